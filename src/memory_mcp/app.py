@@ -1,0 +1,144 @@
+"""The one place that wires every room, and closes them in order. Importing it loads no engine."""
+
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memory_mcp.clock import Clock, SystemClock
+from memory_mcp.config import Settings
+from memory_mcp.errors import InvalidQuery
+from memory_mcp.layers.base import LayerName, LayerStatus, Query
+from memory_mcp.model.calendar import Calendar, TimeWindow
+
+if TYPE_CHECKING:
+    from memory_mcp.ingest.base import Importer, ImportReport
+    from memory_mcp.model.event import EventDraft, Trust
+    from memory_mcp.policy.engine import Answer
+    from memory_mcp.storage.base import Appended, Request, Storage
+
+#: Spec names of what is switched on, and the literal messages of layers that cannot answer.
+NOT_ENABLED = {
+    LayerName.BM25: ("BM25 index not enabled", "teleport.bm25.enabled"),
+    LayerName.VECTOR: ("Vector index not enabled", "teleport.vector.enabled"),
+    LayerName.TOPICS: ("Topic graph not enabled", "topics.enabled"),
+}
+
+
+class App:
+    """One open memory: storage, derivation, layers and policy, ready for a door (server or command line)."""
+
+    def __init__(self, settings: Settings, clock: Clock | None = None, in_memory: bool = False) -> None:
+        """Open the data directory of `settings`; see `open_storage` for what can go wrong."""
+        from memory_mcp.events.evidence import Evidence
+        from memory_mcp.events.log import EventLog
+        from memory_mcp.ingest.gate import Gate
+        from memory_mcp.ingest.pipeline import Pipeline
+        from memory_mcp.jobs.close_segments import CloseSegments
+        from memory_mcp.layers.agentic.navigate import AgenticLayer
+        from memory_mcp.policy.engine import Engine
+        from memory_mcp.storage.registry import ENGINES
+        from memory_mcp.summarize.registry import SUMMARIZERS
+        from memory_mcp.toc.rollup import RollUps
+        from memory_mcp.toc.tree import Tree
+
+        self.settings = settings
+        self.clock: Clock = clock or SystemClock()
+        directory = None if in_memory else settings.storage.directory
+        self.storage: Storage = ENGINES["duckdb"](directory, settings.storage.timezone, settings.storage.memory_limit_mb)
+        self.calendar = Calendar(self.storage.timezone)
+        summarizer = SUMMARIZERS["extractive"]()
+        self.summarizer = summarizer
+        self.tree = Tree(self.storage, self.calendar, summarizer, settings.toc)
+        self.evidence = Evidence(self.storage)
+        self.pipeline = Pipeline(EventLog(self.storage.events, self.clock), self.storage.outbox, Gate(settings.ingest))
+        self.segments = CloseSegments(self.storage, self.calendar, summarizer, settings.toc)
+        self.rollups = RollUps(self.storage, self.calendar, summarizer)
+        self.agentic = AgenticLayer(self.storage, self.tree, self.clock, settings.retrieval.strong_match)
+        factor = settings.retrieval.token_factor
+        self.engine = Engine({LayerName.AGENTIC: self.agentic}, self._unavailable(), self.clock, factor)
+        self._deriving = threading.Lock()
+        #: Called after every write; a server points it at its background deriver.
+        self.on_write: Callable[[], None] = lambda: None
+
+    def _unavailable(self) -> list[LayerStatus]:
+        """Layers that this version does not have, each with the reason."""
+        teleport = self.settings.teleport
+        switches = {
+            LayerName.BM25: (teleport.enabled and teleport.bm25.enabled, "teleport.bm25.enabled"),
+            LayerName.VECTOR: (teleport.enabled and teleport.vector.enabled, "teleport.vector.enabled"),
+            LayerName.TOPICS: (self.settings.topics.enabled, "topics.enabled"),
+        }
+        found = []
+        for name, (enabled, key) in switches.items():
+            reason = "not built in this version" if enabled else f"disabled ({key} = false)"
+            found.append(LayerStatus(name, enabled, healthy=False, reason=reason, enable_with="" if enabled else f"{key} = true"))
+        both = all(s.enabled for s in found[:2])
+        reason = "needs the keyword and vector indexes"
+        found.insert(2, LayerStatus(LayerName.HYBRID, both, healthy=False, reason=reason))
+        return found
+
+    def derive(self, progress: Callable[[int], None] | None = None) -> int:
+        """Bring the tree up to date with the events; how many nodes were published above the segments."""
+        with self._deriving:
+            days = self.segments.run(progress)
+            return self.rollups.run(days) if days else 0
+
+    def catch_up(self, progress: Callable[[int], None] | None = None) -> int:
+        """As `derive`, and every roll-up that an earlier process left undone."""
+        with self._deriving:
+            self.segments.run(progress)
+            return self.rollups.run()
+
+    def write(
+        self, drafts: "Sequence[EventDraft]", source: str, trust: "Trust | None" = None, request: "Request | None" = None
+    ) -> "Appended":
+        """Store drafts from a tool or a file: acknowledged when this returns; the tree follows."""
+        appended = self.pipeline.accept(drafts, source, trust, request)
+        self.on_write()
+        return appended
+
+    def importer(self, name: str) -> "Importer":
+        """An importer by its registered name; InvalidQuery for an unknown one."""
+        from memory_mcp.ingest.registry import IMPORTERS
+
+        if name not in IMPORTERS:
+            raise InvalidQuery(f"unknown source: {name!r}", f"Known sources: {', '.join(sorted(IMPORTERS))}.")
+        return IMPORTERS[name](self.settings.ingest)
+
+    def run_import(
+        self,
+        name: str,
+        path: Path,
+        progress: "Callable[[ImportReport, Path, float], None] | None" = None,
+        newest: int | None = None,
+    ) -> "ImportReport":
+        """Import a path; the tree is not yet derived when this returns (see `derive`)."""
+        return self.pipeline.run(self.importer(name), path, progress, newest)
+
+    def ask(self, query: Query, changes: dict[str, int | None], min_confidence: float = 0.0, offset: int = 0) -> "Answer":
+        """intelligent_search: bounds are the settings' own with `changes`."""
+        bounds = self.settings.retrieval.bounds.with_(**changes)
+        return self.engine.search(query, bounds, min_confidence, offset)
+
+    def in_zone(self, zone: str | None) -> Calendar:
+        """The calendar to show times in: the store's, or another zone's for one call; InvalidQuery for an unknown one."""
+        if not zone:
+            return self.calendar
+        other = replace(self.calendar, zone_name=zone)
+        other.day_of(0)
+        return other
+
+    def window(self, since: int | None, until: int | None) -> TimeWindow | None:
+        """A filter from two optional moments (ms); InvalidQuery when it is empty."""
+        if since is None and until is None:
+            return None
+        window = TimeWindow(since if since is not None else -(2**62), until if until is not None else 2**62)
+        if window.start_ms >= window.end_ms:
+            raise InvalidQuery("since must lie before until")
+        return window
+
+    def close(self) -> None:
+        """Let everything go; closing twice is nothing."""
+        self.storage.close()

@@ -1,0 +1,122 @@
+"""Every error a caller can meet; each says whether a retry helps and what to try next.
+
+MemoryMcpError
+├── ConfigError              the process refuses to start
+├── StorageError             the truth cannot be read or written; never swallowed
+│   ├── StorageLocked        another process holds the data directory
+│   ├── SchemaTooNew         written by a newer version
+│   └── CorruptRecord        what is stored contradicts itself
+├── NotFound                 unknown node, grip, event or session id
+├── InvalidQuery             empty query, unknown level, bad limit, unknown argument
+├── DeadlineExceeded         the time given was not enough for anything
+├── ResourceExhausted        the request is larger than its bound
+├── LayerUnavailable         disabled, not built or unhealthy
+├── SourceUnreadable         an importer cannot read its input
+└── SummarizerFailed         the extractive one is used and the reason kept
+"""
+
+from typing import ClassVar
+
+
+class MemoryMcpError(Exception):
+    """Base of every error of ours.
+
+    `code` is stable and comes first in every text an agent sees; `hint` names a safe next step and never
+    suggests deleting anything.
+    """
+
+    code: ClassVar[str] = "INTERNAL"
+    retryable: ClassVar[bool] = False
+    #: Process exit status on the command line.
+    exit_status: ClassVar[int] = 1
+
+    def __init__(self, message: str, hint: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+
+    def __str__(self) -> str:
+        """`CODE: message. Hint.`, as agents and people see it."""
+        text = f"{self.code}: {self.message.rstrip('.')}."
+        return f"{text} {self.hint}" if self.hint else text
+
+
+class ConfigError(MemoryMcpError):
+    """The settings cannot be used as they are."""
+
+    code = "INVALID_ARGUMENT"
+    exit_status = 2
+
+
+class StorageError(MemoryMcpError):
+    """The truth cannot be read or written."""
+
+
+class StorageLocked(StorageError):
+    """Another process holds the data directory."""
+
+    code = "LOCKED"
+    retryable = True
+    exit_status = 3
+
+
+class SchemaTooNew(StorageError):
+    """The store was written by a newer version of this program."""
+
+
+class CorruptRecord(StorageError):
+    """What is stored contradicts itself."""
+
+
+class NotFound(MemoryMcpError):
+    """No such node, grip, event or session."""
+
+    code = "NOT_FOUND"
+    exit_status = 2
+
+
+class InvalidQuery(MemoryMcpError):
+    """The request cannot be answered as asked."""
+
+    code = "INVALID_ARGUMENT"
+    exit_status = 2
+
+
+class DeadlineExceeded(MemoryMcpError):
+    """The time given was not enough for anything."""
+
+    code = "DEADLINE_EXCEEDED"
+    retryable = True
+    exit_status = 3
+
+
+class ResourceExhausted(MemoryMcpError):
+    """The request is larger than its bound."""
+
+    code = "RESOURCE_EXHAUSTED"
+    exit_status = 2
+
+
+class LayerUnavailable(MemoryMcpError):
+    """A retrieval layer is disabled, not built or unhealthy; `reason` says which."""
+
+    code = "UNAVAILABLE"
+    exit_status = 3
+
+    def __init__(self, message: str, hint: str = "", reason: str = "") -> None:
+        super().__init__(message, hint)
+        self.reason = reason or message
+
+
+class SourceUnreadable(MemoryMcpError):
+    """An importer cannot read its input."""
+
+    code = "INVALID_ARGUMENT"
+    exit_status = 2
+
+
+class SummarizerFailed(MemoryMcpError):
+    """The configured summarizer failed; the extractive one takes over."""
+
+    code = "UNAVAILABLE"
+    retryable = True

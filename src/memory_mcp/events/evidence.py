@@ -1,0 +1,138 @@
+"""A grip in, what was said out: the words it quotes, verified against the stored event, and what came before and after."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from memory_mcp.errors import NotFound
+from memory_mcp.model.event import Event
+from memory_mcp.model.grip import Grip, quote_hash, quote_of
+from memory_mcp.model.ids import GripId, event_key, parse_span_grip, span_grip_id
+from memory_mcp.model.tokens import estimate_tokens
+from memory_mcp.storage.base import Storage
+
+#: Neighbours read at most on each side.
+MAX_NEIGHBOURS = 50
+#: An event's text is cut to this many tokens at least before it is left out for the budget.
+_LEAST = 24
+
+
+@dataclass(frozen=True, slots=True)
+class Expanded:
+    """A quotation in its place. `verified` says whether the stored event still holds exactly these words."""
+
+    grip_id: GripId
+    quote: str
+    verified: bool
+    timestamp: int
+    node_segment: int | None
+    before: tuple[Event, ...]
+    excerpt: tuple[Event, ...]
+    after: tuple[Event, ...]
+    #: Something was shortened or left out to stay within the token budget.
+    truncated: bool
+
+
+class Evidence:
+    """Expands grips. Context never leaves the session, project and thread of the quote."""
+
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
+
+    def expand(self, grip_id: str, before: int = 3, after: int = 3, token_budget: int | None = None) -> Expanded:
+        """The quotation and up to so many neighbours; NotFound for an unknown grip."""
+        grip, events = self._find(grip_id)
+        quote = quoted(grip, events)
+        verified = quote_hash(quote) == grip.quote_hash
+        earlier, _ = self._storage.events.around(events[0], min(before, MAX_NEIGHBOURS), 0)
+        _, later = self._storage.events.around(events[-1], 0, min(after, MAX_NEIGHBOURS))
+        fitted = _fit(quote, earlier, events, later, grip, token_budget)
+        return Expanded(grip.grip_id, quote, verified, grip.timestamp, grip.segment or None, *fitted)
+
+    def quotes(self, grips: Sequence[Grip]) -> dict[GripId, str]:
+        """The words of several grips."""
+        ids = {i for g in grips for i in (g.event_id_start, g.event_id_end)}
+        events = self._storage.events.get_many(ids)
+        found = {}
+        for grip in grips:
+            if grip.event_id_start in events and grip.event_id_end in events:
+                pair = [events[grip.event_id_start], events[grip.event_id_end]]
+                found[grip.grip_id] = quoted(grip, pair if pair[0].event_id != pair[1].event_id else pair[:1])
+        return found
+
+    def _find(self, grip_id: str) -> tuple[Grip, list[Event]]:
+        spanned = parse_span_grip(grip_id)
+        if spanned:
+            event = self._storage.events.find(spanned[0])
+            if event and spanned[1] < spanned[2] <= len(event.text):
+                return _spanned(event, *spanned[1:]), [event]
+            raise _unknown(grip_id)
+        grip = self._storage.grips.find(grip_id)
+        if grip is None:
+            raise _unknown(grip_id)
+        events = self._storage.events.get_many([grip.event_id_start, grip.event_id_end])
+        if not {grip.event_id_start, grip.event_id_end} <= set(events):
+            raise _unknown(grip_id)
+        return grip, sorted(events.values(), key=lambda e: (e.event_id != grip.event_id_start, e.order))
+
+
+def quoted(grip: Grip, events: Sequence[Event]) -> str:
+    """The quoted words, from the grip's one or two events."""
+    return quote_of(events[0].text, events[1].text if len(events) > 1 else None, grip.span_start, grip.span_end)
+
+
+def _spanned(event: Event, start: int, end: int) -> Grip:
+    return Grip(
+        grip_id=span_grip_id(event.event_id, start, end),
+        event_id_start=event.event_id,
+        event_id_end=event.event_id,
+        span_start=start,
+        span_end=end,
+        quote_hash=quote_hash(event.text[start:end]),
+        timestamp=event_key(event.event_id) >> 80,
+        segment=0,
+    )
+
+
+def _unknown(grip_id: str) -> NotFound:
+    return NotFound(f"no grip {grip_id}", "Take grip ids from search results or from a node's bullets (browse_toc).")
+
+
+def _fit(
+    quote: str, before: list[Event], own: list[Event], after: list[Event], grip: Grip, budget: int | None
+) -> tuple[tuple[Event, ...], tuple[Event, ...], tuple[Event, ...], bool]:
+    """Neighbours dropped from the far ends, then texts shortened, until everything fits; the quote itself stays whole."""
+    if budget is None:
+        return tuple(before), tuple(own), tuple(after), False
+    left = budget - estimate_tokens(quote)
+    own_budget = max(left // 2, 0)
+    excerpt, cut = _shorten_around(own, grip, own_budget)
+    left -= sum(estimate_tokens(e.text) for e in excerpt)
+    kept_before, kept_after = list(before), list(after)
+    while kept_before or kept_after:
+        cost = sum(estimate_tokens(e.text) for e in (*kept_before, *kept_after))
+        if cost <= left:
+            break
+        cut = True
+        (kept_before if len(kept_before) >= len(kept_after) else kept_after).pop(0 if len(kept_before) >= len(kept_after) else -1)
+    return tuple(kept_before), tuple(excerpt), tuple(kept_after), cut
+
+
+def _shorten_around(own: list[Event], grip: Grip, budget: int) -> tuple[list[Event], bool]:
+    if sum(estimate_tokens(e.text) for e in own) <= budget:
+        return own, False
+    share = max(budget // max(len(own), 1), 0) * 4
+    shortened = []
+    for event in own:
+        middle = grip.span_start if len(own) == 1 else (0 if event is own[-1] else max(len(event.text) - share, 0))
+        start = max(0, min(middle - share // 4, len(event.text) - share))
+        shortened.append(replace(event, text=_window(event.text, start, share)))
+    return [e for e in shortened if e.text], True
+
+
+def _window(text: str, start: int, width: int) -> str:
+    if width < _LEAST:
+        return ""
+    piece = text[start : start + width]
+    while len(piece.encode("utf-8", "surrogatepass")) > width:
+        piece = piece[: max(len(piece) - 8, 0)]
+    return piece

@@ -1,0 +1,113 @@
+"""Drafts in, stored events out: the one place that gives events their ids and their trust.
+
+Invariants
+1. The id follows from source time and source id, never from the time of arrival; twice changes nothing.
+2. Without a source id it follows from session, time, role, text and how often that combination came before it
+   in the same append.
+3. Trust comes from the write path (`trust`), never from the payload.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from memory_mcp.clock import Clock
+from memory_mcp.model.event import Event, EventDraft, Role, Trust
+from memory_mcp.model.ids import EventId, digest, event_id, event_key
+from memory_mcp.storage.base import Appended, EventStore, Request
+
+#: A source time this far ahead of the clock is a broken clock's, not the future (milliseconds).
+FUTURE_SLACK_MS = 86_400_000
+
+_TRUST_BY_ROLE = {Role.USER: Trust.USER, Role.ASSISTANT: Trust.ASSISTANT, Role.TOOL: Trust.TOOL, Role.SYSTEM: Trust.IMPORTED}
+
+
+class EventLog:
+    """Append side of layer 0."""
+
+    def __init__(self, store: EventStore, clock: Clock) -> None:
+        self._store = store
+        self._clock = clock
+
+    def append(
+        self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None, request: Request | None = None
+    ) -> Appended:
+        """Store drafts of one source kind, in one transaction.
+
+        `trust` None means a transcript: each event carries its role's own. Ids come back in input order, new and known.
+        """
+        return self._store.append(self.as_events(drafts, source, trust), request)
+
+    def as_events(self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None) -> list[Event]:
+        """The events that `drafts` become: ids, trust, and a time for those that have none."""
+        now = self._clock.now_ms()
+        times = fill_times([_sane(d.timestamp, now) for d in drafts], now)
+        tails = self._tails(drafts, source)
+        stored = self._known_untimed(drafts, tails, now)
+        events = []
+        for draft, time_ms, tail in zip(drafts, times, tails, strict=True):
+            known = stored.get(digest(*tail)) if _sane(draft.timestamp, now) is None else None
+            time_ms = _time_of(known) if known else time_ms
+            notes = _time_notes(draft, time_ms)
+            events.append(
+                Event(
+                    event_id=known or event_id(time_ms, *tail),
+                    session_id=draft.session_id,
+                    timestamp=time_ms,
+                    type=draft.type,
+                    role=draft.role,
+                    trust=trust or _TRUST_BY_ROLE[draft.role],
+                    text=draft.text,
+                    source=source,
+                    source_id=draft.source_id,
+                    agent=draft.agent,
+                    project=draft.project,
+                    thread=draft.thread,
+                    speaker=draft.speaker,
+                    metadata={**draft.metadata, **notes} if notes else draft.metadata,
+                )
+            )
+        return events
+
+    def _tails(self, drafts: Sequence[EventDraft], source: str) -> list[tuple[str, ...]]:
+        seen: Counter[tuple[str, ...]] = Counter()
+        tails: list[tuple[str, ...]] = []
+        for d in drafts:
+            if d.source_id:
+                tails.append((source, d.source_id))
+                continue
+            base = (source, d.session_id, str(d.timestamp), d.role, d.text)
+            tails.append((*base, str(seen[base])))
+            seen[base] += 1
+        return tails
+
+    def _known_untimed(
+        self, drafts: Sequence[EventDraft], tails: Sequence[tuple[str, ...]], now_ms: int
+    ) -> Mapping[int, EventId]:
+        """Stored ids of drafts whose id cannot be computed again, because its time part was inferred."""
+        untimed = [digest(*t) for d, t in zip(drafts, tails, strict=True) if _sane(d.timestamp, now_ms) is None]
+        return self._store.known_tails(untimed) if untimed else {}
+
+
+def fill_times(times: Sequence[int | None], now_ms: int) -> list[int]:
+    """Each missing time replaced by the one before it, else the next one after it, else `now_ms`."""
+    filled: list[int] = []
+    following = next((t for t in times if t is not None), now_ms)
+    for time_ms in times:
+        following = time_ms if time_ms is not None else following
+        filled.append(following)
+    return filled
+
+
+def _sane(time_ms: int | None, now_ms: int) -> int | None:
+    """None for a time before 1970 or well ahead of the clock: its neighbour's is nearer the truth."""
+    return time_ms if time_ms is not None and 0 < time_ms <= now_ms + FUTURE_SLACK_MS else None
+
+
+def _time_notes(draft: EventDraft, used_ms: int) -> dict[str, str]:
+    if draft.timestamp == used_ms:
+        return {}
+    return {"time": "inferred"} | ({} if draft.timestamp is None else {"source_time_ms": str(draft.timestamp)})
+
+
+def _time_of(identifier: EventId) -> int:
+    return event_key(identifier) >> 80

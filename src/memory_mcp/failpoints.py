@@ -1,0 +1,40 @@
+"""Places where a test may kill this process, to prove that nothing acknowledged is lost there.
+
+`MEMORY_MCP_FAILPOINT=name` kills at the first visit of that point, `name:3` at the third. Unset, a visit costs one
+comparison.
+"""
+
+import os
+import signal
+from collections import Counter
+
+VARIABLE = "MEMORY_MCP_FAILPOINT"
+
+#: Every point there is, and what has happened when it is reached.
+FAILPOINTS = {
+    "events.before_commit": "events are written, their transaction is not committed",
+    "events.committed": "events are committed, their acknowledgement is not yet given",
+    "import.batch_stored": "a batch of an import is committed, the file's high-water mark is not",
+    "import.mark_written": "the file's high-water mark is committed",
+    "derive.computed": "segments, nodes and grips are computed, nothing of them is written",
+    "derive.before_commit": "a build is written, its transaction is not committed",
+    "derive.committed": "a build and its checkpoint are committed, roll-ups are stale",
+    "rollup.level_published": "one level of roll-ups is committed, the coarser ones are stale",
+    "compact.copied": "the compacted copy is complete, the old file is still in place",
+    "compact.swapped": "the compacted file is in place, the old one is still beside it",
+}
+
+_visits: Counter[str] = Counter()
+
+
+def failpoint(name: str) -> None:
+    """Die here by SIGKILL when the environment asks for it; KeyError for a name that is not listed."""
+    wanted = os.environ.get(VARIABLE)
+    if wanted is None:
+        return
+    FAILPOINTS[name]
+    point, _, count = wanted.partition(":")
+    if point == name:
+        _visits[name] += 1
+        if _visits[name] >= int(count or 1):
+            os.kill(os.getpid(), getattr(signal, "SIGKILL", signal.SIGTERM))

@@ -1,0 +1,161 @@
+"""An event in, the spans worth quoting out. Pure; per event, so that spans never depend on segments.
+
+Coverage rule: every user and assistant message of substance belongs to at least one grip, long ones to several, cut at
+paragraphs, else sentences, else words; tool calls and results give grips for what people look up later.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+
+from memory_mcp.model.event import Event, EventType
+from memory_mcp.model.grip import Grip, make_grip_id, quote_hash, quote_of
+
+#: Characters in an excerpt, about.
+MAX_EXCERPT = 600
+#: Each half of a call with its result.
+_HALF = 290
+#: A message longer than this many excerpts is a pasted file; its words stay findable, its tail has no grips.
+_MAX_PER_EVENT = 200
+_ERROR_LINES = 4
+
+_MESSAGES = {
+    EventType.USER_MESSAGE,
+    EventType.ASSISTANT_MESSAGE,
+    EventType.ASSISTANT_STOP,
+    EventType.SUBAGENT_START,
+    EventType.SUBAGENT_STOP,
+    EventType.NOTE,
+}
+_CHANGES_FILES = {"Edit", "MultiEdit", "Write", "NotebookEdit", "apply_patch"}
+_PARAGRAPH = re.compile(r"\n\s*\n")
+_SENTENCE = re.compile(r"[.!?。！？][\"')\]]*\s+|[。！？]|\n")
+_SUBSTANCE = re.compile(r"\w{2,}")
+_ERROR = re.compile(
+    r"^.*(?:\b(?:error|exception|fail(?:ed|ure)?|fatal|panic|traceback|denied|refused|cannot|unable to|not found|"
+    r"undefined|segfault|timed? ?out)\b|[A-Z]\w+(?:Error|Exception)\b|✗|✘).*$",
+    re.I | re.M,
+)
+
+
+def cut_grips(event: Event, call: Event | None, segment: int) -> list[Grip]:
+    """Grips of one event in order of place; `call` is the tool call a result answers, where it is known."""
+    if event.type in _MESSAGES:
+        spans = spans_of(event.text) if _SUBSTANCE.search(event.text) else []
+        return [_single(event, start, end, segment) for start, end in spans]
+    if event.type is EventType.TOOL_CALL:
+        wanted = "command" in event.metadata or event.metadata.get("tool") in _CHANGES_FILES
+        end = _cut_back(event.text, 0, MAX_EXCERPT)
+        return [_single(event, 0, end, segment)] if wanted and end else []
+    if event.type is EventType.TOOL_RESULT:
+        return list(_of_result(event, call, segment))
+    return []
+
+
+def spans_of(text: str) -> list[tuple[int, int]]:
+    """Spans of at most about MAX_EXCERPT characters that cover the text's substance."""
+    spans: list[tuple[int, int]] = []
+    for start, end in _paragraphs(text):
+        if not _SUBSTANCE.search(text, start, end):
+            continue
+        if spans and end - spans[-1][0] <= MAX_EXCERPT:
+            spans[-1] = (spans[-1][0], end)
+            continue
+        spans += _pieces(text, start, end)
+        if len(spans) >= _MAX_PER_EVENT:
+            break
+    return spans[:_MAX_PER_EVENT]
+
+
+def _paragraphs(text: str) -> Iterator[tuple[int, int]]:
+    start = 0
+    for gap in _PARAGRAPH.finditer(text):
+        yield start, gap.start()
+        start = gap.end()
+    yield start, len(text.rstrip())
+
+
+def _pieces(text: str, start: int, end: int) -> list[tuple[int, int]]:
+    pieces = []
+    while end - start > MAX_EXCERPT:
+        cut = _cut_back(text, start, start + MAX_EXCERPT)
+        pieces.append((start, cut))
+        start = cut + (len(text[cut:end]) - len(text[cut:end].lstrip()))
+        if len(pieces) > _MAX_PER_EVENT:
+            return pieces
+    if start < end:
+        pieces.append((start, end))
+    return pieces
+
+
+def _cut_back(text: str, start: int, limit: int) -> int:
+    """The end of the last whole sentence, else word, before `limit`; never inside a word unless it fills everything."""
+    if len(text) <= limit:
+        return len(text.rstrip())
+    ends = [m.end() for m in _SENTENCE.finditer(text, start, limit)]
+    if ends and ends[-1] - start >= MAX_EXCERPT // 3:
+        return start + len(text[start : ends[-1]].rstrip())
+    space = text.rfind(" ", start, limit)
+    return space if space > start else limit
+
+
+def _of_result(event: Event, call: Event | None, segment: int) -> Iterator[Grip]:
+    failed = event.metadata.get("is_error") == "true" or event.metadata.get("exit_status", "0") not in ("", "0")
+    head = _cut_back(event.text, 0, _HALF) if event.text.strip() else 0
+    if call is not None and "command" in call.metadata and len(call.text) <= _HALF:
+        yield _pair(call, event, head, segment)
+    elif failed and head:
+        yield _single(event, 0, head, segment)
+    if failed or "command" in event.metadata or (call is not None and "command" in call.metadata):
+        for number, match in enumerate(_ERROR.finditer(event.text)):
+            if number >= _ERROR_LINES:
+                break
+            if match.end() > head:
+                yield _single(event, match.start(), _cut_back(event.text[: match.end()], match.start(), match.start() + _HALF), segment)
+
+
+def _single(event: Event, start: int, end: int, segment: int) -> Grip:
+    return Grip(
+        grip_id=make_grip_id(event.timestamp, event.event_id, event.event_id, start, end),
+        event_id_start=event.event_id,
+        event_id_end=event.event_id,
+        span_start=start,
+        span_end=end,
+        quote_hash=quote_hash(event.text[start:end]),
+        timestamp=event.timestamp,
+        segment=segment,
+    )
+
+
+def _pair(call: Event, result: Event, end: int, segment: int) -> Grip:
+    return Grip(
+        grip_id=make_grip_id(call.timestamp, call.event_id, result.event_id, 0, end),
+        event_id_start=call.event_id,
+        event_id_end=result.event_id,
+        span_start=0,
+        span_end=end,
+        quote_hash=quote_hash(quote_of(call.text, result.text, 0, end)),
+        timestamp=call.timestamp,
+        segment=segment,
+    )
+
+
+def span_grip(event: Event, start: int, end: int, segment: int) -> Grip:
+    """A grip for exactly these characters, at most MAX_EXCERPT of them."""
+    return _single(event, start, min(end, start + MAX_EXCERPT), segment)
+
+
+def covering(grips: Sequence[Grip], event: Event, start: int, end: int) -> list[Grip]:
+    """The grips (of any events) that quote some of these characters of `event`, best cover first."""
+    found = []
+    for grip in grips:
+        if grip.event_id_start != grip.event_id_end:
+            place = (grip.span_start, len(event.text)) if grip.event_id_start == event.event_id else (0, grip.span_end)
+            known = event.event_id in (grip.event_id_start, grip.event_id_end)
+        else:
+            place, known = (grip.span_start, grip.span_end), grip.event_id_start == event.event_id
+        shared = min(end, place[1]) - max(start, place[0])
+        if known and shared > 0:
+            found.append((-shared, place[1] - place[0], grip.grip_id, grip))
+    return [grip for *_, grip in sorted(found, key=lambda f: f[:3])]
+
+

@@ -1,0 +1,1 @@
+"""Here is someone else's file, give me Events."""

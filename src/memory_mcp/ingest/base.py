@@ -1,0 +1,109 @@
+"""What an importer is asked, and the report of what it did."""
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from memory_mcp.model.event import EventDraft
+
+#: Quoted lines kept per reason; the counts are always complete.
+QUOTES_PER_REASON = 3
+#: Characters of a skipped line that are quoted.
+QUOTE_WIDTH = 160
+#: Distinct reasons kept; reasons may carry words of the input, and the input may be anything.
+MAX_REASONS = 100
+#: The reason that stands for all further ones.
+OTHER = "other reasons"
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """One skipped place: file, line number, and the beginning of the line."""
+
+    file: str
+    line: int
+    text: str
+
+
+@dataclass(slots=True)
+class ImportReport:
+    """What an import read, stored, knew already and left out, and why. Counts are of events unless named otherwise.
+
+    Every record read either gave events or was skipped: `lines == lines_used + skipped.total()`.
+    """
+
+    files: int = 0
+    files_unchanged: int = 0
+    #: Files that could not be opened or read to their end; quoted under "unreadable file".
+    files_failed: int = 0
+    #: Records read: lines, or JSON values where a value spans lines or a line holds several. Blank lines do not count.
+    lines: int = 0
+    #: Records that gave at least one event.
+    lines_used: int = 0
+    bytes: int = 0
+    new: int = 0
+    known: int = 0
+    #: Older events were left unread because only the newest were asked for.
+    cut: bool = False
+    #: Records (lines) that gave nothing, by reason.
+    skipped: Counter[str] = field(default_factory=Counter)
+    #: Parts left out of records that gave events (thinking, injected reminders), by reason.
+    left_out: Counter[str] = field(default_factory=Counter)
+    #: Events the gate refused, by reason.
+    dropped: Counter[str] = field(default_factory=Counter)
+    quotes: dict[str, list[Quote]] = field(default_factory=dict)
+    #: Secrets replaced, by rule.
+    redacted: Counter[str] = field(default_factory=Counter)
+    #: Seconds by stage: read, redact, store.
+    seconds: Counter[str] = field(default_factory=Counter)
+
+    def skip(self, reason: str, file: Path | str, line: int, text: str) -> None:
+        """Count one record left out and quote the first few of each reason."""
+        if reason not in self.skipped and len(self.skipped) >= MAX_REASONS:
+            reason = OTHER
+        self.skipped[reason] += 1
+        self.quote(reason, file, line, text)
+
+    def fail(self, file: Path | str, reason: str) -> None:
+        """Count one file that could not be read."""
+        self.files_failed += 1
+        self.quote("unreadable file", file, 0, reason)
+
+    def quote(self, reason: str, file: Path | str, line: int, text: str) -> None:
+        """Keep the beginning of `text` if it is among the first of its reason."""
+        kept = self.quotes.setdefault(reason, [])
+        if len(kept) < QUOTES_PER_REASON:
+            kept.append(Quote(str(file), line, " ".join(text[: 4 * QUOTE_WIDTH].split())[:QUOTE_WIDTH]))
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """One step of reading a file: the drafts of one record, and how far the file is done once they are stored."""
+
+    drafts: tuple[EventDraft, ...]
+    #: Byte offset behind the record; the start of the enclosing JSON array where there is one.
+    offset: int
+
+
+class Importer(Protocol):
+    """Reads one kind of source. The same file gives the same source ids on every read, from any offset."""
+
+    name: str
+
+    def default_path(self) -> Path | None:
+        """Where this kind of source lies when nobody says; None when there is no such place."""
+        ...
+
+    def files(self, path: Path) -> Iterator[Path]:
+        """The files to read below `path` (or `path` itself), in a fixed order; SourceUnreadable when there is no path."""
+        ...
+
+    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+        """Records from a byte offset on, streaming; a record that gives nothing moves the offset too.
+
+        A torn last line (no line feed) is left for its rest. Odd records are counted and quoted in the report, never
+        raised. OSError when the file cannot be read.
+        """
+        ...

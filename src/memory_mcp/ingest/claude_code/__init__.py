@@ -1,0 +1,1 @@
+"""Claude Code session transcripts: reader over records over blocks, wrappers and state."""

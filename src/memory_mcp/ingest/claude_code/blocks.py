@@ -1,0 +1,152 @@
+"""Content blocks of a message in, readable text and metadata out; nothing here knows of sessions or files."""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+
+from memory_mcp.ingest.claude_code.wrappers import without_ansi, without_reminders
+
+#: The argument that says most about a call, by tool; for other tools the first of `_USUAL_KEYS` that it has.
+_KEYS = {
+    "Bash": "command",
+    "Read": "file_path",
+    "Edit": "file_path",
+    "MultiEdit": "file_path",
+    "Write": "file_path",
+    "NotebookEdit": "notebook_path",
+    "Glob": "pattern",
+    "Grep": "pattern",
+    "LS": "path",
+    "WebFetch": "url",
+    "WebSearch": "query",
+    "Task": "description",
+    "Agent": "description",
+    "Skill": "skill",
+    "TaskCreate": "subject",
+    "TaskUpdate": "taskId",
+    "ExitPlanMode": "plan",
+    "ToolSearch": "query",
+}
+_USUAL_KEYS = ("command", "file_path", "path", "query", "url", "pattern", "title", "name", "id", "description", "prompt")
+_FILE_KEYS = ("file_path", "notebook_path", "path")
+#: Arguments whose usual values say nothing.
+_SILENT = {"timeout", "activeForm"}
+_WIDTH = 8192
+_MARKS = {"completed": "x", "in_progress": "~"}
+#: Tools whose result is what a subagent brought back.
+AGENT_TOOLS = frozenset({"Task", "Agent"})
+
+_EXIT_CODE = re.compile(r"\A(?:Error: )?Exit code (-?\d{1,5})\b")
+_TOOL_ERROR = re.compile(r"\A\s*<tool_use_error>(.*?)(?:</tool_use_error>)?\s*\Z", re.S)
+
+
+def as_text(value: object) -> str:
+    """`value` if it is a text, else ""."""
+    return value if isinstance(value, str) else ""
+
+
+def as_mapping(value: object) -> Mapping[str, object]:
+    """`value` if it is an object, else an empty one."""
+    return value if isinstance(value, Mapping) else {}
+
+
+def as_blocks(content: object) -> Sequence[Mapping[str, object]]:
+    """Message content in any of its forms as blocks: a text, a list of texts and blocks, or one block."""
+    if isinstance(content, str):
+        return ({"type": "text", "text": content},)
+    if isinstance(content, Mapping):
+        return (content,)
+    if not isinstance(content, list):
+        return ()
+    return [{"type": "text", "text": b} if isinstance(b, str) else b for b in content if isinstance(b, str | Mapping)]
+
+
+def plain(block: Mapping[str, object]) -> str:
+    """A block as text; what is not text is named by its media type, never quoted."""
+    kind = block.get("type")
+    if kind in ("text", "input_text", "output_text"):
+        return as_text(block.get("text"))
+    if kind in ("image", "document"):
+        source = as_mapping(block.get("source"))
+        media = as_text(source.get("media_type")) or as_text(source.get("url"))[:200]
+        title = as_text(block.get("title"))
+        return f"[{' '.join(filter(None, (str(kind), media, title)))}]"
+    if kind == "tool_reference":
+        return f"[tool {as_text(block.get('tool_name'))}]"
+    if kind == "resource":
+        resource = as_mapping(block.get("resource"))
+        return as_text(resource.get("text")) or f"[resource {as_text(resource.get('uri'))}]"
+    return as_text(block.get("text"))
+
+
+def call_text(name: str, arguments: object) -> str:
+    """A tool call for people: `Bash: go test ./...`, then the other arguments, one a line."""
+    given = as_mapping(arguments)
+    if name == "TodoWrite" and isinstance(given.get("todos"), list):
+        return "\n".join(["TodoWrite:", *map(_todo, given["todos"])])  # type: ignore[call-overload]
+    key = _KEYS.get(name) or next((k for k in _USUAL_KEYS if k in given), "")
+    first = f"{name}: {_short(given[key])}" if key in given else name
+    others = [
+        f"{k}: {_short(v)}"
+        for k, v in given.items()
+        if k != key and k not in _SILENT and v not in (None, False, "", [], {})
+    ]
+    return "\n".join([first, *others])
+
+
+def call_metadata(name: str, arguments: object) -> dict[str, str]:
+    """Tool, files touched and command of a call."""
+    given = as_mapping(arguments)
+    files = next((as_text(given[k]) for k in _FILE_KEYS if given.get(k)), "")
+    return {"tool": name, "files": files, "command": as_text(given.get("command"))}
+
+
+def result_text(content: object, fallback: object) -> str:
+    """A tool result's text: of a string or of blocks, without wrappers; `fallback` when the message has none."""
+    parts = [plain(block) for block in as_blocks(content)]
+    text = "\n".join(part for part in parts if part) or as_text(fallback)
+    text = without_ansi(without_reminders(text))
+    if match := _TOOL_ERROR.match(text):
+        text = match[1]
+    return text.strip("\n").rstrip()
+
+
+def result_metadata(text: str, is_error: bool, details: object) -> dict[str, str]:
+    """Exit status and files of a result, as far as the text or the client's own details tell."""
+    told = as_mapping(details)
+    found = {"is_error": "true" if is_error else "", "exit_status": "", "files": _files(told)}
+    if match := _EXIT_CODE.match(text):
+        found["exit_status"] = match[1]
+    elif isinstance(told.get("exitCode"), int):
+        found["exit_status"] = str(told["exitCode"])
+    elif _ended_well(told) and not is_error:
+        found["exit_status"] = "0"
+    return found
+
+
+def _ended_well(told: Mapping[str, object]) -> bool:
+    """A shell's details without an error: the client reports every other status as one."""
+    unclear = ("interrupted", "backgroundTaskId", "returnCodeInterpretation", "status")
+    return "stdout" in told and "interrupted" in told and not any(told.get(k) for k in unclear)
+
+
+def _files(told: Mapping[str, object]) -> str:
+    path = as_text(told.get("filePath")) or as_text(as_mapping(told.get("file")).get("filePath"))
+    names = told.get("filenames")
+    listed = [n for n in names if isinstance(n, str)] if isinstance(names, list) else []
+    return "\n".join([path] if path else listed[:20])
+
+
+def _todo(item: object) -> str:
+    if not isinstance(item, Mapping):
+        return f"- {_short(item)}"
+    mark = _MARKS.get(as_text(item.get("status")), " ")
+    return f"[{mark}] {as_text(item.get('content')) or as_text(item.get('activeForm'))}"
+
+
+def _short(value: object) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    if len(text) <= _WIDTH:
+        return text
+    half = _WIDTH // 2
+    return f"{text[:half]}\n[... {len(text) - 2 * half} characters left out ...]\n{text[-half:]}"

@@ -1,0 +1,338 @@
+"""One transcript record in, the event drafts it gives out, or the reason why it gives none.
+
+Invariants
+1. A source id depends on the record alone: its uuid, and the place of the block in it; without a uuid, its content.
+2. No setting moves an id: leaving thinking out does not renumber the other blocks.
+3. A human's words are those typed as a prompt; what the client or another agent wrote never gets the user's role.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+
+from memory_mcp.ingest.claude_code.blocks import (
+    AGENT_TOOLS,
+    as_blocks,
+    as_mapping,
+    as_text,
+    call_metadata,
+    call_text,
+    plain,
+    result_metadata,
+    result_text,
+)
+from memory_mcp.ingest.claude_code.state import State
+from memory_mcp.ingest.claude_code.wrappers import Said, unwrap
+from memory_mcp.ingest.times import parse_time
+from memory_mcp.model.event import EventDraft, EventType, Role
+from memory_mcp.model.ids import digest, encode
+
+AGENT = "claude-code"
+
+#: The client's bookkeeping: nothing that anyone said or did.
+_BOOKKEEPING = frozenset(
+    {
+        "progress",
+        "file-history-snapshot",
+        "last-prompt",
+        "attachment",
+        "tools-used",
+        "api-request",
+        "cost-state",
+        "queue-operation",
+        "permission-mode",
+        "agent-setting",
+        "agent-name",
+        "agent-color",
+        "tag",
+        "mode",
+        "worktree-state",
+        "attribution-snapshot",
+        "content-replacement",
+    }
+)
+_SYSTEM_NOISE = frozenset(
+    {
+        "api_error",
+        "stop_hook_summary",
+        "turn_duration",
+        "microcompact_boundary",
+        "thinking",
+        "attribution_snapshot",
+        "ui_telemetry",
+        "bridge_status",
+        "informational",
+    }
+)
+_TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle"}
+_NOT_OURS = "not a Claude Code record"
+_EMPTY = "no content"
+_RUNNING = frozenset({"async_launched", "running", "queued", "teammate_spawned"})
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a record gave."""
+
+    drafts: list[EventDraft] = field(default_factory=list)
+    #: Why there are no drafts.
+    reason: str = ""
+    #: Parts left out, by reason.
+    left_out: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """One event's worth of a record."""
+
+    #: Behind the record's id: "" for its first block, then #1, #2 and so on.
+    suffix: str
+    said: Said
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+def convert(record: dict[str, object], state: State, include_thinking: bool) -> Outcome:
+    """The drafts of one record; `state` has learned of it afterwards."""
+    kind = _kind(record)
+    outcome = Outcome(reason=_EMPTY)
+    parts = list(_READERS.get(kind, _other)(record, state, outcome))
+    if not include_thinking:
+        outcome.left_out["thinking"] += sum(part.suffix.startswith("#t") for part in parts)
+        parts = [part for part in parts if not part.suffix.startswith("#t")]
+    state.observe(record)
+    spoken = [part for part in parts if part.said.text.strip()]
+    outcome.left_out.update(part.said.reason for part in parts if part.said.reason)
+    outcome.drafts = _drafts(record, state, spoken)
+    if not outcome.drafts and outcome.left_out:
+        outcome.reason = next(iter(+outcome.left_out), outcome.reason)
+    return outcome
+
+
+def _kind(record: Mapping[str, object]) -> str:
+    """The record's type; older clients left it out where the message's role tells."""
+    kind = record.get("type")
+    if kind is None and "sessionId" in record:
+        kind = as_mapping(record.get("message")).get("role")
+    return as_text(kind)
+
+
+def _drafts(record: dict[str, object], state: State, parts: list[_Part]) -> list[EventDraft]:
+    if not parts:
+        return []
+    cwd = as_text(record.get("cwd"))
+    common = {
+        "branch": as_text(record.get("gitBranch")),
+        "cwd": cwd,
+        "version": as_text(record.get("version")),
+        "model": as_text(as_mapping(record.get("message")).get("model")),
+    }
+    source_id = as_text(record.get("uuid")) or _content_id(record)
+    session, time_ms = as_text(record.get("sessionId")) or state.session, parse_time(record.get("timestamp"))
+    project, thread = state.project(cwd or state.first_cwd), state.thread_of(record)
+    return [
+        EventDraft(
+            session_id=session,
+            role=part.said.role,
+            type=part.said.type,
+            text=part.said.text,
+            timestamp=time_ms,
+            source_id=source_id + part.suffix,
+            agent=AGENT,
+            project=project,
+            thread=thread,
+            metadata={k: v for k, v in (*common.items(), *part.metadata.items()) if v},
+        )
+        for part in parts
+    ]
+
+
+def _content_id(record: Mapping[str, object]) -> str:
+    """An id for a record without one, the same in every file that holds it."""
+    message = as_mapping(record.get("message"))
+    content = {k: v for k, v in record.items() if k not in ("message", "parentUuid", "requestId", "cwd", "version")}
+    text = json.dumps([content, message.get("content")], sort_keys=True, ensure_ascii=False, default=str)
+    return "content:" + encode(digest("record", as_text(message.get("id")), text), 16)
+
+
+def _user(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
+    if record.get("isMeta") is True:
+        outcome.reason = "meta"
+        return
+    message = record.get("message")
+    if not isinstance(message, Mapping) or "parts" in message:
+        outcome.reason = _EMPTY if isinstance(message, str) else _NOT_OURS
+        return
+    plan = as_text(record.get("planContent"))
+    texts: list[str] = []
+    first, pasted = 0, False
+    for number, block in enumerate(as_blocks(message.get("content"))):
+        if block.get("type") == "tool_result":
+            yield _result(record, state, block, _suffix(number))
+        elif part := plain(block):
+            first = number if not texts else first
+            texts.append(part)
+            pasted = pasted or block.get("type") == "image"
+    if texts:
+        said, metadata = _prompt(record, state, texts)
+        yield _Part(_suffix(first), said, metadata)
+    if plan.strip() and not any(plan.strip() in text for text in texts):
+        yield _Part("#plan", Said(Role.SYSTEM, EventType.NOTE, plan), {"kind": "plan"})
+
+
+def _prompt(record: dict[str, object], state: State, texts: list[str]) -> tuple[Said, dict[str, str]]:
+    """What the texts of a user record are: the human's words, a summary, or another agent's."""
+    if record.get("isCompactSummary") is True:
+        return Said(Role.SYSTEM, EventType.NOTE, "\n".join(texts)), {"compact_summary": "true"}
+    pieces = [unwrap(text) for text in texts]
+    said = next((p for p in pieces if p.text and p.role is Role.USER), None) or next((p for p in pieces if p.text), None)
+    if said is None:
+        return pieces[0], {}
+    said = Said(said.role, said.type, "\n".join(p.text for p in pieces if p.text))
+    if record.get("isSidechain") is True and said.role is Role.USER:
+        begins = state.thread_of(record) not in state.threads
+        return Said(Role.ASSISTANT, EventType.SUBAGENT_START if begins else EventType.NOTE, said.text), {}
+    return said, {}
+
+
+def _result(record: dict[str, object], state: State, block: Mapping[str, object], suffix: str) -> _Part:
+    call = as_text(block.get("tool_use_id"))
+    tool, details = state.tools.get(call, ""), record.get("toolUseResult")
+    told = as_mapping(details)
+    text = result_text(block.get("content"), details)
+    agent = as_text(told.get("agentId"))
+    ended = (agent or tool in AGENT_TOOLS) and as_text(told.get("status")) not in _RUNNING
+    metadata = {"tool": tool, "tool_use_id": call, "agent_id": agent}
+    metadata |= result_metadata(text, block.get("is_error") is True, details)
+    kind = EventType.SUBAGENT_STOP if ended else EventType.TOOL_RESULT
+    return _Part(suffix, Said(Role.TOOL, kind, text or "(no output)"), metadata)
+
+
+def _assistant(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
+    del state
+    message = record.get("message")
+    if not isinstance(message, Mapping) or "parts" in message:
+        outcome.reason = _NOT_OURS
+        return
+    error = record.get("isApiErrorMessage") is True
+    if message.get("model") == "<synthetic>" and not error:
+        outcome.reason = "written by the client"
+        return
+    number = thoughts = 0
+    for block in as_blocks(message.get("content")):
+        kind = block.get("type")
+        if kind in ("thinking", "redacted_thinking"):
+            yield _Part(f"#t{thoughts}", _thought(block), {"kind": "thinking"})
+            thoughts += 1
+            continue
+        if kind in ("tool_use", "server_tool_use", "mcp_tool_use"):
+            yield _call(block, _suffix(number))
+        elif kind in ("web_search_tool_result", "mcp_tool_result", "tool_result"):
+            text = result_text(block.get("content"), None)
+            metadata = {"tool_use_id": as_text(block.get("tool_use_id"))}
+            yield _Part(_suffix(number), Said(Role.TOOL, EventType.TOOL_RESULT, text), metadata)
+        elif text := plain(block):
+            yield _Part(_suffix(number), _spoken(text, error), {"kind": "api error"} if error else {})
+        number += 1
+
+
+def _thought(block: Mapping[str, object]) -> Said:
+    return Said(Role.ASSISTANT, EventType.NOTE, as_text(block.get("thinking")))
+
+
+def _spoken(text: str, error: bool) -> Said:
+    if error:
+        return Said(Role.SYSTEM, EventType.NOTE, text.strip())
+    return Said(Role.ASSISTANT, EventType.ASSISTANT_MESSAGE, text.strip())
+
+
+def _call(block: Mapping[str, object], suffix: str) -> _Part:
+    name = as_text(block.get("name")) or "tool"
+    said = Said(Role.ASSISTANT, EventType.TOOL_CALL, call_text(name, block.get("input")))
+    return _Part(suffix, said, call_metadata(name, block.get("input")) | {"tool_use_id": as_text(block.get("id"))})
+
+
+def _suffix(number: int) -> str:
+    return f"#{number}" if number else ""
+
+
+def _summary(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
+    del state, outcome
+    text = as_text(record.get("summary"))
+    yield _Part("", Said(Role.SYSTEM, EventType.NOTE, text), {"kind": "summary", "leaf": as_text(record.get("leafUuid"))})
+
+
+def _title(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
+    del state, outcome
+    text = as_text(record.get(_TITLES[_kind(record)]))
+    yield _Part("", Said(Role.SYSTEM, EventType.NOTE, text), {"kind": "title"})
+
+
+def _link(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
+    del state, outcome
+    url, number = as_text(record.get("prUrl")), record.get("prNumber")
+    if url:
+        text = f"Pull request #{number}: {url}" if isinstance(number, int) else f"Pull request: {url}"
+        yield _Part("", Said(Role.SYSTEM, EventType.NOTE, text), {"kind": "pull request", "url": url})
+
+
+def _system(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
+    del state
+    subtype = as_text(record.get("subtype"))
+    content = as_text(record.get("content"))
+    if subtype in _SYSTEM_NOISE or not content.strip():
+        outcome.reason = f"system {subtype}" if subtype in _SYSTEM_NOISE else "system record without content"
+        return
+    said = unwrap(content)
+    if subtype == "compact_boundary":
+        details = as_mapping(record.get("compactMetadata"))
+        told = [as_text(details.get("trigger"))]
+        if isinstance(details.get("preTokens"), int):
+            told.append(f"{details['preTokens']} tokens before")
+        said = Said(Role.SYSTEM, EventType.NOTE, f"{content} ({', '.join(filter(None, told))})" if any(told) else content)
+    elif subtype != "local_command":
+        said = Said(Role.SYSTEM, EventType.NOTE, content)
+    yield _Part("", said, {"kind": subtype})
+
+
+def _queue(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
+    """A prompt typed while the agent worked. Dequeued, it follows as a record of its own; removed, it was slipped
+    into the running turn and stands nowhere else.
+    """
+    outcome.reason = "queue-operation"
+    if record.get("operation") == "remove" and state.queued:
+        _, text = state.queued[0]
+        if text not in state.delivered:
+            state.delivered.append(text)
+            yield _Part("", unwrap(text), {"queued": "true"})
+
+
+def _attachment(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
+    outcome.reason = "attachment"
+    inner = as_mapping(record.get("attachment"))
+    if inner.get("type") == "queued_command":
+        text = "\n".join(filter(None, map(plain, as_blocks(inner.get("prompt")))))
+        if text and text not in state.delivered:
+            state.delivered.append(text)
+            yield _Part("", unwrap(text), {"queued": "true"})
+
+
+def _other(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
+    del state
+    kind = _kind(record)
+    known = kind in _BOOKKEEPING or kind.startswith("api-request")
+    outcome.reason = kind if known else _NOT_OURS
+    yield from ()
+
+
+_Reader = Callable[[dict[str, object], State, Outcome], Iterator[_Part]]
+_READERS: dict[str, _Reader] = {
+    "user": _user,
+    "assistant": _assistant,
+    "system": _system,
+    "summary": _summary,
+    "pr-link": _link,
+    "queue-operation": _queue,
+    "attachment": _attachment,
+    **dict.fromkeys(_TITLES, _title),
+}

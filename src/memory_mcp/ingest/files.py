@@ -1,0 +1,36 @@
+"""A path in, the files to read below it out, in a fixed order."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from memory_mcp.errors import SourceUnreadable
+
+
+def find_files(path: Path, endings: tuple[str, ...]) -> Iterator[Path]:
+    """`path` itself when it is a file, else the files below it with one of `endings`, sorted by path.
+
+    A folder that cannot be listed is given too, so that reading it counts as a failure instead of passing unseen.
+    SourceUnreadable when there is nothing at `path`.
+    """
+    if path.is_dir():
+        return _below(path, endings)
+    if not path.exists():
+        raise SourceUnreadable(f"there is no file or folder {path}", "Name an existing file or folder.")
+    return iter((path,))
+
+
+def _below(path: Path, endings: tuple[str, ...]) -> Iterator[Path]:
+    closed: list[Path] = []
+
+    def note(error: OSError) -> None:
+        closed.append(Path(error.filename))
+
+    for folder, folders, names in os.walk(path, onerror=note):
+        folders.sort()
+        yield from closed
+        closed.clear()
+        for name in sorted(names):
+            if name.endswith(endings):
+                yield Path(folder, name)
+    yield from closed

@@ -1,0 +1,140 @@
+"""The one gate that every write passes: a draft in, a clean draft or the reason for its refusal out.
+
+Invariants
+1. What leaves holds no secret that a rule knows, no private span, nothing this program itself produced, and only text
+   that any engine can store.
+2. Redaction comes before cutting, so that a cut never leaves half a secret.
+3. A text too long for its bound keeps its head and its tail, says so between them, and its full size in metadata.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from memory_mcp.ingest.base import ImportReport
+from memory_mcp.ingest.redact import Redactor, strip_private
+from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.model.event import EventDraft, EventType
+from memory_mcp.model.ids import digest, encode
+from memory_mcp.model.sentinel import carries_mark, strip_fenced
+
+#: Bounds of what goes with a text.
+MAX_SESSION_CHARS = 200
+MAX_NAME_CHARS = 500
+MAX_METADATA_KEYS = 40
+MAX_METADATA_BYTES = 4096
+#: Metadata that says how long a shortened text was, in bytes.
+SIZE_KEY = "full_size_bytes"
+
+OWN_OUTPUT = "own output"
+EMPTY = "empty text"
+NO_SESSION = "no session id"
+
+_UNSTORABLE = "\ufffd"
+
+
+class Gate:
+    """Cleans drafts; holds no state but its settings and compiled rules."""
+
+    def __init__(self, settings: IngestSettings) -> None:
+        self._settings = settings
+        self._redactor = Redactor()
+
+    def clean(self, draft: EventDraft, report: ImportReport) -> EventDraft | None:
+        """The draft as it may be stored; None when it may not, counted by reason under `report.dropped`."""
+        outcome = self.check(draft, report)
+        if isinstance(outcome, str):
+            report.dropped[outcome] += 1
+            return None
+        return outcome
+
+    def check(self, draft: EventDraft, report: ImportReport) -> EventDraft | str:
+        """As `clean`, with the reason as the answer; redactions are counted in `report`."""
+        text = strip_fenced(_storable(draft.text))
+        if carries_mark(text):
+            return OWN_OUTPUT
+        text = strip_private(text)
+        if not text.strip():
+            return OWN_OUTPUT if carries_mark(draft.text) else EMPTY
+        session = _bounded_id(_storable(draft.session_id).strip(), MAX_SESSION_CHARS)
+        if not session:
+            return NO_SESSION
+        text = self.redact(text, report)
+        metadata = self._metadata(draft.metadata, report)
+        bound = self._settings.max_text_bytes
+        if draft.type is EventType.TOOL_RESULT:
+            bound = self._settings.tool_result_bytes
+        text, full_size = shorten(text, bound)
+        if full_size:
+            metadata[SIZE_KEY] = str(full_size)
+        return replace(
+            draft,
+            session_id=session,
+            text=text,
+            source_id=_bounded_id(_storable(draft.source_id), MAX_NAME_CHARS),
+            agent=_storable(draft.agent)[:MAX_NAME_CHARS],
+            project=_storable(draft.project)[:MAX_NAME_CHARS],
+            thread=_bounded_id(_storable(draft.thread), MAX_SESSION_CHARS),
+            speaker=_storable(draft.speaker)[:MAX_NAME_CHARS],
+            metadata=metadata,
+        )
+
+    def redact(self, text: str, report: ImportReport) -> str:
+        """`text` without secrets, unless the user turned that off; counted by rule."""
+        return self._redactor.redact(text, report.redacted) if self._settings.redact else text
+
+    def _metadata(self, given: Mapping[str, str], report: ImportReport) -> dict[str, str]:
+        kept: dict[str, str] = {}
+        for key, value in given.items():
+            if len(kept) >= MAX_METADATA_KEYS:
+                break
+            kept[_storable(str(key))[:MAX_SESSION_CHARS]] = strip_private(_storable(str(value)))
+        # One pass over all values: most hold nothing, and a key such as "password" gives its value away.
+        joined = "\n".join(f"{key}: {value}" for key, value in kept.items())
+        if self._settings.redact and self._redactor.suspects(joined):
+            kept = {key: self._redact_value(key, value, report) for key, value in kept.items()}
+        for key, value in kept.items():
+            if len(value) > MAX_METADATA_BYTES // 4:
+                kept[key] = shorten(value, MAX_METADATA_BYTES)[0]
+        return kept
+
+    def _redact_value(self, key: str, value: str, report: ImportReport) -> str:
+        clean = self.redact(value, report)
+        if clean != value or not value:
+            return clean
+        start = f"{key}: "
+        quoted = self.redact(f'{start}"{value}"', report)
+        return quoted[len(start) :].strip('"') if quoted != f'{start}"{value}"' else value
+
+
+def shorten(text: str, bound: int) -> tuple[str, int]:
+    """`text` within about `bound` UTF-8 bytes, head and tail kept; and its full size in bytes, 0 when nothing was cut."""
+    if len(text) * 4 <= bound:
+        return text, 0
+    raw = text.encode("utf-8")
+    if len(raw) <= bound:
+        return text, 0
+    half = bound // 2
+    head, tail = raw[:half].decode("utf-8", "ignore"), raw[-half:].decode("utf-8", "ignore")
+    left_out = len(raw) - 2 * half
+    return f"{head.rstrip()}\n[... {left_out} bytes left out ...]\n{tail.lstrip()}", len(raw)
+
+
+def _storable(text: str) -> str:
+    """`text` without NUL bytes and lone surrogates, which no engine and no encoder takes."""
+    if "\0" in text:
+        text = text.replace("\0", _UNSTORABLE)
+    if text.isascii():
+        return text
+    try:
+        text.encode("utf-8")
+    except UnicodeEncodeError:
+        # Halves that belong together become the character they meant; the others are replaced.
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text
+
+
+def _bounded_id(text: str, bound: int) -> str:
+    """An id of at most `bound` characters; of a longer one the head and a hash of the whole."""
+    if len(text) <= bound:
+        return text
+    return f"{text[: bound - 17]}~{encode(digest('long id', text), 16)}"

@@ -1,0 +1,141 @@
+"""One event a line, in the project's own JSONL form; `draft_of` reads the same form for tools and `ingest`.
+
+Invariants
+1. A line gives exactly one event or one named reason.
+2. Unknown fields, roles and types are refused by name: guessing would lose what was meant.
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+from difflib import get_close_matches
+from pathlib import Path
+
+from memory_mcp.errors import InvalidQuery
+from memory_mcp.ingest.base import ImportReport, Read
+from memory_mcp.ingest.files import find_files
+from memory_mcp.ingest.lines import iter_records
+from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.ingest.times import parse_time
+from memory_mcp.model.event import DEFAULT_TYPES, EventDraft, EventType, Role
+
+FIELDS = ("session_id", "timestamp", "role", "text", "id", "speaker", "type", "agent", "project", "thread", "metadata")
+_FORM = "An event has session_id, timestamp, role and text; id, speaker, type, agent, project and metadata are optional."
+_SHOWN = 40
+
+
+class JsonlImporter:
+    """Reads files of events, one a line."""
+
+    name = "jsonl"
+
+    def __init__(self, settings: IngestSettings) -> None:
+        del settings  # the form leaves nothing to choose
+
+    def default_path(self) -> Path | None:
+        """There is none: such files are made by hand."""
+        return None
+
+    def files(self, path: Path) -> Iterator[Path]:
+        """See `Importer`."""
+        return find_files(path, (".jsonl", ".ndjson"))
+
+    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+        """See `Importer`."""
+        for record in iter_records(file, offset):
+            report.lines += 1
+            drafts: tuple[EventDraft, ...] = ()
+            if record.error:
+                report.skip(record.error, file, record.line, record.quote)
+            else:
+                try:
+                    drafts = (draft_of(record.value),)
+                    report.lines_used += 1
+                except InvalidQuery as error:
+                    report.skip(error.message, file, record.line, record.quote)
+            yield Read(drafts, record.offset)
+
+
+def draft_of(mapping: Mapping[str, object]) -> EventDraft:
+    """The draft that one event in this form describes; InvalidQuery naming the field that is wrong."""
+    for name in mapping:
+        if name not in FIELDS:
+            near = get_close_matches(str(name), FIELDS, n=1)
+            raise InvalidQuery(f"unknown field {_show(name)}", f"Did you mean {near[0]}? {_FORM}" if near else _FORM)
+    role = _role(mapping)
+    return EventDraft(
+        session_id=_required(mapping, "session_id"),
+        timestamp=_time(mapping),
+        role=role,
+        type=_type(mapping, role),
+        text=_required(mapping, "text"),
+        source_id=_optional(mapping, "id"),
+        speaker=_optional(mapping, "speaker"),
+        agent=_optional(mapping, "agent"),
+        project=_optional(mapping, "project"),
+        thread=_optional(mapping, "thread"),
+        metadata=_metadata(mapping),
+    )
+
+
+def _role(mapping: Mapping[str, object]) -> Role:
+    name = _required(mapping, "role").strip().lower()
+    try:
+        return Role(name)
+    except ValueError:
+        hint = f'Roles are {", ".join(Role)}; a person\'s name belongs in "speaker".'
+        raise InvalidQuery(f"unknown role {_show(name)}", hint) from None
+
+
+def _type(mapping: Mapping[str, object], role: Role) -> EventType:
+    name = _optional(mapping, "type").strip().lower()
+    if not name:
+        return DEFAULT_TYPES[role]
+    try:
+        return EventType(name)
+    except ValueError:
+        raise InvalidQuery(f"unknown type {_show(name)}", f"Types are {', '.join(EventType)}.") from None
+
+
+def _time(mapping: Mapping[str, object]) -> int:
+    value = mapping.get("timestamp")
+    if value is None:
+        raise InvalidQuery("timestamp is missing", _FORM)
+    time_ms = parse_time(value)
+    if time_ms is None:
+        raise InvalidQuery("timestamp is no time", "Use ISO 8601 (2026-01-30T12:00:00Z) or epoch milliseconds.")
+    return time_ms
+
+
+def _required(mapping: Mapping[str, object], name: str) -> str:
+    value = _optional(mapping, name)
+    if not value.strip():
+        raise InvalidQuery(f"{name} is missing" if mapping.get(name) is None else f"{name} is empty", _FORM)
+    return value
+
+
+def _optional(mapping: Mapping[str, object], name: str) -> str:
+    value = mapping.get(name)
+    if value is None:
+        return ""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, int) and not isinstance(value, bool) and name in ("id", "session_id"):
+        return str(value)
+    raise InvalidQuery(f"{name} is not a text", _FORM)
+
+
+def _metadata(mapping: Mapping[str, object]) -> dict[str, str]:
+    value = mapping.get("metadata")
+    if value is None:
+        return {}
+    if not isinstance(value, Mapping):
+        raise InvalidQuery("metadata is not an object", "It maps names to texts.")
+    return {str(k): v if isinstance(v, str) else _plain(v) for k, v in value.items() if v is not None}
+
+
+def _plain(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def _show(name: object) -> str:
+    return repr(str(name)[:_SHOWN])

@@ -1,0 +1,265 @@
+"""A file of JSON in, its records out one by one: lines, objects spread over several lines, or one large array.
+
+Invariants
+1. Memory holds one record and a window around it, never the file; no record is longer than `MAX_RECORD`.
+2. What is not finished waits: a last line without its line feed that is no object yet, and an array or object still
+   open at the end of the file, yield nothing more and are read again from their start.
+3. Broken text costs its own line only; the next line is read as if nothing had been.
+"""
+
+import codecs
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO
+
+#: Longest record that is read, bytes.
+MAX_RECORD = 64 * 1024 * 1024
+_CHUNK = 1024 * 1024
+#: First look behind a line that opens something; it doubles, so that a file of broken lines stays cheap.
+_WINDOW = 512
+_QUOTED = 1024
+_BOM = codecs.BOM_UTF8
+
+NOT_JSON = "not JSON"
+NOT_AN_OBJECT = "not a JSON object"
+TOO_LONG = "record longer than 64 MiB"
+
+_GAP = re.compile(r"[\s,]*")
+_decode = json.JSONDecoder().raw_decode
+
+
+@dataclass(frozen=True, slots=True)
+class Record:
+    """One JSON object of a file, or the reason why there is none at this place."""
+
+    #: The object; empty when `error` says why.
+    value: dict[str, object]
+    #: Number of the line on which it begins, from 1; inside an array, of the array's line.
+    line: int
+    #: Where reading may go on once this record is done.
+    offset: int
+    #: The beginning of its text, to be quoted.
+    quote: str
+    error: str = ""
+
+
+def iter_records(file: Path, offset: int = 0) -> Iterator[Record]:
+    """The records of `file` behind a byte offset; OSError when it cannot be read."""
+    with file.open("rb") as stream:
+        yield from _Reader(stream, offset, _line_feeds(stream, 0, offset)).records()
+
+
+def iter_tail(file: Path, offset: int, width: int) -> Iterator[Record]:
+    """The whole records within `width` bytes before a byte offset, and whatever follows; line numbers are not told."""
+    with file.open("rb") as stream:
+        stream.seek(max(0, offset - width))
+        if offset > width:
+            stream.readline()
+        yield from _Reader(stream, stream.tell(), 0).records()
+
+
+@dataclass(slots=True)
+class _Line:
+    raw: bytes
+    start: int
+    end: int
+    number: int
+    too_long: bool
+
+    @property
+    def complete(self) -> bool:
+        return self.too_long or self.raw.endswith(b"\n")
+
+    def text(self) -> str:
+        raw = self.raw.removeprefix(_BOM) if self.start == 0 else self.raw
+        return raw.decode("utf-8", "replace").strip()
+
+    def bad(self, reason: str) -> Record:
+        return Record({}, self.number, self.end, self.raw[:_QUOTED].decode("utf-8", "replace"), reason)
+
+
+class _Reader:
+    """Reads lines, and looks further where a line opens what it does not close."""
+
+    def __init__(self, stream: BinaryIO, offset: int, number: int) -> None:
+        self._stream = stream
+        self._number = number
+        self._at = offset
+        stream.seek(offset)
+
+    def records(self) -> Iterator[Record]:
+        while line := self._next_line():
+            text = line.text()
+            if line.too_long:
+                yield line.bad(TOO_LONG)
+            elif text.startswith("["):
+                if not (yield from self._array(line)):
+                    return
+            elif text:
+                record = self._object(line, text)
+                if record is None:
+                    return
+                yield record
+
+    def _next_line(self) -> _Line | None:
+        start = self._at
+        raw = self._stream.readline(MAX_RECORD)
+        if not raw:
+            return None
+        end, too_long = start + len(raw), len(raw) == MAX_RECORD and not raw.endswith(b"\n")
+        if too_long:
+            raw, rest = raw[:_QUOTED], b""
+            while not rest.endswith(b"\n") and (rest := self._stream.readline(_CHUNK)):
+                end += len(rest)
+        self._at, self._number = end, self._number + 1
+        return _Line(raw, start, end, self._number, too_long)
+
+    def _object(self, line: _Line, text: str) -> Record | None:
+        """The object that begins on `line`, or why there is none; None when it has to wait."""
+        try:
+            value = json.loads(text)
+        except json.JSONDecodeError as error:
+            # Open structure, or a second value behind the first; a string cannot go on behind a line feed.
+            opens = error.pos >= len(text) or error.msg.startswith("Extra data")
+            if text.startswith("{") and opens and line.complete:
+                return self._spread(line)
+            return line.bad(NOT_JSON) if line.complete else None
+        except (ValueError, RecursionError):
+            return line.bad(NOT_JSON) if line.complete else None
+        if isinstance(value, dict):
+            return Record(value, line.number, line.end, text[:_QUOTED])
+        return line.bad(NOT_AN_OBJECT) if line.complete else None
+
+    def _spread(self, line: _Line) -> Record | None:
+        window = _Window(self._stream, line.start)
+        outcome = window.value(window.skip_to("{"))
+        if outcome is None:
+            return None
+        if isinstance(outcome, str):
+            self._go_to(line.end, line.number)
+            return line.bad(outcome)
+        value, end = outcome
+        self._go_to(window.offset(end), line.number + window.text.count("\n", 0, end) - 1)
+        return _of(value, line.number, self._at, window.text)
+
+    def _array(self, line: _Line) -> Iterator[Record]:
+        """The elements of an array that begins on `line`; returns whether reading goes on behind it."""
+        window = _Window(self._stream, line.start)
+        at, found = window.skip_to("[") + 1, False
+        while True:
+            at = window.skip_gap(at)
+            if window.text[at : at + 1] == "]":
+                self._behind(window.offset(at + 1), line)
+                if not found:
+                    yield line.bad(NOT_AN_OBJECT)
+                return True
+            outcome = window.value(at)
+            if outcome is None:
+                return False
+            if isinstance(outcome, str):
+                behind = self._next_feed(max(window.offset(at), line.end - 1)) if found else line.end
+                self._behind(behind, line)
+                if not found:
+                    yield line.bad(outcome)
+                return True
+            value, end = outcome
+            found = True
+            yield _of(value, line.number, line.start, window.text[at : at + _QUOTED])
+            at = window.drop(end)
+
+    def _behind(self, offset: int, line: _Line) -> None:
+        self._go_to(offset, line.number - 1 + _line_feeds(self._stream, line.start, offset))
+
+    def _go_to(self, offset: int, number: int) -> None:
+        self._at, self._number = offset, number
+        self._stream.seek(offset)
+
+    def _next_feed(self, offset: int) -> int:
+        self._stream.seek(offset)
+        while rest := self._stream.readline(_CHUNK):
+            offset += len(rest)
+            if rest.endswith(b"\n"):
+                break
+        return offset
+
+
+class _Window:
+    """Text of a file from a byte offset on, read further as values ask for it."""
+
+    def __init__(self, stream: BinaryIO, start: int) -> None:
+        # Invalid bytes survive as lone surrogates, so that text can be measured in bytes again.
+        self._decoder = codecs.getincrementaldecoder("utf-8")("surrogateescape")
+        self._stream = stream
+        self._start = start
+        self._ended = False
+        self.text = ""
+        stream.seek(start)
+        self._more()
+
+    def offset(self, at: int) -> int:
+        """The byte offset of a place in `text`."""
+        return self._start + len(self.text[:at].encode("utf-8", "surrogateescape"))
+
+    def drop(self, at: int) -> int:
+        """Forget what lies before `at` once it is much; where `at` is now."""
+        if at < _CHUNK:
+            return at
+        self._start = self.offset(at)
+        self.text = self.text[at:]
+        return 0
+
+    def skip_to(self, opening: str) -> int:
+        """The place of the first `opening`, which is known to be near."""
+        while (at := self.text.find(opening)) < 0 and self._more():
+            pass
+        return max(at, 0)
+
+    def skip_gap(self, at: int) -> int:
+        """The next place that is neither white space nor a comma."""
+        while True:
+            match = _GAP.match(self.text, at)
+            at = match.end() if match else at
+            if at < len(self.text) or not self._more():
+                return at
+
+    def value(self, at: int) -> tuple[object, int] | str | None:
+        """The value at a place and where it ends; why there is none; None when the file ends before it does."""
+        while True:
+            try:
+                return _decode(self.text, at)
+            except json.JSONDecodeError as error:
+                slack = 0 if self._ended else 16
+                open_end = error.msg.startswith("Unterminated") or error.pos >= len(self.text.rstrip()) - slack
+                if not open_end:
+                    return NOT_JSON
+            except (ValueError, RecursionError):
+                return NOT_JSON
+            if len(self.text) - at > MAX_RECORD:
+                return TOO_LONG
+            if not self._more():
+                return None
+
+    def _more(self) -> bool:
+        raw = self._stream.read(max(_WINDOW, len(self.text)))
+        self._ended = not raw
+        self.text += self._decoder.decode(raw, final=not raw)
+        return bool(raw)
+
+
+def _of(value: object, line: int, offset: int, text: str) -> Record:
+    if isinstance(value, dict):
+        return Record(value, line, offset, text[:_QUOTED])
+    return Record({}, line, offset, text[:_QUOTED], NOT_AN_OBJECT)
+
+
+def _line_feeds(stream: BinaryIO, start: int, end: int) -> int:
+    """How many line feeds lie between two byte offsets."""
+    stream.seek(start)
+    count = 0
+    while start < end and (raw := stream.read(min(_CHUNK, end - start))):
+        count += raw.count(b"\n")
+        start += len(raw)
+    return count

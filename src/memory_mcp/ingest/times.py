@@ -1,0 +1,36 @@
+"""A source's idea of a time in, UTC milliseconds out."""
+
+import datetime as dt
+import math
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_MILLISECOND = dt.timedelta(milliseconds=1)
+#: Smaller numbers are seconds: as milliseconds they would lie before March 1973, as seconds behind the year 5000.
+_SECONDS_BELOW = 100_000_000_000
+
+
+def parse_time(value: object) -> int | None:
+    """Milliseconds of an ISO 8601 text or of an epoch number (milliseconds or seconds); None when it is neither.
+
+    A text without zone is UTC: the zone it was written in is not known here.
+    """
+    if isinstance(value, str):
+        return _of_text(value.strip())
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return None
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return int(value * 1000) if abs(value) < _SECONDS_BELOW else int(value)
+
+
+def _of_text(text: str) -> int | None:
+    try:
+        moment = dt.datetime.fromisoformat(text)
+    except ValueError:
+        return parse_time(int(text)) if text.isascii() and text.isdigit() and 9 <= len(text) <= 16 else None
+    if moment.tzinfo is None:
+        moment = moment.replace(tzinfo=dt.UTC)
+    try:
+        return (moment - _EPOCH) // _MILLISECOND
+    except OverflowError:
+        return None

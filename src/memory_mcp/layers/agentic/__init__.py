@@ -1,0 +1,1 @@
+"""Layer 2: term matching over the tree. Needs no index and is never unavailable."""

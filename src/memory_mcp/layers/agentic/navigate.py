@@ -1,0 +1,256 @@
+"""A question in, cited segments out, by walking the tree from the root: the whole loop of layer 2.
+
+Best-first over one frontier across levels. A node's bound is the IDF-weighted share of the query that its term set
+holds: nothing below it can cover more, so the walk may stop as soon as enough hits cover as much as the best bound.
+
+Invariants
+1. A node is visited (compared) at most once, and every visit and call is counted.
+2. What is returned was read and matched in the stored words; a hash only chooses where to look.
+3. Running into a bound gives what was found so far, and says so.
+"""
+
+import heapq
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from memory_mcp.clock import Clock
+from memory_mcp.layers.agentic.match import FIELDS, Weighted, below
+from memory_mcp.layers.agentic.read import EventFilter, Found, Reader
+from memory_mcp.layers.agentic.search import NodeSearch
+from memory_mcp.layers.base import CONTRACTS, Hit, LayerAnswer, LayerName, LayerStatus, Query, Step
+from memory_mcp.layers.budget import Budget
+from memory_mcp.layers.timehints import TimeHint, find_time
+from memory_mcp.model.calendar import DEPTH, TimeWindow, TocLevel, level_of
+from memory_mcp.model.ids import ROOT, NodeId
+from memory_mcp.model.segment import Segment
+from memory_mcp.storage.base import Scope, Storage
+from memory_mcp.text import terms
+from memory_mcp.toc.tree import Tree
+from memory_mcp.toc.tree import below as finer
+
+#: A node with at most this many segments below is compared segment by segment at once, instead of level by level.
+SWEEP = 48
+#: Segments read per hit wanted: the best by bound are read first, the rest only if these disappoint.
+_READ_FACTOR = 2
+_READ_LEAST = 12
+#: Stored events not yet in the tree that are searched directly.
+_PENDING = 500
+
+
+@dataclass(slots=True)
+class _Walk:
+    """The state of one search."""
+
+    query: Query
+    weighted: Weighted
+    scope: Scope
+    budget: Budget
+    mean_tokens: float
+    strong: float
+    frontier: list[tuple[float, float, int, int, NodeId]] = field(default_factory=list)
+    seen: set[NodeId] = field(default_factory=set)
+    found: list[Found] = field(default_factory=list)
+    path: list[Step] = field(default_factory=list)
+    notices: list[str] = field(default_factory=list)
+
+
+class AgenticLayer:
+    """Layer 2 behind the layer contract."""
+
+    name = LayerName.AGENTIC
+    contract = CONTRACTS[LayerName.AGENTIC]
+
+    def __init__(self, storage: Storage, tree: Tree, clock: Clock, strong_match: float = 0.5) -> None:
+        self._storage = storage
+        self._tree = tree
+        self._clock = clock
+        self._strong = strong_match
+        self.nodes = NodeSearch(tree)
+        self._reader = Reader(storage, tree)
+
+    def status(self) -> LayerStatus:
+        """Always usable: it needs nothing but the tree."""
+        return LayerStatus(self.name, enabled=True, healthy=True, count=self._tree.tally().segments)
+
+    def search(self, query: Query, budget: Budget) -> LayerAnswer:
+        """See Layer. Time words in the query become a filter, widened with a notice when nothing lies inside."""
+        return self.navigate(query, budget, self._clock.now_ms())
+
+    def navigate(self, query: Query, budget: Budget, now_ms: int, start: NodeId = ROOT) -> LayerAnswer:
+        """The walk from `start`, with time words read relative to `now_ms`."""
+        hint = find_time(query.text, now_ms, self._tree.calendar) if query.window is None else TimeHint(None, "", query.text)
+        window = query.window or hint.window
+        if hint.window and not terms(hint.rest):
+            return self._browse(query, hint, budget)
+        walk = self._begin(replace(query, text=hint.rest or query.text), window, budget)
+        self._run(walk, start)
+        if hint.window and not walk.found:
+            self._widen(walk, hint.window, start)
+        hits = self._collect(walk)
+        return LayerAnswer(tuple(hits), tuple(walk.path), walk.scope.window, hint.words, tuple(walk.notices))
+
+    def _begin(self, query: Query, window: TimeWindow | None, budget: Budget) -> _Walk:
+        tally = self._tree.tally(query.project)
+        mean = tally.tokens / tally.segments if tally.segments else 0.0
+        scope = Scope(query.project, query.agent, window)
+        return _Walk(query, self.nodes.weigh(query.text, query.project), scope, budget, mean, self._strong)
+
+    def _run(self, walk: _Walk, start: NodeId) -> None:
+        walk.frontier = [(-1.0, 0.0, 0, 0, start)]
+        while walk.frontier and not self._enough(walk):
+            batch = [heapq.heappop(walk.frontier)[4] for _ in range(min(walk.budget.bounds.beam_width, len(walk.frontier)))]
+            for node_id in batch:
+                if walk.budget.out_of_time() or not self._expand(walk, node_id):
+                    return
+
+    def _enough(self, walk: _Walk) -> bool:
+        """Whether nothing left can cover more of the query than the hits at hand."""
+        if len(walk.found) < walk.query.limit:
+            return False
+        covered = sorted((f.coverage for f in walk.found), reverse=True)[walk.query.limit - 1]
+        return -walk.frontier[0][0] <= covered
+
+    def _expand(self, walk: _Walk, node_id: NodeId) -> bool:
+        """One expansion; False when a bound ends the walk."""
+        if node_id in walk.seen:
+            return True
+        walk.seen.add(node_id)
+        count = self._tree.count_below(node_id, walk.scope)
+        if count == 0:
+            return True
+        if not walk.budget.call():
+            return False
+        if count <= min(SWEEP, walk.budget.nodes_left()) or level_of(node_id) is TocLevel.DAY:
+            return self._sweep(walk, node_id)
+        return self._descend(walk, node_id)
+
+    def _descend(self, walk: _Walk, node_id: NodeId) -> bool:
+        """Compare the direct children, and put those that hold query terms on the frontier."""
+        depth = DEPTH[level_of(node_id)] + 1
+        if not walk.budget.go_down(depth):
+            return True
+        ids = [c for c in self._tree.children(node_id, walk.query.project) if c not in walk.seen and self._inside(c, walk.scope.window)]
+        allowed = walk.budget.visit(len(ids))
+        ranked = self.nodes.rank(ids[::-1][:allowed], walk.weighted, FIELDS, True, walk.query.project)
+        for result in ranked:
+            own = result.matches[0].score if result.matches[0].field in FIELDS else 0.0
+            entry = (-result.relevance, -own, -depth, -result.node.start_ms, result.node.node_id)
+            heapq.heappush(walk.frontier, entry)
+        level = finer(level_of(node_id))
+        if ranked:
+            best = ranked[0]
+            reason = f"Drilling into {label(best.node.node_id)} ({self._strength(best.relevance)} {level} match)"
+            step = Step(node_id, label(node_id), allowed, level, best.matches[0].text, best.relevance, reason)
+        else:
+            step = Step(node_id, label(node_id), allowed, level, "", 0.0, "Nothing here: leaving this branch")
+        walk.path.append(step)
+        return allowed == len(ids)
+
+    def _strength(self, score: float) -> str:
+        return "strongest" if score > self._strong else "best, though weak,"
+
+    def _inside(self, node_id: NodeId, window: TimeWindow | None) -> bool:
+        return window is None or self._tree.calendar.window(node_id).intersects(window)
+
+    def _sweep(self, walk: _Walk, node_id: NodeId) -> bool:
+        """Compare every segment below a node, newest first, and read those that may answer."""
+        if not walk.budget.go_down(DEPTH[TocLevel.SEGMENT]):
+            return True
+        segments = [s for s in self._tree.segments_below(node_id, walk.scope) if s.node_id not in walk.seen]
+        allowed = walk.budget.visit(len(segments))
+        chosen = segments[::-1][:allowed]
+        walk.seen.update(s.node_id for s in chosen)
+        held = self._held(walk, chosen)
+        found = self._read(walk, held)
+        walk.found += found
+        best = max(found, key=lambda f: (f.coverage, f.score), default=None)
+        if best:
+            decision = f"Found {len(found)} relevant segment{'s' if len(found) != 1 else ''}"
+            step = Step(node_id, label(node_id), allowed, TocLevel.SEGMENT, best.node.title, round(best.coverage, 3), decision)
+        else:
+            step = Step(node_id, label(node_id), allowed, TocLevel.SEGMENT, "", 0.0, "Nothing here: trying a sibling")
+        walk.path.append(step)
+        return allowed == len(segments)
+
+    def _held(self, walk: _Walk, segments: Sequence[Segment]) -> list[tuple[float, Segment]]:
+        """Segments whose term set holds any of the query, by how much of it, newest first among equals."""
+        sets = self._tree.term_sets([s.node_id for s in segments])
+        shares = [(walk.weighted.share(below(walk.weighted, sets[s.node_id])), s) for s in segments]
+        return sorted((x for x in shares if x[0] > 0), key=lambda x: -x[0])
+
+    def _read(self, walk: _Walk, held: list[tuple[float, Segment]]) -> list[Found]:
+        """Read the segments with the best bounds, and more of them only while they could still beat what was read."""
+        found: list[Found] = []
+        want = max(_READ_LEAST, walk.query.limit * _READ_FACTOR)
+        for start in range(0, len(held), want):
+            part = held[start : start + want]
+            if len(found) >= want and part[0][0] < min(f.coverage for f in found):
+                break
+            if start and walk.budget.out_of_time():
+                break
+            found += self._reader.verify([s for _, s in part], walk.weighted, walk.scope.window, walk.mean_tokens)
+        return found
+
+    def _widen(self, walk: _Walk, window: TimeWindow, start: NodeId) -> None:
+        """Nothing inside the time named: look beside it, then everywhere; what comes is marked as outside."""
+        length = window.end_ms - window.start_ms
+        wider = TimeWindow(window.start_ms - length, window.end_ms + length)
+        for scope, words in ((wider, "the periods beside it"), (None, "all time")):
+            if walk.budget.out_of_time():
+                return
+            walk.notices.append(f"nothing found in the time named; widened to {words}")
+            walk.scope = replace(walk.scope, window=scope)
+            walk.seen.clear()
+            self._run(walk, start)
+            if walk.found:
+                return
+
+    def _collect(self, walk: _Walk) -> list[Hit]:
+        ranked = sorted(walk.found, key=lambda f: (-f.score, -f.segment.start[0], f.segment.key))
+        hits = self._reader.hits(ranked[: walk.query.limit], walk.weighted)
+        keep = EventFilter(walk.query.project, walk.query.agent, walk.scope.window)
+        waiting = self._reader.pending(walk.weighted, self._storage.outbox.checkpoint("deriver"), _PENDING, keep)
+        if waiting:
+            walk.notices.append(f"{len(waiting)} found among events not yet filed in the tree")
+            hits = sorted([*hits, *waiting], key=lambda h: (-h.score, -h.timestamp))[: walk.query.limit]
+        if walk.budget.hit:
+            walk.notices.append(f"stopped by {', '.join(walk.budget.hit)}; there may be more")
+        return hits
+
+    def _browse(self, query: Query, hint: TimeHint, budget: Budget) -> LayerAnswer:
+        """A time and nothing else: what happened then, newest first."""
+        assert hint.window is not None
+        scope = Scope(query.project, query.agent, hint.window)
+        budget.call()
+        segments = self._tree.segments_below(ROOT, scope)[::-1][: query.limit]
+        allowed = budget.visit(len(segments))
+        nodes = self._tree.nodes([s.node_id for s in segments[:allowed]])
+        hits = [
+            Hit(
+                node_id=s.node_id,
+                title=nodes[s.node_id].title,
+                quote=nodes[s.node_id].bullets[0].text if nodes[s.node_id].bullets else nodes[s.node_id].summary,
+                grip_ids=nodes[s.node_id].bullets[0].grip_ids if nodes[s.node_id].bullets else (),
+                timestamp=s.start[0],
+                session_id=s.session_id,
+                project=s.project,
+                agent=s.agent,
+                role="",
+                speaker="",
+                score=1.0,
+            )
+            for s in segments[:allowed]
+            if s.node_id in nodes
+        ]
+        step = Step(ROOT, label(ROOT), allowed, TocLevel.SEGMENT, "", 1.0, f"Listed what happened {hint.words}")
+        return LayerAnswer(tuple(hits), (step,), hint.window, hint.words, ())
+
+
+def label(node_id: NodeId) -> str:
+    """A node's place in words: Root, Year 2026, Month 2026-01, Day 2026-01-30."""
+    if node_id == ROOT:
+        return "Root"
+    level = level_of(node_id)
+    name = node_id.split(":", 2)[2]
+    return f"{level.capitalize()} {name}" if level is not TocLevel.SEGMENT else f"Segment {name}"
+

@@ -1,0 +1,218 @@
+"""Segments that may hold the query in, hits with exact quotations out: the part of layer 2 that reads what was said."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memory_mcp.events.evidence import Evidence
+from memory_mcp.layers.agentic.match import Weighted, count_terms, text_score
+from memory_mcp.layers.base import Hit
+from memory_mcp.model.calendar import TimeWindow
+from memory_mcp.model.event import Event
+from memory_mcp.model.grip import Grip
+from memory_mcp.model.ids import EventId, GripId, NodeId, span_grip_id
+from memory_mcp.model.segment import Segment
+from memory_mcp.model.toc import TocNode
+from memory_mcp.storage.base import Storage
+from memory_mcp.text import terms
+from memory_mcp.toc.build import searchable
+from memory_mcp.toc.tree import Tree
+
+#: Grips named by one hit.
+GRIPS_PER_HIT = 3
+#: A quotation of words that no stored grip covers, characters.
+_SPAN = 400
+#: How much a segment's own summary counts beside its events' words: it repeats what matters, and never gates.
+_SUMMARY_WEIGHT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A segment whose own words hold query terms: verified, never by hash alone."""
+
+    segment: Segment
+    node: TocNode
+    #: The events that hold terms, with their counts.
+    events: tuple[tuple[Event, Counter[str]], ...]
+    coverage: float
+    score: float
+
+
+class Reader:
+    """Reads segments and picks the words to quote."""
+
+    def __init__(self, storage: Storage, tree: Tree) -> None:
+        self._storage = storage
+        self._tree = tree
+        self._evidence = Evidence(storage)
+
+    def verify(
+        self, segments: Sequence[Segment], query: Weighted, window: TimeWindow | None, mean_tokens: float
+    ) -> list[Found]:
+        """Those segments whose events inside the window hold query terms, with their scores."""
+        events = self._storage.events.in_segments(segments)
+        nodes = self._tree.nodes([s.node_id for s in segments])
+        probes = probes_of(query)
+        found = []
+        for segment in segments:
+            own = [e for e in events.get(segment.key, ()) if window is None or window.contains(e.timestamp)]
+            matched = _matching(own, query, probes)
+            node = nodes.get(segment.node_id)
+            if matched and node:
+                found.append(_found(segment, node, matched, query, mean_tokens))
+        return found
+
+    def hits(self, found: Sequence[Found], query: Weighted) -> list[Hit]:
+        """A hit for each, in the order given: its best words, exactly as stored, and the grips that prove them."""
+        chosen = {f.segment.key: _best_events(f, query) for f in found}
+        grips = self._storage.grips.of_events({e.event_id for events in chosen.values() for e in events})
+        quotes = self._evidence.quotes([g for several in grips.values() for g in several])
+        return [self._hit(f, chosen[f.segment.key], grips, quotes, query) for f in found]
+
+    def _hit(
+        self,
+        found: Found,
+        events: Sequence[Event],
+        grips: dict[EventId, list[Grip]],
+        quotes: dict[GripId, str],
+        query: Weighted,
+    ) -> Hit:
+        best = events[0]
+        named: list[tuple[GripId, str]] = []
+        for event in events:
+            named.append(_quote(event, grips.get(event.event_id, []), quotes, query))
+        ids = tuple(dict.fromkeys(g for g, _ in named))[:GRIPS_PER_HIT]
+        return Hit(
+            node_id=found.node.node_id,
+            title=found.node.title,
+            quote=named[0][1],
+            grip_ids=ids,
+            timestamp=best.timestamp,
+            session_id=found.segment.session_id,
+            project=found.segment.project,
+            agent=found.segment.agent,
+            role=best.role.value,
+            speaker=best.speaker,
+            score=round(found.score, 4),
+            parts=(("coverage", round(found.coverage, 4)), ("terms", round(found.score, 4))),
+            event_id=best.event_id,
+        )
+
+    def pending(self, query: Weighted, after_seq: int, limit: int, keep: "EventFilter") -> list[Hit]:
+        """Hits among events that are stored and not yet part of the tree."""
+        stored = [s.event for s in self._storage.events.after(after_seq, limit)]
+        hits = []
+        for event, counts in _matching([e for e in stored if keep.allows(e)], query, probes_of(query)):
+            grip, quote = _quote(event, [], {}, query)
+            coverage = query.share(counts)
+            hits.append(
+                Hit(
+                    node_id=NodeId(""),
+                    title="not yet filed in the tree",
+                    quote=quote,
+                    grip_ids=(grip,),
+                    timestamp=event.timestamp,
+                    session_id=event.session_id,
+                    project=event.project,
+                    agent=event.agent,
+                    role=event.role.value,
+                    speaker=event.speaker,
+                    score=round(text_score(query, counts, 1, 1), 4),
+                    parts=(("coverage", round(coverage, 4)),),
+                    event_id=event.event_id,
+                )
+            )
+        return hits
+
+
+@dataclass(frozen=True, slots=True)
+class EventFilter:
+    """Which events a caller may see."""
+
+    project: str | None
+    agent: str | None
+    window: TimeWindow | None
+
+    def allows(self, event: Event) -> bool:
+        """Whether the event passes."""
+        return (
+            (self.project is None or event.project == self.project)
+            and (self.agent is None or event.agent == self.agent)
+            and (self.window is None or self.window.contains(event.timestamp))
+        )
+
+
+def probes_of(query: Weighted) -> tuple[str, ...]:
+    """Beginnings that any word with one of the query's stems shares; spares taking other texts apart."""
+    return tuple({t if len(t) <= 3 or not t.isalpha() else t[: max(3, len(t) - 1)] for t in query.weights})
+
+
+def _matching(events: Sequence[Event], query: Weighted, probes: Sequence[str]) -> list[tuple[Event, Counter[str]]]:
+    matched = []
+    for event in events:
+        text = searchable(event)
+        if text.isascii():
+            lower = text.lower()
+            if not any(p in lower for p in probes):
+                continue
+        counts, _ = count_terms(query, text)
+        if counts:
+            matched.append((event, counts))
+    return matched
+
+
+def _found(
+    segment: Segment, node: TocNode, matched: list[tuple[Event, Counter[str]]], query: Weighted, mean_tokens: float
+) -> Found:
+    total: Counter[str] = Counter()
+    for _, counts in matched:
+        total.update(counts)
+    coverage = query.share(total)
+    summary = " ".join([node.title, *node.keywords, *(b.text for b in node.bullets)])
+    weighted = total + Counter({t: c * _SUMMARY_WEIGHT for t, c in count_terms(query, summary)[0].items() if t in total})
+    score = text_score(query, weighted, segment.tokens, mean_tokens)
+    return Found(segment, node, tuple(matched), coverage, score)
+
+
+def _best_events(found: Found, query: Weighted) -> list[Event]:
+    """The event that answers best, then those that add terms it lacks."""
+    ranked = sorted(found.events, key=lambda e: (-text_score(query, e[1], 1, 1), e[0].order))
+    chosen, seen = [ranked[0][0]], set(ranked[0][1])
+    for event, counts in ranked[1:]:
+        if len(chosen) < GRIPS_PER_HIT and set(counts) - seen:
+            chosen.append(event)
+            seen |= set(counts)
+    return chosen
+
+
+def _quote(event: Event, grips: Sequence[Grip], quotes: dict[GripId, str], query: Weighted) -> tuple[GripId, str]:
+    """The grip of this event that holds most of the query, and its words; else a span made for the match."""
+    scored = []
+    for grip in grips:
+        text = quotes.get(grip.grip_id, "")
+        share = query.share(frozenset(query.weights).intersection(terms(text)))
+        if share:
+            scored.append((-share, len(text), grip.grip_id, text))
+    needed = query.share(frozenset(query.weights).intersection(terms(event.text)))
+    if scored and -min(scored)[0] >= needed * 0.6:
+        _, _, grip_id, text = min(scored)
+        return grip_id, text
+    start, end = _span_of(event.text, query)
+    return span_grip_id(event.event_id, start, end), event.text[start:end]
+
+
+def _span_of(text: str, query: Weighted) -> tuple[int, int]:
+    """The window of the text in which most of the query meets, cut at white space."""
+    if len(text) <= _SPAN:
+        return 0, len(text)
+    best, best_share = 0, -1.0
+    step = _SPAN // 2
+    for start in range(0, len(text), step):
+        share = query.share(frozenset(query.weights).intersection(terms(text[start : start + _SPAN])))
+        if share > best_share:
+            best, best_share = start, share
+    start = text.rfind(" ", max(0, best - 40), best + 1) + 1 if best else 0
+    start = start or best
+    end = min(len(text), best + _SPAN)
+    gap = text.find(" ", end, end + 40)
+    return start, gap if gap > 0 else end

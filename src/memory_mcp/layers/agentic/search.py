@@ -1,0 +1,138 @@
+"""search_node and search_children: one node, or the children of a node, against a query."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memory_mcp.errors import InvalidQuery
+from memory_mcp.layers.agentic.match import (
+    FieldMatch,
+    SearchField,
+    Weighted,
+    below,
+    match_node,
+    parse_fields,
+    weigh,
+)
+from memory_mcp.layers.budget import Budget
+from memory_mcp.model.calendar import DEPTH, TocLevel, level_of
+from memory_mcp.model.ids import NodeId
+from memory_mcp.model.toc import TocNode
+from memory_mcp.text import snippet
+from memory_mcp.toc.tree import Tree
+from memory_mcp.toc.tree import below as finer
+
+#: Matches shown per node of a children search.
+MATCHES_PER_NODE = 3
+MAX_LIMIT = 100
+
+
+@dataclass(frozen=True, slots=True)
+class NodeResult:
+    """A node and what in it matched; `relevance` is the IDF-weighted share of the query that it or its subtree holds."""
+
+    node: TocNode
+    matches: tuple[FieldMatch, ...]
+    relevance: float
+
+
+@dataclass(frozen=True, slots=True)
+class ChildrenResult:
+    """Nodes, best first, and where the next page begins (None: nothing is left)."""
+
+    results: tuple[NodeResult, ...]
+    next_offset: int | None
+    compared: int
+
+
+class NodeSearch:
+    """Both searches over one tree."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._tree = tree
+
+    def weigh(self, text: str, project: str | None) -> Weighted:
+        """The query with weights from the scope's document frequencies."""
+        return weigh(text, self._tree.frequencies(), project, self._tree.tally(project).segments)
+
+    def search_node(
+        self, node_id: NodeId, text: str, fields: Sequence[str] | None, limit: int, project: str | None
+    ) -> tuple[TocNode, list[FieldMatch]]:
+        """Matches in one node's own fields, best first; NotFound for an unknown node."""
+        _check_limit(limit)
+        chosen = parse_fields(fields)
+        query = self.weigh(text, project)
+        node = self._tree.node(node_id, project)
+        return node, match_node(node, query, chosen)[:limit]
+
+    def search_children(
+        self,
+        parent: NodeId,
+        text: str,
+        level: TocLevel | None,
+        fields: Sequence[str] | None,
+        limit: int,
+        project: str | None,
+        offset: int = 0,
+    ) -> ChildrenResult:
+        """Children (or all descendants of a finer level) that hold query terms, in themselves or below.
+
+        With `fields` named, only those fields count. Ties go to the node whose own text says more, then the newest.
+        """
+        _check_limit(limit)
+        chosen = parse_fields(fields)
+        query = self.weigh(text, project)
+        self._tree.node(parent, project)
+        ids = self.level_ids(parent, level, project)
+        ranked = self.rank(ids, query, chosen, below_too=not fields, project=project)
+        page = ranked[offset : offset + limit]
+        more = offset + limit if len(ranked) > offset + limit else None
+        return ChildrenResult(tuple(page), more, len(ids))
+
+    def level_ids(self, parent: NodeId, level: TocLevel | None, project: str | None) -> list[NodeId]:
+        """The nodes a children search compares: direct children, or every descendant at a finer level."""
+        own = level_of(parent)
+        if level is None or level is finer(own):
+            return self._tree.children(parent, project)
+        if DEPTH[level] <= DEPTH[own]:
+            raise InvalidQuery(f"{level} is not below {own}", f"Below {own} come {', '.join(k for k in DEPTH if DEPTH[k] > DEPTH[own])}.")
+        return self._tree.descendants(parent, level, project)
+
+    def rank(
+        self, ids: Sequence[NodeId], query: Weighted, fields: Sequence[SearchField], below_too: bool, project: str | None
+    ) -> list[NodeResult]:
+        """Those nodes that match, best first."""
+        nodes = self._tree.nodes(ids, project)
+        sets = self._tree.term_sets(ids, project) if below_too else {}
+        found = []
+        for node_id, node in nodes.items():
+            matches = match_node(node, query, fields)
+            own = frozenset[str]().union(*(m.found for m in matches))
+            under = below(query, sets[node_id]) if node_id in sets else frozenset[str]()
+            if own or under:
+                shown = tuple(matches[:MATCHES_PER_NODE]) or (_below_match(query, under, node),)
+                found.append((query.share(own | under), query.share(own), node, shown))
+        found.sort(key=lambda f: (-f[0], -f[1], -f[2].start_ms, f[2].node_id))
+        return [NodeResult(node, shown, round(min(relevance, 1.0), 4)) for relevance, _, node, shown in found]
+
+
+def _below_match(query: Weighted, under: frozenset[str], node: TocNode) -> FieldMatch:
+    """What a reader is told when the words lie under the node and not in its own text: where to look, not a quotation."""
+    words = ", ".join(t for t in query.weights if t in under)
+    text = f"not in this summary; in the events below: {words}"
+    return FieldMatch(SearchField.BELOW, snippet(text, (), 240), (), round(len(under) / len(query.weights), 3), under)
+
+
+def fit(results: Sequence[NodeResult], budget: Budget) -> list[NodeResult]:
+    """As many results as the token budget holds, in order; a result is dropped whole, never cut."""
+    kept = []
+    for result in results:
+        text = result.node.title + "".join(m.text + "".join(m.grip_ids) for m in result.matches) + result.node.node_id
+        if not budget.spend(text):
+            break
+        kept.append(result)
+    return kept
+
+
+def _check_limit(limit: int) -> None:
+    if not 1 <= limit <= MAX_LIMIT:
+        raise InvalidQuery(f"limit must be 1 to {MAX_LIMIT}, not {limit}")

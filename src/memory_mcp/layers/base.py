@@ -1,0 +1,128 @@
+"""What a retrieval layer is: a status, a contract, and an answer to a query within a budget."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Protocol
+
+from memory_mcp.layers.budget import Budget
+from memory_mcp.model.calendar import TimeWindow
+from memory_mcp.model.ids import GripId, NodeId
+
+
+class LayerName(StrEnum):
+    """The retrieval layers, in the specification's words."""
+
+    AGENTIC = "agentic"
+    BM25 = "bm25"
+    VECTOR = "vector"
+    HYBRID = "hybrid"
+    TOPICS = "topics"
+
+
+@dataclass(frozen=True, slots=True)
+class Contract:
+    """What a layer can and cannot do (cognitive-architecture.md, Cognitive Contracts)."""
+
+    strength: str
+    weakness: str
+    failure_mode: str
+    safe_fallback: str
+
+
+CONTRACTS = {
+    LayerName.AGENTIC: Contract("No dependencies", "Slow for large scans", "Timeout", "Return partial"),
+    LayerName.BM25: Contract("Fast exact keyword", "Misses synonyms", "Index unavailable", "Agentic"),
+    LayerName.VECTOR: Contract("Semantic similarity", "Can hallucinate relevance", "Index unavailable", "BM25 or Agentic"),
+    LayerName.HYBRID: Contract("Keyword and meaning together", "Needs both to be whole", "One side missing", "BM25 or Vector"),
+    LayerName.TOPICS: Contract("Pattern discovery", "Stale labels, overly broad", "Index unavailable", "Vector or BM25"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class LayerStatus:
+    """Whether a layer can be used now, and if not, why and what turns it on."""
+
+    name: LayerName
+    enabled: bool
+    healthy: bool
+    count: int = 0
+    reason: str = ""
+    enable_with: str = ""
+
+    @property
+    def usable(self) -> bool:
+        """Enabled and healthy."""
+        return self.enabled and self.healthy
+
+
+@dataclass(frozen=True, slots=True)
+class Query:
+    """What is asked, of which part of the memory. `project` None means all projects."""
+
+    text: str
+    limit: int = 10
+    project: str | None = None
+    agent: str | None = None
+    window: TimeWindow | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Hit:
+    """One thing found, with its provenance: the exact words and the grips that lead to them."""
+
+    node_id: NodeId
+    title: str
+    #: The words found, exactly as stored.
+    quote: str
+    grip_ids: tuple[GripId, ...]
+    timestamp: int
+    session_id: str
+    project: str
+    agent: str
+    role: str
+    speaker: str
+    #: 0..1: how much of the query this covers, by weight.
+    score: float
+    #: The score's parts, for whoever asks.
+    parts: tuple[tuple[str, float], ...] = ()
+    event_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One step of a search through the tree, with the reason for it."""
+
+    node_id: NodeId
+    label: str
+    searched: int
+    searched_level: str
+    matched: str
+    score: float
+    decision: str
+
+
+@dataclass(frozen=True, slots=True)
+class LayerAnswer:
+    """Hits, best first, and the way that led to them."""
+
+    hits: tuple[Hit, ...]
+    path: tuple[Step, ...] = ()
+    #: The window the hits were filtered by, and the words it was read from.
+    window: TimeWindow | None = None
+    window_words: str = ""
+    #: What was widened, left out or cut short, in words.
+    notices: tuple[str, ...] = ()
+
+
+class Layer(Protocol):
+    """A retrieval layer."""
+
+    name: LayerName
+
+    def status(self) -> LayerStatus:
+        """Whether it can be used now. Never raises."""
+        ...
+
+    def search(self, query: Query, budget: Budget) -> LayerAnswer:
+        """Hits within the budget; LayerUnavailable when the layer cannot be used. Running out is a partial answer."""
+        ...

@@ -1,0 +1,198 @@
+"""The table of levels, and which window a moment belongs to on the user's own calendar.
+
+Invariants
+1. Days are local days of the store's fixed zone; a day is from local midnight to local midnight, so it may last
+   23 or 25 hours around a clock change.
+2. An ISO week is a child of every month it intersects, and of no other; months and years are made of days.
+3. Windows of one level tile time: each ends where the next begins.
+"""
+
+import datetime as dt
+from dataclasses import dataclass
+from enum import StrEnum
+from functools import lru_cache
+from zoneinfo import ZoneInfo
+
+from memory_mcp.errors import InvalidQuery
+from memory_mcp.model.ids import ROOT, NodeId, day_id, month_id, segment_key_of, week_id, year_id
+
+
+class TocLevel(StrEnum):
+    """Levels of the tree, coarse to fine. On disk: do not change the values."""
+
+    ROOT = "root"
+    YEAR = "year"
+    MONTH = "month"
+    WEEK = "week"
+    DAY = "day"
+    SEGMENT = "segment"
+
+
+#: Coarse to fine, as browsing goes.
+LEVELS = (TocLevel.YEAR, TocLevel.MONTH, TocLevel.WEEK, TocLevel.DAY, TocLevel.SEGMENT)
+#: Periods that are rolled up, finest first: the order in which roll-ups must run.
+PERIODS = (TocLevel.DAY, TocLevel.WEEK, TocLevel.MONTH, TocLevel.YEAR)
+DEPTH = {TocLevel.ROOT: 0} | {level: i + 1 for i, level in enumerate(LEVELS)}
+
+
+@dataclass(frozen=True, slots=True)
+class TimeWindow:
+    """Half-open: `start_ms` included, `end_ms` not; UTC milliseconds."""
+
+    start_ms: int
+    end_ms: int
+
+    def contains(self, ms: int) -> bool:
+        """Whether the moment lies inside."""
+        return self.start_ms <= ms < self.end_ms
+
+    def intersects(self, other: "TimeWindow") -> bool:
+        """Whether the two share a moment."""
+        return self.start_ms < other.end_ms and other.start_ms < self.end_ms
+
+
+def parse_level(text: str) -> TocLevel:
+    """A level from its name; InvalidQuery when there is none of that name."""
+    try:
+        level = TocLevel(text.strip().lower())
+    except ValueError:
+        level = TocLevel.ROOT
+    if level is TocLevel.ROOT:
+        raise InvalidQuery(f"unknown level: {text!r}", f"Levels are {', '.join(LEVELS)}.")
+    return level
+
+
+def level_of(node_id: NodeId) -> TocLevel:
+    """The level a (canonical) node id names."""
+    return TocLevel.ROOT if node_id == ROOT else TocLevel(node_id.split(":", 2)[1])
+
+
+@dataclass(frozen=True, slots=True)
+class Calendar:
+    """The user's calendar: one zone, fixed when the store is made."""
+
+    zone_name: str
+
+    @property
+    def zone(self) -> dt.tzinfo:
+        """The zone's rules; InvalidQuery when the name is unknown."""
+        return _zone(self.zone_name)
+
+    def local(self, ms: int) -> dt.datetime:
+        """Local time of a moment."""
+        return _EPOCH.astimezone(self.zone) if ms == 0 else (_EPOCH + dt.timedelta(milliseconds=ms)).astimezone(self.zone)
+
+    def iso(self, ms: int) -> str:
+        """Local ISO time with offset, to the second."""
+        return self.local(ms).isoformat(timespec="seconds")
+
+    def day_of(self, ms: int) -> str:
+        """Local ISO date of a moment."""
+        return self.local(ms).date().isoformat()
+
+    def midnight(self, day: dt.date) -> int:
+        """UTC milliseconds of the first instant of a local day.
+
+        Where a clock change skips midnight, the day begins at the first instant that exists.
+        """
+        naive = dt.datetime(day.year, day.month, day.day)
+        stamp = naive.replace(tzinfo=self.zone)
+        return round((stamp.astimezone(dt.UTC) - _EPOCH).total_seconds() * 1000)
+
+    def days(self, first: dt.date, after_last: dt.date) -> TimeWindow:
+        """The window from one local date up to, not including, another."""
+        return TimeWindow(self.midnight(first), self.midnight(after_last))
+
+    def window(self, node_id: NodeId) -> TimeWindow:
+        """The window of a period node; InvalidQuery for an impossible date, or a segment (it has stored times)."""
+        first, after = span_of(node_id)
+        return self.days(first, after)
+
+
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+
+
+@lru_cache(maxsize=64)
+def _zone(name: str) -> dt.tzinfo:
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise InvalidQuery(f"unknown time zone: {name!r}", "Zones are named as in Europe/Berlin or America/New_York.") from None
+
+
+@lru_cache(maxsize=4096)
+def span_of(node_id: NodeId) -> tuple[dt.date, dt.date]:
+    """First date and the date after the last of a period node; InvalidQuery when there is no such period."""
+    level, value = node_id.split(":", 2)[1:]
+    try:
+        if level == TocLevel.YEAR:
+            year = int(value)
+            return dt.date(year, 1, 1), dt.date(year + 1, 1, 1)
+        if level == TocLevel.MONTH:
+            year, month = int(value[:4]), int(value[5:])
+            return dt.date(year, month, 1), dt.date(year + month // 12, month % 12 + 1, 1)
+        if level == TocLevel.WEEK:
+            monday = dt.date.fromisocalendar(int(value[:4]), int(value[6:]), 1)
+            return monday, monday + dt.timedelta(days=7)
+        if level == TocLevel.DAY:
+            day = dt.date.fromisoformat(value)
+            return day, day + dt.timedelta(days=1)
+    except (ValueError, OverflowError):
+        raise InvalidQuery(f"no such period: {node_id}", "Give a real calendar period, or start at the root.") from None
+    raise InvalidQuery(f"not a period: {node_id}", "Segments have stored times, not calendar windows.")
+
+
+def day_node(day: str) -> NodeId:
+    """The day's own node."""
+    return day_id(day)
+
+
+def parents_of_day(day: str) -> tuple[NodeId, ...]:
+    """Tree parent of a day: its ISO week."""
+    iso = dt.date.fromisoformat(day).isocalendar()
+    return (week_id(iso.year, iso.week),)
+
+
+def months_of_week(node_id: NodeId) -> tuple[NodeId, ...]:
+    """Every month an ISO week intersects: one or two, in order."""
+    first, after = span_of(node_id)
+    last = after - dt.timedelta(days=1)
+    months = [month_id(first.year, first.month)]
+    if (last.year, last.month) != (first.year, first.month):
+        months.append(month_id(last.year, last.month))
+    return tuple(months)
+
+
+def parents(node_id: NodeId) -> tuple[NodeId, ...]:
+    """Parents in the navigation tree; a week may have two, a year has the root, the root none."""
+    if node_id == ROOT:
+        return ()
+    level = level_of(node_id)
+    if level is TocLevel.SEGMENT:
+        return (day_id(node_id.split(":")[2]),)
+    if level is TocLevel.DAY:
+        return parents_of_day(node_id.split(":")[2])
+    if level is TocLevel.WEEK:
+        return months_of_week(node_id)
+    if level is TocLevel.MONTH:
+        return (year_id(int(node_id.split(":")[2][:4])),)
+    return (ROOT,)
+
+
+def rollup_targets(day: str) -> tuple[NodeId, ...]:
+    """The periods whose summary a change on this local day makes stale, finest first: day, week, month, year."""
+    date = dt.date.fromisoformat(day)
+    return (day_id(day), *parents_of_day(day), month_id(date.year, date.month), year_id(date.year))
+
+
+def sources_of(node_id: NodeId) -> TocLevel:
+    """The level a period's summary is computed from: a week and a month from days, a year from its months."""
+    level = level_of(node_id)
+    if level is TocLevel.DAY:
+        return TocLevel.SEGMENT
+    return TocLevel.MONTH if level is TocLevel.YEAR else TocLevel.DAY
+
+
+def is_segment(node_id: NodeId) -> bool:
+    """Whether the id names a segment."""
+    return segment_key_of(node_id) is not None

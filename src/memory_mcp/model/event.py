@@ -1,0 +1,116 @@
+"""Event: one thing said or done in an agent session, as its source gave it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from memory_mcp.model.ids import EventId, digest
+
+
+class Role(StrEnum):
+    """Who speaks. On disk: do not change the values."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+    SYSTEM = "system"
+    TOOL = "tool"
+
+
+class EventType(StrEnum):
+    """What kind of moment it is. On disk: do not change the values."""
+
+    SESSION_START = "session_start"
+    USER_MESSAGE = "user_message"
+    ASSISTANT_MESSAGE = "assistant_message"
+    TOOL_CALL = "tool_call"
+    TOOL_RESULT = "tool_result"
+    ASSISTANT_STOP = "assistant_stop"
+    SUBAGENT_START = "subagent_start"
+    SUBAGENT_STOP = "subagent_stop"
+    SESSION_END = "session_end"
+    NOTE = "note"
+
+
+class Trust(StrEnum):
+    """Who asserted it; set by the write path, never by the payload. On disk: do not change the values."""
+
+    USER = "user"
+    ASSISTANT = "assistant"
+    TOOL = "tool"
+    IMPORTED = "imported"
+    AGENT_NOTE = "agent_note"
+
+
+#: What a role means when a source names no type.
+DEFAULT_TYPES = {
+    Role.USER: EventType.USER_MESSAGE,
+    Role.ASSISTANT: EventType.ASSISTANT_MESSAGE,
+    Role.TOOL: EventType.TOOL_RESULT,
+    Role.SYSTEM: EventType.NOTE,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class EventDraft:
+    """An event as an importer or a tool hands it in: no id and no trust yet."""
+
+    session_id: str
+    role: Role
+    type: EventType
+    text: str
+    #: Source time, UTC milliseconds; None when the source has none.
+    timestamp: int | None
+    #: The source's own id for this message; "" when it has none.
+    source_id: str = ""
+    agent: str = ""
+    project: str = ""
+    #: The subagent inside the session; "" is the main thread.
+    thread: str = ""
+    #: A person's or character's name, where the source has one.
+    speaker: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """A stored event. Immutable; ordered by (timestamp, event_id)."""
+
+    event_id: EventId
+    session_id: str
+    #: Source time, UTC milliseconds.
+    timestamp: int
+    type: EventType
+    role: Role
+    trust: Trust
+    text: str
+    #: Kind of source: claude-code, jsonl, tool.
+    source: str
+    source_id: str = ""
+    agent: str = ""
+    project: str = ""
+    thread: str = ""
+    speaker: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def order(self) -> tuple[int, str]:
+        """Sort key: source time, then id."""
+        return (self.timestamp, self.event_id)
+
+    @property
+    def stream(self) -> int:
+        """The stream this event belongs to (see `stream_key`)."""
+        return stream_key(self.session_id, self.project, self.thread)
+
+
+def stream_key(session_id: str, project: str, thread: str) -> int:
+    """A 60-bit name for one session's thread within one project.
+
+    Segments are cut per stream, so none ever mixes two projects, two sessions or a subagent with its caller.
+    """
+    return digest("stream", session_id, project, thread, bits=60)
+
+
+def content_hash(text: str) -> int:
+    """60 bits over the text, to tell a message seen again from another message under the same id."""
+    return digest("content", text, bits=60)

@@ -1,0 +1,53 @@
+"""Grip: an exact quotation, kept as a span and a hash; the words stay in the event."""
+
+from dataclasses import dataclass
+
+from memory_mcp.model.ids import EventId, GripId, digest, event_key, grip_id_from, key_of
+
+#: Rules that choose spans (grips.py); part of a grip's identity.
+GRIP_CUTTER_VERSION = 1
+#: Between the two halves of a quotation that runs from a tool call into its result.
+JOINT = "\n⤷ "
+
+
+@dataclass(frozen=True, slots=True)
+class Grip:
+    """A quotation of one event, or of a tool call together with its result.
+
+    For one event the quote is `text[span_start:span_end]`. For two it is the first event's text from `span_start`,
+    `JOINT`, and the second's text up to `span_end`. Offsets count characters.
+    """
+
+    grip_id: GripId
+    event_id_start: EventId
+    event_id_end: EventId
+    span_start: int
+    span_end: int
+    #: 60-bit hash of the quoted text, checked whenever the grip is expanded.
+    quote_hash: int
+    #: Source time of the first event, UTC milliseconds.
+    timestamp: int
+    segment: int
+
+
+def quote_of(first: str, last: str | None, span_start: int, span_end: int) -> str:
+    """The quoted words, from the text of the first event and, for a pair, of the last (None for one event)."""
+    if last is None:
+        return first[span_start:span_end]
+    return first[span_start:] + JOINT + last[:span_end]
+
+
+def quote_hash(quote: str) -> int:
+    """60 bits over the exact quoted text."""
+    return digest("quote", quote, bits=60)
+
+
+def make_grip_id(timestamp: int, first: EventId, last: EventId, start: int, end: int) -> GripId:
+    """The id that follows from what is quoted and by which rules."""
+    span = f"{start}-{end}"
+    return grip_id_from(key_of(timestamp, digest("grip", first, last, span, str(GRIP_CUTTER_VERSION))))
+
+
+def grip_order(grip: Grip) -> tuple[int, int, int]:
+    """Sort key: time, event, place in it."""
+    return (grip.timestamp, event_key(grip.event_id_start), grip.span_start)

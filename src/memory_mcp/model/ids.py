@@ -1,0 +1,186 @@
+"""Builds and parses every id; the only module that spells them.
+
+Invariants
+1. An event id is a ULID: 48 bits of source time, 80 bits derived from the source's own id; reading a source
+   twice gives the same id.
+2. Ids are compared and stored as 128-bit integers (`as_int`); text forms are for people and agents.
+3. Every form ever emitted, and the bracketed older forms of the specification, are read.
+"""
+
+import hashlib
+import re
+from typing import NewType
+
+from memory_mcp.errors import InvalidQuery
+
+EventId = NewType("EventId", str)
+GripId = NewType("GripId", str)
+NodeId = NewType("NodeId", str)
+
+_ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
+_VALUES = {c: i for i, c in enumerate(_ALPHABET)} | {c.lower(): i for i, c in enumerate(_ALPHABET)}
+#: Two characters at a time: 10 bits index a 1,024-entry table, which halves the work of encoding.
+_PAIRS = [a + b for a in _ALPHABET for b in _ALPHABET]
+_HASH_BITS = 80
+HASH_MASK = (1 << _HASH_BITS) - 1
+_MAX_TIME = (1 << 48) - 1
+_SEGMENT_BITS = 60
+
+ROOT = NodeId("toc:root")
+
+_ULID = re.compile(r"^[0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{26}$")
+_GRIP_TAIL = re.compile(r"^[0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{16}$")
+_SPAN_GRIP = re.compile(r"^grip:(\d{1,15}):([0-9a-hjkmnp-tv-z]{16})-(\d{1,9})-(\d{1,9})$")
+_SEGMENT_TAIL = re.compile(r"^[0-9a-hjkmnp-tv-z]{12}$")
+_YEAR = re.compile(r"^toc:year:(\d{4})$")
+_MONTH = re.compile(r"^toc:month:(\d{4})[-:](\d{2})$")
+_WEEK = re.compile(r"^toc:week:(\d{4})[-:]W(\d{2})$")
+_DAY = re.compile(r"^toc:day:(\d{4})-(\d{2})-(\d{2})$")
+_SEGMENT = re.compile(r"^toc:segment:(\d{4}-\d{2}-\d{2}):([0-9A-Za-z]+)$")
+
+
+def digest(*parts: str, bits: int = _HASH_BITS) -> int:
+    """The first `bits` bits of a BLAKE2b hash over length-prefixed parts, so that no two splits collide."""
+    h = hashlib.blake2b(digest_size=(bits + 7) // 8)
+    for part in parts:
+        raw = part.encode("utf-8", "surrogatepass")
+        h.update(len(raw).to_bytes(4, "big"))
+        h.update(raw)
+    return int.from_bytes(h.digest(), "big") >> (-bits % 8)
+
+
+def encode(value: int, length: int) -> str:
+    """Crockford base 32 of `value`, `length` characters (an even number)."""
+    out = []
+    for shift in range(length * 5 - 10, -1, -10):
+        out.append(_PAIRS[(value >> shift) & 1023])
+    return "".join(out)
+
+
+def decode(text: str) -> int:
+    """The integer behind a Crockford base 32 text; ValueError when it is not one."""
+    value = 0
+    for c in text:
+        try:
+            value = (value << 5) | _VALUES[c]
+        except KeyError:
+            raise ValueError(f"not a base 32 id: {text!r}") from None
+    return value
+
+
+def key_of(time_ms: int, tail: int) -> int:
+    """A 128-bit key: 48 bits of time (clamped to 1970 and later) before 80 bits of hash."""
+    return (min(max(time_ms, 0), _MAX_TIME) << _HASH_BITS) | (tail & HASH_MASK)
+
+
+def event_id(time_ms: int, *origin: str) -> EventId:
+    """The id of an event with this source time and origin (source kind and its own id)."""
+    return EventId(encode(key_of(time_ms, digest(*origin)), 26))
+
+
+def event_id_from(key: int) -> EventId:
+    """The text form of a stored event key."""
+    return EventId(encode(key, 26))
+
+
+def event_key(value: str) -> int:
+    """The 128-bit key of an event id in any accepted form; InvalidQuery when it is none."""
+    bare = value.rsplit(":", 1)[-1] if value.startswith("evt:") else value
+    if not _ULID.match(bare):
+        raise InvalidQuery(f"not an event id: {value!r}", "An event id is a 26-character ULID, with or without evt:<ms>:.")
+    return decode(bare)
+
+
+def grip_id_from(key: int) -> GripId:
+    """The text form of a stored grip key: `grip:<ms>:<16 characters>`."""
+    return GripId(f"grip:{key >> _HASH_BITS}:{encode(key & HASH_MASK, 16).lower()}")
+
+
+def grip_key(value: str) -> tuple[int, bool]:
+    """The key of a grip id and whether it is whole; a bare id gives only its lower 80 bits (False)."""
+    parts = value.split(":")
+    tail = parts[-1]
+    if _GRIP_TAIL.match(tail):
+        if len(parts) == 3 and parts[0] == "grip" and parts[1].isdigit():
+            return key_of(int(parts[1]), decode(tail)), True
+        if len(parts) == 1 or (len(parts) == 2 and parts[0] == "grip"):
+            return decode(tail), False
+    raise InvalidQuery(f"not a grip id: {value!r}", "A grip id looks like grip:<ms>:<id>, as search results carry it.")
+
+
+def span_grip_id(event: EventId, start: int, end: int) -> GripId:
+    """A grip that stores nothing: the id itself names event and span, for words that no stored grip covers."""
+    key = event_key(event)
+    return GripId(f"grip:{key >> _HASH_BITS}:{encode(key & HASH_MASK, 16).lower()}-{start}-{end}")
+
+
+def parse_span_grip(value: str) -> tuple[EventId, int, int] | None:
+    """Event and span of a grip id that names them itself; None for any other id."""
+    match = _SPAN_GRIP.match(value)
+    if match is None:
+        return None
+    return event_id_from(key_of(int(match[1]), decode(match[2]))), int(match[3]), int(match[4])
+
+
+def segment_key(*origin: str) -> int:
+    """The 60-bit hash that names a segment: its stream and cut number."""
+    return digest(*origin, bits=_SEGMENT_BITS)
+
+
+def segment_id(day: str, key: int) -> NodeId:
+    """`toc:segment:<day>:<12 characters>`."""
+    return NodeId(f"toc:segment:{day}:{encode(key, 12).lower()}")
+
+
+def year_id(year: int) -> NodeId:
+    """`toc:year:2026`."""
+    return NodeId(f"toc:year:{year:04d}")
+
+
+def month_id(year: int, month: int) -> NodeId:
+    """`toc:month:2026-01`."""
+    return NodeId(f"toc:month:{year:04d}-{month:02d}")
+
+
+def week_id(year: int, week: int) -> NodeId:
+    """`toc:week:2026-W04`, an ISO week."""
+    return NodeId(f"toc:week:{year:04d}-W{week:02d}")
+
+
+def day_id(iso: str) -> NodeId:
+    """`toc:day:2026-01-30`."""
+    return NodeId(f"toc:day:{iso}")
+
+
+def segment_key_of(value: str) -> int | None:
+    """The segment key inside a segment id, None for any other id."""
+    match = _SEGMENT.match(value)
+    if match and _SEGMENT_TAIL.match(match[2].lower()):
+        return decode(match[2])
+    return None
+
+
+def node_key(node_id: NodeId) -> int:
+    """The 60-bit key a node is stored under: a segment's own hash, a hash of the id for a period."""
+    key = segment_key_of(node_id)
+    return digest("node", node_id, bits=_SEGMENT_BITS) if key is None else key
+
+
+def parse_node_id(value: str) -> NodeId:
+    """The canonical form of a node id; "" is the root; InvalidQuery when it is none."""
+    text = value.strip()
+    if text in ("", "root", ROOT):
+        return ROOT
+    if match := _YEAR.match(text):
+        return NodeId(text)
+    if match := _MONTH.match(text):
+        return month_id(int(match[1]), int(match[2]))
+    if match := _WEEK.match(text):
+        return week_id(int(match[1]), int(match[2]))
+    if _DAY.match(text) or segment_key_of(text) is not None:
+        return NodeId(text)
+    raise InvalidQuery(
+        f"not a node id: {value!r}",
+        "Node ids look like toc:year:2026, toc:month:2026-01, toc:week:2026-W04, toc:day:2026-01-30 or "
+        "toc:segment:<day>:<id>; browse_toc with no id starts at the root.",
+    )

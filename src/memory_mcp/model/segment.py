@@ -1,0 +1,46 @@
+"""Segment: a stretch of one stream's events, as stored cuts. Cut points are append-only; only an end may grow."""
+
+from dataclasses import dataclass
+
+from memory_mcp.model.ids import EventId, NodeId, segment_id, segment_key
+
+#: Order of an event inside its stream: (timestamp, event id).
+Position = tuple[int, str]
+
+
+@dataclass(frozen=True, slots=True)
+class Segment:
+    """One cut. Its events are those of its stream between `start` and `end`, both included."""
+
+    stream: int
+    #: Counts the cuts of a stream in the order they were made, from 0.
+    cut_no: int
+    session_id: str
+    project: str
+    thread: str
+    agent: str
+    #: Local ISO date of the first event when the cut was made; fixed from then on.
+    day: str
+    start: Position
+    end: Position
+    events: int
+    tokens: int
+    #: Still growing: the last cut of its stream, not ended by a session's end.
+    open: bool
+    #: Tokenizer-independent rules that made the cut (see `segments.CUTTER_VERSION`).
+    cutter: int
+
+    @property
+    def key(self) -> int:
+        """60-bit hash of stream and cut number."""
+        return segment_key("segment", str(self.stream), str(self.cut_no))
+
+    @property
+    def node_id(self) -> NodeId:
+        """The id of this segment's TOC node."""
+        return segment_id(self.day, self.key)
+
+    @property
+    def first_event(self) -> EventId:
+        """Id of the first event."""
+        return EventId(self.start[1])

@@ -1,0 +1,64 @@
+"""TocNode: one page of the time tree, its bullets and what proves them."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+from memory_mcp.model.calendar import TocLevel
+from memory_mcp.model.ids import GripId, NodeId
+
+
+class MemoryKind(StrEnum):
+    """What sort of statement it is, most durable first. On disk: do not change the values."""
+
+    PROCEDURE = "procedure"
+    CONSTRAINT = "constraint"
+    DEFINITION = "definition"
+    PREFERENCE = "preference"
+    OBSERVATION = "observation"
+
+
+#: Salience by kind, highest first (cognitive-architecture.md, ranking policy).
+KIND_SALIENCE = {
+    MemoryKind.PROCEDURE: 1.0,
+    MemoryKind.CONSTRAINT: 0.9,
+    MemoryKind.DEFINITION: 0.8,
+    MemoryKind.PREFERENCE: 0.7,
+    MemoryKind.OBSERVATION: 0.5,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class TocBullet:
+    """One statement of a node; every bullet names the grips that prove it."""
+
+    text: str
+    grip_ids: tuple[GripId, ...]
+    kind: MemoryKind = MemoryKind.OBSERVATION
+    project: str = ""
+    agent: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TocNode:
+    """One node as stored. Times are UTC milliseconds; a period's end is exclusive, a segment's is its last event."""
+
+    node_id: NodeId
+    level: TocLevel
+    start_ms: int
+    end_ms: int
+    title: str
+    summary: str
+    bullets: tuple[TocBullet, ...]
+    keywords: tuple[str, ...]
+    version: int = 1
+    kind: MemoryKind = MemoryKind.OBSERVATION
+    salience: float = 0.0
+    pinned: bool = False
+    session_count: int = 0
+    event_count: int = 0
+    agents: tuple[str, ...] = field(default=())
+    projects: tuple[str, ...] = field(default=())
+    #: Who wrote the text: extractive, or agent after refine_summary.
+    author: str = "extractive"
+    #: Number of the build that published this version; a parent's is never below its children's.
+    built: int = 0

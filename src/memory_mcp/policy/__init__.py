@@ -1,0 +1,1 @@
+"""Here is a question, give me an answer and why."""

@@ -1,0 +1,1 @@
+"""Sample transcripts that ``memory-mcp try`` imports when there are none of your own."""

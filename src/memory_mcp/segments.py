@@ -1,0 +1,138 @@
+"""Events of one stream in, stretches out: where one ends and the next begins. Pure.
+
+Invariants
+1. Every event belongs to exactly one segment of its stream; cuts of a stream never overlap in time order.
+2. Cut points are only added; an end may grow, a start never moves.
+3. Handing in events again changes nothing.
+"""
+
+from bisect import bisect_right
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+from memory_mcp.errors import ConfigError
+from memory_mcp.model.calendar import Calendar
+from memory_mcp.model.event import Event, EventType
+from memory_mcp.model.ids import EventId
+from memory_mcp.model.segment import Position, Segment
+from memory_mcp.model.tokens import estimate_tokens
+
+#: Stored cuts say which rules made them.
+CUTTER_VERSION = 1
+
+
+@dataclass(frozen=True, slots=True)
+class SegmentSettings:
+    """When a new segment starts, and how much of the one before it is shown as context."""
+
+    gap_minutes: int = field(default=30, metadata={"help": "A pause longer than this starts a new segment."})
+    max_tokens: int = field(default=4000, metadata={"help": "A segment ends before an event that would pass this size."})
+    overlap_minutes: int = field(default=5, metadata={"help": "Context before a segment reaches back this far at most."})
+    overlap_tokens: int = field(default=500, metadata={"help": "Context before a segment is at most this large."})
+
+    def __post_init__(self) -> None:
+        """Ranges: a gap of a minute or more, segments of 200 tokens or more."""
+        if self.gap_minutes < 1 or self.max_tokens < 200 or self.overlap_minutes < 0 or self.overlap_tokens < 0:
+            raise ConfigError("[segments] needs gap_minutes >= 1, max_tokens >= 200 and no negative overlap")
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """What some events changed: cuts new or grown, and which cut each event belongs to (by segment key)."""
+
+    changed: tuple[Segment, ...]
+    members: dict[EventId, int]
+
+
+def assign(cuts: Sequence[Segment], events: Sequence[Event], calendar: Calendar, settings: SegmentSettings) -> Assignment:
+    """Place `events` (one stream, any order) among its stored `cuts` (ordered by start).
+
+    A late event joins the segment whose time it falls into, even past the size limit; one that falls before the first
+    cut, or into a pause longer than the gap, opens a cut of its own.
+    """
+    placing = _Placing(list(cuts), calendar, settings)
+    for event in sorted(events, key=lambda e: e.order):
+        placing.place(event)
+    changed = [c for c in placing.cuts if c.key in placing.touched]
+    return Assignment(tuple(changed), placing.members)
+
+
+class _Placing:
+    """One run of `assign`: the cuts so far, ordered by start."""
+
+    def __init__(self, cuts: list[Segment], calendar: Calendar, settings: SegmentSettings) -> None:
+        self.cuts = cuts
+        self.touched: set[int] = set()
+        self.members: dict[EventId, int] = {}
+        self._calendar = calendar
+        self._gap_ms = settings.gap_minutes * 60_000
+        self._max_tokens = settings.max_tokens
+        self._next_no = max((c.cut_no for c in cuts), default=-1) + 1
+
+    def place(self, event: Event) -> None:
+        at = bisect_right(self.cuts, event.order, key=lambda c: c.start) - 1
+        tokens = estimate_tokens(event.text)
+        if at >= 0 and self._belongs(at, event.order, tokens):
+            self._join(at, event, tokens)
+        else:
+            self._open(at + 1, event, tokens)
+
+    def _belongs(self, at: int, position: Position, tokens: int) -> bool:
+        cut = self.cuts[at]
+        if position <= cut.end:
+            return True
+        if position[0] - cut.end[0] > self._gap_ms:
+            return False
+        if at < len(self.cuts) - 1:
+            return True
+        return cut.open and cut.tokens + tokens <= self._max_tokens
+
+    def _join(self, at: int, event: Event, tokens: int) -> None:
+        cut = self.cuts[at]
+        ends = event.type is EventType.SESSION_END and at == len(self.cuts) - 1
+        self.cuts[at] = replace(
+            cut,
+            end=max(cut.end, event.order),
+            events=cut.events + 1,
+            tokens=cut.tokens + tokens,
+            open=cut.open and not ends,
+        )
+        self.touched.add(cut.key)
+        self.members[event.event_id] = cut.key
+
+    def _open(self, at: int, event: Event, tokens: int) -> None:
+        newest = at == len(self.cuts)
+        if newest and self.cuts and self.cuts[-1].open:
+            self.cuts[-1] = replace(self.cuts[-1], open=False)
+            self.touched.add(self.cuts[-1].key)
+        cut = Segment(
+            stream=event.stream,
+            cut_no=self._next_no,
+            session_id=event.session_id,
+            project=event.project,
+            thread=event.thread,
+            agent=event.agent,
+            day=self._calendar.day_of(event.timestamp),
+            start=event.order,
+            end=event.order,
+            events=1,
+            tokens=tokens,
+            open=newest and event.type is not EventType.SESSION_END,
+            cutter=CUTTER_VERSION,
+        )
+        self._next_no += 1
+        self.cuts.insert(at, cut)
+        self.touched.add(cut.key)
+        self.members[event.event_id] = cut.key
+
+
+def overlap(previous: Sequence[Event], start_ms: int, settings: SegmentSettings) -> list[Event]:
+    """The end of the previous segment that is shown as context before one that starts at `start_ms`, in order."""
+    chosen: list[Event] = []
+    tokens = 0
+    for event in reversed(previous):
+        tokens += estimate_tokens(event.text)
+        if start_ms - event.timestamp > settings.overlap_minutes * 60_000 or tokens > settings.overlap_tokens:
+            break
+        chosen.append(event)
+    return chosen[::-1]

@@ -1,0 +1,1 @@
+"""Keep this, whatever happens: the stores behind protocols, and one engine that implements them."""

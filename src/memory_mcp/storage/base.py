@@ -1,0 +1,380 @@
+"""What any engine must keep, and how; nothing above this room knows which engine it is.
+
+Invariants
+1. Acknowledged means committed: when a writing method returns, kill -9 and power loss do not lose what it wrote.
+2. Each writing method is one transaction: all of it is there, or nothing.
+3. Readers see whole transactions and never wait for a writer.
+4. Every method may be called from any thread; writes are serialised inside.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from memory_mcp.model.calendar import TimeWindow, TocLevel
+from memory_mcp.model.change import Change
+from memory_mcp.model.event import Event
+from memory_mcp.model.grip import Grip
+from memory_mcp.model.ids import EventId, GripId, NodeId
+from memory_mcp.model.segment import Segment
+from memory_mcp.model.toc import TocNode
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which events and derived texts a reader may see; None means no restriction."""
+
+    project: str | None = None
+    agent: str | None = None
+    window: TimeWindow | None = None
+
+    @property
+    def is_all(self) -> bool:
+        """No project restriction: the mixed text of roll-ups may be shown."""
+        return self.project is None
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Outcome of an append: ids that were new and ids that were stored before, in input order."""
+
+    new: tuple[EventId, ...]
+    known: tuple[EventId, ...]
+    #: Set when the request key had been answered before: the stored answer, and nothing was written.
+    replay: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A write that may be sent again: its key, and the answer to repeat (kept for an hour)."""
+
+    key: str
+    answer: str
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvent:
+    """An event with its place in the order of arrival."""
+
+    seq: int
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class TermDelta:
+    """Terms that became reachable below a node: sorted 32-bit hashes, little-endian uint32."""
+
+    node_id: NodeId
+    hashes: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentFrequency:
+    """How many more segments of a project hold each term (the root's term statistics)."""
+
+    project: str
+    #: Sorted hashes (uint32) and as many counts (int32), little-endian; a count may be negative.
+    hashes: bytes
+    counts: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """Everything one derivation step publishes, in one transaction with its checkpoint."""
+
+    segments: tuple[Segment, ...] = ()
+    nodes: tuple[TocNode, ...] = ()
+    grips: tuple[Grip, ...] = ()
+    terms: tuple[TermDelta, ...] = ()
+    frequencies: tuple[DocumentFrequency, ...] = ()
+    duplicates: tuple[tuple[EventId, EventId], ...] = ()
+    #: Nodes whose stored term rows are thrown away before `terms` are added.
+    reset_terms: tuple[NodeId, ...] = ()
+    #: Throw away all document frequencies before `frequencies` are added.
+    reset_frequencies: bool = False
+    #: Event sequence number up to which everything is derived; None leaves the checkpoint alone.
+    derived_to: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStats:
+    """Row counts by table, sizes in bytes, and the facts of the store."""
+
+    rows: Mapping[str, int]
+    size_bytes: int
+    text_bytes: int
+    store_id: str
+    timezone: str
+    schema_version: int
+    first_ms: int | None
+    last_ms: int | None
+    derived_to: int
+    last_seq: int
+    extra: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """One session as the store knows it."""
+
+    session_id: str
+    project: str
+    agent: str
+    start_ms: int
+    end_ms: int
+    events: int
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """Highest build number of the segments of each day, and the build number of each period that has a node."""
+
+    segment_days: Mapping[str, int]
+    periods: Mapping[NodeId, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What a span of days holds, by its segments."""
+
+    sessions: int
+    events: int
+    segments: int
+    tokens: int
+    agents: tuple[str, ...]
+    projects: tuple[str, ...]
+
+
+class EventStore(Protocol):
+    """Layer 0: immutable events."""
+
+    def append(self, events: Sequence[Event], request: Request | None = None) -> Appended:
+        """Store what is new. An id stored with other text gets a variant id, so nothing is lost; twice changes nothing."""
+        ...
+
+    def find(self, event_id: EventId) -> Event | None:
+        """One event, or None."""
+        ...
+
+    def get_many(self, ids: Iterable[EventId]) -> dict[EventId, Event]:
+        """Those of `ids` that exist."""
+        ...
+
+    def known_tails(self, tails: Sequence[int]) -> dict[int, EventId]:
+        """Stored ids by their lower 80 bits: how an event without a source time is recognised."""
+        ...
+
+    def after(self, seq: int, limit: int) -> list[StoredEvent]:
+        """Up to `limit` events that arrived after `seq`, in order of arrival."""
+        ...
+
+    def last_seq(self) -> int:
+        """Highest sequence number in the store; 0 when it is empty."""
+        ...
+
+    def in_segment(self, segment: Segment) -> list[Event]:
+        """A segment's own events in order."""
+        ...
+
+    def in_segments(self, segments: Sequence[Segment]) -> dict[int, list[Event]]:
+        """Own events of several segments, by segment key, each in order."""
+        ...
+
+    def around(self, event: Event, before: int, after: int) -> tuple[list[Event], list[Event]]:
+        """Neighbours in the same session, project and thread: up to `before` earlier and `after` later ones, in order."""
+        ...
+
+    def window(
+        self, scope: Scope, session_id: str | None = None, limit: int = 100, after: tuple[int, str] | None = None
+    ) -> list[Event]:
+        """Events in (timestamp, id) order, starting behind `after`."""
+        ...
+
+    def sessions(self, scope: Scope, limit: int = 100) -> list[SessionInfo]:
+        """Sessions, latest first."""
+        ...
+
+    def iter_all(self, batch: int = 2000) -> Iterator[list[StoredEvent]]:
+        """Every event in order of arrival, in batches."""
+        ...
+
+
+class TocStore(Protocol):
+    """Layer 1: cuts, nodes, term sets."""
+
+    def publish(self, build: Build) -> int:
+        """Write a build and its outbox entries in one transaction; the build number."""
+        ...
+
+    def cuts(self, streams: Iterable[int]) -> dict[int, list[Segment]]:
+        """All cuts of some streams, by stream, ordered by start."""
+        ...
+
+    def iter_cuts(self) -> Iterator[Segment]:
+        """Every cut, by stream and start."""
+        ...
+
+    def segments(self, keys: Iterable[int]) -> dict[int, Segment]:
+        """Cuts by segment key."""
+        ...
+
+    def segments_in(self, scope: Scope) -> list[Segment]:
+        """Cuts whose own time meets the scope's window, of its project and agent, ordered by start."""
+        ...
+
+    def find(self, node_id: NodeId) -> TocNode | None:
+        """The latest version of a node, following aliases; None when there is none."""
+        ...
+
+    def nodes(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
+        """Latest versions of those that exist."""
+        ...
+
+    def child_ids(self, parent: NodeId) -> list[NodeId]:
+        """Ids of the children of a node in time order; years for the root."""
+        ...
+
+    def ids_at(self, level: TocLevel, window: TimeWindow | None = None, project: str | None = None) -> list[NodeId]:
+        """Ids of one level that begin inside the window, in time order; `project` filters segments only."""
+        ...
+
+    def tally(self, first_day: str, after_day: str, project: str | None) -> Tally:
+        """Counts over the segments filed under local days from `first_day` up to, not including, `after_day`."""
+        ...
+
+    def days_with(self, project: str, first_day: str, after_day: str) -> list[str]:
+        """Local days of a span on which the project has a segment."""
+        ...
+
+    def segments_of_days(self, first_day: str, after_day: str, project: str | None) -> list[Segment]:
+        """Cuts filed under the days of a span, ordered by start."""
+        ...
+
+    def freshness(self) -> Freshness:
+        """Build numbers that decide which roll-ups are due."""
+        ...
+
+    def term_sets(self, ids: Iterable[NodeId]) -> dict[NodeId, list[bytes]]:
+        """Stored delta rows of each node: little-endian uint32, each row sorted."""
+        ...
+
+    def fold_terms(self, more_than: int) -> int:
+        """Merge the rows of every node that has more than so many; how many nodes were folded."""
+        ...
+
+    def frequencies(self) -> list[tuple[str, bytes, bytes]]:
+        """The root's document frequency rows: project, hashes (uint32), counts (int32)."""
+        ...
+
+    def set_pin(self, target: str, on: bool, by: str) -> None:
+        """Pin or unpin a node or grip id."""
+        ...
+
+    def pins(self) -> frozenset[str]:
+        """Everything pinned."""
+        ...
+
+    def alias(self, old: str, new: str) -> None:
+        """Lead an id that was shown from now on to another."""
+        ...
+
+    def drop_nodes(self, ids: Iterable[NodeId]) -> None:
+        """Remove nodes that must not exist (their bullets and term sets too); never events, cuts, grips or pins."""
+        ...
+
+    def move_segments(self, days: Mapping[int, str]) -> None:
+        """File segments under other days (by segment key), after a change of zone; old ids stay readable."""
+        ...
+
+    def all_nodes(self) -> Iterator[TocNode]:
+        """Latest version of every node, for checks and rebuilds."""
+        ...
+
+
+class GripStore(Protocol):
+    """Quotations. Written by `TocStore.publish`, read here."""
+
+    def find(self, grip_id: str) -> Grip | None:
+        """A grip by any accepted form of its id, or None."""
+        ...
+
+    def get_many(self, ids: Iterable[GripId]) -> dict[GripId, Grip]:
+        """Those of `ids` that exist."""
+        ...
+
+    def of_events(self, ids: Iterable[EventId]) -> dict[EventId, list[Grip]]:
+        """Grips that quote each event, in order of place."""
+        ...
+
+    def iter_all(self, batch: int = 5000) -> Iterator[list[Grip]]:
+        """Every grip, in batches."""
+        ...
+
+
+class Outbox(Protocol):
+    """What changed, in order; read by any number of followers."""
+
+    def after(self, seq: int, limit: int) -> list[Change]:
+        """Up to `limit` changes behind `seq`."""
+        ...
+
+    def checkpoint(self, follower: str) -> int:
+        """How far a follower got; 0 at first. The deriver is called `deriver`, and counts events."""
+        ...
+
+    def mark(self, follower: str, value: str) -> None:
+        """Remember a follower's or importer's own position under its name."""
+        ...
+
+    def marks(self, prefix: str) -> dict[str, str]:
+        """Positions by name, for names that begin so."""
+        ...
+
+
+class Storage(Protocol):
+    """The whole truth of one data directory."""
+
+    @property
+    def events(self) -> EventStore:
+        """Layer 0."""
+        ...
+
+    @property
+    def toc(self) -> TocStore:
+        """Layer 1."""
+        ...
+
+    @property
+    def grips(self) -> GripStore:
+        """Quotations."""
+        ...
+
+    @property
+    def outbox(self) -> Outbox:
+        """Changes and positions."""
+        ...
+
+    @property
+    def timezone(self) -> str:
+        """The zone the store's days are counted in."""
+        ...
+
+    def set_timezone(self, name: str) -> None:
+        """Change the zone; only `admin rebuild-toc --timezone` does."""
+        ...
+
+    def stats(self) -> StoreStats:
+        """Counts and sizes."""
+        ...
+
+    def interrupt(self) -> None:
+        """Stop the queries running now; they raise DeadlineExceeded."""
+        ...
+
+    def compact(self) -> tuple[int, int]:
+        """Rewrite the files without dead space: size before and after, bytes."""
+        ...
+
+    def close(self) -> None:
+        """Checkpoint and let go of the lock; closing twice is nothing."""
+        ...

@@ -1,0 +1,209 @@
+"""EventStore on DuckDB."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import duckdb
+
+from memory_mcp.clock import Clock
+from memory_mcp.failpoints import failpoint
+from memory_mcp.model.change import ChangeKind
+from memory_mcp.model.event import Event, content_hash
+from memory_mcp.model.ids import HASH_MASK, EventId, digest, event_id_from, event_key, key_of
+from memory_mcp.model.segment import Segment
+from memory_mcp.storage.base import Appended, Request, Scope, SessionInfo, StoredEvent
+from memory_mcp.storage.duckdb.connection import Connection
+from memory_mcp.storage.duckdb.outbox import Numbers, add_changes, forget_old_requests
+from memory_mcp.storage.duckdb.rows import EVENT, event_columns, event_of, keys_of
+
+_INSERT = """
+INSERT INTO event SELECT unnest(?::BIGINT[]), unnest(?::HUGEINT[]), unnest(?::BIGINT[]), unnest(?::BIGINT[]),
+  unnest(?::VARCHAR[]), unnest(?::VARCHAR[]), unnest(?::VARCHAR[]), unnest(?::VARCHAR[]), unnest(?::VARCHAR[]),
+  unnest(?::VARCHAR[]), unnest(?::VARCHAR[]), unnest(?::VARCHAR[]), unnest(?::VARCHAR[]), unnest(?::VARCHAR[]),
+  unnest(?::BIGINT[]), unnest(?::VARCHAR[]), unnest(?::VARCHAR[])"""
+_KNOWN = "SELECT event_id, content FROM event WHERE event_id IN (SELECT unnest(?::HUGEINT[]))"
+_IN_SEGMENTS = f"""
+SELECT s.key, {", ".join("e." + c for c in EVENT.split(", "))}
+FROM (SELECT unnest(?::BIGINT[]) AS key, unnest(?::BIGINT[]) AS stream, unnest(?::BIGINT[]) AS from_ts,
+             unnest(?::HUGEINT[]) AS from_id, unnest(?::BIGINT[]) AS to_ts, unnest(?::HUGEINT[]) AS to_id) s
+JOIN event e ON e.stream = s.stream
+WHERE (e.ts > s.from_ts OR (e.ts = s.from_ts AND e.event_id >= s.from_id))
+  AND (e.ts < s.to_ts OR (e.ts = s.to_ts AND e.event_id <= s.to_id))
+ORDER BY s.key, e.ts, e.event_id"""
+_BEFORE = f"""
+SELECT {EVENT} FROM event WHERE stream = ? AND (ts < ? OR (ts = ? AND event_id < ?))
+ORDER BY ts DESC, event_id DESC LIMIT ?"""
+_AFTER = f"""
+SELECT {EVENT} FROM event WHERE stream = ? AND (ts > ? OR (ts = ? AND event_id > ?))
+ORDER BY ts, event_id LIMIT ?"""
+
+
+class DuckEvents:
+    """Layer 0 in one table."""
+
+    def __init__(self, con: Connection, numbers: Numbers, clock: Clock) -> None:
+        self._con = con
+        self._numbers = numbers
+        self._clock = clock
+
+    def append(self, events: Sequence[Event], request: Request | None = None) -> Appended:
+        """See EventStore."""
+        with self._con.writing() as con:
+            replay = self._replay(con, request)
+            if replay is not None:
+                return Appended((), (), replay)
+            fresh, known = _sort_out(con, events)
+            if fresh:
+                first = self._numbers.take_events(len(fresh))
+                con.execute(_INSERT, event_columns(fresh, first))
+                add_changes(con, self._numbers, [(ChangeKind.EVENTS_APPENDED, str(first + len(fresh) - 1))])
+            if request:
+                con.execute("INSERT INTO request VALUES (?, ?, ?)", [request.key, request.answer, self._clock.now_ms()])
+            failpoint("events.before_commit")
+        failpoint("events.committed")
+        return Appended(tuple(e.event_id for e in fresh), tuple(known))
+
+    def _replay(self, con: duckdb.DuckDBPyConnection, request: Request | None) -> str | None:
+        if request is None:
+            return None
+        forget_old_requests(con, self._clock.now_ms())
+        found = con.execute("SELECT answer FROM request WHERE key = ?", [request.key]).fetchall()
+        return str(found[0][0]) if found else None
+
+    def find(self, event_id: EventId) -> Event | None:
+        """See EventStore."""
+        row = self._con.row(f"SELECT {EVENT} FROM event WHERE event_id = ?", [event_key(event_id)])
+        return event_of(row) if row else None
+
+    def get_many(self, ids: Iterable[EventId]) -> dict[EventId, Event]:
+        """See EventStore."""
+        keys = list({event_key(i) for i in ids})
+        if not keys:
+            return {}
+        rows = self._con.rows(f"SELECT {EVENT} FROM event WHERE event_id IN (SELECT unnest(?::HUGEINT[]))", [keys])
+        return {e.event_id: e for e in map(event_of, rows)}
+
+    def known_tails(self, tails: Sequence[int]) -> dict[int, EventId]:
+        """See EventStore."""
+        rows = self._con.rows(
+            "SELECT event_id FROM event WHERE (event_id & ?::HUGEINT) IN (SELECT unnest(?::HUGEINT[]))",
+            [HASH_MASK, list(tails)],
+        )
+        return {row[0] & HASH_MASK: event_id_from(row[0]) for row in rows}
+
+    def after(self, seq: int, limit: int) -> list[StoredEvent]:
+        """See EventStore."""
+        sql = f"SELECT seq, {EVENT} FROM event WHERE seq > ? AND seq <= ? ORDER BY seq"
+        return [StoredEvent(row[0], event_of(row[1:])) for row in self._con.rows(sql, [seq, seq + limit])]
+
+    def last_seq(self) -> int:
+        """See EventStore."""
+        return self._numbers.last_event
+
+    def in_segment(self, segment: Segment) -> list[Event]:
+        """See EventStore."""
+        return self.in_segments([segment]).get(segment.key, [])
+
+    def in_segments(self, segments: Sequence[Segment]) -> dict[int, list[Event]]:
+        """See EventStore."""
+        if not segments:
+            return {}
+        parameters: list[Any] = [
+            [s.key for s in segments],
+            [s.stream for s in segments],
+            [s.start[0] for s in segments],
+            [event_key(s.start[1]) for s in segments],
+            [s.end[0] for s in segments],
+            [event_key(s.end[1]) for s in segments],
+        ]
+        found: dict[int, list[Event]] = {}
+        for row in self._con.rows(_IN_SEGMENTS, parameters):
+            found.setdefault(row[0], []).append(event_of(row[1:]))
+        return found
+
+    def around(self, event: Event, before: int, after: int) -> tuple[list[Event], list[Event]]:
+        """See EventStore."""
+        at = [event.stream, event.timestamp, event.timestamp, event_key(event.event_id)]
+        earlier = self._con.rows(_BEFORE, [*at, before]) if before else []
+        later = self._con.rows(_AFTER, [*at, after]) if after else []
+        return [event_of(row) for row in reversed(earlier)], [event_of(row) for row in later]
+
+    def window(
+        self, scope: Scope, session_id: str | None = None, limit: int = 100, after: tuple[int, str] | None = None
+    ) -> list[Event]:
+        """See EventStore."""
+        where, parameters = _conditions(scope, session_id)
+        if after:
+            where.append("(ts > ? OR (ts = ? AND event_id > ?))")
+            parameters += [after[0], after[0], event_key(after[1])]
+        sql = f"SELECT {EVENT} FROM event {_where(where)} ORDER BY ts, event_id LIMIT ?"
+        return [event_of(row) for row in self._con.rows(sql, [*parameters, limit])]
+
+    def sessions(self, scope: Scope, limit: int = 100) -> list[SessionInfo]:
+        """See EventStore."""
+        where, parameters = _conditions(scope, None)
+        sql = f"""SELECT session_id, project, max(agent), min(ts), max(ts), count(*) FROM event {_where(where)}
+                  GROUP BY session_id, project ORDER BY max(ts) DESC, session_id LIMIT ?"""
+        return [SessionInfo(*row) for row in self._con.rows(sql, [*parameters, limit])]
+
+    def iter_all(self, batch: int = 2000) -> Iterator[list[StoredEvent]]:
+        """See EventStore."""
+        seq = 0
+        while found := self.after(seq, batch):
+            yield found
+            seq = found[-1].seq
+
+
+def _where(conditions: Sequence[str]) -> str:
+    return "WHERE " + " AND ".join(conditions) if conditions else ""
+
+
+def _conditions(scope: Scope, session_id: str | None) -> tuple[list[str], list[Any]]:
+    where: list[str] = []
+    parameters: list[Any] = []
+    for column, value in (("project", scope.project), ("agent", scope.agent), ("session_id", session_id)):
+        if value is not None:
+            where.append(f"{column} = ?")
+            parameters.append(value)
+    if scope.window:
+        where.append("ts >= ? AND ts < ?")
+        parameters += [scope.window.start_ms, scope.window.end_ms]
+    return where, parameters
+
+
+def _sort_out(con: duckdb.DuckDBPyConnection, events: Sequence[Event]) -> tuple[list[Event], list[EventId]]:
+    """New events, and ids stored before; the same id with other words becomes a variant of its own id."""
+    stored = _stored(con, events)
+    fresh: list[Event] = []
+    known: list[EventId] = []
+    variants: list[Event] = []
+    for event in events:
+        content = content_hash(event.text)
+        if event.event_id not in stored:
+            stored[event.event_id] = content
+            fresh.append(event)
+        elif stored[event.event_id] == content:
+            known.append(event.event_id)
+        else:
+            variants.append(_variant(event, content))
+    if variants:
+        taken = _stored(con, variants) | stored
+        for event in variants:
+            if event.event_id in taken:
+                known.append(event.event_id)
+            else:
+                taken[event.event_id] = content_hash(event.text)
+                fresh.append(event)
+    return fresh, known
+
+
+def _variant(event: Event, content: int) -> Event:
+    tail = digest("variant", event.event_id, str(content))
+    identifier = event_id_from(key_of(event.timestamp, tail))
+    return replace(event, event_id=identifier, metadata={**event.metadata, "variant_of": event.event_id})
+
+
+def _stored(con: duckdb.DuckDBPyConnection, events: Sequence[Event]) -> dict[EventId, int]:
+    rows = con.execute(_KNOWN, [keys_of([e.event_id for e in events])]).fetchall()
+    return {event_id_from(key): content for key, content in rows}

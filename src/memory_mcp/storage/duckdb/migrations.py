@@ -1,0 +1,60 @@
+"""Brings a file of an older schema up to schema.sql, step by step; refuses one that is newer.
+
+A test builds one file from schema.sql and one through every step, and compares them.
+"""
+
+import shutil
+from importlib import resources
+from pathlib import Path
+
+import duckdb
+
+from memory_mcp.errors import SchemaTooNew
+
+#: Statements that lead to each version from the one before it. Never edited once released.
+STEPS: dict[int, str] = {1: "0001_first.sql"}
+CURRENT = max(STEPS)
+
+
+def sql(name: str) -> str:
+    """The text of one SQL file of this room."""
+    return resources.files("memory_mcp.storage.duckdb").joinpath(name).read_text(encoding="utf-8")
+
+
+def version_of(con: duckdb.DuckDBPyConnection) -> int:
+    """The schema version of an open file; 0 for an empty one."""
+    tables = con.execute("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'meta'").fetchall()
+    if not tables[0][0]:
+        return 0
+    found = con.execute("SELECT value FROM meta WHERE name = 'schema_version'").fetchall()
+    return int(found[0][0]) if found else 0
+
+
+def create(con: duckdb.DuckDBPyConnection) -> None:
+    """Today's tables in an empty file, inside the caller's transaction."""
+    con.execute(sql("schema.sql"))
+    con.execute("INSERT INTO meta VALUES ('schema_version', ?)", [str(CURRENT)])
+
+
+def migrate(con: duckdb.DuckDBPyConnection, have: int) -> None:
+    """Every step after `have`, inside the caller's transaction."""
+    for step in range(have + 1, CURRENT + 1):
+        con.execute(sql(f"steps/{STEPS[step]}"))
+    con.execute("DELETE FROM meta WHERE name = 'schema_version'")
+    con.execute("INSERT INTO meta VALUES ('schema_version', ?)", [str(CURRENT)])
+
+
+def refuse_newer(have: int) -> None:
+    """SchemaTooNew when the file is ahead of this program."""
+    if have > CURRENT:
+        raise SchemaTooNew(
+            f"the store was written by a newer version (schema {have}, this program knows {CURRENT})",
+            "Install the newer memory-mcp; the store is untouched.",
+        )
+
+
+def back_up(path: Path, have: int) -> Path:
+    """A copy of the closed file before its first step, beside it; kept."""
+    target = path.with_name(f"{path.stem}.schema-{have}.backup{path.suffix}")
+    shutil.copy2(path, target)
+    return target

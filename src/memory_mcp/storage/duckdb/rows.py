@@ -1,0 +1,197 @@
+"""Rows to nouns and nouns to columns; no SQL runs here."""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from memory_mcp.model.calendar import TocLevel
+from memory_mcp.model.event import Event, EventType, Role, Trust, content_hash
+from memory_mcp.model.grip import Grip
+from memory_mcp.model.ids import EventId, NodeId, event_id_from, event_key, grip_id_from, grip_key
+from memory_mcp.model.segment import Segment
+from memory_mcp.model.toc import MemoryKind, TocBullet, TocNode
+
+EVENT = "event_id, ts, session_id, agent, project, thread, speaker, type, role, trust, source, source_id, text, metadata"
+SEGMENT = (
+    "stream, cut_no, session_id, project, thread, agent, day, start_ts, start_id, end_ts, end_id, events, tokens, open, cutter"
+)
+NODE = (
+    "key, node_id, level, version, start_ms, end_ms, title, summary, keywords, kind, salience, sessions, events, agents, "
+    "projects, author, built"
+)
+GRIP = "grip_id, event_start, event_end, span_start, span_end, quote_hash, ts, segment"
+
+
+def pack(metadata: Mapping[str, str]) -> str:
+    """Metadata as stored: compact JSON, '' when there is none."""
+    return json.dumps(dict(metadata), ensure_ascii=False, separators=(",", ":"), sort_keys=True) if metadata else ""
+
+
+def event_of(row: Sequence[Any]) -> Event:
+    """An event from a row of `EVENT` columns."""
+    return Event(
+        event_id=event_id_from(row[0]),
+        timestamp=row[1],
+        session_id=row[2],
+        agent=row[3],
+        project=row[4],
+        thread=row[5],
+        speaker=row[6],
+        type=EventType(row[7]),
+        role=Role(row[8]),
+        trust=Trust(row[9]),
+        source=row[10],
+        source_id=row[11],
+        text=row[12],
+        metadata=json.loads(row[13]) if row[13] else {},
+    )
+
+
+def event_columns(events: Sequence[Event], first_seq: int) -> list[list[Any]]:
+    """Column lists for an insert into event, in schema order."""
+    return [
+        list(range(first_seq, first_seq + len(events))),
+        [event_key(e.event_id) for e in events],
+        [e.timestamp for e in events],
+        [e.stream for e in events],
+        [e.session_id for e in events],
+        [e.agent for e in events],
+        [e.project for e in events],
+        [e.thread for e in events],
+        [e.speaker for e in events],
+        [e.type.value for e in events],
+        [e.role.value for e in events],
+        [e.trust.value for e in events],
+        [e.source for e in events],
+        [e.source_id for e in events],
+        [content_hash(e.text) for e in events],
+        [e.text for e in events],
+        [pack(e.metadata) for e in events],
+    ]
+
+
+def segment_of(row: Sequence[Any]) -> Segment:
+    """A cut from a row of `SEGMENT` columns."""
+    return Segment(
+        stream=row[0],
+        cut_no=row[1],
+        session_id=row[2],
+        project=row[3],
+        thread=row[4],
+        agent=row[5],
+        day=row[6],
+        start=(row[7], event_id_from(row[8])),
+        end=(row[9], event_id_from(row[10])),
+        events=row[11],
+        tokens=row[12],
+        open=row[13],
+        cutter=row[14],
+    )
+
+
+def segment_columns(segments: Sequence[Segment]) -> list[list[Any]]:
+    """Column lists for an insert into segment_cut, in schema order."""
+    return [
+        [s.key for s in segments],
+        [s.stream for s in segments],
+        [s.cut_no for s in segments],
+        [s.session_id for s in segments],
+        [s.project for s in segments],
+        [s.thread for s in segments],
+        [s.agent for s in segments],
+        [s.day for s in segments],
+        [s.start[0] for s in segments],
+        [event_key(s.start[1]) for s in segments],
+        [s.end[0] for s in segments],
+        [event_key(s.end[1]) for s in segments],
+        [s.events for s in segments],
+        [s.tokens for s in segments],
+        [s.open for s in segments],
+        [s.cutter for s in segments],
+    ]
+
+
+def node_of(row: Sequence[Any], bullets: Sequence[TocBullet], pinned: bool) -> TocNode:
+    """A node from a row of `NODE` columns and its bullets."""
+    return TocNode(
+        node_id=NodeId(row[1]),
+        level=TocLevel(row[2]),
+        version=row[3],
+        start_ms=row[4],
+        end_ms=row[5],
+        title=row[6],
+        summary=row[7],
+        keywords=tuple(row[8]),
+        kind=MemoryKind(row[9]),
+        salience=row[10],
+        session_count=row[11],
+        event_count=row[12],
+        agents=tuple(row[13]),
+        projects=tuple(row[14]),
+        author=row[15],
+        built=row[16],
+        bullets=tuple(bullets),
+        pinned=pinned,
+    )
+
+
+def bullet_of(text: str, kind: str, project: str, agent: str, grips: Sequence[int]) -> TocBullet:
+    """A bullet with its grips in order."""
+    return TocBullet(text, tuple(grip_id_from(g) for g in grips), MemoryKind(kind), project, agent)
+
+
+def node_columns(nodes: Sequence[TocNode], keys: Sequence[int], built: int) -> list[list[Any]]:
+    """Column lists for an insert into node, in schema order."""
+    return [
+        list(keys),
+        [n.node_id for n in nodes],
+        [n.level.value for n in nodes],
+        [n.version for n in nodes],
+        [True] * len(nodes),
+        [n.start_ms for n in nodes],
+        [n.end_ms for n in nodes],
+        [n.title for n in nodes],
+        [n.summary for n in nodes],
+        [list(n.keywords) for n in nodes],
+        [n.kind.value for n in nodes],
+        [n.salience for n in nodes],
+        [n.session_count for n in nodes],
+        [n.event_count for n in nodes],
+        [list(n.agents) for n in nodes],
+        [list(n.projects) for n in nodes],
+        [n.author for n in nodes],
+        [built] * len(nodes),
+    ]
+
+
+def grip_of(row: Sequence[Any]) -> Grip:
+    """A grip from a row of `GRIP` columns."""
+    return Grip(
+        grip_id=grip_id_from(row[0]),
+        event_id_start=event_id_from(row[1]),
+        event_id_end=event_id_from(row[2]),
+        span_start=row[3],
+        span_end=row[4],
+        quote_hash=row[5],
+        timestamp=row[6],
+        segment=row[7],
+    )
+
+
+def grip_columns(grips: Sequence[Grip]) -> list[list[Any]]:
+    """Column lists for an insert into grip, in schema order."""
+    return [
+        [grip_key(g.grip_id)[0] for g in grips],
+        [event_key(g.event_id_start) for g in grips],
+        [event_key(g.event_id_end) for g in grips],
+        [g.span_start for g in grips],
+        [g.span_end for g in grips],
+        [g.quote_hash for g in grips],
+        [g.timestamp for g in grips],
+        [g.segment for g in grips],
+    ]
+
+
+def keys_of(ids: Sequence[EventId]) -> list[int]:
+    """Stored keys of event ids."""
+    return [event_key(i) for i in ids]

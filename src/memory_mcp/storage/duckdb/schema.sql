@@ -1,0 +1,107 @@
+-- The tables as they are today (schema version 1). Older files reach this through migrations.py.
+-- Keys are numbers: a text primary key alone costs 130 MB per million rows. There are no secondary indexes: row groups
+-- carry minima and maxima, event ids and sequence numbers rise with time, and a scan of one column of a million rows
+-- takes a few milliseconds.
+
+CREATE TABLE meta (name VARCHAR NOT NULL, value VARCHAR NOT NULL);
+
+CREATE TABLE event (
+    seq        BIGINT  NOT NULL,   -- order of arrival, from 1, without gaps
+    event_id   HUGEINT NOT NULL,   -- 48 bits source time, 80 bits hash
+    ts         BIGINT  NOT NULL,   -- source time, UTC ms
+    stream     BIGINT  NOT NULL,   -- session, project and thread in one number
+    session_id VARCHAR NOT NULL,
+    agent      VARCHAR NOT NULL,
+    project    VARCHAR NOT NULL,
+    thread     VARCHAR NOT NULL,
+    speaker    VARCHAR NOT NULL,
+    type       VARCHAR NOT NULL,
+    role       VARCHAR NOT NULL,
+    trust      VARCHAR NOT NULL,
+    source     VARCHAR NOT NULL,
+    source_id  VARCHAR NOT NULL,
+    content    BIGINT  NOT NULL,   -- hash of text: the same id with other words is another message
+    text       VARCHAR NOT NULL,
+    metadata   VARCHAR NOT NULL    -- JSON object of strings, '' when empty
+);
+
+CREATE TABLE duplicate (event_id HUGEINT NOT NULL, canonical HUGEINT NOT NULL);
+
+CREATE TABLE segment_cut (
+    key        BIGINT  NOT NULL,   -- hash of stream and cut_no
+    stream     BIGINT  NOT NULL,
+    cut_no     INTEGER NOT NULL,
+    session_id VARCHAR NOT NULL,
+    project    VARCHAR NOT NULL,
+    thread     VARCHAR NOT NULL,
+    agent      VARCHAR NOT NULL,
+    day        VARCHAR NOT NULL,   -- local date of the first event when cut
+    start_ts   BIGINT  NOT NULL,
+    start_id   HUGEINT NOT NULL,
+    end_ts     BIGINT  NOT NULL,
+    end_id     HUGEINT NOT NULL,
+    events     INTEGER NOT NULL,
+    tokens     INTEGER NOT NULL,
+    open       BOOLEAN NOT NULL,
+    cutter     INTEGER NOT NULL
+);
+
+CREATE TABLE node (                -- the last three versions of each node
+    key        BIGINT  NOT NULL,
+    node_id    VARCHAR NOT NULL,
+    level      VARCHAR NOT NULL,
+    version    INTEGER NOT NULL,
+    current    BOOLEAN NOT NULL,
+    start_ms   BIGINT  NOT NULL,
+    end_ms     BIGINT  NOT NULL,
+    title      VARCHAR NOT NULL,
+    summary    VARCHAR NOT NULL,
+    keywords   VARCHAR[] NOT NULL,
+    kind       VARCHAR NOT NULL,
+    salience   DOUBLE  NOT NULL,
+    sessions   INTEGER NOT NULL,
+    events     INTEGER NOT NULL,
+    agents     VARCHAR[] NOT NULL,
+    projects   VARCHAR[] NOT NULL,
+    author     VARCHAR NOT NULL,
+    built      BIGINT  NOT NULL    -- build number; a parent's is never below its children's
+);
+
+CREATE TABLE node_parent (child BIGINT NOT NULL, parent BIGINT NOT NULL, child_id VARCHAR NOT NULL, start_ms BIGINT NOT NULL);
+
+CREATE TABLE bullet (
+    key     BIGINT  NOT NULL,
+    version INTEGER NOT NULL,
+    pos     INTEGER NOT NULL,
+    text    VARCHAR NOT NULL,
+    kind    VARCHAR NOT NULL,
+    project VARCHAR NOT NULL,
+    agent   VARCHAR NOT NULL
+);
+
+CREATE TABLE bullet_grip (key BIGINT NOT NULL, version INTEGER NOT NULL, pos INTEGER NOT NULL, grip_id HUGEINT NOT NULL);
+
+CREATE TABLE grip (                -- spans, never words
+    grip_id     HUGEINT NOT NULL,
+    event_start HUGEINT NOT NULL,
+    event_end   HUGEINT NOT NULL,
+    span_start  INTEGER NOT NULL,
+    span_end    INTEGER NOT NULL,
+    quote_hash  BIGINT  NOT NULL,
+    ts          BIGINT  NOT NULL,
+    segment     BIGINT  NOT NULL
+);
+
+CREATE TABLE term_delta (key BIGINT NOT NULL, hashes BLOB NOT NULL);
+
+CREATE TABLE frequency (project VARCHAR NOT NULL, hashes BLOB NOT NULL, counts BLOB NOT NULL);
+
+CREATE TABLE alias (old VARCHAR NOT NULL, new VARCHAR NOT NULL);
+
+CREATE TABLE outbox (seq BIGINT NOT NULL, kind VARCHAR NOT NULL, subject VARCHAR NOT NULL);
+
+CREATE TABLE checkpoint (name VARCHAR NOT NULL, value VARCHAR NOT NULL);
+
+CREATE TABLE request (key VARCHAR NOT NULL, answer VARCHAR NOT NULL, at_ms BIGINT NOT NULL);
+
+CREATE TABLE pin (target VARCHAR NOT NULL, set_by VARCHAR NOT NULL, at_ms BIGINT NOT NULL);

@@ -1,0 +1,235 @@
+"""The whole store: opens or creates one data directory, and holds its parts."""
+
+import json
+import os
+import shutil
+import uuid
+from pathlib import Path
+
+import duckdb
+from tzlocal import get_localzone_name
+
+from memory_mcp.clock import Clock, SystemClock
+from memory_mcp.errors import StorageError
+from memory_mcp.failpoints import failpoint
+from memory_mcp.model.calendar import Calendar
+from memory_mcp.storage.base import StoreStats
+from memory_mcp.storage.duckdb import migrations
+from memory_mcp.storage.duckdb.connection import STORAGE_FORMAT, Connection, translated
+from memory_mcp.storage.duckdb.events import DuckEvents
+from memory_mcp.storage.duckdb.grips import DuckGrips
+from memory_mcp.storage.duckdb.lock import DirectoryLock
+from memory_mcp.storage.duckdb.outbox import DuckOutbox, Numbers
+from memory_mcp.storage.duckdb.toc import DuckToc
+
+FILE_NAME = "memory.duckdb"
+_HIGH_WATER = "high-water.json"
+_TABLES = ("event", "duplicate", "segment_cut", "node", "bullet", "grip", "term_delta", "outbox")
+
+
+def open_storage(
+    directory: Path | None,
+    timezone: str = "",
+    clock: Clock | None = None,
+    memory_limit_mb: int = 256,
+    threads: int = 2,
+) -> "DuckStorage":
+    """Open the store of a data directory, made when it is missing; None keeps everything in memory.
+
+    `timezone` is used only when the store is made (default: the system's zone). Raises StorageLocked when another
+    process holds it, SchemaTooNew when a newer version wrote it, StorageError when it cannot be read.
+    """
+    lock = None
+    if directory is not None:
+        _prepare(directory)
+        lock = DirectoryLock(directory)
+    try:
+        return DuckStorage(directory, lock, timezone, clock or SystemClock(), memory_limit_mb, threads)
+    except BaseException:
+        if lock:
+            lock.release()
+        raise
+
+
+def _prepare(directory: Path) -> None:
+    try:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        if os.stat(directory).st_mode & 0o077:
+            directory.chmod(0o700)
+    except OSError as e:
+        raise StorageError(f"the data directory {directory} cannot be used: {e.strerror}", "Choose another: --data-dir DIR") from e
+    if not os.access(directory, os.W_OK):
+        raise StorageError(f"the data directory {directory} is read-only", "Choose another: --data-dir DIR")
+
+
+class DuckStorage:
+    """See Storage."""
+
+    def __init__(
+        self,
+        directory: Path | None,
+        lock: DirectoryLock | None,
+        timezone: str,
+        clock: Clock,
+        memory_limit_mb: int,
+        threads: int,
+    ) -> None:
+        self._directory = directory
+        self._lock = lock
+        self._path = directory / FILE_NAME if directory else None
+        self._con = Connection(self._path, memory_limit_mb, threads)
+        self._closed = False
+        self._bring_up(timezone)
+        if self._path:
+            self._path.chmod(0o600)
+        numbers = Numbers(self._con)
+        self._con.on_rollback = numbers.load
+        self.events = DuckEvents(self._con, numbers, clock)
+        self.toc = DuckToc(self._con, numbers, clock)
+        self.grips = DuckGrips(self._con)
+        self.outbox = DuckOutbox(self._con)
+        self._numbers = numbers
+        self._lost = self._check_high_water()
+
+    def _bring_up(self, timezone: str) -> None:
+        with self._con.reading() as cursor:
+            have = migrations.version_of(cursor)
+        migrations.refuse_newer(have)
+        if have == 0:
+            zone = timezone or get_localzone_name() or "UTC"
+            Calendar(zone).day_of(0)
+            with self._con.writing() as con:
+                migrations.create(con)
+                con.execute("INSERT INTO meta VALUES ('timezone', ?), ('store_id', ?)", [zone, uuid.uuid4().hex])
+        elif have < migrations.CURRENT:
+            if self._path:
+                with self._con.replaced():
+                    migrations.back_up(self._path, have)
+            with self._con.writing() as con:
+                migrations.migrate(con, have)
+
+    def _meta(self, name: str) -> str:
+        row = self._con.row("SELECT value FROM meta WHERE name = ?", [name])
+        return str(row[0]) if row else ""
+
+    @property
+    def timezone(self) -> str:
+        """See Storage."""
+        return self._meta("timezone") or "UTC"
+
+    def set_timezone(self, name: str) -> None:
+        """See Storage."""
+        Calendar(name).day_of(0)
+        with self._con.writing() as con:
+            con.execute("UPDATE meta SET value = ? WHERE name = 'timezone'", [name])
+
+    def stats(self) -> StoreStats:
+        """See Storage."""
+        rows = {t: self._count(t) for t in _TABLES}
+        row = self._con.row("SELECT coalesce(sum(strlen(text)), 0)::BIGINT, min(ts), max(ts) FROM event")
+        text_bytes, first, last = row or (0, None, None)
+        return StoreStats(
+            rows=rows,
+            size_bytes=self._size(),
+            text_bytes=text_bytes,
+            store_id=self._meta("store_id"),
+            timezone=self.timezone,
+            schema_version=migrations.CURRENT,
+            first_ms=first,
+            last_ms=last,
+            derived_to=self.outbox.checkpoint("deriver"),
+            last_seq=self._numbers.last_event,
+            extra={"lost_events": str(self._lost)} if self._lost else {},
+        )
+
+    def _count(self, table: str) -> int:
+        row = self._con.row(f"SELECT count(*) FROM {table}")
+        return int(row[0]) if row else 0
+
+    def _size(self) -> int:
+        if self._path is None:
+            return 0
+        files = (self._path, self._path.with_name(self._path.name + ".wal"))
+        return sum(f.stat().st_size for f in files if f.exists())
+
+    def interrupt(self) -> None:
+        """See Storage."""
+        self._con.interrupt()
+
+    def compact(self) -> tuple[int, int]:
+        """See Storage. The old file stays beside the new one until the new one is in place."""
+        if self._path is None:
+            return 0, 0
+        with self._con.replaced():
+            before = self._size()
+            fresh = self._path.with_name(self._path.name + ".compact")
+            fresh.unlink(missing_ok=True)
+            with translated(self._path):
+                _copy_database(self._path, fresh)
+            failpoint("compact.copied")
+            os.replace(fresh, self._path)
+            _sync_directory(self._path.parent)
+            failpoint("compact.swapped")
+        return before, self._size()
+
+    def _check_high_water(self) -> int:
+        """Events that were acknowledged and are missing now: a damaged WAL header opens without a word (measured)."""
+        if self._directory is None:
+            return 0
+        try:
+            mark = int(json.loads((self._directory / _HIGH_WATER).read_text(encoding="utf-8"))["last_seq"])
+        except (OSError, ValueError, KeyError, TypeError):
+            return 0
+        return max(0, mark - self._numbers.last_event)
+
+    def _write_high_water(self) -> None:
+        if self._directory is None or self._lost:
+            return
+        target = self._directory / _HIGH_WATER
+        aside = target.with_suffix(".new")
+        descriptor = os.open(aside, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as f:
+            json.dump({"last_seq": self._numbers.last_event}, f)
+            f.flush()
+            os.fsync(f.fileno())
+        os.replace(aside, target)
+
+    def close(self) -> None:
+        """See Storage."""
+        if self._closed:
+            return
+        self._closed = True
+        try:
+            self._con.run("CHECKPOINT")
+            self._write_high_water()
+        finally:
+            self._con.close()
+            if self._lock:
+                self._lock.release()
+
+
+def _copy_database(source: Path, target: Path) -> None:
+    """A dense copy of a closed file, on disk before this returns."""
+    con = duckdb.connect(":memory:", config={"threads": 1})
+    try:
+        con.execute(f"ATTACH '{_quoted(source)}' AS old (READ_ONLY)")
+        con.execute(f"ATTACH '{_quoted(target)}' AS fresh (STORAGE_VERSION '{STORAGE_FORMAT}')")
+        con.execute("COPY FROM DATABASE old TO fresh")
+        con.execute("CHECKPOINT fresh")
+    finally:
+        con.close()
+    shutil.copymode(source, target)
+    with target.open("rb+") as f:
+        os.fsync(f.fileno())
+
+
+def _quoted(path: Path) -> str:
+    return str(path).replace("'", "''")
+
+
+def _sync_directory(directory: Path) -> None:
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

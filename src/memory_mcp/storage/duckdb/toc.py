@@ -1,0 +1,186 @@
+"""TocStore on DuckDB."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from memory_mcp.clock import Clock
+from memory_mcp.model.calendar import TimeWindow, TocLevel
+from memory_mcp.model.ids import NodeId, node_key, segment_id
+from memory_mcp.model.segment import Segment
+from memory_mcp.model.toc import TocBullet, TocNode
+from memory_mcp.storage.base import Build, Freshness, Scope, Tally
+from memory_mcp.storage.duckdb.connection import Connection
+from memory_mcp.storage.duckdb.outbox import Numbers
+from memory_mcp.storage.duckdb.publish import publish
+from memory_mcp.storage.duckdb.rows import NODE, SEGMENT, bullet_of, node_of, segment_of
+from memory_mcp.storage.duckdb.terms import DuckTerms
+
+_BULLETS = """
+SELECT b.key, b.pos, b.text, b.kind, b.project, b.agent,
+       list(g.grip_id ORDER BY g.rowid) FILTER (WHERE g.grip_id IS NOT NULL)
+FROM node n JOIN bullet b ON b.key = n.key AND b.version = n.version
+LEFT JOIN bullet_grip g ON g.key = b.key AND g.version = b.version AND g.pos = b.pos
+WHERE n.current AND n.key IN (SELECT unnest(?::BIGINT[]))
+GROUP BY ALL ORDER BY b.key, b.pos"""
+
+
+class DuckToc(DuckTerms):
+    """Layer 1 in its tables."""
+
+    def __init__(self, con: Connection, numbers: Numbers, clock: Clock) -> None:
+        super().__init__(con)
+        self._numbers = numbers
+        self._clock = clock
+
+    def publish(self, build: Build) -> int:
+        """See TocStore."""
+        return publish(self._con, self._numbers, build)
+
+    def cuts(self, streams: Iterable[int]) -> dict[int, list[Segment]]:
+        """See TocStore."""
+        wanted = list(set(streams))
+        sql = f"""SELECT {SEGMENT} FROM segment_cut WHERE stream IN (SELECT unnest(?::BIGINT[]))
+                  ORDER BY stream, start_ts, start_id"""
+        found: dict[int, list[Segment]] = {stream: [] for stream in wanted}
+        for segment in map(segment_of, self._con.rows(sql, [wanted])):
+            found[segment.stream].append(segment)
+        return found
+
+    def iter_cuts(self) -> Iterator[Segment]:
+        """See TocStore."""
+        yield from map(segment_of, self._con.rows(f"SELECT {SEGMENT} FROM segment_cut ORDER BY stream, start_ts, start_id"))
+
+    def segments(self, keys: Iterable[int]) -> dict[int, Segment]:
+        """See TocStore."""
+        sql = f"SELECT {SEGMENT} FROM segment_cut WHERE key IN (SELECT unnest(?::BIGINT[]))"
+        return {s.key: s for s in map(segment_of, self._con.rows(sql, [list(keys)]))}
+
+    def segments_in(self, scope: Scope) -> list[Segment]:
+        """See TocStore."""
+        where, parameters = ["true"], list[Any]()
+        for column, value in (("project", scope.project), ("agent", scope.agent)):
+            if value is not None:
+                where.append(f"{column} = ?")
+                parameters.append(value)
+        if scope.window:
+            where.append("end_ts >= ? AND start_ts < ?")
+            parameters += [scope.window.start_ms, scope.window.end_ms]
+        sql = f"SELECT {SEGMENT} FROM segment_cut WHERE {' AND '.join(where)} ORDER BY start_ts, start_id"
+        return [segment_of(row) for row in self._con.rows(sql, parameters)]
+
+    def find(self, node_id: NodeId) -> TocNode | None:
+        """See TocStore."""
+        found = self.nodes([node_id])
+        if not found:
+            row = self._con.row("SELECT new FROM alias WHERE old = ?", [node_id])
+            return self.find(NodeId(row[0])) if row and row[0] != node_id else None
+        return next(iter(found.values()))
+
+    def nodes(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
+        """See TocStore."""
+        keys = list({node_key(i) for i in ids})
+        if not keys:
+            return {}
+        rows = self._con.rows(f"SELECT {NODE} FROM node WHERE current AND key IN (SELECT unnest(?::BIGINT[]))", [keys])
+        return self._whole(rows, keys)
+
+    def _whole(self, rows: list[tuple[Any, ...]], keys: list[int]) -> dict[NodeId, TocNode]:
+        bullets: dict[int, list[TocBullet]] = {}
+        for key, _, text, kind, project, agent, grips in self._con.rows(_BULLETS, [keys]):
+            bullets.setdefault(key, []).append(bullet_of(text, kind, project, agent, grips or ()))
+        pins = self.pins()
+        nodes = (node_of(row, bullets.get(row[0], ()), row[1] in pins) for row in rows)
+        return {n.node_id: n for n in nodes}
+
+    def child_ids(self, parent: NodeId) -> list[NodeId]:
+        """See TocStore."""
+        sql = "SELECT child_id FROM node_parent WHERE parent = ? ORDER BY start_ms, child_id"
+        return [NodeId(row[0]) for row in self._con.rows(sql, [node_key(parent)])]
+
+    def ids_at(self, level: TocLevel, window: TimeWindow | None = None, project: str | None = None) -> list[NodeId]:
+        """See TocStore."""
+        where, parameters = ["current", "level = ?"], [level.value]
+        if window:
+            where.append("start_ms >= ? AND start_ms < ?")
+            parameters += [window.start_ms, window.end_ms]  # type: ignore[list-item]
+        if project is not None:
+            where.append("list_contains(projects, ?)")
+            parameters.append(project)
+        sql = f"SELECT node_id FROM node WHERE {' AND '.join(where)} ORDER BY start_ms, node_id"
+        return [NodeId(row[0]) for row in self._con.rows(sql, list(parameters))]
+
+    def tally(self, first_day: str, after_day: str, project: str | None) -> Tally:
+        """See TocStore."""
+        sql = """SELECT count(DISTINCT session_id), coalesce(sum(events), 0)::BIGINT, count(*),
+                        coalesce(sum(tokens), 0)::BIGINT,
+                        list(DISTINCT agent ORDER BY agent) FILTER (WHERE agent <> ''),
+                        list(DISTINCT project ORDER BY project) FILTER (WHERE project <> '')
+                 FROM segment_cut WHERE day >= ? AND day < ? AND (?::VARCHAR IS NULL OR project = ?)"""
+        row = self._con.row(sql, [first_day, after_day, project, project]) or (0, 0, 0, 0, None, None)
+        return Tally(row[0], row[1], row[2], row[3], tuple(row[4] or ()), tuple(row[5] or ()))
+
+    def days_with(self, project: str, first_day: str, after_day: str) -> list[str]:
+        """See TocStore."""
+        sql = "SELECT DISTINCT day FROM segment_cut WHERE project = ? AND day >= ? AND day < ? ORDER BY day"
+        return [row[0] for row in self._con.rows(sql, [project, first_day, after_day])]
+
+    def segments_of_days(self, first_day: str, after_day: str, project: str | None) -> list[Segment]:
+        """See TocStore."""
+        sql = f"""SELECT {SEGMENT} FROM segment_cut WHERE day >= ? AND day < ? AND (?::VARCHAR IS NULL OR project = ?)
+                  ORDER BY start_ts, start_id"""
+        return [segment_of(row) for row in self._con.rows(sql, [first_day, after_day, project, project])]
+
+    def freshness(self) -> Freshness:
+        """See TocStore."""
+        days = self._con.rows(
+            """SELECT s.day, max(n.built) FROM node n JOIN segment_cut s ON s.key = n.key
+               WHERE n.current AND n.level = 'segment' GROUP BY s.day"""
+        )
+        periods = self._con.rows("SELECT node_id, built FROM node WHERE current AND level <> 'segment'")
+        return Freshness({r[0]: r[1] for r in days}, {NodeId(r[0]): r[1] for r in periods})
+
+    def set_pin(self, target: str, on: bool, by: str) -> None:
+        """See TocStore."""
+        with self._con.writing() as con:
+            con.execute("DELETE FROM pin WHERE target = ?", [target])
+            if on:
+                con.execute("INSERT INTO pin VALUES (?, ?, ?)", [target, by, self._clock.now_ms()])
+
+    def pins(self) -> frozenset[str]:
+        """See TocStore."""
+        return frozenset(row[0] for row in self._con.rows("SELECT target FROM pin"))
+
+    def alias(self, old: str, new: str) -> None:
+        """See TocStore."""
+        with self._con.writing() as con:
+            con.execute("DELETE FROM alias WHERE old = ?", [old])
+            con.execute("INSERT INTO alias VALUES (?, ?)", [old, new])
+
+    def drop_nodes(self, ids: Iterable[NodeId]) -> None:
+        """See TocStore."""
+        keys = list({node_key(i) for i in ids})
+        with self._con.writing() as con:
+            for table in ("node", "bullet", "bullet_grip", "term_delta"):
+                con.execute(f"DELETE FROM {table} WHERE key IN (SELECT unnest(?::BIGINT[]))", [keys])
+            con.execute("DELETE FROM node_parent WHERE child IN (SELECT unnest(?::BIGINT[]))", [keys])
+
+    def move_segments(self, days: Mapping[int, str]) -> None:
+        """See TocStore. Segment ids are read by their hash, so an id with the old day still finds its node."""
+        with self._con.writing() as con:
+            moved = "(SELECT unnest(?::BIGINT[]) AS key, unnest(?::VARCHAR[]) AS day, unnest(?::VARCHAR[]) AS id) m"
+            ids = [segment_id(day, key) for key, day in days.items()]
+            parameters: list[Any] = [list(days), list(days.values()), ids]
+            con.execute(f"UPDATE segment_cut SET day = m.day FROM {moved} WHERE segment_cut.key = m.key", parameters)
+            con.execute(f"UPDATE node SET node_id = m.id FROM {moved} WHERE node.key = m.key", parameters)
+
+    def all_nodes(self) -> Iterator[TocNode]:
+        """See TocStore."""
+        rows = self._con.rows("SELECT key FROM node WHERE current ORDER BY level, start_ms, node_id")
+        keys = [row[0] for row in rows]
+        for start in range(0, len(keys), 1000):
+            part = keys[start : start + 1000]
+            found = self._con.rows(f"SELECT {NODE} FROM node WHERE current AND key IN (SELECT unnest(?::BIGINT[]))", [part])
+            whole = {node_key(i): n for i, n in self._whole(found, part).items()}
+            yield from (whole[key] for key in part if key in whole)
+
+

@@ -1,0 +1,1 @@
+"""Here is a stretch, give me title, bullets, keywords."""

@@ -1,0 +1,82 @@
+"""Events in, title, summary, bullets and keywords out: the default summarizer, without a model.
+
+Invariants
+1. A pure function of its input: no clock, no store, no statistics beyond the table that ships with the package.
+2. Every bullet is a sentence of an event, shortened; its source is where that sentence stands.
+"""
+
+from collections.abc import Sequence
+
+from memory_mcp.model.event import Event, Role
+from memory_mcp.model.toc import TocNode
+from memory_mcp.summarize.base import BulletDraft, RollUp, Source, Summary
+from memory_mcp.summarize.keywords import keywords
+from memory_mcp.summarize.kinds import cues_of, kind_of
+from memory_mcp.summarize.rollup import roll_up
+from memory_mcp.summarize.select import bullets_of, headlines_of
+from memory_mcp.summarize.sentences import shorten
+from memory_mcp.summarize.stretch import Sentence, Stretch, read
+from memory_mcp.summarize.titles import MAX_TITLE, headline, join
+
+MAX_BULLET = 200
+MAX_SUMMARY = 300
+
+
+class ExtractiveSummarizer:
+    """Chooses sentences; invents none."""
+
+    name = "extractive"
+
+    def summarize(self, events: Sequence[Event]) -> Summary:
+        """See `Summarizer.summarize`."""
+        stretch = read(events)
+        terms = keywords(stretch)
+        heads = headlines_of(stretch)
+        bullets = tuple(_bullet(stretch, sentence) for sentence in bullets_of(stretch))
+        title = join(headline(heads[0].text), terms) if heads else join("", terms)
+        return Summary(
+            title=title or shorten(_plain_title(events, stretch), MAX_TITLE),
+            summary=_summary(stretch, heads) or shorten(_plain_title(events, stretch), MAX_SUMMARY),
+            bullets=bullets,
+            keywords=terms,
+        )
+
+    def roll_up(self, children: Sequence[TocNode], limit: int = 10) -> RollUp:
+        """See `Summarizer.roll_up`."""
+        return roll_up(children, limit)
+
+
+def _bullet(stretch: Stretch, sentence: Sentence) -> BulletDraft:
+    name = sentence.speaker
+    text = f"{shorten(name, 40)}: {sentence.text}" if name else sentence.text
+    return BulletDraft(
+        text=shorten(text, MAX_BULLET),
+        kind=kind_of(sentence.text, cues_of(sentence.text)),
+        sources=(Source(sentence.event.event_id, sentence.start, sentence.end),),
+    )
+
+
+def _summary(stretch: Stretch, heads: list[Sentence]) -> str:
+    chosen = heads[:2]
+    text = ""
+    for sentence in chosen:
+        name = sentence.speaker
+        said = f"{name}: {sentence.text}" if name else sentence.text
+        said = shorten(said, MAX_SUMMARY // len(chosen) - 1)
+        text += (" " if text else "") + said
+    return shorten(text, MAX_SUMMARY)
+
+
+def _plain_title(events: Sequence[Event], stretch: Stretch) -> str:
+    """What happened, where nothing was said."""
+    if stretch.tools:
+        count = sum(stretch.tools.values())
+        names = sorted(stretch.tools, key=lambda name: (-stretch.tools[name], name))
+        return f"{count} tool call{'s' if count != 1 else ''}: {', '.join(names[:6])}"
+    spoken = [event for event in events if event.text.strip()]
+    if not spoken:
+        return f"{len(events)} event{'s' if len(events) != 1 else ''} without text" if events else "No events"
+    results = sum(event.role is Role.TOOL for event in spoken)
+    if results == len(spoken):
+        return f"{results} tool result{'s' if results != 1 else ''}"
+    return f"{len(spoken)} message{'s' if len(spoken) != 1 else ''}"

@@ -1,0 +1,52 @@
+"""A read stretch in, the words and phrases that tell it from its neighbours out."""
+
+from memory_mcp.summarize.stretch import Stretch
+from memory_mcp.summarize.vocabulary import words
+
+MAX_KEYWORDS = 12
+#: A pair of words said this often is one term.
+PAIR_TIMES = 2
+MAX_PHRASE = 32
+#: Pairs are looked for among this many best words.
+_CANDIDATES = 40
+
+
+def keywords(stretch: Stretch, limit: int = MAX_KEYWORDS) -> tuple[str, ...]:
+    """The most telling terms, best first, as they were written; identifiers whole."""
+    barred = {word.key for name in stretch.speakers for word in words(name)}
+    salience = stretch.salience
+    ranked = sorted((key for key in salience if key not in barred), key=lambda key: (-salience[key], key))[:_CANDIDATES]
+    phrases = _phrases(stretch, set(ranked))
+    chosen: list[str] = []
+    used: set[str] = set()
+    for key in ranked:
+        if len(chosen) >= limit:
+            break
+        if key in used:
+            continue
+        pair = phrases.get(key)
+        if pair and not used & set(pair[:2]):
+            chosen.append(pair[2])
+            used.update(pair[:2])
+        else:
+            chosen.append(stretch.shown[key].shown)
+            used.add(key)
+    return tuple(chosen)
+
+
+def _phrases(stretch: Stretch, wanted: set[str]) -> dict[str, tuple[str, str, str]]:
+    """For a word its best phrase: two plain words that stand together at least twice, and seldom apart."""
+    best: dict[str, tuple[float, tuple[str, str, str]]] = {}
+    texts = list(dict.fromkeys(s.event.text for s in stretch.sentences))
+    for (left, right), times in stretch.pairs.items():
+        first, second = left.key, right.key
+        if times < PAIR_TIMES or first == second or first not in wanted or second not in wanted:
+            continue
+        strength = times / min(stretch.counts[first], stretch.counts[second])
+        phrase = f"{left.shown} {right.shown}"
+        if left.code or right.code or strength < 0.4 or len(phrase) > MAX_PHRASE or not any(phrase in text for text in texts):
+            continue
+        for key in (first, second):
+            if key not in best or (strength, phrase) > (best[key][0], best[key][1][2]):
+                best[key] = (strength, (first, second, phrase))
+    return {key: found for key, (_, found) in best.items()}

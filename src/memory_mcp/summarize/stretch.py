@@ -1,0 +1,170 @@
+"""Events in, the material of a summary out: their sentences, and how often each word stands in them."""
+
+import re
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from itertools import pairwise
+
+from memory_mcp.model.event import Event, EventType, Role
+from memory_mcp.summarize.kinds import is_chatter
+from memory_mcp.summarize.sentences import Shape, Span, clean, error_spans, spans
+from memory_mcp.summarize.vocabulary import Word, has_cjk, words
+
+#: A stretch is 4,000 tokens, except where one message is longer; more sentences than this are not weighed.
+MAX_SENTENCES = 1_500
+#: Characters of a tool call that name the tool, its files and its command.
+CALL_HEAD = 300
+
+
+class Voice(IntEnum):
+    """Who a sentence comes from."""
+
+    TOOL = 0
+    AGENT = 1
+    USER = 2
+
+
+#: How much one occurrence of a word counts, by voice: what the user names is what the stretch is about.
+_COUNTS = {Voice.TOOL: 0.3, Voice.AGENT: 1.0, Voice.USER: 2.0}
+#: Narration and greetings count this much of it.
+_CHATTER_COUNTS = 0.3
+_FILE = re.compile(r"(?:[\w.@\-+]*[/\\])*[\w\-+@.]*\w\.[A-Za-z]\w{0,7}(?![\w/(])")
+
+
+@dataclass(slots=True)
+class Sentence:
+    """One sentence of one event; `start` and `end` place its original words."""
+
+    event: Event
+    start: int
+    end: int
+    shape: Shape
+    voice: Voice
+    words: list[Word]
+    #: Its message's place among those of its voice, from 0, and its own place in the message.
+    message: int
+    place: int
+    chatter: bool
+    #: How much its telling words say for its length, set when the whole stretch is read.
+    information: float = 0.0
+    cues: int = 0
+    score: float = 0.0
+    _text: str | None = None
+
+    @property
+    def text(self) -> str:
+        """Cleaned for reading; made when first asked for, since most sentences never are."""
+        if self._text is None:
+            self._text = clean(self.event.text[self.start : self.end])
+        return self._text
+
+    @property
+    def speaker(self) -> str:
+        """The name of whoever said it, where the source has names."""
+        return " ".join(self.event.speaker.split())
+
+    @property
+    def order(self) -> tuple[tuple[int, str], int]:
+        """Reading order."""
+        return (self.event.order, self.start)
+
+
+@dataclass(slots=True)
+class Stretch:
+    """A read stretch."""
+
+    sentences: list[Sentence] = field(default_factory=list)
+    #: Occurrences of each word, by what one is worth.
+    tally: dict[float, Counter[Word]] = field(default_factory=dict)
+    #: Adjacent words, by how often they stand together.
+    pairs: Counter[tuple[Word, Word]] = field(default_factory=Counter)
+    #: Names of people who speak.
+    speakers: list[str] = field(default_factory=list)
+    tools: dict[str, int] = field(default_factory=dict)
+    messages: dict[Voice, int] = field(default_factory=dict)
+    # What follows is set by `_weigh`.
+    #: Worth of all occurrences of a key, and the word that shows it: lower case where it was ever written so.
+    counts: dict[str, float] = field(default_factory=dict)
+    shown: dict[str, Word] = field(default_factory=dict)
+    #: How much each key tells about this stretch.
+    salience: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def is_dialogue(self) -> bool:
+        """People talk with each other: their names matter, and nobody is the user."""
+        return bool(self.speakers)
+
+
+def read(events: Sequence[Event]) -> Stretch:
+    """Everything the summary is made of."""
+    stretch = Stretch(speakers=list(dict.fromkeys(" ".join(e.speaker.split()) for e in events if e.speaker.strip())))
+    for event in events:
+        voice = _voice(event)
+        if event.type is EventType.TOOL_CALL:
+            _read_call(event, stretch)
+        elif event.text and len(stretch.sentences) < MAX_SENTENCES:
+            message = stretch.messages.get(voice, 0)
+            stretch.messages[voice] = message + 1
+            found = error_spans(event.text) if voice is Voice.TOOL else spans(event.text)
+            _read_spans(event, voice, message, found, stretch)
+    _weigh(stretch)
+    return stretch
+
+
+def _voice(event: Event) -> Voice:
+    if event.role is Role.TOOL or event.type in (EventType.TOOL_CALL, EventType.TOOL_RESULT):
+        return Voice.TOOL
+    if event.role is Role.USER or event.type is EventType.NOTE:
+        return Voice.USER
+    return Voice.AGENT
+
+
+def _read_spans(event: Event, voice: Voice, message: int, found: list[Span], stretch: Stretch) -> None:
+    text, worth, sentences = event.text, _COUNTS[voice], stretch.sentences
+    cjk = has_cjk(text)
+    for place, span in enumerate(found):
+        start, end = span.start, span.end
+        held = words(text, start, end, cjk)
+        chatter = is_chatter(text, start, end, place == 0)
+        _count(held, worth * _CHATTER_COUNTS if chatter else worth, stretch)
+        sentences.append(Sentence(event, start, end, span.shape, voice, held, message, place, chatter))
+
+
+def _read_call(event: Event, stretch: Stretch) -> None:
+    """A call gives its tool's name and the files it names."""
+    name = event.metadata.get("tool") or event.metadata.get("tool_name") or re.split(r"[\s(:{]", event.text.strip()[:60], maxsplit=1)[0]
+    name = clean(name)[:40] or "tool"
+    stretch.tools[name] = stretch.tools.get(name, 0) + 1
+    for path in _FILE.findall(event.text[:CALL_HEAD])[:8]:
+        _count(words(path), _COUNTS[Voice.TOOL], stretch)
+
+
+def _count(held: list[Word], worth: float, stretch: Stretch) -> None:
+    counter = stretch.tally.get(worth)
+    if counter is None:
+        counter = stretch.tally[worth] = Counter()
+    counter.update(held)
+    stretch.pairs.update(pairwise(held))
+
+
+#: How sharply rarity and repetition count (chosen on the tuning half of bench/titles.py).
+RARITY = 0.6
+REPETITION = 0.6
+
+
+def _weigh(stretch: Stretch) -> None:
+    counts, shown = stretch.counts, stretch.shown
+    for worth, counter in stretch.tally.items():
+        for word, times in counter.items():
+            key = word.key
+            if not key:
+                continue
+            counts[key] = counts.get(key, 0.0) + times * worth
+            if key not in shown or (shown[key].capital and not word.capital):
+                shown[key] = word
+    stretch.salience = {key: shown[key].weight ** RARITY * count**REPETITION for key, count in counts.items()}
+    tells = {word: stretch.salience.get(word.key, 0.0) for counter in stretch.tally.values() for word in counter}
+    for s in stretch.sentences:
+        s.information = sum(map(tells.__getitem__, set(s.words))) / (6.0 + len(s.words)) ** 0.75

@@ -1,0 +1,157 @@
+"""A token of a text in, what is known of it out: its key, how it is shown, and how much it tells.
+
+Invariants
+1. The same token gives the same `Word` in every process: the background ships with the package and never grows.
+2. What is shown was in the text: a path is shown by its last component, nothing is completed or corrected.
+"""
+
+import re
+from dataclasses import dataclass, replace
+from functools import cache
+from importlib.resources import files
+
+from memory_mcp.summarize.kinds import ANY_CUE, TRIGGERS
+from memory_mcp.text import STOPWORDS, terms
+
+#: Runs of word characters joined by what code and names put inside words; an apostrophe ends a word.
+TOKEN = re.compile(r"[A-Za-z](?:\+\+|#)(?!\w)|\w+(?:[.\-/:@+\\]+\w+)*")
+#: Longest keyword that a person still reads.
+MAX_SHOWN = 36
+_CACHE_LIMIT = 100_000
+_LEVELS = 9.0
+#: Words no manual knows are telling, but less than a name or an identifier: among them are typing errors.
+_UNKNOWN = 1.0
+_CODE = 0.95
+
+_POSITION = re.compile(r"(?::\d+)+$")
+_HEX = re.compile(r"^(?=.*\d)[0-9a-f]{6,}$|^[0-9a-f]{8}-[0-9a-f-]{20,}$", re.I)
+_DIGITS = re.compile(r"^[\d.,:\-/+x%]+[a-z]{0,3}$", re.I)
+_CAMEL = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2,}[a-z]")
+_EXTENSION = re.compile(r"\.[A-Za-z]\w{0,9}$")
+_ADDRESS = re.compile(r"^(?:https?|ftp|file|mailto)[:/]|^www\.", re.I)
+_CJK = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uff66-\uff9f]")
+# Runs of one script: ideographs without the commonest function characters, katakana, hangul.
+_CJK_WORD = re.compile(
+    r"[\u30a1-\u30fa\u30fc]{2,}|[\uac00-\ud7af]{2,}"
+    r"|(?:(?![的了是在我你他她它们們这這那和与與就都也不有一个個吗嗎呢吧把被对對从從到会會要可以很])[\u3400-\u4dbf\u4e00-\u9fff]){2,6}"
+)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Word:
+    """One kind of token. `weight` runs from 0 (says nothing) to 1; `key` is "" when it must not be counted.
+
+    Compared by identity, so that counting words costs no more than counting numbers; equal keys mean the same word.
+    """
+
+    key: str
+    shown: str
+    weight: float
+    #: Written as code is: a file, an identifier, a dotted or underscored name.
+    code: bool
+    #: Begins with a capital, as names do (and sentences).
+    capital: bool
+    #: What the token may announce, as `kinds.TRIGGERS` says.
+    cues: int = 0
+
+
+NOTHING = Word("", "", 0.0, False, False)
+_known: dict[str, Word] = {}
+
+
+def learn(token: str) -> Word:
+    """What is known of a token as `TOKEN` finds it; remembered."""
+    found = _known.get(token)
+    if found is None:
+        if len(_known) > _CACHE_LIMIT:
+            _known.clear()
+        found = _judge(token)
+        if cues := ANY_CUE if not token.isascii() and _CJK.search(token) else TRIGGERS.get(token.lower(), 0):
+            found = replace(found, cues=cues)
+        _known[token] = found
+    return found
+
+
+def words(text: str, start: int = 0, end: int | None = None, cjk: bool | None = None) -> list[Word]:
+    """The words of `text[start:end]` in order, those that say nothing included.
+
+    `cjk` says whether the text has any ideograph, kana or hangul; None finds out.
+    """
+    known = _known
+    stop = len(text) if end is None else end
+    found = [known.get(token) or learn(token) for token in TOKEN.findall(text, start, stop)]
+    if has_cjk(text) if cjk is None else cjk:
+        found.extend(learn(run) for run in _CJK_WORD.findall(text, start, stop))
+    return found
+
+
+def has_cjk(text: str) -> bool:
+    """Whether words must be looked for inside runs."""
+    return not text.isascii() and _CJK.search(text) is not None
+
+
+def _judge(token: str) -> Word:
+    shown = token.strip("_")
+    if not shown or _ADDRESS.match(shown):
+        return NOTHING
+    if not shown.isascii() and _CJK.search(shown):
+        return _cjk(shown)
+    shown = _POSITION.sub("", shown).strip("_")
+    if len(shown) < 2 or _HEX.match(shown) or _DIGITS.match(shown):
+        return NOTHING
+    if shown.isalpha() and not _CAMEL.search(shown):
+        return _prose(shown)
+    return _identifier(shown)
+
+
+def _prose(shown: str) -> Word:
+    folded = shown.lower()
+    if folded in STOPWORDS or len(shown) > MAX_SHOWN:
+        return NOTHING
+    stem = (terms(shown) or [folded])[0]
+    weight = _background().get(stem, _UNKNOWN)
+    if len(shown) <= 2:
+        weight = min(weight, 0.2)
+    capital = shown[0].isupper()
+    return Word(stem, shown, weight, False, capital) if weight > 0 else NOTHING
+
+
+def _identifier(shown: str) -> Word:
+    name = re.split(r"[/\\]", shown)[-1].split("@")[0].strip("_:-+.") or shown
+    parts = [part for part in re.split(r"[\W_]+", name) if part]
+    if len(name) > MAX_SHOWN or len(name) < 2 or not parts or _HEX.match(name) or _DIGITS.match(name):
+        return NOTHING
+    if re.fullmatch(r"[A-Za-z]+(?:-[A-Za-z]+)*", name) and not _CAMEL.search(name):
+        inner = [_prose(part) for part in name.split("-")]
+        weight = max((word.weight for word in inner), default=0.0)
+        if "-" not in name:
+            return inner[0]
+        return Word(name.lower(), name, weight, False, name[0].isupper()) if weight > 0.1 else NOTHING
+    if ":" in name or sum(c.isdigit() for c in name) > len(name) / 2:
+        return Word(name.lower(), name, 0.4, True, False)
+    weight = _CODE if "_" in name or _EXTENSION.search(name) or _CAMEL.search(name) else 0.6
+    return Word(name.lower(), name, weight, True, False)
+
+
+def _cjk(shown: str) -> Word:
+    """A run of ideographs or kana counts only when it is as short as a word; longer runs come apart elsewhere."""
+    return Word(shown, shown, 0.8, False, False) if _CJK_WORD.fullmatch(shown) else NOTHING
+
+
+@cache
+def _background() -> dict[str, float]:
+    weights: dict[str, float] = {}
+    for line in _lines("background.txt"):
+        level, *stems = line.split()
+        weights.update(dict.fromkeys(stems, 0.08 + 0.92 * int(level) / _LEVELS))
+    for line in _lines("everyday.txt"):
+        percent, *everyday = line.split()
+        for word in everyday:
+            for stem in terms(word):
+                weights[stem] = min(weights.get(stem, 1.0), int(percent) / 100)
+    return weights
+
+
+def _lines(name: str) -> list[str]:
+    text = files("memory_mcp.summarize").joinpath(name).read_text(encoding="utf-8")
+    return [line for line in text.splitlines() if line and not line.startswith("#")]

@@ -1,0 +1,186 @@
+"""The one tokenizer of every lexical part: text in, stemmed terms out; and the snippets cut around them.
+
+Invariants
+1. Queries are words, not syntax: no input can make a function here fail.
+2. Code tokens (snake_case, camelCase, paths, dotted names, versions, error codes, hashes) give the whole token *and*
+   its parts; prose words give their stem; CJK runs give character bigrams.
+3. `terms` of a text contains every term of any query that quotes a whole word of it.
+"""
+
+import re
+import threading
+import unicodedata
+import zlib
+from collections.abc import Iterable, Iterator
+
+import Stemmer
+
+#: Stored term sets were made with this version; a change means `admin rebuild-toc`.
+TOKENIZER_VERSION = 1
+
+#: Longer runs are data (base64, minified code), not words; hashes of up to 64 hex digits stay whole.
+MAX_TOKEN = 64
+_CACHE_LIMIT = 200_000
+
+_CJK = "\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
+# A token is a run of word characters, joined by the punctuation that code and names put inside words; C++ and C# keep
+# their tails. An apostrophe ends a word: "Caroline's" is "Caroline".
+_RAW = re.compile(r"[A-Za-z](?:\+\+|#)(?!\w)|\w+(?:[.\-/:@+\\]+\w+)*")
+_CJK_RUN = re.compile(f"[{_CJK}]+")
+_PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+\d*|[A-Z]+\d*|\d+|[^\W\d_a-zA-Z]+\d*")
+_HEX = re.compile(r"^(?=[0-9a-f]*\d)[0-9a-f]{7,64}$")
+_SEPARATORS = re.compile(r"[/\\\\:@]+")
+_PLURAL_ACRONYM = re.compile(r"^[A-Z]{2,}s$")
+_URL = re.compile(r"^(?:https?|ftp|file)://?", re.I)
+
+#: Function words, question words and the halves of contractions, English. Short code words (go, c, v2) are not here.
+STOPWORDS = frozenset(
+    """a about above after again against all also am an and any are aren as at be because been before being below
+    between both but by can cannot could couldn d did didn do does doesn doing don down during each else ever few for
+    from further had hadn has hasn have haven having he her here hers herself him himself his how i if in into is isn
+    it its itself just let ll m me more most mustn my myself no nor not now of off on once only or other ought our ours
+    ourselves out over own re s same shan she should shouldn so some such t than that the their theirs them themselves
+    then there these they this those through to too under until up us ve very was wasn we were weren what when where
+    whether which while who whom whose why will with won would wouldn you your yours yourself yourselves""".split()
+)
+
+
+class _Terms(threading.local):
+    """Per thread: a stemmer (not thread-safe) and the memory of tokens already taken apart."""
+
+    def __init__(self) -> None:
+        self.stem = Stemmer.Stemmer("english", 0).stemWord
+        self.known: dict[str, tuple[str, ...]] = {}
+
+
+_state = _Terms()
+
+
+def iter_terms(text: str) -> Iterator[str]:
+    """Terms in reading order, repeated as often as they occur; stop words left out."""
+    known = _state.known
+    for raw in _RAW.findall(text):
+        found = known.get(raw)
+        if found is None:
+            if len(known) > _CACHE_LIMIT:
+                known.clear()
+            found = known[raw] = tuple(_take_apart(raw))
+        yield from found
+
+
+def terms(text: str) -> list[str]:
+    """All terms of a text as a list."""
+    return list(iter_terms(text))
+
+
+def query_terms(text: str) -> list[str]:
+    """Distinct terms of a query in order; when it holds stop words only, those words themselves."""
+    found = list(dict.fromkeys(iter_terms(text)))
+    if found:
+        return found
+    return list(dict.fromkeys(w.lower() for w in _RAW.findall(text) if w.strip("_")))
+
+
+def term_hash(term: str) -> int:
+    """32-bit name of a term in the tree's term sets. A collision costs a visit, never a claimed hit."""
+    return zlib.crc32(term.encode("utf-8", "surrogatepass"))
+
+
+def term_hashes(found: Iterable[str]) -> set[int]:
+    """The distinct hashes of some terms."""
+    crc = zlib.crc32
+    return {crc(term.encode("utf-8", "surrogatepass")) for term in set(found)}
+
+
+def _take_apart(raw: str) -> Iterator[str]:
+    if not raw.isascii():
+        raw = unicodedata.normalize("NFKC", raw)
+        runs = _CJK_RUN.findall(raw)
+        if runs:
+            for run in runs:
+                yield from _bigrams(run)
+            rest = _CJK_RUN.sub(" ", raw)
+            for piece in _RAW.findall(rest):
+                yield from _latin(piece)
+            return
+    yield from _latin(raw)
+
+
+def _bigrams(run: str) -> list[str]:
+    return [run] if len(run) == 1 else [run[i : i + 2] for i in range(len(run) - 1)]
+
+
+def _latin(raw: str) -> Iterator[str]:
+    token = raw.strip("_")
+    if not token:
+        return
+    folded = _fold(token)
+    if folded.isalpha() and (token.islower() or token.istitle() or token.isupper() or not token.isascii()):
+        if folded not in STOPWORDS and len(folded) <= MAX_TOKEN:
+            yield _state.stem(folded)
+        return
+    if _PLURAL_ACRONYM.match(token):
+        yield _state.stem(folded[:-1])
+        return
+    if len(folded) <= MAX_TOKEN:
+        yield folded
+    if _HEX.match(folded) or folded.isdigit():
+        return
+    yield from _pieces(token, folded)
+
+
+def _pieces(token: str, whole: str) -> Iterator[str]:
+    """Components of a path or address as they stand (tokenStore.ts), then the words inside them (token, store, ts)."""
+    seen = {whole}
+    for component in _SEPARATORS.split(_URL.sub("", token)):
+        if component.isalnum():
+            continue
+        folded = _fold(component)
+        if folded and folded not in seen and len(folded) <= MAX_TOKEN:
+            seen.add(folded)
+            yield folded
+    for part in _PARTS.findall(_URL.sub("", token)):
+        piece = _fold(part)
+        if piece not in seen and piece not in STOPWORDS and len(piece) <= MAX_TOKEN:
+            yield _state.stem(piece)
+
+
+def _fold(token: str) -> str:
+    """Case folded, accents dropped: cafe finds café."""
+    if token.isascii():
+        return token.lower()
+    folded = unicodedata.normalize("NFKD", token.casefold())
+    return "".join(c for c in folded if not unicodedata.combining(c))
+
+
+def snippet(text: str, wanted: Iterable[str], width: int = 240) -> str:
+    """At most about `width` characters of `text` around the first place where most wanted terms meet.
+
+    Cut at white space, never inside a character; an ellipsis marks each cut.
+    """
+    clean = " ".join(text.split())
+    if len(clean) <= width:
+        return clean
+    start = _best_start(clean, frozenset(wanted), width)
+    end = min(len(clean), start + width)
+    if start > 0:
+        gap = clean.find(" ", start, start + 40)
+        start = gap + 1 if gap >= 0 else start
+    if end < len(clean):
+        gap = clean.rfind(" ", max(start, end - 40), end)
+        end = gap if gap > start else end
+    return ("… " if start else "") + clean[start:end].rstrip() + (" …" if end < len(clean) else "")
+
+
+def _best_start(text: str, wanted: frozenset[str], width: int) -> int:
+    hits: list[tuple[int, str]] = []
+    for match in _RAW.finditer(text):
+        for term in iter_terms(match[0]):
+            if term in wanted:
+                hits.append((match.start(), term))
+    best, best_count = 0, 0
+    for i, (at, _) in enumerate(hits):
+        count = len({term for place, term in hits[i : i + 64] if place < at + width - 40})
+        if count > best_count:
+            best, best_count = at, count
+    return max(0, best - 40) if best_count else 0

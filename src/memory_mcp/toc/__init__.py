@@ -1,0 +1,1 @@
+"""Here is a month, give me its weeks."""

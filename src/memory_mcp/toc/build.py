@@ -1,0 +1,131 @@
+"""Segments with their events in, nodes with their grips and terms out. Pure, from batch to batch."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from memory_mcp.grips import covering, cut_grips, span_grip
+from memory_mcp.model.calendar import Calendar, TocLevel
+from memory_mcp.model.event import Event, EventType
+from memory_mcp.model.grip import Grip
+from memory_mcp.model.ids import EventId, GripId
+from memory_mcp.model.segment import Segment
+from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind, TocBullet, TocNode
+from memory_mcp.summarize.base import BulletDraft, Summarizer
+from memory_mcp.text import term_hashes, terms
+
+#: Grips named by one bullet at most.
+_GRIPS_PER_BULLET = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """One segment to derive: all its events in order, and its node as published before."""
+
+    segment: Segment
+    events: tuple[Event, ...]
+    before: TocNode | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Derived:
+    """What one segment becomes. `hashes` is the sorted uint32 set of its terms, as bytes."""
+
+    segment: Segment
+    node: TocNode
+    grips: tuple[Grip, ...]
+    hashes: bytes
+
+
+def derive(batch: Sequence[Work], calendar: Calendar, summarizer: Summarizer) -> list[Derived]:
+    """Every segment of a batch, in order."""
+    return [derive_segment(work, calendar, summarizer) for work in batch]
+
+
+def derive_segment(work: Work, calendar: Calendar, summarizer: Summarizer) -> Derived:
+    """Node, grips and terms of one segment. The text an agent wrote stays; everything else follows from the events."""
+    segment, events = work.segment, work.events
+    grips = grips_of(events, segment.key)
+    summary = summarizer.summarize(events)
+    by_id = {e.event_id: e for e in events}
+    bullets = tuple(_bullet(b, by_id, grips, segment) for b in summary.bullets)
+    kind = max((b.kind for b in bullets), key=lambda k: KIND_SALIENCE[k], default=MemoryKind.OBSERVATION)
+    node = TocNode(
+        node_id=segment.node_id,
+        level=TocLevel.SEGMENT,
+        start_ms=segment.start[0],
+        end_ms=segment.end[0],
+        title=segment_title(calendar, segment.start[0], summary.title),
+        summary=summary.summary,
+        bullets=bullets,
+        keywords=summary.keywords,
+        version=work.before.version + 1 if work.before else 1,
+        kind=kind,
+        salience=salience_of(bullets),
+        session_count=1,
+        event_count=len(events),
+        agents=tuple(sorted({e.agent for e in events if e.agent})),
+        projects=(segment.project,) if segment.project else (),
+    )
+    node = keep_refinement(node, work.before)
+    return Derived(segment, node, tuple(grips), hashes_of(events))
+
+
+def segment_title(calendar: Calendar, start_ms: int, gist: str) -> str:
+    """Local date and time, then the gist."""
+    return f"{calendar.local(start_ms):%Y-%m-%d %H:%M} · {gist}"
+
+
+def salience_of(bullets: Sequence[TocBullet]) -> float:
+    """0..1: mean of the two most salient kinds among the bullets."""
+    best = sorted((KIND_SALIENCE[b.kind] for b in bullets), reverse=True)[:2]
+    return round(sum(best) / len(best), 3) if best else 0.3
+
+
+def keep_refinement(node: TocNode, before: TocNode | None) -> TocNode:
+    """`node` with the title, summary and bullets an agent gave its previous version."""
+    if before is None or before.author == "extractive":
+        return node
+    return replace(
+        node, title=before.title, summary=before.summary, bullets=before.bullets, kind=before.kind, author=before.author
+    )
+
+
+def grips_of(events: Sequence[Event], segment: int) -> list[Grip]:
+    """Grips of a segment's events; results are paired with their calls by tool_use_id."""
+    calls = {
+        e.metadata["tool_use_id"]: e for e in events if e.type is EventType.TOOL_CALL and "tool_use_id" in e.metadata
+    }
+    grips: list[Grip] = []
+    for event in events:
+        grips += cut_grips(event, calls.get(event.metadata.get("tool_use_id", "")), segment)
+    return grips
+
+
+def hashes_of(events: Sequence[Event]) -> bytes:
+    """The sorted uint32 hashes of every term of the events: their words, speakers and what their metadata names."""
+    found: set[str] = set()
+    for event in events:
+        found.update(terms(searchable(event)))
+    return np.array(sorted(term_hashes(found)), dtype="<u4").tobytes()
+
+
+def searchable(event: Event) -> str:
+    """The text by which an event is found: its words, its speaker, and the branch and file names beside them."""
+    extra = [event.metadata[k] for k in ("branch", "file", "files") if k in event.metadata]
+    return " \n".join([event.speaker, event.text, *extra]) if extra or event.speaker else event.text
+
+
+def _bullet(draft: BulletDraft, events: Mapping[EventId, Event], grips: list[Grip], segment: Segment) -> TocBullet:
+    """A bullet with the grips that prove it; where no stored grip covers its words, one is made for exactly them."""
+    chosen: list[GripId] = []
+    for source in draft.sources:
+        event = events[source.event_id]
+        cover = covering(grips, event, source.start, source.end)
+        if not cover:
+            cover = [span_grip(event, source.start, source.end, segment.key)]
+            grips.append(cover[0])
+        chosen.append(cover[0].grip_id)
+    unique = tuple(dict.fromkeys(chosen))[:_GRIPS_PER_BULLET]
+    return TocBullet(draft.text, unique, draft.kind, segment.project, segment.agent)

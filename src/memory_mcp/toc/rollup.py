@@ -1,0 +1,127 @@
+"""Periods from their children: which are due, and what they say.
+
+Invariants
+1. A roll-up is due whenever a child is newer than its parent, not when a clock strikes: open periods always have one.
+2. A week and a month are made of their own days, a year of its months; a bullet keeps the grips it had.
+3. Rolling up twice changes nothing.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+
+from memory_mcp.failpoints import failpoint
+from memory_mcp.model.calendar import PERIODS, Calendar, TocLevel, level_of, rollup_targets, span_of
+from memory_mcp.model.ids import NodeId, day_id
+from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind, TocNode
+from memory_mcp.storage.base import Build, Freshness, Storage, Tally
+from memory_mcp.summarize.base import Summarizer
+from memory_mcp.toc.build import keep_refinement, salience_of
+from memory_mcp.toc.terms import children_of
+
+#: Bullets of a period.
+BULLETS = 10
+#: Periods published in one transaction: keeps a first roll-up of years of history in small steps.
+_PER_PUBLISH = 200
+
+
+def plan(freshness: Freshness, only_days: Iterable[str] | None = None) -> list[list[NodeId]]:
+    """Due periods, one list per level, finest first. Pure.
+
+    With `only_days`, just those days and the periods above them are looked at.
+    """
+    newest: dict[NodeId, int] = {}
+    days = freshness.segment_days if only_days is None else {d: freshness.segment_days.get(d, 0) for d in only_days}
+    due: set[NodeId] = set()
+    for day, built in days.items():
+        target = day_id(day)
+        if freshness.periods.get(target, -1) < built:
+            due.add(target)
+        newest[target] = max(built, freshness.periods.get(target, -1))
+    for target, built in newest.items():
+        chain = rollup_targets(target.removeprefix("toc:day:"))
+        above = target in due
+        for period in chain[1:]:
+            if above or freshness.periods.get(period, -1) < built:
+                due.add(period)
+        if chain[3] not in due and (chain[2] in due or freshness.periods.get(chain[3], -1) < freshness.periods.get(chain[2], -1)):
+            due.add(chain[3])
+    return [sorted(n for n in due if level_of(n) is level) for level in PERIODS]
+
+
+class RollUps:
+    """Applies plans: reads children, asks the summarizer, publishes level by level."""
+
+    def __init__(self, storage: Storage, calendar: Calendar, summarizer: Summarizer) -> None:
+        self._storage = storage
+        self._calendar = calendar
+        self._summarizer = summarizer
+
+    def run(self, only_days: Iterable[str] | None = None) -> int:
+        """Publish every due period; how many."""
+        done = 0
+        for level in plan(self._storage.toc.freshness(), only_days):
+            for start in range(0, len(level), _PER_PUBLISH):
+                done += self.publish(level[start : start + _PER_PUBLISH])
+            if level:
+                failpoint("rollup.level_published")
+        return done
+
+    def publish(self, ids: Sequence[NodeId]) -> int:
+        """Compute and publish these periods in one transaction; those without children are skipped."""
+        before = self._storage.toc.nodes(ids)
+        nodes = [node for i in ids if (node := self.compute(i, before.get(i)))]
+        if nodes:
+            self._storage.toc.publish(Build(nodes=tuple(nodes)))
+        return len(nodes)
+
+    def compute(self, node_id: NodeId, before: TocNode | None) -> TocNode | None:
+        """What this period says now; None when nothing lies below it."""
+        found = self._storage.toc.nodes(children_of(self._storage.toc, node_id))
+        children = sorted(found.values(), key=lambda n: (n.start_ms, n.node_id))
+        if not children:
+            return None
+        first, after = span_of(node_id)
+        tally = self._storage.toc.tally(first.isoformat(), after.isoformat(), None)
+        node = roll_up(node_id, children, tally, self._calendar, self._summarizer)
+        node = keep_refinement(node, before)
+        return replace(node, version=before.version + 1 if before else 1)
+
+
+def roll_up(
+    node_id: NodeId, children: Sequence[TocNode], tally: Tally, calendar: Calendar, summarizer: Summarizer
+) -> TocNode:
+    """The node of a period from its children. Pure."""
+    gist = summarizer.roll_up(children, BULLETS)
+    window = calendar.window(node_id)
+    kind = max((b.kind for b in gist.bullets), key=lambda k: KIND_SALIENCE[k], default=MemoryKind.OBSERVATION)
+    return TocNode(
+        node_id=node_id,
+        level=level_of(node_id),
+        start_ms=window.start_ms,
+        end_ms=window.end_ms,
+        title=f"{period_name(node_id)} · {gist.title}",
+        summary=gist.summary,
+        bullets=gist.bullets,
+        keywords=gist.keywords,
+        kind=kind,
+        salience=salience_of(gist.bullets),
+        session_count=tally.sessions,
+        event_count=tally.events,
+        agents=tally.agents,
+        projects=tally.projects,
+    )
+
+
+def period_name(node_id: NodeId) -> str:
+    """The date of a period in words: 2026, January 2026, 2026-W04 (19 to 25 Jan), Fri 30 Jan 2026."""
+    first, after = span_of(node_id)
+    level = level_of(node_id)
+    if level is TocLevel.YEAR:
+        return f"{first.year}"
+    if level is TocLevel.MONTH:
+        return f"{first:%B %Y}"
+    if level is TocLevel.DAY:
+        return f"{first:%a} {first.day} {first:%b %Y}"
+    last = first.fromordinal(after.toordinal() - 1)
+    start = f"{first.day} {first:%b}" if first.month != last.month else f"{first.day}"
+    return f"{node_id.removeprefix('toc:week:')} ({start} to {last.day} {last:%b})"

@@ -1,0 +1,248 @@
+"""The tree as a reader sees it: root, nodes, children, context; assembled from one project's own bullets for a caller
+who is scoped to it.
+
+Invariants
+1. Under a project's scope no derived text of another project is ever returned: a period's title, summary, keywords,
+   counts and terms come from that project's segments alone.
+2. A node exists for a scope only if a segment of that scope lies below it.
+"""
+
+import threading
+from collections import OrderedDict
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+
+from memory_mcp.errors import NotFound
+from memory_mcp.model.calendar import LEVELS, Calendar, TimeWindow, TocLevel, level_of, parents, span_of
+from memory_mcp.model.event import Event
+from memory_mcp.model.ids import ROOT, NodeId, segment_key_of
+from memory_mcp.model.segment import Segment
+from memory_mcp.model.toc import TocNode
+from memory_mcp.segments import SegmentSettings, overlap
+from memory_mcp.storage.base import Scope, Storage, Tally
+from memory_mcp.summarize.base import Summarizer
+from memory_mcp.toc.rollup import roll_up
+from memory_mcp.toc.terms import Frequencies, Hashes, read_sets, union
+
+#: Assembled nodes and sets kept in memory, all scopes together.
+_KEPT = 512
+
+
+@dataclass(frozen=True, slots=True)
+class Context:
+    """Where a segment stands: the end of the one before it, and the periods above it."""
+
+    before: tuple[Event, ...]
+    parents: tuple[TocNode, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class _Assembled:
+    node: TocNode
+    hashes: Hashes
+
+
+class Tree:
+    """Reading side of layer 1. Safe from any thread."""
+
+    def __init__(self, storage: Storage, calendar: Calendar, summarizer: Summarizer, settings: SegmentSettings) -> None:
+        self._storage = storage
+        self._calendar = calendar
+        self._summarizer = summarizer
+        self._settings = settings
+        self._kept: OrderedDict[tuple[str, NodeId, int], _Assembled] = OrderedDict()
+        self._lock = threading.Lock()
+
+    @property
+    def calendar(self) -> Calendar:
+        """The store's calendar."""
+        return self._calendar
+
+    def node(self, node_id: NodeId, project: str | None = None) -> TocNode:
+        """One node as the scope sees it; NotFound when there is none for it."""
+        if node_id == ROOT:
+            return self.root(project)
+        found = self.nodes([node_id], project)
+        if not found:
+            aliased = self._storage.toc.find(node_id)
+            found = self.nodes([aliased.node_id], project) if aliased else {}
+        if not found:
+            raise NotFound(f"no node {node_id} here", "Browse from the root with browse_toc, or search_children with no parent_id.")
+        return next(iter(found.values()))
+
+    def nodes(self, ids: Sequence[NodeId], project: str | None = None) -> dict[NodeId, TocNode]:
+        """Those of `ids` that exist for the scope, in the order given. A segment's id may carry an older day."""
+        stored = self._storage.toc.nodes(ids)
+        if project is None:
+            return stored
+        segments = {i: n for i, n in stored.items() if n.level is TocLevel.SEGMENT and project in (n.projects or ("",))}
+        periods = [n for n in stored.values() if n.level is not TocLevel.SEGMENT]
+        assembled = {n.node_id: a.node for n in periods if (a := self._assembled(n, project))}
+        return {i: (segments | assembled)[i] for i in stored if i in segments or i in assembled}
+
+    def root(self, project: str | None = None) -> TocNode:
+        """The root: everything the scope holds, said in one line."""
+        tally = self._storage.toc.tally("0000", "9999-99", project)
+        years = self.children(ROOT, project)
+        names = ", ".join(y.removeprefix("toc:year:") for y in years)
+        windows = [self._calendar.window(y) for y in years]
+        title = f"{tally.events} events in {tally.sessions} sessions, {names}" if years else "Nothing recorded yet"
+        return TocNode(
+            node_id=ROOT,
+            level=TocLevel.ROOT,
+            start_ms=min((w.start_ms for w in windows), default=0),
+            end_ms=max((w.end_ms for w in windows), default=0),
+            title=title,
+            summary="",
+            bullets=(),
+            keywords=(),
+            session_count=tally.sessions,
+            event_count=tally.events,
+            agents=tally.agents,
+            projects=tally.projects,
+        )
+
+    def children(self, node_id: NodeId, project: str | None = None) -> list[NodeId]:
+        """Ids of the direct children that hold something of the scope, in time order."""
+        return self._of_scope(self._storage.toc.child_ids(node_id), project)
+
+    def descendants(
+        self, node_id: NodeId, level: TocLevel, project: str | None = None, window: TimeWindow | None = None
+    ) -> list[NodeId]:
+        """Ids of one level below a node, in time order: those whose period begins inside the node's own."""
+        inside = window if node_id == ROOT else _meet(self._calendar.window(node_id), window)
+        if level is TocLevel.SEGMENT:
+            return [s.node_id for s in self._segments(Scope(project=project, window=inside))]
+        whole = None if inside is None else TimeWindow(self._begin(level, inside.start_ms), inside.end_ms)
+        return self._of_scope(self._storage.toc.ids_at(level, whole), project)
+
+    def _begin(self, level: TocLevel, ms: int) -> int:
+        """The start of the period of `level` that holds a moment, so that a period cut by the window is not lost."""
+        day = self._calendar.local(ms).date()
+        if level is TocLevel.WEEK:
+            day = day.fromordinal(day.toordinal() - day.weekday())
+        elif level is TocLevel.MONTH:
+            day = day.replace(day=1)
+        elif level is TocLevel.YEAR:
+            day = day.replace(month=1, day=1)
+        return self._calendar.midnight(day)
+
+    def _segments(self, scope: Scope) -> list[Segment]:
+        return self._storage.toc.segments_in(scope)
+
+    def segments_below(self, node_id: NodeId, scope: Scope) -> list[Segment]:
+        """The scope's segments that lie in a node and touch its window, in time order."""
+        if level_of(node_id) is TocLevel.SEGMENT:
+            key = segment_key_of(node_id)
+            return list(self._storage.toc.segments([key]).values()) if key is not None else []
+        inside = scope.window if node_id == ROOT else _meet(self._calendar.window(node_id), scope.window)
+        if inside is not None and inside.start_ms >= inside.end_ms:
+            return []
+        return self._segments(replace(scope, window=inside))
+
+    def count_below(self, node_id: NodeId, scope: Scope) -> int:
+        """How many segments of the project lie in a node within the window's days; cheaper than listing them."""
+        inside = scope.window if node_id == ROOT else _meet(self._calendar.window(node_id), scope.window)
+        if inside is None:
+            return self.tally(scope.project).segments
+        if inside.start_ms >= inside.end_ms:
+            return 0
+        first = self._calendar.local(inside.start_ms).date()
+        last = self._calendar.local(inside.end_ms - 1).date()
+        after = last.fromordinal(last.toordinal() + 1)
+        return self._storage.toc.tally(first.isoformat(), after.isoformat(), scope.project).segments
+
+    def siblings(self, node_id: NodeId, project: str | None = None) -> list[NodeId]:
+        """Neighbours under the same parents, nearest in time first."""
+        own = self._storage.toc.find(node_id)
+        start = own.start_ms if own else 0
+        around = [c for p in parents(node_id) for c in self.children(p, project) if c != node_id]
+        starts = {n.node_id: n.start_ms for n in self._storage.toc.nodes(around).values()}
+        return sorted(dict.fromkeys(around), key=lambda i: (abs(starts.get(i, 0) - start), i))
+
+    def path(self, node_id: NodeId) -> list[NodeId]:
+        """From the year down to the node; a week that spans two months goes by the month of its first day."""
+        up = [node_id]
+        while above := parents(up[-1]):
+            if above[0] == ROOT:
+                break
+            up.append(above[0])
+        return up[::-1]
+
+    def context(self, segment: Segment, project: str | None = None) -> Context:
+        """The overlap before a segment and the periods above it."""
+        cuts = self._storage.toc.cuts([segment.stream])[segment.stream]
+        place = next((i for i, c in enumerate(cuts) if c.key == segment.key), 0)
+        previous = self._storage.events.in_segment(cuts[place - 1]) if place else []
+        above = self.path(segment.node_id)[:-1]
+        nodes = self.nodes(above, project)
+        return Context(tuple(overlap(previous, segment.start[0], self._settings)), tuple(nodes[i] for i in above if i in nodes))
+
+    def term_sets(self, ids: Sequence[NodeId], project: str | None = None) -> dict[NodeId, Hashes]:
+        """The terms that lie below each node, as the scope may know them."""
+        if project is None:
+            return read_sets(self._storage.toc, ids)
+        segments = [i for i in ids if level_of(i) is TocLevel.SEGMENT]
+        found = read_sets(self._storage.toc, segments)
+        stored = self._storage.toc.nodes([i for i in ids if level_of(i) is not TocLevel.SEGMENT])
+        return found | {n.node_id: a.hashes for n in stored.values() if (a := self._assembled(n, project))}
+
+    def frequencies(self) -> Frequencies:
+        """The root's document frequencies."""
+        return Frequencies(self._storage.toc.frequencies())
+
+    def tally(self, project: str | None = None) -> Tally:
+        """Counts over everything of a scope."""
+        return self._storage.toc.tally("0000", "9999-99", project)
+
+    def _of_scope(self, ids: Sequence[NodeId], project: str | None) -> list[NodeId]:
+        if project is None or not ids:
+            return list(ids)
+        keys = {segment_key_of(i): i for i in ids if level_of(i) is TocLevel.SEGMENT}
+        mine = {keys[k] for k, s in self._storage.toc.segments(k for k in keys if k is not None).items() if s.project == project}
+        days = self._days_of(project, [i for i in ids if level_of(i) is not TocLevel.SEGMENT])
+        return [i for i in ids if i in mine or i in days]
+
+    def _days_of(self, project: str, periods: Iterable[NodeId]) -> set[NodeId]:
+        """Those periods that hold a segment of the project."""
+        spans = {p: span_of(p) for p in periods}
+        if not spans:
+            return set()
+        first = min(s[0] for s in spans.values()).isoformat()
+        last = max(s[1] for s in spans.values()).isoformat()
+        days = self._storage.toc.days_with(project, first, last)
+        return {p for p, (a, b) in spans.items() if any(a.isoformat() <= d < b.isoformat() for d in days)}
+
+    def _assembled(self, stored: TocNode, project: str) -> _Assembled | None:
+        """A period from one project's segments; kept per node, project and version."""
+        key = (project, stored.node_id, stored.version)
+        with self._lock:
+            if key in self._kept:
+                self._kept.move_to_end(key)
+                return self._kept[key]
+        first, after = span_of(stored.node_id)
+        tally = self._storage.toc.tally(first.isoformat(), after.isoformat(), project)
+        if not tally.segments:
+            return None
+        ids = [s.node_id for s in self._storage.toc.segments_of_days(first.isoformat(), after.isoformat(), project)]
+        nodes = sorted(self._storage.toc.nodes(ids).values(), key=lambda n: n.start_ms)
+        node = roll_up(stored.node_id, nodes, tally, self._calendar, self._summarizer)
+        made = _Assembled(node, union(read_sets(self._storage.toc, ids).values()))
+        with self._lock:
+            self._kept[key] = made
+            while len(self._kept) > _KEPT:
+                self._kept.popitem(last=False)
+        return made
+
+
+def _meet(own: TimeWindow, other: TimeWindow | None) -> TimeWindow:
+    if other is None:
+        return own
+    return TimeWindow(max(own.start_ms, other.start_ms), min(own.end_ms, other.end_ms))
+
+
+def below(level: TocLevel) -> TocLevel:
+    """The next finer level; a segment's is itself."""
+    if level is TocLevel.ROOT:
+        return LEVELS[0]
+    return LEVELS[min(LEVELS.index(level) + 1, len(LEVELS) - 1)]

@@ -1,0 +1,200 @@
+"""The BM25 document's teleport requirements, user stories, goals and success metrics."""
+
+from tests.requirements.record import NO_BM25, NO_HYBRID, NO_METRICS, NO_VECTOR, Requirement
+
+SECTION_10 = "bm25-teleport-prd.md section 10"
+SECTION_8 = "bm25-teleport-prd.md section 8"
+SECTION_9 = "bm25-teleport-prd.md section 9"
+SECTION_12 = "bm25-teleport-prd.md section 12"
+
+GOALS: tuple[Requirement, ...] = (
+    Requirement(
+        "tele:TELE-01",
+        SECTION_10,
+        "There is an embedded BM25 teleport index.",
+        deferred=NO_BM25,
+        departure="bm25s takes the place of Tantivy, because the system is written in Python here.",
+    ),
+    Requirement(
+        "tele:TELE-02",
+        SECTION_10,
+        "There is an embedded vector teleport index.",
+        deferred=NO_VECTOR,
+        departure=(
+            "usearch takes the place of a bare HNSW, exact up to about 400,000 vectors and a graph "
+            "above, because exact search is fast enough there and its recall is 1.0."
+        ),
+    ),
+    Requirement(
+        "tele:TELE-03",
+        SECTION_10,
+        "The indexes follow the outbox.",
+        deferred=NO_BM25,
+    ),
+    Requirement(
+        "tele:TELE-04",
+        SECTION_10,
+        "A search over BM25, vector or both returns node_ids and grip_ids.",
+        deferred=NO_HYBRID,
+        departure=(
+            "TeleportQuery is the tool hybrid_search with score fusion by default and reciprocal "
+            "rank as an option, because score fusion never measured worse."
+        ),
+    ),
+    Requirement(
+        "tele:TELE-05",
+        SECTION_10,
+        "A command rebuilds an index from the outbox or the TOC.",
+        deferred=NO_BM25,
+    ),
+    Requirement(
+        "tele:TELE-06",
+        SECTION_10,
+        "The status tools report the health of every index.",
+        deferred=NO_BM25,
+        departure=(
+            "IndexStatus is answered by get_teleport_status and get_vector_index_status, because "
+            "the policy document asks for one status per layer."
+        ),
+    ),
+    Requirement(
+        "us:US-01",
+        SECTION_8,
+        "An agent searches conversations by keyword through teleport_search.",
+        deferred=NO_BM25,
+    ),
+    Requirement(
+        "us:US-02",
+        SECTION_8,
+        "An agent sees the BM25 score of every result.",
+        deferred=NO_BM25,
+    ),
+    Requirement(
+        "us:US-03",
+        SECTION_8,
+        "An agent filters a search by document type.",
+        deferred=NO_BM25,
+    ),
+    Requirement(
+        "us:US-04",
+        SECTION_8,
+        "An agent checks whether teleport is available before it chooses a search.",
+    ),
+    Requirement(
+        "us:US-05",
+        SECTION_8,
+        "An admin rebuilds the BM25 index.",
+        deferred=NO_BM25,
+    ),
+    Requirement(
+        "us:US-06",
+        SECTION_8,
+        "An admin sees the index's health and size.",
+        deferred=NO_BM25,
+    ),
+    Requirement(
+        "us:US-07",
+        SECTION_8,
+        "An admin disables BM25 search, and searches go agentic.",
+        deferred=NO_BM25,
+    ),
+    Requirement(
+        "us:US-08",
+        SECTION_8,
+        "An admin configures the commit interval.",
+        deferred=NO_BM25,
+    ),
+    Requirement(
+        "us:US-09",
+        SECTION_8,
+        "A developer tests BM25 search on the command line.",
+        deferred=NO_BM25,
+    ),
+    Requirement(
+        "us:US-10",
+        SECTION_8,
+        "A developer sees how long a search took.",
+        deferred=NO_BM25,
+    ),
+    Requirement(
+        "us:US-11",
+        SECTION_8,
+        "A developer forces an index rebuild.",
+        deferred=NO_BM25,
+    ),
+    Requirement(
+        "goal:G1",
+        SECTION_9,
+        "The 99th percentile of keyword searches takes less than 100 ms.",
+        deferred=NO_BM25,
+    ),
+    Requirement(
+        "goal:G2",
+        SECTION_9,
+        "Every BM25 result shows its score, so that its rank can be understood.",
+        deferred=NO_BM25,
+    ),
+    Requirement(
+        "goal:G3",
+        SECTION_9,
+        "The index can be thrown away, and a rebuild of 10,000 documents takes less than 60 s.",
+        deferred=NO_BM25,
+    ),
+    Requirement(
+        "goal:G4",
+        SECTION_9,
+        "The system answers every search without any index, through the TOC.",
+    ),
+    Requirement(
+        "goal:G5",
+        SECTION_9,
+        "The index grows sub-linearly and its size after five years is bounded.",
+        deferred=NO_BM25,
+        departure=(
+            "The bound is 300 MB instead of 200 MB, because the spec's figure assumes summaries "
+            "only and events' words are indexed here."
+        ),
+    ),
+    Requirement(
+        "metric:teleport-usage-rate",
+        SECTION_12,
+        "More than 30 % of memory queries use teleport.",
+        deferred=NO_METRICS,
+    ),
+    Requirement(
+        "metric:successful-teleport-rate",
+        SECTION_12,
+        "More than 90 % of teleport searches return results.",
+        deferred=NO_METRICS,
+    ),
+    Requirement(
+        "metric:query-latency-p99",
+        SECTION_12,
+        "The 99th percentile of query latency is below 100 ms.",
+        deferred=NO_BM25,
+    ),
+    Requirement(
+        "metric:rare-entity-recall",
+        SECTION_12,
+        "More than 95 % of rare entities are found.",
+        deferred=NO_BM25,
+    ),
+    Requirement(
+        "metric:false-positive-rate",
+        SECTION_12,
+        "Fewer than 10 % of results are false.",
+        deferred=NO_BM25,
+    ),
+    Requirement(
+        "metric:token-savings",
+        SECTION_12,
+        "Teleport saves more than half of the tokens of walking the hierarchy.",
+        deferred=NO_BM25,
+    ),
+    Requirement(
+        "metric:index-growth-rate",
+        SECTION_12,
+        "The index's size over time grows sub-linearly.",
+        deferred=NO_BM25,
+    ),
+)

@@ -1,0 +1,37 @@
+"""One requirement as a record, and the reasons for which one may wait.
+
+Invariants
+1. A record states behaviour, and never how it is tested: the tests that claim it carry its id.
+2. A deferred record has a reason, and loses it in the change that brings its first passing test.
+"""
+
+from dataclasses import dataclass
+
+NO_BM25 = "BM25 index is not built yet"
+NO_VECTOR = "vector index is not built yet"
+NO_HYBRID = "hybrid search is not built yet"
+NO_TOPICS = "topic graph is not built yet"
+NO_RANKING = "ranking policy is not built yet"
+NO_POLICY = "retrieval policy is not built yet"
+NO_INTENT = "intent classification is not built yet"
+NO_MODES = "execution modes are not built yet"
+NO_ESCALATION = "escalation by scanning is not built yet"
+NO_SKILLS = "skills are not built yet"
+NO_SCHEDULER = "job scheduler is not built yet"
+NO_METRICS = "metrics and spans are not built yet"
+
+
+@dataclass(frozen=True, slots=True)
+class Requirement:
+    """What one place of the specifications asks for."""
+
+    #: prefix by document or kind, then the document's own number or a slug: "policy:FR-01"
+    id: str
+    #: where it stands: file, then `section 5.1`, `section "Goals"` or `appendix C`; "; " between
+    source: str
+    #: one sentence in this project's terms: an MCP tool or command, DuckDB, bm25s, usearch
+    behaviour: str
+    #: why it is not built yet; empty when it is
+    deferred: str = ""
+    #: how the design departs from the document's wording, and why; empty when it does not
+    departure: str = ""
