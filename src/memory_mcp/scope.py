@@ -33,7 +33,7 @@ def caller_project(environ: Mapping[str, str], cwd: str) -> str:
         return ""
     path = os.path.normpath(cwd)
     home = environ.get("HOME") or environ.get("USERPROFILE") or ""
-    if path == os.path.dirname(path) or (home and path == os.path.normpath(home)):
+    if Path(path) == Path(path).parent or (home and path == os.path.normpath(home)):
         return ""
     return project_of(path)
 
@@ -45,7 +45,7 @@ def project_of(cwd: str) -> str:
         return ""
     path = os.path.normpath(cwd)
     try:
-        return _identity(path) if os.path.isdir(path) else path
+        return str(_identity(Path(path))) if Path(path).is_dir() else path
     except (OSError, ValueError):
         return path
 
@@ -56,70 +56,63 @@ def normalise_remote(url: str, base: str = "") -> str:
     if url.lower().startswith("file://"):
         url = url[7:]
     elif match := _URL.match(url) or _SCP.match(url):
-        place = _bare(match[2] or "")
+        place = _drop_suffix((match[2] or "").strip("/"))
         host = match[1].strip("[]").lower()
         return f"{host}/{place}" if place else host
-    if not url:
-        return ""
-    local = os.path.normpath(os.path.join(base, os.path.expanduser(url)) if base else os.path.expanduser(url))
-    return _drop_suffix(local)
-
-
-def _bare(place: str) -> str:
-    return _drop_suffix(place.strip("/"))
+    return _drop_suffix(os.path.normpath(Path(base) / url)) if url else ""
 
 
 def _drop_suffix(place: str) -> str:
     place = place.removesuffix("/.git")
-    return place.removesuffix(".git") if not place.endswith("/.git") else place
+    return place.removesuffix(".git").rstrip("/")
 
 
-def _identity(path: str) -> str:
+def _identity(path: Path) -> str | Path:
     found = _find_git(path)
     if found is None:
         return path
     tree, git_dir = found
-    common = _common_dir(git_dir)
-    config = _read(os.path.join(common, "config"))
-    owner = _owning_tree(tree, git_dir, common, config)
-    remote = _remote_of(config)
-    return normalise_remote(remote, owner) if remote else owner
+    named = _read(git_dir / "commondir").strip()
+    common = _join(git_dir, named) if named else git_dir
+    entries = list(_entries(_read(common / "config")))
+    owner = _owning_tree(tree, git_dir, common, entries)
+    remote = _remote_of(entries)
+    return normalise_remote(remote, str(owner)) if remote else owner
 
 
-def _find_git(path: str) -> tuple[str, str] | None:
+def _find_git(path: Path) -> tuple[Path, Path] | None:
     """The tree that holds `path` and its git directory."""
-    for place in (path, *map(str, Path(path).parents)):
-        dot_git = os.path.join(place, ".git")
-        if os.path.isdir(dot_git):
+    for place in (path, *path.parents):
+        dot_git = place / ".git"
+        if dot_git.is_dir():
             return place, dot_git
-        if os.path.isfile(dot_git):
+        if dot_git.is_file():
             target = _read(dot_git).strip()
             if target.startswith("gitdir:"):
-                return place, os.path.normpath(os.path.join(place, target[7:].strip()))
-        if os.path.isfile(os.path.join(place, "HEAD")) and os.path.isdir(os.path.join(place, "objects")):
+                return place, _join(place, target[7:].strip())
+        if (place / "HEAD").is_file() and (place / "objects").is_dir():
             return place, place
     return None
 
 
-def _common_dir(git_dir: str) -> str:
-    named = _read(os.path.join(git_dir, "commondir")).strip()
-    return os.path.normpath(os.path.join(git_dir, named)) if named else git_dir
-
-
-def _owning_tree(tree: str, git_dir: str, common: str, config: str) -> str:
+def _owning_tree(tree: Path, git_dir: Path, common: Path, entries: list[tuple[str, str, str]]) -> Path:
     """The main working tree of a common directory; a bare repository is its own."""
-    declared = next((v for s, n, v in _entries(config) if (s, n) == ("core", "worktree")), "")
+    declared = next((value for section, name, value in entries if (section, name) == ("core", "worktree")), "")
     if declared:
-        return os.path.normpath(os.path.join(common, declared))
-    if os.path.basename(common) == ".git":
-        return os.path.dirname(common)
+        return _join(common, declared)
+    if common.name == ".git":
+        return common.parent
     return common if common != git_dir or tree == git_dir else tree
 
 
-def _remote_of(config: str) -> str:
+def _remote_of(entries: list[tuple[str, str, str]]) -> str:
     """The address of origin, else of the first remote there is."""
-    remotes = [(s, v) for s, n, v in _entries(config) if s.startswith("remote ") and n == "url"]
-    return next((v for s, v in remotes if s == "remote origin"), remotes[0][1] if remotes else "")
+    remotes = [(section, value) for section, name, value in entries if section.startswith("remote ") and name == "url"]
+    return next((url for section, url in remotes if section == "remote origin"), remotes[0][1] if remotes else "")
+
+
+def _join(base: Path, name: str) -> Path:
+    return Path(os.path.normpath(base / name))
 
 
 def _entries(config: str) -> Iterator[tuple[str, str, str]]:
@@ -141,10 +134,10 @@ def _value(raw: str) -> str:
     return re.split(r"\s[#;]", raw, maxsplit=1)[0].strip()
 
 
-def _read(path: str) -> str:
+def _read(path: Path) -> str:
     """A small text file, "" when there is none or it cannot be read."""
     try:
-        with open(path, encoding="utf-8", errors="replace") as stream:
+        with path.open(encoding="utf-8", errors="replace") as stream:
             return stream.read(_MAX_FILE)
     except (OSError, ValueError):
         return ""

@@ -1,6 +1,6 @@
 """What an importer is asked, and the report of what it did."""
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,7 +57,7 @@ class ImportReport:
     #: Secrets replaced, by rule.
     redacted: Counter[str] = field(default_factory=Counter)
     #: Seconds by stage: read, redact, store.
-    seconds: Counter[str] = field(default_factory=Counter)
+    seconds: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
 
     def skip(self, reason: str, file: Path | str, line: int, text: str) -> None:
         """Count one record left out and quote the first few of each reason."""

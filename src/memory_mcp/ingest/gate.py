@@ -29,15 +29,17 @@ OWN_OUTPUT = "own output"
 EMPTY = "empty text"
 NO_SESSION = "no session id"
 
+_HARMLESS_LIMIT = 10_000
 _UNSTORABLE = "\ufffd"
 
 
 class Gate:
-    """Cleans drafts; holds no state but its settings and compiled rules."""
+    """Cleans drafts, each on its own; what it remembers only saves looking twice."""
 
     def __init__(self, settings: IngestSettings) -> None:
         self._settings = settings
         self._redactor = Redactor()
+        self._harmless: set[tuple[str, str]] = set()
 
     def clean(self, draft: EventDraft, report: ImportReport) -> EventDraft | None:
         """The draft as it may be stored; None when it may not, counted by reason under `report.dropped`."""
@@ -88,22 +90,32 @@ class Gate:
             if len(kept) >= MAX_METADATA_KEYS:
                 break
             kept[_storable(str(key))[:MAX_SESSION_CHARS]] = strip_private(_storable(str(value)))
-        # One pass over all values: most hold nothing, and a key such as "password" gives its value away.
-        joined = "\n".join(f"{key}: {value}" for key, value in kept.items())
-        if self._settings.redact and self._redactor.suspects(joined):
-            kept = {key: self._redact_value(key, value, report) for key, value in kept.items()}
+        if self._settings.redact:
+            self._redact_values(kept, report)
         for key, value in kept.items():
             if len(value) > MAX_METADATA_BYTES // 4:
                 kept[key] = shorten(value, MAX_METADATA_BYTES)[0]
         return kept
 
+    def _redact_values(self, kept: dict[str, str], report: ImportReport) -> None:
+        """Redact in place. One look takes in all values: most hold nothing, and most stand with many events."""
+        unknown = [item for item in kept.items() if item not in self._harmless]
+        # A key such as "password" gives its value away, so it is looked at too.
+        if self._redactor.suspects("\n".join(f"{key}: {value}" for key, value in unknown)):
+            for key, value in unknown:
+                kept[key] = self._redact_value(key, value, report)
+            return
+        if len(self._harmless) > _HARMLESS_LIMIT:
+            self._harmless.clear()
+        self._harmless.update(item for item in unknown if len(item[1]) <= MAX_SESSION_CHARS)
+
     def _redact_value(self, key: str, value: str, report: ImportReport) -> str:
         clean = self.redact(value, report)
         if clean != value or not value:
             return clean
-        start = f"{key}: "
-        quoted = self.redact(f'{start}"{value}"', report)
-        return quoted[len(start) :].strip('"') if quoted != f'{start}"{value}"' else value
+        start, quoted = f'{key}: "', value.replace('"', "'")
+        told = self.redact(f'{start}{quoted}"', report)
+        return value if told == f'{start}{quoted}"' else told[len(start) : -1]
 
 
 def shorten(text: str, bound: int) -> tuple[str, int]:

@@ -10,7 +10,7 @@ Invariants
 import codecs
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO
@@ -145,7 +145,7 @@ class _Reader:
         self._go_to(window.offset(end), line.number + window.text.count("\n", 0, end) - 1)
         return _of(value, line.number, self._at, window.text)
 
-    def _array(self, line: _Line) -> Iterator[Record]:
+    def _array(self, line: _Line) -> Generator[Record, None, bool]:
         """The elements of an array that begins on `line`; returns whether reading goes on behind it."""
         window = _Window(self._stream, line.start)
         at, found = window.skip_to("[") + 1, False

@@ -40,9 +40,7 @@ class Pipeline:
         self._marks = marks
         self._gate = gate
 
-    def run(
-        self, importer: Importer, path: Path, progress: Progress | None = None, newest: int | None = None
-    ) -> ImportReport:
+    def run(self, importer: Importer, path: Path, progress: Progress | None = None, newest: int | None = None) -> ImportReport:
         """Import everything at `path` that is not stored yet; SourceUnreadable when there is nothing there.
 
         `newest` reads only about so many events, of the files changed last; `report.cut` says that older ones are
@@ -105,7 +103,7 @@ class _Run:
         self._files: list[_File] = []
         self._steps: list[_Step] = []
         self._waiting = self._chars = 0
-        self._done = 0
+        self._done = self._total = 0
 
     def survey(self, path: Path) -> None:
         """List the files there are, with their sizes; what vanishes meanwhile is counted."""
@@ -118,6 +116,7 @@ class _Run:
                 continue
             name = mark_name(self._importer.name, found)
             self._files.append(_File(found, name, state.st_size, state.st_mtime_ns))
+            self._total += state.st_size
 
     def read_all(self) -> None:
         """Read every file from where its last run ended."""
@@ -230,5 +229,5 @@ class _Run:
 
     def _tell(self, file: _File, offset: int) -> None:
         if self._progress is not None:
-            total = sum(known.size for known in self._files)
-            self._progress(self.report, file.path, min(1.0, (self._done + offset) / total) if total else 1.0)
+            done = min(1.0, (self._done + offset) / self._total) if self._total else 1.0
+            self._progress(self.report, file.path, done)

@@ -12,9 +12,7 @@ _MIB = 1024 * 1024
 class IngestSettings:
     """Settings of `[ingest]`."""
 
-    include_thinking: bool = field(
-        default=False, metadata={"help": "Keep the model's thinking blocks as notes of their own."}
-    )
+    include_thinking: bool = field(default=False, metadata={"help": "Keep the model's thinking blocks as notes of their own."})
     max_text_bytes: int = field(
         default=_MIB,
         metadata={"help": "Longest text of one event, UTF-8 bytes; of a longer one head and tail are kept."},
@@ -23,9 +21,7 @@ class IngestSettings:
         default=64 * _KIB,
         metadata={"help": "Longest text of one tool result, UTF-8 bytes; of a longer one head and tail are kept."},
     )
-    redact: bool = field(
-        default=True, metadata={"help": "Replace secrets by [REDACTED:rule] before anything is stored."}
-    )
+    redact: bool = field(default=True, metadata={"help": "Replace secrets by [REDACTED:rule] before anything is stored."})
 
     def __post_init__(self) -> None:
         """Refuse bounds that would keep nothing or too much."""

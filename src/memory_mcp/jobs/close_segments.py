@@ -14,7 +14,7 @@ from memory_mcp.segments import Assignment, SegmentSettings, assign
 from memory_mcp.storage.base import Build, Storage
 from memory_mcp.summarize.base import Summarizer
 from memory_mcp.toc.build import Derived, Work, derive
-from memory_mcp.toc.terms import TermBook
+from memory_mcp.toc.terms import Filed, TermBook
 
 #: Name of the deriver's checkpoint; it counts events.
 FOLLOWER = "deriver"
@@ -99,7 +99,7 @@ class CloseSegments:
 
     def _publish(self, changed: Sequence[Segment], derived: Sequence[Derived], derived_to: int) -> None:
         terms, frequencies = self._terms.add(
-            [(d.node.node_id, d.segment.day, d.segment.project, d.hashes) for d in derived]
+            [Filed(d.node.node_id, d.segment.day, d.segment.project, d.hashes, d.node.version == 1) for d in derived]
         )
         self._storage.toc.publish(
             Build(

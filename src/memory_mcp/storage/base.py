@@ -242,12 +242,20 @@ class TocStore(Protocol):
         """Counts over the segments filed under local days from `first_day` up to, not including, `after_day`."""
         ...
 
-    def days_with(self, project: str, first_day: str, after_day: str) -> list[str]:
-        """Local days of a span on which the project has a segment."""
+    def segments_by_day(self) -> list[tuple[str, int]]:
+        """Every local day that has segments, with how many."""
+        ...
+
+    def days_with(self, project: str | None, first_day: str, after_day: str) -> list[str]:
+        """Local days of a span on which there is a segment (of the project), in order."""
         ...
 
     def segments_of_days(self, first_day: str, after_day: str, project: str | None) -> list[Segment]:
         """Cuts filed under the days of a span, ordered by start."""
+        ...
+
+    def tallies(self, spans: Sequence[tuple[str, str]]) -> list[Tally]:
+        """The tally of each span of days, all projects, in the order given."""
         ...
 
     def freshness(self) -> Freshness:

@@ -11,7 +11,7 @@ from memory_mcp.model.event import Event, Role
 from memory_mcp.model.toc import TocNode
 from memory_mcp.summarize.base import BulletDraft, RollUp, Source, Summary
 from memory_mcp.summarize.keywords import keywords
-from memory_mcp.summarize.kinds import cues_of, kind_of
+from memory_mcp.summarize.kinds import kind_of
 from memory_mcp.summarize.rollup import roll_up
 from memory_mcp.summarize.select import bullets_of, headlines_of
 from memory_mcp.summarize.sentences import shorten
@@ -33,9 +33,9 @@ class ExtractiveSummarizer:
         terms = keywords(stretch)
         heads = headlines_of(stretch)
         bullets = tuple(_bullet(stretch, sentence) for sentence in bullets_of(stretch))
-        title = join(headline(heads[0].text), terms) if heads else join("", terms)
+        title = join(_headline(heads[0]) if heads else _plain_title(events, stretch), terms)
         return Summary(
-            title=title or shorten(_plain_title(events, stretch), MAX_TITLE),
+            title=shorten(title, MAX_TITLE),
             summary=_summary(stretch, heads) or shorten(_plain_title(events, stretch), MAX_SUMMARY),
             bullets=bullets,
             keywords=terms,
@@ -46,12 +46,18 @@ class ExtractiveSummarizer:
         return roll_up(children, limit)
 
 
+def _headline(sentence: Sentence) -> str:
+    """With the name of whoever said it: "Ann: I moved to Oslo" is a fact about Ann."""
+    name = shorten(sentence.speaker, 20)
+    return f"{name}: {headline(sentence.text)}" if name else headline(sentence.text)
+
+
 def _bullet(stretch: Stretch, sentence: Sentence) -> BulletDraft:
     name = sentence.speaker
     text = f"{shorten(name, 40)}: {sentence.text}" if name else sentence.text
     return BulletDraft(
         text=shorten(text, MAX_BULLET),
-        kind=kind_of(sentence.text, cues_of(sentence.text)),
+        kind=kind_of(sentence.text, sentence.cues),
         sources=(Source(sentence.event.event_id, sentence.start, sentence.end),),
     )
 
@@ -72,7 +78,7 @@ def _plain_title(events: Sequence[Event], stretch: Stretch) -> str:
     if stretch.tools:
         count = sum(stretch.tools.values())
         names = sorted(stretch.tools, key=lambda name: (-stretch.tools[name], name))
-        return f"{count} tool call{'s' if count != 1 else ''}: {', '.join(names[:6])}"
+        return shorten(f"{count} tool call{'s' if count != 1 else ''}: {', '.join(names[:6])}", MAX_TITLE)
     spoken = [event for event in events if event.text.strip()]
     if not spoken:
         return f"{len(events)} event{'s' if len(events) != 1 else ''} without text" if events else "No events"

@@ -1,21 +1,23 @@
 """A read stretch in, the words and phrases that tell it from its neighbours out."""
 
 from memory_mcp.summarize.stretch import Stretch
-from memory_mcp.summarize.vocabulary import words
+from memory_mcp.summarize.vocabulary import Word, words
 
 MAX_KEYWORDS = 12
 #: A pair of words said this often is one term.
 PAIR_TIMES = 2
 MAX_PHRASE = 32
+#: How much a short word is preferred: a title has room for 120 characters.
+BREVITY = 0.25
 #: Pairs are looked for among this many best words.
 _CANDIDATES = 40
 
 
 def keywords(stretch: Stretch, limit: int = MAX_KEYWORDS) -> tuple[str, ...]:
     """The most telling terms, best first, as they were written; identifiers whole."""
-    barred = {word.key for name in stretch.speakers for word in words(name)}
     salience = stretch.salience
-    ranked = sorted((key for key in salience if key not in barred), key=lambda key: (-salience[key], key))[:_CANDIDATES]
+    worth = {key: salience[key] * _appeal(stretch.shown[key]) for key in salience if salience[key] > 0}
+    ranked = sorted(worth, key=lambda key: (-worth[key], key))[:_CANDIDATES]
     phrases = _phrases(stretch, set(ranked))
     chosen: list[str] = []
     used: set[str] = set()
@@ -32,6 +34,14 @@ def keywords(stretch: Stretch, limit: int = MAX_KEYWORDS) -> tuple[str, ...]:
             chosen.append(stretch.shown[key].shown)
             used.add(key)
     return tuple(chosen)
+
+
+def _appeal(word: Word) -> float:
+    """How good a word is to show: short ones, names before adverbs and participles."""
+    appeal = (len(word.shown) + 2) ** -BREVITY
+    if word.capital:
+        return appeal * 1.3
+    return appeal * 0.75 if word.shown.endswith(("ed", "ly")) and len(word.shown) > 5 and not word.code else appeal
 
 
 def _phrases(stretch: Stretch, wanted: set[str]) -> dict[str, tuple[str, str, str]]:

@@ -20,6 +20,8 @@ class Cue:
     QUESTION = 64
     OPEN = 128
     FACT = 256
+    #: Said to somebody: "you", "your".
+    ADDRESS = 512
 
 
 # One pattern per cue, tried only where one of its trigger words stands.
@@ -63,10 +65,11 @@ for _cue, _words in (
                      "bevorzugt bevorzuge préfère prefiero"),
     (Cue.OPEN, "todo open sure unclear remaining still follow follow-up next blocked decided tbd"),
     (Cue.FACT, "i we my our last next this yesterday"),
+    (Cue.ADDRESS, "you your yours yourself"),
 ):
     for _word in _words.split():
         TRIGGERS[_word] = TRIGGERS.get(_word, 0) | _cue
-ANY_CUE = 511
+ANY_CUE = 1023
 
 _CHATTER = re.compile(
     r"[*_`\"'“]*(?:(?:ok(?:ay)?|great|perfect|excellent|good|now|right|alright|sure|yes|no|hmm|so|and|also|then|first|next|finally|actually|ah|oh|wait|"
@@ -74,7 +77,8 @@ _CHATTER = re.compile(
     r"(?:let me\b|let's (?:see|check|look|start|take|run|try|verify|also|now|first)\b|i(?:'ll| will| am going to|'m going to| need to|"
     r" should| can see| can now| see| understand| notice| have (?:a|enough|all)|'m (?:ready|glad|sorry|going|now|happy|so)|'d (?:be|like) )\b|"
     r"now (?:i|let|we|the|update|add|run)\b|"
-    r"(?:checking|looking|running|reading|searching|exploring|starting|updating|adding|creating|verifying|continuing) |"
+    r"(?:checking|looking|running|reading|searching|exploring|starting|updating|adding|creating|verifying|continuing|dispatching|spawning|"
+    r"waiting|fetching|investigating|launching|proceeding|moving) |"
     r"(?:is there anything|would you like|do you want|shall i|should i|what would you|how would you|want me to|happy to|feel free|"
     r"if you(?:'d| would) like|ready (?:to|for)|anything else|you're (?:absolutely |totally |completely )?(?:right|welcome)|good (?:catch|point|"
     r"question|idea|morning|news|call)|sounds (?:good|great|like)|that's (?:great|awesome|amazing|cool|so|right|a (?:great|good))|thanks|"
@@ -85,12 +89,16 @@ _INTERRUPTION = re.compile(
     r"(?:\[?request interrupted|caveat: the messages|this session is being continued|please continue (?:the|from)|base directory for this skill|"
     r"the user (?:doesn't want|opened|sent)|command-(?:name|message)|tool use was rejected|api error|the conversation is summarized|"
     r"analysis:?$|your task is to|if you need specific details|co-authored-by|generated with)", re.I)
+_ERRAND = re.compile(
+    r"(?:(?:ok(?:ay)?|great|yes|now|and|then|please|can you|could you|let's|also|just)[, ]+)*(?:commit|push|pull|rebase|merge|continue|proceed|retry|"
+    r"go ahead|try again|(?:create|open|make|draft)(?: an?)?(?: draft)? (?:pr|pull request|commit|branch))\b[^.?!\n]{0,36}[.?!]?$", re.I)
 _PROCEDURE = re.compile(
     r"^(?:to \w+[^.?!]{3,80}?, (?:you )?(?:first |just )?(?:run|use|call|set|execute|add|open|type|invoke)\b|(?:steps?|how) to \w+)|"
     r"\b(?:run|execute) `[^`]+` (?:to|before|after|first|when|once|and then)\b|\bfirst\b[^.?!]{5,}\bthen\b", re.I)
 _CONSTRAINT = re.compile(
-    r"(?:\b(?:must(?: not| never)?|mustn't|never|do not|don't|is (?:not allowed|forbidden|required|mandatory)|are (?:not allowed|required)|"
-    r"only ever|under no circumstances|no more than)\b|^(?:always|make sure|ensure|avoid)\b|\bshould (?:never|always|only)\b)", re.I)
+    r"(?:\b(?:must(?: not| never)?|mustn't|is (?:not allowed|forbidden|required|mandatory)|are (?:not allowed|required)|"
+    r"only ever|under no circumstances|no more than|should (?:never|always|only))\b|^(?:please )?(?:never|do not|don't|always|make sure|ensure|avoid)\b)",
+    re.I)
 _NOT_A_RULE = re.compile(
     r"\b(?:must (?:be|have been|feel|say|admit)|i (?:never|don't|do not|must|always)|you (?:never|must|don't|do not)|we (?:never|don't|do not)|"
     r"they (?:never|don't|do not)|never (?:been|had|thought|knew|seen|heard|mind|gonna|forget)|don't (?:worry|know|think|have|forget|you|we|see)|"
@@ -108,13 +116,18 @@ _WISH = re.compile(r"\b(?:i'd|i would|would) (?:really )?(?:love|like)\b", re.I)
 
 def cues_of(text: str, triggered: int = ANY_CUE) -> int:
     """Everything the words of one sentence announce, of the cues that its words can trigger."""
-    found = 0
+    found = triggered & Cue.ADDRESS if triggered != ANY_CUE else 0
     for cue, pattern in _CUES:
         if triggered & cue and pattern.search(text):
             found |= cue
     if text.rstrip("\"'”)*_` ").endswith(("?", "？", "؟")):
         found |= Cue.QUESTION
     return found
+
+
+def is_errand(text: str, start: int, end: int) -> bool:
+    """Whether a request is a mere errand ("commit this, push"): it says nothing about the work."""
+    return _ERRAND.match(text, start, end) is not None
 
 
 def is_chatter(text: str, start: int, end: int, first: bool = True) -> bool:
@@ -131,7 +144,7 @@ def kind_of(text: str, cues: int) -> MemoryKind:
         return MemoryKind.OBSERVATION
     if _PROCEDURE.search(text):
         return MemoryKind.PROCEDURE
-    if cues & Cue.RULE and _CONSTRAINT.search(text) and not _NOT_A_RULE.search(text):
+    if cues & Cue.RULE and not text.endswith("!") and _CONSTRAINT.search(text) and not _NOT_A_RULE.search(text):
         return MemoryKind.CONSTRAINT
     if _DEFINITION.search(text) and not _PRONOUN.match(text):
         return MemoryKind.DEFINITION

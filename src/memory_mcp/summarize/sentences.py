@@ -7,7 +7,6 @@ Invariants
 """
 
 import re
-from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import Enum, auto
 
@@ -45,15 +44,20 @@ _HEADING = re.compile(r"\s{0,3}#{1,6}\s+|\s*\*\*(?=[^*]+\*\*:?\s*$)")
 _ITEM = re.compile(r"\s*(?:[-*+•–]|\d{1,3}[.)])\s+(?:\[[ xX]\]\s+)?")
 _TAG_LINE = re.compile(r"\s*</?[A-Za-z][\w:.\-]*(?:\s[^<>]*)?/?>\s*$")
 _BLOCK_TAG = re.compile(r"\s*<([A-Za-z][\w:.\-]*)[^<>]*>")
+# Lines that begin as output, diffs, listings and traces do.
 _NOISE = re.compile(
-    r"\s*(?:[|┌├└│╭╰⎿⏺✓✗✔✖→]|diff --git |index [0-9a-f]{5,}|@@ |\+\+\+ |--- |[-=*_]{3,}\s*$|at \S+[(:]|File \"|\$ |[>%] ?\w+ -|"
-    r"\d{4}-\d\d-\d\d[T ]\d|\[?\d\d:\d\d:\d\d|\d+[→|:\t]|[{}()\[\];]|(?:import|from|def|class|func|const|let|var|return|package|"
-    r"public|private|async|export|fn|use|#include|elif|else:|SELECT|INSERT|if \(|for \() ?.*[{(;=:]\s*$|//|/\*|\* @|-\S+$)"
+    r"[|┌├└│╭╰⎿⏺✓✗✔✖→{}()\[\];]|diff --git |index [0-9a-f]{5,}|@@ |\+\+\+ |--- |[-=*_]{3,}$|at \S+[(:]|File \"|\$ |❯ |> ?\w+ -|"
+    r"\d{4}-\d\d-\d\d[T ]\d|\d\d:\d\d:\d\d|\d+[→|:\t]|//|/\*|\* @|-\S+$|#include|[\w.\-]+@[\w.\-]+[: ]\S* ?[%$#] "
+)
+_NOISE_STARTS = frozenset("|┌├└│╭╰⎿⏺✓✗✔✖→{}()[];@+-=*_$❯>/#0123456789") | frozenset("diaF")
+_STATEMENT = re.compile(
+    r"(?:import|from|def|class|func|const|let|var|return|package|public|private|async|export|fn|use|elif|else|SELECT|INSERT|if|for|while|switch|"
+    r"case|type|struct|try|with)\b"
 )
 _CODE_END = ("{", ";", "=>", "&&", "||", "\\", "(", "},", "),", "[")
-_SYMBOLS = re.compile(r"[{}()\[\];=<>$\\|&^~]|->|::")
-# A stop, an optional closing mark, white space, and a beginning; CJK stops need no white space.
-_END = re.compile(r"[.!?…؟।]+[\"'”’)\]*_`]*\s+(?=\S)|[。！？｡]+[」』）”\"]*")
+# A stop, an optional closing mark, white space, and a beginning. CJK stops need no white space.
+_END = re.compile(r"[.!?…؟।][.!?…]*[\"'”’)\]*_`]*\s+(?=\S)")
+_END_ANY = re.compile(_END.pattern + r"|[。！？｡]+[」』）”\"]*")
 _ABBREVIATION = re.compile(r"(?:^|[\s(])(?:e\.g|i\.e|etc|vs|cf|mr|mrs|ms|dr|prof|st|no|fig|approx|inc|[A-Za-z])\.$", re.I)
 _ERROR = re.compile(
     r"\W*(?:(?:\w+\.)*[A-Z]\w*(?:Error|Exception)(?::.*|$)|(?i:error|fatal|panic|critical|npm err!)(?:\[\w+\])?: .{6,}|(?:FAIL(?:ED|URE)?|ERR!?|"
@@ -66,7 +70,7 @@ _EMPTY_FAILURE = re.compile(r"(?:\b0 (?:errors?|failed|failures)|no errors?)\b",
 def spans(text: str) -> list[Span]:
     """The sentences, headings, list items and error lines of a message, in reading order."""
     if len(text) <= HEAD + TAIL:
-        return list(_Reader(text, 0, len(text)).read())
+        return _Reader(text, 0, len(text)).read()
     head_end = text.rfind("\n", HEAD // 2, HEAD) + 1 or HEAD
     tail_start = text.find("\n", len(text) - TAIL, len(text) - TAIL // 2) + 1 or len(text) - TAIL
     return [*_Reader(text, 0, head_end).read(), *_Reader(text, tail_start, len(text)).read()]
@@ -103,104 +107,111 @@ class _Reader:
         self.block_end = -1
         self.shape = Shape.PROSE
         self.errors = 0
+        self.found: list[Span] = []
+        self.stops = _END if text.isascii() else _END_ANY
 
-    def read(self) -> Iterator[Span]:
-        fence, closing = "", ""
-        for line in self.text[self.place : self.end].split("\n"):
-            place = self.place
-            self.place += len(line) + 1
+    def read(self) -> list[Span]:
+        fence, closing, place = "", "", self.place
+        for line in self.text[place : self.end].split("\n"):
             bare = line.strip()
             if fence or closing:
                 if (fence and bare.startswith(fence)) or (closing and closing in bare):
                     fence = closing = ""
                 else:
-                    yield from self._error(line, place)
+                    self._error(line, place)
             elif not bare:
-                yield from self._flush()
+                self._flush()
             elif bare.startswith(_FENCE):
-                yield from self._flush()
+                self._flush()
                 fence = bare[:3]
-            elif bare[0] == "<" and _BLOCK_TAG.match(line):
-                yield from self._flush()
-                closing = self._tag(line, bare)
+            elif bare[0] == "<" and _BLOCK_TAG.match(bare):
+                self._flush()
+                closing = self._tag(bare, place)
             elif self._noise(line, bare):
-                yield from self._flush()
-                yield from self._error(line, place)
+                self._flush()
+                self._error(line, place)
             else:
-                yield from self._prose(line, place, bare)
-        yield from self._flush()
+                self._prose(line, place, bare)
+            place += len(line) + 1
+        self._flush()
+        return self.found
 
-    def _tag(self, line: str, bare: str) -> str:
+    def _tag(self, bare: str, place: int) -> str:
         """The closing tag to wait for when a tagged block of several lines opens here."""
-        match = _BLOCK_TAG.match(line)
+        match = _BLOCK_TAG.match(bare)
         closing = f"</{match[1]}>" if match else ""
-        if closing in bare or (not _TAG_LINE.match(line) and len(bare) > 200):
+        if closing in bare or (not _TAG_LINE.match(bare) and len(bare) > 200):
             return ""
-        return closing if self.text.find(closing, self.place, self.end) >= 0 else ""
+        return closing if self.text.find(closing, place, self.end) >= 0 else ""
 
     def _noise(self, line: str, bare: str) -> bool:
-        if _NOISE.match(line):
-            return not _ITEM.match(line)
-        if line[0] in " \t" and self.block < 0 and not _ITEM.match(line):
+        first = bare[0]
+        if first in _NOISE_STARTS or "@" in bare:
+            if _ITEM.match(line):
+                return False
+            if _NOISE.match(bare):
+                return True
+        if line[0] in " \t" and self.block < 0:
             return line.startswith(("    ", "\t"))
-        if bare.endswith(_CODE_END):
-            return True
-        return len(_SYMBOLS.findall(line, 0, 400)) * 8 > min(len(bare), 400)
+        if bare.endswith(_CODE_END) or (bare[-1] in ":)" and _STATEMENT.match(bare) and not bare.endswith(" :)")):
+            return bare[-1] not in ":)" or bool(set("=()[]{}") & set(bare)) and bare.count(" ") < 8
+        symbols = sum(map(bare.count, "{}()[];=<>$|&"))
+        return symbols * 8 > len(bare)
 
-    def _error(self, line: str, place: int) -> Iterator[Span]:
+    def _error(self, line: str, place: int) -> None:
         if self.errors < MAX_ERRORS and (span := _error_line(line, place)) is not None:
             self.errors += 1
-            yield span
+            self.found.append(span)
 
-    def _prose(self, line: str, place: int, bare: str) -> Iterator[Span]:
+    def _prose(self, line: str, place: int, bare: str) -> None:
         end = place + len(line.rstrip())
         first = bare[0]
         if first in "#*" and (match := _HEADING.match(line)):
-            yield from self._flush()
+            self._flush()
             if place + match.end() < end:
-                yield Span(place + match.end(), end, Shape.HEADING)
+                self.found.append(Span(place + match.end(), end, Shape.HEADING))
             return
         match = _ITEM.match(line) if first in "-*+•–" or first.isdigit() else None
         if match:
-            yield from self._flush()
+            self._flush()
             self.block, self.shape = place + match.end(), Shape.ITEM
         elif self.block < 0:
             self.block, self.shape = place + len(line) - len(line.lstrip(" \t>")), Shape.PROSE
         self.block_end = end
-        if first != "#" and bare.endswith((":", "：")):
-            yield from self._flush(lead=True)
+        if bare[-1] in ":：":
+            self._flush(lead=True)
 
-    def _flush(self, lead: bool = False) -> Iterator[Span]:
-        start, end, shape = self.block, self.block_end, self.shape
-        self.block = -1
-        if start < 0 or start >= end:
+    def _flush(self, lead: bool = False) -> None:
+        start, end = self.block, self.block_end
+        if start < 0:
             return
-        for match in _END.finditer(self.text, start, end):
-            stop = match.end()
-            if match[0][0] == "." and _ABBREVIATION.search(self.text, max(start, match.start() - 8), match.start() + 1):
+        self.block = -1
+        for match in self.stops.finditer(self.text, start, end):
+            stop = match.start()
+            if self.text[stop] == "." and _ABBREVIATION.search(self.text, max(start, stop - 8), stop + 1):
                 continue
-            yield from self._cut(start, stop, shape)
-            start = stop
-        yield from self._cut(start, end, Shape.LEAD if lead else shape)
+            self._cut(start, match.end(), self.shape)
+            start = match.end()
+        self._cut(start, end, Shape.LEAD if lead else self.shape)
 
-    def _cut(self, start: int, end: int, shape: Shape) -> Iterator[Span]:
-        text = self.text
-        while start < end and text[start].isspace():
-            start += 1
-        while start < end and text[end - 1].isspace():
-            end -= 1
+    def _cut(self, start: int, end: int, shape: Shape) -> None:
+        piece = self.text[start:end]
+        bare = piece.strip()
+        if not bare:
+            return
+        start += piece.find(bare[0])
+        end = start + len(bare)
         if end - start > MAX_SENTENCE:
-            gap = text.rfind(" ", start + MAX_SENTENCE // 2, start + MAX_SENTENCE)
+            gap = self.text.rfind(" ", start + MAX_SENTENCE // 2, start + MAX_SENTENCE)
             end = gap if gap > 0 else start + MAX_SENTENCE
-        if start < end:
-            yield Span(start, end, shape)
+        self.found.append(Span(start, end, shape))
 
 
 _IMAGE = re.compile(r"!?\[([^\[\]]*)\]\((?:[^()\s]|\([^()]*\))*\)")
 _HTML = re.compile(r"</?(?:[abipsu]|em|strong|code|br|span|div|img|[uo]l|li|h[1-6]|details|summary|kbd|su[bp]|t[drh]|pre|hr)(?:\s[^<>]*)?/?>")
 _MARKUP = re.compile(r"[*_~`#>\[\]\x00-\x1f\x7f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff</\\]|^\s*[-+•]")
 _MARKS = re.compile(r"\*{1,3}(?=\S)|(?<=\S)\*{1,3}|(?<!\w)_{1,2}(?=\S)|(?<=\S)_{1,2}(?!\w)|~~|`+|^\s*(?:#{1,6}\s|>\s?|[-*+•]\s)+")
-_HOME = re.compile(r"(?<![\w.])(?:~|/|[A-Za-z]:\\)(?:[\w.@\-+]+[/\\]){2,}(?=[\w.\-])")
+_HOME = re.compile(r"(?<![\w.:/])(?:~|/|[A-Za-z]:\\)(?:[\w.@\-+]+[/\\]){2,}(?=[\w.\-])")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]|\x1b\[[\d;]*m")
 
 

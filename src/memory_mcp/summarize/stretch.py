@@ -76,9 +76,9 @@ class Stretch:
     """A read stretch."""
 
     sentences: list[Sentence] = field(default_factory=list)
-    #: Occurrences of each word, by what one is worth.
-    tally: dict[float, Counter[Word]] = field(default_factory=dict)
-    #: Adjacent words, by how often they stand together.
+    #: All words in reading order, by what one occurrence is worth.
+    tally: dict[float, list[Word]] = field(default_factory=dict)
+    #: Neighbouring words, by how often they stand together; at sentence ends some are no neighbours.
     pairs: Counter[tuple[Word, Word]] = field(default_factory=Counter)
     #: Names of people who speak.
     speakers: list[str] = field(default_factory=list)
@@ -142,29 +142,39 @@ def _read_call(event: Event, stretch: Stretch) -> None:
 
 
 def _count(held: list[Word], worth: float, stretch: Stretch) -> None:
-    counter = stretch.tally.get(worth)
-    if counter is None:
-        counter = stretch.tally[worth] = Counter()
-    counter.update(held)
-    stretch.pairs.update(pairwise(held))
+    stretch.tally.setdefault(worth, []).extend(held)
+
+
+def _names(stretch: Stretch) -> list[str]:
+    """Keys of the speakers' names and of their short forms: they tell who speaks, not of what."""
+    full = {word.key for name in stretch.speakers for word in words(name) if word.key}
+    return [key for key in stretch.counts if any(key == name or (len(key) >= 3 and name.startswith(key)) for name in full)]
 
 
 #: How sharply rarity and repetition count (chosen on the tuning half of bench/titles.py).
-RARITY = 0.6
-REPETITION = 0.6
+RARITY = 0.3
+REPETITION = 0.7
 
 
 def _weigh(stretch: Stretch) -> None:
     counts, shown = stretch.counts, stretch.shown
-    for worth, counter in stretch.tally.items():
-        for word, times in counter.items():
+    for worth, held in stretch.tally.items():
+        stretch.pairs.update(pairwise(held))
+        for word, times in Counter(held).items():
             key = word.key
-            if not key:
-                continue
-            counts[key] = counts.get(key, 0.0) + times * worth
-            if key not in shown or (shown[key].capital and not word.capital):
+            if key in counts:
+                counts[key] += times * worth
+                if shown[key].capital and not word.capital:
+                    shown[key] = word
+            else:
+                counts[key] = times * worth
                 shown[key] = word
-    stretch.salience = {key: shown[key].weight ** RARITY * count**REPETITION for key, count in counts.items()}
-    tells = {word: stretch.salience.get(word.key, 0.0) for counter in stretch.tally.values() for word in counter}
+    counts.pop("", None)
+    stretch.salience = {key: shown[key].weight**RARITY * count**REPETITION for key, count in counts.items()}
+    for key in _names(stretch):
+        stretch.salience[key] = 0.0
+    tells = stretch.salience.get
     for s in stretch.sentences:
-        s.information = sum(map(tells.__getitem__, set(s.words))) / (6.0 + len(s.words)) ** 0.75
+        keys = {word.key for word in s.words}
+        keys.discard("")
+        s.information = sum([tells(key, 0.0) for key in keys]) / (6.0 + len(s.words)) ** 0.75

@@ -4,22 +4,28 @@ import re
 from collections.abc import Iterable
 
 from memory_mcp.summarize.sentences import shorten
-from memory_mcp.summarize.vocabulary import words
+from memory_mcp.text import terms as terms_of
 
 MAX_TITLE = 120
 #: The headline's share: what is left goes to terms that it does not name.
-HEADLINE = 68
+HEADLINE = 54
 SEPARATOR = " — "
 
 _LEADING = re.compile(
-    r"^(?:(?:hi|hey|hello|ok(?:ay)?|so|well|also|now|then|and|but|please|pls|thanks|thank you|great|perfect|done|yes|yeah|no|ah|oh|hmm|"
-    r"alright|right|awesome|cool|actually|q|question|wow)\b(?: there)?[,.!:;\-– ]+)+", re.I)
+    r"^(?:(?:hi|hey|hello|ok(?:ay)?|please|pls|also|and|but|so|then|now|oh|ah|hmm|yeah|wow)(?: there)?(?:[,.!:;\-– ]+|$)|"
+    r"(?:well|thanks|thank you|great|perfect|done|yes|no|alright|right|awesome|cool|actually|q|question|plan|task|todo|goal|summary|note|"
+    r"implementation plan)[,.!:;–]+ +)+", re.I)
 _REQUEST = re.compile(
     r"^(?:(?:can|could|would|will) (?:you|we|u|i) (?:please |also |just |maybe |try to )*(?:help me (?:to )?)?|please |i(?:'d| would)? (?:want|like|need)"
     r" (?:you )?to |i think (?:we (?:should|need to|can)|that )?|(?:we|you) (?:should|need to|want to|have to|could) (?:also |probably )?|"
-    r"let's (?:also |just )?|lets |let us |your task is to |help me (?:to )?|is it possible to |i was wondering if )", re.I)
-_TAIL = re.compile(r"[\s,;:.!?。！？\-–—(]+$")
-_CLAUSE = re.compile(r"[.!?。！？]\s|[;:](?=\s)|,\s|\s[—–-]\s|\s\(|\s(?:because|so that|which|but|and|when|while|since|where|to)\s")
+    r"let's (?:also |just |do )?|lets |let us |your task is to |help me (?:to )?|is it possible to |i was wondering if )", re.I)
+_WIDOW = re.compile(
+    r"(?:[\s,;:.\-–—(]|\s(?:a|an|the|of|in|on|at|to|for|with|by|from|and|or|but|that|which|who|if|is|are|was|were|be|been|we|i|you|it|this|these|"
+    r"as|so|my|your|our|their|its|into|has|have|had|would|will|can|not|when|where|against|because|while|between|one|some|any))+$", re.I)
+_PLACE = re.compile(r"^\S+:\d+(?::\d+)?:?\s+(?=\S)")
+_STOP = re.compile(r"[\s,;:.!?。！？\-–—(]+$")
+_WORD = re.compile(r"[a-z]+(?:['’][a-z]+)?$")
+_CLAUSE = re.compile(r"[.!?。！？]\s|[;:](?=\s)|,\s|\s[—–-]\s|\s\(|\s(?:because|so that|which|and|when|while|since|where)\s")
 _DATE = re.compile(
     r"^(?:(?:mon|tue|wed|thu|fri|sat|sun)\w*,? )?(?:\d{4}(?:-(?:\d\d(?:-\d\d)?|W\d\d))?|\d{1,2} [A-Z][a-z]+(?: \d{4})?|"
     r"[A-Z][a-z]+ (?:\d{1,2}, )?\d{4}|week \d+(?:,? \d{4})?)(?:,? \(?(?:mon|tue|wed|thu|fri|sat|sun)\w*\)?)?(?:,? \d\d:\d\d)?"
@@ -28,34 +34,45 @@ _DATE = re.compile(
 
 def headline(text: str, width: int = HEADLINE) -> str:
     """A cleaned sentence as a headline: no greeting or "can you", cut at a clause, no stop at its end."""
-    for _ in range(3):
+    text = _PLACE.sub("", text, count=1)
+    asked = text
+    for _ in range(4):
         bare = _REQUEST.sub("", _LEADING.sub("", text, count=1), count=1)
-        if bare == text:
+        if bare == text or len(bare) < 8:
             break
         text = bare
-    if len(text) > width:
+    whole = len(text) <= width
+    if not whole:
         cuts = [m.start() for m in _CLAUSE.finditer(text, width // 2, width + 1)]
-        text = text[: cuts[-1]] if cuts else shorten(text, width)
-    text = _TAIL.sub("", text)
-    first = text.split(" ", 1)[0]
-    return text[:1].upper() + text[1:] if first.islower() and first.isalpha() else text
+        text = _WIDOW.sub("", text[: cuts[-1]] if cuts else shorten(text, width)[:-1])
+    question = whole and text.endswith(("?", "？")) and _REQUEST.match(_LEADING.sub("", asked)) is None
+    text = _balance(_STOP.sub("", text)) + ("?" if question else "" if whole or cuts else "…")
+    return text[:1].upper() + text[1:] if _WORD.match(text.split(" ", 1)[0]) else text
 
 
 def join(head: str, terms: Iterable[str], limit: int = MAX_TITLE) -> str:
-    """The headline and as many terms it does not name as fit."""
-    seen = {word.key for word in words(head) if word.key}
+    """The headline and as many terms as fit; a term mostly made of words that already stand there is left out."""
+    seen = set(terms_of(head))
     title = head
     separator = SEPARATOR if head else ""
     for term in terms:
-        keys = {word.key for word in words(term) if word.key}
-        if keys and keys <= seen:
-            continue
-        if len(title) + len(separator) + len(term) > limit:
+        parts = set(terms_of(term))
+        if not parts or 2 * len(parts & seen) >= len(parts) or len(title) + len(separator) + len(term) > limit:
             continue
         title += separator + term
         separator = ", "
-        seen |= keys
+        seen |= parts
     return title
+
+
+def _balance(text: str) -> str:
+    """Without an opening quote or bracket whose end was cut off."""
+    for opening, closing in ('""', "()", "[]", "“”", "「」"):
+        lost = text.count(opening) % 2 if opening == closing else text.count(opening) - text.count(closing)
+        if lost > 0:
+            place = text.rfind(opening)
+            text = text[:place].rstrip(" ,;:-–—") if place > len(text) // 2 else text[:place] + text[place + 1 :]
+    return text
 
 
 def without_date(title: str) -> str:

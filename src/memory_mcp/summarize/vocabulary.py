@@ -13,8 +13,9 @@ from importlib.resources import files
 from memory_mcp.summarize.kinds import ANY_CUE, TRIGGERS
 from memory_mcp.text import STOPWORDS, terms
 
-#: Runs of word characters joined by what code and names put inside words; an apostrophe ends a word.
-TOKEN = re.compile(r"[A-Za-z](?:\+\+|#)(?!\w)|\w+(?:[.\-/:@+\\]+\w+)*")
+#: Runs of word characters and what code and names put inside words; an apostrophe ends a word. What such a run ends
+#: in (a full stop) is taken off when the token is learned: one character class is half the price of the exact form.
+TOKEN = re.compile(r"\w[\w.\-/:@+\\#]*")
 #: Longest keyword that a person still reads.
 MAX_SHOWN = 36
 _CACHE_LIMIT = 100_000
@@ -23,6 +24,8 @@ _LEVELS = 9.0
 _UNKNOWN = 1.0
 _CODE = 0.95
 
+_NO_NAMES = frozenset(("e.g", "i.e", "a.k.a", "u.s", "p.m", "a.m", "and/or", "he/she", "w/o"))
+_WITH_TAIL = frozenset(("C++", "c++", "C#", "c#", "F#", "f#"))
 _POSITION = re.compile(r"(?::\d+)+$")
 _HEX = re.compile(r"^(?=.*\d)[0-9a-f]{6,}$|^[0-9a-f]{8}-[0-9a-f-]{20,}$", re.I)
 _DIGITS = re.compile(r"^[\d.,:\-/+x%]+[a-z]{0,3}$", re.I)
@@ -66,7 +69,7 @@ def learn(token: str) -> Word:
         if len(_known) > _CACHE_LIMIT:
             _known.clear()
         found = _judge(token)
-        if cues := ANY_CUE if not token.isascii() and _CJK.search(token) else TRIGGERS.get(token.lower(), 0):
+        if cues := ANY_CUE if not token.isascii() and _CJK.search(token) else TRIGGERS.get(token.lower().rstrip(".:-/"), 0):
             found = replace(found, cues=cues)
         _known[token] = found
     return found
@@ -91,7 +94,7 @@ def has_cjk(text: str) -> bool:
 
 
 def _judge(token: str) -> Word:
-    shown = token.strip("_")
+    shown = token.strip("_") if token in _WITH_TAIL else token.strip("_").rstrip("._-/:@+\\#")
     if not shown or _ADDRESS.match(shown):
         return NOTHING
     if not shown.isascii() and _CJK.search(shown):
@@ -117,6 +120,8 @@ def _prose(shown: str) -> Word:
 
 
 def _identifier(shown: str) -> Word:
+    if shown.lower() in _NO_NAMES:
+        return NOTHING
     name = re.split(r"[/\\]", shown)[-1].split("@")[0].strip("_:-+.") or shown
     parts = [part for part in re.split(r"[\W_]+", name) if part]
     if len(name) > MAX_SHOWN or len(name) < 2 or not parts or _HEX.match(name) or _DIGITS.match(name):

@@ -6,7 +6,7 @@ Invariants
 3. Rolling up twice changes nothing.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from memory_mcp.failpoints import failpoint
@@ -67,24 +67,27 @@ class RollUps:
         return done
 
     def publish(self, ids: Sequence[NodeId]) -> int:
-        """Compute and publish these periods in one transaction; those without children are skipped."""
-        before = self._storage.toc.nodes(ids)
-        nodes = [node for i in ids if (node := self.compute(i, before.get(i)))]
+        """Compute and publish these periods (of one level) in one transaction; those without children are skipped."""
+        nodes = self.compute(ids, self._storage.toc.nodes(ids))
         if nodes:
             self._storage.toc.publish(Build(nodes=tuple(nodes)))
         return len(nodes)
 
-    def compute(self, node_id: NodeId, before: TocNode | None) -> TocNode | None:
-        """What this period says now; None when nothing lies below it."""
-        found = self._storage.toc.nodes(children_of(self._storage.toc, node_id))
-        children = sorted(found.values(), key=lambda n: (n.start_ms, n.node_id))
-        if not children:
-            return None
-        first, after = span_of(node_id)
-        tally = self._storage.toc.tally(first.isoformat(), after.isoformat(), None)
-        node = roll_up(node_id, children, tally, self._calendar, self._summarizer)
-        node = keep_refinement(node, before)
-        return replace(node, version=before.version + 1 if before else 1)
+    def compute(self, ids: Sequence[NodeId], before: Mapping[NodeId, TocNode]) -> list[TocNode]:
+        """What these periods say now; one with nothing below it is left out."""
+        below = {i: children_of(self._storage.toc, i) for i in ids}
+        found = self._storage.toc.nodes([c for children in below.values() for c in children])
+        spans = [tuple(d.isoformat() for d in span_of(i)) for i in ids]
+        tallies = self._storage.toc.tallies([(a, b) for a, b in spans])
+        nodes = []
+        for node_id, tally in zip(ids, tallies, strict=True):
+            children = sorted((found[c] for c in below[node_id] if c in found), key=lambda n: (n.start_ms, n.node_id))
+            if children:
+                node = roll_up(node_id, children, tally, self._calendar, self._summarizer)
+                earlier = before.get(node_id)
+                node = keep_refinement(node, earlier)
+                nodes.append(replace(node, version=earlier.version + 1 if earlier else 1))
+        return nodes
 
 
 def roll_up(

@@ -4,20 +4,32 @@ A node with one child has no rows of its own: its child's set is its set. The wr
 so that one event never rewrites a year's set.
 """
 
-from collections import OrderedDict
+from collections import Counter, OrderedDict
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
-from memory_mcp.model.calendar import TocLevel, level_of, rollup_targets
-from memory_mcp.model.ids import NodeId
+from memory_mcp.model.calendar import TocLevel, level_of, rollup_targets, span_of
+from memory_mcp.model.ids import NodeId, day_id
 from memory_mcp.storage.base import DocumentFrequency, TermDelta, TocStore
 
 Hashes = npt.NDArray[np.uint32]
 EMPTY: Hashes = np.empty(0, dtype="<u4")
-#: Sets of periods kept in memory by the writer: a year of 200,000 terms is 0.8 MB.
-_KEPT = 64
+#: Sets of periods the writer keeps in memory, bytes; a year of 200,000 terms is 0.8 MB.
+_KEPT_BYTES = 48 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Filed:
+    """A derived segment as the term sets see it: where it is filed, all its hashes, and whether it is new to the tree."""
+
+    node_id: NodeId
+    day: str
+    project: str
+    hashes: bytes
+    new: bool
 
 
 def from_bytes(raw: bytes) -> Hashes:
@@ -33,6 +45,13 @@ def union(parts: Iterable[Hashes]) -> Hashes:
     return np.unique(np.concatenate(several))
 
 
+def merge(known: Hashes, fresh: Hashes) -> Hashes:
+    """The union of two sorted sets that share nothing."""
+    if not len(known) or not len(fresh):
+        return known if len(known) else fresh
+    return np.insert(known, np.searchsorted(known, fresh), fresh)
+
+
 def without(some: Hashes, known: Hashes) -> Hashes:
     """Those of `some` that are not in `known`; both sorted."""
     if not len(known):
@@ -43,12 +62,18 @@ def without(some: Hashes, known: Hashes) -> Hashes:
 
 
 def children_of(store: TocStore, node_id: NodeId) -> list[NodeId]:
-    """The nodes whose sets unite to this one's: a month's are the days inside it, every other node's its tree children."""
-    if level_of(node_id) is TocLevel.MONTH:
-        prefix = "toc:day:" + node_id.removeprefix("toc:month:") + "-"
-        days = [d for week in store.child_ids(node_id) for d in store.child_ids(week)]
-        return [d for d in dict.fromkeys(days) if d.startswith(prefix)]
-    return store.child_ids(node_id)
+    """What a period is made of, in time order: a day of segments, a week and a month of days, a year of months.
+
+    Read from the cuts, so it is right before any roll-up has run.
+    """
+    first, after = (d.isoformat() for d in span_of(node_id))
+    level = level_of(node_id)
+    if level is TocLevel.DAY:
+        return [s.node_id for s in store.segments_of_days(first, after, None)]
+    days = store.days_with(None, first, after)
+    if level is TocLevel.YEAR:
+        return list(dict.fromkeys(NodeId(f"toc:month:{day[:7]}") for day in days))
+    return [day_id(day) for day in days]
 
 
 def read_sets(store: TocStore, ids: Sequence[NodeId]) -> dict[NodeId, Hashes]:
@@ -68,41 +93,68 @@ class TermBook:
     def __init__(self, store: TocStore) -> None:
         self._store = store
         self._sets: OrderedDict[NodeId, Hashes] = OrderedDict()
-        self._children: dict[NodeId, set[NodeId]] = {}
+        self._bytes = 0
+        #: Segments by day as of the last build; None until they are read.
+        self._days: dict[str, int] | None = None
+        self._counts: Counter[NodeId] = Counter()
         self._stored: set[NodeId] = set()
 
     def forget(self) -> None:
-        """Drop what is remembered, after a build that was not published or a change of zone."""
+        """Drop what is remembered, after a build that was not published."""
         self._sets.clear()
-        self._children.clear()
+        self._bytes = 0
+        self._days = None
         self._stored.clear()
 
-    def add(self, segments: Sequence[tuple[NodeId, str, str, bytes]]) -> tuple[list[TermDelta], list[DocumentFrequency]]:
-        """Rows for segments given as (node id, day, project, all hashes): new terms of each, of its periods, of the root."""
+    def add(self, segments: Sequence[Filed]) -> tuple[list[TermDelta], list[DocumentFrequency]]:
+        """Rows for these segments: the new terms of each, of its periods, and of the root."""
+        targets = dict.fromkeys(t for s in segments for t in rollup_targets(s.day))
+        self._prefetch(list(targets))
         deltas: list[TermDelta] = []
-        fresh_by_day: dict[str, list[Hashes]] = {}
-        fresh_by_project: dict[str, list[Hashes]] = {}
-        stored = self._store.term_sets([s[0] for s in segments])
-        for node_id, day, project, raw in segments:
-            fresh = without(from_bytes(raw), union(map(from_bytes, stored.get(node_id, []))))
-            self._note_child(node_id, day)
+        by_day: dict[str, list[Hashes]] = {}
+        by_project: dict[str, list[Hashes]] = {}
+        stored = self._store.term_sets([s.node_id for s in segments if not s.new])
+        for one in segments:
+            fresh = without(from_bytes(one.hashes), union(map(from_bytes, stored.get(one.node_id, []))))
+            if one.new:
+                self._count(one.day)
             if len(fresh):
-                deltas.append(TermDelta(node_id, fresh.tobytes()))
-                fresh_by_day.setdefault(day, []).append(fresh)
-                fresh_by_project.setdefault(project, []).append(fresh)
-        deltas += self._upwards({day: union(parts) for day, parts in fresh_by_day.items()})
-        return deltas, [_frequency(project, parts) for project, parts in fresh_by_project.items()]
+                deltas.append(TermDelta(one.node_id, fresh.tobytes()))
+                by_day.setdefault(one.day, []).append(fresh)
+                by_project.setdefault(one.project, []).append(fresh)
+        deltas += self._upwards({day: union(parts) for day, parts in by_day.items()})
+        return deltas, [_frequency(project, parts) for project, parts in by_project.items()]
 
-    def _note_child(self, node_id: NodeId, day: str) -> None:
-        targets = rollup_targets(day)
-        day_id, week_id, month_id, year_id = targets
-        for parent, child in ((day_id, node_id), (week_id, day_id), (month_id, day_id), (year_id, month_id)):
-            self._known_children(parent).add(child)
+    def _prefetch(self, targets: Sequence[NodeId]) -> None:
+        if self._days is None:
+            self._days = {}
+            self._counts.clear()
+            for day, count in self._store.segments_by_day():
+                self._days[day] = count
+                self._note_day(day)
+                self._counts[day_id(day)] = count
+        missing = [t for t in targets if t not in self._sets and self._counts[t]]
+        rows = self._store.term_sets(missing)
+        self._stored.update(rows)
+        alone = [t for t in missing if t not in rows]
+        for node_id, hashes in ({t: union(map(from_bytes, r)) for t, r in rows.items()} | read_sets(self._store, alone)).items():
+            self._keep(node_id, hashes)
 
-    def _known_children(self, node_id: NodeId) -> set[NodeId]:
-        if node_id not in self._children:
-            self._children[node_id] = set(children_of(self._store, node_id))
-        return self._children[node_id]
+    def _count(self, day: str) -> None:
+        assert self._days is not None
+        if day not in self._days:
+            self._note_day(day)
+        self._days[day] = self._days.get(day, 0) + 1
+        self._counts[day_id(day)] = self._days[day]
+
+    def _note_day(self, day: str) -> None:
+        """A day with its first segment: one child more for its week and month, and perhaps a month more for its year."""
+        assert self._days is not None
+        _, week, month, year = rollup_targets(day)
+        if self._counts[month] == 0:
+            self._counts[year] += 1
+        self._counts[week] += 1
+        self._counts[month] += 1
 
     def _upwards(self, by_day: dict[str, Hashes]) -> list[TermDelta]:
         gathered: dict[NodeId, list[Hashes]] = {}
@@ -112,32 +164,32 @@ class TermBook:
         rows = []
         for target, parts in gathered.items():
             rows += self._grow(target, union(parts))
+        self._trim()
         return rows
 
     def _grow(self, node_id: NodeId, added: Hashes) -> list[TermDelta]:
-        before = self._set(node_id)
+        before = self._sets.get(node_id, EMPTY)
         fresh = without(added, before)
-        whole = union((before, fresh))
+        whole = merge(before, fresh)
         self._keep(node_id, whole)
-        if len(self._children[node_id]) < 2:
+        if self._counts[node_id] < 2:
             return []
         if node_id in self._stored:
             return [TermDelta(node_id, fresh.tobytes())] if len(fresh) else []
         self._stored.add(node_id)
         return [TermDelta(node_id, whole.tobytes())]
 
-    def _set(self, node_id: NodeId) -> Hashes:
-        if node_id not in self._sets:
-            if self._store.term_sets([node_id]):
-                self._stored.add(node_id)
-            self._keep(node_id, read_sets(self._store, [node_id])[node_id])
-        return self._sets[node_id]
-
     def _keep(self, node_id: NodeId, hashes: Hashes) -> None:
+        self._bytes += hashes.nbytes - self._sets.get(node_id, EMPTY).nbytes
         self._sets[node_id] = hashes
         self._sets.move_to_end(node_id)
-        while len(self._sets) > _KEPT:
-            self._sets.popitem(last=False)
+
+    def _trim(self) -> None:
+        """Between builds only: what a build prefetched must stay until it is done."""
+        while self._bytes > _KEPT_BYTES and self._sets:
+            node_id, hashes = self._sets.popitem(last=False)
+            self._stored.discard(node_id)
+            self._bytes -= hashes.nbytes
 
 
 def _frequency(project: str, parts: Sequence[Hashes]) -> DocumentFrequency:

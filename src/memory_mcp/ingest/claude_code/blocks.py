@@ -87,9 +87,7 @@ def call_text(name: str, arguments: object) -> str:
     key = _KEYS.get(name) or next((k for k in _USUAL_KEYS if k in given), "")
     first = f"{name}: {_short(given[key])}" if key in given else name
     others = [
-        f"{k}: {_short(v)}"
-        for k, v in given.items()
-        if k != key and k not in _SILENT and v not in (None, False, "", [], {})
+        f"{k}: {_short(v)}" for k, v in given.items() if k != key and k not in _SILENT and v not in (None, False, "", [], {})
     ]
     return "\n".join([first, *others])
 

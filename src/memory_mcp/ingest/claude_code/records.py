@@ -296,9 +296,8 @@ def _system(record: dict[str, object], state: State, outcome: Outcome) -> Iterat
 
 
 def _queue(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
-    """A prompt typed while the agent worked. Dequeued, it follows as a record of its own; removed, it was slipped
-    into the running turn and stands nowhere else.
-    """
+    # A prompt typed while the agent worked: dequeued, it follows as a record of its own; removed, it was slipped into
+    # the running turn and stands nowhere else.
     outcome.reason = "queue-operation"
     if record.get("operation") == "remove" and state.queued:
         _, text = state.queued[0]

@@ -82,7 +82,7 @@ class State:
     def project(self, cwd: str) -> str:
         """The project of a directory; one that is gone from this machine belongs to the session's own above it."""
         first = self.first_cwd
-        if cwd != first and first and not os.path.isdir(cwd) and _inside(cwd, first):
+        if cwd != first and first and not Path(cwd).is_dir() and _inside(cwd, first):
             return project_of(first)
         return project_of(cwd)
 

@@ -1,6 +1,6 @@
 """TocStore on DuckDB."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from memory_mcp.clock import Clock
@@ -9,7 +9,7 @@ from memory_mcp.model.ids import NodeId, node_key, segment_id
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocBullet, TocNode
 from memory_mcp.storage.base import Build, Freshness, Scope, Tally
-from memory_mcp.storage.duckdb.connection import Connection
+from memory_mcp.storage.duckdb.connection import Connection, Row
 from memory_mcp.storage.duckdb.outbox import Numbers
 from memory_mcp.storage.duckdb.publish import publish
 from memory_mcp.storage.duckdb.rows import NODE, SEGMENT, bullet_of, node_of, segment_of
@@ -22,6 +22,17 @@ FROM node n JOIN bullet b ON b.key = n.key AND b.version = n.version
 LEFT JOIN bullet_grip g ON g.key = b.key AND g.version = b.version AND g.pos = b.pos
 WHERE n.current AND n.key IN (SELECT unnest(?::BIGINT[]))
 GROUP BY ALL ORDER BY b.key, b.pos"""
+
+
+_TALLY = """count(DISTINCT s.session_id), sum(s.events)::BIGINT, count(*), sum(s.tokens)::BIGINT,
+  list(DISTINCT s.agent ORDER BY s.agent) FILTER (WHERE s.agent <> ''),
+  list(DISTINCT s.project ORDER BY s.project) FILTER (WHERE s.project <> '')"""
+
+
+def _tally(row: Row | None) -> Tally:
+    if row is None:
+        return Tally(0, 0, 0, 0, (), ())
+    return Tally(row[0], row[1] or 0, row[2], row[3] or 0, tuple(row[4] or ()), tuple(row[5] or ()))
 
 
 class DuckToc(DuckTerms):
@@ -111,18 +122,28 @@ class DuckToc(DuckTerms):
 
     def tally(self, first_day: str, after_day: str, project: str | None) -> Tally:
         """See TocStore."""
-        sql = """SELECT count(DISTINCT session_id), coalesce(sum(events), 0)::BIGINT, count(*),
-                        coalesce(sum(tokens), 0)::BIGINT,
-                        list(DISTINCT agent ORDER BY agent) FILTER (WHERE agent <> ''),
-                        list(DISTINCT project ORDER BY project) FILTER (WHERE project <> '')
-                 FROM segment_cut WHERE day >= ? AND day < ? AND (?::VARCHAR IS NULL OR project = ?)"""
-        row = self._con.row(sql, [first_day, after_day, project, project]) or (0, 0, 0, 0, None, None)
-        return Tally(row[0], row[1], row[2], row[3], tuple(row[4] or ()), tuple(row[5] or ()))
+        sql = f"""SELECT {_TALLY} FROM segment_cut s
+                  WHERE s.day >= ? AND s.day < ? AND (?::VARCHAR IS NULL OR s.project = ?)"""
+        return _tally(self._con.row(sql, [first_day, after_day, project, project]))
 
-    def days_with(self, project: str, first_day: str, after_day: str) -> list[str]:
+    def tallies(self, spans: Sequence[tuple[str, str]]) -> list[Tally]:
         """See TocStore."""
-        sql = "SELECT DISTINCT day FROM segment_cut WHERE project = ? AND day >= ? AND day < ? ORDER BY day"
-        return [row[0] for row in self._con.rows(sql, [project, first_day, after_day])]
+        sql = f"""SELECT w.pos, {_TALLY}
+                  FROM (SELECT unnest(?::INTEGER[]) AS pos, unnest(?::VARCHAR[]) AS a, unnest(?::VARCHAR[]) AS b) w
+                  JOIN segment_cut s ON s.day >= w.a AND s.day < w.b GROUP BY w.pos"""
+        places = list(range(len(spans)))
+        found = {r[0]: r[1:] for r in self._con.rows(sql, [places, [a for a, _ in spans], [b for _, b in spans]])}
+        return [_tally(found.get(i)) for i in places]
+
+    def segments_by_day(self) -> list[tuple[str, int]]:
+        """See TocStore."""
+        return [(r[0], r[1]) for r in self._con.rows("SELECT day, count(*) FROM segment_cut GROUP BY day ORDER BY day")]
+
+    def days_with(self, project: str | None, first_day: str, after_day: str) -> list[str]:
+        """See TocStore."""
+        sql = """SELECT DISTINCT day FROM segment_cut WHERE (?::VARCHAR IS NULL OR project = ?) AND day >= ? AND day < ?
+                 ORDER BY day"""
+        return [row[0] for row in self._con.rows(sql, [project, project, first_day, after_day])]
 
     def segments_of_days(self, first_day: str, after_day: str, project: str | None) -> list[Segment]:
         """See TocStore."""

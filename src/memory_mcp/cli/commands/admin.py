@@ -1,0 +1,95 @@
+"""`admin`: checks, counts and upkeep of the store."""
+
+import argparse
+from collections import Counter
+from typing import Any
+
+from memory_mcp.cli import render
+from memory_mcp.cli.commands.base import Subparsers, as_json, family, file_pending, leaf, opened
+
+_SHOWN = 50
+
+
+def add(parsers: Subparsers) -> None:
+    """Arguments of `admin`."""
+    inner = family(parsers, "admin", "check and maintain the store")
+    leaf(inner, "check", run_check, "check every invariant of the tree (exit status 1 when one is broken)")
+    rebuild = leaf(inner, "rebuild-toc", run_rebuild, "derive the whole tree again from the events; ids stay")
+    rebuild.add_argument("--timezone", metavar="ZONE", help="count days in this zone from now on, such as Europe/Berlin")
+    leaf(inner, "stats", run_stats, "show counts and sizes")
+    leaf(inner, "compact", run_compact, "rewrite the database file without dead space")
+
+
+def run_check(args: argparse.Namespace) -> int:
+    """Findings, and 1 when there are any."""
+    from memory_mcp.toc.check import check
+
+    with opened(args) as app:
+        findings = check(app.storage, app.calendar)
+        counts = {"events": app.storage.events.last_seq(), "segments": app.tree.tally().segments}
+    data = {"ok": not findings, **counts, "findings": [{"rule": f.rule, "subject": f.subject, "detail": f.detail} for f in findings]}
+    lines = [f"{f.rule}: {f.subject}: {f.detail}" for f in findings[:_SHOWN]]
+    if len(findings) > _SHOWN:
+        lines.append(f"... and {len(findings) - _SHOWN:,} more: {dict(Counter(f.rule for f in findings))}")
+    if findings:
+        lines.append(f"{render.plural(len(findings), 'finding')}. Next: memory-mcp admin rebuild-toc (events are not touched)")
+    else:
+        lines.append(f"ok: {counts['events']:,} events in {counts['segments']:,} segments, every invariant holds")
+    render.emit(as_json(args), data, lines)
+    return 1 if findings else 0
+
+
+def run_rebuild(args: argparse.Namespace) -> int:
+    """Derive everything again."""
+    from memory_mcp.jobs.rebuild_toc import RebuildToc
+
+    with opened(args, catch_up=False) as app, render.Progress("rebuilding") as bar:
+        file_pending(app)
+        job = RebuildToc(app.storage, app.calendar, app.summarizer, app.settings.toc)
+        report = job.run(args.timezone, lambda done, total: bar.at(done / total if total else 1.0, f"{done:,} of {total:,} segments"))
+        zone = app.storage.timezone
+    data = {
+        "nodes_changed": report.nodes_changed,
+        "nodes_dropped": report.nodes_dropped,
+        "terms_rewritten": report.terms_rewritten,
+        "seconds": round(report.seconds, 3),
+        "timezone": zone,
+    }
+    changed = f"{render.plural(report.nodes_changed, 'node')} changed, {report.nodes_dropped:,} dropped, {report.terms_rewritten:,} term sets rewritten"
+    render.emit(as_json(args), data, [f"Rebuilt in {report.seconds:.2f} s: {changed}. Days are counted in {zone}."])
+    return 0
+
+
+def run_stats(args: argparse.Namespace) -> int:
+    """Counts and sizes."""
+    with opened(args, catch_up=False) as app:
+        stats = app.storage.stats()
+        iso = app.calendar.iso
+        data: dict[str, Any] = {
+            "rows": dict(stats.rows),
+            "size_bytes": stats.size_bytes,
+            "text_bytes": stats.text_bytes,
+            "first": iso(stats.first_ms) if stats.first_ms is not None else None,
+            "last": iso(stats.last_ms) if stats.last_ms is not None else None,
+            "pending": stats.last_seq - stats.derived_to,
+            "timezone": stats.timezone,
+            "schema_version": stats.schema_version,
+            "store_id": stats.store_id,
+            "data_dir": str(app.settings.storage.directory),
+            **stats.extra,
+        }
+    lines = [f"{table:<15} {count:>12,}" for table, count in data["rows"].items()]
+    ratio = f" ({stats.size_bytes / stats.text_bytes:.1f} x the text)" if stats.text_bytes else ""
+    lines.append(f"{'on disk':<15} {render.size(stats.size_bytes):>12}{ratio}, text {render.size(stats.text_bytes)}")
+    lines += [f"{key.replace('_', ' '):<15} {data[key]}" for key in data if key not in ("rows", "size_bytes", "text_bytes") and data[key] is not None]
+    render.emit(as_json(args), data, lines)
+    return 0
+
+
+def run_compact(args: argparse.Namespace) -> int:
+    """Rewrite the file."""
+    with opened(args, catch_up=False) as app:
+        before, after = app.storage.compact()
+    lines = [f"Compacted from {render.size(before)} to {render.size(after)}."]
+    render.emit(as_json(args), {"before_bytes": before, "after_bytes": after}, lines)
+    return 0

@@ -1,0 +1,95 @@
+"""`config`: every setting, its value and where it comes from; the file's path; a check of all of it."""
+
+import argparse
+import os
+import tomllib
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+from memory_mcp.cli import render
+from memory_mcp.cli.commands.base import Subparsers, as_json, family, flags_of, leaf, settings_file, settings_of
+
+
+def add(parsers: Subparsers) -> None:
+    """Arguments of `config`."""
+    inner = family(parsers, "config", "show and check the settings")
+    leaf(inner, "show", run_show, "show every setting with its value and where it comes from")
+    leaf(inner, "path", run_path, "show where the settings file is looked for")
+    leaf(inner, "check", run_check, "check the settings in force")
+
+
+def run_show(args: argparse.Namespace) -> int:
+    """List the settings."""
+    from memory_mcp.config import iter_keys, value_of
+
+    settings = settings_of(args)
+    origins = _origins(args)
+    rows = [
+        {
+            "key": key,
+            "value": value_of(settings, key),
+            "from": origins.get(key, "default"),
+            "help": item.metadata.get("help", ""),
+        }
+        for key, item in iter_keys()
+    ]
+    render.emit(as_json(args), {"settings": rows, "data_dir": str(settings.storage.directory)}, _lines(rows))
+    return 0
+
+
+def run_path(args: argparse.Namespace) -> int:
+    """The settings file's path, whether or not it exists."""
+    path = _path(args)
+    render.emit(as_json(args), {"path": str(path), "exists": path.is_file()}, [str(path)])
+    return 0
+
+
+def run_check(args: argparse.Namespace) -> int:
+    """Load everything; what is wrong ends the command with its reason."""
+    settings = settings_of(args)
+    path = _path(args)
+    found = "no settings file, defaults are used" if not path.is_file() else "settings file"
+    changed = sorted(f"{key} ({origin})" for key, origin in _origins(args).items())
+    data = {"ok": True, "path": str(path), "exists": path.is_file(), "changed": changed, "data_dir": str(settings.storage.directory)}
+    lines = [f"ok: {path} ({found})", f"data directory: {settings.storage.directory}", *(f"set: {c}" for c in changed)]
+    render.emit(as_json(args), data, lines)
+    return 0
+
+
+def _path(args: argparse.Namespace) -> Path:
+    from memory_mcp.config import config_path
+
+    return settings_file(args) or config_path()
+
+
+def _origins(args: argparse.Namespace) -> dict[str, str]:
+    """Where each setting that is not a default comes from; the later source wins."""
+    from memory_mcp.config import PREFIX, iter_keys
+
+    path = _path(args)
+    values: Mapping[str, Any] = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
+    found = dict.fromkeys(_flat(values), "file")
+    names = {PREFIX + key.upper().replace(".", "__"): key for key, _ in iter_keys()}
+    found |= {names[name.upper()]: "env" for name in os.environ if name.upper() in names}
+    return found | dict.fromkeys(flags_of(args), "flag")
+
+
+def _flat(values: Mapping[str, Any], prefix: str = "") -> Iterator[str]:
+    for key, value in values.items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, f"{prefix}{key}.")
+        else:
+            yield prefix + key
+
+
+def _lines(rows: list[dict[str, Any]]) -> Iterator[str]:
+    width = max(len(f"{r['key']} = {_shown(r['value'])}") for r in rows)
+    for row in rows:
+        yield f"{row['key'] + ' = ' + _shown(row['value']):<{width}}  [{row['from']}]  {row['help']}".rstrip()
+
+
+def _shown(value: Any) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return f'"{value}"' if isinstance(value, str) else str(value)

@@ -1,0 +1,145 @@
+"""`doctor`: what is well and what is not, each with a next step; it changes nothing and never asks to delete anything."""
+
+import argparse
+import os
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memory_mcp.cli import render
+from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, settings_of
+from memory_mcp.errors import MemoryMcpError, StorageLocked
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
+    from memory_mcp.config import Settings
+
+OK, WARN, FAIL = "ok", "warn", "fail"
+#: Less free disk than this is worth a warning, bytes.
+_LOW_DISK = 1_000_000_000
+_NO_DISK = 50_000_000
+_OPEN_TO_OTHERS = 0o077
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One line of the report."""
+
+    state: str
+    name: str
+    detail: str
+    next_step: str = ""
+
+
+def add(parsers: Subparsers) -> None:
+    """Arguments of `doctor`."""
+    leaf(parsers, "doctor", run, "check the installation and the store (exit status 1 when something fails)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """All checks; 1 when one of them fails."""
+    checks = list(_all(args))
+    failed = any(c.state == FAIL for c in checks)
+    shapes = [{"state": c.state, "name": c.name, "detail": c.detail, "next_step": c.next_step} for c in checks]
+    render.emit(as_json(args), {"ok": not failed, "checks": shapes}, _lines(checks))
+    return 1 if failed else 0
+
+
+def _lines(checks: list[Check]) -> Iterator[str]:
+    for check in checks:
+        yield f"{check.state:<4}  {check.name}: {check.detail}"
+        if check.next_step:
+            yield f"      next: {check.next_step}"
+
+
+def _all(args: argparse.Namespace) -> Iterator[Check]:
+    yield Check(OK, "versions", _versions())
+    try:
+        settings = settings_of(args)
+    except MemoryMcpError as error:
+        yield Check(FAIL, "settings", error.message, error.hint)
+        return
+    yield Check(OK, "settings", "read")
+    directory = settings.storage.directory
+    yield from _disk(directory)
+    if not directory.is_dir():
+        yield Check(OK, "data directory", f"{directory} does not exist yet", "memory-mcp import claude-code (or try it first: memory-mcp try)")
+        return
+    yield from _directory(directory)
+    if os.access(directory, os.W_OK):
+        yield from _store(settings)
+
+
+def _versions() -> str:
+    found = [f"python {sys.version.split()[0]}"]
+    for name in ("memory-mcp", "duckdb", "mcp"):
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            found.append(f"{name} (not installed)")
+    return ", ".join(found)
+
+
+def _disk(directory: Path) -> Iterator[Check]:
+    place = next(p for p in (directory, *directory.absolute().parents) if p.exists())
+    free = shutil.disk_usage(place).free
+    state = OK if free >= _LOW_DISK else WARN if free >= _NO_DISK else FAIL
+    yield Check(state, "free disk", render.size(free), "" if state == OK else f"free some space on the disk of {place}")
+
+
+def _directory(directory: Path) -> Iterator[Check]:
+    mode = directory.stat().st_mode & 0o777
+    if mode & _OPEN_TO_OTHERS:
+        yield Check(WARN, "permissions", f"{directory} is open to others ({mode:o})", f"chmod 700 {directory}")
+    else:
+        yield Check(OK, "permissions", f"{directory} is yours alone ({mode:o})")
+    if os.access(directory, os.W_OK):
+        yield Check(OK, "writable", "yes")
+    else:
+        yield Check(FAIL, "writable", f"{directory} is read-only", f"chmod u+w {directory}, or choose another: --data-dir DIR")
+
+
+def _store(settings: "Settings") -> Iterator[Check]:
+    from memory_mcp.app import App
+
+    try:
+        app = App(settings)
+    except StorageLocked as error:
+        yield Check(WARN, "lock", error.message, "for the checks of the store itself, run this again when that has ended")
+        return
+    except MemoryMcpError as error:
+        yield Check(FAIL, "store", error.message, error.hint)
+        return
+    try:
+        yield Check(OK, "lock", "free")
+        yield from _inside(app)
+    finally:
+        app.close()
+
+
+def _inside(app: "App") -> Iterator[Check]:
+    from memory_mcp.toc.check import check
+
+    stats = app.storage.stats()
+    yield Check(OK, "store", f"schema {stats.schema_version}, {stats.rows.get('event', 0):,} events, {render.size(stats.size_bytes)}")
+    lost = stats.extra.get("lost_events")
+    if lost:
+        yield Check(FAIL, "acknowledged events", f"{lost} that were stored are missing", "restore a backup of the data directory, or import their sources again")
+    else:
+        yield Check(OK, "acknowledged events", "all there")
+    yield Check(OK, "time zone", f"days are counted in {stats.timezone}")
+    pending = stats.last_seq - stats.derived_to
+    if pending:
+        yield Check(WARN, "pending", f"{pending:,} events are stored and not yet filed in the tree", "they are filed by the next search, or by a running server")
+    else:
+        yield Check(OK, "pending", "every event is filed in the tree")
+    findings = check(app.storage, app.calendar)
+    if findings:
+        detail = f"{render.plural(len(findings), 'finding')}, first: {findings[0].rule}: {findings[0].detail}"
+        yield Check(FAIL, "tree", detail, "memory-mcp admin check, then memory-mcp admin rebuild-toc")
+    else:
+        yield Check(OK, "tree", "every invariant holds")

@@ -1,0 +1,173 @@
+"""`import`: someone else's files into the memory, and a report of what was read, left out and built."""
+
+import argparse
+import time
+from collections.abc import Iterator
+from itertools import islice
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memory_mcp.cli import render
+from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, opened
+from memory_mcp.errors import InvalidQuery, SourceUnreadable
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
+    from memory_mcp.ingest.base import ImportReport
+
+AUTO = "auto"
+#: Records and files looked at to tell what kind of source a path is.
+_SNIFF_RECORDS = 40
+_SNIFF_FILES = 3
+
+
+def add(parsers: Subparsers) -> None:
+    """Arguments of `import`."""
+    parser = leaf(parsers, "import", run, "import transcripts and other histories", "Importing twice changes nothing.")
+    parser.add_argument("source", metavar="SOURCE", help="claude-code, jsonl, or auto to tell by what lies at PATH")
+    parser.add_argument("path", nargs="?", type=Path, metavar="PATH", help="file or folder (claude-code: ~/.claude/projects)")
+    parser.add_argument("--newest", type=int, metavar="N", help="only about the N newest events")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Import, derive, report."""
+    if args.newest is not None and args.newest < 1:
+        raise InvalidQuery(f"--newest must be at least 1, not {args.newest}")
+    with opened(args, catch_up=False) as app:
+        name, path = choose(app, args.source, args.path)
+        report = read(app, name, path, args.newest)
+        if not report.files:
+            raise SourceUnreadable(f"no {name} files below {path}", "Name another PATH; other sources: claude-code, jsonl.")
+        seconds = build(app)
+        data = {"source": name, "path": str(path), **report_shape(report, seconds), "built": built_shape(app)}
+    render.emit(as_json(args), data, report_lines(data))
+    return 0
+
+
+def choose(app: "App", source: str, path: Path | None) -> tuple[str, Path]:
+    """The importer's name and the path to read; InvalidQuery when they cannot be told."""
+    from memory_mcp.ingest.registry import IMPORTERS
+
+    names = sorted(IMPORTERS)
+    path = path.expanduser() if path else None
+    if source != AUTO:
+        place = path or app.importer(source).default_path()
+        if place is None:
+            raise InvalidQuery(f"{source} needs a path", f"memory-mcp import {source} PATH")
+        return source, place
+    if path is None:
+        places = [(n, p) for n in names if (p := app.importer(n).default_path()) and p.exists()]
+        if not places:
+            raise InvalidQuery("nothing to import was found in the usual places", "Name it: memory-mcp import auto PATH")
+        return places[0]
+    counts = {name: _sniff(app, name, path) for name in names}
+    best = max(names, key=lambda n: counts[n])
+    if not counts[best]:
+        raise SourceUnreadable(f"nothing known lies at {path}", f"Known sources: {', '.join(names)}.")
+    return best, path
+
+
+def _sniff(app: "App", name: str, path: Path) -> int:
+    """Events that an importer finds in the first records of the first files."""
+    from memory_mcp.ingest.base import ImportReport
+
+    importer = app.importer(name)
+    found = 0
+    for file in islice(importer.files(path), _SNIFF_FILES):
+        try:
+            found += sum(len(r.drafts) for r in islice(importer.read(file, 0, ImportReport()), _SNIFF_RECORDS))
+        except OSError:
+            continue
+    return found
+
+
+def read(app: "App", name: str, path: Path, newest: int | None) -> "ImportReport":
+    """Run the import with its progress on stderr."""
+    with render.Progress("importing") as bar:
+
+        def tell(report: "ImportReport", file: Path, done: float) -> None:
+            bar.at(done, f"{report.new:,} new, {report.known:,} known, {file.name}")
+
+        return app.run_import(name, path, tell, newest)
+
+
+def build(app: "App") -> dict[str, float]:
+    """File what was stored in the tree; seconds by stage."""
+    pending, done = app.segments.pending(), 0
+    started = time.perf_counter()
+    with render.Progress("summarising") as bar:
+
+        def tell(count: int) -> None:
+            nonlocal done
+            done += count
+            bar.at(min(1.0, done / pending) if pending else 1.0, f"{done:,} of {pending:,} events")
+
+        app.segments.run(tell)
+    middle = time.perf_counter()
+    app.rollups.run()
+    return {"segment+summarise": middle - started, "roll up": time.perf_counter() - middle}
+
+
+def report_shape(report: "ImportReport", seconds: dict[str, float]) -> dict[str, Any]:
+    """What an import did."""
+    quotes = {reason: [{"file": q.file, "line": q.line, "text": q.text} for q in several] for reason, several in report.quotes.items()}
+    return {
+        "files": report.files,
+        "files_unchanged": report.files_unchanged,
+        "files_failed": report.files_failed,
+        "lines": report.lines,
+        "lines_used": report.lines_used,
+        "bytes": report.bytes,
+        "new": report.new,
+        "known": report.known,
+        "cut": report.cut,
+        "skipped": dict(report.skipped.most_common()),
+        "left_out": dict(report.left_out.most_common()),
+        "dropped": dict(report.dropped.most_common()),
+        "quotes": quotes,
+        "redacted": dict(report.redacted.most_common()),
+        "seconds": {k: round(v, 3) for k, v in {**report.seconds, **seconds}.items()},
+    }
+
+
+def built_shape(app: "App") -> dict[str, Any]:
+    """What the tree holds now."""
+    tally = app.tree.tally()
+    return {
+        "events": tally.events,
+        "sessions": tally.sessions,
+        "segments": tally.segments,
+        "projects": [p for p in tally.projects if p],
+        "agents": list(tally.agents),
+        "root": app.tree.root().title,
+    }
+
+
+def report_lines(data: dict[str, Any]) -> Iterator[str]:
+    """An import's report for reading."""
+    extra = [f"{data[k]:,} {word}" for k, word in (("files_unchanged", "unchanged"), ("files_failed", "unreadable")) if data[k]]
+    files = render.plural(data["files"], "file") + (f" ({', '.join(extra)})" if extra else "")
+    yield f"Read {files}, {render.plural(data['lines'], 'line')}, from {data['path']} as {data['source']}"
+    yield f"Events: {data['new']:,} new, {data['known']:,} known already"
+    if data["cut"]:
+        yield "Only the newest were read; run again without --newest for the older ones"
+    for title, key, noun in (("Skipped", "skipped", "line"), ("Left out", "left_out", "part"), ("Refused", "dropped", "event")):
+        if data[key]:
+            yield f"{title}: {render.plural(sum(data[key].values()), noun)}"
+            for reason, count in data[key].items():
+                yield f"  {count:,} {reason}"
+                if key == "skipped":
+                    yield from _quote_lines(data["quotes"].get(reason, ()))
+    yield from _quote_lines(data["quotes"].get("unreadable file", ()))
+    if data["redacted"]:
+        yield "Redacted: " + ", ".join(f"{count:,} {rule}" for rule, count in data["redacted"].items())
+    yield "Seconds: " + ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in data["seconds"].items())
+    built = data["built"]
+    yield f"The memory now holds {render.plural(built['events'], 'event')} in {render.plural(built['sessions'], 'session')}, " + (
+        f"{render.plural(built['segments'], 'segment')}, {render.plural(len(built['projects']), 'project')}"
+    )
+
+
+def _quote_lines(quotes: list[dict[str, Any]]) -> Iterator[str]:
+    for quote in quotes:
+        yield f"    {quote['file']}:{quote['line']}: {render.one_line(quote['text'], 120)}"

@@ -1,0 +1,73 @@
+"""`ingest`: events in the project's own JSONL form, from a file or from standard input."""
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memory_mcp.cli import render
+from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, opened
+from memory_mcp.cli.commands.import_ import build, built_shape, read, report_lines, report_shape
+from memory_mcp.errors import SourceUnreadable
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
+    from memory_mcp.ingest.base import ImportReport
+    from memory_mcp.model.event import EventDraft
+
+_FORM = 'One JSON object a line: {"session_id", "timestamp", "role", "text"}, optional "id", "speaker", "type", "agent", "project".'
+_BATCH = 500
+_STDIN = "stdin"
+
+
+def add(parsers: Subparsers) -> None:
+    """Arguments of `ingest`."""
+    parser = leaf(parsers, "ingest", run, "store events from a JSONL file or from standard input", _FORM)
+    parser.add_argument("file", metavar="FILE", help="file or folder of events, or - for standard input")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Store, derive, report; 2 when there were lines and none of them could be used."""
+    with opened(args, catch_up=False) as app:
+        report = _from_stdin(app) if args.file == "-" else read(app, "jsonl", Path(args.file).expanduser(), None)
+        seconds = build(app)
+        path = _STDIN if args.file == "-" else args.file
+        data = {"source": "jsonl", "path": path, **report_shape(report, seconds), "built": built_shape(app)}
+    render.emit(as_json(args), data, report_lines(data))
+    if (report.skipped or report.dropped) and not (report.new or report.known):
+        raise SourceUnreadable("none of the lines is an event", _FORM)
+    return 0
+
+
+def _from_stdin(app: "App") -> "ImportReport":
+    """The same rules as for a file, which is what standard input becomes while it is read; acknowledged by batches."""
+    from memory_mcp.ingest.base import ImportReport, Quote
+    from memory_mcp.ingest.gate import Gate
+
+    report, gate = ImportReport(files=1), Gate(app.settings.ingest)
+    with tempfile.NamedTemporaryFile(prefix="memory-mcp-ingest-", suffix=".jsonl") as copy:
+        while chunk := sys.stdin.buffer.read(1 << 20):
+            copy.write(chunk)
+        copy.write(b"\n")
+        copy.flush()
+        batch: list[EventDraft] = []
+        for step in app.importer("jsonl").read(Path(copy.name), 0, report):
+            report.bytes = step.offset
+            batch += [clean for draft in step.drafts if (clean := gate.clean(draft, report)) is not None]
+            if len(batch) >= _BATCH:
+                _store(app, batch, report)
+        _store(app, batch, report)
+    hidden = ImportReport()
+    report.quotes = {
+        reason: [Quote(_STDIN, q.line, gate.redact(q.text, hidden)) for q in several] for reason, several in report.quotes.items()
+    }
+    return report
+
+
+def _store(app: "App", batch: "list[EventDraft]", report: "ImportReport") -> None:
+    if batch:
+        stored = app.pipeline.accept(batch, "jsonl")
+        report.new += len(stored.new)
+        report.known += len(stored.known)
+        batch.clear()

@@ -1,0 +1,115 @@
+"""Stored things in, the JSON shapes of the command line out; keys as the tools name them, nothing empty."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from memory_mcp.layers.agentic.match import FieldMatch
+from memory_mcp.layers.base import Hit, Step
+from memory_mcp.model.calendar import Calendar, TimeWindow
+from memory_mcp.model.event import Event
+from memory_mcp.model.toc import TocBullet, TocNode
+
+#: Times beyond these (ms) stand for no limit.
+_OPEN_END = 2**60
+
+
+def dropping_empty(shape: Mapping[str, Any]) -> dict[str, Any]:
+    """Only what says something."""
+    return {k: v for k, v in shape.items() if v not in (None, "", (), [], {})}
+
+
+def bullet(item: TocBullet) -> dict[str, Any]:
+    """A bullet with its grips."""
+    shape = {"text": item.text, "grip_ids": list(item.grip_ids), "kind": item.kind.value, "project": item.project}
+    return dropping_empty(shape)
+
+
+def node(item: TocNode, calendar: Calendar) -> dict[str, Any]:
+    """A node's own text and counts."""
+    return dropping_empty(
+        {
+            "node_id": item.node_id,
+            "level": item.level.value,
+            "title": item.title,
+            "start": calendar.iso(item.start_ms) if item.end_ms else None,
+            "end": calendar.iso(item.end_ms) if item.end_ms else None,
+            "summary": item.summary,
+            "bullets": [bullet(b) for b in item.bullets],
+            "keywords": list(item.keywords),
+            "kind": item.kind.value if item.bullets else None,
+            "sessions": item.session_count,
+            "events": item.event_count,
+            "agents": list(item.agents),
+            "projects": [p for p in item.projects if p],
+            "version": item.version,
+            "author": item.author if item.author != "extractive" else None,
+        }
+    )
+
+
+def short_node(item: TocNode) -> dict[str, Any]:
+    """A node as one line of a list."""
+    return {"node_id": item.node_id, "level": item.level.value, "title": item.title}
+
+
+def event(item: Event, calendar: Calendar) -> dict[str, Any]:
+    """An event as it is returned everywhere."""
+    return dropping_empty(
+        {
+            "event_id": item.event_id,
+            "source_id": item.source_id,
+            "session_id": item.session_id,
+            "when": calendar.iso(item.timestamp),
+            "role": item.role.value,
+            "type": item.type.value,
+            "speaker": item.speaker,
+            "project": item.project,
+            "agent": item.agent,
+            "text": item.text,
+        }
+    )
+
+
+def match(item: FieldMatch) -> dict[str, Any]:
+    """A field that matched."""
+    return {"field": item.field.value, "text": item.text, "grip_ids": list(item.grip_ids), "score": item.score}
+
+
+def hit(item: Hit, calendar: Calendar) -> dict[str, Any]:
+    """A search result with its dated quotation."""
+    shape = {
+        "id": item.grip_ids[0] if item.grip_ids else item.node_id,
+        "node_id": item.node_id,
+        "title": item.title,
+        "quote": item.quote,
+        "when": calendar.iso(item.timestamp),
+        "session_id": item.session_id,
+        "project": item.project,
+        "agent": item.agent,
+        "role": item.role,
+        "speaker": item.speaker,
+        "grip_ids": list(item.grip_ids),
+    }
+    return dropping_empty(shape) | {"score": item.score}
+
+
+def step(item: Step) -> dict[str, Any]:
+    """A step of a path."""
+    shape = {
+        "node_id": item.node_id,
+        "label": item.label,
+        "searched": item.searched,
+        "searched_level": str(item.searched_level),
+        "matched": item.matched,
+        "score": item.score,
+        "decision": item.decision,
+    }
+    return {k: v for k, v in shape.items() if v != ""}
+
+
+def window(item: TimeWindow | None, calendar: Calendar) -> dict[str, str] | None:
+    """A filter by time; a side without a limit is left out."""
+    if item is None:
+        return None
+    sides = {"since": item.start_ms, "until": item.end_ms}
+    return {k: calendar.iso(v) for k, v in sides.items() if abs(v) < _OPEN_END}

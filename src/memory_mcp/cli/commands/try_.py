@@ -1,0 +1,7 @@
+"""`try`."""
+
+from memory_mcp.cli.commands.base import Subparsers
+
+
+def add(parsers: Subparsers) -> None:
+    """Arguments of `try`."""

@@ -1,0 +1,163 @@
+"""Answers out, as text or as JSON: the only module of the package that prints.
+
+Invariants
+1. Stored text cannot steer a terminal: control characters never reach it.
+2. What is recalled carries the mark of its origin as soon as something else than a person may read it, so that a
+   transcript of the reading never becomes a memory of its own.
+3. Results go to stdout, everything else to stderr.
+"""
+
+import json
+import sys
+import textwrap
+import time
+import traceback
+from collections.abc import Iterable, Mapping
+from types import TracebackType
+from typing import TYPE_CHECKING, Any
+
+from memory_mcp.model.sentinel import CLOSE, MARK, OPEN
+
+if TYPE_CHECKING:
+    from rich.progress import Progress as RichProgress
+    from rich.progress import TaskID
+    from rich.text import Text
+
+#: Widest text that is wrapped for reading.
+WIDTH = 100
+_CONTROLS = {c: "\ufffd" for c in (*range(32), *range(127, 160)) if chr(c) not in "\n\t"}
+
+
+def prepare_streams() -> None:
+    """Let no encoding of the terminal make a text fail."""
+    for stream in (sys.stdout, sys.stderr):
+        reconfigure = getattr(stream, "reconfigure", None)
+        if reconfigure is not None:
+            reconfigure(errors="replace")
+
+
+def safe(text: str) -> str:
+    """`text` without characters that steer a terminal."""
+    return text.translate(_CONTROLS)
+
+
+def out(text: str = "") -> None:
+    """A line of the answer."""
+    print(safe(text))
+
+
+def err(text: str) -> None:
+    """A line beside the answer: progress, notes, errors."""
+    print(safe(text), file=sys.stderr, flush=True)
+
+
+def trace() -> None:
+    """The traceback of the exception being handled."""
+    traceback.print_exc()
+
+
+def emit(as_json: bool, data: Mapping[str, Any], lines: Iterable[str], recalled: bool = False) -> None:
+    """An answer, as JSON or as lines; `recalled` when it holds stored text."""
+    if as_json:
+        out_json(data, recalled)
+        return
+    fenced = recalled and not sys.stdout.isatty()
+    if fenced:
+        out(OPEN)
+    for line in lines:
+        out(line.replace(CLOSE, "") if fenced else line)
+    if fenced:
+        out(CLOSE)
+
+
+def out_json(data: Mapping[str, Any], recalled: bool = False) -> None:
+    """One JSON document."""
+    marked = {"origin": MARK, **data} if recalled else data
+    is_utf8 = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "") == "utf8"
+    print(json.dumps(marked, ensure_ascii=not is_utf8, indent=2, default=str))
+
+
+def styled(lines: Iterable["Text"], recalled: bool = False) -> None:
+    """Lines with colours, where the terminal has any."""
+    from rich.console import Console
+
+    console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    fenced = recalled and not sys.stdout.isatty()
+    if fenced:
+        out(OPEN)
+    for line in lines:
+        console.print(line)
+    if fenced:
+        out(CLOSE)
+
+
+def one_line(text: str, width: int = 0) -> str:
+    """`text` on one line, cut at a word to `width` characters when a width is given."""
+    flat = " ".join(text.split())
+    if not width or len(flat) <= width:
+        return flat
+    cut = flat[: width - 1]
+    space = cut.rfind(" ")
+    return (cut[:space] if space > width * 0.6 else cut).rstrip(" ,;:") + "…"
+
+
+def wrapped(text: str, indent: str = "", first: str | None = None, width: int = WIDTH) -> list[str]:
+    """`text` in lines of at most `width` characters; its own line breaks stay."""
+    lines: list[str] = []
+    for part in text.splitlines() or [""]:
+        lead = (indent if first is None else first) if not lines else indent
+        lines += textwrap.wrap(part, width, initial_indent=lead, subsequent_indent=indent) or [lead.rstrip()]
+    return lines
+
+
+def plural(count: int, noun: str) -> str:
+    """"1 file", "2 files"; -y becomes -ies."""
+    if count == 1:
+        return f"{count:,} {noun}"
+    return f"{count:,} {noun[:-1]}ies" if noun.endswith("y") else f"{count:,} {noun}s"
+
+
+def size(count: int) -> str:
+    """Bytes as people read them."""
+    value = float(count)
+    for unit in ("B", "kB", "MB", "GB"):
+        if value < 1000 or unit == "GB":
+            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
+        value /= 1000
+    raise AssertionError
+
+
+class Progress:
+    """How far long work is: a bar on a terminal, else a plain line at most once a second. All on stderr."""
+
+    def __init__(self, title: str) -> None:
+        self._title = title
+        self._bar: RichProgress | None = None
+        self._task: TaskID | None = None
+        self._told = time.monotonic()
+
+    def __enter__(self) -> "Progress":
+        """Show the bar, if there is a terminal for it."""
+        if sys.stderr.isatty():
+            from rich.console import Console
+            from rich.progress import BarColumn, TaskProgressColumn, TextColumn
+            from rich.progress import Progress as RichProgress
+
+            columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[note]}"))
+            self._bar = RichProgress(*columns, console=Console(stderr=True), transient=True)
+            self._task = self._bar.add_task(self._title, total=1.0, note="")
+            self._bar.start()
+        return self
+
+    def at(self, fraction: float, note: str = "") -> None:
+        """So much (0..1) is done."""
+        if self._bar is not None and self._task is not None:
+            self._bar.update(self._task, completed=fraction, note=safe(note))
+        elif time.monotonic() - self._told >= 1:
+            self._told = time.monotonic()
+            err(f"{self._title}: {fraction:.0%} {note}".rstrip())
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None) -> None:
+        """Take the bar away."""
+        if self._bar is not None:
+            self._bar.stop()

@@ -1,0 +1,282 @@
+"""Rules for secrets that are told by what stands around them: assignments, headers, addresses, key blocks, JWTs."""
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from math import log2
+from typing import Protocol
+
+#: A place where a token may begin: not inside a word, but behind an escaped line feed of quoted text.
+BEGIN = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
+
+
+@dataclass(frozen=True, slots=True)
+class Span:
+    """A secret's place, and the rule that found it."""
+
+    start: int
+    end: int
+    rule: str
+
+
+class Rule(Protocol):
+    """Finds one kind of secret in texts that hold one of its anchors."""
+
+    @property
+    def anchors(self) -> tuple[str, ...]:
+        """Lower-case texts without one of which the rule finds nothing; one that begins with ~ is a pattern."""
+        ...
+
+    def find(self, text: str, lowered: str, /) -> Iterator[Span]:
+        """The secrets in `text`, of which `lowered` is the lower case, place by place; time linear in its length."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class PatternRule:
+    """A pattern; the group named `secret`, else the whole match, is replaced."""
+
+    name: str
+    anchors: tuple[str, ...]
+    pattern: re.Pattern[str]
+    check: Callable[[re.Match[str]], bool] | None = None
+
+    def find(self, text: str, _lowered: str) -> Iterator[Span]:
+        """See `Rule`."""
+        group = "secret" if "secret" in self.pattern.groupindex else 0
+        for match in self.pattern.finditer(text):
+            if self.check is None or self.check(match):
+                yield Span(match.start(group), match.end(group), self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class AssignmentRule:
+    """`name = value` in code, environment files, YAML, JSON and connection strings, where the name says it is secret."""
+
+    name: str
+    anchors: tuple[str, ...]
+
+    def find(self, text: str, lowered: str) -> Iterator[Span]:
+        """See `Rule`."""
+        for hint in _HINTS:
+            for place in hint.finditer(lowered):
+                match = _ASSIGNED.match(text, place.start())
+                if match and _names_secret(match["key"], text[max(0, place.start() - 16) : place.start()]):
+                    yield from _assigned(text, match, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class FlagRule:
+    """`--password value` on a command line."""
+
+    name: str
+    anchors: tuple[str, ...]
+
+    def find(self, text: str, _lowered: str) -> Iterator[Span]:
+        """See `Rule`."""
+        for match in _FLAG.finditer(text):
+            yield from _assigned(text, match, self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class KeyBlockRule:
+    """Private key blocks, whole; a mention of the first line alone is none."""
+
+    name: str = "private-key"
+    anchors: tuple[str, ...] = ("private key", "private-lines:")
+
+    def find(self, text: str, _lowered: str) -> Iterator[Span]:
+        """See `Rule`."""
+        for match in _KEY_BLOCK.finditer(text):
+            if _KEY_LINE.search(match[0]):
+                yield Span(match.start(), match.end(), self.name)
+
+
+_KEY_LINE = re.compile(r"[A-Za-z0-9+/=]{24}|(?:[A-Za-z0-9+/=]{16,}\s*){2}")
+# The body is what key lines, their line numbers and their quoting are made of, so that code about keys is not swallowed.
+_KEY_BLOCK = re.compile(
+    r"-----BEGIN [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----"
+    r"(?:[A-Za-z0-9+/=\s\\:,.\"'>|\u2192]|-(?!----))*+(?:-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----)?"
+    r"|Private-Lines: \d+\s++(?:[A-Za-z0-9+/=]{16,64}\s*+)++"
+)
+
+#: A secret's name with something assigned to it; prose that only speaks of keys and tokens is passed over.
+_HINTS = tuple(
+    re.compile(rf"{word}[a-z0-9_\"'`\\\])-]{{0,60}}+[ \t]{{0,8}}+[:=]")
+    for word in ("pass", "pwd", "secret", "token", "credential", "key")
+)
+_NAME = r"(?i:pass(?:word|wd|phrase|code)?|pwd|secret|token|credentials?|key)"
+_NAME_END = r"(?:s?(?:[_-][A-Za-z0-9_-]{0,40}+|[A-Z0-9][A-Za-z0-9_]{0,40}+)?)"
+#: What makes a key a secret one; a key alone, a primary or a public key is none.
+_KEY_OF = re.compile(
+    r"(?:(?i:api|access|auth|private|account|encryption|encrypt|signing|master|service|shared|secret|deploy)[_-]?"
+    r"|(?<!PUBLIC)(?<=[A-Z0-9])_)\Z"
+)
+#: Of password, passwd, passphrase, passcode.
+_PASS_TAILS = ("word", "wd", "phra", "code")
+_VALUE_GROUPS = ("escaped", "double", "single", "tick", "bare")
+_VALUE = (
+    r"(?:\\[\"'](?P<escaped>[^\"'\\\r\n]++)"
+    r"|\"(?P<double>(?:[^\"\\\r\n]|\\[^\r\n])++)"
+    r"|'(?P<single>(?:[^'\\\r\n]|\\[^\r\n])++)"
+    r"|`(?P<tick>[^`\\\r\n]++)"
+    r"|(?P<bare>[^\s\"'`,;&<>(){}\[\]\\|=]++={0,2}))"
+)
+_ASSIGNED = re.compile(
+    rf"(?P<key>{_NAME}{_NAME_END})(?:\\?[\"'`\])]){{0,2}}[ \t]{{0,8}}(?P<op>:=|=>|={{1,3}}|:)[ \t]{{0,8}}{_VALUE}"
+)
+_FLAG = re.compile(rf"--(?:[a-z]{{1,20}}+-){{0,2}}(?P<key>{_NAME}(?:-[a-z]{{1,20}})?)(?P<op>[ \t]){_VALUE}")
+
+#: Names that end so tell of a secret, they do not hold it.
+_HARMLESS_END = re.compile(
+    r"(?:[_-]|(?<=[a-z]))(?i:urls?|uris?|endpoint|names?|ids?|types?|paths?|files?|dir|counts?|limit|length|len|size|expiry"
+    r"|expires?|expiration|ttl|age|lifetime|at|in|headers?|fields?|label|hint|prompt|policy|env|vars?|regex|pattern"
+    r"|placeholder|message|errors?|status|budget|usage|used|index|position|format|strategy|manager|provider|store|refs?"
+    r"|versions?|enabled|required|input|estimate|factor|class|func|handler|callback|rules?|scopes?)$"
+)
+_PASSWORD_NAME = re.compile(r"(?i)pass|pwd")
+_PLACEHOLDER = re.compile(
+    r"(?i)^(?:[<$%{\[*#@]|(?:your|my|the|some|any|our|insert|enter|add|put|paste|replace|dummy|fake|sample|example"
+    r"|test|mock|redacted|hidden|changeme|change|todo|tbd|none|null|nil|undefined|true|false|string|str|text|bytes|bool"
+    r"|int|number|any|object|required|optional|password|passwd|secret|token|apikey|api|key|value|default|invalid"
+    r"|incorrect|missing|wrong|empty|process|os|env|config|settings|self|this|await|new|return|function)"
+    r"(?:$|[^A-Za-z0-9]|(?<=y)api|(?<=your)[a-z]))"
+)
+_PLACEHOLDER_WORD = re.compile(r"(?i)placeholder|your[_-]|_here\b|-here\b|x{4}|\.{3}|\u2026|\*{3}|redacted|example|1234567890?$")
+_IDENTIFIER = re.compile(r"^\w+$")
+_DOTTED = re.compile(r"^[A-Za-z_$][\w$]*(?:(?:\?\.|\.|::|->)[A-Za-z_$][\w$]*)+$")
+_LOCATION = re.compile(r"^(?:[a-z][a-z0-9+.-]*://|/|\./|\.\./|~/|[A-Za-z]:\\)")
+_PIECES = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
+#: Random text changes between letters, capitals and digits every other character; words and names do not.
+_RANDOM_PIECE = 3.4
+_LONG = 32
+
+
+def _names_secret(key: str, before: str) -> bool:
+    """Whether a name is a secret's: a key has to be of something, a bare `pass` part of a name."""
+    if key[:3].lower() == "key":
+        return _KEY_OF.search(before) is not None
+    if key[:4].lower() == "pass" and not key[4:].lower().startswith(_PASS_TAILS):
+        return before.endswith(("_", "-", '"', "'"))
+    return not before.lower().endswith(("publickey", "public_key", "public-key"))
+
+
+def _assigned(text: str, match: re.Match[str], rule: str) -> Iterator[Span]:
+    group = next(g for g in _VALUE_GROUPS if match[g] is not None)
+    called = group == "bare" and text[match.end() : match.end() + 1] in ("(", "[", "{")
+    if not called and _gives_away(match, match[group], quoted=group != "bare"):
+        yield Span(match.start(group), match.end(group), rule)
+
+
+def _gives_away(match: re.Match[str], value: str, quoted: bool) -> bool:
+    """Whether the value assigned to a secret's name looks like the secret itself."""
+    key, value = match["key"], value.strip()
+    if len(value) < 6 or any(c.isspace() for c in value) or is_placeholder(value):
+        return False
+    if _HARMLESS_END.search(key) or _DOTTED.match(value):
+        return False
+    if not _PASSWORD_NAME.search(key):
+        return not _LOCATION.match(value) and is_random(value)
+    if _LOCATION.match(value) and not is_random(value):
+        return False
+    if quoted or _mixed(value):
+        return True
+    return match["op"] == "=" and (key.isupper() or not _IDENTIFIER.match(value))
+
+
+def _mixed(value: str) -> bool:
+    return any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
+
+
+def is_placeholder(value: str) -> bool:
+    """Whether a value only stands for one: a name, a template's variable, a row of stars."""
+    return len(set(value)) <= 3 or bool(_PLACEHOLDER.match(value) or _PLACEHOLDER_WORD.search(value))
+
+
+def is_random(value: str, shortest: int = 12) -> bool:
+    """Whether a value looks drawn by a machine rather than named by a person."""
+    pieces = _PIECES.findall(value)
+    if len(value) < shortest or not pieces:
+        return False
+    average = sum(map(len, pieces)) / len(pieces)
+    if any(c.isdigit() for c in value) and any(c.isalpha() for c in value):
+        return average < _RANDOM_PIECE and entropy(value) >= 2.8
+    mixed_case = not value.islower() and not value.isupper()
+    if mixed_case and len(value) >= 20:
+        return average < 2.5
+    return len(value) >= _LONG and value.isalpha() and len(pieces) == 1 and entropy(value) >= 3.5
+
+
+def entropy(value: str) -> float:
+    """Bits per character of a text, by its own frequencies."""
+    head = value[:512]
+    return -sum((n := head.count(c) / len(head)) * log2(n) for c in set(head))
+
+
+def _is_credential(match: re.Match[str]) -> bool:
+    value = match["secret"]
+    return not is_placeholder(value) and (is_random(value) or (value.endswith("=") and len(value) >= 8))
+
+
+def _is_login(match: re.Match[str]) -> bool:
+    value = match["secret"]
+    return not is_placeholder(value) and value.lower() not in ("pass", "pwd", "port", "user") and not value.isdigit()
+
+
+def _is_long_user(match: re.Match[str]) -> bool:
+    return not is_placeholder(match["secret"]) and is_random(match["secret"], 20)
+
+
+_ASSIGNMENT = tuple(f"~{hint.pattern}" for hint in _HINTS)
+
+RULES: tuple[Rule, ...] = (
+    KeyBlockRule(),
+    PatternRule(
+        "jwt",
+        ("~eyj[a-z0-9_-]{8}",),
+        re.compile(
+            r"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt]))eyJ[A-Za-z0-9_-]{8,}+(?:\.eyJ[A-Za-z0-9_-]{4,}+(?:\.[A-Za-z0-9_-]*+)?"
+            r"|(?:\.[A-Za-z0-9_-]*+){4})"
+        ),
+    ),
+    PatternRule(
+        "url-password",
+        (r"~://[^\s/@]{0,330}@",),
+        re.compile(r"://(?P<user>[^\s/:@\"'<>`]{0,64}):(?P<secret>[^\s/@\"'<>`]{3,256})@(?=[\w.\[-])"),
+        _is_login,
+    ),
+    PatternRule(
+        "url-token", (r"~://[^\s/@]{0,330}@",), re.compile(r"://(?P<secret>[A-Za-z0-9_-]{20,256})@(?=[\w.\[-])"), _is_long_user
+    ),
+    PatternRule(
+        "authorization",
+        ("authorization",),
+        re.compile(
+            r"(?i:authorization)\\?[\"']?\s{0,4}[:=,]\s{0,4}\\?[\"'`]?(?i:bearer|basic|token|digest|apikey|bot)\s{1,4}"
+            r"(?P<secret>[A-Za-z0-9._~+/=-]{6,}+)"
+        ),
+        _is_credential,
+    ),
+    PatternRule(
+        "bearer",
+        ("~bearer[ \t]{1,4}[a-z0-9._~+/=-]{16}",),
+        re.compile(r"(?i:\bbearer)[ \t]{1,4}(?P<secret>[A-Za-z0-9._~+/=-]{16,}+)"),
+        _is_credential,
+    ),
+    PatternRule(
+        "aws-secret-key",
+        _ASSIGNMENT,
+        re.compile(
+            r"(?i:secret_?access_?key|aws_?secret(?:_?key)?)\\?[\"']?\s{0,4}(?:[:=]|=>)\s{0,4}\\?[\"']?"
+            r"(?P<secret>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])"
+        ),
+    ),
+    PatternRule(
+        "curl-login",
+        (r"~(?: -u|--user)[ =][^\s:]{1,66}:",),
+        re.compile(r"(?: -u|--user)[ =][\"']?[^\s:\"']{1,64}:(?P<secret>[^\s\"'@]{6,200})"),
+        lambda match: not is_placeholder(match["secret"]) and _mixed(match["secret"]),
+    ),
+    AssignmentRule("assignment", _ASSIGNMENT),
+    FlagRule("assignment", (r"~--[a-z-]{0,42}(?:pass|pwd|secret|token|credential|key)",)),
+)

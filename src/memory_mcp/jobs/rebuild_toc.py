@@ -1,0 +1,157 @@
+"""Derives the whole tree again from events and stored cuts, and writes only what differs: same ids, same text.
+
+On a healthy store it changes nothing. Killed at any point it leaves a valid store; running it again goes on.
+"""
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from memory_mcp.model.calendar import PERIODS, Calendar, level_of, rollup_targets
+from memory_mcp.model.ids import NodeId
+from memory_mcp.model.segment import Segment
+from memory_mcp.model.toc import TocNode
+from memory_mcp.segments import SegmentSettings
+from memory_mcp.storage.base import Build, DocumentFrequency, Storage, TermDelta
+from memory_mcp.summarize.base import Summarizer
+from memory_mcp.toc.build import Derived, Work, derive
+from memory_mcp.toc.rollup import RollUps
+from memory_mcp.toc.terms import Hashes, children_of, from_bytes, read_sets, union
+
+_CHUNK = 200
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildReport:
+    """What was found different and written."""
+
+    nodes_checked: int
+    nodes_changed: int
+    nodes_dropped: int
+    terms_rewritten: int
+    seconds: float
+
+
+class RebuildToc:
+    """One rebuild. Nothing else may derive meanwhile; `app` sees to that."""
+
+    def __init__(self, storage: Storage, calendar: Calendar, summarizer: Summarizer, settings: SegmentSettings) -> None:
+        self._storage = storage
+        self._calendar = calendar
+        self._summarizer = summarizer
+        self._settings = settings
+        self._changed = 0
+        self._rewritten = 0
+
+    def run(self, timezone: str | None = None, progress: Callable[[int, int], None] | None = None) -> RebuildReport:
+        """Rebuild; with `timezone`, days are counted in that zone from now on. `progress` gets segments done and all."""
+        started = time.perf_counter()
+        if timezone:
+            self._move(timezone)
+        cuts = sorted(self._storage.toc.iter_cuts(), key=lambda c: c.start)
+        frequencies: dict[str, list[Hashes]] = {}
+        for start in range(0, len(cuts), _CHUNK):
+            part = cuts[start : start + _CHUNK]
+            for derived in self._segments(part):
+                frequencies.setdefault(derived.segment.project, []).append(from_bytes(derived.hashes))
+            if progress:
+                progress(min(start + _CHUNK, len(cuts)), len(cuts))
+        self._frequencies(frequencies)
+        dropped = self._drop(cuts)
+        self._periods(cuts)
+        checked = len(cuts) + len({p for c in cuts for p in rollup_targets(c.day)})
+        return RebuildReport(checked, self._changed, dropped, self._rewritten, time.perf_counter() - started)
+
+    def _move(self, timezone: str) -> None:
+        """File every segment under its day in the new zone."""
+        self._storage.set_timezone(timezone)
+        self._calendar = Calendar(timezone)
+        cuts = list(self._storage.toc.iter_cuts())
+        moved = {c.key: day for c in cuts if (day := self._calendar.day_of(c.start[0])) != c.day}
+        if moved:
+            self._storage.toc.move_segments(moved)
+
+    def _segments(self, cuts: Sequence[Segment]) -> list[Derived]:
+        events = self._storage.events.in_segments(cuts)
+        before = self._storage.toc.nodes([c.node_id for c in cuts])
+        work = [Work(c, tuple(events.get(c.key, ())), before.get(c.node_id)) for c in cuts if events.get(c.key)]
+        derived = derive(work, self._calendar, self._summarizer)
+        changed = [d.node for d in derived if _differs(before.get(d.node.node_id), d.node)]
+        stored = self._storage.toc.term_sets([d.node.node_id for d in derived])
+        wrong = [
+            d for d in derived
+            if union(map(from_bytes, stored.get(d.node.node_id, []))).tobytes() != d.hashes
+        ]  # fmt: skip
+        self._storage.toc.publish(
+            Build(
+                segments=_recounted(work),
+                nodes=tuple(changed),
+                grips=tuple(g for d in derived for g in d.grips),
+                terms=tuple(TermDelta(d.node.node_id, d.hashes) for d in wrong),
+                reset_terms=tuple(d.node.node_id for d in wrong),
+            )
+        )
+        self._changed += len(changed)
+        self._rewritten += len(wrong)
+        return derived
+
+    def _frequencies(self, by_project: dict[str, list[Hashes]]) -> None:
+        rows = []
+        for project, parts in by_project.items():
+            hashes, counts = np.unique(np.concatenate(parts), return_counts=True)
+            rows.append(DocumentFrequency(project, hashes.astype("<u4").tobytes(), counts.astype("<i4").tobytes()))
+        self._storage.toc.publish(Build(frequencies=tuple(rows), reset_frequencies=True))
+
+    def _drop(self, cuts: Sequence[Segment]) -> int:
+        wanted = {c.node_id for c in cuts} | {p for c in cuts for p in rollup_targets(c.day)}
+        extra = [n.node_id for n in self._storage.toc.all_nodes() if n.node_id not in wanted]
+        if extra:
+            self._storage.toc.drop_nodes(extra)
+        return len(extra)
+
+    def _periods(self, cuts: Sequence[Segment]) -> None:
+        """Each period in turn, finest level first: text, then its own term rows."""
+        rollups = RollUps(self._storage, self._calendar, self._summarizer)
+        wanted = {p for day in {c.day for c in cuts} for p in rollup_targets(day)}
+        for level in PERIODS:
+            ids = sorted(n for n in wanted if level_of(n) is level)
+            for start in range(0, len(ids), _CHUNK):
+                part = ids[start : start + _CHUNK]
+                before = self._storage.toc.nodes(part)
+                nodes = [n for n in rollups.compute(part, before) if _differs(before.get(n.node_id), n)]
+                if nodes:
+                    self._storage.toc.publish(Build(nodes=tuple(nodes)))
+                self._changed += len(nodes)
+                self._period_terms(part)
+        rollups.run()
+
+    def _period_terms(self, ids: Sequence[NodeId]) -> None:
+        stored = self._storage.toc.term_sets(ids)
+        rows: list[TermDelta] = []
+        reset: list[NodeId] = []
+        for node_id in ids:
+            below = children_of(self._storage.toc, node_id)
+            whole = union(read_sets(self._storage.toc, below).values()).tobytes() if len(below) > 1 else b""
+            have = union(map(from_bytes, stored.get(node_id, []))).tobytes()
+            if whole != have:
+                reset.append(node_id)
+                rows += [TermDelta(node_id, whole)] if whole else []
+        if reset:
+            self._storage.toc.publish(Build(terms=tuple(rows), reset_terms=tuple(reset)))
+        self._rewritten += len(reset)
+
+
+def _recounted(work: Sequence[Work]) -> tuple[Segment, ...]:
+    """Cuts whose stored counts do not fit their events."""
+    return tuple(replace(w.segment, events=len(w.events)) for w in work if w.segment.events != len(w.events))
+
+
+def _differs(before: TocNode | None, now: TocNode) -> bool:
+    """Whether anything but version, build number and pin differs."""
+    if before is None:
+        return True
+    return replace(now, version=before.version, built=before.built, pinned=before.pinned) != before
+
+

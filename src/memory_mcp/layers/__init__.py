@@ -1,0 +1,1 @@
+"""Here is a query and a budget, give me hits: the retrieval layers."""

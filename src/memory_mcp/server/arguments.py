@@ -1,0 +1,44 @@
+"""The arguments that several tools share, with what agents are told about them. Optional texts are "" when not given."""
+
+from typing import Annotated, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+#: Longest question, in characters.
+MAX_QUERY = 4000
+
+Query = Annotated[str, Field(description="What to look for", max_length=MAX_QUERY)]
+Words = Annotated[str, Field(description="Words to look for; one match is enough", max_length=MAX_QUERY)]
+NodeId = Annotated[str, Field(description="e.g. toc:month:2026-01; empty: root", max_length=300)]
+ParentId = Annotated[str, Field(description="Node to look below; empty: root", max_length=300)]
+GripId = Annotated[str, Field(description="As results carry it: grip:<ms>:<id>", max_length=300)]
+Limit = Annotated[int, Field(ge=1, le=100)]
+Few = Annotated[int, Field(ge=0, le=50)]
+Tokens = Annotated[int, Field(description="Most tokens in the answer", ge=0, le=200_000)]
+Cursor = Annotated[str, Field(description="next_cursor of the page before", max_length=200)]
+Since = Annotated[str, Field(description="ISO time or date", max_length=60, coerce_numbers_to_str=True)]
+Until = Annotated[str, Field(description="ISO time, or a date (included)", max_length=60, coerce_numbers_to_str=True)]
+Project = Annotated[str, Field(description="Only this project", max_length=500)]
+Scope = Annotated[
+    Literal["", "project", "all"], Field(description="Default: the caller's project when known; all: every project")
+]
+Detail = Literal["lean", "full"]
+Level = Literal["", "year", "month", "week", "day", "segment"]
+FieldName = Literal["title", "summary", "bullets", "keywords"]
+Kind = Literal["", "procedure", "constraint", "definition", "preference", "observation"]
+
+_Bound = Annotated[int | None, Field(ge=1, le=1_000_000)]
+
+
+class Bounds(BaseModel):
+    """Where a search stops."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    max_depth: _Bound = None
+    max_nodes_visited: _Bound = None
+    max_rpc_calls: _Bound = None
+    max_token_budget: _Bound = None
+    timeout_ms: _Bound = None
+    beam_width: Annotated[int | None, Field(ge=1, le=5)] = None
+    min_confidence: Annotated[float | None, Field(ge=0, le=1)] = None

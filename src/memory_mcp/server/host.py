@@ -1,0 +1,119 @@
+"""The App behind the tools: given, or opened in the background, so that a handshake never waits for it.
+
+Invariants
+1. Opening that fails ends nothing: every call answers with that error, and tries again.
+2. Calls run in threads; a cancelled reader's queries are stopped as long as nobody else is reading.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import TypeVar
+
+import anyio
+import anyio.to_thread
+
+from memory_mcp.app import App
+from memory_mcp.config import Settings
+from memory_mcp.errors import MemoryMcpError
+
+log = logging.getLogger(__name__)
+
+T = TypeVar("T")
+
+#: A cancelled call is interrupted this often until it has ended, and for how long (seconds).
+_TICK, _GIVE_UP = 0.01, 5.0
+
+
+class Host:
+    """One App, and the calls that run on it."""
+
+    def __init__(self, settings: Settings, opener: Callable[[], App]) -> None:
+        self.settings = settings
+        self._opener = opener
+        self._opening = threading.Lock()
+        self._app: App | None = None
+        self._running: set[object] = set()
+        self._running_lock = threading.Lock()
+        #: Held by whoever publishes nodes, so that two never make the same version.
+        self.publishing = threading.RLock()
+        #: What the background deriver's last failed run said.
+        self.deriver_error: Callable[[], str] = lambda: ""
+
+    @classmethod
+    def of(cls, app: App) -> "Host":
+        """A host for an App that is open already."""
+        return cls(app.settings, lambda: app)
+
+    def start(self) -> None:
+        """Begin to open in the background."""
+        threading.Thread(target=self._warm, name="opening", daemon=True).start()
+
+    def _warm(self) -> None:
+        try:
+            self.app()
+        except MemoryMcpError as error:
+            log.warning("%s", error)
+        except Exception:
+            log.exception("opening failed; the next call tries again")
+
+    def app(self) -> App:
+        """The App, opened when it is not; raises what opening raised."""
+        with self._opening:
+            if self._app is None:
+                self._app = self._opener()
+            return self._app
+
+    @property
+    def opened(self) -> App | None:
+        """The App if it is open."""
+        return self._app
+
+    async def read(self, work: Callable[[App], T]) -> T:
+        """Run a reading call in a thread; cancelled, its queries are stopped."""
+        call = object()
+        with self._running_lock:
+            self._running.add(call)
+        try:
+            return await anyio.to_thread.run_sync(self._counted, call, work, abandon_on_cancel=True)
+        except anyio.get_cancelled_exc_class():
+            threading.Thread(target=self._stop, args=(call,), name="stopping", daemon=True).start()
+            raise
+
+    async def write(self, work: Callable[[App], T]) -> T:
+        """Run a writing call in a thread; a write that has begun is finished whatever the client does."""
+        return await anyio.to_thread.run_sync(lambda: work(self.app()))
+
+    def _counted(self, call: object, work: Callable[[App], T]) -> T:
+        try:
+            return work(self.app())
+        finally:
+            with self._running_lock:
+                self._running.discard(call)
+
+    def _stop(self, call: object) -> None:
+        """Interrupt until the abandoned call has ended; never while another call or the deriver is reading."""
+        end = time.monotonic() + _GIVE_UP
+        while time.monotonic() < end and self._app is not None:
+            with self._exclusive(call) as (still_there, alone):
+                if alone:
+                    self._app.storage.interrupt()
+            if not still_there:
+                return
+            time.sleep(_TICK)
+        with self._running_lock:
+            self._running.discard(call)
+
+    @contextmanager
+    def _exclusive(self, call: object) -> Iterator[tuple[bool, bool]]:
+        """Whether the call still runs, and whether nothing else does; nothing else begins meanwhile."""
+        with self._running_lock:
+            there = call in self._running
+            free = there and len(self._running) == 1 and self.publishing.acquire(blocking=False)
+            try:
+                yield there, free
+            finally:
+                if free:
+                    self.publishing.release()

@@ -1,0 +1,56 @@
+"""Generated JSON schemas in, lean ones out: what an agent reads costs its context on every connection. Pure."""
+
+from typing import Any
+
+_NULL = {"type": "null"}
+#: Defaults that say "not given"; the argument being optional says as much.
+_NOTHING: tuple[Any, ...] = (None, "", [], {})
+#: Left to the server, which says so in words when they are passed.
+_SILENT = ("title", "maxLength", "maxItems")
+
+
+def lean_input(schema: dict[str, Any]) -> dict[str, Any]:
+    """Arguments: definitions inlined, unknown arguments refused."""
+    slim: dict[str, Any] = _slim(_inlined({k: v for k, v in schema.items() if k != "$defs"}, schema.get("$defs", {})))
+    return {**slim, "additionalProperties": False}
+
+
+def lean_output(schema: dict[str, Any]) -> dict[str, Any]:
+    """An answer: definitions kept once each, without what the models say to programmers."""
+    slim: dict[str, Any] = _slim({k: v for k, v in schema.items() if k not in ("$defs", "description")})
+    definitions = schema.get("$defs", {})
+    if definitions:
+        slim["$defs"] = {
+            name: _slim({k: v for k, v in one.items() if k != "description"}) for name, one in definitions.items()
+        }
+    return slim
+
+
+def _inlined(value: Any, definitions: dict[str, Any]) -> Any:
+    if isinstance(value, list):
+        return [_inlined(v, definitions) for v in value]
+    if not isinstance(value, dict):
+        return value
+    if "$ref" in value:
+        target = definitions[value["$ref"].rsplit("/", 1)[-1]]
+        return _inlined({k: v for k, v in target.items() if k != "description"}, definitions)
+    return {k: _inlined(v, definitions) for k, v in value.items()}
+
+
+def _slim(schema: Any) -> Any:
+    """Without titles, nulls and empty defaults."""
+    if not isinstance(schema, dict):
+        return schema
+    kept = {k: v for k, v in schema.items() if k not in _SILENT and not (k == "default" and v in _NOTHING)}
+    if "anyOf" in kept:
+        real = [option for option in kept.pop("anyOf") if option != _NULL]
+        kept = ({**real[0], **kept} if len(real) == 1 else {"anyOf": real, **kept}) if real else kept
+        kept.pop("title", None)
+    if "enum" in kept:
+        kept["enum"] = [v for v in kept["enum"] if v != ""]
+    if "properties" in kept:
+        kept["properties"] = {name: _slim(one) for name, one in kept["properties"].items()}
+    for name in ("items", "additionalProperties"):
+        if name in kept:
+            kept[name] = _slim(kept[name])
+    return kept

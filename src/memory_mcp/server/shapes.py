@@ -1,0 +1,220 @@
+"""Domain values in, wire types out. Pure; times are shown on the calendar of the call."""
+
+import json
+from collections.abc import Iterable, Sequence
+from dataclasses import asdict
+from typing import TypeVar
+
+from pydantic import BaseModel
+
+from memory_mcp.events.evidence import Expanded
+from memory_mcp.layers.agentic.match import FieldMatch
+from memory_mcp.layers.agentic.search import NodeResult
+from memory_mcp.layers.base import CONTRACTS, Hit, LayerStatus
+from memory_mcp.layers.base import Step as LayerStep
+from memory_mcp.model import event as domain
+from memory_mcp.model.calendar import Calendar, TimeWindow, TocLevel, parents
+from memory_mcp.model.ids import ROOT
+from memory_mcp.model.tokens import estimate_tokens
+from memory_mcp.model.toc import MemoryKind, TocNode
+from memory_mcp.policy.explain import Explanation
+from memory_mcp.server import wire
+
+#: Beyond these a moment is an open end of a window, not a time.
+_FAR = 2**61
+#: Keywords of a node that is only named by another.
+_CHILD_KEYWORDS = 5
+#: Names listed where there may be hundreds.
+NAMES_SHOWN = 20
+
+W = TypeVar("W", bound=BaseModel)
+
+
+def compact(value: BaseModel) -> str:
+    """The JSON an agent reads, without white space."""
+    return json.dumps(value.model_dump(mode="json"), ensure_ascii=False, separators=(",", ":"))
+
+
+def tokens_of(value: BaseModel, factor: float) -> int:
+    """What a value costs the agent that reads it."""
+    return estimate_tokens(compact(value), factor)
+
+
+def fitting(values: Iterable[W], budget: int, factor: float) -> list[W]:
+    """As many values as the budget holds, in order; one is left out whole, never cut."""
+    kept: list[W] = []
+    for value in values:
+        budget -= tokens_of(value, factor)
+        if budget < 0:
+            break
+        kept.append(value)
+    return kept
+
+
+def result(hit: Hit, calendar: Calendar, full: bool) -> wire.Result:
+    """A hit; one whose event is not in the tree yet goes by its event."""
+    return wire.Result(
+        id=hit.node_id or hit.event_id,
+        kind="segment" if hit.node_id else "event",
+        level=TocLevel.SEGMENT if hit.node_id else "",
+        title=hit.title if hit.node_id else "",
+        quote=hit.quote,
+        when=calendar.iso(hit.timestamp),
+        session_id=hit.session_id,
+        project=hit.project,
+        agent=hit.agent,
+        role=hit.role,
+        speaker=hit.speaker,
+        grip_ids=list(hit.grip_ids),
+        score=round(hit.score, 3),
+        event_id=hit.event_id if full and hit.node_id else "",
+        score_parts=dict(hit.parts) if full else {},
+    )
+
+
+def window(value: TimeWindow | None, words: str, calendar: Calendar) -> wire.Window | None:
+    """A time filter; an open end is left out."""
+    if value is None:
+        return None
+    since = calendar.iso(value.start_ms) if value.start_ms > -_FAR else ""
+    until = calendar.iso(value.end_ms) if value.end_ms < _FAR else ""
+    return wire.Window(since=since, until=until, words=words)
+
+
+def step(value: LayerStep) -> wire.Step:
+    """One step of a path."""
+    return wire.Step(
+        node_id=value.node_id,
+        label=value.label,
+        searched=value.searched,
+        matched=value.matched,
+        score=round(value.score, 3),
+        decision=value.decision,
+    )
+
+
+def explanation(why: Explanation, query: str, calendar: Calendar, full: bool) -> wire.Explanation:
+    """The explanation; with `full` it begins with the query and holds the path."""
+    return wire.Explanation(
+        query=query if full else "",
+        intent=why.intent,
+        tier_used=int(why.tier),
+        method_used=why.method,
+        fallback_occurred=why.fallback,
+        skipped=[wire.Skipped(layer=s.layer, reason=s.reason) for s in why.skipped],
+        bounds_hit=list(why.bounds_hit),
+        nodes_visited=why.nodes_visited,
+        rpc_calls=why.rpc_calls,
+        depth=why.depth if full else None,
+        tokens=why.tokens if full else None,
+        elapsed_ms=why.elapsed_ms if full else None,
+        scope=why.scope,
+        window=window(why.window, why.window_words, calendar),
+        notices=list(why.notices),
+        path=[step(s) for s in why.path] if full else [],
+    )
+
+
+def match(value: FieldMatch) -> wire.Match:
+    """One matching field."""
+    return wire.Match(field=value.field, text=value.text, grip_ids=list(value.grip_ids), score=value.score)
+
+
+def node_match(value: NodeResult) -> wire.NodeMatch:
+    """One matching node."""
+    return wire.NodeMatch(
+        node_id=value.node.node_id,
+        title=value.node.title,
+        level=value.node.level,
+        matches=[match(m) for m in value.matches],
+        relevance_score=value.relevance,
+    )
+
+
+def child(node: TocNode) -> wire.Child:
+    """A node as its parent lists it."""
+    return wire.Child(
+        node_id=node.node_id,
+        level=node.level,
+        title=node.title,
+        keywords=list(node.keywords[:_CHILD_KEYWORDS]),
+        events=node.event_count,
+    )
+
+
+def node(value: TocNode, calendar: Calendar, around: tuple[str, str] = ("", "")) -> wire.Node:
+    """A whole node. `around` names its neighbours in time."""
+    bullets = [
+        wire.Bullet(text=b.text, grip_ids=list(b.grip_ids), kind="" if b.kind is MemoryKind.OBSERVATION else b.kind)
+        for b in value.bullets
+    ]
+    return wire.Node(
+        node_id=value.node_id,
+        level=value.level,
+        title=value.title,
+        summary=value.summary,
+        bullets=bullets,
+        keywords=list(value.keywords),
+        start=calendar.iso(value.start_ms) if value.end_ms else "",
+        end=calendar.iso(value.end_ms) if value.end_ms else "",
+        sessions=value.session_count,
+        events=value.event_count,
+        projects=list(value.projects[:NAMES_SHOWN]),
+        agents=list(value.agents[:NAMES_SHOWN]),
+        parents=[p for p in parents(value.node_id) if p != ROOT],
+        previous=around[0],
+        next=around[1],
+        author="" if value.author == "extractive" else value.author,
+        pinned=True if value.pinned else None,
+    )
+
+
+def event(value: domain.Event, calendar: Calendar) -> wire.Event:
+    """One event with its words."""
+    return wire.Event(
+        event_id=value.event_id,
+        source_id=value.source_id,
+        session_id=value.session_id,
+        when=calendar.iso(value.timestamp),
+        role=value.role,
+        type=value.type,
+        speaker=value.speaker,
+        text=value.text,
+    )
+
+
+def events(values: Sequence[domain.Event], calendar: Calendar) -> list[wire.Event]:
+    """Several events, in order."""
+    return [event(v, calendar) for v in values]
+
+
+def grip(value: Expanded, node_id: str, calendar: Calendar) -> wire.GripAnswer:
+    """A quotation in its place."""
+    return wire.GripAnswer(
+        grip=wire.Grip(
+            grip_id=value.grip_id,
+            quote=value.quote,
+            when=calendar.iso(value.timestamp),
+            node_id=node_id,
+            event_id_start=value.event_id_start,
+            event_id_end=value.event_id_end,
+        ),
+        events_before=events(value.before, calendar),
+        excerpt_events=events(value.excerpt, calendar),
+        events_after=events(value.after, calendar),
+        verified=value.verified,
+        truncated=True if value.truncated else None,
+    )
+
+
+def layer(status: LayerStatus, full: bool) -> wire.LayerInfo:
+    """A layer's state; with `full` what it can and cannot do."""
+    return wire.LayerInfo(
+        name=status.name,
+        enabled=status.enabled,
+        healthy=status.healthy,
+        count=status.count,
+        reason=status.reason,
+        enable_with=status.enable_with,
+        contract=asdict(CONTRACTS[status.name]) if full else {},
+    )

@@ -1,0 +1,176 @@
+"""Every invariant of a whole store, as a list of findings; empty means all is well. Reads only.
+
+What is checked: each event lies in exactly one segment; cuts of a stream do not overlap and their counts are right;
+each segment has its node and each period its roll-up; parents are newer than children; windows tile; every bullet has
+grips, every grip resolves and its hash matches the words; term sets cover their segments; nothing acknowledged is lost.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from memory_mcp.model.calendar import Calendar, TocLevel, level_of, parents, rollup_targets, sources_of
+from memory_mcp.model.event import Event
+from memory_mcp.model.grip import Grip, quote_hash, quote_of
+from memory_mcp.model.ids import EventId, GripId, NodeId
+from memory_mcp.model.segment import Segment
+from memory_mcp.model.toc import TocNode
+from memory_mcp.storage.base import Storage
+from memory_mcp.toc.build import hashes_of
+from memory_mcp.toc.terms import children_of, from_bytes, read_sets, union, without
+
+#: Cuts whose events are compared at a time.
+_CUTS = 200
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One broken invariant: which rule, about what, and how."""
+
+    rule: str
+    subject: str
+    detail: str
+
+
+@dataclass(slots=True)
+class _Seen:
+    """What the passes share."""
+
+    cuts: dict[int, Segment] = field(default_factory=dict)
+    nodes: dict[NodeId, TocNode] = field(default_factory=dict)
+
+
+def check(storage: Storage, calendar: Calendar) -> list[Finding]:
+    """All findings over everything that is derived so far; events not derived yet are no fault."""
+    seen = _Seen()
+    seen.cuts = {c.key: c for c in storage.toc.iter_cuts()}
+    seen.nodes = {n.node_id: n for n in storage.toc.all_nodes()}
+    findings = list(_lost(storage))
+    findings += _cuts_in_order(seen)
+    findings += _events_in_segments(storage, seen)
+    findings += _nodes(storage, calendar, seen)
+    findings += _bullets(storage, seen)
+    findings += _grips(storage, seen)
+    findings += _terms_upwards(storage, seen)
+    return findings
+
+
+def _lost(storage: Storage) -> Iterator[Finding]:
+    lost = storage.stats().extra.get("lost_events")
+    if lost:
+        yield Finding("acknowledged", "events", f"{lost} acknowledged events are not in the store")
+
+
+def _cuts_in_order(seen: _Seen) -> Iterator[Finding]:
+    before: Segment | None = None
+    for cut in seen.cuts.values():
+        if cut.start > cut.end:
+            yield Finding("cuts", cut.node_id, "starts after its end")
+        if before and before.stream == cut.stream:
+            if cut.start <= before.end:
+                yield Finding("cuts", cut.node_id, f"overlaps {before.node_id}")
+            if before.open:
+                yield Finding("cuts", before.node_id, "is open although a later segment of its stream exists")
+        before = cut
+
+
+def _events_in_segments(storage: Storage, seen: _Seen) -> Iterator[Finding]:
+    """Each derived event once, in the one segment whose span holds it; each segment's term set holds its words."""
+    derived_to = storage.outbox.checkpoint("deriver")
+    placed: dict[EventId, int] = {}
+    cuts = list(seen.cuts.values())
+    for start in range(0, len(cuts), _CUTS):
+        part = cuts[start : start + _CUTS]
+        events = storage.events.in_segments(part)
+        sets = read_sets(storage.toc, [c.node_id for c in part])
+        for cut in part:
+            own = events.get(cut.key, [])
+            yield from _one_segment(cut, own, placed)
+            if len(without(from_bytes(hashes_of(own)), sets[cut.node_id])):
+                yield Finding("terms", cut.node_id, "words of its events are missing from its term set")
+    for batch in storage.events.iter_all():
+        for stored in batch:
+            if stored.seq <= derived_to and stored.event.event_id not in placed:
+                yield Finding("partition", stored.event.event_id, "is in no segment")
+
+
+def _one_segment(cut: Segment, own: list[Event], placed: dict[EventId, int]) -> Iterator[Finding]:
+    if len(own) != cut.events:
+        yield Finding("partition", cut.node_id, f"counts {cut.events} events and holds {len(own)}")
+    for event in own:
+        if event.event_id in placed:
+            yield Finding("partition", event.event_id, f"is in more than one segment, {cut.node_id} among them")
+        placed[event.event_id] = cut.key
+
+
+def _nodes(storage: Storage, calendar: Calendar, seen: _Seen) -> Iterator[Finding]:
+    expected: set[NodeId] = set()
+    for cut in seen.cuts.values():
+        expected.add(cut.node_id)
+        expected.update(rollup_targets(cut.day))
+    for missing in sorted(expected - set(seen.nodes)):
+        yield Finding("nodes", missing, "has no node")
+    for extra in sorted(set(seen.nodes) - expected):
+        yield Finding("nodes", extra, "has a node and nothing below it")
+    listed = {p: set(storage.toc.child_ids(p)) for p in {p for n in seen.nodes for p in parents(n)}}
+    for node_id, node in seen.nodes.items():
+        for parent in parents(node_id):
+            if node_id not in listed[parent]:
+                yield Finding("tree", node_id, f"is not among the children of {parent}")
+        if node.level is not TocLevel.SEGMENT:
+            yield from _period(storage, calendar, seen, node)
+
+
+def _period(storage: Storage, calendar: Calendar, seen: _Seen, node: TocNode) -> Iterator[Finding]:
+    window = calendar.window(node.node_id)
+    if (node.start_ms, node.end_ms) != (window.start_ms, window.end_ms):
+        yield Finding("windows", node.node_id, "does not have its calendar window")
+    children = [seen.nodes[c] for c in children_of(storage.toc, node.node_id) if c in seen.nodes]
+    if any(c.level is not sources_of(node.node_id) for c in children):
+        yield Finding("tree", node.node_id, "is made of children of another level")
+    newest = max((c.built for c in children), default=0)
+    if newest > node.built:
+        yield Finding("freshness", node.node_id, "is older than one of its children")
+
+
+def _bullets(storage: Storage, seen: _Seen) -> Iterator[Finding]:
+    wanted: dict[GripId, NodeId] = {}
+    for node in seen.nodes.values():
+        for bullet in node.bullets:
+            if not bullet.grip_ids:
+                yield Finding("evidence", node.node_id, f"a bullet names no grip: {bullet.text[:60]!r}")
+            wanted.update(dict.fromkeys(bullet.grip_ids, node.node_id))
+    ids = list(wanted)
+    for start in range(0, len(ids), 2000):
+        part = ids[start : start + 2000]
+        stored = storage.grips.get_many(part)
+        for grip_id in part:
+            if grip_id not in stored:
+                yield Finding("evidence", wanted[grip_id], f"names a grip that does not exist: {grip_id}")
+
+
+def _grips(storage: Storage, seen: _Seen) -> Iterator[Finding]:
+    for batch in storage.grips.iter_all():
+        events = storage.events.get_many({i for g in batch for i in (g.event_id_start, g.event_id_end)})
+        for grip in batch:
+            problem = _grip_problem(grip, events, seen)
+            if problem:
+                yield Finding("grips", grip.grip_id, problem)
+
+
+def _grip_problem(grip: Grip, events: dict[EventId, Event], seen: _Seen) -> str:
+    first, last = events.get(grip.event_id_start), events.get(grip.event_id_end)
+    if first is None or last is None:
+        return "quotes an event that does not exist"
+    tail = None if first.event_id == last.event_id else last.text
+    if quote_hash(quote_of(first.text, tail, grip.span_start, grip.span_end)) != grip.quote_hash:
+        return "its hash does not match the stored words"
+    return "" if grip.segment in seen.cuts else "belongs to no segment"
+
+
+def _terms_upwards(storage: Storage, seen: _Seen) -> Iterator[Finding]:
+    """A period's set covers those of what it is made of: what lies below can always be found from above."""
+    periods = [n for n in seen.nodes if level_of(n) is not TocLevel.SEGMENT]
+    for node_id in periods:
+        below = union(read_sets(storage.toc, children_of(storage.toc, node_id)).values())
+        if len(without(below, read_sets(storage.toc, [node_id])[node_id])):
+            yield Finding("terms", node_id, "does not hold all terms of what lies below it")
