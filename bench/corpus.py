@@ -93,7 +93,8 @@ def events(
 def rare_terms(count: int, seed: int = 7) -> list[str]:
     """Terms that occur nowhere else: made of letters the vocabulary never joins."""
     rng = random.Random(seed + 1)
-    return [f"xq{rng.choice('bcdfg')}{number:04d}zk" for number in range(count)]
+    letters = "bcdfghjklm"
+    return [f"xq{rng.choice('aeiou')}{''.join(letters[int(d)] for d in f'{number:05d}')}x" for number in range(count)]
 
 
 def _text(rng: random.Random, words: Vocabulary, project: str, size: int) -> str:

@@ -5,7 +5,9 @@ tree does. A parent with several children is a question: a judged query whose go
 their titles. A child's score is the sum, over the query's terms in its title, of their IDF among the siblings' titles;
 k children that tie for the best are worth 1/k. Titles carry no date here, so a date cannot help.
 
-Queries are halved by a hash of their id: rules and weights were chosen on "tune"; "held" was only read.
+Queries are halved by a hash of their id: weights were chosen by the figures of "tune". Both halves ask about the same
+texts, and titles of these texts were read while the rules were written: "held" shows what was fitted to the queries, not
+what was fitted to the corpora.
 
     python bench/titles.py --data DIR [--nodes 80] [--show 20]
 """
@@ -177,16 +179,24 @@ def _questions(
                     "first": [tree[child].first for child in place.children],
                 }
                 half = "tune" if _hash(str(query["id"])) % 2 else "held"
-                asked.append((_hash(f"{node_id}{query['id']}"), Question(corpus, level_of(node_id), query["query"], half, titles, holders[0])))
+                asked.append(
+                    (
+                        _hash(f"{node_id}{query['id']}"),
+                        Question(corpus, level_of(node_id), query["query"], half, titles, holders[0]),
+                    )
+                )
         if asked:
-            yield f"{corpus}/{level_of(node_id)}/{name}/{node_id}", [q for _, q in sorted(asked, key=lambda a: a[0])[:QUERIES_PER_NODE]]
+            yield (
+                f"{corpus}/{level_of(node_id)}/{name}/{node_id}",
+                [q for _, q in sorted(asked, key=lambda a: a[0])[:QUERIES_PER_NODE]],
+            )
 
 
 def _choose(asked: list[tuple[str, list[Question]]], nodes: int) -> list[Question]:
     """The questions of `nodes` parents, taken in turn from every corpus and level."""
     groups: dict[str, list[tuple[str, list[Question]]]] = defaultdict(list)
     for key, questions in asked:
-        groups["/".join(key.split("/")[:2])].append((key, questions))
+        groups["/".join(key.split("/", 2)[:2])].append((key, questions))
     turns = [sorted(group, key=lambda item: _hash(item[0])) for _, group in sorted(groups.items())]
     chosen: list[list[Question]] = []
     while len(chosen) < nodes and any(turns):
@@ -214,8 +224,10 @@ def _roll_up(summarizer: ExtractiveSummarizer, tree: dict[NodeId, Place], node_i
     window = UTC.window(node_id)
     level = sources_of(node_id)
     sources = [
-        tree[n] for n in sorted(tree, key=lambda n: (tree[n].node.start_ms, n))
-        if level_of(n) is level and (window.contains(tree[n].node.start_ms))
+        tree[n]
+        for n in sorted(tree, key=lambda n: (tree[n].node.start_ms, n))
+        if level_of(n) is level
+        and (window.contains(tree[n].node.start_ms))
         and (level is not TocLevel.SEGMENT or day_id(n.split(":")[2]) == node_id)
     ]
     rolled = summarizer.roll_up([source.node for source in sources])
@@ -224,18 +236,22 @@ def _roll_up(summarizer: ExtractiveSummarizer, tree: dict[NodeId, Place], node_i
     place.units = set().union(*(source.units for source in sources))
 
 
-def _node(node_id: NodeId, start: int, title: str, summary: str, bullets: tuple[TocBullet, ...], keywords: tuple[str, ...]) -> TocNode:
+def _node(
+    node_id: NodeId, start: int, title: str, summary: str, bullets: tuple[TocBullet, ...], keywords: tuple[str, ...]
+) -> TocNode:
     return TocNode(node_id, level_of(node_id), start, start, title, summary, bullets, keywords)
 
 
 def _event(corpus: str, unit: dict[str, Any]) -> Event:
-    said = dt.datetime.fromisoformat(str(unit["ts"]).replace("Z", "+00:00"))
+    said = dt.datetime.fromisoformat(str(unit["ts"]))
     ms = round((said if said.tzinfo else said.replace(tzinfo=dt.UTC)).timestamp() * 1000)
     label = str(unit["role"])
     role = Role.ASSISTANT if label == "assistant" else Role.USER
-    speaker = "" if label.split("/")[0] in ("user", "assistant") else label
+    speaker = "" if label.split("/", maxsplit=1)[0] in ("user", "assistant") else label
     ident = event_id(ms, "bench", corpus, str(unit["id"]))
-    return Event(ident, str(unit["session"]), ms, DEFAULT_TYPES[role], role, Trust.IMPORTED, str(unit["text"]), "bench", speaker=speaker)
+    return Event(
+        ident, str(unit["session"]), ms, DEFAULT_TYPES[role], role, Trust.IMPORTED, str(unit["text"]), "bench", speaker=speaker
+    )
 
 
 def _by_corpus(path: Path) -> dict[str, list[dict[str, Any]]]:

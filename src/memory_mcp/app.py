@@ -14,8 +14,9 @@ from memory_mcp.model.calendar import Calendar, TimeWindow
 
 if TYPE_CHECKING:
     from memory_mcp.ingest.base import Importer, ImportReport
+    from memory_mcp.layers.agentic.navigate import AgenticLayer
     from memory_mcp.model.event import EventDraft, Trust
-    from memory_mcp.policy.engine import Answer
+    from memory_mcp.policy.engine import Answer, Engine
     from memory_mcp.storage.base import Appended, Request, Storage
 
 #: Spec names of what is switched on, and the literal messages of layers that cannot answer.
@@ -24,6 +25,18 @@ NOT_ENABLED = {
     LayerName.VECTOR: ("Vector index not enabled", "teleport.vector.enabled"),
     LayerName.TOPICS: ("Topic graph not enabled", "topics.enabled"),
 }
+
+
+class _Moved:
+    """A clock whose wall time stands at another moment; its monotonic time runs on."""
+
+    def __init__(self, clock: Clock, now_ms: int) -> None:
+        self._now_ms = now_ms
+        self.monotonic = clock.monotonic
+
+    def now_ms(self) -> int:
+        """See Clock."""
+        return self._now_ms
 
 
 class App:
@@ -37,7 +50,6 @@ class App:
         from memory_mcp.ingest.pipeline import Pipeline
         from memory_mcp.jobs.close_segments import CloseSegments
         from memory_mcp.layers.agentic.navigate import AgenticLayer
-        from memory_mcp.policy.engine import Engine
         from memory_mcp.storage.registry import ENGINES
         from memory_mcp.summarize.registry import SUMMARIZERS
         from memory_mcp.toc.rollup import RollUps
@@ -56,11 +68,16 @@ class App:
         self.segments = CloseSegments(self.storage, self.calendar, summarizer, settings.toc)
         self.rollups = RollUps(self.storage, self.calendar, summarizer)
         self.agentic = AgenticLayer(self.storage, self.tree, self.clock, settings.retrieval.strong_match)
-        factor = settings.retrieval.token_factor
-        self.engine = Engine({LayerName.AGENTIC: self.agentic}, self._unavailable(), self.clock, factor)
+        self.engine = self._engine(self.agentic)
         self._deriving = threading.Lock()
         #: Called after every write; a server points it at its background deriver.
         self.on_write: Callable[[], None] = lambda: None
+
+    def _engine(self, agentic: "AgenticLayer") -> "Engine":
+        from memory_mcp.policy.engine import Engine
+
+        factor = self.settings.retrieval.token_factor
+        return Engine({LayerName.AGENTIC: agentic}, self._unavailable(), self.clock, factor)
 
     def _unavailable(self) -> list[LayerStatus]:
         """Layers that this version does not have, each with the reason."""
@@ -117,10 +134,24 @@ class App:
         """Import a path; the tree is not yet derived when this returns (see `derive`)."""
         return self.pipeline.run(self.importer(name), path, progress, newest)
 
-    def ask(self, query: Query, changes: dict[str, int | None], min_confidence: float = 0.0, offset: int = 0) -> "Answer":
-        """intelligent_search: bounds are the settings' own with `changes`."""
+    def ask(
+        self,
+        query: Query,
+        changes: dict[str, int | None],
+        min_confidence: float = 0.0,
+        offset: int = 0,
+        as_of: int | None = None,
+    ) -> "Answer":
+        """intelligent_search: bounds are the settings' own with `changes`; time words are read as at `as_of` (ms)."""
         bounds = self.settings.retrieval.bounds.with_(**changes)
-        return self.engine.search(query, bounds, min_confidence, offset)
+        engine = self.engine if as_of is None else self._engine_at(as_of)
+        return engine.search(query, bounds, min_confidence, offset)
+
+    def _engine_at(self, now_ms: int) -> "Engine":
+        from memory_mcp.layers.agentic.navigate import AgenticLayer
+
+        moved = _Moved(self.clock, now_ms)
+        return self._engine(AgenticLayer(self.storage, self.tree, moved, self.settings.retrieval.strong_match))
 
     def in_zone(self, zone: str | None) -> Calendar:
         """The calendar to show times in: the store's, or another zone's for one call; InvalidQuery for an unknown one."""

@@ -5,7 +5,9 @@ paragraphs, else sentences, else words; tool calls and results give grips for wh
 """
 
 import re
+import unicodedata
 from collections.abc import Iterator, Sequence
+from itertools import islice
 
 from memory_mcp.model.event import Event, EventType
 from memory_mcp.model.grip import Grip, make_grip_id, quote_hash, quote_of
@@ -29,11 +31,14 @@ _MESSAGES = {
 _CHANGES_FILES = {"Edit", "MultiEdit", "Write", "NotebookEdit", "apply_patch"}
 _PARAGRAPH = re.compile(r"\n\s*\n")
 _SENTENCE = re.compile(r"[.!?。！？][\"')\]]*\s+|[。！？]|\n")
+_SPACE = re.compile(r"\s+")
+#: What belongs to the character before it: the zero-width joiner, the emoji selector, skin tones.
+_JOINERS = frozenset("\u200d\ufe0f") | {chr(c) for c in range(0x1F3FB, 0x1F400)}
 _SUBSTANCE = re.compile(r"\w{2,}")
 _ERROR = re.compile(
-    r"^.*(?:\b(?:error|exception|fail(?:ed|ure)?|fatal|panic|traceback|denied|refused|cannot|unable to|not found|"
-    r"undefined|segfault|timed? ?out)\b|[A-Z]\w+(?:Error|Exception)\b|✗|✘).*$",
-    re.I | re.M,
+    r"\b(?:error|exception|fail(?:ed|ure)?|fatal|panic|traceback|denied|refused|cannot|unable to|not found|"
+    r"undefined|segfault|timed? ?out)\b|(?<=\w\w)(?:Error|Exception)\b|✗|✘",
+    re.I,
 )
 
 
@@ -94,8 +99,18 @@ def _cut_back(text: str, start: int, limit: int) -> int:
     ends = [m.end() for m in _SENTENCE.finditer(text, start, limit)]
     if ends and ends[-1] - start >= MAX_EXCERPT // 3:
         return start + len(text[start : ends[-1]].rstrip())
-    space = text.rfind(" ", start, limit)
-    return space if space > start else limit
+    spaces = [m.start() for m in _SPACE.finditer(text, start + 1, limit + 1)]
+    if spaces and text[start : spaces[-1]].strip():
+        return start + len(text[start : spaces[-1]].rstrip())
+    return _between_characters(text, start, limit)
+
+
+def _between_characters(text: str, start: int, limit: int) -> int:
+    """The last place up to `limit` that parts no accent from its letter and no emoji from its other half."""
+    at = limit
+    while at > start + 1 and (unicodedata.combining(text[at]) or text[at] in _JOINERS or text[at - 1] == "\u200d"):
+        at -= 1
+    return at if at > start + 1 else limit
 
 
 def _of_result(event: Event, call: Event | None, segment: int) -> Iterator[Grip]:
@@ -106,11 +121,19 @@ def _of_result(event: Event, call: Event | None, segment: int) -> Iterator[Grip]
     elif failed and head:
         yield _single(event, 0, head, segment)
     if failed or "command" in event.metadata or (call is not None and "command" in call.metadata):
-        for number, match in enumerate(_ERROR.finditer(event.text)):
-            if number >= _ERROR_LINES:
-                break
-            if match.end() > head:
-                yield _single(event, match.start(), _cut_back(event.text[: match.end()], match.start(), match.start() + _HALF), segment)
+        for start, end in islice(_error_lines(event.text), _ERROR_LINES):
+            if end > head:
+                yield _single(event, start, _cut_back(event.text[:end], start, start + _HALF), segment)
+
+
+def _error_lines(text: str) -> Iterator[tuple[int, int]]:
+    """Lines that name an error. Marks are looked for and then their lines: a line of data may be very long."""
+    end = -1
+    while match := _ERROR.search(text, end + 1):
+        start = text.rfind("\n", 0, match.start()) + 1
+        end = text.find("\n", match.end())
+        end = len(text) if end < 0 else end
+        yield start, end
 
 
 def _single(event: Event, start: int, end: int, segment: int) -> Grip:

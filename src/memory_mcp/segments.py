@@ -48,7 +48,7 @@ def assign(cuts: Sequence[Segment], events: Sequence[Event], calendar: Calendar,
     """Place `events` (one stream, any order) among its stored `cuts` (ordered by start).
 
     A late event joins the segment whose time it falls into, even past the size limit; one that falls before the first
-    cut, or into a pause longer than the gap, opens a cut of its own.
+    cut, into a pause longer than the gap, or behind a full segment, opens a cut of its own.
     """
     placing = _Placing(list(cuts), calendar, settings)
     for event in sorted(events, key=lambda e: e.order):
@@ -81,11 +81,9 @@ class _Placing:
         cut = self.cuts[at]
         if position <= cut.end:
             return True
-        if position[0] - cut.end[0] > self._gap_ms:
+        if position[0] - cut.end[0] > self._gap_ms or cut.tokens + tokens > self._max_tokens:
             return False
-        if at < len(self.cuts) - 1:
-            return True
-        return cut.open and cut.tokens + tokens <= self._max_tokens
+        return cut.open or at < len(self.cuts) - 1
 
     def _join(self, at: int, event: Event, tokens: int) -> None:
         cut = self.cuts[at]

@@ -30,6 +30,7 @@ _CJK_RUN = re.compile(f"[{_CJK}]+")
 _PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+\d*|[A-Z]+\d*|\d+|[^\W\d_a-zA-Z]+\d*")
 _HEX = re.compile(r"^(?=[0-9a-f]*\d)[0-9a-f]{7,64}$")
 _SEPARATORS = re.compile(r"[/\\\\:@]+")
+_NAME = re.compile(r"\w+")
 _PLURAL_ACRONYM = re.compile(r"^[A-Z]{2,}s$")
 _URL = re.compile(r"^(?:https?|ftp|file)://?", re.I)
 
@@ -59,6 +60,9 @@ _state = _Terms()
 def iter_terms(text: str) -> Iterator[str]:
     """Terms in reading order, repeated as often as they occur; stop words left out."""
     known = _state.known
+    if not text.isascii():
+        # One form of each character: an accent that is a character of its own would split its word.
+        text = unicodedata.normalize("NFKC", text)
     for raw in _RAW.findall(text):
         found = known.get(raw)
         if found is None:
@@ -94,7 +98,6 @@ def term_hashes(found: Iterable[str]) -> set[int]:
 
 def _take_apart(raw: str) -> Iterator[str]:
     if not raw.isascii():
-        raw = unicodedata.normalize("NFKC", raw)
         runs = _CJK_RUN.findall(raw)
         if runs:
             for run in runs:
@@ -130,18 +133,22 @@ def _latin(raw: str) -> Iterator[str]:
 
 
 def _pieces(token: str, whole: str) -> Iterator[str]:
-    """Components of a path or address as they stand (tokenStore.ts), then the words inside them (token, store, ts)."""
-    seen = {whole}
-    for component in _SEPARATORS.split(_URL.sub("", token)):
-        if component.isalnum():
-            continue
-        folded = _fold(component)
-        if folded and folded not in seen and len(folded) <= MAX_TOKEN:
-            seen.add(folded)
-            yield folded
-    for part in _PARTS.findall(_URL.sub("", token)):
+    """What a token is made of: components of a path (tokenStore.ts), their names (tokenStore), the words in a name."""
+    bare = _URL.sub("", token)
+    names = _NAME.findall(bare)
+    if names != [bare]:
+        seen = {whole}
+        for component in _SEPARATORS.split(bare):
+            folded = _fold(component)
+            if folded and folded not in seen and len(folded) <= MAX_TOKEN and not _NAME.fullmatch(component):
+                seen.add(folded)
+                yield folded
+        for name in names:
+            yield from _latin(name)
+        return
+    for part in _PARTS.findall(bare):
         piece = _fold(part)
-        if piece not in seen and piece not in STOPWORDS and len(piece) <= MAX_TOKEN:
+        if piece != whole and piece not in STOPWORDS and len(piece) <= MAX_TOKEN:
             yield _state.stem(piece)
 
 

@@ -77,6 +77,11 @@ def out_json(data: Mapping[str, Any], recalled: bool = False) -> None:
     print(json.dumps(marked, ensure_ascii=not is_utf8, indent=2, default=str))
 
 
+def json_lines(data: Mapping[str, Any]) -> list[str]:
+    """JSON to be copied out of a text."""
+    return json.dumps(data, indent=2).splitlines()
+
+
 def styled(lines: Iterable["Text"], recalled: bool = False) -> None:
     """Lines with colours, where the terminal has any."""
     from rich.console import Console
@@ -110,8 +115,14 @@ def wrapped(text: str, indent: str = "", first: str | None = None, width: int = 
     return lines
 
 
+def gist(title: str) -> str:
+    """A node's title without the date or time it begins with."""
+    before, dot, after = title.partition(" · ")
+    return after if dot and any(c.isdigit() for c in before) else title
+
+
 def plural(count: int, noun: str) -> str:
-    """"1 file", "2 files"; -y becomes -ies."""
+    """A count with its noun: 1 file, 2 files, 3 queries."""
     if count == 1:
         return f"{count:,} {noun}"
     return f"{count:,} {noun[:-1]}ies" if noun.endswith("y") else f"{count:,} {noun}s"

@@ -18,6 +18,8 @@ from typing import BinaryIO
 #: Longest record that is read, bytes.
 MAX_RECORD = 64 * 1024 * 1024
 _CHUNK = 1024 * 1024
+#: How much of a line is read before it is known whether it opens an array.
+_PEEK = 64 * 1024
 #: First look behind a line that opens something; it doubles, so that a file of broken lines stays cheap.
 _WINDOW = 512
 _QUOTED = 1024
@@ -27,7 +29,7 @@ NOT_JSON = "not JSON"
 NOT_AN_OBJECT = "not a JSON object"
 TOO_LONG = "record longer than 64 MiB"
 
-_GAP = re.compile(r"[\s,]*")
+_SPACE = re.compile(r"\s*")
 _decode = json.JSONDecoder().raw_decode
 
 
@@ -77,8 +79,9 @@ class _Line:
         raw = self.raw.removeprefix(_BOM) if self.start == 0 else self.raw
         return raw.decode("utf-8", "replace").strip()
 
-    def bad(self, reason: str) -> Record:
-        return Record({}, self.number, self.end, self.raw[:_QUOTED].decode("utf-8", "replace"), reason)
+    def bad(self, reason: str, offset: int | None = None) -> Record:
+        quote = self.raw[:_QUOTED].decode("utf-8", "replace")
+        return Record({}, self.number, self.end if offset is None else offset, quote, reason)
 
 
 class _Reader:
@@ -106,14 +109,17 @@ class _Reader:
 
     def _next_line(self) -> _Line | None:
         start = self._at
-        raw = self._stream.readline(MAX_RECORD)
+        raw = self._stream.readline(_PEEK)
         if not raw:
             return None
-        end, too_long = start + len(raw), len(raw) == MAX_RECORD and not raw.endswith(b"\n")
+        too_long = False
+        # An array may hold the whole file in one line: its elements are read one by one instead.
+        if len(raw) == _PEEK and not raw.removeprefix(_BOM).lstrip().startswith(b"["):
+            raw += self._stream.readline(MAX_RECORD)
+            too_long = len(raw) > MAX_RECORD and not raw.endswith(b"\n")
+        end = start + len(raw)
         if too_long:
-            raw, rest = raw[:_QUOTED], b""
-            while not rest.endswith(b"\n") and (rest := self._stream.readline(_CHUNK)):
-                end += len(rest)
+            raw, end = raw[:_QUOTED], self._next_feed(end)
         self._at, self._number = end, self._number + 1
         return _Line(raw, start, end, self._number, too_long)
 
@@ -146,29 +152,36 @@ class _Reader:
         return _of(value, line.number, self._at, window.text)
 
     def _array(self, line: _Line) -> Generator[Record, None, bool]:
-        """The elements of an array that begins on `line`; returns whether reading goes on behind it."""
+        """The objects of an array that begins on `line`; returns whether reading goes on behind it."""
         window = _Window(self._stream, line.start)
-        at, found = window.skip_to("[") + 1, False
-        while True:
-            at = window.skip_gap(at)
-            if window.text[at : at + 1] == "]":
-                self._behind(window.offset(at + 1), line)
-                if not found:
-                    yield line.bad(NOT_AN_OBJECT)
-                return True
+        good = at = window.skip_to("[") + 1
+        objects, others, error = 0, 0, ""
+        while not error:
+            at = window.skip_space(at)
+            if objects + others and window.text.startswith(",", at):
+                at = window.skip_space(at + 1)
+            elif objects + others and at < len(window.text) and window.text[at] != "]":
+                error = NOT_JSON
+                break
+            if window.text.startswith("]", at):
+                break
             outcome = window.value(at)
             if outcome is None:
                 return False
             if isinstance(outcome, str):
-                behind = self._next_feed(max(window.offset(at), line.end - 1)) if found else line.end
-                self._behind(behind, line)
-                if not found:
-                    yield line.bad(outcome)
-                return True
+                error = outcome
+                break
             value, end = outcome
-            found = True
-            yield _of(value, line.number, line.start, window.text[at : at + _QUOTED])
-            at = window.drop(end)
+            if isinstance(value, dict):
+                objects += 1
+                yield Record(value, line.number, line.start, window.text[at : at + _QUOTED])
+            else:
+                others += 1
+            good = at = window.drop(end)
+        self._behind(self._next_feed(window.offset(good)) if error else window.offset(at + 1), line)
+        if error or others or not objects:
+            yield line.bad(error or NOT_AN_OBJECT, self._at)
+        return True
 
     def _behind(self, offset: int, line: _Line) -> None:
         self._go_to(offset, line.number - 1 + _line_feeds(self._stream, line.start, offset))
@@ -217,10 +230,10 @@ class _Window:
             pass
         return max(at, 0)
 
-    def skip_gap(self, at: int) -> int:
-        """The next place that is neither white space nor a comma."""
+    def skip_space(self, at: int) -> int:
+        """The next place that is not white space; the end of the text when there is none."""
         while True:
-            match = _GAP.match(self.text, at)
+            match = _SPACE.match(self.text, at)
             at = match.end() if match else at
             if at < len(self.text) or not self._more():
                 return at
@@ -229,7 +242,11 @@ class _Window:
         """The value at a place and where it ends; why there is none; None when the file ends before it does."""
         while True:
             try:
-                return _decode(self.text, at)
+                value, end = _decode(self.text, at)
+                # A number at the end of the window may go on behind it.
+                if end == len(self.text) and isinstance(value, int | float) and self._more():
+                    continue
+                return value, end
             except json.JSONDecodeError as error:
                 slack = 0 if self._ended else 16
                 open_end = error.msg.startswith("Unterminated") or error.pos >= len(self.text.rstrip()) - slack

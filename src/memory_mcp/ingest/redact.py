@@ -46,11 +46,12 @@ class Redactor:
         """`text` with every secret replaced by its rule's name; replacements are added to `counts`."""
         lowered = text.lower()
         spans: list[Span] = []
-        if self._told.apply(lowered):
-            spans += self._told.find(text, lowered, lowered)
         runs = _long_runs(lowered)
         if runs and self._vendor.apply(runs):
             spans += self._vendor.find(text, lowered, runs)
+        # Behind the vendors' rules: a token that both find is named after its vendor.
+        if self._told.apply(lowered):
+            spans += self._told.find(text, lowered, lowered)
         return _replace(text, spans, counts) if spans else text
 
 

@@ -60,8 +60,10 @@ class AssignmentRule:
         """See `Rule`."""
         for hint in _HINTS:
             for place in hint.finditer(lowered):
-                match = _ASSIGNED.match(text, place.start())
-                if match and _names_secret(match["key"], text[max(0, place.start() - 16) : place.start()]):
+                before = text[max(0, place.start() - 16) : place.start()]
+                if not _names_secret(place[0], before):
+                    continue
+                if match := _ASSIGNED.match(text, place.start()):
                     yield from _assigned(text, match, self.name)
 
 
@@ -112,8 +114,8 @@ _KEY_OF = re.compile(
     r"(?:(?i:api|access|auth|private|account|encryption|encrypt|signing|master|service|shared|secret|deploy)[_-]?"
     r"|(?<!PUBLIC)(?<=[A-Z0-9])_)\Z"
 )
-#: Of password, passwd, passphrase, passcode.
-_PASS_TAILS = ("word", "wd", "phra", "code")
+_PASSWORDS = ("password", "passwd", "passphrase", "passcode")
+_BLANK = ("", " ", "\n", "\t", "=", ":", '"', "'", "(", ",", ".")
 _VALUE_GROUPS = ("escaped", "double", "single", "tick", "bare")
 _VALUE = (
     r"(?:\\[\"'](?P<escaped>[^\"'\\\r\n]++)"
@@ -132,7 +134,7 @@ _HARMLESS_END = re.compile(
     r"(?:[_-]|(?<=[a-z]))(?i:urls?|uris?|endpoint|names?|ids?|types?|paths?|files?|dir|counts?|limit|length|len|size|expiry"
     r"|expires?|expiration|ttl|age|lifetime|at|in|headers?|fields?|label|hint|prompt|policy|env|vars?|regex|pattern"
     r"|placeholder|message|errors?|status|budget|usage|used|index|position|format|strategy|manager|provider|store|refs?"
-    r"|versions?|enabled|required|input|estimate|factor|class|func|handler|callback|rules?|scopes?)$"
+    r"|versions?|enabled|required|input|estimate|factor|algo|algorithm|method|mode|scheme|rounds|iterations|strength|class|func|handler|callback|rules?|scopes?)$"
 )
 _PASSWORD_NAME = re.compile(r"(?i)pass|pwd")
 _PLACEHOLDER = re.compile(
@@ -152,11 +154,11 @@ _RANDOM_PIECE = 3.4
 _LONG = 32
 
 
-def _names_secret(key: str, before: str) -> bool:
-    """Whether a name is a secret's: a key has to be of something, a bare `pass` part of a name."""
-    if key[:3].lower() == "key":
-        return _KEY_OF.search(before) is not None
-    if key[:4].lower() == "pass" and not key[4:].lower().startswith(_PASS_TAILS):
+def _names_secret(name: str, before: str) -> bool:
+    """Whether a lower-case name is a secret's: a key has to be of something, a bare `pass` part of a name."""
+    if name.startswith("key"):
+        return before[-1:] not in _BLANK and _KEY_OF.search(before) is not None
+    if name.startswith("pass") and not name.startswith(_PASSWORDS):
         return before.endswith(("_", "-", '"', "'"))
     return not before.lower().endswith(("publickey", "public_key", "public-key"))
 
@@ -177,7 +179,7 @@ def _gives_away(match: re.Match[str], value: str, quoted: bool) -> bool:
         return False
     if not _PASSWORD_NAME.search(key):
         return not _LOCATION.match(value) and is_random(value)
-    if _LOCATION.match(value) and not is_random(value):
+    if _LOCATION.match(value):
         return False
     if quoted or _mixed(value):
         return True

@@ -102,6 +102,7 @@ _DETECTORS: tuple[tuple[str, str, str, str, bool], ...] = (
     ("telegram_token", "TelegramBotTokenDetector", "telegram", ":aa", False),
     ("twilio", "TwilioKeyDetector", "twilio", "~(?:ac|sk)[0-9a-z]{32}", False),
 )
+_RUN = re.compile(f"[{_WORD}]*+")
 _ESCAPED = ("\\n", "\\r", "\\t")
 
 
@@ -118,14 +119,15 @@ class DetectorRule:
     def find(self, text: str, _lowered: str) -> Iterator[Span]:
         """See `Rule`."""
         for pattern in _patterns(self.module, self.detector):
+            done = 0
             for match in pattern.finditer(text):
                 group = pattern.groups if pattern.groups and match[pattern.groups] and not self.grows else 0
                 start, end = match.span(group)
-                if self.grows:
-                    while end < len(text) and (text[end].isalnum() or text[end] in "_-"):
-                        end += 1
-                elif not _stands_alone(text, start, end):
+                if start < done or (not self.grows and not _stands_alone(text, start, end)):
                     continue
+                if self.grows and (rest := _RUN.match(text, end)):
+                    end = rest.end()
+                done = end
                 yield Span(start, end, self.name)
 
 

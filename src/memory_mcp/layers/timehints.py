@@ -10,7 +10,7 @@ Invariants
 import datetime as dt
 import re
 from collections.abc import Callable, Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from memory_mcp.model.calendar import Calendar, TimeWindow
 
@@ -33,24 +33,22 @@ _MONTH_PARTS = {"early": (1, 10), "mid": (11, 20), "late": (21, 31)}
 _SHIFTS = {"this": 0, "last": 1, "previous": 1, "past": 1, "this past": 1}
 _BOUNDS = {"since": "since", "before": "before", "prior to": "before", "earlier than": "before"}
 _BOUNDS |= {"after": "after", "later than": "after", "until": "until", "till": "until", "up to": "until"}
-
 #: Prepositions that lead a time and add nothing to it.
 _NEUTRAL = "in on at during of from for over within throughout between".split()
 #: What must lead a phrase that is no time by itself; "between" and "to" stand for the places in a range.
+_PAIR_LEADS = {"between", "to"}
 _WEEKDAY_LEADS = set("on from since before after until between to".split())
 _PERIOD_LEADS = set("in during throughout of from since before after until between to".split())
 _SPAN_LEADS = set("in during throughout over within for since".split())
 #: After these an ordinary word in lower case is a month; "from" is no such word for a month that is a person's name.
 _PLAIN_LEADS = {"in", "during", "since", "between"}
-_ALSO_WORDS = set("may march mar dec oct sep".split())
-_ALSO_NAMES = {"april", "may", "june"}
+_ALSO_WORDS, _ALSO_NAMES = set("may march mar dec oct sep".split()), {"april", "may", "june"}
 #: Before a time or its preposition these turn it round; the others, right before a time, make it another thing.
 _NEGATIONS = "by not except excluding than half".split()
 _BLOCKERS = "next every each over within black version revision since before after until till".split()
 #: Nouns that make a number a count.
-_COUNTED = """ms s secs? seconds? minutes? hours? h am pm days? weeks? months? times bytes? [kmg]b chars? tokens? words? lines? rows?
-    columns? files? items? entry entries events? messages? records? requests? query queries tests? errors? bugs? commits? users?
-    points? percent""".split()
+_COUNTED = """ms s secs? seconds? minutes? hours? h am pm days? weeks? months? times bytes? [kmg]b chars? tokens? words? lines?
+    rows? files? items? entry entries events? messages? records? requests? query queries tests? errors? bugs? commits?""".split()
 #: After "the week before last"; a noun ("last release") would make it something else.
 _GOES_ON = """about and or but for from in on at with to we i you he she they it that when where who what which how why was
     were is are did do had has have regarding concerning""".split()
@@ -100,26 +98,21 @@ _JOINT, _AND = re.compile(_expand("{joint}"), re.I), re.compile(r"\s+and\s+", re
 _AROUND = rf"(?:{_any(_NEGATIONS)} (?:(?:{_any(_NEUTRAL)}|the) )?|{_any(_BLOCKERS)} (?:the )?)\Z"
 _BLOCKED = re.compile(_expand(r"(?<![^\s(])" + _AROUND), re.I)
 _UNIT_BEFORE = re.compile(rf"\b(?:days?|weeks?|months?|years?|{_any(_DAY_PARTS)})\s+\Z", re.I)
-_POSSESSIVE = re.compile(r"(?:['’]s(?!\w))?", re.I)
-_OPENING, _CLOSING = '([{"“', ")]}\"”'’,.;:!?…"
+_OPENING, _CLOSING, _POSSESSIVES = '([{"“', ")]}\"”'’,.;:!?…", ("'s", "’s", "'S", "’S")
 _END = re.compile(rf"\Z|[\s{re.escape(_CLOSING)}](?!onwards?\b)")
 _QUOTED = re.compile(r'"[^"]*"|`[^`]*`|“[^“”]*”')
 #: A word that a phrase may be made of; any other (a path, a version, a name in code) is no word of the language.
-_DATE = r"{yyyy}(?:-\d\d-\d\d|-(?:0[1-9]|1[0-2]|w\d\d|q[1-4]))?"
-_WORD = rf"(?:{_DATE}|(?:early-|mid-|late-)?[a-z]+|q[1-4]|\d{{1,3}}(?:st|nd|rd|th)?)"
+_WORD = r"(?:{yyyy}(?:-\d\d-\d\d|-(?:0[1-9]|1[0-2]|w\d\d|q[1-4]))?|(?:early-|mid-|late-)?[a-z]+|q[1-4]|\d{1,3}(?:st|nd|rd|th)?)"
 _PLAIN = re.compile(_expand(rf"{_WORD}(?:(?:\.\.|–){_WORD})?(?:['’]s)?|{{day}}[-–]{{day}}|-|–|\.\."), re.I | re.A)
-_BACK = 40  # the longest stretch looked back over
+_BACK, _WEEK = 40, dt.timedelta(days=7)  # the longest stretch looked back over; a week
 
 
 @dataclass(frozen=True, slots=True)
 class TimeHint:
-    """What a question says about time; nothing is `None, "", the question`."""
+    """The window meant, or None; the phrase as written, less a preposition that adds nothing; the question without both."""
 
-    #: The time meant.
     window: TimeWindow | None
-    #: The phrase understood, as written, without a preposition that adds nothing ("in").
     words: str
-    #: The question without the phrase and its preposition; empty when nothing else was asked.
     rest: str
 
 
@@ -139,7 +132,7 @@ def _plain(query: str) -> tuple[str, list[int]]:
     text = re.sub(r"\s", " ", query)
     if not _QUOTED.fullmatch(text.strip()):
         text = _QUOTED.sub(lambda m: "\0" * len(m.group()), text)
-    pieces, starts, done = [], [], 0
+    chars, starts = list(text), list[int]()
     for chunk in re.finditer(r"\S+", text):
         core = chunk.group().lstrip(_OPENING)
         start = chunk.end() - len(core)
@@ -147,9 +140,8 @@ def _plain(query: str) -> tuple[str, list[int]]:
         if _PLAIN.fullmatch(core):
             starts.append(start)
         else:
-            pieces += [text[done:start], "\0" * len(core)]
-            done = start + len(core)
-    return "".join([*pieces, text[done:]]), starts
+            chars[start : start + len(core)] = "\0" * len(core)
+    return "".join(chars), starts
 
 
 def _without(query: str, start: int, end: int) -> str:
@@ -186,9 +178,16 @@ class _Reader:
         """A range, a bound or a point; the longest form first."""
         if _BLOCKED.search(self._text[max(0, i - _BACK) : i]):
             return None
+        return self._range(i) or self._bound(i) or self._led(i)
+
+    def _led(self, i: int) -> _Found | None:
+        """A point, or two with "and" between them."""
         m = _LEAD.match(self._text, i)
-        lead = m[1].lower() if m else ""
-        return self._range(i) or self._bound(i) or self._point(m.end() if m else i, "" if lead == "between" else lead)
+        begin, lead = (m.end(), m[1].lower()) if m and m[1].lower() != "between" else (m.end() if m else i, "")
+        a = self._point(begin, lead)
+        joint = _AND.match(self._text, a.end) if a else None
+        b = self._point(joint.end(), "of" if lead in _PLAIN_LEADS else lead) if joint else None
+        return self._joined(a, b, lead) if a and b else a
 
     def _range(self, i: int) -> _Found | None:
         """Between A and B; from A to B; A to B, where one of them must be a time by itself."""
@@ -199,11 +198,14 @@ class _Reader:
         b = self._point(joint.end(), lead) if joint else None
         if not a or not joint or not b or not (m or self._point(i, "") or self._point(joint.end(), "")):
             return None
-        if a.floating:  # the Friday before that Monday, the January of that year
+        return replace(self._joined(a, b, lead), start=i)
+
+    def _joined(self, a: _Found, b: _Found, lead: str) -> _Found:
+        if a.floating and (lead in _PAIR_LEADS or not b.floating):  # the Friday before that Monday, the January of that year
             seen = dt.date.fromisoformat(self._calendar.day_of(b.window.start_ms))
-            a = _Reader(self._text, seen, self._calendar)._point(begin, lead) or a
+            a = _Reader(self._text, seen, self._calendar)._point(a.start, lead) or a
         start, end = min(a.window.start_ms, b.window.start_ms), max(a.window.end_ms, b.window.end_ms)
-        return _Found(TimeWindow(start, end), i, b.end)
+        return _Found(TimeWindow(start, end), a.start, b.end)
 
     def _bound(self, i: int) -> _Found | None:
         """Since, before, after, until a point."""
@@ -228,14 +230,14 @@ class _Reader:
                 window = resolve(self, m, lead) if m else None
             except (ValueError, OverflowError):
                 continue
-            end = _POSSESSIVE.match(self._text, m.end()) if m else None
-            if window and m and end:
-                return _Found(window, i, end.end(), m.groupdict("").get("fixed") == "")
+            if window and m:
+                end = m.end() + 2 * self._text.startswith(_POSSESSIVES, m.end())
+                return _Found(window, i, end, m.groupdict("").get("fixed") == "")
         return None
 
     def _days(self, first: dt.date, after: dt.date) -> TimeWindow:
         window = self._calendar.days(first, after)
-        if window.start_ms <= 0:
+        if not 0 < window.start_ms < window.end_ms:  # before time began, or a day that a zone left out
             raise ValueError(first)
         return window
 
@@ -248,18 +250,15 @@ class _Reader:
         whole = self._days(day, day + dt.timedelta(days=1))
         return TimeWindow(*(round(h.replace(tzinfo=zone).timestamp() * 1000) for h in hours)) if part else whole
 
-    def _week(self, monday: dt.date) -> TimeWindow:
-        return self._days(monday, monday + dt.timedelta(days=7))
-
     def _period(self, unit: str, back: int) -> TimeWindow:
         """The day, week, month or year so many before the current one."""
+        day = self._today
         if unit == "day":
-            return self._day(self._today - dt.timedelta(days=back))
+            return self._day(day - dt.timedelta(days=back))
         if unit == "week":
-            return self._week(self._today - dt.timedelta(days=self._today.weekday() + 7 * back))
-        if unit == "month":
-            return self._months(self._today.year, self._today.month - back, 1)
-        return self._months(self._today.year - back, 1, 12)
+            monday = day - dt.timedelta(days=day.weekday() + 7 * back)
+            return self._days(monday, monday + _WEEK)
+        return self._months(day.year, day.month - back, 1) if unit == "month" else self._months(day.year - back, 1, 12)
 
     def _rolling(self, unit: str, count: int) -> TimeWindow:
         """From so long ago up to and with today."""
@@ -275,7 +274,8 @@ class _Reader:
         """2026-01-30, 2026-W04, 2026-01."""
         year, part = int(m["iso"]), m["part"]
         if part[:1] in "wW":
-            return self._week(dt.date.fromisocalendar(year, int(part[1:]), 1))
+            monday = dt.date.fromisocalendar(year, int(part[1:]), 1)
+            return self._days(monday, monday + _WEEK)
         return self._months(year, int(part), 1) if len(part) == 2 else self._day(dt.date.fromisoformat(f"{year}-{part}"))
 
     def days(self, m: re.Match[str], lead: str) -> TimeWindow | None:
@@ -295,7 +295,7 @@ class _Reader:
         if m["fixed"]:
             is_led, is_sure = True, bool(lead) or (name in _MONTHS and m["fixed"].isdigit())
         elif name not in _MONTHS:
-            is_led = lead in {"between", "to"}
+            is_led = lead in _PAIR_LEADS or (lead in _PLAIN_LEADS and m["m"].istitle())
         number = self._month(m["m"], is_sure=is_sure) if is_led else 0
         if not number:
             return None
@@ -315,17 +315,15 @@ class _Reader:
 
     def _begun(self, month: int, day: int = 1) -> int:
         """The latest year in which that date exists and has come."""
-        for year in range(self._today.year, self._today.year - 9, -1):
-            if day <= (_month(year, month + 1) - _month(year, month)).days and dt.date(year, month, day) <= self._today:
-                return year
-        raise ValueError(day)
+        now = self._today
+        years = (y for y in range(now.year - 8, now.year + 1) if day <= (_month(y, month + 1) - _month(y, month)).days)
+        return max(y for y in years if (y, month, day) <= (now.year, now.month, now.day))
 
     def quarter(self, m: re.Match[str], lead: str) -> TimeWindow | None:
         """Q3 2025, 2025-Q3; in Q3: the latest begun."""
         month = int(m["q"]) * 3 - 2
-        if not m["fixed"] and lead not in _PERIOD_LEADS:
-            return None
-        return self._months(self._year(m["fixed"]) if m["fixed"] else self._begun(month), month, 3)
+        year = self._year(m["fixed"]) if m["fixed"] else self._begun(month)
+        return self._months(year, month, 3) if m["fixed"] or lead in _PERIOD_LEADS else None
 
     def year(self, m: re.Match[str], lead: str) -> TimeWindow | None:
         """In 2025; a year to come is a number."""
@@ -335,10 +333,9 @@ class _Reader:
     def named(self, m: re.Match[str], _lead: str) -> TimeWindow | None:
         """Today, yesterday evening, last night."""
         words = " ".join(m["words"].lower().split())
-        if words.startswith("last") and self._has_the(m):
-            return None
         back, part = _NAMED_DAYS[words]
-        return self._day(self._today - dt.timedelta(days=back), part or m["part"])
+        is_last = words.startswith("last") and self._has_the(m)
+        return None if is_last else self._day(self._today - dt.timedelta(days=back), part or m["part"])
 
     def ago(self, m: re.Match[str], lead: str) -> TimeWindow | None:
         """Three weeks ago, the week before last: the whole week."""
@@ -358,15 +355,14 @@ class _Reader:
 
     def shifted_month(self, m: re.Match[str], _lead: str) -> TimeWindow | None:
         """Last March: the latest that is over."""
-        number, day = self._month(m["m"], is_sure=False), self._today
-        is_before = _SHIFTS[m["w"].lower()] > 0 and number >= day.month
-        return self._months(day.year - is_before, number, 1) if number else None
+        number = self._month(m["m"], is_sure=False)
+        is_before = _SHIFTS[m["w"].lower()] > 0 and number >= self._today.month
+        return self._months(self._today.year - is_before, number, 1) if number else None
 
     def weekday(self, m: re.Match[str], lead: str) -> TimeWindow | None:
         """On Tuesday, last Tuesday: the latest past one; this Tuesday: the one of this week."""
         number, word = _WEEKDAYS[m["name"].lower()], (m["fixed"] or "").lower()
-        is_possessive = self._text[m.end() : m.end() + 1] in tuple("'’")
-        if not (word or m["part"] or is_possessive or lead in _WEEKDAY_LEADS):
+        if not (word or m["part"] or self._text.startswith(_POSSESSIVES, m.end()) or lead in _WEEKDAY_LEADS):
             return None
         ahead = number - self._today.weekday()
         return self._day(self._today + dt.timedelta(days=ahead if word == "this" else ahead % 7 - 7), m["part"])

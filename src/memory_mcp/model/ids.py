@@ -23,20 +23,22 @@ _VALUES = {c: i for i, c in enumerate(_ALPHABET)} | {c.lower(): i for i, c in en
 _PAIRS = [a + b for a in _ALPHABET for b in _ALPHABET]
 _HASH_BITS = 80
 HASH_MASK = (1 << _HASH_BITS) - 1
-_MAX_TIME = (1 << 48) - 1
+#: Of the 48 bits one stays free, so that a key fits a signed 128-bit number: enough until the year 6429.
+_MAX_TIME = (1 << 47) - 1
 _SEGMENT_BITS = 60
 
 ROOT = NodeId("toc:root")
 
-_ULID = re.compile(r"^[0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{26}$")
-_GRIP_TAIL = re.compile(r"^[0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{16}$")
-_SPAN_GRIP = re.compile(r"^grip:(\d{1,15}):([0-9a-hjkmnp-tv-z]{16})-(\d{1,9})-(\d{1,9})$")
-_SEGMENT_TAIL = re.compile(r"^[0-9a-hjkmnp-tv-z]{12}$")
-_YEAR = re.compile(r"^toc:year:(\d{4})$")
-_MONTH = re.compile(r"^toc:month:(\d{4})[-:](\d{2})$")
-_WEEK = re.compile(r"^toc:week:(\d{4})[-:]W(\d{2})$")
-_DAY = re.compile(r"^toc:day:(\d{4})-(\d{2})-(\d{2})$")
-_SEGMENT = re.compile(r"^toc:segment:(\d{4}-\d{2}-\d{2}):([0-9A-Za-z]+)$")
+_ULID = re.compile(r"[0-3][0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{25}\Z")
+_GRIP_TAIL = re.compile(r"[0-9A-HJKMNP-TV-Za-hjkmnp-tv-z]{16}\Z")
+_MS = re.compile(r"[0-9]{1,15}\Z")
+_SPAN_GRIP = re.compile(r"grip:([0-9]{1,15}):([0-9a-hjkmnp-tv-z]{16})-([0-9]{1,9})-([0-9]{1,9})\Z")
+_SEGMENT_TAIL = re.compile(r"[0-9a-hjkmnp-tv-z]{12}\Z")
+_YEAR = re.compile(r"toc:year:([0-9]{4})\Z")
+_MONTH = re.compile(r"toc:month:([0-9]{4})[-:]([0-9]{2})\Z")
+_WEEK = re.compile(r"toc:week:([0-9]{4})[-:]W([0-9]{2})\Z")
+_DAY = re.compile(r"toc:day:([0-9]{4})-([0-9]{2})-([0-9]{2})\Z")
+_SEGMENT = re.compile(r"toc:segment:([0-9]{4}-[0-9]{2}-[0-9]{2}):([0-9A-Za-z]+)\Z")
 
 
 def digest(*parts: str, bits: int = _HASH_BITS) -> int:
@@ -101,7 +103,7 @@ def grip_key(value: str) -> tuple[int, bool]:
     parts = value.split(":")
     tail = parts[-1]
     if _GRIP_TAIL.match(tail):
-        if len(parts) == 3 and parts[0] == "grip" and parts[1].isdigit():
+        if len(parts) == 3 and parts[0] == "grip" and _MS.match(parts[1]):
             return key_of(int(parts[1]), decode(tail)), True
         if len(parts) == 1 or (len(parts) == 2 and parts[0] == "grip"):
             return decode(tail), False

@@ -14,7 +14,8 @@ ParentId = Annotated[str, Field(description="Node to look below; empty: root", m
 GripId = Annotated[str, Field(description="As results carry it: grip:<ms>:<id>", max_length=300)]
 Limit = Annotated[int, Field(ge=1, le=100)]
 Few = Annotated[int, Field(ge=0, le=50)]
-Tokens = Annotated[int, Field(description="Most tokens in the answer", ge=0, le=200_000)]
+#: 0 counts as not given.
+Tokens = Annotated[int | None, Field(description="Most tokens in the answer", ge=0, le=200_000)]
 Cursor = Annotated[str, Field(description="next_cursor of the page before", max_length=200)]
 Since = Annotated[str, Field(description="ISO time or date", max_length=60, coerce_numbers_to_str=True)]
 Until = Annotated[str, Field(description="ISO time, or a date (included)", max_length=60, coerce_numbers_to_str=True)]

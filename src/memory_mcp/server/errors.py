@@ -38,7 +38,7 @@ _KINDS = {
 
 
 def describe(error: MemoryMcpError) -> str:
-    """`CODE: message. Next step. Whether a retry helps.`"""
+    """The text of an error: `CODE: message.`, a next step, and whether a retry helps."""
     text = str(error) if error.hint else f"{error} {_HINTS.get(error.code, '')}".rstrip()
     return f"{text} {_RETRY[error.retryable]}"
 
@@ -60,6 +60,14 @@ def as_ours(error: Exception, where: str) -> MemoryMcpError:
         return bad_arguments(error)
     log.error("%s raised an unexpected exception", where, exc_info=error)
     return MemoryMcpError("unexpected failure inside memory-mcp")
+
+
+def check_tool(name: str, known: Iterable[str]) -> None:
+    """InvalidQuery for a tool that does not exist, with the nearest one that does."""
+    names = list(known)
+    if name not in names:
+        near = get_close_matches(name, names, n=1)
+        raise InvalidQuery(f"unknown tool {name!r}", f"Did you mean {near[0]!r}?" if near else f"Tools are {', '.join(names)}.")
 
 
 def check_names(given: Iterable[str], known: Iterable[str]) -> None:
@@ -98,4 +106,4 @@ def _say(one: Mapping[str, Any]) -> str:
         return f"{name} is too long: at most {bound['max_length']}"
     if kind in ("string_too_short", "too_short"):
         return f"{name} is empty"
-    return f"{name} must be {_KINDS.get(kind.split('_')[0], 'of another type')}"
+    return f"{name} must be {_KINDS.get(kind.partition('_')[0], 'of another type')}"

@@ -16,13 +16,22 @@ def lean_input(schema: dict[str, Any]) -> dict[str, Any]:
 
 
 def lean_output(schema: dict[str, Any]) -> dict[str, Any]:
-    """An answer: definitions kept once each, without what the models say to programmers."""
-    slim: dict[str, Any] = _slim({k: v for k, v in schema.items() if k not in ("$defs", "description")})
+    """An answer: definitions kept once each, without what the models say to programmers and what is required inside."""
+    slim: dict[str, Any] = _undefaulted({k: v for k, v in schema.items() if k not in ("$defs", "description")})
     definitions = schema.get("$defs", {})
     if definitions:
+        left_out = ("description", "required")
         slim["$defs"] = {
-            name: _slim({k: v for k, v in one.items() if k != "description"}) for name, one in definitions.items()
+            name: _undefaulted({k: v for k, v in one.items() if k not in left_out}) for name, one in definitions.items()
         }
+    return slim
+
+
+def _undefaulted(schema: dict[str, Any]) -> dict[str, Any]:
+    """As `_slim`; what an answer leaves out has no default that a reader needs to know."""
+    slim: dict[str, Any] = _slim(schema)
+    for one in slim.get("properties", {}).values():
+        one.pop("default", None)
     return slim
 
 
@@ -44,7 +53,7 @@ def _slim(schema: Any) -> Any:
     kept = {k: v for k, v in schema.items() if k not in _SILENT and not (k == "default" and v in _NOTHING)}
     if "anyOf" in kept:
         real = [option for option in kept.pop("anyOf") if option != _NULL]
-        kept = ({**real[0], **kept} if len(real) == 1 else {"anyOf": real, **kept}) if real else kept
+        kept = ({**_slim(real[0]), **kept} if len(real) == 1 else {"anyOf": real, **kept}) if real else kept
         kept.pop("title", None)
     if "enum" in kept:
         kept["enum"] = [v for v in kept["enum"] if v != ""]

@@ -3,22 +3,24 @@
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from typing import TypeVar
+from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel
 
 from memory_mcp.events.evidence import Expanded
-from memory_mcp.layers.agentic.match import FieldMatch
-from memory_mcp.layers.agentic.search import NodeResult
 from memory_mcp.layers.base import CONTRACTS, Hit, LayerStatus
 from memory_mcp.layers.base import Step as LayerStep
 from memory_mcp.model import event as domain
 from memory_mcp.model.calendar import Calendar, TimeWindow, TocLevel, parents
 from memory_mcp.model.ids import ROOT
-from memory_mcp.model.tokens import estimate_tokens
 from memory_mcp.model.toc import MemoryKind, TocNode
+from memory_mcp.model.tokens import estimate_tokens
 from memory_mcp.policy.explain import Explanation
 from memory_mcp.server import wire
+
+if TYPE_CHECKING:  # numpy, behind these, would double the time to the handshake
+    from memory_mcp.layers.agentic.match import FieldMatch
+    from memory_mcp.layers.agentic.search import NodeResult
 
 #: Beyond these a moment is an open end of a window, not a time.
 _FAR = 2**61
@@ -115,12 +117,12 @@ def explanation(why: Explanation, query: str, calendar: Calendar, full: bool) ->
     )
 
 
-def match(value: FieldMatch) -> wire.Match:
+def match(value: "FieldMatch") -> wire.Match:
     """One matching field."""
     return wire.Match(field=value.field, text=value.text, grip_ids=list(value.grip_ids), score=value.score)
 
 
-def node_match(value: NodeResult) -> wire.NodeMatch:
+def node_match(value: "NodeResult") -> wire.NodeMatch:
     """One matching node."""
     return wire.NodeMatch(
         node_id=value.node.node_id,
@@ -188,16 +190,16 @@ def events(values: Sequence[domain.Event], calendar: Calendar) -> list[wire.Even
     return [event(v, calendar) for v in values]
 
 
-def grip(value: Expanded, node_id: str, calendar: Calendar) -> wire.GripAnswer:
-    """A quotation in its place."""
+def grip(value: Expanded, proof: tuple[str, str], node_id: str, calendar: Calendar) -> wire.GripAnswer:
+    """A quotation in its place; `proof` names its first and last event."""
     return wire.GripAnswer(
         grip=wire.Grip(
             grip_id=value.grip_id,
             quote=value.quote,
             when=calendar.iso(value.timestamp),
             node_id=node_id,
-            event_id_start=value.event_id_start,
-            event_id_end=value.event_id_end,
+            event_id_start=proof[0],
+            event_id_end=proof[1],
         ),
         events_before=events(value.before, calendar),
         excerpt_events=events(value.excerpt, calendar),

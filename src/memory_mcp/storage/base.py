@@ -202,6 +202,10 @@ class EventStore(Protocol):
 class TocStore(Protocol):
     """Layer 1: cuts, nodes, term sets."""
 
+    def version(self) -> int:
+        """Rises with every append and every build: what was read under one version may be kept until the next. Free."""
+        ...
+
     def publish(self, build: Build) -> int:
         """Write a build and its outbox entries in one transaction; the build number."""
         ...
@@ -230,6 +234,13 @@ class TocStore(Protocol):
         """Latest versions of those that exist."""
         ...
 
+    def stamps(self, ids: Iterable[NodeId]) -> dict[NodeId, tuple[int, int, int]]:
+        """For each node that exists, by the id it has now: build number, rows of terms and the last of them.
+
+        Cheap; what was read of a node under one stamp is good as long as the stamp is the same.
+        """
+        ...
+
     def child_ids(self, parent: NodeId) -> list[NodeId]:
         """Ids of the children of a node in time order; years for the root."""
         ...
@@ -242,8 +253,8 @@ class TocStore(Protocol):
         """Counts over the segments filed under local days from `first_day` up to, not including, `after_day`."""
         ...
 
-    def segments_by_day(self) -> list[tuple[str, int]]:
-        """Every local day that has segments, with how many."""
+    def segments_by_day(self, project: str | None = None) -> list[tuple[str, int]]:
+        """Every local day that has segments (of the project), with how many, in order."""
         ...
 
     def days_with(self, project: str | None, first_day: str, after_day: str) -> list[str]:

@@ -14,12 +14,14 @@ from memory_mcp.summarize.keywords import keywords
 from memory_mcp.summarize.kinds import kind_of
 from memory_mcp.summarize.rollup import roll_up
 from memory_mcp.summarize.select import bullets_of, headlines_of
-from memory_mcp.summarize.sentences import shorten
-from memory_mcp.summarize.stretch import Sentence, Stretch, read
+from memory_mcp.summarize.sentences import clean, shorten
+from memory_mcp.summarize.stretch import Sentence, Stretch, Voice, read
 from memory_mcp.summarize.titles import MAX_TITLE, headline, join
 
 MAX_BULLET = 200
 MAX_SUMMARY = 300
+#: Of a command that failed this much stands before its error.
+MAX_COMMAND = 80
 
 
 class ExtractiveSummarizer:
@@ -36,7 +38,7 @@ class ExtractiveSummarizer:
         title = join(_headline(heads[0]) if heads else _plain_title(events, stretch), terms)
         return Summary(
             title=shorten(title, MAX_TITLE),
-            summary=_summary(stretch, heads) or shorten(_plain_title(events, stretch), MAX_SUMMARY),
+            summary=_summary(heads) or shorten(_plain_title(events, stretch), MAX_SUMMARY),
             bullets=bullets,
             keywords=terms,
         )
@@ -53,16 +55,20 @@ def _headline(sentence: Sentence) -> str:
 
 
 def _bullet(stretch: Stretch, sentence: Sentence) -> BulletDraft:
-    name = sentence.speaker
-    text = f"{shorten(name, 40)}: {sentence.text}" if name else sentence.text
-    return BulletDraft(
-        text=shorten(text, MAX_BULLET),
-        kind=kind_of(sentence.text, sentence.cues),
-        sources=(Source(sentence.event.event_id, sentence.start, sentence.end),),
-    )
+    name = shorten(sentence.speaker, 40)
+    text = f"{name}: {sentence.text}" if name else sentence.text
+    sources: tuple[Source, ...] = (Source(sentence.event.event_id, sentence.start, sentence.end),)
+    call = stretch.commands.get(sentence.event.metadata.get("tool_use_id", "")) if sentence.voice is Voice.TOOL else None
+    if call is not None:
+        command = call.metadata["command"].strip().split("\n", 1)[0][:MAX_COMMAND]
+        start = call.text.find(command)
+        if start >= 0 and command:
+            text = f"{clean(command)}: {text}"
+            sources = (Source(call.event_id, start, start + len(command)), *sources)
+    return BulletDraft(shorten(text, MAX_BULLET), kind_of(sentence.text, sentence.cues), sources)
 
 
-def _summary(stretch: Stretch, heads: list[Sentence]) -> str:
+def _summary(heads: list[Sentence]) -> str:
     chosen = heads[:2]
     text = ""
     for sentence in chosen:

@@ -1,7 +1,10 @@
 """A read stretch in, the words and phrases that tell it from its neighbours out."""
 
+from heapq import nsmallest
+from itertools import pairwise
+
 from memory_mcp.summarize.stretch import Stretch
-from memory_mcp.summarize.vocabulary import Word, words
+from memory_mcp.summarize.vocabulary import Word
 
 MAX_KEYWORDS = 12
 #: A pair of words said this often is one term.
@@ -16,8 +19,9 @@ _CANDIDATES = 40
 def keywords(stretch: Stretch, limit: int = MAX_KEYWORDS) -> tuple[str, ...]:
     """The most telling terms, best first, as they were written; identifiers whole."""
     salience = stretch.salience
-    worth = {key: salience[key] * _appeal(stretch.shown[key]) for key in salience if salience[key] > 0}
-    ranked = sorted(worth, key=lambda key: (-worth[key], key))[:_CANDIDATES]
+    starts = {s.words[0] for s in stretch.sentences if s.words}
+    worth = {key: salience[key] * _appeal(stretch.shown[key], starts) for key in salience if salience[key] > 0}
+    ranked = [key for _, key in nsmallest(_CANDIDATES, [(-value, key) for key, value in worth.items()])]
     phrases = _phrases(stretch, set(ranked))
     chosen: list[str] = []
     used: set[str] = set()
@@ -36,11 +40,11 @@ def keywords(stretch: Stretch, limit: int = MAX_KEYWORDS) -> tuple[str, ...]:
     return tuple(chosen)
 
 
-def _appeal(word: Word) -> float:
-    """How good a word is to show: short ones, names before adverbs and participles."""
-    appeal = (len(word.shown) + 2) ** -BREVITY
+def _appeal(word: Word, starts: set[Word]) -> float:
+    """How good a word is to show: short ones, and names (capital inside a sentence) before adverbs and participles."""
+    appeal = float((len(word.shown) + 2) ** -BREVITY)
     if word.capital:
-        return appeal * 1.3
+        return appeal * (0.8 if word in starts else 1.3)
     return appeal * 0.75 if word.shown.endswith(("ed", "ly")) and len(word.shown) > 5 and not word.code else appeal
 
 
@@ -48,9 +52,14 @@ def _phrases(stretch: Stretch, wanted: set[str]) -> dict[str, tuple[str, str, st
     """For a word its best phrase: two plain words that stand together at least twice, and seldom apart."""
     best: dict[str, tuple[float, tuple[str, str, str]]] = {}
     texts = list(dict.fromkeys(s.event.text for s in stretch.sentences))
-    for (left, right), times in stretch.pairs.items():
+    pairs: dict[tuple[Word, Word], int] = {}
+    for held in stretch.tally.values():
+        for left, right in pairwise(held):
+            if left.key in wanted and right.key in wanted:
+                pairs[left, right] = pairs.get((left, right), 0) + 1
+    for (left, right), times in pairs.items():
         first, second = left.key, right.key
-        if times < PAIR_TIMES or first == second or first not in wanted or second not in wanted:
+        if times < PAIR_TIMES or first == second:
             continue
         strength = times / min(stretch.counts[first], stretch.counts[second])
         phrase = f"{left.shown} {right.shown}"

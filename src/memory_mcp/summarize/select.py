@@ -9,6 +9,8 @@ from memory_mcp.summarize.stretch import Sentence, Stretch, Voice
 MAX_BULLETS = 8
 #: Two bullets that share this much of their telling words say the same.
 SAME = 0.5
+#: Characters of the shortest bullet.
+MIN_BULLET = 12
 #: Sentences looked at closely: the most informative ones, those that may carry a cue before others.
 CLOSELY = 28
 
@@ -23,18 +25,24 @@ _CUE_WORTH = (
     (Cue.OPEN, 0.7),
 )
 _STRONG = Cue.DECISION | Cue.CAUSE | Cue.FIX | Cue.OUTCOME
+# Sentences that lean on the one before.
 _LEANING = re.compile(
-    r"(?:it|this|that|these|those|they|he|she|there|here|which|both|same|but|and|or|so|then|because|all (?:of )?(?:these|those))\b", re.I)
+    r"(?:it|this|that|these|those|they|he|she|there|here|which|both|same|but|and|or|so|then|because|"
+    r"all (?:of )?(?:these|those))\b",
+    re.I,
+)
 
 
 def bullets_of(stretch: Stretch, limit: int = MAX_BULLETS) -> list[Sentence]:
     """The best sentences, near-duplicates dropped, in the order in which they were said."""
-    candidates = [s for s in stretch.sentences if not s.chatter and s.end - s.start >= 12 and s.shape not in (Shape.HEADING, Shape.LEAD)]
+    candidates = list({tuple(s.words): s for s in reversed(stretch.sentences) if _may_stand(s)}.values())
     for s in candidates:
         for word in s.words:
             s.cues |= word.cues
-        s.score = s.information + (0.8 if s.cues & _STRONG else 0.0) + (0.6 if s.voice is Voice.USER or s.shape is Shape.ERROR else 0.0)
-    candidates.sort(key=lambda s: -s.score)
+        s.score = (
+            s.information + (0.8 if s.cues & _STRONG else 0.0) + (0.6 if s.voice is Voice.USER or s.shape is Shape.ERROR else 0.0)
+        )
+    candidates.sort(key=lambda s: (-s.score, s.order))
     last = {voice: count - 1 for voice, count in stretch.messages.items()}
     for s in candidates[:CLOSELY]:
         s.score = _score(stretch, s, last)
@@ -50,11 +58,19 @@ def bullets_of(stretch: Stretch, limit: int = MAX_BULLETS) -> list[Sentence]:
     return sorted(chosen, key=lambda s: s.order)
 
 
+def _may_stand(s: Sentence) -> bool:
+    return not s.chatter and s.end - s.start >= MIN_BULLET and s.shape not in (Shape.HEADING, Shape.LEAD)
+
+
 def headlines_of(stretch: Stretch, limit: int = 3) -> list[Sentence]:
     """Sentences that say what it was about, best first, no two about the same."""
-    eager = [(s.information + _eagerness(s, stretch.is_dialogue), s) for s in stretch.sentences if not s.chatter and s.information > 0]
+    eager = [
+        (s.information + _eagerness(s, stretch.is_dialogue), s) for s in stretch.sentences if not s.chatter and s.information > 0
+    ]
     eager.sort(key=lambda item: -item[0])
-    ranked = sorted(((score + _manner(s, stretch.is_dialogue), s) for score, s in eager[:CLOSELY]), key=lambda item: (-item[0], item[1].order))
+    ranked = sorted(
+        ((score + _manner(s, stretch.is_dialogue), s) for score, s in eager[:CLOSELY]), key=lambda item: (-item[0], item[1].order)
+    )
     chosen: list[Sentence] = []
     taken: set[str] = set()
     for _, s in ranked[: 4 * limit]:
@@ -92,7 +108,7 @@ def _manner(s: Sentence, dialogue: bool) -> float:
     if dialogue:
         addressed = any(word.cues & Cue.ADDRESS for word in s.words)
         return score - (0.5 if text[s.end - 1] in "?？" else 0.0) - (0.8 if addressed else 0.0)
-    return score - 3.0 if is_errand(text, s.start, s.end) else score
+    return score - 5.0 if is_errand(text, s.start, s.end) else score
 
 
 def _score(stretch: Stretch, s: Sentence, last: dict[Voice, int]) -> float:

@@ -54,14 +54,16 @@ _STATEMENT = re.compile(
     r"(?:import|from|def|class|func|const|let|var|return|package|public|private|async|export|fn|use|elif|else|SELECT|INSERT|if|for|while|switch|"
     r"case|type|struct|try|with)\b"
 )
+_BRACKETS = frozenset("=()[]{}")
 _CODE_END = ("{", ";", "=>", "&&", "||", "\\", "(", "},", "),", "[")
 # A stop, an optional closing mark, white space, and a beginning. CJK stops need no white space.
 _END = re.compile(r"[.!?…؟।][.!?…]*[\"'”’)\]*_`]*\s+(?=\S)")
 _END_ANY = re.compile(_END.pattern + r"|[。！？｡]+[」』）”\"]*")
 _ABBREVIATION = re.compile(r"(?:^|[\s(])(?:e\.g|i\.e|etc|vs|cf|mr|mrs|ms|dr|prof|st|no|fig|approx|inc|[A-Za-z])\.$", re.I)
 _ERROR = re.compile(
-    r"\W*(?:(?:\w+\.)*[A-Z]\w*(?:Error|Exception)(?::.*|$)|(?i:error|fatal|panic|critical|npm err!)(?:\[\w+\])?: .{6,}|(?:FAIL(?:ED|URE)?|ERR!?|"
-    r"ERROR|FATAL)\b[:\[ ].{6,}|E  +\S.{6,}|\S+:\d+(?::\d+)?:? (?:error|undefined|cannot|invalid|unused|syntax error)\b.*)"
+    r"\W*(?:(?:\w+\.)*[A-Z]\w*(?:Error|Exception)(?::.*|$)|(?i:error|fatal|panic|critical|npm err!)(?:\[\w+\])?: .{6,}|"
+    r"(?:FAIL(?:ED|URE)?|ERR!?|ERROR|FATAL)\b[:\[ ].{6,}|E  +\S.{6,}|"
+    r"\S+:\d+(?::\d+)?:? (?:error|undefined|cannot|invalid|unused|syntax error)\b.*)"
 )
 _ERROR_HINT = re.compile(r"rror|xception|FAIL|fatal|panic|ERR|E   |undefined|cannot|invalid")
 _EMPTY_FAILURE = re.compile(r"(?:\b0 (?:errors?|failed|failures)|no errors?)\b", re.I)
@@ -153,8 +155,10 @@ class _Reader:
                 return True
         if line[0] in " \t" and self.block < 0:
             return line.startswith(("    ", "\t"))
-        if bare.endswith(_CODE_END) or (bare[-1] in ":)" and _STATEMENT.match(bare) and not bare.endswith(" :)")):
-            return bare[-1] not in ":)" or bool(set("=()[]{}") & set(bare)) and bare.count(" ") < 8
+        if bare.endswith(_CODE_END):
+            return True
+        if bare[-1] in ":)" and _STATEMENT.match(bare) and not _BRACKETS.isdisjoint(bare) and bare.count(" ") < 8:
+            return True
         symbols = sum(map(bare.count, "{}()[];=<>$|&"))
         return symbols * 8 > len(bare)
 
@@ -208,15 +212,24 @@ class _Reader:
 
 
 _IMAGE = re.compile(r"!?\[([^\[\]]*)\]\((?:[^()\s]|\([^()]*\))*\)")
-_HTML = re.compile(r"</?(?:[abipsu]|em|strong|code|br|span|div|img|[uo]l|li|h[1-6]|details|summary|kbd|su[bp]|t[drh]|pre|hr)(?:\s[^<>]*)?/?>")
+_HTML = re.compile(
+    r"</?(?:[abipsu]|em|strong|code|br|span|div|img|[uo]l|li|h[1-6]|details|summary|kbd|su[bp]|t[drh]|pre|hr)(?:\s[^<>]*)?/?>"
+)
 _MARKUP = re.compile(r"[*_~`#>\[\]\x00-\x1f\x7f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff</\\]|^\s*[-+•]")
 _MARKS = re.compile(r"\*{1,3}(?=\S)|(?<=\S)\*{1,3}|(?<!\w)_{1,2}(?=\S)|(?<=\S)_{1,2}(?!\w)|~~|`+|^\s*(?:#{1,6}\s|>\s?|[-*+•]\s)+")
+_MARK = re.compile(r"(?<!\S)\{[a-z]+\}(?!\S)")
 _HOME = re.compile(r"(?<![\w.:/])(?:~|/|[A-Za-z]:\\)(?:[\w.@\-+]+[/\\]){2,}(?=[\w.\-])")
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]|\x1b\[[\d;]*m")
 
 
+def without_marks(text: str) -> str:
+    """A transcript with its marks ({laugh}, {pause}) blanked, so that every other character keeps its place."""
+    return _MARK.sub(lambda match: " " * len(match[0]), text) if "{" in text else text
+
+
 def clean(text: str) -> str:
-    """One line without markdown, tags, control characters and the folders of absolute paths."""
+    """One line without markdown, tags, transcription marks, control characters and the folders of absolute paths."""
+    text = without_marks(text)
     if not _MARKUP.search(text):
         return " ".join(text.split())
     if "\x1b" in text:

@@ -5,11 +5,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
-from itertools import pairwise
 
 from memory_mcp.model.event import Event, EventType, Role
 from memory_mcp.summarize.kinds import is_chatter
-from memory_mcp.summarize.sentences import Shape, Span, clean, error_spans, spans
+from memory_mcp.summarize.sentences import HEAD, TAIL, Shape, Span, clean, error_spans, spans, without_marks
 from memory_mcp.summarize.vocabulary import Word, has_cjk, words
 
 #: A stretch is 4,000 tokens, except where one message is longer; more sentences than this are not weighed.
@@ -30,6 +29,8 @@ class Voice(IntEnum):
 _COUNTS = {Voice.TOOL: 0.3, Voice.AGENT: 1.0, Voice.USER: 2.0}
 #: Narration and greetings count this much of it.
 _CHATTER_COUNTS = 0.3
+#: A sentence of so few words is an exclamation: its words count as chatter's do, and so do a transcriber's, in brackets.
+MAX_ASIDE = 3
 _FILE = re.compile(r"(?:[\w.@\-+]*[/\\])*[\w\-+@.]*\w\.[A-Za-z]\w{0,7}(?![\w/(])")
 
 
@@ -78,11 +79,11 @@ class Stretch:
     sentences: list[Sentence] = field(default_factory=list)
     #: All words in reading order, by what one occurrence is worth.
     tally: dict[float, list[Word]] = field(default_factory=dict)
-    #: Neighbouring words, by how often they stand together; at sentence ends some are no neighbours.
-    pairs: Counter[tuple[Word, Word]] = field(default_factory=Counter)
     #: Names of people who speak.
     speakers: list[str] = field(default_factory=list)
     tools: dict[str, int] = field(default_factory=dict)
+    #: The calls that ran a command, by the id their result names.
+    commands: dict[str, Event] = field(default_factory=dict)
     messages: dict[Voice, int] = field(default_factory=dict)
     # What follows is set by `_weigh`.
     #: Worth of all occurrences of a key, and the word that shows it: lower case where it was ever written so.
@@ -122,22 +123,27 @@ def _voice(event: Event) -> Voice:
 
 
 def _read_spans(event: Event, voice: Voice, message: int, found: list[Span], stretch: Stretch) -> None:
-    text, worth, sentences = event.text, _COUNTS[voice], stretch.sentences
-    cjk = has_cjk(text)
+    narrates = voice is Voice.AGENT and not event.speaker
+    text, worth, sentences = without_marks(event.text), _COUNTS[voice], stretch.sentences
+    cjk = has_cjk(text if len(text) <= HEAD + TAIL else text[:HEAD] + text[-TAIL:])
     for place, span in enumerate(found):
         start, end = span.start, span.end
         held = words(text, start, end, cjk)
-        chatter = is_chatter(text, start, end, place == 0)
-        _count(held, worth * _CHATTER_COUNTS if chatter else worth, stretch)
+        chatter = is_chatter(text, start, end, narrates, place == 0)
+        aside = chatter or (len(held) <= MAX_ASIDE and not cjk) or text[start] == "["
+        _count(held, worth * _CHATTER_COUNTS if aside else worth, stretch)
         sentences.append(Sentence(event, start, end, span.shape, voice, held, message, place, chatter))
 
 
 def _read_call(event: Event, stretch: Stretch) -> None:
     """A call gives its tool's name and the files it names."""
-    name = event.metadata.get("tool") or event.metadata.get("tool_name") or re.split(r"[\s(:{]", event.text.strip()[:60], maxsplit=1)[0]
+    told = event.metadata
+    name = told.get("tool") or re.split(r"[\s(:{]", event.text.strip()[:60], maxsplit=1)[0]
     name = clean(name)[:40] or "tool"
     stretch.tools[name] = stretch.tools.get(name, 0) + 1
-    for path in _FILE.findall(event.text[:CALL_HEAD])[:8]:
+    if told.get("command") and told.get("tool_use_id"):
+        stretch.commands[told["tool_use_id"]] = event
+    for path in _FILE.findall(f"{told.get('files', '')[:CALL_HEAD]} {event.text[:CALL_HEAD]}")[:8]:
         _count(words(path), _COUNTS[Voice.TOOL], stretch)
 
 
@@ -159,7 +165,6 @@ REPETITION = 0.7
 def _weigh(stretch: Stretch) -> None:
     counts, shown = stretch.counts, stretch.shown
     for worth, held in stretch.tally.items():
-        stretch.pairs.update(pairwise(held))
         for word, times in Counter(held).items():
             key = word.key
             if key in counts:
@@ -170,7 +175,7 @@ def _weigh(stretch: Stretch) -> None:
                 counts[key] = times * worth
                 shown[key] = word
     counts.pop("", None)
-    stretch.salience = {key: shown[key].weight**RARITY * count**REPETITION for key, count in counts.items()}
+    stretch.salience = {key: shown[key].weight ** RARITY * count**REPETITION for key, count in counts.items()}
     for key in _names(stretch):
         stretch.salience[key] = 0.0
     tells = stretch.salience.get

@@ -11,17 +11,27 @@ MAX_TITLE = 120
 HEADLINE = 54
 SEPARATOR = " — "
 
+# Words before the matter itself: some open a sentence by themselves, some only before a comma or colon.
 _LEADING = re.compile(
-    r"^(?:(?:hi|hey|hello|ok(?:ay)?|please|pls|also|and|but|so|then|now|oh|ah|hmm|yeah|wow)(?: there)?(?:[,.!:;\-– ]+|$)|"
-    r"(?:well|thanks|thank you|great|perfect|done|yes|no|alright|right|awesome|cool|actually|q|question|plan|task|todo|goal|summary|note|"
-    r"implementation plan)[,.!:;–]+ +)+", re.I)
+    r"^(?:[A-Za-z0-9]\) |"
+    r"(?:hi|hey|hello|ok(?:ay)?|please|pls|also|and|but|so|then|now|oh|ah|hmm|yeah|wow)(?: there)?(?:[,.!:;\-– ]+|$)|"
+    r"(?:well|thanks|thank you|great|perfect|done|yes|no|alright|right|awesome|cool|actually|q|question|plan|task|todo|goal|"
+    r"summary|note|implementation plan)[,.!:;–]+ +)+",
+    re.I,
+)
 _REQUEST = re.compile(
-    r"^(?:(?:can|could|would|will) (?:you|we|u|i) (?:please |also |just |maybe |try to )*(?:help me (?:to )?)?|please |i(?:'d| would)? (?:want|like|need)"
-    r" (?:you )?to |i think (?:we (?:should|need to|can)|that )?|(?:we|you) (?:should|need to|want to|have to|could) (?:also |probably )?|"
-    r"let's (?:also |just |do )?|lets |let us |your task is to |help me (?:to )?|is it possible to |i was wondering if )", re.I)
+    r"^(?:(?:can|could|would|will) (?:you|we|u|i) (?:please |also |just |maybe |try to )*(?:help me (?:to )?)?|please |"
+    r"i(?:['’]d| would)? (?:want|like|need) (?:you )?to |i think (?:we (?:should|need to|can)|that )?|"
+    r"(?:we|you) (?:should|need to|want to|have to|could) (?:also |probably )?|let['’]s (?:also |just |do )?|lets |let us |"
+    r"your task is to |help me (?:to )?|is it possible to |i was wondering if )",
+    re.I,
+)
+# What must not stand at the end of a headline that was cut.
 _WIDOW = re.compile(
     r"(?:[\s,;:.\-–—(]|\s(?:a|an|the|of|in|on|at|to|for|with|by|from|and|or|but|that|which|who|if|is|are|was|were|be|been|we|i|you|it|this|these|"
-    r"as|so|my|your|our|their|its|into|has|have|had|would|will|can|not|when|where|against|because|while|between|one|some|any))+$", re.I)
+    r"as|so|my|your|our|their|its|into|has|have|had|would|will|can|not|when|where|against|because|while|between|one|some|any))+$",
+    re.I,
+)
 _PLACE = re.compile(r"^\S+:\d+(?::\d+)?:?\s+(?=\S)")
 _STOP = re.compile(r"[\s,;:.!?。！？\-–—(]+$")
 _WORD = re.compile(r"[a-z]+(?:['’][a-z]+)?$")
@@ -29,7 +39,9 @@ _CLAUSE = re.compile(r"[.!?。！？]\s|[;:](?=\s)|,\s|\s[—–-]\s|\s\(|\s(?:b
 _DATE = re.compile(
     r"^(?:(?:mon|tue|wed|thu|fri|sat|sun)\w*,? )?(?:\d{4}(?:-(?:\d\d(?:-\d\d)?|W\d\d))?|\d{1,2} [A-Z][a-z]+(?: \d{4})?|"
     r"[A-Z][a-z]+ (?:\d{1,2}, )?\d{4}|week \d+(?:,? \d{4})?)(?:,? \(?(?:mon|tue|wed|thu|fri|sat|sun)\w*\)?)?(?:,? \d\d:\d\d)?"
-    r"\s*(?:[:·|—–-]\s*|$)", re.I)
+    r"\s*(?:[:·|—–-]\s*|$)",
+    re.I,
+)
 
 
 def headline(text: str, width: int = HEADLINE) -> str:

@@ -9,8 +9,9 @@ Invariants
 
 import threading
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import TypeVar, cast
 
 from memory_mcp.errors import NotFound
 from memory_mcp.model.calendar import LEVELS, Calendar, TimeWindow, TocLevel, level_of, parents, span_of
@@ -21,11 +22,20 @@ from memory_mcp.model.toc import TocNode
 from memory_mcp.segments import SegmentSettings, overlap
 from memory_mcp.storage.base import Scope, Storage, Tally
 from memory_mcp.summarize.base import Summarizer
+from memory_mcp.toc.outline import Outline
 from memory_mcp.toc.rollup import roll_up
 from memory_mcp.toc.terms import Frequencies, Hashes, read_sets, union
 
+T = TypeVar("T")
+#: Build number, rows of terms, last of them: see TocStore.stamps.
+Stamp = tuple[int, int, int]
+
 #: Assembled nodes and sets kept in memory, all scopes together.
 _KEPT = 512
+#: Nodes kept as stored, about 4 KB each.
+_NODES_KEPT = 2000
+#: Term sets kept, bytes: a month of a busy store is 0.2 MB, a year 0.8 MB.
+_HASH_BYTES_KEPT = 24 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +61,27 @@ class Tree:
         self._summarizer = summarizer
         self._settings = settings
         self._kept: OrderedDict[tuple[str, NodeId, int], _Assembled] = OrderedDict()
+        self._nodes: OrderedDict[NodeId, TocNode] = OrderedDict()
+        self._hashes: OrderedDict[tuple[NodeId, Stamp], Hashes] = OrderedDict()
+        self._hash_bytes = 0
         self._lock = threading.Lock()
+        self._facts: dict[object, object] = {}
+        self._facts_of = -1
+
+    def _fact(self, key: object, read: Callable[[], T]) -> T:
+        """What `read` gives, kept until anything is stored."""
+        version = self._storage.toc.version()
+        with self._lock:
+            if version != self._facts_of:
+                self._facts.clear()
+                self._facts_of = version
+            if key in self._facts:
+                return cast("T", self._facts[key])
+        found = read()
+        with self._lock:
+            if version == self._facts_of:
+                self._facts[key] = found
+        return found
 
     @property
     def calendar(self) -> Calendar:
@@ -70,9 +100,18 @@ class Tree:
             raise NotFound(f"no node {node_id} here", "Browse from the root with browse_toc, or search_children with no parent_id.")
         return next(iter(found.values()))
 
+    def with_terms(
+        self, ids: Sequence[NodeId], project: str | None = None
+    ) -> tuple[dict[NodeId, TocNode], dict[NodeId, Hashes]]:
+        """Nodes and the terms below them, in one go."""
+        if project is not None:
+            return self.nodes(ids, project), self.term_sets(ids, project)
+        stamps = self._storage.toc.stamps(ids)
+        return self._stored(stamps), self._sets(list(stamps), stamps)
+
     def nodes(self, ids: Sequence[NodeId], project: str | None = None) -> dict[NodeId, TocNode]:
-        """Those of `ids` that exist for the scope, in the order given. A segment's id may carry an older day."""
-        stored = self._storage.toc.nodes(ids)
+        """Those of `ids` that exist for the scope. A segment's id may carry an older day."""
+        stored = self._stored(self._storage.toc.stamps(ids))
         if project is None:
             return stored
         segments = {i: n for i, n in stored.items() if n.level is TocLevel.SEGMENT and project in (n.projects or ("",))}
@@ -80,9 +119,22 @@ class Tree:
         assembled = {n.node_id: a.node for n in periods if (a := self._assembled(n, project))}
         return {i: (segments | assembled)[i] for i in stored if i in segments or i in assembled}
 
+    def _stored(self, stamps: Mapping[NodeId, Stamp]) -> dict[NodeId, TocNode]:
+        pins = self._storage.toc.pins()
+        with self._lock:
+            kept = {i: self._nodes[i] for i, s in stamps.items() if i in self._nodes and self._nodes[i].built == s[0]}
+        missing = [i for i in stamps if i not in kept]
+        read = self._storage.toc.nodes(missing) if missing else {}
+        with self._lock:
+            self._nodes.update(read)
+            while len(self._nodes) > _NODES_KEPT:
+                self._nodes.popitem(last=False)
+        found = kept | read
+        return {i: n if n.pinned == (i in pins) else replace(n, pinned=i in pins) for i, n in found.items()}
+
     def root(self, project: str | None = None) -> TocNode:
         """The root: everything the scope holds, said in one line."""
-        tally = self._storage.toc.tally("0000", "9999-99", project)
+        tally = self.tally(project)
         years = self.children(ROOT, project)
         names = ", ".join(y.removeprefix("toc:year:") for y in years)
         windows = [self._calendar.window(y) for y in years]
@@ -102,9 +154,18 @@ class Tree:
             projects=tally.projects,
         )
 
+    def outline(self, project: str | None = None) -> Outline:
+        """The shape of the tree for a scope."""
+        return self._fact(("outline", project), lambda: Outline(self._storage.toc.segments_by_day(project)))
+
     def children(self, node_id: NodeId, project: str | None = None) -> list[NodeId]:
         """Ids of the direct children that hold something of the scope, in time order."""
-        return self._of_scope(self._storage.toc.child_ids(node_id), project)
+        if level_of(node_id) is TocLevel.SEGMENT:
+            return []
+        if level_of(node_id) is TocLevel.DAY:
+            first, after = (d.isoformat() for d in span_of(node_id))
+            return [s.node_id for s in self._storage.toc.segments_of_days(first, after, project)]
+        return self.outline(project).children(node_id)
 
     def descendants(
         self, node_id: NodeId, level: TocLevel, project: str | None = None, window: TimeWindow | None = None
@@ -114,7 +175,8 @@ class Tree:
         if level is TocLevel.SEGMENT:
             return [s.node_id for s in self._segments(Scope(project=project, window=inside))]
         whole = None if inside is None else TimeWindow(self._begin(level, inside.start_ms), inside.end_ms)
-        return self._of_scope(self._storage.toc.ids_at(level, whole), project)
+        outline = self.outline(project)
+        return [i for i in self._storage.toc.ids_at(level, whole) if outline.holds(i)]
 
     def _begin(self, level: TocLevel, ms: int) -> int:
         """The start of the period of `level` that holds a moment, so that a period cut by the window is not lost."""
@@ -144,13 +206,13 @@ class Tree:
         """How many segments of the project lie in a node within the window's days; cheaper than listing them."""
         inside = scope.window if node_id == ROOT else _meet(self._calendar.window(node_id), scope.window)
         if inside is None:
-            return self.tally(scope.project).segments
+            return self.outline(scope.project).count("0000", "9999-99")
         if inside.start_ms >= inside.end_ms:
             return 0
         first = self._calendar.local(inside.start_ms).date()
         last = self._calendar.local(inside.end_ms - 1).date()
         after = last.fromordinal(last.toordinal() + 1)
-        return self._storage.toc.tally(first.isoformat(), after.isoformat(), scope.project).segments
+        return self.outline(scope.project).count(first.isoformat(), after.isoformat())
 
     def siblings(self, node_id: NodeId, project: str | None = None) -> list[NodeId]:
         """Neighbours under the same parents, nearest in time first."""
@@ -181,37 +243,40 @@ class Tree:
     def term_sets(self, ids: Sequence[NodeId], project: str | None = None) -> dict[NodeId, Hashes]:
         """The terms that lie below each node, as the scope may know them."""
         if project is None:
-            return read_sets(self._storage.toc, ids)
+            return self._sets(ids, self._storage.toc.stamps(ids))
         segments = [i for i in ids if level_of(i) is TocLevel.SEGMENT]
         found = read_sets(self._storage.toc, segments)
         stored = self._storage.toc.nodes([i for i in ids if level_of(i) is not TocLevel.SEGMENT])
         return found | {n.node_id: a.hashes for n in stored.values() if (a := self._assembled(n, project))}
 
+    def _sets(self, ids: Sequence[NodeId], found_stamps: Mapping[NodeId, Stamp]) -> dict[NodeId, Hashes]:
+        """Sets as stored, those read before taken from memory while their rows are the same."""
+        stamps = {i: s for i, s in found_stamps.items() if s[1]}
+        with self._lock:
+            found = {i: self._hashes[i, s] for i, s in stamps.items() if (i, s) in self._hashes}
+        missing = [i for i in ids if i not in found]
+        read = read_sets(self._storage.toc, missing) if missing else {}
+        with self._lock:
+            for node_id, hashes in read.items():
+                if node_id in stamps:
+                    self._hashes[node_id, stamps[node_id]] = hashes
+                    self._hash_bytes += hashes.nbytes
+            while self._hash_bytes > _HASH_BYTES_KEPT and self._hashes:
+                self._hash_bytes -= self._hashes.popitem(last=False)[1].nbytes
+        return found | read
+
     def frequencies(self) -> Frequencies:
         """The root's document frequencies."""
-        return Frequencies(self._storage.toc.frequencies())
+        return self._fact("frequencies", lambda: Frequencies(self._storage.toc.frequencies()))
 
     def tally(self, project: str | None = None) -> Tally:
         """Counts over everything of a scope."""
-        return self._storage.toc.tally("0000", "9999-99", project)
+        return self._fact(("tally", project), lambda: self._storage.toc.tally("0000", "9999-99", project))
 
-    def _of_scope(self, ids: Sequence[NodeId], project: str | None) -> list[NodeId]:
-        if project is None or not ids:
-            return list(ids)
-        keys = {segment_key_of(i): i for i in ids if level_of(i) is TocLevel.SEGMENT}
-        mine = {keys[k] for k, s in self._storage.toc.segments(k for k in keys if k is not None).items() if s.project == project}
-        days = self._days_of(project, [i for i in ids if level_of(i) is not TocLevel.SEGMENT])
-        return [i for i in ids if i in mine or i in days]
-
-    def _days_of(self, project: str, periods: Iterable[NodeId]) -> set[NodeId]:
-        """Those periods that hold a segment of the project."""
-        spans = {p: span_of(p) for p in periods}
-        if not spans:
-            return set()
-        first = min(s[0] for s in spans.values()).isoformat()
-        last = max(s[1] for s in spans.values()).isoformat()
-        days = self._storage.toc.days_with(project, first, last)
-        return {p for p, (a, b) in spans.items() if any(a.isoformat() <= d < b.isoformat() for d in days)}
+    def pending_from(self) -> int | None:
+        """The event number behind which events are not yet in the tree; None when all are."""
+        done = self._fact("derived", lambda: self._storage.outbox.checkpoint("deriver"))
+        return done if done < self._storage.events.last_seq() else None
 
     def _assembled(self, stored: TocNode, project: str) -> _Assembled | None:
         """A period from one project's segments; kept per node, project and version."""

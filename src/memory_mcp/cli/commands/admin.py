@@ -27,7 +27,8 @@ def run_check(args: argparse.Namespace) -> int:
     with opened(args) as app:
         findings = check(app.storage, app.calendar)
         counts = {"events": app.storage.events.last_seq(), "segments": app.tree.tally().segments}
-    data = {"ok": not findings, **counts, "findings": [{"rule": f.rule, "subject": f.subject, "detail": f.detail} for f in findings]}
+    shapes = [{"rule": f.rule, "subject": f.subject, "detail": f.detail} for f in findings]
+    data = {"ok": not findings, **counts, "findings": shapes}
     lines = [f"{f.rule}: {f.subject}: {f.detail}" for f in findings[:_SHOWN]]
     if len(findings) > _SHOWN:
         lines.append(f"... and {len(findings) - _SHOWN:,} more: {dict(Counter(f.rule for f in findings))}")
@@ -46,7 +47,7 @@ def run_rebuild(args: argparse.Namespace) -> int:
     with opened(args, catch_up=False) as app, render.Progress("rebuilding") as bar:
         file_pending(app)
         job = RebuildToc(app.storage, app.calendar, app.summarizer, app.settings.toc)
-        report = job.run(args.timezone, lambda done, total: bar.at(done / total if total else 1.0, f"{done:,} of {total:,} segments"))
+        report = job.run(args.timezone, lambda done, total: bar.at(done / max(total, 1), f"{done:,} of {total:,} segments"))
         zone = app.storage.timezone
     data = {
         "nodes_changed": report.nodes_changed,
@@ -55,8 +56,9 @@ def run_rebuild(args: argparse.Namespace) -> int:
         "seconds": round(report.seconds, 3),
         "timezone": zone,
     }
-    changed = f"{render.plural(report.nodes_changed, 'node')} changed, {report.nodes_dropped:,} dropped, {report.terms_rewritten:,} term sets rewritten"
-    render.emit(as_json(args), data, [f"Rebuilt in {report.seconds:.2f} s: {changed}. Days are counted in {zone}."])
+    changed = f"{render.plural(report.nodes_changed, 'node')} changed, {report.nodes_dropped:,} dropped"
+    terms = f"{render.plural(report.terms_rewritten, 'term set')} rewritten"
+    render.emit(as_json(args), data, [f"Rebuilt in {report.seconds:.2f} s: {changed}, {terms}. Days are counted in {zone}."])
     return 0
 
 
@@ -81,7 +83,8 @@ def run_stats(args: argparse.Namespace) -> int:
     lines = [f"{table:<15} {count:>12,}" for table, count in data["rows"].items()]
     ratio = f" ({stats.size_bytes / stats.text_bytes:.1f} x the text)" if stats.text_bytes else ""
     lines.append(f"{'on disk':<15} {render.size(stats.size_bytes):>12}{ratio}, text {render.size(stats.text_bytes)}")
-    lines += [f"{key.replace('_', ' '):<15} {data[key]}" for key in data if key not in ("rows", "size_bytes", "text_bytes") and data[key] is not None]
+    facts = {k: v for k, v in data.items() if k not in ("rows", "size_bytes", "text_bytes") and v is not None}
+    lines += [f"{name.replace('_', ' '):<15} {value}" for name, value in facts.items()]
     render.emit(as_json(args), data, lines)
     return 0
 

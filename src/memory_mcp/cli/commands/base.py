@@ -123,7 +123,7 @@ def scope_of(app: "App", args: argparse.Namespace, from_here: bool = False) -> s
         return None
     from memory_mcp.scope import caller_project
 
-    here = caller_project(os.environ, os.getcwd())
+    here = caller_project(os.environ, str(Path.cwd()))
     if not here or here not in known:
         return None
     render.err(f"searching {here} only; --all searches every project")
@@ -133,7 +133,7 @@ def scope_of(app: "App", args: argparse.Namespace, from_here: bool = False) -> s
 def _named_project(name: str, known: tuple[str, ...]) -> str:
     if name in known:
         return name
-    wanted = os.path.abspath(os.path.expanduser(name)) if name.startswith((".", "~")) else name
+    wanted = str(Path(name).expanduser().resolve()) if name.startswith((".", "~")) else name
     found = [p for p in known if p == wanted or p.rstrip("/").rsplit("/", 1)[-1] == wanted]
     if len(found) == 1:
         return found[0]

@@ -51,8 +51,9 @@ def run_check(args: argparse.Namespace) -> int:
     path = _path(args)
     found = "no settings file, defaults are used" if not path.is_file() else "settings file"
     changed = sorted(f"{key} ({origin})" for key, origin in _origins(args).items())
-    data = {"ok": True, "path": str(path), "exists": path.is_file(), "changed": changed, "data_dir": str(settings.storage.directory)}
-    lines = [f"ok: {path} ({found})", f"data directory: {settings.storage.directory}", *(f"set: {c}" for c in changed)]
+    directory = str(settings.storage.directory)
+    data = {"ok": True, "path": str(path), "exists": path.is_file(), "changed": changed, "data_dir": directory}
+    lines = [f"ok: {path} ({found})", f"data directory: {directory}", *(f"set: {c}" for c in changed)]
     render.emit(as_json(args), data, lines)
     return 0
 

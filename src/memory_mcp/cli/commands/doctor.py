@@ -67,7 +67,8 @@ def _all(args: argparse.Namespace) -> Iterator[Check]:
     directory = settings.storage.directory
     yield from _disk(directory)
     if not directory.is_dir():
-        yield Check(OK, "data directory", f"{directory} does not exist yet", "memory-mcp import claude-code (or try it first: memory-mcp try)")
+        first = "memory-mcp import claude-code (or try it first: memory-mcp try)"
+        yield Check(OK, "data directory", f"{directory} does not exist yet", first)
         return
     yield from _directory(directory)
     if os.access(directory, os.W_OK):
@@ -125,16 +126,19 @@ def _inside(app: "App") -> Iterator[Check]:
     from memory_mcp.toc.check import check
 
     stats = app.storage.stats()
-    yield Check(OK, "store", f"schema {stats.schema_version}, {stats.rows.get('event', 0):,} events, {render.size(stats.size_bytes)}")
+    events = render.plural(stats.rows.get("event", 0), "event")
+    yield Check(OK, "store", f"schema {stats.schema_version}, {events}, {render.size(stats.size_bytes)}")
     lost = stats.extra.get("lost_events")
     if lost:
-        yield Check(FAIL, "acknowledged events", f"{lost} that were stored are missing", "restore a backup of the data directory, or import their sources again")
+        restore = "restore a backup of the data directory, or import their sources again"
+        yield Check(FAIL, "acknowledged events", f"{lost} that were stored are missing", restore)
     else:
         yield Check(OK, "acknowledged events", "all there")
     yield Check(OK, "time zone", f"days are counted in {stats.timezone}")
     pending = stats.last_seq - stats.derived_to
     if pending:
-        yield Check(WARN, "pending", f"{pending:,} events are stored and not yet filed in the tree", "they are filed by the next search, or by a running server")
+        waiting = f"{render.plural(pending, 'event')} stored and not yet filed in the tree"
+        yield Check(WARN, "pending", waiting, "they are filed by the next search, or by a running server")
     else:
         yield Check(OK, "pending", "every event is filed in the tree")
     findings = check(app.storage, app.calendar)

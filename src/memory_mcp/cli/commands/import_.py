@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 AUTO = "auto"
 #: Records and files looked at to tell what kind of source a path is.
 _SNIFF_RECORDS = 40
-_SNIFF_FILES = 3
+_SNIFF_FILES = 50
 
 
 def add(parsers: Subparsers) -> None:
@@ -63,22 +63,23 @@ def choose(app: "App", source: str, path: Path | None) -> tuple[str, Path]:
     counts = {name: _sniff(app, name, path) for name in names}
     best = max(names, key=lambda n: counts[n])
     if not counts[best]:
-        raise SourceUnreadable(f"nothing known lies at {path}", f"Known sources: {', '.join(names)}.")
+        raise SourceUnreadable(f"no transcripts and no events were found in {path}", f"Known sources: {', '.join(names)}.")
     return best, path
 
 
 def _sniff(app: "App", name: str, path: Path) -> int:
-    """Events that an importer finds in the first records of the first files."""
+    """Events that an importer finds in the first records of the first file that holds any for it."""
     from memory_mcp.ingest.base import ImportReport
 
     importer = app.importer(name)
-    found = 0
     for file in islice(importer.files(path), _SNIFF_FILES):
         try:
-            found += sum(len(r.drafts) for r in islice(importer.read(file, 0, ImportReport()), _SNIFF_RECORDS))
+            found = sum(len(r.drafts) for r in islice(importer.read(file, 0, ImportReport()), _SNIFF_RECORDS))
         except OSError:
             continue
-    return found
+        if found:
+            return found
+    return 0
 
 
 def read(app: "App", name: str, path: Path, newest: int | None) -> "ImportReport":
@@ -110,7 +111,9 @@ def build(app: "App") -> dict[str, float]:
 
 def report_shape(report: "ImportReport", seconds: dict[str, float]) -> dict[str, Any]:
     """What an import did."""
-    quotes = {reason: [{"file": q.file, "line": q.line, "text": q.text} for q in several] for reason, several in report.quotes.items()}
+    quotes = {
+        reason: [{"file": q.file, "line": q.line, "text": q.text} for q in several] for reason, several in report.quotes.items()
+    }
     return {
         "files": report.files,
         "files_unchanged": report.files_unchanged,
@@ -157,17 +160,17 @@ def report_lines(data: dict[str, Any]) -> Iterator[str]:
             for reason, count in data[key].items():
                 yield f"  {count:,} {reason}"
                 if key == "skipped":
-                    yield from _quote_lines(data["quotes"].get(reason, ()))
-    yield from _quote_lines(data["quotes"].get("unreadable file", ()))
+                    yield from _quote_lines(data["quotes"].get(reason, ()), data["path"])
+    yield from _quote_lines(data["quotes"].get("unreadable file", ()), data["path"])
     if data["redacted"]:
         yield "Redacted: " + ", ".join(f"{count:,} {rule}" for rule, count in data["redacted"].items())
     yield "Seconds: " + ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in data["seconds"].items())
     built = data["built"]
-    yield f"The memory now holds {render.plural(built['events'], 'event')} in {render.plural(built['sessions'], 'session')}, " + (
-        f"{render.plural(built['segments'], 'segment')}, {render.plural(len(built['projects']), 'project')}"
-    )
+    counts = [render.plural(built[k], k[:-1]) for k in ("events", "sessions", "segments")]
+    yield f"The memory now holds {', '.join(counts)} of {render.plural(len(built['projects']), 'project')}"
 
 
-def _quote_lines(quotes: list[dict[str, Any]]) -> Iterator[str]:
+def _quote_lines(quotes: list[dict[str, Any]], below: str) -> Iterator[str]:
     for quote in quotes:
-        yield f"    {quote['file']}:{quote['line']}: {render.one_line(quote['text'], 120)}"
+        place = quote["file"].removeprefix(below).lstrip("/") or Path(below).name
+        yield f"    {place}:{quote['line']}: {render.one_line(quote['text'], 80)}"

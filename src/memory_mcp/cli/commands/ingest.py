@@ -16,7 +16,10 @@ if TYPE_CHECKING:
     from memory_mcp.ingest.base import ImportReport
     from memory_mcp.model.event import EventDraft
 
-_FORM = 'One JSON object a line: {"session_id", "timestamp", "role", "text"}, optional "id", "speaker", "type", "agent", "project".'
+_FORM = (
+    'One JSON object a line: "session_id", "timestamp", "role" and "text"; "id", "speaker", "type", "agent", "project", '
+    '"thread" and "metadata" are optional.'
+)
 _BATCH = 500
 _STDIN = "stdin"
 

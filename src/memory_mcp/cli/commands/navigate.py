@@ -111,7 +111,8 @@ def path_lines(data: dict[str, Any], verbose: bool = False) -> Iterator[str]:
 def step_lines(path: Sequence[dict[str, Any]]) -> Iterator[str]:
     """The steps, numbered."""
     for number, step in enumerate(path, 1):
-        yield f"{number}. **{_place(step, path[number:])}** - Searched {render.plural(step['searched'], step['searched_level'] + ' node')}"
+        searched = render.plural(step["searched"], f"{step.get('searched_level', '')} node".strip())
+        yield f"{number}. **{_place(step, path[number:])}** - Searched {searched}"
         if "matched" in step:
             yield f'   - Matched: "{render.one_line(step["matched"])}" (score: {step["score"]:.2f})'
         yield f"   - {step['decision']}"
@@ -120,14 +121,15 @@ def step_lines(path: Sequence[dict[str, Any]]) -> Iterator[str]:
 
 def _place(step: dict[str, Any], later: Sequence[dict[str, Any]]) -> str:
     """The node a step stands at; for a step over the years, the year it chose."""
-    if step["searched_level"] == "year" and later and later[0]["node_id"].startswith("toc:year:"):
+    if step.get("searched_level") == "year" and later and later[0]["node_id"].startswith("toc:year:"):
         return str(later[0]["label"])
     return str(step["label"])
 
 
 def _notice_lines(why: dict[str, Any]) -> Iterator[str]:
     if why["window_words"]:
-        yield f'Time: "{why["window_words"]}" is {_span(why["window"])}'
+        link = ", widened to" if any("widened" in n for n in why["notices"]) else " is"
+        yield f'Time: "{why["window_words"]}"{link} {_span(why["window"])}'
     for notice in why["notices"]:
         yield f"Note: {notice}"
     if why["left_out"]:
@@ -165,9 +167,10 @@ def _evidence_lines(results: Sequence[dict[str, Any]], width: int) -> Iterator[s
         yield "Nothing relevant was found. Try other words, --all, or a wider time."
         return
     for result in results:
-        place = f"Segment: {result['node_id']}" if result.get("node_id") else "Not yet filed in the tree"
+        place = f"Segment: {result['id']}" if result["kind"] == "segment" else f"Not yet filed in the tree: {result['id']}"
         yield f"**{place}**"
-        yield f"- {result['when'][:16].replace('T', ' ')} {result.get('project', '')} - {result['title']}".rstrip()
+        about = [result["when"][:16].replace("T", " "), result.get("project"), render.gist(result.get("title", ""))]
+        yield f"- {' - '.join(a for a in about if a)}"
         first, *others = result.get("grip_ids", [""])
         yield f'- "{render.one_line(result["quote"], width)}" [{first}]'
         for grip in others:

@@ -115,7 +115,7 @@ def run_expand(args: argparse.Namespace) -> int:
     with opened(args) as app:
         found = app.evidence.expand(args.id, args.before, args.after, args.token_budget)
         data = _expanded(app, found)
-        lines = list(expanded_lines(found, app.calendar, data.get("node_id", ""), data.get("title", "")))
+        lines = list(expanded_lines(found, app.calendar, data["grip"]))
     render.emit(as_json(args), data, lines, recalled=True)
     return 0
 
@@ -198,7 +198,7 @@ def _node_lines(data: dict[str, Any]) -> Iterator[str]:
     if data.get("summary"):
         yield ""
         yield from render.wrapped(data["summary"])
-    yield from _section("Bullets", (f'{b["text"]} {" ".join(f"[{g}]" for g in b["grip_ids"])}' for b in data.get("bullets", ())))
+    yield from _section("Bullets", (f"{b['text']} {' '.join(f'[{g}]' for g in b['grip_ids'])}" for b in data.get("bullets", ())))
     context = data.get("context", {})
     yield from _section("Above", (f"{n['node_id']}  {n['title']}" for n in context.get("parents", ())))
     yield from _section("Before (context only)", (_short_event(e) for e in context.get("before", ())))
@@ -232,7 +232,7 @@ def _expanded(app: "App", found: "Expanded") -> dict[str, Any]:
     segments = app.storage.toc.segments([found.node_segment]) if found.node_segment else {}
     node_id = next((s.node_id for s in segments.values()), None)
     nodes = app.tree.nodes([node_id]) if node_id else {}
-    shape = {
+    grip = {
         "grip_id": found.grip_id,
         "quote": found.quote,
         "when": app.calendar.iso(found.timestamp),
@@ -241,7 +241,8 @@ def _expanded(app: "App", found: "Expanded") -> dict[str, Any]:
         "node_id": node_id,
         "title": nodes[node_id].title if node_id in nodes else "",
     }
-    return shapes.dropping_empty(shape) | {
+    return {
+        "grip": shapes.dropping_empty(grip),
         "verified": found.verified,
         "events_before": [shapes.event(e, app.calendar) for e in found.before],
         "excerpt_events": [shapes.event(e, app.calendar) for e in found.excerpt],
@@ -250,13 +251,13 @@ def _expanded(app: "App", found: "Expanded") -> dict[str, Any]:
     }
 
 
-def expanded_lines(found: "Expanded", calendar: "Calendar", node_id: str, title: str) -> Iterator[str]:
+def expanded_lines(found: "Expanded", calendar: "Calendar", grip: dict[str, Any]) -> Iterator[str]:
     """An expanded grip for reading."""
-    checked = "verified: the stored event holds exactly these words" if found.verified else "NOT verified: the stored event differs"
+    good, bad = "verified: the stored event holds exactly these words", "NOT verified: the stored event differs"
     yield f"{found.grip_id}  {stamp(calendar, found.timestamp, seconds=True)}"
-    yield f"  {checked}"
-    if node_id:
-        yield f"  in {node_id}  {title}"
+    yield f"  {good if found.verified else bad}"
+    if "node_id" in grip:
+        yield f"  in {grip['node_id']}  {grip.get('title', '')}"
     parts = (("Before", found.before), ("Excerpt", found.excerpt), ("After", found.after))
     for name, events in parts:
         if name == "Excerpt":

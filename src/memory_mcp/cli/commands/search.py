@@ -16,8 +16,13 @@ _GRIPS_SHOWN = 2
 
 def add(parsers: Subparsers) -> None:
     """Arguments of `search`."""
-    parser = leaf(parsers, "search", run, "search the nodes of the time tree for words", "Without --node, --parent or "
-                  "--level every segment is searched.")
+    parser = leaf(
+        parsers,
+        "search",
+        run,
+        "search the nodes of the time tree for words",
+        "Without --node, --parent or --level every segment is searched.",
+    )
     parser.add_argument("words", nargs="*", metavar="WORDS", help="what to look for (or --query)")
     parser.add_argument("--query", metavar="WORDS", help="what to look for")
     parser.add_argument("--level", metavar="LEVEL", help="year, month, week, day or segment")
@@ -88,7 +93,8 @@ def _children(app: "App", args: argparse.Namespace, query: str, fields: list[str
 def _node_lines(data: dict[str, Any]) -> Iterator[str]:
     yield f"{data['node_id']}  {data['title']}"
     if not data["matched"]:
-        yield f'  Nothing in this node\'s own text matches "{data["query"]}"; below it: memory-mcp search --parent {data["node_id"]}'
+        yield f'  Nothing in this node\'s own text matches "{data["query"]}".'
+        yield f"  Below it: memory-mcp search --parent {data['node_id']} --query ..."
     yield from _match_lines(data["matches"])
 
 

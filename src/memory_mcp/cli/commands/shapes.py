@@ -78,9 +78,10 @@ def match(item: FieldMatch) -> dict[str, Any]:
 def hit(item: Hit, calendar: Calendar) -> dict[str, Any]:
     """A search result with its dated quotation."""
     shape = {
-        "id": item.grip_ids[0] if item.grip_ids else item.node_id,
-        "node_id": item.node_id,
-        "title": item.title,
+        "id": item.node_id or item.event_id,
+        "kind": "segment" if item.node_id else "event",
+        "level": "segment" if item.node_id else "",
+        "title": item.title if item.node_id else "",
         "quote": item.quote,
         "when": calendar.iso(item.timestamp),
         "session_id": item.session_id,

@@ -43,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
     if args.days is not None and not 1 <= args.days <= _MAX_DAYS:
         raise InvalidQuery(f"days must be 1 to {_MAX_DAYS}, not {args.days}")
     with opened(args) as app:
-        data = {"timezone": app.calendar.zone_name, "days": _days(app, args)}
+        data: dict[str, Any] = {"timezone": app.calendar.zone_name, "days": _days(app, args)}
         hint_when_empty(app)
     if as_json(args):
         render.out_json(data, recalled=True)
@@ -74,8 +74,8 @@ def _days(app: "App", args: argparse.Namespace) -> list[dict[str, Any]]:
             }
             for s in sorted(below, key=lambda s: s.start_ms)
         ]
-        counts = {"events": node.event_count, "sessions": node.session_count}
-        shown.append({"node_id": node.node_id, "day": node.node_id.rsplit(":", 1)[-1], "title": node.title, **counts, "segments": segments})
+        own = {"node_id": node.node_id, "day": node.node_id.rsplit(":", 1)[-1], "title": node.title}
+        shown.append({**own, "events": node.event_count, "sessions": node.session_count, "segments": segments})
     return shown
 
 
@@ -94,15 +94,16 @@ def _lines(days: list[dict[str, Any]]) -> Iterator["Text"]:
     for day in days:
         weekday = dt.date.fromisoformat(day["day"]).strftime("%a")
         counts = f"{render.plural(day['events'], 'event')} in {render.plural(day['sessions'], 'session')}"
-        yield Text.assemble((f"{day['day']} {weekday}", "bold cyan"), "  ", (_gist(day), "bold"), "  ", (counts, "dim"))
+        yield Text.assemble(
+            (f"{day['day']} {weekday}", "bold cyan"),
+            "  ",
+            (render.safe(render.gist(day["title"])), "bold"),
+            "  ",
+            (counts, "dim"),
+        )
         for segment in day["segments"]:
             span = f"{segment['start'][11:16]}-{segment['end'][11:16]}"
             place = segment["project"].rstrip("/").rsplit("/", 1)[-1]
-            yield Text.assemble("  ", (span, "green"), "  ", (place, "magenta"), "  " if place else "", render.safe(segment["title"]))
+            title = render.safe(render.gist(segment["title"]))
+            yield Text.assemble("  ", (span, "green"), "  ", (place, "magenta"), "  " if place else "", title)
         yield Text("")
-
-
-def _gist(day: dict[str, Any]) -> str:
-    """The day's title without the date it repeats."""
-    title = render.safe(day["title"])
-    return title.removeprefix(day["day"]).lstrip(" :-–—·") or title

@@ -1,7 +1,289 @@
-"""`try`."""
+"""`try`: from transcripts to cited answers through the real server, in one command; nothing stays behind unless asked."""
 
-from memory_mcp.cli.commands.base import Subparsers
+import argparse
+import asyncio
+import importlib.resources
+import os
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memory_mcp.cli import render
+from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, settings_file
+from memory_mcp.cli.commands.client_config import DATA_DIR, claude_line, client_config
+from memory_mcp.errors import InvalidQuery, SourceUnreadable, StorageError
+
+if TYPE_CHECKING:
+    from mcp.types import CallToolResult
+
+    from memory_mcp.cli.commands.questions import Question
+
+#: Most events of a trial: more would keep a newcomer waiting.
+NEWEST = 5000
+QUESTIONS = 3
+_SOURCE = "claude-code"
+#: Seconds that one call to the server may take.
+_PATIENCE = 30.0
 
 
 def add(parsers: Subparsers) -> None:
     """Arguments of `try`."""
+    parser = leaf(
+        parsers,
+        "try",
+        run,
+        "see it work: import transcripts, ask three questions through the real server, show cited answers",
+        "Works offline. Without PATH your own Claude Code transcripts are used if you agree, else a sample set.",
+    )
+    parser.add_argument("path", nargs="?", type=Path, metavar="PATH", help="file or folder of transcripts")
+    parser.add_argument("--keep", type=Path, metavar="DIR", help="keep the memory in this directory")
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--own", action="store_true", help="use ~/.claude/projects without asking")
+    which.add_argument("--sample", action="store_true", help="use the sample set")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Build, ask, show, and clean up."""
+    started = time.monotonic()
+    keep = args.keep or getattr(args, "data_dir", None)
+    kept = Path(keep).expanduser().absolute() if keep else None
+    with _source(args) as (label, path), _data_dir(kept) as directory:
+        built = _build(args, directory, path)
+        render.err("starting the server and asking it ...")
+        answers = _ask(args, directory, built.pop("_questions"))
+    data = {
+        "source": label,
+        **built,
+        "questions": answers,
+        "kept": str(kept) if kept else None,
+        "seconds_in_all": round(time.monotonic() - started, 1),
+        "client_config": client_config(kept),
+        "claude_code": claude_line(kept),
+    }
+    if as_json(args):
+        render.out_json(data, recalled=True)
+        return 0
+    render.emit(False, {}, list(_story(data)), recalled=True)
+    render.emit(False, {}, _ending(data, kept))
+    return 0
+
+
+# ---- what is imported, and where to
+
+
+@contextmanager
+def _source(args: argparse.Namespace) -> Iterator[tuple[str, Path]]:
+    """The transcripts to use: what they are called, and where they lie."""
+    if args.path is not None:
+        if args.own or args.sample:
+            raise InvalidQuery("PATH goes without --own and --sample")
+        yield f"your transcripts in {args.path}", args.path.expanduser()
+        return
+    own = Path.home() / ".claude" / "projects"
+    count = sum(1 for _ in own.rglob("*.jsonl")) if own.is_dir() and not args.sample else 0
+    if args.own and not count:
+        raise SourceUnreadable(f"there are no transcripts in {own}", "Name another folder, or use --sample.")
+    if count and (args.own or _agreed(own, count)):
+        yield f"your transcripts in {own}", own
+        return
+    with importlib.resources.as_file(importlib.resources.files("memory_mcp.samples").joinpath("projects")) as sample:
+        yield "the sample transcripts (three invented projects)", sample
+
+
+def _agreed(own: Path, count: int) -> bool:
+    """Whether the user wants their own transcripts used; nobody is asked where nobody can answer."""
+    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+        return False
+    render.err(f"Found {render.plural(count, 'transcript')} in {own}.")
+    render.err("Use the newest of them for this trial? They stay on this machine, in a temporary directory.")
+    try:
+        return input("Use them? [y/N] ").strip().lower() in ("y", "yes")
+    except EOFError:
+        return False
+
+
+@contextmanager
+def _data_dir(kept: Path | None) -> Iterator[Path]:
+    """Where the memory of this trial lies; a temporary directory is removed, however the trial ends."""
+    if kept is not None:
+        yield kept
+        return
+    directory = Path(tempfile.mkdtemp(prefix="memory-mcp-try-"))
+    earlier = signal.signal(signal.SIGTERM, _stop)
+    try:
+        yield directory
+    finally:
+        signal.signal(signal.SIGTERM, earlier)
+        shutil.rmtree(directory, ignore_errors=True)
+        render.err(f"removed the temporary memory {directory} (--keep DIR keeps one)")
+
+
+def _stop(*_: object) -> None:
+    raise KeyboardInterrupt
+
+
+def _build(args: argparse.Namespace, directory: Path, path: Path) -> dict[str, Any]:
+    """Import and derive; what came of it, with the questions under "_questions"."""
+    from memory_mcp.app import App
+    from memory_mcp.cli.commands.import_ import AUTO, build, built_shape, choose, read, report_shape
+    from memory_mcp.cli.commands.questions import derive_questions
+    from memory_mcp.config import load
+
+    app = App(load(flags={"storage.data_dir": str(directory)}, file=settings_file(args)))
+    try:
+        name, place = choose(app, AUTO if args.path else _SOURCE, path)
+        render.err(f"importing {place} ...")
+        report = read(app, name, place, NEWEST)
+        seconds = build(app)
+        built = built_shape(app)
+        if not built["segments"]:
+            raise SourceUnreadable(f"nothing to remember was found in {path}", "Name another folder, or use --sample.")
+        stats = app.storage.stats()
+        built |= {"grips": stats.rows.get("grip", 0), "nodes": stats.rows.get("node", 0)}
+        built["first"], built["last"] = (app.calendar.day_of(ms or 0) for ms in (stats.first_ms, stats.last_ms))
+        return {
+            "import": report_shape(report, seconds),
+            "built": built,
+            "_questions": derive_questions(app, QUESTIONS),
+        }
+    finally:
+        app.close()
+
+
+# ---- the questions, through the real server
+
+
+def _ask(args: argparse.Namespace, directory: Path, questions: "Sequence[Question]") -> list[dict[str, Any]]:
+    """Start the server as a client does, and ask it; StorageError with its own words when it fails."""
+    environment = {name: value for name, value in os.environ.items() if name.startswith(("MEMORY_MCP_", "PYTHON", "TZ"))}
+    environment[DATA_DIR] = str(directory)
+    if (file := settings_file(args)) is not None:
+        environment["MEMORY_MCP_CONFIG"] = str(file.absolute())
+    with tempfile.TemporaryFile("w+", encoding="utf-8", errors="replace") as log:
+        try:
+            return asyncio.run(_session(environment, questions, log))
+        except Exception as error:
+            log.seek(0)
+            said = render.one_line(log.read()[-400:]) or "nothing"
+            raise StorageError(
+                f"the server could not be asked ({_root(error)}); it said: {said}", "Run: memory-mcp doctor"
+            ) from error
+
+
+def _root(error: BaseException) -> str:
+    """The first real cause inside groups of errors."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return f"{type(error).__name__}: {error}"
+
+
+async def _session(environment: dict[str, str], questions: "Sequence[Question]", log: Any) -> list[dict[str, Any]]:
+    from mcp import Client, StdioServerParameters
+    from mcp.client.stdio import stdio_client
+
+    command = ["-P", "-m", "memory_mcp", "serve"]
+    server = StdioServerParameters(command=sys.executable, args=command, env=environment)
+    async with Client(stdio_client(server, errlog=log), read_timeout_seconds=_PATIENCE) as client:
+        answers = []
+        for question in questions:
+            arguments = {"query": question.text, "limit": 1, "scope": "all", "detail": "full"}
+            found = _content(await client.call_tool("intelligent_search", arguments))
+            answer: dict[str, Any] = {"question": question.text, **found}
+            grips = found["results"][0]["grip_ids"] if found["results"] else []
+            if grips:
+                expand = {"grip_id": grips[0], "before": 1, "after": 1}
+                answer["expanded"] = _content(await client.call_tool("expand_grip", expand))
+            answers.append(answer)
+        return answers
+
+
+def _content(result: "CallToolResult") -> dict[str, Any]:
+    """A tool's structured answer."""
+    if result.is_error or not isinstance(result.structured_content, dict):
+        raise StorageError(" ".join(getattr(c, "text", "") for c in result.content) or "the tool gave no answer")
+    return {k: v for k, v in result.structured_content.items() if k != "origin"}
+
+
+# ---- what is shown
+
+
+def _story(data: dict[str, Any]) -> Iterator[str]:
+    built, done = data["built"], data["import"]
+    counts = [render.plural(built[k], k[:-1]) for k in ("events", "sessions", "segments")]
+    yield from render.wrapped(
+        f"A memory made from {data['source']}: {', '.join(counts)} in {render.plural(len(built['projects']), 'project')}, "
+        f"{built['first']} to {built['last']}; {render.plural(built['nodes'], 'node')} in the time tree, "
+        f"{render.plural(built['grips'], 'quotation')}."
+    )
+    if done["cut"]:
+        yield f"Only the newest {NEWEST:,} events were read; memory-mcp import reads all of them."
+    if done["redacted"]:
+        yield f"Secrets redacted before storing: {', '.join(f'{c} {rule}' for rule, c in done['redacted'].items())}."
+    for number, answer in enumerate(data["questions"], 1):
+        yield ""
+        yield "=" * render.WIDTH
+        yield from render.wrapped(f"Question {number}: {answer['question']}")
+        yield from _answer_lines(answer)
+
+
+def _answer_lines(answer: dict[str, Any]) -> Iterator[str]:
+    why = answer["explanation"]
+    yield ""
+    used = f"tier {why['tier_used']}, {why['method_used']}, {render.plural(why['nodes_visited'], 'node')} visited"
+    yield f"  Path ({used}, {why.get('elapsed_ms', 0)} ms)"
+    for number, step in enumerate(why.get("path", ()), 1):
+        yield f"    {number}. {step['label']}: searched {render.plural(step['searched'], 'node')}"
+        if step.get("matched"):
+            matched = render.one_line(render.gist(step["matched"]), 80)
+            yield from render.wrapped(f'matched "{matched}" (score {step["score"]:.2f})', "       ")
+        yield from render.wrapped(step["decision"], "       ")
+    if not answer["results"]:
+        yield "  Answer: nothing relevant was found."
+        return
+    result = answer["results"][0]
+    place = result.get("project", "").rstrip("/").rsplit("/", 1)[-1]
+    yield ""
+    yield f"  Answer ({_local(result['when'])}{', ' + place if place else ''})"
+    yield from render.wrapped(render.gist(result.get("title", "")), "    ")
+    yield from render.wrapped(f'"{render.one_line(result["quote"], 700)}"', "      ", "    > ")
+    yield f"    [{result['grip_ids'][0]}]" if result["grip_ids"] else "    (no grip)"
+    if "expanded" in answer:
+        yield from _expanded_lines(answer["expanded"])
+
+
+def _expanded_lines(expanded: dict[str, Any]) -> Iterator[str]:
+    checked = "verified: stored word for word" if expanded["verified"] else "NOT verified"
+    yield ""
+    yield f"  In its conversation ({checked})"
+    for mark, key in (("   ", "events_before"), (" > ", "excerpt_events"), ("   ", "events_after")):
+        for event in expanded[key]:
+            who = event.get("speaker") or event["role"]
+            lead = f"   {mark}{event['when'][11:16]} {who:<9} "
+            yield from render.wrapped(render.one_line(event["text"], 230), " " * len(lead), lead)
+
+
+def _local(iso: str) -> str:
+    return iso[:16].replace("T", " ")
+
+
+def _ending(data: dict[str, Any], kept: Path | None) -> Iterator[str]:
+    yield ""
+    yield "=" * render.WIDTH
+    yield f"That took {data['seconds_in_all']} seconds. To give your agent this memory, paste into its MCP configuration:"
+    yield ""
+    yield from render.json_lines(data["client_config"])
+    yield ""
+    yield "or, for Claude Code:"
+    yield ""
+    yield f"  {data['claude_code']}"
+    yield ""
+    if kept is None:
+        yield "and fill it from your own history: memory-mcp import claude-code"
+    else:
+        yield f"It uses the memory kept in {kept}."

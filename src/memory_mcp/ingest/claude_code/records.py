@@ -68,6 +68,8 @@ _SYSTEM_NOISE = frozenset(
 _TITLES = {"custom-title": "customTitle", "ai-title": "aiTitle"}
 _NOT_OURS = "not a Claude Code record"
 _EMPTY = "no content"
+#: The model named in messages that the client wrote itself.
+_CLIENT = "<synthetic>"
 _RUNNING = frozenset({"async_launched", "running", "queued", "teammate_spawned"})
 
 
@@ -125,7 +127,7 @@ def _drafts(record: dict[str, object], state: State, parts: list[_Part]) -> list
         "branch": as_text(record.get("gitBranch")),
         "cwd": cwd,
         "version": as_text(record.get("version")),
-        "model": as_text(as_mapping(record.get("message")).get("model")),
+        "model": as_text(as_mapping(record.get("message")).get("model")).replace(_CLIENT, ""),
     }
     source_id = as_text(record.get("uuid")) or _content_id(record)
     session, time_ms = as_text(record.get("sessionId")) or state.session, parse_time(record.get("timestamp"))
@@ -177,7 +179,7 @@ def _user(record: dict[str, object], state: State, outcome: Outcome) -> Iterator
         said, metadata = _prompt(record, state, texts)
         yield _Part(_suffix(first), said, metadata)
     if plan.strip() and not any(plan.strip() in text for text in texts):
-        yield _Part("#plan", Said(Role.SYSTEM, EventType.NOTE, plan), {"kind": "plan"})
+        yield _Part("#plan", Said(Role.SYSTEM, EventType.NOTE, plan), {"record": "plan"})
 
 
 def _prompt(record: dict[str, object], state: State, texts: list[str]) -> tuple[Said, dict[str, str]]:
@@ -215,14 +217,14 @@ def _assistant(record: dict[str, object], state: State, outcome: Outcome) -> Ite
         outcome.reason = _NOT_OURS
         return
     error = record.get("isApiErrorMessage") is True
-    if message.get("model") == "<synthetic>" and not error:
+    if message.get("model") == _CLIENT and not error:
         outcome.reason = "written by the client"
         return
     number = thoughts = 0
     for block in as_blocks(message.get("content")):
         kind = block.get("type")
         if kind in ("thinking", "redacted_thinking"):
-            yield _Part(f"#t{thoughts}", _thought(block), {"kind": "thinking"})
+            yield _Part(f"#t{thoughts}", _thought(block), {"record": "thinking"})
             thoughts += 1
             continue
         if kind in ("tool_use", "server_tool_use", "mcp_tool_use"):
@@ -232,7 +234,7 @@ def _assistant(record: dict[str, object], state: State, outcome: Outcome) -> Ite
             metadata = {"tool_use_id": as_text(block.get("tool_use_id"))}
             yield _Part(_suffix(number), Said(Role.TOOL, EventType.TOOL_RESULT, text), metadata)
         elif text := plain(block):
-            yield _Part(_suffix(number), _spoken(text, error), {"kind": "api error"} if error else {})
+            yield _Part(_suffix(number), _spoken(text, error), {"record": "api error"} if error else {})
         number += 1
 
 
@@ -259,13 +261,13 @@ def _suffix(number: int) -> str:
 def _summary(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
     del state, outcome
     text = as_text(record.get("summary"))
-    yield _Part("", Said(Role.SYSTEM, EventType.NOTE, text), {"kind": "summary", "leaf": as_text(record.get("leafUuid"))})
+    yield _Part("", Said(Role.SYSTEM, EventType.NOTE, text), {"record": "summary", "leaf": as_text(record.get("leafUuid"))})
 
 
 def _title(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
     del state, outcome
     text = as_text(record.get(_TITLES[_kind(record)]))
-    yield _Part("", Said(Role.SYSTEM, EventType.NOTE, text), {"kind": "title"})
+    yield _Part("", Said(Role.SYSTEM, EventType.NOTE, text), {"record": "title"})
 
 
 def _link(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
@@ -273,7 +275,7 @@ def _link(record: dict[str, object], state: State, outcome: Outcome) -> Iterator
     url, number = as_text(record.get("prUrl")), record.get("prNumber")
     if url:
         text = f"Pull request #{number}: {url}" if isinstance(number, int) else f"Pull request: {url}"
-        yield _Part("", Said(Role.SYSTEM, EventType.NOTE, text), {"kind": "pull request", "url": url})
+        yield _Part("", Said(Role.SYSTEM, EventType.NOTE, text), {"record": "pull request", "url": url})
 
 
 def _system(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
@@ -292,28 +294,13 @@ def _system(record: dict[str, object], state: State, outcome: Outcome) -> Iterat
         said = Said(Role.SYSTEM, EventType.NOTE, f"{content} ({', '.join(filter(None, told))})" if any(told) else content)
     elif subtype != "local_command":
         said = Said(Role.SYSTEM, EventType.NOTE, content)
-    yield _Part("", said, {"kind": subtype})
+    yield _Part("", said, {"record": subtype})
 
 
-def _queue(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
-    # A prompt typed while the agent worked: dequeued, it follows as a record of its own; removed, it was slipped into
-    # the running turn and stands nowhere else.
-    outcome.reason = "queue-operation"
-    if record.get("operation") == "remove" and state.queued:
-        _, text = state.queued[0]
-        if text not in state.delivered:
-            state.delivered.append(text)
-            yield _Part("", unwrap(text), {"queued": "true"})
-
-
-def _attachment(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
-    outcome.reason = "attachment"
-    inner = as_mapping(record.get("attachment"))
-    if inner.get("type") == "queued_command":
-        text = "\n".join(filter(None, map(plain, as_blocks(inner.get("prompt")))))
-        if text and text not in state.delivered:
-            state.delivered.append(text)
-            yield _Part("", unwrap(text), {"queued": "true"})
+def _slipped_in(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
+    outcome.reason = _kind(record)
+    if text := state.slipped_in(record):
+        yield _Part("", unwrap(text), {"queued": "true"})
 
 
 def _other(record: dict[str, object], state: State, outcome: Outcome) -> Iterator[_Part]:
@@ -331,7 +318,7 @@ _READERS: dict[str, _Reader] = {
     "system": _system,
     "summary": _summary,
     "pr-link": _link,
-    "queue-operation": _queue,
-    "attachment": _attachment,
+    "queue-operation": _slipped_in,
+    "attachment": _slipped_in,
     **dict.fromkeys(_TITLES, _title),
 }

@@ -5,10 +5,12 @@ so a follower of a growing file never reads it from its start again.
 """
 
 import os
+import re
 from collections import OrderedDict, deque
+from itertools import islice
 from pathlib import Path
 
-from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain
 from memory_mcp.ingest.lines import iter_records, iter_tail
 from memory_mcp.scope import project_of
 
@@ -18,12 +20,14 @@ _HEAD_RECORDS = 50
 _REMEMBERED = 20_000
 
 _AGENT_FILE = "agent-"
+_SESSION_NAME = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}$")
 
 
 class State:
     """The memory of one read of one file."""
 
     def __init__(self, file: Path) -> None:
+        #: Whose records those are that do not say it: a session's own file is named after it.
         self.session = file.stem
         self.file_agent = file.stem.removeprefix(_AGENT_FILE) if file.stem.startswith(_AGENT_FILE) else ""
         self.first_cwd = ""
@@ -31,24 +35,26 @@ class State:
         self.tools: OrderedDict[str, str] = OrderedDict()
         #: Threads whose first prompt has been seen.
         self.threads: set[str] = set()
-        #: Prompts typed while the agent worked, not yet delivered: (time, text).
-        self.queued: deque[tuple[object, str]] = deque(maxlen=100)
-        #: Queued prompts already given as events.
+        #: Prompts typed while the agent worked, not yet delivered.
+        self.queued: deque[str] = deque(maxlen=100)
+        #: Prompts slipped into a running turn.
         self.delivered: deque[str] = deque(maxlen=100)
         self._roots: OrderedDict[str, str] = OrderedDict()
         self._file = file
         self._resumed = False
 
     def recover(self, offset: int) -> None:
-        """Learn what the part before `offset` tells about the part behind it."""
-        if not offset:
-            return
-        self._resumed = True
-        for count, record in enumerate(iter_records(self._file)):
-            if self.first_cwd or count >= _HEAD_RECORDS or record.offset > offset:
+        """Learn the session and its first directory, and what the part before `offset` tells about the part behind it."""
+        session = ""
+        for record in islice(iter_records(self._file), _HEAD_RECORDS):
+            session = session or as_text(record.value.get("sessionId"))
+            self.first_cwd = self.first_cwd or as_text(record.value.get("cwd"))
+            if session and self.first_cwd:
                 break
-            self.observe(record.value)
-        for record in iter_tail(self._file, offset, _LOOK_BACK):
+        if session and not _SESSION_NAME.match(self.session):
+            self.session = session
+        self._resumed = offset > 0
+        for record in iter_tail(self._file, offset, _LOOK_BACK) if offset else ():
             if record.offset > offset:
                 break
             self.observe(record.value)
@@ -56,6 +62,8 @@ class State:
     def observe(self, record: dict[str, object]) -> None:
         """Remember what one record tells about later ones."""
         self.first_cwd = self.first_cwd or as_text(record.get("cwd"))
+        if slipped := self.slipped_in(record):
+            self.delivered.append(slipped)
         if record.get("type") == "queue-operation":
             self._queue(record)
         if record.get("isSidechain") is True:
@@ -64,6 +72,20 @@ class State:
             for block in as_blocks(as_mapping(record.get("message")).get("content")):
                 if block.get("type") == "tool_use":
                     _remember(self.tools, as_text(block.get("id")), as_text(block.get("name")))
+
+    def slipped_in(self, record: dict[str, object]) -> str:
+        """The prompt that a record tells was slipped into a running turn and stands nowhere else; "" mostly.
+
+        Newer clients tell it twice, as a removal from the queue and as an attachment: the first counts.
+        """
+        text = ""
+        if record.get("type") == "queue-operation" and record.get("operation") == "remove" and self.queued:
+            text = self.queued[0]
+        elif record.get("type") == "attachment":
+            inner = as_mapping(record.get("attachment"))
+            if inner.get("type") == "queued_command":
+                text = "\n".join(filter(None, map(plain, as_blocks(inner.get("prompt")))))
+        return "" if text in self.delivered else text
 
     def thread_of(self, record: dict[str, object]) -> str:
         """The subagent a record belongs to: its id, else the id of the record its chain began with; "" outside."""
@@ -89,7 +111,7 @@ class State:
     def _queue(self, record: dict[str, object]) -> None:
         operation, content = record.get("operation"), as_text(record.get("content"))
         if operation == "enqueue" and content:
-            self.queued.append((record.get("timestamp"), content))
+            self.queued.append(content)
         elif operation in ("dequeue", "remove") and self.queued:
             self.queued.popleft()
         elif operation == "popAll":

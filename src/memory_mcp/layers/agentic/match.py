@@ -45,6 +45,18 @@ class Weighted:
     weights: Mapping[str, float]
     hashes: Mapping[str, int]
 
+    #: In how many segments of the scope each term occurs.
+    counts: Mapping[str, int]
+    #: Beginnings that any word with one of the query's stems shares: most texts need not be taken apart.
+    probes: tuple[str, ...]
+
+    def may_be_in(self, text: str) -> bool:
+        """False only for a text that holds none of the terms."""
+        if not text.isascii():
+            return True
+        lower = text.lower()
+        return any(probe in lower for probe in self.probes)
+
     @property
     def total(self) -> float:
         """Sum of the weights."""
@@ -81,7 +93,14 @@ def weigh(text: str, frequencies: Frequencies, project: str | None, segments: in
     if not found:
         raise InvalidQuery("the query is empty", "Give at least one word to look for.")
     hashes = {t: term_hash(t) for t in found}
-    return Weighted(text, {t: _idf(frequencies.of(h, project), segments) for t, h in hashes.items()}, hashes)
+    counts = {t: frequencies.of(h, project) for t, h in hashes.items()}
+    weights = {t: _idf(count, segments) for t, count in counts.items()}
+    return Weighted(text, weights, hashes, counts, tuple({_probe(t) for t in found}))
+
+
+def _probe(term: str) -> str:
+    """A stem may differ from its words in the last letter (happi, happy)."""
+    return term if len(term) <= 3 or not term.isalpha() else term[:-1]
 
 
 def _idf(count: int, total: int) -> float:
@@ -113,6 +132,8 @@ def match_node(node: TocNode, query: Weighted, fields: Sequence[SearchField]) ->
 
 
 def _match(query: Weighted, field: SearchField, text: str, grips: tuple[GripId, ...]) -> FieldMatch | None:
+    if not query.may_be_in(text):
+        return None
     found = frozenset(query.weights).intersection(terms(text))
     if not found:
         return None

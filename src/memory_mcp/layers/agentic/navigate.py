@@ -10,6 +10,7 @@ Invariants
 """
 
 import heapq
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -61,7 +62,6 @@ class AgenticLayer:
     contract = CONTRACTS[LayerName.AGENTIC]
 
     def __init__(self, storage: Storage, tree: Tree, clock: Clock, strong_match: float = 0.5) -> None:
-        self._storage = storage
         self._tree = tree
         self._clock = clock
         self._strong = strong_match
@@ -104,7 +104,10 @@ class AgenticLayer:
                     return
 
     def _enough(self, walk: _Walk) -> bool:
-        """Whether nothing left can cover more of the query than the hits at hand."""
+        """Whether nothing left can add anything: every segment that holds a term is found, or none can cover more."""
+        held = Counter(t for f in walk.found for t in f.terms)
+        if walk.found and all(held[t] >= count for t, count in walk.weighted.counts.items()):
+            return True
         if len(walk.found) < walk.query.limit:
             return False
         covered = sorted((f.coverage for f in walk.found), reverse=True)[walk.query.limit - 1]
@@ -208,8 +211,9 @@ class AgenticLayer:
     def _collect(self, walk: _Walk) -> list[Hit]:
         ranked = sorted(walk.found, key=lambda f: (-f.score, -f.segment.start[0], f.segment.key))
         hits = self._reader.hits(ranked[: walk.query.limit], walk.weighted)
+        pending = self._tree.pending_from()
         keep = EventFilter(walk.query.project, walk.query.agent, walk.scope.window)
-        waiting = self._reader.pending(walk.weighted, self._storage.outbox.checkpoint("deriver"), _PENDING, keep)
+        waiting = self._reader.pending(walk.weighted, pending, _PENDING, keep) if pending is not None else []
         if waiting:
             walk.notices.append(f"{len(waiting)} found among events not yet filed in the tree")
             hits = sorted([*hits, *waiting], key=lambda h: (-h.score, -h.timestamp))[: walk.query.limit]

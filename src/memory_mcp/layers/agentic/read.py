@@ -1,6 +1,7 @@
 """Segments that may hold the query in, hits with exact quotations out: the part of layer 2 that reads what was said."""
 
-from collections import Counter
+import threading
+from collections import Counter, OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 
@@ -8,7 +9,7 @@ from memory_mcp.events.evidence import Evidence
 from memory_mcp.layers.agentic.match import Weighted, count_terms, text_score
 from memory_mcp.layers.base import Hit
 from memory_mcp.model.calendar import TimeWindow
-from memory_mcp.model.event import Event
+from memory_mcp.model.event import Event, EventType
 from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import EventId, GripId, NodeId, span_grip_id
 from memory_mcp.model.segment import Segment
@@ -22,6 +23,10 @@ from memory_mcp.toc.tree import Tree
 GRIPS_PER_HIT = 3
 #: A quotation of words that no stored grip covers, characters.
 _SPAN = 400
+#: A tool's output is quoted only when it says clearly more than anybody did.
+_VOICE = {EventType.TOOL_CALL: 0.7, EventType.TOOL_RESULT: 0.7}
+#: Segments whose events are kept in memory, about 16 KB of text each.
+_KEPT = 128
 #: How much a segment's own summary counts beside its events' words: it repeats what matters, and never gates.
 _SUMMARY_WEIGHT = 1
 
@@ -34,6 +39,7 @@ class Found:
     node: TocNode
     #: The events that hold terms, with their counts.
     events: tuple[tuple[Event, Counter[str]], ...]
+    terms: frozenset[str]
     coverage: float
     score: float
 
@@ -45,22 +51,38 @@ class Reader:
         self._storage = storage
         self._tree = tree
         self._evidence = Evidence(storage)
+        self._kept: OrderedDict[Segment, list[Event]] = OrderedDict()
+        self._lock = threading.Lock()
 
     def verify(
         self, segments: Sequence[Segment], query: Weighted, window: TimeWindow | None, mean_tokens: float
     ) -> list[Found]:
         """Those segments whose events inside the window hold query terms, with their scores."""
-        events = self._storage.events.in_segments(segments)
+        events = self._events(segments)
         nodes = self._tree.nodes([s.node_id for s in segments])
-        probes = probes_of(query)
         found = []
         for segment in segments:
             own = [e for e in events.get(segment.key, ()) if window is None or window.contains(e.timestamp)]
-            matched = _matching(own, query, probes)
+            matched = _matching(own, query)
             node = nodes.get(segment.node_id)
             if matched and node:
                 found.append(_found(segment, node, matched, query, mean_tokens))
         return found
+
+    def _events(self, segments: Sequence[Segment]) -> dict[int, list[Event]]:
+        """Events by segment key; those read lately are kept, under the very cut they were read for."""
+        with self._lock:
+            kept = {s.key: self._kept[s] for s in segments if s in self._kept}
+        missing = [s for s in segments if s.key not in kept]
+        if missing:
+            read = self._storage.events.in_segments(missing)
+            with self._lock:
+                for segment in missing:
+                    self._kept[segment] = read.get(segment.key, [])
+                while len(self._kept) > _KEPT:
+                    self._kept.popitem(last=False)
+            kept |= read
+        return kept
 
     def hits(self, found: Sequence[Found], query: Weighted) -> list[Hit]:
         """A hit for each, in the order given: its best words, exactly as stored, and the grips that prove them."""
@@ -102,7 +124,7 @@ class Reader:
         """Hits among events that are stored and not yet part of the tree."""
         stored = [s.event for s in self._storage.events.after(after_seq, limit)]
         hits = []
-        for event, counts in _matching([e for e in stored if keep.allows(e)], query, probes_of(query)):
+        for event, counts in _matching([e for e in stored if keep.allows(e)], query):
             grip, quote = _quote(event, [], {}, query)
             coverage = query.share(counts)
             hits.append(
@@ -142,19 +164,12 @@ class EventFilter:
         )
 
 
-def probes_of(query: Weighted) -> tuple[str, ...]:
-    """Beginnings that any word with one of the query's stems shares; spares taking other texts apart."""
-    return tuple({t if len(t) <= 3 or not t.isalpha() else t[: max(3, len(t) - 1)] for t in query.weights})
-
-
-def _matching(events: Sequence[Event], query: Weighted, probes: Sequence[str]) -> list[tuple[Event, Counter[str]]]:
+def _matching(events: Sequence[Event], query: Weighted) -> list[tuple[Event, Counter[str]]]:
     matched = []
     for event in events:
         text = searchable(event)
-        if text.isascii():
-            lower = text.lower()
-            if not any(p in lower for p in probes):
-                continue
+        if not query.may_be_in(text):
+            continue
         counts, _ = count_terms(query, text)
         if counts:
             matched.append((event, counts))
@@ -171,12 +186,12 @@ def _found(
     summary = " ".join([node.title, *node.keywords, *(b.text for b in node.bullets)])
     weighted = total + Counter({t: c * _SUMMARY_WEIGHT for t, c in count_terms(query, summary)[0].items() if t in total})
     score = text_score(query, weighted, segment.tokens, mean_tokens)
-    return Found(segment, node, tuple(matched), coverage, score)
+    return Found(segment, node, tuple(matched), frozenset(total), coverage, score)
 
 
 def _best_events(found: Found, query: Weighted) -> list[Event]:
-    """The event that answers best, then those that add terms it lacks."""
-    ranked = sorted(found.events, key=lambda e: (-text_score(query, e[1], 1, 1), e[0].order))
+    """The event that answers best, then those that add terms it lacks; what was said goes before what tools printed."""
+    ranked = sorted(found.events, key=lambda e: (-text_score(query, e[1], 1, 1) * _VOICE.get(e[0].type, 1.0), e[0].order))
     chosen, seen = [ranked[0][0]], set(ranked[0][1])
     for event, counts in ranked[1:]:
         if len(chosen) < GRIPS_PER_HIT and set(counts) - seen:

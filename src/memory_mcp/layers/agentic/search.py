@@ -101,8 +101,7 @@ class NodeSearch:
         self, ids: Sequence[NodeId], query: Weighted, fields: Sequence[SearchField], below_too: bool, project: str | None
     ) -> list[NodeResult]:
         """Those nodes that match, best first."""
-        nodes = self._tree.nodes(ids, project)
-        sets = self._tree.term_sets(ids, project) if below_too else {}
+        nodes, sets = self._tree.with_terms(ids, project) if below_too else (self._tree.nodes(ids, project), {})
         found = []
         for node_id, node in nodes.items():
             matches = match_node(node, query, fields)

@@ -32,7 +32,7 @@ def open_storage(
     timezone: str = "",
     clock: Clock | None = None,
     memory_limit_mb: int = 256,
-    threads: int = 2,
+    threads: int = 1,
 ) -> "DuckStorage":
     """Open the store of a data directory, made when it is missing; None keeps everything in memory.
 

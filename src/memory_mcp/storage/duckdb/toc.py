@@ -1,6 +1,7 @@
 """TocStore on DuckDB."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from operator import itemgetter
 from typing import Any
 
 from memory_mcp.clock import Clock
@@ -15,15 +16,8 @@ from memory_mcp.storage.duckdb.publish import publish
 from memory_mcp.storage.duckdb.rows import NODE, SEGMENT, bullet_of, node_of, segment_of
 from memory_mcp.storage.duckdb.terms import DuckTerms
 
-_BULLETS = """
-SELECT b.key, b.pos, b.text, b.kind, b.project, b.agent,
-       list(g.grip_id ORDER BY g.rowid) FILTER (WHERE g.grip_id IS NOT NULL)
-FROM node n JOIN bullet b ON b.key = n.key AND b.version = n.version
-LEFT JOIN bullet_grip g ON g.key = b.key AND g.version = b.version AND g.pos = b.pos
-WHERE n.current AND n.key IN (SELECT unnest(?::BIGINT[]))
-GROUP BY ALL ORDER BY b.key, b.pos"""
-
-
+_BULLETS = "SELECT key, version, pos, text, kind, project, agent FROM bullet WHERE key IN (SELECT unnest(?::BIGINT[]))"
+_GRIPS = "SELECT key, version, pos, grip_id FROM bullet_grip WHERE key IN (SELECT unnest(?::BIGINT[]))"
 _TALLY = """count(DISTINCT s.session_id), sum(s.events)::BIGINT, count(*), sum(s.tokens)::BIGINT,
   list(DISTINCT s.agent ORDER BY s.agent) FILTER (WHERE s.agent <> ''),
   list(DISTINCT s.project ORDER BY s.project) FILTER (WHERE s.project <> '')"""
@@ -42,6 +36,11 @@ class DuckToc(DuckTerms):
         super().__init__(con)
         self._numbers = numbers
         self._clock = clock
+        self._pins: frozenset[str] | None = None
+
+    def version(self) -> int:
+        """See TocStore."""
+        return self._numbers.last_change
 
     def publish(self, build: Build) -> int:
         """See TocStore."""
@@ -96,12 +95,26 @@ class DuckToc(DuckTerms):
         return self._whole(rows, keys)
 
     def _whole(self, rows: list[tuple[Any, ...]], keys: list[int]) -> dict[NodeId, TocNode]:
+        grips: dict[tuple[int, int, int], list[int]] = {}
+        for key, version, pos, grip_id in self._con.rows(_GRIPS, [keys]):
+            grips.setdefault((key, version, pos), []).append(grip_id)
+        current = {row[0]: row[3] for row in rows}
         bullets: dict[int, list[TocBullet]] = {}
-        for key, _, text, kind, project, agent, grips in self._con.rows(_BULLETS, [keys]):
-            bullets.setdefault(key, []).append(bullet_of(text, kind, project, agent, grips or ()))
+        for key, version, pos, text, kind, project, agent in sorted(self._con.rows(_BULLETS, [keys]), key=itemgetter(0, 2)):
+            if current.get(key) == version:
+                bullets.setdefault(key, []).append(bullet_of(text, kind, project, agent, grips.get((key, version, pos), ())))
         pins = self.pins()
         nodes = (node_of(row, bullets.get(row[0], ()), row[1] in pins) for row in rows)
         return {n.node_id: n for n in nodes}
+
+    def stamps(self, ids: Iterable[NodeId]) -> dict[NodeId, tuple[int, int, int]]:
+        """See TocStore."""
+        keys = list({node_key(i) for i in ids})
+        sql = """SELECT n.node_id, n.built, coalesce(t.rows, 0), coalesce(t.last, 0) FROM node n LEFT JOIN (
+                   SELECT key, count(*) AS rows, max(rowid) AS last FROM term_delta
+                   WHERE key IN (SELECT unnest(?::BIGINT[])) GROUP BY key) t ON t.key = n.key
+                 WHERE n.current AND n.key IN (SELECT unnest(?::BIGINT[]))"""
+        return {NodeId(r[0]): (r[1], r[2], r[3]) for r in self._con.rows(sql, [keys, keys])}
 
     def child_ids(self, parent: NodeId) -> list[NodeId]:
         """See TocStore."""
@@ -135,9 +148,10 @@ class DuckToc(DuckTerms):
         found = {r[0]: r[1:] for r in self._con.rows(sql, [places, [a for a, _ in spans], [b for _, b in spans]])}
         return [_tally(found.get(i)) for i in places]
 
-    def segments_by_day(self) -> list[tuple[str, int]]:
+    def segments_by_day(self, project: str | None = None) -> list[tuple[str, int]]:
         """See TocStore."""
-        return [(r[0], r[1]) for r in self._con.rows("SELECT day, count(*) FROM segment_cut GROUP BY day ORDER BY day")]
+        sql = "SELECT day, count(*) FROM segment_cut WHERE ?::VARCHAR IS NULL OR project = ? GROUP BY day ORDER BY day"
+        return [(r[0], r[1]) for r in self._con.rows(sql, [project, project])]
 
     def days_with(self, project: str | None, first_day: str, after_day: str) -> list[str]:
         """See TocStore."""
@@ -166,10 +180,13 @@ class DuckToc(DuckTerms):
             con.execute("DELETE FROM pin WHERE target = ?", [target])
             if on:
                 con.execute("INSERT INTO pin VALUES (?, ?, ?)", [target, by, self._clock.now_ms()])
+        self._pins = None
 
     def pins(self) -> frozenset[str]:
         """See TocStore."""
-        return frozenset(row[0] for row in self._con.rows("SELECT target FROM pin"))
+        if self._pins is None:
+            self._pins = frozenset(row[0] for row in self._con.rows("SELECT target FROM pin"))
+        return self._pins
 
     def alias(self, old: str, new: str) -> None:
         """See TocStore."""

@@ -1,0 +1,51 @@
+"""Endings for ids, projects, agents and sessions that a person begins to type in a client."""
+
+from typing import Any
+
+from mcp.server import MCPServer
+from mcp.types import Completion, CompletionArgument, CompletionContext, PromptReference, ResourceTemplateReference
+
+from memory_mcp.app import App
+from memory_mcp.model.calendar import TocLevel
+from memory_mcp.model.ids import ROOT
+from memory_mcp.server.tools.kit import Kit
+from memory_mcp.storage.base import Scope
+
+#: The protocol allows no more.
+_MOST = 100
+_PERIODS = (TocLevel.YEAR, TocLevel.MONTH, TocLevel.WEEK, TocLevel.DAY)
+#: Sessions looked through, latest first.
+_SESSIONS = 1000
+
+
+def add_completion(server: MCPServer, kit: Kit) -> None:
+    """Register the one handler."""
+
+    async def complete(
+        ref: PromptReference | ResourceTemplateReference, argument: CompletionArgument, context: CompletionContext | None
+    ) -> Completion | None:
+        del ref, context
+        found = await kit.host.read(lambda app: _values(app, kit.scoped(app).project, argument.name, argument.value))
+        return Completion(values=found[:_MOST], total=len(found), has_more=len(found) > _MOST)
+
+    register: Any = server.completion  # the library leaves its decorator untyped
+    register()(complete)
+
+
+def _values(app: App, project: str | None, name: str, typed: str) -> list[str]:
+    """What may follow `typed` for an argument of this name, newest first."""
+    if name in ("node_id", "week"):
+        levels = (TocLevel.WEEK,) if name == "week" else _PERIODS
+        if typed.startswith("toc:segment:"):
+            levels = (TocLevel.SEGMENT,)
+        found = [i for level in levels for i in reversed(app.tree.descendants(ROOT, level, project))]
+        return [i for i in found if i.startswith(typed)]
+    if name == "session_id":
+        sessions = app.storage.events.sessions(Scope(project=project), _SESSIONS)
+        return [s.session_id for s in sessions if s.session_id.startswith(typed)]
+    tally = app.tree.tally()
+    if name == "project":
+        return [p for p in tally.projects if typed.lower() in p.lower()]
+    if name == "agent":
+        return [a for a in tally.agents if a.startswith(typed.lower())]
+    return []

@@ -1,0 +1,47 @@
+"""How many segments lie under which day, for one scope: the shape of the tree without its text. Pure."""
+
+from bisect import bisect_left
+from collections.abc import Sequence
+from itertools import accumulate
+
+from memory_mcp.model.calendar import TocLevel, level_of, months_of_week, parents_of_day, span_of
+from memory_mcp.model.ids import ROOT, NodeId, day_id
+
+
+class Outline:
+    """Days with their number of segments, in order; answers what lies below a period without reading the store."""
+
+    def __init__(self, days: Sequence[tuple[str, int]]) -> None:
+        self._days = [day for day, _ in days]
+        self._sums = [0, *accumulate(count for _, count in days)]
+
+    def count(self, first_day: str, after_day: str) -> int:
+        """Segments filed under the days of a span."""
+        return self._sums[bisect_left(self._days, after_day)] - self._sums[bisect_left(self._days, first_day)]
+
+    def days(self, first_day: str, after_day: str) -> list[str]:
+        """Days of a span that have segments, in order."""
+        return self._days[bisect_left(self._days, first_day) : bisect_left(self._days, after_day)]
+
+    def holds(self, node_id: NodeId) -> bool:
+        """Whether anything lies below a period."""
+        return self.count(*(d.isoformat() for d in span_of(node_id))) > 0
+
+    def children(self, node_id: NodeId) -> list[NodeId]:
+        """Tree children of the root or of a period above days, in time order; a month has every week it intersects."""
+        if node_id == ROOT:
+            return list(dict.fromkeys(NodeId(f"toc:year:{day[:4]}") for day in self._days))
+        level = level_of(node_id)
+        days = self.days(*(d.isoformat() for d in span_of(node_id)))
+        if level is TocLevel.YEAR:
+            return list(dict.fromkeys(NodeId(f"toc:month:{day[:7]}") for day in days))
+        if level is TocLevel.WEEK:
+            return [day_id(day) for day in days]
+        return self._weeks_of(node_id)
+
+    def _weeks_of(self, month: NodeId) -> list[NodeId]:
+        first, after = span_of(month)
+        monday = first.fromordinal(first.toordinal() - first.weekday())
+        sunday = after.fromordinal(after.toordinal() + 6)
+        weeks = dict.fromkeys(parents_of_day(day)[0] for day in self.days(monday.isoformat(), sunday.isoformat()))
+        return [week for week in weeks if month in months_of_week(week)]

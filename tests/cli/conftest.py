@@ -1,0 +1,117 @@
+"""One small memory for all reading tests, and a way to run the command line as a user does."""
+
+import datetime as dt
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory_mcp.cli.main import main
+from memory_mcp.model.sentinel import CLOSE, OPEN
+
+#: Enough segments in one month that a walk goes down level by level.
+FILLERS = 57
+EVENTS, SESSIONS = 2 * FILLERS + 5, FILLERS + 2
+#: Words that no other session of the filler holds.
+TOPICS = "anchors buoys compasses dinghies ensigns fenders galleys halyards".split()
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What a command left behind."""
+
+    status: int
+    out: str
+    err: str
+
+    @property
+    def text(self) -> str:
+        """The answer without the fence that marks recalled text."""
+        lines = self.out.splitlines()
+        inside = lines[1:-1] if lines and lines[0] == OPEN and lines[-1] == CLOSE else lines
+        return "\n".join(inside)
+
+    @property
+    def data(self) -> dict[str, Any]:
+        """The answer as JSON."""
+        loaded: dict[str, Any] = json.loads(self.out)
+        return loaded
+
+
+Cli = Callable[..., Outcome]
+
+
+@pytest.fixture(autouse=True)
+def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home and a working directory of the test's own, and no settings from outside."""
+    isolate(monkeypatch, tmp_path / "home")
+    monkeypatch.chdir(tmp_path)
+    return tmp_path / "home"
+
+
+def isolate(patch: pytest.MonkeyPatch, home: Path) -> None:
+    import os
+
+    home.mkdir(parents=True, exist_ok=True)
+    for name in list(os.environ):
+        if name.startswith(("MEMORY_MCP_", "XDG_", "CLAUDE_")):
+            patch.delenv(name)
+    patch.setenv("HOME", str(home))
+    patch.setenv("MEMORY_MCP_STORAGE__TIMEZONE", "Europe/Berlin")
+
+
+@pytest.fixture
+def cli(capsys: pytest.CaptureFixture[str]) -> Cli:
+    def run(*argv: str) -> Outcome:
+        capsys.readouterr()
+        status = main(list(argv))
+        captured = capsys.readouterr()
+        return Outcome(status, captured.out, captured.err)
+
+    return run
+
+
+@pytest.fixture(scope="session")
+def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The data directory of a memory that tests only read."""
+    place = tmp_path_factory.mktemp("memory")
+    source = place / "events.jsonl"
+    source.write_text("\n".join(json.dumps(e) for e in events()) + "\n", encoding="utf-8")
+    with pytest.MonkeyPatch.context() as patch:
+        isolate(patch, place / "home")
+        assert main(["ingest", str(source), "--data-dir", str(place / "data"), "--json"]) == 0
+    return place / "data"
+
+
+@pytest.fixture
+def memory(built: Path, cli: Cli) -> Cli:
+    """The command line on the small memory."""
+
+    def run(*argv: str) -> Outcome:
+        return cli(*argv, "--data-dir", str(built))
+
+    return run
+
+
+def events() -> Iterator[dict[str, str]]:
+    """A filler of one session a day, one session that matters, and one of long ago in another project."""
+    start = dt.datetime(2025, 11, 1, 9, 0, tzinfo=dt.UTC)
+    for day in range(FILLERS):
+        topic = TOPICS[day % len(TOPICS)]
+        at = start + dt.timedelta(days=day)
+        yield said(f"filler-{day}", at, "user", f"Please count the {topic} in harbour number {day}.")
+        yield said(f"filler-{day}", at + dt.timedelta(minutes=2), "assistant", f"There are {day + 3} {topic} in harbour {day}.")
+    at = dt.datetime(2026, 1, 30, 13, 0, tzinfo=dt.UTC)
+    yield said("jwt", at, "user", "Debugging the JWT token expiration issue: tokens expire one hour early.")
+    yield said("jwt", at + dt.timedelta(minutes=3), "assistant", "The cause is the clock offset in verify_token().")
+    yield said("jwt", at + dt.timedelta(minutes=6), "user", "We decided to fix the refresh token rotation logic and keep HS256.")
+    yield said("jwt", at + dt.timedelta(minutes=9), "assistant", "Fixed: the JWT expiry bug is gone and 14 tests pass.")
+    at = dt.datetime(2024, 5, 14, 8, 0, tzinfo=dt.UTC)
+    yield said("old", at, "user", "Kerberos tickets for the printer were renewed by hand.", project="github.com/acme/printer")
+
+
+def said(session: str, at: dt.datetime, role: str, text: str, project: str = "github.com/acme/harbour") -> dict[str, str]:
+    return {"session_id": session, "timestamp": at.isoformat(), "role": role, "text": text, "project": project, "agent": "tests"}

@@ -1,0 +1,129 @@
+"""`admin`, `config`, `doctor`: upkeep and what is in force."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+
+from memory_mcp.app import App
+from memory_mcp.config import load
+from tests.cli.conftest import EVENTS, SESSIONS, Cli
+
+
+@pytest.fixture
+def copy(built: Path, tmp_path: Path) -> Path:
+    """A copy of the small memory that may be changed."""
+    shutil.copytree(built, tmp_path / "copy")
+    return tmp_path / "copy"
+
+
+def test_check_finds_nothing_in_a_healthy_store(memory: Cli) -> None:
+    done = memory("admin", "check")
+    assert (done.status, done.out.startswith(f"ok: {EVENTS} events in {SESSIONS} segments")) == (0, True)
+    assert memory("admin", "check", "--json").data["findings"] == []
+
+
+def test_check_ends_with_status_one_when_something_is_broken(cli: Cli, copy: Path) -> None:
+    app = App(load({}, {"storage.data_dir": str(copy)}))
+    app.storage.toc.drop_nodes([app.tree.children("toc:day:2026-01-30")[0]])  # type: ignore[arg-type]
+    app.close()
+    done = cli("admin", "check", "--data-dir", str(copy))
+    assert done.status == 1
+    assert "Next: memory-mcp admin rebuild-toc" in done.out
+    assert cli("admin", "check", "--data-dir", str(copy), "--json").data["ok"] is False
+    assert cli("doctor", "--data-dir", str(copy)).status == 1
+    assert cli("admin", "rebuild-toc", "--data-dir", str(copy)).status == 0
+    assert cli("admin", "check", "--data-dir", str(copy)).status == 0
+
+
+def test_rebuilding_keeps_ids_and_may_change_the_zone(cli: Cli, copy: Path) -> None:
+    before = cli("query", "node", "toc:day:2026-01-30", "--data-dir", str(copy), "--json").data
+    done = cli("admin", "rebuild-toc", "--timezone", "Asia/Tokyo", "--data-dir", str(copy), "--json")
+    assert (done.status, done.data["timezone"]) == (0, "Asia/Tokyo")
+    after = cli("query", "node", "toc:day:2026-01-30", "--data-dir", str(copy), "--json").data
+    assert [c["node_id"] for c in after["children"]] == [c["node_id"] for c in before["children"]]
+    assert after["start"] == "2026-01-30T00:00:00+09:00"
+    assert cli("admin", "rebuild-toc", "--timezone", "Mars/Olympus", "--data-dir", str(copy)).status == 2
+
+
+def test_stats_and_compact_count_bytes(cli: Cli, copy: Path) -> None:
+    stats = cli("admin", "stats", "--data-dir", str(copy), "--json").data
+    assert (stats["rows"]["event"], stats["pending"], stats["timezone"]) == (EVENTS, 0, "Europe/Berlin")
+    assert "event " in cli("admin", "stats", "--data-dir", str(copy)).out
+    done = cli("admin", "compact", "--data-dir", str(copy), "--json").data
+    assert done["after_bytes"] <= done["before_bytes"]
+    assert cli("search", "JWT", "--data-dir", str(copy), "--json").data["results"]
+
+
+def test_config_show_names_every_origin(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "my.toml"
+    file.write_text("[toc]\ngap_minutes = 45\nmax_tokens = 3000\n")
+    monkeypatch.setenv("MEMORY_MCP_TOC__MAX_TOKENS", "2000")
+    data = cli("config", "show", "--config", str(file), "--data-dir", "d", "--json").data
+    found = {row["key"]: (row["value"], row["from"]) for row in data["settings"]}
+    assert found["toc.gap_minutes"] == (45, "file")
+    assert found["toc.max_tokens"] == (2000, "env")
+    assert found["storage.data_dir"] == ("d", "flag")
+    assert found["server.profile"] == ("default", "default")
+    assert all(row["help"] for row in data["settings"])
+    assert "toc.gap_minutes = 45" in cli("config", "show", "--config", str(file)).out
+
+
+def test_config_path_and_check(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = tmp_path / "my.toml"
+    monkeypatch.setenv("MEMORY_MCP_CONFIG", str(file))
+    assert cli("config", "path").out == f"{file}\n"
+    assert cli("config", "check").out.startswith(f"ok: {file} (no settings file")
+    file.write_text("[toc]\ngap_minute = 3\n")
+    broken = cli("config", "check")
+    assert broken.status == 2
+    assert broken.err == "INVALID_ARGUMENT: unknown setting: toc.gap_minute. Did you mean toc.gap_minutes?\n"
+    assert cli("config", "check", "--config", "none.toml").status == 2
+
+
+def test_doctor_finds_a_healthy_store_well(memory: Cli) -> None:
+    done = memory("doctor")
+    assert done.status == 0
+    assert {line[:4].strip() for line in done.out.splitlines()} <= {"ok"}
+    names = {c["name"] for c in memory("doctor", "--json").data["checks"]}
+    assert names >= {
+        "versions",
+        "free disk",
+        "permissions",
+        "writable",
+        "lock",
+        "store",
+        "acknowledged events",
+        "time zone",
+        "pending",
+        "tree",
+    }
+
+
+def test_doctor_says_what_is_wrong_and_what_to_do(cli: Cli, copy: Path, tmp_path: Path) -> None:
+    fresh = cli("doctor", "--data-dir", str(tmp_path / "none"))
+    assert (fresh.status, "does not exist yet" in fresh.out) == (0, True)
+    assert not (tmp_path / "none").exists()
+    copy.chmod(0o755)
+    (copy / "high-water.json").write_text(json.dumps({"last_seq": 999}))
+    done = cli("doctor", "--data-dir", str(copy))
+    assert done.status == 1
+    assert "warn  permissions" in done.out
+    assert f"fail  acknowledged events: {999 - EVENTS} that were stored are missing" in done.out
+    assert all("delete" not in line and "remove" not in line for line in done.out.splitlines())
+
+
+def test_doctor_reports_settings_that_cannot_be_read(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MEMORY_MCP_TOC__GAP", "3")
+    done = cli("doctor")
+    assert (done.status, "fail  settings: unknown setting: toc.gap" in done.out) == (1, True)
+
+
+def test_doctor_names_who_holds_a_locked_store(cli: Cli, copy: Path) -> None:
+    app = App(load({}, {"storage.data_dir": str(copy)}))
+    try:
+        done = cli("doctor", "--data-dir", str(copy))
+    finally:
+        app.close()
+    assert (done.status, "warn  lock: the data directory" in done.out) == (0, True)

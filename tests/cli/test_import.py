@@ -1,0 +1,132 @@
+"""`import` and `ingest`: files in, a report out."""
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from memory_mcp.cli.render import Progress
+from tests.cli.conftest import EVENTS, SESSIONS, Cli, events
+
+TRANSCRIPTS = Path(__file__).parents[1] / "acceptance" / "samples"
+
+
+def event(text: str, **more: object) -> str:
+    return json.dumps({"session_id": "s", "timestamp": "2026-03-01T10:00:00Z", "role": "user", "text": text} | more)
+
+
+def feed(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8"))
+
+
+@pytest.mark.parametrize("source", ["claude-code", "auto"])
+def test_transcripts_are_imported_and_reported(cli: Cli, source: str) -> None:
+    done = cli("import", source, str(TRANSCRIPTS), "--data-dir", "data", "--json")
+    assert done.status == 0
+    data = done.data
+    assert (data["source"], data["files"], data["known"], data["cut"]) == ("claude-code", 1, 0, False)
+    assert data["lines"] == data["lines_used"] + sum(data["skipped"].values())
+    assert data["new"] > 0
+    assert set(data["seconds"]) == {"read", "redact", "store", "segment+summarise", "roll up"}
+    assert data["built"]["events"] == data["new"]
+    assert list(data["redacted"].values()) == [1]
+    assert data["quotes"]["not JSON"][0]["line"] == 8
+
+
+def test_the_report_reads_well_and_a_second_import_changes_nothing(cli: Cli) -> None:
+    first = cli("import", "claude-code", str(TRANSCRIPTS), "--data-dir", "data")
+    for part in (
+        "Read 1 file, ",
+        "Skipped: 1 line",
+        "1 not JSON",
+        "lantern.jsonl:8: ",
+        "Redacted: 1 ",
+        "Seconds: read ",
+        "The memory now holds",
+    ):
+        assert part in first.out
+    again = cli("import", "claude-code", str(TRANSCRIPTS), "--data-dir", "data", "--json").data
+    assert (again["new"], again["files_unchanged"]) == (0, 1)
+
+
+def test_auto_finds_the_users_own_transcripts(cli: Cli, own_home: Path) -> None:
+    assert cli("import", "auto", "--data-dir", "data").status == 2
+    place = own_home / ".claude" / "projects" / "-home-kim"
+    place.mkdir(parents=True)
+    (place / "a.jsonl").write_bytes(next(TRANSCRIPTS.rglob("*.jsonl")).read_bytes())
+    assert cli("import", "auto", "--data-dir", "data", "--json").data["new"] > 0
+
+
+def test_auto_tells_jsonl_events_from_transcripts(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "events.jsonl").write_text(event("a plain event") + "\n")
+    data = cli("import", "auto", "events.jsonl", "--data-dir", "data", "--json").data
+    assert (data["source"], data["new"]) == ("jsonl", 1)
+
+
+def test_newest_says_that_it_cut(cli: Cli) -> None:
+    done = cli("import", "claude-code", str(TRANSCRIPTS), "--newest", "3", "--data-dir", "data")
+    assert "Events: 3 new" in done.out
+    assert "Only the newest were read" in done.out
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("chatgtp", "."),
+        ("jsonl",),
+        ("claude-code", "no-such-folder"),
+        ("claude-code", "empty"),
+        ("auto", "empty"),
+        ("claude-code", "empty", "--newest", "0"),
+    ],
+)
+def test_what_cannot_be_imported_ends_with_status_two(cli: Cli, tmp_path: Path, argv: tuple[str, ...]) -> None:
+    (tmp_path / "empty").mkdir()
+    done = cli("import", *argv, "--data-dir", "data")
+    assert (done.status, done.out) == (2, "")
+    assert done.err.startswith("INVALID_ARGUMENT: ")
+
+
+def test_ingest_reads_a_file(cli: Cli, tmp_path: Path) -> None:
+    source = tmp_path / "events.jsonl"
+    source.write_text("\n".join(json.dumps(e) for e in events()) + "\n")
+    data = cli("ingest", str(source), "--data-dir", "data", "--json").data
+    assert (data["new"], data["built"]["sessions"]) == (EVENTS, SESSIONS)
+
+
+def test_ingest_reads_standard_input_by_the_same_rules(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    lines = [
+        event("zebra crossings are safe", id="1"),
+        "not json",
+        event("x", role="usr"),
+        event("the last line has no end", id="2"),
+    ]
+    feed(monkeypatch, "\n".join(lines))
+    done = cli("ingest", "-", "--data-dir", "data", "--json")
+    assert done.status == 0
+    assert (done.data["new"], sum(done.data["skipped"].values()), done.data["path"]) == (2, 2, "stdin")
+    assert done.data["quotes"]["not JSON"] == [{"file": "stdin", "line": 2, "text": "not json"}]
+    feed(monkeypatch, "\n".join(lines))
+    assert cli("ingest", "-", "--data-dir", "data", "--json").data["known"] == 2
+    assert cli("search", "zebra", "--data-dir", "data", "--json").data["results"]
+
+
+def test_ingest_of_nothing_usable_ends_with_status_two(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    feed(monkeypatch, "these are\nnot events\n")
+    done = cli("ingest", "-", "--data-dir", "data")
+    assert done.status == 2
+    assert "none of the lines is an event" in done.err
+
+
+def test_quoted_lines_hold_no_secret(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    feed(monkeypatch, "broken AKIAIOSFODNN7EXAMPLE line\n" + event("fine") + "\n")
+    assert "AKIAIOSFODNN7EXAMPLE" not in cli("ingest", "-", "--data-dir", "data", "--json").out
+
+
+def test_progress_is_plain_and_rare_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
+    with Progress("importing") as bar:
+        for step in range(1000):
+            bar.at(step / 1000, "still going")
+    assert len(capsys.readouterr().err.splitlines()) <= 1

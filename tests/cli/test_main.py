@@ -1,0 +1,179 @@
+"""The argument tree, exit statuses, and what reaches which stream."""
+
+import io
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from memory_mcp import __version__
+from memory_mcp.app import App
+from memory_mcp.cli.commands import registry
+from memory_mcp.cli.main import build_parser, main
+from memory_mcp.config import load
+from memory_mcp.model.sentinel import carries_mark, strip_fenced
+from tests.cli.conftest import EVENTS, Cli
+
+
+def jsonl(session: str, text: str, project: str = "") -> str:
+    """A line of the event form."""
+    event = {"session_id": session, "timestamp": "2026-03-01T10:00:00Z", "role": "user", "text": text, "project": project}
+    return json.dumps(event) + "\n"
+
+
+def test_help_lists_every_command_and_version_is_told(cli: Cli) -> None:
+    done = cli("--help")
+    assert done.status == 0
+    for name in (
+        "try",
+        "serve",
+        "import",
+        "ingest",
+        "search",
+        "navigate",
+        "query",
+        "timeline",
+        "retrieval",
+        "admin",
+        "config",
+        "doctor",
+    ):
+        assert f"\n    {name} " in done.out
+    assert cli("--version").out == f"memory-mcp {__version__}\n"
+    assert len(registry.COMMANDS) == 12
+
+
+def test_building_the_arguments_loads_no_engine() -> None:
+    import subprocess
+
+    script = (
+        "import sys; from memory_mcp.cli.main import build_parser; build_parser(); "
+        "print([m for m in ('duckdb', 'mcp', 'numpy', 'rich', 'pydantic', 'anyio', 'memory_mcp.app') if m in sys.modules])"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    assert done.stdout.strip() == "[]"
+
+
+def test_every_command_explains_itself(cli: Cli) -> None:
+    parser = build_parser()
+    names = parser._subparsers._group_actions[0].choices  # type: ignore[union-attr]
+    for name in names or ():
+        assert cli(name, "--help").status == 0
+
+
+@pytest.mark.parametrize("before", [True, False])
+def test_flags_stand_before_or_after_the_command(cli: Cli, built: Path, before: bool) -> None:
+    flags = ("--data-dir", str(built), "--json")
+    argv = (*flags, "query", "root") if before else ("query", "root", *flags)
+    assert cli(*argv).data["node"]["events"] == EVENTS
+
+
+def test_an_unknown_command_names_the_nearest(cli: Cli) -> None:
+    done = cli("serch", "x")
+    assert (done.status, "Did you mean search?" in done.err) == (2, True)
+
+
+def test_without_arguments_a_terminal_gets_help(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "stdin", type("Terminal", (io.StringIO,), {"isatty": lambda self: True})())
+    assert "usage: memory-mcp" in cli().out
+
+
+def test_without_arguments_a_pipe_gets_the_server(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
+    served = []
+    monkeypatch.setattr(sys, "stdin", io.StringIO())
+    monkeypatch.setattr("memory_mcp.cli.commands.serve.run", lambda args: served.append(args) or 0)
+    assert cli().status == 0
+    assert len(served) == 1
+
+
+def test_a_locked_store_ends_with_status_three_and_the_holder(cli: Cli, tmp_path: Path) -> None:
+    app = App(load({}, {"storage.data_dir": str(tmp_path / "data")}))
+    try:
+        done = cli("query", "root", "--data-dir", str(tmp_path / "data"))
+    finally:
+        app.close()
+    assert done.status == 3
+    assert done.err.startswith("LOCKED: the data directory ")
+    assert "process " in done.err
+
+
+def test_ctrl_c_ends_with_status_130(cli: Cli, monkeypatch: pytest.MonkeyPatch, built: Path) -> None:
+    def stop(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("memory_mcp.cli.commands.query.opened", stop)
+    done = cli("query", "root", "--data-dir", str(built))
+    assert (done.status, done.err) == (130, "stopped\n")
+
+
+def test_an_unusable_directory_is_one_line_with_status_one(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    done = cli("query", "root", "--data-dir", str(tmp_path / "file" / "below"))
+    assert (done.status, len(done.err.splitlines())) == (1, 1)
+
+
+def test_tracebacks_are_shown_only_when_asked_for(cli: Cli, monkeypatch: pytest.MonkeyPatch, built: Path) -> None:
+    assert "Traceback" not in cli("query", "node", "x", "--data-dir", str(built)).err
+    monkeypatch.setenv("MEMORY_MCP_DEBUG", "1")
+    assert "Traceback" in cli("query", "node", "x", "--data-dir", str(built)).err
+
+
+def test_an_empty_memory_tells_what_to_do_first(cli: Cli) -> None:
+    done = cli("search", "anything", "--data-dir", "new")
+    assert (done.status, "memory-mcp import claude-code" in done.err) == (0, True)
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("search", "JWT"),
+        ("navigate", "JWT"),
+        ("query", "root"),
+        ("query", "events"),
+        ("timeline",),
+        ("query", "node", "toc:year:2026"),
+    ],
+)
+def test_what_is_recalled_carries_its_mark_and_never_comes_back(memory: Cli, argv: tuple[str, ...]) -> None:
+    assert strip_fenced(memory(*argv).out) == ""
+    assert carries_mark(memory(*argv, "--json").out)
+
+
+def test_stored_control_characters_never_reach_the_terminal(cli: Cli, tmp_path: Path) -> None:
+    (tmp_path / "e.jsonl").write_text(jsonl("s", "The \x1b[31mred\x1b[0m \x07 alarm rang"))
+    assert cli("ingest", "e.jsonl", "--data-dir", "data").status == 0
+    for argv in (
+        ("search", "alarm"),
+        ("navigate", "alarm"),
+        ("query", "events"),
+        ("timeline",),
+        ("query", "node", "toc:day:2026-03-01"),
+    ):
+        out = cli(*argv, "--data-dir", "data").out
+        assert "alarm" in out
+        assert "\x1b" not in out
+        assert "\x07" not in out
+
+
+def test_the_project_of_the_working_directory_bounds_a_search(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    here = tmp_path / "harbour"
+    here.mkdir()
+    lines = [jsonl("a", "an alarm in a", str(here)), jsonl("b", "an alarm in b", "/elsewhere")]
+    (tmp_path / "e.jsonl").write_text("".join(lines))
+    data = str(tmp_path / "data")
+    assert cli("ingest", "e.jsonl", "--data-dir", data).status == 0
+    assert len(cli("search", "alarm", "--data-dir", data, "--json").data["results"]) == 2
+    monkeypatch.chdir(here)
+    bound = cli("search", "alarm", "--data-dir", data, "--json")
+    assert (len(bound.data["results"]), "--all searches every project" in bound.err) == (1, True)
+    assert len(cli("search", "alarm", "--all", "--data-dir", data, "--json").data["results"]) == 2
+
+
+def test_a_stdout_that_is_not_utf8_is_written_to(built: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    raw = io.BytesIO()
+    monkeypatch.setattr(sys, "stdout", io.TextIOWrapper(raw, encoding="ascii"))
+    assert main(["timeline", "--data-dir", str(built)]) == 0
+    assert main(["search", "JWT", "--data-dir", str(built), "--json"]) == 0
+    sys.stdout.flush()
+    assert raw.getvalue().isascii()

@@ -1,0 +1,116 @@
+"""`navigate`: the loop of layer 2, with its path and evidence in the plan's form."""
+
+import re
+
+import pytest
+
+from tests.cli.conftest import Cli
+from tests.requirements import requirement
+
+QUESTION = "JWT token expiration debugging"
+
+
+@requirement("plan:cli-navigate", "plan:format-query", "plan:loop-path-and-evidence")
+def test_the_answer_begins_with_the_query_and_holds_path_and_evidence(memory: Cli) -> None:
+    done = memory("navigate", QUESTION)
+    assert done.status == 0
+    lines = done.text.splitlines()
+    assert lines[:4] == ["## Search Path", "", f'Query: "{QUESTION}"', ""]
+    assert "## Evidence" in lines
+
+
+@requirement("plan:format-step-count", "plan:format-step-match", "plan:format-step-reason", "plan:success-explainable-path")
+def test_every_step_names_its_node_its_count_its_match_and_its_reason(memory: Cli) -> None:
+    text = memory("navigate", QUESTION).text
+    steps = re.findall(r"^(\d+)\. \*\*(.+)\*\* - Searched (\d+) (\w+) nodes?$", text, re.M)
+    assert [int(s[0]) for s in steps] == list(range(1, len(steps) + 1))
+    assert [s[3] for s in steps][:1] == ["year"]
+    assert len(steps) >= 2
+    below = text.split("\n1. ", 1)[1].split("## Evidence")[0]
+    assert len(re.findall(r'^   - Matched: ".+" \(score: \d\.\d\d\)$', below, re.M)) == len(steps)
+    reasons = re.findall(r"^   - (?!Matched)(.+)$", below, re.M)
+    assert len(reasons) == len(steps)
+    assert any(r.startswith("Drilling into Year 2026 (") for r in reasons)
+
+
+@requirement("plan:format-evidence-segment", "plan:format-evidence-grips")
+def test_evidence_names_its_segment_and_cites_each_quotation(memory: Cli) -> None:
+    text = memory("navigate", QUESTION).text
+    evidence = text.split("## Evidence", 1)[1]
+    assert re.search(r"^\*\*Segment: toc:segment:2026-01-30:[0-9a-z]{12}\*\*$", evidence, re.M)
+    quotes = re.findall(r'^- "(.+)" \[(grip:\S+)\]$', evidence, re.M)
+    assert quotes
+    for quote, grip in quotes:
+        expanded = memory("query", "expand-grip", grip, "--json").data
+        assert expanded["verified"] is True
+        assert " ".join(expanded["grip"]["quote"].split()).startswith(quote.rstrip("…"))
+
+
+@requirement("plan:format-offer-expand", "plan:loop-offer-expand")
+def test_the_answer_ends_with_the_offer_to_expand_a_grip(memory: Cli) -> None:
+    lines = memory("navigate", QUESTION).text.splitlines()
+    assert lines[-2] == "Would you like me to expand a grip for the full conversation context?"
+    command = re.fullmatch(r"`memory-mcp (query expand-grip grip:\S+)`", lines[-1])
+    assert command
+    assert memory(*command[1].split()).status == 0
+
+
+@requirement("plan:cli-navigate-verbose")
+def test_verbose_adds_counters_bounds_and_window(memory: Cli) -> None:
+    plain, verbose = memory("navigate", QUESTION).text, memory("navigate", QUESTION, "--verbose").text
+    assert "max_nodes_visited" not in plain
+    for name in ("max_depth", "max_nodes_visited", "max_rpc_calls", "max_token_budget", "timeout_ms", "beam_width"):
+        assert name in verbose
+    assert "- window: all time" in verbose
+
+
+def test_json_holds_the_same(memory: Cli) -> None:
+    data = memory("navigate", QUESTION, "--json").data
+    assert data["origin"] == "recalled-by-memory-mcp"
+    assert data["path"][0]["label"] == "Root"
+    first = data["results"][0]
+    assert (first["session_id"], first["kind"]) == ("jwt", "segment")
+    assert first["when"].startswith("2026-01-30T14:")
+    assert data["explanation"]["counters"]["nodes_visited"] > 0
+
+
+@pytest.mark.parametrize(
+    ("flag", "value", "counter"),
+    [("--max-nodes-visited", 5, "nodes_visited"), ("--max-rpc-calls", 1, "rpc_calls"), ("--max-depth", 2, "depth")],
+)
+def test_bounds_are_kept_and_reported(memory: Cli, flag: str, value: int, counter: str) -> None:
+    why = memory("navigate", "anchors in harbour", flag, str(value), "--json").data["explanation"]
+    assert why["counters"][counter] <= value
+    assert why["bounds"][flag.removeprefix("--").replace("-", "_")] == value
+    assert why["bounds_hit"]
+    assert any("stopped by" in n for n in why["notices"])
+
+
+def test_a_token_budget_leaves_results_out_whole_and_says_so(memory: Cli) -> None:
+    data = memory("navigate", "count the anchors", "--max-token-budget", "150", "--json").data
+    assert data["explanation"]["counters"]["tokens"] <= 150
+    assert data["explanation"]["left_out"] > 0
+    assert "left out to stay within max_token_budget" in memory("navigate", "count the anchors", "--max-token-budget", "150").text
+
+
+def test_a_window_binds_the_search(memory: Cli) -> None:
+    inside = memory("navigate", "anchors", "--since", "2025-11-01", "--until", "2025-11-30", "--json").data
+    assert inside["results"]
+    assert all(r["when"] < "2025-12-01" for r in inside["results"])
+    assert inside["explanation"]["window"] == {"since": "2025-11-01T00:00:00+01:00", "until": "2025-12-01T00:00:00+01:00"}
+
+
+def test_a_time_in_the_question_is_understood(memory: Cli) -> None:
+    data = memory("navigate", "which anchors in november 2025", "--json").data
+    assert data["explanation"]["window_words"] == "november 2025"
+    assert all(r["when"][:7] == "2025-11" for r in data["results"])
+
+
+def test_nothing_relevant_is_said(memory: Cli) -> None:
+    done = memory("navigate", "xylophone")
+    assert (done.status, "Nothing relevant was found" in done.text) == (0, True)
+
+
+@pytest.mark.parametrize("argv", [("",), ("x", "--limit", "0"), ("x", "--beam-width", "9"), ("x", "--since", "soonish")])
+def test_wrong_requests_end_with_status_two(memory: Cli, argv: tuple[str, ...]) -> None:
+    assert memory("navigate", *argv).status == 2

@@ -1,0 +1,142 @@
+"""`query`: nodes, events and quotations; `timeline`: days."""
+
+import re
+
+import pytest
+
+from tests.cli.conftest import EVENTS, SESSIONS, Cli
+from tests.requirements import requirement
+
+
+def jwt_segment(memory: Cli) -> str:
+    found = memory("search", "JWT expiration", "--limit", "1", "--json").data["results"]
+    return str(found[0]["node_id"])
+
+
+def test_root_shows_the_years(memory: Cli) -> None:
+    data = memory("query", "root", "--json").data
+    assert [c["node_id"] for c in data["children"]] == ["toc:year:2024", "toc:year:2025", "toc:year:2026"]
+    assert data["node"]["projects"] == ["github.com/acme/harbour", "github.com/acme/printer"]
+    text = memory("query", "root").text
+    assert text.startswith(f"toc:root  {EVENTS} events in {SESSIONS} sessions, 2024, 2025, 2026")
+
+
+def test_root_of_a_project_shows_that_project_alone(memory: Cli) -> None:
+    data = memory("query", "root", "--project", "printer", "--json").data
+    assert [c["node_id"] for c in data["children"]] == ["toc:year:2024"]
+
+
+@pytest.mark.parametrize("node_id", ["toc:month:2026-01", "toc:month:2026:01"])
+def test_a_node_shows_bullets_with_grips_parents_and_children(memory: Cli, node_id: str) -> None:
+    data = memory("query", "node", node_id, "--json").data
+    assert (data["node_id"], data["level"], data["events"], data["sessions"]) == ("toc:month:2026-01", "month", 4, 1)
+    assert all(b["grip_ids"] for b in data["bullets"])
+    assert [p["node_id"] for p in data["context"]["parents"]] == ["toc:year:2026"]
+    assert [c["node_id"] for c in data["children"]] == ["toc:week:2026-W05"]
+    text = memory("query", "node", node_id).text
+    for part in ("Bullets:", "Above:", "Below:", "[grip:"):
+        assert part in text
+
+
+def test_a_segment_shows_its_time_and_place(memory: Cli) -> None:
+    data = memory("query", "node", jwt_segment(memory), "--json").data
+    assert data["start"] == "2026-01-30T14:00:00+01:00"
+    assert [p["level"] for p in data["context"]["parents"]] == ["year", "month", "week", "day"]
+    assert data["session_id"] == "jwt"
+
+
+def test_browsing_pages_through_children(memory: Cli) -> None:
+    first = memory("query", "browse", "toc:year:2025", "--limit", "1", "--json").data
+    assert (len(first["children"]), first["child_count"], first["next_offset"]) == (1, 2, 1)
+    rest = memory("query", "browse", "toc:year:2025", "--limit", "5", "--offset", "1", "--json").data
+    assert [c["node_id"] for c in first["children"] + rest["children"]] == ["toc:month:2025-11", "toc:month:2025-12"]
+    assert "More with --offset 1 (2 in all)." in memory("query", "browse", "toc:year:2025", "--limit", "1").text
+    assert memory("query", "browse", "--json").data["child_count"] == 3
+
+
+def test_events_come_in_order_and_page(memory: Cli) -> None:
+    page = memory("query", "events", "--session", "jwt", "--limit", "3", "--json").data
+    assert [e["role"] for e in page["events"]] == ["user", "assistant", "user"]
+    assert set(page["events"][0]) >= {"event_id", "session_id", "when", "role", "type", "text"}
+    rest = memory("query", "events", "--session", "jwt", "--cursor", page["next_cursor"], "--json").data
+    assert [e["text"] for e in rest["events"]] == ["Fixed: the JWT expiry bug is gone and 14 tests pass."]
+    assert rest["has_more"] is False
+
+
+@pytest.mark.parametrize(
+    ("since", "until", "count"),
+    [
+        ("2026-01-30", "2026-01-30", 4),
+        ("2026-01-30T14:03", "2026-01-30T14:07", 2),
+        ("2026-01-30T13:03:00Z", "2026-01-30T13:07:00Z", 2),
+        ("january 2026", "january 2026", 4),
+        ("2024", "2024", 1),
+        ("1769778000000", "1769778000001", 1),
+    ],
+)
+def test_times_are_read_as_people_write_them(memory: Cli, since: str, until: str, count: int) -> None:
+    assert len(memory("query", "events", "--since", since, "--until", until, "--json").data["events"]) == count
+
+
+@requirement("bm25:session-expand-grip")
+@pytest.mark.parametrize("bare", [False, True])
+def test_a_grip_shows_its_words_and_its_events_with_their_times(memory: Cli, bare: bool) -> None:
+    grip = memory("query", "node", jwt_segment(memory), "--json").data["bullets"][0]["grip_ids"][0]
+    done = memory("query", "expand-grip", grip.rsplit(":", 1)[-1] if bare else grip)
+    assert done.status == 0
+    assert "verified: the stored event holds exactly these words" in done.text
+    data = memory("query", "expand-grip", grip, "--json").data
+    assert data["grip"]["grip_id"] == grip
+    quoted = " ".join(line.removeprefix("  >").strip() for line in done.text.splitlines() if line.startswith("  >"))
+    assert quoted == " ".join(data["grip"]["quote"].split())
+    shown = re.findall(r"^  2026-01-30 14:\d\d:00 (user|assistant): ", done.text, re.M)
+    events = data["events_before"] + data["excerpt_events"] + data["events_after"]
+    assert len(shown) == len(events) > 1
+
+
+def test_context_and_budget_of_a_grip_are_kept(memory: Cli) -> None:
+    grip = memory("navigate", "refresh token rotation", "--limit", "1", "--json").data["results"][0]["grip_ids"][0]
+    alone = memory("query", "expand-grip", grip, "--before", "0", "--after", "0", "--json").data
+    assert (alone["events_before"], alone["events_after"]) == ([], [])
+    tight = memory("query", "expand-grip", grip, "--token-budget", "30", "--json").data
+    assert tight["truncated"] is True
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ("node", "toc:day:1999-01-01"),
+        ("node", "toc:day:2026-02-31"),
+        ("expand-grip", "grip:1:0000000000000000"),
+        ("expand-grip", "what"),
+        ("expand-grip", "grip:1:0000000000000000", "--before", "-1"),
+        ("events", "--since", "2026-02-01", "--until", "2026-01-01"),
+        ("events", "--cursor", "nonsense"),
+        ("events", "--limit", "0"),
+        ("browse", "--limit", "0"),
+        ("nodes",),
+        (),
+    ],
+)
+def test_wrong_requests_end_with_status_two(memory: Cli, argv: tuple[str, ...]) -> None:
+    done = memory("query", *argv)
+    assert (done.status, done.out) == (2, "")
+
+
+def test_the_timeline_lists_days_with_their_segments(memory: Cli) -> None:
+    data = memory("timeline", "--since", "2026-01-01", "--json").data
+    assert [d["day"] for d in data["days"]] == ["2026-01-30"]
+    assert (data["days"][0]["events"], len(data["days"][0]["segments"])) == (4, 1)
+    text = memory("timeline", "--since", "2026-01-01").text
+    assert text.splitlines()[0].startswith("2026-01-30 Fri  ")
+    assert "4 events in 1 session" in text
+    assert "\x1b[" not in text
+
+
+def test_the_timeline_shows_the_last_days_that_hold_anything(memory: Cli) -> None:
+    days = memory("timeline", "--json").data["days"]
+    assert (len(days), days[-1]["day"]) == (7, "2026-01-30")
+    assert [d["day"] for d in memory("timeline", "--project", "printer", "--json").data["days"]] == ["2024-05-14"]
+    assert memory("timeline", "--days", "3", "--json").data["days"] == []
+    assert "Nothing was recorded" in memory("timeline", "--days", "3").text
+    assert memory("timeline", "--days", "3", "--since", "yesterday").status == 2

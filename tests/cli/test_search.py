@@ -1,0 +1,105 @@
+"""`search`: one node, the children of a node, a whole level."""
+
+import pytest
+
+from tests.cli.conftest import FILLERS, Cli
+from tests.requirements import requirement
+
+
+@requirement("plan:cli-search-level", "plan:success-cli-search")
+@pytest.mark.parametrize(
+    ("level", "node_id"), [("year", "toc:year:2026"), ("month", "toc:month:2026-01"), ("day", "toc:day:2026-01-30")]
+)
+def test_a_level_is_searched_whole(memory: Cli, level: str, node_id: str) -> None:
+    done = memory("search", "--level", level, "--query", "JWT expiration")
+    assert done.status == 0
+    assert done.text.splitlines()[0] == f"{node_id}  (relevance: 1.00)"
+    found = memory("search", "--level", level, "--query", "JWT expiration", "--json").data
+    assert [r["node_id"] for r in found["results"]] == [node_id]
+    assert {r["level"] for r in found["results"]} == {level}
+
+
+@requirement("plan:cli-search-node")
+def test_one_node_is_searched_in_its_own_text(memory: Cli) -> None:
+    found = memory("search", "--node", "toc:month:2026-01", "--query", "JWT", "--json").data
+    assert (found["node_id"], found["level"], found["matched"]) == ("toc:month:2026-01", "month", True)
+    assert any(m["field"] == "bullets" and m["grip_ids"] for m in found["matches"])
+    text = memory("search", "--node", "toc:month:2026-01", "--query", "JWT").text
+    assert text.startswith("toc:month:2026-01  ")
+    assert "[grip:" in text
+
+
+def test_a_node_without_the_words_says_so(memory: Cli) -> None:
+    done = memory("search", "--node", "toc:year:2024", "--query", "JWT")
+    assert (done.status, "Nothing in this node's own text matches" in done.text) == (0, True)
+
+
+@requirement("plan:cli-search-parent")
+def test_the_children_of_a_node_are_searched(memory: Cli) -> None:
+    found = memory("search", "--parent", "toc:month:2026-01", "--query", "refresh rotation", "--json").data
+    assert [r["node_id"] for r in found["results"]] == ["toc:week:2026-W05"]
+    below = memory("search", "--parent", "toc:week:2026-W05", "--query", "refresh rotation", "--json").data
+    assert [r["node_id"] for r in below["results"]] == ["toc:day:2026-01-30"]
+
+
+@requirement("plan:cli-search-limit")
+def test_the_limit_caps_results_at_ten_by_default(memory: Cli) -> None:
+    ten = memory("search", "--query", "harbour", "--json").data
+    assert (len(ten["results"]), ten["has_more"], ten["next_offset"]) == (10, True, 10)
+    three = memory("search", "--query", "harbour", "--limit", "3", "--json").data
+    assert [r["node_id"] for r in three["results"]] == [r["node_id"] for r in ten["results"][:3]]
+    assert "More with --offset 3" in memory("search", "--query", "harbour", "--limit", "3").text
+
+
+def test_paging_shows_everything_once(memory: Cli) -> None:
+    pages = [memory("search", "harbour", "--limit", "25", "--offset", str(o), "--json").data for o in (0, 25, 50)]
+    ids = [r["node_id"] for page in pages for r in page["results"]]
+    assert (len(ids), len(set(ids)), pages[-1]["has_more"]) == (FILLERS, FILLERS, False)
+
+
+def test_the_query_may_stand_alone_and_segments_are_searched_by_default(memory: Cli) -> None:
+    found = memory("search", "refresh", "token", "rotation", "--json").data
+    assert {r["level"] for r in found["results"]} == {"segment"}
+    assert found["query"] == "refresh token rotation"
+
+
+def test_fields_narrow_what_is_searched(memory: Cli) -> None:
+    found = memory("search", "--level", "day", "--query", "HS256", "--fields", "bullets", "--json").data
+    assert {m["field"] for r in found["results"] for m in r["matches"]} == {"bullets"}
+    assert memory("search", "x", "--fields", "colour").status == 2
+
+
+def test_a_project_may_be_named_by_its_last_part(memory: Cli) -> None:
+    assert memory("search", "Kerberos", "--project", "printer", "--json").data["results"]
+    assert not memory("search", "Kerberos", "--project", "github.com/acme/harbour", "--json").data["results"]
+    unknown = memory("search", "Kerberos", "--project", "ship")
+    assert unknown.status == 2
+    assert "Projects: " in unknown.err
+
+
+def test_nothing_found_is_an_answer(memory: Cli) -> None:
+    done = memory("search", "xylophone")
+    assert (done.status, 'Nothing matches "xylophone"' in done.text) == (0, True)
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        (),
+        ("--query", "  "),
+        ("a", "--query", "b"),
+        ("a", "--level", "decade"),
+        ("a", "--limit", "0"),
+        ("a", "--offset", "-1"),
+        ("a", "--node", "toc:year:2026", "--parent", "toc:year:2026"),
+        ("a", "--node", "toc:year:1999"),
+        ("a", "--parent", "nonsense"),
+        ("a", "--limit", "many"),
+    ],
+)
+def test_wrong_requests_end_with_status_two(memory: Cli, argv: tuple[str, ...]) -> None:
+    done = memory("search", *argv)
+    assert (done.status, done.out) == (2, "")
+    assert done.err.startswith(("INVALID_ARGUMENT: ", "NOT_FOUND: "))
+    assert "Traceback" not in done.err
+    assert len(done.err.splitlines()) == 1

@@ -1,0 +1,174 @@
+"""Claude Code transcripts: every kind of record, by our own samples and the events they must give."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory_mcp.ingest.base import ImportReport
+from memory_mcp.ingest.claude_code.reader import ClaudeCodeImporter
+from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.model.event import EventDraft, EventType, Role
+from tests.ingest.suite import claude_line, ids, read, texts, write
+
+SAMPLES = Path(__file__).parent / "samples" / "claude_code"
+IMPORTER = ClaudeCodeImporter(IngestSettings())
+
+
+def plain(draft: EventDraft) -> dict[str, Any]:
+    """A draft as the expectations spell it: without empty fields."""
+    told = {name: getattr(draft, name) for name in EventDraft.__dataclass_fields__}
+    told["metadata"] = dict(draft.metadata)
+    return {name: value for name, value in told.items() if value not in ("", {})}
+
+
+def drafts_of(file: Path, importer: ClaudeCodeImporter = IMPORTER, offset: int = 0) -> list[EventDraft]:
+    return [draft for step in read(importer, file, offset)[0] for draft in step.drafts]
+
+
+def record(**fields: Any) -> str:
+    told = {"type": "user", "sessionId": "s1", "uuid": "u1", "timestamp": "2026-03-02T09:00:00Z", "cwd": "/home/dev/shop"}
+    return json.dumps({name: value for name, value in (told | fields).items() if value is not ...})
+
+
+def said(**fields: Any) -> str:
+    content = fields.pop("content")
+    return record(message={"role": fields.get("type", "user"), "content": content}, **fields)
+
+
+@pytest.mark.parametrize("name", sorted(path.stem for path in SAMPLES.glob("*.jsonl")))
+def test_a_sample_gives_its_expected_events(name: str) -> None:
+    expected = json.loads((SAMPLES / f"{name}.expected.json").read_text(encoding="utf-8"))
+    steps, report = read(IMPORTER, SAMPLES / f"{name}.jsonl")
+    assert {
+        "lines": report.lines,
+        "lines_used": report.lines_used,
+        "skipped": dict(sorted(report.skipped.items())),
+        "left_out": dict(sorted(report.left_out.items())),
+        "events": [plain(draft) for step in steps for draft in step.drafts],
+    } == expected
+
+
+def test_every_record_that_gives_nothing_is_quoted_under_its_reason() -> None:
+    report = ImportReport()
+    list(IMPORTER.read(SAMPLES / "bookkeeping.jsonl", 0, report))
+    assert set(report.quotes) == set(report.skipped)
+    assert report.quotes["progress"][0].line == 10
+
+
+def test_no_image_data_reaches_a_draft() -> None:
+    for sample in SAMPLES.glob("*.jsonl"):
+        assert all("iVBORw0K" not in text and "AAAA" not in text for text in texts(read(IMPORTER, sample)[0]))
+
+
+def test_what_agents_wrote_never_has_the_users_role() -> None:
+    for name in ("sidechain_inline", "agent-a7f3c2", "background_agent"):
+        prompts = [d.text for d in drafts_of(SAMPLES / f"{name}.jsonl") if d.role is Role.USER]
+        assert prompts in ([], ["Ask two helpers about the API."])
+
+
+def test_thinking_is_kept_on_request_and_moves_no_other_id() -> None:
+    thinking = ClaudeCodeImporter(IngestSettings(include_thinking=True))
+    with_it = {d.source_id: d for d in drafts_of(SAMPLES / "conversation.jsonl", thinking)}
+    without = {d.source_id: d for d in drafts_of(SAMPLES / "conversation.jsonl")}
+    extra = [with_it[key] for key in with_it.keys() - without.keys()]
+    assert [(d.role, d.type, d.text) for d in extra] == [
+        (Role.ASSISTANT, EventType.NOTE, "Coupons are applied in cart.py, I suppose.")
+    ]
+    assert {key: with_it[key] for key in without} == without
+
+
+def test_a_thinking_block_before_text_does_not_renumber_the_text(tmp_path: Path) -> None:
+    blocks = [{"type": "thinking", "thinking": "hm"}, {"type": "text", "text": "yes"}, {"type": "text", "text": "and no"}]
+    file = write(tmp_path / "a.jsonl", said(type="assistant", content=blocks))
+    steps, report = read(IMPORTER, file)
+    assert ids(steps) == ["u1", "u1#1"]
+    assert report.left_out == {"thinking": 1}
+
+
+def test_a_record_without_uuid_has_the_same_id_in_every_file(tmp_path: Path) -> None:
+    line, other = said(uuid=..., content="again"), said(uuid=..., content="again", timestamp="2026-03-02T09:00:01Z")
+    one = ids(read(IMPORTER, write(tmp_path / "a.jsonl", line, other))[0])
+    assert ids(read(IMPORTER, write(tmp_path / "b.jsonl", claude_line(1), line))[0])[1] == one[0]
+    assert len(set(one)) == 2
+
+
+def test_a_resumed_read_knows_the_tool_the_thread_and_the_first_directory(tmp_path: Path) -> None:
+    for name in ("conversation", "sidechain_inline", "agent-a7f3c2", "bookkeeping"):
+        sample = SAMPLES / f"{name}.jsonl"
+        steps, _ = read(IMPORTER, sample)
+        for done, step in enumerate(steps, 1):
+            assert read(IMPORTER, sample, step.offset)[0] == steps[done:], (name, done)
+
+
+def test_the_session_is_the_files_name_when_no_record_names_it(tmp_path: Path) -> None:
+    assert drafts_of(write(tmp_path / "abc.jsonl", said(sessionId=..., content="hello")))[0].session_id == "abc"
+
+
+def test_a_directory_that_is_gone_belongs_to_the_session_s_own_above_it(tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    places = [str(here), f"{here}/gone/deeper", "/elsewhere/gone", f"{here}-not"]
+    lines = [said(uuid=f"u{n}", cwd=place, content="hello") for n, place in enumerate(places)]
+    found = [d.project for d in drafts_of(write(tmp_path / "a.jsonl", *lines))]
+    assert found == [str(here), str(here), "/elsewhere/gone", f"{here}-not"]
+
+
+def test_an_agent_file_names_its_thread_when_its_records_do_not(tmp_path: Path) -> None:
+    file = write(tmp_path / "agent-x1.jsonl", said(isSidechain=True, content="Count the tests."))
+    assert [(d.thread, d.type) for d in drafts_of(file)] == [("x1", EventType.SUBAGENT_START)]
+
+
+@pytest.mark.parametrize(
+    ("content", "details", "told"),
+    [
+        ("Exit code 127\nnot found", "Error", {"exit_status": "127"}),
+        ("done", {"exitCode": 3, "status": "completed"}, {"exit_status": "3"}),
+        ("done", {"stdout": "done", "interrupted": False}, {"exit_status": "0"}),
+        ("done", {"stdout": "done", "interrupted": True}, {}),
+        ("", {"stdout": "", "interrupted": False, "backgroundTaskId": "b1"}, {}),
+        ("none", {"stdout": "", "interrupted": False, "returnCodeInterpretation": "No matches found"}, {}),
+        ("a\nb", {"filenames": ["a", "b"], "numFiles": 2}, {"files": "a\nb"}),
+        ("<tool_use_error>No such file</tool_use_error>", None, {}),
+    ],
+)
+def test_a_result_tells_status_and_files_only_when_it_was_told(
+    content: str, details: object, told: dict[str, str], tmp_path: Path
+) -> None:
+    line = said(content=[{"type": "tool_result", "tool_use_id": "t1", "content": content}], toolUseResult=details, cwd=...)
+    (draft,) = drafts_of(write(tmp_path / "a.jsonl", line))
+    assert draft.type is EventType.TOOL_RESULT
+    assert draft.metadata == {"tool_use_id": "t1"} | told
+    assert draft.text == (content.removeprefix("<tool_use_error>").removesuffix("</tool_use_error>") or "(no output)")
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "text"),
+    [
+        ("Bash", {"command": "go test ./...", "description": "Run tests"}, "Bash: go test ./...\ndescription: Run tests"),
+        ("Write", {"file_path": "a.py", "content": "x = 1"}, "Write: a.py\ncontent: x = 1"),
+        ("Glob", {"pattern": "**/*.py"}, "Glob: **/*.py"),
+        ("mcp__issues__get", {"id": "ENT-98"}, "mcp__issues__get: ENT-98"),
+        ("ListFiles", {}, "ListFiles"),
+        ("MultiEdit", {"file_path": "a.py", "edits": [{"old_string": "a"}]}, 'MultiEdit: a.py\nedits: [{"old_string":"a"}]'),
+        ("Odd", "not an object", "Odd"),
+    ],
+)
+def test_a_call_reads_as_one_would_say_it(name: str, arguments: object, text: str, tmp_path: Path) -> None:
+    line = said(type="assistant", content=[{"type": "tool_use", "id": "t1", "name": name, "input": arguments}])
+    assert texts(read(IMPORTER, write(tmp_path / "a.jsonl", line))[0]) == [text]
+
+
+def test_a_very_long_argument_keeps_head_and_tail(tmp_path: Path) -> None:
+    arguments = {"file_path": "a.py", "content": "head " + "x" * 50_000 + " tail"}
+    line = said(type="assistant", content=[{"type": "tool_use", "id": "t1", "name": "Write", "input": arguments}])
+    (text,) = texts(read(IMPORTER, write(tmp_path / "a.jsonl", line))[0])
+    assert len(text) < 10_000
+    assert "content: head xxx" in text
+    assert text.endswith("xxx tail")
+
+
+def test_injected_blocks_leave_the_users_words(tmp_path: Path) -> None:
+    line = said(content="<system-reminder>a</system-reminder>Keep <b>this</b>.<system-reminder>b\nc")
+    assert texts(read(IMPORTER, write(tmp_path / "a.jsonl", line))[0]) == ["Keep <b>this</b>."]

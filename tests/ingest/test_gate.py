@@ -1,0 +1,179 @@
+"""The gate: what no write path lets through, and what it keeps whole."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_mcp.errors import ConfigError
+from memory_mcp.ingest.base import ImportReport
+from memory_mcp.ingest.gate import Gate, shorten
+from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.model.event import EventDraft, EventType, Role
+from memory_mcp.model.sentinel import MARK, OPEN, fence
+
+GATE = Gate(IngestSettings())
+DRAFT = EventDraft(session_id="s1", role=Role.USER, type=EventType.USER_MESSAGE, text="hello", timestamp=1)
+PASSWORD = "hun" + "ter2!x"
+
+
+def clean(draft: EventDraft, gate: Gate = GATE) -> tuple[EventDraft | None, ImportReport]:
+    report = ImportReport()
+    return gate.clean(draft, report), report
+
+
+def kept(draft: EventDraft, gate: Gate = GATE) -> EventDraft:
+    found, report = clean(draft, gate)
+    assert found is not None
+    assert not report.dropped
+    return found
+
+
+def test_a_clean_draft_passes_unchanged() -> None:
+    draft = replace(DRAFT, source_id="u1", agent="a", project="p", thread="t", speaker="Ada", metadata={"tool": "Bash"})
+    assert kept(draft) == draft
+
+
+def test_what_we_recalled_ourselves_is_taken_out_and_the_rest_kept() -> None:
+    assert kept(replace(DRAFT, text=f"before {fence('a memory')} after")).text == "before  after"
+
+
+@pytest.mark.parametrize("kind", [EventType.TOOL_RESULT, EventType.USER_MESSAGE, EventType.NOTE])
+@pytest.mark.parametrize("text", [fence("a memory"), f'{{"from": "{MARK}", "results": []}}', f"{OPEN} never closed"])
+def test_our_own_output_is_dropped_and_counted(kind: EventType, text: str) -> None:
+    found, report = clean(replace(DRAFT, type=kind, text=text))
+    assert found is None
+    assert report.dropped == {"own output": 1}
+
+
+@pytest.mark.parametrize("text", ["", " \n ", "<private>all of it</private>", "<private>all of it"])
+def test_an_empty_text_is_dropped_and_counted(text: str) -> None:
+    assert clean(replace(DRAFT, text=text))[1].dropped == {"empty text": 1}
+
+
+@pytest.mark.parametrize("session", ["", "  "])
+def test_an_event_needs_a_session(session: str) -> None:
+    assert clean(replace(DRAFT, session_id=session))[1].dropped == {"no session id": 1}
+
+
+def test_secrets_and_private_spans_go_from_text_and_metadata() -> None:
+    draft = replace(
+        DRAFT,
+        text=f"set password='{PASSWORD}' <private>x</private>",
+        metadata={"command": f"mysql --password {PASSWORD}", "password": PASSWORD, "note": "<private>y</private>z"},
+    )
+    found, report = clean(draft)
+    assert found is not None
+    assert found.text == "set password='[REDACTED:assignment]' "
+    assert found.metadata == {
+        "command": "mysql --password [REDACTED:assignment]",
+        "password": "[REDACTED:assignment]",
+        "note": "z",
+    }
+    assert report.redacted == {"assignment": 3}
+
+
+def test_redaction_can_be_turned_off_and_private_spans_still_go() -> None:
+    gate = Gate(IngestSettings(redact=False))
+    draft = replace(DRAFT, text=f"password='{PASSWORD}' <private>x</private>", metadata={"password": PASSWORD})
+    found = kept(draft, gate)
+    assert found.text == f"password='{PASSWORD}' "
+    assert found.metadata == {"password": PASSWORD}
+
+
+def test_a_value_seen_clean_under_one_name_is_still_looked_at_under_another() -> None:
+    assert kept(replace(DRAFT, metadata={"branch": PASSWORD})).metadata == {"branch": PASSWORD}
+    assert kept(replace(DRAFT, metadata={"secret_password": PASSWORD})).metadata == {"secret_password": "[REDACTED:assignment]"}
+
+
+def test_nul_bytes_and_lone_surrogates_are_replaced_everywhere() -> None:
+    odd = "a\0b\ud800c"
+    found = kept(EventDraft(odd, Role.USER, EventType.NOTE, odd, 1, odd, odd, odd, odd, odd, {odd: odd}))
+    good = "a\ufffdb\ufffdc"
+    assert found == EventDraft(good, Role.USER, EventType.NOTE, good, 1, good, good, good, good, good, {good: good})
+
+
+def test_surrogates_that_belong_together_become_their_character() -> None:
+    assert kept(replace(DRAFT, text="\ud83d\ude80 \u05e9\u05dc\u05d5\u05dd \u4e2d\u6587")).text == "🚀 שלום 中文"
+
+
+def test_ten_megabytes_keep_head_and_tail_and_tell_their_size() -> None:
+    text = "HEAD " + "é" * 5_000_000 + " TAIL"
+    found = kept(replace(DRAFT, text=text))
+    assert found.text.startswith("HEAD é")
+    assert found.text.endswith("é TAIL")
+    assert "bytes left out" in found.text
+    assert len(found.text.encode()) < 1024 * 1024 + 100
+    assert found.metadata == {"full_size_bytes": "10000010"}
+
+
+def test_a_tool_result_has_its_own_bound_and_a_message_does_not() -> None:
+    text = "line of output\n" * 10_000
+    result = replace(DRAFT, role=Role.TOOL, type=EventType.TOOL_RESULT, text=text)
+    assert len(kept(result).text) < 66_000
+    assert kept(replace(DRAFT, text=text)).text == text
+
+
+def test_a_secret_at_the_cut_goes_whole() -> None:
+    secret = "gh" + "p_16C7e42F292c6912E7710c838347Ae178B4a"
+    for place in range(460, 530, 7):
+        text = "x" * place + " " + secret + " " + "y " * 1500
+        bounded = Gate(IngestSettings(tool_result_bytes=1024))
+        found = kept(replace(DRAFT, type=EventType.TOOL_RESULT, text=text), bounded)
+        assert "16C7" not in found.text
+        assert "178B4a" not in found.text
+
+
+@given(st.text(max_size=400), st.integers(min_value=8, max_value=200))
+def test_no_cut_falls_into_a_character(text: str, bound: int) -> None:
+    short, full = shorten(text, bound)
+    size = len(text.encode("utf-8", "surrogatepass")) if not _lone(text) else 0
+    if _lone(text):
+        return
+    assert (full == 0) == (size <= bound)
+    if full == 0:
+        assert short == text
+    else:
+        head, _, tail = short.partition("\n[... ")
+        assert text.startswith(head)
+        assert text.endswith(tail.split("left out ...]\n", 1)[1])
+        assert full == size
+
+
+def _lone(text: str) -> bool:
+    return any("\ud800" <= c <= "\udfff" for c in text)
+
+
+def test_metadata_is_bounded_in_number_and_size_and_made_of_texts() -> None:
+    given_metadata = {f"k{n:02d}": "é" * 10_000 for n in range(60)}
+    found = kept(replace(DRAFT, metadata=given_metadata | {"n": 1}))  # type: ignore[dict-item]
+    assert list(found.metadata) == [f"k{n:02d}" for n in range(40)]
+    assert all(len(value.encode()) < 4096 + 60 for value in found.metadata.values())
+    assert kept(replace(DRAFT, metadata={"n": 1, "b": True})).metadata == {"n": "1", "b": "True"}  # type: ignore[dict-item]
+
+
+def test_long_ids_are_bounded_and_stay_distinct() -> None:
+    one, other = (kept(replace(DRAFT, session_id="s" * 300 + end)).session_id for end in "ab")
+    assert len(one) == len(other) == 200
+    assert one != other
+
+
+@given(st.builds(replace, st.just(DRAFT), text=st.text(max_size=60) | st.just(fence("x")), session_id=st.text(max_size=5)))
+def test_cleaning_is_idempotent_and_never_raises(draft: EventDraft) -> None:
+    found, _ = clean(draft)
+    if found is not None:
+        assert clean(found)[0] == found
+
+
+@pytest.mark.parametrize(
+    "change",
+    [{"max_text_bytes": 100}, {"max_text_bytes": 2**40}, {"tool_result_bytes": 10}, {"tool_result_bytes": 2**20 + 1}],
+)
+def test_settings_out_of_range_are_refused_by_name(change: dict[str, int]) -> None:
+    with pytest.raises(ConfigError, match=f"ingest.{next(iter(change))} is"):
+        IngestSettings(**change)  # type: ignore[arg-type]
+
+
+def test_every_setting_has_a_help_text() -> None:
+    assert all(field.metadata["help"] for field in IngestSettings.__dataclass_fields__.values())

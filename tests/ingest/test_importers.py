@@ -1,0 +1,212 @@
+"""The suite of the importer family: each check runs over every registered importer."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory_mcp.errors import SourceUnreadable
+from memory_mcp.ingest.base import Importer, ImportReport
+from memory_mcp.ingest.registry import IMPORTERS
+from memory_mcp.ingest.settings import IngestSettings
+from tests.ingest.suite import LINES, Line, ids, read, texts, write
+
+
+@pytest.fixture(params=sorted(IMPORTERS))
+def member(request: pytest.FixtureRequest) -> tuple[Importer, Line]:
+    return IMPORTERS[request.param](IngestSettings()), LINES[request.param]
+
+
+Member = tuple[Importer, Line]
+
+
+def test_every_importer_is_registered_under_its_own_name() -> None:
+    assert {name: make(IngestSettings()).name for name, make in IMPORTERS.items()} == {name: name for name in IMPORTERS}
+    assert set(LINES) == set(IMPORTERS)
+
+
+def test_the_same_file_gives_the_same_drafts_twice(member: Member, tmp_path: Path) -> None:
+    importer, line = member
+    file = write(tmp_path / "a.jsonl", *map(line, range(5)))
+    assert texts(read(importer, file)[0]) == [f"words of {n}" for n in range(5)]
+    assert read(importer, file)[0] == read(importer, file)[0]
+
+
+def test_the_same_record_in_two_files_has_one_id(member: Member, tmp_path: Path) -> None:
+    importer, line = member
+    one = write(tmp_path / "a.jsonl", line(1), line(2))
+    other = write(tmp_path / "b.jsonl", line(0), line(2))
+    assert ids(read(importer, one)[0])[-1] == ids(read(importer, other)[0])[-1]
+
+
+def test_reading_goes_on_behind_any_record_with_the_same_drafts(member: Member, tmp_path: Path) -> None:
+    importer, line = member
+    file = write(tmp_path / "a.jsonl", line(0), "", "no json", line(1), "42", line(2))
+    whole, _ = read(importer, file)
+    for done, step in enumerate(whole, 1):
+        assert read(importer, file, step.offset)[0] == whole[done:]
+
+
+def test_a_torn_last_line_waits_for_its_rest(member: Member, tmp_path: Path) -> None:
+    importer, line = member
+    torn = line(1)
+    for cut in (1, len(torn) // 2, len(torn) - 1):
+        file = write(tmp_path / "a.jsonl", line(0), torn[:cut], end="")
+        steps, report = read(importer, file)
+        assert texts(steps) == ["words of 0"]
+        assert (report.lines, report.skipped.total()) == (1, 0)
+        write(file, line(0), torn, line(2))
+        assert texts(read(importer, file, steps[-1].offset)[0]) == ["words of 1", "words of 2"]
+
+
+def test_a_last_line_without_line_feed_is_taken_when_it_is_whole(member: Member, tmp_path: Path) -> None:
+    importer, line = member
+    file = write(tmp_path / "a.jsonl", line(0), line(1), end="")
+    steps, _ = read(importer, file)
+    assert texts(steps) == ["words of 0", "words of 1"]
+    assert steps[-1].offset == file.stat().st_size
+
+
+def test_an_appended_tail_is_found(member: Member, tmp_path: Path) -> None:
+    importer, line = member
+    file = write(tmp_path / "a.jsonl", line(0))
+    offset = read(importer, file)[0][-1].offset
+    with file.open("a", encoding="utf-8") as stream:
+        stream.write(line(1) + "\n")
+    assert texts(read(importer, file, offset)[0]) == ["words of 1"]
+
+
+def test_windows_line_ends_a_mark_of_order_and_blank_lines_change_nothing(member: Member, tmp_path: Path) -> None:
+    importer, line = member
+    file = tmp_path / "a.jsonl"
+    file.write_bytes(b"\xef\xbb\xbf" + f"{line(0)}\r\n\r\n  \r\n{line(1)}\r\n".encode())
+    steps, report = read(importer, file)
+    assert texts(steps) == ["words of 0", "words of 1"]
+    assert (report.lines, report.lines_used) == (2, 2)
+
+
+def test_broken_lines_are_counted_quoted_and_cost_only_themselves(member: Member, tmp_path: Path) -> None:
+    importer, line = member
+    broken = ["plain words", '{"a": ', '{"b": "un', "[1, 2", '"text"', "42", "null", line(9)[:-3], "[[[", "}", "{{"]
+    mixed = [part for n, bad in enumerate(broken) for part in (bad, line(n))]
+    steps, report = read(importer, write(tmp_path / "a.jsonl", *mixed))
+    assert texts(steps) == [f"words of {n}" for n in range(len(broken))]
+    assert report.skipped.total() == len(broken)
+    assert report.quotes["not JSON"][0].text == "plain words"
+    assert report.quotes["not JSON"][0].line == 1
+
+
+def test_invalid_utf8_is_read_with_replacements(member: Member, tmp_path: Path) -> None:
+    importer, line = member
+    file = tmp_path / "a.jsonl"
+    file.write_bytes(line(0).encode().replace(b"words", b"w\xff\xfeds") + b"\n" + line(1).encode() + b"\n")
+    assert texts(read(importer, file)[0]) == ["w\ufffd\ufffdds of 0", "words of 1"]
+
+
+def test_an_array_and_objects_spread_over_lines_are_read(member: Member, tmp_path: Path) -> None:
+    importer, line = member
+    values = [json.loads(line(n)) for n in range(3)]
+    for n, text in enumerate((json.dumps(values), json.dumps(values, indent=2), json.dumps(values, indent=2) + "\n")):
+        assert texts(read(importer, write(tmp_path / f"array{n}.jsonl", text, end=""))[0]) == [f"words of {i}" for i in range(3)]
+    spread = "\n".join(json.dumps(value, indent=2) for value in values)
+    steps, report = read(importer, write(tmp_path / "spread.jsonl", spread, line(3)))
+    assert texts(steps) == [f"words of {n}" for n in range(4)]
+    assert report.lines == 4
+
+
+def test_an_open_array_gives_what_is_there_and_starts_again_when_it_grew(member: Member, tmp_path: Path) -> None:
+    importer, line = member
+    file = write(tmp_path / "a.jsonl", "[", line(0) + ",", line(1)[:-9], end="")
+    steps, _ = read(importer, file)
+    assert texts(steps) == ["words of 0"]
+    write(file, "[", line(0) + ",", line(1), "]")
+    assert texts(read(importer, file, steps[-1].offset)[0]) == ["words of 0", "words of 1"]
+
+
+def test_files_are_found_below_a_folder_in_a_fixed_order(member: Member, tmp_path: Path) -> None:
+    importer, _ = member
+    for name in ("b/2.jsonl", "b/1.jsonl", "a/3.jsonl", "a/notes.txt"):
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / name).write_text("")
+    assert [f.relative_to(tmp_path).as_posix() for f in importer.files(tmp_path)] == ["a/3.jsonl", "b/1.jsonl", "b/2.jsonl"]
+    assert list(importer.files(tmp_path / "a/notes.txt")) == [tmp_path / "a/notes.txt"]
+    with pytest.raises(SourceUnreadable, match="there is no file"):
+        importer.files(tmp_path / "nowhere")
+
+
+_JSON = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=8), inner, max_size=3),
+    max_leaves=8,
+)
+_KEYS = st.sampled_from(
+    "type uuid sessionId timestamp cwd message content role text isSidechain isMeta agentId parentUuid toolUseResult name"
+    " input id tool_use_id planContent attachment prompt operation session_id metadata summary subtype compactMetadata"
+    " prUrl prNumber customTitle model thinking source data".split()
+)
+_KINDS = st.sampled_from(
+    "user assistant system summary pr-link queue-operation attachment custom-title text tool_use tool_result image thinking"
+    " compact_boundary enqueue remove queued_command".split()
+)
+_RECORDS = st.recursive(
+    _JSON | _KINDS,
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(_KEYS, inner | _KINDS, max_size=6),
+    max_leaves=20,
+)
+
+
+@settings(max_examples=150, deadline=None)
+@given(lines=st.lists(_RECORDS.map(json.dumps) | st.text(max_size=40) | st.binary(max_size=40), max_size=8))
+@pytest.mark.parametrize("name", sorted(IMPORTERS))
+def test_nothing_that_a_file_holds_raises(name: str, lines: list[str | bytes], tmp_path_factory: pytest.TempPathFactory) -> None:
+    raw = b"\n".join(line if isinstance(line, bytes) else line.encode("utf-8", "surrogatepass") for line in lines)
+    file = tmp_path_factory.getbasetemp() / f"{name}.jsonl"
+    file.write_bytes(raw)
+    importer = IMPORTERS[name](IngestSettings(include_thinking=True))
+    steps, _ = read(importer, file)
+    assert read(importer, file)[0] == steps
+    assert all(0 <= step.offset <= len(raw) for step in steps)
+
+
+_CHILD = """
+import resource, sys
+from pathlib import Path
+from memory_mcp.ingest.base import ImportReport
+from memory_mcp.ingest.registry import IMPORTERS
+from memory_mcp.ingest.settings import IngestSettings
+importer, report = IMPORTERS[sys.argv[1]](IngestSettings()), ImportReport()
+events = sum(len(step.drafts) for step in importer.read(Path(sys.argv[2]), 0, report))
+print(events, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss)
+"""
+
+
+@pytest.mark.parametrize("form", ["lines", "array"])
+def test_memory_stays_flat_over_a_large_file(member: Member, form: str, tmp_path: Path) -> None:
+    """Ours: 60 MB more of input cost at most 12 MB more of memory, in lines and in one array on one line."""
+    importer, line = member
+    peaks = []
+    for size in (200, 60_000):
+        records = (line(n).replace("words of", "words " * 160 + "of") for n in range(size))
+        file = tmp_path / f"{size}.jsonl"
+        with file.open("w", encoding="utf-8") as stream:
+            stream.write("[" if form == "array" else "")
+            for n, record in enumerate(records):
+                stream.write(("," if n and form == "array" else "") + record + ("\n" if form == "lines" else ""))
+            stream.write("]" if form == "array" else "")
+        done = subprocess.run([sys.executable, "-c", _CHILD, importer.name, file], check=True, capture_output=True, text=True)
+        events, peak = map(int, done.stdout.split())
+        assert events == size
+        peaks.append(peak // 1024)
+    assert peaks[1] - peaks[0] <= 12
+
+
+def test_reasons_do_not_multiply_without_end(tmp_path: Path) -> None:
+    report = ImportReport()
+    for n in range(1000):
+        report.skip(f"reason {n}", tmp_path, n, "text")
+    assert report.skipped.total() == 1000
+    assert report.skipped["other reasons"] == 900

@@ -1,0 +1,258 @@
+"""The pipeline over a real store: nothing twice, nothing lost, and resumable at every step."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from memory_mcp.clock import SystemClock
+from memory_mcp.errors import InvalidQuery, SourceUnreadable
+from memory_mcp.events.log import EventLog
+from memory_mcp.ingest import pipeline as pipeline_module
+from memory_mcp.ingest.base import ImportReport
+from memory_mcp.ingest.claude_code.reader import ClaudeCodeImporter
+from memory_mcp.ingest.gate import Gate
+from memory_mcp.ingest.jsonl import JsonlImporter
+from memory_mcp.ingest.pipeline import Pipeline
+from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.model.event import Event, EventDraft, EventType, Role, Trust
+from memory_mcp.model.sentinel import fence
+from memory_mcp.storage.base import Request, Scope, Storage
+from memory_mcp.storage.duckdb import open_storage
+from tests.ingest.suite import claude_line, jsonl_line, write
+
+SETTINGS = IngestSettings()
+CLAUDE = ClaudeCodeImporter(SETTINGS)
+JSONL = JsonlImporter(SETTINGS)
+DRAFT = EventDraft(session_id="s1", role=Role.USER, type=EventType.USER_MESSAGE, text="hello", timestamp=1_772_442_000_000)
+
+
+@pytest.fixture
+def storage() -> Iterator[Storage]:
+    opened = open_storage(None, timezone="UTC")
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def pipeline(storage: Storage) -> Pipeline:
+    return Pipeline(EventLog(storage.events, SystemClock()), storage.outbox, Gate(SETTINGS))
+
+
+def stored(storage: Storage) -> list[Event]:
+    return storage.events.window(Scope(), limit=100_000)
+
+
+def words(storage: Storage) -> list[str]:
+    return [event.text for event in stored(storage)]
+
+
+def append(file: Path, *lines: str, end: str = "\n") -> None:
+    with file.open("a", encoding="utf-8") as stream:
+        stream.write("\n".join(lines) + end)
+
+
+def test_an_import_reports_what_it_read_stored_and_left_out(pipeline: Pipeline, storage: Storage, tmp_path: Path) -> None:
+    write(tmp_path / "a.jsonl", claude_line(0), "no json", claude_line(1), '{"type": "progress"}')
+    write(tmp_path / "b.jsonl", claude_line(1), claude_line(2))
+    report = pipeline.run(CLAUDE, tmp_path)
+    assert (report.files, report.files_unchanged, report.files_failed) == (2, 0, 0)
+    assert (report.lines, report.lines_used, report.skipped) == (6, 4, {"not JSON": 1, "progress": 1})
+    assert (report.new, report.known, report.cut) == (3, 1, False)
+    assert report.bytes == sum(file.stat().st_size for file in tmp_path.iterdir())
+    assert set(report.seconds) == {"read", "redact", "store"}
+    assert words(storage) == ["words of 0", "words of 1", "words of 2"]
+
+
+def test_unchanged_files_are_not_read_again(pipeline: Pipeline, tmp_path: Path) -> None:
+    write(tmp_path / "a.jsonl", claude_line(0))
+    write(tmp_path / "torn.jsonl", claude_line(1), '{"type": "user"', end="")
+    write(tmp_path / "empty.jsonl", end="")
+    write(tmp_path / "nothing.jsonl", '{"type": "progress"}')
+    pipeline.run(CLAUDE, tmp_path)
+    report = pipeline.run(CLAUDE, tmp_path)
+    assert (report.files, report.files_unchanged, report.lines, report.new, report.known) == (4, 4, 0, 0, 0)
+
+
+def test_a_grown_file_is_read_from_where_it_ended(pipeline: Pipeline, storage: Storage, tmp_path: Path) -> None:
+    file = write(tmp_path / "a.jsonl", claude_line(0), claude_line(1)[:40], end="")
+    pipeline.run(CLAUDE, tmp_path)
+    append(file, claude_line(1)[40:], claude_line(2))
+    report = pipeline.run(CLAUDE, tmp_path)
+    assert (report.lines, report.new, report.known) == (2, 2, 0)
+    assert words(storage) == ["words of 0", "words of 1", "words of 2"]
+
+
+def test_a_shrunk_or_rewritten_file_is_read_from_its_start(pipeline: Pipeline, storage: Storage, tmp_path: Path) -> None:
+    file = write(tmp_path / "a.jsonl", claude_line(0), claude_line(1))
+    pipeline.run(CLAUDE, tmp_path)
+    write(file, claude_line(1))
+    report = pipeline.run(CLAUDE, tmp_path)
+    assert (report.new, report.known) == (0, 1)
+    write(file, claude_line(2), claude_line(0), claude_line(1))
+    report = pipeline.run(CLAUDE, tmp_path)
+    assert (report.new, report.known) == (1, 2)
+    assert words(storage) == ["words of 0", "words of 1", "words of 2"]
+
+
+def test_a_grown_array_is_read_from_its_start(pipeline: Pipeline, storage: Storage, tmp_path: Path) -> None:
+    values = [json.loads(claude_line(n)) for n in range(3)]
+    for size in (2, 3):
+        (tmp_path / "a.jsonl").write_text(json.dumps(values[:size], indent=1))
+        pipeline.run(CLAUDE, tmp_path)
+    assert words(storage) == ["words of 0", "words of 1", "words of 2"]
+
+
+def test_batches_are_bounded_and_lose_nothing(
+    pipeline: Pipeline, storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline_module, "BATCH", 7)
+    for name in range(5):
+        write(tmp_path / f"{name}.jsonl", *map(jsonl_line, range(name * 20, name * 20 + 20)))
+    heard: list[tuple[str, float]] = []
+
+    def progress(report: ImportReport, file: Path, fraction: float) -> None:
+        heard.append((file.name, fraction))
+
+    report = pipeline.run(JSONL, tmp_path, progress)
+    assert report.new == 100
+    assert words(storage) == [f"words of {n}" for n in range(100)]
+    assert [fraction for _, fraction in heard] == sorted(fraction for _, fraction in heard)
+    assert heard[-1] == ("4.jsonl", 1.0)
+    assert pipeline.run(JSONL, tmp_path).files_unchanged == 5
+
+
+def test_a_missing_time_is_taken_from_a_neighbour_of_the_same_file(
+    pipeline: Pipeline, storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(pipeline_module, "BATCH", 3)
+    title = json.dumps({"type": "custom-title", "customTitle": "Cart", "sessionId": "s1"})
+    summary = json.dumps({"type": "summary", "summary": "Coupons", "leafUuid": "x"})
+    late = claude_line(0).replace("2026-03-02", "2026-04-09").replace("00000000-", "10000000-").replace("words of 0", "later")
+    write(tmp_path / "a.jsonl", *map(claude_line, range(3)), title)
+    write(tmp_path / "b.jsonl", summary, late)
+    pipeline.run(CLAUDE, tmp_path)
+    found = {event.text: event for event in stored(storage)}
+    assert found["Cart"].timestamp == found["words of 2"].timestamp
+    assert found["Coupons"].timestamp == found["later"].timestamp > found["Cart"].timestamp
+    assert found["Cart"].metadata["time"] == "inferred"
+    (tmp_path / "c.jsonl").write_bytes((tmp_path / "b.jsonl").read_bytes())
+    assert pipeline.run(CLAUDE, tmp_path).new == 0
+
+
+def test_only_the_newest_are_read_when_that_is_asked(pipeline: Pipeline, storage: Storage, tmp_path: Path) -> None:
+    for age, name in enumerate(("new", "middle", "old")):
+        first = 20 - 10 * age
+        file = write(tmp_path / f"{name}.jsonl", *map(jsonl_line, range(first, first + 10)))
+        os.utime(file, (1_000_000 - age, 1_000_000 - age))
+    report = pipeline.run(JSONL, tmp_path, newest=14)
+    assert (report.new, report.cut) == (14, True)
+    assert words(storage) == [f"words of {n}" for n in range(16, 30)]
+    report = pipeline.run(JSONL, tmp_path)
+    assert (report.new, report.known, report.cut, report.files_unchanged) == (16, 4, False, 1)
+    assert words(storage) == [f"words of {n}" for n in range(30)]
+    assert not pipeline.run(JSONL, tmp_path, newest=14).cut
+
+
+def test_what_cannot_be_read_is_counted_and_the_rest_imported(pipeline: Pipeline, storage: Storage, tmp_path: Path) -> None:
+    write(tmp_path / "a.jsonl", claude_line(0))
+    (tmp_path / "gone.jsonl").symlink_to(tmp_path / "nowhere")
+    (tmp_path / "z.jsonl").mkdir()
+    report = pipeline.run(CLAUDE, tmp_path)
+    assert (report.files_failed, report.new) == (1, 1)
+    assert report.quotes["unreadable file"][0].file.endswith("gone.jsonl")
+    with pytest.raises(SourceUnreadable):
+        pipeline.run(CLAUDE, tmp_path / "nowhere")
+
+
+def test_a_file_that_vanishes_while_being_listed_is_counted(pipeline: Pipeline, tmp_path: Path) -> None:
+    class Vanishing(ClaudeCodeImporter):
+        def files(self, path: Path) -> Iterator[Path]:
+            for file in super().files(path):
+                yield file
+            for file in path.iterdir():
+                file.unlink()
+
+    write(tmp_path / "a.jsonl", claude_line(0))
+    assert pipeline.run(Vanishing(SETTINGS), tmp_path).files_failed == 1
+
+
+def test_what_the_gate_refuses_is_counted_and_the_mark_moves_on(pipeline: Pipeline, storage: Storage, tmp_path: Path) -> None:
+    own = json.loads(claude_line(0))
+    own["message"]["content"] = fence("a memory")
+    write(tmp_path / "a.jsonl", json.dumps(own), claude_line(1))
+    report = pipeline.run(CLAUDE, tmp_path)
+    assert (report.dropped, report.new) == ({"own output": 1}, 1)
+    assert pipeline.run(CLAUDE, tmp_path).files_unchanged == 1
+
+
+def test_secrets_reach_neither_the_store_nor_the_report(pipeline: Pipeline, storage: Storage, tmp_path: Path) -> None:
+    secret = "gh" + "p_16C7e42F292c6912E7710c838347Ae178B4a"
+    write(tmp_path / "a.jsonl", claude_line(0).replace("words", secret), f"broken {secret}")
+    report = pipeline.run(CLAUDE, tmp_path)
+    assert report.redacted == {"github": 1}
+    assert words(storage) == ["[REDACTED:github] of 0"]
+    assert report.quotes["not JSON"][0].text == "broken [REDACTED:github]"
+
+
+_CHILD = """
+import sys
+from pathlib import Path
+from memory_mcp.clock import SystemClock
+from memory_mcp.events.log import EventLog
+from memory_mcp.ingest import pipeline
+from memory_mcp.ingest.gate import Gate
+from memory_mcp.ingest.jsonl import JsonlImporter
+from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.storage.duckdb import open_storage
+pipeline.BATCH = 10
+storage, settings = open_storage(Path(sys.argv[1]), timezone="UTC"), IngestSettings()
+run = pipeline.Pipeline(EventLog(storage.events, SystemClock()), storage.outbox, Gate(settings))
+report = run.run(JsonlImporter(settings), Path(sys.argv[2]))
+print(report.new + report.known, storage.events.last_seq())
+storage.close()
+"""
+
+
+@pytest.mark.parametrize("point", ["import.batch_stored", "import.mark_written"])
+@pytest.mark.parametrize("visit", [1, 3])
+def test_a_kill_between_batch_and_mark_loses_and_repeats_nothing(point: str, visit: int, tmp_path: Path) -> None:
+    store, source = tmp_path / "store", tmp_path / "source"
+    source.mkdir()
+    for name in "ab":
+        lines = [jsonl_line(n).replace('"m', f'"{name}') for n in range(25)]
+        write(source / f"{name}.jsonl", *lines)
+
+    def run(**environ: str) -> subprocess.CompletedProcess[str]:
+        command = [sys.executable, "-c", _CHILD, str(store), str(source)]
+        return subprocess.run(command, env=os.environ | environ, capture_output=True, text=True, check=False, timeout=60)
+
+    assert run(MEMORY_MCP_FAILPOINT=f"{point}:{visit}").returncode == -signal.SIGKILL
+    again = run()
+    assert again.returncode == 0, again.stderr
+    assert int(again.stdout.split()[1]) == 50
+    assert run().stdout.split() == ["0", "50"]
+
+
+def test_tools_store_all_or_nothing_and_name_what_is_refused(pipeline: Pipeline, storage: Storage) -> None:
+    drafts = [DRAFT, replace(DRAFT, text="<private>x</private>"), replace(DRAFT, text="third")]
+    with pytest.raises(InvalidQuery, match="event 2 of 3 is refused: empty text"):
+        pipeline.accept(drafts, "tool", Trust.AGENT_NOTE, None)
+    assert stored(storage) == []
+    done = pipeline.accept([drafts[0], drafts[2]], "tool", Trust.AGENT_NOTE, Request("k1", "answer"))
+    assert len(done.new) == 2
+    assert {event.trust for event in stored(storage)} == {Trust.AGENT_NOTE}
+    assert pipeline.accept(drafts[:1], "tool", Trust.AGENT_NOTE, Request("k1", "answer")).replay == "answer"
+
+
+def test_tools_and_importers_pass_the_same_gate(pipeline: Pipeline, storage: Storage, tmp_path: Path) -> None:
+    secret = "gh" + "p_16C7e42F292c6912E7710c838347Ae178B4a"
+    pipeline.accept([replace(DRAFT, text=secret)], "tool")
+    pipeline.run(JSONL, write(tmp_path / "a.jsonl", jsonl_line(1).replace("words", secret)))
+    assert words(storage) == ["[REDACTED:github]", "[REDACTED:github] of 1"]

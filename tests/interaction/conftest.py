@@ -1,0 +1,133 @@
+"""The server through the library's own client, in memory, in both eras of the protocol."""
+
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Any, TypeVar
+
+import anyio
+import pytest
+from mcp import Client
+from mcp.types import CallToolResult, Implementation, TextContent
+
+from memory_mcp.app import App
+from memory_mcp.config import ServerSettings, Settings, StorageSettings
+from memory_mcp.model.event import EventDraft, Role
+from memory_mcp.server.build import build_server
+from tests.factories import BILLING, SHOP, a_day_of_drafts, draft
+from tests.fakes import FakeClock
+
+T = TypeVar("T")
+
+#: "auto" speaks the newest revision without a handshake, "legacy" begins with initialize.
+ERAS = ("auto", "legacy")
+#: No wait in these tests is longer (seconds).
+PATIENCE = 20
+
+
+class Door:
+    """A client's view of the server; each call opens a connection of its own."""
+
+    def __init__(self, app: App, era: str, project: str = "", client: str = "Test Client") -> None:
+        self.app = app
+        self.server = build_server(app, project)
+        self.era = era
+        self._client = Implementation(name=client, version="1")
+
+    def run(self, work: Callable[[Client], Awaitable[T]]) -> T:
+        """Do something with an open connection."""
+
+        async def main() -> T:
+            with anyio.fail_after(PATIENCE):
+                async with Client(self.server, mode=self.era, client_info=self._client) as client:
+                    return await work(client)
+
+        return anyio.run(main)
+
+    def call(self, name: str, /, **arguments: Any) -> CallToolResult:
+        """Call a tool, whatever comes."""
+        found = self.run(lambda client: client.call_tool(name, arguments))
+        assert isinstance(found, CallToolResult)
+        return found
+
+    def ok(self, name: str, /, **arguments: Any) -> dict[str, Any]:
+        """The structured answer of a call that succeeds; it holds no nulls and no empty texts."""
+        found = self.call(name, **arguments)
+        assert not found.is_error, found.content
+        assert isinstance(found.structured_content, dict)
+        assert not list(hollow(found.structured_content)), found.structured_content
+        return found.structured_content
+
+    def error(self, name: str, /, **arguments: Any) -> str:
+        """The text of a call that fails."""
+        found = self.call(name, **arguments)
+        assert found.is_error, found.structured_content
+        [block] = found.content
+        assert isinstance(block, TextContent)
+        return block.text
+
+
+def hollow(value: Any, place: str = "") -> Iterator[str]:
+    """Places that say nothing: null or an empty text."""
+    if value is None or value == "":
+        yield place
+    elif isinstance(value, dict):
+        for key, inner in value.items():
+            yield from hollow(inner, f"{place}.{key}")
+    elif isinstance(value, list):
+        for inner in value:
+            yield from hollow(inner, place + "[]")
+
+
+def history() -> list[EventDraft]:
+    """Three working days of two projects in January and February 2026, and a few messages to look for."""
+    days = [d for day in ("2026-01-20", "2026-01-29", "2026-02-10") for d in a_day_of_drafts(day, (SHOP, BILLING))]
+    said = [
+        ("2026-01-21 10:00", "auth", Role.USER, "How should the refresh token rotate? The JWT expires after 15 minutes."),
+        ("2026-01-21 10:02", "auth", Role.ASSISTANT, "We decided on single-use refresh tokens with a 30 second grace window."),
+        ("2026-01-21 10:05", "auth", Role.USER, "Good. Never log the refresh token, and keep the grace window configurable."),
+        ("2026-02-24 15:00", "release", Role.USER, "The release train leaves on Thursday; freeze the payment module before it."),
+        ("2026-02-24 15:03", "release", Role.ASSISTANT, "Noted: payment module frozen from Wednesday evening, hotfixes need two reviews."),
+    ]
+    return days + [draft(text, at=at, session=session, role=role) for at, session, role, text in said]
+
+
+def open_app(profile: str = "default", filled: bool = True, clock: FakeClock | None = None, **more: Any) -> App:
+    """An App in memory, in Berlin's time."""
+    settings = Settings(storage=StorageSettings(timezone="Europe/Berlin"), server=ServerSettings(profile=profile), **more)
+    app = App(settings, clock or FakeClock(), in_memory=True)
+    if filled:
+        app.write(history(), "jsonl")
+        app.catch_up()
+    return app
+
+
+@pytest.fixture(scope="session")
+def shared_app() -> Iterator[App]:
+    """Filled once; for tests that only read."""
+    app = open_app(profile="full")
+    yield app
+    app.close()
+
+
+@pytest.fixture(params=ERAS)
+def era(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture
+def door(shared_app: App, era: str) -> Door:
+    """All tools, no project known."""
+    return Door(shared_app, era)
+
+
+@pytest.fixture
+def shop(shared_app: App, era: str) -> Door:
+    """A client that works on one of the two projects."""
+    return Door(shared_app, era, SHOP)
+
+
+@pytest.fixture
+def own(era: str) -> Iterator[Door]:
+    """A filled App of one's own, for tests that write; the client works on the shop."""
+    app = open_app(profile="full")
+    yield Door(app, era, SHOP, "Claude Code")
+    app.close()

@@ -1,0 +1,263 @@
+"""intelligent_search: what comes back, within which bounds, and why."""
+
+import json
+from typing import Any
+
+import pytest
+
+from memory_mcp.config import RetrievalSettings, SwitchSettings, TeleportSettings
+from memory_mcp.layers.budget import StopConditions
+from memory_mcp.model.sentinel import CLOSE, MARK, OPEN
+from memory_mcp.model.tokens import estimate_tokens
+from tests.factories import BILLING, SHOP
+from tests.fakes import FakeClock
+from tests.interaction.conftest import Door, open_app
+from tests.requirements import requirement
+
+GRACE = "refresh token grace window"
+
+
+def compact(value: Any) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+
+
+@requirement("plan:integration-provenance", "contract:evidence-handling", "contract:anti-pattern-no-provenance")
+def test_a_result_is_a_dated_exact_quotation_with_everything_to_cite_it(shop: Door) -> None:
+    best = shop.ok("intelligent_search", query="single-use refresh tokens decision")["results"][0]
+    assert best["quote"] == "We decided on single-use refresh tokens with a 30 second grace window."
+    assert best["when"] == "2026-01-21T10:02:00+01:00"
+    assert {k: best[k] for k in ("kind", "level", "session_id", "project", "agent", "role")} == {
+        "kind": "segment",
+        "level": "segment",
+        "session_id": "auth",
+        "project": SHOP,
+        "agent": "claude-code",
+        "role": "assistant",
+    }
+    assert best["id"].startswith("toc:segment:2026-01-21:")
+    assert best["title"].startswith("2026-01-21 10:00 · ")
+    assert best["grip_ids"]
+    assert 0 < best["score"] <= 1
+
+
+@requirement(
+    "policy:FR-13",
+    "policy:FR-14",
+    "policy:check-inform",
+    "policy:tier-5",
+    "policy:algorithm-reports",
+    "policy:disabled-not-silent",
+    "contract:brainstem-explainability",
+    "contract:anti-pattern-silent-failure",
+)
+def test_the_explanation_says_tier_method_fallback_and_every_layer_passed_over(shop: Door) -> None:
+    why = shop.ok("intelligent_search", query=GRACE)["explanation"]
+    assert why["tier_used"] == 5
+    assert why["method_used"] == "agentic"
+    assert why["fallback_occurred"] is True
+    assert why["skipped"] == [
+        {"layer": "hybrid", "reason": "needs the keyword and vector indexes"},
+        {"layer": "bm25", "reason": "not built in this version"},
+        {"layer": "vector", "reason": "not built in this version"},
+    ]
+    assert why["bounds_hit"] == []
+    assert why["scope"] == SHOP
+    assert why["nodes_visited"] > 0
+    assert why["rpc_calls"] > 0
+
+
+def test_a_lean_explanation_costs_less_than_120_tokens(shop: Door) -> None:
+    assert estimate_tokens(compact(shop.ok("intelligent_search", query=GRACE)["explanation"])) < 120
+
+
+@requirement(
+    "plan:format-query",
+    "plan:format-step-count",
+    "plan:format-step-reason",
+    "plan:format-step-match",
+    "plan:goal-explainable-paths",
+)
+def test_full_detail_adds_the_path_with_reasons_and_the_parts_of_scores(shop: Door) -> None:
+    found = shop.ok("intelligent_search", query=GRACE, detail="full")
+    why = found["explanation"]
+    assert next(iter(why)) == "query"
+    assert why["query"] == GRACE
+    assert why["path"]
+    for step in why["path"]:
+        assert step["label"]
+        assert step["searched"] >= 0
+        assert step["decision"]
+    assert any(step.get("matched") and step["score"] > 0 for step in why["path"])
+    assert found["results"][0]["score_parts"]
+    assert "path" not in shop.ok("intelligent_search", query=GRACE)["explanation"]
+
+
+def test_the_answer_is_marked_as_recalled_in_both_of_its_forms(shop: Door) -> None:
+    found = shop.call("intelligent_search", query=GRACE)
+    assert found.structured_content is not None
+    assert found.structured_content["origin"] == MARK
+    [block] = found.content
+    assert block.text.startswith(OPEN)
+    assert json.loads(block.text.removeprefix(OPEN).removesuffix(CLOSE)) == found.structured_content
+
+
+@requirement("plan:algo-limit", "plan:risk-large-toc")
+def test_pages_follow_each_other_without_gaps_or_repeats(shop: Door) -> None:
+    whole = [r["id"] for r in shop.ok("intelligent_search", query="decided cause", limit=20)["results"]]
+    assert len(whole) > 4
+    paged: list[str] = []
+    cursor = ""
+    while True:
+        page = shop.ok("intelligent_search", query="decided cause", limit=2, cursor=cursor)
+        assert len(page["results"]) <= 2
+        paged += [r["id"] for r in page["results"]]
+        cursor = page.get("next_cursor", "")
+        if not cursor:
+            break
+    assert paged == whole
+
+
+@requirement("policy:bound-max_token_budget", "plan:goal-token-budget", "plan:success-token-efficient", "contract:budget-enforcement")
+@pytest.mark.parametrize("budget", [120, 300, 900])
+def test_results_cost_no_more_than_the_token_budget(shop: Door, budget: int) -> None:
+    """Measured on what the agent reads, keys and brackets included."""
+    for extra in ({"token_budget": budget}, {"bounds": {"max_token_budget": budget}}):
+        found = shop.ok("intelligent_search", query="decided cause", limit=50, **extra)
+        assert sum(estimate_tokens(compact(r)) for r in found["results"]) <= budget
+        assert "max_token_budget" in found["explanation"]["bounds_hit"]
+        if found["results"]:
+            assert found["next_cursor"]
+
+
+def test_the_smaller_of_budget_and_bound_wins(shop: Door) -> None:
+    small = shop.ok("intelligent_search", query="decided cause", limit=50, token_budget=300)["results"]
+    both = shop.ok("intelligent_search", query="decided cause", limit=50, token_budget=9000, bounds={"max_token_budget": 300})
+    assert both["results"] == small
+
+
+def test_a_budget_too_small_for_anything_says_so(shop: Door) -> None:
+    found = shop.ok("intelligent_search", query=GRACE, token_budget=10)
+    assert found["results"] == []
+    assert any("raise token_budget" in n for n in found["explanation"]["notices"])
+    assert "next_cursor" not in found
+
+
+@requirement("policy:FR-10", "policy:bound-max_nodes_visited", "policy:bound-max_rpc_calls", "contract:guarantee-respects-bounds")
+def test_bounds_are_kept_and_named_when_they_stop_something(shop: Door) -> None:
+    few = shop.ok("intelligent_search", query="decided cause", bounds={"max_nodes_visited": 3})["explanation"]
+    assert few["nodes_visited"] <= 3
+    assert "max_nodes_visited" in few["bounds_hit"]
+    calls = shop.ok("intelligent_search", query="decided cause", scope="all", bounds={"max_rpc_calls": 1, "max_nodes_visited": 9})
+    assert calls["explanation"]["rpc_calls"] <= 1
+
+
+@requirement("policy:FR-09", "error:deadline-exceeded", "contract:agentic-timeout-partial", "policy:bound-timeout_ms")
+def test_a_search_past_its_deadline_says_so_and_returns_what_it_has(era: str) -> None:
+    """Every look at this clock costs 40 ms: there is time for some steps and not for all."""
+    app = open_app(clock=FakeClock(tick=0.04), retrieval=RetrievalSettings(bounds=StopConditions(max_nodes_visited=4)))
+    try:
+        found = Door(app, era).ok("intelligent_search", query="decided", timeout_ms=100, bounds={"max_nodes_visited": 1000})
+    finally:
+        app.close()
+    assert "timeout_ms" in found["explanation"]["bounds_hit"]
+    assert any(n.startswith("Timeout exceeded") for n in found["explanation"]["notices"])
+
+
+@requirement("plan:loop-time-hints")
+def test_time_words_become_a_window_and_as_of_moves_now(shop: Door) -> None:
+    """The clock stands at Monday 2 March 2026."""
+    found = shop.ok("intelligent_search", query="payment freeze last week")
+    assert found["explanation"]["window"] == {
+        "since": "2026-02-23T00:00:00+01:00",
+        "until": "2026-03-02T00:00:00+01:00",
+        "words": "last week",
+    }
+    assert [r["session_id"] for r in found["results"]] == ["release"]
+    earlier = shop.ok("intelligent_search", query="refresh token last week", as_of="2026-01-28")
+    assert earlier["explanation"]["window"]["since"] == "2026-01-19T00:00:00+01:00"
+    assert earlier["results"][0]["session_id"] == "auth"
+
+
+def test_since_and_until_filter_and_a_date_includes_its_day(shop: Door) -> None:
+    inside = shop.ok("intelligent_search", query="refresh token", since="2026-01-21", until="2026-01-21")
+    assert inside["results"][0]["session_id"] == "auth"
+    assert inside["explanation"]["window"] == {"since": "2026-01-21T00:00:00+01:00", "until": "2026-01-22T00:00:00+01:00"}
+    outside = shop.ok("intelligent_search", query="refresh token", since="2026-01-22", until="2026-01-23")
+    assert outside["results"] == []
+
+
+def test_tz_moves_the_reading_and_the_showing_of_times(shop: Door) -> None:
+    found = shop.ok("intelligent_search", query=GRACE, tz="America/New_York", since="2026-01-21T04:00", until="2026-01-21T05:00")
+    assert found["results"][0]["when"].startswith("2026-01-21T04:0")
+    assert found["results"][0]["when"].endswith("-05:00")
+    assert found["explanation"]["window"]["since"] == "2026-01-21T04:00:00-05:00"
+
+
+def test_the_agent_filter_keeps_to_that_agents_sessions(door: Door) -> None:
+    found = door.ok("intelligent_search", query="decided cause", agent="codex", limit=20)["results"]
+    assert {r["agent"] for r in found} == {"codex"}
+
+
+def test_min_confidence_leaves_out_what_answers_too_little(shop: Door) -> None:
+    assert shop.ok("intelligent_search", query=GRACE, bounds={"min_confidence": 1.0})["results"] == []
+
+
+@requirement("plan:algo-no-overlap")
+def test_nothing_found_is_an_answer_that_names_its_scope(shop: Door) -> None:
+    found = shop.ok("intelligent_search", query="xylophone")
+    assert found["results"] == []
+    assert found["explanation"]["notices"] == [f"0 results in project {SHOP}; scope='all' searches everything"]
+
+
+@requirement("policy:disabled-inform", "policy:disabled-suggest-enabling", "policy:disabled-show-results", "contract:guarantee-respects-configuration")
+def test_with_bm25_off_the_answer_says_what_was_used_and_what_enables_it(era: str) -> None:
+    app = open_app(teleport=TeleportSettings(bm25=SwitchSettings(enabled=False)))
+    try:
+        found = Door(app, era, SHOP).ok("intelligent_search", query=GRACE)
+    finally:
+        app.close()
+    assert found["results"]
+    assert {"layer": "bm25", "reason": "disabled (teleport.bm25.enabled = false)"} in found["explanation"]["skipped"]
+    [notice] = found["explanation"]["notices"]
+    assert "BM25 search is not enabled" in notice
+    assert "TOC navigation" in notice
+    assert "teleport.bm25.enabled = true" in notice
+
+
+@requirement("contract:guarantee-never-fails", "policy:chain-final-fallback", "bm25:optional", "goal:G4")
+def test_with_every_index_off_each_question_is_answered(era: str) -> None:
+    off = SwitchSettings(enabled=False)
+    app = open_app(teleport=TeleportSettings(enabled=False, bm25=off, vector=off), topics=off)
+    try:
+        door = Door(app, era, SHOP)
+        for query in (GRACE, "what did we decide", "test_123 FAILED", "src/cart/total.py", "???x", "日本語", '") OR 1=1 --'):
+            assert door.ok("intelligent_search", query=query)["explanation"]["method_used"] == "agentic"
+    finally:
+        app.close()
+
+
+@pytest.mark.parametrize("name", ["intent", "mode", "why_not"])
+def test_arguments_that_are_not_live_yet_are_refused_by_name(shop: Door, name: str) -> None:
+    value = {"intent": "locate", "mode": "parallel", "why_not": "toc:day:2026-01-21"}[name]
+    text = shop.error("intelligent_search", query=GRACE, **{name: value})
+    assert text.startswith(f"INVALID_ARGUMENT: {name} is not live in this version. Leave it out")
+
+
+def test_both_projects_are_searched_when_the_callers_is_not_known(door: Door) -> None:
+    found = door.ok("intelligent_search", query="decided cause", limit=20)
+    assert {r["project"] for r in found["results"]} == {SHOP, BILLING}
+    assert found["explanation"]["scope"] == "all projects"
+
+
+def test_what_was_just_written_is_found_before_it_is_filed(era: str) -> None:
+    app = open_app()
+    try:
+        door = Door(app, era, SHOP)
+        door.ok("remember", text="The staging database is called quokka.")
+        found = door.ok("intelligent_search", query="quokka")
+    finally:
+        app.close()
+    [result] = found["results"]
+    assert result["kind"] == "event"
+    assert result["id"]
+    assert result["quote"] == "The staging database is called quokka."

@@ -1,0 +1,98 @@
+"""What every connection pays for: names, schemas, sizes, instructions."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory_mcp.server.build import instructions
+from tests.interaction.conftest import Door, open_app
+
+SNAPSHOT = Path(__file__).parent / "tools.json"
+DEFAULT = [
+    "intelligent_search",
+    "get_retrieval_status",
+    "browse_toc",
+    "search_children",
+    "teleport_search",
+    "vector_teleport",
+    "topics_by_query",
+    "expand_grip",
+    "remember",
+]
+FULL = ["get_toc_root", "get_node", "get_events", "search_node", "navigate", "ingest_events", "refine_summary", "pin"]
+WRITES = {"remember", "ingest_events", "refine_summary", "pin"}
+
+
+def size(value: Any) -> int:
+    return len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode())
+
+
+@pytest.fixture(scope="module")
+def nine() -> Any:
+    app = open_app(filled=False)
+    yield Door(app, "auto")
+    app.close()
+
+
+def tools(door: Door) -> list[Any]:
+    return list(door.run(lambda client: client.list_tools()).tools)
+
+
+def test_the_default_profile_offers_nine_tools_in_their_order(nine: Door) -> None:
+    assert [t.name for t in tools(nine)] == DEFAULT
+
+
+def test_the_full_profile_adds_the_rest_behind_them(door: Door) -> None:
+    assert [t.name for t in tools(door)] == DEFAULT + FULL
+
+
+def test_names_descriptions_and_arguments_of_the_nine_stay_within_ten_thousand_bytes(nine: Door) -> None:
+    total = sum(size({"name": t.name, "description": t.description, "inputSchema": t.input_schema}) for t in tools(nine))
+    assert total <= 10_000
+
+
+def test_their_answers_add_at_most_eight_thousand_bytes(nine: Door) -> None:
+    assert sum(size(t.output_schema) for t in tools(nine)) <= 8_000
+
+
+def test_the_instructions_stay_below_two_kilobytes_and_arrive(door: Door) -> None:
+    async def told(client: Any) -> str | None:
+        return str(client.instructions)
+
+    assert door.run(told) == instructions()
+    assert len(instructions().encode()) < 2_000
+
+
+def test_instructions_and_descriptions_name_only_tools_that_exist(nine: Door) -> None:
+    text = " ".join([instructions(), *(str(t.description) for t in tools(nine))])
+    words = set(re.findall(r"[a-z]+(?:_[a-z]+)*", text))
+    assert words & set(FULL) == set()
+    assert words >= set(DEFAULT) - {"get_retrieval_status"}
+
+
+def test_schemas_hold_no_nulls_titles_or_open_ends(door: Door) -> None:
+    for tool in tools(door):
+        assert tool.input_schema["additionalProperties"] is False, tool.name
+        for schema in (tool.input_schema, tool.output_schema):
+            text = json.dumps(schema)
+            assert '"null"' not in text, tool.name
+            assert "anyOf" not in text, tool.name
+            assert '"title": "' not in text, tool.name
+
+
+def test_every_tool_says_whether_it_writes(door: Door) -> None:
+    for tool in tools(door):
+        notes = tool.annotations
+        assert tool.title, tool.name
+        assert notes.read_only_hint is (tool.name not in WRITES), tool.name
+        assert notes.destructive_hint is False, tool.name
+        assert notes.open_world_hint is False, tool.name
+
+
+def test_arguments_are_those_of_the_snapshot(door: Door) -> None:
+    """A change here is a change for every agent: look at it, then write the file anew from the failure's left side."""
+    current = {t.name: t.input_schema for t in tools(door)}
+    assert current == json.loads(SNAPSHOT.read_text(encoding="utf-8"))

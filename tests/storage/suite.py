@@ -1,0 +1,679 @@
+"""What any engine must do, told through the protocols alone; `test_engines.py` runs it over the registry.
+
+`store` is an empty store in memory, `opened` opens the same directory as often as it is called.
+"""
+
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from memory_mcp.errors import InvalidQuery
+from memory_mcp.model.calendar import TimeWindow, TocLevel
+from memory_mcp.model.change import Change, ChangeKind
+from memory_mcp.model.event import Event, Role
+from memory_mcp.model.ids import NodeId, event_key, segment_id
+from memory_mcp.model.segment import Segment
+from memory_mcp.model.toc import MemoryKind, TocBullet
+from memory_mcp.storage.base import Build, DocumentFrequency, Request, Scope, SessionInfo, Storage, StoredEvent, Tally, TermDelta
+from tests.factories import BILLING, SHOP, cut, event, grip, ms, node, run_of
+from tests.requirements import requirement
+
+DAY = NodeId("toc:day:2026-01-12")
+
+
+def terms(*hashes: int) -> bytes:
+    return np.array(sorted(hashes), "<u4").tobytes()
+
+
+def counts(*numbers: int) -> bytes:
+    return np.array(numbers, "<i4").tobytes()
+
+
+def union(rows: list[bytes]) -> set[int]:
+    return {int(h) for row in rows for h in np.frombuffer(row, "<u4")}
+
+
+def summed(rows: list[tuple[str, bytes, bytes]]) -> dict[tuple[str, int], int]:
+    total: dict[tuple[str, int], int] = {}
+    for project, hashes, numbers in rows:
+        for h, n in zip(np.frombuffer(hashes, "<u4"), np.frombuffer(numbers, "<i4"), strict=True):
+            total[project, int(h)] = total.get((project, int(h)), 0) + int(n)
+    return {key: n for key, n in total.items() if n}
+
+
+def filed(store: Storage, events: list[Event]) -> list[Segment]:
+    """Events stored and their cuts with nodes published."""
+    store.events.append(events)
+    streams: dict[int, list[Event]] = {}
+    for e in events:
+        streams.setdefault(e.stream, []).append(e)
+    cuts = [c for own in streams.values() for c in cut(own)]
+    nodes = [node(c.node_id, at=c.start[0], projects=[c.project]) for c in cuts]
+    store.toc.publish(Build(segments=tuple(cuts), nodes=tuple(nodes), derived_to=store.events.last_seq()))
+    return cuts
+
+
+# events
+
+
+@requirement("bm25:decision-append-only", "contract:layer-0", "plan:hierarchy-events")
+def test_appending_twice_stores_once(store: Storage) -> None:
+    events = run_of(5)
+    first, second = store.events.append(events), store.events.append(events)
+    assert (first.new, first.known) == (tuple(e.event_id for e in events), ())
+    assert (second.new, second.known) == ((), tuple(e.event_id for e in events))
+    assert store.events.window(Scope()) == events
+    assert store.events.last_seq() == 5
+
+
+def test_an_event_given_twice_in_one_call_is_stored_once(store: Storage) -> None:
+    one, two = run_of(2)
+    appended = store.events.append([one, two, one])
+    assert (appended.new, appended.known) == ((one.event_id, two.event_id), (one.event_id,))
+
+
+def test_the_same_id_with_other_words_is_kept_beside_it_and_known_from_then_on(store: Storage) -> None:
+    one = event("first words", source_id="m1")
+    other, third = replace(one, text="other words"), replace(one, text="third words")
+    store.events.append([one])
+    (variant,) = store.events.append([other]).new
+    assert variant != one.event_id
+    stored = store.events.find(variant)
+    assert stored == replace(other, event_id=variant, metadata={"variant_of": one.event_id})
+    assert store.events.find(one.event_id) == one
+    again = store.events.append([other, third, one])
+    assert again.known == (variant, one.event_id)
+    assert len(again.new) == 1
+    assert {e.text for e in store.events.window(Scope())} == {"first words", "other words", "third words"}
+
+
+def test_ids_come_back_in_the_order_given_also_with_variants_between(store: Storage) -> None:
+    one, two = event("a", source_id="m1"), event("b", source_id="m2")
+    appended = store.events.append([one, replace(one, text="variant"), two])
+    texts = [e.text for i in appended.new if (e := store.events.find(i))]
+    assert texts == ["a", "variant", "b"]
+
+
+def test_an_append_of_nothing_changes_nothing(store: Storage) -> None:
+    appended = store.events.append([])
+    assert (appended.new, appended.known, appended.replay) == ((), (), None)
+    assert store.outbox.after(0, 10) == []
+
+
+def test_a_write_that_is_sent_again_is_answered_and_not_repeated(store: Storage) -> None:
+    one, two = run_of(2)
+    first = store.events.append([one], Request("key-1", "the answer"))
+    again = store.events.append([two], Request("key-1", "another answer"))
+    assert (first.new, first.replay) == ((one.event_id,), None)
+    assert (again.new, again.known, again.replay) == ((), (), "the answer")
+    assert store.events.window(Scope()) == [one]
+    assert store.events.append([two], Request("key-2", "x")).new == (two.event_id,)
+
+
+def test_all_fields_of_an_event_come_back_as_they_were(store: Storage) -> None:
+    full = replace(
+        event("text", role=Role.TOOL, thread="sub", source_id="s-1", metadata={"exit_status": "1", "ключ": "значение \"'\n"}),
+        speaker="Ann",
+    )
+    store.events.append([full])
+    assert store.events.find(full.event_id) == full
+    assert store.events.get_many([full.event_id, event("absent").event_id]) == {full.event_id: full}
+    assert store.events.find(event("absent").event_id) is None
+    assert store.events.get_many([]) == {}
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["👩‍💻 ships 🚀", "שלום עולם \u202e evil", "日本語と한국어", "it's \"quoted\"; DROP TABLE event; --", "a\tb\r\nc\u2028d", "", "x" * 5_000_000],
+    ids=["emoji", "rtl", "cjk", "quotes", "white", "empty", "five-megabytes"],
+)
+def test_odd_text_comes_back_character_by_character(store: Storage, text: str) -> None:
+    one = event(text)
+    store.events.append([one])
+    found = store.events.find(one.event_id)
+    assert found is not None
+    assert found.text == text
+
+
+def test_stored_ids_are_found_by_their_lower_bits(store: Storage) -> None:
+    events = run_of(3)
+    store.events.append(events)
+    tails = [event_key(e.event_id) & (2**80 - 1) for e in events]
+    assert store.events.known_tails([*tails[:2], 12345]) == {t: e.event_id for t, e in zip(tails[:2], events, strict=False)}
+    assert store.events.known_tails([]) == {}
+
+
+def test_events_are_numbered_in_the_order_of_arrival_without_gaps(store: Storage) -> None:
+    late, early = run_of(2, start="2026-01-12 12:00"), run_of(2, start="2026-01-12 09:00", session="s2")
+    store.events.append(late)
+    store.events.append([late[0]])
+    store.events.append(early)
+    stored = [StoredEvent(i + 1, e) for i, e in enumerate([*late, *early])]
+    assert store.events.after(0, 10) == stored
+    assert store.events.after(1, 2) == stored[1:3]
+    assert [s for batch in store.events.iter_all(batch=3) for s in batch] == stored
+    assert store.events.last_seq() == 4
+
+
+@requirement("contract:philosophy-time-is-truth")
+def test_events_are_read_in_the_order_of_their_own_time(store: Storage) -> None:
+    late, early = run_of(2, start="2026-01-12 12:00"), run_of(2, start="2026-01-12 09:00")
+    store.events.append(late)
+    store.events.append(early)
+    assert store.events.window(Scope()) == [*early, *late]
+
+
+def test_a_window_is_half_open_and_filters_by_project_agent_and_session(store: Storage) -> None:
+    a = event("a", at="2026-01-12 09:00")
+    b = event("b", at="2026-01-12 10:00", project=BILLING, agent="codex", session="s2")
+    c = event("c", at="2026-01-12 11:00")
+    store.events.append([a, b, c])
+    window = TimeWindow(ms("2026-01-12 09:00"), ms("2026-01-12 11:00"))
+    assert store.events.window(Scope(window=window)) == [a, b]
+    assert store.events.window(Scope(project=SHOP)) == [a, c]
+    assert store.events.window(Scope(agent="codex")) == [b]
+    assert store.events.window(Scope(), session_id="s2") == [b]
+    assert store.events.window(Scope(project=SHOP, window=window), session_id="s2") == []
+
+
+def test_a_window_is_paged_without_losing_or_repeating_events_of_one_moment(store: Storage) -> None:
+    events = [event(str(i), at="2026-01-12 09:00") for i in range(7)]
+    store.events.append(events)
+    paged: list[Event] = []
+    while page := store.events.window(Scope(), limit=2, after=paged[-1].order if paged else None):
+        paged += page
+    assert paged == sorted(events, key=lambda e: e.order)
+
+
+def test_sessions_come_latest_first_with_their_span_and_size(store: Storage) -> None:
+    store.events.append([*run_of(3, session="old"), *run_of(2, start="2026-02-01 10:00", session="new", project=BILLING)])
+    old_start, new_start = ms("2026-01-12 09:00"), ms("2026-02-01 10:00")
+    new = SessionInfo("new", BILLING, "claude-code", new_start, new_start + 60_000, 2)
+    old = SessionInfo("old", SHOP, "claude-code", old_start, old_start + 120_000, 3)
+    assert store.events.sessions(Scope()) == [new, old]
+    assert store.events.sessions(Scope(), limit=1) == [new]
+    assert store.events.sessions(Scope(project=SHOP)) == [old]
+
+
+def test_neighbours_never_leave_the_stream(store: Storage) -> None:
+    own = run_of(7)
+    others = [*run_of(7, session="s2"), *run_of(7, thread="sub"), *run_of(7, project=BILLING)]
+    store.events.append([*others, *own])
+    assert store.events.around(own[3], 2, 2) == (own[1:3], own[4:6])
+    assert store.events.around(own[0], 5, 0) == ([], [])
+    assert store.events.around(own[3], 99, 99) == (own[:3], own[4:])
+
+
+def test_a_segments_events_are_those_of_its_stream_between_its_ends(store: Storage) -> None:
+    own = run_of(6)
+    store.events.append([*own, *run_of(6, session="s2")])
+    (whole,) = cut(own)
+    part = replace(whole, start=own[2].order, end=own[4].order, cut_no=9)
+    assert store.events.in_segment(part) == own[2:5]
+    assert store.events.in_segments([whole, part]) == {whole.key: own, part.key: own[2:5]}
+    assert store.events.in_segments([]) == {}
+
+
+# one transaction
+
+
+def test_a_build_that_fails_half_way_leaves_nothing(store: Storage) -> None:
+    events = run_of(3)
+    store.events.append(events)
+    before = store.outbox.after(0, 100)
+    broken = node(bullets=[TocBullet("x", ("no grip id",))])  # type: ignore[arg-type]
+    with pytest.raises(InvalidQuery):
+        store.toc.publish(Build(segments=tuple(cut(events)), nodes=(broken,), derived_to=3))
+    assert store.toc.find(DAY) is None
+    assert list(store.toc.iter_cuts()) == []
+    assert store.outbox.checkpoint("deriver") == 0
+    assert store.outbox.after(0, 100) == before
+    whole = store.toc.publish(Build(segments=tuple(cut(events)), nodes=(node(),), derived_to=3))
+    assert [c.seq for c in store.outbox.after(0, 100)] == [1, 2]
+    assert (whole, store.outbox.checkpoint("deriver")) == (2, 3)
+
+
+def test_readers_on_eight_threads_see_whole_transactions_while_one_writes(store: Storage) -> None:
+    batches = [run_of(10, start=ms("2026-01-12 09:00") + i * 1_000_000, session=f"s{i}") for i in range(25)]
+    torn: list[object] = []
+    done = threading.Event()
+
+    def read() -> None:
+        try:
+            while not done.is_set():
+                found = store.events.window(Scope(), limit=1000)
+                sizes = {s: sum(e.session_id == s for e in found) for s in {e.session_id for e in found}}
+                if set(sizes.values()) - {10} or found != sorted(found, key=lambda e: e.order):
+                    torn.append(sizes)
+                changes = store.outbox.after(0, 1000)
+                if [c.seq for c in changes] != list(range(1, len(changes) + 1)):
+                    torn.append(changes)
+        except Exception as error:
+            torn.append(error)
+
+    readers = [threading.Thread(target=read) for _ in range(8)]
+    for reader in readers:
+        reader.start()
+    for batch in batches:
+        store.events.append(batch)
+    done.set()
+    for reader in readers:
+        reader.join(timeout=5)
+    assert not any(reader.is_alive() for reader in readers)
+    assert torn == []
+    assert store.events.last_seq() == 250
+
+
+def test_writers_on_many_threads_lose_nothing_and_number_everything_once(store: Storage) -> None:
+    parts = [run_of(10, session=f"s{i}") for i in range(8)]
+    writers = [threading.Thread(target=store.events.append, args=(part,)) for part in parts]
+    for writer in writers:
+        writer.start()
+    for writer in writers:
+        writer.join(timeout=5)
+    stored = store.events.after(0, 1000)
+    assert [s.seq for s in stored] == list(range(1, 81))
+    assert {s.event.event_id for s in stored} == {e.event_id for part in parts for e in part}
+
+
+# nodes
+
+
+def test_a_node_comes_back_whole_with_the_build_that_published_it(store: Storage) -> None:
+    said = event("keep the retry queue")
+    one, two = grip(said, 0, 4), grip(said, 5, 8)
+    bullets = (
+        TocBullet("We keep the retry queue.", (two.grip_id, one.grip_id), MemoryKind.CONSTRAINT, SHOP, "codex"),
+        TocBullet("It is drained twice.", (one.grip_id,)),
+    )
+    made = node(bullets=bullets)
+    store.events.append([said])
+    built = store.toc.publish(Build(nodes=(made,), grips=(one, two)))
+    assert store.toc.find(DAY) == replace(made, built=built)
+    assert store.toc.nodes([DAY, NodeId("toc:day:1999-01-01")]) == {DAY: replace(made, built=built)}
+    assert store.toc.find(NodeId("toc:day:1999-01-01")) is None
+    assert store.toc.nodes([]) == {}
+
+
+def test_the_latest_version_is_read_and_the_last_three_are_kept(store: Storage) -> None:
+    said = event("keep it")
+    mine = grip(said)
+    for version in range(1, 7):
+        bullet = TocBullet(f"bullet {version}", (mine.grip_id,))
+        store.toc.publish(Build(nodes=(node(title=f"title {version}", version=version, bullets=[bullet]),), grips=(mine,)))
+        rows = store.stats().rows
+        assert (rows["node"], rows["bullet"]) == (min(version, 3),) * 2
+    latest = store.toc.find(DAY)
+    assert latest is not None
+    assert (latest.title, latest.version, [b.text for b in latest.bullets]) == ("title 6", 6, ["bullet 6"])
+    assert [n.version for n in store.toc.all_nodes()] == [6]
+    assert store.stats().rows["grip"] == 1
+
+
+def test_build_numbers_rise_and_name_the_last_change_of_their_build(store: Storage) -> None:
+    ids = [NodeId(f"toc:day:2026-01-{d}") for d in (12, 13, 14)]
+    first = store.toc.publish(Build(nodes=(node(ids[0]), node(ids[1]))))
+    second = store.toc.publish(Build(nodes=(node(ids[2]),)))
+    assert (first, second) == (2, 3)
+    assert {n.node_id: n.built for n in store.toc.all_nodes()} == {ids[0]: 2, ids[1]: 2, ids[2]: 3}
+
+
+def test_children_are_listed_in_time_order_under_every_parent(store: Storage) -> None:
+    for node_id in ("toc:week:2026-W05", "toc:month:2026-02", "toc:month:2026-01", "toc:week:2026-W06", "toc:year:2026", "toc:year:2025"):
+        store.toc.publish(Build(nodes=(node(node_id),)))
+    assert store.toc.child_ids(NodeId("toc:month:2026-01")) == ["toc:week:2026-W05"]
+    assert store.toc.child_ids(NodeId("toc:month:2026-02")) == ["toc:week:2026-W05", "toc:week:2026-W06"]
+    assert store.toc.child_ids(NodeId("toc:year:2026")) == ["toc:month:2026-01", "toc:month:2026-02"]
+    assert store.toc.child_ids(NodeId("toc:root")) == ["toc:year:2025", "toc:year:2026"]
+    store.toc.publish(Build(nodes=(node("toc:year:2026", version=2),)))
+    assert store.toc.child_ids(NodeId("toc:root")) == ["toc:year:2025", "toc:year:2026"]
+
+
+def test_nodes_of_a_level_are_listed_by_window_and_segments_by_project(store: Storage) -> None:
+    cuts = filed(store, [*run_of(2), *run_of(2, start="2026-01-14 09:00", session="s2", project=BILLING)])
+    store.toc.publish(Build(nodes=(node("toc:day:2026-01-12"), node("toc:day:2026-01-14"))))
+    week = TimeWindow(ms("2026-01-13 00:00"), ms("2026-01-15 00:00"))
+    assert store.toc.ids_at(TocLevel.DAY) == ["toc:day:2026-01-12", "toc:day:2026-01-14"]
+    assert store.toc.ids_at(TocLevel.DAY, week) == ["toc:day:2026-01-14"]
+    assert store.toc.ids_at(TocLevel.SEGMENT, None, BILLING) == [cuts[1].node_id]
+    assert store.toc.ids_at(TocLevel.YEAR) == []
+
+
+def test_pins_hold_across_versions_until_they_are_taken_off(store: Storage) -> None:
+    store.toc.publish(Build(nodes=(node(),)))
+    store.toc.set_pin(DAY, True, "agent")
+    store.toc.set_pin(DAY, True, "agent")
+    store.toc.publish(Build(nodes=(node(version=2),)))
+    found = store.toc.find(DAY)
+    assert found is not None
+    assert (found.pinned, found.version, store.toc.pins()) == (True, 2, frozenset({DAY}))
+    store.toc.set_pin(DAY, False, "agent")
+    assert store.toc.pins() == frozenset()
+
+
+def test_an_alias_leads_to_the_node_also_over_several_steps(store: Storage) -> None:
+    store.toc.publish(Build(nodes=(node(),)))
+    store.toc.alias("toc:day:2026-01-01", "toc:day:2026-01-02")
+    store.toc.alias("toc:day:2026-01-02", DAY)
+    found = store.toc.find(NodeId("toc:day:2026-01-01"))
+    assert found is not None
+    assert found.node_id == DAY
+
+
+def test_aliases_that_lead_in_a_circle_lead_nowhere(store: Storage) -> None:
+    store.toc.alias("toc:day:2026-01-01", "toc:day:2026-01-02")
+    store.toc.alias("toc:day:2026-01-02", "toc:day:2026-01-01")
+    assert store.toc.find(NodeId("toc:day:2026-01-01")) is None
+
+
+def test_dropped_nodes_take_their_bullets_terms_and_place_with_them_and_leave_grips_and_pins(store: Storage) -> None:
+    said = event("keep it")
+    mine = grip(said)
+    store.events.append([said])
+    store.toc.publish(Build(nodes=(node(bullets=[TocBullet("b", (mine.grip_id,))]),), grips=(mine,), terms=(TermDelta(DAY, terms(1)),)))
+    store.toc.set_pin(DAY, True, "agent")
+    store.toc.drop_nodes([DAY])
+    assert store.toc.find(DAY) is None
+    assert store.toc.child_ids(NodeId("toc:week:2026-W03")) == []
+    assert store.toc.term_sets([DAY]) == {}
+    assert store.stats().rows["bullet"] == 0
+    assert store.grips.find(mine.grip_id) == mine
+    assert store.toc.pins() == frozenset({DAY})
+    store.toc.publish(Build(nodes=(node(),)))
+    found = store.toc.find(DAY)
+    assert found is not None
+    assert found.bullets == ()
+
+
+# cuts
+
+
+def test_a_cut_that_grew_replaces_itself(store: Storage) -> None:
+    events = run_of(5)
+    (small,), (large,) = cut(events[:3]), cut(events)
+    store.toc.publish(Build(segments=(small,)))
+    store.toc.publish(Build(segments=(large,)))
+    assert list(store.toc.iter_cuts()) == [large]
+    assert store.toc.cuts([large.stream, 5]) == {large.stream: [large], 5: []}
+    assert store.toc.segments([large.key, 5]) == {large.key: large}
+
+
+def test_cuts_are_listed_by_their_own_time_project_and_agent(store: Storage) -> None:
+    a = cut(run_of(3, session="a"))[0]
+    b = cut(run_of(3, start="2026-01-13 09:00", session="b", project=BILLING, agent="codex"))[0]
+    store.toc.publish(Build(segments=(b, a)))
+    assert store.toc.segments_in(Scope()) == [a, b]
+    assert store.toc.segments_in(Scope(project=BILLING)) == [b]
+    assert store.toc.segments_in(Scope(agent="claude-code")) == [a]
+    touching = TimeWindow(a.end[0], a.end[0] + 1)
+    assert store.toc.segments_in(Scope(window=touching)) == [a]
+    assert store.toc.segments_in(Scope(window=TimeWindow(a.end[0] + 1, b.start[0]))) == []
+
+
+def test_counts_over_days_are_those_of_their_segments(store: Storage) -> None:
+    one = cut(run_of(3, session="a"))[0]
+    two = cut(run_of(2, start="2026-01-12 18:00", session="a"))[0]
+    three = cut(run_of(4, start="2026-01-14 09:00", session="b", project=BILLING, agent="codex"))[0]
+    store.toc.publish(Build(segments=(one, replace(two, cut_no=1), three)))
+    tokens = one.tokens + two.tokens
+    shop = Tally(1, 5, 2, tokens, ("claude-code",), (SHOP,))
+    everything = Tally(2, 9, 3, tokens + three.tokens, ("claude-code", "codex"), (BILLING, SHOP))
+    nothing = Tally(0, 0, 0, 0, (), ())
+    assert store.toc.tally("2026-01-12", "2026-01-13", None) == shop
+    assert store.toc.tally("2026-01-01", "2026-02-01", None) == everything
+    assert store.toc.tally("2026-01-01", "2026-02-01", SHOP) == shop
+    assert store.toc.tally("2026-01-01", "2026-02-01", "nobody") == nothing
+    spans = [("2026-01-12", "2026-01-13"), ("2026-01-13", "2026-01-14"), ("2026-01-01", "2026-02-01")]
+    assert store.toc.tallies(spans) == [shop, nothing, everything]
+    assert store.toc.segments_by_day() == [("2026-01-12", 2), ("2026-01-14", 1)]
+    assert store.toc.days_with(None, "2026-01-01", "2026-01-14") == ["2026-01-12"]
+    assert store.toc.days_with(BILLING, "2026-01-01", "2026-02-01") == ["2026-01-14"]
+    assert store.toc.segments_of_days("2026-01-14", "2026-01-15", None) == [three]
+    assert store.toc.segments_of_days("2026-01-14", "2026-01-15", SHOP) == []
+
+
+def test_freshness_tells_the_newest_build_of_each_days_segments_and_of_each_period(store: Storage) -> None:
+    filed(store, [*run_of(2), *run_of(2, session="s2"), *run_of(2, start="2026-01-14 09:00", session="s3")])
+    store.toc.publish(Build(nodes=(node(),)))
+    fresh = store.toc.freshness()
+    assert set(fresh.segment_days) == {"2026-01-12", "2026-01-14"}
+    assert fresh.periods == {DAY: max(fresh.segment_days.values()) + 1}
+
+
+def test_a_segment_filed_under_another_day_is_found_by_its_old_id_and_listed_under_the_new_day(store: Storage) -> None:
+    (one,) = filed(store, run_of(3))
+    old = one.node_id
+    store.toc.move_segments({one.key: "2026-01-11"})
+    new = segment_id("2026-01-11", one.key)
+    found = store.toc.find(old)
+    assert found is not None
+    assert found.node_id == new
+    assert [s.day for s in store.toc.iter_cuts()] == ["2026-01-11"]
+    assert store.toc.child_ids(NodeId("toc:day:2026-01-11")) == [new]
+    assert store.toc.child_ids(DAY) == []
+
+
+# terms
+
+
+def test_term_rows_are_kept_apart_and_fold_to_the_same_union(store: Storage) -> None:
+    other = NodeId("toc:day:2026-01-13")
+    rows = [terms(1, 5), terms(2), terms(5, 2**32 - 1)]
+    store.toc.publish(Build(terms=tuple(TermDelta(DAY, row) for row in rows)))
+    store.toc.publish(Build(terms=(TermDelta(other, terms(7)),)))
+    found = store.toc.term_sets([DAY, other, NodeId("toc:day:1999-01-01")])
+    assert {i: sorted(r) for i, r in found.items()} == {DAY: sorted(rows), other: [terms(7)]}
+    assert store.toc.fold_terms(3) == 0
+    assert store.toc.fold_terms(2) == 1
+    folded = store.toc.term_sets([DAY, other])
+    assert folded == {DAY: [terms(1, 2, 5, 2**32 - 1)], other: [terms(7)]}
+    assert store.toc.fold_terms(2) == 0
+
+
+def test_reset_throws_a_nodes_rows_away_before_new_ones_are_added(store: Storage) -> None:
+    other = NodeId("toc:day:2026-01-13")
+    store.toc.publish(Build(terms=(TermDelta(DAY, terms(1)), TermDelta(other, terms(2)))))
+    store.toc.publish(Build(terms=(TermDelta(DAY, terms(9)),), reset_terms=(DAY,)))
+    assert store.toc.term_sets([DAY, other]) == {DAY: [terms(9)], other: [terms(2)]}
+
+
+def test_document_frequencies_fold_to_the_same_sums(store: Storage) -> None:
+    rows = [
+        DocumentFrequency(SHOP, terms(1, 2), counts(3, 1)),
+        DocumentFrequency(SHOP, terms(2, 9), counts(4, 1)),
+        DocumentFrequency(SHOP, terms(9), counts(-1)),
+        DocumentFrequency(BILLING, terms(2), counts(7)),
+    ]
+    for row in rows:
+        store.toc.publish(Build(frequencies=(row,)))
+    expected = {(SHOP, 1): 3, (SHOP, 2): 5, (BILLING, 2): 7}
+    assert summed(store.toc.frequencies()) == expected
+    assert store.toc.fold_terms(3) == 2
+    assert summed(store.toc.frequencies()) == expected
+    assert len(store.toc.frequencies()) == 2
+    store.toc.publish(Build(frequencies=(rows[3],), reset_frequencies=True))
+    assert summed(store.toc.frequencies()) == {(BILLING, 2): 7}
+
+
+# grips
+
+
+@requirement("plan:link-grips", "plan:link-keys")
+def test_a_grip_is_found_by_every_form_of_its_id_and_published_once(store: Storage) -> None:
+    said = event("keep the retry queue")
+    mine = grip(said)
+    bare = mine.grip_id.rsplit(":", 1)[1]
+    store.toc.publish(Build(grips=(mine, mine)))
+    store.toc.publish(Build(grips=(replace(mine, segment=99),)))
+    assert [store.grips.find(form) for form in (mine.grip_id, bare, f"grip:{bare}")] == [mine] * 3
+    assert store.stats().rows["grip"] == 1
+    assert store.grips.find("grip:5:0123456789abcdef") is None
+    assert store.grips.find("0123456789abcdef") is None
+    assert store.grips.find("grip:999999999999999:zzzzzzzzzzzzzzzz") is None
+    with pytest.raises(InvalidQuery):
+        store.grips.find("nothing of the kind")
+
+
+def test_grips_are_listed_by_the_events_they_quote_in_order_of_place(store: Storage) -> None:
+    one, two = event("a longer text to quote", at="2026-01-12 09:00"), event("b", at="2026-01-12 09:01")
+    front, back = grip(one, 0, 5), grip(one, 9, 12)
+    pair = replace(grip(two), event_id_start=one.event_id, event_id_end=two.event_id, span_start=14)
+    store.toc.publish(Build(grips=(back, pair, front)))
+    assert store.grips.of_events([one.event_id, two.event_id]) == {one.event_id: [front, back, pair], two.event_id: [pair]}
+    assert store.grips.get_many([front.grip_id, grip(event("absent")).grip_id]) == {front.grip_id: front}
+    assert store.grips.of_events([]) == store.grips.get_many([]) == {}
+    listed = [g for batch in store.grips.iter_all(batch=2) for g in batch]
+    assert sorted(listed, key=lambda g: g.grip_id) == sorted([front, back, pair], key=lambda g: g.grip_id)
+
+
+# outbox
+
+
+def test_changes_are_read_in_order_by_any_number_of_followers(store: Storage) -> None:
+    (one,) = filed(store, run_of(2))
+    store.toc.publish(Build(nodes=(node(),)))
+    changes = [
+        Change(1, ChangeKind.EVENTS_APPENDED, "2"),
+        Change(2, ChangeKind.SEGMENT_PUBLISHED, one.node_id),
+        Change(3, ChangeKind.NODE_PUBLISHED, DAY),
+    ]
+    assert store.outbox.after(0, 10) == changes
+    assert store.outbox.after(0, 2) == changes[:2]
+    assert store.outbox.after(2, 10) == changes[2:]
+    assert store.outbox.after(3, 10) == []
+
+
+def test_positions_are_kept_by_name_and_listed_by_their_beginning(store: Storage) -> None:
+    assert store.outbox.checkpoint("bm25") == 0
+    store.outbox.mark("bm25", "17")
+    store.outbox.mark("bm25", "18")
+    store.outbox.mark("import:jsonl:/a_b", '{"offset": 5}')
+    store.outbox.mark("import:jsonl:/aXb", "{}")
+    assert store.outbox.checkpoint("bm25") == 18
+    assert store.outbox.marks("import:jsonl:/a_") == {"import:jsonl:/a_b": '{"offset": 5}'}
+    assert len(store.outbox.marks("")) == 3
+
+
+# the whole store
+
+
+def test_statistics_count_rows_bytes_and_time(store: Storage) -> None:
+    first, last = event("é", at="2026-01-12 09:00"), event("abc", at="2026-01-12 10:00")
+    store.events.append([last, first])
+    stats = store.stats()
+    assert (stats.text_bytes, stats.first_ms, stats.last_ms, stats.last_seq, stats.derived_to) == (5, first.timestamp, last.timestamp, 2, 0)
+    assert (stats.rows["event"], stats.timezone, dict(stats.extra)) == (2, "Europe/Berlin", {})
+
+
+def test_an_empty_store_has_no_first_moment(store: Storage) -> None:
+    stats = store.stats()
+    assert (stats.first_ms, stats.last_ms, stats.text_bytes, stats.last_seq) == (None, None, 0, 0)
+
+
+def test_the_zone_is_fixed_when_the_store_is_made_and_refuses_nonsense(store: Storage) -> None:
+    assert store.timezone == "Europe/Berlin"
+    with pytest.raises(InvalidQuery):
+        store.set_timezone("Mars/Olympus")
+    store.set_timezone("America/New_York")
+    assert store.timezone == "America/New_York"
+
+
+def test_closing_twice_is_nothing(store: Storage) -> None:
+    store.close()
+    store.close()
+
+
+def contents(store: Storage) -> dict[str, object]:
+    """Everything a reader can see."""
+    ids = [n.node_id for n in store.toc.all_nodes()]
+    return {
+        "events": store.events.after(0, 10_000),
+        "cuts": list(store.toc.iter_cuts()),
+        "nodes": list(store.toc.all_nodes()),
+        "children": {i: store.toc.child_ids(i) for i in ids},
+        "terms": {i: union(rows) for i, rows in store.toc.term_sets(ids).items()},
+        "frequencies": summed(store.toc.frequencies()),
+        "grips": [g for batch in store.grips.iter_all() for g in batch],
+        "outbox": store.outbox.after(0, 10_000),
+        "marks": store.outbox.marks(""),
+        "pins": store.toc.pins(),
+        "zone": store.timezone,
+        "identity": store.stats().store_id,
+    }
+
+
+def fill(store: Storage) -> None:
+    """A bit of everything."""
+    events = [*run_of(30), *run_of(5, session="s2", project=BILLING)]
+    cuts = filed(store, events)
+    mine = grip(events[0], segment=cuts[0].key)
+    bullet = TocBullet("a bullet", (mine.grip_id,))
+    for version in range(1, 6):
+        store.toc.publish(Build(nodes=(node(bullets=[bullet], version=version),), grips=(mine,), terms=(TermDelta(DAY, terms(version)),)))
+    store.toc.publish(Build(frequencies=(DocumentFrequency(SHOP, terms(4), counts(2)),)))
+    store.toc.set_pin(DAY, True, "agent")
+    store.toc.alias("toc:day:2020-01-01", DAY)
+    store.outbox.mark("bm25", "3")
+
+
+def test_compaction_keeps_everything_and_the_store_stays_in_use(opened: Callable[[], Storage]) -> None:
+    store = opened()
+    fill(store)
+    before = contents(store)
+    for _ in range(2):
+        size_before, size_after = store.compact()
+        assert 0 < size_after <= size_before
+        assert contents(store) == before
+    store.events.append([event("after compaction")])
+    store.close()
+    again = opened()
+    assert again.events.last_seq() == len(before["events"]) + 1  # type: ignore[arg-type]
+    assert again.toc.find(NodeId("toc:day:2020-01-01")) is not None
+    again.close()
+
+
+def test_readers_and_writers_wait_while_the_files_are_rewritten(opened: Callable[[], Storage]) -> None:
+    store = opened()
+    fill(store)
+    failures: list[Exception] = []
+    done = threading.Event()
+
+    def work(number: int) -> None:
+        try:
+            for i in range(1000):
+                if done.is_set():
+                    return
+                if number == 0:
+                    store.events.append([event(f"while compacting {i}", at=ms("2026-02-01 09:00") + i)])
+                elif len(store.events.after(0, 10_000)) < 35:
+                    raise AssertionError("events went missing while compacting")
+        except Exception as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(n,)) for n in range(4)]
+    for thread in threads:
+        thread.start()
+    for _ in range(3):
+        store.compact()
+    done.set()
+    for thread in threads:
+        thread.join(timeout=5)
+    assert failures == []
+    assert not any(thread.is_alive() for thread in threads)
+    store.close()
+
+
+def test_a_store_that_is_opened_again_is_as_it_was_left(opened: Callable[[], Storage]) -> None:
+    store = opened()
+    fill(store)
+    before = contents(store)
+    store.close()
+    again = opened()
+    assert contents(again) == before
+    again.events.append([event("one more")])
+    assert again.events.after(35, 5)[0].seq == 36
+    assert [c.seq for c in again.outbox.after(0, 1000)] == list(range(1, len(before["outbox"]) + 2))  # type: ignore[arg-type]
+    again.close()

@@ -1,0 +1,288 @@
+"""What the extractive summarizer chooses, drops and calls things."""
+
+import re
+import time
+
+import pytest
+
+from memory_mcp.model.event import EventType, Role
+from memory_mcp.model.toc import MemoryKind
+from memory_mcp.summarize.base import Summary
+from memory_mcp.summarize.extractive import ExtractiveSummarizer
+from memory_mcp.summarize.kinds import cues_of, is_chatter, kind_of
+from memory_mcp.summarize.sentences import Shape, clean, shorten, spans
+from memory_mcp.summarize.titles import headline, join, without_date
+from tests.summarize.suite import dialogue, event, node, talk
+
+SUMMARIZER = ExtractiveSummarizer()
+
+
+def texts(summary: Summary) -> list[str]:
+    return [bullet.text for bullet in summary.bullets]
+
+
+def cut(text: str) -> list[str]:
+    return [text[span.start : span.end] for span in spans(text)]
+
+
+def test_decisions_and_fixes_come_before_chatter() -> None:
+    summary = SUMMARIZER.summarize(
+        talk(
+            "Can you speed up the invoice export?",
+            "Great question! Let me look at the exporter. I'll start with the query.",
+            "ok go on",
+            "Perfect! Now I can see everything. The root cause is an N+1 query in `load_invoices`. "
+            "We decided to batch the rows instead of caching them. Is there anything else you'd like?",
+        )
+    )
+    said = texts(summary)
+    assert any("root cause is an N+1 query" in text for text in said)
+    assert any("decided to batch the rows" in text for text in said)
+    assert not any(re.search(r"Let me look|Great question|Perfect!|anything else", text) for text in said)
+
+
+def test_the_request_is_the_title_without_its_politeness() -> None:
+    title = SUMMARIZER.summarize(
+        talk("Hey, can you please fix the timezone bug in `invoice_mailer.py`?", "Fixed the bug in `next_run`.")
+    ).title
+    assert title.startswith("Fix the timezone bug in invoice_mailer.py")
+
+
+def test_a_plan_is_called_by_its_heading() -> None:
+    title = SUMMARIZER.summarize(
+        talk("Implement the following plan:\n\n# Plan: Rotate signing keys nightly\n\n## Context\n\nKeys live too long today.")
+    ).title
+    assert title.startswith("Rotate signing keys nightly")
+
+
+def test_an_errand_is_no_title_where_there_is_work() -> None:
+    title = SUMMARIZER.summarize(
+        talk("commit this and push", "Committed the retry logic for the webhook dispatcher and its backoff table.")
+    ).title
+    assert "webhook dispatcher" in title
+
+
+def test_identifiers_are_kept_whole() -> None:
+    keywords = SUMMARIZER.summarize(
+        talk(
+            "Why does parseConfigFile ignore server.max_upload_bytes from /srv/app/conf/settings.toml?",
+            "parseConfigFile reads settings.toml before the overlay, so server.max_upload_bytes is overwritten.",
+        )
+    ).keywords
+    assert {"parseConfigFile", "server.max_upload_bytes", "settings.toml"} <= set(keywords)
+
+
+def test_an_error_line_is_kept_with_the_command_that_failed() -> None:
+    call = event(
+        1,
+        "Bash\npytest tests/mail",
+        Role.ASSISTANT,
+        kind=EventType.TOOL_CALL,
+        tool="Bash",
+        command="pytest tests/mail",
+        tool_use_id="t1",
+    )
+    result = event(2, "collected 4 items\n....\nKeyError: 'smtp_host'\n1 failed in 0.2s", Role.TOOL, tool_use_id="t1")
+    bullets = SUMMARIZER.summarize([event(0, "Run the mail tests."), call, result]).bullets
+    failed = next(bullet for bullet in bullets if "KeyError" in bullet.text)
+    assert failed.text == "pytest tests/mail: KeyError: 'smtp_host'"
+    assert [source.event_id for source in failed.sources] == [call.event_id, result.event_id]
+
+
+def test_pages_of_output_give_no_bullet() -> None:
+    listing = "\n".join(f"{n}\t    value_{n} = compute({n})" for n in range(400))
+    bullets = SUMMARIZER.summarize([event(0, "Read the table."), event(1, listing, Role.TOOL)]).bullets
+    assert all("compute(" not in bullet.text for bullet in bullets)
+
+
+def test_people_are_named_and_facts_come_before_greetings() -> None:
+    summary = SUMMARIZER.summarize(
+        dialogue(
+            ("Ann", "Hey Bert! Long time no see!"),
+            ("Bert", "Hi Ann! So glad to hear from you!"),
+            ("Ann", "I moved to Oslo in March and joined a pottery studio near the harbour."),
+            ("Bert", "Wow, that's amazing! My sister opened a bakery in Bergen last year."),
+        )
+    )
+    assert "Ann: I moved to Oslo in March and joined a pottery studio near the harbour." in texts(summary)
+    assert "Bert: My sister opened a bakery in Bergen last year." in texts(summary)
+    assert not any("Long time" in text or "glad" in text for text in texts(summary))
+    assert not {"Ann", "Bert"} & set(summary.keywords)
+    assert summary.title.startswith(("Ann: ", "Bert: "))
+
+
+def test_japanese_has_sentences_words_and_decisions() -> None:
+    summary = SUMMARIZER.summarize(
+        talk(
+            "認証サーバーのトークン期限切れを調査してください。",
+            "原因は時計のずれでした。認証サーバーの許容範囲を二分に設定することに決めました。こんにちは。",
+        )
+    )
+    assert "認証サーバーの許容範囲を二分に設定することに決めました。" in texts(summary)
+    assert "原因は時計のずれでした。" in texts(summary)
+    assert {"サーバー", "トークン"} <= set(summary.keywords)
+
+
+def test_near_duplicates_are_said_once() -> None:
+    fact = "The nightly backup of the orders database failed because the disk was full."
+    said = texts(
+        SUMMARIZER.summarize(talk(fact, fact, "And again: the nightly backup of the orders database failed, the disk was full."))
+    )
+    assert sum("backup" in text for text in said) == 1
+
+
+def test_markdown_tags_and_home_folders_are_cleaned_away() -> None:
+    assert clean("**Fixed** the [`parser`](https://example.org/x) in <b>core</b>") == "Fixed the parser in core"
+    assert clean("- [x] see /home/ann/work/shop/src/cart.py") == "[x] see cart.py"
+    assert (
+        clean("keep snake_case_names and 2 * 3 and https://example.org/a/b")
+        == "keep snake_case_names and 2 * 3 and https://example.org/a/b"
+    )
+    assert clean("\x1b[31mred\x1b[0m\x00 text") == "red text"
+
+
+def test_code_tables_diffs_and_traces_are_no_sentences() -> None:
+    text = (
+        "We changed the loader.\n\n```go\nfunc main() {}\n```\n| a | b |\n@@ -1,2 +1,2 @@\n"
+        '  File "app.py", line 3, in load\nValueError: bad header\n'
+        "<system-reminder>\nhidden words here\n</system-reminder>\nIt works."
+    )
+    assert cut(text) == ["We changed the loader.", "ValueError: bad header", "It works."]
+
+
+def test_sentences_end_where_they_end() -> None:
+    assert cut("See e.g. Dr. Smith's note. Version 2.1 is out! Is it? Yes") == [
+        "See e.g. Dr. Smith's note.",
+        "Version 2.1 is out!",
+        "Is it?",
+        "Yes",
+    ]
+    assert [span.shape for span in spans("# Head\n\nSteps:\n- one thing\n- two things")] == [
+        Shape.HEADING,
+        Shape.LEAD,
+        Shape.ITEM,
+        Shape.ITEM,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("text", "kind"),
+    [
+        ("Never store tokens in the local cache.", MemoryKind.CONSTRAINT),
+        ("Uploads must not exceed 5 MB.", MemoryKind.CONSTRAINT),
+        ("To release, run `make dist` and push the tag.", MemoryKind.PROCEDURE),
+        ("TTL stands for time to live.", MemoryKind.DEFINITION),
+        ("`token_store` is the table of refresh tokens.", MemoryKind.DEFINITION),
+        ("I prefer tabs over spaces.", MemoryKind.PREFERENCE),
+        ("My favourite editor is vim.", MemoryKind.PREFERENCE),
+        ("I'd like to see the logs.", MemoryKind.OBSERVATION),
+        ("I never tried that.", MemoryKind.OBSERVATION),
+        ("Don't worry about it.", MemoryKind.OBSERVATION),
+        ("Must we always restart the server?", MemoryKind.OBSERVATION),
+        ("The build takes nine minutes.", MemoryKind.OBSERVATION),
+        ("It must be nice in Oslo.", MemoryKind.OBSERVATION),
+    ],
+)
+def test_kinds_follow_the_words(text: str, kind: MemoryKind) -> None:
+    assert kind_of(text, cues_of(text)) is kind
+
+
+@pytest.mark.parametrize(
+    "text", ["Let me check the logs.", "Great! I'll run it.", "You're absolutely right.", "Hey Ann!", "I’ll look now."]
+)
+def test_an_agents_narration_and_greetings_are_chatter(text: str) -> None:
+    assert is_chatter(text, 0, len(text), narrates=True)
+
+
+def test_what_an_agent_narrates_a_person_tells() -> None:
+    text = "I need to move out before June."
+    assert is_chatter(text, 0, len(text), narrates=True)
+    assert not is_chatter(text, 0, len(text))
+
+
+@pytest.mark.parametrize(
+    "text", ["The cache is stale.", "Fixed the leak.", "Okay, the root cause is DNS.", "Now it fails on Windows."]
+)
+def test_findings_are_not_chatter(text: str) -> None:
+    assert not is_chatter(text, 0, len(text), narrates=True)
+
+
+@pytest.mark.parametrize(
+    ("text", "title"),
+    [
+        ("ok, can you please add a retry to the uploader?", "Add a retry to the uploader"),
+        ("What does the cache do?", "What does the cache do?"),
+        ("src/app.py:12:5: undefined name 'x'", "Undefined name 'x'"),
+        ("we should keep both.", "Keep both"),
+    ],
+)
+def test_headlines_read_as_headlines(text: str, title: str) -> None:
+    assert headline(text) == title
+
+
+def test_a_long_headline_is_cut_between_words() -> None:
+    title = headline("Investigate the intermittently failing deployment pipeline of the European production cluster at night")
+    assert len(title) <= 55
+    assert title.endswith("…")
+    assert "Investigate the intermittently failing deployment pipeline of the".startswith(title[:-1])
+
+
+def test_a_title_leaves_out_terms_that_already_stand_in_it() -> None:
+    assert join("Fix token refresh", ["tokens", "auth.py", "refresh_token", "leeway"]) == "Fix token refresh — auth.py, leeway"
+
+
+@pytest.mark.parametrize(
+    "dated", ["2026-03-02: Fix it", "2026-03: Fix it", "2026-W10 — Fix it", "Mon 2 March 2026 · Fix it", "Fix it"]
+)
+def test_the_date_of_a_childs_title_does_not_go_into_its_parents(dated: str) -> None:
+    assert without_date(dated) == "Fix it"
+
+
+def test_shortening_keeps_whole_words() -> None:
+    assert shorten("alpha beta gamma delta", 14) == "alpha beta…"
+
+
+def test_a_period_of_one_child_is_called_like_it() -> None:
+    child = node(0, "2026-03-02: Fix clock skew — auth.py", ["The leeway is 120 seconds."], ["auth.py"])
+    rolled = SUMMARIZER.roll_up([child])
+    assert (rolled.title, rolled.bullets, rolled.keywords) == ("Fix clock skew — auth.py", child.bullets, child.keywords)
+
+
+def test_a_period_hears_every_child_and_says_nothing_twice() -> None:
+    children = [
+        node(
+            0,
+            "Fix clock skew",
+            ["The leeway is 120 seconds.", "Tokens are checked twice.", "Skew was ninety seconds."],
+            ["leeway"],
+        ),
+        node(1, "Add retry", ["The leeway is 120 seconds now.", "Uploads retry with backoff."], ["uploader"]),
+    ]
+    said = [bullet.text for bullet in SUMMARIZER.roll_up(children, 3).bullets]
+    assert "Uploads retry with backoff." in said
+    assert sum("leeway" in text for text in said) == 1
+
+
+def test_summaries_are_fast() -> None:
+    """The bar is 3,000 events a second on an idle core; this floor only catches what makes it several times slower."""
+    prose = "The uploader retries with backoff because the gateway drops slow clients. Fixed `retry_upload` in uploader.py. "
+    events = [event(n, f"{prose * 5} Run {n}.", Role.ASSISTANT if n % 2 else Role.USER) for n in range(30)]
+    SUMMARIZER.summarize(events)
+    started = time.process_time()
+    for _ in range(10):
+        SUMMARIZER.summarize(events)
+    assert 300 / (time.process_time() - started) > 700
+
+
+def test_rolling_up_is_fast() -> None:
+    """The bars are 3 ms and 120 ms on an idle core."""
+    facts = [f"Fact {i} about module_{i} and the cache of tenant {i}." for i in range(5)]
+    children = [
+        node(n, f"Work on module_{n} — cache, tenant_{n}", facts, [f"module_{n}", "cache", f"tenant_{n % 50}"])
+        for n in range(4_000)
+    ]
+    SUMMARIZER.roll_up(children[:30])
+    for few, bar in ((children[:30], 0.012), (children, 0.5)):
+        started = time.process_time()
+        SUMMARIZER.roll_up(few)
+        assert time.process_time() - started < bar
