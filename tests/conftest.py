@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from memory_mcp.app import App
     from memory_mcp.storage.base import Storage
 
+pytest.register_assert_rewrite("tests.storage.suite")
+
 # The same examples in every run: a failure on one machine is a failure on all. `--slow` looks further.
 _COMMON = {
     "deadline": None,

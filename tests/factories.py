@@ -68,7 +68,7 @@ def event(
     """One event as the log would make it."""
     time_ms = ms(at) if isinstance(at, str) else at
     return Event(
-        event_id=event_id(time_ms, "test", source_id or f"{session}/{thread}/{role}/{text}"),
+        event_id=event_id(time_ms, "test", source_id or f"{project}/{session}/{thread}/{role}/{text}"),
         session_id=session,
         timestamp=time_ms,
         type=kind or DEFAULT_TYPES[role],

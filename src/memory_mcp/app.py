@@ -27,6 +27,10 @@ NOT_ENABLED = {
 }
 
 
+#: Open ends of a window: no event lies before or behind, and every calendar can still show them.
+EARLIEST_MS, LATEST_MS = 0, 253_370_764_800_000
+
+
 class _Moved:
     """A clock whose wall time stands at another moment; its monotonic time runs on."""
 
@@ -108,6 +112,17 @@ class App:
             self.segments.run(progress)
             return self.rollups.run()
 
+    def derive_in_bulk(self, progress: Callable[[int], None] | None = None) -> tuple[float, float]:
+        """As `catch_up` for a command of its own: big batches also use a child process. Seconds of segments and roll-ups."""
+        from memory_mcp.jobs.workers import DeriveWorkers
+
+        with self._deriving, DeriveWorkers(self.calendar, self.summarizer) as workers:
+            started = self.clock.monotonic()
+            self.segments.run(progress, workers.derive)
+            halfway = self.clock.monotonic()
+            self.rollups.run()
+            return halfway - started, self.clock.monotonic() - halfway
+
     def write(
         self, drafts: "Sequence[EventDraft]", source: str, trust: "Trust | None" = None, request: "Request | None" = None
     ) -> "Appended":
@@ -165,7 +180,7 @@ class App:
         """A filter from two optional moments (ms); InvalidQuery when it is empty."""
         if since is None and until is None:
             return None
-        window = TimeWindow(since if since is not None else -(2**62), until if until is not None else 2**62)
+        window = TimeWindow(since if since is not None else EARLIEST_MS, until if until is not None else LATEST_MS)
         if window.start_ms >= window.end_ms:
             raise InvalidQuery("since must lie before until")
         return window

@@ -7,7 +7,9 @@ from pathlib import Path
 
 import pytest
 
+from memory_mcp.cli.commands.import_ import SOURCES
 from memory_mcp.cli.render import Progress
+from memory_mcp.ingest.registry import IMPORTERS
 from tests.cli.conftest import EVENTS, SESSIONS, Cli, events
 
 TRANSCRIPTS = Path(__file__).parents[1] / "acceptance" / "samples"
@@ -19,6 +21,10 @@ def event(text: str, **more: object) -> str:
 
 def feed(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(text.encode()), encoding="utf-8"))
+
+
+def test_every_registered_source_can_be_named() -> None:
+    assert set(SOURCES) == set(IMPORTERS)
 
 
 @pytest.mark.parametrize("source", ["claude-code", "auto"])

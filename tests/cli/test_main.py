@@ -80,9 +80,14 @@ def test_without_arguments_a_terminal_gets_help(cli: Cli, monkeypatch: pytest.Mo
 
 
 def test_without_arguments_a_pipe_gets_the_server(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
-    served = []
+    served: list[object] = []
+
+    def serve(args: object) -> int:
+        served.append(args)
+        return 0
+
     monkeypatch.setattr(sys, "stdin", io.StringIO())
-    monkeypatch.setattr("memory_mcp.cli.commands.serve.run", lambda args: served.append(args) or 0)
+    monkeypatch.setattr("memory_mcp.cli.commands.serve.run", serve)
     assert cli().status == 0
     assert len(served) == 1
 

@@ -138,7 +138,7 @@ def redact(text: str) -> tuple[str, Counter[str]]:
 
 @pytest.mark.parametrize(("rule", "before", "secret", "after"), POSITIVES)
 def test_a_secret_goes_and_what_stands_around_it_stays(rule: str, before: str, secret: str, after: str) -> None:
-    before, secret, after = before.replace("|", ""), secret.replace("|", ""), after
+    before, secret = before.replace("|", ""), secret.replace("|", "")
     clean, counts = redact(f"so {before}{secret}{after} end")
     assert clean == f"so {before}[REDACTED:{rule}]{after} end"
     assert counts == {rule: 1}
@@ -216,9 +216,11 @@ def test_texts_without_hits_pass_quickly() -> None:
 @pytest.mark.parametrize(
     "unit",
     [
-        "a", "A", "aB3+", "key", "key=", "token: ", "password=", "secret secret ", "eyJ", "eyJhbGciOi.", "://", "://a:", "https://a:b",
+        "a", "A", "aB3+", "key", "key=", "token: ", "password=", "secret secret ", "eyJ", "eyJhbGciOi.",
+        "://", "://a:", "https://a:b",
         "-----BEGIN PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\n", "sk-", "ghp_", "glagent-", "xoxb-1-", "AKIA", "Bearer ",
-        "--token ", "<private>", "<", '"', "'", "\\n", "AccountKey=", "1234567890:", "MMMM", ".abcdef.", "aws key ", "Private-Lines: 1\n",
+        "--token ", "<private>", "<", '"', "'", "\\n", "AccountKey=", "1234567890:", "MMMM", ".abcdef.", "aws key ",
+        "Private-Lines: 1\n",
         "api_key" + " " * 50, "authorization: ", "SG.", " -u a:",
     ],
 )  # fmt: skip

@@ -86,12 +86,15 @@ def styled(lines: Iterable["Text"], recalled: bool = False) -> None:
     """Lines with colours, where the terminal has any."""
     from rich.console import Console
 
-    console = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+    console = Console(highlight=False)
     fenced = recalled and not sys.stdout.isatty()
     if fenced:
         out(OPEN)
     for line in lines:
-        console.print(line)
+        if console.is_terminal:
+            console.print(line, no_wrap=True, overflow="ellipsis")
+        else:
+            console.print(line, soft_wrap=True)
     if fenced:
         out(CLOSE)
 

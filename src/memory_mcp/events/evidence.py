@@ -43,8 +43,8 @@ class Evidence:
         grip, events = self._find(grip_id)
         quote = quoted(grip, events)
         verified = quote_hash(quote) == grip.quote_hash
-        earlier, _ = self._storage.events.around(events[0], min(before, MAX_NEIGHBOURS), 0)
-        _, later = self._storage.events.around(events[-1], 0, min(after, MAX_NEIGHBOURS))
+        earlier, _ = self._storage.events.around(events[0], min(max(before, 0), MAX_NEIGHBOURS), 0)
+        _, later = self._storage.events.around(events[-1], 0, min(max(after, 0), MAX_NEIGHBOURS))
         fitted = _fit(quote, earlier, events, later, grip, token_budget)
         return Expanded(grip.grip_id, quote, verified, grip.timestamp, grip.segment or None, *fitted)
 

@@ -16,6 +16,8 @@ from memory_mcp.summarize.base import Summarizer
 from memory_mcp.toc.build import Derived, Work, derive
 from memory_mcp.toc.terms import Filed, TermBook
 
+DeriveBatch = Callable[[Sequence[Work]], list[Derived]]
+
 #: Name of the deriver's checkpoint; it counts events.
 FOLLOWER = "deriver"
 #: Events taken up at once; with their segments they stay well below 50 MB.
@@ -38,25 +40,29 @@ class CloseSegments:
         """Events stored and not yet derived."""
         return self._storage.events.last_seq() - self._storage.outbox.checkpoint(FOLLOWER)
 
-    def run(self, progress: Callable[[int], None] | None = None) -> set[str]:
-        """Derive everything pending; the days whose segments changed."""
+    def run(self, progress: Callable[[int], None] | None = None, derive_batch: DeriveBatch | None = None) -> set[str]:
+        """Derive everything pending; the days whose segments changed.
+
+        `derive_batch` may spread the pure part over processes; it must give what `toc.build.derive` gives.
+        """
+        work = derive_batch or (lambda batch: derive(batch, self._calendar, self._summarizer))
         days: set[str] = set()
         while True:
             done = self._storage.outbox.checkpoint(FOLLOWER)
             batch = self._storage.events.after(done, BATCH)
             if not batch:
                 break
-            days |= self._step([s.event for s in batch], batch[-1].seq)
+            days |= self._step([s.event for s in batch], batch[-1].seq, work)
             if progress:
                 progress(len(batch))
         if days:
             self._storage.toc.fold_terms(FOLD_AT)
         return days
 
-    def _step(self, events: Sequence[Event], derived_to: int) -> set[str]:
+    def _step(self, events: Sequence[Event], derived_to: int, derive_batch: DeriveBatch) -> set[str]:
         placed = self._place(events)
         changed = [cut for a in placed.values() for cut in a.changed]
-        derived = derive(self._work(changed, placed, events), self._calendar, self._summarizer)
+        derived = derive_batch(self._work(changed, placed, events))
         failpoint("derive.computed")
         try:
             self._publish(changed, derived, derived_to)

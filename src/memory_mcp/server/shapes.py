@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, TypeVar
 
 from pydantic import BaseModel
 
+from memory_mcp.app import EARLIEST_MS, LATEST_MS
 from memory_mcp.events.evidence import Expanded
 from memory_mcp.layers.base import CONTRACTS, Hit, LayerStatus
 from memory_mcp.layers.base import Step as LayerStep
@@ -22,8 +23,6 @@ if TYPE_CHECKING:  # numpy, behind these, would double the time to the handshake
     from memory_mcp.layers.agentic.match import FieldMatch
     from memory_mcp.layers.agentic.search import NodeResult
 
-#: Beyond these a moment is an open end of a window, not a time.
-_FAR = 2**61
 #: Keywords of a node that is only named by another.
 _CHILD_KEYWORDS = 5
 #: Names listed where there may be hundreds.
@@ -78,8 +77,8 @@ def window(value: TimeWindow | None, words: str, calendar: Calendar) -> wire.Win
     """A time filter; an open end is left out."""
     if value is None:
         return None
-    since = calendar.iso(value.start_ms) if value.start_ms > -_FAR else ""
-    until = calendar.iso(value.end_ms) if value.end_ms < _FAR else ""
+    since = calendar.iso(value.start_ms) if value.start_ms > EARLIEST_MS else ""
+    until = calendar.iso(value.end_ms) if value.end_ms < LATEST_MS else ""
     return wire.Window(since=since, until=until, words=words)
 
 

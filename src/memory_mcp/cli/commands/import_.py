@@ -16,15 +16,21 @@ if TYPE_CHECKING:
     from memory_mcp.ingest.base import ImportReport
 
 AUTO = "auto"
+#: The registered importers; named here because only `app` reads a registry, and held to it by a test.
+SOURCES = ("claude-code", "jsonl")
 #: Records and files looked at to tell what kind of source a path is.
 _SNIFF_RECORDS = 40
 _SNIFF_FILES = 50
+#: All quotes are shown of a reason that occurred at most so often, else the first.
+_FEW = 3
 
 
 def add(parsers: Subparsers) -> None:
     """Arguments of `import`."""
     parser = leaf(parsers, "import", run, "import transcripts and other histories", "Importing twice changes nothing.")
-    parser.add_argument("source", metavar="SOURCE", help="claude-code, jsonl, or auto to tell by what lies at PATH")
+    parser.add_argument(
+        "source", choices=(AUTO, *SOURCES), metavar="SOURCE", help=f"{', '.join(SOURCES)}, or auto to tell by what lies at PATH"
+    )
     parser.add_argument("path", nargs="?", type=Path, metavar="PATH", help="file or folder (claude-code: ~/.claude/projects)")
     parser.add_argument("--newest", type=int, metavar="N", help="only about the N newest events")
 
@@ -37,7 +43,7 @@ def run(args: argparse.Namespace) -> int:
         name, path = choose(app, args.source, args.path)
         report = read(app, name, path, args.newest)
         if not report.files:
-            raise SourceUnreadable(f"no {name} files below {path}", "Name another PATH; other sources: claude-code, jsonl.")
+            raise SourceUnreadable(f"no {name} files below {path}", f"Name another PATH; known sources: {', '.join(SOURCES)}.")
         seconds = build(app)
         data = {"source": name, "path": str(path), **report_shape(report, seconds), "built": built_shape(app)}
     render.emit(as_json(args), data, report_lines(data))
@@ -46,9 +52,6 @@ def run(args: argparse.Namespace) -> int:
 
 def choose(app: "App", source: str, path: Path | None) -> tuple[str, Path]:
     """The importer's name and the path to read; InvalidQuery when they cannot be told."""
-    from memory_mcp.ingest.registry import IMPORTERS
-
-    names = sorted(IMPORTERS)
     path = path.expanduser() if path else None
     if source != AUTO:
         place = path or app.importer(source).default_path()
@@ -56,14 +59,14 @@ def choose(app: "App", source: str, path: Path | None) -> tuple[str, Path]:
             raise InvalidQuery(f"{source} needs a path", f"memory-mcp import {source} PATH")
         return source, place
     if path is None:
-        places = [(n, p) for n in names if (p := app.importer(n).default_path()) and p.exists()]
+        places = [(n, p) for n in SOURCES if (p := app.importer(n).default_path()) and p.exists()]
         if not places:
             raise InvalidQuery("nothing to import was found in the usual places", "Name it: memory-mcp import auto PATH")
         return places[0]
-    counts = {name: _sniff(app, name, path) for name in names}
-    best = max(names, key=lambda n: counts[n])
+    counts = {name: _sniff(app, name, path) for name in SOURCES}
+    best = max(SOURCES, key=lambda n: counts[n])
     if not counts[best]:
-        raise SourceUnreadable(f"no transcripts and no events were found in {path}", f"Known sources: {', '.join(names)}.")
+        raise SourceUnreadable(f"no transcripts and no events were found in {path}", f"Known sources: {', '.join(SOURCES)}.")
     return best, path
 
 
@@ -160,7 +163,8 @@ def report_lines(data: dict[str, Any]) -> Iterator[str]:
             for reason, count in data[key].items():
                 yield f"  {count:,} {reason}"
                 if key == "skipped":
-                    yield from _quote_lines(data["quotes"].get(reason, ()), data["path"])
+                    few = data["quotes"].get(reason, ())[: count if count <= _FEW else 1]
+                    yield from _quote_lines(few, data["path"])
     yield from _quote_lines(data["quotes"].get("unreadable file", ()), data["path"])
     if data["redacted"]:
         yield "Redacted: " + ", ".join(f"{count:,} {rule}" for rule, count in data["redacted"].items())

@@ -150,7 +150,7 @@ def translated(path: Path | None) -> Iterator[None]:
 
 def _io_error(error: duckdb.Error, path: Path | None) -> MemoryMcpError:
     text = str(error)
-    if "lock" in text.lower():
+    if "set lock" in text.lower() or "conflicting lock" in text.lower():
         return StorageLocked(f"another process has {path} open ({_first_line(text)})", "Close it there, or use its tools.")
     if "No space left" in text or "not enough space" in text.lower():
         return StorageError(f"the disk is full: {_first_line(text)}", "Free some space; nothing acknowledged is lost.")

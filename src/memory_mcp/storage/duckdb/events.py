@@ -1,6 +1,6 @@
 """EventStore on DuckDB."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -42,10 +42,12 @@ ORDER BY ts, event_id LIMIT ?"""
 class DuckEvents:
     """Layer 0 in one table."""
 
-    def __init__(self, con: Connection, numbers: Numbers, clock: Clock) -> None:
+    def __init__(self, con: Connection, numbers: Numbers, clock: Clock, stored: Callable[[], None]) -> None:
         self._con = con
         self._numbers = numbers
         self._clock = clock
+        #: Called when events are committed, before they are acknowledged.
+        self._stored = stored
 
     def append(self, events: Sequence[Event], request: Request | None = None) -> Appended:
         """See EventStore."""
@@ -62,6 +64,8 @@ class DuckEvents:
                 con.execute("INSERT INTO request VALUES (?, ?, ?)", [request.key, request.answer, self._clock.now_ms()])
             failpoint("events.before_commit")
         failpoint("events.committed")
+        if fresh:
+            self._stored()
         return Appended(tuple(e.event_id for e in fresh), tuple(known))
 
     def _replay(self, con: duckdb.DuckDBPyConnection, request: Request | None) -> str | None:
@@ -175,26 +179,24 @@ def _conditions(scope: Scope, session_id: str | None) -> tuple[list[str], list[A
 def _sort_out(con: duckdb.DuckDBPyConnection, events: Sequence[Event]) -> tuple[list[Event], list[EventId]]:
     """New events, and ids stored before; the same id with other words becomes a variant of its own id."""
     stored = _stored(con, events)
+    contents = [content_hash(e.text) for e in events]
+    taken = dict(stored)
+    named: list[tuple[Event, int]] = []
+    for event, content in zip(events, contents, strict=True):
+        if taken.setdefault(event.event_id, content) == content:
+            named.append((event, content))
+        else:
+            named.append((_variant(event, content), content))
+    variants = [n for (n, _), event in zip(named, events, strict=True) if n is not event]
+    stored |= _stored(con, variants) if variants else {}
     fresh: list[Event] = []
     known: list[EventId] = []
-    variants: list[Event] = []
-    for event in events:
-        content = content_hash(event.text)
-        if event.event_id not in stored:
-            stored[event.event_id] = content
-            fresh.append(event)
-        elif stored[event.event_id] == content:
+    for event, content in named:
+        if event.event_id in stored:
             known.append(event.event_id)
         else:
-            variants.append(_variant(event, content))
-    if variants:
-        taken = _stored(con, variants) | stored
-        for event in variants:
-            if event.event_id in taken:
-                known.append(event.event_id)
-            else:
-                taken[event.event_id] = content_hash(event.text)
-                fresh.append(event)
+            stored[event.event_id] = content
+            fresh.append(event)
     return fresh, known
 
 

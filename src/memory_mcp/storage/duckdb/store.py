@@ -54,8 +54,9 @@ def open_storage(
 def _prepare(directory: Path) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        if os.stat(directory).st_mode & 0o077:
-            directory.chmod(0o700)
+        mode = os.stat(directory).st_mode
+        if mode & 0o077:
+            directory.chmod(mode & 0o700)
     except OSError as e:
         raise StorageError(f"the data directory {directory} cannot be used: {e.strerror}", "Choose another: --data-dir DIR") from e
     if not os.access(directory, os.W_OK):
@@ -77,19 +78,26 @@ class DuckStorage:
         self._directory = directory
         self._lock = lock
         self._path = directory / FILE_NAME if directory else None
-        self._con = Connection(self._path, memory_limit_mb, threads)
         self._closed = False
-        self._bring_up(timezone)
+        self._lost = 0
         if self._path:
-            self._path.chmod(0o600)
-        numbers = Numbers(self._con)
-        self._con.on_rollback = numbers.load
-        self.events = DuckEvents(self._con, numbers, clock)
-        self.toc = DuckToc(self._con, numbers, clock)
-        self.grips = DuckGrips(self._con)
-        self.outbox = DuckOutbox(self._con)
-        self._numbers = numbers
-        self._lost = self._check_high_water()
+            _compacting(self._path).unlink(missing_ok=True)
+        self._con = Connection(self._path, memory_limit_mb, threads)
+        try:
+            self._bring_up(timezone)
+            if self._path:
+                self._path.chmod(0o600)
+            self._numbers = Numbers(self._con)
+            self._con.on_rollback = self._numbers.load
+            self.events = DuckEvents(self._con, self._numbers, clock, self._write_high_water)
+            self.toc = DuckToc(self._con, self._numbers, clock)
+            self.grips = DuckGrips(self._con)
+            self.outbox = DuckOutbox(self._con)
+            self._lost = self._check_high_water()
+        except BaseException:
+            # An open file would stay locked, and a second try in this process would meet the first one's state.
+            self._con.close()
+            raise
 
     def _bring_up(self, timezone: str) -> None:
         with self._con.reading() as cursor:
@@ -162,7 +170,7 @@ class DuckStorage:
             return 0, 0
         with self._con.replaced():
             before = self._size()
-            fresh = self._path.with_name(self._path.name + ".compact")
+            fresh = _compacting(self._path)
             fresh.unlink(missing_ok=True)
             with translated(self._path):
                 _copy_database(self._path, fresh)
@@ -182,7 +190,8 @@ class DuckStorage:
             return 0
         return max(0, mark - self._numbers.last_event)
 
-    def _write_high_water(self) -> None:
+    def _write_high_water(self, sync: bool = False) -> None:
+        """Say how far the store got. After each append without a sync: what may be lost unnoticed is the log of a crash."""
         if self._directory is None or self._lost:
             return
         target = self._directory / _HIGH_WATER
@@ -190,8 +199,9 @@ class DuckStorage:
         descriptor = os.open(aside, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as f:
             json.dump({"last_seq": self._numbers.last_event}, f)
-            f.flush()
-            os.fsync(f.fileno())
+            if sync:
+                f.flush()
+                os.fsync(f.fileno())
         os.replace(aside, target)
 
     def close(self) -> None:
@@ -201,11 +211,16 @@ class DuckStorage:
         self._closed = True
         try:
             self._con.run("CHECKPOINT")
-            self._write_high_water()
+            self._write_high_water(sync=True)
         finally:
             self._con.close()
             if self._lock:
                 self._lock.release()
+
+
+def _compacting(path: Path) -> Path:
+    """Where a compacted copy is made; one that a killed compaction left behind is worth nothing."""
+    return path.with_name(path.name + ".compact")
 
 
 def _copy_database(source: Path, target: Path) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from memory_mcp.clock import Clock
 from memory_mcp.model.calendar import TimeWindow, TocLevel
-from memory_mcp.model.ids import NodeId, node_key, segment_id
+from memory_mcp.model.ids import NodeId, day_id, node_key, segment_id
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocBullet, TocNode
 from memory_mcp.storage.base import Build, Freshness, Scope, Tally
@@ -80,11 +80,15 @@ class DuckToc(DuckTerms):
 
     def find(self, node_id: NodeId) -> TocNode | None:
         """See TocStore."""
-        found = self.nodes([node_id])
-        if not found:
+        seen: set[NodeId] = set()
+        while node_id not in seen:
+            seen.add(node_id)
+            found = self.nodes([node_id])
+            if found:
+                return next(iter(found.values()))
             row = self._con.row("SELECT new FROM alias WHERE old = ?", [node_id])
-            return self.find(NodeId(row[0])) if row and row[0] != node_id else None
-        return next(iter(found.values()))
+            node_id = NodeId(row[0]) if row else node_id
+        return None
 
     def nodes(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
         """See TocStore."""
@@ -210,6 +214,13 @@ class DuckToc(DuckTerms):
             parameters: list[Any] = [list(days), list(days.values()), ids]
             con.execute(f"UPDATE segment_cut SET day = m.day FROM {moved} WHERE segment_cut.key = m.key", parameters)
             con.execute(f"UPDATE node SET node_id = m.id FROM {moved} WHERE node.key = m.key", parameters)
+            place = [list(days), [node_key(day_id(day)) for day in days.values()], ids]
+            con.execute(
+                """UPDATE node_parent SET parent = m.parent, child_id = m.id
+                   FROM (SELECT unnest(?::BIGINT[]) AS key, unnest(?::BIGINT[]) AS parent, unnest(?::VARCHAR[]) AS id) m
+                   WHERE node_parent.child = m.key""",
+                place,
+            )
 
     def all_nodes(self) -> Iterator[TocNode]:
         """See TocStore."""

@@ -1,0 +1,49 @@
+"""Settings by file, environment and flag, and what happens to a wrong one."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.conftest import SAMPLES, Command
+
+
+def segments(command: Command, data: str, *argv: str, **more: dict[str, str]) -> int:
+    """How many segments the sample gives under some settings."""
+    done = command("import", "claude-code", str(SAMPLES), "--data-dir", data, "--json", *argv, **more)
+    assert done.returncode == 0, done.stderr
+    return int(json.loads(done.stdout)["built"]["segments"])
+
+
+def test_each_source_of_settings_changes_what_happens_and_the_later_wins(command: Command, home: Path, tmp_path: Path) -> None:
+    assert segments(command, "plain") == 1
+    place = home / ".config" / "memory-mcp"
+    place.mkdir(parents=True)
+    (place / "config.toml").write_text("[toc]\ngap_minutes = 1\n")
+    by_file = segments(command, "by-file")
+    assert by_file > 1
+    assert segments(command, "by-env", env={"MEMORY_MCP_TOC__GAP_MINUTES": "30"}) == 1
+    (tmp_path / "other.toml").write_text("[toc]\ngap_minutes = 30\n")
+    assert segments(command, "by-flag", "--config", "other.toml") == 1
+    assert {p.name for p in tmp_path.iterdir()} >= {"plain", "by-file", "by-env", "by-flag"}
+
+
+def test_the_data_directory_follows_flag_before_environment(command: Command, tmp_path: Path) -> None:
+    env = {"MEMORY_MCP_STORAGE__DATA_DIR": str(tmp_path / "by-env")}
+    assert command("query", "root", env=env).returncode == 0
+    assert (tmp_path / "by-env" / "memory.duckdb").exists()
+    assert command("query", "root", "--data-dir", "by-flag", env=env).returncode == 0
+    assert (tmp_path / "by-flag" / "memory.duckdb").exists()
+
+
+@pytest.mark.parametrize("argv", [("search", "x"), ("serve",), ("import", "claude-code", "."), ("config", "check"), ("try",)])
+def test_an_unknown_setting_names_the_nearest_known_one(command: Command, argv: tuple[str, ...]) -> None:
+    done = command(*argv, env={"MEMORY_MCP_TOC__GAP_MINUTE": "5"})
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "INVALID_ARGUMENT: unknown setting: toc.gap_minute. Did you mean toc.gap_minutes?" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_value_out_of_range_is_refused(command: Command) -> None:
+    done = command("search", "x", env={"MEMORY_MCP_RETRIEVAL__BOUNDS__BEAM_WIDTH": "9"})
+    assert (done.returncode, done.stderr) == (2, "INVALID_ARGUMENT: beam_width must be at most 5.\n")

@@ -1,0 +1,123 @@
+"""`memory-mcp try`, as somebody runs it who has just installed it."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from tests.acceptance.conftest import PATIENCE, SAMPLES, Command
+from tests.requirements import requirement
+
+#: The aim is 20 seconds; machines that run tests are noisy.
+LONGEST = 40
+
+
+def json_in(text: str) -> dict[str, object]:
+    """The JSON object that stands between lines of text."""
+    start = text.index("\n{\n") + 1
+    found: dict[str, object] = json.loads(text[start : text.index("\n}\n", start) + 2])
+    return found
+
+
+@requirement("contract:evidence-handling")
+def test_try_shows_three_cited_and_verified_answers_and_leaves_nothing(command: Command, environment: dict[str, str]) -> None:
+    started = time.monotonic()
+    done = command("try")
+    assert (done.returncode, "Traceback" not in done.stderr) == (0, True), done.stderr
+    assert time.monotonic() - started < LONGEST
+    assert len(re.findall(r"^Question \d: .+\?$", done.stdout, re.M)) == 3
+    assert len(re.findall(r'^    > ".+', done.stdout, re.M)) == 3
+    assert len(re.findall(r"^    \[grip:\d+:\S+\]$", done.stdout, re.M)) == 3
+    assert done.stdout.count("(verified: stored word for word)") == 3
+    assert "sample transcripts" in done.stdout
+    assert max(len(line) for line in done.stdout.splitlines() if "claude mcp add" not in line) <= 100
+    assert not list(Path(environment["TMPDIR"]).iterdir())
+    assert not list(Path(environment["HOME"]).iterdir())
+    assert no_process_of(environment["TMPDIR"])
+
+
+def test_the_configuration_it_prints_starts_the_server(command: Command, tmp_path: Path) -> None:
+    kept = tmp_path / "kept"
+    done = command("try", "--keep", str(kept))
+    assert done.returncode == 0
+    servers = json_in(done.stdout)["mcpServers"]
+    assert isinstance(servers, dict)
+    server = servers["memory"]
+    assert Path(server["command"]).is_absolute()
+    assert os.access(server["command"], os.X_OK)
+    assert server["env"] == {"MEMORY_MCP_STORAGE__DATA_DIR": str(kept)}
+    assert f"claude mcp add memory -e MEMORY_MCP_STORAGE__DATA_DIR={kept} -- " in done.stdout
+    asked = subprocess.run(
+        [server["command"], *server["args"][:-1], "query", "root", "--json"],
+        env=os.environ | server["env"],
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+    )
+    assert json.loads(asked.stdout)["node"]["events"] > 400
+
+
+def test_questions_come_from_the_transcripts_given(command: Command) -> None:
+    done = command("try", str(SAMPLES), "--json")
+    data = json.loads(done.stdout)
+    assert data["built"]["sessions"] == 1
+    (answer,) = data["questions"]
+    assert answer["expanded"]["verified"] is True
+    assert answer["results"][0]["project"] == "/home/kim/code/lantern"
+
+
+def test_ones_own_transcripts_are_used_only_when_asked_for(command: Command, environment: dict[str, str]) -> None:
+    assert command("try", "--own").returncode == 2
+    place = Path(environment["HOME"], ".claude", "projects", "-home-kim")
+    place.mkdir(parents=True)
+    (place / "a.jsonl").write_bytes(next(SAMPLES.rglob("*.jsonl")).read_bytes())
+    assert json.loads(command("try", "--own", "--json").stdout)["built"]["projects"] == ["/home/kim/code/lantern"]
+
+
+@pytest.mark.parametrize("argv", [("nowhere",), ("empty",), (".", "--own"), ("--own", "--sample")])
+def test_what_cannot_be_tried_ends_with_status_two(
+    command: Command, environment: dict[str, str], argv: tuple[str, ...], tmp_path: Path
+) -> None:
+    (tmp_path / "empty").mkdir()
+    done = command("try", *argv)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert not list(Path(environment["TMPDIR"]).iterdir())
+
+
+def test_a_stopped_trial_leaves_nothing(environment: dict[str, str], tmp_path: Path) -> None:
+    with subprocess.Popen(
+        [sys.executable, "-m", "memory_mcp", "try"],
+        env=environment,
+        cwd=tmp_path,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as process:
+        assert process.stderr is not None
+        for line in process.stderr:
+            if line.startswith("starting the server"):
+                process.terminate()
+                break
+        process.stderr.read()
+        assert process.wait(timeout=PATIENCE) == 130
+    assert not list(Path(environment["TMPDIR"]).iterdir())
+    assert no_process_of(environment["TMPDIR"])
+
+
+def no_process_of(place: str) -> bool:
+    """Whether no process has this place in its environment any more."""
+    for entry in Path("/proc").glob("[0-9]*/environ"):
+        try:
+            if place.encode() in entry.read_bytes():
+                return False
+        except OSError:
+            continue
+    return True

@@ -1,0 +1,81 @@
+"""expand_grip: from a citation to the words, whatever form the id has."""
+
+import json
+from typing import Any
+
+import pytest
+
+from memory_mcp.model.ids import EventId, span_grip_id
+from memory_mcp.model.sentinel import MARK
+from memory_mcp.model.tokens import estimate_tokens
+from tests.interaction.conftest import Door
+from tests.requirements import requirement
+
+DECISION = "We decided on single-use refresh tokens with a 30 second grace window."
+
+
+def grip_of(door: Door) -> str:
+    return str(door.ok("intelligent_search", query="single-use refresh tokens")["results"][0]["grip_ids"][0])
+
+
+@requirement(
+    "plan:integration-expand-grip",
+    "plan:link-events",
+    "plan:link-grips",
+    "contract:disclosure-expand-grip",
+    "contract:philosophy-grips-prove",
+)
+def test_a_cited_grip_shows_its_words_checked_and_in_their_place(shop: Door) -> None:
+    found = shop.ok("expand_grip", grip_id=grip_of(shop), before=1, after=1)
+    assert found["origin"] == MARK
+    assert found["verified"] is True
+    assert found["grip"]["quote"] == DECISION
+    assert found["grip"]["when"] == "2026-01-21T10:02:00+01:00"
+    assert found["grip"]["node_id"].startswith("toc:segment:2026-01-21:")
+    assert [e["event_id"] for e in found["excerpt_events"]] == [found["grip"]["event_id_start"]]
+    assert [e["when"] for e in found["events_before"]] == ["2026-01-21T10:00:00+01:00"]
+    assert [e["when"] for e in found["events_after"]] == ["2026-01-21T10:05:00+01:00"]
+    assert {e["session_id"] for e in found["events_before"] + found["events_after"]} == {"auth"}
+
+
+@requirement("plan:link-id-formats")
+def test_a_grip_resolves_by_its_bare_id_and_by_a_span(shop: Door) -> None:
+    whole = shop.ok("expand_grip", grip_id=grip_of(shop))
+    assert shop.ok("expand_grip", grip_id=grip_of(shop).rsplit(":", 1)[1])["grip"] == whole["grip"]
+    span = span_grip_id(EventId(whole["grip"]["event_id_start"]), 0, 10)
+    assert shop.ok("expand_grip", grip_id=span)["grip"]["quote"] == "We decided"
+
+
+@requirement("plan:goal-token-budget")
+@pytest.mark.parametrize("budget", [300, 500, 1000])
+def test_context_gives_way_to_the_token_budget_and_the_quotation_does_not(own: Door, budget: int) -> None:
+    long = "The collation was wrong and this sentence goes on about it for a while. " * 40
+    events = [
+        {"session_id": "long", "role": "user", "timestamp": f"2026-02-18T09:0{i}:00Z", "text": f"{long} Part {i}."} for i in range(7)
+    ]
+    event_ids = own.ok("ingest_events", events=events)["event_ids"]
+    found = own.ok("expand_grip", grip_id=span_grip_id(EventId(event_ids[3]), 0, 50), token_budget=budget)
+    assert found["grip"]["quote"] == long[:50]
+    assert found["truncated"] is True
+    assert estimate_tokens(json.dumps(found, ensure_ascii=False, separators=(",", ":"))) <= budget
+
+
+def test_without_a_budget_the_default_one_holds(own: Door) -> None:
+    events: list[dict[str, Any]] = [
+        {"session_id": "huge", "role": "tool", "timestamp": f"2026-02-18T09:0{i}:00Z", "text": "row of a table\n" * 2000}
+        for i in range(3)
+    ]
+    event_ids = own.ok("ingest_events", events=events)["event_ids"]
+    found = own.ok("expand_grip", grip_id=span_grip_id(EventId(event_ids[1]), 0, 14))
+    assert estimate_tokens(json.dumps(found, ensure_ascii=False, separators=(",", ":"))) <= 4000
+
+
+@pytest.mark.parametrize("given", ["grip:1768986120000:0123456789abcdef", "0123456789abcdef"])
+def test_an_unknown_grip_is_not_found(shop: Door, given: str) -> None:
+    text = shop.error("expand_grip", grip_id=given)
+    assert text.startswith(f"NOT_FOUND: no grip {given}. Take grip ids from search results")
+
+
+@pytest.mark.parametrize("given", ["", "grip", "grip:x:y", "toc:day:2026-01-21", "💥"])
+def test_what_is_no_grip_id_is_invalid(shop: Door, given: str) -> None:
+    assert shop.error("expand_grip", grip_id=given).startswith("INVALID_ARGUMENT")

@@ -1,0 +1,478 @@
+"""What only the DuckDB engine has: its schema, its files, its lock, and DuckDB's own errors in our words."""
+
+import inspect
+import json
+import os
+import random
+import shutil
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from memory_mcp.clock import SystemClock
+from memory_mcp.errors import (
+    DeadlineExceeded,
+    MemoryMcpError,
+    ResourceExhausted,
+    SchemaTooNew,
+    StorageError,
+    StorageLocked,
+)
+from memory_mcp.storage.base import Request, Scope
+from memory_mcp.storage.duckdb import migrations, open_storage
+from memory_mcp.storage.duckdb.connection import Connection, translated
+from memory_mcp.storage.duckdb.store import DuckStorage
+from tests.factories import event, run_of
+from tests.fakes import FakeClock
+
+FILE = "memory.duckdb"
+#: What an error must never tell anyone to do to a store.
+DAMAGE = ("delete", "remove", "rm ", "init", "reset", "recreate", "overwrite")
+
+
+def made(directory: Path, count: int = 50) -> Path:
+    """A closed store with some events; its file."""
+    store = open_storage(directory, "Europe/Berlin")
+    store.events.append(run_of(count))
+    store.close()
+    return directory / FILE
+
+
+def columns(con: duckdb.DuckDBPyConnection) -> list[tuple[object, ...]]:
+    sql = "SELECT table_name, column_index, column_name, data_type, is_nullable, column_default FROM duckdb_columns() ORDER BY ALL"
+    return con.execute(sql).fetchall()
+
+
+# schema
+
+
+def test_the_schema_and_the_steps_that_lead_to_it_give_the_same_tables() -> None:
+    fresh, stepped = duckdb.connect(), duckdb.connect()
+    migrations.create(fresh)
+    for name in migrations.STEPS.values():
+        stepped.execute(migrations.sql(f"steps/{name}"))
+    assert columns(fresh) == columns(stepped)
+    assert len({row[0] for row in columns(fresh)}) > 10
+    indexes = "SELECT table_name, index_name, sql FROM duckdb_indexes() ORDER BY ALL"
+    assert fresh.execute(indexes).fetchall() == stepped.execute(indexes).fetchall()
+
+
+def test_every_step_has_a_number_and_none_is_left_out() -> None:
+    assert sorted(migrations.STEPS) == list(range(1, migrations.CURRENT + 1))
+
+
+def test_a_store_written_by_a_newer_version_is_refused_and_left_as_it_is(data_dir: Path) -> None:
+    file = made(data_dir)
+    con = duckdb.connect(str(file))
+    con.execute("UPDATE meta SET value = '99' WHERE name = 'schema_version'")
+    con.close()
+    before = file.read_bytes()
+    with pytest.raises(SchemaTooNew, match="schema 99.*Install the newer memory-mcp; the store is untouched"):
+        open_storage(data_dir)
+    assert file.read_bytes() == before
+    assert [p.name for p in data_dir.glob("*backup*")] == []
+
+
+def test_an_older_store_is_copied_aside_before_it_is_brought_up_to_date(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    file = made(data_dir)
+    sql = migrations.sql
+    monkeypatch.setattr(migrations, "CURRENT", 2)
+    monkeypatch.setitem(migrations.STEPS, 2, "0002_test.sql")
+    monkeypatch.setattr(migrations, "sql", lambda n: "CREATE TABLE added (x INTEGER);" if "0002" in n else sql(n))
+    store = open_storage(data_dir)
+    assert (store.stats().schema_version, store.events.last_seq()) == (2, 50)
+    store.close()
+    backup = duckdb.connect(str(data_dir / "memory.schema-1.backup.duckdb"), read_only=True)
+    assert backup.execute("SELECT count(*) FROM event").fetchall() == [(50,)]
+    backup.close()
+    con = duckdb.connect(str(file), read_only=True)
+    assert con.execute("SELECT count(*) FROM added").fetchall() == [(0,)]
+    con.close()
+
+
+def test_the_file_is_written_in_a_format_that_an_older_duckdb_reads(data_dir: Path) -> None:
+    con = duckdb.connect(str(made(data_dir)), read_only=True)
+    row = con.execute("SELECT tags FROM duckdb_databases() WHERE database_name = 'memory'").fetchall()
+    con.close()
+    assert "v1.5" in str(row)
+
+
+# one owner
+
+
+def child(code: str, *arguments: object, env: dict[str, str] | None = None, **more: object) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-c", code, *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, env={**os.environ, **(env or {})}, **more)  # type: ignore[call-overload, no-any-return]
+
+
+OPEN = """
+import sys
+from pathlib import Path
+from memory_mcp.errors import MemoryMcpError
+from memory_mcp.storage.duckdb import open_storage
+try:
+    open_storage(Path(sys.argv[1])).close()
+    print("opened")
+except MemoryMcpError as error:
+    print(type(error).__name__, error.retryable, error)
+"""
+
+
+def test_a_second_process_is_told_who_holds_the_store_and_gets_it_afterwards(data_dir: Path) -> None:
+    store = open_storage(data_dir, "Europe/Berlin")
+    refused = child(OPEN, data_dir).stdout
+    assert refused.startswith("StorageLocked True LOCKED: ")
+    assert f"(process {os.getpid()})" in refused
+    assert not any(word in refused.lower() for word in DAMAGE)
+    store.close()
+    assert child(OPEN, data_dir).stdout == "opened\n"
+
+
+def test_a_second_opener_in_the_same_process_is_refused_too(data_dir: Path) -> None:
+    store = open_storage(data_dir, "Europe/Berlin")
+    with pytest.raises(StorageLocked):
+        open_storage(data_dir)
+    store.events.append([event("still mine")])
+    store.close()
+
+
+def test_a_program_that_has_the_file_open_itself_is_named(data_dir: Path) -> None:
+    file = made(data_dir)
+    con = duckdb.connect(str(file))
+    refused = child(OPEN, data_dir).stdout
+    con.close()
+    assert refused.startswith("StorageLocked True")
+    assert f"PID {os.getpid()}" in refused
+
+
+def test_a_holder_that_was_killed_leaves_nothing_locked(data_dir: Path) -> None:
+    code = "import os, sys\nfrom pathlib import Path\nfrom memory_mcp.storage.duckdb import open_storage\n"
+    dead = child(code + "open_storage(Path(sys.argv[1]), 'UTC'); os.kill(os.getpid(), 9)", data_dir)
+    assert dead.returncode == -signal.SIGKILL
+    open_storage(data_dir).close()
+
+
+def test_a_note_that_cannot_be_read_still_gives_a_clear_refusal(data_dir: Path) -> None:
+    store = open_storage(data_dir, "Europe/Berlin")
+    (data_dir / "owner.json").write_text("{", encoding="utf-8")
+    assert "another memory-mcp process" in child(OPEN, data_dir).stdout
+    store.close()
+
+
+# files
+
+
+def test_everything_in_the_data_directory_is_the_users_alone(tmp_path: Path) -> None:
+    directory = tmp_path / "deep" / "data"
+    store = open_storage(directory, "Europe/Berlin")
+    store.events.append(run_of(3))
+    modes = {p.name: stat.S_IMODE(p.stat().st_mode) for p in [directory, *directory.iterdir()]}
+    assert modes.pop("data") == 0o700
+    assert {mode & 0o077 for name, mode in modes.items() if not name.endswith(".wal")} == {0}
+    store.compact()
+    store.close()
+    assert {stat.S_IMODE(p.stat().st_mode) for p in directory.iterdir()} == {0o600}
+
+
+def test_a_directory_that_others_can_read_is_closed_to_them(data_dir: Path) -> None:
+    data_dir.mkdir(mode=0o755)
+    open_storage(data_dir, "Europe/Berlin").close()
+    assert stat.S_IMODE(data_dir.stat().st_mode) == 0o700
+
+
+#: The superuser may write anywhere, so a test that runs as one steps down first.
+AS_NOBODY = """
+import os
+import memory_mcp.storage.duckdb
+if os.getuid() == 0:
+    os.setgroups([])
+    os.setgid(65534)
+    os.setuid(65534)
+"""
+
+
+@pytest.fixture
+def public_dir() -> Iterator[Path]:
+    made = Path(tempfile.mkdtemp())
+    made.chmod(0o755)
+    yield made
+    shutil.rmtree(made)
+
+
+@pytest.mark.parametrize("mode", [0o500, 0o555])
+def test_a_read_only_directory_is_a_clear_error_and_stays_read_only(public_dir: Path, mode: int) -> None:
+    directory = public_dir / "data"
+    directory.mkdir()
+    if os.getuid() == 0:
+        os.chown(directory, 65534, 65534)
+    directory.chmod(mode)
+    told = child(AS_NOBODY + OPEN, directory).stdout
+    assert told.startswith("StorageError False")
+    assert "is read-only" in told
+    assert "--data-dir" in told
+    assert stat.S_IMODE(directory.stat().st_mode) & 0o200 == 0
+    assert list(directory.iterdir()) == []
+
+
+def test_a_file_where_the_directory_should_be_is_a_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("x", encoding="utf-8")
+    with pytest.raises(StorageError, match="cannot be used"):
+        open_storage(tmp_path / "file")
+
+
+@pytest.mark.parametrize("damage", ["garbage", "empty", "header", "half", "second header"])
+def test_a_damaged_file_is_an_error_with_a_safe_hint_and_can_be_put_right(data_dir: Path, damage: str) -> None:
+    file = made(data_dir, 2000)
+    whole = file.read_bytes()
+    broken = {
+        "garbage": b"hello world " * 1000,
+        "empty": b"",
+        "header": whole[:100],
+        "half": whole[: len(whole) // 2],
+        "second header": whole[:4096] + b"\xff" * 8192 + whole[12288:],
+    }[damage]
+    file.write_bytes(broken)
+    with pytest.raises(StorageError) as caught:
+        open_storage(data_dir)
+    assert not isinstance(caught.value, StorageLocked)
+    assert "memory-mcp doctor" in str(caught.value)
+    assert not any(word in str(caught.value).lower().replace(str(data_dir).lower(), "") for word in DAMAGE)
+    assert file.read_bytes() == broken
+    file.write_bytes(whole)
+    store = open_storage(data_dir)
+    assert store.events.last_seq() == 2000
+    store.close()
+
+
+APPEND_AND_DIE = """
+import os, sys
+from pathlib import Path
+from memory_mcp.storage.duckdb import open_storage
+from tests.factories import run_of
+store = open_storage(Path(sys.argv[1]), "Europe/Berlin")
+store.events.append(run_of(7))
+os.kill(os.getpid(), 9)
+"""
+
+
+def died(data_dir: Path) -> None:
+    root = Path(__file__).parents[2]
+    assert child(APPEND_AND_DIE, data_dir, cwd=root).returncode == -signal.SIGKILL
+
+
+def test_what_was_acknowledged_survives_a_kill(data_dir: Path) -> None:
+    died(data_dir)
+    store = open_storage(data_dir)
+    assert store.events.window(Scope()) == run_of(7)
+    assert dict(store.stats().extra) == {}
+    store.close()
+
+
+@pytest.mark.parametrize("damage", ["header", "gone"])
+def test_acknowledged_events_that_went_with_a_damaged_log_are_reported_until_someone_looks(data_dir: Path, damage: str) -> None:
+    """DuckDB opens a file beside a log with a broken header without a word, and without what the log held."""
+    died(data_dir)
+    log = data_dir / (FILE + ".wal")
+    log.write_bytes(b"" if damage == "gone" else b"\0" * 64 + log.read_bytes()[64:])
+    for _ in range(2):
+        store = open_storage(data_dir, "Europe/Berlin")
+        assert store.stats().extra == {"lost_events": "7"}
+        store.close()
+
+
+def test_an_older_copy_of_the_file_is_reported_as_a_loss(data_dir: Path) -> None:
+    file = made(data_dir, 5)
+    older = file.read_bytes()
+    store = open_storage(data_dir)
+    store.events.append(run_of(3, session="s2"))
+    store.close()
+    file.write_bytes(older)
+    store = open_storage(data_dir)
+    assert store.stats().extra == {"lost_events": "3"}
+    store.close()
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"last_seq": "x"}', '{"last_seq": null}'])
+def test_a_high_water_mark_that_cannot_be_read_is_no_mark(data_dir: Path, text: str) -> None:
+    made(data_dir, 5)
+    (data_dir / "high-water.json").write_text(text, encoding="utf-8")
+    store = open_storage(data_dir)
+    assert dict(store.stats().extra) == {}
+    store.close()
+    assert json.loads((data_dir / "high-water.json").read_text(encoding="utf-8")) == {"last_seq": 5}
+
+
+def test_what_a_killed_compaction_left_behind_is_cleared_away(data_dir: Path) -> None:
+    made(data_dir)
+    (data_dir / (FILE + ".compact")).write_bytes(b"half a copy")
+    store = open_storage(data_dir)
+    assert not (data_dir / (FILE + ".compact")).exists()
+    assert store.events.last_seq() == 50
+    store.close()
+
+
+def test_compaction_gives_back_the_space_of_what_is_gone(data_dir: Path) -> None:
+    store = open_storage(data_dir, "Europe/Berlin")
+    assert isinstance(store, DuckStorage)
+    store.events.append([event(random.Random(i).randbytes(1000).hex(), at=i) for i in range(3000)])
+    store._con.run("CHECKPOINT")
+    with store._con.writing() as con:
+        con.execute("DELETE FROM event WHERE seq > 10")
+    before, after = store.compact()
+    assert after < before / 2
+    assert (data_dir / FILE).stat().st_size == after
+    store.close()
+
+
+def test_a_name_with_quotes_and_spaces_is_a_name(tmp_path: Path) -> None:
+    directory = tmp_path / "it's a \"data\" dir"
+    made(directory, 5)
+    store = open_storage(directory)
+    store.compact()
+    assert store.events.last_seq() == 5
+    store.close()
+
+
+def test_a_store_that_cannot_be_opened_lets_go_of_lock_and_file(data_dir: Path) -> None:
+    file = made(data_dir)
+    con = duckdb.connect(str(file))
+    con.execute("UPDATE meta SET value = '99' WHERE name = 'schema_version'")
+    con.close()
+    for _ in range(2):
+        with pytest.raises(SchemaTooNew):
+            open_storage(data_dir)
+    con = duckdb.connect(str(file))
+    con.execute("UPDATE meta SET value = '1' WHERE name = 'schema_version'")
+    con.close()
+    open_storage(data_dir).close()
+
+
+def test_the_system_zone_is_taken_when_none_is_given(data_dir: Path) -> None:
+    store = open_storage(data_dir)
+    assert store.timezone
+    store.close()
+
+
+# requests
+
+
+def test_an_answer_is_kept_for_an_hour(clock: FakeClock) -> None:
+    store = open_storage(None, "UTC", clock)
+    store.events.append([event("a")], Request("key", "answer"))
+    clock.advance(3599)
+    assert store.events.append([event("b")], Request("key", "answer")).replay == "answer"
+    clock.advance(2)
+    assert store.events.append([event("c")], Request("key", "answer")).replay is None
+    store.close()
+
+
+# errors
+
+
+ERRORS = [c for _, c in inspect.getmembers(duckdb, inspect.isclass) if issubclass(c, duckdb.Error)]
+
+
+def test_duckdb_still_has_the_errors_that_we_know() -> None:
+    names = {c.__name__ for c in ERRORS}
+    assert {"IOException", "InterruptException", "OutOfMemoryException", "FatalException", "ConversionException"} <= names
+
+
+@pytest.mark.parametrize("kind", ERRORS, ids=lambda c: c.__name__)
+def test_every_error_of_duckdb_is_one_of_ours(kind: type[Exception]) -> None:
+    with pytest.raises(MemoryMcpError) as caught, translated(Path("/data/memory.duckdb")):
+        raise kind("it went wrong\nwith a stack trace")
+    assert not isinstance(caught.value, duckdb.Error)
+    assert not any(word in str(caught.value).lower() for word in DAMAGE)
+
+
+@pytest.mark.parametrize(
+    ("text", "kind", "words"),
+    [
+        ('Could not set lock on file "x": Conflicting lock is held in python (PID 5)', StorageLocked, "PID 5"),
+        ("No space left on device", StorageError, "the disk is full"),
+        ("There is not enough space to write", StorageError, "the disk is full"),
+        ("could not read block 17 of the file", StorageError, "readable and writable"),
+    ],
+)
+def test_trouble_with_files_says_what_it_is(text: str, kind: type[StorageError], words: str) -> None:
+    with pytest.raises(StorageError, match=words) as caught, translated(Path("x")):
+        raise duckdb.IOException(text)
+    assert type(caught.value) is kind
+
+
+def test_an_error_of_ours_passes_as_it_is() -> None:
+    with pytest.raises(SchemaTooNew), translated(None):
+        raise SchemaTooNew("newer")
+
+
+def test_a_query_that_is_interrupted_says_so_within_a_moment() -> None:
+    con = Connection(None, 256, 1)
+    began = threading.Event()
+    caught: list[Exception] = []
+
+    def run() -> None:
+        try:
+            with con.reading() as cursor:
+                began.set()
+                cursor.execute("SELECT sum(a.range * b.range) FROM range(1000000) a, range(1000000) b").fetchall()
+        except MemoryMcpError as error:
+            caught.append(error)
+
+    reader = threading.Thread(target=run)
+    reader.start()
+    assert began.wait(timeout=5)
+    for _ in range(50):
+        con.interrupt()
+        reader.join(timeout=0.1)
+        if not reader.is_alive():
+            break
+    assert [type(e) for e in caught] == [DeadlineExceeded]
+    assert con.row("SELECT 1") == (1,)
+    con.close()
+
+
+def test_a_query_that_needs_too_much_memory_says_so_and_the_store_goes_on() -> None:
+    con = Connection(None, 64, 1)
+    with pytest.raises(ResourceExhausted, match="memory_limit_mb"):
+        con.rows("SELECT list(range::VARCHAR || 'xxxxxxxxxxxxxxxx') FROM range(20000000)")
+    assert con.row("SELECT 1") == (1,)
+    con.close()
+
+
+@pytest.mark.parametrize("sql", ["SELECT * FROM read_csv('/etc/hosts')", "ATTACH '/tmp/x.duckdb'", "COPY (SELECT 1) TO '/tmp/x.csv'", "INSTALL httpfs"])
+def test_no_query_reaches_outside_the_store(storage: DuckStorage, sql: str) -> None:
+    with pytest.raises(StorageError):
+        storage._con.rows(sql)
+
+
+def test_a_variable_of_ours_is_no_table(storage: DuckStorage) -> None:
+    secrets = [1]  # noqa: F841
+    with pytest.raises(StorageError):
+        storage._con.rows("SELECT * FROM secrets")
+
+
+def test_a_failed_write_takes_its_numbers_back(storage: DuckStorage) -> None:
+    def fails() -> None:
+        with storage._con.writing():
+            storage._numbers.take_events(10)
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        fails()
+    storage.events.append([event("a")])
+    assert storage.events.after(0, 5)[0].seq == 1
+
+
+def test_the_clock_of_a_real_store_is_the_machines_own() -> None:
+    clock = SystemClock()
+    assert abs(clock.now_ms() - time.time() * 1000) < 5000
+    assert clock.monotonic() <= clock.monotonic()
