@@ -46,7 +46,8 @@ def stored_texts() -> list[str]:
     return texts
 
 
-@requirement("plan:success-find-x", "plan:integration-provenance", "plan:integration-expand-grip", "plan:success-no-index")
+@requirement("plan:success-find-x", "plan:integration-provenance", "plan:integration-expand-grip")
+@requirement("plan:success-no-index", "plan:goal-no-index", "contract:agentic-no-dependencies")
 def test_a_transcript_becomes_a_cited_and_verified_answer(command: Command, environment: dict[str, str], tmp_path: Path) -> None:
     blocked = {"PYTHONPATH": str(without_engines(tmp_path))}
     done = command("import", "claude-code", str(SAMPLES), "--json", env=blocked)
@@ -69,6 +70,9 @@ def test_a_transcript_becomes_a_cited_and_verified_answer(command: Command, envi
         assert "AKIAIOSFODNN7EXAMPLE" not in json.dumps(await call(client, "browse_toc"))
 
     ask(environment | blocked, talk, "serve")
+    walked = command("navigate", QUESTION, env=blocked)
+    assert walked.returncode == 0
+    assert "cursor" in walked.stdout.split("## Evidence")[1]
 
 
 def test_a_client_without_arguments_reaches_the_same_server(environment: dict[str, str]) -> None:
@@ -109,4 +113,7 @@ def without_engines(tmp_path: Path) -> Path:
     place.mkdir()
     for name in ("bm25s", "usearch", "model2vec", "numba"):
         (place / f"{name}.py").write_text(f"raise ImportError('{name} is blocked')\n")
+    script, only = [sys.executable, "-c", "import bm25s"], {"PYTHONPATH": str(place)}
+    proof = subprocess.run(script, env=only, capture_output=True, text=True, check=False)
+    assert "bm25s is blocked" in proof.stderr
     return place

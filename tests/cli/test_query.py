@@ -38,6 +38,32 @@ def test_a_node_shows_bullets_with_grips_parents_and_children(memory: Cli, node_
         assert part in text
 
 
+@requirement("contract:disclosure-year", "contract:disclosure-month", "contract:disclosure-week", "contract:disclosure-day")
+@pytest.mark.parametrize("node_id", ["toc:year:2026", "toc:month:2026-01", "toc:week:2026-W05", "toc:day:2026-01-30"])
+def test_every_period_shows_how_much_there_was_and_what_it_was_about(memory: Cli, node_id: str) -> None:
+    data = memory("query", "node", node_id, "--json").data
+    assert (data["events"], data["sessions"]) == (4, 1)
+    assert "JWT" in data["title"]
+    assert "JWT" in data["keywords"]
+    said = " ".join(b["text"] for b in data["bullets"])
+    assert "We decided to fix the refresh token rotation logic" in said
+    text = memory("query", "node", node_id).text
+    assert "  4 events, 1 session, " in text
+    assert "We decided to fix the refresh token rotation logic" in text
+
+
+@requirement("contract:disclosure-segment")
+def test_a_segment_and_its_grips_show_the_conversation_and_its_events(memory: Cli) -> None:
+    bullets = memory("query", "node", jwt_segment(memory), "--json").data["bullets"]
+    events = memory("query", "events", "--session", "jwt", "--json").data["events"]
+    assert bullets
+    for grip in {g for b in bullets for g in b["grip_ids"]}:
+        shown = memory("query", "expand-grip", grip, "--json").data
+        assert shown["excerpt_events"]
+        assert all(e in events for e in shown["excerpt_events"])
+        assert shown["grip"]["quote"] in shown["excerpt_events"][0]["text"]
+
+
 def test_a_segment_shows_its_time_and_place(memory: Cli) -> None:
     data = memory("query", "node", jwt_segment(memory), "--json").data
     assert data["start"] == "2026-01-30T14:00:00+01:00"

@@ -3,6 +3,7 @@
 import json
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from hypothesis import strategies as st
 
 from memory_mcp.errors import SourceUnreadable
 from memory_mcp.ingest.base import Importer, ImportReport
+from memory_mcp.ingest.lines import iter_records
 from memory_mcp.ingest.registry import IMPORTERS
 from memory_mcp.ingest.settings import IngestSettings
 from tests.ingest.suite import LINES, Line, ids, read, texts, write
@@ -100,6 +102,25 @@ def test_broken_lines_are_counted_quoted_and_cost_only_themselves(member: Member
     assert report.quotes["not JSON"][0].line == 1
 
 
+@pytest.mark.parametrize(
+    "bad", ["[" + "1," * 60_000, "[" + "1," * 60_000 + "1]", '{"a": "' + "x" * 200_000, "[[1], [2]]", "[INFO] x"]
+)
+def test_a_long_line_that_is_no_record_costs_only_itself(bad: str, member: Member, tmp_path: Path) -> None:
+    importer, line = member
+    steps, report = read(importer, write(tmp_path / "a.jsonl", line(0), bad, line(1)))
+    assert texts(steps) == ["words of 0", "words of 1"]
+    assert report.skipped.total() == 1
+
+
+@pytest.mark.parametrize("unit", ["[", "{", '{"a":', '[{"a":1}', '[{"a":1},', '{"a":{"b":1},', "{{", '{"a":1}{"b":2}'])
+def test_a_file_of_broken_lines_is_read_in_time(unit: str, tmp_path: Path) -> None:
+    """Many lines that open what they do not close; each followed to its end would take hours."""
+    begun = time.perf_counter()
+    for _ in iter_records(write(tmp_path / "a.jsonl", *[unit] * (200_000 // len(unit)))):
+        pass
+    assert time.perf_counter() - begun < 10
+
+
 def test_invalid_utf8_is_read_with_replacements(member: Member, tmp_path: Path) -> None:
     importer, line = member
     file = tmp_path / "a.jsonl"
@@ -176,6 +197,7 @@ _CHILD = """
 import resource, sys
 from pathlib import Path
 from memory_mcp.ingest.base import ImportReport
+from memory_mcp.ingest.lines import iter_records
 from memory_mcp.ingest.registry import IMPORTERS
 from memory_mcp.ingest.settings import IngestSettings
 importer, report = IMPORTERS[sys.argv[1]](IngestSettings()), ImportReport()

@@ -1,6 +1,6 @@
 """The server through the library's own client, in memory, in both eras of the protocol."""
 
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
 import anyio
@@ -77,9 +77,12 @@ def hollow(value: Any, place: str = "") -> Iterator[str]:
             yield from hollow(inner, place + "[]")
 
 
-def history() -> list[EventDraft]:
-    """Three working days of two projects in January and February 2026, and a few messages to look for."""
-    days = [d for day in ("2026-01-20", "2026-01-29", "2026-02-10") for d in a_day_of_drafts(day, (SHOP, BILLING))]
+DAYS = ("2026-01-20", "2026-01-29", "2026-02-10")
+
+
+def history(days: Sequence[str] = DAYS) -> list[EventDraft]:
+    """Working days of two projects in January and February 2026, and a few messages to look for."""
+    worked = [d for day in days for d in a_day_of_drafts(day, (SHOP, BILLING))]
     said = [
         ("2026-01-21 10:00", "auth", Role.USER, "How should the refresh token rotate? The JWT expires after 15 minutes."),
         ("2026-01-21 10:02", "auth", Role.ASSISTANT, "We decided on single-use refresh tokens with a 30 second grace window."),
@@ -87,15 +90,15 @@ def history() -> list[EventDraft]:
         ("2026-02-24 15:00", "release", Role.USER, "The release train leaves on Thursday; freeze the payment module before it."),
         ("2026-02-24 15:03", "release", Role.ASSISTANT, "Noted: payment module frozen from Wednesday evening, hotfixes need two reviews."),
     ]
-    return days + [draft(text, at=at, session=session, role=role) for at, session, role, text in said]
+    return worked + [draft(text, at=at, session=session, role=role) for at, session, role, text in said]
 
 
-def open_app(profile: str = "default", filled: bool = True, clock: FakeClock | None = None, **more: Any) -> App:
-    """An App in memory, in Berlin's time."""
+def open_app(profile: str = "default", days: Sequence[str] | None = DAYS, clock: FakeClock | None = None, **more: Any) -> App:
+    """An App in memory, in Berlin's time, filled unless `days` is None."""
     settings = Settings(storage=StorageSettings(timezone="Europe/Berlin"), server=ServerSettings(profile=profile), **more)
     app = App(settings, clock or FakeClock(), in_memory=True)
-    if filled:
-        app.write(history(), "jsonl")
+    if days is not None:
+        app.write(history(days), "jsonl")
         app.catch_up()
     return app
 
@@ -128,6 +131,6 @@ def shop(shared_app: App, era: str) -> Door:
 @pytest.fixture
 def own(era: str) -> Iterator[Door]:
     """A filled App of one's own, for tests that write; the client works on the shop."""
-    app = open_app(profile="full")
+    app = open_app(profile="full", days=DAYS[:1])
     yield Door(app, era, SHOP, "Claude Code")
     app.close()

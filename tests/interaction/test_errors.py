@@ -24,7 +24,7 @@ TELEPORTS = [
 @requirement("error:teleport-search-unavailable", "error:vector-teleport-unavailable", "error:topics-unavailable")
 @pytest.mark.parametrize(("tool", "message", "key"), TELEPORTS)
 def test_a_layer_that_is_off_says_what_enables_it_and_what_to_use(era: str, tool: str, message: str, key: str) -> None:
-    app = open_app(filled=False, teleport=TeleportSettings(bm25=OFF, vector=OFF), topics=OFF)
+    app = open_app(days=None, teleport=TeleportSettings(bm25=OFF, vector=OFF), topics=OFF)
     try:
         text = Door(app, era).error(tool, query="jwt")
     finally:
@@ -40,7 +40,7 @@ def test_a_layer_this_version_lacks_does_not_ask_for_a_switch_that_is_on(door: D
 
 
 def test_a_master_switch_that_is_off_is_named(era: str) -> None:
-    app = open_app(filled=False, teleport=TeleportSettings(enabled=False))
+    app = open_app(days=None, teleport=TeleportSettings(enabled=False))
     try:
         text = Door(app, era).error("teleport_search", query="jwt")
     finally:
@@ -127,7 +127,7 @@ def test_the_structured_part_of_an_error_says_the_same(door: Door) -> None:
 
 def raising(error: Exception) -> App:
     """An App whose searches fail in one way."""
-    app = open_app(filled=False)
+    app = open_app(days=None)
 
     def fail(*_: object, **__: object) -> None:
         raise error

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from mcp import Client
 from mcp.shared.exceptions import MCPError
 from mcp.types import PromptReference, ResourceTemplateReference
 
@@ -42,10 +43,14 @@ def test_each_resource_reads_as_its_tool_answers(shop: Door) -> None:
 
 @pytest.mark.parametrize("uri", ["memory://toc/toc:day:1999-01-01", "memory://grip/0123456789abcdef", "memory://session/none", "memory://toc/x"])
 def test_an_unknown_resource_is_an_error_with_our_text(door: Door, uri: str) -> None:
-    with pytest.raises(MCPError) as caught:
-        read(door, uri)
-    assert caught.value.error.code == -32602
-    assert caught.value.error.message.startswith(("NOT_FOUND: ", "INVALID_ARGUMENT: "))
+    async def refused(client: Client) -> MCPError:
+        with pytest.raises(MCPError) as caught:
+            await client.read_resource(uri)
+        return caught.value
+
+    error = door.run(refused).error
+    assert error.code == -32602
+    assert error.message.startswith(("NOT_FOUND: ", "INVALID_ARGUMENT: "))
 
 
 @pytest.mark.parametrize(

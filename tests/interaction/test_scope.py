@@ -8,6 +8,7 @@ from memory_mcp.config import ServerSettings
 from tests.factories import BILLING, SHOP
 from tests.interaction.conftest import Door, open_app
 
+#: Each with words that both projects hold, or that only the other one does.
 READS = [
     ("intelligent_search", {"query": "decided cause", "limit": 50, "token_budget": 20000}),
     ("search_children", {"query": "decided cause", "child_level": "segment", "limit": 50, "token_budget": 20000}),
@@ -15,7 +16,7 @@ READS = [
     ("get_node", {"node_id": "toc:week:2026-W04"}),
     ("get_events", {"limit": 100, "token_budget": 100000}),
     ("get_toc_root", {}),
-    ("search_node", {"node_id": "toc:month:2026-01", "query": "decided cause"}),
+    ("search_node", {"node_id": "toc:month:2026-01", "query": "decided invoices ledger Norway"}),
     ("navigate", {"query": "decided cause", "limit": 50}),
 ]
 #: Words that only the other project's events hold.

@@ -25,7 +25,7 @@ def test_one_call_reports_every_layer_and_the_tier(shop: Door) -> None:
 
 
 def test_a_layer_that_is_off_names_what_enables_it(era: str) -> None:
-    app = open_app(filled=False, teleport=TeleportSettings(bm25=SwitchSettings(enabled=False)))
+    app = open_app(days=None, teleport=TeleportSettings(bm25=SwitchSettings(enabled=False)))
     try:
         layers = Door(app, era).ok("get_retrieval_status")["layers"]
     finally:

@@ -32,7 +32,7 @@ def size(value: Any) -> int:
 
 @pytest.fixture(scope="module")
 def nine() -> Any:
-    app = open_app(filled=False)
+    app = open_app(days=None)
     yield Door(app, "auto")
     app.close()
 

@@ -22,6 +22,8 @@ _CHUNK = 1024 * 1024
 _PEEK = 64 * 1024
 #: First look behind a line that opens something; it doubles, so that a file of broken lines stays cheap.
 _WINDOW = 512
+#: After so many lines that opened something and did not go on, no line of the file is followed any further.
+_PATIENCE = 200
 _QUOTED = 1024
 _BOM = codecs.BOM_UTF8
 
@@ -29,6 +31,8 @@ NOT_JSON = "not JSON"
 NOT_AN_OBJECT = "not a JSON object"
 TOO_LONG = "record longer than 64 MiB"
 
+#: What may become an array of objects; `[1, 2]`, `[INFO]` and nested arrays are no records in any case.
+_ARRAY = re.compile(rb"(?:\xef\xbb\xbf)?\s*\[\s*(?:\{|\Z)")
 _SPACE = re.compile(r"\s*")
 _decode = json.JSONDecoder().raw_decode
 
@@ -69,7 +73,10 @@ class _Line:
     start: int
     end: int
     number: int
+    #: Longer than `MAX_RECORD`; `raw` is its beginning.
     too_long: bool
+    #: Opens an array of objects, as it seems; `raw` may be its beginning.
+    array: bool
 
     @property
     def complete(self) -> bool:
@@ -91,6 +98,7 @@ class _Reader:
         self._stream = stream
         self._number = number
         self._at = offset
+        self._failures = 0
         stream.seek(offset)
 
     def records(self) -> Iterator[Record]:
@@ -98,7 +106,7 @@ class _Reader:
             text = line.text()
             if line.too_long:
                 yield line.bad(TOO_LONG)
-            elif text.startswith("["):
+            elif line.array:
                 if not (yield from self._array(line)):
                     return
             elif text:
@@ -113,15 +121,16 @@ class _Reader:
         if not raw:
             return None
         too_long = False
+        array = self._failures < _PATIENCE and _ARRAY.match(raw) is not None
         # An array may hold the whole file in one line: its elements are read one by one instead.
-        if len(raw) == _PEEK and not raw.removeprefix(_BOM).lstrip().startswith(b"["):
+        if len(raw) == _PEEK and not array:
             raw += self._stream.readline(MAX_RECORD)
             too_long = len(raw) > MAX_RECORD and not raw.endswith(b"\n")
         end = start + len(raw)
         if too_long:
             raw, end = raw[:_QUOTED], self._next_feed(end)
         self._at, self._number = end, self._number + 1
-        return _Line(raw, start, end, self._number, too_long)
+        return _Line(raw, start, end, self._number, too_long, array)
 
     def _object(self, line: _Line, text: str) -> Record | None:
         """The object that begins on `line`, or why there is none; None when it has to wait."""
@@ -130,7 +139,7 @@ class _Reader:
         except json.JSONDecodeError as error:
             # Open structure, or a second value behind the first; a string cannot go on behind a line feed.
             opens = error.pos >= len(text) or error.msg.startswith("Extra data")
-            if text.startswith("{") and opens and line.complete:
+            if text.startswith("{") and opens and line.complete and self._failures < _PATIENCE:
                 return self._spread(line)
             return line.bad(NOT_JSON) if line.complete else None
         except (ValueError, RecursionError):
@@ -145,6 +154,7 @@ class _Reader:
         if outcome is None:
             return None
         if isinstance(outcome, str):
+            self._failures += 1
             self._go_to(line.end, line.number)
             return line.bad(outcome)
         value, end = outcome
@@ -162,10 +172,9 @@ class _Reader:
                 at = window.skip_space(at + 1)
             elif objects + others and at < len(window.text) and window.text[at] != "]":
                 error = NOT_JSON
+            if error or window.text.startswith("]", at):
                 break
-            if window.text.startswith("]", at):
-                break
-            outcome = window.value(at)
+            outcome = NOT_JSON if window.text.startswith("[", at) else window.value(at)
             if outcome is None:
                 return False
             if isinstance(outcome, str):
@@ -178,6 +187,7 @@ class _Reader:
             else:
                 others += 1
             good = at = window.drop(end)
+        self._failures += bool(error)
         self._behind(self._next_feed(window.offset(good)) if error else window.offset(at + 1), line)
         if error or others or not objects:
             yield line.bad(error or NOT_AN_OBJECT, self._at)

@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from typing import TypeVar, cast
 
 from memory_mcp.errors import NotFound
-from memory_mcp.model.calendar import LEVELS, Calendar, TimeWindow, TocLevel, level_of, parents, span_of
+from memory_mcp.model.calendar import LEVELS, Calendar, TimeWindow, TocLevel, level_of, parents, rollup_targets, span_of
 from memory_mcp.model.event import Event
 from memory_mcp.model.ids import ROOT, NodeId, segment_key_of
 from memory_mcp.model.segment import Segment
@@ -32,6 +32,10 @@ Stamp = tuple[int, int, int]
 
 #: Assembled nodes and sets kept in memory, all scopes together.
 _KEPT = 512
+#: A segment is filed under the day it began; it may go on into the next.
+_REACH_MS = 86_400_000
+#: A moment behind all others that a calendar knows.
+_FAR_MS = 250_000_000_000_000
 #: Nodes kept as stored, about 4 KB each.
 _NODES_KEPT = 2000
 #: Term sets kept, bytes: a month of a busy store is 0.2 MB, a year 0.8 MB.
@@ -171,9 +175,9 @@ class Tree:
         self, node_id: NodeId, level: TocLevel, project: str | None = None, window: TimeWindow | None = None
     ) -> list[NodeId]:
         """Ids of one level below a node, in time order: those whose period begins inside the node's own."""
-        inside = window if node_id == ROOT else _meet(self._calendar.window(node_id), window)
         if level is TocLevel.SEGMENT:
-            return [s.node_id for s in self._segments(Scope(project=project, window=inside))]
+            return [s.node_id for s in self.segments_below(node_id, Scope(project=project, window=window))]
+        inside = window if node_id == ROOT else _meet(self._calendar.window(node_id), window)
         whole = None if inside is None else TimeWindow(self._begin(level, inside.start_ms), inside.end_ms)
         outline = self.outline(project)
         return [i for i in self._storage.toc.ids_at(level, whole) if outline.holds(i)]
@@ -189,30 +193,39 @@ class Tree:
             day = day.replace(month=1, day=1)
         return self._calendar.midnight(day)
 
-    def _segments(self, scope: Scope) -> list[Segment]:
-        return self._storage.toc.segments_in(scope)
-
     def segments_below(self, node_id: NodeId, scope: Scope) -> list[Segment]:
-        """The scope's segments that lie in a node and touch its window, in time order."""
+        """The scope's segments that are filed under a node and touch the scope's window, in time order."""
+        if node_id == ROOT:
+            return self._storage.toc.segments_in(scope)
         if level_of(node_id) is TocLevel.SEGMENT:
             key = segment_key_of(node_id)
-            return list(self._storage.toc.segments([key]).values()) if key is not None else []
-        inside = scope.window if node_id == ROOT else _meet(self._calendar.window(node_id), scope.window)
-        if inside is not None and inside.start_ms >= inside.end_ms:
-            return []
-        return self._segments(replace(scope, window=inside))
+            filed = [] if key is None else list(self._storage.toc.segments([key]).values())
+        else:
+            first, after = (d.isoformat() for d in span_of(node_id))
+            filed = self._storage.toc.segments_of_days(first, after, scope.project)
+        return [s for s in filed if _allows(scope, s)]
 
     def count_below(self, node_id: NodeId, scope: Scope) -> int:
-        """How many segments of the project lie in a node within the window's days; cheaper than listing them."""
-        inside = scope.window if node_id == ROOT else _meet(self._calendar.window(node_id), scope.window)
-        if inside is None:
-            return self.outline(scope.project).count("0000", "9999-99")
-        if inside.start_ms >= inside.end_ms:
-            return 0
-        first = self._calendar.local(inside.start_ms).date()
-        last = self._calendar.local(inside.end_ms - 1).date()
-        after = last.fromordinal(last.toordinal() + 1)
-        return self.outline(scope.project).count(first.isoformat(), after.isoformat())
+        """At most how many segments of the project lie in a node within the window; cheaper than listing them.
+
+        The day before the window counts too: a segment that began late in it may reach into the window.
+        """
+        if level_of(node_id) is TocLevel.SEGMENT:
+            return len(self.segments_below(node_id, scope))
+        first, after = ("0000", "9999-99") if node_id == ROOT else (d.isoformat() for d in span_of(node_id))
+        if scope.window:
+            if scope.window.start_ms >= scope.window.end_ms:
+                return 0
+            first = max(first, self._calendar.day_of(max(scope.window.start_ms, 0) - _REACH_MS))
+            after = min(after, self._calendar.day_of(min(scope.window.end_ms - 1, _FAR_MS) + _REACH_MS))
+        return self.outline(scope.project).count(first, after) if first < after else 0
+
+    def reaches(self, node_id: NodeId, window: TimeWindow | None) -> bool:
+        """Whether a segment filed under a period may reach into the window: also one that began on the evening before."""
+        if window is None:
+            return True
+        own = self._calendar.window(node_id)
+        return TimeWindow(own.start_ms, own.end_ms + _REACH_MS).intersects(window)
 
     def siblings(self, node_id: NodeId, project: str | None = None) -> list[NodeId]:
         """Neighbours under the same parents, nearest in time first."""
@@ -223,12 +236,17 @@ class Tree:
         return sorted(dict.fromkeys(around), key=lambda i: (abs(starts.get(i, 0) - start), i))
 
     def path(self, node_id: NodeId) -> list[NodeId]:
-        """From the year down to the node; a week that spans two months goes by the month of its first day."""
+        """From the year down to the node, by the months that have a node: a day's own, for a week the first of its two."""
+        if node_id == ROOT:
+            return []
+        level = level_of(node_id)
+        if level in (TocLevel.SEGMENT, TocLevel.DAY):
+            chain = rollup_targets(node_id.split(":")[2])[::-1]
+            return [*chain, node_id] if level is TocLevel.SEGMENT else list(chain)
         up = [node_id]
-        while above := parents(up[-1]):
-            if above[0] == ROOT:
-                break
-            up.append(above[0])
+        while (above := parents(up[-1])) and above[0] != ROOT:
+            outline = self.outline()
+            up.append(next((p for p in above if outline.holds(p)), above[0]))
         return up[::-1]
 
     def context(self, segment: Segment, project: str | None = None) -> Context:
@@ -279,8 +297,8 @@ class Tree:
         return done if done < self._storage.events.last_seq() else None
 
     def _assembled(self, stored: TocNode, project: str) -> _Assembled | None:
-        """A period from one project's segments; kept per node, project and version."""
-        key = (project, stored.node_id, stored.version)
+        """A period from one project's segments; kept per node, project and build: versions begin again after a drop."""
+        key = (project, stored.node_id, stored.built)
         with self._lock:
             if key in self._kept:
                 self._kept.move_to_end(key)
@@ -298,6 +316,14 @@ class Tree:
             while len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
         return made
+
+
+def _allows(scope: Scope, segment: Segment) -> bool:
+    return (
+        (scope.project is None or segment.project == scope.project)
+        and (scope.agent is None or segment.agent == scope.agent)
+        and (scope.window is None or (segment.end[0] >= scope.window.start_ms and segment.start[0] < scope.window.end_ms))
+    )
 
 
 def _meet(own: TimeWindow, other: TimeWindow | None) -> TimeWindow:

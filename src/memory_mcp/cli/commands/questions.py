@@ -63,7 +63,7 @@ def derive_questions(app: "App", count: int = 3) -> list[Question]:
     """Up to `count` questions about different sessions, and different projects and sorts of statement where there are any."""
     ranked = sorted(_candidates(app), key=lambda c: (-c.weight, -c.start_ms, c.question.text))
     tried = [(c, _answered(app, c)) for c in _one_per_statement(ranked, _TRIED)]
-    tried.sort(key=lambda t: -(t[0].weight + t[1]))
+    tried.sort(key=lambda t: -(t[0].weight + 2 * t[1]))
     good = [c for c, answered in tried if answered]
     chosen: list[_Candidate] = []
     for strictness, candidates in ((2, good), (1, good), (0, good), (0, ranked)):

@@ -132,7 +132,7 @@ class AgenticLayer:
         depth = DEPTH[level_of(node_id)] + 1
         if not walk.budget.go_down(depth):
             return True
-        ids = [c for c in self._tree.children(node_id, walk.query.project) if c not in walk.seen and self._inside(c, walk.scope.window)]
+        ids = [c for c in self._tree.children(node_id, walk.query.project) if c not in walk.seen and self._tree.reaches(c, walk.scope.window)]
         allowed = walk.budget.visit(len(ids))
         ranked = self.nodes.rank(ids[::-1][:allowed], walk.weighted, FIELDS, True, walk.query.project)
         for result in ranked:
@@ -151,9 +151,6 @@ class AgenticLayer:
 
     def _strength(self, score: float) -> str:
         return "strongest" if score > self._strong else "best, though weak,"
-
-    def _inside(self, node_id: NodeId, window: TimeWindow | None) -> bool:
-        return window is None or self._tree.calendar.window(node_id).intersects(window)
 
     def _sweep(self, walk: _Walk, node_id: NodeId) -> bool:
         """Compare every segment below a node, newest first, and read those that may answer."""

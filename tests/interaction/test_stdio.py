@@ -1,0 +1,157 @@
+"""The server as clients start it: a process on a pipe, in both eras, until the pipe closes or SIGTERM comes."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.requirements import requirement
+
+SERVE = "from memory_mcp.config import load; from memory_mcp.server.build import serve_stdio; serve_stdio(load())"
+MODERN = {
+    "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+    "io.modelcontextprotocol/clientCapabilities": {},
+    "io.modelcontextprotocol/clientInfo": {"name": "claude-code", "version": "2"},
+}
+ENDS_WITHIN = 2.0
+
+
+class Pipe:
+    """One server process, spoken to line by line."""
+
+    def __init__(self, directory: Path) -> None:
+        home = directory.parent / "home"
+        home.mkdir(exist_ok=True)
+        env = {**os.environ, "MEMORY_MCP_STORAGE__DATA_DIR": str(directory), "HOME": str(home), "MEMORY_MCP_CONFIG": str(home / "none.toml")}
+        env.pop("CLAUDE_PROJECT_DIR", None)
+        self.process = subprocess.Popen(
+            [sys.executable, "-c", SERVE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, cwd=home
+        )
+        self._next = 0
+        self._meta: dict[str, Any] = {}
+
+    def send(self, message: dict[str, Any]) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
+        self.process.stdin.flush()
+
+    def ask(self, method: str, **params: Any) -> dict[str, Any]:
+        assert self.process.stdout is not None
+        self._next += 1
+        meta = {"_meta": self._meta} if self._meta else {}
+        self.send({"id": self._next, "method": method, "params": {**params, **meta}})
+        answer = json.loads(self.process.stdout.readline())
+        assert answer["id"] == self._next, answer
+        assert "error" not in answer, answer
+        return dict(answer["result"])
+
+    def begin(self, era: str) -> dict[str, Any]:
+        """Introduce ourselves; what the server says about itself."""
+        if era == "modern":
+            self._meta = MODERN
+            return self.ask("server/discover")
+        info = {"name": "codex", "version": "1"}
+        said = self.ask("initialize", protocolVersion="2025-06-18", capabilities={}, clientInfo=info)
+        self.send({"method": "notifications/initialized"})
+        return said
+
+    def call(self, name: str, **arguments: Any) -> dict[str, Any]:
+        return self.ask("tools/call", name=name, arguments=arguments)
+
+    def end(self, by: str) -> tuple[int, float, bytes, str]:
+        """Exit status, seconds it took, what was left on stdout, and stderr."""
+        began = time.monotonic()
+        if by == "eof":
+            assert self.process.stdin is not None
+            self.process.stdin.close()
+        else:
+            self.process.send_signal(signal.SIGTERM)
+        status = self.process.wait(10)
+        took = time.monotonic() - began
+        assert self.process.stdout is not None
+        assert self.process.stderr is not None
+        return status, took, self.process.stdout.read(), self.process.stderr.read().decode()
+
+    def stop(self) -> None:
+        if self.process.poll() is None:
+            self.process.kill()
+            self.process.wait(10)
+        for stream in (self.process.stdin, self.process.stdout, self.process.stderr):
+            if stream is not None:
+                stream.close()
+
+
+@pytest.fixture
+def pipes(data_dir: Path) -> Iterator[list[Pipe]]:
+    started: list[Pipe] = []
+    yield started
+    for pipe in started:
+        pipe.stop()
+
+
+def start(pipes: list[Pipe], directory: Path) -> Pipe:
+    pipes.append(Pipe(directory))
+    return pipes[-1]
+
+
+@requirement("plan:success-no-index", "plan:goal-no-index", "contract:principle-agentic-always-works")
+@pytest.mark.parametrize(("era", "end"), [("modern", "eof"), ("legacy", "sigterm")])
+def test_a_client_on_a_pipe_is_served_from_first_word_to_last(pipes: list[Pipe], data_dir: Path, era: str, end: str) -> None:
+    pipe = start(pipes, data_dir)
+    said = pipe.begin(era)
+    assert "memory-mcp is long-term memory" in said["instructions"]
+    assert len(pipe.ask("tools/list")["tools"]) == 9
+    made = pipe.call("remember", text="Release notes are written in the imperative.")["structuredContent"]
+    found = pipe.call("intelligent_search", query="release notes imperative")["structuredContent"]
+    assert found["results"][0]["quote"] == "Release notes are written in the imperative."
+    assert found["explanation"]["tier_used"] == 5
+    assert pipe.call("expand_grip", grip_id=made["grip_id"])["structuredContent"]["verified"] is True
+    status, took, rest, complaints = pipe.end(end)
+    assert status == 0
+    assert took < ENDS_WITHIN
+    assert rest == b""
+    assert complaints == ""
+
+
+def test_what_one_process_stored_the_next_one_files_and_finds(pipes: list[Pipe], data_dir: Path) -> None:
+    first = start(pipes, data_dir)
+    first.begin("modern")
+    first.call("remember", text="The quokka server hosts the staging database.")
+    assert first.end("sigterm")[0] == 0
+    second = start(pipes, data_dir)
+    second.begin("legacy")
+    end = time.monotonic() + 10
+    while second.call("get_retrieval_status")["structuredContent"]["lag"]["events"] and time.monotonic() < end:
+        time.sleep(0.05)
+    [result] = second.call("intelligent_search", query="quokka")["structuredContent"]["results"]
+    assert result["kind"] == "segment"
+    assert second.end("eof")[0] == 0
+
+
+def test_a_second_process_starts_and_says_who_holds_the_store(pipes: list[Pipe], data_dir: Path) -> None:
+    first = start(pipes, data_dir)
+    first.begin("modern")
+    first.call("get_retrieval_status")
+    second = start(pipes, data_dir)
+    second.begin("modern")
+    answer = second.call("browse_toc")
+    assert answer["isError"] is True
+    assert answer["content"][0]["text"].startswith("LOCKED: the data directory ")
+    assert f"(process {first.process.pid})" in answer["content"][0]["text"]
+    assert first.end("eof")[0] == 0
+    assert second.call("browse_toc")["structuredContent"]["node"]["level"] == "root"
+    assert second.end("eof")[0] == 0
+
+
+def test_a_client_that_leaves_at_once_leaves_nothing_behind(pipes: list[Pipe], data_dir: Path) -> None:
+    """While the store is being opened, or before."""
+    pipe = start(pipes, data_dir)
+    status, _, rest, _ = pipe.end("eof")
+    assert (status, rest) == (0, b"")

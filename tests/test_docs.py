@@ -1,0 +1,71 @@
+"""What the documents say is so: links lead somewhere, every setting, tool and command is documented, examples parse."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+
+from memory_mcp.cli.main import build_parser
+from memory_mcp.config import iter_keys
+from memory_mcp.failpoints import FAILPOINTS
+
+ROOT = Path(__file__).resolve().parent.parent
+README = (ROOT / "README.md").read_text(encoding="utf-8")
+ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+
+
+def settings_table() -> str:
+    """The README's table of settings, from the same metadata the program reads."""
+    rows = ["| Setting | Default | Meaning |", "|---|---|---|"]
+    for key, field in iter_keys():
+        default = json.dumps(field.default) if field.default != "" else '""'
+        rows.append(f"| `{key}` | `{default}` | {field.metadata['help']} |")
+    return "\n".join(rows)
+
+
+@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"])
+def test_every_relative_link_leads_to_a_file(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    links = re.findall(r"\]\((?!https?://|#)([^)#]+)", text)
+    assert [link for link in links if not (ROOT / link).exists()] == []
+
+
+def test_the_settings_table_is_generated_from_the_settings() -> None:
+    documented = README.split("<!-- settings -->")[1].split("<!-- /settings -->")[0].strip()
+    assert documented == settings_table()
+
+
+def test_every_command_is_in_the_readme() -> None:
+    commands = next(a for a in build_parser()._actions if hasattr(a, "choices") and isinstance(a.choices, dict)).choices
+    assert [c for c in commands if not re.search(rf"`[^`]*\b{re.escape(c)}\b", README)] == []
+
+
+def test_every_tool_is_in_the_readme() -> None:
+    tools = json.loads((ROOT / "tests" / "interaction" / "tools.json").read_text(encoding="utf-8"))
+    names = re.findall(r'"name": "([a-z_]+)"', json.dumps(tools))
+    assert names
+    assert [n for n in names if f"`{n}`" not in README] == []
+
+
+def test_the_example_configuration_names_a_command_that_exists() -> None:
+    server = json.loads((ROOT / "mcp.json.example").read_text(encoding="utf-8"))["mcpServers"]["memory"]
+    assert server["command"] == "memory-mcp"
+    assert "memory-mcp = " in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
+    build_parser().parse_args(server["args"])
+
+
+def test_ci_runs_exactly_the_test_command_of_the_readme() -> None:
+    command = README.split("## Tests")[1].split("```sh")[1].split("```")[0].strip()
+    assert command in (ROOT / ".ci" / "run").read_text(encoding="utf-8")
+
+
+def test_every_failpoint_is_used_where_it_says() -> None:
+    source = "\n".join(p.read_text(encoding="utf-8") for p in (ROOT / "src").rglob("*.py") if p.name != "failpoints.py")
+    assert [name for name in FAILPOINTS if f'failpoint("{name}")' not in source] == []
+
+
+def test_no_registry_host_or_machine_path_is_named() -> None:
+    tracked = [ROOT / n for n in ("README.md", "ARCHITECTURE.md", "CHANGELOG.md", "constraints.txt", "pyproject.toml", ".ci/run")]
+    pattern = re.compile(r"index-url|extra-index|https?://[^\s)]*(?:pypi|mirror|registry)|/root/|/tmp/\w")
+    assert [p.name for p in tracked if pattern.search(p.read_text(encoding="utf-8"))] == []

@@ -1,0 +1,85 @@
+"""One memory with the made-up working life in it, and what a whole store says."""
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from memory_mcp.app import App
+from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.jobs.rebuild_toc import RebuildReport, RebuildToc
+from memory_mcp.model.calendar import Calendar
+from memory_mcp.model.event import EventDraft
+from memory_mcp.storage.duckdb.store import DuckStorage
+from memory_mcp.toc.check import Finding, check
+from tests.fakes import FakeClock
+
+
+def memory(drafts: Iterable[EventDraft] = (), clock: FakeClock | None = None) -> App:
+    """An App in memory with these drafts stored and derived."""
+    app = App(Settings(storage=StorageSettings(timezone="Europe/Berlin")), clock or FakeClock(), in_memory=True)
+    given = list(drafts)
+    if given:
+        app.write(given, "test")
+        app.catch_up()
+    return app
+
+
+def engine(app: App) -> DuckStorage:
+    """The engine underneath, for sabotage."""
+    assert isinstance(app.storage, DuckStorage)
+    return app.storage
+
+
+def run_sql(app: App, *statements: str) -> None:
+    """Tamper with the store."""
+    with engine(app)._con.writing() as con:
+        for statement in statements:
+            con.execute(statement)
+
+
+def one(app: App, sql: str) -> object:
+    """One value."""
+    row = engine(app)._con.row(sql)
+    assert row is not None
+    return row[0]
+
+
+def findings(app: App) -> list[Finding]:
+    """What check() says."""
+    return check(app.storage, Calendar(app.storage.timezone))
+
+
+def rebuild(app: App, timezone: str | None = None) -> RebuildReport:
+    """Derive everything again."""
+    return RebuildToc(app.storage, Calendar(app.storage.timezone), app.summarizer, app.settings.toc).run(timezone)
+
+
+def term_sets(app: App) -> dict[str, frozenset[int]]:
+    """Stored term rows of every node, united."""
+    ids = [n.node_id for n in app.storage.toc.all_nodes()]
+    rows = app.storage.toc.term_sets(ids)
+    return {i: frozenset(int(h) for row in parts for h in np.frombuffer(row, "<u4")) for i, parts in rows.items()}
+
+
+def frequencies(app: App) -> dict[tuple[str, int], int]:
+    """Document frequencies, folded."""
+    total: dict[tuple[str, int], int] = {}
+    for project, hashes, counts in app.storage.toc.frequencies():
+        for h, n in zip(np.frombuffer(hashes, "<u4"), np.frombuffer(counts, "<i4"), strict=True):
+            total[project, int(h)] = total.get((project, int(h)), 0) + int(n)
+    return {key: n for key, n in total.items() if n}
+
+
+def texts(app: App) -> dict[str, object]:
+    """Everything derived that a reader can meet, without version and build numbers."""
+    return {
+        "nodes": {
+            n.node_id: (n.title, n.summary, [(b.text, b.grip_ids, b.kind) for b in n.bullets], n.keywords, n.start_ms, n.end_ms)
+            + (n.session_count, n.event_count, n.agents, n.projects, n.salience, n.author)
+            for n in app.storage.toc.all_nodes()
+        },
+        "cuts": [(c.node_id, c.start, c.end, c.events, c.tokens, c.open) for c in app.storage.toc.iter_cuts()],
+        "grips": sorted(g.grip_id for batch in app.storage.grips.iter_all() for g in batch),
+        "terms": term_sets(app),
+        "frequencies": frequencies(app),
+    }
