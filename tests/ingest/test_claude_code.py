@@ -1,6 +1,7 @@
 """Claude Code transcripts: every kind of record, by our own samples and the events they must give."""
 
 import json
+import time
 from pathlib import Path
 from typing import Any
 
@@ -172,3 +173,15 @@ def test_a_very_long_argument_keeps_head_and_tail(tmp_path: Path) -> None:
 def test_injected_blocks_leave_the_users_words(tmp_path: Path) -> None:
     line = said(content="<system-reminder>a</system-reminder>Keep <b>this</b>.<system-reminder>b\nc")
     assert texts(read(IMPORTER, write(tmp_path / "a.jsonl", line))[0]) == ["Keep <b>this</b>."]
+
+
+@pytest.mark.parametrize(
+    "unit", ["<system-reminder ", "<system-reminder>", "</system-reminder>", " ", "<bash-input>", "\x1b]", "<"]
+)
+@pytest.mark.parametrize("kind", ["user", "tool_result"])
+def test_long_odd_texts_are_unwrapped_in_time(unit: str, kind: str, tmp_path: Path) -> None:
+    text = "<system-reminder>x</system-reminder><tool_use_error>" + unit * (2_000_000 // len(unit)) + "."
+    content = text if kind == "user" else [{"type": "tool_result", "tool_use_id": "t1", "content": text}]
+    begun = time.process_time()
+    drafts_of(write(tmp_path / "a.jsonl", said(content=content), said(content="<bash-input>" + text)))
+    assert time.process_time() - begun < 5

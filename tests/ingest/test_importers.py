@@ -115,10 +115,10 @@ def test_a_long_line_that_is_no_record_costs_only_itself(bad: str, member: Membe
 @pytest.mark.parametrize("unit", ["[", "{", '{"a":', '[{"a":1}', '[{"a":1},', '{"a":{"b":1},', "{{", '{"a":1}{"b":2}'])
 def test_a_file_of_broken_lines_is_read_in_time(unit: str, tmp_path: Path) -> None:
     """Many lines that open what they do not close; each followed to its end would take hours."""
-    begun = time.perf_counter()
+    begun = time.process_time()
     for _ in iter_records(write(tmp_path / "a.jsonl", *[unit] * (200_000 // len(unit)))):
         pass
-    assert time.perf_counter() - begun < 10
+    assert time.process_time() - begun < 10
 
 
 def test_invalid_utf8_is_read_with_replacements(member: Member, tmp_path: Path) -> None:

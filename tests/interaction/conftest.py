@@ -12,6 +12,7 @@ from memory_mcp.app import App
 from memory_mcp.config import ServerSettings, Settings, StorageSettings
 from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.server.build import build_server
+from memory_mcp.server.guard import MemoryServer
 from tests.factories import BILLING, SHOP, a_day_of_drafts, draft
 from tests.fakes import FakeClock
 
@@ -26,9 +27,11 @@ PATIENCE = 20
 class Door:
     """A client's view of the server; each call opens a connection of its own."""
 
-    def __init__(self, app: App, era: str, project: str = "", client: str = "Test Client") -> None:
+    def __init__(
+        self, app: App, era: str, project: str = "", client: str = "Test Client", server: MemoryServer | None = None
+    ) -> None:
         self.app = app
-        self.server = build_server(app, project)
+        self.server = server or build_server(app, project)
         self.era = era
         self._client = Implementation(name=client, version="1")
 
@@ -88,7 +91,7 @@ def history(days: Sequence[str] = DAYS) -> list[EventDraft]:
         ("2026-01-21 10:02", "auth", Role.ASSISTANT, "We decided on single-use refresh tokens with a 30 second grace window."),
         ("2026-01-21 10:05", "auth", Role.USER, "Good. Never log the refresh token, and keep the grace window configurable."),
         ("2026-02-24 15:00", "release", Role.USER, "The release train leaves on Thursday; freeze the payment module before it."),
-        ("2026-02-24 15:03", "release", Role.ASSISTANT, "Noted: payment module frozen from Wednesday evening, hotfixes need two reviews."),
+        ("2026-02-24 15:03", "release", Role.ASSISTANT, "Noted: payment module frozen from Wednesday, hotfixes need review."),
     ]
     return worked + [draft(text, at=at, session=session, role=role) for at, session, role, text in said]
 
@@ -116,16 +119,26 @@ def era(request: pytest.FixtureRequest) -> str:
     return str(request.param)
 
 
+@pytest.fixture(scope="session")
+def everywhere(shared_app: App) -> MemoryServer:
+    return build_server(shared_app, "")
+
+
+@pytest.fixture(scope="session")
+def in_shop(shared_app: App) -> MemoryServer:
+    return build_server(shared_app, SHOP)
+
+
 @pytest.fixture
-def door(shared_app: App, era: str) -> Door:
+def door(shared_app: App, era: str, everywhere: MemoryServer) -> Door:
     """All tools, no project known."""
-    return Door(shared_app, era)
+    return Door(shared_app, era, server=everywhere)
 
 
 @pytest.fixture
-def shop(shared_app: App, era: str) -> Door:
+def shop(shared_app: App, era: str, in_shop: MemoryServer) -> Door:
     """A client that works on one of the two projects."""
-    return Door(shared_app, era, SHOP)
+    return Door(shared_app, era, SHOP, server=in_shop)
 
 
 @pytest.fixture

@@ -50,9 +50,8 @@ def test_a_grip_resolves_by_its_bare_id_and_by_a_span(shop: Door) -> None:
 @pytest.mark.parametrize("budget", [300, 500, 1000])
 def test_context_gives_way_to_the_token_budget_and_the_quotation_does_not(own: Door, budget: int) -> None:
     long = "The collation was wrong and this sentence goes on about it for a while. " * 40
-    events = [
-        {"session_id": "long", "role": "user", "timestamp": f"2026-02-18T09:0{i}:00Z", "text": f"{long} Part {i}."} for i in range(7)
-    ]
+    base = {"session_id": "long", "role": "user"}
+    events = [{**base, "timestamp": f"2026-02-18T09:0{i}:00Z", "text": f"{long} Part {i}."} for i in range(7)]
     event_ids = own.ok("ingest_events", events=events)["event_ids"]
     found = own.ok("expand_grip", grip_id=span_grip_id(EventId(event_ids[3]), 0, 50), token_budget=budget)
     assert found["grip"]["quote"] == long[:50]

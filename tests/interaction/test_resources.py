@@ -41,7 +41,9 @@ def test_each_resource_reads_as_its_tool_answers(shop: Door) -> None:
     assert [e["session_id"] for e in read(shop, "memory://session/auth")["events"]] == ["auth"] * 3
 
 
-@pytest.mark.parametrize("uri", ["memory://toc/toc:day:1999-01-01", "memory://grip/0123456789abcdef", "memory://session/none", "memory://toc/x"])
+@pytest.mark.parametrize(
+    "uri", ["memory://toc/toc:day:1999-01-01", "memory://grip/0123456789abcdef", "memory://session/none", "memory://toc/x"]
+)
 def test_an_unknown_resource_is_an_error_with_our_text(door: Door, uri: str) -> None:
     async def refused(client: Client) -> MCPError:
         with pytest.raises(MCPError) as caught:
@@ -64,7 +66,7 @@ def test_an_unknown_resource_is_an_error_with_our_text(door: Door, uri: str) -> 
         ("continue_session", {"session_id": "auth"}, ["memory://session/auth", "expand_grip"]),
     ],
 )
-def test_prompts_name_the_tools_to_call_and_ask_for_citations(door: Door, name: str, arguments: dict[str, str], tools: list[str]) -> None:
+def test_prompts_name_tools_and_ask_for_citations(door: Door, name: str, arguments: dict[str, str], tools: list[str]) -> None:
     found = door.run(lambda client: client.get_prompt(name, arguments))
     text = found.messages[0].content.text  # type: ignore[union-attr]
     for word in (*tools, "grip_id", *(v for v in arguments.values())):
@@ -91,7 +93,7 @@ def test_ids_sessions_projects_and_agents_complete(door: Door) -> None:
     prompt = PromptReference(type="ref/prompt", name="recall")
     assert complete(door, prompt, "project", "acme") == [BILLING, SHOP]
     assert complete(door, prompt, "agent", "co") == ["codex"]
-    assert complete(door, PromptReference(type="ref/prompt", name="weekly_digest"), "week", "toc:week:2026-W04") == ["toc:week:2026-W04"]
+    assert complete(door, prompt, "week", "toc:week:2026-W04") == ["toc:week:2026-W04"]
     assert complete(door, prompt, "topic", "x") == []
 
 

@@ -78,8 +78,8 @@ def test_asking_for_the_callers_project_when_none_is_known_is_refused(door: Door
 
 
 def test_an_ambiguous_name_is_refused_with_the_candidates(own: Door) -> None:
-    event = {"session_id": "x", "role": "user", "timestamp": "2026-02-01T10:00:00Z", "text": "Hello there.", "project": "gitlab.com/b/shop"}
-    own.ok("ingest_events", events=[event])
+    event = {"session_id": "x", "role": "user", "timestamp": "2026-02-01T10:00:00Z", "text": "Hello there."}
+    own.ok("ingest_events", events=[event | {"project": "gitlab.com/b/shop"}])
     own.app.catch_up()
     text = own.error("intelligent_search", query="decided", project="shop")
     assert f"{SHOP} or gitlab.com/b/shop" in text

@@ -4,6 +4,7 @@ import json
 from typing import Any
 
 import pytest
+from mcp.types import TextContent
 
 from memory_mcp.config import SwitchSettings, TeleportSettings
 from memory_mcp.model.sentinel import CLOSE, MARK, OPEN
@@ -96,6 +97,7 @@ def test_the_answer_is_marked_as_recalled_in_both_of_its_forms(shop: Door) -> No
     assert found.structured_content is not None
     assert found.structured_content["origin"] == MARK
     [block] = found.content
+    assert isinstance(block, TextContent)
     assert block.text.startswith(OPEN)
     assert json.loads(block.text.removeprefix(OPEN).removesuffix(CLOSE)) == found.structured_content
 
@@ -116,7 +118,12 @@ def test_pages_follow_each_other_without_gaps_or_repeats(shop: Door) -> None:
     assert paged == whole
 
 
-@requirement("policy:bound-max_token_budget", "plan:goal-token-budget", "plan:success-token-efficient", "contract:budget-enforcement")
+@requirement(
+    "policy:bound-max_token_budget",
+    "plan:goal-token-budget",
+    "plan:success-token-efficient",
+    "contract:budget-enforcement",
+)
 @pytest.mark.parametrize("budget", [120, 300, 900])
 def test_results_cost_no_more_than_the_token_budget(shop: Door, budget: int) -> None:
     """Measured on what the agent reads, keys and brackets included."""
@@ -209,7 +216,12 @@ def test_nothing_found_is_an_answer_that_names_its_scope(shop: Door) -> None:
     assert found["explanation"]["notices"] == [f"0 results in project {SHOP}; scope='all' searches everything"]
 
 
-@requirement("policy:disabled-inform", "policy:disabled-suggest-enabling", "policy:disabled-show-results", "contract:guarantee-respects-configuration")
+@requirement(
+    "policy:disabled-inform",
+    "policy:disabled-suggest-enabling",
+    "policy:disabled-show-results",
+    "contract:guarantee-respects-configuration",
+)
 def test_with_bm25_off_the_answer_says_what_was_used_and_what_enables_it(era: str) -> None:
     app = open_app(teleport=TeleportSettings(bm25=SwitchSettings(enabled=False)))
     try:

@@ -29,11 +29,11 @@ class Pipe:
     def __init__(self, directory: Path) -> None:
         home = directory.parent / "home"
         home.mkdir(exist_ok=True)
-        env = {**os.environ, "MEMORY_MCP_STORAGE__DATA_DIR": str(directory), "HOME": str(home), "MEMORY_MCP_CONFIG": str(home / "none.toml")}
+        own = {"MEMORY_MCP_STORAGE__DATA_DIR": str(directory), "HOME": str(home), "MEMORY_MCP_CONFIG": str(home / "none.toml")}
+        env = {**os.environ, **own}
         env.pop("CLAUDE_PROJECT_DIR", None)
-        self.process = subprocess.Popen(
-            [sys.executable, "-c", SERVE], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, env=env, cwd=home
-        )
+        pipe, command = subprocess.PIPE, [sys.executable, "-c", SERVE]
+        self.process = subprocess.Popen(command, stdin=pipe, stdout=pipe, stderr=pipe, env=env, cwd=home)
         self._next = 0
         self._meta: dict[str, Any] = {}
 

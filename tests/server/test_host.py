@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import anyio
 import pytest
@@ -17,8 +17,8 @@ ENDLESS = "SELECT count(*) FROM range(3000000) a, range(3000000) b WHERE (a.rang
 
 
 @pytest.fixture
-def host(app: App) -> Iterator[Host]:
-    yield Host.of(app)
+def host(app: App) -> Host:
+    return Host.of(app)
 
 
 def eventually(true: Callable[[], bool], seconds: float = 5.0) -> bool:

@@ -4,12 +4,12 @@ On a healthy store it changes nothing. Killed at any point it leaves a valid sto
 """
 
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from memory_mcp.model.calendar import PERIODS, Calendar, level_of, rollup_targets
+from memory_mcp.model.calendar import PERIODS, Calendar, level_of, parents, rollup_targets
 from memory_mcp.model.ids import NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
@@ -78,7 +78,7 @@ class RebuildToc:
         before = self._storage.toc.nodes([c.node_id for c in cuts])
         work = [Work(c, tuple(events.get(c.key, ())), before.get(c.node_id)) for c in cuts if events.get(c.key)]
         derived = derive(work, self._calendar, self._summarizer)
-        changed = [d.node for d in derived if _differs(before.get(d.node.node_id), d.node)]
+        changed = self._stale([d.node for d in derived], before)
         stored = self._storage.toc.term_sets([d.node.node_id for d in derived])
         wrong = [
             d for d in derived
@@ -96,6 +96,15 @@ class RebuildToc:
         self._changed += len(changed)
         self._rewritten += len(wrong)
         return derived
+
+    def _stale(self, nodes: Sequence[TocNode], before: Mapping[NodeId, TocNode]) -> list[TocNode]:
+        """Nodes that differ from what is stored, or are not listed below each of their parents."""
+        listed = {p: set(self._storage.toc.child_ids(p)) for p in {p for n in nodes for p in parents(n.node_id)}}
+        return [
+            n
+            for n in nodes
+            if _differs(before.get(n.node_id), n) or any(n.node_id not in listed[p] for p in parents(n.node_id))
+        ]
 
     def _frequencies(self, by_project: dict[str, list[Hashes]]) -> None:
         rows = []
@@ -120,7 +129,7 @@ class RebuildToc:
             for start in range(0, len(ids), _CHUNK):
                 part = ids[start : start + _CHUNK]
                 before = self._storage.toc.nodes(part)
-                nodes = [n for n in rollups.compute(part, before) if _differs(before.get(n.node_id), n)]
+                nodes = self._stale(rollups.compute(part, before), before)
                 if nodes:
                     self._storage.toc.publish(Build(nodes=tuple(nodes)))
                 self._changed += len(nodes)

@@ -5,9 +5,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
+from operator import attrgetter
 
 from memory_mcp.model.event import Event, EventType, Role
-from memory_mcp.summarize.kinds import is_chatter
+from memory_mcp.summarize.kinds import chatter_starts, is_chatter
 from memory_mcp.summarize.sentences import HEAD, TAIL, Shape, Span, clean, error_spans, spans, without_marks
 from memory_mcp.summarize.vocabulary import Word, has_cjk, words
 
@@ -67,9 +68,14 @@ class Sentence:
         return " ".join(self.event.speaker.split())
 
     @property
-    def order(self) -> tuple[tuple[int, str], int]:
+    def keys(self) -> set[str]:
+        """The keys of its words that count."""
+        return {word.key for word in self.words if word.key}
+
+    @property
+    def order(self) -> tuple[int, str, int]:
         """Reading order."""
-        return (self.event.order, self.start)
+        return (self.event.timestamp, self.event.event_id, self.start)
 
 
 @dataclass(slots=True)
@@ -126,13 +132,17 @@ def _read_spans(event: Event, voice: Voice, message: int, found: list[Span], str
     narrates = voice is Voice.AGENT and not event.speaker
     text, worth, sentences = without_marks(event.text), _COUNTS[voice], stretch.sentences
     cjk = has_cjk(text if len(text) <= HEAD + TAIL else text[:HEAD] + text[-TAIL:])
-    for place, span in enumerate(found):
-        start, end = span.start, span.end
+    said, aside = stretch.tally.setdefault(worth, []), stretch.tally.setdefault(worth * _CHATTER_COUNTS, [])
+    place = 0
+    for start, end, shape in found:
         held = words(text, start, end, cjk)
         chatter = is_chatter(text, start, end, narrates, place == 0)
-        aside = chatter or (len(held) <= MAX_ASIDE and not cjk) or text[start] == "["
-        _count(held, worth * _CHATTER_COUNTS if aside else worth, stretch)
-        sentences.append(Sentence(event, start, end, span.shape, voice, held, message, place, chatter))
+        if chatter or (len(held) <= MAX_ASIDE and not cjk) or text[start] == "[":
+            aside += held
+        else:
+            said += held
+        sentences.append(Sentence(event, start, end, shape, voice, held, message, place, chatter))
+        place += 1
 
 
 def _read_call(event: Event, stretch: Stretch) -> None:
@@ -144,22 +154,20 @@ def _read_call(event: Event, stretch: Stretch) -> None:
     if told.get("command") and told.get("tool_use_id"):
         stretch.commands[told["tool_use_id"]] = event
     for path in _FILE.findall(f"{told.get('files', '')[:CALL_HEAD]} {event.text[:CALL_HEAD]}")[:8]:
-        _count(words(path), _COUNTS[Voice.TOOL], stretch)
-
-
-def _count(held: list[Word], worth: float, stretch: Stretch) -> None:
-    stretch.tally.setdefault(worth, []).extend(held)
+        stretch.tally.setdefault(_COUNTS[Voice.TOOL], []).extend(words(path))
 
 
 def _names(stretch: Stretch) -> list[str]:
     """Keys of the speakers' names and of their short forms: they tell who speaks, not of what."""
     full = {word.key for name in stretch.speakers for word in words(name) if word.key}
+    if not full:
+        return []
     return [key for key in stretch.counts if any(key == name or (len(key) >= 3 and name.startswith(key)) for name in full)]
 
 
-#: How sharply rarity and repetition count (chosen on the tuning half of bench/titles.py).
-RARITY = 0.3
+#: How sharply repetition counts (chosen on the tuning half of bench/titles.py).
 REPETITION = 0.7
+_KEY = attrgetter("key")
 
 
 def _weigh(stretch: Stretch) -> None:
@@ -175,11 +183,13 @@ def _weigh(stretch: Stretch) -> None:
                 counts[key] = times * worth
                 shown[key] = word
     counts.pop("", None)
-    stretch.salience = {key: shown[key].weight ** RARITY * count**REPETITION for key, count in counts.items()}
+    salience = stretch.salience = {key: shown[key].rarity * count**REPETITION for key, count in counts.items()}
     for key in _names(stretch):
-        stretch.salience[key] = 0.0
-    tells = stretch.salience.get
+        salience[key] = 0.0
+    # Words that must not be counted are many: that they tell nothing is cheaper looked up than asked.
+    salience[""] = 0.0
+    tells = salience.__getitem__
     for s in stretch.sentences:
-        keys = {word.key for word in s.words}
-        keys.discard("")
-        s.information = sum([tells(key, 0.0) for key in keys]) / (6.0 + len(s.words)) ** 0.75
+        # Added up in reading order: a set's order changes from process to process, and with it the last bit of the sum.
+        s.information = sum(map(tells, dict.fromkeys(map(_KEY, s.words)))) / (6.0 + len(s.words)) ** 0.75
+    del salience[""]

@@ -1,7 +1,6 @@
 """`import`: someone else's files into the memory, and a report of what was read, left out and built."""
 
 import argparse
-import time
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -98,7 +97,6 @@ def read(app: "App", name: str, path: Path, newest: int | None) -> "ImportReport
 def build(app: "App") -> dict[str, float]:
     """File what was stored in the tree; seconds by stage."""
     pending, done = app.segments.pending(), 0
-    started = time.perf_counter()
     with render.Progress("summarising") as bar:
 
         def tell(count: int) -> None:
@@ -106,10 +104,8 @@ def build(app: "App") -> dict[str, float]:
             done += count
             bar.at(min(1.0, done / pending) if pending else 1.0, f"{done:,} of {pending:,} events")
 
-        app.segments.run(tell)
-    middle = time.perf_counter()
-    app.rollups.run()
-    return {"segment+summarise": middle - started, "roll up": time.perf_counter() - middle}
+        segments, rollups = app.derive_in_bulk(tell)
+    return {"segment+summarise": segments, "roll up": rollups}
 
 
 def report_shape(report: "ImportReport", seconds: dict[str, float]) -> dict[str, Any]:

@@ -23,8 +23,8 @@ _FORMS = (
     ("decision", 3.0, r"decision|decided|we (?:chose|go with|went with)|supersedes", "What did we decide about {topic}?"),
     ("choice", 1.7, r"instead of|rather than|switch(?:ed)? to", "How do we handle {topic}, and why?"),
     ("fix", 2.6, r"fix(?:ed|es)?|root cause|culprit|deadlock|caused by|it was|was wrong", "What was wrong with {topic}?"),
-    ("rule", 2.3, r"always|never|from now on|prefer|lesson|must(?: not)?", "What is our rule about {topic}?"),
-    ("open", 1.8, r"open question|still open|not yet|not discussed|postponed|pending", "What is still open about {topic}?"),
+    ("rule", 2.3, r"always|never (?:again|do|use)|from now on|prefer|lesson|must(?: not)?", "What is our rule about {topic}?"),
+    ("open", 1.8, r"open question|remains open|not discussed|postponed|pending", "What is still open about {topic}?"),
     ("finding", 1.0, r"", "What did we find out about {topic}?"),
 )
 _PATTERNS = {name: re.compile(rf"\b(?:{pattern})\b" if pattern else "", re.I) for name, _, pattern, _ in _FORMS}
@@ -63,7 +63,7 @@ def derive_questions(app: "App", count: int = 3) -> list[Question]:
     """Up to `count` questions about different sessions, and different projects and sorts of statement where there are any."""
     ranked = sorted(_candidates(app), key=lambda c: (-c.weight, -c.start_ms, c.question.text))
     tried = [(c, _answered(app, c)) for c in _one_per_statement(ranked, _TRIED)]
-    tried.sort(key=lambda t: -(t[0].weight + 2 * t[1]))
+    tried.sort(key=lambda t: -(t[0].weight + t[1]))
     good = [c for c, answered in tried if answered]
     chosen: list[_Candidate] = []
     for strictness, candidates in ((2, good), (1, good), (0, good), (0, ranked)):

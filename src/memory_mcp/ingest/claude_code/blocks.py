@@ -37,7 +37,7 @@ _MARKS = {"completed": "x", "in_progress": "~"}
 AGENT_TOOLS = frozenset({"Task", "Agent"})
 
 _EXIT_CODE = re.compile(r"\A(?:Error: )?Exit code (-?\d{1,5})\b")
-_TOOL_ERROR = re.compile(r"\A\s*<tool_use_error>(.*?)(?:</tool_use_error>)?\s*\Z", re.S)
+_ERROR_OPEN, _ERROR_CLOSE = "<tool_use_error>", "</tool_use_error>"
 
 
 def as_text(value: object) -> str:
@@ -104,8 +104,8 @@ def result_text(content: object, fallback: object) -> str:
     parts = [plain(block) for block in as_blocks(content)]
     text = "\n".join(part for part in parts if part) or as_text(fallback)
     text = without_ansi(without_reminders(text))
-    if match := _TOOL_ERROR.match(text):
-        text = match[1]
+    if text.lstrip().startswith(_ERROR_OPEN):
+        text = text.strip().removeprefix(_ERROR_OPEN).removesuffix(_ERROR_CLOSE)
     return text.strip("\n").rstrip()
 
 

@@ -7,11 +7,11 @@ from memory_mcp.model.event import EventType, Role
 
 #: Blocks that the client injects beside the user's words; nobody said them.
 _INJECTED = re.compile(
-    r"<(system-reminder|ide_opened_file|ide_diagnostics|user-prompt-submit-hook|session-start-hook)\b[^>]*>"
+    r"<(system-reminder|ide_opened_file|ide_diagnostics|user-prompt-submit-hook|session-start-hook)\b[^<>]{0,200}>"
     r".*?(?:</\1>|\Z)",
     re.S,
 )
-_TRAILING_REMINDER = re.compile(r"\s*<system-reminder>(?:(?!<system-reminder>).)*</system-reminder>\s*\Z", re.S)
+_REMINDER, _REMINDER_END = "<system-reminder>", "</system-reminder>"
 _TAG = re.compile(
     r"<(command-name|command-args|local-command-stdout|local-command-stderr|bash-input|bash-stdout|bash-stderr"
     r"|task-notification|local-command-caveat)>(.*?)(?:</\1>|\Z)",
@@ -57,10 +57,8 @@ def unwrap(text: str) -> Said:
 
 def without_reminders(text: str) -> str:
     """A tool's output without the reminders that the client hangs on its end."""
-    if "<system-reminder>" not in text:
-        return text
-    while (shorter := _TRAILING_REMINDER.sub("", text)) != text:
-        text = shorter
+    while (shorter := text.rstrip()).endswith(_REMINDER_END) and (start := shorter.rfind(_REMINDER)) >= 0:
+        text = shorter[:start].rstrip()
     return text
 
 

@@ -120,31 +120,42 @@ class Reader:
             event_id=best.event_id,
         )
 
-    def pending(self, query: Weighted, after_seq: int, limit: int, keep: "EventFilter") -> list[Hit]:
-        """Hits among events that are stored and not yet part of the tree."""
-        stored = [s.event for s in self._storage.events.after(after_seq, limit)]
-        hits = []
-        for event, counts in _matching([e for e in stored if keep.allows(e)], query):
-            grip, quote = _quote(event, [], {}, query)
-            coverage = query.share(counts)
-            hits.append(
-                Hit(
-                    node_id=NodeId(""),
-                    title="not yet filed in the tree",
-                    quote=quote,
-                    grip_ids=(grip,),
-                    timestamp=event.timestamp,
-                    session_id=event.session_id,
-                    project=event.project,
-                    agent=event.agent,
-                    role=event.role.value,
-                    speaker=event.speaker,
-                    score=round(text_score(query, counts, 1, 1), 4),
-                    parts=(("coverage", round(coverage, 4)),),
-                    event_id=event.event_id,
-                )
-            )
-        return hits
+    def waiting(self, after_seq: int, keep: "EventFilter", stop: Callable[[], bool]) -> Iterator[Event]:
+        """Events that are stored and not yet part of the tree, until `stop` says that there is no time for more."""
+        while stored := self._storage.events.after(after_seq, _WAITING):
+            yield from (s.event for s in stored if keep.allows(s.event))
+            after_seq = stored[-1].seq
+            if stop():
+                return
+
+    def pending(self, query: Weighted, events: Iterable[Event], limit: int) -> list[Hit]:
+        """The best hits among events that are not yet part of the tree."""
+        scored = ((text_score(query, counts, 1, 1), event, counts) for event, counts in _matching(events, query))
+        best = heapq.nlargest(limit, scored, key=lambda found: (found[0], found[1].order))
+        return [self.unfiled(event, *_quote(event, [], {}, query), score, query.share(counts)) for score, event, counts in best]
+
+    def unfiled(self, event: Event, grip: GripId, quote: str, score: float, coverage: float) -> Hit:
+        """A hit in an event that is not yet part of the tree."""
+        return Hit(
+            node_id=NodeId(""),
+            title="not yet filed in the tree",
+            quote=quote,
+            grip_ids=(grip,),
+            timestamp=event.timestamp,
+            session_id=event.session_id,
+            project=event.project,
+            agent=event.agent,
+            role=event.role.value,
+            speaker=event.speaker,
+            score=round(score, 4),
+            parts=(("coverage", round(coverage, 4)),),
+            event_id=event.event_id,
+        )
+
+    def listed(self, event: Event) -> Hit:
+        """A hit for an event that only its time was asked for."""
+        end = min(len(event.text), _SPAN)
+        return self.unfiled(event, span_grip_id(event.event_id, 0, end), event.text[:end], 1.0, 1.0)
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from pydantic import Field
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.layers.base import Query
+from memory_mcp.model.calendar import Calendar
 from memory_mcp.policy.engine import Answer
 from memory_mcp.policy.explain import Explanation
 from memory_mcp.server import arguments, shapes, wire
@@ -65,30 +66,40 @@ class Intelligent:
         Ask in plain words; start here whenever the past may matter. Returns dated exact quotations with grip_ids to cite,
         and says how it searched.
         """
-        for name, value in (("intent", intent), ("mode", mode), ("why_not", why_not)):
-            if value:
-                raise InvalidQuery(f"{name} is not live in this version", _HINTS[name])
+        _refuse(intent=intent, mode=mode, why_not=why_not)
         changes, min_confidence = _bounds(bounds, token_budget, timeout_ms)
 
         def work(app: App) -> wire.SearchAnswer:
-            calendar = app.in_zone(tz)
-            scoped = self._kit.scoped(app, project, scope)
+            calendar, scoped = app.in_zone(tz), self._kit.scoped(app, project, scope)
             window = app.window(since_ms(since, calendar), until_ms(until, calendar))
+            asked = Query(query, limit, scoped.project, agent or None, window)
             question = (query, since, until, as_of, tz, agent, scoped.words)
             offset = offset_of(cursor, *question)
-            asked = Query(query, limit, scoped.project, agent or None, window)
-            now_ms = since_ms(as_of, calendar, "as_of")
-            found = app.ask(asked, changes, min_confidence, offset, now_ms)
-            budget = changes["max_token_budget"] or app.settings.retrieval.bounds.max_token_budget
-            results = [shapes.result(h, calendar, detail == "full") for h in found.hits]
-            kept = shapes.fitting(results, budget, app.settings.retrieval.token_factor)
-            told = _told(found, len(kept), scoped, offset, _keywords_off(app))
-            why = shapes.explanation(told, query, calendar, detail == "full")
-            more = kept and (found.has_more or len(kept) < len(results))
-            following = offset_cursor(offset + len(kept), *question) if more else ""
-            return wire.SearchAnswer(results=kept, next_cursor=following, explanation=why)
+            found = app.ask(asked, changes, min_confidence, offset, since_ms(as_of, calendar, "as_of"))
+            shaped = _shaped(app, found, scoped, query, offset, calendar, changes["max_token_budget"], detail == "full")
+            if shaped.results and (found.has_more or len(shaped.results) < len(found.hits)):
+                shaped.next_cursor = offset_cursor(offset + len(shaped.results), *question)
+            return shaped
 
         return answer(await self._kit.host.read(work))
+
+
+def _shaped(
+    app: App, found: Answer, scoped: Scoped, query: str, offset: int, calendar: Calendar, tokens: int | None, full: bool
+) -> wire.SearchAnswer:
+    """As many results as the budget holds, and the explanation."""
+    retrieval = app.settings.retrieval
+    results = (shapes.result(h, calendar, full) for h in found.hits)
+    kept = shapes.fitting(results, tokens or retrieval.bounds.max_token_budget, retrieval.token_factor)
+    told = _told(found, len(kept), scoped, offset, _keywords_off(app))
+    return wire.SearchAnswer(results=kept, explanation=shapes.explanation(told, query, calendar, full))
+
+
+def _refuse(**given: str) -> None:
+    """InvalidQuery for the first argument that is not live yet."""
+    for name, value in given.items():
+        if value:
+            raise InvalidQuery(f"{name} is not live in this version", _HINTS[name])
 
 
 def _bounds(given: Bounds | None, token_budget: int | None, timeout_ms: int | None) -> tuple[dict[str, int | None], float]:

@@ -1,0 +1,195 @@
+"""Rebuilding the tree: nothing changes on a healthy store, and what was broken is put right."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from memory_mcp.app import App
+from memory_mcp.model.calendar import Calendar, TocLevel
+from memory_mcp.model.event import Role
+from memory_mcp.model.ids import NodeId
+from memory_mcp.model.toc import TocBullet
+from memory_mcp.storage.base import Build
+from tests.factories import BILLING, SHOP, a_day_of_drafts, draft
+from tests.toc.helpers import findings, memory, one, rebuild, run_sql, texts
+
+
+#: Two days on both sides of a month's end, in one week and the next.
+DRAFTS = [d for day in ("2026-01-30", "2026-01-31", "2026-02-02") for d in a_day_of_drafts(day, (SHOP, BILLING))]
+
+
+@pytest.fixture
+def app() -> Iterator[App]:
+    opened = memory(DRAFTS)
+    yield opened
+    opened.close()
+
+
+def refine(app: App, node_id: NodeId, title: str = "What the agent says") -> None:
+    """As refine_summary does: the next version, with the agent's text."""
+    node = app.storage.toc.nodes([node_id])[node_id]
+    bullet = TocBullet("The agent's bullet.", node.bullets[0].grip_ids[:1])
+    refined = replace(node, title=title, summary="Refined.", bullets=(bullet,), author="agent", version=node.version + 1)
+    app.storage.toc.publish(Build(nodes=(refined,)))
+
+
+def test_a_healthy_store_is_left_as_it_is(app: App) -> None:
+    before, versions = texts(app), one(app, "SELECT sum(version) FROM node")
+    report = rebuild(app)
+    assert (report.nodes_changed, report.nodes_dropped, report.terms_rewritten) == (0, 0, 0)
+    assert report.nodes_checked == len(list(app.storage.toc.all_nodes()))
+    assert texts(app) == before
+    assert one(app, "SELECT sum(version) FROM node") == versions
+    assert findings(app) == []
+
+
+def test_an_empty_store_can_be_rebuilt() -> None:
+    empty = memory()
+    assert rebuild(empty).nodes_checked == 0
+    empty.close()
+
+
+SABOTAGE = {
+    "bullets gone": ["DELETE FROM bullet", "DELETE FROM bullet_grip"],
+    "one title overwritten": ["UPDATE node SET title = 'x' WHERE level = 'week'"],
+    "a segment's summary overwritten": ["UPDATE node SET summary = 'x' WHERE level = 'segment'"],
+    "keywords gone": ["UPDATE node SET keywords = []"],
+    "counts wrong": ["UPDATE node SET events = events + 1, sessions = 0"],
+    "terms gone": ["DELETE FROM term_delta"],
+    "wrong terms": ["UPDATE term_delta SET hashes = '\\x01\\x00\\x00\\x00'::BLOB"],
+    "frequencies gone": ["DELETE FROM frequency"],
+    "all nodes gone": ["DELETE FROM node", "DELETE FROM bullet", "DELETE FROM bullet_grip", "DELETE FROM node_parent", "DELETE FROM term_delta"],
+    "months gone": [
+        "DELETE FROM bullet_grip WHERE key IN (SELECT key FROM node WHERE level = 'month')",
+        "DELETE FROM bullet WHERE key IN (SELECT key FROM node WHERE level = 'month')",
+        "DELETE FROM node WHERE level = 'month'",
+    ],
+    "cut counts wrong": ["UPDATE segment_cut SET events = events + 3"],
+    "children unlisted": ["DELETE FROM node_parent"],
+    "windows wrong": ["UPDATE node SET start_ms = start_ms - 1 WHERE level = 'day'"],
+}
+
+
+@pytest.mark.parametrize("statements", SABOTAGE.values(), ids=SABOTAGE.keys())
+def test_what_was_broken_is_put_right(app: App, statements: list[str]) -> None:
+    whole = texts(app)
+    run_sql(app, *statements)
+    rebuild(app)
+    assert findings(app) == []
+    assert texts(app) == whole
+    again = rebuild(app)
+    assert (again.nodes_changed, again.nodes_dropped, again.terms_rewritten) == (0, 0, 0)
+
+
+def test_grips_that_are_gone_come_back_with_the_same_ids(app: App) -> None:
+    before = texts(app)["grips"]
+    run_sql(app, "DELETE FROM grip")
+    rebuild(app)
+    assert texts(app)["grips"] == before
+    assert findings(app) == []
+
+
+def test_a_node_with_nothing_below_it_is_dropped(app: App) -> None:
+    stray = replace(app.storage.toc.nodes([NodeId("toc:day:2026-01-30")])[NodeId("toc:day:2026-01-30")], node_id=NodeId("toc:day:1999-01-01"))
+    app.storage.toc.publish(Build(nodes=(replace(stray, version=1),)))
+    assert "has a node and nothing below it" in {f.detail for f in findings(app)}
+    assert rebuild(app).nodes_dropped == 1
+    assert findings(app) == []
+
+
+# the agent's text
+
+
+def test_what_an_agent_wrote_stays_when_the_segment_grows(app: App) -> None:
+    app.write([draft("We keep the retry queue because the bank is slow.", at="2026-02-02 09:00", session="g")], "test")
+    app.derive()
+    segment = next(c for c in app.storage.toc.iter_cuts() if c.session_id == "g")
+    refine(app, segment.node_id)
+    app.write([draft("The queue is drained twice a day.", at="2026-02-02 09:05", session="g", role=Role.ASSISTANT)], "test")
+    app.derive()
+    node = app.storage.toc.nodes([segment.node_id])[segment.node_id]
+    assert (node.title, node.summary, node.author, node.event_count) == ("What the agent says", "Refined.", "agent", 2)
+    assert [b.text for b in node.bullets] == ["The agent's bullet."]
+    assert findings(app) == []
+
+
+@pytest.mark.parametrize("level", [TocLevel.SEGMENT, TocLevel.DAY, TocLevel.MONTH])
+def test_what_an_agent_wrote_stays_when_the_tree_is_rebuilt(app: App, level: TocLevel) -> None:
+    node_id = app.storage.toc.ids_at(level)[0]
+    refine(app, node_id)
+    app.catch_up()
+    rebuild(app)
+    found = app.storage.toc.nodes([node_id])[node_id]
+    assert (found.title, found.author) == ("What the agent says", "agent")
+    assert findings(app) == []
+    assert rebuild(app).nodes_changed == 0
+
+
+def test_a_refined_segment_is_rolled_up_anew(app: App) -> None:
+    node_id = app.storage.toc.ids_at(TocLevel.SEGMENT)[0]
+    before = app.storage.toc.freshness()
+    refine(app, node_id)
+    assert "freshness" in {f.rule for f in findings(app)}
+    assert app.catch_up() > 0
+    assert findings(app) == []
+    assert app.storage.toc.freshness() != before
+
+
+# another zone
+
+
+@pytest.mark.parametrize("zone", ["Pacific/Honolulu", "Pacific/Auckland", "Asia/Kolkata"])
+def test_in_another_zone_days_move_and_every_old_id_still_leads_to_its_segment(app: App, zone: str) -> None:
+    old = {c.key: c.node_id for c in app.storage.toc.iter_cuts()}
+    events = one(app, "SELECT count(*) FROM event")
+    rebuild(app, zone)
+    calendar = Calendar(zone)
+    assert app.storage.timezone == zone
+    assert findings(app) == []
+    moved = 0
+    for cut in app.storage.toc.iter_cuts():
+        assert cut.day == calendar.day_of(cut.start[0])
+        found = app.storage.toc.find(old[cut.key])
+        assert found is not None
+        assert found.node_id == cut.node_id
+        assert found.title.startswith(f"{calendar.local(cut.start[0]):%Y-%m-%d %H:%M}")
+        moved += old[cut.key] != cut.node_id
+    assert one(app, "SELECT count(*) FROM event") == events
+    assert bool(moved) == (zone != "Asia/Kolkata")
+    again = rebuild(app)
+    assert (again.nodes_changed, again.nodes_dropped, again.terms_rewritten) == (0, 0, 0)
+
+
+def test_there_and_back_is_where_it_was(app: App) -> None:
+    whole = texts(app)
+    rebuild(app, "Pacific/Honolulu")
+    assert texts(app) != whole
+    rebuild(app, "Europe/Berlin")
+    assert texts(app) == whole
+    assert findings(app) == []
+
+
+def test_a_refined_segment_moves_with_its_day(app: App) -> None:
+    node_id = next(c.node_id for c in app.storage.toc.iter_cuts() if c.start[0] == min(x.start[0] for x in app.storage.toc.iter_cuts()))
+    refine(app, node_id)
+    app.catch_up()
+    rebuild(app, "Pacific/Honolulu")
+    rebuild(app, "Pacific/Auckland")
+    assert findings(app) == []
+    found = app.storage.toc.find(node_id)
+    assert found is not None
+    assert found.title == "What the agent says"
+
+
+def test_new_events_are_filed_right_after_a_rebuild(app: App) -> None:
+    run_sql(app, "DELETE FROM term_delta", "DELETE FROM frequency")
+    rebuild(app)
+    again = memory(DRAFTS)
+    for each in (app, again):
+        each.segments._terms.forget()
+        each.write([draft("one more thing about zirconium", at="2026-02-02 09:00", session="z")], "test")
+        each.catch_up()
+    assert findings(app) == []
+    assert texts(app) == texts(again)
+    again.close()
