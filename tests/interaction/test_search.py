@@ -76,6 +76,7 @@ def test_a_lean_explanation_costs_less_than_120_tokens(shop: Door) -> None:
     "plan:format-step-reason",
     "plan:format-step-match",
     "plan:goal-explainable-paths",
+    "contract:explainability-payload",
 )
 def test_full_detail_adds_the_path_with_reasons_and_the_parts_of_scores(shop: Door) -> None:
     found = shop.ok("intelligent_search", query=GRACE, detail="full")
@@ -87,6 +88,8 @@ def test_full_detail_adds_the_path_with_reasons_and_the_parts_of_scores(shop: Do
         assert step["label"]
         assert step["searched"] >= 0
         assert step["decision"]
+    assert (why["tier_used"], why["mode"]) == (5, "sequential")
+    assert sum(step["searched"] for step in why["path"]) == why["nodes_visited"]
     assert any(step.get("matched") and step["score"] > 0 for step in why["path"])
     assert found["results"][0]["score_parts"]
     assert "path" not in shop.ok("intelligent_search", query=GRACE)["explanation"]
@@ -236,14 +239,26 @@ def test_with_bm25_off_the_answer_says_what_was_used_and_what_enables_it(era: st
     assert "teleport.bm25.enabled = true" in notice
 
 
-@requirement("contract:guarantee-never-fails", "policy:chain-final-fallback", "bm25:optional", "goal:G4")
+@requirement(
+    "contract:guarantee-never-fails",
+    "contract:fallback-discipline",
+    "contract:philosophy-indexes-optional",
+    "policy:check-fall-back",
+    "policy:chain-final-fallback",
+    "policy:FR-08",
+    "bm25:optional",
+    "goal:G4",
+)
 def test_with_every_index_off_each_question_is_answered(era: str) -> None:
     off = SwitchSettings(enabled=False)
     app = open_app(teleport=TeleportSettings(enabled=False, bm25=off, vector=off), topics=off)
     try:
         door = Door(app, era, SHOP)
         for query in (GRACE, "what did we decide", "test_123 FAILED", "src/cart/total.py", "???x", "日本語", '") OR 1=1 --'):
-            assert door.ok("intelligent_search", query=query)["explanation"]["method_used"] == "agentic"
+            why = door.ok("intelligent_search", query=query)["explanation"]
+            assert (why["method_used"], why["fallback_occurred"]) == ("agentic", True)
+            assert [s["layer"] for s in why["skipped"]] == ["hybrid", "bm25", "vector"]
+        assert door.ok("intelligent_search", query=GRACE)["results"]
     finally:
         app.close()
 

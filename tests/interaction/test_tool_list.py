@@ -9,6 +9,7 @@ import pytest
 
 from memory_mcp.server.build import instructions
 from tests.interaction.conftest import Door, open_app
+from tests.requirements import requirement
 
 SNAPSHOT = Path(__file__).parent / "tools.json"
 DEFAULT = [
@@ -64,6 +65,11 @@ def test_the_instructions_stay_below_two_kilobytes_and_arrive(door: Door) -> Non
 
     assert door.run(told) == instructions()
     assert len(instructions().encode()) < 2_000
+
+
+@requirement("plan:risk-semantic-gap")
+def test_agents_are_told_that_words_are_matched_and_not_meanings() -> None:
+    assert "search matches words and their stems, not meanings" in instructions()
 
 
 def test_instructions_and_descriptions_name_only_tools_that_exist(nine: Door) -> None:

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.errors import InvalidQuery, NotFound
+from memory_mcp.errors import ConfigError, InvalidQuery, NotFound
 from memory_mcp.layers.agentic.match import FIELDS, SearchField, match_node
 from memory_mcp.layers.agentic.search import NodeResult, fit
 from memory_mcp.layers.base import CONTRACTS, LayerAnswer, LayerName, Query
@@ -50,8 +50,10 @@ def large() -> Iterator[App]:
     for number in range(600):
         at = begin + number * 12 * 3_600_000
         for i in range(4):
-            drafts.append(draft(" ".join(rng.choices(words, k=25)), at=at + i * 60_000, session=f"s{number}", source_id=f"{number}/{i}"))
-    drafts.append(draft(f"We agreed on the {RARE} adapter for exports.", at=begin + 300 * 12 * 3_600_000 + 300_000, session="s300", source_id="rare"))
+            text = " ".join(rng.choices(words, k=25))
+            drafts.append(draft(text, at=at + i * 60_000, session=f"s{number}", source_id=f"{number}/{i}"))
+    middle = begin + 300 * 12 * 3_600_000 + 300_000
+    drafts.append(draft(f"We agreed on the {RARE} adapter for exports.", at=middle, session="s300", source_id="rare"))
     app = memory(drafts)
     yield app
     app.close()
@@ -65,14 +67,25 @@ def ask(app: App, text: str, limit: int = 10, spend: Budget | None = None, **sco
     return app.agentic.search(Query(text, limit, **scope), spend or budget(app))  # type: ignore[arg-type]
 
 
-def children(app: App, parent: str, query: str, level: TocLevel | None = None, fields: list[str] | None = None, limit: int = 10, offset: int = 0, project: str | None = None) -> list[NodeResult]:
-    return list(app.agentic.nodes.search_children(NodeId(parent), query, level, fields, limit, project, offset).results)
+def children(
+    app: App,
+    parent: str,
+    query: str,
+    level: TocLevel | None = None,
+    fields: list[str] | None = None,
+    limit: int = 10,
+    project: str | None = None,
+) -> list[NodeResult]:
+    return list(app.agentic.nodes.search_children(NodeId(parent), query, level, fields, limit, project).results)
 
 
 # search_node
 
 
-@requirement("plan:goal-search-nodes", "plan:success-search-node", "plan:search-or-matching", "plan:search-match", "plan:integration-provenance")
+@requirement(
+    "plan:goal-search-nodes", "plan:success-search-node", "plan:search-or-matching", "plan:search-match",
+    "plan:integration-provenance",
+)  # fmt: skip
 def test_a_node_is_searched_by_matching_any_of_the_terms(history: App) -> None:
     segment = ask(history, RARE).hits[0].node_id
     node, matches = history.agentic.nodes.search_node(segment, f"{RARE} nonsenseword", None, 10, None)
@@ -86,7 +99,10 @@ def test_a_node_is_searched_by_matching_any_of_the_terms(history: App) -> None:
     assert all(not m.grip_ids for m in matches if m.field is not SearchField.BULLETS)
 
 
-@requirement("plan:search-fields", "plan:algo-field-selection", "plan:algo-title", "plan:algo-summary", "plan:algo-bullets", "plan:algo-keywords")
+@requirement(
+    "plan:search-fields", "plan:algo-field-selection", "plan:algo-title", "plan:algo-summary", "plan:algo-bullets",
+    "plan:algo-keywords",
+)  # fmt: skip
 @pytest.mark.parametrize("field", FIELDS)
 def test_only_the_fields_asked_for_are_searched(history: App, field: SearchField) -> None:
     node = history.storage.toc.nodes([MONTH])[MONTH]
@@ -192,14 +208,19 @@ def test_results_are_ordered_by_the_weight_of_what_they_hold(history: App) -> No
     assert all(1 <= len(r.matches) <= 3 for r in found)
 
 
-def test_what_lies_below_is_found_where_no_summary_tells_it(history: App) -> None:
-    (year,) = [r for r in children(history, ROOT, RARE) if r.node.node_id == YEAR]
-    if SearchField.BELOW in {m.field for m in year.matches}:
-        assert year.matches[0].text.startswith("not in this summary")
-    assert year.relevance == 1.0
-    # With fields named, only these count.
-    named = children(history, ROOT, "uniquelyabsent", fields=["title"])
-    assert named == []
+def test_what_lies_below_is_found_where_no_summary_tells_it(large: App) -> None:
+    """A summary never gates: a word that only the events hold leads to them, and no quotation is made up."""
+    year = NodeId("toc:year:2025")
+    node = large.storage.toc.nodes([year])[year]
+    own = set(terms(" ".join([node.title, node.summary, *node.keywords, *(b.text for b in node.bullets)])))
+    hidden = next(f"word{i}" for i in range(400) if f"word{i}" not in own)
+    (found,) = [r for r in children(large, ROOT, hidden) if r.node.node_id == year]
+    (match,) = found.matches
+    assert (match.field, match.grip_ids, match.score, found.relevance) == (SearchField.BELOW, (), 1.0, 1.0)
+    assert hidden in match.text
+    assert match.text.startswith("not in this summary")
+    named = children(large, ROOT, hidden, fields=["title", "summary", "bullets", "keywords"])
+    assert year not in {r.node.node_id for r in named}
 
 
 @requirement("plan:algo-has-more", "plan:search-children-response", "plan:risk-large-toc")
@@ -429,8 +450,6 @@ def test_a_wider_beam_expands_more_nodes_at_once(large: App) -> None:
 
 @pytest.mark.parametrize(("name", "value"), [("max_depth", 0), ("timeout_ms", 0), ("beam_width", 6), ("max_token_budget", -1)])
 def test_bounds_have_ranges(name: str, value: int) -> None:
-    from memory_mcp.errors import ConfigError
-
     with pytest.raises(ConfigError, match=name):
         StopConditions(**{name: value})
 

@@ -4,7 +4,9 @@ The child never opens the store: it gets segments with their events and gives ba
 """
 
 import multiprocessing
+import multiprocessing.process
 import os
+import threading
 from collections.abc import Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
@@ -55,13 +57,23 @@ class DeriveWorkers:
             if self._pool is None:
                 # A forked child would inherit the store's threads and locks.
                 context = multiprocessing.get_context("spawn")
-                self._pool = ProcessPoolExecutor(1, mp_context=context, initializer=_lower_priority)
+                self._pool = ProcessPoolExecutor(1, mp_context=context, initializer=_begin)
             return self._pool.submit(derive, part, self._calendar, self._summarizer)
         except (OSError, BrokenProcessPool):
             self._alone = True
             return None
 
 
-def _lower_priority() -> None:
+def _begin() -> None:
+    """In the child: low priority, and the end as soon as the parent is gone, however that went."""
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        # The child holds both ends of its own queue, so it would wait for work for ever.
+        threading.Thread(target=_end_with, args=(parent,), name="end-with-parent", daemon=True).start()
     if hasattr(os, "nice"):
         os.nice(5)
+
+
+def _end_with(parent: multiprocessing.process.BaseProcess) -> None:
+    parent.join()
+    os._exit(1)

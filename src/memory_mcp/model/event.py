@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
+from functools import lru_cache
 
 from memory_mcp.model.ids import EventId, digest
 
@@ -103,6 +104,7 @@ class Event:
         return stream_key(self.session_id, self.project, self.thread)
 
 
+@lru_cache(maxsize=4096)
 def stream_key(session_id: str, project: str, thread: str) -> int:
     """A 60-bit name for one session's thread within one project.
 

@@ -47,12 +47,12 @@ _SEGMENT = re.compile(r"toc:segment:([0-9]{4}-[0-9]{2}-[0-9]{2}):([0-9A-Za-z]+)\
 
 def digest(*parts: str, bits: int = _HASH_BITS) -> int:
     """The first `bits` bits of a BLAKE2b hash over length-prefixed parts, so that no two splits collide."""
-    h = hashlib.blake2b(digest_size=(bits + 7) // 8)
+    data = []
     for part in parts:
         raw = part.encode("utf-8", "surrogatepass")
-        h.update(len(raw).to_bytes(4, "big"))
-        h.update(raw)
-    return int.from_bytes(h.digest(), "big") >> (-bits % 8)
+        data += (len(raw).to_bytes(4, "big"), raw)
+    size = (bits + 7) // 8
+    return int.from_bytes(hashlib.blake2b(b"".join(data), digest_size=size).digest(), "big") >> (-bits % 8)
 
 
 def encode(value: int, length: int) -> str:

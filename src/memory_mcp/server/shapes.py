@@ -25,6 +25,8 @@ if TYPE_CHECKING:  # numpy, behind these, would double the time to the handshake
 
 #: Keywords of a node that is only named by another.
 _CHILD_KEYWORDS = 5
+#: How searches run until there are more layers than one to run.
+_MODE = "sequential"
 #: Names listed where there may be hundreds.
 NAMES_SHOWN = 20
 
@@ -99,6 +101,7 @@ def explanation(why: Explanation, query: str, calendar: Calendar, full: bool) ->
     return wire.Explanation(
         query=query if full else "",
         intent=why.intent,
+        mode=_MODE if full else "",
         tier_used=int(why.tier),
         method_used=why.method,
         fallback_occurred=why.fallback,

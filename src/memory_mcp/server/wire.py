@@ -92,6 +92,7 @@ class Explanation(Wire):
 
     query: str = ""
     intent: str
+    mode: SkipJsonSchema[str] = ""
     tier_used: int
     method_used: str
     fallback_occurred: bool

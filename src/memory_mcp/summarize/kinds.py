@@ -181,6 +181,35 @@ _PREFERENCE = _pattern(
 _WISH = _pattern(r"\b(?:i'd|i would|would) (?:really )?(?:love|like)\b")
 
 
+#: First words without which a sentence is neither greeting nor narration; some stand for their longer forms too.
+_FIRST_WORDS = frozenset(
+    """ok okay great perfect excellent good now right alright sure yes no hmm so and also then first next finally actually ah
+    oh wait got i done thanks thank awesome nice cool well you sounds that hey hi hello wow bye take congrat see talk exactly
+    let checking looking running reading searching exploring starting updating adding creating verifying continuing
+    dispatching spawning waiting fetching investigating launching proceeding moving is would do shall should what how want
+    happy feel if ready anything""".split()
+)
+_OPEN_ENDED = ("thanks", "hey", "hello", "wow", "bye", "congrat", "exactly")
+_LETTERS = re.compile("[a-z]*")
+
+
+class _Openers(dict[str, bool]):
+    """Of a sentence's first token, whether the sentence may be chatter, so that most are never tried; remembered."""
+
+    def __missing__(self, token: str) -> bool:
+        if len(self) > _OPENERS_LIMIT:
+            self.clear()
+        folded = token.lstrip("_").lower()
+        word = _LETTERS.match(folded)
+        found = not token.isascii() or (word is not None and word[0] in _FIRST_WORDS) or folded.startswith(_OPEN_ENDED)
+        self[token] = found
+        return found
+
+
+_OPENERS_LIMIT = 20_000
+OPENERS = _Openers()
+
+
 def cues_of(text: str, triggered: int = ANY_CUE) -> int:
     """Everything the words of one sentence announce, of the cues that its words can trigger."""
     found = triggered & Cue.ADDRESS if triggered != ANY_CUE else 0
@@ -214,12 +243,26 @@ def kind_of(text: str, cues: int) -> MemoryKind:
     """The kind of memory a statement is; an observation unless its words say otherwise."""
     if cues & Cue.QUESTION:
         return MemoryKind.OBSERVATION
-    if _PROCEDURE.search(text):
+    # Each pattern costs more than looking for the words without which it cannot match.
+    folded = text.casefold()
+    if _names_any(folded, _PROCEDURE_WORDS) and _PROCEDURE.search(text):
         return MemoryKind.PROCEDURE
     if cues & Cue.RULE and not text.endswith("!") and _CONSTRAINT.search(text) and not _NOT_A_RULE.search(text):
         return MemoryKind.CONSTRAINT
-    if _DEFINITION.search(text) and not _PRONOUN.match(text):
+    if _names_any(folded, _DEFINITION_WORDS) and _DEFINITION.search(text) and not _PRONOUN.match(text):
         return MemoryKind.DEFINITION
-    if _PREFERENCE.search(text) and not _WISH.search(text):
+    if _names_any(folded, _PREFERENCE_WORDS) and _PREFERENCE.search(text) and not _WISH.search(text):
         return MemoryKind.PREFERENCE
     return MemoryKind.OBSERVATION
+
+
+_PROCEDURE_WORDS = ("to ", "run `", "execute `", "first")
+_DEFINITION_WORDS = ("means ", "refers to", "stands for", "is ", "are the ")
+_PREFERENCE_WORDS = ("prefer", "love", "like", "hate", "favo", "please ", "好き", "喜欢", "喜歡", "préfère", "prefiero")
+
+
+def _names_any(text: str, wanted: tuple[str, ...]) -> bool:
+    for word in wanted:
+        if word in text:
+            return True
+    return False

@@ -1,10 +1,15 @@
 """A read stretch in, the sentences worth keeping out: those for bullets, and those the title is made from."""
 
 import re
+from collections.abc import Callable, Iterator
+from heapq import heapify, heappop, heapreplace
+from itertools import islice
+from operator import itemgetter
 
 from memory_mcp.summarize.kinds import Cue, cues_of, is_errand
 from memory_mcp.summarize.sentences import Shape
 from memory_mcp.summarize.stretch import Sentence, Stretch, Voice
+from memory_mcp.summarize.vocabulary import Word
 
 MAX_BULLETS = 8
 #: Two bullets that share this much of their telling words say the same.
@@ -13,6 +18,12 @@ SAME = 0.5
 MIN_BULLET = 12
 #: Sentences looked at closely: the most informative ones, those that may carry a cue before others.
 CLOSELY = 28
+
+#: A sentence that says less is no bullet, whatever it announces.
+MIN_INFORMATION = 0.3
+# A member of an enumeration takes longer to find than to compare.
+_HEADING, _LEAD, _ERROR = Shape.HEADING, Shape.LEAD, Shape.ERROR
+_TOOL, _AGENT, _USER = Voice.TOOL, Voice.AGENT, Voice.USER
 
 #: What a cue adds to a sentence's score (a good plain sentence has about 2).
 _CUE_WORTH = (
@@ -24,6 +35,8 @@ _CUE_WORTH = (
     (Cue.PREFERENCE, 0.8),
     (Cue.OPEN, 0.7),
 )
+#: Among people cues mean less, and what somebody tells of themselves means more.
+_DIALOGUE_WORTH = (*((cue, worth * 0.4) for cue, worth in _CUE_WORTH), (Cue.FACT, 0.6))
 _STRONG = Cue.DECISION | Cue.CAUSE | Cue.FIX | Cue.OUTCOME
 # Sentences that lean on the one before.
 _LEANING = re.compile(
@@ -35,71 +48,100 @@ _LEANING = re.compile(
 
 def bullets_of(stretch: Stretch, limit: int = MAX_BULLETS) -> list[Sentence]:
     """The best sentences, near-duplicates dropped, in the order in which they were said."""
-    candidates = list({tuple(s.words): s for s in reversed(stretch.sentences) if _may_stand(s)}.values())
-    for s in candidates:
-        for word in s.words:
-            s.cues |= word.cues
-        s.score = (
-            s.information + (0.8 if s.cues & _STRONG else 0.0) + (0.6 if s.voice is Voice.USER or s.shape is Shape.ERROR else 0.0)
-        )
-    candidates.sort(key=lambda s: (-s.score, s.order))
     last = {voice: count - 1 for voice, count in stretch.messages.items()}
-    for s in candidates[:CLOSELY]:
-        s.score = _score(stretch, s, last)
-    chosen: list[Sentence] = []
+    dialogue = stretch.is_dialogue
+    bounded = [(_bound(s, dialogue, last), at, s) for at, s in _candidates(stretch)]
+    chosen: list[tuple[int, Sentence]] = []
     taken: list[set[str]] = []
-    for s in sorted(candidates[:CLOSELY], key=lambda s: (-s.score, s.order)):
-        if s.score <= 0 or len(chosen) == limit:
+    for score, at, s in _best_first(bounded, lambda s, _: _score(s, dialogue, last)):
+        if score <= 0:
             break
-        keys = {word.key for word in s.words if word.key}
+        keys = s.keys
         if not any(len(keys & other) >= SAME * min(len(keys), len(other)) for other in taken if other and keys):
-            chosen.append(s)
+            chosen.append((at, s))
             taken.append(keys)
-    return sorted(chosen, key=lambda s: s.order)
+            if len(chosen) == limit:
+                break
+    return [s for _, s in sorted(chosen, key=lambda item: item[0])]
 
 
-def _may_stand(s: Sentence) -> bool:
-    return not s.chatter and s.end - s.start >= MIN_BULLET and s.shape not in (Shape.HEADING, Shape.LEAD)
+def _candidates(stretch: Stretch) -> list[tuple[int, Sentence]]:
+    """The sentences to look at closely, with their places: of those with the same words only the first."""
+    cued = stretch.cued
+    strong = {word for word in cued if word.cues & _STRONG}
+    first: dict[tuple[Word, ...], tuple[int, Sentence]] = {}
+    for at, s in enumerate(stretch.sentences):
+        if not s.chatter and s.end - s.start >= MIN_BULLET and s.shape is not _HEADING and s.shape is not _LEAD:
+            first.setdefault(tuple(s.words), (at, s))
+    ranked = []
+    for at, s in first.values():
+        worth = s.information + (0.0 if strong.isdisjoint(s.words) else 0.8)
+        ranked.append((-worth - (0.6 if s.voice is _USER or s.shape is _ERROR else 0.0), at, s))
+    ranked.sort(key=itemgetter(0))
+    found = [(at, s) for _, at, s in ranked[:CLOSELY]]
+    for _, s in found:
+        for word in cued.intersection(s.words):
+            s.cues |= word.cues
+    return found
+
+
+def _best_first(
+    bounded: list[tuple[float, int, Sentence]], score: Callable[[Sentence, float], float]
+) -> Iterator[tuple[float, int, Sentence]]:
+    """Score, place and sentence, best first, the earlier one of equals: scored only once nothing else could be better.
+
+    What comes in is never less than the score itself.
+    """
+    heap = [(-bound, False, at, s) for bound, at, s in bounded]
+    heapify(heap)
+    while heap:
+        negative, scored, at, s = heap[0]
+        if scored:
+            heappop(heap)
+            yield -negative, at, s
+        else:
+            heapreplace(heap, (-score(s, -negative), True, at, s))
 
 
 def headlines_of(stretch: Stretch, limit: int = 3) -> list[Sentence]:
     """Sentences that say what it was about, best first, no two about the same."""
+    dialogue = stretch.is_dialogue
     eager = [
-        (s.information + _eagerness(s, stretch.is_dialogue), s) for s in stretch.sentences if not s.chatter and s.information > 0
+        (s.information + (_eagerness(s) if s.voice is not _AGENT and not dialogue else 0.0), at, s)
+        for at, s in enumerate(stretch.sentences)
+        if not s.chatter and s.information > 0
     ]
-    eager.sort(key=lambda item: -item[0])
-    ranked = sorted(
-        ((score + _manner(s, stretch.is_dialogue), s) for score, s in eager[:CLOSELY]), key=lambda item: (-item[0], item[1].order)
-    )
+    eager.sort(key=itemgetter(0), reverse=True)
+    ranked = _best_first(eager[:CLOSELY], lambda s, bound: bound + _manner(s, dialogue))
     chosen: list[Sentence] = []
     taken: set[str] = set()
-    for _, s in ranked[: 4 * limit]:
-        keys = {word.key for word in s.words if word.key}
-        if 2 * len(keys & taken) <= len(keys) and len(chosen) < limit:
+    for _, _, s in islice(ranked, 4 * limit):
+        keys = s.keys
+        if 2 * len(keys & taken) <= len(keys):
             chosen.append(s)
             taken |= keys
+            if len(chosen) == limit:
+                break
     return chosen
 
 
-def _eagerness(s: Sentence, dialogue: bool) -> float:
+def _eagerness(s: Sentence) -> float:
     """What its place adds: a user's first request is the best gist there is."""
-    if dialogue:
-        return 0.0
-    if s.voice is Voice.USER:
+    if s.voice is _USER:
         score = 2.0 / (1 + s.message) + 1.0 / (1 + s.place) + 0.5
-        return score + (2.0 if s.place < 3 else 0.3) if s.shape is Shape.HEADING else score
-    return -2.0 if s.voice is Voice.TOOL else 0.0
+        return score + (2.0 if s.place < 3 else 0.3) if s.shape is _HEADING else score
+    return -2.0 if s.voice is _TOOL else 0.0
 
 
 def _manner(s: Sentence, dialogue: bool) -> float:
-    """What the way it is said takes away."""
+    """What the way it is said takes away: 0 or less."""
     score = 0.0
     text = s.event.text
-    if sum(word.weight > 0.15 for word in set(s.words)) < 2:
+    if len({word for word in s.words if word.weight > 0.15}) < 2:
         score -= 4.0
     if text[s.start] in "[/@":
         score -= 2.0
-    if s.shape is Shape.LEAD:
+    if s.shape is _LEAD:
         score -= 1.5
     if s.words and s.words[0].code and s.place > 0:
         score -= 0.5
@@ -111,25 +153,33 @@ def _manner(s: Sentence, dialogue: bool) -> float:
     return score - 5.0 if is_errand(text, s.start, s.end) else score
 
 
-def _score(stretch: Stretch, s: Sentence, last: dict[Voice, int]) -> float:
-    score = s.information
-    if s.shape is Shape.ERROR:
-        return score * 0.5 + 0.8
-    if score <= 0.3:
+def _bound(s: Sentence, dialogue: bool, last: dict[Voice, int]) -> float:
+    """At least what `_score` finds, without reading the text: every cue that its words could carry is taken for given."""
+    if s.shape is _ERROR or s.information <= MIN_INFORMATION:
+        return _score(s, dialogue, last)
+    return _praise(s, s.information, s.cues, dialogue, last)
+
+
+def _score(s: Sentence, dialogue: bool, last: dict[Voice, int]) -> float:
+    if s.shape is _ERROR:
+        return s.information * 0.5 + 0.8
+    if s.information <= MIN_INFORMATION:
         return 0.0
-    if s.event.text[s.start] == "[":
-        score -= 0.6
     cues = s.cues = cues_of(s.text, s.cues)
-    for cue, worth in _CUE_WORTH:
-        if cues & cue:
-            score += worth if not stretch.is_dialogue else worth * 0.4
-    if stretch.is_dialogue:
-        score += 0.6 if cues & Cue.FACT else 0.0
+    score = _praise(s, s.information - (0.6 if s.event.text[s.start] == "[" else 0.0), cues, dialogue, last)
+    if dialogue:
         return score - (1.0 if cues & Cue.QUESTION else 0.0) - (0.7 if cues & Cue.ADDRESS else 0.0)
-    if s.voice is Voice.USER:
-        score += 1.2 / (1 + s.place)
-    elif s.message == last.get(s.voice):
-        score += 0.6
-    if _LEANING.match(s.text):
-        score -= 0.6
-    return score
+    return score - 0.6 if _LEANING.match(s.text) else score
+
+
+def _praise(s: Sentence, score: float, cues: int, dialogue: bool, last: dict[Voice, int]) -> float:
+    """What cues and place add to `score`."""
+    if cues:
+        for cue, worth in _DIALOGUE_WORTH if dialogue else _CUE_WORTH:
+            if cues & cue:
+                score += worth
+    if dialogue:
+        return score
+    if s.voice is _USER:
+        return score + 1.2 / (1 + s.place)
+    return score + 0.6 if s.message == last.get(s.voice) else score

@@ -7,8 +7,8 @@ Invariants
 """
 
 import re
-from dataclasses import dataclass
 from enum import Enum, auto
+from typing import NamedTuple
 
 #: Of a longer message only this much of its head and tail is read: what people say is said there.
 HEAD = 12_000
@@ -30,8 +30,7 @@ class Shape(Enum):
     LEAD = auto()
 
 
-@dataclass(frozen=True, slots=True)
-class Span:
+class Span(NamedTuple):
     """Characters `start` to `end` of a message."""
 
     start: int
@@ -50,6 +49,12 @@ _NOISE = re.compile(
     r"\d{4}-\d\d-\d\d[T ]\d|\d\d:\d\d:\d\d|\d+[→|:\t]|//|/\*|\* @|-\S+$|#include|[\w.\-]+@[\w.\-]+[: ]\S* ?[%$#] "
 )
 _NOISE_STARTS = frozenset("|┌├└│╭╰⎿⏺✓✗✔✖→{}()[];@+-=*_$❯>/#0123456789") | frozenset("diaF")
+#: Lines that begin or end so are looked at closely, and so are short ones in a text with many symbols.
+_CLOSELY_STARTS = _NOISE_STARTS | frozenset("<`~•–")
+_CLOSELY_ENDS = frozenset(":：){;>&|\\(,[")
+_SYMBOLS = "{}()[];=<>$|&"
+#: A line with a symbol for every so many characters is code.
+_PER_SYMBOL = 8
 _STATEMENT = re.compile(
     r"(?:import|from|def|class|func|const|let|var|return|package|public|private|async|export|fn|use|elif|else|SELECT|INSERT|if|for|while|switch|"
     r"case|type|struct|try|with)\b"
@@ -59,13 +64,16 @@ _CODE_END = ("{", ";", "=>", "&&", "||", "\\", "(", "},", "),", "[")
 # A stop, an optional closing mark, white space, and a beginning. CJK stops need no white space.
 _END = re.compile(r"[.!?…؟।][.!?…]*[\"'”’)\]*_`]*\s+(?=\S)")
 _END_ANY = re.compile(_END.pattern + r"|[。！？｡]+[」』）”\"]*")
+#: The last two letters of those abbreviations that have so many.
+_ABBREVIATED_ENDS = frozenset(("tc", "vs", "cf", "mr", "rs", "ms", "dr", "of", "st", "no", "ig", "ox", "nc"))
 _ABBREVIATION = re.compile(r"(?:^|[\s(])(?:e\.g|i\.e|etc|vs|cf|mr|mrs|ms|dr|prof|st|no|fig|approx|inc|[A-Za-z])\.$", re.I)
 _ERROR = re.compile(
     r"\W*(?:(?:\w+\.)*[A-Z]\w*(?:Error|Exception)(?::.*|$)|(?i:error|fatal|panic|critical|npm err!)(?:\[\w+\])?: .{6,}|"
     r"(?:FAIL(?:ED|URE)?|ERR!?|ERROR|FATAL)\b[:\[ ].{6,}|E  +\S.{6,}|"
     r"\S+:\d+(?::\d+)?:? (?:error|undefined|cannot|invalid|unused|syntax error)\b.*)"
 )
-_ERROR_HINT = re.compile(r"rror|xception|FAIL|fatal|panic|ERR|E   |undefined|cannot|invalid")
+# Parts of words without one of which no line is an error line.
+_ERROR_HINTS = ("rror", "xception", "FAIL", "fatal", "panic", "ERR", "E   ", "undefined", "cannot", "invalid")
 _EMPTY_FAILURE = re.compile(r"(?:\b0 (?:errors?|failed|failures)|no errors?)\b", re.I)
 
 
@@ -80,22 +88,31 @@ def spans(text: str) -> list[Span]:
 
 def error_spans(text: str) -> list[Span]:
     """Only the error lines of an output: its last ones, where tools say what went wrong."""
-    start = max(0, len(text) - TAIL)
+    place = max(0, len(text) - TAIL)
+    tail = text[place:]
+    if not _hints_at_error(tail):
+        return []
     found: list[Span] = []
-    if _ERROR_HINT.search(text, start):
-        place = start
-        for line in text[start:].split("\n"):
-            if (span := _error_line(line, place)) is not None:
-                found.append(span)
-            place += len(line) + 1
+    for line in tail.split("\n"):
+        if (span := _error_line(line, place)) is not None:
+            found.append(span)
+        place += len(line) + 1
     return found[-MAX_ERRORS:]
 
 
 def _error_line(line: str, place: int) -> Span | None:
-    if len(line) < 8 or not _ERROR_HINT.search(line, 0, 400) or not _ERROR.match(line[:400]) or _EMPTY_FAILURE.search(line[:400]):
+    head = line[:400]
+    if len(line) < 8 or not _hints_at_error(head) or not _ERROR.match(head) or _EMPTY_FAILURE.search(head):
         return None
     start = place + len(line) - len(line.lstrip())
     return Span(start, min(place + len(line.rstrip()), start + MAX_SENTENCE), Shape.ERROR)
+
+
+def _hints_at_error(text: str) -> bool:
+    for hint in _ERROR_HINTS:
+        if hint in text:
+            return True
+    return False
 
 
 class _Reader:
@@ -111,32 +128,61 @@ class _Reader:
         self.errors = 0
         self.found: list[Span] = []
         self.stops = _END if text.isascii() else _END_ANY
+        #: What ends the fenced or tagged block that the walk is in; "" outside of such blocks.
+        self.until = ""
 
     def read(self) -> list[Span]:
-        fence, closing, place = "", "", self.place
-        for line in self.text[place : self.end].split("\n"):
+        place = self.place
+        said = self.text[place : self.end]
+        safe = _PER_SYMBOL * sum(map(said.count, _SYMBOLS))
+        for line in said.split("\n"):
             bare = line.strip()
-            if fence or closing:
-                if (fence and bare.startswith(fence)) or (closing and closing in bare):
-                    fence = closing = ""
-                else:
-                    self._error(line, place)
+            if self.until:
+                self._skip(line, bare, place)
             elif not bare:
-                self._flush()
-            elif bare.startswith(_FENCE):
-                self._flush()
-                fence = bare[:3]
-            elif bare[0] == "<" and _BLOCK_TAG.match(bare):
-                self._flush()
-                closing = self._tag(bare, place)
-            elif self._noise(line, bare):
-                self._flush()
-                self._error(line, place)
+                if self.block >= 0:
+                    self._flush()
+            elif (
+                line[0] in _CLOSELY_STARTS
+                or bare[-1] in _CLOSELY_ENDS
+                or len(bare) < len(line.lstrip())
+                or "@" in bare
+                or (len(bare) < safe and _is_dense(bare))
+            ):
+                self._closely(line, bare, place)
             else:
-                self._prose(line, place, bare)
+                if self.block < 0:
+                    self.block, self.shape = place, Shape.PROSE
+                self.block_end = place + len(bare)
             place += len(line) + 1
         self._flush()
         return self.found
+
+    def _skip(self, line: str, bare: str, place: int) -> None:
+        if bare.startswith(self.until) if self.until in _FENCE else self.until in bare:
+            self.until = ""
+        else:
+            self._error(line, place)
+
+    def _closely(self, line: str, bare: str, place: int) -> None:
+        first = bare[0]
+        if first in _ITEM_STARTS and (match := _ITEM.match(line)):
+            self._flush()
+            self.block, self.shape = place + match.end(), Shape.ITEM
+            self.block_end = place + len(line.rstrip())
+            if bare[-1] in ":：":
+                self._flush(lead=True)
+        elif first in "`~" and bare.startswith(_FENCE):
+            self._flush()
+            self.until = bare[:3]
+        elif first == "<" and _BLOCK_TAG.match(bare):
+            self._flush()
+            self.until = self._tag(bare, place)
+        elif self._noise(line, bare):
+            self._flush()
+            self._error(line, place)
+        else:
+            self._prose(line, place, bare)
 
     def _tag(self, bare: str, place: int) -> str:
         """The closing tag to wait for when a tagged block of several lines opens here."""
@@ -148,19 +194,15 @@ class _Reader:
 
     def _noise(self, line: str, bare: str) -> bool:
         first = bare[0]
-        if first in _NOISE_STARTS or "@" in bare:
-            if _ITEM.match(line):
-                return False
-            if _NOISE.match(bare):
-                return True
+        if (first in _NOISE_STARTS or "@" in bare) and not _ITEM.match(line) and _NOISE.match(bare):
+            return True
         if line[0] in " \t" and self.block < 0:
             return line.startswith(("    ", "\t"))
         if bare.endswith(_CODE_END):
             return True
         if bare[-1] in ":)" and _STATEMENT.match(bare) and not _BRACKETS.isdisjoint(bare) and bare.count(" ") < 8:
             return True
-        symbols = sum(map(bare.count, "{}()[];=<>$|&"))
-        return symbols * 8 > len(bare)
+        return _is_dense(bare)
 
     def _error(self, line: str, place: int) -> None:
         if self.errors < MAX_ERRORS and (span := _error_line(line, place)) is not None:
@@ -190,12 +232,16 @@ class _Reader:
         if start < 0:
             return
         self.block = -1
-        for match in self.stops.finditer(self.text, start, end):
-            stop = match.start()
-            if self.text[stop] == "." and _ABBREVIATION.search(self.text, max(start, stop - 8), stop + 1):
-                continue
-            self._cut(start, match.end(), self.shape)
-            start = match.end()
+        text = self.text
+        for match in self.stops.finditer(text, start, end):
+            stop, after = match.span()
+            if text[stop] == ".":
+                last = text[stop - 2 : stop].lower()
+                doubtful = last in _ABBREVIATED_ENDS or not last[:1].isalpha()
+                if doubtful and _ABBREVIATION.search(text, max(start, stop - 8), stop + 1):
+                    continue
+            self._cut(start, after, self.shape)
+            start = after
         self._cut(start, end, Shape.LEAD if lead else self.shape)
 
     def _cut(self, start: int, end: int, shape: Shape) -> None:
@@ -203,7 +249,8 @@ class _Reader:
         bare = piece.strip()
         if not bare:
             return
-        start += piece.find(bare[0])
+        if piece[0] != bare[0]:
+            start += piece.find(bare[0])
         end = start + len(bare)
         if end - start > MAX_SENTENCE:
             gap = self.text.rfind(" ", start + MAX_SENTENCE // 2, start + MAX_SENTENCE)
@@ -215,10 +262,15 @@ _IMAGE = re.compile(r"!?\[([^\[\]]*)\]\((?:[^()\s]|\([^()]*\))*\)")
 _HTML = re.compile(
     r"</?(?:[abipsu]|em|strong|code|br|span|div|img|[uo]l|li|h[1-6]|details|summary|kbd|su[bp]|t[drh]|pre|hr)(?:\s[^<>]*)?/?>"
 )
-_MARKUP = re.compile(r"[*_~`#>\[\]\x00-\x1f\x7f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff</\\]|^\s*[-+•]")
-_MARKS = re.compile(r"\*{1,3}(?=\S)|(?<=\S)\*{1,3}|(?<!\w)_{1,2}(?=\S)|(?<=\S)_{1,2}(?!\w)|~~|`+|^\s*(?:#{1,6}\s|>\s?|[-*+•]\s)+")
+# Every branch begins with the character itself, so that a search leaps from one such character to the next.
+_MARKS = re.compile(
+    r"\*(?:\*{0,2}(?=\S)|(?<=\S\*)\*{0,2})|_(?:(?<!\w_)_?(?=\S)|(?<=\S_)_?(?!\w))|~~|``*",
+)
+_LEADING_MARKS = re.compile(_MARKS.pattern + r"|^\s*(?:#{1,6}\s|>\s?|[-*+•]\s)+")
 _MARK = re.compile(r"(?<!\S)\{[a-z]+\}(?!\S)")
-_HOME = re.compile(r"(?<![\w.:/])(?:~|/|[A-Za-z]:\\)(?:[\w.@\-+]+[/\\]){2,}(?=[\w.\-])")
+_FOLDERS = r"(?:[\w.@\-+]+[/\\]){2,}(?=[\w.\-])"
+_HOME = re.compile(r"[~/](?<![\w.:/][~/])" + _FOLDERS)
+_HOME_OR_DRIVE = re.compile(r"(?<![\w.:/])(?:~|/|[A-Za-z]:\\)" + _FOLDERS)
 _CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f\u200b-\u200f\u202a-\u202e\u2060-\u2069\ufeff]|\x1b\[[\d;]*m")
 
 
@@ -230,18 +282,21 @@ def without_marks(text: str) -> str:
 def clean(text: str) -> str:
     """One line without markdown, tags, transcription marks, control characters and the folders of absolute paths."""
     text = without_marks(text)
-    if not _MARKUP.search(text):
-        return " ".join(text.split())
     if "\x1b" in text:
         text = re.sub(r"\x1b\[[\d;]*[A-Za-z]", "", text)
     if "](" in text:
         text = _IMAGE.sub(r"\1", text)
     if "<" in text:
         text = _HTML.sub("", text)
-    text = _MARKS.sub("", text)
+    first = text[:1]
+    if first in "#>-+•" or first.isspace() or (first == "*" and text[1:2].isspace()):
+        text = _LEADING_MARKS.sub("", text)
+    elif "_" in text or "`" in text or "*" in text or "~~" in text:
+        text = _MARKS.sub("", text)
     if "/" in text or "\\" in text:
-        text = _HOME.sub("", text)
-    return " ".join(_CONTROL.sub(" ", text).split())
+        text = (_HOME_OR_DRIVE if ":\\" in text else _HOME).sub("", text)
+    line = " ".join(text.split())
+    return line if line.isprintable() else " ".join(_CONTROL.sub(" ", text).split())
 
 
 def shorten(text: str, width: int) -> str:

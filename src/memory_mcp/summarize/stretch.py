@@ -8,9 +8,9 @@ from enum import IntEnum
 from operator import attrgetter
 
 from memory_mcp.model.event import Event, EventType, Role
-from memory_mcp.summarize.kinds import chatter_starts, is_chatter
+from memory_mcp.summarize.kinds import OPENERS, is_chatter
 from memory_mcp.summarize.sentences import HEAD, TAIL, Shape, Span, clean, error_spans, spans, without_marks
-from memory_mcp.summarize.vocabulary import Word, has_cjk, words
+from memory_mcp.summarize.vocabulary import Word, cjk_words, has_cjk, learn, token_finder, words
 
 #: A stretch is 4,000 tokens, except where one message is longer; more sentences than this are not weighed.
 MAX_SENTENCES = 1_500
@@ -32,6 +32,8 @@ _COUNTS = {Voice.TOOL: 0.3, Voice.AGENT: 1.0, Voice.USER: 2.0}
 _CHATTER_COUNTS = 0.3
 #: A sentence of so few words is an exclamation: its words count as chatter's do, and so do a transcriber's, in brackets.
 MAX_ASIDE = 3
+_KEY = attrgetter("key")
+_ORDER = attrgetter("timestamp", "event_id")
 _FILE = re.compile(r"(?:[\w.@\-+]*[/\\])*[\w\-+@.]*\w\.[A-Za-z]\w{0,7}(?![\w/(])")
 
 
@@ -72,11 +74,6 @@ class Sentence:
         """The keys of its words that count."""
         return {word.key for word in self.words if word.key}
 
-    @property
-    def order(self) -> tuple[int, str, int]:
-        """Reading order."""
-        return (self.event.timestamp, self.event.event_id, self.start)
-
 
 @dataclass(slots=True)
 class Stretch:
@@ -95,6 +92,8 @@ class Stretch:
     #: Worth of all occurrences of a key, and the word that shows it: lower case where it was ever written so.
     counts: dict[str, float] = field(default_factory=dict)
     shown: dict[str, Word] = field(default_factory=dict)
+    #: The words that may announce something.
+    cued: set[Word] = field(default_factory=set)
     #: How much each key tells about this stretch.
     salience: dict[str, float] = field(default_factory=dict)
 
@@ -105,7 +104,8 @@ class Stretch:
 
 
 def read(events: Sequence[Event]) -> Stretch:
-    """Everything the summary is made of."""
+    """Everything the summary is made of, in the order of the events' times."""
+    events = sorted(events, key=_ORDER)
     stretch = Stretch(speakers=list(dict.fromkeys(" ".join(e.speaker.split()) for e in events if e.speaker.strip())))
     for event in events:
         voice = _voice(event)
@@ -130,19 +130,18 @@ def _voice(event: Event) -> Voice:
 
 def _read_spans(event: Event, voice: Voice, message: int, found: list[Span], stretch: Stretch) -> None:
     narrates = voice is Voice.AGENT and not event.speaker
-    text, worth, sentences = without_marks(event.text), _COUNTS[voice], stretch.sentences
+    text, worth, tally, sentences = without_marks(event.text), _COUNTS[voice], stretch.tally, stretch.sentences
     cjk = has_cjk(text if len(text) <= HEAD + TAIL else text[:HEAD] + text[-TAIL:])
-    said, aside = stretch.tally.setdefault(worth, []), stretch.tally.setdefault(worth * _CHATTER_COUNTS, [])
-    place = 0
-    for start, end, shape in found:
-        held = words(text, start, end, cjk)
-        chatter = is_chatter(text, start, end, narrates, place == 0)
-        if chatter or (len(held) <= MAX_ASIDE and not cjk) or text[start] == "[":
-            aside += held
-        else:
-            said += held
+    tokens_in = token_finder(text)
+    for place, (start, end, shape) in enumerate(found):
+        tokens = tokens_in(text, start, end)
+        held = list(map(learn, tokens))
+        if cjk:
+            held += cjk_words(text, start, end)
+        chatter = (place == 0 or not tokens or OPENERS[tokens[0]]) and is_chatter(text, start, end, narrates, place == 0)
+        aside = chatter or (len(held) <= MAX_ASIDE and not cjk) or text[start] == "["
+        tally.setdefault(worth * _CHATTER_COUNTS if aside else worth, []).extend(held)
         sentences.append(Sentence(event, start, end, shape, voice, held, message, place, chatter))
-        place += 1
 
 
 def _read_call(event: Event, stretch: Stretch) -> None:
@@ -167,7 +166,6 @@ def _names(stretch: Stretch) -> list[str]:
 
 #: How sharply repetition counts (chosen on the tuning half of bench/titles.py).
 REPETITION = 0.7
-_KEY = attrgetter("key")
 
 
 def _weigh(stretch: Stretch) -> None:
@@ -175,6 +173,8 @@ def _weigh(stretch: Stretch) -> None:
     for worth, held in stretch.tally.items():
         for word, times in Counter(held).items():
             key = word.key
+            if word.cues:
+                stretch.cued.add(word)
             if key in counts:
                 counts[key] += times * worth
                 if shown[key].capital and not word.capital:

@@ -6,6 +6,7 @@ Invariants
 """
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -110,11 +111,18 @@ def words(text: str, start: int = 0, end: int | None = None, cjk: bool | None = 
     `cjk` says whether the text has any ideograph, kana or hangul; None finds out.
     """
     stop = len(text) if end is None else end
-    token = _ASCII_TOKEN if text.isascii() else TOKEN
-    found = list(map(learn, token.findall(text, start, stop)))
-    if has_cjk(text) if cjk is None else cjk:
-        found += map(learn, _CJK_WORD.findall(text, start, stop))
-    return found
+    found = list(map(learn, token_finder(text)(text, start, stop)))
+    return found + cjk_words(text, start, stop) if (has_cjk(text) if cjk is None else cjk) else found
+
+
+def token_finder(text: str) -> Callable[[str, int, int], list[str]]:
+    """What finds all tokens between two places of this text."""
+    return (_ASCII_TOKEN if text.isascii() else TOKEN).findall
+
+
+def cjk_words(text: str, start: int, end: int) -> list[Word]:
+    """The words inside runs of ideographs, kana and hangul."""
+    return list(map(learn, _CJK_WORD.findall(text, start, end)))
 
 
 def has_cjk(text: str) -> bool:

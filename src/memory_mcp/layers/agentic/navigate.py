@@ -11,7 +11,7 @@ Invariants
 
 import heapq
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
 from memory_mcp.clock import Clock
@@ -22,6 +22,7 @@ from memory_mcp.layers.base import CONTRACTS, Hit, LayerAnswer, LayerName, Layer
 from memory_mcp.layers.budget import Budget
 from memory_mcp.layers.timehints import TimeHint, find_time
 from memory_mcp.model.calendar import DEPTH, TimeWindow, TocLevel, level_of
+from memory_mcp.model.event import Event
 from memory_mcp.model.ids import ROOT, NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.storage.base import Scope, Storage
@@ -34,8 +35,6 @@ SWEEP = 48
 #: Segments read per hit wanted: the best by bound are read first, the rest only if these disappoint.
 _READ_FACTOR = 2
 _READ_LEAST = 12
-#: Stored events not yet in the tree that are searched directly.
-_PENDING = 500
 
 
 @dataclass(slots=True)
@@ -156,7 +155,8 @@ class AgenticLayer:
         """Compare every segment below a node, newest first, and read those that may answer."""
         if not walk.budget.go_down(DEPTH[TocLevel.SEGMENT]):
             return True
-        segments = [s for s in self._tree.segments_below(node_id, walk.scope) if s.node_id not in walk.seen]
+        below_it = self._tree.segments_below(node_id, walk.scope)
+        segments = [s for s in below_it if s.node_id == node_id or s.node_id not in walk.seen]
         allowed = walk.budget.visit(len(segments))
         chosen = segments[::-1][:allowed]
         walk.seen.update(s.node_id for s in chosen)
@@ -208,15 +208,20 @@ class AgenticLayer:
     def _collect(self, walk: _Walk) -> list[Hit]:
         ranked = sorted(walk.found, key=lambda f: (-f.score, -f.segment.start[0], f.segment.key))
         hits = self._reader.hits(ranked[: walk.query.limit], walk.weighted)
-        pending = self._tree.pending_from()
-        keep = EventFilter(walk.query.project, walk.query.agent, walk.scope.window)
-        waiting = self._reader.pending(walk.weighted, pending, _PENDING, keep) if pending is not None else []
+        waiting = self._reader.pending(walk.weighted, self._waiting(walk.query, walk.scope.window, walk.budget), walk.query.limit)
         if waiting:
             walk.notices.append(f"{len(waiting)} found among events not yet filed in the tree")
             hits = sorted([*hits, *waiting], key=lambda h: (-h.score, -h.timestamp))[: walk.query.limit]
         if walk.budget.hit:
             walk.notices.append(f"stopped by {', '.join(walk.budget.hit)}; there may be more")
         return hits
+
+    def _waiting(self, query: Query, window: TimeWindow | None, budget: Budget) -> Iterator[Event]:
+        """Stored events that the tree does not hold yet, of the query's scope."""
+        done = self._tree.pending_from()
+        if done is None:
+            return iter(())
+        return self._reader.waiting(done, EventFilter(query.project, query.agent, window), budget.out_of_time)
 
     def _browse(self, query: Query, hint: TimeHint, budget: Budget) -> LayerAnswer:
         """A time and nothing else: what happened then, newest first."""
@@ -243,6 +248,8 @@ class AgenticLayer:
             for s in segments[:allowed]
             if s.node_id in nodes
         ]
+        hits += [self._reader.listed(e) for e in self._waiting(query, hint.window, budget)]
+        hits = sorted(hits, key=lambda h: -h.timestamp)[: query.limit]
         step = Step(ROOT, label(ROOT), allowed, TocLevel.SEGMENT, "", 1.0, f"Listed what happened {hint.words}")
         return LayerAnswer(tuple(hits), (step,), hint.window, hint.words, ())
 

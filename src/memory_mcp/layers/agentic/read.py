@@ -1,8 +1,9 @@
 """Segments that may hold the query in, hits with exact quotations out: the part of layer 2 that reads what was said."""
 
+import heapq
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from memory_mcp.events.evidence import Evidence
@@ -25,6 +26,8 @@ GRIPS_PER_HIT = 3
 _SPAN = 400
 #: A tool's output is quoted only when it says clearly more than anybody did.
 _VOICE = {EventType.TOOL_CALL: 0.7, EventType.TOOL_RESULT: 0.7}
+#: Events not yet in the tree that are read at a time.
+_WAITING = 1000
 #: Segments whose events are kept in memory, about 16 KB of text each.
 _KEPT = 128
 #: How much a segment's own summary counts beside its events' words: it repeats what matters, and never gates.
@@ -175,7 +178,7 @@ class EventFilter:
         )
 
 
-def _matching(events: Sequence[Event], query: Weighted) -> list[tuple[Event, Counter[str]]]:
+def _matching(events: Iterable[Event], query: Weighted) -> list[tuple[Event, Counter[str]]]:
     matched = []
     for event in events:
         text = searchable(event)

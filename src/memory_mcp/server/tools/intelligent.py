@@ -63,8 +63,7 @@ class Intelligent:
     ) -> Annotated[CallToolResult, wire.SearchAnswer]:
         """Recall what was said, decided or done in earlier sessions, by this or other agents.
 
-        Ask in plain words; start here whenever the past may matter. Returns dated exact quotations with grip_ids to cite,
-        and says how it searched.
+        Ask plainly; start here whenever the past may matter. Gives dated exact quotations with grip_ids, and how it searched.
         """
         _refuse(intent=intent, mode=mode, why_not=why_not)
         changes, min_confidence = _bounds(bounds, token_budget, timeout_ms)

@@ -1,0 +1,203 @@
+"""Real processes, really killed: at every point the program names, and at any moment. Nothing acknowledged is lost,
+going on where it stopped gives the store that an undisturbed run gives, and no child process outlives its parent."""
+
+import contextlib
+import json
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import pytest
+
+from memory_mcp.app import App
+from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.failpoints import FAILPOINTS, VARIABLE
+from memory_mcp.model.event import EventDraft
+from memory_mcp.storage.base import Scope
+from tests.factories import a_small_history
+from tests.requirements import requirement
+from tests.toc.helpers import findings, texts
+
+ROOT = Path(__file__).parents[2]
+LIMIT = 60
+#: More than one batch, and enough segments that derivation shares its work with a child process.
+DRAFTS = [*a_small_history(2, first="2026-01-19"), *a_small_history(1, first="2026-02-09")][:540]
+#: Each point, at which visit, and whether events must be there when the dead program's store is opened.
+POINTS = [
+    ("events.before_commit", 1, False),
+    ("events.before_commit", 2, True),
+    ("events.committed", 1, True),
+    ("import.batch_stored", 1, True),
+    ("import.batch_stored", 2, True),
+    ("import.mark_written", 1, True),
+    ("derive.computed", 1, True),
+    ("derive.before_commit", 1, True),
+    ("derive.committed", 1, True),
+    ("rollup.level_published", 1, True),
+    ("rollup.level_published", 3, True),
+    ("compact.copied", 1, True),
+    ("compact.swapped", 1, True),
+]
+
+
+def line(d: EventDraft) -> str:
+    told = {"session_id": d.session_id, "timestamp": d.timestamp, "role": d.role, "type": d.type, "text": d.text}
+    return json.dumps(told | {"id": d.source_id, "agent": d.agent, "project": d.project, "metadata": dict(d.metadata)})
+
+
+@pytest.fixture(scope="module")
+def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("source") / "history.jsonl"
+    path.write_text("".join(line(d) + "\n" for d in DRAFTS), encoding="utf-8")
+    return path
+
+
+def environment(home: Path, **more: str) -> dict[str, str]:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith("MEMORY_MCP_")}
+    settings = {"MEMORY_MCP_STORAGE__TIMEZONE": "Europe/Berlin", "MEMORY_MCP_CONFIG": str(home / "config.toml")}
+    return kept | settings | more
+
+
+def start(arguments: Sequence[object], directory: Path, **more: str) -> "subprocess.Popen[str]":
+    """A process in a session of its own, so that what it leaves behind can be seen."""
+    return subprocess.Popen(
+        [sys.executable, *map(str, arguments)],
+        cwd=ROOT,
+        env=environment(directory.parent, **more),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
+    )
+
+
+def finish(process: "subprocess.Popen[str]") -> int:
+    """Its end; and that nothing of its session is left a moment later."""
+    with contextlib.suppress(ValueError):
+        process.communicate(timeout=LIMIT)
+    deadline = time.monotonic() + 5
+    while time.monotonic() < deadline:
+        try:
+            os.killpg(process.pid, 0)
+        except ProcessLookupError:
+            return process.returncode
+        os.sched_yield()
+    os.killpg(process.pid, signal.SIGKILL)
+    raise AssertionError("a process outlived the one that started it")
+
+
+def command(words: str, source: Path, directory: Path) -> list[object]:
+    arguments: list[object] = ["-m", "memory_mcp", *words.split()]
+    return [*arguments, *([source] if words.startswith("import") else []), "--data-dir", directory]
+
+
+def run(words: str, source: Path, directory: Path, **more: str) -> int:
+    return finish(start(command(words, source, directory), directory, **more))
+
+
+@contextlib.contextmanager
+def opened(directory: Path) -> Iterator[App]:
+    app = App(Settings(storage=StorageSettings(str(directory), "Europe/Berlin")))
+    try:
+        yield app
+    finally:
+        app.close()
+
+
+def everything(directory: Path) -> dict[str, object]:
+    """All that a reader can meet; and that it is sound."""
+    with opened(directory) as app:
+        assert findings(app) == []
+        assert app.segments.pending() == 0
+        return {**texts(app), "events": app.storage.events.window(Scope(), limit=10_000)}
+
+
+@pytest.fixture(scope="module")
+def undisturbed(source: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[str, object]:
+    directory = tmp_path_factory.mktemp("undisturbed") / "data"
+    assert run("import jsonl", source, directory) == 0
+    found = everything(directory)
+    assert len(found["events"]) == len(DRAFTS)  # type: ignore[arg-type]
+    return found
+
+
+def test_every_point_that_the_program_names_is_tried() -> None:
+    assert {name for name, _, _ in POINTS} == set(FAILPOINTS)
+
+
+@requirement("bm25:decision-append-only")
+@pytest.mark.parametrize(("point", "visit", "some"), POINTS, ids=lambda v: str(v))
+def test_killed_at_any_point_the_store_goes_on_as_if_nothing_had_happened(
+    point: str, visit: int, some: bool, source: Path, undisturbed: dict[str, object], tmp_path: Path
+) -> None:
+    directory = tmp_path / "data"
+    words = "import jsonl"
+    if point.startswith("compact"):
+        assert run(words, source, directory) == 0
+        words = "admin compact"
+    assert run(words, source, directory, **{VARIABLE: f"{point}:{visit}"}) == -signal.SIGKILL
+    with opened(directory) as app:
+        stored = app.storage.events.window(Scope(), limit=10_000)
+        assert bool(stored) == some
+        assert stored == [e for e in undisturbed["events"] if e in stored]  # type: ignore[attr-defined]
+        assert app.storage.stats().extra == {}
+        assert [f for f in findings(app) if f.rule not in ("nodes", "freshness")] == []
+    assert run(words, source, directory) == 0
+    assert everything(directory) == undisturbed
+
+
+def killed_at_random(source: Path, directory: Path, kills: int, seed: int) -> int:
+    """Start the import again and again and kill it at random moments; how often it was killed before it was done."""
+    rng = random.Random(seed)
+    done = 0
+    for _ in range(kills):
+        process = start(command("import jsonl", source, directory), directory)
+        try:
+            process.communicate(timeout=rng.uniform(0.2, 2.0))
+        except subprocess.TimeoutExpired:
+            process.kill()
+            done += 1
+        assert finish(process) in (0, -signal.SIGKILL)
+    return done
+
+
+def test_killed_at_random_moments_the_import_still_comes_to_the_same_end(
+    source: Path, undisturbed: dict[str, object], tmp_path: Path
+) -> None:
+    killed_at_random(source, tmp_path / "data", 5, seed=11)
+    assert run("import jsonl", source, tmp_path / "data") == 0
+    assert everything(tmp_path / "data") == undisturbed
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_killed_at_many_random_moments_the_import_still_comes_to_the_same_end(
+    source: Path, undisturbed: dict[str, object], tmp_path: Path
+) -> None:
+    for seed in range(20):
+        directory = tmp_path / str(seed) / "data"
+        killed_at_random(source, directory, 10, seed)
+        assert run("import jsonl", source, directory) == 0
+        assert everything(directory) == undisturbed
+
+
+def test_what_was_acknowledged_to_a_writer_is_there_whenever_it_is_killed(tmp_path: Path) -> None:
+    acknowledged: list[str] = []
+    for lines in (1, 6, 11):
+        process = start(["-m", "tests.acceptance.writer", tmp_path / "data", 1000], tmp_path / "data")
+        assert process.stdout is not None
+        acknowledged += [process.stdout.readline().strip() for _ in range(lines)]
+        process.kill()
+        rest = process.stdout.read()
+        acknowledged += [told for told in rest.splitlines() if len(told) == 26]
+        assert finish(process) == -signal.SIGKILL
+        with opened(tmp_path / "data") as app:
+            assert len(app.storage.events.get_many(acknowledged)) == len(acknowledged)  # type: ignore[arg-type]
+            app.catch_up()
+            assert findings(app) == []
+    assert len(acknowledged) == len(set(acknowledged)) >= 18

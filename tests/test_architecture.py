@@ -1,0 +1,174 @@
+"""The shape of the program: who may import whom, how large anything may get, and what loads when."""
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.requirements import requirement
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "src" / "memory_mcp"
+MODULE_LINES, FUNCTION_LINES = 400, 40
+#: Modules and functions that may be larger: name to ceiling and reason. An exception that could be lowered fails.
+LARGER: dict[str, tuple[int, str]] = {
+}
+
+
+def python(code: str, *arguments: str) -> str:
+    """What a fresh interpreter prints."""
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+# imports
+
+
+def test_every_import_contract_holds() -> None:
+    lint = Path(sys.executable).with_name("lint-imports")
+    done = subprocess.run([str(lint), "--no-cache"], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)
+    assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize(
+    ("module", "absent"),
+    [
+        ("memory_mcp", ("duckdb", "mcp", "pydantic", "numpy", "anyio", "memory_mcp.app")),
+        ("memory_mcp.errors", ("duckdb", "mcp", "pydantic", "numpy", "anyio")),
+        ("memory_mcp.config", ("duckdb", "mcp", "pydantic", "numpy", "anyio")),
+        ("memory_mcp.app", ("duckdb", "mcp", "pydantic", "numpy", "anyio", "detect_secrets")),
+        ("memory_mcp.cli.main", ("duckdb", "mcp", "pydantic", "anyio", "detect_secrets")),
+        ("memory_mcp.storage.registry", ("duckdb", "mcp", "pydantic", "numpy")),
+        ("memory_mcp.storage.duckdb", ("mcp", "pydantic", "anyio")),
+        ("memory_mcp.layers.agentic.navigate", ("duckdb", "mcp", "pydantic", "anyio", "bm25s", "usearch", "model2vec", "numba")),
+    ],
+)
+def test_importing_a_room_loads_no_engine_it_does_not_need(module: str, absent: tuple[str, ...]) -> None:
+    loaded = python(f"import sys, {module}; print(' '.join(sys.modules))").split()
+    assert module in loaded
+    assert [name for name in absent if name in loaded] == []
+
+
+# size
+
+
+def modules() -> Iterator[tuple[str, str]]:
+    for path in sorted(PACKAGE.rglob("*.py")):
+        if "samples" not in path.parts:
+            yield path.relative_to(PACKAGE).as_posix(), path.read_text(encoding="utf-8")
+
+
+def sizes() -> dict[str, tuple[int, int]]:
+    """Lines of every module and function, and the lines allowed."""
+    found: dict[str, tuple[int, int]] = {}
+    for name, source in modules():
+        found[name] = (len(source.splitlines()), MODULE_LINES)
+        for node, qualified in functions(ast.parse(source), name):
+            assert node.end_lineno is not None
+            found[qualified] = (node.end_lineno - node.lineno + 1, FUNCTION_LINES)
+    return found
+
+
+def functions(tree: ast.AST, prefix: str) -> Iterator[tuple[ast.FunctionDef | ast.AsyncFunctionDef, str]]:
+    for node in ast.iter_child_nodes(tree):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node, f"{prefix}:{node.name}"
+        name = f"{prefix}:{node.name}" if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef) else prefix
+        yield from functions(node, name)
+
+
+def test_modules_and_functions_stay_small() -> None:
+    too_large = {n: lines for n, (lines, allowed) in sizes().items() if lines > LARGER.get(n, (allowed, ""))[0]}
+    assert too_large == {}
+
+
+def test_an_exception_is_no_larger_than_it_must_be_and_has_a_reason() -> None:
+    measured = sizes()
+    assert {n: ceiling for n, (ceiling, _) in LARGER.items() if n not in measured or measured[n][0] < ceiling} == {}
+    assert [n for n, (ceiling, _) in LARGER.items() if ceiling <= measured[n][1]] == []
+    assert all(len(reason.split()) >= 5 for _, reason in LARGER.values())
+
+
+def test_every_failpoint_that_is_named_is_visited_and_every_visit_is_named() -> None:
+    from memory_mcp.failpoints import FAILPOINTS
+
+    visited = set()
+    for name, source in modules():
+        for node in ast.walk(ast.parse(source)):
+            if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "failpoint" and name != "failpoints.py":
+                assert isinstance(node.args[0], ast.Constant), f"{name}: a failpoint is named by a literal"
+                visited.add(node.args[0].value)
+    assert visited == set(FAILPOINTS)
+
+
+def test_a_failpoint_that_is_not_listed_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
+    from memory_mcp import failpoints
+
+    failpoints.failpoint("no such point")
+    monkeypatch.setenv(failpoints.VARIABLE, "another")
+    with pytest.raises(KeyError):
+        failpoints.failpoint("no such point")
+    failpoints.failpoint("events.committed")
+
+
+# without any index engine
+
+WORK = """
+import json, sys
+from memory_mcp.app import App
+from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.layers.base import Query
+from memory_mcp.layers.budget import Budget
+from memory_mcp.policy.tier import detect
+from tests.factories import a_small_history
+from tests.fakes import FakeClock
+app = App(Settings(storage=StorageSettings(sys.argv[1], "Europe/Berlin")), FakeClock())
+app.write(a_small_history(1), "test")
+app.catch_up()
+told = {"tree": [(n.node_id, n.title, [b.text for b in n.bullets]) for n in app.storage.toc.all_nodes()], "answers": []}
+for text in ("idempotency key", "what did we decide on 2026-01-21", "VAT Norway", "nothing like it"):
+    answer = app.ask(Query(text, 5), {})
+    told["answers"].append([(h.node_id, h.quote, h.grip_ids, h.score) for h in answer.hits])
+    told["path"] = [(s.label, s.decision) for s in answer.why.path]
+    told["tier"] = [answer.why.tier, answer.why.method]
+told["children"] = [r.node.node_id for r in app.agentic.nodes.search_children("toc:root", "queue", None, None, 5, None).results]
+app.close()
+print(json.dumps(told, default=str))
+"""
+BLOCKED = """
+import sys
+class Blocker:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {"bm25s", "usearch", "model2vec", "numba"}:
+            raise ImportError(f"{name} is blocked")
+sys.meta_path.insert(0, Blocker())
+for name in ("bm25s", "usearch", "model2vec", "numba"):
+    try:
+        __import__(name)
+    except ImportError as error:
+        assert "blocked" in str(error)
+    else:
+        raise AssertionError(name)
+"""
+
+
+@requirement("plan:success-no-index", "contract:philosophy-indexes-optional", "bm25:optional", "contract:toc-always-works")
+def test_with_every_index_engine_blocked_the_memory_starts_navigates_and_answers_alike(tmp_path: Path) -> None:
+    import json
+
+    runs = [
+        subprocess.run([sys.executable, "-c", code, str(tmp_path / name)], capture_output=True, text=True, timeout=100, check=False, cwd=ROOT)
+        for name, code in (("plain", WORK), ("blocked", BLOCKED + WORK))
+    ]
+    assert [r.returncode for r in runs] == [0, 0], runs[1].stderr
+    told = json.loads(runs[1].stdout)
+    assert json.loads(runs[0].stdout) == told
+    assert told["tier"] == [5, "agentic"]
+    assert all(told["answers"][:3])
+    assert told["answers"][3] == []
+    assert told["tree"]
+    assert told["children"]
