@@ -50,9 +50,10 @@ def test_the_store_is_counted(shop: Door, shared_app: App) -> None:
     assert store["timezone"] == "Europe/Berlin"
 
 
-@requirement("contract:agentic-declared")
+@requirement("contract:agentic-declared", "contract:toc-declared")
 def test_full_detail_gives_each_layers_contract_and_the_known_names(shop: Door) -> None:
     found = shop.ok("get_retrieval_status", detail="full")
+    assert [layer["name"] for layer in found["layers"]][:2] == ["toc", "agentic"]
     for layer in found["layers"]:
         wanted = next(c for name, c in CONTRACTS.items() if name == layer["name"])
         assert layer["contract"] == {

@@ -2,7 +2,6 @@
 
 import threading
 import time
-from collections.abc import Callable
 
 import anyio
 import pytest
@@ -19,15 +18,6 @@ ENDLESS = "SELECT count(*) FROM range(3000000) a, range(3000000) b WHERE (a.rang
 @pytest.fixture
 def host(app: App) -> Host:
     return Host.of(app)
-
-
-def eventually(true: Callable[[], bool], seconds: float = 5.0) -> bool:
-    end = time.monotonic() + seconds
-    while time.monotonic() < end:
-        if true():
-            return True
-        time.sleep(0.005)
-    return False
 
 
 def test_opening_is_tried_again_by_the_next_call(app: App) -> None:
@@ -84,15 +74,17 @@ def test_a_cancelled_read_returns_at_once_and_its_query_stops(host: Host) -> Non
 
 
 def test_a_cancelled_read_does_not_disturb_another(host: Host) -> None:
-    """While another call reads, the abandoned one runs on; it is stopped as soon as the other has ended."""
+    """The abandoned one is stopped while the other goes on, and only its own queries are."""
     ended, seen = threading.Event(), list[Exception]()
     answers: list[int] = []
+    stopped_first: list[bool] = []
 
     def steady(app: App) -> None:
         for _ in range(40):
             answers.append(app.storage.events.last_seq())
             app.storage.stats()
-            time.sleep(0.005)
+            time.sleep(0.02)
+        stopped_first.append(ended.is_set())
 
     async def main() -> None:
         async with anyio.create_task_group() as tasks:
@@ -102,7 +94,7 @@ def test_a_cancelled_read_does_not_disturb_another(host: Host) -> None:
 
     anyio.run(main)
     assert len(answers) == 40
-    assert ended.wait(5)
+    assert stopped_first == [True]
     assert isinstance(seen[0], DeadlineExceeded)
 
 
@@ -120,17 +112,3 @@ def test_a_write_that_has_begun_is_finished(host: Host) -> None:
 
     anyio.run(main)
     assert done.is_set()
-
-
-def test_nothing_is_interrupted_while_nodes_are_published(host: Host, app: App) -> None:
-    ended, seen = threading.Event(), list[Exception]()
-
-    async def main() -> None:
-        with anyio.move_on_after(0.1):
-            await host.read(lambda opened: run_endless(opened, ended, seen))
-
-    with host.publishing:
-        anyio.run(main)
-        assert not ended.wait(0.2)
-    assert eventually(ended.is_set)
-    assert app.storage.events.last_seq() == 0

@@ -10,8 +10,9 @@ from memory_mcp.model.ids import GripId, NodeId
 
 
 class LayerName(StrEnum):
-    """The retrieval layers, in the specification's words."""
+    """The retrieval layers, in the specification's words; the tree below them is their foundation."""
 
+    TOC = "toc"
     AGENTIC = "agentic"
     BM25 = "bm25"
     VECTOR = "vector"
@@ -30,6 +31,7 @@ class Contract:
 
 
 CONTRACTS = {
+    LayerName.TOC: Contract("Always works, time-grounded", "Requires traversal", "None", "N/A (foundation)"),
     LayerName.AGENTIC: Contract("No dependencies", "Slow for large scans", "Timeout", "Return partial"),
     LayerName.BM25: Contract("Fast exact keyword", "Misses synonyms", "Index unavailable", "Agentic"),
     LayerName.VECTOR: Contract("Semantic similarity", "Can hallucinate relevance", "Index unavailable", "BM25 or Agentic"),

@@ -47,7 +47,7 @@ _SEGMENT = re.compile(r"toc:segment:([0-9]{4}-[0-9]{2}-[0-9]{2}):([0-9A-Za-z]+)\
 
 def digest(*parts: str, bits: int = _HASH_BITS) -> int:
     """The first `bits` bits of a BLAKE2b hash over length-prefixed parts, so that no two splits collide."""
-    data = []
+    data: list[bytes] = []
     for part in parts:
         raw = part.encode("utf-8", "surrogatepass")
         data += (len(raw).to_bytes(4, "big"), raw)

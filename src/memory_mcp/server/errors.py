@@ -44,10 +44,8 @@ def describe(error: MemoryMcpError) -> str:
 
 
 def error_result(error: MemoryMcpError) -> CallToolResult:
-    """The error as a tool error; the structured part repeats it for clients that show only that."""
-    text = describe(error)
-    details = {"code": error.code, "message": text, "retryable": error.retryable}
-    return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=details, is_error=True)
+    """The error as a tool error, in words alone: clients hold a structured part against the tool's output schema."""
+    return CallToolResult(content=[TextContent(type="text", text=describe(error))], is_error=True)
 
 
 def as_ours(error: Exception, where: str) -> MemoryMcpError:

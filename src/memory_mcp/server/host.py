@@ -2,14 +2,13 @@
 
 Invariants
 1. Opening that fails ends nothing: every call answers with that error, and tries again.
-2. Calls run in threads; a cancelled reader's queries are stopped as long as nobody else is reading.
+2. Calls run in threads; a cancelled reader's queries are stopped, and nobody else's.
 """
 
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from typing import TypeVar
 
 import anyio
@@ -35,7 +34,8 @@ class Host:
         self._opener = opener
         self._opening = threading.Lock()
         self._app: App | None = None
-        self._running: set[object] = set()
+        #: Calls now running, with the thread each runs in.
+        self._running: dict[object, int] = {}
         self._running_lock = threading.Lock()
         #: Held by whoever publishes nodes, so that two never make the same version.
         self.publishing = threading.RLock()
@@ -72,10 +72,8 @@ class Host:
         return self._app
 
     async def read(self, work: Callable[[App], T]) -> T:
-        """Run a reading call in a thread; cancelled, its queries are stopped."""
+        """Run a reading call in a thread; cancelled, its queries are stopped and no other's."""
         call = object()
-        with self._running_lock:
-            self._running.add(call)
         try:
             return await anyio.to_thread.run_sync(self._counted, call, work, abandon_on_cancel=True)
         except anyio.get_cancelled_exc_class():
@@ -87,33 +85,22 @@ class Host:
         return await anyio.to_thread.run_sync(lambda: work(self.app()))
 
     def _counted(self, call: object, work: Callable[[App], T]) -> T:
+        with self._running_lock:
+            self._running[call] = threading.get_ident()
         try:
             return work(self.app())
         finally:
             with self._running_lock:
-                self._running.discard(call)
+                del self._running[call]
 
     def _stop(self, call: object) -> None:
-        """Interrupt until the abandoned call has ended; never while another call or the deriver is reading."""
+        """Interrupt the abandoned call's own reads until it has ended: it may be between two queries, or about to begin."""
         end = time.monotonic() + _GIVE_UP
-        while time.monotonic() < end and self._app is not None:
-            with self._exclusive(call) as (still_there, alone):
-                if alone:
-                    self._app.storage.interrupt()
-            if not still_there:
-                return
+        while time.monotonic() < end:
+            with self._running_lock:
+                thread = self._running.get(call)
+                if thread is not None and self._app is not None:
+                    self._app.storage.interrupt(thread)
             time.sleep(_TICK)
-        with self._running_lock:
-            self._running.discard(call)
-
-    @contextmanager
-    def _exclusive(self, call: object) -> Iterator[tuple[bool, bool]]:
-        """Whether the call still runs, and whether nothing else does; nothing else begins meanwhile."""
-        with self._running_lock:
-            there = call in self._running
-            free = there and len(self._running) == 1 and self.publishing.acquire(blocking=False)
-            try:
-                yield there, free
-            finally:
-                if free:
-                    self.publishing.release()
+            if thread is None:
+                return

@@ -386,8 +386,8 @@ class Storage(Protocol):
         """Counts and sizes."""
         ...
 
-    def interrupt(self) -> None:
-        """Stop the queries running now; they raise DeadlineExceeded."""
+    def interrupt(self, thread: int | None = None) -> None:
+        """Stop the reads running now, in one thread (by its identity) or in all; they raise DeadlineExceeded."""
         ...
 
     def compact(self) -> tuple[int, int]:

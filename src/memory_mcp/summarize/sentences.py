@@ -8,6 +8,7 @@ Invariants
 
 import re
 from enum import Enum, auto
+from string import ascii_letters, digits
 from typing import NamedTuple
 
 #: Of a longer message only this much of its head and tail is read: what people say is said there.
@@ -30,6 +31,10 @@ class Shape(Enum):
     LEAD = auto()
 
 
+# A member of an enumeration takes longer to find than a line to read.
+_PROSE, _LISTED, _LEAD = Shape.PROSE, Shape.ITEM, Shape.LEAD
+
+
 class Span(NamedTuple):
     """Characters `start` to `end` of a message."""
 
@@ -49,10 +54,12 @@ _NOISE = re.compile(
     r"\d{4}-\d\d-\d\d[T ]\d|\d\d:\d\d:\d\d|\d+[→|:\t]|//|/\*|\* @|-\S+$|#include|[\w.\-]+@[\w.\-]+[: ]\S* ?[%$#] "
 )
 _NOISE_STARTS = frozenset("|┌├└│╭╰⎿⏺✓✗✔✖→{}()[];@+-=*_$❯>/#0123456789") | frozenset("diaF")
-#: Lines that begin or end so are looked at closely, and so are short ones in a text with many symbols.
-_CLOSELY_STARTS = _NOISE_STARTS | frozenset("<`~•–")
+# Most lines of prose begin so and do not end so; nothing more is asked of them unless they have many symbols.
+_PLAIN_STARTS = frozenset(ascii_letters + "\"'") - _NOISE_STARTS
 _CLOSELY_ENDS = frozenset(":：){;>&|\\(,[")
+_ITEM_STARTS = frozenset("-*+" + digits)
 _SYMBOLS = "{}()[];=<>$|&"
+_SYMBOL = re.compile(r"[{}()\[\];=<>$|&]")
 #: A line with a symbol for every so many characters is code.
 _PER_SYMBOL = 8
 _STATEMENT = re.compile(
@@ -115,6 +122,10 @@ def _hints_at_error(text: str) -> bool:
     return False
 
 
+def _is_dense(line: str) -> bool:
+    return _PER_SYMBOL * len(_SYMBOL.findall(line)) > len(line)
+
+
 class _Reader:
     """Walks the lines once; a block is a run of prose lines that belong together."""
 
@@ -124,7 +135,7 @@ class _Reader:
         self.end = end
         self.block = -1
         self.block_end = -1
-        self.shape = Shape.PROSE
+        self.shape = _PROSE
         self.errors = 0
         self.found: list[Span] = []
         self.stops = _END if text.isascii() else _END_ANY
@@ -143,16 +154,15 @@ class _Reader:
                 if self.block >= 0:
                     self._flush()
             elif (
-                line[0] in _CLOSELY_STARTS
+                line[0] not in _PLAIN_STARTS
                 or bare[-1] in _CLOSELY_ENDS
-                or len(bare) < len(line.lstrip())
                 or "@" in bare
                 or (len(bare) < safe and _is_dense(bare))
             ):
                 self._closely(line, bare, place)
             else:
                 if self.block < 0:
-                    self.block, self.shape = place, Shape.PROSE
+                    self.block, self.shape = place, _PROSE
                 self.block_end = place + len(bare)
             place += len(line) + 1
         self._flush()
@@ -168,7 +178,7 @@ class _Reader:
         first = bare[0]
         if first in _ITEM_STARTS and (match := _ITEM.match(line)):
             self._flush()
-            self.block, self.shape = place + match.end(), Shape.ITEM
+            self.block, self.shape = place + match.end(), _LISTED
             self.block_end = place + len(line.rstrip())
             if bare[-1] in ":：":
                 self._flush(lead=True)
@@ -194,8 +204,11 @@ class _Reader:
 
     def _noise(self, line: str, bare: str) -> bool:
         first = bare[0]
-        if (first in _NOISE_STARTS or "@" in bare) and not _ITEM.match(line) and _NOISE.match(bare):
-            return True
+        if first in _NOISE_STARTS or "@" in bare:
+            if _ITEM.match(line):
+                return False
+            if _NOISE.match(bare):
+                return True
         if line[0] in " \t" and self.block < 0:
             return line.startswith(("    ", "\t"))
         if bare.endswith(_CODE_END):
@@ -220,9 +233,9 @@ class _Reader:
         match = _ITEM.match(line) if first in "-*+•–" or first.isdigit() else None
         if match:
             self._flush()
-            self.block, self.shape = place + match.end(), Shape.ITEM
+            self.block, self.shape = place + match.end(), _LISTED
         elif self.block < 0:
-            self.block, self.shape = place + len(line) - len(line.lstrip(" \t>")), Shape.PROSE
+            self.block, self.shape = place + len(line) - len(line.lstrip(" \t>")), _PROSE
         self.block_end = end
         if bare[-1] in ":：":
             self._flush(lead=True)
@@ -242,7 +255,7 @@ class _Reader:
                     continue
             self._cut(start, after, self.shape)
             start = after
-        self._cut(start, end, Shape.LEAD if lead else self.shape)
+        self._cut(start, end, _LEAD if lead else self.shape)
 
     def _cut(self, start: int, end: int, shape: Shape) -> None:
         piece = self.text[start:end]

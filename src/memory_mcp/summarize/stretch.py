@@ -26,6 +26,7 @@ class Voice(IntEnum):
     USER = 2
 
 
+_TOOL, _AGENT, _USER = Voice
 #: How much one occurrence of a word counts, by voice: what the user names is what the stretch is about.
 _COUNTS = {Voice.TOOL: 0.3, Voice.AGENT: 1.0, Voice.USER: 2.0}
 #: Narration and greetings count this much of it.
@@ -114,7 +115,7 @@ def read(events: Sequence[Event]) -> Stretch:
         elif event.text and len(stretch.sentences) < MAX_SENTENCES:
             message = stretch.messages.get(voice, 0)
             stretch.messages[voice] = message + 1
-            found = error_spans(event.text) if voice is Voice.TOOL else spans(event.text)
+            found = error_spans(event.text) if voice is _TOOL else spans(event.text)
             _read_spans(event, voice, message, found, stretch)
     _weigh(stretch)
     return stretch
@@ -122,14 +123,14 @@ def read(events: Sequence[Event]) -> Stretch:
 
 def _voice(event: Event) -> Voice:
     if event.role is Role.TOOL or event.type in (EventType.TOOL_CALL, EventType.TOOL_RESULT):
-        return Voice.TOOL
+        return _TOOL
     if event.role is Role.USER or event.type is EventType.NOTE:
-        return Voice.USER
-    return Voice.AGENT
+        return _USER
+    return _AGENT
 
 
 def _read_spans(event: Event, voice: Voice, message: int, found: list[Span], stretch: Stretch) -> None:
-    narrates = voice is Voice.AGENT and not event.speaker
+    narrates = voice is _AGENT and not event.speaker
     text, worth, tally, sentences = without_marks(event.text), _COUNTS[voice], stretch.tally, stretch.sentences
     cjk = has_cjk(text if len(text) <= HEAD + TAIL else text[:HEAD] + text[-TAIL:])
     tokens_in = token_finder(text)
@@ -153,7 +154,7 @@ def _read_call(event: Event, stretch: Stretch) -> None:
     if told.get("command") and told.get("tool_use_id"):
         stretch.commands[told["tool_use_id"]] = event
     for path in _FILE.findall(f"{told.get('files', '')[:CALL_HEAD]} {event.text[:CALL_HEAD]}")[:8]:
-        stretch.tally.setdefault(_COUNTS[Voice.TOOL], []).extend(words(path))
+        stretch.tally.setdefault(_COUNTS[_TOOL], []).extend(words(path))
 
 
 def _names(stretch: Stretch) -> list[str]:

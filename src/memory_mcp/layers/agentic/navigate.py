@@ -208,7 +208,10 @@ class AgenticLayer:
     def _collect(self, walk: _Walk) -> list[Hit]:
         ranked = sorted(walk.found, key=lambda f: (-f.score, -f.segment.start[0], f.segment.key))
         hits = self._reader.hits(ranked[: walk.query.limit], walk.weighted)
-        waiting = self._reader.pending(walk.weighted, self._waiting(walk.query, walk.scope.window, walk.budget), walk.query.limit)
+        # An event that waits may lie in the time of a segment, and was read with it.
+        read = {h.event_id for h in hits}
+        unread = (e for e in self._waiting(walk.query, walk.scope.window, walk.budget) if e.event_id not in read)
+        waiting = self._reader.pending(walk.weighted, unread, walk.query.limit)
         if waiting:
             walk.notices.append(f"{len(waiting)} found among events not yet filed in the tree")
             hits = sorted([*hits, *waiting], key=lambda h: (-h.score, -h.timestamp))[: walk.query.limit]

@@ -7,6 +7,7 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from memory_mcp.app import App
+from memory_mcp.layers.base import LayerName, LayerStatus
 from memory_mcp.policy.tier import detect
 from memory_mcp.server import arguments, shapes, wire
 from memory_mcp.server.tools.kit import Kit, answer, tool
@@ -36,6 +37,8 @@ class Status:
         """The answer itself."""
         statuses = app.engine.statuses()
         tier = detect(statuses)
+        if full:
+            statuses.insert(0, LayerStatus(LayerName.TOC, enabled=True, healthy=True, count=app.tree.tally().segments))
         stats = app.storage.stats()
         lost = stats.extra.get("lost_events", "")
         notices = [f"{lost} acknowledged events are missing; run: memory-mcp doctor"] if lost else []

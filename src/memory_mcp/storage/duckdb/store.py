@@ -160,9 +160,9 @@ class DuckStorage:
         files = (self._path, self._path.with_name(self._path.name + ".wal"))
         return sum(f.stat().st_size for f in files if f.exists())
 
-    def interrupt(self) -> None:
+    def interrupt(self, thread: int | None = None) -> None:
         """See Storage."""
-        self._con.interrupt()
+        self._con.interrupt(thread)
 
     def compact(self) -> tuple[int, int]:
         """See Storage. The old file stays beside the new one until the new one is in place."""
