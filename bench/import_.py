@@ -1,6 +1,6 @@
 """Import throughput by stage, memory, and disk, on made-up sessions of a chosen size.
 
-    python -m bench.import_ --events 100000 [--keep DIR]
+python -m bench.import_ --events 100000 [--keep DIR]
 """
 
 import argparse

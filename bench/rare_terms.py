@@ -25,7 +25,8 @@ from memory_mcp.model.ids import ROOT
 def quantiles(times: list[float]) -> str:
     """p50 and p99 in milliseconds."""
     ordered = sorted(times)
-    return f"p50 {ordered[len(ordered) // 2] * 1000:7.1f} ms   p99 {ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))] * 1000:7.1f} ms"
+    p50, p99 = ordered[len(ordered) // 2], ordered[min(len(ordered) - 1, int(len(ordered) * 0.99))]
+    return f"p50 {p50 * 1000:7.1f} ms   p99 {p99 * 1000:7.1f} ms"
 
 
 def timed(work: Callable[[], object], times: list[float]) -> object:

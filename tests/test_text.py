@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from memory_mcp.text import MAX_TOKEN, STOPWORDS, iter_terms, query_terms, snippet, term_hash, term_hashes, terms
+from memory_mcp.text import MAX_TOKEN, STOPWORDS, hashes_in, iter_terms, query_terms, snippet, term_hash, terms
 from tests.requirements import requirement
 
 WORDS = ["parse", "getHTTPResponse", "my_func", "src/auth/tokenStore.ts", "v1.2.3", "a1b2c3d4e5", "日本語", "café", "C++"]
@@ -115,7 +115,7 @@ def test_no_punctuation_and_no_character_makes_a_query_fail(text: str) -> None:
     for term in [*terms(text), *query_terms(text)]:
         assert term
         assert 0 <= term_hash(term) < 2**32
-    assert term_hashes(terms(text)) == {term_hash(t) for t in terms(text)}
+    assert hashes_in(text) == {term_hash(t) for t in terms(text)}
 
 
 @given(ANY)

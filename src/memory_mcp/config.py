@@ -30,7 +30,9 @@ class StorageSettings:
     """Where the truth is kept."""
 
     data_dir: str = field(default="", metadata={"help": "Data directory; empty: the platform's own place for user data."})
-    timezone: str = field(default="", metadata={"help": "Zone of a new store's days, such as Europe/Berlin; empty: the system's."})
+    timezone: str = field(
+        default="", metadata={"help": "Zone of a new store's days, such as Europe/Berlin; empty: the system's."}
+    )
     memory_limit_mb: int = field(default=256, metadata={"help": "Memory DuckDB may use, in MB."})
 
     def __post_init__(self) -> None:
@@ -79,7 +81,9 @@ class ServerSettings:
     """What clients of the server see."""
 
     profile: str = field(default="default", metadata={"help": "Tools offered: default (nine) or full."})
-    scope: str = field(default="project", metadata={"help": "Default scope of a search: project (the caller's, when known) or all."})
+    scope: str = field(
+        default="project", metadata={"help": "Default scope of a search: project (the caller's, when known) or all."}
+    )
 
     def __post_init__(self) -> None:
         """Known words only."""
@@ -191,7 +195,9 @@ def _unknown(key: str) -> ConfigError:
         key.rsplit(".", 1)[-1], [n.rsplit(".", 1)[-1] for n in names], n=1
     )
     full = next((n for n in names if near and n.endswith(near[0])), "")
-    return ConfigError(f"unknown setting: {key}", f"Did you mean {full}?" if full else "memory-mcp config show lists all settings.")
+    return ConfigError(
+        f"unknown setting: {key}", f"Did you mean {full}?" if full else "memory-mcp config show lists all settings."
+    )
 
 
 def iter_keys(kind: type[Any] = Settings, prefix: str = "") -> Iterator[tuple[str, "dataclasses.Field[Any]"]]:

@@ -180,5 +180,3 @@ def covering(grips: Sequence[Grip], event: Event, start: int, end: int) -> list[
         if known and shared > 0:
             found.append((-shared, place[1] - place[0], grip.grip_id, grip))
     return [grip for *_, grip in sorted(found, key=lambda f: f[:3])]
-
-

@@ -52,6 +52,7 @@ class _Terms(threading.local):
     def __init__(self) -> None:
         self.stem = Stemmer.Stemmer("english", 0).stemWord
         self.known: dict[str, tuple[str, ...]] = {}
+        self.hashed: dict[str, tuple[int, ...]] = {}
 
 
 _state = _Terms()
@@ -90,10 +91,18 @@ def term_hash(term: str) -> int:
     return zlib.crc32(term.encode("utf-8", "surrogatepass"))
 
 
-def term_hashes(found: Iterable[str]) -> set[int]:
-    """The distinct hashes of some terms."""
-    crc = zlib.crc32
-    return {crc(term.encode("utf-8", "surrogatepass")) for term in set(found)}
+def hashes_in(text: str) -> set[int]:
+    """The distinct hashes of a text's terms: what `term_hash` gives for each of `terms(text)`."""
+    known = _state.hashed
+    found: set[int] = set()
+    for raw in set(_RAW.findall(text)):
+        hashes = known.get(raw)
+        if hashes is None:
+            if len(known) > _CACHE_LIMIT:
+                known.clear()
+            hashes = known[raw] = tuple(term_hash(term) for term in _take_apart(raw))
+        found.update(hashes)
+    return found
 
 
 def _take_apart(raw: str) -> Iterator[str]:

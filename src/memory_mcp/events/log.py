@@ -44,9 +44,9 @@ class EventLog:
         tails = self._tails(drafts, source)
         stored = self._known_untimed(drafts, tails, now)
         events = []
-        for draft, time_ms, tail in zip(drafts, times, tails, strict=True):
+        for draft, filled, tail in zip(drafts, times, tails, strict=True):
             known = stored.get(digest(*tail)) if _sane(draft.timestamp, now) is None else None
-            time_ms = _time_of(known) if known else time_ms
+            time_ms = _time_of(known) if known else filled
             notes = _time_notes(draft, time_ms)
             events.append(
                 Event(

@@ -78,9 +78,7 @@ class CloseSegments:
         cuts = self._storage.toc.cuts(streams)
         return {s: assign(cuts[s], found, self._calendar, self._settings) for s, found in streams.items()}
 
-    def _work(
-        self, changed: Sequence[Segment], placed: Mapping[int, Assignment], events: Sequence[Event]
-    ) -> list[Work]:
+    def _work(self, changed: Sequence[Segment], placed: Mapping[int, Assignment], events: Sequence[Event]) -> list[Work]:
         """Each changed segment with all its events: from the batch when it lies wholly inside, else from the store."""
         by_id = {e.event_id: e for e in events}
         members: dict[int, list[Event]] = {}
@@ -117,4 +115,3 @@ class CloseSegments:
                 derived_to=derived_to,
             )
         )
-

@@ -101,9 +101,7 @@ class RebuildToc:
         """Nodes that differ from what is stored, or are not listed below each of their parents."""
         listed = {p: set(self._storage.toc.child_ids(p)) for p in {p for n in nodes for p in parents(n.node_id)}}
         return [
-            n
-            for n in nodes
-            if _differs(before.get(n.node_id), n) or any(n.node_id not in listed[p] for p in parents(n.node_id))
+            n for n in nodes if _differs(before.get(n.node_id), n) or any(n.node_id not in listed[p] for p in parents(n.node_id))
         ]
 
     def _frequencies(self, by_project: dict[str, list[Hashes]]) -> None:
@@ -162,5 +160,3 @@ def _differs(before: TocNode | None, now: TocNode) -> bool:
     if before is None:
         return True
     return replace(now, version=before.version, built=before.built, pinned=before.pinned) != before
-
-

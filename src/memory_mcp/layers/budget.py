@@ -13,7 +13,9 @@ class StopConditions:
 
     max_depth: int = field(default=5, metadata={"help": "Levels a search may go down."})
     max_nodes_visited: int = field(default=100, metadata={"help": "Nodes whose terms or text may be compared."})
-    max_rpc_calls: int = field(default=20, metadata={"help": "Layer searches, children searches, node fetches and grip expansions."})
+    max_rpc_calls: int = field(
+        default=20, metadata={"help": "Layer searches, children searches, node fetches and grip expansions."}
+    )
     max_token_budget: int = field(default=4000, metadata={"help": "Tokens of an answer's results."})
     timeout_ms: int = field(default=5000, metadata={"help": "Wall time of a search in milliseconds."})
     beam_width: int = field(default=1, metadata={"help": "Expansions run at once."})

@@ -95,8 +95,7 @@ class Calendar:
 
         Where a clock change skips midnight, the day begins at the first instant that exists.
         """
-        naive = dt.datetime(day.year, day.month, day.day)
-        stamp = naive.replace(tzinfo=self.zone)
+        stamp = dt.datetime(day.year, day.month, day.day, tzinfo=self.zone)
         return round((stamp.astimezone(dt.UTC) - _EPOCH).total_seconds() * 1000)
 
     def days(self, first: dt.date, after_last: dt.date) -> TimeWindow:

@@ -20,9 +20,7 @@ NodeId = NewType("NodeId", str)
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PYTHON_DIGITS = "0123456789abcdefghijklmnopqrstuv"
 #: Letters outside Crockford's alphabet become "!", which int() refuses.
-_TO_PYTHON = str.maketrans("ILOUilou", "!" * 8) | str.maketrans(
-    _ALPHABET + _ALPHABET.lower(), _PYTHON_DIGITS + _PYTHON_DIGITS
-)
+_TO_PYTHON = str.maketrans("ILOUilou", "!" * 8) | str.maketrans(_ALPHABET + _ALPHABET.lower(), _PYTHON_DIGITS + _PYTHON_DIGITS)
 #: Two characters at a time: 10 bits index a 1,024-entry table, which halves the work of encoding.
 _PAIRS = [a + b for a in _ALPHABET for b in _ALPHABET]
 _HASH_BITS = 80

@@ -68,7 +68,7 @@ def _heads(children: Sequence[TocNode], worth: dict[str, float]) -> list[str]:
     for i, child in enumerate(_sample(children, MAX_WEIGHED)):
         for gist in gists(child.title)[0][:2]:
             keys = {word.key for word in words(gist) if word.key}
-            score = sum([worth.get(key, 0.0) for key in keys])
+            score = math.fsum(worth.get(key, 0.0) for key in keys)
             ranked.append((-score / (2 if len(gist) > HEADLINE or gist.endswith("…") else 1), i, gist, keys))
     ranked.sort(key=lambda item: item[:2])
     chosen: list[str] = []
@@ -91,7 +91,7 @@ def _bullets(children: Sequence[TocNode], worth: dict[str, float], limit: int) -
     for i, place in (*_sample(durable, MAX_WEIGHED // 2), *_sample(passing, MAX_WEIGHED // 2)):
         bullet = children[i].bullets[place]
         keys = {word.key for word in words(bullet.text) if word.key}
-        said = sum([worth.get(key, 0.0) for key in keys]) / (6.0 + len(keys))
+        said = math.fsum(worth.get(key, 0.0) for key in keys) / (6.0 + len(keys))
         weighed.append((-KIND_SALIENCE[bullet.kind] - said, (i, place), keys))
     weighed.sort(key=lambda item: item[:2])
     share = max(2, -(-2 * limit // max(1, len(children))))

@@ -8,7 +8,7 @@ from enum import IntEnum
 from operator import attrgetter
 
 from memory_mcp.model.event import Event, EventType, Role
-from memory_mcp.summarize.kinds import OPENERS, is_chatter
+from memory_mcp.summarize.kinds import MAY_BE_CHATTER, OPENERS, is_chatter
 from memory_mcp.summarize.sentences import HEAD, TAIL, Shape, Span, clean, error_spans, spans, without_marks
 from memory_mcp.summarize.vocabulary import Word, cjk_words, has_cjk, learn, token_finder, words
 
@@ -55,7 +55,6 @@ class Sentence:
     #: How much its telling words say for its length, set when the whole stretch is read.
     information: float = 0.0
     cues: int = 0
-    score: float = 0.0
     _text: str | None = None
 
     @property
@@ -139,7 +138,8 @@ def _read_spans(event: Event, voice: Voice, message: int, found: list[Span], str
         held = list(map(learn, tokens))
         if cjk:
             held += cjk_words(text, start, end)
-        chatter = (place == 0 or not tokens or OPENERS[tokens[0]]) and is_chatter(text, start, end, narrates, place == 0)
+        may_be = OPENERS[tokens[0]] if tokens else MAY_BE_CHATTER
+        chatter = (may_be & MAY_BE_CHATTER or (may_be and place == 0)) and is_chatter(text, start, end, narrates, place == 0)
         aside = chatter or (len(held) <= MAX_ASIDE and not cjk) or text[start] == "["
         tally.setdefault(worth * _CHATTER_COUNTS if aside else worth, []).extend(held)
         sentences.append(Sentence(event, start, end, shape, voice, held, message, place, chatter))
@@ -170,24 +170,24 @@ REPETITION = 0.7
 
 
 def _weigh(stretch: Stretch) -> None:
-    counts, shown = stretch.counts, stretch.shown
+    counts, shown, cued = stretch.counts, stretch.shown, stretch.cued
     for worth, held in stretch.tally.items():
         for word, times in Counter(held).items():
-            key = word.key
             if word.cues:
-                stretch.cued.add(word)
-            if key in counts:
-                counts[key] += times * worth
-                if shown[key].capital and not word.capital:
-                    shown[key] = word
-            else:
+                cued.add(word)
+            if not (key := word.key):
+                continue
+            if key not in counts:
                 counts[key] = times * worth
                 shown[key] = word
-    counts.pop("", None)
+                continue
+            counts[key] += times * worth
+            if shown[key].capital and not word.capital:
+                shown[key] = word
     salience = stretch.salience = {key: shown[key].rarity * count**REPETITION for key, count in counts.items()}
     for key in _names(stretch):
         salience[key] = 0.0
-    # Words that must not be counted are many: that they tell nothing is cheaper looked up than asked.
+    # Words that must not be counted are many: it is cheaper to add nothing for them than to leave them out.
     salience[""] = 0.0
     tells = salience.__getitem__
     for s in stretch.sentences:

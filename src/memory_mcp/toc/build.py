@@ -13,7 +13,7 @@ from memory_mcp.model.ids import EventId, GripId
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind, TocBullet, TocNode
 from memory_mcp.summarize.base import BulletDraft, Summarizer
-from memory_mcp.text import term_hashes, terms
+from memory_mcp.text import hashes_in
 
 #: Grips named by one bullet at most.
 _GRIPS_PER_BULLET = 2
@@ -94,9 +94,7 @@ def keep_refinement(node: TocNode, before: TocNode | None) -> TocNode:
 
 def grips_of(events: Sequence[Event], segment: int) -> list[Grip]:
     """Grips of a segment's events; results are paired with their calls by tool_use_id."""
-    calls = {
-        e.metadata["tool_use_id"]: e for e in events if e.type is EventType.TOOL_CALL and "tool_use_id" in e.metadata
-    }
+    calls = {e.metadata["tool_use_id"]: e for e in events if e.type is EventType.TOOL_CALL and "tool_use_id" in e.metadata}
     grips: list[Grip] = []
     for event in events:
         grips += cut_grips(event, calls.get(event.metadata.get("tool_use_id", "")), segment)
@@ -105,10 +103,8 @@ def grips_of(events: Sequence[Event], segment: int) -> list[Grip]:
 
 def hashes_of(events: Sequence[Event]) -> bytes:
     """The sorted uint32 hashes of every term of the events: their words, speakers and what their metadata names."""
-    found: set[str] = set()
-    for event in events:
-        found.update(terms(searchable(event)))
-    return np.array(sorted(term_hashes(found)), dtype="<u4").tobytes()
+    found = hashes_in("\n".join(map(searchable, events)))
+    return np.sort(np.fromiter(found, dtype="<u4", count=len(found))).tobytes()
 
 
 def searchable(event: Event) -> str:

@@ -90,9 +90,7 @@ class RollUps:
         return nodes
 
 
-def roll_up(
-    node_id: NodeId, children: Sequence[TocNode], tally: Tally, calendar: Calendar, summarizer: Summarizer
-) -> TocNode:
+def roll_up(node_id: NodeId, children: Sequence[TocNode], tally: Tally, calendar: Calendar, summarizer: Summarizer) -> TocNode:
     """The node of a period from its children. Pure."""
     gist = summarizer.roll_up(children, BULLETS)
     window = calendar.window(node_id)

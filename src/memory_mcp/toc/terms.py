@@ -216,5 +216,3 @@ class Frequencies:
                 if place < len(hashes) and hashes[place] == term_hash:
                     total += int(counts[place])
         return total
-
-

@@ -1,5 +1,4 @@
-"""The tree as a reader sees it: root, nodes, children, context; assembled from one project's own bullets for a caller
-who is scoped to it.
+"""The tree as a reader sees it: root, nodes, children, context; for a scoped caller made of one project's own bullets.
 
 Invariants
 1. Under a project's scope no derived text of another project is ever returned: a period's title, summary, keywords,
@@ -101,12 +100,12 @@ class Tree:
             aliased = self._storage.toc.find(node_id)
             found = self.nodes([aliased.node_id], project) if aliased else {}
         if not found:
-            raise NotFound(f"no node {node_id} here", "Browse from the root with browse_toc, or search_children with no parent_id.")
+            raise NotFound(
+                f"no node {node_id} here", "Browse from the root with browse_toc, or search_children with no parent_id."
+            )
         return next(iter(found.values()))
 
-    def with_terms(
-        self, ids: Sequence[NodeId], project: str | None = None
-    ) -> tuple[dict[NodeId, TocNode], dict[NodeId, Hashes]]:
+    def with_terms(self, ids: Sequence[NodeId], project: str | None = None) -> tuple[dict[NodeId, TocNode], dict[NodeId, Hashes]]:
         """Nodes and the terms below them, in one go."""
         if project is not None:
             return self.nodes(ids, project), self.term_sets(ids, project)

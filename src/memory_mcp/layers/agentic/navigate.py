@@ -131,7 +131,11 @@ class AgenticLayer:
         depth = DEPTH[level_of(node_id)] + 1
         if not walk.budget.go_down(depth):
             return True
-        ids = [c for c in self._tree.children(node_id, walk.query.project) if c not in walk.seen and self._tree.reaches(c, walk.scope.window)]
+        ids = [
+            c
+            for c in self._tree.children(node_id, walk.query.project)
+            if c not in walk.seen and self._tree.reaches(c, walk.scope.window)
+        ]
         allowed = walk.budget.visit(len(ids))
         ranked = self.nodes.rank(ids[::-1][:allowed], walk.weighted, FIELDS, True, walk.query.project)
         for result in ranked:
@@ -264,4 +268,3 @@ def label(node_id: NodeId) -> str:
     level = level_of(node_id)
     name = node_id.split(":", 2)[2]
     return f"{level.capitalize()} {name}" if level is not TocLevel.SEGMENT else f"Segment {name}"
-

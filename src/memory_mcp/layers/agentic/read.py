@@ -57,9 +57,7 @@ class Reader:
         self._kept: OrderedDict[Segment, list[Event]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def verify(
-        self, segments: Sequence[Segment], query: Weighted, window: TimeWindow | None, mean_tokens: float
-    ) -> list[Found]:
+    def verify(self, segments: Sequence[Segment], query: Weighted, window: TimeWindow | None, mean_tokens: float) -> list[Found]:
         """Those segments whose events inside the window hold query terms, with their scores."""
         events = self._events(segments)
         nodes = self._tree.nodes([s.node_id for s in segments])

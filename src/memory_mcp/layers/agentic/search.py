@@ -94,7 +94,9 @@ class NodeSearch:
         if level is None or level is finer(own):
             return self._tree.children(parent, project)
         if DEPTH[level] <= DEPTH[own]:
-            raise InvalidQuery(f"{level} is not below {own}", f"Below {own} come {', '.join(k for k in DEPTH if DEPTH[k] > DEPTH[own])}.")
+            raise InvalidQuery(
+                f"{level} is not below {own}", f"Below {own} come {', '.join(k for k in DEPTH if DEPTH[k] > DEPTH[own])}."
+            )
         return self._tree.descendants(parent, level, project)
 
     def rank(
@@ -108,13 +110,13 @@ class NodeSearch:
             own = frozenset[str]().union(*(m.found for m in matches))
             under = below(query, sets[node_id]) if node_id in sets else frozenset[str]()
             if own or under:
-                shown = tuple(matches[:MATCHES_PER_NODE]) or (_below_match(query, under, node),)
+                shown = tuple(matches[:MATCHES_PER_NODE]) or (_below_match(query, under),)
                 found.append((query.share(own | under), query.share(own), node, shown))
         found.sort(key=lambda f: (-f[0], -f[1], -f[2].start_ms, f[2].node_id))
         return [NodeResult(node, shown, round(min(relevance, 1.0), 4)) for relevance, _, node, shown in found]
 
 
-def _below_match(query: Weighted, under: frozenset[str], node: TocNode) -> FieldMatch:
+def _below_match(query: Weighted, under: frozenset[str]) -> FieldMatch:
     """What a reader is told when the words lie under the node and not in its own text: where to look, not a quotation."""
     words = ", ".join(t for t in query.weights if t in under)
     text = f"not in this summary; in the events below: {words}"

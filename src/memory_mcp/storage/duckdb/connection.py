@@ -139,7 +139,9 @@ def translated(path: Path | None) -> Iterator[None]:
     except duckdb.InterruptException:
         raise DeadlineExceeded("Timeout exceeded", "Ask for less, or give more time.") from None
     except duckdb.OutOfMemoryException as e:
-        raise ResourceExhausted("the query needed more memory than storage.memory_limit_mb", "Ask for a shorter time window.") from e
+        raise ResourceExhausted(
+            "the query needed more memory than storage.memory_limit_mb", "Ask for a shorter time window."
+        ) from e
     except duckdb.IOException as e:
         raise _io_error(e, path) from e
     except duckdb.Error as e:

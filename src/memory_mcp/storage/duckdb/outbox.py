@@ -83,4 +83,6 @@ class DuckOutbox:
     def marks(self, prefix: str) -> dict[str, str]:
         """See Outbox."""
         parameters: list[Any] = [prefix]
-        return {row[0]: row[1] for row in self._con.rows("SELECT name, value FROM checkpoint WHERE starts_with(name, ?)", parameters)}
+        return {
+            row[0]: row[1] for row in self._con.rows("SELECT name, value FROM checkpoint WHERE starts_with(name, ?)", parameters)
+        }

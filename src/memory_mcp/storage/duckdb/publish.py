@@ -110,11 +110,12 @@ def _parents(con: duckdb.DuckDBPyConnection, nodes: Sequence[TocNode], keys: Seq
 def _grips(con: duckdb.DuckDBPyConnection, grips: Sequence[Grip]) -> None:
     if not grips:
         return
+    fresh = {grip_key(g.grip_id)[0]: g for g in grips}
     known = "SELECT grip_id FROM grip WHERE grip_id IN (SELECT unnest(?::HUGEINT[]))"
-    stored = {row[0] for row in con.execute(known, [[grip_key(g.grip_id)[0] for g in grips]]).fetchall()}
-    fresh = list({g.grip_id: g for g in grips if grip_key(g.grip_id)[0] not in stored}.values())
+    for row in con.execute(known, [list(fresh)]).fetchall():
+        del fresh[row[0]]
     if fresh:
-        con.execute(_GRIP, grip_columns(fresh))
+        con.execute(_GRIP, grip_columns(list(fresh.values()), list(fresh)))
 
 
 def _terms(con: duckdb.DuckDBPyConnection, build: Build) -> None:

@@ -7,7 +7,7 @@ from typing import Any
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.event import Event, EventType, Role, Trust, content_hash
 from memory_mcp.model.grip import Grip
-from memory_mcp.model.ids import EventId, NodeId, event_id_from, event_key, grip_id_from, grip_key
+from memory_mcp.model.ids import EventId, NodeId, event_id_from, event_key, grip_id_from
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import MemoryKind, TocBullet, TocNode
 
@@ -178,10 +178,10 @@ def grip_of(row: Sequence[Any]) -> Grip:
     )
 
 
-def grip_columns(grips: Sequence[Grip]) -> list[list[Any]]:
+def grip_columns(grips: Sequence[Grip], keys: Sequence[int]) -> list[list[Any]]:
     """Column lists for an insert into grip, in schema order."""
     return [
-        [grip_key(g.grip_id)[0] for g in grips],
+        list(keys),
         [event_key(g.event_id_start) for g in grips],
         [event_key(g.event_id_end) for g in grips],
         [g.span_start for g in grips],

@@ -54,11 +54,13 @@ def open_storage(
 def _prepare(directory: Path) -> None:
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        mode = os.stat(directory).st_mode
+        mode = directory.stat().st_mode
         if mode & 0o077:
             directory.chmod(mode & 0o700)
     except OSError as e:
-        raise StorageError(f"the data directory {directory} cannot be used: {e.strerror}", "Choose another: --data-dir DIR") from e
+        raise StorageError(
+            f"the data directory {directory} cannot be used: {e.strerror}", "Choose another: --data-dir DIR"
+        ) from e
     if not os.access(directory, os.W_OK):
         raise StorageError(f"the data directory {directory} is read-only", "Choose another: --data-dir DIR")
 

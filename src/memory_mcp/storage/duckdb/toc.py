@@ -231,5 +231,3 @@ class DuckToc(DuckTerms):
             found = self._con.rows(f"SELECT {NODE} FROM node WHERE current AND key IN (SELECT unnest(?::BIGINT[]))", [part])
             whole = {node_key(i): n for i, n in self._whole(found, part).items()}
             yield from (whole[key] for key in part if key in whole)
-
-
