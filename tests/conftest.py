@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 pytest.register_assert_rewrite("tests.storage.suite")
 
 # The same examples in every run: a failure on one machine is a failure on all. `--slow` looks further.
-_COMMON = {
+_COMMON: dict[str, Any] = {
     "deadline": None,
     "database": None,
     "suppress_health_check": [hypothesis.HealthCheck.function_scoped_fixture, hypothesis.HealthCheck.too_slow],

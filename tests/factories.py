@@ -101,7 +101,12 @@ def cut(events: Sequence[Event], settings: SegmentSettings | None = None) -> lis
 _WORK = {
     SHOP: [
         ("the cart total is wrong for discounts", "applyDiscount rounds each line", "src/cart/total.py", "Decimal"),
-        ("checkout times out under load", "the inventory lock is held during payment", "src/checkout/flow.py", "SELECT FOR UPDATE"),
+        (
+            "checkout times out under load",
+            "the inventory lock is held during payment",
+            "src/checkout/flow.py",
+            "SELECT FOR UPDATE",
+        ),
         ("search results ignore accents", "the collation was C instead of und-x-icu", "src/search/index.py", "unaccent"),
     ],
     BILLING: [
@@ -124,7 +129,12 @@ def _stretch(project: str, session: str, begin: int, topic: int, rng: random.Ran
     lines: list[tuple[Role, EventType, str, dict[str, str]]] = [
         (Role.USER, EventType.USER_MESSAGE, f"Ticket {number}: {problem}. Can you find out why?", {}),
         (Role.ASSISTANT, EventType.ASSISTANT_MESSAGE, f"I will read {file} first and then run the tests.", {}),
-        (Role.ASSISTANT, EventType.TOOL_CALL, f"pytest -q {file}", {"tool": "Bash", "command": "pytest", "tool_use_id": f"u{number}"}),
+        (
+            Role.ASSISTANT,
+            EventType.TOOL_CALL,
+            f"pytest -q {file}",
+            {"tool": "Bash", "command": "pytest", "tool_use_id": f"u{number}"},
+        ),
         (
             Role.TOOL,
             EventType.TOOL_RESULT,

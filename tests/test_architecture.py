@@ -14,8 +14,7 @@ ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "memory_mcp"
 MODULE_LINES, FUNCTION_LINES = 400, 40
 #: Modules and functions that may be larger: name to ceiling and reason. An exception that could be lowered fails.
-LARGER: dict[str, tuple[int, str]] = {
-}
+LARGER: dict[str, tuple[int, str]] = {}
 
 
 def python(code: str, *arguments: str) -> str:
@@ -161,7 +160,9 @@ def test_with_every_index_engine_blocked_the_memory_starts_navigates_and_answers
     import json
 
     runs = [
-        subprocess.run([sys.executable, "-c", code, str(tmp_path / name)], capture_output=True, text=True, timeout=100, check=False, cwd=ROOT)
+        subprocess.run(
+            [sys.executable, "-c", code, str(tmp_path / name)], capture_output=True, text=True, timeout=100, check=False, cwd=ROOT
+        )
         for name, code in (("plain", WORK), ("blocked", BLOCKED + WORK))
     ]
     assert [r.returncode for r in runs] == [0, 0], runs[1].stderr

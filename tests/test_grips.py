@@ -1,5 +1,6 @@
 """Grips: what is worth quoting is quoted, in pieces that read well, and a quote can always be derived again."""
 
+import itertools
 import time
 
 import pytest
@@ -48,7 +49,12 @@ def test_every_message_of_substance_has_a_grip_over_all_its_words(role: Role, ki
     said = event("We decided to keep the retry queue.", role=role, kind=kind)
     (grip,) = cut_grips(said, None, 7)
     assert quote(grip, said) == said.text
-    assert (grip.timestamp, grip.segment, grip.event_id_start, grip.event_id_end) == (said.timestamp, 7, said.event_id, said.event_id)
+    assert (grip.timestamp, grip.segment, grip.event_id_start, grip.event_id_end) == (
+        said.timestamp,
+        7,
+        said.event_id,
+        said.event_id,
+    )
 
 
 @pytest.mark.parametrize("text", ["", "  \n ", "?", ":-)", "1", "…"])
@@ -71,7 +77,7 @@ def _uncovered(text: str, spans: list[tuple[int, int]]) -> str:
 def test_spans_cover_every_word_in_order_without_overlap(text: str) -> None:
     spans = spans_of(text)
     assert all(start < end for start, end in spans)
-    assert all(a[1] <= b[0] for a, b in zip(spans, spans[1:], strict=False))
+    assert all(a[1] <= b[0] for a, b in itertools.pairwise(spans))
     left = _uncovered(text, spans)
     assert not any(len(run) > 1 for run in "".join(c if c.isalnum() else " " for c in left).split()), left
 
@@ -119,7 +125,13 @@ def test_a_pasted_file_of_five_megabytes_has_a_bounded_number_of_grips_soon() ->
 
 @pytest.mark.parametrize(
     ("metadata", "wanted"),
-    [({"command": "ls"}, True), ({"tool": "Edit"}, True), ({"tool": "apply_patch"}, True), ({"tool": "Read"}, False), ({}, False)],
+    [
+        ({"command": "ls"}, True),
+        ({"tool": "Edit"}, True),
+        ({"tool": "apply_patch"}, True),
+        ({"tool": "Read"}, False),
+        ({}, False),
+    ],
 )
 def test_commands_and_changes_are_quoted_and_looking_around_is_not(metadata: dict[str, str], wanted: bool) -> None:
     call = event("src/app.py", role=Role.ASSISTANT, kind=EventType.TOOL_CALL, metadata=metadata)

@@ -1,5 +1,6 @@
 """Segments: stretches of one stream, cut by pause, size and the session's end; every event in exactly one."""
 
+import itertools
 import random
 from collections.abc import Sequence
 
@@ -52,7 +53,11 @@ def test_a_new_segment_starts_before_the_event_that_would_pass_the_size() -> Non
 
 
 def test_one_event_larger_than_the_size_is_a_segment_of_its_own_and_never_split() -> None:
-    events = [event("a", at="2026-01-12 09:00"), event("word " * 10_000, at="2026-01-12 09:01"), event("b", at="2026-01-12 09:02")]
+    events = [
+        event("a", at="2026-01-12 09:00"),
+        event("word " * 10_000, at="2026-01-12 09:01"),
+        event("b", at="2026-01-12 09:02"),
+    ]
     assert members(cut(events), events) == [[0], [1], [2]]
 
 
@@ -147,7 +152,7 @@ def test_a_late_event_never_joins_over_the_start_of_the_next_segment() -> None:
     rng = random.Random(4)
     late = [event(f"late {i}", at=rng.randrange(events[0].timestamp, events[-1].timestamp)) for i in range(20)]
     cuts = feed([events, *[[x] for x in late]])
-    assert all(a.end < b.start for a, b in zip(cuts, cuts[1:], strict=False))
+    assert all(a.end < b.start for a, b in itertools.pairwise(cuts))
 
 
 @pytest.mark.parametrize("kind", [EventType.SESSION_END, EventType.ASSISTANT_STOP])
@@ -168,7 +173,11 @@ MOMENTS = st.lists(
 def _events(moments: Sequence[tuple[int, int, str]]) -> list[Event]:
     at = ms("2026-01-12 08:00")
     return [
-        event(f"{i} " + "x" * size * 4, at=at + minute * MINUTE, kind=EventType.SESSION_END if kind == "end" else EventType.USER_MESSAGE)
+        event(
+            f"{i} " + "x" * size * 4,
+            at=at + minute * MINUTE,
+            kind=EventType.SESSION_END if kind == "end" else EventType.USER_MESSAGE,
+        )
         for i, (minute, size, kind) in enumerate(moments)
     ]
 
@@ -196,7 +205,7 @@ def test_in_whatever_order_and_batches_events_arrive_each_is_in_exactly_one_segm
             assert by_key[placed.members[e.event_id]].start <= e.order <= by_key[placed.members[e.event_id]].end
     inside = [i for part in members(cuts, events) for i in part]
     assert sorted(inside) == list(range(len(events)))
-    assert all(a.end < b.start for a, b in zip(cuts, cuts[1:], strict=False))
+    assert all(a.end < b.start for a, b in itertools.pairwise(cuts))
     assert [len(part) for part in members(cuts, events)] == [c.events for c in cuts]
     assert sum(c.tokens for c in cuts) == sum(estimate_tokens(e.text) for e in events)
     assert [c.open for c in cuts][:-1] == [False] * (len(cuts) - 1)

@@ -24,7 +24,10 @@ ANY = st.text(max_size=80)
         ("snake_case_name", ["snake_case_name", "snake", "case", "name"]),
         ("camelCaseName", ["camelcasename", "camel", "case", "name"]),
         ("getHTTPResponse", ["gethttpresponse", "get", "http", "respons"]),
-        ("src/auth/tokenStore.ts", ["src/auth/tokenstore.ts", "tokenstore.ts", "tokenstore", "src", "auth", "token", "store", "ts"]),
+        (
+            "src/auth/tokenStore.ts",
+            ["src/auth/tokenstore.ts", "tokenstore.ts", "tokenstore", "src", "auth", "token", "store", "ts"],
+        ),
         ("self.parseConfig()", ["self.parseconfig", "parseconfig", "self", "pars", "config"]),
         ("pkg.my_func", ["pkg.my_func", "my_func", "pkg", "func"]),
         ("std::vec::Vec", ["std::vec::vec", "std", "vec", "vec"]),
@@ -149,7 +152,10 @@ def test_a_snippet_stands_around_the_place_where_most_wanted_terms_meet() -> Non
     assert cut.endswith(" …")
 
 
-@given(st.lists(st.sampled_from(["token", "日本語", "😀", "naïve", "re\u0301sume", "word", "x" * 30]), max_size=80), st.integers(60, 240))
+@given(
+    st.lists(st.sampled_from(["token", "日本語", "😀", "naïve", "re\u0301sume", "word", "x" * 30]), max_size=80),
+    st.integers(60, 240),
+)
 def test_a_snippet_keeps_its_bounds_and_cuts_at_white_space(words: list[str], width: int) -> None:
     text = " ".join(words)
     cut = snippet(text, ["token"], width)

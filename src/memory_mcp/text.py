@@ -78,6 +78,20 @@ def terms(text: str) -> list[str]:
     return list(iter_terms(text))
 
 
+def term_set(text: str) -> set[str]:
+    """The distinct terms of a text; faster than `terms` where order and number do not matter."""
+    known = _state.known
+    found: set[str] = set()
+    for raw in set(_RAW.findall(text)):
+        parts = known.get(raw)
+        if parts is None:
+            if len(known) > _CACHE_LIMIT:
+                known.clear()
+            parts = known[raw] = tuple(_take_apart(raw))
+        found.update(parts)
+    return found
+
+
 def query_terms(text: str) -> list[str]:
     """Distinct terms of a query in order; when it holds stop words only, those words themselves."""
     found = list(dict.fromkeys(iter_terms(text)))

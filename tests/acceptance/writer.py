@@ -12,7 +12,9 @@ def main(directory: str, count: int) -> None:
     app = App(Settings(storage=StorageSettings(str(Path(directory)), "Europe/Berlin")))
     begin = app.storage.events.last_seq()
     for i in range(begin, begin + count):
-        appended = app.write([draft(f"remark {i} about the retry queue", at=ms("2026-01-12 09:00") + i * 60_000, source_id=str(i))], "test")
+        appended = app.write(
+            [draft(f"remark {i} about the retry queue", at=ms("2026-01-12 09:00") + i * 60_000, source_id=str(i))], "test"
+        )
         sys.stdout.write(f"{appended.new[0]}\n")
         sys.stdout.flush()
         if i % 4 == 3:

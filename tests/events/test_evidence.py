@@ -85,7 +85,10 @@ def test_a_span_beyond_its_event_is_not_found(storage: DuckStorage) -> None:
             evidence.expand(span_grip_id(own[0].event_id, start, end))
 
 
-@pytest.mark.parametrize("grip_id", ["grip:5:0123456789abcdef", "0123456789abcdef", "grip:5:0123456789abcdef-0-5", "grip:999999999999999:zzzzzzzzzzzzzzzz"])
+@pytest.mark.parametrize(
+    "grip_id",
+    ["grip:5:0123456789abcdef", "0123456789abcdef", "grip:5:0123456789abcdef-0-5", "grip:999999999999999:zzzzzzzzzzzzzzzz"],
+)
 def test_an_unknown_grip_is_not_found_and_says_where_to_get_one(storage: DuckStorage, grip_id: str) -> None:
     with pytest.raises(NotFound, match="browse_toc"):
         Evidence(storage).expand(grip_id)

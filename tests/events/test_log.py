@@ -48,7 +48,9 @@ def test_a_draft_becomes_an_event_with_all_it_said(log: EventLog, storage: Stora
 
 @pytest.mark.parametrize("source_id", ["m1", ""])
 @pytest.mark.parametrize("at", ["2026-01-12 09:00", None])
-def test_reading_a_source_twice_changes_nothing(log: EventLog, storage: Storage, clock: FakeClock, source_id: str, at: str | None) -> None:
+def test_reading_a_source_twice_changes_nothing(
+    log: EventLog, storage: Storage, clock: FakeClock, source_id: str, at: str | None
+) -> None:
     drafts = [draft("hello", at=at, source_id=source_id), draft("world", at=at, source_id=source_id and "m2")]
     first = log.append(drafts, "jsonl")
     clock.advance(3600)
@@ -75,7 +77,9 @@ def test_without_a_source_id_equal_words_said_twice_are_two_events(log: EventLog
 
 
 @pytest.mark.parametrize(
-    "changed", [{"session": "s2"}, {"at": "2026-01-12 09:01"}, {"role": Role.ASSISTANT}, {"text": "other"}], ids=lambda c: next(iter(c))
+    "changed",
+    [{"session": "s2"}, {"at": "2026-01-12 09:01"}, {"role": Role.ASSISTANT}, {"text": "other"}],
+    ids=lambda c: next(iter(c)),
 )
 def test_without_a_source_id_every_part_of_a_message_tells_it_apart(log: EventLog, changed: dict[str, object]) -> None:
     (one,) = log.as_events([draft("yes")], "jsonl")

@@ -14,7 +14,6 @@ from memory_mcp.storage.base import Build
 from tests.factories import BILLING, SHOP, a_day_of_drafts, draft
 from tests.toc.helpers import findings, memory, one, rebuild, run_sql, texts
 
-
 #: Two days on both sides of a month's end, in one week and the next.
 DRAFTS = [d for day in ("2026-01-30", "2026-01-31", "2026-02-02") for d in a_day_of_drafts(day, (SHOP, BILLING))]
 
@@ -59,7 +58,13 @@ SABOTAGE = {
     "terms gone": ["DELETE FROM term_delta"],
     "wrong terms": ["UPDATE term_delta SET hashes = '\\x01\\x00\\x00\\x00'::BLOB"],
     "frequencies gone": ["DELETE FROM frequency"],
-    "all nodes gone": ["DELETE FROM node", "DELETE FROM bullet", "DELETE FROM bullet_grip", "DELETE FROM node_parent", "DELETE FROM term_delta"],
+    "all nodes gone": [
+        "DELETE FROM node",
+        "DELETE FROM bullet",
+        "DELETE FROM bullet_grip",
+        "DELETE FROM node_parent",
+        "DELETE FROM term_delta",
+    ],
     "months gone": [
         "DELETE FROM bullet_grip WHERE key IN (SELECT key FROM node WHERE level = 'month')",
         "DELETE FROM bullet WHERE key IN (SELECT key FROM node WHERE level = 'month')",
@@ -91,7 +96,9 @@ def test_grips_that_are_gone_come_back_with_the_same_ids(app: App) -> None:
 
 
 def test_a_node_with_nothing_below_it_is_dropped(app: App) -> None:
-    stray = replace(app.storage.toc.nodes([NodeId("toc:day:2026-01-30")])[NodeId("toc:day:2026-01-30")], node_id=NodeId("toc:day:1999-01-01"))
+    stray = replace(
+        app.storage.toc.nodes([NodeId("toc:day:2026-01-30")])[NodeId("toc:day:2026-01-30")], node_id=NodeId("toc:day:1999-01-01")
+    )
     app.storage.toc.publish(Build(nodes=(replace(stray, version=1),)))
     assert "has a node and nothing below it" in {f.detail for f in findings(app)}
     assert rebuild(app).nodes_dropped == 1
@@ -171,7 +178,9 @@ def test_there_and_back_is_where_it_was(app: App) -> None:
 
 
 def test_a_refined_segment_moves_with_its_day(app: App) -> None:
-    node_id = next(c.node_id for c in app.storage.toc.iter_cuts() if c.start[0] == min(x.start[0] for x in app.storage.toc.iter_cuts()))
+    node_id = next(
+        c.node_id for c in app.storage.toc.iter_cuts() if c.start[0] == min(x.start[0] for x in app.storage.toc.iter_cuts())
+    )
     refine(app, node_id)
     app.catch_up()
     rebuild(app, "Pacific/Honolulu")

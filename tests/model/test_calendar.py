@@ -166,7 +166,20 @@ def test_the_day_that_samoa_skipped_is_empty_and_its_neighbours_meet() -> None:
     assert skipped.start_ms == skipped.end_ms == calendar.window(day_id("2011-12-31")).start_ms
 
 
-@pytest.mark.parametrize("node_id", ["toc:month:2026-13", "toc:month:2026-00", "toc:day:2026-02-30", "toc:week:2026-W54", "toc:year:0000", "toc:year:9999", "toc:week:9999-W53", "toc:month:9999-12", "toc:day:9999-12-31"])
+@pytest.mark.parametrize(
+    "node_id",
+    [
+        "toc:month:2026-13",
+        "toc:month:2026-00",
+        "toc:day:2026-02-30",
+        "toc:week:2026-W54",
+        "toc:year:0000",
+        "toc:year:9999",
+        "toc:week:9999-W53",
+        "toc:month:9999-12",
+        "toc:day:9999-12-31",
+    ],
+)
 def test_an_impossible_period_is_refused(node_id: str) -> None:
     with pytest.raises(InvalidQuery, match="no such period"):
         Calendar("UTC").window(parse_node_id(node_id))

@@ -126,7 +126,9 @@ def test_what_is_no_event_id_is_refused(text: str) -> None:
         ids.event_key(text)
 
 
-@pytest.mark.parametrize("text", ["", "grip:", "grip:5:short", "grip:x:0123456789abcdef", "a:b:0123456789abcdef", "grip:²:0123456789abcdef"])
+@pytest.mark.parametrize(
+    "text", ["", "grip:", "grip:5:short", "grip:x:0123456789abcdef", "a:b:0123456789abcdef", "grip:²:0123456789abcdef"]
+)
 def test_what_is_no_grip_id_is_refused(text: str) -> None:
     with pytest.raises(InvalidQuery, match="grip:<ms>:<id>"):
         ids.grip_key(text)

@@ -37,7 +37,9 @@ def test_text_without_a_fence_is_left_alone() -> None:
     assert not sentinel.carries_mark("as it was")
 
 
-@pytest.mark.parametrize(("text", "tokens"), [("", 0), ("a", 1), ("abcd", 1), ("abcde", 2), ("é", 1), ("ééé", 2), ("日本語", 3), ("😀", 1)])
+@pytest.mark.parametrize(
+    ("text", "tokens"), [("", 0), ("a", 1), ("abcd", 1), ("abcde", 2), ("é", 1), ("ééé", 2), ("日本語", 3), ("😀", 1)]
+)
 def test_tokens_are_a_quarter_of_the_bytes_rounded_up(text: str, tokens: int) -> None:
     assert estimate_tokens(text) == tokens
 

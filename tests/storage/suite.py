@@ -127,7 +127,15 @@ def test_all_fields_of_an_event_come_back_as_they_were(store: Storage) -> None:
 
 @pytest.mark.parametrize(
     "text",
-    ["👩‍💻 ships 🚀", "שלום עולם \u202e evil", "日本語と한국어", "it's \"quoted\"; DROP TABLE event; --", "a\tb\r\nc\u2028d", "", "x" * 5_000_000],
+    [
+        "👩‍💻 ships 🚀",
+        "שלום עולם \u202e evil",
+        "日本語と한국어",
+        'it\'s "quoted"; DROP TABLE event; --',
+        "a\tb\r\nc\u2028d",
+        "",
+        "x" * 5_000_000,
+    ],
     ids=["emoji", "rtl", "cjk", "quotes", "white", "empty", "five-megabytes"],
 )
 def test_odd_text_comes_back_character_by_character(store: Storage, text: str) -> None:
@@ -322,7 +330,14 @@ def test_build_numbers_rise_and_name_the_last_change_of_their_build(store: Stora
 
 
 def test_children_are_listed_in_time_order_under_every_parent(store: Storage) -> None:
-    for node_id in ("toc:week:2026-W05", "toc:month:2026-02", "toc:month:2026-01", "toc:week:2026-W06", "toc:year:2026", "toc:year:2025"):
+    for node_id in (
+        "toc:week:2026-W05",
+        "toc:month:2026-02",
+        "toc:month:2026-01",
+        "toc:week:2026-W06",
+        "toc:year:2026",
+        "toc:year:2025",
+    ):
         store.toc.publish(Build(nodes=(node(node_id),)))
     assert store.toc.child_ids(NodeId("toc:month:2026-01")) == ["toc:week:2026-W05"]
     assert store.toc.child_ids(NodeId("toc:month:2026-02")) == ["toc:week:2026-W05", "toc:week:2026-W06"]
@@ -373,7 +388,9 @@ def test_dropped_nodes_take_their_bullets_terms_and_place_with_them_and_leave_gr
     said = event("keep it")
     mine = grip(said)
     store.events.append([said])
-    store.toc.publish(Build(nodes=(node(bullets=[TocBullet("b", (mine.grip_id,))]),), grips=(mine,), terms=(TermDelta(DAY, terms(1)),)))
+    store.toc.publish(
+        Build(nodes=(node(bullets=[TocBullet("b", (mine.grip_id,))]),), grips=(mine,), terms=(TermDelta(DAY, terms(1)),))
+    )
     store.toc.set_pin(DAY, True, "agent")
     store.toc.drop_nodes([DAY])
     assert store.toc.find(DAY) is None
@@ -524,7 +541,8 @@ def test_grips_are_listed_by_the_events_they_quote_in_order_of_place(store: Stor
     store.toc.publish(Build(grips=(back, pair, front)))
     assert store.grips.of_events([one.event_id, two.event_id]) == {one.event_id: [front, back, pair], two.event_id: [pair]}
     assert store.grips.get_many([front.grip_id, grip(event("absent")).grip_id]) == {front.grip_id: front}
-    assert store.grips.of_events([]) == store.grips.get_many([]) == {}
+    assert store.grips.of_events([]) == {}
+    assert store.grips.get_many([]) == {}
     listed = [g for batch in store.grips.iter_all(batch=2) for g in batch]
     assert sorted(listed, key=lambda g: g.grip_id) == sorted([front, back, pair], key=lambda g: g.grip_id)
 
@@ -564,7 +582,13 @@ def test_statistics_count_rows_bytes_and_time(store: Storage) -> None:
     first, last = event("é", at="2026-01-12 09:00"), event("abc", at="2026-01-12 10:00")
     store.events.append([last, first])
     stats = store.stats()
-    assert (stats.text_bytes, stats.first_ms, stats.last_ms, stats.last_seq, stats.derived_to) == (5, first.timestamp, last.timestamp, 2, 0)
+    assert (stats.text_bytes, stats.first_ms, stats.last_ms, stats.last_seq, stats.derived_to) == (
+        5,
+        first.timestamp,
+        last.timestamp,
+        2,
+        0,
+    )
     assert (stats.rows["event"], stats.timezone, dict(stats.extra)) == (2, "Europe/Berlin", {})
 
 
@@ -612,7 +636,9 @@ def fill(store: Storage) -> None:
     mine = grip(events[0], segment=cuts[0].key)
     bullet = TocBullet("a bullet", (mine.grip_id,))
     for version in range(1, 6):
-        store.toc.publish(Build(nodes=(node(bullets=[bullet], version=version),), grips=(mine,), terms=(TermDelta(DAY, terms(version)),)))
+        store.toc.publish(
+            Build(nodes=(node(bullets=[bullet], version=version),), grips=(mine,), terms=(TermDelta(DAY, terms(version)),))
+        )
     store.toc.publish(Build(frequencies=(DocumentFrequency(SHOP, terms(4), counts(2)),)))
     store.toc.set_pin(DAY, True, "agent")
     store.toc.alias("toc:day:2020-01-01", DAY)

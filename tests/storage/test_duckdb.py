@@ -48,7 +48,9 @@ def made(directory: Path, count: int = 50) -> Path:
 
 
 def columns(con: duckdb.DuckDBPyConnection) -> list[tuple[object, ...]]:
-    sql = "SELECT table_name, column_index, column_name, data_type, is_nullable, column_default FROM duckdb_columns() ORDER BY ALL"
+    sql = (
+        "SELECT table_name, column_index, column_name, data_type, is_nullable, column_default FROM duckdb_columns() ORDER BY ALL"
+    )
     return con.execute(sql).fetchall()
 
 
@@ -76,7 +78,7 @@ def test_a_store_written_by_a_newer_version_is_refused_and_left_as_it_is(data_di
     con.execute("UPDATE meta SET value = '99' WHERE name = 'schema_version'")
     con.close()
     before = file.read_bytes()
-    with pytest.raises(SchemaTooNew, match="schema 99.*Install the newer memory-mcp; the store is untouched"):
+    with pytest.raises(SchemaTooNew, match=r"schema 99.*Install the newer memory-mcp; the store is untouched"):
         open_storage(data_dir)
     assert file.read_bytes() == before
     assert [p.name for p in data_dir.glob("*backup*")] == []
@@ -111,7 +113,9 @@ def test_the_file_is_written_in_a_format_that_an_older_duckdb_reads(data_dir: Pa
 
 def child(code: str, *arguments: object, env: dict[str, str] | None = None, **more: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", code, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, env={**os.environ, **(env or {})}, **more)  # type: ignore[call-overload, no-any-return]
+    return subprocess.run(
+        command, capture_output=True, text=True, timeout=30, check=False, env={**os.environ, **(env or {})}, **more
+    )  # type: ignore[call-overload, no-any-return]
 
 
 OPEN = """
@@ -334,7 +338,7 @@ def test_compaction_gives_back_the_space_of_what_is_gone(data_dir: Path) -> None
 
 
 def test_a_name_with_quotes_and_spaces_is_a_name(tmp_path: Path) -> None:
-    directory = tmp_path / "it's a \"data\" dir"
+    directory = tmp_path / 'it\'s a "data" dir'
     made(directory, 5)
     store = open_storage(directory)
     store.compact()
@@ -448,7 +452,9 @@ def test_a_query_that_needs_too_much_memory_says_so_and_the_store_goes_on() -> N
     con.close()
 
 
-@pytest.mark.parametrize("sql", ["SELECT * FROM read_csv('/etc/hosts')", "ATTACH '/tmp/x.duckdb'", "COPY (SELECT 1) TO '/tmp/x.csv'", "INSTALL httpfs"])
+@pytest.mark.parametrize(
+    "sql", ["SELECT * FROM read_csv('/etc/hosts')", "ATTACH '/tmp/x.duckdb'", "COPY (SELECT 1) TO '/tmp/x.csv'", "INSTALL httpfs"]
+)
 def test_no_query_reaches_outside_the_store(storage: DuckStorage, sql: str) -> None:
     with pytest.raises(StorageError):
         storage._con.rows(sql)

@@ -74,8 +74,11 @@ def texts(app: App) -> dict[str, object]:
     """Everything derived that a reader can meet, without version and build numbers."""
     return {
         "nodes": {
-            n.node_id: (n.title, n.summary, [(b.text, b.grip_ids, b.kind) for b in n.bullets], n.keywords, n.start_ms, n.end_ms)
-            + (n.session_count, n.event_count, n.agents, n.projects, n.salience, n.author)
+            n.node_id: (
+                *(n.title, n.summary, n.keywords, n.start_ms, n.end_ms, n.salience, n.author),
+                *(n.session_count, n.event_count, n.agents, n.projects),
+                *((b.text, b.grip_ids, b.kind) for b in n.bullets),
+            )
             for n in app.storage.toc.all_nodes()
         },
         "cuts": [(c.node_id, c.start, c.end, c.events, c.tokens, c.open) for c in app.storage.toc.iter_cuts()],

@@ -1,5 +1,9 @@
 """From stored events to nodes, grips and terms, and up the tree."""
 
+import os
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -14,8 +18,9 @@ from memory_mcp.storage.duckdb import open_storage
 from memory_mcp.text import term_hash, terms
 from memory_mcp.toc.rollup import plan
 from memory_mcp.toc.terms import Filed, TermBook, children_of, from_bytes, merge, read_sets, union, without
-from tests.factories import BILLING, SHOP, SITE, a_day_of_drafts, a_small_history, draft, event, ms, node
+from tests.factories import BILLING, SHOP, SITE, a_day_of_drafts, a_small_history, draft, event, ms
 from tests.factories import cut as cut_events
+from tests.factories import node as made_node
 from tests.requirements import requirement
 from tests.toc.helpers import findings, memory, one, term_sets, texts
 
@@ -39,7 +44,13 @@ def test_every_event_is_reached_by_going_down_from_the_root(history: App) -> Non
     assert len(reached) == history.storage.events.last_seq() > 400
 
 
-@requirement("plan:segment-toc", "plan:segment-summary", "plan:segment-time-range", "plan:hierarchy-segment", "contract:philosophy-grips-prove")
+@requirement(
+    "plan:segment-toc",
+    "plan:segment-summary",
+    "plan:segment-time-range",
+    "plan:hierarchy-segment",
+    "contract:philosophy-grips-prove",
+)
 def test_a_segment_says_when_and_what_and_every_bullet_names_its_proof(history: App) -> None:
     for node in history.storage.toc.all_nodes():
         assert node.title
@@ -67,7 +78,11 @@ def test_each_period_is_the_roll_up_of_its_own_days_and_no_others(history: App) 
         if node.level in (TocLevel.WEEK, TocLevel.MONTH, TocLevel.YEAR):
             own = [d for d in days.values() if node.start_ms <= d.start_ms < node.end_ms]
             assert node.event_count == sum(d.event_count for d in own)
-            allowed = {(b.text, b.grip_ids) for d in history.storage.toc.nodes(children_of(history.storage.toc, node_id)).values() for b in d.bullets}
+            allowed = {
+                (b.text, b.grip_ids)
+                for d in history.storage.toc.nodes(children_of(history.storage.toc, node_id)).values()
+                for b in d.bullets
+            }
             assert {(b.text, b.grip_ids) for b in node.bullets} <= allowed
     assert nodes[NodeId("toc:week:2026-W05")].event_count > 0
     assert parents(NodeId("toc:week:2026-W05")) == ("toc:month:2026-01", "toc:month:2026-02")
@@ -134,7 +149,7 @@ def test_a_tool_call_and_its_result_are_paired_across_batches_of_arrival(app: Ap
     app.write([result], "test")
     app.derive()
     pairs = [g for batch in app.storage.grips.iter_all() for g in batch if g.event_id_start != g.event_id_end]
-    assert [q for q in app.evidence.quotes(pairs).values()] == ["make all\n⤷ built fine"]
+    assert list(app.evidence.quotes(pairs).values()) == ["make all\n⤷ built fine"]
 
 
 def test_events_of_different_streams_never_share_a_node(history: App) -> None:
@@ -164,7 +179,12 @@ def test_nothing_is_due_when_every_period_is_newer() -> None:
 
 def test_a_plan_for_some_days_leaves_the_others_alone() -> None:
     fresh = Freshness({"2026-01-12": 5, "2026-03-02": 9}, {})
-    assert plan(fresh, ["2026-03-02"]) == [["toc:day:2026-03-02"], ["toc:week:2026-W10"], ["toc:month:2026-03"], ["toc:year:2026"]]
+    assert plan(fresh, ["2026-03-02"]) == [
+        ["toc:day:2026-03-02"],
+        ["toc:week:2026-W10"],
+        ["toc:month:2026-03"],
+        ["toc:year:2026"],
+    ]
 
 
 @given(
@@ -239,12 +259,16 @@ def test_sets_of_periods_are_the_union_of_their_segments_after_any_batches(
             segment = cut_events([event("x", at=f"{day} 09:00", session=f"{day}/{number}")])[0]
             cuts[segment.node_id] = segment
             mine = whole.setdefault(segment.node_id, set())
-            new = not (store.toc.nodes([segment.node_id]) or segment.node_id in filed) or (segment.node_id in filed and filed[segment.node_id].new)
+            new = not (store.toc.nodes([segment.node_id]) or segment.node_id in filed) or (
+                segment.node_id in filed and filed[segment.node_id].new
+            )
             mine |= {int(h) for h in hashes}
             filed[segment.node_id] = Filed(segment.node_id, day, SHOP, np.array(sorted(mine), "<u4").tobytes(), new)
         terms_, frequencies_ = book.add(list(filed.values()))
-        nodes = tuple(node(i, at=cuts[i].start[0], version=1 if f.new else 2) for i, f in filed.items())
-        store.toc.publish(Build(segments=tuple(cuts[i] for i in filed), nodes=nodes, terms=tuple(terms_), frequencies=tuple(frequencies_)))
+        nodes = tuple(made_node(i, at=cuts[i].start[0], version=1 if f.new else 2) for i, f in filed.items())
+        store.toc.publish(
+            Build(segments=tuple(cuts[i] for i in filed), nodes=nodes, terms=tuple(terms_), frequencies=tuple(frequencies_))
+        )
         if restart:
             book = TermBook(store.toc)
     periods = list(dict.fromkeys(p for c in cuts.values() for p in rollup_targets(c.day)))
@@ -256,8 +280,8 @@ def test_sets_of_periods_are_the_union_of_their_segments_after_any_batches(
         if len(children_of(store.toc, period)) < 2:
             assert store.toc.term_sets([period]) == {}
     counted: dict[int, int] = {}
-    for _, hashes, counts in store.toc.frequencies():
-        for h, n in zip(from_bytes(hashes), np.frombuffer(counts, "<i4"), strict=True):
+    for _, raw, counts in store.toc.frequencies():
+        for h, n in zip(from_bytes(raw), np.frombuffer(counts, "<i4"), strict=True):
             counted[int(h)] = counted.get(int(h), 0) + int(n)
     expected = {h: sum(h in hs for hs in whole.values()) for hs in whole.values() for h in hs}
     assert counted == expected
@@ -310,7 +334,11 @@ def test_a_segments_context_holds_the_end_of_its_own_session_before_it(app: App)
 @requirement("contract:disclosure-lateral")
 def test_siblings_are_the_neighbours_nearest_in_time(history: App) -> None:
     assert history.tree.siblings(NodeId("toc:day:2026-01-21"))[:2] == ["toc:day:2026-01-20", "toc:day:2026-01-22"]
-    assert set(history.tree.siblings(NodeId("toc:week:2026-W05"))) == {"toc:week:2026-W04", "toc:week:2026-W06", "toc:week:2026-W07"}
+    assert set(history.tree.siblings(NodeId("toc:week:2026-W05"))) == {
+        "toc:week:2026-W04",
+        "toc:week:2026-W06",
+        "toc:week:2026-W07",
+    }
 
 
 @requirement("bm25:level-1-orientation")
@@ -371,3 +399,21 @@ def test_late_events_in_any_batches_leave_a_clean_store() -> None:
         assert findings(app) == []
     assert one(app, "SELECT count(*) FROM event") == len(drafts)
     app.close()
+
+
+SEED = """
+import hashlib, sys
+from tests.factories import a_small_history
+from tests.toc.helpers import memory, texts
+print(hashlib.md5(repr(sorted(texts(memory(a_small_history(2)))["nodes"].items())).encode()).hexdigest())
+"""
+
+
+def test_the_tree_says_the_same_in_every_process() -> None:
+    """The order of a set differs from process to process; nothing that is derived may depend on it."""
+    said = set()
+    for seed in ("1", "2", "3", "4"):
+        env = {**os.environ, "PYTHONHASHSEED": seed}
+        done = subprocess.run([sys.executable, "-c", SEED], env=env, capture_output=True, text=True, timeout=60, check=True)
+        said.add(done.stdout)
+    assert len(said) == 1

@@ -265,6 +265,14 @@ class TocStore(Protocol):
         """Cuts filed under the days of a span, ordered by start."""
         ...
 
+    def salient(self, first_day: str, after_day: str, project: str, limit: int) -> list[NodeId]:
+        """The most salient segments of a project in a span of days, the newest first among equals."""
+        ...
+
+    def terms_of_days(self, first_day: str, after_day: str, project: str) -> list[bytes]:
+        """Stored term rows of all a project's segments in a span of days."""
+        ...
+
     def tallies(self, spans: Sequence[tuple[str, str]]) -> list[Tally]:
         """The tally of each span of days, all projects, in the order given."""
         ...

@@ -67,6 +67,7 @@ def _pairs(stretch: Stretch, wanted: set[str]) -> dict[tuple[Word, Word], int]:
     pairs: dict[tuple[Word, Word], int] = {}
     for held in stretch.tally.values():
         among = {word for word in set(held) if word.key in wanted}
+        # Neighbours that are both wanted are found by the byte: nothing is done for all others.
         flags = bytes(map(among.__contains__, held))
         at = flags.find(b"\1\1")
         while at >= 0:

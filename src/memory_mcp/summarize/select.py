@@ -137,18 +137,19 @@ def _manner(s: Sentence, dialogue: bool) -> float:
     """What the way it is said takes away: 0 or less."""
     score = 0.0
     text = s.event.text
-    if len({word for word in s.words if word.weight > 0.15}) < 2:
+    held = s.words
+    if len({word for word in held if word.weight > 0.15}) < 2:
         score -= 4.0
     if text[s.start] in "[/@":
         score -= 2.0
     if s.shape is _LEAD:
         score -= 1.5
-    if s.words and s.words[0].code and s.place > 0:
+    if held and held[0].code and s.place > 0:
         score -= 0.5
     if _LEANING.match(text, s.start, s.end):
         score -= 0.8
     if dialogue:
-        addressed = any(word.cues & Cue.ADDRESS for word in s.words)
+        addressed = any(word.cues & Cue.ADDRESS for word in held)
         return score - (0.5 if text[s.end - 1] in "?？" else 0.0) - (0.8 if addressed else 0.0)
     return score - 5.0 if is_errand(text, s.start, s.end) else score
 

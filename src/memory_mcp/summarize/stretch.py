@@ -10,7 +10,7 @@ from operator import attrgetter
 from memory_mcp.model.event import Event, EventType, Role
 from memory_mcp.summarize.kinds import MAY_BE_CHATTER, OPENERS, is_chatter
 from memory_mcp.summarize.sentences import HEAD, TAIL, Shape, Span, clean, error_spans, spans, without_marks
-from memory_mcp.summarize.vocabulary import Word, cjk_words, has_cjk, learn, token_finder, words
+from memory_mcp.summarize.vocabulary import Word, cjk_runs, has_cjk, learn, token_finder, words
 
 #: A stretch is 4,000 tokens, except where one message is longer; more sentences than this are not weighed.
 MAX_SENTENCES = 1_500
@@ -65,14 +65,16 @@ class Sentence:
         return self._text
 
     @property
+    def keys(self) -> set[str]:
+        """The keys of its words, of those that count."""
+        found = {word.key for word in self.words}
+        found.discard("")
+        return found
+
+    @property
     def speaker(self) -> str:
         """The name of whoever said it, where the source has names."""
         return " ".join(self.event.speaker.split())
-
-    @property
-    def keys(self) -> set[str]:
-        """The keys of its words that count."""
-        return {word.key for word in self.words if word.key}
 
 
 @dataclass(slots=True)
@@ -135,12 +137,12 @@ def _read_spans(event: Event, voice: Voice, message: int, found: list[Span], str
     tokens_in = token_finder(text)
     for place, (start, end, shape) in enumerate(found):
         tokens = tokens_in(text, start, end)
-        held = list(map(learn, tokens))
         if cjk:
-            held += cjk_words(text, start, end)
+            tokens += cjk_runs(text, start, end)
+        held = list(map(learn, tokens))
         may_be = OPENERS[tokens[0]] if tokens else MAY_BE_CHATTER
         chatter = (may_be & MAY_BE_CHATTER or (may_be and place == 0)) and is_chatter(text, start, end, narrates, place == 0)
-        aside = chatter or (len(held) <= MAX_ASIDE and not cjk) or text[start] == "["
+        aside = chatter or (len(tokens) <= MAX_ASIDE and not cjk) or text[start] == "["
         tally.setdefault(worth * _CHATTER_COUNTS if aside else worth, []).extend(held)
         sentences.append(Sentence(event, start, end, shape, voice, held, message, place, chatter))
 

@@ -36,6 +36,8 @@ _CAMEL = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2,}[a-z]")
 _EXTENSION = re.compile(r"\.[A-Za-z]\w{0,9}$")
 _ADDRESS = re.compile(r"^(?:https?|ftp|file|mailto)[:/]|^www\.", re.I)
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uff66-\uff9f]")
+# One range is faster to look for than many, and dashes and quotation marks are not in it.
+_FAR = re.compile(r"[\u3040-\uffff]")
 # Runs of one script: ideographs without the commonest function characters, katakana, hangul.
 _CJK_WORD = re.compile(
     r"[\u30a1-\u30fa\u30fc]{2,}|[\uac00-\ud7af]{2,}"
@@ -105,14 +107,12 @@ def _learn(token: str) -> Word:
     return Word(found.key, found.shown, found.weight, found.code, found.capital, cues) if cues else found
 
 
-def words(text: str, start: int = 0, end: int | None = None, cjk: bool | None = None) -> list[Word]:
-    """The words of `text[start:end]` in order, those that say nothing included.
-
-    `cjk` says whether the text has any ideograph, kana or hangul; None finds out.
-    """
-    stop = len(text) if end is None else end
-    found = list(map(learn, token_finder(text)(text, start, stop)))
-    return found + cjk_words(text, start, stop) if (has_cjk(text) if cjk is None else cjk) else found
+def words(text: str) -> list[Word]:
+    """The words of a text in order, those that say nothing included, then those inside its runs of ideographs."""
+    found = token_finder(text)(text, 0, len(text))
+    if has_cjk(text):
+        found += cjk_runs(text, 0, len(text))
+    return list(map(learn, found))
 
 
 def token_finder(text: str) -> Callable[[str, int, int], list[str]]:
@@ -120,14 +120,14 @@ def token_finder(text: str) -> Callable[[str, int, int], list[str]]:
     return (_ASCII_TOKEN if text.isascii() else TOKEN).findall
 
 
-def cjk_words(text: str, start: int, end: int) -> list[Word]:
-    """The words inside runs of ideographs, kana and hangul."""
-    return list(map(learn, _CJK_WORD.findall(text, start, end)))
+def cjk_runs(text: str, start: int, end: int) -> list[str]:
+    """What counts as a word inside runs of ideographs, kana and hangul: tokens too."""
+    return _CJK_WORD.findall(text, start, end)
 
 
 def has_cjk(text: str) -> bool:
-    """Whether words must be looked for inside runs."""
-    return not text.isascii() and _CJK.search(text) is not None
+    """Whether tokens must be looked for inside runs."""
+    return not text.isascii() and _FAR.search(text) is not None and _CJK.search(text) is not None
 
 
 def _judge(token: str) -> Word:

@@ -23,12 +23,14 @@ from memory_mcp.storage.base import Scope, Storage, Tally
 from memory_mcp.summarize.base import Summarizer
 from memory_mcp.toc.outline import Outline
 from memory_mcp.toc.rollup import roll_up
-from memory_mcp.toc.terms import Frequencies, Hashes, read_sets, union
+from memory_mcp.toc.terms import Frequencies, Hashes, from_bytes, read_sets, union
 
 T = TypeVar("T")
 #: Build number, rows of terms, last of them: see TocStore.stamps.
 Stamp = tuple[int, int, int]
 
+#: Segments from which a scope's period is told, the most salient; all of them count and all their terms are found.
+_CHILDREN = 160
 #: Assembled nodes and sets kept in memory, all scopes together.
 _KEPT = 512
 #: A segment is filed under the day it began; it may go on into the next.
@@ -306,10 +308,11 @@ class Tree:
         tally = self._storage.toc.tally(first.isoformat(), after.isoformat(), project)
         if not tally.segments:
             return None
-        ids = [s.node_id for s in self._storage.toc.segments_of_days(first.isoformat(), after.isoformat(), project)]
-        nodes = sorted(self._storage.toc.nodes(ids).values(), key=lambda n: n.start_ms)
+        days = (first.isoformat(), after.isoformat(), project)
+        ids = self._storage.toc.salient(*days, _CHILDREN)
+        nodes = sorted(self._storage.toc.nodes(ids).values(), key=lambda n: (n.start_ms, n.node_id))
         node = roll_up(stored.node_id, nodes, tally, self._calendar, self._summarizer)
-        made = _Assembled(node, union(read_sets(self._storage.toc, ids).values()))
+        made = _Assembled(node, union(map(from_bytes, self._storage.toc.terms_of_days(*days))))
         with self._lock:
             self._kept[key] = made
             while len(self._kept) > _KEPT:

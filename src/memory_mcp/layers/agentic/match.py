@@ -15,7 +15,7 @@ import numpy as np
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.model.ids import GripId
 from memory_mcp.model.toc import TocNode
-from memory_mcp.text import query_terms, snippet, term_hash, terms
+from memory_mcp.text import query_terms, snippet, term_hash, term_set, terms
 from memory_mcp.toc.terms import Frequencies, Hashes
 
 #: Saturation and length weight of the term-frequency part (measured: better than the usual 1.2 and 0.75 on dialogue).
@@ -56,6 +56,11 @@ class Weighted:
             return True
         lower = text.lower()
         return any(probe in lower for probe in self.probes)
+
+    @property
+    def wanted(self) -> frozenset[str]:
+        """The terms themselves."""
+        return frozenset(self.weights)
 
     @property
     def total(self) -> float:
@@ -125,7 +130,7 @@ def match_node(node: TocNode, query: Weighted, fields: Sequence[SearchField]) ->
         candidates.append((SearchField.SUMMARY, node.summary, ()))
     if SearchField.BULLETS in fields:
         candidates += [(SearchField.BULLETS, b.text, b.grip_ids) for b in node.bullets]
-    if SearchField.KEYWORDS in fields:
+    if SearchField.KEYWORDS in fields and query.may_be_in(" ".join(node.keywords)):
         candidates += [(SearchField.KEYWORDS, k, ()) for k in node.keywords]
     matches = [m for c in candidates if (m := _match(query, *c))]
     return sorted(matches, key=lambda m: -m.score)
@@ -134,7 +139,7 @@ def match_node(node: TocNode, query: Weighted, fields: Sequence[SearchField]) ->
 def _match(query: Weighted, field: SearchField, text: str, grips: tuple[GripId, ...]) -> FieldMatch | None:
     if not query.may_be_in(text):
         return None
-    found = frozenset(query.weights).intersection(terms(text))
+    found = query.wanted & term_set(text)
     if not found:
         return None
     return FieldMatch(field, snippet(text, found, _SNIPPET), grips, round(len(found) / len(query.weights), 3), found)

@@ -16,7 +16,7 @@ from memory_mcp.model.ids import EventId, GripId, NodeId, span_grip_id
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
 from memory_mcp.storage.base import Storage
-from memory_mcp.text import terms
+from memory_mcp.text import term_set
 from memory_mcp.toc.build import searchable
 from memory_mcp.toc.tree import Tree
 
@@ -217,10 +217,10 @@ def _quote(event: Event, grips: Sequence[Grip], quotes: dict[GripId, str], query
     scored = []
     for grip in grips:
         text = quotes.get(grip.grip_id, "")
-        share = query.share(frozenset(query.weights).intersection(terms(text)))
+        share = query.share(query.wanted & term_set(text))
         if share:
             scored.append((-share, len(text), grip.grip_id, text))
-    needed = query.share(frozenset(query.weights).intersection(terms(event.text)))
+    needed = query.share(query.wanted & term_set(event.text))
     if scored and -min(scored)[0] >= needed * 0.6:
         _, _, grip_id, text = min(scored)
         return grip_id, text
@@ -235,7 +235,7 @@ def _span_of(text: str, query: Weighted) -> tuple[int, int]:
     best, best_share = 0, -1.0
     step = _SPAN // 2
     for start in range(0, len(text), step):
-        share = query.share(frozenset(query.weights).intersection(terms(text[start : start + _SPAN])))
+        share = query.share(query.wanted & term_set(text[start : start + _SPAN]))
         if share > best_share:
             best, best_share = start, share
     start = text.rfind(" ", max(0, best - 40), best + 1) + 1 if best else 0

@@ -24,6 +24,12 @@ class DuckTerms:
             found.setdefault(by_key[key], []).append(bytes(hashes))
         return found
 
+    def terms_of_days(self, first_day: str, after_day: str, project: str) -> list[bytes]:
+        """See TocStore."""
+        sql = """SELECT t.hashes FROM term_delta t JOIN segment_cut s ON s.key = t.key
+                 WHERE s.project = ? AND s.day >= ? AND s.day < ?"""
+        return [bytes(row[0]) for row in self._con.rows(sql, [project, first_day, after_day])]
+
     def frequencies(self) -> list[tuple[str, bytes, bytes]]:
         """See TocStore."""
         rows = self._con.rows("SELECT project, hashes, counts FROM frequency")

@@ -143,6 +143,13 @@ class DuckToc(DuckTerms):
                   WHERE s.day >= ? AND s.day < ? AND (?::VARCHAR IS NULL OR s.project = ?)"""
         return _tally(self._con.row(sql, [first_day, after_day, project, project]))
 
+    def salient(self, first_day: str, after_day: str, project: str, limit: int) -> list[NodeId]:
+        """See TocStore."""
+        sql = """SELECT n.node_id FROM node n JOIN segment_cut s ON s.key = n.key
+                 WHERE n.current AND s.project = ? AND s.day >= ? AND s.day < ?
+                 ORDER BY n.salience DESC, n.start_ms DESC, n.node_id LIMIT ?"""
+        return [NodeId(row[0]) for row in self._con.rows(sql, [project, first_day, after_day, limit])]
+
     def tallies(self, spans: Sequence[tuple[str, str]]) -> list[Tally]:
         """See TocStore."""
         sql = f"""SELECT w.pos, {_TALLY}
