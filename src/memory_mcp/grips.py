@@ -31,7 +31,8 @@ _MESSAGES = {
 _CHANGES_FILES = {"Edit", "MultiEdit", "Write", "NotebookEdit", "apply_patch"}
 _PARAGRAPH = re.compile(r"\n\s*\n")
 _SENTENCE = re.compile(r"[.!?。！？][\"')\]]*\s+|[。！？]|\n")
-_SPACE = re.compile(r"\s+")
+#: Up to the last white space.
+_WORDS = re.compile(r".*\s", re.S)
 #: What belongs to the character before it: the zero-width joiner, the emoji selector, skin tones.
 _JOINERS = frozenset("\u200d\ufe0f") | {chr(c) for c in range(0x1F3FB, 0x1F400)}
 _SUBSTANCE = re.compile(r"\w{2,}")
@@ -99,10 +100,9 @@ def _cut_back(text: str, start: int, limit: int) -> int:
     ends = [m.end() for m in _SENTENCE.finditer(text, start, limit)]
     if ends and ends[-1] - start >= MAX_EXCERPT // 3:
         return start + len(text[start : ends[-1]].rstrip())
-    spaces = [m.start() for m in _SPACE.finditer(text, start + 1, limit + 1)]
-    if spaces and text[start : spaces[-1]].strip():
-        return start + len(text[start : spaces[-1]].rstrip())
-    return _between_characters(text, start, limit)
+    words = _WORDS.match(text, start, limit + 1)
+    end = start + len(text[start : words.end()].rstrip()) if words else start
+    return end if end > start else _between_characters(text, start, limit)
 
 
 def _between_characters(text: str, start: int, limit: int) -> int:

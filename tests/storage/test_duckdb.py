@@ -111,11 +111,9 @@ def test_the_file_is_written_in_a_format_that_an_older_duckdb_reads(data_dir: Pa
 # one owner
 
 
-def child(code: str, *arguments: object, env: dict[str, str] | None = None, **more: object) -> subprocess.CompletedProcess[str]:
+def child(code: str, *arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", code, *map(str, arguments)]
-    return subprocess.run(
-        command, capture_output=True, text=True, timeout=30, check=False, env={**os.environ, **(env or {})}, **more
-    )  # type: ignore[call-overload, no-any-return]
+    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, cwd=cwd)
 
 
 OPEN = """

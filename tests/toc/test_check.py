@@ -32,7 +32,10 @@ def app() -> Iterator[App]:
 DAMAGE: dict[str, tuple[list[str], list[str], str]] = {
     "an event in no segment": (
         [
-            "INSERT INTO event SELECT 5, event_id + 1, ts, stream + 1, * EXCLUDE (seq, event_id, ts, stream) FROM event WHERE seq = 1",
+            (
+                "INSERT INTO event SELECT 5, event_id + 1, ts, stream + 1, * EXCLUDE (seq, event_id, ts, stream) "
+                "FROM event WHERE seq = 1"
+            ),
             "UPDATE checkpoint SET value = '5' WHERE name = 'deriver'",
         ],
         ["partition"],

@@ -24,21 +24,19 @@ class Cue:
     ADDRESS = 512
 
 
-def _pattern(*parts: str, flags: int = re.I) -> re.Pattern[str]:
-    """The parts run together; either apostrophe is meant where one is written."""
-    return re.compile("".join(parts).replace("'", "['’]"), flags)
+def _pattern(*parts: str) -> re.Pattern[str]:
+    """The parts run together, for text in lower case; either apostrophe is meant where one is written.
 
-
-def _lower(*parts: str) -> re.Pattern[str]:
-    """For text in lower case: comparing without case is three times as slow."""
-    return _pattern(*parts, flags=0)
+    Comparing without case would take three times as long.
+    """
+    return re.compile("".join(parts).replace("'", "['’]"))
 
 
 # One pattern per cue, tried only where one of its trigger words stands.
 _CUES: tuple[tuple[int, re.Pattern[str]], ...] = (
     (
         Cue.DECISION,
-        _lower(
+        _pattern(
             r"\b(?:decided|decision|we(?:'ll| will)? (?:go|going|went) with|go(?:ing)? with|opted for|settled on|",
             r"agreed (?:to|on|that)|chose|switched to|let's use|we(?:'ll| will) use|instead of|",
             r"beschlossen|entschieden|décidé|decidimos|decidido)\b|決定|决定|決め|결정",
@@ -46,21 +44,21 @@ _CUES: tuple[tuple[int, re.Pattern[str]], ...] = (
     ),
     (
         Cue.CAUSE,
-        _lower(
+        _pattern(
             r"\b(?:root cause|caused by|because|turn(?:s|ed) out|due to|comes from|happens when|ursache|cause principale|",
             r"the (?:real |actual |underlying )?(?:cause|culprit|problem|issue|bug|reason|error) (?:is|was|here))\b|原因",
         ),
     ),
     (
         Cue.FIX,
-        _lower(
+        _pattern(
             r"\b(?:fix(?:ed|es)?|resolved|solved|solution|repaired|works now|now works|no longer|",
             r"behoben|corrigé|arreglado)\b|修正|修复|解決|해결",
         ),
     ),
     (
         Cue.OUTCOME,
-        _lower(
+        _pattern(
             r"^(?:i(?:'ve| have)? |we(?:'ve| have)? |now )?(?:successfully )?(?:added|removed|implemented|created|renamed|",
             r"refactored|updated|changed|moved|replaced|deployed|released|merged|committed|extracted|consolidated|simplified|",
             r"deleted|introduced|split|wrote|migrated|finished|completed|bumped|dropped)\b|",
@@ -69,28 +67,28 @@ _CUES: tuple[tuple[int, re.Pattern[str]], ...] = (
     ),
     (
         Cue.RULE,
-        _lower(
+        _pattern(
             r"\b(?:must(?: not)?|never|always|do not|don't|make sure|ensure|required|not allowed|forbidden|mandatory|",
             r"at most|at least|only)\b",
         ),
     ),
     (
         Cue.PREFERENCE,
-        _lower(
+        _pattern(
             r"\b(?:prefer(?:s|red|ably)?|favou?rites?|rather than|i (?:really |just |absolutely )?",
             r"(?:love|like|hate|dislike|enjoy)\b|i'd rather|bevorzug\w+|préfère|prefiero)\b|好き|喜欢|喜歡",
         ),
     ),
     (
         Cue.OPEN,
-        _lower(
+        _pattern(
             r"\b(?:todo|open question|not sure|unclear|remaining|still (?:needs?|fails?|failing|open|missing)|follow[- ]up|",
             r"next steps?|blocked|to be decided|tbd)\b",
         ),
     ),
     (
         Cue.FACT,
-        _lower(
+        _pattern(
             r"\b(?:i|we)(?:'m|'ve|'ll| am| are| was| were| have| had| got| went| just| also| recently| started| joined| bought|",
             r" made| took| did| want| plan| found| met| moved| lost| won)\b|\bmy\b|\bour\b|",
             r"\b(?:last|next|this) (?:week|weekend|month|year|summer|night)|\byesterday\b|\b\d+\b",
@@ -159,31 +157,31 @@ _ERRAND = _pattern(
     r"(?:commit|push|pull|rebase|merge|continue|proceed|retry|go ahead|try again|",
     r"(?:create|open|make|draft)(?: an?)?(?: draft)? (?:pr|pull request|commit|branch))\b[^.?!\n]{0,36}[.?!]?$",
 )
-_PROCEDURE = _lower(
+_PROCEDURE = _pattern(
     r"^(?:to \w+[^.?!]{3,80}?, (?:you )?(?:first |just )?(?:run|use|call|set|execute|add|open|type|invoke)\b|",
     r"(?:steps?|how) to \w+)|\b(?:run|execute) `[^`]+` (?:to|before|after|first|when|once|and then)\b|",
     r"\bfirst\b[^.?!]{5,}\bthen\b",
 )
-_CONSTRAINT = _lower(
+_CONSTRAINT = _pattern(
     r"\b(?:must(?: not| never)?|mustn't|is (?:not allowed|forbidden|required|mandatory)|are (?:not allowed|required)|",
     r"only ever|under no circumstances|no more than|should (?:never|always|only))\b|",
     r"^(?:please )?(?:never|do not|don't|always|make sure|ensure|avoid)\b",
 )
-_NOT_A_RULE = _lower(
+_NOT_A_RULE = _pattern(
     r"\b(?:must (?:be|have|feel|say|admit)|i (?:never|don't|do not|must|always)|you (?:never|must)|we (?:never|always)|",
     r"never (?:been|had|thought|knew|seen|heard|mind|gonna|forget)|don't (?:worry|know|think|have|forget|you|we|see|exist))\b",
 )
-_DEFINITION = _lower(
+_DEFINITION = _pattern(
     r"^[^,;?!]{2,48}?\b(?:means (?:that|a|an|the)|refers to|stands for|is (?:short for|defined as|called|known as))\b|",
     r"^(?:an? |the )?(?:`[^`]+`|\w+[._]\w[\w.]*) (?:is an?|is the|are the) \w",
 )
-_PRONOUN = _lower(r"(?:it|this|that|these|those|there|he|she|they|we|i|you|what|which|who)\b")
-_PREFERENCE = _lower(
+_PRONOUN = _pattern(r"(?:it|this|that|these|those|there|he|she|they|we|i|you|what|which|who)\b")
+_PREFERENCE = _pattern(
     r"\bi(?:'d| would)? (?:really |much |strongly |just |absolutely |always |still )?(?:prefer|love|like|hate|dislike|favou?r)\b",
     r"(?! to (?:know|see|hear|ask))|\bmy favou?rites?\b|\b(?:we|user|he|she|they|\w+) prefers?\b|",
     r"\bplease (?:always|use|prefer|keep)\b|好き|喜欢|喜歡|préfère|prefiero",
 )
-_WISH = _lower(r"\b(?:i'd|i would|would) (?:really )?(?:love|like)\b")
+_WISH = _pattern(r"\b(?:i'd|i would|would) (?:really )?(?:love|like)\b")
 
 
 #: What a sentence may be by its first word, as bits: greeting or narration; put there by the client.
@@ -235,7 +233,7 @@ def cues_of(text: str, triggered: int = ANY_CUE) -> int:
 
 def is_errand(text: str, start: int, end: int) -> bool:
     """Whether a request is a mere errand ("commit this, push"): it says nothing about the work."""
-    return _ERRAND.match(text, start, end) is not None
+    return _ERRAND.match(text[start:end].lower()) is not None
 
 
 def is_chatter(text: str, start: int, end: int, narrates: bool = False, first: bool = True) -> bool:
@@ -244,11 +242,12 @@ def is_chatter(text: str, start: int, end: int, narrates: bool = False, first: b
     Only an agent narrates ("I need to look at the logs"): from a person the same words are a fact. What clients put
     there stands at a message's beginning: `first`.
     """
-    if narrates and _NARRATION.match(text, start, end):
+    said = text[start:end].lower()
+    if narrates and _NARRATION.match(said):
         return True
-    if _GREETING.match(text, start, end):
-        return _ASKING.search(text, start, end) is None
-    return first and _INTERRUPTION.match(text, start, end) is not None
+    if _GREETING.match(said):
+        return _ASKING.search(said) is None
+    return first and _INTERRUPTION.match(said) is not None
 
 
 def kind_of(text: str, cues: int) -> MemoryKind:
@@ -257,7 +256,7 @@ def kind_of(text: str, cues: int) -> MemoryKind:
         return MemoryKind.OBSERVATION
     # Each pattern costs more than looking for the words without which it cannot match.
     folded = text.lower()
-    if _names_any(folded, _PROCEDURE_WORDS) and _PROCEDURE.search(folded):
+    if (folded.startswith(_PROCEDURE_STARTS) or _names_any(folded, _PROCEDURE_WORDS)) and _PROCEDURE.search(folded):
         return MemoryKind.PROCEDURE
     if cues & Cue.RULE and not text.endswith("!") and _CONSTRAINT.search(folded) and not _NOT_A_RULE.search(folded):
         return MemoryKind.CONSTRAINT
@@ -268,7 +267,8 @@ def kind_of(text: str, cues: int) -> MemoryKind:
     return MemoryKind.OBSERVATION
 
 
-_PROCEDURE_WORDS = ("to ", "run `", "execute `", "first")
+_PROCEDURE_STARTS = ("to ", "step", "how to ")
+_PROCEDURE_WORDS = ("run `", "execute `", "first")
 _DEFINITION_WORDS = ("means ", "refers to", "stands for", "is ", "are the ")
 _PREFERENCE_WORDS = ("prefer", "love", "like", "hate", "favo", "please ", "好き", "喜欢", "喜歡", "préfère", "prefiero")
 

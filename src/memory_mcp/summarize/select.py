@@ -166,7 +166,8 @@ def _score(s: Sentence, dialogue: bool, last: dict[Voice, int]) -> float:
         return s.information * 0.5 + 0.8
     if s.information <= MIN_INFORMATION:
         return 0.0
-    cues = s.cues = cues_of(s.text, s.cues)
+    # What somebody tells of themselves counts only among people.
+    cues = s.cues = cues_of(s.text, s.cues if dialogue else s.cues & ~Cue.FACT)
     score = _praise(s, s.information - (0.6 if s.event.text[s.start] == "[" else 0.0), cues, dialogue, last)
     if dialogue:
         return score - (1.0 if cues & Cue.QUESTION else 0.0) - (0.7 if cues & Cue.ADDRESS else 0.0)

@@ -70,6 +70,7 @@ _CODE_END = ("{", ";", "=>", "&&", "||", "\\", "(", "},", "),", "[")
 # A stop, an optional closing mark, white space, and a beginning. CJK stops need no white space.
 _END = re.compile(r"[.!?…؟।][.!?…]*[\"'”’)\]*_`]*\s+(?=\S)")
 _END_ANY = re.compile(_END.pattern + r"|[。！？｡]+[」』）”\"]*")
+_WIDE_STOPS = ("。", "！", "？", "｡")
 #: The last two letters of those abbreviations that have so many.
 _ABBREVIATED_ENDS = frozenset(("tc", "vs", "cf", "mr", "rs", "ms", "dr", "of", "st", "no", "ig", "ox", "nc"))
 _ABBREVIATION = re.compile(r"(?:^|[\s(])(?:e\.g|i\.e|etc|vs|cf|mr|mrs|ms|dr|prof|st|no|fig|approx|inc|[A-Za-z])\.$", re.I)
@@ -139,14 +140,16 @@ class _Reader:
         self.shape = _PROSE
         self.errors = 0
         self.found: list[Span] = []
-        self.stops = _END if text.isascii() else _END_ANY
+        self.stops = _END if text.isascii() or not any(stop in text for stop in _WIDE_STOPS) else _END_ANY
+        #: No line of this length is dense with symbols: there are too few of them.
+        self.safe = 0
         #: What ends the fenced or tagged block that the walk is in; "" outside of such blocks.
         self.until = ""
 
     def read(self) -> list[Span]:
         place = self.place
         said = self.text[place : self.end]
-        safe = _PER_SYMBOL * _symbols(said)
+        safe = self.safe = _PER_SYMBOL * _symbols(said)
         for line in said.split("\n"):
             bare = line.strip()
             if self.until:
@@ -204,8 +207,7 @@ class _Reader:
         return closing if self.text.find(closing, place, self.end) >= 0 else ""
 
     def _noise(self, line: str, bare: str) -> bool:
-        first = bare[0]
-        if first in _NOISE_STARTS or "@" in bare:
+        if bare[0] in _NOISE_STARTS or "@" in bare:
             if _ITEM.match(line):
                 return False
             if _NOISE.match(bare):
@@ -216,7 +218,7 @@ class _Reader:
             return True
         if bare[-1] in ":)" and _STATEMENT.match(bare) and not _BRACKETS.isdisjoint(bare) and bare.count(" ") < 8:
             return True
-        return _PER_SYMBOL * _symbols(bare) > len(bare)
+        return len(bare) < self.safe and _PER_SYMBOL * _symbols(bare) > len(bare)
 
     def _error(self, line: str, place: int) -> None:
         if self.errors < MAX_ERRORS and (span := _error_line(line, place)) is not None:
@@ -266,7 +268,7 @@ class _Reader:
         if piece[0] != bare[0]:
             start += piece.find(bare[0])
         end = start + len(bare)
-        if end - start > MAX_SENTENCE:
+        if len(bare) > MAX_SENTENCE:
             gap = self.text.rfind(" ", start + MAX_SENTENCE // 2, start + MAX_SENTENCE)
             end = gap if gap > 0 else start + MAX_SENTENCE
         self.found.append(Span(start, end, shape))

@@ -10,7 +10,7 @@ from operator import attrgetter
 from memory_mcp.model.event import Event, EventType, Role
 from memory_mcp.summarize.kinds import MAY_BE_CHATTER, OPENERS, is_chatter
 from memory_mcp.summarize.sentences import HEAD, TAIL, Shape, Span, clean, error_spans, spans, without_marks
-from memory_mcp.summarize.vocabulary import Word, cjk_runs, has_cjk, learn, token_finder, words
+from memory_mcp.summarize.vocabulary import Word, cjk_runs, has_cjk, learn, tokens_of, words
 
 #: A stretch is 4,000 tokens, except where one message is longer; more sentences than this are not weighed.
 MAX_SENTENCES = 1_500
@@ -134,11 +134,10 @@ def _read_spans(event: Event, voice: Voice, message: int, found: list[Span], str
     narrates = voice is _AGENT and not event.speaker
     text, worth, tally, sentences = without_marks(event.text), _COUNTS[voice], stretch.tally, stretch.sentences
     cjk = has_cjk(text if len(text) <= HEAD + TAIL else text[:HEAD] + text[-TAIL:])
-    tokens_in = token_finder(text)
     for place, (start, end, shape) in enumerate(found):
-        tokens = tokens_in(text, start, end)
+        tokens = tokens_of(text[start:end])
         if cjk:
-            tokens += cjk_runs(text, start, end)
+            tokens += cjk_runs(text[start:end])
         held = list(map(learn, tokens))
         may_be = OPENERS[tokens[0]] if tokens else MAY_BE_CHATTER
         chatter = (may_be & MAY_BE_CHATTER or (may_be and place == 0)) and is_chatter(text, start, end, narrates, place == 0)

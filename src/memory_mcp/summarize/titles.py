@@ -68,8 +68,10 @@ def join(head: str, terms: Iterable[str], limit: int = MAX_TITLE) -> str:
     title = head
     separator = SEPARATOR if head else ""
     for term in terms:
+        if len(title) + len(separator) + len(term) > limit:
+            continue
         parts = set(terms_of(term))
-        if not parts or 2 * len(parts & seen) >= len(parts) or len(title) + len(separator) + len(term) > limit:
+        if not parts or 2 * len(parts & seen) >= len(parts):
             continue
         title += separator + term
         separator = ", "

@@ -109,20 +109,20 @@ def _learn(token: str) -> Word:
 
 def words(text: str) -> list[Word]:
     """The words of a text in order, those that say nothing included, then those inside its runs of ideographs."""
-    found = token_finder(text)(text, 0, len(text))
+    found = tokens_of(text)
     if has_cjk(text):
-        found += cjk_runs(text, 0, len(text))
+        found += cjk_runs(text)
     return list(map(learn, found))
 
 
-def token_finder(text: str) -> Callable[[str, int, int], list[str]]:
-    """What finds all tokens between two places of this text."""
-    return (_ASCII_TOKEN if text.isascii() else TOKEN).findall
+def tokens_of(text: str) -> list[str]:
+    """All tokens in order."""
+    return _ASCII_TOKEN.findall(text) if text.isascii() else TOKEN.findall(text)
 
 
-def cjk_runs(text: str, start: int, end: int) -> list[str]:
+def cjk_runs(text: str) -> list[str]:
     """What counts as a word inside runs of ideographs, kana and hangul: tokens too."""
-    return _CJK_WORD.findall(text, start, end)
+    return _CJK_WORD.findall(text)
 
 
 def has_cjk(text: str) -> bool:
