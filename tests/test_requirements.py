@@ -32,9 +32,7 @@ WAITING = Requirement("policy:FR-04", "a document", "It is not.", deferred="it i
 def unclaimed(requirements: Mapping[str, Requirement], reading: Reading) -> list[str]:
     """List what is built, by its own account, and proved by no test."""
     proved = {claim.id for claim in reading.claims if claim.counts}
-    return sorted(
-        one.id for one in requirements.values() if not one.deferred and one.id not in proved
-    )
+    return sorted(one.id for one in requirements.values() if not one.deferred and one.id not in proved)
 
 
 def unknown(requirements: Mapping[str, Requirement], reading: Reading) -> list[Claim]:

@@ -26,6 +26,8 @@ _CJK = "\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-
 # A token is a run of word characters, joined by the punctuation that code and names put inside words; C++ and C# keep
 # their tails. An apostrophe ends a word: "Caroline's" is "Caroline".
 _RAW = re.compile(r"[A-Za-z](?:\+\+|#)(?!\w)|\w+(?:[.\-/:@+\\]+\w+)*")
+# The same where all characters are ASCII and no such tail can be, in half the time.
+_ASCII_RAW = re.compile(r"[A-Za-z0-9_]++(?:[.\-/:@+\\]++[A-Za-z0-9_]++)*+")
 _CJK_RUN = re.compile(f"[{_CJK}]+")
 _PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+\d*|[A-Z]+\d*|\d+|[^\W\d_a-zA-Z]+\d*")
 _HEX = re.compile(r"^(?=[0-9a-f]*\d)[0-9a-f]{7,64}$")
@@ -61,15 +63,12 @@ _state = _Terms()
 def iter_terms(text: str) -> Iterator[str]:
     """Terms in reading order, repeated as often as they occur; stop words left out."""
     known = _state.known
-    if not text.isascii():
-        # One form of each character: an accent that is a character of its own would split its word.
-        text = unicodedata.normalize("NFKC", text)
-    for raw in _RAW.findall(text):
+    for raw in _raws(text):
         found = known.get(raw)
         if found is None:
             if len(known) > _CACHE_LIMIT:
                 known.clear()
-            found = known[raw] = tuple(_take_apart(raw))
+            found = known[raw] = _terms_of(raw)
         yield from found
 
 
@@ -117,6 +116,29 @@ def hashes_in(text: str) -> set[int]:
             hashes = known[raw] = tuple(term_hash(term) for term in _take_apart(raw))
         found.update(hashes)
     return found
+
+
+def text_hashes(texts: Iterable[str]) -> set[int]:
+    """The distinct hashes of all terms of some texts: `term_hashes` of their `terms`, every distinct token taken once."""
+    raws: set[str] = set()
+    for text in texts:
+        raws.update(_raws(text))
+    return set().union(*map(_state.hashes.__getitem__, raws))
+
+
+def _raws(text: str) -> list[str]:
+    if text.isascii():
+        return _RAW.findall(text) if "++" in text or "#" in text else _ASCII_RAW.findall(text)
+    # One form of each character: an accent that is a character of its own would split its word.
+    return _RAW.findall(unicodedata.normalize("NFKC", text))
+
+
+def _terms_of(raw: str) -> tuple[str, ...]:
+    if raw.isalpha() and raw.isascii() and (raw.islower() or raw.istitle()) and len(raw) <= MAX_TOKEN:
+        # Most tokens are plain words: `_latin` says the same of them.
+        folded = raw.lower()
+        return () if folded in STOPWORDS else (_state.stem(folded),)
+    return tuple(_take_apart(raw))
 
 
 def _take_apart(raw: str) -> Iterator[str]:

@@ -11,20 +11,14 @@ BM25: tuple[Requirement, ...] = (
         SECTION_10,
         "The BM25 engine is a declared dependency of the package.",
         deferred=NO_BM25,
-        departure=(
-            "The engine is bm25s instead of Tantivy 0.25, because the system is written in Python "
-            "here."
-        ),
+        departure=("The engine is bm25s instead of Tantivy 0.25, because the system is written in Python here."),
     ),
     Requirement(
         "bm25:FR-01.2",
         SECTION_10,
         "The BM25 index has a room of its own with schema, indexing and searching apart.",
         deferred=NO_BM25,
-        departure=(
-            "The room is indexes/bm25 of the one package instead of a crate, because this is one "
-            "Python package."
-        ),
+        departure=("The room is indexes/bm25 of the one package instead of a crate, because this is one Python package."),
     ),
     Requirement(
         "bm25:FR-01.3",
@@ -97,8 +91,7 @@ BM25: tuple[Requirement, ...] = (
         "Results are scored by BM25.",
         deferred=NO_BM25,
         departure=(
-            "The scores come from bm25s and a query is words instead of syntax, because no "
-            "punctuation may make a query fail."
+            "The scores come from bm25s and a query is words instead of syntax, because no punctuation may make a query fail."
         ),
     ),
     Requirement(
@@ -118,8 +111,7 @@ BM25: tuple[Requirement, ...] = (
         "Pending index changes are committed periodically, after 60 s by default, configurable.",
         deferred=NO_BM25,
         departure=(
-            "The interval is the longest time until a tail is persisted, because an event must be "
-            "findable within 2 s regardless."
+            "The interval is the longest time until a tail is persisted, because an event must be findable within 2 s regardless."
         ),
     ),
     Requirement(
@@ -203,10 +195,7 @@ BM25: tuple[Requirement, ...] = (
     Requirement(
         "bm25:FR-07.3",
         SECTION_10,
-        (
-            "The status reports whether BM25 is healthy, that is, whether its index exists and is "
-            "readable."
-        ),
+        ("The status reports whether BM25 is healthy, that is, whether its index exists and is readable."),
         deferred=NO_BM25,
     ),
     Requirement(
@@ -248,10 +237,7 @@ BM25: tuple[Requirement, ...] = (
     Requirement(
         "bm25:FR-08.4",
         SECTION_10,
-        (
-            "A changed setting takes effect with a restart of the daemon, which connected clients "
-            "do not notice."
-        ),
+        ("A changed setting takes effect with a restart of the daemon, which connected clients do not notice."),
         deferred=NO_BM25,
     ),
     Requirement(
@@ -259,10 +245,7 @@ BM25: tuple[Requirement, ...] = (
         SECTION_10,
         "BM25 is enabled by default.",
         deferred=NO_BM25,
-        departure=(
-            "Vectors are enabled by default too, because the embedding model ships with the "
-            "package."
-        ),
+        departure=("Vectors are enabled by default too, because the embedding model ships with the package."),
     ),
     Requirement(
         "bm25:FR-09.1",

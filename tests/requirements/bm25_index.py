@@ -59,10 +59,7 @@ BM25_INDEX: tuple[Requirement, ...] = (
     Requirement(
         "bm25:status-fields",
         SECTION_2,
-        (
-            "get_teleport_status returns enabled, healthy and document count for BM25 and for "
-            "vectors, and a message."
-        ),
+        ("get_teleport_status returns enabled, healthy and document count for BM25 and for vectors, and a message."),
         deferred=NO_BM25,
     ),
     Requirement(
@@ -195,10 +192,7 @@ BM25_INDEX: tuple[Requirement, ...] = (
     Requirement(
         "bm25:growth-segment",
         SECTION_7,
-        (
-            "A new segment starts after a gap of more than 30 minutes or when the next event would "
-            "pass 4,000 tokens."
-        ),
+        ("A new segment starts after a gap of more than 30 minutes or when the next event would pass 4,000 tokens."),
     ),
     Requirement(
         "bm25:growth-day",
@@ -219,18 +213,14 @@ BM25_INDEX: tuple[Requirement, ...] = (
         SECTION_7,
         "A month node is the rollup of its own month.",
         departure=(
-            "A month is rolled up from its own days instead of from its weeks, because a week may "
-            "reach into the next month."
+            "A month is rolled up from its own days instead of from its weeks, because a week may reach into the next month."
         ),
     ),
     Requirement(
         "bm25:growth-year",
         SECTION_7,
         "A year node is the rollup of its own year.",
-        departure=(
-            "A year is rolled up so that it covers exactly its own days, because weeks do not nest "
-            "in years."
-        ),
+        departure=("A year is rolled up so that it covers exactly its own days, because weeks do not nest in years."),
     ),
     Requirement(
         "bm25:retention-segment",
@@ -247,20 +237,14 @@ BM25_INDEX: tuple[Requirement, ...] = (
         SECTION_7,
         "Days stay in the index for 180 days by default.",
         deferred=NO_BM25,
-        departure=(
-            "Retention starts past retention_min_docs documents, because pruning a small store "
-            "only loses recall."
-        ),
+        departure=("Retention starts past retention_min_docs documents, because pruning a small store only loses recall."),
     ),
     Requirement(
         "bm25:retention-week",
         SECTION_7,
         "Weeks stay in the index for five years by default.",
         deferred=NO_BM25,
-        departure=(
-            "Retention starts past retention_min_docs documents, because pruning a small store "
-            "only loses recall."
-        ),
+        departure=("Retention starts past retention_min_docs documents, because pruning a small store only loses recall."),
     ),
     Requirement(
         "bm25:retention-month-year",
@@ -273,10 +257,7 @@ BM25_INDEX: tuple[Requirement, ...] = (
         SECTION_7,
         "Expired fine-grained documents are not indexed once their rollups exist.",
         deferred=NO_BM25,
-        departure=(
-            "Below retention_min_docs documents nothing expires, because pruning a small store "
-            "only loses recall."
-        ),
+        departure=("Below retention_min_docs documents nothing expires, because pruning a small store only loses recall."),
     ),
     Requirement(
         "bm25:metric-bm25_index_doc_count",
@@ -409,10 +390,7 @@ BM25_INDEX: tuple[Requirement, ...] = (
         SECTION_17,
         "Index work never blocks the server's event loop.",
         deferred=NO_BM25,
-        departure=(
-            "Bulk work runs in child processes instead of spawn_blocking, because threads share "
-            "one interpreter lock."
-        ),
+        departure=("Bulk work runs in child processes instead of spawn_blocking, because threads share one interpreter lock."),
     ),
     Requirement(
         "bm25:risk-commit-failure",
@@ -451,10 +429,7 @@ BM25_INDEX: tuple[Requirement, ...] = (
     Requirement(
         "bm25:rebuild-index-response",
         APPENDIX_C,
-        (
-            "rebuild_index takes index_type and returns success, documents_indexed, duration_ms "
-            "and message."
-        ),
+        ("rebuild_index takes index_type and returns success, documents_indexed, duration_ms and message."),
         deferred=NO_BM25,
     ),
     Requirement(
@@ -466,18 +441,12 @@ BM25_INDEX: tuple[Requirement, ...] = (
     Requirement(
         "bm25:session-expand-grip",
         APPENDIX_D,
-        (
-            '"query expand-grip" takes a bare grip id too, and shows the excerpt and its events '
-            "with their times."
-        ),
+        ('"query expand-grip" takes a bare grip id too, and shows the excerpt and its events with their times.'),
     ),
     Requirement(
         "bm25:combined-status-check",
         APPENDIX_E,
-        (
-            "With both indexes a search is hybrid, with one it uses that one, and with none it is "
-            "agentic."
-        ),
+        ("With both indexes a search is hybrid, with one it uses that one, and with none it is agentic."),
         deferred=NO_POLICY,
     ),
 )

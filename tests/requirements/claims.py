@@ -155,9 +155,7 @@ def _may_hold_tests(path: Path) -> bool:
 
 
 def _is_test(node: ast.AST) -> bool:
-    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith(
-        "test_"
-    )
+    return isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name.startswith("test_")
 
 
 def _is_off(node: ast.AST) -> bool:

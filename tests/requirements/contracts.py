@@ -61,10 +61,7 @@ CONTRACTS: tuple[Requirement, ...] = (
     Requirement(
         "contract:skills-decide",
         POLICY_SECTION_2_5,
-        (
-            "Skills choose tools, sequence them, enforce budgets, fall back and cite, and tools do "
-            "what they are told."
-        ),
+        ("Skills choose tools, sequence them, enforce budgets, fall back and cite, and tools do what they are told."),
         deferred=NO_SKILLS,
     ),
     Requirement(
@@ -136,10 +133,7 @@ CONTRACTS: tuple[Requirement, ...] = (
         "contract:layer-1",
         THE_COGNITIVE_LAYER_STACK,
         "The TOC hierarchy is always present for navigation by time.",
-        departure=(
-            "The tree lives in DuckDB instead of RocksDB, because one embedded database holds the "
-            "whole truth."
-        ),
+        departure=("The tree lives in DuckDB instead of RocksDB, because one embedded database holds the whole truth."),
     ),
     Requirement(
         "contract:layer-2",
@@ -184,10 +178,7 @@ CONTRACTS: tuple[Requirement, ...] = (
     Requirement(
         "contract:hybrid-mode",
         THE_COGNITIVE_LAYER_STACK,
-        (
-            "Hybrid is the fusion of the scores of BM25 and vector when both are enabled, and is "
-            "no layer of the stack."
-        ),
+        ("Hybrid is the fusion of the scores of BM25 and vector when both are enabled, and is no layer of the stack."),
         deferred=NO_HYBRID,
         departure=(
             "Scores are calibrated before they are fused and reciprocal rank is an option, because "
@@ -197,15 +188,9 @@ CONTRACTS: tuple[Requirement, ...] = (
     Requirement(
         "contract:ranking-salience",
         RANKING_POLICY_LAYER_6,
-        (
-            "Salience weighs 0.3 and orders procedure, constraint, definition, preference and "
-            "observation."
-        ),
+        ("Salience weighs 0.3 and orders procedure, constraint, definition, preference and observation."),
         deferred=NO_RANKING,
-        departure=(
-            'The spec\'s weights are the preset "spec", and the default preset is what measures '
-            "best on judged queries."
-        ),
+        departure=('The spec\'s weights are the preset "spec", and the default preset is what measures best on judged queries.'),
     ),
     Requirement(
         "contract:ranking-recency",
@@ -213,8 +198,7 @@ CONTRACTS: tuple[Requirement, ...] = (
         "Recency weighs 0.3 and decays with a configurable half-life.",
         deferred=NO_RANKING,
         departure=(
-            "A query that names a time or an exact identifier is not outranked by recency, because "
-            "it already says what it wants."
+            "A query that names a time or an exact identifier is not outranked by recency, because it already says what it wants."
         ),
     ),
     Requirement(
@@ -223,8 +207,7 @@ CONTRACTS: tuple[Requirement, ...] = (
         "Relevance weighs 0.3 and is the score of the match.",
         deferred=NO_RANKING,
         departure=(
-            "The score is calibrated per layer before it is weighed, because scores of different "
-            "kinds cannot be compared raw."
+            "The score is calibrated per layer before it is weighed, because scores of different kinds cannot be compared raw."
         ),
     ),
     Requirement(
@@ -232,10 +215,7 @@ CONTRACTS: tuple[Requirement, ...] = (
         RANKING_POLICY_LAYER_6,
         "Usage weighs 0.1, decays and is opt-in.",
         deferred=NO_RANKING,
-        departure=(
-            "Weights are normalised again when a signal is off, because scores must stay within 0 "
-            "and 1."
-        ),
+        departure=("Weights are normalised again when a signal is off, because scores must stay within 0 and 1."),
     ),
     Requirement(
         "contract:brainstem-tier-detection",
@@ -285,15 +265,9 @@ CONTRACTS: tuple[Requirement, ...] = (
     Requirement(
         "contract:planes-separated",
         SEPARATION_OF_CONCERNS,
-        (
-            "Data, capabilities, ranking and control live in rooms of their own, none importing a "
-            "higher one."
-        ),
+        ("Data, capabilities, ranking and control live in rooms of their own, none importing a higher one."),
         deferred=NO_POLICY,
-        departure=(
-            "The planes are rooms of one Python package instead of crates, with import contracts "
-            "between them."
-        ),
+        departure=("The planes are rooms of one Python package instead of crates, with import contracts between them."),
     ),
     Requirement(
         "contract:tier-1-full",
@@ -337,10 +311,7 @@ CONTRACTS: tuple[Requirement, ...] = (
     Requirement(
         "contract:status-output-available",
         TIER_DETECTION,
-        (
-            '"retrieval status" lists the available layers with their health, agentic as "healthy '
-            '(TOC available)".'
-        ),
+        ('"retrieval status" lists the available layers with their health, agentic as "healthy (TOC available)".'),
     ),
     Requirement(
         "contract:status-output-unavailable",
@@ -356,14 +327,10 @@ CONTRACTS: tuple[Requirement, ...] = (
     Requirement(
         "contract:intent-explore",
         QUERY_INTENT_CLASSIFICATION,
-        (
-            '"browse", "discover" and "what topics" mean Explore: topics first, at most 100 nodes, '
-            "beam 5."
-        ),
+        ('"browse", "discover" and "what topics" mean Explore: topics first, at most 100 nodes, beam 5.'),
         deferred=NO_INTENT,
         departure=(
-            "Sequential mode keeps beam 1, because the policy document makes that the default and "
-            "stands above this table."
+            "Sequential mode keeps beam 1, because the policy document makes that the default and stands above this table."
         ),
     ),
     Requirement(
@@ -371,18 +338,12 @@ CONTRACTS: tuple[Requirement, ...] = (
         QUERY_INTENT_CLASSIFICATION,
         '"what did" and "how did" mean Answer: hybrid, at most 50 nodes, confidence at least 0.6.',
         deferred=NO_INTENT,
-        departure=(
-            '"find" means Locate instead of Answer, because the policy document says so and stands '
-            "above this table."
-        ),
+        departure=('"find" means Locate instead of Answer, because the policy document says so and stands above this table.'),
     ),
     Requirement(
         "contract:intent-locate",
         QUERY_INTENT_CLASSIFICATION,
-        (
-            "Identifiers and exact phrases mean Locate: BM25 first, at most 20 nodes, stop at the "
-            "first match."
-        ),
+        ("Identifiers and exact phrases mean Locate: BM25 first, at most 20 nodes, stop at the first match."),
         deferred=NO_INTENT,
     ),
     Requirement(
@@ -438,15 +399,9 @@ CONTRACTS: tuple[Requirement, ...] = (
     Requirement(
         "contract:fallback-flow",
         FALLBACK_FLOW,
-        (
-            "A query flows through topics, vector or hybrid and BM25 as far as they are enabled, "
-            "and ends in search_children."
-        ),
+        ("A query flows through topics, vector or hybrid and BM25 as far as they are enabled, and ends in search_children."),
         deferred=NO_POLICY,
-        departure=(
-            "The order is the chain of the query's intent, because the policy document stands "
-            "above this drawing."
-        ),
+        departure=("The order is the chain of the query's intent, because the policy document stands above this drawing."),
     ),
     Requirement(
         "contract:guarantee-never-fails",
@@ -497,10 +452,7 @@ CONTRACTS: tuple[Requirement, ...] = (
     Requirement(
         "contract:bm25-declared",
         COGNITIVE_CONTRACTS,
-        (
-            "BM25 declares fast exact keywords, missed synonyms, an unavailable index and agentic "
-            "as its fallback."
-        ),
+        ("BM25 declares fast exact keywords, missed synonyms, an unavailable index and agentic as its fallback."),
         deferred=NO_BM25,
     ),
     Requirement(
@@ -515,10 +467,7 @@ CONTRACTS: tuple[Requirement, ...] = (
     Requirement(
         "contract:topics-declared",
         COGNITIVE_CONTRACTS,
-        (
-            "Topics declare pattern discovery, stale and broad labels, an unavailable index and "
-            "vector or BM25 as their fallback."
-        ),
+        ("Topics declare pattern discovery, stale and broad labels, an unavailable index and vector or BM25 as their fallback."),
         deferred=NO_TOPICS,
     ),
     Requirement(

@@ -10,9 +10,7 @@ ARCHITECTURE = "cognitive-architecture.md"
 DOCUMENTS = (POLICY, PLAN, BM25, ARCHITECTURE)
 
 #: the requirements whose ids come from the documents' own numbers
-NUMBERED = re.compile(
-    r"policy:FR-\d+|bm25:FR-\d+\.\d+|bm25:NFR-\d+\.\d+|tele:TELE-\d+|us:US-\d+|goal:G\d+"
-)
+NUMBERED = re.compile(r"policy:FR-\d+|bm25:FR-\d+\.\d+|bm25:NFR-\d+\.\d+|tele:TELE-\d+|us:US-\d+|goal:G\d+")
 #: one place in a document, as a requirement's source names it
 PLACE = re.compile(r'(?P<file>\S+\.md) (?:section|appendix) (?:[\d.]+|[A-Z]|".+")')
 

@@ -10,10 +10,7 @@ ERRORS: tuple[Requirement, ...] = (
     Requirement(
         "error:teleport-search-unavailable",
         SECTION_9,
-        (
-            'teleport_search without its index answers UNAVAILABLE "BM25 index not enabled" and '
-            "points to search_children."
-        ),
+        ('teleport_search without its index answers UNAVAILABLE "BM25 index not enabled" and points to search_children.'),
     ),
     Requirement(
         "error:vector-teleport-unavailable",
@@ -34,44 +31,29 @@ ERRORS: tuple[Requirement, ...] = (
     Requirement(
         "error:hybrid-search-partial",
         POLICY_SECTION_9,
-        (
-            "hybrid_search with one of its two indexes answers, with the other score 0 and the "
-            "results marked partial."
-        ),
+        ("hybrid_search with one of its two indexes answers, with the other score 0 and the results marked partial."),
         deferred=NO_HYBRID,
     ),
     Requirement(
         "error:deadline-exceeded",
         POLICY_SECTION_9,
-        (
-            'A search that passes its deadline says "Timeout exceeded" and returns its partial '
-            "results."
-        ),
+        ('A search that passes its deadline says "Timeout exceeded" and returns its partial results.'),
     ),
     Requirement(
         "error:other-errors-propagate",
         POLICY_SECTION_9,
-        (
-            "Any other failure reaches the caller as an error with its code, and never as an empty "
-            "answer."
-        ),
+        ("Any other failure reaches the caller as an error with its code, and never as an empty answer."),
     ),
     Requirement(
         "error:teleport-status-disabled",
         APPENDIX_F,
-        (
-            "get_teleport_status answers bm25_enabled false when BM25 is disabled, and is not an "
-            "error."
-        ),
+        ("get_teleport_status answers bm25_enabled false when BM25 is disabled, and is not an error."),
         deferred=NO_BM25,
     ),
     Requirement(
         "error:teleport-status-unhealthy",
         APPENDIX_F,
-        (
-            "get_teleport_status answers bm25_healthy false when the index is there and unusable, "
-            "and searches go agentic."
-        ),
+        ("get_teleport_status answers bm25_healthy false when the index is there and unusable, and searches go agentic."),
         deferred=NO_BM25,
     ),
 )

@@ -16,23 +16,16 @@ EXECUTION: tuple[Requirement, ...] = (
     Requirement(
         "policy:escalation-trigger",
         SECTION_5_3,
-        (
-            "A scan starts when results are insufficient, the intent allows it and the bounds "
-            "leave room."
-        ),
+        ("A scan starts when results are insufficient, the intent allows it and the bounds leave room."),
         deferred=NO_ESCALATION,
     ),
     Requirement(
         "policy:escalation-method",
         SECTION_5_3,
-        (
-            "A scan works through time slices, and the slices already read are returned when it is "
-            "cut short."
-        ),
+        ("A scan works through time slices, and the slices already read are returned when it is cut short."),
         deferred=NO_ESCALATION,
         departure=(
-            "Slices are read by the server itself rather than by spawned agents, because a server "
-            "has no agents to spawn."
+            "Slices are read by the server itself rather than by spawned agents, because a server has no agents to spawn."
         ),
     ),
     Requirement(
@@ -46,9 +39,7 @@ EXECUTION: tuple[Requirement, ...] = (
         SECTION_5_3,
         "A scan uses the TOC, summaries and grips, and no index.",
         deferred=NO_ESCALATION,
-        departure=(
-            "A scan reads event text as well, because DuckDB scans a million events in 0.2 s."
-        ),
+        departure=("A scan reads event text as well, because DuckDB scans a million events in 0.2 s."),
     ),
     Requirement(
         "policy:escalation-guarantee",
@@ -154,10 +145,7 @@ EXECUTION: tuple[Requirement, ...] = (
     Requirement(
         "policy:bound-max_nodes_visited",
         SECTION_5_5,
-        (
-            "A search compares at most max_nodes_visited nodes (default 100), which the caller may "
-            "change."
-        ),
+        ("A search compares at most max_nodes_visited nodes (default 100), which the caller may change."),
     ),
     Requirement(
         "policy:bound-max_rpc_calls",
@@ -171,10 +159,7 @@ EXECUTION: tuple[Requirement, ...] = (
     Requirement(
         "policy:bound-max_token_budget",
         SECTION_5_5,
-        (
-            "An answer holds at most max_token_budget tokens (default 4000), which the caller may "
-            "change."
-        ),
+        ("An answer holds at most max_token_budget tokens (default 4000), which the caller may change."),
     ),
     Requirement(
         "policy:bound-timeout_ms",
@@ -208,10 +193,7 @@ EXECUTION: tuple[Requirement, ...] = (
     Requirement(
         "policy:enforcement-answer",
         SECTION_5_5,
-        (
-            "Under Answer bounds are soft, and escalation is allowed when the evidence is "
-            "insufficient."
-        ),
+        ("Under Answer bounds are soft, and escalation is allowed when the evidence is insufficient."),
         deferred=NO_INTENT,
     ),
     Requirement(

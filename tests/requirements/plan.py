@@ -4,9 +4,7 @@ from tests.requirements.record import NO_BM25, NO_SKILLS, NO_VECTOR, Requirement
 
 GOALS = 'agentic-toc-search-plan.md section "Goals"'
 LAYER_HIERARCHY = 'agentic-toc-search-plan.md section "Layer Hierarchy"'
-SEGMENT_STRUCTURE_MOST_IMPORTANT = (
-    'agentic-toc-search-plan.md section "Segment Structure (Most Important)"'
-)
+SEGMENT_STRUCTURE_MOST_IMPORTANT = 'agentic-toc-search-plan.md section "Segment Structure (Most Important)"'
 HOW_LINKS_WORK = 'agentic-toc-search-plan.md section "How Links Work"'
 SEARCHNODE_MESSAGES = 'agentic-toc-search-plan.md section "SearchNode Messages"'
 SEARCHCHILDREN_MESSAGES = 'agentic-toc-search-plan.md section "SearchChildren Messages"'
@@ -57,10 +55,7 @@ PLAN: tuple[Requirement, ...] = (
         "plan:hierarchy-week",
         LAYER_HIERARCHY,
         "A week points to its days and has a summary of the themes of all of them.",
-        departure=(
-            "A week is a child of every month it intersects, because ISO weeks do not nest in "
-            "months."
-        ),
+        departure=("A week is a child of every month it intersects, because ISO weeks do not nest in months."),
     ),
     Requirement(
         "plan:hierarchy-day",
@@ -124,10 +119,7 @@ PLAN: tuple[Requirement, ...] = (
     Requirement(
         "plan:link-id-formats",
         HOW_LINKS_WORK,
-        (
-            "Ids such as toc:month:2026-01, toc:week:2026-W04, toc:day:2026-01-30 and grip:MS:ID "
-            "resolve."
-        ),
+        ("Ids such as toc:month:2026-01, toc:week:2026-W04, toc:day:2026-01-30 and grip:MS:ID resolve."),
     ),
     Requirement(
         "plan:link-keys",
@@ -141,10 +133,7 @@ PLAN: tuple[Requirement, ...] = (
     Requirement(
         "plan:search-fields",
         SEARCHNODE_MESSAGES,
-        (
-            "A search takes any of the fields title, summary, bullets and keywords, and all of "
-            "them by default."
-        ),
+        ("A search takes any of the fields title, summary, bullets and keywords, and all of them by default."),
     ),
     Requirement(
         "plan:search-node-request",
@@ -164,10 +153,7 @@ PLAN: tuple[Requirement, ...] = (
     Requirement(
         "plan:search-children-request",
         SEARCHCHILDREN_MESSAGES,
-        (
-            "search_children takes parent_id, query, child_level, fields, limit (default 10) and "
-            "token_budget."
-        ),
+        ("search_children takes parent_id, query, child_level, fields, limit (default 10) and token_budget."),
         departure=(
             "A child_level below the direct child means all descendants at that level, because the "
             "plan leaves open what else it could mean."
@@ -202,8 +188,7 @@ PLAN: tuple[Requirement, ...] = (
         SEARCH_ALGORITHM,
         "Short words that say nothing are not searched for.",
         departure=(
-            "Stopwords are dropped instead of all words of one or two letters, because Go, C and "
-            "v2 are what people look for."
+            "Stopwords are dropped instead of all words of one or two letters, because Go, C and v2 are what people look for."
         ),
     ),
     Requirement(
@@ -316,10 +301,7 @@ PLAN: tuple[Requirement, ...] = (
     Requirement(
         "plan:loop-time-hints",
         AGENT_NAVIGATION_LOOP,
-        (
-            'navigate reads time hints such as "yesterday", "last week" and "in January" from the '
-            "query."
-        ),
+        ('navigate reads time hints such as "yesterday", "last week" and "in January" from the query.'),
     ),
     Requirement(
         "plan:loop-topics",
@@ -341,8 +323,7 @@ PLAN: tuple[Requirement, ...] = (
         AGENT_NAVIGATION_LOOP,
         "A match above 0.5 is strong, and navigate explains what it found and descends into it.",
         departure=(
-            "The threshold is the setting strong_match, because scores made of weighted stems are "
-            "not those the plan had in mind."
+            "The threshold is the setting strong_match, because scores made of weighted stems are not those the plan had in mind."
         ),
     ),
     Requirement(
@@ -450,8 +431,7 @@ PLAN: tuple[Requirement, ...] = (
         SUCCESS_CRITERIA,
         'An agent answers "find X" with the TOC, summaries and grips alone.',
         departure=(
-            "Each segment also keeps a set of term hashes of its events, because a summary must "
-            "never hide what lies below it."
+            "Each segment also keeps a set of term hashes of its events, because a summary must never hide what lies below it."
         ),
     ),
     Requirement(

@@ -81,8 +81,7 @@ POLICY: tuple[Requirement, ...] = (
         '"themes", "topics" and "working on" are signals of Explore.',
         deferred=NO_INTENT,
         departure=(
-            'Signals match whole words and never substrings, because a substring finds "topic" in '
-            "words that mean something else."
+            'Signals match whole words and never substrings, because a substring finds "topic" in words that mean something else.'
         ),
     ),
     Requirement(
@@ -184,10 +183,7 @@ POLICY: tuple[Requirement, ...] = (
     Requirement(
         "policy:tier-5",
         SECTION_5_1,
-        (
-            "Tier 5 (Agentic) means that only the agentic TOC search is available, and it always "
-            "works."
-        ),
+        ("Tier 5 (Agentic) means that only the agentic TOC search is available, and it always works."),
     ),
     Requirement(
         "policy:status-bm25",
@@ -221,10 +217,7 @@ POLICY: tuple[Requirement, ...] = (
     Requirement(
         "policy:FR-02",
         SECTION_6,
-        (
-            "The tier follows from which layers are available, and is 5 when only the agentic "
-            "layer is."
-        ),
+        ("The tier follows from which layers are available, and is 5 when only the agentic layer is."),
     ),
     Requirement(
         "policy:FR-03",
@@ -344,10 +337,7 @@ POLICY: tuple[Requirement, ...] = (
     Requirement(
         "policy:disabled-suggest-enabling",
         SECTION_7,
-        (
-            "When BM25 is not enabled the answer names the setting teleport.bm25.enabled that "
-            "would enable it."
-        ),
+        ("When BM25 is not enabled the answer names the setting teleport.bm25.enabled that would enable it."),
     ),
     Requirement(
         "policy:disabled-show-results",
@@ -374,10 +364,7 @@ POLICY: tuple[Requirement, ...] = (
     Requirement(
         "policy:algorithm-error-goes-on",
         SECTION_10,
-        (
-            "A layer that fails leads to the next layer of the chain, with the failure in the "
-            "explanation."
-        ),
+        ("A layer that fails leads to the next layer of the chain, with the failure in the explanation."),
         deferred=NO_POLICY,
     ),
     Requirement(

@@ -140,7 +140,7 @@ def _read_spans(event: Event, voice: Voice, message: int, found: list[Span], str
             tokens += cjk_runs(text[start:end])
         held = list(map(learn, tokens))
         may_be = OPENERS[tokens[0]] if tokens else MAY_BE_CHATTER
-        chatter = (may_be & MAY_BE_CHATTER or (may_be and place == 0)) and is_chatter(text, start, end, narrates, place == 0)
+        chatter = bool(may_be & MAY_BE_CHATTER or (may_be and place == 0)) and is_chatter(text, start, end, narrates, place == 0)
         aside = chatter or (len(tokens) <= MAX_ASIDE and not cjk) or text[start] == "["
         tally.setdefault(worth * _CHATTER_COUNTS if aside else worth, []).extend(held)
         sentences.append(Sentence(event, start, end, shape, voice, held, message, place, chatter))

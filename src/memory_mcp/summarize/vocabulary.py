@@ -6,7 +6,6 @@ Invariants
 """
 
 import re
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
