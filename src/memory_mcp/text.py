@@ -54,7 +54,17 @@ class _Terms(threading.local):
     def __init__(self) -> None:
         self.stem = Stemmer.Stemmer("english", 0).stemWord
         self.known: dict[str, tuple[str, ...]] = {}
-        self.hashed: dict[str, tuple[int, ...]] = {}
+        self.hashed = _Hashed()
+
+
+class _Hashed(dict[str, tuple[int, ...]]):
+    """Tokens and the hashes of their terms; what is asked for is taken apart and remembered."""
+
+    def __missing__(self, raw: str) -> tuple[int, ...]:
+        if len(self) > _CACHE_LIMIT:
+            self.clear()
+        found = self[raw] = tuple(map(term_hash, _state.known.get(raw) or _terms_of(raw)))
+        return found
 
 
 _state = _Terms()
@@ -81,12 +91,12 @@ def term_set(text: str) -> set[str]:
     """The distinct terms of a text; faster than `terms` where order and number do not matter."""
     known = _state.known
     found: set[str] = set()
-    for raw in set(_RAW.findall(text)):
+    for raw in set(_raws(text)):
         parts = known.get(raw)
         if parts is None:
             if len(known) > _CACHE_LIMIT:
                 known.clear()
-            parts = known[raw] = tuple(_take_apart(raw))
+            parts = known[raw] = _terms_of(raw)
         found.update(parts)
     return found
 
@@ -104,26 +114,12 @@ def term_hash(term: str) -> int:
     return zlib.crc32(term.encode("utf-8", "surrogatepass"))
 
 
-def hashes_in(text: str) -> set[int]:
-    """The distinct hashes of a text's terms: what `term_hash` gives for each of `terms(text)`."""
-    known = _state.hashed
-    found: set[int] = set()
-    for raw in set(_RAW.findall(text)):
-        hashes = known.get(raw)
-        if hashes is None:
-            if len(known) > _CACHE_LIMIT:
-                known.clear()
-            hashes = known[raw] = tuple(term_hash(term) for term in _take_apart(raw))
-        found.update(hashes)
-    return found
-
-
-def text_hashes(texts: Iterable[str]) -> set[int]:
-    """The distinct hashes of all terms of some texts: `term_hashes` of their `terms`, every distinct token taken once."""
+def hashes_in(*texts: str) -> set[int]:
+    """The distinct hashes of the texts' terms: what `term_hash` gives for each of their `terms`."""
     raws: set[str] = set()
     for text in texts:
         raws.update(_raws(text))
-    return set().union(*map(_state.hashes.__getitem__, raws))
+    return set().union(*map(_state.hashed.__getitem__, raws))
 
 
 def _raws(text: str) -> list[str]:

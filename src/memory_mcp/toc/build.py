@@ -103,7 +103,7 @@ def grips_of(events: Sequence[Event], segment: int) -> list[Grip]:
 
 def hashes_of(events: Sequence[Event]) -> bytes:
     """The sorted uint32 hashes of every term of the events: their words, speakers and what their metadata names."""
-    found = hashes_in("\n".join(map(searchable, events)))
+    found = hashes_in(*map(searchable, events))
     return np.sort(np.fromiter(found, dtype="<u4", count=len(found))).tobytes()
 
 
