@@ -27,7 +27,7 @@ _CJK = "\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-
 # their tails. An apostrophe ends a word: "Caroline's" is "Caroline".
 _RAW = re.compile(r"[A-Za-z](?:\+\+|#)(?!\w)|\w+(?:[.\-/:@+\\]+\w+)*")
 # The same where all characters are ASCII and no such tail can be, in half the time.
-_ASCII_RAW = re.compile(r"[A-Za-z0-9_]++(?:[.\-/:@+\\]++[A-Za-z0-9_]++)*+")
+_PLAIN_RAW = re.compile(r"[A-Za-z0-9_]++(?:[.\-/:@+\\]++[A-Za-z0-9_]++)*+")
 _CJK_RUN = re.compile(f"[{_CJK}]+")
 _PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+\d*|[A-Z]+\d*|\d+|[^\W\d_a-zA-Z]+\d*")
 _HEX = re.compile(r"^(?=[0-9a-f]*\d)[0-9a-f]{7,64}$")
@@ -123,10 +123,20 @@ def hashes_in(*texts: str) -> set[int]:
 
 
 def _raws(text: str) -> list[str]:
-    if text.isascii():
-        return _RAW.findall(text) if "++" in text or "#" in text else _ASCII_RAW.findall(text)
-    # One form of each character: an accent that is a character of its own would split its word.
-    return _RAW.findall(unicodedata.normalize("NFKC", text))
+    if _is_plain(text):
+        return _PLAIN_RAW.findall(text)
+    if not text.isascii():
+        # One form of each character: an accent that is a character of its own would split its word.
+        text = unicodedata.normalize("NFKC", text)
+    # No token reaches over a line's end, and most lines of most texts are plain.
+    found: list[str] = []
+    for line in text.split("\n"):
+        found += (_PLAIN_RAW if _is_plain(line) else _RAW).findall(line)
+    return found
+
+
+def _is_plain(text: str) -> bool:
+    return text.isascii() and "#" not in text and "++" not in text
 
 
 def _terms_of(raw: str) -> tuple[str, ...]:

@@ -75,11 +75,21 @@ class Word:
 
     def __post_init__(self) -> None:
         """Once per token what would be asked for once per stretch."""
-        self.rarity = self.weight**RARITY
-        shown = self.shown
-        self.appeal = float((len(shown) + 2) ** -BREVITY)
-        if not self.capital and not self.code and len(shown) > 5 and shown.endswith(("ed", "ly")):
-            self.appeal *= 0.75
+        self.rarity = _rarity(self.weight)
+        tail = not self.capital and not self.code and len(self.shown) > 5 and self.shown.endswith(("ed", "ly"))
+        self.appeal = _appeal(len(self.shown), tail)
+
+
+# Remembered less for the power than for the number: words that share it share its place in memory.
+@cache
+def _rarity(weight: float) -> float:
+    return weight**RARITY
+
+
+@cache
+def _appeal(length: int, tail: bool) -> float:
+    appeal = float((length + 2) ** -BREVITY)
+    return appeal * 0.75 if tail else appeal
 
 
 NOTHING = Word("", "", 0.0, False, False)
@@ -150,6 +160,7 @@ def _prose(shown: str) -> Word:
     if folded in STOPWORDS or len(shown) > MAX_SHOWN:
         return NOTHING
     stem = (terms(shown) or [folded])[0]
+    stem = shown if stem == shown else stem
     weight = _background().get(stem, _UNKNOWN)
     if len(shown) <= 2:
         weight = min(weight, 0.2)
