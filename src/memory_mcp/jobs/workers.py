@@ -18,7 +18,7 @@ from memory_mcp.toc.build import Derived, Work, derive
 #: Segments below which sending them away costs more than it saves.
 _LEAST = 48
 #: The child's share: this process also publishes what both made.
-_SHARE = 0.5
+_SHARE = 0.45
 
 
 class DeriveWorkers:
