@@ -83,7 +83,7 @@ class Word:
 # Remembered less for the power than for the number: words that share it share its place in memory.
 @cache
 def _rarity(weight: float) -> float:
-    return weight**RARITY
+    return float(weight**RARITY)
 
 
 @cache
