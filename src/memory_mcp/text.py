@@ -101,6 +101,11 @@ def term_set(text: str) -> set[str]:
     return found
 
 
+def stem(word: str) -> str:
+    """The stem of a plain word in lower case: its only term, where it is no stop word."""
+    return str(_state.stem(word))
+
+
 def query_terms(text: str) -> list[str]:
     """Distinct terms of a query in order; when it holds stop words only, those words themselves."""
     found = list(dict.fromkeys(iter_terms(text)))

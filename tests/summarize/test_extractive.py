@@ -9,9 +9,10 @@ from memory_mcp.model.event import EventType, Role
 from memory_mcp.model.toc import MemoryKind
 from memory_mcp.summarize.base import Summary
 from memory_mcp.summarize.extractive import ExtractiveSummarizer
-from memory_mcp.summarize.kinds import cues_of, is_chatter, kind_of
+from memory_mcp.summarize.kinds import OPENERS, cues_of, is_chatter, kind_of
 from memory_mcp.summarize.sentences import Shape, clean, shorten, spans
 from memory_mcp.summarize.titles import headline, join, without_date
+from memory_mcp.summarize.vocabulary import tokens_of
 from tests.summarize.suite import dialogue, event, node, talk
 
 SUMMARIZER = ExtractiveSummarizer()
@@ -261,6 +262,27 @@ def test_a_period_hears_every_child_and_says_nothing_twice() -> None:
     said = [bullet.text for bullet in SUMMARIZER.roll_up(children, 3).bullets]
     assert "Uploads retry with backoff." in said
     assert sum("leeway" in text for text in said) == 1
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Thanks a lot!",
+        "Okay, so now let me check the logs.",
+        "I'll start with the query.",
+        "You're absolutely right",
+        "**Good question!**",
+        "Congratulations on the release",
+        "__Hello__ there",
+        "Looking at the exporter first",
+        "[Request interrupted by user]",
+        "Co-Authored-By: somebody",
+    ],
+)
+def test_chatter_is_known_by_its_first_word(text: str) -> None:
+    """The words that save trying the patterns leave out nothing that the patterns find."""
+    assert is_chatter(text, 0, len(text), narrates=True)
+    assert OPENERS[tokens_of(text)[0]]
 
 
 def test_summaries_are_fast() -> None:

@@ -15,7 +15,15 @@ def keywords(stretch: Stretch, limit: int = MAX_KEYWORDS) -> tuple[str, ...]:
     """The most telling terms, best first, as they were written; identifiers whole."""
     shown = stretch.shown
     starts = {s.words[0] for s in stretch.sentences if s.words}
-    worth = [(-told * _appeal(shown[key], starts), key) for key, told in stretch.salience.items() if told > 0]
+    worth = []
+    for key, told in stretch.salience.items():
+        if told > 0:
+            word = shown[key]
+            appeal = word.appeal
+            # A name has its capital inside a sentence too.
+            if word.capital:
+                appeal *= 0.8 if word in starts else 1.3
+            worth.append((-told * appeal, key))
     # Sorting all of some hundred is faster than `nsmallest`, whose loop is Python's.
     ranked = [key for _, key in sorted(worth)[:_CANDIDATES]]
     phrases = _phrases(stretch, set(ranked))
@@ -34,11 +42,6 @@ def keywords(stretch: Stretch, limit: int = MAX_KEYWORDS) -> tuple[str, ...]:
             chosen.append(stretch.shown[key].shown)
             used.add(key)
     return tuple(chosen)
-
-
-def _appeal(word: Word, starts: set[Word]) -> float:
-    """How good a word is to show: names (capital inside a sentence) before others."""
-    return word.appeal * (0.8 if word in starts else 1.3) if word.capital else word.appeal
 
 
 def _phrases(stretch: Stretch, wanted: set[str]) -> dict[str, tuple[str, str, str]]:

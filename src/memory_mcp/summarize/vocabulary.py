@@ -11,7 +11,7 @@ from functools import cache
 from importlib.resources import files
 
 from memory_mcp.summarize.kinds import ANY_CUE, TRIGGERS
-from memory_mcp.text import STOPWORDS, terms
+from memory_mcp.text import STOPWORDS, stem, terms
 
 #: Runs of word characters and what code and names put inside words; an apostrophe ends a word. What such a run ends
 #: in (a full stop) is taken off when the token is learned: one character class is half the price of the exact form.
@@ -32,6 +32,8 @@ _POSITION = re.compile(r"(?::\d+)+$")
 _HEX = re.compile(r"^(?=.*\d)[0-9a-f]{6,}$|^[0-9a-f]{8}-[0-9a-f-]{20,}$", re.I)
 _DIGITS = re.compile(r"^[\d.,:\-/+x%]+[a-z]{0,3}$", re.I)
 _CAMEL = re.compile(r"[a-z0-9][A-Z]|[A-Z]{2,}[a-z]")
+_LETTER = re.compile(r"[^\W_]")
+_HYPHENATED = re.compile(r"[A-Za-z]+(?:-[A-Za-z]+)*\Z")
 _EXTENSION = re.compile(r"\.[A-Za-z]\w{0,9}$")
 _ADDRESS = re.compile(r"^(?:https?|ftp|file|mailto)[:/]|^www\.", re.I)
 _CJK = re.compile(r"[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uff66-\uff9f]")
@@ -140,14 +142,17 @@ def has_cjk(text: str) -> bool:
 
 
 def _judge(token: str) -> Word:
-    if token.isalpha() and token.isascii() and len(token) > 1 and (token.islower() or token[1:].islower()):
+    # Most tokens are plain words. One that begins with an x may be a size (x4), as `_DIGITS` has it.
+    if token.isalpha() and token.isascii() and token[1:].islower() and token[0] not in "xX":
         return _prose(token)
     shown = token.strip("_") if token in _WITH_TAIL else token.strip("_").rstrip("._-/:@+\\#")
     if not shown or _ADDRESS.match(shown):
         return NOTHING
     if not shown.isascii() and _CJK.search(shown):
         return _cjk(shown)
-    shown = _POSITION.sub("", shown).strip("_")
+    if ":" in shown:
+        shown = _POSITION.sub("", shown)
+    shown = shown.strip("_")
     if len(shown) < 2 or _HEX.match(shown) or _DIGITS.match(shown):
         return NOTHING
     if shown.isalpha() and not _CAMEL.search(shown):
@@ -159,29 +164,28 @@ def _prose(shown: str) -> Word:
     folded = shown.lower()
     if folded in STOPWORDS or len(shown) > MAX_SHOWN:
         return NOTHING
-    stem = (terms(shown) or [folded])[0]
-    stem = shown if stem == shown else stem
-    weight = _background().get(stem, _UNKNOWN)
+    key = stem(folded) if folded.isascii() else (terms(shown) or [folded])[0]
+    weight = _background().get(key, _UNKNOWN)
     if len(shown) <= 2:
         weight = min(weight, 0.2)
     capital = shown[0].isupper()
-    return Word(stem, shown, weight, False, capital) if weight > 0 else NOTHING
+    # One string for both where they are equal: most words of an import are held for good.
+    return Word(shown if key == shown else key, shown, weight, False, capital) if weight > 0 else NOTHING
 
 
 def _identifier(shown: str) -> Word:
     if shown.lower() in _NO_NAMES:
         return NOTHING
-    name = re.split(r"[/\\]", shown)[-1].split("@")[0].strip("_:-+.") or shown
-    parts = [part for part in re.split(r"[\W_]+", name) if part]
-    if len(name) > MAX_SHOWN or len(name) < 2 or not parts or _HEX.match(name) or _DIGITS.match(name):
+    name = shown.replace("\\", "/").rpartition("/")[2].partition("@")[0].strip("_:-+.") or shown
+    if not 2 <= len(name) <= MAX_SHOWN or not _LETTER.search(name) or _HEX.match(name) or _DIGITS.match(name):
         return NOTHING
-    if re.fullmatch(r"[A-Za-z]+(?:-[A-Za-z]+)*", name) and not _CAMEL.search(name):
+    if _HYPHENATED.match(name) and not _CAMEL.search(name):
         inner = [_prose(part) for part in name.split("-")]
         weight = max((word.weight for word in inner), default=0.0)
         if "-" not in name:
             return inner[0]
         return Word(name.lower(), name, weight, False, name[0].isupper()) if weight > 0.1 else NOTHING
-    if ":" in name or sum(c.isdigit() for c in name) > len(name) / 2:
+    if ":" in name or sum(map(str.isdigit, name)) > len(name) / 2:
         return Word(name.lower(), name, 0.4, True, False)
     weight = _CODE if "_" in name or _EXTENSION.search(name) or _CAMEL.search(name) else 0.6
     return Word(name.lower(), name, weight, True, False)
@@ -201,8 +205,8 @@ def _background() -> dict[str, float]:
     for line in _lines("everyday.txt"):
         percent, *everyday = line.split()
         for word in everyday:
-            for stem in terms(word):
-                weights[stem] = min(weights.get(stem, 1.0), int(percent) / 100)
+            for term in terms(word):
+                weights[term] = min(weights.get(term, 1.0), int(percent) / 100)
     return weights
 
 
