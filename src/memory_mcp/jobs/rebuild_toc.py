@@ -7,18 +7,16 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-import numpy as np
-
 from memory_mcp.model.calendar import PERIODS, Calendar, level_of, parents, rollup_targets
 from memory_mcp.model.ids import NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
 from memory_mcp.segments import SegmentSettings
-from memory_mcp.storage.base import Build, DocumentFrequency, Storage, TermDelta
+from memory_mcp.storage.base import Build, Storage, TermDelta
 from memory_mcp.summarize.base import Summarizer
 from memory_mcp.toc.build import Derived, Work, derive
 from memory_mcp.toc.rollup import RollUps
-from memory_mcp.toc.terms import Hashes, children_of, from_bytes, read_sets, union
+from memory_mcp.toc.terms import Hashes, children_of, frequency, from_bytes, read_sets, union
 
 _CHUNK = 200
 
@@ -105,11 +103,8 @@ class RebuildToc:
         ]
 
     def _frequencies(self, by_project: dict[str, list[Hashes]]) -> None:
-        rows = []
-        for project, parts in by_project.items():
-            hashes, counts = np.unique(np.concatenate(parts), return_counts=True)
-            rows.append(DocumentFrequency(project, hashes.astype("<u4").tobytes(), counts.astype("<i4").tobytes()))
-        self._storage.toc.publish(Build(frequencies=tuple(rows), reset_frequencies=True))
+        rows = tuple(frequency(project, parts) for project, parts in by_project.items())
+        self._storage.toc.publish(Build(frequencies=rows, reset_frequencies=True))
 
     def _drop(self, cuts: Sequence[Segment]) -> int:
         wanted = {c.node_id for c in cuts} | {p for c in cuts for p in rollup_targets(c.day)}

@@ -141,11 +141,6 @@ def span_of(node_id: NodeId) -> tuple[dt.date, dt.date]:
     raise InvalidQuery(f"not a period: {node_id}", "Segments have stored times, not calendar windows.")
 
 
-def day_node(day: str) -> NodeId:
-    """The day's own node."""
-    return day_id(day)
-
-
 def parents_of_day(day: str) -> tuple[NodeId, ...]:
     """Tree parent of a day: its ISO week."""
     iso = dt.date.fromisoformat(day).isocalendar()

@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from memory_mcp.model.ids import EventId, GripId, digest, event_key, grip_id_from, key_of
+from memory_mcp.model.ids import EventId, GripId, digest, grip_id_from, key_of
 
 #: Rules that choose spans (grips.py); part of a grip's identity.
 GRIP_CUTTER_VERSION = 1
@@ -46,8 +46,3 @@ def make_grip_id(timestamp: int, first: EventId, last: EventId, start: int, end:
     """The id that follows from what is quoted and by which rules."""
     span = f"{start}-{end}"
     return grip_id_from(key_of(timestamp, digest("grip", first, last, span, str(GRIP_CUTTER_VERSION))))
-
-
-def grip_order(grip: Grip) -> tuple[int, int, int]:
-    """Sort key: time, event, place in it."""
-    return (grip.timestamp, event_key(grip.event_id_start), grip.span_start)

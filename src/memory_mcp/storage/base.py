@@ -28,11 +28,6 @@ class Scope:
     agent: str | None = None
     window: TimeWindow | None = None
 
-    @property
-    def is_all(self) -> bool:
-        """No project restriction: the mixed text of roll-ups may be shown."""
-        return self.project is None
-
 
 @dataclass(frozen=True, slots=True)
 class Appended:
@@ -87,7 +82,6 @@ class Build:
     grips: tuple[Grip, ...] = ()
     terms: tuple[TermDelta, ...] = ()
     frequencies: tuple[DocumentFrequency, ...] = ()
-    duplicates: tuple[tuple[EventId, EventId], ...] = ()
     #: Nodes whose stored term rows are thrown away before `terms` are added.
     reset_terms: tuple[NodeId, ...] = ()
     #: Throw away all document frequencies before `frequencies` are added.

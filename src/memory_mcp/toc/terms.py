@@ -129,7 +129,7 @@ class TermBook:
                 by_day.setdefault(one.day, []).append(fresh)
                 by_project.setdefault(one.project, []).append(fresh)
         deltas += self._upwards({day: union(parts) for day, parts in by_day.items()})
-        return deltas, [_frequency(project, parts) for project, parts in by_project.items()]
+        return deltas, [frequency(project, parts) for project, parts in by_project.items()]
 
     def _prefetch(self, targets: Sequence[NodeId]) -> None:
         if self._days is None:
@@ -198,7 +198,8 @@ class TermBook:
             self._bytes -= hashes.nbytes
 
 
-def _frequency(project: str, parts: Sequence[Hashes]) -> DocumentFrequency:
+def frequency(project: str, parts: Sequence[Hashes]) -> DocumentFrequency:
+    """The root's row for some segments of a project, given their sets."""
     hashes, counts = np.unique(np.concatenate(parts), return_counts=True)
     return DocumentFrequency(project, hashes.astype("<u4").tobytes(), counts.astype("<i4").tobytes())
 

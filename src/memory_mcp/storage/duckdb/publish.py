@@ -9,7 +9,7 @@ from memory_mcp.failpoints import failpoint
 from memory_mcp.model.calendar import TocLevel, parents
 from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.grip import Grip
-from memory_mcp.model.ids import event_key, grip_key, node_key
+from memory_mcp.model.ids import grip_key, node_key
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
 from memory_mcp.storage.base import Build
@@ -52,9 +52,6 @@ def publish(connection: Connection, numbers: Numbers, build: Build) -> int:
         _nodes(con, build.nodes, built)
         _grips(con, build.grips)
         _terms(con, build)
-        if build.duplicates:
-            pairs = [[event_key(d) for d, _ in build.duplicates], [event_key(c) for _, c in build.duplicates]]
-            con.execute("INSERT INTO duplicate SELECT unnest(?::HUGEINT[]), unnest(?::HUGEINT[])", pairs)
         if build.derived_to is not None:
             put_checkpoint(con, "deriver", str(build.derived_to))
         failpoint("derive.before_commit")
