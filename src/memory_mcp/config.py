@@ -14,15 +14,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import platformdirs
-
+from memory_mcp import paths
 from memory_mcp.errors import ConfigError
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.layers.budget import StopConditions
 from memory_mcp.segments import SegmentSettings
 
-PREFIX = "MEMORY_MCP_"
-APP = "memory-mcp"
+PREFIX = paths.PREFIX
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,7 +41,7 @@ class StorageSettings:
     @property
     def directory(self) -> Path:
         """The data directory."""
-        return Path(self.data_dir).expanduser() if self.data_dir else Path(platformdirs.user_data_dir(APP, appauthor=False))
+        return Path(paths.data_dir(self.data_dir) if self.data_dir else paths.default_data_dir())
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,13 +82,73 @@ class ServerSettings:
     scope: str = field(
         default="project", metadata={"help": "Default scope of a search: project (the caller's, when known) or all."}
     )
+    daemon: bool = field(
+        default=True,
+        metadata={"help": "One background process serves all clients and commands; false: each opens the store itself."},
+    )
+    idle_exit_secs: int = field(
+        default=600, metadata={"help": "The background process ends after so long without a client and without work."}
+    )
+    http: bool = field(
+        default=False, metadata={"help": "Also serve streamable HTTP and SSE; see the file token in the data directory."}
+    )
+    http_host: str = field(
+        default="127.0.0.1",
+        metadata={"help": "Address of the HTTP door; another than loopback needs http_token and http_allowed_hosts."},
+    )
+    http_port: int = field(default=8767, metadata={"help": "Port of the HTTP door; 0: any free one."})
+    http_token: str = field(
+        default="", metadata={"help": "Bearer token of the HTTP door; empty: one is made and kept in the data directory."}
+    )
+    http_allowed_hosts: str = field(
+        default="", metadata={"help": "Further values of the Host header that are let in, separated by commas."}
+    )
+    http_max_body_bytes: int = field(default=4_194_304, metadata={"help": "Largest request body the HTTP door takes."})
 
     def __post_init__(self) -> None:
-        """Known words only."""
+        """Known words and possible numbers only."""
+        if self.idle_exit_secs < 1:
+            raise ConfigError("server.idle_exit_secs must be at least 1")
+        if not 0 <= self.http_port <= 65535:
+            raise ConfigError("server.http_port must lie between 0 and 65535")
+        if self.http_max_body_bytes < 65_536:
+            raise ConfigError("server.http_max_body_bytes must be at least 65536")
         if self.profile not in ("default", "full"):
             raise ConfigError(f"server.profile must be default or full, not {self.profile!r}")
         if self.scope not in ("project", "all"):
             raise ConfigError(f"server.scope must be project or all, not {self.scope!r}")
+
+
+@dataclass(frozen=True, slots=True)
+class HooksSettings:
+    """What a client's hooks give back to it."""
+
+    briefing: bool = field(default=True, metadata={"help": "A new session is told where the last ones of its project left off."})
+    briefing_tokens: int = field(default=400, metadata={"help": "Most tokens of that briefing."})
+    recall: bool = field(default=False, metadata={"help": "Every prompt is answered with up to three memories that fit it well."})
+    recall_deadline_ms: int = field(default=300, metadata={"help": "A prompt waits no longer than this for its memories."})
+
+    def __post_init__(self) -> None:
+        """A budget that holds at least one line, and a wait that nobody notices."""
+        if not 50 <= self.briefing_tokens <= 2000:
+            raise ConfigError("hooks.briefing_tokens must lie between 50 and 2000")
+        if not 20 <= self.recall_deadline_ms <= 5000:
+            raise ConfigError("hooks.recall_deadline_ms must lie between 20 and 5000")
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerSettings:
+    """When work that nobody waits for is done."""
+
+    housekeeping_at: str = field(
+        default="03:00", metadata={"help": "Local time of the daily upkeep; missed, it is caught up with."}
+    )
+
+    def __post_init__(self) -> None:
+        """A time of day."""
+        hours, _, minutes = self.housekeeping_at.partition(":")
+        if not (hours.isdecimal() and minutes.isdecimal() and int(hours) < 24 and int(minutes) < 60):
+            raise ConfigError(f"scheduler.housekeeping_at must be a time such as 03:00, not {self.housekeeping_at!r}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,12 +162,13 @@ class Settings:
     topics: SwitchSettings = field(default_factory=SwitchSettings)
     retrieval: RetrievalSettings = field(default_factory=RetrievalSettings)
     server: ServerSettings = field(default_factory=ServerSettings)
+    hooks: HooksSettings = field(default_factory=HooksSettings)
+    scheduler: SchedulerSettings = field(default_factory=SchedulerSettings)
 
 
 def config_path(environ: Mapping[str, str] | None = None) -> Path:
     """Where the settings file is looked for: MEMORY_MCP_CONFIG, else the platform's configuration directory."""
-    named = (os.environ if environ is None else environ).get(PREFIX + "CONFIG")
-    return Path(named).expanduser() if named else Path(platformdirs.user_config_dir(APP, appauthor=False)) / "config.toml"
+    return Path(paths.config_file(environ))
 
 
 def load(environ: Mapping[str, str] | None = None, flags: Mapping[str, Any] | None = None, file: Path | None = None) -> Settings:

@@ -1,0 +1,118 @@
+"""Where everything lies: settings file, data directory and what is kept in it. Standard library only, and little of it.
+
+Invariants
+1. Importing it costs next to nothing: the pump and the hook, which start with every session and every prompt, use it.
+2. Nothing is created here but the private directory of a socket whose usual path would be too long.
+"""
+
+import os
+import stat
+import sys
+from collections.abc import Mapping
+from typing import Any
+
+APP = "memory-mcp"
+PREFIX = "MEMORY_MCP_"
+
+#: Socket addresses are 104 bytes on the smallest platform, with their end mark.
+_LONGEST_SOCKET = 103
+
+
+def config_file(environ: Mapping[str, str] | None = None) -> str:
+    """Where the settings file is looked for: MEMORY_MCP_CONFIG, else the platform's configuration directory."""
+    env = os.environ if environ is None else environ
+    named = env.get(PREFIX + "CONFIG")
+    return os.path.expanduser(named) if named else os.path.join(_platform_dir(env, "XDG_CONFIG_HOME", ".config"), "config.toml")
+
+
+def default_data_dir(environ: Mapping[str, str] | None = None) -> str:
+    """The platform's own place for this program's data."""
+    return _platform_dir(os.environ if environ is None else environ, "XDG_DATA_HOME", os.path.join(".local", "share"))
+
+
+def data_dir(named: str = "", environ: Mapping[str, str] | None = None, file: str = "") -> str:
+    """The data directory in force: `named`, else environment, settings file (`file` or the usual one), platform."""
+    found = named or str(setting("storage", "data_dir", "", environ, file))
+    return os.path.abspath(os.path.expanduser(found)) if found else default_data_dir(environ)
+
+
+def setting(section: str, key: str, default: Any, environ: Mapping[str, str] | None = None, file: str = "") -> Any:
+    """One setting without loading them all; the default when the file cannot be read, which whoever needs it all reports."""
+    env = os.environ if environ is None else environ
+    given = env.get(f"{PREFIX}{section}__{key}".upper())
+    if given is not None:
+        return given.strip().lower() in ("true", "1", "yes", "on") if isinstance(default, bool) else given
+    place = file or config_file(env)
+    if not os.path.isfile(place):
+        return default
+    import tomllib
+
+    try:
+        with open(place, "rb") as stream:
+            return tomllib.load(stream).get(section, {}).get(key, default)
+    except (OSError, ValueError, AttributeError):
+        return default
+
+
+def socket_path(directory: str) -> str:
+    """The daemon's socket for a data directory: in it, or in a private runtime directory when that path is too long."""
+    usual = os.path.join(directory, "daemon.sock")
+    if len(os.fsencode(usual)) <= _LONGEST_SOCKET:
+        return usual
+    return os.path.join(_runtime_dir(), f"{name_of(os.path.realpath(directory))}.sock")
+
+
+def start_lock(directory: str) -> str:
+    """Held by whoever starts the daemon, so that of many only one does."""
+    return os.path.join(directory, "start.lock")
+
+
+def log_file(directory: str) -> str:
+    """What the daemon writes down."""
+    return os.path.join(directory, "daemon.log")
+
+
+def token_file(directory: str) -> str:
+    """The bearer token of the HTTP door."""
+    return os.path.join(directory, "token")
+
+
+def spool_dir(directory: str) -> str:
+    """Where hooks leave what they were told."""
+    return os.path.join(directory, "spool")
+
+
+def briefing_file(directory: str, project: str) -> str:
+    """What a new session of `project` is told about the last ones, rendered ahead of time."""
+    return os.path.join(directory, "briefings", f"{name_of(project)}.txt")
+
+
+def name_of(text: str) -> str:
+    """A file name for any text: 16 hexadecimal digits."""
+    import hashlib
+
+    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+
+
+def _platform_dir(environ: Mapping[str, str], variable: str, below_home: str) -> str:
+    home = environ.get("HOME") or os.path.expanduser("~")
+    if sys.platform == "win32":
+        base = environ.get("LOCALAPPDATA") or os.path.join(home, "AppData", "Local")
+    elif environ.get(variable, "").startswith("/"):
+        base = environ[variable]
+    elif sys.platform == "darwin":
+        base = os.path.join(home, "Library", "Application Support")
+    else:
+        base = os.path.join(home, below_home)
+    return os.path.join(base, APP)
+
+
+def _runtime_dir() -> str:
+    """A directory for sockets that belongs to this user alone; OSError when somebody else's is in its place."""
+    runtime = os.environ.get("XDG_RUNTIME_DIR", "")
+    place = os.path.join(runtime, APP) if runtime else f"/tmp/{APP}-{os.getuid()}"
+    os.makedirs(place, mode=0o700, exist_ok=True)
+    found = os.lstat(place)
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.getuid() or found.st_mode & 0o077:
+        raise PermissionError(f"{place} must be a directory that only this user can enter")
+    return place
