@@ -1,11 +1,15 @@
 """What every part of the tree shares; kept light, because each folder that needs more has a conftest of its own."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import hypothesis
 import pytest
+
+# A test that wants the background process says so; all others open the store themselves.
+os.environ["MEMORY_MCP_SERVER__DAEMON"] = "false"
 
 from tests.fakes import FakeClock
 

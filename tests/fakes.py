@@ -33,6 +33,10 @@ class FakeClock:
         self._now_ms += int(seconds * 1000)
         self._monotonic += seconds
 
+    def shift(self, seconds: float) -> None:
+        """Put the wall clock forward or back; the monotonic one does not notice."""
+        self._now_ms += int(seconds * 1000)
+
 
 class FailingSummarizer:
     """A Summarizer that gives up at its n-th call, and works like `inner` before."""

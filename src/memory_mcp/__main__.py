@@ -1,8 +1,125 @@
-"""`python -m memory_mcp` is the command line."""
+"""The program's front door: what starts often loads next to nothing, everything else is the command line.
+
+Often start a client's pump, a hook, and a question to the running daemon.
+"""
 
 import sys
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from memory_mcp.cli.main import main
+if TYPE_CHECKING:
+    from memory_mcp import link
+
+#: Commands that the daemon runs on its open store, so that they work while clients are connected and start at once.
+FORWARDED = frozenset({"search", "navigate", "query", "timeline", "retrieval", "admin", "scheduler", "doctor"})
+#: Arguments that may stand anywhere and take a value.
+_WITH_VALUE = ("--data-dir", "--config")
+
+
+class _Asked:
+    """A command line as far as the front door must understand it."""
+
+    def __init__(self, argv: Sequence[str]) -> None:
+        self.named = {"--data-dir": "", "--config": "", "--profile": "", "--transport": "stdio"}
+        #: Words and options that are not understood here.
+        self.rest: list[str] = []
+        self.whole = True
+        left = list(argv)
+        while left:
+            word = left.pop(0)
+            name, equals, value = word.partition("=")
+            serving = name in ("--profile", "--transport") and self.rest[:1] in (["serve"], ["run"])
+            if name in _WITH_VALUE or serving:
+                if not equals and not left:
+                    self.whole = False
+                    return
+                self.named[name] = value if equals else left.pop(0)
+            else:
+                self.rest.append(word)
+
+    @property
+    def command(self) -> str:
+        """The first word that is no option."""
+        return next((word for word in self.rest if not word.startswith("-")), "")
+
+
+def main() -> int:
+    """Run one command; the exit status."""
+    argv = sys.argv[1:]
+    if argv[:1] == ["hook"] and not {"-h", "--help"} & set(argv):
+        from memory_mcp import hook
+
+        return hook.main(argv[1:])
+    if argv[:2] == ["daemon", "run"]:
+        return _daemon(argv)
+    status = _quick(argv)
+    if status is not None:
+        return status
+    from memory_mcp.cli.main import main as command_line
+
+    return command_line(argv)
+
+
+def _quick(argv: Sequence[str]) -> int | None:
+    """The status of what a daemon can do; None when the command line must."""
+    asked = _Asked(argv)
+    if not asked.whole or {"-h", "--help", "--version"} & set(asked.rest):
+        return None
+    serves = asked.rest in ([], ["serve"]) and asked.named["--transport"] == "stdio"
+    if serves and (asked.rest or not sys.stdin or not sys.stdin.isatty()):
+        return _pump(asked)
+    if asked.command in FORWARDED:
+        return _forward(asked, list(argv))
+    return None
+
+
+def _pump(asked: _Asked) -> int | None:
+    wanted = _wanted(asked)
+    if wanted is None:
+        return None
+    from memory_mcp import pump
+
+    return pump.run(wanted)
+
+
+def _forward(asked: _Asked, argv: list[str]) -> int | None:
+    wanted = _wanted(asked)
+    if wanted is None:
+        return None
+    from memory_mcp import forward
+
+    return forward.run(wanted, argv)
+
+
+def _daemon(argv: Sequence[str]) -> int:
+    """The daemon itself, loaded without the command line: what it answers first waits for its start."""
+    asked = _Asked(argv[1:])
+    if not asked.whole or asked.rest != ["run"] or asked.named["--profile"] not in ("", "default", "full"):
+        from memory_mcp.cli.main import main as command_line
+
+        return command_line(argv)
+    from memory_mcp.daemon.start import start
+
+    def execute(*given):  # type: ignore[no-untyped-def]  # loaded with the first command that is run
+        from memory_mcp.cli.remote import execute
+
+        return execute(*given)
+
+    return start(asked.named["--data-dir"], asked.named["--config"], asked.named["--profile"], execute)
+
+
+def _wanted(asked: _Asked) -> "link.Wanted | None":
+    """The daemon to use; None where there is none to be used."""
+    from memory_mcp import link, paths
+
+    config = asked.named["--config"]
+    if not link.usable() or not paths.setting("server", "daemon", True, file=config):
+        return None
+    if asked.named["--profile"] not in ("", "default", "full"):
+        return None
+    flags = {"server.profile": asked.named["--profile"]} if asked.named["--profile"] else {}
+    return link.Wanted(paths.data_dir(asked.named["--data-dir"], file=config), config, flags)
+
 
 if __name__ == "__main__":
     sys.exit(main())

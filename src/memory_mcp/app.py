@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
+from memory_mcp import paths
 from memory_mcp.clock import Clock, SystemClock
 from memory_mcp.config import Settings
 from memory_mcp.errors import InvalidQuery
@@ -16,10 +17,14 @@ from memory_mcp.model.calendar import Calendar, TimeWindow
 
 if TYPE_CHECKING:
     from memory_mcp.ingest.base import Importer, ImportReport
+    from memory_mcp.ingest.spool import DrainReport
+    from memory_mcp.ingest.settings import IngestSettings
+    from memory_mcp.jobs.scheduler import Scheduler
     from memory_mcp.layers.agentic.navigate import AgenticLayer
     from memory_mcp.model.event import EventDraft, Trust
     from memory_mcp.policy.engine import Answer, Engine
     from memory_mcp.storage.base import Appended, Request, Storage
+    from memory_mcp.storage.lock import DirectoryLock
 
 #: Spec names of what is switched on, and the literal messages of layers that cannot answer.
 NOT_ENABLED = {
@@ -31,6 +36,12 @@ NOT_ENABLED = {
 
 #: Open ends of a window: no event lies before or behind, and every calendar can still show them.
 EARLIEST_MS, LATEST_MS = 0, 253_370_764_800_000
+
+
+#: Payloads of hooks stored before the drain looks whether the process is to end.
+_DRAINED = 200
+#: Events of one step of derivation beside a serving process: its commit holds nobody up for long.
+_ASIDE = 500
 
 
 class _Moved:
@@ -46,7 +57,7 @@ class _Moved:
 
 
 @contextmanager
-def _few_collections() -> Iterator[None]:
+def few_collections() -> Iterator[None]:
     """Bulk work makes millions of short-lived objects and no cycles; looking for cycles cost a tenth of it (measured)."""
     before = gc.get_threshold()
     gc.set_threshold(100_000, 50, 50)
@@ -56,15 +67,28 @@ def _few_collections() -> Iterator[None]:
         gc.set_threshold(*before)
 
 
+def importer_named(name: str, settings: "IngestSettings") -> "Importer":
+    """An importer by its registered name; InvalidQuery for an unknown one."""
+    from memory_mcp.ingest.registry import IMPORTERS
+
+    if name not in IMPORTERS:
+        raise InvalidQuery(f"unknown source: {name!r}", f"Known sources: {', '.join(sorted(IMPORTERS))}.")
+    return IMPORTERS[name](settings)
+
+
 class App:
     """One open memory: storage, derivation, layers and policy, ready for a door (server or command line)."""
 
-    def __init__(self, settings: Settings, clock: Clock | None = None, in_memory: bool = False) -> None:
-        """Open the data directory of `settings`; see `open_storage` for what can go wrong."""
+    def __init__(
+        self, settings: Settings, clock: Clock | None = None, in_memory: bool = False, lock: "DirectoryLock | None" = None
+    ) -> None:
+        """Open the data directory of `settings`, whose `lock` the caller may hold; see `open_storage` for what can go wrong."""
         from memory_mcp.events.evidence import Evidence
         from memory_mcp.events.log import EventLog
         from memory_mcp.ingest.gate import Gate
+        from memory_mcp.ingest.hooks.registry import HOOKS
         from memory_mcp.ingest.pipeline import Pipeline
+        from memory_mcp.ingest.spool import Spool
         from memory_mcp.jobs.close_segments import CloseSegments
         from memory_mcp.layers.agentic.navigate import AgenticLayer
         from memory_mcp.storage.registry import ENGINES
@@ -75,20 +99,42 @@ class App:
         self.settings = settings
         self.clock: Clock = clock or SystemClock()
         directory = None if in_memory else settings.storage.directory
-        self.storage: Storage = ENGINES["duckdb"](directory, settings.storage.timezone, settings.storage.memory_limit_mb)
+        storage = settings.storage
+        self.storage: Storage = ENGINES["duckdb"](directory, storage.timezone, storage.memory_limit_mb, lock)
         self.calendar = Calendar(self.storage.timezone)
         summarizer = SUMMARIZERS["extractive"]()
         self.summarizer = summarizer
         self.tree = Tree(self.storage, self.calendar, summarizer, settings.toc)
         self.evidence = Evidence(self.storage)
-        self.pipeline = Pipeline(EventLog(self.storage.events, self.clock), self.storage.outbox, Gate(settings.ingest))
+        self.log = EventLog(self.storage.events, self.clock)
+        self.pipeline = Pipeline(self.log, self.storage.outbox, Gate(settings.ingest))
+        self.spool = Spool(Path(paths.spool_dir(str(directory))), self.log, Gate(settings.ingest), HOOKS) if directory else None
         self.segments = CloseSegments(self.storage, self.calendar, summarizer, settings.toc)
         self.rollups = RollUps(self.storage, self.calendar, summarizer)
         self.agentic = AgenticLayer(self.storage, self.tree, self.clock, settings.retrieval.strong_match)
         self.engine = self._engine(self.agentic)
-        self._deriving = threading.Lock()
+        #: Held by whoever publishes nodes, so that two never make the same version.
+        self.publishing = threading.RLock()
         #: Called after every write; a server points it at its background deriver.
         self.on_write: Callable[[], None] = lambda: None
+        #: Jobs of this store; whoever keeps the App open for long starts it.
+        self.scheduler = self._scheduler(directory)
+
+    def _scheduler(self, directory: Path | None) -> "Scheduler":
+        from memory_mcp.jobs.registry import JOBS, Parts
+        from memory_mcp.jobs.render_briefings import BriefingSettings
+        from memory_mcp.jobs.scheduler import Scheduler
+
+        hooks, factor = self.settings.hooks, self.settings.retrieval.token_factor
+        parts = Parts(
+            storage=self.storage,
+            tree=self.tree,
+            roll_up=self.roll_up,
+            drain=lambda: self.drain(_DRAINED).new,
+            briefings=BriefingSettings(directory, hooks.briefing, hooks.briefing_tokens, factor),
+            housekeeping_at=self.settings.scheduler.housekeeping_at,
+        )
+        return Scheduler([make(parts) for make in JOBS.values()], self.storage.outbox, self.calendar, self.clock)
 
     def _engine(self, agentic: "AgenticLayer") -> "Engine":
         from memory_mcp.policy.engine import Engine
@@ -115,26 +161,46 @@ class App:
 
     def derive(self, progress: Callable[[int], None] | None = None) -> int:
         """Bring the tree up to date with the events; how many nodes were published above the segments."""
-        with self._deriving:
+        with self.publishing:
             days = self.segments.run(progress)
             return self.rollups.run(days) if days else 0
 
     def catch_up(self, progress: Callable[[int], None] | None = None) -> int:
         """As `derive`, and every roll-up that an earlier process left undone."""
-        with self._deriving:
+        with self.publishing:
             self.segments.run(progress)
             return self.rollups.run()
+
+    def roll_up(self, should_stop: Callable[[], bool] = lambda: False) -> int:
+        """Publish every stale period, as far as `should_stop` lets it; how many."""
+        with self.publishing:
+            return self.rollups.run(should_stop=should_stop)
 
     def derive_in_bulk(self, progress: Callable[[int], None] | None = None) -> tuple[float, float]:
         """As `catch_up` for a command of its own: big batches also use a child process. Seconds of segments and roll-ups."""
         from memory_mcp.jobs.workers import DeriveWorkers
 
-        with self._deriving, _few_collections(), DeriveWorkers(self.calendar, self.summarizer) as workers:
+        with self.publishing, few_collections(), DeriveWorkers(self.calendar, self.summarizer) as workers:
             started = self.clock.monotonic()
             self.segments.run(progress, workers.derive)
             halfway = self.clock.monotonic()
             self.rollups.run()
             return halfway - started, self.clock.monotonic() - halfway
+
+    def derive_aside(self, let_through: Callable[[], None]) -> None:
+        """As `catch_up` in a process that others wait for: child processes do the work, and this one commits small steps.
+
+        `let_through` is called between two steps, and waits while somebody is being answered.
+        """
+        from memory_mcp.jobs.workers import DeriveWorkers
+
+        with DeriveWorkers(self.calendar, self.summarizer, aside=True) as workers:
+            while self.segments.pending():
+                let_through()
+                with self.publishing:
+                    self.segments.run(None, workers.derive, _ASIDE, steps=1)
+            with self.publishing:
+                self.rollups.run()
 
     def write(
         self, drafts: "Sequence[EventDraft]", source: str, trust: "Trust | None" = None, request: "Request | None" = None
@@ -144,13 +210,36 @@ class App:
         self.on_write()
         return appended
 
-    def importer(self, name: str) -> "Importer":
-        """An importer by its registered name; InvalidQuery for an unknown one."""
-        from memory_mcp.ingest.registry import IMPORTERS
+    def append(self, drafts: "Sequence[EventDraft]", source: str) -> "Appended":
+        """Store what another process of this program has read and cleaned; the tree follows."""
+        appended = self.log.append(drafts, source)
+        self.on_write()
+        return appended
 
-        if name not in IMPORTERS:
-            raise InvalidQuery(f"unknown source: {name!r}", f"Known sources: {', '.join(sorted(IMPORTERS))}.")
-        return IMPORTERS[name](self.settings.ingest)
+    def holdings(self) -> dict[str, Any]:
+        """What the tree holds now, as an import tells it at its end."""
+        tally = self.tree.tally()
+        return {
+            "events": tally.events,
+            "sessions": tally.sessions,
+            "segments": tally.segments,
+            "projects": [p for p in tally.projects if p],
+            "agents": list(tally.agents),
+            "root": self.tree.root().title,
+        }
+
+    def drain(self, limit: int | None = None) -> "DrainReport":
+        """Store what hooks left in the spool, at most `limit` payloads of it, each exactly once; the tree follows."""
+        from memory_mcp.ingest.spool import DrainReport
+
+        report = self.spool.drain(limit) if self.spool else DrainReport()
+        if report.new:
+            self.on_write()
+        return report
+
+    def importer(self, name: str) -> "Importer":
+        """See `importer_named`."""
+        return importer_named(name, self.settings.ingest)
 
     def run_import(
         self,
@@ -160,7 +249,7 @@ class App:
         newest: int | None = None,
     ) -> "ImportReport":
         """Import a path; the tree is not yet derived when this returns (see `derive`)."""
-        with _few_collections():
+        with few_collections():
             return self.pipeline.run(self.importer(name), path, progress, newest)
 
     def ask(
@@ -201,4 +290,5 @@ class App:
 
     def close(self) -> None:
         """Let everything go; closing twice is nothing."""
+        self.scheduler.stop()
         self.storage.close()

@@ -10,6 +10,7 @@ MemoryMcpError
 ├── InvalidQuery             empty query, unknown level, bad limit, unknown argument
 ├── DeadlineExceeded         the time given was not enough for anything
 ├── ResourceExhausted        the request is larger than its bound
+├── AddressInUse             another program listens where the HTTP door should
 ├── LayerUnavailable         disabled, not built or unhealthy
 ├── SourceUnreadable         an importer cannot read its input
 └── SummarizerFailed         the extractive one is used and the reason kept
@@ -95,6 +96,13 @@ class ResourceExhausted(MemoryMcpError):
 
     code = "RESOURCE_EXHAUSTED"
     exit_status = 2
+
+
+class AddressInUse(MemoryMcpError):
+    """Another program listens where the HTTP door should."""
+
+    code = "UNAVAILABLE"
+    exit_status = 3
 
 
 class LayerUnavailable(MemoryMcpError):

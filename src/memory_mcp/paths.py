@@ -5,11 +5,17 @@ Invariants
 2. Nothing is created here but the private directory of a socket whose usual path would be too long.
 """
 
+from __future__ import annotations
+
 import os
 import stat
 import sys
-from collections.abc import Mapping
-from typing import Any
+
+# Type checkers take this name for true. Importing typing would cost half of what starting Python does.
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Any
 
 APP = "memory-mcp"
 PREFIX = "MEMORY_MCP_"
@@ -89,9 +95,13 @@ def briefing_file(directory: str, project: str) -> str:
 
 def name_of(text: str) -> str:
     """A file name for any text: 16 hexadecimal digits."""
-    import hashlib
+    try:
+        # What hashlib takes it from, without OpenSSL, which would be a quarter more of a start of Python.
+        from _blake2 import blake2b
+    except ImportError:
+        from hashlib import blake2b
 
-    return hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
+    return blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).hexdigest()
 
 
 def _platform_dir(environ: Mapping[str, str], variable: str, below_home: str) -> str:

@@ -30,7 +30,8 @@ def environment(home: Path, tmp_path: Path) -> dict[str, str]:
     scratch = tmp_path / "tmp"
     scratch.mkdir()
     kept = {name: os.environ[name] for name in ("PATH", "LANG", "SYSTEMROOT") if name in os.environ}
-    return {**kept, "HOME": str(home), "TMPDIR": str(scratch), "TZ": "Europe/Berlin"}
+    own = {"HOME": str(home), "TMPDIR": str(scratch), "TZ": "Europe/Berlin", "MEMORY_MCP_SERVER__IDLE_EXIT_SECS": "1"}
+    return {**kept, **own}
 
 
 @pytest.fixture

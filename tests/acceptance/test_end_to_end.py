@@ -89,12 +89,12 @@ def test_a_second_process_is_told_who_holds_the_memory(command: Command, environ
         assert refused.returncode == 3
         assert refused.stdout == ""
         assert refused.stderr.startswith("LOCKED: the data directory ")
-        assert "is in use by `memory-mcp serve` (process " in refused.stderr
+        assert "is in use by `memory-mcp serve --in-process` (process " in refused.stderr
         assert "Traceback" not in refused.stderr
         looked = await asyncio.to_thread(command, "doctor")
         assert (looked.returncode, "warn  lock: " in looked.stdout) == (0, True)
 
-    ask(environment, talk, "serve")
+    ask(environment, talk, "serve", "--in-process")
     assert command("search", "anything").returncode == 0
 
 

@@ -64,6 +64,7 @@ def source(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def environment(home: Path, **more: str) -> dict[str, str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith("MEMORY_MCP_")}
     settings = {"MEMORY_MCP_STORAGE__TIMEZONE": "Europe/Berlin", "MEMORY_MCP_CONFIG": str(home / "config.toml")}
+    settings["MEMORY_MCP_SERVER__DAEMON"] = "false"
     return kept | settings | more
 
 

@@ -61,6 +61,7 @@ def isolate(patch: pytest.MonkeyPatch, home: Path) -> None:
             patch.delenv(name)
     patch.setenv("HOME", str(home))
     patch.setenv("MEMORY_MCP_STORAGE__TIMEZONE", "Europe/Berlin")
+    patch.setenv("MEMORY_MCP_SERVER__DAEMON", "false")
 
 
 @pytest.fixture

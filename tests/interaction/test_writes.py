@@ -8,6 +8,7 @@ import pytest
 from memory_mcp.model.event import Trust
 from memory_mcp.model.ids import EventId
 from memory_mcp.model.sentinel import MARK
+from memory_mcp.server.caller import CALLER, Caller
 from tests.factories import BILLING, SHOP
 from tests.interaction.conftest import Door
 from tests.requirements import requirement
@@ -63,8 +64,14 @@ def test_a_call_sent_again_by_a_relay_is_applied_once(own: Door) -> None:
         key: Any = {"memory-mcp/key": "pump-1/17"}
         return [(await client.call_tool("remember", {"text": NOTE}, meta=key)).structured_content for _ in range(2)]
 
-    first, second = own.run(twice)
+    before = CALLER.set(Caller(relayed=True))
+    try:
+        first, second = own.run(twice)
+    finally:
+        CALLER.reset(before)
     assert first == second
+    once, again = own.run(twice)
+    assert once != again, "a key that no relay of ours has set counts for nothing"
 
 
 def test_a_secret_in_a_note_is_redacted_before_it_is_stored(own: Door) -> None:

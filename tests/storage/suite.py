@@ -10,6 +10,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
+from memory_mcp.clock import SystemClock
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.model.calendar import TimeWindow, TocLevel
 from memory_mcp.model.change import Change, ChangeKind
@@ -575,7 +576,26 @@ def test_positions_are_kept_by_name_and_listed_by_their_beginning(store: Storage
     assert len(store.outbox.marks("")) == 3
 
 
+def test_answers_are_kept_for_an_hour_and_then_forgotten(store: Storage) -> None:
+    first = store.events.append([event("one")], Request("k1", "the answer"))
+    assert first.replay is None
+    now = SystemClock().now_ms()
+    assert store.outbox.forget_requests(now) == 0
+    assert store.events.append([event("two")], Request("k1", "another")).replay == "the answer"
+    assert store.outbox.forget_requests(now + 2 * 3_600_000) == 1
+    assert store.events.append([event("two")], Request("k1", "another")).replay is None
+
+
 # the whole store
+
+
+def test_a_checkpoint_changes_nothing_that_is_read(store: Storage) -> None:
+    filed(store, run_of(3))
+    before = store.stats()
+    store.checkpoint()
+    store.checkpoint()
+    assert store.stats().rows == before.rows
+    assert len(store.events.after(0, 10)) == 3
 
 
 def test_statistics_count_rows_bytes_and_time(store: Storage) -> None:

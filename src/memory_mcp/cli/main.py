@@ -52,7 +52,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status. Errors of ours end as one line on stderr."""
     render.prepare_streams()
     try:
-        status = _run(sys.argv[1:] if argv is None else list(argv))
+        status = perform(sys.argv[1:] if argv is None else list(argv))
         sys.stdout.flush()
     except BrokenPipeError:
         # Whoever read the answer has enough; nothing more may be written, not even at the end of the process.
@@ -61,6 +61,15 @@ def main(argv: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         render.err("stopped")
         return INTERRUPTED
+    return status
+
+
+def perform(argv: Sequence[str]) -> int:
+    """As `main`, for whichever terminal `render` is set to; BrokenPipeError when nobody reads there."""
+    try:
+        return _run(list(argv))
+    except BrokenPipeError:
+        raise
     except MemoryMcpError as error:
         return _failed(str(error), error.exit_status)
     except OSError as error:
@@ -68,7 +77,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     except Exception as error:
         render.trace()
         return _failed(f"INTERNAL: {type(error).__name__}: {error}. This is a defect of memory-mcp.", 1)
-    return status
 
 
 def _failed(text: str, status: int) -> int:

@@ -13,8 +13,10 @@ import textwrap
 import time
 import traceback
 from collections.abc import Iterable, Mapping
+from contextvars import ContextVar
+from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TextIO
 
 from memory_mcp.model.sentinel import CLOSE, MARK, OPEN
 
@@ -26,6 +28,35 @@ if TYPE_CHECKING:
 #: Widest text that is wrapped for reading.
 WIDTH = 100
 _CONTROLS = {c: "\ufffd" for c in (*range(32), *range(127, 160)) if chr(c) not in "\n\t"}
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """Where a command's words go when that is not this process's own terminal."""
+
+    out: TextIO
+    err: TextIO
+    #: Columns of the terminal; 0 when it is none.
+    columns: int = 0
+
+
+#: Set while a command runs for somebody else's terminal.
+TERMINAL: ContextVar[Terminal | None] = ContextVar("terminal", default=None)
+
+
+def _out() -> TextIO:
+    there = TERMINAL.get()
+    return sys.stdout if there is None else there.out
+
+
+def _err() -> TextIO:
+    there = TERMINAL.get()
+    return sys.stderr if there is None else there.err
+
+
+def _width() -> int | None:
+    there = TERMINAL.get()
+    return there.columns or None if there is not None else None
 
 
 def prepare_streams() -> None:
@@ -43,17 +74,22 @@ def safe(text: str) -> str:
 
 def out(text: str = "") -> None:
     """A line of the answer."""
-    print(safe(text))
+    print(safe(text), file=_out())
 
 
 def err(text: str) -> None:
     """A line beside the answer: progress, notes, errors."""
-    print(safe(text), file=sys.stderr, flush=True)
+    print(safe(text), file=_err(), flush=True)
+
+
+def flush() -> None:
+    """Let what was said be read now."""
+    _out().flush()
 
 
 def trace() -> None:
     """The traceback of the exception being handled."""
-    traceback.print_exc()
+    traceback.print_exc(file=_err())
 
 
 def emit(as_json: bool, data: Mapping[str, Any], lines: Iterable[str], recalled: bool = False) -> None:
@@ -61,7 +97,7 @@ def emit(as_json: bool, data: Mapping[str, Any], lines: Iterable[str], recalled:
     if as_json:
         out_json(data, recalled)
         return
-    fenced = recalled and not sys.stdout.isatty()
+    fenced = recalled and not _out().isatty()
     if fenced:
         out(OPEN)
     for line in lines:
@@ -73,8 +109,8 @@ def emit(as_json: bool, data: Mapping[str, Any], lines: Iterable[str], recalled:
 def out_json(data: Mapping[str, Any], recalled: bool = False) -> None:
     """One JSON document."""
     marked = {"origin": MARK, **data} if recalled else data
-    is_utf8 = (getattr(sys.stdout, "encoding", None) or "").lower().replace("-", "") == "utf8"
-    print(json.dumps(marked, ensure_ascii=not is_utf8, indent=2, default=str))
+    is_utf8 = (getattr(_out(), "encoding", None) or "").lower().replace("-", "") == "utf8"
+    print(json.dumps(marked, ensure_ascii=not is_utf8, indent=2, default=str), file=_out())
 
 
 def json_lines(data: Mapping[str, Any]) -> list[str]:
@@ -86,8 +122,8 @@ def styled(lines: Iterable["Text"], recalled: bool = False) -> None:
     """Lines with colours, where the terminal has any."""
     from rich.console import Console
 
-    console = Console(highlight=False)
-    fenced = recalled and not sys.stdout.isatty()
+    console = Console(file=_out(), width=_width(), highlight=False)
+    fenced = recalled and not _out().isatty()
     if fenced:
         out(OPEN)
     for line in lines:
@@ -152,13 +188,13 @@ class Progress:
 
     def __enter__(self) -> "Progress":
         """Show the bar, if there is a terminal for it."""
-        if sys.stderr.isatty():
+        if _err().isatty():
             from rich.console import Console
             from rich.progress import BarColumn, TaskProgressColumn, TextColumn
             from rich.progress import Progress as RichProgress
 
             columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TextColumn("{task.fields[note]}"))
-            self._bar = RichProgress(*columns, console=Console(stderr=True), transient=True)
+            self._bar = RichProgress(*columns, console=Console(file=_err(), width=_width()), transient=True)
             self._task = self._bar.add_task(self._title, total=1.0, note="")
             self._bar.start()
         return self

@@ -10,6 +10,7 @@ Invariants
 from collections import Counter
 from collections.abc import Mapping, Sequence
 
+from memory_mcp import metrics
 from memory_mcp.clock import Clock
 from memory_mcp.model.event import Event, EventDraft, Role, Trust
 from memory_mcp.model.ids import EventId, digest, event_id, event_key
@@ -35,7 +36,9 @@ class EventLog:
 
         `trust` None means a transcript: each event carries its role's own. Ids come back in input order, new and known.
         """
-        return self._store.append(self.as_events(drafts, source, trust), request)
+        stored = self._store.append(self.as_events(drafts, source, trust), request)
+        metrics.count("ingest_events_total", len(stored.new), source=source)
+        return stored
 
     def as_events(self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None) -> list[Event]:
         """The events that `drafts` become: ids, trust, and a time for those that have none."""

@@ -14,15 +14,16 @@ from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
 from time import perf_counter
+from typing import Protocol
 
+from memory_mcp import metrics
 from memory_mcp.errors import InvalidQuery
-from memory_mcp.events.log import EventLog
 from memory_mcp.failpoints import failpoint
 from memory_mcp.ingest.base import Importer, ImportReport, Quote, Read
 from memory_mcp.ingest.gate import Gate
 from memory_mcp.ingest.marks import Mark, find_start, mark_name
 from memory_mcp.model.event import EventDraft, Trust
-from memory_mcp.storage.base import Appended, Outbox, Request
+from memory_mcp.storage.base import Appended, Request
 
 #: Events per transaction.
 BATCH = 500
@@ -32,10 +33,32 @@ BATCH_CHARS = 16 * 1024 * 1024
 Progress = Callable[[ImportReport, Path, float], None]
 
 
+class Log(Protocol):
+    """Where clean drafts go: the event log, or the process that has it."""
+
+    def append(
+        self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None, request: Request | None = None
+    ) -> Appended:
+        """See EventLog."""
+        ...
+
+
+class Marks(Protocol):
+    """Where high-water marks are kept."""
+
+    def mark(self, follower: str, value: str) -> None:
+        """See Outbox."""
+        ...
+
+    def marks(self, prefix: str) -> dict[str, str]:
+        """See Outbox."""
+        ...
+
+
 class Pipeline:
     """The write path of importers and tools."""
 
-    def __init__(self, log: EventLog, marks: Outbox, gate: Gate) -> None:
+    def __init__(self, log: Log, marks: Marks, gate: Gate) -> None:
         self._log = log
         self._marks = marks
         self._gate = gate
@@ -54,6 +77,7 @@ class Pipeline:
             run.read_newest(newest)
         run.flush()
         run.report.quotes = {k: [self._clean(q) for q in v] for k, v in run.report.quotes.items()}
+        _tell(run.report)
         return run.report
 
     def accept(
@@ -68,10 +92,16 @@ class Pipeline:
                 hint = "Nothing was stored; leave it out or correct it, and send all of them again."
                 raise InvalidQuery(f"event {number} of {len(drafts)} is refused: {outcome}", hint)
             clean.append(outcome)
+        _tell(report)
         return self._log.append(clean, source, trust, request)
 
     def _clean(self, quote: Quote) -> Quote:
         return Quote(quote.file, quote.line, self._gate.redact(quote.text, ImportReport()))
+
+
+def _tell(report: ImportReport) -> None:
+    for rule, times in report.redacted.items():
+        metrics.count("redactions_total", times, rule=rule)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +125,7 @@ class _Step:
 class _Run:
     """One import: its report, and the steps that wait to be stored together."""
 
-    def __init__(self, importer: Importer, log: EventLog, marks: Outbox, gate: Gate, progress: Progress | None) -> None:
+    def __init__(self, importer: Importer, log: Log, marks: Marks, gate: Gate, progress: Progress | None) -> None:
         self.report = ImportReport()
         self._importer, self._log, self._marks, self._gate = importer, log, marks, gate
         self._progress = progress

@@ -4,17 +4,21 @@ Between a kill and the next start the checkpoint says where to go on; a step don
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 
+from memory_mcp import metrics
 from memory_mcp.failpoints import failpoint
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.event import Event
+from memory_mcp.model.ids import EventId
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
-from memory_mcp.segments import Assignment, SegmentSettings, assign
+from memory_mcp.model.tokens import estimate_tokens
+from memory_mcp.segments import SegmentSettings, assign
 from memory_mcp.storage.base import Build, Storage
 from memory_mcp.summarize.base import Summarizer
 from memory_mcp.toc.build import Derived, Work, derive
-from memory_mcp.toc.terms import Filed, TermBook
+from memory_mcp.toc.terms import Filed, TermBook, refit_all
 
 DeriveBatch = Callable[[Sequence[Work]], list[Derived]]
 
@@ -40,8 +44,14 @@ class CloseSegments:
         """Events stored and not yet derived."""
         return self._storage.events.last_seq() - self._storage.outbox.checkpoint(FOLLOWER)
 
-    def run(self, progress: Callable[[int], None] | None = None, derive_batch: DeriveBatch | None = None) -> set[str]:
-        """Derive everything pending; the days whose segments changed.
+    def run(
+        self,
+        progress: Callable[[int], None] | None = None,
+        derive_batch: DeriveBatch | None = None,
+        size: int = BATCH,
+        steps: int | None = None,
+    ) -> set[str]:
+        """Derive everything pending, or `steps` steps of it, of `size` events each; the days whose segments changed.
 
         `derive_batch` may spread the pure part over processes; it must give what `toc.build.derive` gives.
         """
@@ -49,69 +59,106 @@ class CloseSegments:
         days: set[str] = set()
         while True:
             done = self._storage.outbox.checkpoint(FOLLOWER)
-            batch = self._storage.events.after(done, BATCH)
+            batch = self._storage.events.after(done, size)
             if not batch:
                 break
-            days |= self._step([s.event for s in batch], batch[-1].seq, work)
+            with metrics.run("derive"):
+                days |= self._step([s.event for s in batch], batch[-1].seq, work)
             if progress:
                 progress(len(batch))
+            if steps is not None and (steps := steps - 1) <= 0:
+                break
         if days:
             self._storage.toc.fold_terms(FOLD_AT)
         return days
 
     def _step(self, events: Sequence[Event], derived_to: int, derive_batch: DeriveBatch) -> set[str]:
-        placed = self._place(events)
-        changed = [cut for a in placed.values() for cut in a.changed]
-        derived = derive_batch(self._work(changed, placed, events))
+        batch = self._placed(events)
+        derived = derive_batch(self._work(batch, derived_to))
         failpoint("derive.computed")
         try:
-            self._publish(changed, derived, derived_to)
+            self._publish(derived, derived_to)
         except BaseException:
             self._terms.forget()
             raise
-        return {cut.day for cut in changed}
+        return {d.segment.day for d in derived}
 
-    def _place(self, events: Sequence[Event]) -> dict[int, Assignment]:
-        streams: dict[int, list[Event]] = {}
-        for event in events:
-            streams.setdefault(event.stream, []).append(event)
-        cuts = self._storage.toc.cuts(streams)
-        return {s: assign(cuts[s], found, self._calendar, self._settings) for s, found in streams.items()}
-
-    def _work(self, changed: Sequence[Segment], placed: Mapping[int, Assignment], events: Sequence[Event]) -> list[Work]:
-        """Each changed segment with all its events: from the batch when it lies wholly inside, else from the store."""
+    def _placed(self, events: Sequence[Event]) -> "_Placed":
+        """Which segments these events change: those they join, and those that held what they stand for from now on."""
+        pairs = self._storage.events.duplicates(e.event_id for e in events)
         by_id = {e.event_id: e for e in events}
+        outdone = [hidden for hidden, shown in pairs.items() if shown in by_id]
+        lost = [by_id[i] for i in outdone if i in by_id]
+        lost += self._storage.events.get_many(i for i in outdone if i not in by_id).values()
+        streams: dict[int, list[Event]] = {event.stream: [] for event in lost}
+        for event in events:
+            if event.event_id not in pairs:
+                streams.setdefault(event.stream, []).append(event)
+        cuts = self._storage.toc.cuts(streams)
+        placed = _Placed(events=by_id)
+        for stream, found in streams.items():
+            assignment = assign(cuts[stream], found, self._calendar, self._settings)
+            placed.changed.update((c.key, c) for c in assignment.changed)
+            placed.members.update(assignment.members)
+        for event in lost:
+            for cut in cuts[event.stream]:
+                if cut.start <= event.order <= cut.end:
+                    placed.changed.setdefault(cut.key, cut)
+                    placed.recounted.add(cut.key)
+        return placed
+
+    def _work(self, placed: "_Placed", derived_to: int) -> list[Work]:
+        """Each changed segment with all its events: from the batch when it lies wholly inside, else from the store."""
         members: dict[int, list[Event]] = {}
-        for assignment in placed.values():
-            for event_id, key in assignment.members.items():
-                members.setdefault(key, []).append(by_id[event_id])
+        for event_id, key in placed.members.items():
+            members.setdefault(key, []).append(placed.events[event_id])
+        changed = list(placed.changed.values())
         partial = [cut for cut in changed if len(members.get(cut.key, ())) != cut.events]
-        stored = self._storage.events.in_segments(partial)
+        stored = self._storage.events.in_segments(partial, derived_to)
         before = self._before(partial)
-        return [
-            Work(
-                cut,
-                tuple(stored[cut.key] if cut.key in stored else sorted(members[cut.key], key=lambda e: e.order)),
-                before.get(cut.key),
-            )
-            for cut in changed
-        ]
+        work = []
+        for cut in changed:
+            own = stored[cut.key] if cut.key in stored else sorted(members[cut.key], key=lambda e: e.order)
+            if len(own) != cut.events or cut.key in placed.recounted:
+                cut = replace(cut, events=len(own), tokens=sum(estimate_tokens(e.text) for e in own))
+            work.append(Work(cut, tuple(own), before.get(cut.key)))
+        return work
 
     def _before(self, cuts: Iterable[Segment]) -> dict[int, TocNode]:
         by_id = {cut.node_id: cut.key for cut in cuts}
         return {by_id[i]: node for i, node in self._storage.toc.nodes(by_id).items() if i in by_id}
 
-    def _publish(self, changed: Sequence[Segment], derived: Sequence[Derived], derived_to: int) -> None:
-        terms, frequencies = self._terms.add(
+    def _publish(self, derived: Sequence[Derived], derived_to: int) -> None:
+        added = self._terms.add(
             [Filed(d.node.node_id, d.segment.day, d.segment.project, d.hashes, d.node.version == 1) for d in derived]
         )
         self._storage.toc.publish(
             Build(
-                segments=tuple(changed),
+                segments=tuple(d.segment for d in derived),
                 nodes=tuple(d.node for d in derived),
                 grips=tuple(g for d in derived for g in d.grips),
-                terms=tuple(terms),
-                frequencies=tuple(frequencies),
+                terms=tuple(added.rows),
+                frequencies=tuple(added.frequencies),
+                reset_terms=tuple(added.reset),
                 derived_to=derived_to,
             )
         )
+        if added.reset:
+            # Killed before this, the periods hold a few terms too many: a visit too many, until the next rebuild.
+            shrunk = {d.segment.day for d in derived if d.node.node_id in added.reset}
+            refit_all(self._storage.toc, shrunk)
+            self._terms.forget()
+
+
+@dataclass(slots=True)
+class _Placed:
+    """What a batch changes."""
+
+    #: Its events by id.
+    events: Mapping[EventId, Event]
+    #: Cuts that are to be derived, by key.
+    changed: dict[int, Segment] = field(default_factory=dict)
+    #: The cut of each event that has a place of its own.
+    members: dict[EventId, int] = field(default_factory=dict)
+    #: Cuts that may have lost an event to its duplicate.
+    recounted: set[int] = field(default_factory=set)

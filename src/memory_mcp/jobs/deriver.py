@@ -18,6 +18,7 @@ class Deriver:
         self._interval = interval
         self._due = threading.Event()
         self._stopped = threading.Event()
+        self._running = False
         self._thread = threading.Thread(target=self._loop, name="deriver", daemon=True)
         #: What the last failed run said; "" when the last run went well.
         self.last_error = ""
@@ -26,6 +27,11 @@ class Deriver:
         """Begin; the first run is due at once, for what an earlier process left."""
         self._due.set()
         self._thread.start()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a run is under way or due."""
+        return self._running or self._due.is_set()
 
     def notify(self) -> None:
         """Something was written."""
@@ -43,6 +49,7 @@ class Deriver:
             self._due.wait()
             if self._stopped.is_set():
                 return
+            self._running = True
             self._due.clear()
             try:
                 self._work()
@@ -50,4 +57,6 @@ class Deriver:
             except Exception as error:
                 self.last_error = str(error)
                 log.exception("deriving failed; it is tried again with the next write")
+            finally:
+                self._running = False
             self._stopped.wait(self._interval)

@@ -16,7 +16,7 @@ from memory_mcp.storage.base import Build, Storage, TermDelta
 from memory_mcp.summarize.base import Summarizer
 from memory_mcp.toc.build import Derived, Work, derive
 from memory_mcp.toc.rollup import RollUps
-from memory_mcp.toc.terms import Hashes, children_of, frequency, from_bytes, read_sets, union
+from memory_mcp.toc.terms import Hashes, frequency, from_bytes, refit, union
 
 _CHUNK = 200
 
@@ -126,23 +126,8 @@ class RebuildToc:
                 if nodes:
                     self._storage.toc.publish(Build(nodes=tuple(nodes)))
                 self._changed += len(nodes)
-                self._period_terms(part)
+                self._rewritten += len(refit(self._storage.toc, part))
         rollups.run()
-
-    def _period_terms(self, ids: Sequence[NodeId]) -> None:
-        stored = self._storage.toc.term_sets(ids)
-        rows: list[TermDelta] = []
-        reset: list[NodeId] = []
-        for node_id in ids:
-            below = children_of(self._storage.toc, node_id)
-            whole = union(read_sets(self._storage.toc, below).values()).tobytes() if len(below) > 1 else b""
-            have = union(map(from_bytes, stored.get(node_id, []))).tobytes()
-            if whole != have:
-                reset.append(node_id)
-                rows += [TermDelta(node_id, whole)] if whole else []
-        if reset:
-            self._storage.toc.publish(Build(terms=tuple(rows), reset_terms=tuple(reset)))
-        self._rewritten += len(reset)
 
 
 def _recounted(work: Sequence[Work]) -> tuple[Segment, ...]:

@@ -1,15 +1,17 @@
-"""Big batches of pure derivation, half here and half in a child process of low priority, at the same time.
+"""Big batches of pure derivation in child processes of low priority, and, where nobody waits, in this one too.
 
-The child never opens the store: it gets segments with their events and gives back what they become.
+A child never opens the store: it gets segments with their events over a pipe and sends back what they become, in small
+frames, because taking one apart holds the interpreter's lock.
 """
 
-import multiprocessing
-import multiprocessing.process
 import os
+import pickle
+import subprocess
+import sys
 import threading
-from collections.abc import Sequence
-from concurrent.futures import Future, ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import IO
 
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.summarize.base import Summarizer
@@ -17,63 +19,206 @@ from memory_mcp.toc.build import Derived, Work, derive
 
 #: Segments below which sending them away costs more than it saves.
 _LEAST = 48
-#: The child's share: this process also publishes what both made.
-_SHARE = 0.45
+#: Segments of one frame: some 10 kB of events each, a few milliseconds of unpickling.
+_FRAME = 12
+_LENGTH = 8
+#: More children than this wait for the one process that commits what they make (measured: it is busy at two).
+_MOST = 2
+
+
+def send(stream: IO[bytes], value: object) -> None:
+    """One frame: its length, then its pickle."""
+    data = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
+    stream.write(len(data).to_bytes(_LENGTH, "little"))
+    stream.write(data)
+    stream.flush()
+
+
+def receive(stream: IO[bytes]) -> object:
+    """The next frame; EOFError when the other side has gone."""
+    head = stream.read(_LENGTH)
+    size = int.from_bytes(head, "little")
+    data = stream.read(size) if len(head) == _LENGTH else b""
+    if not data or len(data) < size:
+        raise EOFError
+    return pickle.loads(data)
+
+
+class _Child:
+    """One process, and the thread that feeds it."""
+
+    def __init__(self, calendar: Calendar, summarizer: Summarizer) -> None:
+        # stderr goes where this process's own goes; -P as the working directory may hold modules of any name.
+        command = [sys.executable, "-P", "-m", "memory_mcp.jobs.child"]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._input, self._output = self._process.stdin, self._process.stdout
+        send(self._input, (calendar, summarizer))
+        self._ready = False
+        #: One batch at a time talks to it.
+        self.turn = threading.Lock()
+
+    def begin(self) -> None:
+        """Wait until it has loaded what it needs: half a second the first time. OSError or EOFError when it has gone."""
+        if not self._ready:
+            receive(self._output)
+            self._ready = True
+
+    def derive(self, part: Sequence[Work]) -> list[Derived]:
+        """As `toc.build.derive`; OSError or EOFError when the child has gone."""
+        send(self._input, part)
+        answer = receive(self._output)
+        if isinstance(answer, BaseException):
+            raise answer
+        assert isinstance(answer, list)
+        return answer
+
+    def end(self) -> None:
+        """Let it go; it ends when its input does."""
+        for stream in (self._input, self._output):
+            try:
+                stream.close()
+            except OSError:
+                continue
+        try:
+            self._process.wait(timeout=2)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
 
 
 class DeriveWorkers:
-    """One child, started with the first big batch. Use as a context manager, so that it never outlives its work."""
+    """Children, started with the first big batch. Use as a context manager, so that they never outlive their work.
 
-    def __init__(self, calendar: Calendar, summarizer: Summarizer) -> None:
+    `aside`: this process leaves the work to them while they live, because it has others to answer.
+    """
+
+    def __init__(self, calendar: Calendar, summarizer: Summarizer, aside: bool = False) -> None:
         self._calendar = calendar
         self._summarizer = summarizer
-        self._pool: ProcessPoolExecutor | None = None
-        self._alone = (os.cpu_count() or 1) < 2
+        self._aside = aside
+        cores = os.cpu_count() or 1
+        self._wanted = max(1, min(_MOST, cores)) if aside else min(1, cores - 1)
+        self._children: list[_Child] = []
 
     def __enter__(self) -> "DeriveWorkers":
         """Nothing is started yet."""
         return self
 
     def __exit__(self, *_: object) -> None:
-        """End the child."""
-        if self._pool:
-            self._pool.shutdown(cancel_futures=True)
+        """End the children."""
+        for child in self._children:
+            child.end()
+        self._children.clear()
 
     def derive(self, batch: Sequence[Work]) -> list[Derived]:
-        """As `toc.build.derive`, same order, same values; all of it here when the child cannot be had."""
-        if self._alone or len(batch) < _LEAST:
+        """As `toc.build.derive`, same order, same values; all of it here when no child can be had."""
+        if self._wanted == 0 or len(batch) < (1 if self._aside else _LEAST):
             return derive(batch, self._calendar, self._summarizer)
-        cut = int(len(batch) * _SHARE)
-        away = self._send(batch[:cut])
-        here = derive(batch[cut:], self._calendar, self._summarizer)
+        self._begin()
+        batch_work = _Batch(batch)
+        for child in [*self._children]:
+            threading.Thread(target=self._feed, args=(child, batch_work), name="feeding", daemon=True).start()
+        if self._aside:
+            batch_work.wait_for(lambda: not self._children)
+        self._work(batch_work)
+        return batch_work.result()
+
+    def _begin(self) -> None:
+        while len(self._children) < self._wanted:
+            try:
+                self._children.append(_Child(self._calendar, self._summarizer))
+            except OSError:
+                self._wanted = len(self._children)
+
+    def _feed(self, child: _Child, batch: "_Batch") -> None:
         try:
-            return [*(away.result() if away else derive(batch[:cut], self._calendar, self._summarizer)), *here]
-        except BrokenProcessPool:
-            self._alone = True
-            return [*derive(batch[:cut], self._calendar, self._summarizer), *here]
+            with child.turn:
+                child.begin()
+                while (frame := batch.take()) is not None:
+                    start, part = frame
+                    try:
+                        batch.give(start, child.derive(part))
+                    except (OSError, EOFError):
+                        batch.take_back(frame)
+                        raise
+                    except Exception as error:
+                        # What the derivation itself raised belongs to the caller.
+                        batch.fail(error)
+        except (OSError, EOFError):
+            if child in self._children:
+                self._children.remove(child)
+                self._wanted -= 1
+            child.end()
+            batch.notice()
 
-    def _send(self, part: Sequence[Work]) -> "Future[list[Derived]] | None":
-        try:
-            if self._pool is None:
-                # A forked child would inherit the store's threads and locks.
-                context = multiprocessing.get_context("spawn")
-                self._pool = ProcessPoolExecutor(1, mp_context=context, initializer=_begin)
-            return self._pool.submit(derive, part, self._calendar, self._summarizer)
-        except (OSError, BrokenProcessPool):
-            self._alone = True
-            return None
+    def _work(self, batch: "_Batch") -> None:
+        """What no child has taken, and what one that died had."""
+        while not batch.done:
+            frame = batch.take()
+            if frame is None:
+                batch.wait_for(lambda: batch.left > 0)
+                continue
+            batch.give(frame[0], derive(frame[1], self._calendar, self._summarizer))
 
 
-def _begin() -> None:
-    """In the child: low priority, and the end as soon as the parent is gone, however that went."""
-    parent = multiprocessing.parent_process()
-    if parent is not None:
-        # The child holds both ends of its own queue, so it would wait for work for ever.
-        threading.Thread(target=_end_with, args=(parent,), name="end-with-parent", daemon=True).start()
-    if hasattr(os, "nice"):
-        os.nice(5)
+class _Batch:
+    """One batch, taken apart into frames that whoever is free takes."""
 
+    def __init__(self, batch: Sequence[Work]) -> None:
+        self._frames = deque((start, batch[start : start + _FRAME]) for start in range(0, len(batch), _FRAME))
+        self._missing = len(self._frames)
+        self._made: dict[int, list[Derived]] = {}
+        self._failed: BaseException | None = None
+        self._changed = threading.Condition()
 
-def _end_with(parent: multiprocessing.process.BaseProcess) -> None:
-    parent.join()
-    os._exit(1)
+    @property
+    def done(self) -> bool:
+        """Whether every frame has come back."""
+        return self._missing == 0 or self._failed is not None
+
+    @property
+    def left(self) -> int:
+        """Frames nobody has taken."""
+        return len(self._frames)
+
+    def take(self) -> tuple[int, Sequence[Work]] | None:
+        """A frame to work on; None when there is none, or when the batch has failed."""
+        with self._changed:
+            return self._frames.popleft() if self._frames and self._failed is None else None
+
+    def take_back(self, frame: tuple[int, Sequence[Work]]) -> None:
+        """Whoever took it has gone."""
+        with self._changed:
+            self._frames.append(frame)
+            self._changed.notify_all()
+
+    def give(self, start: int, made: list[Derived]) -> None:
+        """A frame has come back."""
+        with self._changed:
+            self._made[start] = made
+            self._missing -= 1
+            self._changed.notify_all()
+
+    def fail(self, error: BaseException) -> None:
+        """A frame cannot be derived."""
+        with self._changed:
+            self._failed = self._failed or error
+            self._changed.notify_all()
+
+    def notice(self) -> None:
+        """Something outside has changed."""
+        with self._changed:
+            self._changed.notify_all()
+
+    def wait_for(self, other: Callable[[], bool]) -> None:
+        """Until the batch is done, or `other` holds."""
+        with self._changed:
+            self._changed.wait_for(lambda: self.done or other())
+
+    def result(self) -> list[Derived]:
+        """Everything in order; raises what a frame raised."""
+        if self._failed is not None:
+            raise self._failed
+        return [derived for start in sorted(self._made) for derived in self._made[start]]

@@ -42,6 +42,10 @@ class Trust(StrEnum):
     AGENT_NOTE = "agent_note"
 
 
+#: Sources that begin so are hooks of a client, which tell what happens while it happens; a transcript of the same
+#: session may tell it again. On disk: do not change it.
+HOOK = "hook:"
+
 #: What a role means when a source names no type.
 DEFAULT_TYPES = {
     Role.USER: EventType.USER_MESSAGE,

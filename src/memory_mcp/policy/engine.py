@@ -8,6 +8,7 @@ from memory_mcp.layers.base import Hit, Layer, LayerName, LayerStatus, Query
 from memory_mcp.layers.budget import Budget, StopConditions
 from memory_mcp.policy.explain import Explanation, Skipped
 from memory_mcp.policy.tier import detect
+from memory_mcp.tracing import span
 
 #: The order in which an Answer tries its layers (agent-retrieval-policy-prd.md, section 4); agentic is always last.
 ANSWER_CHAIN = (LayerName.HYBRID, LayerName.BM25, LayerName.VECTOR, LayerName.AGENTIC)
@@ -39,6 +40,10 @@ class Engine:
 
     def search(self, query: Query, bounds: StopConditions, min_confidence: float = 0.0, offset: int = 0) -> Answer:
         """Answer a question within bounds. Never fails because a layer is missing: agentic search always runs."""
+        with span("intelligent_search"):
+            return self._search(query, bounds, min_confidence, offset)
+
+    def _search(self, query: Query, bounds: StopConditions, min_confidence: float, offset: int) -> Answer:
         statuses = {s.name: s for s in self.statuses()}
         budget = Budget(bounds, self._clock, self._factor)
         skipped = [Skipped(n, statuses[n].reason) for n in ANSWER_CHAIN if n in statuses and not statuses[n].usable]

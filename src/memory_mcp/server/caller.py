@@ -1,6 +1,8 @@
-"""Who calls, as far as the protocol says: the client's name in either era, and the key of a call that may be sent again."""
+"""Who calls: the client's name in either era, the project it works on, and the key of a call that may be sent again."""
 
 import re
+from contextvars import ContextVar
+from dataclasses import dataclass
 
 from mcp.server.mcpserver import Context
 
@@ -9,6 +11,20 @@ KEY = "memory-mcp/key"
 _UNNAMED = "agent"
 _LONGEST = 60
 _ODD = re.compile(r"[^a-z0-9._-]+")
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """What a door knows of one connection."""
+
+    #: The project the client works on; "" when that is not known.
+    project: str = ""
+    #: Whether a relay of ours stands between: only then a call's own `KEY` counts.
+    relayed: bool = False
+
+
+#: The caller of the connection that is being served; tasks and threads begun for it inherit it.
+CALLER: ContextVar[Caller] = ContextVar("caller", default=Caller())
 
 
 def agent_of(ctx: Context) -> str:
@@ -22,5 +38,5 @@ def request_key(ctx: Context, given: str) -> str:
     """The caller's own key, else the relay's; "" for neither."""
     if given:
         return given
-    relayed = (ctx.request_context.meta or {}).get(KEY)
+    relayed = (ctx.request_context.meta or {}).get(KEY) if CALLER.get().relayed else None
     return f"relay:{relayed}" if isinstance(relayed, str) and relayed else ""

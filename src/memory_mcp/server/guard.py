@@ -1,5 +1,6 @@
 """The one place every tool call passes: names checked, nulls dropped, any failure turned into an error an agent can use."""
 
+import time
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -9,6 +10,7 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.shared.exceptions import MCPError
 from mcp.types import CallToolResult, InputRequiredResult
 
+from memory_mcp import metrics
 from memory_mcp.server.errors import as_ours, check_names, check_tool, error_result
 
 
@@ -17,22 +19,41 @@ class MemoryServer(MCPServer[Any]):
 
     def __init__(self, name: str, tools: Sequence[Tool], **settings: Any) -> None:
         super().__init__(name, tools=list(tools), **settings)
-        self._by_name: Mapping[str, Tool] = {t.name: t for t in tools}
+        self._ours: Mapping[str, Tool] = {t.name: t for t in tools}
 
     async def call_tool(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None = None
     ) -> CallToolResult | InputRequiredResult:
         """See MCPServer; never raises but for protocol errors. An argument that is null counts as not given."""
+        if name not in self._ours and self._tool_manager.get_tool(name) is not None:
+            # Added behind our back, with errors of its own kind.
+            return await super().call_tool(name, arguments, context)
+        began = time.perf_counter()
+        outcome = "cancelled"
         try:
-            check_tool(name, self._by_name)
-            tool = self._by_name[name]
-            given = {k: v for k, v in arguments.items() if v is not None}
-            check_names(given, tool.parameters.get("properties", {}))
-            validated = tool.fn_metadata.validate_arguments(given)
-            if tool.context_kwarg is not None:
-                validated[tool.context_kwarg] = context
-            return tool.fn_metadata.convert_result(await tool.fn(**validated))
+            result = await self._call(name, arguments, context)
+            outcome = "ok"
+            return result
         except MCPError:
+            outcome = "protocol_error"
             raise
         except Exception as error:
-            return error_result(as_ours(error, name))
+            ours = as_ours(error, name)
+            outcome = ours.code
+            return error_result(ours)
+        finally:
+            tool = name if name in self._ours else "unknown"
+            metrics.count("tool_calls_total", tool=tool, outcome=outcome)
+            metrics.observe("tool_latency_seconds", time.perf_counter() - began, tool=tool)
+
+    async def _call(
+        self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None
+    ) -> CallToolResult | InputRequiredResult:
+        check_tool(name, self._ours)
+        tool = self._ours[name]
+        given = {k: v for k, v in arguments.items() if v is not None}
+        check_names(given, tool.parameters.get("properties", {}))
+        validated = tool.fn_metadata.validate_arguments(given)
+        if tool.context_kwarg is not None:
+            validated[tool.context_kwarg] = context
+        return tool.fn_metadata.convert_result(await tool.fn(**validated))

@@ -24,6 +24,8 @@ T = TypeVar("T")
 
 #: A cancelled call is interrupted this often until it has ended, and for how long (seconds).
 _TICK, _GIVE_UP = 0.01, 5.0
+#: Background work stands back for calls at most so long, so that it gets on under a load without pauses (seconds).
+_TURN = 0.1
 
 
 class Host:
@@ -37,8 +39,6 @@ class Host:
         #: Calls now running, with the thread each runs in.
         self._running: dict[object, int] = {}
         self._running_lock = threading.Lock()
-        #: Held by whoever publishes nodes, so that two never make the same version.
-        self.publishing = threading.RLock()
         #: What the background deriver's last failed run said.
         self.deriver_error: Callable[[], str] = lambda: ""
 
@@ -70,6 +70,17 @@ class Host:
     def opened(self) -> App | None:
         """The App if it is open."""
         return self._app
+
+    @property
+    def calls(self) -> int:
+        """Reading calls now running."""
+        return len(self._running)
+
+    def let_through(self) -> None:
+        """Wait while calls are being answered, so that background work takes turns with them; never for long."""
+        end = time.monotonic() + _TURN
+        while self._running and time.monotonic() < end:
+            time.sleep(_TICK / 5)
 
     async def read(self, work: Callable[[App], T]) -> T:
         """Run a reading call in a thread; cancelled, its queries are stopped and no other's."""

@@ -166,22 +166,29 @@ class EventStore(Protocol):
         """Highest sequence number in the store; 0 when it is empty."""
         ...
 
+    def duplicates(self, ids: Iterable[EventId]) -> dict[EventId, EventId]:
+        """Messages told by a hook and by a transcript, those in which `ids` take part: the event not shown to the one shown."""
+        ...
+
     def in_segment(self, segment: Segment) -> list[Event]:
         """A segment's own events in order."""
         ...
 
-    def in_segments(self, segments: Sequence[Segment]) -> dict[int, list[Event]]:
-        """Own events of several segments, by segment key, each in order."""
+    def in_segments(self, segments: Sequence[Segment], last_seq: int | None = None) -> dict[int, list[Event]]:
+        """Own events of several segments, by segment key, each in order; only those that arrived up to `last_seq`, if given.
+
+        Where a longer duplicate elsewhere stands for every one of them, they are shown after all.
+        """
         ...
 
     def around(self, event: Event, before: int, after: int) -> tuple[list[Event], list[Event]]:
-        """Neighbours in the same session, project and thread: up to `before` earlier and `after` later ones, in order."""
+        """Neighbours shown in the same session, project and thread: up to `before` earlier and `after` later ones, in order."""
         ...
 
     def window(
         self, scope: Scope, session_id: str | None = None, limit: int = 100, after: tuple[int, str] | None = None
     ) -> list[Event]:
-        """Events in (timestamp, id) order, starting behind `after`."""
+        """Events that are shown, in (timestamp, id) order, starting behind `after`."""
         ...
 
     def sessions(self, scope: Scope, limit: int = 100) -> list[SessionInfo]:
@@ -351,6 +358,10 @@ class Outbox(Protocol):
         """Positions by name, for names that begin so."""
         ...
 
+    def forget_requests(self, now_ms: int) -> int:
+        """Drop answers to writes that nobody will send again; how many."""
+        ...
+
 
 class Storage(Protocol):
     """The whole truth of one data directory."""
@@ -390,6 +401,10 @@ class Storage(Protocol):
 
     def interrupt(self, thread: int | None = None) -> None:
         """Stop the reads running now, in one thread (by its identity) or in all; they raise DeadlineExceeded."""
+        ...
+
+    def checkpoint(self) -> None:
+        """Write what the log holds into the file, so that opening it after a crash has little to replay."""
         ...
 
     def compact(self) -> tuple[int, int]:

@@ -1,11 +1,12 @@
 """Every invariant of a whole store, as a list of findings; empty means all is well. Reads only.
 
-What is checked: each event lies in exactly one segment; cuts of a stream do not overlap and their counts are right;
+What is checked: each event that is shown lies in exactly one segment, and something is shown for each that is not; cuts of a stream do not overlap and their counts are right;
 each segment has its node and each period its roll-up; parents are newer than children; windows tile; every bullet has
 grips, every grip resolves and its hash matches the words; term sets cover their segments; nothing acknowledged is lost.
 """
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 from memory_mcp.model.calendar import Calendar, TocLevel, level_of, parents, rollup_targets, sources_of
@@ -77,6 +78,7 @@ def _events_in_segments(storage: Storage, seen: _Seen) -> Iterator[Finding]:
     """Each derived event once, in the one segment whose span holds it; each segment's term set holds its words."""
     derived_to = storage.outbox.checkpoint("deriver")
     waiting = _waiting(storage, derived_to)
+    outdone = _outdone(storage, waiting)
     placed: dict[EventId, int] = {}
     cuts = list(seen.cuts.values())
     for start in range(0, len(cuts), _CUTS):
@@ -85,13 +87,33 @@ def _events_in_segments(storage: Storage, seen: _Seen) -> Iterator[Finding]:
         sets = read_sets(storage.toc, [c.node_id for c in part])
         for cut in part:
             own = [e for e in events.get(cut.key, ()) if e.event_id not in waiting]
-            yield from _one_segment(cut, own, placed)
+            yield from _one_segment(cut, own, placed, outdone)
             if len(without(from_bytes(hashes_of(own)), sets[cut.node_id])):
                 yield Finding("terms", cut.node_id, "words of its events are missing from its term set")
     for batch in storage.events.iter_all():
+        pairs = storage.events.duplicates(s.event.event_id for s in batch)
+        yield from _pairs(storage, pairs)
         for stored in batch:
-            if stored.seq <= derived_to and stored.event.event_id not in placed:
+            known = stored.event.event_id in placed or stored.event.event_id in pairs
+            if stored.seq <= derived_to and not known:
                 yield Finding("partition", stored.event.event_id, "is in no segment")
+
+
+def _pairs(storage: Storage, pairs: Mapping[EventId, EventId]) -> Iterator[Finding]:
+    """What stands for a duplicate is there, is shown itself, and belongs to the same session."""
+    events = storage.events.get_many([*pairs, *pairs.values()]) if pairs else {}
+    chained = storage.events.duplicates(pairs.values()) if pairs else {}
+    for hidden, shown in pairs.items():
+        one, other = events.get(hidden), events.get(shown)
+        if one is None or other is None or shown in chained or one.session_id != other.session_id:
+            yield Finding("duplicates", hidden, f"is not shown, and {shown} cannot stand for it")
+
+
+def _outdone(storage: Storage, waiting: set[EventId]) -> Counter[int]:
+    """By stream, how many events have lost their place to one that no derivation has seen: counted, and shown no more."""
+    pairs = storage.events.duplicates(waiting)
+    lost = storage.events.get_many(hidden for hidden, shown in pairs.items() if shown in waiting and hidden not in waiting)
+    return Counter(event.stream for event in lost.values())
 
 
 def _waiting(storage: Storage, derived_to: int) -> set[EventId]:
@@ -103,8 +125,8 @@ def _waiting(storage: Storage, derived_to: int) -> set[EventId]:
     return waiting
 
 
-def _one_segment(cut: Segment, own: list[Event], placed: dict[EventId, int]) -> Iterator[Finding]:
-    if len(own) != cut.events:
+def _one_segment(cut: Segment, own: list[Event], placed: dict[EventId, int], outdone: Mapping[int, int]) -> Iterator[Finding]:
+    if not len(own) <= cut.events <= len(own) + outdone.get(cut.stream, 0):
         yield Finding("partition", cut.node_id, f"counts {cut.events} events and holds {len(own)}")
     for event in own:
         if event.event_id in placed:

@@ -6,7 +6,7 @@ Invariants
 3. Rolling up twice changes nothing.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from memory_mcp.failpoints import failpoint
@@ -56,11 +56,13 @@ class RollUps:
         self._calendar = calendar
         self._summarizer = summarizer
 
-    def run(self, only_days: Iterable[str] | None = None) -> int:
-        """Publish every due period; how many."""
+    def run(self, only_days: Iterable[str] | None = None, should_stop: Callable[[], bool] = lambda: False) -> int:
+        """Publish every due period, or until `should_stop` says so between two transactions; how many."""
         done = 0
         for level in plan(self._storage.toc.freshness(), only_days):
             for start in range(0, len(level), _PER_PUBLISH):
+                if should_stop():
+                    return done
                 done += self.publish(level[start : start + _PER_PUBLISH])
             if level:
                 failpoint("rollup.level_published")

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from memory_mcp.model.calendar import TocLevel, level_of, rollup_targets, span_of
+from memory_mcp.model.calendar import PERIODS, TocLevel, level_of, rollup_targets, span_of
 from memory_mcp.model.ids import NodeId, day_id
-from memory_mcp.storage.base import DocumentFrequency, TermDelta, TocStore
+from memory_mcp.storage.base import Build, DocumentFrequency, TermDelta, TocStore
 
 Hashes = npt.NDArray[np.uint32]
 EMPTY: Hashes = np.empty(0, dtype="<u4")
@@ -93,6 +93,38 @@ def read_sets(store: TocStore, ids: Sequence[NodeId]) -> dict[NodeId, Hashes]:
     return found
 
 
+def refit(store: TocStore, ids: Sequence[NodeId]) -> list[NodeId]:
+    """Make the rows of some periods of one level say exactly what lies below them; those that did not."""
+    stored = store.term_sets(ids)
+    rows: list[TermDelta] = []
+    wrong: list[NodeId] = []
+    for node_id in ids:
+        below = children_of(store, node_id)
+        whole = union(read_sets(store, below).values()).tobytes() if len(below) > 1 else b""
+        if whole != union(map(from_bytes, stored.get(node_id, []))).tobytes():
+            wrong.append(node_id)
+            rows += [TermDelta(node_id, whole)] if whole else []
+    if wrong:
+        store.publish(Build(terms=tuple(rows), reset_terms=tuple(wrong)))
+    return wrong
+
+
+def refit_all(store: TocStore, days: Iterable[str]) -> None:
+    """As `refit`, for every period above some days whose segments have lost terms."""
+    targets = {period for day in days for period in rollup_targets(day)}
+    for level in PERIODS:
+        refit(store, sorted(t for t in targets if level_of(t) is level))
+
+
+@dataclass(slots=True)
+class Added:
+    """What a build adds to the term sets and frequencies, and the nodes whose rows it replaces."""
+
+    rows: list[TermDelta]
+    frequencies: list[DocumentFrequency]
+    reset: list[NodeId]
+
+
 class TermBook:
     """The writer's view: turns newly derived segments into rows to add."""
 
@@ -112,24 +144,35 @@ class TermBook:
         self._days = None
         self._stored.clear()
 
-    def add(self, segments: Sequence[Filed]) -> tuple[list[TermDelta], list[DocumentFrequency]]:
-        """Rows for these segments: the new terms of each, of its periods, and of the root."""
+    def add(self, segments: Sequence[Filed]) -> Added:
+        """Rows for these segments: the new terms of each, of its periods, and of the root.
+
+        A segment that lost terms gets all its rows anew; its periods keep them until `refit_all`.
+        """
         targets = dict.fromkeys(t for s in segments for t in rollup_targets(s.day))
         self._prefetch(list(targets))
         deltas: list[TermDelta] = []
         by_day: dict[str, list[Hashes]] = {}
         by_project: dict[str, list[Hashes]] = {}
+        reset: list[NodeId] = []
+        frequencies: list[DocumentFrequency] = []
         stored = self._store.term_sets([s.node_id for s in segments if not s.new])
         for one in segments:
-            fresh = without(from_bytes(one.hashes), union(map(from_bytes, stored.get(one.node_id, []))))
+            known, now = union(map(from_bytes, stored.get(one.node_id, []))), from_bytes(one.hashes)
+            fresh, gone = without(now, known), without(known, now)
             if one.new:
                 self._count(one.day)
+            if len(gone):
+                reset.append(one.node_id)
+                frequencies.append(frequency(one.project, [gone], -1))
+            if len(fresh) or len(gone):
+                deltas.append(TermDelta(one.node_id, one.hashes if len(gone) else fresh.tobytes()))
             if len(fresh):
-                deltas.append(TermDelta(one.node_id, fresh.tobytes()))
                 by_day.setdefault(one.day, []).append(fresh)
                 by_project.setdefault(one.project, []).append(fresh)
         deltas += self._upwards({day: union(parts) for day, parts in by_day.items()})
-        return deltas, [frequency(project, parts) for project, parts in by_project.items()]
+        frequencies += [frequency(project, parts) for project, parts in by_project.items()]
+        return Added(deltas, frequencies, reset)
 
     def _prefetch(self, targets: Sequence[NodeId]) -> None:
         if self._days is None:
@@ -198,10 +241,10 @@ class TermBook:
             self._bytes -= hashes.nbytes
 
 
-def frequency(project: str, parts: Sequence[Hashes]) -> DocumentFrequency:
-    """The root's row for some segments of a project, given their sets."""
+def frequency(project: str, parts: Sequence[Hashes], sign: int = 1) -> DocumentFrequency:
+    """The root's row for some segments of a project, given their sets; with `sign` -1 for what they lost."""
     hashes, counts = np.unique(np.concatenate(parts), return_counts=True)
-    return DocumentFrequency(project, hashes.astype("<u4").tobytes(), counts.astype("<i4").tobytes())
+    return DocumentFrequency(project, hashes.astype("<u4").tobytes(), (sign * counts).astype("<i4").tobytes())
 
 
 class Frequencies:

@@ -5,7 +5,7 @@ from collections import Counter
 from typing import Any
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import Subparsers, as_json, family, file_pending, leaf, opened
+from memory_mcp.cli.commands.base import Subparsers, as_json, family, file_pending, leaf, opened, reopen
 
 _SHOWN = 50
 
@@ -16,7 +16,8 @@ def add(parsers: Subparsers) -> None:
     leaf(inner, "check", run_check, "check every invariant of the tree (exit status 1 when one is broken)")
     rebuild = leaf(inner, "rebuild-toc", run_rebuild, "derive the whole tree again from the events; ids stay")
     rebuild.add_argument("--timezone", metavar="ZONE", help="count days in this zone from now on, such as Europe/Berlin")
-    leaf(inner, "stats", run_stats, "show counts and sizes")
+    stats = leaf(inner, "stats", run_stats, "show counts and sizes")
+    stats.add_argument("--prometheus", action="store_true", help="as text for Prometheus")
     leaf(inner, "compact", run_compact, "rewrite the database file without dead space")
 
 
@@ -44,11 +45,13 @@ def run_rebuild(args: argparse.Namespace) -> int:
     """Derive everything again."""
     from memory_mcp.jobs.rebuild_toc import RebuildToc
 
-    with opened(args, catch_up=False) as app, render.Progress("rebuilding") as bar:
+    with opened(args, catch_up=False) as app, app.publishing, render.Progress("rebuilding") as bar:
         file_pending(app)
         job = RebuildToc(app.storage, app.calendar, app.summarizer, app.settings.toc)
         report = job.run(args.timezone, lambda done, total: bar.at(done / max(total, 1), f"{done:,} of {total:,} segments"))
         zone = app.storage.timezone
+    if args.timezone:
+        reopen()
     data = {
         "nodes_changed": report.nodes_changed,
         "nodes_dropped": report.nodes_dropped,
@@ -64,6 +67,8 @@ def run_rebuild(args: argparse.Namespace) -> int:
 
 def run_stats(args: argparse.Namespace) -> int:
     """Counts and sizes."""
+    if args.prometheus:
+        return _run_prometheus(args)
     with opened(args, catch_up=False) as app:
         stats = app.storage.stats()
         iso = app.calendar.iso
@@ -86,6 +91,17 @@ def run_stats(args: argparse.Namespace) -> int:
     facts = {k: v for k, v in data.items() if k not in ("rows", "size_bytes", "text_bytes") and v is not None}
     lines += [f"{name.replace('_', ' '):<15} {value}" for name, value in facts.items()]
     render.emit(as_json(args), data, lines)
+    return 0
+
+
+def _run_prometheus(args: argparse.Namespace) -> int:
+    """What `/metrics` says. In a process of its own nothing was counted yet; the state of the store is the same."""
+    from memory_mcp.gauges import exposition
+
+    with opened(args, catch_up=False) as app:
+        text = exposition(app)
+    for line in text.splitlines():
+        render.out(line)
     return 0
 
 

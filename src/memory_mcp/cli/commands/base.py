@@ -4,8 +4,10 @@ import argparse
 import datetime as dt
 import os
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,17 +15,36 @@ from memory_mcp.cli import render
 from memory_mcp.errors import ConfigError, InvalidQuery
 
 if TYPE_CHECKING:
+    from memory_mcp import link
     from memory_mcp.app import App
+    from memory_mcp.cli.bulk import Memory
     from memory_mcp.config import Settings
     from memory_mcp.model.calendar import Calendar, TimeWindow
     from memory_mcp.storage.base import Scope
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """A command that the daemon runs on its open memory, for somebody at another terminal."""
+
+    app: "App"
+    #: The caller's working directory, and what of its environment tells about its project.
+    cwd: str
+    environ: Mapping[str, str]
+    #: Called when what the daemon has open no longer fits the store.
+    reopen: Callable[[], None]
+
+
+#: Set while a command runs in the daemon.
+SESSION: ContextVar[Session | None] = ContextVar("session", default=None)
 
 Subparsers = Any
 #: What runs a command: its arguments in, the exit status out.
 Run = Callable[[argparse.Namespace], int]
 
-#: With more events than this to file first, a reading command says so.
+#: With more events than this to file first, a reading command says so; in the daemon it leaves them to the deriver.
 _MANY_PENDING = 2000
+_FEW_PENDING = 200
 _DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.A)
 _EPOCH_MS = re.compile(r"\d{12,14}", re.A)
 EMPTY_HINT = "The memory is empty. Fill it with: memory-mcp import claude-code (or try it first: memory-mcp try)"
@@ -80,6 +101,8 @@ def flags_of(args: argparse.Namespace) -> dict[str, Any]:
 
 def settings_of(args: argparse.Namespace) -> "Settings":
     """The settings in force for this command."""
+    if (session := SESSION.get()) is not None:
+        return session.app.settings
     from memory_mcp.config import load
 
     return load(flags=flags_of(args), file=settings_file(args))
@@ -88,6 +111,12 @@ def settings_of(args: argparse.Namespace) -> "Settings":
 @contextmanager
 def opened(args: argparse.Namespace, catch_up: bool = True) -> Iterator["App"]:
     """The memory of this command, closed at the end; with everything stored filed in the tree, unless told otherwise."""
+    if (session := SESSION.get()) is not None:
+        # What is not filed yet is searched directly, so a long import keeps nobody waiting.
+        if catch_up and 0 < session.app.segments.pending() <= _FEW_PENDING:
+            session.app.catch_up()
+        yield session.app
+        return
     from memory_mcp.app import App
 
     app = App(settings_of(args))
@@ -97,6 +126,36 @@ def opened(args: argparse.Namespace, catch_up: bool = True) -> Iterator["App"]:
         yield app
     finally:
         app.close()
+
+
+def wanted(args: argparse.Namespace) -> "link.Wanted":
+    """The daemon of this command's data directory and settings."""
+    from memory_mcp import link
+
+    profile = flags_of(args).get("server.profile")
+    directory = str(settings_of(args).storage.directory.absolute())
+    return link.Wanted(directory, getattr(args, "config", None) or "", {"server.profile": profile} if profile else {})
+
+
+@contextmanager
+def filling(args: argparse.Namespace) -> "Iterator[Memory]":
+    """The memory of a command that stores much: the daemon's, or where there is to be none, opened here."""
+    from memory_mcp import link
+    from memory_mcp.cli import bulk
+
+    settings = settings_of(args)
+    if settings.server.daemon and link.usable():
+        with bulk.there(settings, wanted(args)) as memory:
+            yield memory
+        return
+    with opened(args, catch_up=False) as app:
+        yield bulk.Here(app)
+
+
+def reopen() -> None:
+    """Tell the daemon, when this command runs there, that the store is not what it opened."""
+    if (session := SESSION.get()) is not None:
+        session.reopen()
 
 
 def file_pending(app: "App") -> None:
@@ -123,7 +182,8 @@ def scope_of(app: "App", args: argparse.Namespace, from_here: bool = False) -> s
         return None
     from memory_mcp.scope import caller_project
 
-    here = caller_project(os.environ, str(Path.cwd()))
+    session = SESSION.get()
+    here = caller_project(session.environ, session.cwd) if session else caller_project(os.environ, str(Path.cwd()))
     if not here or here not in known:
         return None
     render.err(f"searching {here} only; --all searches every project")
@@ -133,7 +193,9 @@ def scope_of(app: "App", args: argparse.Namespace, from_here: bool = False) -> s
 def _named_project(name: str, known: tuple[str, ...]) -> str:
     if name in known:
         return name
-    wanted = str(Path(name).expanduser().resolve()) if name.startswith((".", "~")) else name
+    session = SESSION.get()
+    base = Path(session.cwd) if session else Path.cwd()
+    wanted = str((base / Path(name).expanduser()).resolve()) if name.startswith((".", "~")) else name
     found = [p for p in known if p == wanted or p.rstrip("/").rsplit("/", 1)[-1] == wanted]
     if len(found) == 1:
         return found[0]

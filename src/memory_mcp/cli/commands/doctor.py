@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, settings_of
+from memory_mcp.cli.commands.base import SESSION, Subparsers, as_json, leaf, settings_of
 from memory_mcp.errors import MemoryMcpError, StorageLocked
 
 if TYPE_CHECKING:
@@ -105,6 +105,10 @@ def _directory(directory: Path) -> Iterator[Check]:
 
 
 def _store(settings: "Settings") -> Iterator[Check]:
+    if (session := SESSION.get()) is not None:
+        yield Check(OK, "lock", f"held by the daemon (process {os.getpid()}), which answers")
+        yield from _inside(session.app)
+        return
     from memory_mcp.app import App
 
     try:

@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, opened
+from memory_mcp.cli.commands.base import Subparsers, as_json, filling, leaf
 from memory_mcp.errors import InvalidQuery, SourceUnreadable
 
 if TYPE_CHECKING:
-    from memory_mcp.app import App
+    from memory_mcp.cli.bulk import Memory
     from memory_mcp.ingest.base import ImportReport
 
 AUTO = "auto"
@@ -38,18 +38,18 @@ def run(args: argparse.Namespace) -> int:
     """Import, derive, report."""
     if args.newest is not None and args.newest < 1:
         raise InvalidQuery(f"--newest must be at least 1, not {args.newest}")
-    with opened(args, catch_up=False) as app:
+    with filling(args) as app:
         name, path = choose(app, args.source, args.path)
         report = read(app, name, path, args.newest)
         if not report.files:
             raise SourceUnreadable(f"no {name} files below {path}", f"Name another PATH; known sources: {', '.join(SOURCES)}.")
         seconds = build(app)
-        data = {"source": name, "path": str(path), **report_shape(report, seconds), "built": built_shape(app)}
+        data = {"source": name, "path": str(path), **report_shape(report, seconds), "built": app.holdings()}
     render.emit(as_json(args), data, report_lines(data))
     return 0
 
 
-def choose(app: "App", source: str, path: Path | None) -> tuple[str, Path]:
+def choose(app: "Memory", source: str, path: Path | None) -> tuple[str, Path]:
     """The importer's name and the path to read; InvalidQuery when they cannot be told."""
     path = path.expanduser() if path else None
     if source != AUTO:
@@ -69,7 +69,7 @@ def choose(app: "App", source: str, path: Path | None) -> tuple[str, Path]:
     return best, path
 
 
-def _sniff(app: "App", name: str, path: Path) -> int:
+def _sniff(app: "Memory", name: str, path: Path) -> int:
     """Events that an importer finds in the first records of the first file that holds any for it."""
     from memory_mcp.ingest.base import ImportReport
 
@@ -84,7 +84,7 @@ def _sniff(app: "App", name: str, path: Path) -> int:
     return 0
 
 
-def read(app: "App", name: str, path: Path, newest: int | None) -> "ImportReport":
+def read(app: "Memory", name: str, path: Path, newest: int | None) -> "ImportReport":
     """Run the import with its progress on stderr."""
     with render.Progress("importing") as bar:
 
@@ -94,9 +94,9 @@ def read(app: "App", name: str, path: Path, newest: int | None) -> "ImportReport
         return app.run_import(name, path, tell, newest)
 
 
-def build(app: "App") -> dict[str, float]:
+def build(app: "Memory") -> dict[str, float]:
     """File what was stored in the tree; seconds by stage."""
-    pending, done = app.segments.pending(), 0
+    pending, done = app.pending(), 0
     with render.Progress("summarising") as bar:
 
         def tell(count: int) -> None:
@@ -129,19 +129,6 @@ def report_shape(report: "ImportReport", seconds: dict[str, float]) -> dict[str,
         "quotes": quotes,
         "redacted": dict(report.redacted.most_common()),
         "seconds": {k: round(v, 3) for k, v in {**report.seconds, **seconds}.items()},
-    }
-
-
-def built_shape(app: "App") -> dict[str, Any]:
-    """What the tree holds now."""
-    tally = app.tree.tally()
-    return {
-        "events": tally.events,
-        "sessions": tally.sessions,
-        "segments": tally.segments,
-        "projects": [p for p in tally.projects if p],
-        "agents": list(tally.agents),
-        "root": app.tree.root().title,
     }
 
 

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, opened
-from memory_mcp.cli.commands.import_ import build, built_shape, read, report_lines, report_shape
+from memory_mcp.cli.commands.base import Subparsers, as_json, filling, leaf
+from memory_mcp.cli.commands.import_ import build, read, report_lines, report_shape
 from memory_mcp.errors import SourceUnreadable
 
 if TYPE_CHECKING:
-    from memory_mcp.app import App
+    from memory_mcp.cli.bulk import Memory
     from memory_mcp.ingest.base import ImportReport
     from memory_mcp.model.event import EventDraft
 
@@ -32,18 +32,18 @@ def add(parsers: Subparsers) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Store, derive, report; 2 when there were lines and none of them could be used."""
-    with opened(args, catch_up=False) as app:
+    with filling(args) as app:
         report = _from_stdin(app) if args.file == "-" else read(app, "jsonl", Path(args.file).expanduser(), None)
         seconds = build(app)
         path = _STDIN if args.file == "-" else args.file
-        data = {"source": "jsonl", "path": path, **report_shape(report, seconds), "built": built_shape(app)}
+        data = {"source": "jsonl", "path": path, **report_shape(report, seconds), "built": app.holdings()}
     render.emit(as_json(args), data, report_lines(data))
     if (report.skipped or report.dropped) and not (report.new or report.known):
         raise SourceUnreadable("none of the lines is an event", _FORM)
     return 0
 
 
-def _from_stdin(app: "App") -> "ImportReport":
+def _from_stdin(app: "Memory") -> "ImportReport":
     """The same rules as for a file, which is what standard input becomes while it is read; acknowledged by batches."""
     from memory_mcp.ingest.base import ImportReport, Quote
     from memory_mcp.ingest.gate import Gate
@@ -68,9 +68,9 @@ def _from_stdin(app: "App") -> "ImportReport":
     return report
 
 
-def _store(app: "App", batch: "list[EventDraft]", report: "ImportReport") -> None:
+def _store(app: "Memory", batch: "list[EventDraft]", report: "ImportReport") -> None:
     if batch:
-        stored = app.pipeline.accept(batch, "jsonl")
+        stored = app.append(batch, "jsonl")
         report.new += len(stored.new)
         report.known += len(stored.known)
         batch.clear()

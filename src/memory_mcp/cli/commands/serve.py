@@ -1,20 +1,49 @@
-"""`serve`: the MCP server on stdio."""
+"""`serve`: the MCP server for one client on stdio, or for many over HTTP."""
 
 import argparse
 
-from memory_mcp.cli.commands.base import Subparsers, leaf, settings_of
+from memory_mcp.cli.commands.base import Subparsers, leaf, settings_of, wanted
+from memory_mcp.errors import InvalidQuery
+
+_STDIO, _HTTP, _SSE = "stdio", "streamable-http", "sse"
 
 
 def add(parsers: Subparsers) -> None:
     """Arguments of `serve`."""
-    parser = leaf(parsers, "serve", run, "run the MCP server for one client on stdin and stdout")
+    parser = leaf(parsers, "serve", run, "run the MCP server for one client on stdin and stdout, or for many over HTTP")
     parser.add_argument("--profile", choices=("default", "full"), help="tools offered (setting server.profile)")
-    parser.add_argument("--transport", choices=("stdio",), default="stdio", help="how the client talks to it")
+    parser.add_argument("--transport", choices=(_STDIO, _HTTP, _SSE), default=_STDIO, help="how clients talk to it (stdio)")
+    parser.add_argument("--http", action="store_true", help="the same as --transport streamable-http; SSE is served beside it")
+    parser.add_argument("--host", metavar="HOST", help="address of the HTTP door (setting server.http_host)")
+    parser.add_argument("--port", metavar="PORT", type=int, help="port of the HTTP door (setting server.http_port)")
+    parser.add_argument(
+        "--in-process", action="store_true", help="open the store in this process, unless a background process has it open"
+    )
 
 
 def run(args: argparse.Namespace) -> int:
-    """Serve until the client goes."""
+    """Serve until the client goes, or until stopped."""
+    http = args.http or args.transport != _STDIO
+    if not http and (args.host or args.port is not None):
+        raise InvalidQuery("--host and --port belong to the HTTP door", "Add --http, or leave them out.")
+    if http:
+        from memory_mcp.cli.http import serve_http
+
+        return serve_http(args, wanted(args))
+    return _serve_here(args)
+
+
+def _serve_here(args: argparse.Namespace) -> int:
+    """In this process; through a daemon that runs already, because then it alone has the store."""
+    from memory_mcp import link
+
     settings = settings_of(args)
+    if link.usable():
+        from memory_mcp import pump
+
+        status = pump.run(wanted(args), start=False)
+        if status is not None:
+            return status
     from memory_mcp.server.build import serve_stdio
 
     serve_stdio(settings)

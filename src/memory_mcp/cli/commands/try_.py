@@ -130,18 +130,23 @@ def _stop(*_: object) -> None:
 
 def _build(args: argparse.Namespace, directory: Path, path: Path) -> dict[str, Any]:
     """Import and derive; what came of it, with the questions under "_questions"."""
+    from memory_mcp import link
     from memory_mcp.app import App
-    from memory_mcp.cli.commands.import_ import AUTO, build, built_shape, choose, read, report_shape
+    from memory_mcp.cli.bulk import Here
+    from memory_mcp.cli.commands.daemon import stop
+    from memory_mcp.cli.commands.import_ import AUTO, build, choose, read, report_shape
     from memory_mcp.cli.commands.questions import derive_questions
     from memory_mcp.config import load
 
+    stop(link.Wanted(str(directory.absolute())))
     app = App(load(flags={"storage.data_dir": str(directory)}, file=settings_file(args)))
+    memory = Here(app)
     try:
-        name, place = choose(app, AUTO if args.path else _SOURCE, path)
+        name, place = choose(memory, AUTO if args.path else _SOURCE, path)
         render.err(f"importing {place} ...")
-        report = read(app, name, place, NEWEST)
-        seconds = build(app)
-        built = built_shape(app)
+        report = read(memory, name, place, NEWEST)
+        seconds = build(memory)
+        built = app.holdings()
         if not built["segments"]:
             raise SourceUnreadable(f"nothing to remember was found in {path}", "Name another folder, or use --sample.")
         stats = app.storage.stats()
@@ -161,6 +166,9 @@ def _build(args: argparse.Namespace, directory: Path, path: Path) -> dict[str, A
 
 def _ask(args: argparse.Namespace, directory: Path, questions: "Sequence[Question]") -> list[dict[str, Any]]:
     """Start the server as a client does, and ask it; StorageError with its own words when it fails."""
+    from memory_mcp import link
+    from memory_mcp.cli.commands.daemon import stop
+
     environment = {name: value for name, value in os.environ.items() if name.startswith(("MEMORY_MCP_", "PYTHON", "TZ"))}
     environment[DATA_DIR] = str(directory)
     if (file := settings_file(args)) is not None:
@@ -174,6 +182,8 @@ def _ask(args: argparse.Namespace, directory: Path, questions: "Sequence[Questio
             raise StorageError(
                 f"the server could not be asked ({_root(error)}); it said: {said}", "Run: memory-mcp doctor"
             ) from error
+        finally:
+            stop(link.Wanted(str(directory.absolute())))
 
 
 def _root(error: BaseException) -> str:

@@ -14,6 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 
+from memory_mcp import metrics
 from memory_mcp.clock import Clock
 from memory_mcp.layers.agentic.match import FIELDS, Weighted, below
 from memory_mcp.layers.agentic.read import EventFilter, Found, Reader
@@ -29,6 +30,7 @@ from memory_mcp.storage.base import Scope, Storage
 from memory_mcp.text import terms
 from memory_mcp.toc.tree import Tree
 from memory_mcp.toc.tree import below as finer
+from memory_mcp.tracing import span
 
 #: A node with at most this many segments below is compared segment by segment at once, instead of level by level.
 SWEEP = 48
@@ -77,15 +79,26 @@ class AgenticLayer:
 
     def navigate(self, query: Query, budget: Budget, now_ms: int, start: NodeId = ROOT) -> LayerAnswer:
         """The walk from `start`, with time words read relative to `now_ms`."""
-        hint = find_time(query.text, now_ms, self._tree.calendar) if query.window is None else TimeHint(None, "", query.text)
-        window = query.window or hint.window
-        if hint.window and not terms(hint.rest):
+        before = budget.nodes_visited
+        with span("agentic_search"), metrics.timed("agentic_search_latency_seconds"):
+            answer = self._navigate(query, budget, now_ms, start)
+        metrics.count("agentic_nodes_visited_total", budget.nodes_visited - before)
+        return answer
+
+    def _navigate(self, query: Query, budget: Budget, now_ms: int, start: NodeId) -> LayerAnswer:
+        with span("parse_query"):
+            hint = find_time(query.text, now_ms, self._tree.calendar) if query.window is None else TimeHint(None, "", query.text)
+            window = query.window or hint.window
+            browsing = hint.window is not None and not terms(hint.rest)
+            walk = None if browsing else self._begin(replace(query, text=hint.rest or query.text), window, budget)
+        if walk is None:
             return self._browse(query, hint, budget)
-        walk = self._begin(replace(query, text=hint.rest or query.text), window, budget)
-        self._run(walk, start)
-        if hint.window and not walk.found:
-            self._widen(walk, hint.window, start)
-        hits = self._collect(walk)
+        with span("execute_search"):
+            self._run(walk, start)
+            if hint.window and not walk.found:
+                self._widen(walk, hint.window, start)
+        with span("collect_results"):
+            hits = self._collect(walk)
         return LayerAnswer(tuple(hits), tuple(walk.path), walk.scope.window, hint.words, tuple(walk.notices))
 
     def _begin(self, query: Query, window: TimeWindow | None, budget: Budget) -> _Walk:

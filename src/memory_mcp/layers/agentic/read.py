@@ -3,7 +3,7 @@
 import heapq
 import threading
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from memory_mcp.events.evidence import Evidence
@@ -54,13 +54,14 @@ class Reader:
         self._storage = storage
         self._tree = tree
         self._evidence = Evidence(storage)
-        self._kept: OrderedDict[Segment, list[Event]] = OrderedDict()
+        #: By segment key and build.
+        self._kept: OrderedDict[tuple[int, int], list[Event]] = OrderedDict()
         self._lock = threading.Lock()
 
     def verify(self, segments: Sequence[Segment], query: Weighted, window: TimeWindow | None, mean_tokens: float) -> list[Found]:
         """Those segments whose events inside the window hold query terms, with their scores."""
-        events = self._events(segments)
         nodes = self._tree.nodes([s.node_id for s in segments])
+        events = self._events(segments, nodes)
         found = []
         for segment in segments:
             own = [e for e in events.get(segment.key, ()) if window is None or window.contains(e.timestamp)]
@@ -70,20 +71,28 @@ class Reader:
                 found.append(_found(segment, node, matched, query, mean_tokens))
         return found
 
-    def _events(self, segments: Sequence[Segment]) -> dict[int, list[Event]]:
-        """Events by segment key; those read lately are kept, under the very cut they were read for."""
+    def _events(self, segments: Sequence[Segment], nodes: Mapping[NodeId, TocNode]) -> dict[int, list[Event]]:
+        """Events by segment key; those read lately are kept, under the very build they were read for."""
+        built = {s.key: (s.key, nodes[s.node_id].built) for s in segments if s.node_id in nodes}
         with self._lock:
-            kept = {s.key: self._kept[s] for s in segments if s in self._kept}
+            kept = {key: self._kept[place] for key, place in built.items() if place in self._kept}
         missing = [s for s in segments if s.key not in kept]
         if missing:
             read = self._storage.events.in_segments(missing)
             with self._lock:
                 for segment in missing:
-                    self._kept[segment] = read.get(segment.key, [])
+                    if segment.key in built:
+                        self._kept[built[segment.key]] = read.get(segment.key, [])
                 while len(self._kept) > _KEPT:
                     self._kept.popitem(last=False)
-            kept |= read
-        return kept
+        if kept and self._tree.pending_from() is not None:
+            kept = self._still_shown(kept)
+        return kept | read if missing else kept
+
+    def _still_shown(self, kept: Mapping[int, list[Event]]) -> dict[int, list[Event]]:
+        """Without the events whose longer duplicate waits to be filed."""
+        hidden = self._storage.events.duplicates(e.event_id for own in kept.values() for e in own)
+        return {key: [e for e in own if e.event_id not in hidden] for key, own in kept.items()}
 
     def hits(self, found: Sequence[Found], query: Weighted) -> list[Hit]:
         """A hit for each, in the order given: its best words, exactly as stored, and the grips that prove them."""
@@ -124,7 +133,9 @@ class Reader:
     def waiting(self, after_seq: int, keep: "EventFilter", stop: Callable[[], bool]) -> Iterator[Event]:
         """Events that are stored and not yet part of the tree, until `stop` says that there is no time for more."""
         while stored := self._storage.events.after(after_seq, _WAITING):
-            yield from (s.event for s in stored if keep.allows(s.event))
+            found = [s.event for s in stored if keep.allows(s.event)]
+            hidden = self._storage.events.duplicates(e.event_id for e in found)
+            yield from (e for e in found if e.event_id not in hidden)
             after_seq = stored[-1].seq
             if stop():
                 return

@@ -11,6 +11,7 @@ from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.model.sentinel import fence
 from memory_mcp.server import shapes, wire
+from memory_mcp.server.caller import CALLER
 from memory_mcp.server.host import Host
 from memory_mcp.server.schema import lean_input, lean_output
 
@@ -49,8 +50,13 @@ class Kit:
     """Handed to each group of tools."""
 
     host: Host
-    #: The project the client works on; "" when it is not known.
-    project: str
+    #: The project of callers whose connection tells none.
+    usual_project: str = ""
+
+    @property
+    def project(self) -> str:
+        """The project the calling client works on; "" when it is not known."""
+        return CALLER.get().project or self.usual_project
 
     def scoped(self, app: App, project: str = "", scope: str = "") -> Scoped:
         """Explicit project, else the caller's, else everything."""

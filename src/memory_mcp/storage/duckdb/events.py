@@ -14,6 +14,7 @@ from memory_mcp.model.ids import HASH_MASK, EventId, digest, event_id_from, even
 from memory_mcp.model.segment import Segment
 from memory_mcp.storage.base import Appended, Request, Scope, SessionInfo, StoredEvent
 from memory_mcp.storage.duckdb.connection import Connection
+from memory_mcp.storage.duckdb.duplicates import SHOWN, Duplicates
 from memory_mcp.storage.duckdb.outbox import Numbers, add_changes, forget_old_requests
 from memory_mcp.storage.duckdb.rows import EVENT, event_columns, event_of, keys_of
 
@@ -30,12 +31,17 @@ FROM (SELECT unnest(?::BIGINT[]) AS key, unnest(?::BIGINT[]) AS stream, unnest(?
 JOIN event e ON e.stream = s.stream
 WHERE (e.ts > s.from_ts OR (e.ts = s.from_ts AND e.event_id >= s.from_id))
   AND (e.ts < s.to_ts OR (e.ts = s.to_ts AND e.event_id <= s.to_id))
+  AND (? IS NULL OR e.seq <= ?) {{which}}
 ORDER BY s.key, e.ts, e.event_id"""
+#: Times in ids bound what of the pairs is looked at.
+_SHOWN_IN = "AND e.event_id NOT IN (SELECT d.event_id FROM duplicate d WHERE d.event_id BETWEEN ? AND ?)"
+_OUTDONE_IN = """AND e.event_id IN (SELECT d.event_id FROM duplicate d, event o
+                                   WHERE d.event_id = e.event_id AND o.event_id = d.canonical AND o.seq > e.seq)"""
 _BEFORE = f"""
-SELECT {EVENT} FROM event WHERE stream = ? AND (ts < ? OR (ts = ? AND event_id < ?))
+SELECT {EVENT} FROM event WHERE stream = ? AND (ts < ? OR (ts = ? AND event_id < ?)) {{which}}
 ORDER BY ts DESC, event_id DESC LIMIT ?"""
 _AFTER = f"""
-SELECT {EVENT} FROM event WHERE stream = ? AND (ts > ? OR (ts = ? AND event_id > ?))
+SELECT {EVENT} FROM event WHERE stream = ? AND (ts > ? OR (ts = ? AND event_id > ?)) {{which}}
 ORDER BY ts, event_id LIMIT ?"""
 
 
@@ -48,6 +54,7 @@ class DuckEvents:
         self._clock = clock
         #: Called when events are committed, before they are acknowledged.
         self._stored = stored
+        self._pairs = Duplicates(con)
 
     def append(self, events: Sequence[Event], request: Request | None = None) -> Appended:
         """See EventStore."""
@@ -59,6 +66,7 @@ class DuckEvents:
             if fresh:
                 first = self._numbers.take_events(len(fresh))
                 con.execute(_INSERT, event_columns(fresh, first))
+                self._pairs.decide(con, fresh)
                 add_changes(con, self._numbers, [(ChangeKind.EVENTS_APPENDED, str(first + len(fresh) - 1))])
             if request:
                 con.execute("INSERT INTO request VALUES (?, ?, ?)", [request.key, request.answer, self._clock.now_ms()])
@@ -105,14 +113,28 @@ class DuckEvents:
         """See EventStore."""
         return self._numbers.last_event
 
+    def duplicates(self, ids: Iterable[EventId]) -> dict[EventId, EventId]:
+        """See EventStore."""
+        return self._pairs.of(ids)
+
     def in_segment(self, segment: Segment) -> list[Event]:
         """See EventStore."""
         return self.in_segments([segment]).get(segment.key, [])
 
-    def in_segments(self, segments: Sequence[Segment]) -> dict[int, list[Event]]:
+    def in_segments(self, segments: Sequence[Segment], last_seq: int | None = None) -> dict[int, list[Event]]:
         """See EventStore."""
         if not segments:
             return {}
+        if not self._pairs.any:
+            return self._in_segments(segments, last_seq, "", [])
+        ends = [event_key(event_id) for s in segments for _, event_id in (s.start, s.end)]
+        found = self._in_segments(segments, last_seq, _SHOWN_IN, [min(ends), max(ends)])
+        empty = [s for s in segments if s.key not in found]
+        return found | self._in_segments(empty, last_seq, _OUTDONE_IN, []) if empty else found
+
+    def _in_segments(
+        self, segments: Sequence[Segment], last_seq: int | None, which: str, bounds: Sequence[int]
+    ) -> dict[int, list[Event]]:
         parameters: list[Any] = [
             [s.key for s in segments],
             [s.stream for s in segments],
@@ -120,24 +142,32 @@ class DuckEvents:
             [event_key(s.start[1]) for s in segments],
             [s.end[0] for s in segments],
             [event_key(s.end[1]) for s in segments],
+            *(last_seq, last_seq),
+            *bounds,
         ]
         found: dict[int, list[Event]] = {}
-        for row in self._con.rows(_IN_SEGMENTS, parameters):
+        for row in self._con.rows(_IN_SEGMENTS.format(which=which), parameters):
             found.setdefault(row[0], []).append(event_of(row[1:]))
         return found
 
     def around(self, event: Event, before: int, after: int) -> tuple[list[Event], list[Event]]:
         """See EventStore."""
-        at = [event.stream, event.timestamp, event.timestamp, event_key(event.event_id)]
-        earlier = self._con.rows(_BEFORE, [*at, before]) if before else []
-        later = self._con.rows(_AFTER, [*at, after]) if after else []
+        own = event_key(event.event_id)
+        at: list[Any] = [event.stream, event.timestamp, event.timestamp, own]
+        which = ""
+        if self._pairs.any:
+            # What is shown in the place of a hidden event is no neighbour of it.
+            which = f"AND {SHOWN} AND event_id NOT IN (SELECT canonical FROM duplicate WHERE event_id = ?)"
+            at.append(own)
+        earlier = self._con.rows(_BEFORE.format(which=which), [*at, before]) if before else []
+        later = self._con.rows(_AFTER.format(which=which), [*at, after]) if after else []
         return [event_of(row) for row in reversed(earlier)], [event_of(row) for row in later]
 
     def window(
         self, scope: Scope, session_id: str | None = None, limit: int = 100, after: tuple[int, str] | None = None
     ) -> list[Event]:
         """See EventStore."""
-        where, parameters = _conditions(scope, session_id)
+        where, parameters = self._conditions(scope, session_id)
         if after:
             where.append("(ts > ? OR (ts = ? AND event_id > ?))")
             parameters += [after[0], after[0], event_key(after[1])]
@@ -146,10 +176,22 @@ class DuckEvents:
 
     def sessions(self, scope: Scope, limit: int = 100) -> list[SessionInfo]:
         """See EventStore."""
-        where, parameters = _conditions(scope, None)
+        where, parameters = self._conditions(scope, None)
         sql = f"""SELECT session_id, project, max(agent), min(ts), max(ts), count(*) FROM event {_where(where)}
                   GROUP BY session_id, project ORDER BY max(ts) DESC, session_id LIMIT ?"""
         return [SessionInfo(*row) for row in self._con.rows(sql, [*parameters, limit])]
+
+    def _conditions(self, scope: Scope, session_id: str | None) -> tuple[list[str], list[Any]]:
+        where: list[str] = [SHOWN] if self._pairs.any else []
+        parameters: list[Any] = []
+        for column, value in (("project", scope.project), ("agent", scope.agent), ("session_id", session_id)):
+            if value is not None:
+                where.append(f"{column} = ?")
+                parameters.append(value)
+        if scope.window:
+            where.append("ts >= ? AND ts < ?")
+            parameters += [scope.window.start_ms, scope.window.end_ms]
+        return where, parameters
 
     def iter_all(self, batch: int = 2000) -> Iterator[list[StoredEvent]]:
         """See EventStore."""
@@ -161,19 +203,6 @@ class DuckEvents:
 
 def _where(conditions: Sequence[str]) -> str:
     return "WHERE " + " AND ".join(conditions) if conditions else ""
-
-
-def _conditions(scope: Scope, session_id: str | None) -> tuple[list[str], list[Any]]:
-    where: list[str] = []
-    parameters: list[Any] = []
-    for column, value in (("project", scope.project), ("agent", scope.agent), ("session_id", session_id)):
-        if value is not None:
-            where.append(f"{column} = ?")
-            parameters.append(value)
-    if scope.window:
-        where.append("ts >= ? AND ts < ?")
-        parameters += [scope.window.start_ms, scope.window.end_ms]
-    return where, parameters
 
 
 def _sort_out(con: duckdb.DuckDBPyConnection, events: Sequence[Event]) -> tuple[list[Event], list[EventId]]:

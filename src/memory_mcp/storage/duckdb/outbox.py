@@ -54,9 +54,10 @@ def put_checkpoint(con: duckdb.DuckDBPyConnection, name: str, value: str) -> Non
     con.execute("INSERT INTO checkpoint VALUES (?, ?)", [name, value])
 
 
-def forget_old_requests(con: duckdb.DuckDBPyConnection, now_ms: int) -> None:
-    """Drop answers nobody will ask for again."""
-    con.execute("DELETE FROM request WHERE at_ms < ?", [now_ms - REQUEST_KEPT_MS])
+def forget_old_requests(con: duckdb.DuckDBPyConnection, now_ms: int) -> int:
+    """Drop answers nobody will ask for again; how many."""
+    row = con.execute("DELETE FROM request WHERE at_ms < ?", [now_ms - REQUEST_KEPT_MS]).fetchone()
+    return int(row[0]) if row else 0
 
 
 class DuckOutbox:
@@ -86,3 +87,8 @@ class DuckOutbox:
         return {
             row[0]: row[1] for row in self._con.rows("SELECT name, value FROM checkpoint WHERE starts_with(name, ?)", parameters)
         }
+
+    def forget_requests(self, now_ms: int) -> int:
+        """See Outbox."""
+        with self._con.writing() as con:
+            return forget_old_requests(con, now_ms)

@@ -18,9 +18,9 @@ from memory_mcp.storage.duckdb import migrations
 from memory_mcp.storage.duckdb.connection import STORAGE_FORMAT, Connection, translated
 from memory_mcp.storage.duckdb.events import DuckEvents
 from memory_mcp.storage.duckdb.grips import DuckGrips
-from memory_mcp.storage.duckdb.lock import DirectoryLock
 from memory_mcp.storage.duckdb.outbox import DuckOutbox, Numbers
 from memory_mcp.storage.duckdb.toc import DuckToc
+from memory_mcp.storage.lock import DirectoryLock
 
 FILE_NAME = "memory.duckdb"
 _HIGH_WATER = "high-water.json"
@@ -33,36 +33,22 @@ def open_storage(
     clock: Clock | None = None,
     memory_limit_mb: int = 256,
     threads: int = 1,
+    lock: DirectoryLock | None = None,
 ) -> "DuckStorage":
     """Open the store of a data directory, made when it is missing; None keeps everything in memory.
 
-    `timezone` is used only when the store is made (default: the system's zone). Raises StorageLocked when another
+    `lock` is the directory's when the caller holds it already; it is released when the store is closed. `timezone` is used only when the store is made (default: the system's zone). Raises StorageLocked when another
     process holds it, SchemaTooNew when a newer version wrote it, StorageError when it cannot be read.
     """
-    lock = None
-    if directory is not None:
-        _prepare(directory)
+    given = lock is not None
+    if directory is not None and lock is None:
         lock = DirectoryLock(directory)
     try:
         return DuckStorage(directory, lock, timezone, clock or SystemClock(), memory_limit_mb, threads)
     except BaseException:
-        if lock:
+        if lock and not given:
             lock.release()
         raise
-
-
-def _prepare(directory: Path) -> None:
-    try:
-        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        mode = directory.stat().st_mode
-        if mode & 0o077:
-            directory.chmod(mode & 0o700)
-    except OSError as e:
-        raise StorageError(
-            f"the data directory {directory} cannot be used: {e.strerror}", "Choose another: --data-dir DIR"
-        ) from e
-    if not os.access(directory, os.W_OK):
-        raise StorageError(f"the data directory {directory} is read-only", "Choose another: --data-dir DIR")
 
 
 class DuckStorage:
@@ -165,6 +151,10 @@ class DuckStorage:
     def interrupt(self, thread: int | None = None) -> None:
         """See Storage."""
         self._con.interrupt(thread)
+
+    def checkpoint(self) -> None:
+        """See Storage."""
+        self._con.run("CHECKPOINT")
 
     def compact(self) -> tuple[int, int]:
         """See Storage. The old file stays beside the new one until the new one is in place."""

@@ -1,0 +1,143 @@
+"""`daemon`: the background process that owns a data directory; started on demand, so these are for looking and for settings."""
+
+import argparse
+import os
+import sys
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from memory_mcp import link
+from memory_mcp.cli import render
+from memory_mcp.cli.commands.base import Subparsers, as_json, family, leaf, settings_of, wanted
+from memory_mcp.errors import LayerUnavailable
+
+#: Longer than a daemon may take to end (seconds).
+_END_PATIENCE = 8.0
+_LOOK = 0.05
+_ANSWER = 10.0
+
+
+def add(parsers: Subparsers) -> None:
+    """Arguments of `daemon`."""
+    inner = family(parsers, "daemon", "start, stop and look at the background process that serves all clients")
+    start = leaf(inner, "start", run_start, "start it, if it does not run already")
+    leaf(inner, "stop", run_stop, "end it; the next client or command starts another")
+    again = leaf(inner, "restart", run_restart, "end it and start another, with the settings of now; clients do not notice")
+    leaf(inner, "status", run_status, "show whether it runs, for whom, and how it is")
+    here = leaf(inner, "run", run_here, "be it, in the foreground, until a signal comes or nobody needs it")
+    for parser in (start, again, here):
+        parser.add_argument("--profile", choices=("default", "full"), help="tools offered (setting server.profile)")
+
+
+def run_start(args: argparse.Namespace) -> int:
+    """Start."""
+    _needs_sockets()
+    line = _reach(wanted(args))
+    line.close()
+    _tell(args, line, "runs")
+    return 0
+
+
+def run_stop(args: argparse.Namespace) -> int:
+    """Stop, and wait until it has."""
+    pid = stop(wanted(args))
+    data = {"running": False, "stopped": pid or None}
+    render.emit(as_json(args), data, ["It did not run." if not pid else f"Stopped (process {pid})."])
+    return 0
+
+
+def run_restart(args: argparse.Namespace) -> int:
+    """Stop and start."""
+    _needs_sockets()
+    which = wanted(args)
+    stop(which)
+    line = _reach(which)
+    line.close()
+    _tell(args, line, "runs anew")
+    return 0
+
+
+def run_status(args: argparse.Namespace) -> int:
+    """Who is connected, and how it is."""
+    which = wanted(args)
+    try:
+        data = link.call(which.directory, "daemon/status", {}, _ANSWER)
+    except (FileNotFoundError, ConnectionRefusedError):
+        data = {"running": False, "data_dir": which.directory}
+    render.emit(as_json(args), data, _lines(data))
+    return 0
+
+
+def run_here(args: argparse.Namespace) -> int:
+    """Be the daemon."""
+    _needs_sockets()
+    os.execv(sys.executable, [sys.executable, *wanted(args).arguments])
+
+
+def stop(which: link.Wanted) -> int:
+    """End the daemon of a data directory and wait until it has; its process id, 0 when none ran."""
+    try:
+        pid = int(link.call(which.directory, "daemon/stop", {"reason": "asked to"}, _ANSWER)["pid"])
+    except (FileNotFoundError, ConnectionRefusedError):
+        return 0
+    end = time.monotonic() + _END_PATIENCE
+    while _lives(pid):
+        if time.monotonic() > end:
+            raise LayerUnavailable(f"the daemon (process {pid}) has not ended yet", "Look at it again: memory-mcp daemon status")
+        time.sleep(_LOOK)
+    return pid
+
+
+def _lives(pid: int) -> bool:
+    """Whether a process runs; one that only waits for its parent's notice does not."""
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stream:  # noqa: PTH123
+            return stream.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return os.path.isdir("/proc/self") is False  # noqa: PTH112 - no /proc here: the signal's word counts
+
+
+def _reach(which: link.Wanted) -> link.Line:
+    try:
+        return link.reach(which, "rpc")
+    except link.Unreachable as error:
+        raise LayerUnavailable(f"the daemon could not be started: {error}", "memory-mcp doctor looks into it.") from None
+
+
+def _needs_sockets() -> None:
+    if not link.usable():
+        raise LayerUnavailable("this platform has no Unix sockets", "Use: memory-mcp serve --in-process")
+
+
+def _tell(args: argparse.Namespace, line: link.Line, word: str) -> None:
+    data = {"running": True, "pid": line.about["pid"], "version": line.about["memory-mcp"]}
+    render.emit(as_json(args), data, [f"The daemon {word} (process {data['pid']}, version {data['version']})."])
+
+
+def _lines(data: dict[str, Any]) -> Iterator[str]:
+    if not data["running"]:
+        yield f"No daemon runs for {data['data_dir']}; the next client or command starts one."
+        return
+    age, memory = _span(data["uptime_s"]), render.size(data["rss_bytes"])
+    yield f"process {data['pid']}, version {data['version']}, up {age}, {memory} of memory"
+    queues = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in data["queues"].items())
+    yield f"queues: {queues}{' (filing)' if data['deriving'] else ''}"
+    yield f"http: {data.get('http') or 'off'}"
+    yield f"data directory: {data['data_dir']}, log: {data['log']}"
+    yield f"last error: {data['last_error'] or 'none'}"
+    yield f"clients: {len(data['clients'])}"
+    for client in data["clients"]:
+        name = " ".join(filter(None, (client["name"] or "not introduced yet", client["version"])))
+        how = f"process {client['pid']}, {client['kind']} {client['era']}, {_span(client['connected_s'])}"
+        yield f"  {name} ({how}) {client['cwd']}"
+
+
+def _span(seconds: float) -> str:
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:.1f} h"

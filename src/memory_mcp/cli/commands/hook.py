@@ -1,0 +1,23 @@
+"""`hook`: what a client runs at each event of a session. The front door runs it by itself; here it has its help."""
+
+import argparse
+
+from memory_mcp import hook
+from memory_mcp.cli.commands.base import Subparsers, leaf
+
+_ASIDE = (
+    "The payload is kept in the spool of the data directory and stored by the daemon. The exit status is always 0. At the "
+    "start of a session, and with hooks.recall = true at each prompt, what is remembered is answered in the client's form."
+)
+
+
+def add(parsers: Subparsers) -> None:
+    """Arguments of `hook`."""
+    parser = leaf(parsers, "hook", run, "keep what a client's hook tells on standard input", _ASIDE)
+    parser.add_argument("client", metavar="CLIENT", nargs="?", default="", help=f"who tells it: {' or '.join(hook.CLIENTS)}")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Keep it; 0."""
+    given = {"--data-dir": getattr(args, "data_dir", None), "--config": getattr(args, "config", None)}
+    return hook.main([args.client, *(word for name, value in given.items() if value for word in (name, value))])

@@ -1,0 +1,49 @@
+"""`serve --http`: the daemon's HTTP door kept open while this command runs."""
+
+import argparse
+import time
+from typing import Any
+
+from memory_mcp import link
+from memory_mcp.cli import render
+from memory_mcp.errors import LayerUnavailable
+
+_AGAIN = 0.5
+
+
+def serve_http(args: argparse.Namespace, wanted: link.Wanted) -> int:
+    """Open the door, say where it is, and stay until stopped; a daemon that ends is followed by another."""
+    if not link.usable():
+        raise LayerUnavailable("this platform has no Unix sockets for the daemon that serves HTTP", "Use stdio.")
+    told = ""
+    while True:
+        try:
+            line = link.reach(wanted, "rpc")
+        except link.Unreachable as error:
+            raise LayerUnavailable(f"the daemon could not be started: {error}", "memory-mcp doctor looks into it.") from None
+        try:
+            answer = link.converse(line, "http/open", {"host": args.host or "", "port": args.port}, lambda _: None)
+            if answer["url"] != told:
+                told = answer["url"]
+                _tell(args, answer)
+            line.receive()
+        except link.Refused as error:
+            render.err(str(error))
+            return error.status
+        except (OSError, ValueError):
+            time.sleep(_AGAIN)
+        finally:
+            line.close()
+
+
+def _tell(args: argparse.Namespace, answer: dict[str, Any]) -> None:
+    lines = [
+        f"Streamable HTTP: {answer['url']}/mcp",
+        f"SSE (for older clients): {answer['url']}/sse",
+        f"Every request needs: Authorization: Bearer <the text of {answer['token_file']}>"
+        if answer["token_file"]
+        else "Every request needs: Authorization: Bearer <server.http_token>",
+        "Open until this command is stopped.",
+    ]
+    render.emit(bool(getattr(args, "json", False)), answer, lines)
+    render.flush()

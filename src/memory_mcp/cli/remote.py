@@ -1,0 +1,32 @@
+"""A command line run inside the daemon, for a caller at another terminal."""
+
+from typing import TYPE_CHECKING, TextIO, cast
+
+import anyio.from_thread
+
+from memory_mcp.cli import render
+from memory_mcp.cli.commands.base import SESSION, Session
+from memory_mcp.cli.main import perform
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from memory_mcp.app import App
+    from memory_mcp.daemon.rpc import Conversation, Pipe
+
+
+def execute(
+    app: "App", argv: list[str], talk: "Conversation", out: "Pipe", err: "Pipe", columns: int, stop: "Callable[[str], None]"
+) -> int:
+    """Run it; the exit status. BrokenPipeError when the caller has gone."""
+
+    def reopen() -> None:
+        anyio.from_thread.run_sync(stop, "what is open no longer fits the store")
+
+    terminal = render.TERMINAL.set(render.Terminal(cast("TextIO", out), cast("TextIO", err), columns))
+    session = SESSION.set(Session(app, talk.cwd, talk.environ, reopen))
+    try:
+        return perform(argv)
+    finally:
+        SESSION.reset(session)
+        render.TERMINAL.reset(terminal)

@@ -1,0 +1,1 @@
+"""One owner, any number of clients: the background process behind every door."""

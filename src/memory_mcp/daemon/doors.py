@@ -1,0 +1,74 @@
+"""The HTTP door of a running daemon: open by its settings, or for as long as somebody who asked for it stays."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import anyio.abc
+
+from memory_mcp.config import ServerSettings
+from memory_mcp.daemon.rpc import Conversation
+from memory_mcp.errors import InvalidQuery
+
+if TYPE_CHECKING:
+    from memory_mcp.daemon.http import HttpDoor
+
+#: Makes a door for these settings; it is not bound yet.
+Make = Callable[[ServerSettings], "HttpDoor"]
+
+
+class Doors:
+    """At most one HTTP door."""
+
+    def __init__(self, settings: ServerSettings, make: Make, token_file: str) -> None:
+        self._settings = settings
+        self._make = make
+        self._token_file = "" if settings.http_token else token_file
+        self._door: HttpDoor | None = None
+        self._holders = 0
+        #: Where `open` runs a door; set while the daemon serves.
+        self.tasks: anyio.abc.TaskGroup | None = None
+
+    @property
+    def url(self) -> str:
+        """Where HTTP is served; "" when it is not."""
+        return self._door.url.removesuffix("/mcp") if self._door else ""
+
+    @property
+    def lasting(self) -> bool:
+        """Whether the settings want the door open, so that the daemon must stay."""
+        return self._settings.http
+
+    async def open(self, settings: ServerSettings) -> None:
+        """Open it; ConfigError or AddressInUse when that fails."""
+        assert self.tasks is not None
+        door = self._make(settings)
+        await self.tasks.start(self._serve, door)
+
+    async def _serve(self, door: "HttpDoor", *, task_status: "anyio.abc.TaskStatus[None]" = anyio.TASK_STATUS_IGNORED) -> None:
+        self._door = door
+        try:
+            await door.serve(task_status=task_status)
+        finally:
+            self._door = None
+
+    async def hold(self, talk: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Open it for a caller, until the last such caller goes."""
+        wanted = replace(
+            self._settings,
+            http_host=str(params.get("host") or self._settings.http_host),
+            http_port=self._settings.http_port if params.get("port") is None else int(params["port"]),
+        )
+        if self._door is None:
+            await self.open(wanted)
+        elif (params.get("host") or params.get("port")) and (wanted.http_host, wanted.http_port) != self._door.address:
+            raise InvalidQuery(f"HTTP is served at {self.url} already", "Leave --host and --port out, or stop the other one.")
+        self._holders += 1
+        talk.at_end.append(self._let_go)
+        return {"url": self.url, "token_file": self._token_file}
+
+    def _let_go(self) -> None:
+        self._holders -= 1
+        if not self._holders and not self.lasting and self._door is not None:
+            self._door.stop()

@@ -1,0 +1,193 @@
+"""The HTTP door of the daemon: an address, the checks, the routes, and an end in time.
+
+Invariants
+1. Another address than loopback is bound only with a token and hosts that somebody wrote down.
+2. Signals stay with the daemon; `stop` ends everything within `GRACE` and a few ticks, open streams at once.
+"""
+
+import asyncio
+import errno
+import logging
+import os
+import socket
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import anyio
+import uvicorn
+from anyio.abc import TaskStatus
+from mcp.server.mcpserver import MCPServer
+
+from memory_mcp import __version__
+from memory_mcp.config import ServerSettings
+from memory_mcp.daemon.routes import Asked, Connection, TakeHook, route_of, routes
+from memory_mcp.daemon.security import LOOPBACK, Guard, Rules
+from memory_mcp.daemon.token import token_of
+from memory_mcp.errors import AddressInUse, ConfigError
+
+log = logging.getLogger(__name__)
+
+#: How long calls under way may still take when the door closes (seconds).
+GRACE = 1
+
+
+class HttpDoor:
+    """The door: `serve` it in a task group, `stop` it, or cancel it."""
+
+    def __init__(
+        self,
+        server: MCPServer[Any],
+        settings: ServerSettings,
+        data_dir: Path,
+        health: Callable[[], dict[str, Any]] = dict,
+        metrics: Callable[[], str] = str,
+        take_hook: TakeHook = lambda client, payload: None,  # noqa: ARG005
+    ) -> None:
+        """ConfigError when the settings name an address that must not be bound, or the token cannot be used."""
+        check_address(settings)
+        self._settings = settings
+        self._server = server
+        token, place = token_of(settings.http_token, data_dir)
+        self._rules = Rules(token, place, settings.http_max_body_bytes, hosts_of(settings))
+        self._health = health
+        self._asked = Asked(self._told, metrics, take_hook)
+        self._began = time.monotonic()
+        self._uvicorn: _Uvicorn | None = None
+        self._connection: Connection | None = None
+        #: Host and port once it is bound.
+        self.address: tuple[str, int] = (settings.http_host, settings.http_port)
+
+    @property
+    def url(self) -> str:
+        """Where streamable HTTP is served."""
+        host, port = self.address
+        return f"http://{f'[{host}]' if ':' in host else host}:{port}/mcp"
+
+    @property
+    def connections(self) -> int:
+        """Open connections, idle ones too."""
+        return len(self._uvicorn.server_state.connections) if self._uvicorn else 0
+
+    async def serve(self, *, task_status: TaskStatus[None] = anyio.TASK_STATUS_IGNORED) -> None:
+        """Serve until `stop` or cancellation; started once requests are answered. AddressInUse, ConfigError."""
+        listener = bind(self._settings.http_host, self._settings.http_port)
+        self.address = listener.getsockname()[:2]
+        self._connection = Connection(routes(self._server, self._asked, self._rules.max_body))
+        server = _Uvicorn(Guard(self._connection, self._rules, route_of), task_status)
+        self._uvicorn = server
+        try:
+            await server.serve([listener])
+        except asyncio.CancelledError:
+            with anyio.CancelScope(shield=True):
+                self.stop()
+                await server.shut([listener])
+            raise
+        finally:
+            listener.close()
+
+    def stop(self) -> None:
+        """Take no more, end streams, give calls under way their `GRACE`; `serve` returns when that is done.
+
+        Called in the event loop's thread; a second call is nothing.
+        """
+        if self._uvicorn is None or self._connection is None or self._uvicorn.should_exit:
+            return
+        self._uvicorn.should_exit = True
+        self._connection.end_streams()
+        asyncio.get_running_loop().call_later(GRACE, self._connection.end_calls)
+
+    def _told(self) -> dict[str, Any]:
+        uptime = round(time.monotonic() - self._began, 1)
+        return {"status": "ok", "version": __version__, "pid": os.getpid(), "uptime_seconds": uptime, **self._health()}
+
+
+class _Uvicorn(uvicorn.Server):
+    """Uvicorn on a listener that is bound already, without its signal handlers and its own logging."""
+
+    def __init__(self, app: Guard, task_status: TaskStatus[None]) -> None:
+        # The address of a proxy's client is not believed, and what listens says nothing about itself.
+        config = uvicorn.Config(
+            app,
+            http="h11",
+            ws="none",
+            lifespan="on",
+            log_config=None,
+            log_level="warning",
+            access_log=False,
+            proxy_headers=False,
+            server_header=False,
+            # What does not end by itself when it sees its client leave is cut off.
+            timeout_graceful_shutdown=GRACE + 1,
+        )
+        super().__init__(config)
+        self._task_status = task_status
+        self._shut = False
+
+    @contextmanager
+    def capture_signals(self) -> Iterator[None]:
+        """Signals are the daemon's."""
+        yield
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        """See uvicorn.Server."""
+        await super().startup(sockets)
+        self._task_status.started()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """See uvicorn.Server."""
+        self._shut = True
+        await super().shutdown(sockets)
+
+    async def shut(self, sockets: list[socket.socket]) -> None:
+        """As `shutdown`, when it was started and is not shut already."""
+        if self.started and not self._shut:
+            await self.shutdown(sockets)
+
+
+def hosts_of(settings: ServerSettings) -> tuple[str, ...]:
+    """The further Host headers that are let in."""
+    return tuple(host for part in settings.http_allowed_hosts.split(",") if (host := part.strip()))
+
+
+def check_address(settings: ServerSettings) -> None:
+    """ConfigError for another address than loopback without a token and allowed hosts that somebody wrote down."""
+    if settings.http_host in LOOPBACK:
+        return
+    missing = [
+        f"server.{key}"
+        for key, value in (("http_token", settings.http_token), ("http_allowed_hosts", hosts_of(settings)))
+        if not value
+    ]
+    if missing:
+        hint = "Use server.http_host = 127.0.0.1, or set both; the connection is not encrypted, so keep a tunnel around it."
+        raise ConfigError(
+            f"server.http_host = {settings.http_host} is reachable from outside and needs {' and '.join(missing)}", hint
+        )
+    log.warning("the HTTP door is open to the network on %s, unencrypted", settings.http_host)
+
+
+def bind(host: str, port: int) -> socket.socket:
+    """A socket that listens on the address; AddressInUse when somebody else is there, ConfigError for no address."""
+    try:
+        family, kind, number, _, address = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)[0]
+    except OSError as error:
+        raise ConfigError(f"server.http_host = {host} is no address: {error}", "Use 127.0.0.1.") from error
+    listener = socket.socket(family, kind, number)
+    try:
+        if os.name == "posix":
+            # Lets a daemon take its port again while connections of the last one still fade.
+            listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+        listener.listen()
+    except OSError as error:
+        listener.close()
+        if error.errno == errno.EADDRINUSE:
+            hint = "Set server.http_port to another one, or to 0 for any."
+            raise AddressInUse(f"port {port} of {host} is in use by another program", hint) from error
+        raise ConfigError(
+            f"{host} port {port} cannot be bound: {error.strerror}", "Set server.http_host and server.http_port."
+        ) from error
+    return listener

@@ -1,0 +1,56 @@
+"""The daemon's log: one file in the data directory, rotated; standard error goes there too."""
+
+import logging
+import logging.handlers
+import os
+
+_MOST_BYTES = 1_000_000
+_KEPT = 3
+_FORM = "%(asctime)s %(process)d %(name)s %(levelname)s %(message)s"
+
+
+class _Rotated(logging.handlers.RotatingFileHandler):
+    """Also points standard output and error at the file it writes to, after each rotation again."""
+
+    def doRollover(self) -> None:  # noqa: N802 - the standard library's name
+        """See RotatingFileHandler."""
+        super().doRollover()
+        self.redirect()
+
+    def redirect(self) -> None:
+        """Whatever a library prints ends in the log."""
+        if self.stream is not None:
+            for descriptor in (1, 2):
+                os.dup2(self.stream.fileno(), descriptor)
+
+
+class _LastError(logging.Handler):
+    """Keeps what went wrong last, for `daemon status`."""
+
+    def __init__(self) -> None:
+        super().__init__(logging.ERROR)
+        self.text = ""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """See Handler."""
+        reason = f": {record.exc_info[1]}" if record.exc_info and record.exc_info[1] else ""
+        self.text = f"{record.name}: {record.getMessage()}{reason}"
+
+
+last_error = _LastError()
+
+
+def begin(path: str, redirect: bool) -> None:
+    """Log to `path` (0600) from now on; `redirect` when the process has no terminal of its own."""
+    before = os.umask(0o077)
+    try:
+        handler = _Rotated(path, maxBytes=_MOST_BYTES, backupCount=_KEPT, encoding="utf-8")
+    finally:
+        os.umask(before)
+    handler.setFormatter(logging.Formatter(_FORM))
+    if redirect:
+        handler.redirect()
+    logging.basicConfig(level=logging.INFO, handlers=[handler, last_error])
+    # One line per request and per connection is for those who look for a defect in these libraries.
+    for noisy in ("mcp", "uvicorn", "uvicorn.error", "uvicorn.access", "anyio", "asyncio", "httpx"):
+        logging.getLogger(noisy).setLevel(logging.WARNING)

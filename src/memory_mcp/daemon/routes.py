@@ -1,0 +1,219 @@
+"""One ASGI application over one server object: streamable HTTP and SSE in both eras, health, metrics and hooks."""
+
+import inspect
+import re
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import anyio
+import anyio.to_thread
+from mcp.server.mcpserver import MCPServer
+from mcp.server.sse import SseServerTransport
+from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
+from starlette.applications import Starlette
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import JSONResponse, PlainTextResponse, Response
+from starlette.routing import Route
+from starlette.types import ASGIApp, Message, Receive, Scope, Send
+
+from memory_mcp import metrics
+from memory_mcp.daemon.security import Refusal
+from memory_mcp.server.caller import CALLER, Caller
+from memory_mcp.server.errors import as_ours, hint_of
+
+#: The header by which a client says which project it works on.
+PROJECT_HEADER = b"memory-project"
+_LONGEST_PROJECT = 500
+_CLIENT = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}\Z")
+#: Status by the code of an error that a route ends with.
+_STATUS = {"INVALID_ARGUMENT": 400, "NOT_FOUND": 404, "RESOURCE_EXHAUSTED": 413, "LOCKED": 503, "UNAVAILABLE": 503}
+
+TakeHook = Callable[[str, bytes], Any]
+Endpoint = Callable[[Request], Awaitable[Response]]
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What the daemon answers on the routes that are not the protocol's."""
+
+    health: Callable[[], dict[str, Any]]
+    metrics: Callable[[], str]
+    #: Takes a client's name and a payload; its answer, if it is a mapping, is the answer to the hook.
+    take_hook: TakeHook
+
+
+def route_of(path: str) -> str:
+    """A path as it is counted: few different ones, whatever is asked for."""
+    if path in ("/mcp", "/sse", "/messages/", "/health", "/metrics"):
+        return path
+    return "/hooks" if path.startswith("/hooks/") else "other"
+
+
+def routes(server: MCPServer[Any], asked: Asked, max_body: int, **transport: Any) -> Starlette:
+    """The application; `transport` goes to the library's manager of streamable HTTP sessions.
+
+    The checks of Host and Origin that the library has are left off here: they know no name without a port, and ours
+    stand before every route.
+    """
+    manager = StreamableHTTPSessionManager(server._lowlevel_server, max_request_body_size=max_body, **transport)
+    sse = _Sse(server, max_body)
+
+    @asynccontextmanager
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
+        async with manager.run():
+            yield
+
+    async def health(_: Request) -> Response:
+        return JSONResponse(asked.health())
+
+    async def text(_: Request) -> Response:
+        return PlainTextResponse(await anyio.to_thread.run_sync(asked.metrics), media_type=metrics.CONTENT_TYPE)
+
+    async def hook(request: Request) -> Response:
+        client = request.path_params["client"]
+        if not _CLIENT.match(client):
+            raise HTTPException(404)
+        answer = await _taken(asked.take_hook, client, await request.body())
+        return JSONResponse(answer if isinstance(answer, dict) else {})
+
+    found = [
+        Route("/mcp", StreamableHTTPASGIApp(manager), methods=["GET", "POST", "DELETE"]),
+        Route("/sse", sse.stream, methods=["GET"]),
+        Route("/messages/", _Asgi(sse.transport.handle_post_message), methods=["POST"]),
+        Route("/health", _answered(health), methods=["GET"]),
+        Route("/metrics", _answered(text), methods=["GET"]),
+        Route("/hooks/{client}", _answered(hook), methods=["POST"]),
+    ]
+    app = Starlette(routes=found, lifespan=lifespan, exception_handlers={HTTPException: _plain})
+    # A redirect would lead to wherever the Host header says.
+    app.router.redirect_slashes = False
+    return app
+
+
+async def _taken(take_hook: TakeHook, client: str, payload: bytes) -> Any:
+    if inspect.iscoroutinefunction(take_hook):
+        return await take_hook(client, payload)
+    answer = await anyio.to_thread.run_sync(take_hook, client, payload)
+    return await answer if isinstance(answer, Awaitable) else answer
+
+
+async def _plain(_: Request, error: Exception) -> Response:
+    """A route that does not exist, or not so."""
+    assert isinstance(error, HTTPException)
+    known = "Routes are /mcp, /sse, /health, /metrics and /hooks/CLIENT."
+    if error.status_code == 405:
+        refusal = Refusal(405, "INVALID_ARGUMENT", "this route takes another method", known)
+    else:
+        refusal = Refusal(error.status_code, "NOT_FOUND", "no such route", known)
+    return Response(refusal.body(), refusal.status, dict(error.headers or {}), "application/json")
+
+
+def _answered(endpoint: Endpoint) -> Endpoint:
+    """An endpoint whose failures are answers too, their tracebacks only in the log."""
+
+    async def answer(request: Request) -> Response:
+        try:
+            return await endpoint(request)
+        except HTTPException:
+            raise
+        except Exception as error:
+            ours = as_ours(error, route_of(request.url.path))
+            refusal = Refusal(_STATUS.get(ours.code, 500), ours.code, ours.message, hint_of(ours))
+            return Response(refusal.body(), refusal.status, media_type="application/json")
+
+    return answer
+
+
+class _Asgi:
+    """Makes a route of a bound method: Starlette takes plain functions for something else."""
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        await self._app(scope, receive, send)
+
+
+class _Sse:
+    """The older transport: one stream out per client, messages in by POST."""
+
+    def __init__(self, server: MCPServer[Any], max_body: int) -> None:
+        self._server = server._lowlevel_server
+        self.transport = SseServerTransport("/messages/", max_request_body_size=max_body)
+        self.stream = _Asgi(self._stream)
+
+    async def _stream(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "GET":
+            raise HTTPException(405)
+        # This enters the server's lifespan once per connection; ours holds nothing that could be opened twice.
+        async with self.transport.connect_sse(scope, receive, send) as (reading, writing):
+            await self._server.run(reading, writing, self._server.create_initialization_options())
+
+
+class Connection:
+    """Between the checks and the routes: who calls, and that everything ends when the door closes.
+
+    Over HTTP nobody is a relay of ours: a call counts twice unless the caller says which one it repeats.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+        self._streams_end = anyio.Event()
+        self._calls_end = anyio.Event()
+
+    def end_streams(self) -> None:
+        """Let every open stream see its client leave."""
+        self._streams_end.set()
+
+    def end_calls(self) -> None:
+        """Let every call under way see its client leave; a client that was told nothing yet is told to call again."""
+        self._calls_end.set()
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """See ASGI."""
+        if scope["type"] != "http":
+            await self._app(scope, receive, send)
+            return
+        project = next((v for k, v in scope["headers"] if k == PROJECT_HEADER), b"").decode("utf-8", "replace").strip()
+        if len(project) > _LONGEST_PROJECT:
+            hint = f"Use the project's name as results show it: at most {_LONGEST_PROJECT} characters."
+            await Refusal(400, "INVALID_ARGUMENT", "the Memory-Project header is too long", hint).send(send)
+            return
+        caller = CALLER.set(Caller(project=project))
+        try:
+            await self._until(self._streams_end if scope["method"] == "GET" else self._calls_end, scope, receive, send)
+        finally:
+            CALLER.reset(caller)
+
+    async def _until(self, end: anyio.Event, scope: Scope, receive: Receive, send: Send) -> None:
+        begun = ended = False
+
+        async def noted(message: Message) -> None:
+            nonlocal begun, ended
+            begun = True
+            ended = message["type"] == "http.response.body" and not message.get("more_body", False)
+            await send(message)
+
+        await self._app(scope, lambda: _first(receive, end), noted)
+        if end.is_set() and not begun:
+            await Refusal(503, "UNAVAILABLE", "memory-mcp is ending", "Call again in a few seconds.").send(send)
+        elif end.is_set() and not ended:
+            await send({"type": "http.response.body", "body": b""})
+
+
+async def _first(receive: Receive, end: anyio.Event) -> Message:
+    """The next message, or that the client is gone as soon as `end` is set."""
+    message: Message = {"type": "http.disconnect"}
+    async with anyio.create_task_group() as tasks:
+
+        async def stop() -> None:
+            await end.wait()
+            tasks.cancel_scope.cancel()
+
+        tasks.start_soon(stop)
+        message = await receive()
+        tasks.cancel_scope.cancel()
+    return message

@@ -1,0 +1,154 @@
+"""The private methods: what this program's own commands and hooks ask of the daemon, on connections of their own.
+
+No MCP client reaches them: a connection says in its first line which of the two it is. Files are opened by the caller's
+process; no method takes a path to open.
+"""
+
+import contextvars
+import io
+import json
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, Protocol
+
+import anyio
+import anyio.abc
+import anyio.from_thread
+
+from memory_mcp.errors import InvalidQuery, MemoryMcpError
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
+
+log = logging.getLogger(__name__)
+
+#: Characters of a command's answer that are sent at once.
+_PIECE = 16_384
+_LOOK = 0.1
+
+
+class Lines(Protocol):
+    """Whole lines of a connection."""
+
+    def __aiter__(self) -> "Lines":
+        """Itself."""
+        ...
+
+    async def __anext__(self) -> bytes:
+        """The next line; StopAsyncIteration when the caller has gone."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Conversation:
+    """A caller's connection: its lines, and where and for which project it was started."""
+
+    stream: anyio.abc.SocketStream
+    lines: Lines
+    cwd: str
+    environ: Mapping[str, str]
+    #: Called when the caller has gone.
+    at_end: list[Callable[[], None]] = field(default_factory=list)
+
+    async def tell(self, message: Mapping[str, Any]) -> None:
+        """One line to the caller."""
+        await self.stream.send(json.dumps(message, separators=(",", ":"), default=str).encode() + b"\n")
+
+    def tell_from_thread(self, message: Mapping[str, Any]) -> None:
+        """As `tell`, from a worker thread; BrokenPipeError when the caller has gone."""
+        try:
+            anyio.from_thread.run(self.tell, message)
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError, RuntimeError) as error:
+            raise BrokenPipeError from error
+
+
+#: A method: its conversation and parameters in, the answer out.
+Method = Callable[[Conversation, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
+#: Runs a command line on an open App: arguments, caller, its terminal's streams and columns, and what ends
+#: the daemon; the exit status out.
+Execute = Callable[["App", list[str], Conversation, "Pipe", "Pipe", int, Callable[[str], None]], int]
+
+
+class Private:
+    """Serves conversations by a table of methods."""
+
+    def __init__(self, methods: Mapping[str, Method]) -> None:
+        self._methods = dict(methods)
+
+    async def serve(self, talk: Conversation) -> None:
+        """Answer requests one after the other until the caller goes; then what it waits for is cancelled."""
+        requests_in, requests = anyio.create_memory_object_stream[bytes](100)
+        try:
+            async with anyio.create_task_group() as tasks:
+                tasks.start_soon(self._answer_all, talk, requests)
+                async with requests_in:
+                    async for line in talk.lines:
+                        await requests_in.send(line)
+                tasks.cancel_scope.cancel()
+        finally:
+            for let_go in talk.at_end:
+                let_go()
+
+    async def _answer_all(self, talk: Conversation, requests: "anyio.abc.ObjectReceiveStream[bytes]") -> None:
+        async for line in requests:
+            await self._answer(talk, line)
+
+    async def _answer(self, talk: Conversation, line: bytes) -> None:
+        number: Any = None
+        try:
+            message = json.loads(line)
+            number, params = message.get("id"), message.get("params") or {}
+            method = self._methods.get(message.get("method"))
+            if method is None:
+                raise InvalidQuery(f"unknown method {message.get('method')!r}", "Both sides must be of the same version.")
+            answer: Mapping[str, Any] = {"id": number, "result": await method(talk, params)}
+        except MemoryMcpError as error:
+            answer = {"id": number, "error": {"code": error.code, "message": str(error), "status": error.exit_status}}
+        except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+            raise
+        except Exception as error:
+            log.exception("a private method failed")
+            text = f"INTERNAL: {type(error).__name__}: {error}. The daemon's log has the details."
+            answer = {"id": number, "error": {"code": "INTERNAL", "message": text, "status": 1}}
+        await talk.tell(answer)
+
+
+class Pipe(io.TextIOBase):
+    """A command's output on its way to the caller's terminal."""
+
+    def __init__(self, talk: Conversation, name: str, is_tty: bool, encoding: str) -> None:
+        self._talk = talk
+        self._name = name
+        self._tty = is_tty
+        self._encoding = encoding
+        self._waiting: list[str] = []
+        self._size = 0
+        self._context = contextvars.copy_context()
+
+    @property
+    def encoding(self) -> str:  # type: ignore[override]
+        """That of the caller's stream."""
+        return self._encoding
+
+    def isatty(self) -> bool:
+        """Whether a person reads there."""
+        return self._tty
+
+    def writable(self) -> bool:
+        """Always."""
+        return True
+
+    def write(self, text: str) -> int:
+        """Kept until there is a piece worth sending; standard error at each line."""
+        self._waiting.append(text)
+        self._size += len(text)
+        if self._size >= _PIECE or (self._name == "err" and "\n" in text):
+            self.flush()
+        return len(text)
+
+    def flush(self) -> None:
+        """Send what is kept."""
+        if self._waiting:
+            text, self._waiting, self._size = "".join(self._waiting), [], 0
+            self._talk.tell_from_thread({self._name: text})

@@ -1,0 +1,217 @@
+"""The daemon from its election to its end.
+
+Invariants
+1. It holds the directory's lock before it listens and until the store is closed: there are never two.
+2. It listens before it has loaded or opened anything: whoever connects waits for an answer instead of asking again.
+3. Asked to end, it has ended within three seconds; what was acknowledged is committed, and the rest is derived later.
+"""
+
+import logging
+import os
+import signal
+import socket
+import sys
+import threading
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memory_mcp import __version__, paths
+from memory_mcp.config import ServerSettings, Settings
+from memory_mcp.daemon import log as logs
+from memory_mcp.daemon.clients import Clients, resident_bytes
+from memory_mcp.errors import MemoryMcpError
+from memory_mcp.storage.lock import DAEMON, DirectoryLock, owner
+
+if TYPE_CHECKING:
+    from memory_mcp.daemon.http import HttpDoor
+    from memory_mcp.daemon.rpc import Execute
+
+log = logging.getLogger(__name__)
+
+#: A daemon that is ending is waited for (seconds): it takes three at most.
+_SUCCESSION = 5.0
+#: Ending takes at most so long, whatever hangs (seconds).
+_END = 2.7
+#: The interpreter hands its lock on after so long (seconds): a call beside bulk work waits this often, not five times it.
+_SWITCH = 0.001
+_LOOK = 0.5
+#: An answer that is being written when the daemon is asked to end still goes out (seconds).
+_LAST_WORDS = 0.1
+
+
+def run(settings: Settings, told: Mapping[str, str], execute: "Execute") -> int:
+    """Be the daemon of a data directory until nobody needs it or a signal comes; the exit status.
+
+    `told` is what callers compare their settings with. StorageLocked when another process owns the directory.
+    """
+    directory = settings.storage.directory.absolute()
+    wait = _SUCCESSION if owner(directory).get("kind") == DAEMON else 0.0
+    lock = DirectoryLock(directory, wait, DAEMON)
+    from memory_mcp.daemon.socket import bind
+
+    listener = bind(str(directory))
+    logs.begin(paths.log_file(str(directory)), redirect=not sys.stderr.isatty())
+    os.chdir(directory)
+    sys.setswitchinterval(_SWITCH)
+    log.info("memory-mcp %s listens", __version__)
+    try:
+        import anyio
+
+        daemon = _Daemon(settings, told, execute, lock, listener)
+        anyio.run(daemon.run)
+    finally:
+        lock.release()
+        log.info("ended")
+    return 0
+
+
+class _Daemon:
+    """Its parts, and the one event loop they share."""
+
+    def __init__(
+        self, settings: Settings, told: Mapping[str, str], execute: "Execute", lock: DirectoryLock, listener: socket.socket
+    ) -> None:
+        import anyio
+
+        from memory_mcp.daemon.doors import Doors
+        from memory_mcp.daemon.methods import Methods
+        from memory_mcp.daemon.rpc import Private
+        from memory_mcp.daemon.socket import SocketDoor
+        from memory_mcp.server.build import assemble
+        from memory_mcp.server.service import Service
+
+        self._settings = settings
+        self._directory = str(lock.directory)
+        self._listener = listener
+        self._began = time.monotonic()
+        self._ending = anyio.Event()
+        self._why = ""
+        self._service = Service(settings, lock, scheduled=True)
+        self._clients = Clients()
+        self._server = assemble(self._service.host)
+        self._doors = Doors(settings.server, self._http_door, paths.token_file(self._directory))
+        methods = Methods(self._service, self._doors, execute, self.status, self.stop)
+        self._door = SocketDoor(self._server, self._clients, Private(methods.table()).serve, told)
+
+    async def run(self) -> None:
+        """Serve until the end, then let everything go in order."""
+        import anyio
+
+        async with anyio.create_task_group() as tasks:
+            tasks.start_soon(self._door.serve, self._listener)
+            tasks.start_soon(self._end_on_signal)
+            tasks.start_soon(self._end_when_idle)
+            self._service.host.start()
+            self._doors.tasks = tasks
+            if self._doors.lasting:
+                tasks.start_soon(self._open_http)
+            await self._ending.wait()
+            log.info("ending: %s", self._why)
+            _give_up_after(_END)
+            await self._close_door()
+            tasks.cancel_scope.cancel()
+        await anyio.to_thread.run_sync(self._service.close)
+
+    async def _close_door(self) -> None:
+        import anyio
+
+        from memory_mcp.daemon.socket import unbind
+
+        unbind(self._directory)
+        await anyio.sleep(_LAST_WORDS)
+
+    def stop(self, why: str) -> None:
+        """End soon; from the event loop's thread."""
+        self._why = self._why or why
+        self._ending.set()
+
+    async def _end_on_signal(self) -> None:
+        import anyio
+
+        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as received:
+            async for number in received:
+                self.stop(f"signal {signal.Signals(number).name}")
+
+    async def _end_when_idle(self) -> None:
+        import anyio
+
+        while True:
+            await anyio.sleep(_LOOK)
+            if self._clients.idle_s() >= self._settings.server.idle_exit_secs and not self._busy():
+                self.stop(f"idle for {self._settings.server.idle_exit_secs} s")
+
+    def _http_door(self, settings: ServerSettings) -> "HttpDoor":
+        from memory_mcp.daemon.http import HttpDoor
+
+        return HttpDoor(self._server, settings, Path(self._directory), self._health, self._metrics, self._take_hook)
+
+    async def _open_http(self) -> None:
+        """By the settings; what is wrong with them is told in the log and by `daemon status`, and stdio goes on."""
+        try:
+            await self._doors.open(self._settings.server)
+        except MemoryMcpError as error:
+            log.error("HTTP is off: %s", error)  # noqa: TRY400 - the text says it all
+
+    def _health(self) -> dict[str, Any]:
+        return {"clients": len(self._clients), "events_to_file": self._service.pending}
+
+    def _metrics(self) -> str:
+        from memory_mcp.gauges import exposition
+
+        return exposition(self._service.host.app())
+
+    def _take_hook(self, client: str, payload: bytes) -> None:
+        from memory_mcp.hook import keep
+
+        self._clients.touch()
+        keep(paths.spool_dir(self._directory), client, payload)
+
+    def _busy(self) -> bool:
+        if self._doors.lasting:
+            return True
+        app = self._service.host.opened
+        if app is None:
+            return False
+        return bool(self._service.pending) or self._service.deriving or app.scheduler.busy
+
+    def status(self) -> dict[str, Any]:
+        """What `daemon status` tells."""
+        host = self._service.host
+        found: dict[str, Any] = {
+            "running": True,
+            "pid": os.getpid(),
+            "version": __version__,
+            "uptime_s": round(time.monotonic() - self._began, 1),
+            "rss_bytes": resident_bytes(),
+            "clients": self._clients.shapes(),
+            "served": self._clients.served,
+            "queues": {
+                "events_to_file": self._service.pending,
+                "spool": _waiting(Path(paths.spool_dir(self._directory)) / "new"),
+                "calls": host.calls,
+            },
+            "deriving": self._service.deriving,
+            "http": self._doors.url,
+            "last_error": logs.last_error.text or host.deriver_error(),
+            "data_dir": self._directory,
+            "log": paths.log_file(self._directory),
+        }
+        return found
+
+
+def _waiting(directory: Path) -> int:
+    try:
+        return sum(1 for _ in directory.iterdir())
+    except OSError:
+        return 0
+
+
+def _give_up_after(seconds: float) -> None:
+    def end() -> None:
+        time.sleep(seconds)
+        log.warning("ended without waiting any longer; the next start goes on from what is committed")
+        os._exit(0)
+
+    threading.Thread(target=end, name="end", daemon=True).start()

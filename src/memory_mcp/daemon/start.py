@@ -1,0 +1,29 @@
+"""Settings and command line into a running daemon; failures as one line, which whoever started it shows."""
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memory_mcp import link
+from memory_mcp.config import load
+from memory_mcp.errors import MemoryMcpError
+
+if TYPE_CHECKING:
+    from memory_mcp.daemon.rpc import Execute
+
+
+def start(data_dir: str, config: str, profile: str, execute: "Execute") -> int:
+    """Be the daemon; the exit status."""
+    try:
+        named = {"storage.data_dir": data_dir or None, "server.profile": profile or None}
+        settings = load(flags=named, file=Path(config).expanduser() if config else None)
+        from memory_mcp.daemon.run import run
+
+        flags = {"server.profile": profile} if profile else {}
+        return run(settings, link.Wanted("", config, flags).settings, execute)
+    except MemoryMcpError as error:
+        sys.stderr.write(f"{error}\n")
+        return error.exit_status
+    except OSError as error:
+        sys.stderr.write(f"UNAVAILABLE: {error}.\n")
+        return 1

@@ -1,0 +1,74 @@
+"""The bearer token of the HTTP door: the one in the settings, else one that is made once and kept in the data directory."""
+
+import contextlib
+import logging
+import os
+import re
+import secrets
+import stat
+from pathlib import Path
+
+from memory_mcp import paths
+from memory_mcp.errors import ConfigError
+
+log = logging.getLogger(__name__)
+
+#: What may stand behind "Bearer " in a header.
+_FIT = re.compile(r"[A-Za-z0-9._~+/=-]+\Z")
+#: Random bytes of a token we make, and the characters they come to.
+_BYTES, _LENGTH = 32, 43
+
+
+def token_of(configured: str, data_dir: Path) -> tuple[str, str]:
+    """The token in force, and in words where it is found; ConfigError when it cannot be used or read."""
+    if configured:
+        if not _FIT.match(configured):
+            raise ConfigError("server.http_token holds characters that no header can carry", "Use letters and digits.")
+        return configured, "the setting server.http_token"
+    place = Path(paths.token_file(str(data_dir)))
+    try:
+        return _kept(place), f"the file {place.name} in the data directory"
+    except OSError as error:
+        hint = "Set server.http_token, or make the data directory writable."
+        raise ConfigError(f"the token file {place} cannot be used: {error.strerror or error}", hint) from error
+
+
+def _kept(place: Path) -> str:
+    """What the file holds; when there is none, one is made, and of several processes that come first all get the same."""
+    if not os.path.lexists(place):
+        _make(place)
+    return _read(place)
+
+
+def _make(place: Path) -> None:
+    """Written aside and then given its name, so that nobody reads half a token, whatever happens in between."""
+    aside = place.with_name(f"{place.name}.{secrets.token_hex(8)}")
+    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    try:
+        with os.fdopen(descriptor, "w", encoding="ascii") as file:
+            file.write(secrets.token_urlsafe(_BYTES) + "\n")
+            file.flush()
+            os.fsync(file.fileno())
+        # Unlike a rename, this fails when another process was faster.
+        with contextlib.suppress(FileExistsError):
+            os.link(aside, place)
+    finally:
+        aside.unlink()
+
+
+def _read(place: Path) -> str:
+    descriptor = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    with os.fdopen(descriptor, encoding="ascii", errors="replace") as file:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid():
+            raise PermissionError(0, "it is not a file of this user")
+        if found.st_mode & 0o077:
+            os.fchmod(descriptor, 0o600)
+            log.warning(
+                "others could read %s; now only its owner can. Who read it may still use it: replace what it holds", place
+            )
+        token = file.read(4096).strip()
+    if len(token) < _LENGTH or not _FIT.match(token):
+        hint = "Move it away: the next start makes a new one. Or set server.http_token."
+        raise ConfigError(f"the token file {place} holds no usable token (at least {_LENGTH} letters and digits)", hint)
+    return token

@@ -1,0 +1,80 @@
+"""A command run by the daemon, its words shown here. Standard library only, so that a question costs a tenth of a second."""
+
+import os
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from memory_mcp import link
+
+_INTERRUPTED = 130
+_NOT_NOW = 3
+
+
+def run(wanted: link.Wanted, argv: Sequence[str]) -> int | None:
+    """The command's exit status; None when no daemon can be had, which the command line itself may explain."""
+    for stream in (sys.stdout, sys.stderr):
+        stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # what a terminal cannot show is no failure
+    said = False
+
+    def hear(message: dict[str, Any]) -> None:
+        nonlocal said
+        said = True
+        if "out" in message:
+            sys.stdout.write(message["out"])
+        if "err" in message:
+            sys.stdout.flush()
+            sys.stderr.write(message["err"])
+            sys.stderr.flush()
+
+    try:
+        for _ in range(2):
+            try:
+                return _once(wanted, argv, hear)
+            except link.Unreachable:
+                return None
+            except (ConnectionError, TimeoutError) as error:
+                # A daemon that ends meanwhile is followed by another; half an answer is not begun again.
+                if said or isinstance(error, BrokenPipeError):
+                    raise
+        return None
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        sys.stderr.write("stopped\n")
+        return _INTERRUPTED
+    except link.Refused as error:
+        sys.stderr.write(f"{error}\n")
+        return error.status
+    except OSError as error:
+        sys.stderr.write(f"UNAVAILABLE: the daemon ended while it answered ({error}). A retry may help.\n")
+        return _NOT_NOW
+
+
+def _once(wanted: link.Wanted, argv: Sequence[str], hear: Any) -> int:
+    line = link.reach(wanted, "rpc")
+    if note := line.about.get("note"):
+        sys.stderr.write(f"memory-mcp: {note}\n")
+    try:
+        params = {
+            "argv": list(argv),
+            "out_tty": sys.stdout.isatty(),
+            "err_tty": sys.stderr.isatty(),
+            "columns": _columns(),
+            "encoding": sys.stdout.encoding or "utf-8",
+        }
+        answer = link.converse(line, "cli/run", params, hear)
+        sys.stdout.flush()
+        return int(answer["status"])
+    finally:
+        line.close()
+
+
+def _columns() -> int:
+    for stream in (sys.stdout, sys.stderr):
+        try:
+            return os.get_terminal_size(stream.fileno()).columns
+        except (OSError, ValueError):
+            continue
+    return 0

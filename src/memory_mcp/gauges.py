@@ -1,0 +1,43 @@
+"""An open memory in, what a scrape states about it out."""
+
+import os
+from pathlib import Path
+
+from memory_mcp import metrics, paths
+from memory_mcp.app import App
+from memory_mcp.model.calendar import TocLevel
+
+#: Levels whose nodes are few; segments are counted by the store.
+_PERIODS = (TocLevel.YEAR, TocLevel.MONTH, TocLevel.WEEK, TocLevel.DAY)
+
+
+def exposition(app: App) -> str:
+    """The text for Prometheus: what this process counted, and the state of `app` and its data directory."""
+    return metrics.exposition(readings(app))
+
+
+def readings(app: App) -> metrics.Readings:
+    """The gauges. There is no BM25 index in this version: it has no documents and no size, and was never rebuilt."""
+    stats = app.storage.stats()
+    segments = app.tree.tally().segments
+    levels = {str(level): float(len(app.storage.toc.ids_at(level))) for level in _PERIODS}
+    return {
+        "bm25_index_doc_count": {"toc_node": 0, "grip": 0},
+        "bm25_index_size_bytes": {"": 0},
+        "deriver_lag_events": {"": stats.last_seq - stats.derived_to},
+        "event_count": {"": stats.rows["event"]},
+        "grip_count": {"": stats.rows["grip"]},
+        "segment_count": {"": segments},
+        "spool_pending": {"": _waiting(app.settings.storage.directory)},
+        "store_size_bytes": {"": stats.size_bytes},
+        "toc_node_count": {**levels, str(TocLevel.SEGMENT): segments},
+    }
+
+
+def _waiting(directory: Path) -> int:
+    """Payloads in the spool."""
+    try:
+        with os.scandir(Path(paths.spool_dir(str(directory))) / "new") as found:
+            return sum(1 for _ in found)
+    except OSError:
+        return 0

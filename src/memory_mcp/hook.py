@@ -1,0 +1,258 @@
+"""A client's hook: one payload from standard input into the spool, and the client's answer, if there is one, out.
+
+Invariants
+1. The exit status is 0, whatever happens; trouble is one line on standard error, and nothing but an answer is printed.
+2. The payload is kept before anything is answered, as it came: it is parsed only where an answer may depend on it.
+3. It starts with every prompt and every tool call, so it imports what it needs where it needs it, and nothing else.
+"""
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Any
+
+#: Clients whose payloads can be read: see `ingest/hooks/registry.py`, which is too heavy to ask here.
+CLIENTS = ("claude-code", "json")
+#: Longest payload that is kept, bytes; of a longer one the beginning, which says so when it is read.
+MAX_PAYLOAD = 16 * 1024 * 1024
+#: Longest text that the client takes from a hook, characters.
+MAX_ANSWER = 10_000
+#: Behind these a session goes on from words it knows already.
+_KNOWS = frozenset({"resume", "fork"})
+_CHUNK = 1 << 20
+_USAGE = f"usage: memory-mcp hook {{{','.join(CLIENTS)}}} [--data-dir DIR] [--config FILE] < payload"
+
+
+def main(argv: "Sequence[str]") -> int:
+    """Keep the payload and answer it; 0."""
+    try:
+        _run(list(argv))
+    except BaseException as error:
+        _complain(f"{type(error).__name__}: {error}" if str(error) else type(error).__name__)
+    return 0
+
+
+def _run(argv: "list[str]") -> None:
+    client, named, config = _arguments(argv)
+    if client not in CLIENTS:
+        _complain(f"unknown client {client!r}; {_USAGE}" if client else _USAGE)
+        return
+    if os.isatty(0):
+        _complain(f"nothing to read; {_USAGE}")
+        return
+    payload = _read()
+    if not payload.strip():
+        _complain("nothing on standard input")
+        return
+    from memory_mcp import paths
+
+    directory = paths.data_dir(named, file=config)
+    failed = ""
+    try:
+        _keep(paths.spool_dir(directory), client, payload)
+    except OSError as error:
+        failed = f"not kept: {error}"
+    if client == "claude-code":
+        _answer(payload, directory, config)
+    if failed:
+        _complain(failed)
+
+
+def _arguments(argv: "list[str]") -> "tuple[str, str, str]":
+    """Client, data directory and settings file; words that are not understood are passed over."""
+    client, options = "", {"--data-dir": "", "--config": ""}
+    left = list(argv)
+    while left:
+        word = left.pop(0)
+        name, equals, value = word.partition("=")
+        if name in options:
+            options[name] = value if equals else (left.pop(0) if left else "")
+        elif not word.startswith("-"):
+            client = client or word
+    return client, options["--data-dir"], options["--config"]
+
+
+def _read() -> bytes:
+    """Standard input to its end, so that who writes it never meets a closed pipe; what is too much is let go."""
+    parts: "list[bytes]" = []
+    size = 0
+    while part := os.read(0, _CHUNK):
+        if size <= MAX_PAYLOAD:
+            parts.append(part)
+            size += len(part)
+    return b"".join(parts)
+
+
+def _keep(spool: str, client: str, payload: bytes) -> None:
+    """One file in the spool: written aside, on disk, then in place; its name tells its time, and no other has it."""
+    import time
+    import zlib
+
+    for place in (os.path.dirname(spool), spool, *(os.path.join(spool, name) for name in ("tmp", "new"))):
+        _directory(place)
+    at_ns = time.time_ns()
+    # Two hooks may be given the same words in the same moment, but not by the same process.
+    name = f"{at_ns:020d}-{zlib.crc32(payload):08x}{os.getpid():08x}-{client}"
+    aside = os.path.join(spool, "tmp", name)
+    descriptor = os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o600)
+    try:
+        try:
+            _write(descriptor, _header(client, at_ns, len(payload) > MAX_PAYLOAD))
+            _write(descriptor, payload[:MAX_PAYLOAD])
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.rename(aside, os.path.join(spool, "new", name))
+    except BaseException:
+        os.unlink(aside)
+        raise
+
+
+def _directory(place: str) -> None:
+    try:
+        os.mkdir(place, 0o700)
+    except FileExistsError:
+        return
+    except FileNotFoundError:
+        os.makedirs(place, 0o700, exist_ok=True)
+
+
+def _header(client: str, at_ns: int, cut: bool) -> bytes:
+    """What the payload does not say, as one line of JSON before it."""
+    told = {"project_dir": os.environ.get("CLAUDE_PROJECT_DIR", ""), "cwd": _here()}
+    words = "".join(f',"{key}":{_quoted(value)}' for key, value in told.items() if value)
+    words += ',"cut":true' if cut else ""
+    return f'{{"v":1,"client":"{client}","at_ns":{at_ns}{words}}}\n'.encode("ascii")
+
+
+def _quoted(text: str) -> str:
+    """A JSON string in ASCII. The json module alone would cost a third of what starting Python does."""
+    raw = text.encode("utf-16-be", "surrogatepass")
+    units = [raw[i] << 8 | raw[i + 1] for i in range(0, len(raw), 2)]
+    return '"' + "".join(chr(u) if 32 <= u < 127 and u not in (34, 92) else f"\\u{u:04x}" for u in units) + '"'
+
+
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
+
+
+def _answer(payload: bytes, directory: str, config: str) -> None:
+    """What the client is to tell its model, printed; nothing when there is nothing to tell."""
+    for event, tell in (("SessionStart", _briefing), ("UserPromptSubmit", _recall)):
+        # A cheap look first: most payloads are tool calls, and some are long.
+        if b'"' + event.encode() + b'"' not in payload:
+            continue
+        text = _told(payload, event, tell, directory, config)
+        if text:
+            import json
+
+            inner = {"hookEventName": event, "additionalContext": _bounded(text)}
+            _write(1, json.dumps({"hookSpecificOutput": inner}).encode("ascii") + b"\n")
+            return
+
+
+def _told(payload: bytes, event: str, tell: "Callable[..., str]", directory: str, config: str) -> str:
+    if not _is_on(event, config):
+        return ""
+    import json
+
+    told = json.loads(payload)
+    return tell(told, directory, config) if isinstance(told, dict) and told.get("hook_event_name") == event else ""
+
+
+def _is_on(event: str, config: str) -> bool:
+    from memory_mcp import paths
+
+    if event == "SessionStart":
+        return paths.setting("hooks", "briefing", True, file=config) is True
+    return paths.setting("hooks", "recall", False, file=config) is True
+
+
+def _briefing(told: "dict[str, Any]", directory: str, _: str) -> str:
+    """Where the last sessions of this project left off, as it was rendered ahead of time."""
+    if told.get("source") in _KNOWS:
+        return ""
+    project = _project(told)
+    if not project:
+        return ""
+    from memory_mcp import paths
+
+    try:
+        with open(paths.briefing_file(directory, project), "rb") as stream:
+            return stream.read(8 * MAX_ANSWER).decode("utf-8", "replace").strip()
+    except FileNotFoundError:
+        return ""
+
+
+def _recall(told: "dict[str, Any]", directory: str, config: str) -> str:
+    """What fits the prompt, from a daemon that runs already; "" when none answers in time."""
+    prompt = told.get("prompt")
+    if not isinstance(prompt, str) or not prompt.strip() or not os.path.exists(_socket(directory)):
+        return ""
+    from memory_mcp import link, paths
+
+    wait = float(paths.setting("hooks", "recall_deadline_ms", 300, file=config)) / 1000
+    asked = {"prompt": prompt, "project": _project(told), "session_id": str(told.get("session_id", ""))}
+    try:
+        _stop_after(wait)
+        text = link.call(directory, "hook/recall", asked, deadline=wait).get("text")
+    except (OSError, link.Refused):
+        return ""
+    finally:
+        _stop_after(0)
+    return text if isinstance(text, str) else ""
+
+
+def _stop_after(seconds: float) -> None:
+    """TimeoutError in this process after so long, whatever it waits for then; 0 calls it off."""
+    import signal
+
+    def stop(number: int, frame: object) -> None:
+        raise TimeoutError("no answer in time")
+
+    if hasattr(signal, "setitimer"):
+        signal.signal(signal.SIGALRM, stop)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+def _socket(directory: str) -> str:
+    from memory_mcp import paths
+
+    return paths.socket_path(directory)
+
+
+def _project(told: "dict[str, Any]") -> str:
+    from memory_mcp.scope import caller_project
+
+    cwd = told.get("cwd")
+    return caller_project(os.environ, cwd if isinstance(cwd, str) else "")
+
+
+def _bounded(text: str) -> str:
+    """As much as the client takes; a text that is cut keeps its closing fence."""
+    if len(text) <= MAX_ANSWER:
+        return text
+    from memory_mcp.model.sentinel import CLOSE, OPEN
+
+    end = f"\n{CLOSE}" if text.startswith(OPEN) else ""
+    return text[: MAX_ANSWER - len(end)] + end
+
+
+def _write(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _complain(text: str) -> None:
+    """One line on standard error, if there is one."""
+    line = " ".join(text.split())[:500]
+    try:
+        _write(2, f"memory-mcp hook: {line}\n".encode("utf-8", "backslashreplace"))
+    except OSError:
+        return

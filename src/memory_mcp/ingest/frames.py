@@ -1,0 +1,31 @@
+"""Drafts on their way between two processes of this program: rows of plain JSON values, and back."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from memory_mcp.model.event import EventDraft, EventType, Role
+
+
+def pack(drafts: Sequence[EventDraft]) -> list[list[Any]]:
+    """A row for each draft, in the order of its fields."""
+    return [
+        [
+            d.session_id,
+            d.role.value,
+            d.type.value,
+            d.text,
+            d.timestamp,
+            d.source_id,
+            d.agent,
+            d.project,
+            d.thread,
+            d.speaker,
+            dict(d.metadata),
+        ]
+        for d in drafts
+    ]
+
+
+def unpack(rows: Sequence[Sequence[Any]]) -> list[EventDraft]:
+    """What `pack` was given; ValueError or IndexError for anything else."""
+    return [EventDraft(r[0], Role(r[1]), EventType(r[2]), r[3], r[4], r[5], r[6], r[7], r[8], r[9], dict(r[10])) for r in rows]

@@ -1,0 +1,53 @@
+"""What a client's hooks are asked: a payload with its envelope in, drafts of events out."""
+
+import json
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from memory_mcp.model.event import EventDraft
+
+#: Payloads that say nothing anyone would want back: counted, not stored.
+NO_TEXT = "no text"
+
+
+@dataclass(frozen=True, slots=True)
+class Envelope:
+    """What is known of a payload without reading it."""
+
+    #: The spool file's name: no other payload has it.
+    name: str
+    #: When the hook ran, UTC milliseconds.
+    received_ms: int
+    #: CLAUDE_PROJECT_DIR of the hook, "" without one.
+    project_dir: str = ""
+    #: Where the hook was started.
+    cwd: str = ""
+
+
+@dataclass(slots=True)
+class Heard:
+    """What a payload gives: drafts, or the reason why there are none."""
+
+    drafts: list[EventDraft] = field(default_factory=list)
+    #: "" when there are drafts.
+    skipped: str = ""
+
+
+class Malformed(ValueError):
+    """The payload is not what its client sends; the text says why."""
+
+
+class Hooks(Protocol):
+    """Reads the payloads of one client. The same payload under the same name gives the same drafts."""
+
+    def read(self, payload: str, envelope: Envelope) -> Heard:
+        """Drafts of one payload, in the order things happened; Malformed when it cannot be read."""
+        ...
+
+
+def parsed(payload: str) -> object:
+    """The JSON value of a payload; Malformed when there is none."""
+    try:
+        return json.loads(payload)
+    except (ValueError, RecursionError) as error:
+        raise Malformed(f"not JSON: {error}" if isinstance(error, ValueError) else "nested too deep") from None

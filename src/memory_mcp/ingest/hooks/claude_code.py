@@ -1,0 +1,238 @@
+"""Claude Code's hooks. A payload is put into the form of the transcript's own records and read as those are, so that
+texts, types and metadata of what was said and done come out as they will when the transcript is imported.
+
+Invariants
+1. A source id depends on the spool file's name and the part of the payload alone.
+2. A call comes before its result in time, and neither before the prompt that led to it.
+"""
+
+import datetime as dt
+import json
+from collections.abc import Callable, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain
+from memory_mcp.ingest.claude_code.records import convert
+from memory_mcp.ingest.claude_code.state import State
+from memory_mcp.ingest.hooks.base import NO_TEXT, Envelope, Heard, Malformed, parsed
+from memory_mcp.model.event import EventDraft, EventType, Role
+from memory_mcp.model.sentinel import MARK, carries_mark
+
+#: Told apart by the client and of no use later: asked before it happens, shown piece by piece, or told twice.
+_PASSED_OVER = frozenset(
+    {
+        "PreToolUse",
+        "PostToolBatch",
+        "PermissionRequest",
+        "PermissionDenied",
+        "Notification",
+        "MessageDisplay",
+        "UserPromptExpansion",
+        "StopFailure",
+        "InstructionsLoaded",
+        "ConfigChange",
+        "CwdChanged",
+        "DirectoryAdded",
+        "FileChanged",
+        "WorktreeCreate",
+        "WorktreeRemove",
+        "TaskCreated",
+        "TaskCompleted",
+        "TeammateIdle",
+        "Elicitation",
+        "ElicitationResult",
+        "Setup",
+    }
+)
+#: Longest answer of a tool that is told as JSON for want of words, characters.
+_ODD = 8192
+#: A call that took longer than this is believed to have: clocks may have been set meanwhile (milliseconds).
+_LONGEST_CALL = 86_400_000
+
+Payload = Mapping[str, object]
+
+
+class ClaudeCodeHooks:
+    """Reads the payloads of every version of Claude Code that has hooks."""
+
+    def read(self, payload: str, envelope: Envelope) -> Heard:
+        """See `Hooks`."""
+        told = parsed(payload)
+        if not isinstance(told, Mapping):
+            raise Malformed("not a JSON object")
+        event = as_text(told.get("hook_event_name"))
+        if not event:
+            raise Malformed("no hook_event_name")
+        if not as_text(told.get("session_id")).strip():
+            raise Malformed("no session_id")
+        if event not in _READERS:
+            return Heard(skipped=event if event in _PASSED_OVER else "unknown event")
+        drafts = [d for d in _READERS[event](_Telling(told, envelope)) if d.text.strip()]
+        return Heard(drafts, "" if drafts else f"{event} with {NO_TEXT}")
+
+
+class _Telling:
+    """One payload, and the transcript records it stands for."""
+
+    def __init__(self, told: Payload, envelope: Envelope) -> None:
+        self.told = told
+        self._envelope = envelope
+        # The project directory is what a session's first directory is to a transcript.
+        self._state = State(Path(envelope.name))
+        self._state.first_cwd = envelope.project_dir
+
+    def text(self, key: str) -> str:
+        """A field that is a text, else ""."""
+        return as_text(self.told.get(key))
+
+    def record(self, kind: str, content: object, part: str = "", earlier_ms: int = 0, **more: object) -> list[EventDraft]:
+        """The drafts of the record that tells `content`."""
+        at = dt.datetime.fromtimestamp(0, dt.UTC) + dt.timedelta(milliseconds=self._envelope.received_ms - earlier_ms)
+        record: dict[str, object] = {
+            "type": kind,
+            "uuid": self._envelope.name + part,
+            "sessionId": self.text("session_id"),
+            "timestamp": at.isoformat(),
+            "cwd": self.text("cwd") or self._envelope.cwd,
+            "agentId": self.text("agent_id"),
+            "message": {"role": kind, "content": content},
+            **more,
+        }
+        return convert(record, self._state, include_thinking=False).drafts
+
+    def said(self, kind: EventType, text: str) -> list[EventDraft]:
+        """What the client itself did, in our words."""
+        return [replace(d, role=Role.SYSTEM, type=kind, text=text) for d in self.record("user", text)]
+
+
+def _session_start(told: _Telling) -> list[EventDraft]:
+    return told.said(EventType.SESSION_START, f"Session started ({told.text('source') or 'unknown'})")
+
+
+def _session_end(told: _Telling) -> list[EventDraft]:
+    return told.said(EventType.SESSION_END, f"Session ended ({told.text('reason') or 'unknown'})")
+
+
+def _prompt(told: _Telling) -> list[EventDraft]:
+    return told.record("user", told.text("prompt"))
+
+
+def _stop(told: _Telling) -> list[EventDraft]:
+    """The turn's last words, as the message they are: the transcript tells them as one, and they are told once."""
+    return told.record("assistant", [{"type": "text", "text": told.text("last_assistant_message")}])
+
+
+def _subagent_start(told: _Telling) -> list[EventDraft]:
+    kind = told.text("agent_type")
+    return told.said(EventType.SUBAGENT_START, f"Subagent started: {kind}") if kind else []
+
+
+def _subagent_stop(told: _Telling) -> list[EventDraft]:
+    return [replace(d, type=EventType.SUBAGENT_STOP) for d in _stop(told)]
+
+
+def _before_compaction(told: _Telling) -> list[EventDraft]:
+    wishes = told.text("custom_instructions").strip()
+    return told.said(EventType.NOTE, f"Compaction ({told.text('trigger')}): {wishes}") if wishes else []
+
+
+def _after_compaction(told: _Telling) -> list[EventDraft]:
+    summary = told.told.get("compact_summary")
+    text = "\n".join(filter(None, map(plain, as_blocks(summary))))
+    return told.record("user", text, isCompactSummary=True)
+
+
+def _tool(told: _Telling) -> list[EventDraft]:
+    answer = told.told.get("tool_response")
+    return _call(told) + _result(told, answer_text(answer), answer, failed=False)
+
+
+def _tool_failure(told: _Telling) -> list[EventDraft]:
+    error = told.told.get("error")
+    return _call(told) + _result(told, answer_text(error), error, failed=True)
+
+
+def _call(told: _Telling) -> list[EventDraft]:
+    took = told.told.get("duration_ms")
+    took_ms = int(took) if isinstance(took, int | float) and 0 < took < _LONGEST_CALL else 0
+    block = {
+        "type": "tool_use",
+        "id": told.text("tool_use_id"),
+        "name": told.text("tool_name"),
+        "input": told.told.get("tool_input"),
+    }
+    return told.record("assistant", [block], "#call", max(took_ms, 1))
+
+
+def _result(told: _Telling, text: str, answer: object, failed: bool) -> list[EventDraft]:
+    if not carries_mark(text) and carries_mark(_whole(answer)):
+        # What we told stands somewhere beside the words: the gate is to see it.
+        text = f"{text}\n{MARK}"
+    block = {"type": "tool_result", "tool_use_id": told.text("tool_use_id"), "content": text, "is_error": failed}
+    return told.record("user", [block], "#result", toolUseResult=answer)
+
+
+def answer_text(answer: object) -> str:
+    """A tool's answer as its transcript would tell it: the client gives hooks the parts, and the model the words."""
+    if isinstance(answer, str | list):
+        words = "\n".join(filter(None, map(plain, as_blocks(answer))))
+        return words or ("" if not answer else _json(answer))
+    told = as_mapping(answer)
+    if "stdout" in told or "stderr" in told:
+        return "\n".join(filter(None, (as_text(told.get("stdout")).rstrip(), as_text(told.get("stderr")).rstrip())))
+    for tell in (_file_text, _listed, _content, _result_field):
+        if text := tell(told):
+            return text
+    return _json(answer) if told else ""
+
+
+def _file_text(told: Payload) -> str:
+    path = as_text(told.get("filePath"))
+    if path and told.get("type") == "create":
+        return f"File created successfully at: {path}"
+    if path and ("structuredPatch" in told or "newString" in told):
+        return f"The file {path} has been updated."
+    return as_text(as_mapping(told.get("file")).get("content"))
+
+
+def _listed(told: Payload) -> str:
+    names = told.get("filenames")
+    listed = [n for n in names if isinstance(n, str)] if isinstance(names, list) else []
+    return "\n".join(listed)
+
+
+def _content(told: Payload) -> str:
+    for key in ("content", "contents"):
+        if text := "\n".join(filter(None, map(plain, as_blocks(told.get(key))))):
+            return text
+    return ""
+
+
+def _result_field(told: Payload) -> str:
+    if told.get("status") and told.get("description"):
+        return f"{told['status']}: {told['description']}"
+    return as_text(told.get("result")) or as_text(told.get("message")) or as_text(told.get("text"))
+
+
+def _json(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    return (
+        text
+        if len(text) <= _ODD
+        else f"{text[: _ODD // 2]}\n[... {len(text) - _ODD} characters left out ...]\n{text[-_ODD // 2 :]}"
+    )
+
+
+_READERS: dict[str, Callable[[_Telling], list[EventDraft]]] = {
+    "SessionStart": _session_start,
+    "UserPromptSubmit": _prompt,
+    "PostToolUse": _tool,
+    "PostToolUseFailure": _tool_failure,
+    "Stop": _stop,
+    "SubagentStart": _subagent_start,
+    "SubagentStop": _subagent_stop,
+    "PreCompact": _before_compaction,
+    "PostCompact": _after_compaction,
+    "SessionEnd": _session_end,
+}

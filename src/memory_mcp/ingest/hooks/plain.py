@@ -1,0 +1,60 @@
+"""The plain form, for any client: events as `ingest` takes them, one object, a list, or one object after another."""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from pathlib import Path
+
+from memory_mcp.errors import InvalidQuery
+from memory_mcp.ingest.hooks.base import NO_TEXT, Envelope, Heard, Malformed, parsed
+from memory_mcp.ingest.jsonl import draft_of
+from memory_mcp.model.event import EventDraft
+from memory_mcp.scope import caller_project
+
+_SPACE = re.compile(r"\s*")
+
+
+class PlainHooks:
+    """What is missing is what the hook itself knows: the time is that of receipt, the project that of its directory."""
+
+    def read(self, payload: str, envelope: Envelope) -> Heard:
+        """See `Hooks`. One event that is wrong refuses all of the payload, as everywhere."""
+        drafts = [_draft(value, number, envelope) for number, value in enumerate(_values(payload))]
+        return Heard(drafts, "" if drafts else NO_TEXT)
+
+
+def _values(payload: str) -> list[object]:
+    try:
+        several = list(_each(payload))
+    except (ValueError, RecursionError):
+        several = [parsed(payload)]
+    return [one for value in several for one in (value if isinstance(value, list) else [value])]
+
+
+def _each(payload: str) -> Iterator[object]:
+    decode, at = json.JSONDecoder().raw_decode, 0
+    while (match := _SPACE.match(payload, at)) and match.end() < len(payload):
+        value, at = decode(payload, match.end())
+        yield value
+
+
+def _draft(value: object, number: int, envelope: Envelope) -> EventDraft:
+    if not isinstance(value, Mapping):
+        raise Malformed("not an event: a JSON object is wanted")
+    told = dict(value)
+    told.setdefault("timestamp", envelope.received_ms)
+    try:
+        draft = draft_of(told)
+    except InvalidQuery as error:
+        raise Malformed(error.message) from None
+    return replace(
+        draft,
+        source_id=draft.source_id or f"{envelope.name}#{number}",
+        project=draft.project or _project(envelope),
+    )
+
+
+def _project(envelope: Envelope) -> str:
+    environ = {"CLAUDE_PROJECT_DIR": envelope.project_dir, "HOME": str(Path.home())}
+    return caller_project(environ, envelope.cwd)

@@ -1,0 +1,10 @@
+"""The clients whose hooks are understood. One line each; the hook itself knows the names too (`hook.CLIENTS`)."""
+
+from memory_mcp.ingest.hooks.base import Hooks
+from memory_mcp.ingest.hooks.claude_code import ClaudeCodeHooks
+from memory_mcp.ingest.hooks.plain import PlainHooks
+
+HOOKS: dict[str, Hooks] = {
+    "claude-code": ClaudeCodeHooks(),
+    "json": PlainHooks(),
+}

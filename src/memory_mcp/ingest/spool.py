@@ -1,0 +1,192 @@
+"""Files that hooks left in the spool in, stored events out: in name order, which is the order of time, each exactly once.
+
+Invariants
+1. A file is removed only after its events are acknowledged; read again after a crash it stores nothing twice, because
+   ids follow from its name.
+2. No file stops another: what cannot be understood is moved to `bad/`, told in the report, and never deleted.
+3. Only a file in `new/` is whole; what lies in `tmp/` belongs to a hook that is writing, or was killed.
+"""
+
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import groupby
+from pathlib import Path
+
+from memory_mcp.events.log import EventLog
+from memory_mcp.failpoints import failpoint
+from memory_mcp.ingest.base import ImportReport
+from memory_mcp.ingest.gate import Gate
+from memory_mcp.ingest.hooks.base import Envelope, Hooks, Malformed
+from memory_mcp.model.event import HOOK, EventDraft
+
+#: Files stored in one transaction, and the characters after which it ends earlier.
+BATCH, BATCH_CHARS = 100, 4 * 1024 * 1024
+#: A hook takes a moment; what it has not finished after a day it never will (seconds).
+STALE_S = 86_400
+#: Longest header that is looked for, bytes: two paths and a few numbers.
+_HEADER = 64 * 1024
+_OLDEST_FORM = 1
+
+
+@dataclass(slots=True)
+class DrainReport(ImportReport):
+    """What a drain did. `files` counts payloads, `lines` those understood, `skipped` those that hold nothing to keep."""
+
+    #: Payloads moved to `bad/`; the reasons are the keys of `quotes`.
+    bad: int = 0
+    #: Files of hooks that were killed while writing, swept.
+    swept: int = 0
+    #: Payloads left where they are for the next drain.
+    left: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class _Payload:
+    """One file, understood."""
+
+    file: Path
+    client: str
+    drafts: tuple[EventDraft, ...]
+
+    @property
+    def chars(self) -> int:
+        return sum(len(d.text) for d in self.drafts)
+
+
+class Spool:
+    """The spool of one data directory. Any thread may drain it; one does at a time."""
+
+    def __init__(self, directory: Path, log: EventLog, gate: Gate, hooks: Mapping[str, Hooks]) -> None:
+        self._directory = directory
+        self._log = log
+        self._gate = gate
+        self._hooks = hooks
+        self._draining = threading.Lock()
+
+    def waiting(self) -> int:
+        """Payloads that are not stored yet."""
+        return len(self._names())
+
+    def drain(self, limit: int | None = None) -> DrainReport:
+        """Store what lies there now, at most `limit` files of it; what comes meanwhile waits for the next drain."""
+        report = DrainReport()
+        with self._draining:
+            names = self._names()
+            report.left = max(0, len(names) - limit) if limit is not None else 0
+            for batch in self._batches(names[:limit], report):
+                self._store(batch, report)
+            self._sweep(report)
+        return report
+
+    def _names(self) -> list[str]:
+        try:
+            return sorted(os.listdir(self._directory / "new"))
+        except OSError:
+            return []
+
+    def _batches(self, names: Sequence[str], report: DrainReport) -> Iterator[list[_Payload]]:
+        batch: list[_Payload] = []
+        chars = 0
+        for name in names:
+            payload = self._understood(self._directory / "new" / name, report)
+            if payload is None:
+                continue
+            batch.append(payload)
+            chars += payload.chars
+            if len(batch) >= BATCH or chars >= BATCH_CHARS:
+                yield batch
+                batch, chars = [], 0
+        if batch:
+            yield batch
+
+    def _understood(self, file: Path, report: DrainReport) -> _Payload | None:
+        """One file read; None when it was moved aside or cannot be opened, which the report tells."""
+        try:
+            raw = file.read_bytes()
+        except OSError as error:
+            report.fail(file, str(error))
+            report.left += 1
+            return None
+        report.files += 1
+        report.bytes += len(raw)
+        try:
+            client, envelope, payload = _opened(file.name, raw)
+            if client not in self._hooks:
+                raise Malformed("unknown client")
+            heard = self._hooks[client].read(payload, envelope)
+        except Malformed as error:
+            self._set_aside(file, str(error), raw, report)
+            return None
+        except Exception as error:
+            self._set_aside(file, f"{type(error).__name__}: {error}", raw, report)
+            return None
+        if heard.skipped:
+            report.skipped[heard.skipped] += 1
+        report.lines += 1
+        report.lines_used += bool(heard.drafts)
+        kept = [draft for one in heard.drafts if (draft := self._gate.clean(one, report)) is not None]
+        return _Payload(file, client, tuple(kept))
+
+    def _set_aside(self, file: Path, reason: str, raw: bytes, report: DrainReport) -> None:
+        report.bad += 1
+        words = raw.partition(b"\n")[2][:4096].decode("utf-8", "replace")
+        report.quote(reason[:200], file.name, 0, self._gate.redact(words, ImportReport()))
+        bad = self._directory / "bad"
+        try:
+            bad.mkdir(mode=0o700, exist_ok=True)
+            os.replace(file, bad / file.name)
+        except OSError as error:
+            report.fail(file, str(error))
+            report.left += 1
+            return
+        failpoint("drain.set_aside")
+
+    def _store(self, batch: Sequence[_Payload], report: DrainReport) -> None:
+        """One transaction per run of files of one client; then the files go."""
+        for client, several in groupby(batch, key=lambda p: p.client):
+            run = list(several)
+            drafts = [draft for payload in run for draft in payload.drafts]
+            if drafts:
+                stored = self._log.append(drafts, HOOK + client)
+                report.new += len(stored.new)
+                report.known += len(stored.known)
+                failpoint("drain.stored")
+            for payload in run:
+                with suppress(FileNotFoundError):
+                    payload.file.unlink()
+                failpoint("drain.file_removed")
+
+    def _sweep(self, report: DrainReport) -> None:
+        """Remove what killed hooks left half written, long ago."""
+        oldest = time.time() - STALE_S
+        try:
+            with os.scandir(self._directory / "tmp") as entries:
+                stale = [e.path for e in entries if e.stat().st_mtime < oldest]
+            for path in stale:
+                os.unlink(path)
+                report.swept += 1
+        except OSError:
+            # There is none yet, or another program looks after it.
+            return
+
+
+def _opened(name: str, raw: bytes) -> tuple[str, Envelope, str]:
+    """Client, envelope and payload of a file: a line of JSON, then the payload as the client gave it."""
+    line, feed, payload = raw.partition(b"\n")
+    try:
+        head = json.loads(line) if feed and len(line) <= _HEADER else None
+        version, client, at_ns = int(head["v"]), str(head["client"]), int(head["at_ns"])  # type: ignore[index]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise Malformed("no envelope") from None
+    assert isinstance(head, dict)
+    if version != _OLDEST_FORM:
+        raise Malformed(f"an envelope of form {version}")
+    if head.get("cut"):
+        raise Malformed("longer than a hook keeps")
+    envelope = Envelope(name, at_ns // 1_000_000, str(head.get("project_dir", "")), str(head.get("cwd", "")))
+    return client, envelope, payload.decode("utf-8-sig", "replace")

@@ -1,0 +1,44 @@
+"""What a job is and what it says of a run."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Protocol
+
+from memory_mcp.jobs.schedule import Schedule
+
+
+@dataclass(frozen=True, slots=True)
+class JobReport:
+    """What one run did, in words and in numbers."""
+
+    words: str
+    counts: Mapping[str, int] = field(default_factory=dict)
+
+
+class Job(Protocol):
+    """Work that nobody waits for.
+
+    Calls rooms and holds no logic of theirs. Killed at any point it leaves a valid store, and its next run goes on.
+    """
+
+    @property
+    def name(self) -> str:
+        """As commands name it."""
+        ...
+
+    @property
+    def help(self) -> str:
+        """What it does, in half a sentence."""
+        ...
+
+    @property
+    def schedule(self) -> Schedule:
+        """When it runs."""
+        ...
+
+    def run(self, now_ms: int, should_stop: Callable[[], bool]) -> JobReport:
+        """Do it once. Where `should_stop` becomes true the run ends early, between two steps, and says so.
+
+        Raises whatever went wrong; the scheduler keeps it and tries again.
+        """
+        ...

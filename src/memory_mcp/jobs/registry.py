@@ -1,0 +1,36 @@
+"""The jobs, in the order they are shown. One line each."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from memory_mcp.jobs.base import Job
+from memory_mcp.jobs.drain_spool import DrainSpool
+from memory_mcp.jobs.housekeeping import Housekeeping
+from memory_mcp.jobs.render_briefings import BriefingSettings, RenderBriefings
+from memory_mcp.jobs.roll_up import RollUp
+from memory_mcp.jobs.schedule import Daily
+from memory_mcp.storage.base import Storage
+from memory_mcp.toc.tree import Tree
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What jobs work with; what publishes or ingests is given as a call, under whatever locks it needs."""
+
+    storage: Storage
+    tree: Tree
+    #: Publishes every stale period; how many.
+    roll_up: Callable[[Callable[[], bool]], int]
+    #: Stores some of what lies in the spool; how many events.
+    drain: Callable[[], int]
+    briefings: BriefingSettings
+    #: Local time of the daily upkeep, such as 03:00.
+    housekeeping_at: str
+
+
+JOBS: dict[str, Callable[[Parts], Job]] = {
+    "drain_spool": lambda parts: DrainSpool(parts.drain),
+    "roll_up": lambda parts: RollUp(parts.roll_up),
+    "render_briefings": lambda parts: RenderBriefings(parts.storage, parts.tree, parts.briefings),
+    "housekeeping": lambda parts: Housekeeping(parts.storage, Daily.at(parts.housekeeping_at)),
+}

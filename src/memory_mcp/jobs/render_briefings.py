@@ -1,0 +1,253 @@
+"""What a new session is told, rendered ahead of time: one small private file per project, for a hook that only reads.
+
+Invariants
+1. A file holds what one project's own events say, and nothing of another's.
+2. A reader finds a whole file or none.
+3. Only projects whose segments changed since the last rendering are rendered again; all of them when a pin, a setting or
+   the wording changed, or when the files are gone.
+"""
+
+import json
+import os
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from pathlib import Path
+
+from memory_mcp import paths
+from memory_mcp.errors import NotFound
+from memory_mcp.events.evidence import Evidence
+from memory_mcp.jobs.base import JobReport
+from memory_mcp.jobs.schedule import Every
+from memory_mcp.model.event import Event, Role, Trust
+from memory_mcp.model.ids import GripId, NodeId, digest, segment_key_of
+from memory_mcp.model.segment import Segment
+from memory_mcp.model.toc import TocNode
+from memory_mcp.storage.base import Storage
+from memory_mcp.toc.briefing import VERSION, Pinned, Said, Stretch, briefing
+from memory_mcp.toc.tree import Tree
+
+#: This follower's name among those who read the outbox.
+FOLLOWER = "briefings"
+#: Stretches that may be told of; a budget of 2,000 tokens holds no more.
+_STRETCHES = 24
+#: Cuts looked through for them: those of subagents and of mere tool calls are left out.
+_CUTS = 80
+#: With more changes than this to look through, rendering everything is faster.
+_MOST_CHANGES = 20_000
+#: Changes looked through at once: a few milliseconds in which nobody else is answered.
+_PAGE = 500
+
+
+@dataclass(frozen=True, slots=True)
+class BriefingSettings:
+    """Where the files lie (None: nowhere, the store is in memory), and how long each may be."""
+
+    directory: Path | None
+    enabled: bool
+    tokens: int
+    token_factor: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Done:
+    """What the files show: everything up to an outbox entry, under these pins, settings and this wording."""
+
+    seq: int
+    form: str
+
+
+class RenderBriefings:
+    """Follows the outbox."""
+
+    name = "render_briefings"
+    help = "write down, per project, where its last sessions left off"
+    schedule = Every(30)
+
+    def __init__(self, storage: Storage, tree: Tree, settings: BriefingSettings) -> None:
+        self._storage = storage
+        self._tree = tree
+        self._settings = settings
+        self._evidence = Evidence(storage)
+        self._done: _Done | None = None
+
+    def run(self, now_ms: int, should_stop: Callable[[], bool]) -> JobReport:  # noqa: ARG002 - see Job
+        """See Job."""
+        if self._settings.directory is None:
+            return JobReport("there are no files beside a store in memory")
+        folder = Path(paths.briefing_file(str(self._settings.directory), "")).parent
+        if not self._settings.enabled:
+            removed = _sweep(folder, set())
+            if folder.is_dir():
+                # Without the folder everything is rendered anew, should it be switched on again.
+                folder.rmdir()
+            return JobReport(f"switched off (hooks.briefing); {_plural(removed, 'file')} removed", {"removed": removed})
+        now = _Done(self._storage.toc.version(), self._form())
+        projects = self._changed(now, folder)
+        if projects == []:
+            self._done = now
+            return JobReport("nothing changed", {"written": 0, "removed": 0})
+        return self._render(projects, now, folder, should_stop)
+
+    def _render(self, changed: list[str] | None, now: _Done, folder: Path, should_stop: Callable[[], bool]) -> JobReport:
+        """Write the changed projects' files, or with None all; those with nothing to tell lose theirs."""
+        projects = [p for p in (self._tree.tally().projects if changed is None else changed) if p]
+        pinned = self._pinned()
+        written = removed = 0
+        keep = set()
+        for project in projects:
+            if should_stop():
+                return JobReport(f"stopped early; {written:,} written", {"written": written, "removed": removed})
+            file = Path(paths.briefing_file(str(folder.parent), project))
+            text = self.text(project, pinned)
+            if text:
+                keep.add(file.name)
+                written += _write(file, text)
+            elif file.exists():
+                file.unlink()
+                removed += 1
+        if changed is None:
+            removed += _sweep(folder, keep)
+        self._done = now
+        self._storage.outbox.mark(FOLLOWER, json.dumps({"seq": now.seq, "form": now.form}))
+        counts = {"written": written, "removed": removed}
+        return JobReport(f"{_plural(len(projects), 'project')} looked at, {_plural(written, 'file')} written", counts)
+
+    def text(self, project: str, pinned: Iterable[tuple[str, Pinned]] | None = None) -> str:
+        """The briefing of one project; "" when it has nothing to tell."""
+        everything = self._pinned() if pinned is None else pinned
+        own = [pin for whose, pin in everything if whose == project] + self._pinned_periods(project)
+        settings = self._settings
+        return briefing(self._stretches(project), own, self._tree.calendar, settings.tokens, settings.token_factor)
+
+    # what changed
+
+    def _form(self) -> str:
+        pins = f"{digest(*sorted(self._storage.toc.pins())):x}"
+        settings = self._settings
+        return f"{VERSION} {settings.tokens} {settings.token_factor} {self._tree.calendar.zone_name} {pins}"
+
+    def _changed(self, now: _Done, folder: Path) -> list[str] | None:
+        """Projects whose segments changed since the last rendering; None for all."""
+        done = self._done or self._stored()
+        if done is None or done.form != now.form or now.seq < done.seq or not folder.is_dir():
+            return None
+        if done.seq == now.seq:
+            return []
+        if now.seq - done.seq > _MOST_CHANGES:
+            return None
+        projects: set[str] = set()
+        for seq in range(done.seq, now.seq, _PAGE):
+            changes = self._storage.outbox.after(seq, _PAGE)
+            keys = {key for change in changes if (key := segment_key_of(change.subject)) is not None}
+            projects |= {cut.project for cut in self._storage.toc.segments(keys).values()} if keys else set()
+        return sorted(projects - {""})
+
+    def _stored(self) -> _Done | None:
+        try:
+            text = self._storage.outbox.marks(FOLLOWER).get(FOLLOWER, "")
+            return _Done(**json.loads(text)) if text else None
+        except (ValueError, TypeError):
+            return None
+
+    # what is told
+
+    def _stretches(self, project: str) -> list[Stretch]:
+        cuts = [cut for cut in self._last_cuts(project) if not cut.thread]
+        nodes = self._storage.toc.nodes([cut.node_id for cut in cuts])
+        told = [nodes[cut.node_id] for cut in cuts if cut.node_id in nodes and nodes[cut.node_id].bullets][:_STRETCHES]
+        speakers = self._speakers({b.grip_ids[0] for node in told for b in node.bullets if b.grip_ids})
+        stretches = [_stretch(node, speakers) for node in told]
+        return [stretch for stretch in stretches if stretch.said]
+
+    def _last_cuts(self, project: str) -> list[Segment]:
+        """The newest cuts of a project, newest first."""
+        found: list[Segment] = []
+        for day, _ in reversed(self._storage.toc.segments_by_day(project)):
+            found += reversed(self._storage.toc.segments_of_days(day, f"{day}~", project))
+            if len(found) >= _CUTS:
+                break
+        return sorted(found, key=lambda cut: cut.start, reverse=True)[:_CUTS]
+
+    def _speakers(self, grips: set[GripId]) -> dict[GripId, str]:
+        """Who said what each grip quotes; what a tool printed is left out."""
+        found = self._storage.grips.get_many(grips)
+        events = self._storage.events.get_many({g.event_id_start for g in found.values()})
+        by = {i: _speaker(events[g.event_id_start]) for i, g in found.items() if g.event_id_start in events}
+        return {i: speaker for i, speaker in by.items() if speaker is not None}
+
+    def _pinned(self) -> list[tuple[str, Pinned]]:
+        """Pinned quotations and segments, each with its project."""
+        made: list[tuple[str, Pinned]] = []
+        for target in sorted(self._storage.toc.pins()):
+            if target.startswith("grip:"):
+                made += self._pinned_grip(target)
+        keys = [key for target in self._storage.toc.pins() if (key := segment_key_of(target)) is not None]
+        cuts = self._storage.toc.segments(keys) if keys else {}
+        nodes = self._storage.toc.nodes([cut.node_id for cut in cuts.values()])
+        whose = {cut.node_id: cut.project for cut in cuts.values()}
+        made += [(whose[node.node_id], _pinned_node(node)) for node in nodes.values()]
+        return made
+
+    def _pinned_grip(self, target: str) -> list[tuple[str, Pinned]]:
+        try:
+            found = self._evidence.expand(target, 0, 0)
+        except NotFound:
+            return []
+        said = found.excerpt[0]
+        return [(said.project, Pinned(found.timestamp, found.quote, _speaker(said) or "tool", found.grip_id))]
+
+    def _pinned_periods(self, project: str) -> list[Pinned]:
+        """Pinned days, weeks, months and years, as far as they are this project's."""
+        ids = [NodeId(t) for t in self._storage.toc.pins() if t.startswith("toc:") and segment_key_of(t) is None]
+        return [_pinned_node(node) for node in self._tree.nodes(ids, project).values()] if ids else []
+
+
+def _sweep(folder: Path, keep: set[str]) -> int:
+    """Remove the files that must not be there; how many."""
+    extra = [file for file in folder.iterdir() if file.name not in keep] if folder.is_dir() else []
+    for file in extra:
+        file.unlink(missing_ok=True)
+    return len(extra)
+
+
+def _plural(count: int, noun: str) -> str:
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def _speaker(event: Event) -> str | None:
+    """Whose words they are; None for what no one said."""
+    if event.trust is Trust.AGENT_NOTE:
+        return "note"
+    return {Role.USER: "user", Role.ASSISTANT: "agent"}.get(event.role)
+
+
+def _stretch(node: TocNode, speakers: dict[GripId, str]) -> Stretch:
+    said = [
+        Said(b.text, "agent" if node.author == "agent" else speakers[b.grip_ids[0]], b.grip_ids[0], b.kind)
+        for b in node.bullets
+        if b.grip_ids and b.grip_ids[0] in speakers
+    ]
+    return Stretch(node.start_ms, node.title, tuple(said))
+
+
+def _pinned_node(node: TocNode) -> Pinned:
+    return Pinned(node.start_ms, node.title.partition(" · ")[2] or node.title, "", node.node_id)
+
+
+def _write(file: Path, text: str) -> bool:
+    """Put a whole private file in place; whether it said something else before."""
+    data = text.encode("utf-8", "replace")
+    file.parent.mkdir(mode=0o700, exist_ok=True)
+    if file.parent.stat().st_mode & 0o077:
+        file.parent.chmod(0o700)
+    if file.exists() and file.read_bytes() == data:
+        return False
+    aside = file.with_suffix(".new")
+    aside.unlink(missing_ok=True)
+    descriptor = os.open(aside, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(aside, file)
+    return True

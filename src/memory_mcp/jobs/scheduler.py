@@ -1,0 +1,351 @@
+"""The one loop: jobs in, each run when it is due, one at a time, with what became of it kept.
+
+Invariants
+1. Never two jobs at once, and none twice at once, whoever asks for the run.
+2. A job that fails is logged, kept and tried again, each time later; nothing a job does ends the loop.
+3. What is paused, when a job ran and how it went survive the process. Jobs of a few seconds are written down seldom.
+"""
+
+import json
+import logging
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+from memory_mcp.clock import Clock
+from memory_mcp.errors import InvalidQuery
+from memory_mcp.jobs.base import Job, JobReport
+from memory_mcp.jobs.schedule import Every, next_due, retry_after
+from memory_mcp.model.calendar import Calendar
+from memory_mcp.storage.base import Outbox
+
+log = logging.getLogger(__name__)
+
+#: State is kept among the followers' positions, under this and the job's name.
+PREFIX = "job:"
+#: The loop looks at the clocks at least so often: a machine that slept, or a clock that was put right, is noticed (s).
+_LONGEST_WAIT = 10.0
+#: A job that runs more often than this is written down only after `_SELDOM`, when its fate turns, or at the end (s).
+_OFTEN, _SELDOM = 60.0, 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class JobStatus:
+    """One job as people see it; moments are UTC milliseconds."""
+
+    name: str
+    help: str
+    schedule: str
+    paused: bool
+    running: bool
+    last_started: int | None
+    last_seconds: float | None
+    #: "ok: ..." or what went wrong; "" before the first run.
+    last_result: str
+    #: None while paused.
+    next_run: int | None
+    runs: int
+    failures: int
+
+
+@dataclass(slots=True)
+class _State:
+    """What survives. On disk: names may be added, never given another meaning."""
+
+    #: When the job was first known: a daily one is due from then on.
+    since: int
+    paused: bool = False
+    last_started: int | None = None
+    last_seconds: float | None = None
+    last_result: str = ""
+    runs: int = 0
+    failures: int = 0
+    failures_in_a_row: int = 0
+    #: The last run was cut short by the end of the process.
+    unfinished: bool = False
+
+
+@dataclass(slots=True)
+class _Entry:
+    job: Job
+    state: _State
+    running: bool = False
+    due_ms: int = 0
+    #: The same by the monotonic clock, which nobody can put back; None where only the time of day counts.
+    due_at: float | None = None
+    saved: str = ""
+    saved_at: float = field(default=float("-inf"))
+    #: Whether the run written down last had failed.
+    saved_failed: bool = False
+
+
+class Scheduler:
+    """Holds the jobs of one store. Every method may be called from any thread; nothing runs by itself before `start`."""
+
+    def __init__(self, jobs: Iterable[Job], outbox: Outbox, calendar: Calendar, clock: Clock) -> None:
+        self._jobs = tuple(jobs)
+        self._outbox = outbox
+        self._calendar = calendar
+        self._clock = clock
+        #: Guards entries, never held while a job runs or the store is written.
+        self._lock = threading.RLock()
+        #: Held while a job runs.
+        self._turn = threading.Lock()
+        self._saving = threading.Lock()
+        self._known: dict[str, _Entry] = {}
+        self._seen_ms = 0
+        self._wake = threading.Event()
+        self._stopping = threading.Event()
+        self._thread: threading.Thread | None = None
+
+    # what people ask for
+
+    def statuses(self) -> list[JobStatus]:
+        """Every job, in the order of the table."""
+        with self._lock:
+            return [_status(entry) for entry in self._entries().values()]
+
+    def pause(self, name: str) -> None:
+        """Let a job rest until `resume`; a run that is under way ends as it would. InvalidQuery for an unknown name."""
+        self._set_paused(name, True)
+
+    def resume(self, name: str) -> None:
+        """Let a paused job run again: at once, one time, when it was due meanwhile."""
+        self._set_paused(name, False)
+
+    def run_now(self, name: str) -> JobReport:
+        """Run a job here and now, paused or not, after the one that runs; its report. Raises what the job raises."""
+        entry = self._named(name)
+        with self._turn:
+            return self._run(entry)
+
+    @property
+    def busy(self) -> bool:
+        """Whether a job is running."""
+        with self._lock:
+            return any(entry.running for entry in self._entries().values())
+
+    def due_soon(self) -> bool:
+        """Whether a job is running or overdue: a process that has nothing else to do stays for it."""
+        with self._lock:
+            return self.busy or self._most_overdue() is not None
+
+    # the loop
+
+    def start(self) -> None:
+        """Begin, in a thread of its own; starting twice is nothing."""
+        with self._lock:
+            if self._thread is None and not self._stopping.is_set():
+                self._thread = threading.Thread(target=self._loop, name="scheduler", daemon=True)
+                self._thread.start()
+
+    def stop(self, timeout: float = 2.0) -> bool:
+        """End, waiting for the running job at most so long (seconds), and write down the rest; whether all has ended."""
+        self._stopping.set()
+        self._wake.set()
+        until = time.monotonic() + timeout
+        thread = self._thread
+        if thread is not None:
+            thread.join(timeout)
+        if not self._turn.acquire(timeout=max(0.0, until - time.monotonic())):
+            # Whatever still runs may be writing for long, and what is written here would wait for it.
+            return False
+        self._turn.release()
+        for entry in list(self._known.values()):
+            self._save(entry, force=True)
+        return True
+
+    def step(self) -> bool:
+        """Run the job that has been due for longest, if one is; whether there was one."""
+        with self._turn:
+            with self._lock:
+                entry = None if self._stopping.is_set() else self._most_overdue()
+            if entry is None:
+                return False
+            try:
+                self._run(entry)
+            except Exception:
+                # Kept and logged by `_run`; the next try has its time.
+                return True
+            return True
+
+    def _loop(self) -> None:
+        self._keep_new()
+        while not self._stopping.is_set():
+            try:
+                ran, wait = self.step(), self._wait()
+            except Exception:
+                log.exception("the scheduler could not look for work; it looks again")
+                ran, wait = False, _LONGEST_WAIT
+            if not ran:
+                self._wake.wait(wait)
+                self._wake.clear()
+
+    def _keep_new(self) -> None:
+        """Write down when jobs became known: a daily one must fall due also where no process lives for a day."""
+        try:
+            with self._lock:
+                fresh = [entry for entry in self._entries().values() if not entry.saved]
+            for entry in fresh:
+                self._save(entry, force=False)
+        except Exception:
+            log.exception("the scheduler could not read its state; it tries again")
+
+    def _wait(self) -> float:
+        """Seconds until a job is due, or the clocks are worth another look."""
+        now, at = self._clock.now_ms(), self._clock.monotonic()
+        with self._lock:
+            waits = [
+                min((e.due_ms - now) / 1000, _LONGEST_WAIT if e.due_at is None else e.due_at - at)
+                for e in self._entries().values()
+                if not e.state.paused
+            ]
+        return max(0.0, min([*waits, _LONGEST_WAIT]))
+
+    def _most_overdue(self) -> _Entry | None:
+        now, at = self._clock.now_ms(), self._clock.monotonic()
+        entries = self._entries().values()
+        if now < self._seen_ms:
+            for entry in entries:
+                self._plan(entry)
+        self._seen_ms = now
+        due = [
+            e
+            for e in entries
+            if not e.state.paused and not e.running and (e.due_ms <= now or (e.due_at is not None and e.due_at <= at))
+        ]
+        return min(due, key=lambda e: e.due_ms, default=None)
+
+    def _run(self, entry: _Entry) -> JobReport:
+        """One run, while the turn is ours."""
+        started_ms, started = self._clock.now_ms(), self._clock.monotonic()
+        with self._lock:
+            entry.running = True
+        failed, result = True, "stopped"
+        try:
+            report = entry.job.run(started_ms, self._stopping.is_set)
+            failed, result = False, f"ok: {report.words}"
+            return report
+        except Exception as error:
+            result = str(error) or type(error).__name__
+            self._tell(entry, result)
+            raise
+        finally:
+            with self._lock:
+                state = entry.state
+                entry.running = False
+                state.last_started, state.last_seconds = started_ms, round(self._clock.monotonic() - started, 3)
+                state.last_result, state.unfinished = result, self._stopping.is_set()
+                state.runs += 1
+                state.failures += failed
+                state.failures_in_a_row = state.failures_in_a_row + 1 if failed else 0
+                entry.due_at = None
+                self._plan(entry)
+            self._save(entry, force=False)
+
+    def _tell(self, entry: _Entry, result: str) -> None:
+        """The first failure in a row with all there is to know; further ones in a line."""
+        if entry.state.failures_in_a_row == 0:
+            log.exception("job %s failed; it is tried again", entry.job.name)
+        else:
+            log.warning("job %s failed again (%d in a row): %s", entry.job.name, entry.state.failures_in_a_row + 1, result)
+
+    def _plan(self, entry: _Entry) -> None:
+        """When the next run is due."""
+        now, at = self._clock.now_ms(), self._clock.monotonic()
+        state, schedule = entry.state, entry.job.schedule
+        by_time_of_day = False
+        if state.unfinished or (state.last_started is None and isinstance(schedule, Every)):
+            entry.due_ms = now
+        elif state.failures_in_a_row:
+            ended = (state.last_started or 0) + round((state.last_seconds or 0) * 1000)
+            entry.due_ms = min(ended, now) + round(retry_after(schedule, state.failures_in_a_row) * 1000)
+        else:
+            entry.due_ms = next_due(
+                schedule, state.since if state.last_started is None else state.last_started, now, self._calendar
+            )
+            by_time_of_day = not isinstance(schedule, Every)
+        due_at = None if by_time_of_day else at + (entry.due_ms - now) / 1000
+        # A clock put back again and again must not put off what is due by the other clock.
+        entry.due_at = due_at if due_at is None or entry.due_at is None else min(due_at, entry.due_at)
+
+    # what is kept
+
+    def _entries(self) -> dict[str, _Entry]:
+        """The jobs with their state, read when they are first asked for."""
+        if not self._known:
+            now = self._clock.now_ms()
+            stored = self._outbox.marks(PREFIX)
+            for job in self._jobs:
+                text = stored.get(PREFIX + job.name, "")
+                entry = _Entry(job, _read(text, job.name, now), saved=text)
+                entry.saved_failed = entry.state.failures_in_a_row > 0
+                self._known[job.name] = entry
+                self._plan(entry)
+            self._seen_ms = now
+        return self._known
+
+    def _named(self, name: str) -> _Entry:
+        with self._lock:
+            entries = self._entries()
+        if name not in entries:
+            raise InvalidQuery(f"no job is called {name!r}", f"Jobs: {', '.join(entries)}.")
+        return entries[name]
+
+    def _set_paused(self, name: str, paused: bool) -> None:
+        entry = self._named(name)
+        with self._lock:
+            entry.state.paused = paused
+        self._save(entry, force=True)
+        self._wake.set()
+
+    def _save(self, entry: _Entry, force: bool) -> None:
+        """Write the state down, unless it is that of a frequent job and not worth a transaction yet."""
+        with self._saving:
+            with self._lock:
+                text = json.dumps({f.name: getattr(entry.state, f.name) for f in fields(_State)})
+                failed = entry.state.failures_in_a_row > 0
+            schedule = entry.job.schedule
+            often = isinstance(schedule, Every) and schedule.seconds < _OFTEN
+            rested = self._clock.monotonic() - entry.saved_at >= _SELDOM
+            if text == entry.saved or (often and not force and not rested and failed == entry.saved_failed):
+                return
+            try:
+                self._outbox.mark(PREFIX + entry.job.name, text)
+            except Exception:
+                if force and not self._stopping.is_set():
+                    raise
+                log.exception("the state of job %s could not be written", entry.job.name)
+                return
+            entry.saved, entry.saved_at, entry.saved_failed = text, self._clock.monotonic(), failed
+
+
+def _read(text: str, name: str, now_ms: int) -> _State:
+    """A stored state; a fresh one where there is none, or none that can be read."""
+    if not text:
+        return _State(now_ms)
+    try:
+        loaded: dict[str, Any] = json.loads(text)
+        return _State(**{f.name: loaded[f.name] for f in fields(_State) if f.name in loaded})
+    except (ValueError, TypeError):
+        log.warning("the state of job %s cannot be read; it begins anew", name)
+        return _State(now_ms)
+
+
+def _status(entry: _Entry) -> JobStatus:
+    state = entry.state
+    return JobStatus(
+        name=entry.job.name,
+        help=entry.job.help,
+        schedule=entry.job.schedule.words,
+        paused=state.paused,
+        running=entry.running,
+        last_started=state.last_started,
+        last_seconds=state.last_seconds,
+        last_result=state.last_result,
+        next_run=None if state.paused else entry.due_ms,
+        runs=state.runs,
+        failures=state.failures,
+    )

@@ -1,0 +1,300 @@
+"""The way to the daemon of a data directory: find it, start it, say who calls, ask it something. Standard library only.
+
+A connection begins with one line from the caller (`hello`) and one line back; after that it carries newline-delimited
+JSON-RPC: MCP for kind "mcp", the private methods for kind "rpc".
+
+Invariants
+1. Of many that want a daemon at once, one starts it: whoever holds the start lock.
+2. A socket nobody listens on counts as no daemon; what answers belongs to the same user, or nothing is said to it.
+"""
+
+import json
+import os
+import socket
+import sys
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any
+
+from memory_mcp import __version__, paths
+
+#: How long a new daemon may take until it listens, and how often is looked (seconds).
+START_PATIENCE, _POLL = 20.0, 0.01
+#: Settings of the environment that tell nothing about a daemon, or that every caller may have its own of.
+_OWN = frozenset({"STORAGE__DATA_DIR", "SERVER__DAEMON", "FAILPOINT"})
+#: What a caller's directory and terminal look like; everything else of its environment stays with it.
+_TOLD = ("CLAUDE_PROJECT_DIR", "HOME", "USERPROFILE")
+#: Daemons started by this process.
+_spawned: list[int] = []
+#: A frame of the private methods is never longer (bytes).
+_LONGEST = 256 * 1024 * 1024
+
+
+class Unreachable(OSError):
+    """There is no daemon, and none could be started; the text says why."""
+
+
+class Refused(Exception):
+    """The daemon's answer is an error; `status` is the exit status the command line gives it."""
+
+    def __init__(self, code: str, message: str, status: int = 1) -> None:
+        super().__init__(message)
+        self.code = code
+        self.status = status
+
+
+class Wanted:
+    """Which daemon: the data directory, and the settings it is to be started with."""
+
+    def __init__(self, directory: str, config: str = "", flags: Mapping[str, str] | None = None) -> None:
+        self.directory = directory
+        self.config = os.path.abspath(os.path.expanduser(config)) if config else ""
+        #: Settings given as flags, by their dotted names.
+        self.flags = dict(flags or {})
+
+    @property
+    def arguments(self) -> list[str]:
+        """The command line of the daemon."""
+        # -P: the caller's directory may hold modules of any name.
+        found = ["-P", "-m", "memory_mcp", "daemon", "run", "--data-dir", self.directory]
+        if self.config:
+            found += ["--config", self.config]
+        if "server.profile" in self.flags:
+            found += ["--profile", self.flags["server.profile"]]
+        return found
+
+    @property
+    def settings(self) -> dict[str, str]:
+        """What distinguishes this caller's settings from another's, in words for comparing."""
+        found = {k: v for k, v in os.environ.items() if k.startswith(paths.PREFIX) and "__" in k}
+        told = {k.removeprefix(paths.PREFIX): v for k, v in found.items() if k.removeprefix(paths.PREFIX) not in _OWN}
+        for key, value in self.flags.items():
+            told[key.replace(".", "__").upper()] = value
+        return {"config": self.config, **told}
+
+
+def usable() -> bool:
+    """Whether this platform has what a daemon needs."""
+    return hasattr(socket, "AF_UNIX") and hasattr(os, "posix_spawn")
+
+
+def connect(directory: str) -> socket.socket:
+    """A connection to the running daemon; OSError when there is none."""
+    found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        found.connect(paths.socket_path(directory))
+    except BaseException:
+        found.close()
+        raise
+    return found
+
+
+class Line:
+    """A connection after its hello: lines out, lines in."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock = sock
+        #: What came behind the last whole line.
+        self.rest = bytearray()
+        #: What the daemon said of itself: version, pid, note.
+        self.about: dict[str, Any] = {}
+
+    def send(self, message: Mapping[str, Any]) -> None:
+        """One line out."""
+        self.sock.sendall(json.dumps(message, separators=(",", ":")).encode() + b"\n")
+
+    def receive(self) -> dict[str, Any]:
+        """One line in; ConnectionError when the daemon has gone."""
+        start = 0
+        while (end := self.rest.find(b"\n", start)) < 0:
+            start = len(self.rest)
+            if start > _LONGEST:
+                raise ConnectionError("the daemon's answer is too long")
+            got = self.sock.recv(1 << 16)
+            if not got:
+                raise ConnectionResetError("the daemon has gone")
+            self.rest += got
+        line = bytes(self.rest[:end])
+        del self.rest[: end + 1]
+        found: dict[str, Any] = json.loads(line)
+        return found
+
+    def close(self) -> None:
+        """Let go."""
+        self.sock.close()
+
+
+def greet(sock: socket.socket, kind: str, wanted: Wanted) -> Line:
+    """Say who calls and hear who answers."""
+    line = Line(sock)
+    told = {k: os.environ[k] for k in _TOLD if k in os.environ}
+    sock.settimeout(START_PATIENCE)
+    line.send(
+        {
+            "memory-mcp": __version__,
+            "kind": kind,
+            "pid": os.getpid(),
+            "cwd": _here(),
+            "environ": told,
+            "settings": wanted.settings,
+        }
+    )
+    line.about = line.receive()
+    sock.settimeout(None)
+    return line
+
+
+def reach(wanted: Wanted, kind: str, start: bool = True, patience: float = START_PATIENCE) -> Line:
+    """A greeted connection, with a daemon started when there is none; Unreachable when that fails.
+
+    A daemon of an older version than this program is asked to end, and one of this version takes its place.
+    """
+    end = time.monotonic() + patience
+    while True:
+        try:
+            line = greet(connect(wanted.directory), kind, wanted)
+        except (OSError, ValueError):
+            if not start or time.monotonic() >= end:
+                raise
+            _start(wanted, end)
+            continue
+        if _newer(__version__, str(line.about.get("memory-mcp", ""))) and start and time.monotonic() < end:
+            line.close()
+            _replace(wanted, int(line.about.get("pid", 0)))
+            continue
+        return line
+
+
+def call(directory: str, method: str, params: Mapping[str, Any], deadline: float, start: bool = False) -> dict[str, Any]:
+    """One private method, answered within `deadline` seconds; OSError (TimeoutError) or Refused otherwise."""
+    line = reach(Wanted(directory), "rpc", start)
+    try:
+        line.sock.settimeout(deadline)
+        return converse(line, method, params, lambda _: None)
+    finally:
+        line.close()
+
+
+def converse(
+    line: Line, method: str, params: Mapping[str, Any], hear: Callable[[dict[str, Any]], None], number: int = 1
+) -> dict[str, Any]:
+    """One private method on an open connection; `hear` gets what comes before the answer. Refused for an error."""
+    line.send({"id": number, "method": method, "params": params})
+    while True:
+        message = line.receive()
+        if "error" in message:
+            error = message["error"]
+            raise Refused(error.get("code", "INTERNAL"), error.get("message", ""), int(error.get("status", 1)))
+        if "result" in message:
+            result: dict[str, Any] = message["result"]
+            return result
+        hear(message)
+
+
+def _here() -> str:
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
+
+
+@contextmanager
+def _starting(directory: str, end: float) -> Iterator[None]:
+    """The start lock, waited for until `end`."""
+    import fcntl
+
+    os.makedirs(directory, mode=0o700, exist_ok=True)
+    handle = os.open(paths.start_lock(directory), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    try:
+        while True:
+            try:
+                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            except OSError:
+                if time.monotonic() >= end:
+                    raise Unreachable("another process has been starting the daemon for too long") from None
+                time.sleep(_POLL)
+        yield
+    finally:
+        os.close(handle)
+
+
+def _start(wanted: Wanted, end: float) -> None:
+    """Start a daemon unless one listens meanwhile; Unreachable with its last words when it ends at once."""
+    with _starting(wanted.directory, end):
+        if _listens(wanted.directory):
+            return
+        log = paths.log_file(wanted.directory)
+        said = os.path.getsize(log) if os.path.exists(log) else 0
+        _reap()
+        pid = _spawn(wanted, log)
+        _spawned.append(pid)
+        while time.monotonic() < end:
+            if _listens(wanted.directory):
+                return
+            if pid in _reap():
+                raise Unreachable(_last_words(log, said))
+            time.sleep(_POLL)
+        raise Unreachable(f"the daemon did not listen within {START_PATIENCE:.0f} s; see {log}")
+
+
+def _reap() -> list[int]:
+    """Daemons this process started that have ended since."""
+    ended = [pid for pid in _spawned if os.waitpid(pid, os.WNOHANG)[0]]
+    for pid in ended:
+        _spawned.remove(pid)
+    return ended
+
+
+def _listens(directory: str) -> bool:
+    try:
+        connect(directory).close()
+    except OSError:
+        return False
+    return True
+
+
+def _spawn(wanted: Wanted, log: str) -> int:
+    """The daemon in a session of its own, so that nothing sent to the caller's group reaches it."""
+    environ = {k: v for k, v in os.environ.items() if k not in ("CLAUDE_PROJECT_DIR", "PYTHONSTARTUP")}
+    # Many threads with an arena each keep memory that one would give back.
+    environ.setdefault("MALLOC_ARENA_MAX", "2")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    actions = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 1, log, flags, 0o600),
+        (os.POSIX_SPAWN_DUP2, 1, 2),
+    ]
+    return os.posix_spawn(sys.executable, [sys.executable, *wanted.arguments], environ, file_actions=actions, setsid=True)
+
+
+def _last_words(log: str, said: int) -> str:
+    """What the daemon wrote last before it ended."""
+    try:
+        with open(log, "rb") as stream:
+            stream.seek(said)
+            lines = [line for line in stream.read(1 << 16).decode("utf-8", "replace").splitlines() if line.strip()]
+    except OSError:
+        lines = []
+    return lines[-1] if lines else f"the daemon ended at once; see {log}"
+
+
+def _replace(wanted: Wanted, pid: int) -> None:
+    """Have the daemon of an older version end."""
+    try:
+        line = greet(connect(wanted.directory), "rpc", wanted)
+        if line.about.get("pid") == pid:
+            converse(line, "daemon/stop", {"reason": f"version {__version__} takes over"}, lambda _: None)
+        line.close()
+    except (OSError, ValueError, Refused):
+        # It is going already; whoever listens next is asked again.
+        time.sleep(_POLL)
+
+
+def _newer(ours: str, theirs: str) -> bool:
+    return _numbers(ours) > _numbers(theirs) if theirs else False
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in version.split("+")[0].split(".") if part.isdecimal())

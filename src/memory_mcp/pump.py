@@ -1,0 +1,327 @@
+"""One client's stdin and stdout relayed to the daemon, across the daemon's death. Standard library only.
+
+Invariants
+1. Every line of the client reaches a daemon: what was in flight when one died is sent again to the next, under the same
+   request key, so that a write is applied once.
+2. The client sees one connection: its handshake is said again to each new daemon in the client's own era, and the second
+   answer is swallowed.
+3. Nothing is said to stdout but what a daemon answered, and errors for calls that no daemon could take.
+"""
+
+import json
+import os
+import select
+import signal
+import sys
+from typing import Any
+
+from memory_mcp import link
+
+#: Set in a call's `_meta`; see the server's side for what it does.
+KEY = "memory-mcp/key"
+#: A call that was in flight at so many deaths is not sent again: it may be what kills.
+_DEATHS = 3
+_CHUNK = 1 << 16
+#: How long a daemon may take to close after the client has gone (seconds).
+_LEAVE = 5.0
+#: A pipe that is ready takes this much without blocking (POSIX).
+_PIPE = 4096
+#: Waiting bytes above which one side is not read any further.
+_FULL = 8 * 1024 * 1024
+#: Requests of a handshake that a new daemon must hear again besides the first, by what they set.
+_LASTING = {"logging/setLevel": "level", "resources/subscribe": "uri"}
+_UNDONE = {"resources/unsubscribe": "resources/subscribe"}
+_UNAVAILABLE = -32000
+
+
+class Relay:
+    """What must be known of a conversation to carry it over to another daemon. Pure: lines in, lines out."""
+
+    def __init__(self, name: str) -> None:
+        self._name = name
+        self._calls = 0
+        self._replays = 0
+        self._opening: bytes = b""
+        self._opening_id = ""
+        self._answered = False
+        self._initialized: bytes = b""
+        self._lasting: dict[tuple[str, str], dict[str, Any]] = {}
+        #: Requests without an answer: id, line, and how many daemons have died over it.
+        self._pending: dict[str, list[Any]] = {}
+        self._swallow: set[str] = set()
+
+    @property
+    def waiting(self) -> bool:
+        """Whether the client waits for an answer."""
+        return bool(self._pending)
+
+    def from_client(self, line: bytes) -> bytes:
+        """A client's line as the daemon is to get it."""
+        try:
+            message = json.loads(line)
+        except ValueError:
+            return line
+        if not isinstance(message, dict) or not isinstance(message.get("method"), str):
+            return line
+        method, params = message["method"], message.get("params")
+        params = params if isinstance(params, dict) else {}
+        if "id" not in message:
+            self._notified(method, params, line)
+            return line
+        if method == "tools/call":
+            line = self._keyed(message, params)
+        name = json.dumps(message["id"])
+        if method == "initialize":
+            self._opening, self._opening_id, self._answered = line, name, False
+        self._lasts(method, params, message)
+        self._pending[name] = [line, 0]
+        return line
+
+    def _notified(self, method: str, params: dict[str, Any], line: bytes) -> None:
+        if method == "notifications/initialized":
+            self._initialized = line
+        elif method == "notifications/cancelled":
+            self._pending.pop(json.dumps(params.get("requestId")), None)
+
+    def _keyed(self, message: dict[str, Any], params: dict[str, Any]) -> bytes:
+        self._calls += 1
+        meta = params.get("_meta")
+        params["_meta"] = {**(meta if isinstance(meta, dict) else {}), KEY: f"{self._name}:{self._calls}"}
+        message["params"] = params
+        return json.dumps(message, separators=(",", ":")).encode() + b"\n"
+
+    def _lasts(self, method: str, params: dict[str, Any], message: dict[str, Any]) -> None:
+        if method in _LASTING:
+            what = str(params.get("uri", "")) if method == "resources/subscribe" else ""
+            self._lasting[method, what] = message
+        elif method in _UNDONE:
+            self._lasting.pop((_UNDONE[method], str(params.get("uri", ""))), None)
+
+    def from_daemon(self, line: bytes) -> bytes:
+        """A daemon's line as the client is to get it; b"" for one that is swallowed."""
+        name = _answered_id(line)
+        if name is None:
+            return line
+        if name in self._swallow:
+            self._swallow.discard(name)
+            return b""
+        if name == self._opening_id:
+            self._answered = True
+        self._pending.pop(name, None)
+        return line
+
+    def lost(self) -> None:
+        """A daemon died with what is in flight."""
+        for entry in self._pending.values():
+            entry[1] += 1
+
+    def again(self) -> tuple[list[bytes], list[bytes]]:
+        """What a new daemon must hear, and what the client is told of calls that are given up."""
+        self._swallow.clear()
+        said: list[bytes] = []
+        if self._opening and self._answered:
+            said.append(self._opening)
+            self._swallow.add(self._opening_id)
+            if self._initialized:
+                said.append(self._initialized)
+            for message in self._lasting.values():
+                self._replays += 1
+                name = f"{self._name}:again:{self._replays}"
+                self._swallow.add(json.dumps(name))
+                said.append(json.dumps({**message, "id": name}, separators=(",", ":")).encode() + b"\n")
+        given_up = [name for name, (_, deaths) in self._pending.items() if deaths >= _DEATHS]
+        told = [self._give_up(name, "the daemon ended each time this call was made") for name in given_up]
+        return said + [line for line, _ in self._pending.values()], told
+
+    def give_up_all(self, why: str) -> list[bytes]:
+        """Errors for everything in flight."""
+        return [self._give_up(name, why) for name in list(self._pending)]
+
+    def _give_up(self, name: str, why: str) -> bytes:
+        del self._pending[name]
+        text = f"UNAVAILABLE: {why}. memory-mcp doctor looks into it; nothing acknowledged is lost. A retry may help."
+        error = {"jsonrpc": "2.0", "id": json.loads(name), "error": {"code": _UNAVAILABLE, "message": text}}
+        return json.dumps(error, separators=(",", ":")).encode() + b"\n"
+
+
+def _answered_id(line: bytes) -> str | None:
+    """The id a daemon's line answers; None when it is a request or a notification."""
+    head = line[:200]
+    for start in (b'{"jsonrpc":"2.0","id":',):
+        if head.startswith(start):
+            # The usual form: the id can be read without reading a long answer.
+            token, _, rest = head[len(start) :].partition(b",")
+            if rest.startswith((b'"result"', b'"error"')):
+                try:
+                    return json.dumps(json.loads(token))
+                except ValueError:
+                    break
+    try:
+        message = json.loads(line)
+    except ValueError:
+        return None
+    if not isinstance(message, dict) or "method" in message or "id" not in message:
+        return None
+    return json.dumps(message["id"])
+
+
+class Pump:
+    """The loop between two descriptors and a daemon."""
+
+    def __init__(self, wanted: link.Wanted, line: link.Line, source: int = 0, sink: int = 1) -> None:
+        self._wanted = wanted
+        self._source, self._sink = source, sink
+        self._relay = Relay(os.urandom(8).hex())
+        self._line: link.Line | None = line
+        self._from_client, self._to_daemon = bytearray(), bytearray()
+        self._from_daemon, self._to_client = bytearray(line.rest), bytearray()
+        line.rest.clear()
+        self._ended = False
+
+    def run(self) -> None:
+        """Relay until the client closes its end and the daemon has answered what it will, or the client is gone."""
+        while True:
+            if self._line is None:
+                if self._ended and not self._to_client:
+                    return
+                if self._relay.waiting and not self._ended:
+                    self._again()
+            if not self._turn():
+                return
+
+    def _turn(self) -> bool:
+        """Wait until something can move, and move it; whether to go on."""
+        sock = self._line.sock if self._line else None
+        reads: list[Any] = []
+        if not self._ended and len(self._to_daemon) < _FULL:
+            reads.append(self._source)
+        if sock is not None and len(self._to_client) < _FULL:
+            reads.append(sock)
+        writes: list[Any] = ([sock] if sock is not None and self._to_daemon else []) + ([self._sink] if self._to_client else [])
+        if not reads and not writes:
+            return False
+        readable, writable, _ = select.select(reads, writes, [], _LEAVE if self._ended else None)
+        if not readable and not writable:
+            return False
+        if self._sink in writable and not self._write():
+            return False
+        if sock is not None and sock in writable:
+            self._send()
+        if self._source in readable:
+            self._read()
+        if self._line is not None and self._line.sock in readable:
+            self._receive()
+        return True
+
+    def _read(self) -> None:
+        try:
+            got = os.read(self._source, _CHUNK)
+        except OSError:
+            got = b""
+        if not got:
+            self._ended = True
+            self._close_writing()
+            return
+        self._from_client += got
+        lines = _lines(self._from_client)
+        for line in lines:
+            self._to_daemon += self._relay.from_client(line)
+        if lines and self._line is None:
+            # What the relay holds as in flight is said again by `_again`; the rest has nobody to hear it.
+            self._to_daemon.clear()
+
+    def _close_writing(self) -> None:
+        if self._line is not None and not self._to_daemon:
+            try:
+                self._line.sock.shutdown(1)
+            except OSError:
+                self._lost()
+
+    def _write(self) -> bool:
+        """Whether the client still listens."""
+        try:
+            done = os.write(self._sink, self._to_client[:_PIPE])
+        except OSError:
+            return False
+        del self._to_client[:done]
+        return True
+
+    def _send(self) -> None:
+        assert self._line is not None
+        try:
+            done = self._line.sock.send(self._to_daemon[: 1 << 18])
+        except BlockingIOError:
+            return
+        except OSError:
+            self._lost()
+            return
+        del self._to_daemon[:done]
+        if self._ended:
+            self._close_writing()
+
+    def _receive(self) -> None:
+        assert self._line is not None
+        try:
+            got = self._line.sock.recv(_CHUNK)
+        except BlockingIOError:
+            return
+        except OSError:
+            got = b""
+        self._from_daemon += got
+        for line in _lines(self._from_daemon):
+            self._to_client += self._relay.from_daemon(line)
+        if not got:
+            self._lost()
+
+    def _lost(self) -> None:
+        """The daemon has gone; a half line of it says nothing."""
+        if self._line is not None:
+            self._line.close()
+        self._line = None
+        self._relay.lost()
+        self._from_daemon.clear()
+        self._to_daemon.clear()
+
+    def _again(self) -> None:
+        """Another daemon, told all it must know; the client's calls fail in words when there is none to be had."""
+        try:
+            line = link.reach(self._wanted, "mcp")
+        except (OSError, ValueError) as error:
+            for told in self._relay.give_up_all(str(error).rstrip(".") or "no daemon could be reached"):
+                self._to_client += told
+            return
+        said, told_client = self._relay.again()
+        self._line = line
+        line.sock.setblocking(False)
+        self._from_daemon = bytearray(line.rest)
+        self._to_daemon = bytearray(b"".join(said))
+        self._to_client += b"".join(told_client)
+
+
+def _lines(buffer: bytearray) -> list[bytes]:
+    """The whole lines of a buffer, taken out of it."""
+    end = buffer.rfind(b"\n")
+    if end < 0:
+        return []
+    whole = bytes(buffer[:end])
+    del buffer[: end + 1]
+    return [part + b"\n" for part in whole.split(b"\n")]
+
+
+def run(wanted: link.Wanted, start: bool = True) -> int | None:
+    """Relay stdin and stdout; the exit status, or None when there is no daemon to be had and nothing was read yet.
+
+    Without `start` only a daemon that runs already counts.
+    """
+    try:
+        line = link.reach(wanted, "mcp", start)
+    except (OSError, ValueError) as error:
+        if start:
+            sys.stderr.write(f"memory-mcp: {error}\n")
+        return None
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+    if note := line.about.get("note"):
+        sys.stderr.write(f"memory-mcp: {note}\n")
+    line.sock.setblocking(False)
+    Pump(wanted, line).run()
+    return 0

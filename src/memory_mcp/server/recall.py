@@ -1,0 +1,47 @@
+"""A prompt in, up to three earlier quotations that fit it well out, as a client's hook passes them to its model."""
+
+from typing import TYPE_CHECKING
+
+from memory_mcp.layers.base import Hit, Query
+from memory_mcp.model.sentinel import fence
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
+
+#: Memories told at most, and characters of each.
+MOST, _WIDTH = 3, 400
+#: Hits looked at: those of the session itself, and those that fit less well, fall away.
+_LOOKED_AT = 12
+#: Longest part of a prompt that is searched for: pasted output says nothing about what is wanted.
+_PROMPT = 1000
+#: Fewer distinct words than this (yes, go on, fix it) fit anything.
+_LEAST_TERMS = 2
+_BEGIN = "From earlier sessions (quoted as they were said then; they may be out of date):"
+
+
+def recall_text(app: "App", prompt: str, project: str, session_id: str = "", timeout_ms: int | None = None) -> str:
+    """What was said before that fits the prompt, dated and with grip ids, fenced; "" when nothing fits well.
+
+    What session `session_id` itself holds is left out: whoever asks from there has it in sight. Without a project nothing
+    is told, unless searches go everywhere by setting.
+    """
+    from memory_mcp.text import query_terms
+
+    asked = prompt[:_PROMPT].strip()
+    everywhere = app.settings.server.scope == "all"
+    if not (project or everywhere) or len(query_terms(asked)) < _LEAST_TERMS:
+        return ""
+    found = app.ask(Query(asked, _LOOKED_AT, None if everywhere else project), {"timeout_ms": timeout_ms})
+    strong = app.settings.retrieval.strong_match
+    fitting = [
+        h for h in found.hits if dict(h.parts).get("coverage", 0.0) >= strong and h.session_id != session_id and h.grip_ids
+    ]
+    lines = dict.fromkeys(_line(app, hit) for hit in fitting)
+    return fence("\n".join([_BEGIN, *list(lines)[:MOST]])) if lines else ""
+
+
+def _line(app: "App", hit: Hit) -> str:
+    words = " ".join(hit.quote.split())
+    shown = words if len(words) <= _WIDTH else f"{words[:_WIDTH].rsplit(' ', 1)[0]} …"
+    who = hit.speaker or hit.role
+    return f'- {app.calendar.local(hit.timestamp):%Y-%m-%d %H:%M}, {who} said: "{shown}" [{hit.grip_ids[0]}]'

@@ -1,0 +1,105 @@
+"""One owner per data directory: an OS lock, and a note beside it that says who holds it."""
+
+import json
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from memory_mcp.errors import StorageError, StorageLocked
+
+#: File systems of other machines, where a lock may be held twice and a log written back late.
+_REMOTE = ("nfs", "cifs", "smb", "fuse.sshfs", "afs", "ceph", "glusterfs", "lustre")
+_MOUNTS = Path("/proc/self/mountinfo")
+#: Who holds a directory: one process of many clients, or one that serves itself alone.
+DAEMON, ALONE = "daemon", "alone"
+
+
+class DirectoryLock:
+    """Held from construction to `release`; the operating system lets go of it when the process dies.
+
+    Makes the directory where it is missing. StorageLocked when another process holds it for longer than `wait` seconds;
+    StorageError when it cannot be written, or lies on another machine.
+    """
+
+    def __init__(self, directory: Path, wait: float = 0.0, kind: str = ALONE) -> None:
+        prepare(directory)
+        self.directory = directory
+        self._note = directory / "owner.json"
+        self._lock = FileLock(str(directory / "lock"), mode=0o600)
+        try:
+            self._lock.acquire(timeout=wait, poll_interval=0.02)
+        except Timeout:
+            raise StorageLocked(
+                f"the data directory {directory} is in use by {self._holder()}",
+                "Wait for it to end or use its tools; with storage.data_dir another directory can be used meanwhile.",
+            ) from None
+        descriptor = os.open(self._note, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as note:
+            json.dump({"pid": os.getpid(), "command": _command(), "kind": kind}, note)
+
+    def _holder(self) -> str:
+        note = owner(self.directory)
+        return f"`{note['command']}` (process {note['pid']})" if note else "another memory-mcp process"
+
+    def release(self) -> None:
+        """Let go; releasing twice is nothing."""
+        self._lock.release()
+
+
+def owner(directory: Path) -> dict[str, object]:
+    """Who holds the directory, or held it last: pid, command and kind; empty when nobody wrote that down."""
+    try:
+        note = json.loads((directory / "owner.json").read_text(encoding="utf-8"))
+        return {"pid": int(note["pid"]), "command": str(note["command"]), "kind": str(note.get("kind", ALONE))}
+    except (OSError, ValueError, KeyError, TypeError):
+        return {}
+
+
+def prepare(directory: Path) -> None:
+    """The directory, made when it is missing, for this user alone."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        mode = directory.stat().st_mode
+        if mode & 0o077:
+            directory.chmod(mode & 0o700)
+    except OSError as e:
+        raise StorageError(
+            f"the data directory {directory} cannot be used: {e.strerror}", "Choose another: --data-dir DIR"
+        ) from e
+    if not os.access(directory, os.W_OK):
+        raise StorageError(f"the data directory {directory} is read-only", "Choose another: --data-dir DIR")
+    system = file_system_of(directory, _mounts())
+    if system.startswith(_REMOTE):
+        raise StorageError(
+            f"the data directory {directory} lies on another machine ({system}), where a lock cannot be trusted",
+            "Choose a directory on a disk of this machine: --data-dir DIR",
+        )
+
+
+def file_system_of(directory: Path, mounts: Iterable[str]) -> str:
+    """The kind of file system that holds a directory, by lines of /proc/self/mountinfo; "" where it cannot be told."""
+    place = str(directory.resolve())
+    best, kind = "", ""
+    for line in mounts:
+        before, _, after = line.partition(" - ")
+        fields = before.split()
+        if len(fields) < 5 or not after:
+            continue
+        point = fields[4].encode().decode("unicode_escape")
+        if (place == point or place.startswith(point.rstrip("/") + "/")) and len(point) >= len(best):
+            best, kind = point, after.split()[0]
+    return kind
+
+
+def _mounts() -> list[str]:
+    try:
+        return _MOUNTS.read_text(encoding="utf-8", errors="replace").splitlines()
+    except OSError:
+        return []
+
+
+def _command() -> str:
+    return " ".join(["memory-mcp", *sys.argv[1:]])[:200]

@@ -1,0 +1,66 @@
+"""Real clients: the Inspector, the conformance suite, Claude Code and Codex.
+
+CLIENTS_NODE names a directory with their npm packages, CLIENTS_TOOLS one with the scripted models; see `bench/clients.py`.
+"""
+
+import os
+from pathlib import Path
+
+import pytest
+
+from bench import place
+from bench.agents import LEAN, QUERY, SAID, Turn
+from bench.clients import PACKAGES, Node, checks
+
+NODE, TOOLS = os.environ.get("CLIENTS_NODE", ""), os.environ.get("CLIENTS_TOOLS", "")
+
+
+@pytest.mark.skipif(not NODE, reason="CLIENTS_NODE names no directory with npm packages")
+@pytest.mark.skipif(not place.VISIBLE, reason="processes are looked at through /proc")
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", PACKAGES)
+def test_a_real_client_is_content(name: str) -> None:
+    told = list(checks(Node(Path(NODE)), Path(TOOLS) if TOOLS else None, [name]))
+    if all(c.outcome == "skipped" for c in told):
+        pytest.skip(told[0].said)
+    assert [c for c in told if c.outcome != "ok"] == []
+
+
+# the judgement itself
+
+GRIP = "grip:1768989600000:0a55dj2pn5vsxxab"
+
+
+def a_turn() -> Turn:
+    shown = {
+        "intelligent_search": f"{QUERY} 2026-01-21T10:00:00 {GRIP}",
+        "expand_grip": f"2026-01-21T10:02:00 {GRIP} {SAID[1][2]}",
+    }
+    return Turn("claude", connected="memory: memory-mcp - Connected", seen=shown, found=["quokka"])
+
+
+def test_a_turn_that_saw_dated_cited_words_is_sound() -> None:
+    assert a_turn().failures() == []
+
+
+@pytest.mark.parametrize("tool", LEAN)
+def test_an_answer_without_a_date_or_a_grip_or_too_long_is_not(tool: str) -> None:
+    for text in ("nothing", f"{GRIP} but undated", "2026-01-21T10:00:00 but uncited"):
+        turn = a_turn()
+        turn.seen[tool] = text + SAID[1][2]
+        assert len(turn.failures()) == 1
+    turn = a_turn()
+    turn.seen[tool] += "x" * LEAN[tool]
+    assert len(turn.failures()) == 1
+
+
+def test_a_session_that_is_not_found_afterwards_or_a_client_that_is_not_connected_is_a_failure() -> None:
+    turn = a_turn()
+    turn.lost, turn.connected = ["zebrafish"], "memory: Failed to connect"
+    assert turn.failures() == ["not connected: memory: Failed to connect", "not found afterwards: zebrafish"]
+
+
+def test_what_is_not_installed_is_skipped_in_words(tmp_path: Path) -> None:
+    found = list(checks(Node(tmp_path), None, list(PACKAGES)))
+    assert [c.outcome for c in found] == ["skipped"] * len(PACKAGES)
+    assert all("is not installed" in c.said for c in found)

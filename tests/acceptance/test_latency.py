@@ -1,0 +1,38 @@
+"""Clients wait no longer than promised; short, and with room for machines that are busy with something else."""
+
+import pytest
+
+from bench import place
+from bench.latency import Bar, Figures, Options, bars, measure
+
+#: A shared machine may be this much slower than the one the promises are measured on.
+ROOM = 3.0
+
+pytestmark = pytest.mark.skipif(not place.VISIBLE, reason="processes are looked at through /proc")
+
+
+@pytest.fixture(scope="module")
+def figures() -> Figures:
+    return measure(Options(base=1500, events=4000, repeats=5, calls=40, searches=60))
+
+
+def test_every_promise_is_kept_with_room(figures: Figures) -> None:
+    measured = bars(figures)
+    assert len(measured) == 13
+    assert [b for b in measured if not b.value <= b.most * (1 if b.unit == "MB" else ROOM)] == []
+
+
+def test_an_import_beside_searches_succeeds(figures: Figures) -> None:
+    assert (figures.import_status, figures.import_said) == (0, "")
+    assert figures.during
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_every_promise_is_kept_at_full_size() -> None:
+    assert [b for b in bars(measure(Options())) if not b.kept] == []
+
+
+def test_a_bar_that_is_not_kept_says_so() -> None:
+    assert not Bar("a call", 2.1, 2).kept
+    assert Bar("a call", 2.0, 2).kept

@@ -1,0 +1,108 @@
+"""Many clients, hooks and an import on one data directory, with and without the daemon killed under them."""
+
+import json
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import place, traffic
+from bench.load import Options, Report, failures
+
+ROOT = Path(__file__).parents[2]
+
+pytestmark = pytest.mark.skipif(not place.VISIBLE, reason="processes are looked at through /proc")
+
+
+def loaded(patience: float, **options: float) -> dict[str, Any]:
+    """What a run in a process of its own saw; nothing that does not hold."""
+    words = [f"--{name.replace('_', '-')}={value}" for name, value in options.items()]
+    command = [sys.executable, "-m", "bench.load", "--json", *words]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=patience, check=False)
+    assert done.stdout, done.stderr[-3000:]
+    report: dict[str, Any] = json.loads(done.stdout)
+    assert report["failures"] == []
+    assert done.returncode == 0
+    return report
+
+
+def test_clients_hooks_and_an_import_share_one_daemon_that_ends_when_they_have_gone() -> None:
+    report = loaded(110, clients=6, calls=25, hooks=40, import_events=1500, victims=2, idle=2)
+    assert report["calls"] == 6 * 25
+    assert report["tried"] - 2 * 10 < report["acknowledged"] <= report["tried"]
+    assert report["acknowledged"] > 1500 + 40
+    assert report["most_owners"] == len(report["owners"]) == 1
+    assert report["victims"] == 2
+
+
+def test_a_daemon_killed_again_and_again_loses_nothing_and_doubles_nothing_and_no_client_notices() -> None:
+    report = loaded(115, clients=4, calls=20, hooks=20, import_events=1500, victims=1, idle=2, kill=8, kill_after=1)
+    assert report["kills"] >= 2
+    assert len(report["owners"]) >= 2
+    assert report["most_owners"] == 1
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_sixteen_clients_with_an_import_and_hooks_beside_them() -> None:
+    report = loaded(1700, clients=16, calls=200, hooks=500, import_events=20_000, victims=6)
+    assert report["calls"] == 16 * 200
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+def test_a_daemon_killed_for_a_minute_under_sixteen_clients() -> None:
+    report = loaded(1700, clients=16, calls=200, hooks=500, import_events=20_000, victims=6, kill=60)
+    assert report["kills"] >= 8
+
+
+# the judgement itself
+
+SOUND = {"most_owners": 1, "owners": [7], "resident": [100_000_000] * 40}
+
+
+def test_a_sound_run_is_judged_sound() -> None:
+    assert failures(Report(**SOUND), Options()) == []
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"errors": ["c01: remember raised"]}, "1 errors, such as: c01: remember raised"),
+        ({"missing": ["mark-a-b-1"]}, "1 missing: ['mark-a-b-1']"),
+        ({"doubled": ["mark-a-b-1"]}, "1 doubled: ['mark-a-b-1']"),
+        ({"unknown": ["mark-a-b-1"]}, "1 unknown: ['mark-a-b-1']"),
+        ({"left": ["7 daemon"]}, "1 left: ['7 daemon']"),
+        ({"stayed": ["a relay"]}, "1 stayed: ['a relay']"),
+        ({"most_owners": 2}, "2 processes had the store open at once"),
+        ({"most_owners": 0}, "0 processes had the store open at once"),
+        ({"owners": [7, 8]}, "the store changed hands: [7, 8]"),
+        ({"spooled": 3}, "3 payloads were never drained"),
+        ({"check": "1: broken"}, "admin check: 1: broken"),
+        (
+            {"resident": [100_000_000] * 20 + [140_000_000] * 20},
+            "memory grew from 100 MB in the second quarter to 140 MB in the last",
+        ),
+    ],
+)
+def test_each_thing_that_does_not_hold_is_said(wrong: dict[str, Any], told: str) -> None:
+    assert failures(Report(**(SOUND | wrong)), Options()) == [told]
+
+
+def test_a_daemon_that_was_hardly_killed_proves_nothing() -> None:
+    assert failures(Report(**(SOUND | {"kills": 1})), Options(kill=60)) == ["only 1 kills in 60 s"]
+
+
+def test_marks_are_counted_by_the_events_that_hold_them(tmp_path: Path) -> None:
+    from memory_mcp.app import App
+    from memory_mcp.config import Settings, StorageSettings
+    from tests.factories import draft
+
+    app = App(Settings(storage=StorageSettings(str(tmp_path / "data"), "UTC")))
+    texts = ("See mark-hook-h-00001.", "Again mark-hook-h-00001, twice: mark-hook-h-00001.", "mark-remember-c03-00017")
+    app.write([draft(text, source_id=str(n)) for n, text in enumerate(texts)], "test")
+    app.close()
+    assert traffic.counted(tmp_path / "data") == Counter({"mark-hook-h-00001": 2, "mark-remember-c03-00017": 1})

@@ -1,0 +1,384 @@
+"""A session told by a client's hooks and by its transcript, in any order: every message is read once, and the tree is sound."""
+
+import random
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from memory_mcp.app import App
+from memory_mcp.layers.base import Query
+from memory_mcp.model.event import Event, EventDraft, EventType, Role
+from memory_mcp.storage.base import Scope
+from tests.factories import BILLING, SHOP, draft, ms
+from tests.toc.helpers import findings, memory, rebuild, texts
+
+HOOKS, TRANSCRIPT = "hook:claude-code", "claude-code"
+MINUTE = 60_000
+
+
+def shown(app: App) -> list[Event]:
+    return app.storage.events.window(Scope(), limit=1000)
+
+
+def told(app: App) -> list[str]:
+    return [e.text for e in shown(app)]
+
+
+def in_segments(app: App) -> list[Event]:
+    cuts = list(app.storage.toc.iter_cuts())
+    return sorted((e for own in app.storage.events.in_segments(cuts).values() for e in own), key=lambda e: e.order)
+
+
+def sound(app: App) -> None:
+    """Clean, counted right, each message in one segment, and nothing left for a rebuild."""
+    app.catch_up()
+    assert findings(app) == []
+    assert app.tree.tally().events == len(in_segments(app)) == sum(s.events for s in app.storage.events.sessions(Scope()))
+    before = texts(app)
+    report = rebuild(app)
+    assert (report.nodes_changed, report.nodes_dropped, report.terms_rewritten) == (0, 0, 0)
+    assert texts(app) == before
+
+
+# both orders
+
+
+def a_turn(source: str, shift: int = 0, result: str = "3 passed") -> list[EventDraft]:
+    """A prompt, a call with its result and the last words, as one of the two tells it."""
+    begin = ms("2026-01-12 09:00") + shift
+    name = "h" if source == HOOKS else "t"
+    call = {"tool_use_id": "toolu_1", "tool": "Bash", "command": "pytest"}
+    lines = [
+        (Role.USER, EventType.USER_MESSAGE, "Please run the tests of the retry queue.", {}),
+        (Role.ASSISTANT, EventType.TOOL_CALL, "Bash: pytest", call),
+        (Role.TOOL, EventType.TOOL_RESULT, result, {"tool_use_id": "toolu_1", "exit_status": "0"}),
+        (Role.ASSISTANT, EventType.ASSISTANT_MESSAGE, "All tests of the retry queue pass.", {}),
+    ]
+    return [
+        draft(text, at=begin + n * 20_000, role=role, kind=kind, source_id=f"{name}{n}", metadata=more)
+        for n, (role, kind, text, more) in enumerate(lines)
+    ]
+
+
+@pytest.mark.parametrize("derived_between", [True, False])
+@pytest.mark.parametrize("first", [HOOKS, TRANSCRIPT])
+def test_a_session_told_twice_is_read_once_and_as_it_was_told_first(first: str, derived_between: bool) -> None:
+    app = memory()
+    second = TRANSCRIPT if first == HOOKS else HOOKS
+    app.write(a_turn(first), first)
+    if derived_between:
+        app.catch_up()
+    app.write(a_turn(second, shift=1500), second)
+    sound(app)
+    assert [e.source for e in shown(app)] == [first] * 4
+    assert app.storage.stats().rows["duplicate"] == 4
+    (segment,) = app.storage.toc.iter_cuts()
+    assert (segment.events, segment.start[0], segment.end[0]) == (4, shown(app)[0].timestamp, shown(app)[-1].timestamp)
+    app.close()
+
+
+@pytest.mark.parametrize("derived_between", [True, False])
+def test_what_is_told_at_greater_length_later_takes_the_place_of_the_shorter(derived_between: bool) -> None:
+    app = memory()
+    app.write(a_turn(HOOKS, result="3 passed zirconium"), HOOKS)
+    if derived_between:
+        app.catch_up()
+    app.write(a_turn(TRANSCRIPT, shift=1500, result="collected 3 items\n3 passed in 0.12s, palladium"), TRANSCRIPT)
+    sound(app)
+    assert [e.source for e in shown(app)] == [HOOKS, HOOKS, TRANSCRIPT, HOOKS]
+    assert "zirconium" not in " ".join(told(app))
+    assert app.ask(Query("palladium", 3), {}).hits[0].quote.endswith("palladium")
+    assert app.ask(Query("zirconium", 3), {}).hits == ()
+    app.close()
+
+
+def test_reading_again_what_was_read_changes_nothing() -> None:
+    app = memory()
+    for source in (HOOKS, TRANSCRIPT, HOOKS, TRANSCRIPT, HOOKS):
+        assert len(app.write(a_turn(source), source).new) in (0, 4)
+        sound(app)
+    assert len(shown(app)) == 4
+    assert app.storage.stats().rows["event"] == 8
+    app.close()
+
+
+def test_an_id_and_a_grip_of_the_event_not_shown_keep_leading_to_its_words() -> None:
+    app = memory()
+    app.write(a_turn(HOOKS, result="short words"), HOOKS)
+    app.catch_up()
+    old = next(e for e in shown(app) if e.text == "short words")
+    (grip, *_) = app.storage.grips.of_events([old.event_id])[old.event_id]
+    app.write(a_turn(TRANSCRIPT, result="many more words than before"), TRANSCRIPT)
+    sound(app)
+    assert app.storage.events.find(old.event_id) == old
+    assert app.storage.events.get_many([old.event_id]) == {old.event_id: old}
+    found = app.evidence.expand(grip.grip_id)
+    assert found.verified
+    assert "short words" in found.quote
+    neighbours = [e.text for e in (*found.before, *found.after)]
+    assert neighbours == ["Please run the tests of the retry queue.", "All tests of the retry queue pass."]
+    app.close()
+
+
+def test_before_it_is_filed_the_longer_one_is_already_the_only_one_found() -> None:
+    app = memory()
+    app.write(a_turn(HOOKS, result="rhodium once"), HOOKS)
+    app.catch_up()
+    assert len(app.ask(Query("rhodium", 5), {}).hits) == 1
+    app.write(a_turn(TRANSCRIPT, result="rhodium once and for all"), TRANSCRIPT)
+    assert findings(app) == []
+    assert [h.quote for h in app.ask(Query("rhodium", 5), {}).hits] == ["rhodium once and for all"]
+    sound(app)
+    assert len(app.ask(Query("rhodium", 5), {}).hits) == 1
+    app.close()
+
+
+def test_a_duplicate_that_waits_is_not_found_beside_what_it_repeats() -> None:
+    app = memory()
+    app.write(a_turn(HOOKS), HOOKS)
+    app.write(a_turn(TRANSCRIPT), TRANSCRIPT)
+    hits = app.ask(Query("retry queue pass", 5), {}).hits
+    assert sorted(h.quote for h in hits) == sorted(d.text for d in a_turn(HOOKS) if "pytest" not in d.text)
+    app.close()
+
+
+# what is the same and what is not
+
+
+def pair(one: EventDraft, other: EventDraft) -> int:
+    """How many of the two are read when a hook tells the first and a transcript the second."""
+    app = memory()
+    app.write([replace(one, source_id="h")], HOOKS)
+    app.write([replace(other, source_id="t")], TRANSCRIPT)
+    sound(app)
+    count = len(shown(app))
+    app.close()
+    return count
+
+
+def test_the_same_words_are_the_same_message_within_two_minutes_in_a_session() -> None:
+    said = draft("Deploy it to staging.")
+    at = said.timestamp or 0
+    assert pair(said, replace(said, timestamp=at + 2 * MINUTE)) == 1
+    assert pair(said, replace(said, timestamp=at - 2 * MINUTE)) == 1
+    assert pair(said, replace(said, text=" Deploy it\n to staging. ")) == 1
+    assert pair(said, replace(said, timestamp=at + 2 * MINUTE + 1)) == 2
+    assert pair(said, replace(said, session_id="s2")) == 2
+    assert pair(said, replace(said, role=Role.ASSISTANT)) == 2
+    assert pair(said, replace(said, thread="agent-1")) == 2
+    assert pair(said, replace(said, text="Deploy it to production.")) == 2
+
+
+def test_the_same_tool_call_is_one_whatever_it_says_and_whenever() -> None:
+    result = draft("ok", role=Role.TOOL, metadata={"tool_use_id": 'toolu_"1\\'})
+    later = replace(result, text="other words", timestamp=(result.timestamp or 0) + 60 * MINUTE)
+    assert pair(result, later) == 1
+    assert pair(result, replace(result, metadata={"tool_use_id": "toolu_2"})) == 2
+    assert pair(result, replace(result, role=Role.ASSISTANT)) == 2
+
+
+def test_the_same_id_of_the_source_is_one_message() -> None:
+    app = memory()
+    app.write([draft("as a hook of another client told it", source_id="u-1")], "hook:json")
+    app.write([draft("as it stands in the transcript, with more words", source_id="u-1")], TRANSCRIPT)
+    sound(app)
+    assert told(app) == ["as it stands in the transcript, with more words"]
+    app.close()
+
+
+def test_a_summary_of_the_conversation_is_one_though_the_transcript_introduces_it() -> None:
+    note = draft("We fixed the queue.", role=Role.SYSTEM, metadata={"compact_summary": "true"})
+    assert pair(note, replace(note, text="This session continues another. Summary: We fixed the queue.")) == 1
+
+
+def test_two_sources_neither_of_which_is_a_hook_keep_their_events() -> None:
+    app = memory()
+    app.write(a_turn(HOOKS)[:1], HOOKS)
+    for source in ("jsonl", "tool", "other"):
+        app.write([draft("the same words everywhere", source_id="x")], source)
+    sound(app)
+    assert told(app).count("the same words everywhere") == 3
+    app.close()
+
+
+def test_two_equal_prompts_shortly_after_another_are_two_messages() -> None:
+    at = ms("2026-01-12 09:00")
+    for sources in ((HOOKS, TRANSCRIPT), (TRANSCRIPT, HOOKS)):
+        app = memory()
+        for n, source in enumerate(sources):
+            app.write([draft("continue", at=at + i * 40_000 + n * 900, source_id=f"{source}{i}") for i in range(3)], source)
+        sound(app)
+        assert told(app) == ["continue"] * 3
+        assert {e.source for e in shown(app)} == {sources[0]}
+        app.close()
+
+
+def test_a_prompt_that_only_one_of_them_tells_is_kept() -> None:
+    at = ms("2026-01-12 09:00")
+    app = memory()
+    app.write([draft("go on", at=at, source_id="h0")], HOOKS)
+    app.write([draft("go on", at=at + 900 + i * 30_000, source_id=f"t{i}") for i in range(3)], TRANSCRIPT)
+    sound(app)
+    assert told(app) == ["go on"] * 3
+    app.close()
+
+
+# across segments
+
+
+def test_a_segment_all_of_whose_words_stand_elsewhere_at_greater_length_keeps_showing_them() -> None:
+    app = memory()
+    hook = draft("osmium", role=Role.TOOL, metadata={"tool_use_id": "x"}, project=SHOP, source_id="h")
+    app.write([hook], HOOKS)
+    app.catch_up()
+    (old,) = app.storage.toc.iter_cuts()
+    app.write([replace(hook, text="osmium and more of it", project=BILLING, source_id="t")], TRANSCRIPT)
+    sound_though_shown_twice(app)
+    assert [e.text for e in app.storage.events.in_segment(old)] == ["osmium"]
+    assert told(app) == ["osmium and more of it"]
+    assert len(list(app.storage.toc.iter_cuts())) == 2
+    app.write([replace(hook, text="something else", role=Role.USER, metadata={}, source_id="h2")], HOOKS)
+    sound_though_shown_twice(app)
+    (old,) = (c for c in app.storage.toc.iter_cuts() if c.project == SHOP)
+    assert [e.text for e in app.storage.events.in_segment(old)] == ["something else"]
+    app.close()
+
+
+def sound_though_shown_twice(app: App) -> None:
+    app.catch_up()
+    assert findings(app) == []
+    report = rebuild(app)
+    assert (report.nodes_changed, report.terms_rewritten) == (0, 0)
+
+
+def test_terms_that_no_segment_holds_any_more_leave_the_periods_too() -> None:
+    app = memory()
+    for day in ("2026-01-12", "2026-01-13", "2026-02-02"):
+        app.write([draft(f"words of {day}", at=f"{day} 09:00", source_id=day)], "jsonl")
+    app.write(a_turn(HOOKS, result="iridium"), HOOKS)
+    app.catch_up()
+    assert app.tree.frequencies().of(_hash("iridium"), SHOP) == 1
+    app.write(a_turn(TRANSCRIPT, result="a longer result"), TRANSCRIPT)
+    sound(app)
+    assert app.tree.frequencies().of(_hash("iridium"), SHOP) == 0
+    app.close()
+
+
+def _hash(word: str) -> int:
+    from memory_mcp.text import term_hash, terms
+
+    return term_hash(terms(word)[0])
+
+
+# any order
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """One message of a made-up session, and what each of the two tells of it."""
+
+    hook: EventDraft
+    transcript: EventDraft
+
+
+WORDS = ("go on", "yes", "run the tests", "deploy to staging")
+
+
+def a_session(rng: random.Random) -> list[Message]:
+    """Clusters of messages with few different words, ten minutes and more apart; now and then one of them says more."""
+    at = ms("2026-01-12 09:00")
+    messages = []
+    for _ in range(rng.randrange(1, 4)):
+        at += rng.choice([10, 29, 31, 600]) * MINUTE
+        begin = at
+        for _ in range(rng.randrange(1, 6)):
+            n = len(messages)
+            begin += rng.randrange(1, 9) * 1000
+            thread, project = rng.choice(["", "", "sub"]), rng.choice([SHOP, SHOP, BILLING])
+            call = rng.random() < 0.4
+            role = rng.choice([Role.TOOL, Role.ASSISTANT]) if call else rng.choice([Role.USER, Role.ASSISTANT])
+            word = rng.choice(WORDS)
+            base = draft(
+                word,
+                at=begin,
+                session="s1",
+                role=role,
+                kind=EventType.TOOL_CALL if call and role is Role.ASSISTANT else None,
+                project=project,
+                thread=thread,
+                metadata={"tool_use_id": f"u{n}"} if call else None,
+            )
+            more = f" {rng.choice(['zinc', 'lead', 'tin'])} {n}"
+            longer = rng.choice(["hook", "transcript", ""]) if call else ""
+            messages.append(
+                Message(
+                    replace(
+                        base,
+                        source_id=f"h{n}",
+                        text=word + (more if longer == "hook" else ""),
+                        timestamp=begin + rng.randrange(-500, 2500),
+                    ),
+                    replace(
+                        base,
+                        source_id=f"t{n}",
+                        text=word + (more if longer == "transcript" else ""),
+                        project=rng.choice([project, project, project, SHOP]),
+                    ),
+                )
+            )
+    return messages
+
+
+def tell(app: App, messages: Sequence[Message], rng: random.Random) -> None:
+    """Both tellings in pieces of any size, in any order, read twice here and there, derived now and then."""
+    pieces: list[tuple[str, list[EventDraft]]] = []
+    for source, drafts in ((HOOKS, [m.hook for m in messages]), (TRANSCRIPT, [m.transcript for m in messages])):
+        rest = list(drafts)
+        if rng.random() < 0.5:
+            rng.shuffle(rest)
+        while rest:
+            size = rng.randrange(1, 5)
+            pieces.append((source, rest[:size]))
+            rest = rest[size:]
+    rng.shuffle(pieces)
+    pieces += rng.sample(pieces, min(2, len(pieces)))
+    for source, drafts in pieces:
+        app.write(drafts, source)
+        if rng.random() < 0.3:
+            app.derive()
+        if rng.random() < 0.3:
+            assert [f for f in findings(app) if f.rule not in ("nodes", "freshness")] == []
+
+
+def check_any_order(seed: int) -> None:
+    rng = random.Random(seed)
+    messages = a_session(rng)
+    app = memory()
+    tell(app, messages, rng)
+    app.catch_up()
+    assert findings(app) == []
+    expected = Counter(max((m.hook.text, m.transcript.text), key=len) for m in messages)
+    assert Counter(told(app)) == expected
+    assert app.storage.stats().rows["duplicate"] == len(messages)
+    assert {e.event_id for e in shown(app)} <= {e.event_id for e in in_segments(app)}
+    report = rebuild(app)
+    assert (report.nodes_changed, report.nodes_dropped, report.terms_rewritten) == (0, 0, 0)
+    app.close()
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 2**32))
+def test_told_in_any_order_and_pieces_every_message_is_read_once_at_its_longest(seed: int) -> None:
+    check_any_order(seed)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1800)
+@settings(max_examples=1500, deadline=None)
+@given(st.integers(0, 2**32))
+def test_told_in_many_orders_and_pieces_every_message_is_read_once_at_its_longest(seed: int) -> None:
+    check_any_order(seed)

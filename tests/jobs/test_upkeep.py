@@ -1,0 +1,152 @@
+"""The jobs that call one room each: roll-ups, upkeep of the store, and the spool."""
+
+import json
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from memory_mcp.app import App
+from memory_mcp.clock import SystemClock
+from memory_mcp.config import SchedulerSettings, Settings, StorageSettings
+from memory_mcp.jobs.base import JobReport
+from memory_mcp.jobs.drain_spool import DrainSpool
+from memory_mcp.jobs.registry import JOBS
+from memory_mcp.model.event import Trust
+from memory_mcp.storage.base import Request
+from tests.factories import a_small_history, draft
+from tests.fakes import FakeClock
+from tests.toc.helpers import findings, memory, one, run_sql
+
+
+def never() -> bool:
+    return False
+
+
+def run_hook(directory: Path, payload: str) -> str:
+    """What a client's hook answers."""
+    command = [sys.executable, "-m", "memory_mcp", "hook", "claude-code", "--data-dir", str(directory)]
+    done = subprocess.run(command, input=payload, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def test_the_apps_jobs_are_those_of_the_table_in_their_order() -> None:
+    app = memory()
+    assert [s.name for s in app.scheduler.statuses()] == list(JOBS)
+    schedules = {s.name: s.schedule for s in app.scheduler.statuses()}
+    assert schedules == {
+        "drain_spool": "every second",
+        "roll_up": "every hour",
+        "render_briefings": "every 30 seconds",
+        "housekeeping": "daily at 03:00",
+    }
+    app.close()
+
+
+def test_the_hour_of_the_upkeep_is_a_setting(clock: FakeClock) -> None:
+    settings = Settings(storage=StorageSettings(timezone="Europe/Berlin"), scheduler=SchedulerSettings("04:30"))
+    app = App(settings, clock, in_memory=True)
+    assert app.scheduler.statuses()[-1].schedule == "daily at 04:30"
+    app.close()
+
+
+def test_rolling_up_publishes_what_is_stale_and_nothing_twice() -> None:
+    app = memory(a_small_history(1))
+    run_sql(app, "UPDATE node SET built = 0 WHERE level IN ('week', 'month')")
+    assert "freshness" in {f.rule for f in findings(app)}
+    assert app.scheduler.run_now("roll_up") == JobReport("rolled up 3 periods", {"periods": 3})
+    assert findings(app) == []
+    assert app.scheduler.run_now("roll_up").words == "nothing was stale"
+    app.close()
+
+
+def test_rolling_up_waits_for_whoever_publishes_and_stops_between_two_transactions() -> None:
+    app = memory(a_small_history(1))
+    run_sql(app, "UPDATE node SET built = 0 WHERE level IN ('week', 'month')")
+    done: list[JobReport] = []
+    with app.publishing:
+        thread = threading.Thread(target=lambda: done.append(app.scheduler.run_now("roll_up")))
+        thread.start()
+        thread.join(0.05)
+        assert done == []
+    thread.join(5)
+    assert done[0].counts == {"periods": 3}
+    run_sql(app, "UPDATE node SET built = 0 WHERE level IN ('week', 'month')")
+    looks = iter([False, True])
+    assert 0 < app.roll_up(lambda: next(looks)) < 3
+    app.close()
+
+
+def test_upkeep_folds_terms_drops_old_answers_and_checkpoints(data_dir: Path) -> None:
+    clock = FakeClock(SystemClock().now_ms())
+    app = App(Settings(storage=StorageSettings(str(data_dir), "Europe/Berlin")), clock)
+    for i in range(8):
+        app.write([draft(f"step {i} of the plan", at=clock.now_ms() + i, session="s")], "test", Trust.USER, Request(f"k{i}", "a"))
+        app.derive()
+    clock.advance(3700)
+    log = data_dir / "memory.duckdb.wal"
+    assert log.stat().st_size > 0
+    assert one(app, "SELECT max(n) FROM (SELECT count(*) AS n FROM term_delta GROUP BY key)") == 8
+    report = app.scheduler.run_now("housekeeping")
+    assert report.counts["dropped"] == 8
+    assert report.counts["folded"] == 2
+    assert report.words.endswith("dropped 8 old answers, wrote the log into the file")
+    assert one(app, "SELECT max(n) FROM (SELECT count(*) AS n FROM term_delta GROUP BY key)") == 1
+    assert not log.exists() or log.stat().st_size < 1000
+    assert findings(app) == []
+    assert app.scheduler.run_now("housekeeping").counts == {"folded": 0, "dropped": 0}
+    app.close()
+
+
+def test_upkeep_ends_between_two_steps_when_it_must() -> None:
+    app = memory(a_small_history(1))
+    from memory_mcp.jobs.housekeeping import Housekeeping
+    from memory_mcp.jobs.schedule import Daily
+
+    looks = iter([False, True, True])
+    report = Housekeeping(app.storage, Daily(3, 0)).run(0, lambda: next(looks))
+    assert set(report.counts) == {"folded"}
+    assert report.words.endswith("stopped early")
+    app.close()
+
+
+@pytest.mark.parametrize(
+    ("parts", "words"), [([], "stored 0 events"), ([1], "stored 1 event"), ([1000, 200], "stored 1,200 events")]
+)
+def test_draining_goes_on_until_the_spool_is_empty_and_says_how_many_events_it_stored(parts: list[int], words: str) -> None:
+    left = iter([*parts, 0])
+    assert DrainSpool(lambda: next(left)).run(0, never) == JobReport(words, {"events": sum(parts)})
+    assert list(left) == []
+
+
+def test_draining_ends_between_two_parts_when_it_must() -> None:
+    looks = iter([False, True])
+    assert DrainSpool(lambda: 200).run(0, lambda: next(looks)).counts == {"events": 200}
+
+
+def test_what_a_hook_left_is_stored_by_the_apps_own_job(data_dir: Path) -> None:
+    app = App(Settings(storage=StorageSettings(str(data_dir), "Europe/Berlin")))
+    payload = {
+        "hook_event_name": "UserPromptSubmit",
+        "session_id": "s",
+        "prompt": "Please keep the retry queue.",
+        "cwd": "/acme/shop",
+        "transcript_path": "/t.jsonl",
+    }
+    run_hook(data_dir, json.dumps(payload))
+    assert app.scheduler.run_now("drain_spool").words == "stored 1 event"
+    assert app.scheduler.run_now("drain_spool").words == "stored 0 events"
+    (stored,) = app.storage.events.after(0, 10)
+    assert stored.event.text == "Please keep the retry queue."
+    app.close()
+
+
+def test_closing_the_app_ends_its_scheduler() -> None:
+    app = memory()
+    app.scheduler.start()
+    app.close()
+    assert not [t for t in threading.enumerate() if t.name == "scheduler"]
+    app.close()
