@@ -15,7 +15,7 @@ PACKAGE = ROOT / "src" / "memory_mcp"
 MODULE_LINES, FUNCTION_LINES = 400, 40
 #: Modules and functions that may be larger: name to ceiling and reason. An exception that could be lowered fails.
 LARGER: dict[str, tuple[int, str]] = {
-    "storage/base.py": (401, "the protocols of one store, signatures and their promises only"),
+    "storage/base.py": (416, "the protocols of one store, signatures and their promises only"),
 }
 
 

@@ -88,7 +88,7 @@ def start() -> None:
 def _begin() -> _Live:
     from prometheus_client import CollectorRegistry, Counter, Histogram, ProcessCollector, disable_created_metrics
 
-    disable_created_metrics()
+    disable_created_metrics()  # type: ignore[no-untyped-call]
     registry = CollectorRegistry()
     # Resident memory, processor time and open files of this process, where the platform tells them.
     ProcessCollector(registry=registry)

@@ -28,20 +28,23 @@ def test_help_lists_every_command_and_version_is_told(cli: Cli) -> None:
     for name in (
         "try",
         "serve",
+        "daemon",
         "import",
         "ingest",
+        "hook",
         "search",
         "navigate",
         "query",
         "timeline",
         "retrieval",
+        "scheduler",
         "admin",
         "config",
         "doctor",
     ):
         assert f"\n    {name} " in done.out
     assert cli("--version").out == f"memory-mcp {__version__}\n"
-    assert len(registry.COMMANDS) == 12
+    assert len(registry.COMMANDS) == 15
 
 
 def test_building_the_arguments_loads_no_engine() -> None:

@@ -195,13 +195,13 @@ def titled(*pairs: tuple[str, str]) -> list[dict[str, str]]:
 class Enums(BaseModel):
     untitledSingle: Annotated[str, Field(json_schema_extra={"enum": ["active", "inactive", "pending"]})]  # noqa: N815
     titledSingle: Annotated[  # noqa: N815
-        str, Field(json_schema_extra={"oneOf": titled(("low", "Low"), ("medium", "Medium"), ("high", "High"))})  # type: ignore[dict-item]
+        str, Field(json_schema_extra={"oneOf": titled(("low", "Low"), ("medium", "Medium"), ("high", "High"))})
     ]
     untitledMulti: Annotated[  # noqa: N815
         list[str], Field(json_schema_extra={"items": {"type": "string", "enum": ["read", "write", "execute"]}})
     ]
     titledMulti: Annotated[  # noqa: N815
-        list[str], Field(json_schema_extra={"items": {"anyOf": titled(("feature", "Feature"), ("bug", "Fix"))}})  # type: ignore[dict-item]
+        list[str], Field(json_schema_extra={"items": {"anyOf": titled(("feature", "Feature"), ("bug", "Fix"))}})
     ]
     legacyEnum: Annotated[  # noqa: N815
         str, Field(json_schema_extra={"enum": ["small", "medium", "large"], "enumNames": ["Small", "Medium", "Large"]})
@@ -238,7 +238,7 @@ def add_questions(server: MemoryServer) -> None:
     async def test_missing_capability(ctx: Context) -> str:
         able = ctx.session.client_capabilities
         if able is None or able.sampling is None:
-            needed = {"requiredCapabilities": {"sampling": {}}}
+            needed: dict[str, Any] = {"requiredCapabilities": {"sampling": {}}}
             raise MCPError(code=MISSING_REQUIRED_CLIENT_CAPABILITY, message="the client cannot sample", data=needed)
         return "The client can sample."
 
@@ -412,8 +412,10 @@ def fixtures(server: MemoryServer) -> MemoryServer:
     for add in (add_contents, add_messages, add_questions, add_inputs, add_rounds, add_reading):
         add(server)
     # The suite wants each described.
-    for named in (*server._tool_manager.list_tools(), *server._prompt_manager.list_prompts()):
-        named.description = named.description or f"Fixture {named.name}."
+    for tool in server._tool_manager.list_tools():
+        tool.description = tool.description or f"Fixture {tool.name}."
+    for prompt in server._prompt_manager.list_prompts():
+        prompt.description = prompt.description or f"Fixture {prompt.name}."
     return server
 
 
@@ -433,7 +435,7 @@ def main() -> None:
     server = build_server(app, "")
     guard = guarded(server) if args.plain else guarded(fixtures(server), event_store=Kept(), retry_interval=100)
     listener = bind("127.0.0.1", args.port)
-    print(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp", flush=True)
+    print(f"http://127.0.0.1:{listener.getsockname()[1]}/mcp", flush=True)  # noqa: T201
     config = uvicorn.Config(guard, log_level="warning", timeout_graceful_shutdown=1)
     uvicorn.Server(config).run(sockets=[listener])
 

@@ -118,7 +118,7 @@ def test_over_http_only_the_callers_own_key_makes_a_write_count_once(door: Door,
     async def work(client: Client) -> tuple[int, int]:
         relayed: Any = {"memory-mcp/key": "pump-1/17"}
         ids = [
-            (await client.call_tool("remember", {"text": "Said twice."}, meta=relayed)).structured_content["event_id"]  # type: ignore[union-attr,index]
+            (await client.call_tool("remember", {"text": "Said twice."}, meta=relayed)).structured_content["event_id"]
             for _ in range(2)
         ]
         kept = [(await ok(client, "remember", text="Said twice.", idempotency_key=f"k-{way}"))["event_id"] for _ in range(2)]
@@ -131,8 +131,8 @@ def test_a_tool_that_reports_progress_is_heard(door: Door, way: tuple[str, str])
     async def work(client: Client) -> list[tuple[float, float | None, str | None]]:
         heard = []
 
-        async def hear(done: float, total: float | None, message: str | None) -> None:
-            heard.append((done, total, message))
+        async def hear(progress: float, total: float | None, message: str | None) -> None:
+            heard.append((progress, total, message))
 
         await client.call_tool("steps", {}, progress_callback=hear)
         return heard

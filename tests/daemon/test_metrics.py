@@ -14,6 +14,7 @@ import pytest
 from memory_mcp import gauges, metrics
 from memory_mcp.app import App
 from memory_mcp.layers.base import Query
+from memory_mcp.model.ids import event_id, span_grip_id
 from memory_mcp.server.build import assemble
 from memory_mcp.server.host import Host
 from tests.daemon.door import opened
@@ -50,7 +51,7 @@ OURS = {
     "tool_calls_total": "counter",
     "tool_latency_seconds": "histogram",
 }
-_SAMPLE = re.compile(r'([a-z_0-9]+)(?:\{(.*)\})? ([^ ]+)\Z')
+_SAMPLE = re.compile(r"([a-z_0-9]+)(?:\{(.*)\})? ([^ ]+)\Z")
 
 
 @pytest.fixture(autouse=True)
@@ -167,11 +168,12 @@ def test_tool_calls_are_counted_by_how_they_end(app: App) -> None:
     from mcp import Client
 
     server = assemble(Host.of(app))
+    unknown = span_grip_id(event_id(1_760_000_000_000, "test", "no such event"), 0, 5)
 
     async def main() -> None:
         async with Client(server) as client:
             await client.call_tool("get_retrieval_status", {})
-            await client.call_tool("expand_grip", {"grip_id": "grip:1760000000000:01ARZ3NDEKTSV4RRFFQ69G5FAV"})
+            await client.call_tool("expand_grip", {"grip_id": unknown})
             await client.call_tool("expand_grip", {"grip": "x"})
             await client.call_tool("no_such_tool", {})
 
@@ -224,6 +226,20 @@ def test_requests_are_counted_by_route_and_status_and_never_by_what_was_asked_fo
         'http_requests_total{route="other",status="404"}': 1,
         'http_requests_total{route="/hooks",status="200"}': 1,
     }
+
+
+def test_the_command_line_prints_the_same_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    from memory_mcp.cli.main import main
+
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("MEMORY_MCP_SERVER__DAEMON", "false")
+    assert main(["admin", "stats", "--prometheus", "--data-dir", str(tmp_path / "data")]) == 0
+    printed = capsys.readouterr().out
+    types = dict(re.findall(r"^# TYPE (\S+) (\S+)$", printed, re.M))
+    assert {n: t for n, t in types.items() if not n.startswith("process_")} == BM25 | OURS
+    assert samples(printed)["event_count"] == 0
 
 
 def test_what_only_the_process_knows_is_asked_at_each_scrape(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -298,7 +314,12 @@ def test_the_steps_of_a_search_are_spans_within_each_other(app: App, monkeypatch
     app.catch_up()
     recorder = Recorder()
     asked: list[Any] = []
-    monkeypatch.setattr(trace, "get_tracer", lambda name: asked.append(name) or recorder)
+
+    def tracer(name: str) -> Recorder:
+        asked.append(name)
+        return recorder
+
+    monkeypatch.setattr(trace, "get_tracer", tracer)
     app.ask(Query("idempotency key", 5), {})
     assert set(asked) == {"memory_mcp"}
     whole = "intelligent_search"

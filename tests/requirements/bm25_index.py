@@ -1,6 +1,6 @@
 """The BM25 document outside FR and NFR: options, fields, levels, growth, observability."""
 
-from tests.requirements.record import NO_BM25, NO_METRICS, NO_POLICY, NO_SKILLS, Requirement
+from tests.requirements.record import NO_BM25, NO_POLICY, NO_SKILLS, Requirement
 
 SECTION_2 = "bm25-teleport-prd.md section 2"
 SECTION_3 = "bm25-teleport-prd.md section 3"
@@ -263,73 +263,73 @@ BM25_INDEX: tuple[Requirement, ...] = (
         "bm25:metric-bm25_index_doc_count",
         SECTION_13,
         "bm25_index_doc_count is exposed for each doc_type.",
-        deferred=NO_METRICS,
+        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:metric-bm25_index_size_bytes",
         SECTION_13,
         "bm25_index_size_bytes is exposed.",
-        deferred=NO_METRICS,
+        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:metric-bm25_search_latency_seconds",
         SECTION_13,
         "bm25_search_latency_seconds is exposed as a histogram.",
-        deferred=NO_METRICS,
+        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:metric-bm25_commit_latency_seconds",
         SECTION_13,
         "bm25_commit_latency_seconds is exposed as a histogram.",
-        deferred=NO_METRICS,
+        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:metric-bm25_commit_total",
         SECTION_13,
         "bm25_commit_total counts commits.",
-        deferred=NO_METRICS,
+        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:metric-bm25_commit_errors_total",
         SECTION_13,
         "bm25_commit_errors_total counts failed commits.",
-        deferred=NO_METRICS,
+        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:metric-bm25_index_operations_total",
         SECTION_13,
         "bm25_index_operations_total counts added and deleted documents.",
-        deferred=NO_METRICS,
+        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:metric-bm25_rebuild_duration_seconds",
         SECTION_13,
         "bm25_rebuild_duration_seconds states how long the last rebuild took.",
-        deferred=NO_METRICS,
+        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:span-teleport_search",
         SECTION_13,
         "The span teleport_search covers a whole request.",
-        deferred=NO_METRICS,
+        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:span-parse_query",
         SECTION_13,
         "The span parse_query lies within teleport_search.",
-        deferred=NO_METRICS,
+        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:span-execute_search",
         SECTION_13,
         "The span execute_search lies within teleport_search.",
-        deferred=NO_METRICS,
+        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:span-collect_results",
         SECTION_13,
         "The span collect_results lies within teleport_search.",
-        deferred=NO_METRICS,
+        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:health-bm25_enabled",

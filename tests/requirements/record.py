@@ -17,8 +17,6 @@ NO_INTENT = "intent classification is not built yet"
 NO_MODES = "execution modes are not built yet"
 NO_ESCALATION = "escalation by scanning is not built yet"
 NO_SKILLS = "skills are not built yet"
-NO_SCHEDULER = "job scheduler is not built yet"
-NO_METRICS = "metrics and spans are not built yet"
 
 
 @dataclass(frozen=True, slots=True)

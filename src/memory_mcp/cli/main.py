@@ -99,6 +99,6 @@ def _run(argv: list[str]) -> int:
             return 0
         from memory_mcp.cli.commands import serve
 
-        return serve.run(args)
+        return serve.run(parser.parse_args(["serve", *argv]))
     status: int = args.run(args)
     return status

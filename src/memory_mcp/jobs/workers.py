@@ -11,6 +11,7 @@ import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import IO
 
 from memory_mcp.model.calendar import Calendar
@@ -75,17 +76,19 @@ class _Child:
         return answer
 
     def end(self) -> None:
-        """Let it go; it ends when its input does."""
-        for stream in (self._input, self._output):
-            try:
-                stream.close()
-            except OSError:
-                continue
+        """Let it go; it ends when its input does, and at once while it is still loading. Ending twice is nothing."""
+        with suppress(OSError):
+            self._input.close()
+        if not self._ready:
+            self._process.kill()
         try:
             self._process.wait(timeout=2)
         except subprocess.TimeoutExpired:
             self._process.kill()
             self._process.wait()
+        # Whoever still reads from it has met its end by now.
+        with self.turn:
+            self._output.close()
 
 
 class DeriveWorkers:
@@ -146,8 +149,8 @@ class DeriveWorkers:
                     except Exception as error:
                         # What the derivation itself raised belongs to the caller.
                         batch.fail(error)
-        except (OSError, EOFError):
-            if child in self._children:
+        except (OSError, EOFError, ValueError):
+            with suppress(ValueError):
                 self._children.remove(child)
                 self._wanted -= 1
             child.end()

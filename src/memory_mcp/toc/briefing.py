@@ -101,6 +101,18 @@ class _Page:
         self._lines += lines
         return True
 
+    def add_most(self, first: Sequence[str], more: Sequence[str]) -> int | None:
+        """Add the first lines and as many of the others as fit, in order; how many, None when not even the first do.
+
+        Where the first of the others does not fit any more, the first lines stand alone: they say where to look.
+        """
+        if not self.add(*first):
+            return None
+        added = 0
+        while added < len(more) and self.add(more[added]):
+            added += 1
+        return added
+
     def text(self) -> str:
         """The whole; "" without lines."""
         return self._whole(self._lines) if self._lines else ""
@@ -125,43 +137,38 @@ def _add_stretches(page: _Page, told: Sequence[Stretch], calendar: Calendar, roo
         name = title_of(stretch.title)
         if name.casefold() in seen:
             continue
-        grip, lines = lines_of(stretch, name, seen, newest=place == 0)
-        lines = lines[: _STATEMENTS[min(place, len(_STATEMENTS) - 1)]]
-        title = f"{calendar.local(stretch.at_ms):%Y-%m-%d %H:%M} {_quoted(name, _TITLE if roomy else 24)}{grip and ' ' + grip}"
-        # A stretch whose first statement does not fit any more is told by its title: it is a place to look.
-        if not page.add(*heading, title, *lines[:1]) and not page.add(*heading, title):
+        ranked = ranked_of(stretch, newest=place == 0)
+        same = next((said for said, _ in ranked if _is_title(said.text, name)), None)
+        told_here = [(said, label) for said, label in ranked if said is not same and said.text.casefold() not in seen]
+        told_here = told_here[: _STATEMENTS[min(place, len(_STATEMENTS) - 1)]]
+        title = f"{calendar.local(stretch.at_ms):%Y-%m-%d %H:%M} {_quoted(name, _TITLE if roomy else 24)}"
+        lines = [f"- {label}{_by(said.speaker)}: {_quoted(said.text)} {said.grip_id}" for said, label in told_here]
+        fitted = page.add_most([*heading, f"{title} {same.grip_id}" if same else title], lines)
+        if fitted is None:
             return
         heading = []
-        for line in lines[1:]:
-            page.add(line)
-        seen.add(name.casefold())
+        seen |= {name.casefold(), *(said.text.casefold() for said, _ in told_here[:fitted])}
         place += 1
 
 
-def lines_of(stretch: Stretch, name: str, seen: set[str], newest: bool) -> tuple[str, list[str]]:
-    """The grip of the statement that is the title, and what else is worth telling, the most telling first.
-
-    Of the newest stretch at least how it ended is told; nothing that was `seen`, to which all of it is added.
-    """
-    ranked = [
-        (label[0], said.speaker != "user", -at, said, label[1])
-        for at, said in enumerate(stretch.said)
-        if (label := label_of(said))
-    ]
-    ranked.sort(key=lambda r: r[:3])
-    if newest and stretch.said[-1] not in [r[3] for r in ranked]:
+def ranked_of(stretch: Stretch, newest: bool) -> list[tuple[Said, str]]:
+    """Statements worth telling with what they are, the most telling first; of the newest stretch also how it ended."""
+    ranked: list[tuple[tuple[int, bool, int], Said, str]] = []
+    for place, said in enumerate(stretch.said):
+        label = label_of(said)
+        if label is not None:
+            ranked.append(((label[0], said.speaker != "user", -place), said, label[1]))
+    ranked.sort(key=lambda r: r[0])
+    found = [(said, label) for _, said, label in ranked]
+    if newest and stretch.said and stretch.said[-1] not in [said for said, _ in found]:
         last = stretch.said[-1]
-        ranked.insert(1 if ranked else 0, (0, False, 0, last, "asked" if last.speaker == "user" else "last"))
-    head = name.rstrip("…").casefold()
-    grip, lines = "", []
-    for *_, said, label in ranked:
-        folded = said.text.casefold()
-        if len(said.text) <= len(name) + 1 and folded.startswith(head):
-            grip = said.grip_id
-        elif folded not in seen:
-            seen.add(folded)
-            lines.append(f"- {label}{_by(said.speaker)}: {_quoted(said.text)} {said.grip_id}")
-    return grip, lines
+        found.insert(1 if found else 0, (last, "asked" if last.speaker == "user" else "last"))
+    return found
+
+
+def _is_title(text: str, name: str) -> bool:
+    """Whether a statement says no more than the title does."""
+    return len(text) <= len(name) + 1 and text.casefold().startswith(name.rstrip("…").casefold())
 
 
 _RULES = {

@@ -177,7 +177,7 @@ def answer_text(answer: object) -> str:
     """A tool's answer as its transcript would tell it: the client gives hooks the parts, and the model the words."""
     if isinstance(answer, str | list):
         words = "\n".join(filter(None, map(plain, as_blocks(answer))))
-        return words or ("" if not answer else _json(answer))
+        return words or (_json(answer) if answer else "")
     told = as_mapping(answer)
     if "stdout" in told or "stderr" in told:
         return "\n".join(filter(None, (as_text(told.get("stdout")).rstrip(), as_text(told.get("stderr")).rstrip())))
@@ -215,13 +215,15 @@ def _result_field(told: Payload) -> str:
     return as_text(told.get("result")) or as_text(told.get("message")) or as_text(told.get("text"))
 
 
+def _whole(value: object) -> str:
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
 def _json(value: object) -> str:
-    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
-    return (
-        text
-        if len(text) <= _ODD
-        else f"{text[: _ODD // 2]}\n[... {len(text) - _ODD} characters left out ...]\n{text[-_ODD // 2 :]}"
-    )
+    text, half = _whole(value), _ODD // 2
+    if len(text) <= _ODD:
+        return text
+    return f"{text[:half]}\n[... {len(text) - _ODD} characters left out ...]\n{text[-half:]}"
 
 
 _READERS: dict[str, Callable[[_Telling], list[EventDraft]]] = {

@@ -1,0 +1,270 @@
+"""The spool: what hooks left is stored in order, once, and nothing that cannot be read stops or loses anything."""
+
+import json
+import os
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory_mcp import hook, paths
+from memory_mcp.app import App
+from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.errors import StorageError
+from memory_mcp.ingest.spool import STALE_S
+from memory_mcp.layers.base import Query
+from memory_mcp.storage.base import Scope
+from tests.ingest.suite import write
+from tests.toc.helpers import findings, rebuild
+
+SESSION = "0c9a5f0e-1111-4222-8333-444455556666"
+
+
+@pytest.fixture
+def app(data_dir: Path) -> Iterator[App]:
+    opened = App(Settings(storage=StorageSettings(str(data_dir), "Europe/Berlin")))
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def spool(data_dir: Path) -> Path:
+    return Path(paths.spool_dir(str(data_dir)))
+
+
+def prompt(words: str, **more: Any) -> bytes:
+    told = {"session_id": SESSION, "cwd": "/home/dev/shop", "hook_event_name": "UserPromptSubmit", "prompt": words}
+    return json.dumps(told | more).encode()
+
+
+def keep(spool: Path, payload: bytes, client: str = "claude-code") -> None:
+    hook._keep(str(spool), client, payload)
+
+
+def told(app: App) -> list[str]:
+    return [e.text for e in app.storage.events.window(Scope(), limit=1000)]
+
+
+def names(place: Path) -> list[str]:
+    return sorted(p.name for p in place.iterdir()) if place.exists() else []
+
+
+def test_what_hooks_left_is_stored_in_order_and_once(app: App, spool: Path) -> None:
+    assert app.drain().files == 0
+    wanted = [f"prompt {n}" for n in range(250)]
+    for words in wanted:
+        keep(spool, prompt(words))
+    report = app.drain()
+    assert (report.files, report.lines, report.new, report.known, report.bad, report.left) == (250, 250, 250, 0, 0, 0)
+    assert told(app) == wanted
+    assert names(spool / "new") == names(spool / "tmp") == []
+    assert app.drain().files == 0
+    app.catch_up()
+    assert findings(app) == []
+
+
+def test_payloads_of_several_clients_keep_their_order_and_their_names(app: App, spool: Path) -> None:
+    event = {"session_id": "s2", "role": "user"}
+    for n in range(6):
+        if n % 2:
+            keep(spool, json.dumps(event | {"text": f"words {n}"}).encode(), "json")
+        else:
+            keep(spool, prompt(f"words {n}"))
+    assert app.drain().new == 6
+    found = app.storage.events.window(Scope())
+    assert [(e.text, e.source) for e in found] == [(f"words {n}", "hook:json" if n % 2 else "hook:claude-code") for n in range(6)]
+
+
+def test_files_that_come_back_after_they_were_stored_store_nothing_twice(app: App, spool: Path, tmp_path: Path) -> None:
+    for n in range(5):
+        keep(spool, prompt(f"prompt {n}"))
+    shutil.copytree(spool / "new", tmp_path / "copy")
+    assert app.drain().new == 5
+    for file in (tmp_path / "copy").iterdir():
+        shutil.copy(file, spool / "new")
+    report = app.drain()
+    assert (report.files, report.new, report.known) == (5, 0, 5)
+    assert len(told(app)) == 5
+
+
+def test_only_so_many_are_stored_when_so_many_are_asked_for(app: App, spool: Path) -> None:
+    for n in range(5):
+        keep(spool, prompt(f"prompt {n}"))
+    assert app.spool is not None
+    report = app.drain(limit=2)
+    assert (report.new, report.left, app.spool.waiting()) == (2, 3, 3)
+    assert told(app) == ["prompt 0", "prompt 1"]
+    assert app.drain().new == 3
+
+
+def test_whoever_waits_for_writes_hears_of_them_and_of_nothing_else(app: App, spool: Path) -> None:
+    heard: list[int] = []
+    app.on_write = lambda: heard.append(1)
+    app.drain()
+    keep(spool, prompt("x", hook_event_name="PreToolUse"))
+    report = app.drain()
+    assert (report.skipped, heard) == ({"PreToolUse": 1}, [])
+    keep(spool, prompt("words"))
+    app.drain()
+    assert heard == [1]
+
+
+def test_two_that_drain_at_once_store_everything_once(app: App, spool: Path) -> None:
+    for n in range(60):
+        keep(spool, prompt(f"prompt {n}"))
+    reports = []
+    threads = [threading.Thread(target=lambda: reports.append(app.drain())) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sum(r.new for r in reports) == 60
+    assert sum(r.known + r.files_failed for r in reports) == 0
+    assert len(told(app)) == 60
+
+
+# what cannot be read
+
+HEADER = {"v": 1, "client": "claude-code", "at_ns": 1_768_204_800_000_000_000}
+
+
+def enveloped(payload: bytes, **more: Any) -> bytes:
+    return json.dumps(HEADER | more).encode() + b"\n" + payload
+
+
+BAD = {
+    "empty file": (b"", "no envelope"),
+    "no header": (prompt("x"), "no envelope"),
+    "header that is no object": (b"7\n" + prompt("x"), "no envelope"),
+    "header without time": (b'{"v":1,"client":"json"}\n{}', "no envelope"),
+    "endless header": (b"x" * 100_000, "no envelope"),
+    "another form": (enveloped(prompt("x"), v=2), "an envelope of form 2"),
+    "unknown client": (enveloped(prompt("x"), client="nobody"), "unknown client"),
+    "longer than is kept": (enveloped(prompt("x"), cut=True), "longer than a hook keeps"),
+    "no payload": (enveloped(b""), "not JSON"),
+    "torn payload": (enveloped(prompt("x")[:-9]), "not JSON"),
+    "not an object": (enveloped(b"[1]"), "not a JSON object"),
+    "no event": (enveloped(b'{"session_id": "s"}'), "no hook_event_name"),
+    "no session": (enveloped(b'{"hook_event_name": "Stop"}'), "no session_id"),
+    "a time nobody can live in": (enveloped(prompt("x"), at_ns=10**30), "Error"),
+    "bytes": (enveloped(b"\xff\xfe\x00\x01"), "not JSON"),
+}
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_what_cannot_be_read_is_set_aside_told_and_stops_nothing(kind: str, app: App, spool: Path) -> None:
+    raw, reason = BAD[kind]
+    keep(spool, prompt("before"))
+    (spool / "new" / "00000000000000000001-bad").write_bytes(raw)
+    (spool / "new" / "09999999999999999999-bad").write_bytes(raw)
+    report = app.drain()
+    assert (report.bad, report.new) == (2, 1)
+    assert told(app) == ["before"]
+    assert [(spool / "bad" / name).read_bytes() for name in names(spool / "bad")] == [raw, raw]
+    assert names(spool / "new") == []
+    (quoted,) = report.quotes.values()
+    assert reason in next(iter(report.quotes))
+    assert [q.file for q in quoted] == ["00000000000000000001-bad", "09999999999999999999-bad"]
+    assert (app.drain().files, len(names(spool / "bad"))) == (0, 2)
+
+
+def test_invalid_bytes_inside_words_cost_only_themselves(app: App, spool: Path) -> None:
+    keep(spool, prompt("wXords").replace(b"X", b"\xff"))
+    keep(spool, b"\xef\xbb\xbf" + prompt("marked"))
+    assert app.drain().new == 2
+    assert told(app) == ["w\ufffdords", "marked"]
+
+
+def test_a_quoted_payload_shows_no_secret(app: App, spool: Path) -> None:
+    keep(spool, b'{"prompt": "my key is AKIAIOSFODNN7EXAMPL3", ')
+    report = app.drain()
+    (quotes,) = report.quotes.values()
+    assert "[REDACTED" in quotes[0].text
+    assert "AKIAIOSFODNN7EXAMPL3" not in repr(report)
+
+
+def test_what_passes_is_clean_as_from_any_source(app: App, spool: Path) -> None:
+    keep(spool, prompt("use AKIAIOSFODNN7EXAMPL3 and <private>my diary</private> now"))
+    keep(spool, prompt("<recalled-by-memory-mcp>\nold words\n</recalled-by-memory-mcp>"))
+    report = app.drain()
+    assert (report.new, report.dropped, report.redacted.total()) == (1, {"own output": 1}, 1)
+    assert told(app) == ["use [REDACTED:aws-access-key] and  now"] or "AKIA" not in told(app)[0]
+    assert "diary" not in told(app)[0]
+
+
+def test_what_cannot_be_opened_is_left_and_counted(app: App, spool: Path) -> None:
+    keep(spool, prompt("words"))
+    (spool / "new" / "00000000000000000001-dir").mkdir()
+    report = app.drain()
+    assert (report.new, report.files_failed, report.left) == (1, 1, 1)
+    assert names(spool / "new") == ["00000000000000000001-dir"]
+
+
+def test_what_a_killed_hook_left_half_written_is_swept_after_a_day(app: App, spool: Path) -> None:
+    keep(spool, prompt("words"))
+    old, fresh = spool / "tmp" / "old", spool / "tmp" / "fresh"
+    for file in (old, fresh):
+        file.write_bytes(b'{"v":1,')
+    past = time.time() - STALE_S - 60
+    os.utime(old, (past, past))
+    assert app.drain().swept == 1
+    assert names(spool / "tmp") == ["fresh"]
+
+
+def test_a_store_that_refuses_leaves_the_files_for_another_time(
+    app: App, spool: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keep(spool, prompt("words"))
+
+    def full(*_: object, **__: object) -> None:
+        raise StorageError("the disk is full")
+
+    with monkeypatch.context() as broken:
+        broken.setattr(app.storage.events, "append", full)
+        with pytest.raises(StorageError):
+            app.drain()
+    assert len(names(spool / "new")) == 1
+    assert app.drain().new == 1
+
+
+# with the transcript
+
+
+@pytest.mark.parametrize("hooks_first", [True, False])
+def test_a_session_captured_and_imported_is_remembered_once(hooks_first: bool, app: App, spool: Path, tmp_path: Path) -> None:
+    at = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+    common = {"sessionId": SESSION, "cwd": "/home/dev/shop", "timestamp": at}
+    call = {"type": "tool_use", "id": "toolu_1", "name": "Bash", "input": {"command": "pytest"}}
+    answer = {"type": "tool_result", "tool_use_id": "toolu_1", "content": "3 passed in 0.1s (zirconium)"}
+    lines = [
+        {**common, "type": "user", "uuid": "1", "message": {"role": "user", "content": "Run the tests of the queue."}},
+        {**common, "type": "assistant", "uuid": "2", "message": {"role": "assistant", "content": [call]}},
+        {**common, "type": "user", "uuid": "3", "message": {"role": "user", "content": [answer]}},
+        {**common, "type": "assistant", "uuid": "4", "message": {"role": "assistant", "content": "They pass."}},
+    ]
+    transcript = write(tmp_path / "projects" / f"{SESSION}.jsonl", *map(json.dumps, lines))
+    tool = {"tool_name": "Bash", "tool_input": {"command": "pytest"}, "tool_use_id": "toolu_1", "tool_response": {"stdout": "3 passed"}}
+
+    def capture() -> None:
+        keep(spool, prompt("Run the tests of the queue."))
+        keep(spool, prompt("", hook_event_name="PostToolUse", **tool))
+        keep(spool, prompt("", hook_event_name="Stop", last_assistant_message="They pass."))
+        assert app.drain().new == 4
+
+    def imported() -> None:
+        assert app.run_import("claude-code", transcript).new == 4
+
+    for step in (capture, imported) if hooks_first else (imported, capture):
+        step()
+        app.catch_up()
+        assert findings(app) == []
+    assert sorted(told(app)) == sorted(["Run the tests of the queue.", "Bash: pytest", "3 passed in 0.1s (zirconium)", "They pass."])
+    assert app.tree.tally().events == 4
+    assert len(app.ask(Query("zirconium", 5), {}).hits) == 1
+    report = rebuild(app)
+    assert (report.nodes_changed, report.nodes_dropped, report.terms_rewritten) == (0, 0, 0)
+    assert app.run_import("claude-code", transcript).new == 0
