@@ -36,6 +36,8 @@ QUERY = "refresh token rotation"
 TURN = 120.0
 #: A lean answer to a search with its explanation, and one quotation with what surrounds it (bytes).
 LEAN = {"intelligent_search": 6_000, "expand_grip": 4_000}
+#: What a new session may be told, in bytes; its client wraps it.
+BRIEF = 3_000
 _DATE = re.compile(r"\b20\d\d-\d\d-\d\dT\d\d:\d\d")
 _CAPTURED = 20.0
 _NAME = "memory"
@@ -74,6 +76,8 @@ class Turn:
                 wrong.append(f"{tool} showed the model {len(text.encode())} bytes, more than {most}")
         if SAID[1][2] not in self.seen.get("expand_grip", ""):
             wrong.append("expand_grip did not show the exact words around the quotation")
+        if not self.briefing or len(self.briefing.encode()) > BRIEF:
+            wrong.append(f"a later session was told {len(self.briefing.encode())} bytes, not 1 to {BRIEF}")
         wrong += [f"not found afterwards: {words}" for words in self.lost]
         return wrong
 
@@ -82,7 +86,7 @@ class Turn:
         told = [f"{self.agent} {self.version}: {self.connected or 'ran'}; request of {self.request_bytes} bytes"]
         for tool, text in self.seen.items():
             dated, cited = len(_DATE.findall(text)), text.count("grip:")
-            told.append(f"  {tool}: {len(text.encode())} bytes, {dated} dates, {cited} grips: {text[:150]}…")
+            told.append(f"  {tool}: {len(text.encode())} bytes, {dated} dates, {cited} grips: {' '.join(text.split())[:150]}…")
         told.append(f"  briefing of a later session: {len(self.briefing.encode())} bytes: {self.briefing[:300]!r}")
         told.append(f"  captured: {self.captured}; found afterwards: {self.found}; not found: {self.lost}")
         return told
@@ -159,6 +163,7 @@ def claude(node: Path, tools: Path, place: Place) -> Turn:
         turn.request_bytes = len(json.dumps(request))
         turn.seen = _claude_saw(request, prefix)
         _captured(turn, place, ["quokka meeting decide", "zebrafish ledger says"])
+        place.ok("scheduler", "run", "render_briefings")
         _said(place, node, [*command, "-p", "Where were we?", *form], project, model)
         later = json.loads((place.root / "claude/last_request.json").read_text(encoding="utf-8"))
     turn.briefing = _briefing(str(b.get("text", "")) for m in later["messages"] for b in _blocks(m["content"]))
@@ -203,6 +208,7 @@ def codex(node: Path, tools: Path, place: Place) -> Turn:
         turn.request_bytes = len(json.dumps(request))
         turn.seen = _codex_saw(request)
         _captured(turn, place, ["quokka meeting decide", "zebrafish ledger says"])
+        place.ok("scheduler", "run", "render_briefings")
         _said(place, node, [*command, *run, "Where were we?"], project, more)
         later = json.loads((place.root / "codex/last_request.json").read_text(encoding="utf-8"))
     turn.briefing = _briefing(str(b.get("text", "")) for m in later["input"] for b in _blocks(m.get("content", "")))

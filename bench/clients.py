@@ -12,7 +12,6 @@ import argparse
 import contextlib
 import json
 import os
-import re
 import subprocess
 import sys
 import tempfile
@@ -41,7 +40,6 @@ ERAS = ("legacy", "modern")
 #: Calls of the Inspector's load mode, and how many at once.
 _LOAD, _AT_ONCE = 400, 10
 _PATIENCE = 400.0
-_CHECKS = re.compile(r"(\d+)/(\d+)")
 ROOT = Path(__file__).parents[1]
 
 
@@ -138,7 +136,7 @@ def serving(*words: str) -> Iterator[str]:
     """The test-only server of the tests on a free port; its address."""
     port = free_port()
     command = [sys.executable, "-m", "tests.daemon.fixtures_app", *words, "--port", str(port)]
-    with subprocess.Popen(command, cwd=ROOT, stderr=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as server:
         try:
             if not wait_for(lambda: agents.answers(port) or server.poll() is not None, 20.0) or server.poll() is not None:
                 raise RuntimeError(f"the server of the fixtures did not come up: {server.communicate()[1][-800:]}")
@@ -170,8 +168,10 @@ def conformance(node: Node) -> Iterator[Check]:
 
 
 def _summary(text: str) -> str:
-    """The last lines, where the suite counts."""
-    return " | ".join(line.strip() for line in text.splitlines() if line.strip())[-900:]
+    """What was counted, and what did not pass and counts."""
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    counts = [line for line in lines if line.startswith(("Total:", "Not scored", "Passed:"))]
+    return " | ".join(counts or lines[-8:])[:900]
 
 
 def agent(name: str, node: Node, tools: Path | None, show: Callable[[str], None] = lambda _: None) -> Iterator[Check]:

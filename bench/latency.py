@@ -33,6 +33,9 @@ EMPTY = "from mcp.server import MCPServer; MCPServer('empty').run('stdio')"
 _PACE = 0.02
 #: Beside an import a new client says hello before every so many searches.
 _ROUND = 30
+#: Terms of the store that occur in one event each; asking for one is the kind of question a bar stands for.
+_PLANTED = 300
+_SPECIFIC = "one term"
 _CALLS = ("get_retrieval_status", "browse_toc", "expand_grip")
 _GIVE_UP = 60.0
 
@@ -63,9 +66,10 @@ class Figures:
     search_command: list[float] = field(default_factory=list)
     hook: list[float] = field(default_factory=list)
     nothing: list[float] = field(default_factory=list)
-    idle_before: list[float] = field(default_factory=list)
-    during: list[float] = field(default_factory=list)
-    idle_after: list[float] = field(default_factory=list)
+    #: By kind of question.
+    idle_before: dict[str, list[float]] = field(default_factory=dict)
+    during: dict[str, list[float]] = field(default_factory=dict)
+    idle_after: dict[str, list[float]] = field(default_factory=dict)
     warm_during: list[float] = field(default_factory=list)
     #: How busy the machine was with other things as well: the load average of a minute, at the start and at the end.
     busy: list[float] = field(default_factory=list)
@@ -104,9 +108,9 @@ def bars(found: Figures) -> list[Bar]:
         told.append(Bar("a hook", statistics.median(found.hook), 60))
         told.append(Bar("a hook over python -c pass", statistics.median(found.hook) / statistics.median(found.nothing), 3, "x"))
     if found.during:
-        idle = quantile(found.idle_after, 0.99)
-        told.append(Bar("search p99 during an import (3x idle)", quantile(found.during, 0.99), max(3 * idle, 30.0)))
-        told.append(Bar("search p99 during an import", quantile(found.during, 0.99), 100))
+        during, idle = (quantile(t[_SPECIFIC], 0.99) for t in (found.during, found.idle_after))
+        told.append(Bar("search p99 during an import (3x idle)", during, max(3 * idle, 30.0)))
+        told.append(Bar("search p99 during an import", during, 100))
         told.append(Bar("handshake during an import", statistics.median(found.warm_during), 150))
     return told
 
@@ -233,8 +237,8 @@ async def beside_an_import(place: Place, events: int, searches: int, found: Figu
     with (place.root / "beside.err").open("w", encoding="utf-8") as errors:
         async with Client(stdio_client(place.server(), errlog=errors)) as client:
             searcher = _Searcher(client)
-            await searcher.search(searches // 4)
-            found.idle_before = await searcher.search(searches)
+            await searcher.search(searches // 4, {})
+            await searcher.search(searches, found.idle_before)
             with subprocess.Popen(
                 [*place.command, "import", "jsonl", str(source)],
                 env=place.environment(),
@@ -246,46 +250,49 @@ async def beside_an_import(place: Place, events: int, searches: int, found: Figu
                 began = time.perf_counter()
                 while importing.poll() is None:
                     found.warm_during.append(await handshake(place.server(), ERAS[0], place.root / "beside2.err"))
-                    found.during += await searcher.search(_ROUND, lambda: importing.poll() is None)
+                    await searcher.search(_ROUND, found.during, lambda: importing.poll() is None)
                 found.import_seconds = time.perf_counter() - began
                 found.import_status = importing.returncode
                 found.import_said = importing.stderr.read()[-500:] if importing.stderr else ""
             await _derived(client)
-            found.idle_after = await searcher.search(searches)
+            await searcher.search(searches, found.idle_after)
 
 
 async def _derived(client: Client) -> None:
     """Wait until the tree has followed."""
     with anyio.fail_after(_GIVE_UP):
-        while (answer := await client.call_tool("get_retrieval_status", {})).structured_content["lag"]["events"]:  # type: ignore[index]
+        while (answer := await client.call_tool("get_retrieval_status", {})).structured_content["lag"]["events"]:
             await anyio.sleep(0.1)
     assert not answer.is_error
 
 
 class _Searcher:
-    """Asks one question after another, never the same twice in a row."""
+    """Asks one question after another: for a term that one event holds, and for words that many do."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._questions = _questions(2000)
+        specific = [f"where did {term} come up?" for term in corpus.rare_terms(_PLANTED)]
+        self._questions = [q for pair in zip(specific, _questions(_PLANTED), strict=True) for q in pair]
         self._next = 0
 
-    async def search(self, count: int, going_on: Callable[[], bool] = lambda: True) -> list[float]:
-        times = list[float]()
-        while len(times) < count and going_on():
-            text = self._questions[self._next % len(self._questions)]
+    async def search(self, count: int, times: dict[str, list[float]], going_on: Callable[[], bool] = lambda: True) -> None:
+        """So many questions at one client's pace; what each took is added to `times` by kind."""
+        for _ in range(count):
+            if not going_on():
+                return
+            kind = (_SPECIFIC, "common words")[self._next % 2]
+            arguments = {"query": self._questions[self._next % len(self._questions)], "scope": "all"}
             self._next += 1
-            arguments = {"query": text, "scope": "all"}
-            times.append(await _timed(lambda a=arguments: self._client.call_tool("intelligent_search", a)))  # type: ignore[misc]
+            took = await _timed(lambda a=arguments: self._client.call_tool("intelligent_search", a))  # type: ignore[misc]
+            times.setdefault(kind, []).append(took)
             await anyio.sleep(_PACE)
-        return times
 
 
 def measure(options: Options) -> Figures:
     """Everything, in a directory of its own."""
     found = Figures(busy=[os.getloadavg()[0]])
     with tempfile.TemporaryDirectory() as scratch, Place(Path(scratch)) as place:
-        traffic.write_history(place.root / "base.jsonl", options.base, "base", 7)
+        traffic.write_history(place.root / "base.jsonl", options.base, "base", 7, rare=_PLANTED)
         place.ok("import", "jsonl", str(place.root / "base.jsonl"))
         anyio.run(warm, place, options.repeats, found)
         anyio.run(cold, place, options.repeats, found)
@@ -305,16 +312,17 @@ def lines(found: Figures) -> list[str]:
         told.append(f"{bar.name:<46}{bar.value:>10.1f}{bar.most:>9.1f} {bar.unit:<3}{'' if bar.kept else ' NOT KEPT'}")
     samples = {"warm " + era: t for era, t in found.warm.items()}
     samples |= {"cold": found.cold, "empty server, cold": found.empty, "search command": found.search_command}
-    samples |= {"hook": found.hook, "python -c pass": found.nothing, "search, idle before": found.idle_before}
-    samples |= {"search, beside the import": found.during, "search, idle after": found.idle_after}
+    samples |= {"hook": found.hook, "python -c pass": found.nothing}
+    for when, by_kind in (("idle before", found.idle_before), ("importing", found.during), ("idle after", found.idle_after)):
+        samples |= {f"search, {kind}, {when}": t for kind, t in by_kind.items()}
     samples |= {"handshake beside the import": found.warm_during}
-    told += ["", f"{'ms':<30}{'n':>6}{'p50':>9}{'p95':>9}{'p99':>9}{'max':>9}"]
+    told += ["", f"{'ms':<36}{'n':>6}{'p50':>9}{'p95':>9}{'p99':>9}{'max':>9}"]
     for name, t in samples.items():
         if t:
             shown = "".join(f"{v:>9.1f}" for v in (statistics.median(t), quantile(t, 0.95), quantile(t, 0.99), max(t)))
-            told.append(f"{name:<30}{len(t):>6}{shown}")
+            told.append(f"{name:<36}{len(t):>6}{shown}")
     for tool, (wire, own) in found.over.items():
-        told.append(f"{tool:<30} {wire:.2f} ms over the wire, {own:.2f} ms the function itself")
+        told.append(f"{tool:<36} {wire:.2f} ms over the wire, {own:.2f} ms the function itself")
     memory = (found.relay_resident, found.relay_proportional, found.daemon_resident)
     told.append("relay {:.1f} MB resident, {:.1f} MB proportional; daemon {:.0f} MB".format(*(m / 1e6 for m in memory)))
     told.append(f"import beside the searches: {found.import_seconds:.1f} s, exit {found.import_status} {found.import_said}")

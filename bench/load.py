@@ -209,16 +209,18 @@ class Load:
         self.report.victims += 1
 
     def _strangers(self) -> None:
-        """Clients that the daemon counts although their process is gone."""
+        """Clients that the daemon counts although their process is gone, and calls that still run for nobody."""
         strangers: list[str] = []
 
         def none() -> bool:
-            here = self.place.processes()
-            strangers[:] = [str(c) for c in self.place.status().get("clients", ()) if c["pid"] not in here]
+            here, told = self.place.processes(), self.place.status()
+            strangers[:] = [f"counted as a client: {c}" for c in told.get("clients", ()) if c["pid"] not in here]
+            if calls := told.get("queues", {}).get("calls"):
+                strangers.append(f"{calls} calls for nobody")
             return not strangers
 
         if not wait_for(none, 5.0):
-            self.report.stayed += [f"counted as a client: {stranger}" for stranger in strangers]
+            self.report.stayed += strangers
 
     def _count(self) -> None:
         found = traffic.counted(self.place.directory)

@@ -18,7 +18,7 @@ def exposition(app: App) -> str:
 
 def readings(app: App) -> metrics.Readings:
     """The gauges. There is no BM25 index in this version: it has no documents and no size, and was never rebuilt."""
-    stats = app.storage.stats()
+    stats = app.storage.stats(text=False)
     segments = app.tree.tally().segments
     levels = {str(level): float(len(app.storage.toc.ids_at(level))) for level in _PERIODS}
     return {

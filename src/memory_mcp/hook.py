@@ -10,7 +10,7 @@ import os
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
 #: Clients whose payloads can be read: see `ingest/hooks/registry.py`, which is too heavy to ask here.
@@ -43,15 +43,16 @@ def _run(argv: "list[str]") -> None:
         _complain(f"nothing to read; {_USAGE}")
         return
     payload = _read()
-    if not payload.strip():
+    if not payload or payload.isspace():
         _complain("nothing on standard input")
         return
     from memory_mcp import paths
 
     directory = paths.data_dir(named, file=config)
+    told = {"project_dir": os.environ.get("CLAUDE_PROJECT_DIR", ""), "cwd": _here()}
     failed = ""
     try:
-        _keep(paths.spool_dir(directory), client, payload)
+        keep(paths.spool_dir(directory), client, payload, told)
     except OSError as error:
         failed = f"not kept: {error}"
     if client == "claude-code":
@@ -76,7 +77,7 @@ def _arguments(argv: "list[str]") -> "tuple[str, str, str]":
 
 def _read() -> bytes:
     """Standard input to its end, so that who writes it never meets a closed pipe; what is too much is let go."""
-    parts: "list[bytes]" = []
+    parts: list[bytes] = []
     size = 0
     while part := os.read(0, _CHUNK):
         if size <= MAX_PAYLOAD:
@@ -85,8 +86,11 @@ def _read() -> bytes:
     return b"".join(parts)
 
 
-def _keep(spool: str, client: str, payload: bytes) -> None:
-    """One file in the spool: written aside, on disk, then in place; its name tells its time, and no other has it."""
+def keep(spool: str, client: str, payload: bytes, told: "Mapping[str, str] | None" = None) -> None:
+    """One file in the spool: written aside, on disk, then in place; its name tells its time, and no other has it.
+
+    `told` may name what the payload does not say: "project_dir" and "cwd" of whoever sent it. OSError when it is not kept.
+    """
     import time
     import zlib
 
@@ -99,7 +103,7 @@ def _keep(spool: str, client: str, payload: bytes) -> None:
     descriptor = os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o600)
     try:
         try:
-            _write(descriptor, _header(client, at_ns, len(payload) > MAX_PAYLOAD))
+            _write(descriptor, _header(client, at_ns, told or {}, len(payload) > MAX_PAYLOAD))
             _write(descriptor, payload[:MAX_PAYLOAD])
             os.fsync(descriptor)
         finally:
@@ -119,9 +123,8 @@ def _directory(place: str) -> None:
         os.makedirs(place, 0o700, exist_ok=True)
 
 
-def _header(client: str, at_ns: int, cut: bool) -> bytes:
+def _header(client: str, at_ns: int, told: "Mapping[str, str]", cut: bool) -> bytes:
     """What the payload does not say, as one line of JSON before it."""
-    told = {"project_dir": os.environ.get("CLAUDE_PROJECT_DIR", ""), "cwd": _here()}
     words = "".join(f',"{key}":{_quoted(value)}' for key, value in told.items() if value)
     words += ',"cut":true' if cut else ""
     return f'{{"v":1,"client":"{client}","at_ns":{at_ns}{words}}}\n'.encode("ascii")
@@ -212,7 +215,7 @@ def _stop_after(seconds: float) -> None:
     """TimeoutError in this process after so long, whatever it waits for then; 0 calls it off."""
     import signal
 
-    def stop(number: int, frame: object) -> None:
+    def stop(*_: object) -> None:
         raise TimeoutError("no answer in time")
 
     if hasattr(signal, "setitimer"):

@@ -25,6 +25,8 @@ START_PATIENCE, _POLL = 20.0, 0.01
 _OWN = frozenset({"STORAGE__DATA_DIR", "SERVER__DAEMON", "FAILPOINT"})
 #: What a caller's directory and terminal look like; everything else of its environment stays with it.
 _TOLD = ("CLAUDE_PROJECT_DIR", "HOME", "USERPROFILE")
+#: A daemon that is killed while it starts is started again so often.
+_KILLS = 3
 #: Daemons started by this process.
 _spawned: list[int] = []
 #: A frame of the private methods is never longer (bytes).
@@ -228,20 +230,22 @@ def _start(wanted: Wanted, end: float) -> None:
         log = paths.log_file(wanted.directory)
         said = os.path.getsize(log) if os.path.exists(log) else 0
         _reap()
-        pid = _spawn(wanted, log)
-        _spawned.append(pid)
+        pid, kills = _spawn(wanted, log), 0
         while time.monotonic() < end:
             if _listens(wanted.directory):
                 return
-            if pid in _reap():
+            ended = _reap().get(pid)
+            if ended is not None and (not os.WIFSIGNALED(ended) or kills >= _KILLS):
                 raise Unreachable(_last_words(log, said))
+            if ended is not None:
+                pid, kills = _spawn(wanted, log), kills + 1
             time.sleep(_POLL)
         raise Unreachable(f"the daemon did not listen within {START_PATIENCE:.0f} s; see {log}")
 
 
-def _reap() -> list[int]:
-    """Daemons this process started that have ended since."""
-    ended = [pid for pid in _spawned if os.waitpid(pid, os.WNOHANG)[0]]
+def _reap() -> dict[int, int]:
+    """Daemons this process started that have ended since, and how."""
+    ended = {pid: status for pid, status in (os.waitpid(one, os.WNOHANG) for one in _spawned) if pid}
     for pid in ended:
         _spawned.remove(pid)
     return ended
@@ -266,7 +270,9 @@ def _spawn(wanted: Wanted, log: str) -> int:
         (os.POSIX_SPAWN_OPEN, 1, log, flags, 0o600),
         (os.POSIX_SPAWN_DUP2, 1, 2),
     ]
-    return os.posix_spawn(sys.executable, [sys.executable, *wanted.arguments], environ, file_actions=actions, setsid=True)
+    pid = os.posix_spawn(sys.executable, [sys.executable, *wanted.arguments], environ, file_actions=actions, setsid=True)
+    _spawned.append(pid)
+    return pid
 
 
 def _last_words(log: str, said: int) -> str:

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from bench import place
-from bench.agents import LEAN, QUERY, SAID, Turn
+from bench.agents import BRIEF, LEAN, QUERY, SAID, Turn
 from bench.clients import PACKAGES, Node, checks
 
 NODE, TOOLS = os.environ.get("CLIENTS_NODE", ""), os.environ.get("CLIENTS_TOOLS", "")
@@ -36,7 +36,7 @@ def a_turn() -> Turn:
         "intelligent_search": f"{QUERY} 2026-01-21T10:00:00 {GRIP}",
         "expand_grip": f"2026-01-21T10:02:00 {GRIP} {SAID[1][2]}",
     }
-    return Turn("claude", connected="memory: memory-mcp - Connected", seen=shown, found=["quokka"])
+    return Turn("claude", connected="memory: memory-mcp - Connected", seen=shown, briefing="Where we left off", found=["quokka"])
 
 
 def test_a_turn_that_saw_dated_cited_words_is_sound() -> None:
@@ -58,6 +58,13 @@ def test_a_session_that_is_not_found_afterwards_or_a_client_that_is_not_connecte
     turn = a_turn()
     turn.lost, turn.connected = ["zebrafish"], "memory: Failed to connect"
     assert turn.failures() == ["not connected: memory: Failed to connect", "not found afterwards: zebrafish"]
+
+
+@pytest.mark.parametrize("told", ["", "x" * (BRIEF + 1)])
+def test_a_later_session_that_is_told_nothing_or_too_much_is_a_failure(told: str) -> None:
+    turn = a_turn()
+    turn.briefing = told
+    assert turn.failures() == [f"a later session was told {len(told)} bytes, not 1 to {BRIEF}"]
 
 
 def test_what_is_not_installed_is_skipped_in_words(tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from memory_mcp.config import Settings, StorageSettings
 from memory_mcp.failpoints import FAILPOINTS, VARIABLE
 from memory_mcp.model.event import EventDraft
 from memory_mcp.storage.base import Scope
+from tests.acceptance.test_hook import DRAIN_POINTS
 from tests.factories import a_small_history
 from tests.requirements import requirement
 from tests.toc.helpers import findings, texts
@@ -142,7 +143,7 @@ def undisturbed(source: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[
 
 
 def test_every_point_that_the_program_names_is_tried() -> None:
-    assert {name for name, _, _ in POINTS} == set(FAILPOINTS)
+    assert {name for name, _, _ in POINTS} | {name for name, _ in DRAIN_POINTS} == set(FAILPOINTS)
 
 
 @requirement("bm25:decision-append-only")

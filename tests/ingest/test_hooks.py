@@ -49,13 +49,18 @@ def used(name: str, given: dict[str, Any], answer: Any, **more: Any) -> list[Eve
         ("SessionEnd", {"reason": "logout"}, Role.SYSTEM, EventType.SESSION_END, "Session ended (logout)"),
         ("UserPromptSubmit", {"prompt": " Fix the queue. "}, Role.USER, EventType.USER_MESSAGE, "Fix the queue."),
         ("Stop", {"last_assistant_message": "Fixed."}, Role.ASSISTANT, EventType.ASSISTANT_MESSAGE, "Fixed."),
-        ("SubagentStart", {"agent_id": "a1", "agent_type": "Explore"}, Role.SYSTEM, EventType.SUBAGENT_START, "Subagent started: Explore"),
-        ("SubagentStop", {"agent_id": "a1", "last_assistant_message": "Two tests."}, Role.ASSISTANT, EventType.SUBAGENT_STOP, "Two tests."),
-        ("PreCompact", {"trigger": "manual", "custom_instructions": "keep ids"}, Role.SYSTEM, EventType.NOTE, "Compaction (manual): keep ids"),
+        ("SubagentStart", {"agent_id": "a1", "agent_type": "Explore"},
+         Role.SYSTEM, EventType.SUBAGENT_START, "Subagent started: Explore"),
+        ("SubagentStop", {"agent_id": "a1", "last_assistant_message": "Two tests."},
+         Role.ASSISTANT, EventType.SUBAGENT_STOP, "Two tests."),
+        ("PreCompact", {"trigger": "manual", "custom_instructions": "keep ids"},
+         Role.SYSTEM, EventType.NOTE, "Compaction (manual): keep ids"),
         ("PostCompact", {"trigger": "auto", "compact_summary": "We fixed it."}, Role.SYSTEM, EventType.NOTE, "We fixed it."),
     ],
 )  # fmt: skip
-def test_an_event_with_words_gives_them_in_its_session(event: str, more: dict[str, Any], role: Role, kind: EventType, text: str) -> None:
+def test_an_event_with_words_gives_them_in_its_session(
+    event: str, more: dict[str, Any], role: Role, kind: EventType, text: str
+) -> None:
     draft = one(event, **more)
     assert (draft.role, draft.type, draft.text) == (role, kind, text)
     assert (draft.session_id, draft.timestamp, draft.agent) == (SESSION, AT, "claude-code")
@@ -101,10 +106,15 @@ def test_what_is_no_payload_is_refused_with_the_reason(raw: str, reason: str) ->
 
 def test_odd_values_in_known_fields_never_raise_anything_else() -> None:
     odd: list[Any] = [None, 7, True, "", [], {}, [None], {"a": [1]}, ["x", {"type": "text", "text": 3}]]
-    fields = ("source", "prompt", "tool_name", "tool_input", "tool_response", "tool_use_id", "error", "duration_ms", "cwd",
-              "agent_id", "last_assistant_message", "compact_summary", "custom_instructions", "trigger", "reason", "agent_type")  # fmt: skip
-    for event in ("SessionStart", "UserPromptSubmit", "PostToolUse", "PostToolUseFailure", "Stop", "SubagentStart",
-                  "SubagentStop", "PreCompact", "PostCompact", "SessionEnd"):  # fmt: skip
+    fields = (
+        "source prompt tool_name tool_input tool_response tool_use_id error duration_ms cwd agent_id agent_type "
+        "last_assistant_message compact_summary custom_instructions trigger reason"
+    ).split()
+    events = (
+        "SessionStart UserPromptSubmit PostToolUse PostToolUseFailure Stop SubagentStart SubagentStop PreCompact PostCompact "
+        "SessionEnd"
+    ).split()
+    for event in events:
         for field in fields:
             for value in odd:
                 result = heard(event, **{field: value})
@@ -116,7 +126,9 @@ def test_odd_values_in_known_fields_never_raise_anything_else() -> None:
 
 
 def test_a_tool_gives_its_call_and_then_its_result() -> None:
-    call, result = used("Bash", {"command": "pytest -q"}, {"stdout": "3 passed", "stderr": "", "interrupted": False}, duration_ms=1500)
+    call, result = used(
+        "Bash", {"command": "pytest -q"}, {"stdout": "3 passed", "stderr": "", "interrupted": False}, duration_ms=1500
+    )
     assert (call.type, call.role, call.text) == (EventType.TOOL_CALL, Role.ASSISTANT, "Bash: pytest -q")
     assert (result.type, result.role, result.text) == (EventType.TOOL_RESULT, Role.TOOL, "3 passed")
     assert (call.timestamp, result.timestamp) == (AT - 1500, AT)
@@ -201,7 +213,12 @@ def test_a_session_reads_alike_from_its_hooks_and_from_its_transcript(tmp_path: 
         {**common, "type": "user", "uuid": "1", "message": {"role": "user", "content": "What is here?"}},
         {**common, "type": "assistant", "uuid": "2", "message": {"role": "assistant", "content": [call]}},
         {**common, "type": "user", "uuid": "3", "message": {"role": "user", "content": [answer]}, "toolUseResult": details},
-        {**common, "type": "assistant", "uuid": "4", "message": {"role": "assistant", "content": [{"type": "text", "text": "One file."}]}},
+        {
+            **common,
+            "type": "assistant",
+            "uuid": "4",
+            "message": {"role": "assistant", "content": [{"type": "text", "text": "One file."}]},
+        },
     ]
     file = write(tmp_path / f"{SESSION}.jsonl", *map(json.dumps, lines))
     importer = ClaudeCodeImporter(IngestSettings())

@@ -42,7 +42,7 @@ def prompt(words: str, **more: Any) -> bytes:
 
 
 def keep(spool: Path, payload: bytes, client: str = "claude-code") -> None:
-    hook._keep(str(spool), client, payload)
+    hook.keep(str(spool), client, payload)
 
 
 def told(app: App) -> list[str]:
@@ -60,7 +60,9 @@ def test_what_hooks_left_is_stored_in_order_and_once(app: App, spool: Path) -> N
         keep(spool, prompt(words))
     report = app.drain()
     assert (report.files, report.lines, report.new, report.known, report.bad, report.left) == (250, 250, 250, 0, 0, 0)
-    assert told(app) == wanted
+    times = {e.text: e.timestamp for e in app.storage.events.window(Scope(), limit=1000)}
+    assert sorted(times) == sorted(wanted)
+    assert [times[words] for words in wanted] == sorted(times.values())
     assert names(spool / "new") == names(spool / "tmp") == []
     assert app.drain().files == 0
     app.catch_up()
@@ -75,8 +77,9 @@ def test_payloads_of_several_clients_keep_their_order_and_their_names(app: App, 
         else:
             keep(spool, prompt(f"words {n}"))
     assert app.drain().new == 6
-    found = app.storage.events.window(Scope())
-    assert [(e.text, e.source) for e in found] == [(f"words {n}", "hook:json" if n % 2 else "hook:claude-code") for n in range(6)]
+    found = app.storage.events.after(0, 10)
+    wanted = [(f"words {n}", "hook:json" if n % 2 else "hook:claude-code") for n in range(6)]
+    assert [(s.event.text, s.event.source) for s in found] == wanted
 
 
 def test_files_that_come_back_after_they_were_stored_store_nothing_twice(app: App, spool: Path, tmp_path: Path) -> None:
@@ -97,7 +100,7 @@ def test_only_so_many_are_stored_when_so_many_are_asked_for(app: App, spool: Pat
     assert app.spool is not None
     report = app.drain(limit=2)
     assert (report.new, report.left, app.spool.waiting()) == (2, 3, 3)
-    assert told(app) == ["prompt 0", "prompt 1"]
+    assert sorted(told(app)) == ["prompt 0", "prompt 1"]
     assert app.drain().new == 3
 
 
@@ -176,7 +179,7 @@ def test_invalid_bytes_inside_words_cost_only_themselves(app: App, spool: Path) 
     keep(spool, prompt("wXords").replace(b"X", b"\xff"))
     keep(spool, b"\xef\xbb\xbf" + prompt("marked"))
     assert app.drain().new == 2
-    assert told(app) == ["w\ufffdords", "marked"]
+    assert sorted(told(app)) == ["marked", "w\ufffdords"]
 
 
 def test_a_quoted_payload_shows_no_secret(app: App, spool: Path) -> None:
@@ -192,8 +195,10 @@ def test_what_passes_is_clean_as_from_any_source(app: App, spool: Path) -> None:
     keep(spool, prompt("<recalled-by-memory-mcp>\nold words\n</recalled-by-memory-mcp>"))
     report = app.drain()
     assert (report.new, report.dropped, report.redacted.total()) == (1, {"own output": 1}, 1)
-    assert told(app) == ["use [REDACTED:aws-access-key] and  now"] or "AKIA" not in told(app)[0]
-    assert "diary" not in told(app)[0]
+    (kept,) = told(app)
+    assert "AKIA" not in kept
+    assert "diary" not in kept
+    assert kept.startswith("use [REDACTED")
 
 
 def test_what_cannot_be_opened_is_left_and_counted(app: App, spool: Path) -> None:
@@ -215,9 +220,7 @@ def test_what_a_killed_hook_left_half_written_is_swept_after_a_day(app: App, spo
     assert names(spool / "tmp") == ["fresh"]
 
 
-def test_a_store_that_refuses_leaves_the_files_for_another_time(
-    app: App, spool: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_store_that_refuses_leaves_the_files_for_another_time(app: App, spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     keep(spool, prompt("words"))
 
     def full(*_: object, **__: object) -> None:
@@ -246,8 +249,13 @@ def test_a_session_captured_and_imported_is_remembered_once(hooks_first: bool, a
         {**common, "type": "user", "uuid": "3", "message": {"role": "user", "content": [answer]}},
         {**common, "type": "assistant", "uuid": "4", "message": {"role": "assistant", "content": "They pass."}},
     ]
-    transcript = write(tmp_path / "projects" / f"{SESSION}.jsonl", *map(json.dumps, lines))
-    tool = {"tool_name": "Bash", "tool_input": {"command": "pytest"}, "tool_use_id": "toolu_1", "tool_response": {"stdout": "3 passed"}}
+    transcript = write(tmp_path / f"{SESSION}.jsonl", *map(json.dumps, lines))
+    tool = {
+        "tool_name": "Bash",
+        "tool_input": {"command": "pytest"},
+        "tool_use_id": "toolu_1",
+        "tool_response": {"stdout": "3 passed"},
+    }
 
     def capture() -> None:
         keep(spool, prompt("Run the tests of the queue."))
@@ -262,7 +270,9 @@ def test_a_session_captured_and_imported_is_remembered_once(hooks_first: bool, a
         step()
         app.catch_up()
         assert findings(app) == []
-    assert sorted(told(app)) == sorted(["Run the tests of the queue.", "Bash: pytest", "3 passed in 0.1s (zirconium)", "They pass."])
+    assert sorted(told(app)) == sorted(
+        ["Run the tests of the queue.", "Bash: pytest", "3 passed in 0.1s (zirconium)", "They pass."]
+    )
     assert app.tree.tally().events == 4
     assert len(app.ask(Query("zirconium", 5), {}).hits) == 1
     report = rebuild(app)

@@ -70,7 +70,8 @@ def test_rolling_up_waits_for_whoever_publishes_and_stops_between_two_transactio
     with app.publishing:
         thread = threading.Thread(target=lambda: done.append(app.scheduler.run_now("roll_up")))
         thread.start()
-        thread.join(0.05)
+        # Without the lock it would be done long before.
+        thread.join(0.5)
         assert done == []
     thread.join(5)
     assert done[0].counts == {"periods": 3}

@@ -224,6 +224,70 @@ def test_a_segments_events_are_those_of_its_stream_between_its_ends(store: Stora
     assert store.events.in_segment(part) == own[2:5]
     assert store.events.in_segments([whole, part]) == {whole.key: own, part.key: own[2:5]}
     assert store.events.in_segments([]) == {}
+    assert store.events.in_segments([whole], last_seq=3) == {whole.key: own[:3]}
+
+
+# told twice
+
+
+def by_hook(of: Event, text: str = "", later_ms: int = 900) -> Event:
+    """The same message as a hook tells it."""
+    at = of.timestamp + later_ms
+    told = event(
+        text or of.text, at=at, session=of.session_id, role=of.role, project=of.project, source_id=f"hook of {of.event_id}"
+    )
+    return replace(told, source="hook:test")
+
+
+def test_what_a_hook_repeats_is_stored_and_not_shown(store: Storage) -> None:
+    own = run_of(5)
+    store.events.append(own)
+    told = [by_hook(e) for e in own]
+    assert len(store.events.append(told).new) == 5
+    pairs = {hook.event_id: e.event_id for hook, e in zip(told, own, strict=True)}
+    assert store.events.duplicates(e.event_id for e in own) == store.events.duplicates(pairs) == pairs
+    assert store.events.duplicates([told[2].event_id]) == {told[2].event_id: own[2].event_id}
+    assert store.events.duplicates([]) == {}
+    assert store.events.window(Scope()) == own
+    assert [s.events for s in store.events.sessions(Scope())] == [5]
+    assert store.events.around(own[2], 9, 9) == (own[:2], own[3:])
+    assert store.events.around(told[2], 9, 9) == (own[:2], own[3:])
+    (whole,) = cut([*own, *told])
+    assert store.events.in_segment(whole) == own
+    assert store.events.find(told[0].event_id) == told[0]
+    assert store.events.get_many([told[1].event_id]) == {told[1].event_id: told[1]}
+    assert [s.event for s in store.events.after(0, 99)] == [*own, *told]
+
+
+def test_the_longer_of_the_two_is_shown_and_a_stretch_of_shorter_ones_alone_still_is(store: Storage) -> None:
+    first = replace(by_hook(run_of(1)[0], text="short"), metadata={"tool_use_id": "x"})
+    store.events.append([first])
+    (alone,) = cut([first])
+    assert store.events.in_segment(alone) == [first]
+    longer = replace(run_of(1, project=BILLING)[0], metadata={"tool_use_id": "x"})
+    store.events.append([longer])
+    assert store.events.duplicates([first.event_id]) == {first.event_id: longer.event_id}
+    assert store.events.window(Scope()) == [longer]
+    assert store.events.in_segment(alone) == [first]
+    assert store.events.in_segments([alone], last_seq=0) == {}
+    third = replace(run_of(1, start=first.timestamp + 5)[0], text="x")
+    store.events.append([third])
+    (both,) = cut([first, third])
+    assert store.events.in_segment(both) == [third]
+
+
+def test_pairs_outlive_the_process_that_found_them(opened: Callable[[], Storage]) -> None:
+    own = run_of(3)
+    store = opened()
+    store.events.append(own)
+    store.events.append([by_hook(own[0])])
+    store.close()
+    again = opened()
+    assert again.events.window(Scope()) == own
+    again.events.append([by_hook(own[1]), by_hook(own[0])])
+    assert again.events.window(Scope()) == own
+    assert len(again.events.duplicates(e.event_id for e in own)) == 2
+    again.close()
 
 
 # one transaction
@@ -610,6 +674,7 @@ def test_statistics_count_rows_bytes_and_time(store: Storage) -> None:
         0,
     )
     assert (stats.rows["event"], stats.timezone, dict(stats.extra)) == (2, "Europe/Berlin", {})
+    assert store.stats(text=False) == replace(stats, text_bytes=0)
 
 
 def test_an_empty_store_has_no_first_moment(store: Storage) -> None:

@@ -22,6 +22,7 @@ from anyio.abc import TaskStatus
 from mcp.server.mcpserver import MCPServer
 
 from memory_mcp import __version__
+from memory_mcp import metrics as counts
 from memory_mcp.config import ServerSettings
 from memory_mcp.daemon.routes import Asked, Connection, TakeHook, route_of, routes
 from memory_mcp.daemon.security import LOOPBACK, Guard, Rules
@@ -50,6 +51,7 @@ class HttpDoor:
         check_address(settings)
         self._settings = settings
         self._server = server
+        counts.start()
         token, place = token_of(settings.http_token, data_dir)
         self._rules = Rules(token, place, settings.http_max_body_bytes, hosts_of(settings))
         self._health = health

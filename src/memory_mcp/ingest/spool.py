@@ -85,7 +85,7 @@ class Spool:
 
     def _names(self) -> list[str]:
         try:
-            return sorted(os.listdir(self._directory / "new"))
+            return sorted(entry.name for entry in (self._directory / "new").iterdir())
         except OSError:
             return []
 
@@ -165,11 +165,10 @@ class Spool:
         """Remove what killed hooks left half written, long ago."""
         oldest = time.time() - STALE_S
         try:
-            with os.scandir(self._directory / "tmp") as entries:
-                stale = [e.path for e in entries if e.stat().st_mtime < oldest]
-            for path in stale:
-                os.unlink(path)
-                report.swept += 1
+            for file in (self._directory / "tmp").iterdir():
+                if file.stat().st_mtime < oldest:
+                    file.unlink()
+                    report.swept += 1
         except OSError:
             # There is none yet, or another program looks after it.
             return

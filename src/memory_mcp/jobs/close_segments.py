@@ -119,9 +119,10 @@ class CloseSegments:
         work = []
         for cut in changed:
             own = stored[cut.key] if cut.key in stored else sorted(members[cut.key], key=lambda e: e.order)
+            counted = cut
             if len(own) != cut.events or cut.key in placed.recounted:
-                cut = replace(cut, events=len(own), tokens=sum(estimate_tokens(e.text) for e in own))
-            work.append(Work(cut, tuple(own), before.get(cut.key)))
+                counted = replace(cut, events=len(own), tokens=sum(estimate_tokens(e.text) for e in own))
+            work.append(Work(counted, tuple(own), before.get(cut.key)))
         return work
 
     def _before(self, cuts: Iterable[Segment]) -> dict[int, TocNode]:

@@ -155,7 +155,7 @@ class RenderBriefings:
         cuts = [cut for cut in self._last_cuts(project) if not cut.thread]
         nodes = self._storage.toc.nodes([cut.node_id for cut in cuts])
         told = [nodes[cut.node_id] for cut in cuts if cut.node_id in nodes and nodes[cut.node_id].bullets][:_STRETCHES]
-        speakers = self._speakers({b.grip_ids[0] for node in told for b in node.bullets if b.grip_ids})
+        speakers = self._speakers({grip for node in told for b in node.bullets for grip in b.grip_ids})
         stretches = [_stretch(node, speakers) for node in told]
         return [stretch for stretch in stretches if stretch.said]
 
@@ -169,11 +169,15 @@ class RenderBriefings:
         return sorted(found, key=lambda cut: cut.start, reverse=True)[:_CUTS]
 
     def _speakers(self, grips: set[GripId]) -> dict[GripId, str]:
-        """Who said what each grip quotes; what a tool printed is left out."""
+        """Who said what each grip quotes; what a tool printed, alone or behind its call, is left out."""
         found = self._storage.grips.get_many(grips)
-        events = self._storage.events.get_many({g.event_id_start for g in found.values()})
-        by = {i: _speaker(events[g.event_id_start]) for i, g in found.items() if g.event_id_start in events}
-        return {i: speaker for i, speaker in by.items() if speaker is not None}
+        events = self._storage.events.get_many({e for g in found.values() for e in (g.event_id_start, g.event_id_end)})
+        made: dict[GripId, str] = {}
+        for grip_id, grip in found.items():
+            said = [_speaker(events[e]) if e in events else None for e in (grip.event_id_start, grip.event_id_end)]
+            if said[0] is not None and said[1] is not None:
+                made[grip_id] = said[0]
+        return made
 
     def _pinned(self) -> list[tuple[str, Pinned]]:
         """Pinned quotations and segments, each with its project."""
@@ -222,10 +226,12 @@ def _speaker(event: Event) -> str | None:
 
 
 def _stretch(node: TocNode, speakers: dict[GripId, str]) -> Stretch:
+    """A refined node's words are the agent's, whatever they rest on."""
+    refined = node.author == "agent"
     said = [
-        Said(b.text, "agent" if node.author == "agent" else speakers[b.grip_ids[0]], b.grip_ids[0], b.kind)
+        Said(b.text, "agent" if refined else speakers[b.grip_ids[0]], b.grip_ids[0], b.kind)
         for b in node.bullets
-        if b.grip_ids and b.grip_ids[0] in speakers
+        if b.grip_ids and (refined or all(grip in speakers for grip in b.grip_ids))
     ]
     return Stretch(node.start_ms, node.title, tuple(said))
 

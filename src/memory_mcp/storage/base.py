@@ -395,8 +395,8 @@ class Storage(Protocol):
         """Change the zone; only `admin rebuild-toc --timezone` does."""
         ...
 
-    def stats(self) -> StoreStats:
-        """Counts and sizes."""
+    def stats(self, text: bool = True) -> StoreStats:
+        """Counts and sizes; without `text`, which reads every event, `text_bytes` is 0."""
         ...
 
     def interrupt(self, thread: int | None = None) -> None:

@@ -1,8 +1,9 @@
 """Every invariant of a whole store, as a list of findings; empty means all is well. Reads only.
 
-What is checked: each event that is shown lies in exactly one segment, and something is shown for each that is not; cuts of a stream do not overlap and their counts are right;
-each segment has its node and each period its roll-up; parents are newer than children; windows tile; every bullet has
-grips, every grip resolves and its hash matches the words; term sets cover their segments; nothing acknowledged is lost.
+What is checked: each event that is shown lies in exactly one segment, and one that is shown stands for each that is not;
+cuts of a stream do not overlap and their counts are right; each segment has its node and each period its roll-up;
+parents are newer than children; windows tile; every bullet has grips, every grip resolves and its hash matches the words;
+term sets cover their segments; nothing acknowledged is lost.
 """
 
 from collections import Counter

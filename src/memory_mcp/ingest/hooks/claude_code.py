@@ -1,5 +1,7 @@
-"""Claude Code's hooks. A payload is put into the form of the transcript's own records and read as those are, so that
-texts, types and metadata of what was said and done come out as they will when the transcript is imported.
+"""Payloads of Claude Code's hooks in, drafts out.
+
+A payload is put into the form of the transcript's own records and read as those are, so that texts, types and metadata
+of what was said and done come out as they will when the transcript is imported.
 
 Invariants
 1. A source id depends on the spool file's name and the part of the payload alone.

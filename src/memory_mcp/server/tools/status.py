@@ -39,7 +39,7 @@ class Status:
         tier = detect(statuses)
         if full:
             statuses.insert(0, LayerStatus(LayerName.TOC, enabled=True, healthy=True, count=app.tree.tally().segments))
-        stats = app.storage.stats()
+        stats = app.storage.stats(text=False)
         lost = stats.extra.get("lost_events", "")
         notices = [f"{lost} acknowledged events are missing; run: memory-mcp doctor"] if lost else []
         return wire.StatusAnswer(

@@ -119,10 +119,11 @@ class DuckStorage:
         with self._con.writing() as con:
             con.execute("UPDATE meta SET value = ? WHERE name = 'timezone'", [name])
 
-    def stats(self) -> StoreStats:
+    def stats(self, text: bool = True) -> StoreStats:
         """See Storage."""
         rows = {t: self._count(t) for t in _TABLES}
-        row = self._con.row("SELECT coalesce(sum(strlen(text)), 0)::BIGINT, min(ts), max(ts) FROM event")
+        added = "coalesce(sum(strlen(text)), 0)::BIGINT" if text else "0"
+        row = self._con.row(f"SELECT {added}, min(ts), max(ts) FROM event")
         text_bytes, first, last = row or (0, None, None)
         return StoreStats(
             rows=rows,

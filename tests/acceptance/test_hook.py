@@ -1,0 +1,448 @@
+"""The hook as clients run it: real processes, any input, always 0; and what it left, stored exactly once."""
+
+import json
+import os
+import random
+import signal
+import socket
+import statistics
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory_mcp import paths
+from memory_mcp.app import App
+from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.failpoints import VARIABLE
+from memory_mcp.storage.base import Scope
+from tests.toc.helpers import findings
+
+ROOT = Path(__file__).parents[2]
+LIMIT = 60
+IN_PROCESS = "import sys; from memory_mcp.hook import main; sys.exit(main(sys.argv[1:]))"
+#: Both ways in: the function, and the shipped program.
+WAYS = {"function": ["-c", IN_PROCESS], "program": ["-m", "memory_mcp", "hook"]}
+#: Each point of a drain that may be killed, and at which visit.
+DRAIN_POINTS = [
+    ("drain.stored", 1),
+    ("drain.stored", 2),
+    ("drain.file_removed", 1),
+    ("drain.file_removed", 7),
+    ("drain.set_aside", 1),
+    ("events.before_commit", 1),
+    ("events.committed", 1),
+]
+SESSION = "0c9a5f0e-1111-4222-8333-444455556666"
+Done = subprocess.CompletedProcess[bytes]
+
+
+def payload(event: str, **more: Any) -> bytes:
+    told = {"session_id": SESSION, "transcript_path": "/t.jsonl", "cwd": "/home/dev/shop", "hook_event_name": event}
+    return json.dumps(told | more).encode()
+
+
+PROMPT = payload("UserPromptSubmit", prompt="Fix the retry queue.")
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return tmp_path / "some where" / "data"
+
+
+def environment(directory: Path, **more: str) -> dict[str, str]:
+    kept = {k: v for k, v in os.environ.items() if not k.startswith(("MEMORY_MCP_", "CLAUDE_", "XDG_"))}
+    nowhere = {"HOME": str(directory.parent), "MEMORY_MCP_STORAGE__TIMEZONE": "Europe/Berlin"}
+    return kept | nowhere | {"MEMORY_MCP_STORAGE__DATA_DIR": str(directory)} | more
+
+
+def hook(directory: Path, given: bytes, *arguments: str, way: str = "function", **more: str) -> Done:
+    """One run; it must end well and say nothing but what a hook may say."""
+    words = arguments or ("claude-code",)
+    done = subprocess.run(
+        [sys.executable, *WAYS[way], *words], input=given, env=environment(directory, **more), capture_output=True, timeout=LIMIT,
+        check=False, cwd=ROOT,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert len(done.stderr.splitlines()) <= 1
+    return done
+
+
+def kept(directory: Path, where: str = "new") -> list[Path]:
+    place = Path(paths.spool_dir(str(directory))) / where
+    return sorted(place.iterdir()) if place.exists() else []
+
+
+def stored(directory: Path) -> list[str]:
+    app = App(Settings(storage=StorageSettings(str(directory), "Europe/Berlin")))
+    app.catch_up()
+    assert findings(app) == []
+    found = [e.text for e in app.storage.events.window(Scope(), limit=1000)]
+    app.close()
+    return found
+
+
+def drain(directory: Path, **more: str) -> "subprocess.CompletedProcess[str]":
+    return subprocess.run(
+        [sys.executable, "-m", "tests.acceptance.drainer", str(directory)], cwd=ROOT, env=environment(directory, **more),
+        capture_output=True, text=True, timeout=LIMIT, check=False,
+    )  # fmt: skip
+
+
+# what is kept
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_payload_is_kept_as_it_came_with_its_envelope_and_for_this_user_only(way: str, directory: Path) -> None:
+    before = time.time_ns()
+    given = json.dumps(json.loads(PROMPT), indent=4).encode() + b"\n\xff\n"
+    done = hook(directory, given, way=way, CLAUDE_PROJECT_DIR='/home/dev/sh"op\\é\udcff')
+    assert (done.stdout, done.stderr) == (b"", b"")
+    (file,) = kept(directory)
+    head, _, rest = file.read_bytes().partition(b"\n")
+    told = json.loads(head)
+    assert rest == given
+    assert (told["v"], told["client"], told["project_dir"], told["cwd"]) == (
+        1,
+        "claude-code",
+        '/home/dev/sh"op\\é\udcff',
+        str(ROOT),
+    )
+    assert before < told["at_ns"] < time.time_ns()
+    assert file.name.startswith(f"{told['at_ns']:020d}-")
+    assert file.name.endswith("-claude-code")
+    spool = Path(paths.spool_dir(str(directory)))
+    assert [p.stat().st_mode & 0o777 for p in (directory, spool, spool / "tmp", spool / "new")] == [0o700] * 4
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert kept(directory, "tmp") == []
+
+
+BROKEN = {
+    "nothing": (b"", 0),
+    "white space": (b" \n\n", 0),
+    "no JSON": (b"words", 1),
+    "torn JSON": (PROMPT[:-5], 1),
+    "zero bytes": (b"\0" * 100, 1),
+    "bytes that are no text": (bytes(range(128, 256)) * 10, 1),
+    "a list": (b"[]", 1),
+    "another event": (payload("SomethingNew"), 1),
+    "deep nesting": (b'{"hook_event_name": "SessionStart", "x": ' + b"[" * 100_000, 1),
+    "a start without fields": (b'{"hook_event_name": "SessionStart"}', 1),
+    "a start with odd fields": (b'{"hook_event_name": "SessionStart", "cwd": 7, "source": []}', 1),
+    "a prompt that is none": (b'{"hook_event_name": "UserPromptSubmit", "prompt": {}}', 1),
+}
+
+
+@pytest.mark.parametrize("kind", BROKEN)
+def test_whatever_it_is_given_it_ends_well_and_prints_nothing(kind: str, directory: Path) -> None:
+    given, count = BROKEN[kind]
+    for way in WAYS:
+        done = hook(directory, given, way=way, MEMORY_MCP_HOOKS__RECALL="true")
+        assert done.stdout == b""
+    assert [f.read_bytes().partition(b"\n")[2] for f in kept(directory)] == [given] * count * len(WAYS)
+
+
+@pytest.mark.parametrize(
+    "arguments", [("nobody",), ("--data-dir",), ("claude-code", "--data-dir"), ("claude-code", "--what", "--config")]
+)
+def test_words_it_does_not_understand_do_not_make_it_fail(arguments: tuple[str, ...], directory: Path) -> None:
+    assert hook(directory, PROMPT, *arguments).stdout == b""
+
+
+def test_a_client_it_does_not_know_is_named(directory: Path) -> None:
+    assert b"unknown client 'nobody'" in hook(directory, PROMPT, "nobody").stderr
+    assert kept(directory) == []
+
+
+def test_a_directory_named_with_the_command_is_used(directory: Path, tmp_path: Path) -> None:
+    hook(directory, PROMPT, "json", f"--data-dir={tmp_path / 'other'}")
+    hook(directory, PROMPT, "claude-code", "--data-dir", str(tmp_path / "other"), way="program")
+    assert (len(kept(tmp_path / "other")), kept(directory)) == (2, [])
+
+
+def test_a_settings_file_says_where_and_a_broken_one_does_no_harm(directory: Path, tmp_path: Path) -> None:
+    settings = tmp_path / "config.toml"
+    settings.write_text(f'[storage]\ndata_dir = "{tmp_path / "elsewhere"}"\n', encoding="utf-8")
+    bare = environment(directory)
+    del bare["MEMORY_MCP_STORAGE__DATA_DIR"]
+    command = [sys.executable, *WAYS["function"], "claude-code", "--config", str(settings)]
+    subprocess.run(command, input=PROMPT, env=bare, check=True, timeout=LIMIT, cwd=ROOT)
+    assert len(kept(tmp_path / "elsewhere")) == 1
+    for broken in (b"[storage", b"\xff\xfe", b"storage = 7\nhooks = []", b'[hooks]\nbriefing = "yes"\nrecall = 3\n'):
+        settings.write_bytes(broken)
+        hook(directory, PROMPT, "claude-code", "--config", str(settings))
+        hook(directory, payload("SessionStart", source="startup"), "claude-code", "--config", str(settings))
+    assert len(kept(directory)) == 8
+
+
+def test_a_place_that_cannot_be_written_costs_one_line_and_no_failure(directory: Path) -> None:
+    directory.parent.mkdir()
+    directory.write_text("a file where the directory should be", encoding="utf-8")
+    for way in WAYS:
+        done = hook(directory, PROMPT, way=way)
+        assert done.stderr.startswith(b"memory-mcp hook: not kept: ")
+        assert done.stdout == b""
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
+def test_streams_that_are_closed_or_full_do_not_make_it_fail(directory: Path) -> None:
+    command = f'"{sys.executable}" -c "{IN_PROCESS}" claude-code'
+    briefing = briefed(directory, "words")
+    start = payload("SessionStart", source="startup", cwd=briefing)
+    for streams in (
+        "<&-",
+        ">&-",
+        "2>&-",
+        "<&- >&- 2>&-",
+        ">/dev/full",
+        ">/dev/full 2>/dev/full",
+        "</dev/null",
+        "</proc/self/mem",
+    ):
+        done = subprocess.run(
+            ["sh", "-c", f"{command} {streams}"], input=start, env=environment(directory), capture_output=True, timeout=LIMIT,
+            check=False, cwd=ROOT,
+        )  # fmt: skip
+        assert done.returncode == 0, streams
+        assert b"Traceback" not in done.stderr, streams
+
+
+def test_a_file_that_may_grow_no_more_leaves_nothing_behind(directory: Path) -> None:
+    limited = "import resource, sys; resource.setrlimit(resource.RLIMIT_FSIZE, (1000, 1000)); "
+    code = limited + "import signal; signal.signal(signal.SIGXFSZ, signal.SIG_IGN); " + IN_PROCESS
+    done = subprocess.run(
+        [sys.executable, "-c", code, "claude-code"], input=PROMPT + b" " * 5000, env=environment(directory), capture_output=True,
+        timeout=LIMIT, check=False, cwd=ROOT,
+    )  # fmt: skip
+    assert done.returncode == 0
+    assert b"not kept" in done.stderr
+    assert kept(directory) == kept(directory, "tmp") == []
+
+
+def test_a_payload_of_many_megabytes_is_read_to_its_end_and_bounded(directory: Path) -> None:
+    from memory_mcp.hook import MAX_PAYLOAD
+
+    given = payload("PostToolUse", tool_name="Read", tool_response="x" * (MAX_PAYLOAD + 3_000_000))
+    assert hook(directory, given).stderr == b""
+    (file,) = kept(directory)
+    head, _, rest = file.read_bytes().partition(b"\n")
+    assert json.loads(head)["cut"] is True
+    assert rest == given[:MAX_PAYLOAD]
+
+
+def test_help_names_the_clients() -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "memory_mcp", "hook", "--help"],
+        capture_output=True,
+        text=True,
+        timeout=LIMIT,
+        check=False,
+        cwd=ROOT,
+    )
+    assert done.returncode == 0
+    assert "claude-code or json" in done.stdout
+
+
+# how little it takes
+
+
+def loaded(directory: Path, given: bytes, **more: str) -> set[str]:
+    code = f"{IN_PROCESS[: IN_PROCESS.index('sys.exit')]}main(['claude-code']); print(*sys.modules, file=sys.stderr)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=given, env=environment(directory, **more), capture_output=True, text=False,
+        timeout=LIMIT, check=False, cwd=ROOT,
+    )  # fmt: skip
+    assert done.returncode == 0
+    return set(done.stderr.decode().split())
+
+
+def test_a_run_loads_nothing_but_the_standard_library_and_little_of_it(directory: Path, tmp_path: Path) -> None:
+    bare = subprocess.run([sys.executable, "-c", "import sys; print(*sys.modules)"], capture_output=True, text=True, check=True)
+    project = briefed(directory, "words")
+    tool = payload("PostToolUse", tool_name="Bash", tool_input={}, tool_response="x")
+    runs: dict[str, tuple[bytes, Mapping[str, str]]] = {
+        "tool": (tool, {}),
+        "prompt": (PROMPT, {}),
+        "start": (payload("SessionStart", source="startup", cwd=project), {}),
+        "recall": (PROMPT, {"MEMORY_MCP_HOOKS__RECALL": "true"}),
+    }
+    for name, (given, more) in runs.items():
+        fresh = loaded(directory, given, **more) - set(bare.stdout.split())
+        ours = {m for m in fresh if m.partition(".")[0] == "memory_mcp"}
+        assert ours <= {"memory_mcp", "memory_mcp.hook", "memory_mcp.paths", "memory_mcp.scope", "memory_mcp.link"}, name
+        assert {m.partition(".")[0] for m in fresh - ours} <= set(sys.stdlib_module_names), name
+        if name in ("tool", "prompt"):
+            assert not fresh & {"json", "re", "typing", "pathlib", "socket", "collections", "hashlib", "tomllib", "argparse"}, (
+                name
+            )
+
+
+def test_it_starts_in_little_more_than_python_itself(directory: Path, record_property: Any) -> None:
+    def seconds(*arguments: str, given: bytes = b"") -> float:
+        begun = time.perf_counter()
+        subprocess.run([sys.executable, *arguments], input=given, env=environment(directory), check=True, timeout=LIMIT, cwd=ROOT)
+        return time.perf_counter() - begun
+
+    tool = payload("PostToolUse", tool_name="Bash", tool_input={"command": "ls"}, tool_response={"stdout": "x" * 2000})
+    ratios = []
+    for _ in range(15):
+        alone = seconds("-c", "pass")
+        ratios.append(seconds("-c", IN_PROCESS, "claude-code", given=tool) / alone)
+    record_property("hook_over_python", round(statistics.median(ratios), 2))
+    assert statistics.median(ratios) <= 3
+
+
+# what it answers
+
+
+def briefed(directory: Path, text: str) -> str:
+    """A project directory for which this was rendered ahead of time."""
+    project = directory.parent / "project"
+    project.mkdir(parents=True, exist_ok=True)
+    file = Path(paths.briefing_file(str(directory), str(project)))
+    file.parent.mkdir(parents=True, exist_ok=True)
+    file.write_text(text, encoding="utf-8")
+    return str(project)
+
+
+FENCED = "<recalled-by-memory-mcp>\nLast time: the queue \u2014 \u00e9 \U0001f600\n</recalled-by-memory-mcp>"
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("source", ["startup", "clear", "compact"])
+def test_a_session_that_begins_is_told_where_the_last_one_left_off(source: str, way: str, directory: Path) -> None:
+    project = briefed(directory, FENCED)
+    done = hook(directory, payload("SessionStart", source=source, cwd=project), way=way)
+    assert json.loads(done.stdout) == {"hookSpecificOutput": {"hookEventName": "SessionStart", "additionalContext": FENCED}}
+    assert done.stdout.isascii()
+    assert len(kept(directory)) == 1
+
+
+def test_the_declared_project_goes_before_the_directory(directory: Path) -> None:
+    project = briefed(directory, FENCED)
+    start = payload("SessionStart", source="startup", cwd="/")
+    assert hook(directory, start).stdout == b""
+    assert hook(directory, start, CLAUDE_PROJECT_DIR=project).stdout != b""
+
+
+def test_nothing_is_told_where_nothing_is_known_or_wanted(directory: Path, tmp_path: Path) -> None:
+    project = briefed(directory, FENCED)
+    start = payload("SessionStart", source="startup", cwd=project)
+    for given, more in (
+        (payload("SessionStart", source="resume", cwd=project), {}),
+        (payload("SessionStart", source="startup", cwd=str(tmp_path)), {}),
+        (payload("SessionStart", source="startup"), {}),
+        (start, {"MEMORY_MCP_HOOKS__BRIEFING": "false"}),
+        (payload("UserPromptSubmit", prompt='say "SessionStart"', cwd=project), {}),
+    ):
+        done = hook(directory, given, **more)
+        assert (done.stdout, done.stderr) == (b"", b"")
+    assert hook(directory, start, "json").stdout == b""
+    settings = tmp_path / "config.toml"
+    settings.write_text("[hooks]\nbriefing = false\n", encoding="utf-8")
+    assert hook(directory, start, "claude-code", "--config", str(settings)).stdout == b""
+    assert hook(directory, start).stdout != b""
+
+
+def test_a_briefing_is_never_longer_than_the_client_takes_and_stays_fenced(directory: Path) -> None:
+    project = briefed(directory, FENCED.replace("queue", "\u00e9" * 30_000))
+    told = json.loads(hook(directory, payload("SessionStart", source="startup", cwd=project)).stdout)
+    text = told["hookSpecificOutput"]["additionalContext"]
+    assert len(text) == 10_000
+    assert text.endswith("\n</recalled-by-memory-mcp>")
+
+
+def test_a_prompt_is_answered_by_nobody_when_no_daemon_runs_and_none_is_started(directory: Path) -> None:
+    begun = time.monotonic()
+    done = hook(directory, PROMPT, MEMORY_MCP_HOOKS__RECALL="true", CLAUDE_PROJECT_DIR="/home/dev/shop")
+    assert (done.stdout, done.stderr) == (b"", b"")
+    assert time.monotonic() - begun < 5
+    assert sorted(p.name for p in directory.iterdir()) == ["spool"]
+
+
+def test_a_daemon_that_does_not_answer_holds_no_prompt_up(directory: Path) -> None:
+    directory.mkdir(parents=True)
+    with socket.socket(socket.AF_UNIX) as deaf:
+        deaf.bind(paths.socket_path(str(directory)))
+        deaf.listen()
+        begun = time.monotonic()
+        done = hook(directory, PROMPT, MEMORY_MCP_HOOKS__RECALL="true", MEMORY_MCP_HOOKS__RECALL_DEADLINE_MS="100")
+        assert time.monotonic() - begun < 5
+    assert (done.stdout, done.stderr) == (b"", b"")
+    assert len(kept(directory)) == 1
+
+
+# exactly once
+
+
+def test_many_at_once_leave_as_many_files_and_each_is_stored_once(directory: Path) -> None:
+    prompts = [payload("UserPromptSubmit", prompt=f"prompt {n}") for n in range(40)] + [PROMPT] * 10
+    running = []
+    for given in prompts:
+        one = subprocess.Popen(
+            [sys.executable, *WAYS["function"], "claude-code"], stdin=subprocess.PIPE, env=environment(directory), cwd=ROOT
+        )
+        running.append((one, given))
+    for one, given in running:
+        one.communicate(given, timeout=LIMIT)
+        assert one.returncode == 0
+    assert len(kept(directory)) == 50
+    assert kept(directory, "tmp") == []
+    assert drain(directory).stdout.split() == ["50", "0", "0"]
+    assert kept(directory) == []
+    assert sorted(stored(directory)) == sorted([f"prompt {n}" for n in range(40)] + ["Fix the retry queue."] * 10)
+
+
+def left_by_hooks(directory: Path) -> list[str]:
+    """Payloads of both kinds of client and two that cannot be read; the words that must be stored."""
+    from memory_mcp import hook as module
+
+    spool = paths.spool_dir(str(directory))
+    words = []
+    for n in range(12):
+        if n in (3, 8):
+            module.keep(spool, "claude-code", b'{"broken')
+        elif n % 4 == 2:
+            module.keep(spool, "json", json.dumps({"session_id": "s2", "role": "user", "text": f"plain {n}"}).encode())
+            words.append(f"plain {n}")
+        else:
+            module.keep(spool, "claude-code", payload("UserPromptSubmit", prompt=f"prompt {n}"))
+            words.append(f"prompt {n}")
+    return sorted(words)
+
+
+@pytest.mark.parametrize(("point", "visit"), DRAIN_POINTS, ids=str)
+def test_killed_at_any_point_of_a_drain_everything_is_stored_once(point: str, visit: int, directory: Path) -> None:
+    wanted = left_by_hooks(directory)
+    assert drain(directory, **{VARIABLE: f"{point}:{visit}"}).returncode == -signal.SIGKILL
+    before = stored(directory)
+    assert len(before) == len(set(before))
+    done = drain(directory)
+    assert done.returncode == 0, done.stderr
+    assert sorted(stored(directory)) == wanted
+    assert kept(directory) == []
+    assert [f.read_bytes().partition(b"\n")[2] for f in kept(directory, "bad")] == [b'{"broken'] * 2
+
+
+def test_killed_again_and_again_while_hooks_go_on_everything_is_stored_once(directory: Path) -> None:
+    rng = random.Random(5)
+    wanted: list[str] = []
+    for round_ in range(6):
+        for n in range(20):
+            words = f"round {round_} prompt {n}"
+            hook_here(directory, words)
+            wanted.append(words)
+        point, visit = rng.choice(["drain.stored", "drain.file_removed"]), 1
+        assert drain(directory, **{VARIABLE: f"{point}:{visit}"}).returncode == -signal.SIGKILL
+    assert drain(directory).returncode == 0
+    assert sorted(stored(directory)) == sorted(wanted)
+
+
+def hook_here(directory: Path, words: str) -> None:
+    from memory_mcp import hook as module
+
+    module.keep(paths.spool_dir(str(directory)), "claude-code", payload("UserPromptSubmit", prompt=words))

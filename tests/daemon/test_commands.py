@@ -1,0 +1,240 @@
+"""Commands while the daemon has the store: the same words as without it, at once, and imports beside connected clients."""
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.place import VISIBLE, Place, wait_for
+from memory_mcp import link
+
+PATIENCE = 60.0
+DAEMON = {"MEMORY_MCP_SERVER__DAEMON": "true"}
+#: Every command that reads, in text and in JSON, and some that are asked wrongly.
+ASKED = (
+    ("search", "harbour"),
+    ("search", "harbour", "--json"),
+    ("search", "harbour", "--level", "month"),
+    ("search", "--query", ""),
+    ("search", "harbour", "--node", "toc:day:1999-01-01"),
+    ("navigate", "which fenders", "--verbose"),
+    ("query", "root"),
+    ("query", "browse", "--json"),
+    ("query", "events", "--limit", "3", "--json"),
+    ("timeline",),
+    ("retrieval", "status"),
+    ("admin", "check"),
+    ("query", "nonsense"),
+)
+
+pytestmark = pytest.mark.skipif(not VISIBLE, reason="processes are looked at through /proc")
+
+
+def lines(count: int, session: str = "s") -> str:
+    start = 1_767_225_600_000
+    said = (
+        {
+            "id": f"{session}-{n}",
+            "session_id": f"{session}-{n // 20}",
+            "timestamp": start + n * 600_000,
+            "role": ("user", "assistant")[n % 2],
+            "text": f"Message {n} about {('harbour', 'fenders', 'compasses')[n % 3]} and number {n * 7919 % 1000}.",
+        }
+        for n in range(count)
+    )
+    return "".join(json.dumps(one) + "\n" for one in said)
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """A filled memory with its daemon running, for tests that only read."""
+    with Place(tmp_path_factory.mktemp("shared"), idle=60, more=DAEMON) as made:
+        made.ok("ingest", "-", stdin=lines(240))
+        yield made
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    with Place(tmp_path, idle=60, more=DAEMON) as made:
+        yield made
+
+
+def alone(place: Place, *words: str) -> "subprocess.CompletedProcess[str]":
+    """The command in a process that opens the store itself."""
+    environ = place.environment() | {"MEMORY_MCP_SERVER__DAEMON": "false"}
+    return subprocess.run(
+        [*place.command, *words], env=environ, cwd=place.home, capture_output=True, text=True, timeout=PATIENCE, check=False
+    )
+
+
+def test_every_reading_command_says_the_same_with_and_without_the_daemon(shared: Place) -> None:
+    through = [shared.run(*words) for words in ASKED]
+    assert shared.status()["running"] is True
+    shared.ok("daemon", "stop")
+    for words, one in zip(ASKED, through, strict=True):
+        other = alone(shared, *words)
+        assert (one.returncode, steady(one.stdout), one.stderr) == (other.returncode, steady(other.stdout), other.stderr), words
+    shared.ok("daemon", "start")
+
+
+def steady(text: str) -> str:
+    """An answer without the time it took."""
+    return "\n".join(line for line in text.splitlines() if "_ms" not in line and " ms" not in line)
+
+
+def test_a_question_to_a_running_daemon_loads_no_engine(shared: Place) -> None:
+    code = (
+        "import sys, json\n"
+        "from memory_mcp.__main__ import main\n"
+        "sys.argv = ['memory-mcp', 'search', 'harbour', '--json']\n"
+        "status = main()\n"
+        "sys.stderr.write(json.dumps([n for n in ('argparse', 'duckdb', 'mcp', 'pydantic', 'memory_mcp.app', 'memory_mcp.cli') if n in sys.modules]))\n"
+        "sys.exit(status)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=shared.environment(),
+        cwd=shared.home,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=PATIENCE,
+    )
+    assert json.loads(done.stdout)["results"]
+    assert json.loads(done.stderr) == []
+
+
+def test_the_callers_directory_decides_the_scope_of_a_forwarded_search(place: Place, tmp_path: Path) -> None:
+    here = tmp_path / "here"
+    here.mkdir()
+    said = {"session_id": "a", "timestamp": 1_767_225_600_000, "role": "user", "text": "The otter sleeps.", "project": str(here)}
+    place.ok(
+        "ingest", "-", stdin=json.dumps(said) + "\n" + json.dumps({**said, "session_id": "b", "project": "elsewhere"}) + "\n"
+    )
+    asked = [*place.command, "timeline"]
+    there = subprocess.run(asked, env=place.environment(), cwd=here, capture_output=True, text=True, check=True, timeout=PATIENCE)
+    assert place.status()["running"] is True
+    done = subprocess.run(
+        [*place.command, "navigate", "otter", "--project", "."],
+        env=place.environment(),
+        cwd=here,
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=PATIENCE,
+    )
+    assert "otter" in done.stdout
+    assert there.returncode == 0
+
+
+def test_whoever_has_read_enough_may_leave(shared: Place) -> None:
+    script = f"{' '.join(shared.command)} query events --limit 100 --json | head -c 20"
+    done = subprocess.run(
+        ["bash", "-c", script], env=shared.environment(), capture_output=True, text=True, timeout=PATIENCE, check=True
+    )
+    assert len(done.stdout) == 20
+    assert done.stderr == ""
+    assert wait_for(lambda: link.call(str(shared.directory), "daemon/status", {}, 10)["queues"]["calls"] == 0, 5)
+
+
+def test_a_stopped_command_leaves_the_daemon_answering(shared: Place) -> None:
+    process = subprocess.Popen(
+        [*shared.command, "admin", "check"], env=shared.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    )
+    time.sleep(0.15)
+    process.send_signal(signal.SIGINT)
+    _, said = process.communicate(timeout=PATIENCE)
+    assert process.returncode in (130, -signal.SIGINT, 0)
+    assert "Traceback" not in said or process.returncode == -signal.SIGINT
+    assert shared.run("search", "harbour").returncode == 0
+
+
+def test_an_import_goes_through_the_daemon_and_ends_filed(place: Place) -> None:
+    source = place.home / "events.jsonl"
+    source.write_text(lines(900))
+    told: dict[str, Any] = json.loads(place.ok("import", "jsonl", str(source), "--json"))
+    assert (told["new"], told["known"], told["built"]["events"]) == (900, 0, 900)
+    status = place.status()
+    assert status["queues"]["events_to_file"] == 0
+    assert place.owners() == {status["pid"]}
+    again: dict[str, Any] = json.loads(place.ok("import", "jsonl", str(source), "--json"))
+    assert (again["new"], again["files_unchanged"]) == (0, 1)
+    assert place.run("admin", "check").returncode == 0
+    place.ok("daemon", "stop")
+    assert alone(place, "admin", "check").returncode == 0
+
+
+def test_an_import_survives_the_daemons_death_and_stores_everything_once(place: Place) -> None:
+    source = place.home / "events.jsonl"
+    source.write_text(lines(6000))
+    place.ok("daemon", "start")
+    process = subprocess.Popen(
+        [*place.command, "import", "jsonl", str(source), "--json"],
+        env=place.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    killed = 0
+    while process.poll() is None and killed < 3:
+        owner = json.loads((place.directory / "owner.json").read_text())["pid"]
+        time.sleep(0.4)
+        if process.poll() is None:
+            os.kill(owner, signal.SIGKILL)
+            killed += 1
+            assert wait_for(lambda was=owner: process.poll() is not None or _owner(place) != was, PATIENCE)  # type: ignore[misc]
+    said, beside = process.communicate(timeout=PATIENCE)
+    assert process.returncode == 0, beside
+    assert killed
+    assert json.loads(said)["built"]["events"] == 6000
+    assert place.run("admin", "check").returncode == 0
+
+
+def _owner(place: Place) -> int:
+    try:
+        return int(json.loads((place.directory / "owner.json").read_text())["pid"])
+    except (OSError, ValueError):
+        return 0
+
+
+def test_what_is_private_is_not_reached_over_the_protocol(shared: Place) -> None:
+    """A client's own words never become a private method."""
+    asked = [
+        {
+            "jsonrpc": "2.0",
+            "id": 1,
+            "method": "initialize",
+            "params": {"protocolVersion": "2025-11-25", "clientInfo": {"name": "x", "version": "1"}, "capabilities": {}},
+        },
+        {"jsonrpc": "2.0", "method": "notifications/initialized"},
+        {"jsonrpc": "2.0", "id": 2, "method": "daemon/stop", "params": {}},
+        {"jsonrpc": "2.0", "id": 3, "method": "cli/run", "params": {"argv": ["admin", "stats"]}},
+    ]
+    process = subprocess.Popen(shared.command, env=shared.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    assert process.stdin is not None
+    assert process.stdout is not None
+    for message in asked:
+        process.stdin.write(json.dumps(message) + "\n")
+    process.stdin.flush()
+    answers = {a["id"]: a for a in (json.loads(process.stdout.readline()) for _ in range(3))}
+    process.stdin.close()
+    process.stdout.close()
+    assert process.wait(PATIENCE) == 0
+    assert all("error" in answers[number] for number in (2, 3))
+    assert shared.status()["running"] is True
+
+
+def test_moving_the_days_to_another_zone_gives_the_clients_a_daemon_that_knows(place: Place) -> None:
+    place.ok("ingest", "-", stdin=lines(60))
+    before = place.status()["pid"]
+    place.ok("admin", "rebuild-toc", "--timezone", "Pacific/Auckland")
+    assert place.run("admin", "check").returncode == 0
+    assert "Pacific/Auckland" in place.ok("admin", "stats")
+    assert place.status()["pid"] != before

@@ -1,0 +1,264 @@
+"""The daemon's life as the command line and other processes see it: election, status, idleness, signals, succession."""
+
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.place import VISIBLE, Place, wait_for
+from memory_mcp import link, paths
+from memory_mcp.storage.lock import file_system_of
+
+PATIENCE = 30.0
+#: A daemon that is asked to end has ended within so long, also with open connections (seconds).
+ENDS_WITHIN = 3.0
+DAEMON = {"MEMORY_MCP_SERVER__DAEMON": "true"}
+
+pytestmark = pytest.mark.skipif(not VISIBLE, reason="processes are looked at through /proc")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    with Place(tmp_path, idle=60, more=DAEMON) as made:
+        yield made
+
+
+def look(place: Place) -> dict[str, Any]:
+    return link.call(str(place.directory), "daemon/status", {}, 10)
+
+
+def start(place: Place) -> int:
+    told: dict[str, Any] = json.loads(place.ok("daemon", "start", "--json"))
+    return int(told["pid"])
+
+
+def gone(pid: int) -> bool:
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] == "Z"
+    except OSError:
+        return True
+
+
+def test_start_status_restart_and_stop_say_what_is_so(place: Place) -> None:
+    assert place.status() == {"running": False, "data_dir": str(place.directory)}
+    assert place.ok("daemon", "stop") == "It did not run.\n"
+    pid = start(place)
+    assert start(place) == pid
+    status = place.status()
+    assert (status["running"], status["pid"], status["clients"], status["last_error"]) == (True, pid, [], "")
+    assert set(status["queues"]) == {"events_to_file", "spool", "calls"}
+    text = place.ok("daemon", "status")
+    assert f"process {pid}, " in text
+    assert "clients: 0" in text
+    again = json.loads(place.ok("daemon", "restart", "--json"))["pid"]
+    assert again != pid
+    assert gone(pid)
+    assert place.ok("daemon", "stop") == f"Stopped (process {again}).\n"
+    assert gone(again)
+    assert place.processes() == {}
+    assert not (place.directory / "daemon.sock").exists()
+
+
+def test_a_second_daemon_is_refused_and_says_who_is_the_first(place: Place) -> None:
+    pid = start(place)
+    # The first is told to be no daemon, so that the second does not wait for its end.
+    note = place.directory / "owner.json"
+    note.write_text(note.read_text().replace('"kind": "daemon"', '"kind": "alone"'))
+    second = place.run("daemon", "run")
+    assert second.returncode == 3
+    assert second.stderr.startswith("LOCKED: ")
+    assert f"(process {pid})" in second.stderr
+    assert look(place)["pid"] == pid
+
+
+def test_a_daemon_waits_for_the_one_that_is_ending(place: Place) -> None:
+    first = start(place)
+    second = subprocess.Popen([*place.command, "daemon", "run"], env=place.environment(), cwd=place.home, stderr=subprocess.PIPE)
+    try:
+        time.sleep(0.5)
+        os.kill(first, signal.SIGTERM)
+        assert wait_for(lambda: _pid(place) == second.pid, PATIENCE)
+    finally:
+        second.terminate()
+        second.communicate(timeout=PATIENCE)
+
+
+def _pid(place: Place) -> int:
+    try:
+        return int(look(place)["pid"])
+    except (OSError, ValueError):
+        return 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_a_signal_ends_it_in_time_with_open_connections_and_keeps_everything(place: Place, number: signal.Signals) -> None:
+    pid = start(place)
+    open_ = [link.reach(link.Wanted(str(place.directory)), kind, start=False) for kind in ("mcp", "mcp", "rpc")]
+    open_[0].send({"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": {}})
+    line = json.dumps({"session_id": "s", "timestamp": 1_767_225_600_000, "role": "user", "text": "Kept across the end."})
+    place.ok("ingest", "-", stdin=line + "\n")
+    began = time.monotonic()
+    os.kill(pid, number)
+    assert wait_for(lambda: gone(pid), ENDS_WITHIN + 1)
+    assert time.monotonic() - began < ENDS_WITHIN
+    assert not (place.directory / "daemon.sock").exists()
+    for one in open_:
+        one.close()
+    assert "Kept across the end." in place.ok("query", "events")
+    assert place.run("admin", "check").returncode == 0
+
+
+def test_a_killed_daemons_socket_and_lock_are_taken_over(place: Place) -> None:
+    first = start(place)
+    os.kill(first, signal.SIGKILL)
+    assert wait_for(lambda: gone(first), PATIENCE)
+    assert (place.directory / "daemon.sock").is_socket()
+    assert place.status()["running"] is False
+    second = start(place)
+    assert second != first
+    assert look(place)["pid"] == second
+
+
+def test_a_socket_that_nobody_ever_listened_on_is_replaced_and_a_file_in_its_place_is_not(place: Place) -> None:
+    place.directory.mkdir(mode=0o700)
+    with socket.socket(socket.AF_UNIX) as stale:
+        stale.bind(str(place.directory / "daemon.sock"))
+    assert start(place)
+    place.ok("daemon", "stop")
+    (place.directory / "daemon.sock").write_text("somebody's file")
+    refused = place.run("daemon", "start")
+    assert refused.returncode == 3
+    assert "is in the way" in refused.stderr
+    assert (place.directory / "daemon.sock").read_text() == "somebody's file"
+
+
+def test_it_ends_when_nobody_needs_it_and_not_before(tmp_path: Path) -> None:
+    with Place(tmp_path, idle=1, more=DAEMON) as place:
+        pid = start(place)
+        line = link.reach(link.Wanted(str(place.directory)), "mcp", start=False)
+        time.sleep(2.5)
+        assert not gone(pid)
+        line.close()
+        assert wait_for(lambda: gone(pid), 6)
+        assert "idle for 1 s" in (place.directory / "daemon.log").read_text()
+
+
+def test_everything_in_the_data_directory_is_for_this_user_alone(place: Place) -> None:
+    start(place)
+    assert place.directory.stat().st_mode & 0o777 == 0o700
+    loose = {p.name: oct(p.stat().st_mode & 0o777) for p in place.directory.iterdir() if p.stat().st_mode & 0o077}
+    assert loose == {}
+
+
+def test_the_log_is_rotated_and_never_grows_without_end(place: Place) -> None:
+    place.directory.mkdir(mode=0o700)
+    (place.directory / "daemon.log").write_bytes(b"x" * 1_200_000 + b"\n")
+    start(place)
+    assert (place.directory / "daemon.log.1").stat().st_size > 1_000_000
+    assert (place.directory / "daemon.log").stat().st_size < 10_000
+
+
+def test_settings_that_cannot_be_used_are_said_by_every_command(place: Place) -> None:
+    (place.home / "config.toml").write_text("[server]\nprofil = 'full'\n")
+    for words in (("daemon", "start"), ("search", "x"), ("daemon", "run")):
+        done = place.run(*words)
+        assert done.returncode == 2, done.stderr
+        assert "unknown setting: server.profil" in done.stderr
+        assert "server.profile" in done.stderr
+
+
+def test_other_settings_than_the_daemons_are_noticed_and_a_restart_applies_them(place: Place) -> None:
+    start(place)
+    other = place.environment() | {"MEMORY_MCP_RETRIEVAL__STRONG_MATCH": "0.7"}
+    asked = [*place.command, "search", "anything"]
+    done = subprocess.run(asked, env=other, cwd=place.home, capture_output=True, text=True, check=True, timeout=PATIENCE)
+    assert "started with other settings (retrieval.strong_match)" in done.stderr
+    assert "memory-mcp daemon restart" in done.stderr
+    subprocess.run(
+        [*place.command, "daemon", "restart"], env=other, cwd=place.home, check=True, timeout=PATIENCE, capture_output=True
+    )
+    done = subprocess.run(asked, env=other, cwd=place.home, capture_output=True, text=True, check=True, timeout=PATIENCE)
+    assert "other settings" not in done.stderr
+
+
+def test_a_daemon_of_an_older_version_makes_way(place: Place) -> None:
+    older = (
+        "import sys, memory_mcp\n"
+        "memory_mcp.__version__ = '0.0.1'\n"
+        "from memory_mcp.__main__ import main\n"
+        f"sys.argv = ['memory-mcp', 'daemon', 'run', '--data-dir', {str(place.directory)!r}]\n"
+        "sys.exit(main())"
+    )
+    first = subprocess.Popen([sys.executable, "-c", older], env=place.environment(), cwd=place.home, stderr=subprocess.DEVNULL)
+    try:
+        assert wait_for(lambda: _pid_unchecked(place) == first.pid, PATIENCE)
+        assert "Nothing matches" in place.ok("search", "anything")
+        assert first.wait(PATIENCE) == 0
+        assert _pid(place) != first.pid
+    finally:
+        first.kill()
+        first.wait()
+
+
+def _pid_unchecked(place: Place) -> int:
+    try:
+        line = link.greet(link.connect(str(place.directory)), "rpc", link.Wanted(str(place.directory)))
+    except (OSError, ValueError):
+        return 0
+    line.close()
+    return int(line.about["pid"])
+
+
+def test_a_modules_name_in_the_callers_directory_shadows_nothing(place: Place, tmp_path: Path) -> None:
+    trap = tmp_path / "project"
+    trap.mkdir()
+    for name in ("json", "duckdb", "mcp", "anyio"):
+        (trap / f"{name}.py").write_text("raise SystemExit('the wrong module')")
+    done = subprocess.run(
+        [*place.command, "search", "x"],
+        env=place.environment(),
+        cwd=trap,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert look(place)["running"] is True
+
+
+def test_the_kind_of_file_system_is_read_from_the_mounts() -> None:
+    mounts = [
+        "22 1 0:20 / / rw - ext4 /dev/sda1 rw",
+        "23 22 0:21 / /home rw shared:1 - nfs4 server:/home rw",
+        "24 23 0:22 / /home/kim/local\\040disk rw - xfs /dev/sdb rw",
+        "broken line",
+    ]
+    assert file_system_of(Path("/home/kim/data"), mounts) == "nfs4"
+    assert file_system_of(Path("/home/kim/local disk/data"), mounts) == "xfs"
+    assert file_system_of(Path("/homely"), mounts) == "ext4"
+    assert file_system_of(Path("/home"), mounts) == "nfs4"
+
+
+def test_a_data_directory_on_another_machine_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from memory_mcp.errors import StorageError
+    from memory_mcp.storage import lock
+
+    mounts = tmp_path / "mounts"
+    mounts.write_text(f"1 0 0:1 / {tmp_path} rw - nfs4 server:/x rw\n")
+    monkeypatch.setattr(lock, "_MOUNTS", mounts)
+    with pytest.raises(StorageError, match="lies on another machine"):
+        lock.DirectoryLock(tmp_path / "data")
+
+
+def test_the_socket_lets_in_this_user_alone(place: Place) -> None:
+    start(place)
+    assert Path(paths.socket_path(str(place.directory))).stat().st_mode & 0o777 == 0o600

@@ -1,0 +1,269 @@
+"""The pump as a client starts it: real processes, real clients in both eras, daemons killed for real."""
+
+import asyncio
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import threading
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any, TypeVar
+
+import pytest
+from mcp import Client
+
+from bench.place import VISIBLE, Place, wait_for
+from memory_mcp import link
+
+T = TypeVar("T")
+ERAS = ("auto", "legacy")
+PATIENCE = 60.0
+
+pytestmark = pytest.mark.skipif(not VISIBLE, reason="processes are looked at through /proc")
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    with Place(tmp_path, idle=60, more={"MEMORY_MCP_SERVER__DAEMON": "true"}) as made:
+        yield made
+
+
+def talk(place: Place, work: Callable[[Client], Awaitable[T]], era: str = "auto", name: str = "tester") -> T:
+    from mcp.types import Implementation
+
+    async def main() -> T:
+        async with asyncio.timeout(PATIENCE):
+            async with Client(place.server(), mode=era, client_info=Implementation(name=name, version="7")) as client:
+                return await work(client)
+
+    return asyncio.run(main())
+
+
+async def call(client: Client, tool: str, /, **arguments: Any) -> dict[str, Any]:
+    found = await client.call_tool(tool, arguments)
+    assert not found.is_error, found.content
+    assert isinstance(found.structured_content, dict)
+    return found.structured_content
+
+
+def look(place: Place) -> dict[str, Any]:
+    return link.call(str(place.directory), "daemon/status", {}, 10)
+
+
+def owner(place: Place) -> int:
+    return int(look(place)["pid"])
+
+
+def kill(pid: int) -> None:
+    os.kill(pid, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_client_on_a_pipe_reaches_the_tools_and_status_names_it(place: Place, era: str) -> None:
+    async def work(client: Client) -> dict[str, Any]:
+        tools = await client.list_tools()
+        assert "intelligent_search" in {tool.name for tool in tools.tools}
+        return await asyncio.to_thread(look, place)
+
+    status = talk(place, work, era)
+    [seen] = status["clients"]
+    assert (seen["name"], seen["version"]) == ("tester", "7")
+    assert seen["era"] == ("2026-07-28" if era == "auto" else "2025-11-25")
+    assert seen["pid"] in place.processes() or seen["pid"] > 0
+    assert status["rss_bytes"] > 10_000_000
+
+
+def test_the_pump_loads_neither_engine_nor_protocol_nor_anything_of_others(place: Place) -> None:
+    code = (
+        "import sys, atexit, json\n"
+        "atexit.register(lambda: sys.stderr.write('MODULES ' + json.dumps(sorted(sys.modules)) + '\\n'))\n"
+        "from memory_mcp.__main__ import main\n"
+        "sys.argv = ['memory-mcp']\n"
+        "sys.exit(main())"
+    )
+    before = json.loads(
+        subprocess.check_output([sys.executable, "-c", "import sys, json; print(json.dumps(sorted(sys.modules)))"])
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=place.environment(),
+        input="",
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+    )
+    loaded = set(json.loads(done.stderr.rpartition("MODULES ")[2])) - set(before)
+    ours = {name for name in loaded if name.split(".")[0] == "memory_mcp"}
+    assert ours == {"memory_mcp", "memory_mcp.__main__", "memory_mcp.link", "memory_mcp.paths", "memory_mcp.pump"}
+    foreign = {n.split(".")[0] for n in loaded} - set(sys.stdlib_module_names) - {"memory_mcp"}
+    assert {n for n in foreign if not n.startswith("_")} == set()
+
+
+def test_twelve_clients_that_start_at_once_start_one_daemon(place: Place) -> None:
+    async def one() -> str:
+        async with Client(place.server()) as client:
+            return str((await call(client, "get_retrieval_status"))["name"])
+
+    async def all_() -> list[str]:
+        async with asyncio.timeout(PATIENCE):
+            return await asyncio.gather(*(one() for _ in range(12)))
+
+    seen: set[int] = set()
+    over = threading.Event()
+
+    def watch() -> None:
+        while not over.wait(0.05):
+            seen.update(place.owners())
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        assert len(asyncio.run(all_())) == 12
+    finally:
+        over.set()
+        watcher.join()
+    assert len(seen) == 1
+    log = (place.directory / "daemon.log").read_text()
+    assert log.count(" listens") == 1
+
+
+@pytest.mark.parametrize("era", ERAS)
+def test_a_client_goes_on_when_the_daemon_is_killed_between_its_calls(place: Place, era: str) -> None:
+    async def work(client: Client) -> None:
+        first = await call(client, "remember", text="The lighthouse keeper prefers oil lamps.")
+        for _ in range(2):
+            kill(await asyncio.to_thread(owner, place))
+            second = await call(client, "remember", text="The lighthouse keeper prefers oil lamps.")
+            assert second["event_id"] != first["event_id"]
+            found = await call(client, "expand_grip", grip_id=first["grip_id"])
+            assert found["verified"] is True
+
+    talk(place, work, era)
+
+
+@pytest.mark.parametrize("point", ["events.before_commit:2", "events.committed:2"])
+@pytest.mark.parametrize("era", ERAS)
+def test_a_write_in_flight_when_the_daemon_dies_is_applied_once(tmp_path: Path, era: str, point: str) -> None:
+    """Killed at the second write, once before and once after its commit; the pump sends it again to the next daemon."""
+    with Place(tmp_path, idle=60, more={"MEMORY_MCP_SERVER__DAEMON": "true", "MEMORY_MCP_FAILPOINT": point}) as place:
+
+        async def work(client: Client) -> None:
+            await call(client, "remember", text="Nothing special.")
+            before = await asyncio.to_thread(owner, place)
+            made = await call(client, "remember", text="The blue valve opens to the left.")
+            assert await asyncio.to_thread(owner, place) != before
+            found = await call(client, "get_events", limit=50, scope="all")
+            texts = [e["text"] for e in found["events"]]
+            assert texts.count("The blue valve opens to the left.") == 1
+            assert made["event_id"] in {e["event_id"] for e in found["events"]}
+
+        talk(place, work, era)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM, None], ids=["killed", "terminated", "closed"])
+def test_a_client_that_goes_leaves_no_process_and_no_connection(place: Place, how: signal.Signals | None) -> None:
+    process = subprocess.Popen(
+        place.command, env=place.environment(), stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=place.home
+    )
+    assert process.stdin is not None
+    assert process.stdout is not None
+    hello = {"protocolVersion": "2025-11-25", "clientInfo": {"name": "x", "version": "1"}, "capabilities": {}}
+    opening = {"jsonrpc": "2.0", "id": 1, "method": "initialize", "params": hello}
+    process.stdin.write(json.dumps(opening).encode() + b"\n")
+    process.stdin.flush()
+    assert json.loads(process.stdout.readline())["id"] == 1
+    assert len(look(place)["clients"]) == 1
+    if how is None:
+        process.stdin.close()
+    else:
+        process.send_signal(how)
+    assert process.wait(PATIENCE) == (0 if how is None else -how)
+    process.stdout.close()
+    assert wait_for(lambda: look(place)["clients"] == [], 5)
+    assert len(place.processes()) == 1
+
+
+def test_a_daemon_that_cannot_start_is_explained_by_every_tool_and_ends_nothing(place: Place) -> None:
+    """The store is held by a process that serves itself alone; the second client is told who holds it."""
+    holder = subprocess.Popen(
+        [*place.command, "serve", "--in-process"],
+        env=place.environment(),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        cwd=place.home,
+    )
+    try:
+        assert wait_for(lambda: (place.directory / "owner.json").exists(), PATIENCE)
+
+        async def work(client: Client) -> str:
+            assert (await client.list_tools()).tools
+            found = await client.call_tool("browse_toc", {})
+            assert found.is_error
+            return str(found.content[0].text)  # type: ignore[union-attr]
+
+        said = talk(place, work)
+        assert said.startswith("LOCKED: ")
+        assert f"(process {holder.pid})" in said
+    finally:
+        holder.kill()
+        holder.communicate()
+
+
+def test_serving_in_process_uses_the_daemon_that_runs_already(place: Place) -> None:
+    place.ok("daemon", "start")
+
+    async def work() -> tuple[dict[str, Any], set[int]]:
+        async with asyncio.timeout(PATIENCE), Client(place.server("serve", "--in-process")) as client:
+            await call(client, "browse_toc")
+            return await asyncio.to_thread(look, place), await asyncio.to_thread(place.owners)
+
+    status, owners = asyncio.run(work())
+    assert owners == {status["pid"]}
+    assert len(status["clients"]) == 1
+
+
+def test_a_long_data_directory_gets_its_socket_elsewhere(tmp_path: Path) -> None:
+    with Place(
+        tmp_path / ("deep" * 30), idle=60, more={"MEMORY_MCP_SERVER__DAEMON": "true", "XDG_RUNTIME_DIR": str(tmp_path)}
+    ) as place:
+
+        async def work(client: Client) -> None:
+            await call(client, "browse_toc")
+
+        talk(place, work)
+        assert not (place.directory / "daemon.sock").exists()
+        assert [p.stat().st_mode & 0o777 for p in (tmp_path / "memory-mcp").glob("*.sock")] == [0o600]
+
+
+def test_the_callers_directory_decides_its_scope(place: Place, tmp_path: Path) -> None:
+    async def work(directory: Path) -> dict[str, Any]:
+        server = place.server()
+        server.cwd = directory
+        async with asyncio.timeout(PATIENCE), Client(server) as client:
+            await call(client, "remember", text=f"Written in {directory.name}.")
+            return await call(client, "get_retrieval_status")
+
+    places = [tmp_path / name for name in ("one", "two")]
+    for directory in places:
+        directory.mkdir()
+    assert [asyncio.run(work(d))["project"] for d in places] == [str(d) for d in places]
+
+
+def test_what_a_client_asks_for_ends_with_it(place: Place) -> None:
+    """A raw connection that leaves in the middle of a line, of a call, or before its hello takes nothing with it."""
+    place.ok("daemon", "start")
+    wanted = link.Wanted(str(place.directory))
+    for said in (b"", b"{}\n", b'{"memory-mcp":"0","kind":"mcp"}\n{"jsonrpc"', b"\xff\xfe\n", b"x" * 100_000):
+        with link.connect(str(place.directory)) as sock:
+            sock.sendall(said)
+    for kind in ("mcp", "rpc"):
+        line = link.greet(link.connect(str(place.directory)), kind, wanted)
+        line.sock.sendall(b'{"id":1,"method":"nothing"}\n{"half')
+        line.sock.shutdown(socket.SHUT_RDWR)
+        line.close()
+    assert wait_for(lambda: look(place)["clients"] == [], 5)
+    assert look(place)["last_error"] == ""

@@ -1,0 +1,85 @@
+"""What a prompt is answered with: a few exact, dated quotations that fit it well, fenced; else nothing."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import pytest
+
+from memory_mcp.app import App
+from memory_mcp.config import ServerSettings
+from memory_mcp.ingest.base import ImportReport
+from memory_mcp.ingest.gate import Gate
+from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.model.sentinel import CLOSE, OPEN
+from memory_mcp.server.recall import recall_text
+from tests.factories import BILLING, SHOP, a_small_history, draft
+from tests.toc.helpers import memory
+
+
+@pytest.fixture(scope="module")
+def app() -> Iterator[App]:
+    opened = memory(a_small_history(1))
+    said = "We agreed that invoices to Norway carry 25 percent VAT."
+    opened.write([draft(said, at="2026-01-21 10:30", session="norway", project=BILLING, source_id="n")], "test")
+    opened.write(
+        [draft("Norway again " + "and much more " * 200, at="2026-01-22 10:30", session="long", project=BILLING)], "test"
+    )
+    opened.catch_up()
+    yield opened
+    opened.close()
+
+
+def test_a_prompt_brings_back_what_was_said_about_it_dated_and_cited(app: App) -> None:
+    text = recall_text(app, "Which VAT percent do invoices to Norway carry?", BILLING)
+    lines = text.splitlines()
+    assert (lines[0], lines[-1]) == (OPEN, CLOSE)
+    (line,) = [x for x in lines if "We agreed" in x]
+    assert line.startswith('- 2026-01-21 10:30, user said: "We agreed that invoices to Norway carry 25 percent VAT." [grip:')
+    grip = line.rsplit("[", 1)[1].rstrip("]")
+    assert app.evidence.expand(grip).quote == "We agreed that invoices to Norway carry 25 percent VAT."
+
+
+def test_at_most_three_are_told_and_a_long_one_is_cut(app: App) -> None:
+    for prompt in ("the retry queue and its idempotency key", "Norway again and much more"):
+        text = recall_text(app, prompt, BILLING)
+        lines = [x for x in text.splitlines() if x.startswith("- ")]
+        assert 1 <= len(lines) <= 3
+        assert len(set(lines)) == len(lines)
+        assert all(len(x) < 600 for x in lines)
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    ["", "yes", "go on", "zirconium palladium", "Please write a haiku about the sea and a lonely lighthouse keeper", "?!"],
+)
+def test_nothing_is_told_when_nothing_fits(prompt: str, app: App) -> None:
+    assert recall_text(app, prompt, BILLING) == ""
+
+
+def test_no_other_project_is_told_of(app: App) -> None:
+    prompt = "Which VAT percent do invoices to Norway carry?"
+    assert "Norway carry" not in recall_text(app, prompt, SHOP)
+    assert recall_text(app, prompt, "") == ""
+    assert recall_text(app, prompt, "github.com/nobody/nothing") == ""
+
+
+def test_the_session_that_asks_is_not_told_its_own_words(app: App) -> None:
+    prompt = "Which VAT percent do invoices to Norway carry?"
+    assert "We agreed" not in recall_text(app, prompt, BILLING, session_id="norway")
+
+
+def test_a_search_that_goes_everywhere_by_setting_does_so_here() -> None:
+    opened = memory(a_small_history(1))
+    opened.settings = replace(opened.settings, server=ServerSettings(scope="all"))
+    assert "idempotency" in recall_text(opened, "the retry queue has no idempotency key", SHOP)
+    opened.close()
+
+
+def test_what_was_told_never_becomes_a_memory(app: App) -> None:
+    text = recall_text(app, "Which VAT percent do invoices to Norway carry?", BILLING)
+    assert text
+    gate = Gate(IngestSettings())
+    assert gate.clean(draft(text), ImportReport()) is None
+    kept = gate.clean(draft(f"My own words.\n{text}"), ImportReport())
+    assert kept is not None
+    assert kept.text == "My own words."
