@@ -17,8 +17,8 @@ from memory_mcp.model.calendar import Calendar, TimeWindow
 
 if TYPE_CHECKING:
     from memory_mcp.ingest.base import Importer, ImportReport
-    from memory_mcp.ingest.spool import DrainReport
     from memory_mcp.ingest.settings import IngestSettings
+    from memory_mcp.ingest.spool import DrainReport
     from memory_mcp.jobs.scheduler import Scheduler
     from memory_mcp.layers.agentic.navigate import AgenticLayer
     from memory_mcp.model.event import EventDraft, Trust

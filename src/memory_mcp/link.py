@@ -303,4 +303,4 @@ def _newer(ours: str, theirs: str) -> bool:
 
 
 def _numbers(version: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in version.split("+")[0].split(".") if part.isdecimal())
+    return tuple(int(part) for part in version.split("+", maxsplit=1)[0].split(".") if part.isdecimal())

@@ -95,7 +95,8 @@ def test_a_question_to_a_running_daemon_loads_no_engine(shared: Place) -> None:
         "from memory_mcp.__main__ import main\n"
         "sys.argv = ['memory-mcp', 'search', 'harbour', '--json']\n"
         "status = main()\n"
-        "sys.stderr.write(json.dumps([n for n in ('argparse', 'duckdb', 'mcp', 'pydantic', 'memory_mcp.app', 'memory_mcp.cli') if n in sys.modules]))\n"
+        "heavy = ('argparse', 'duckdb', 'mcp', 'pydantic', 'memory_mcp.app', 'memory_mcp.cli')\n"
+        "sys.stderr.write(json.dumps([n for n in heavy if n in sys.modules]))\n"
         "sys.exit(status)"
     )
     done = subprocess.run(

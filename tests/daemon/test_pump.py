@@ -197,7 +197,7 @@ def test_a_daemon_that_cannot_start_is_explained_by_every_tool_and_ends_nothing(
         cwd=place.home,
     )
     try:
-        assert wait_for(lambda: (place.directory / "owner.json").exists(), PATIENCE)
+        assert wait_for((place.directory / "owner.json").exists, PATIENCE)
 
         async def work(client: Client) -> str:
             assert (await client.list_tools()).tools

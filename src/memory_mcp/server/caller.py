@@ -23,8 +23,9 @@ class Caller:
     relayed: bool = False
 
 
+_NOBODY = Caller()
 #: The caller of the connection that is being served; tasks and threads begun for it inherit it.
-CALLER: ContextVar[Caller] = ContextVar("caller", default=Caller())
+CALLER: ContextVar[Caller] = ContextVar("caller", default=_NOBODY)
 
 
 def agent_of(ctx: Context) -> str:

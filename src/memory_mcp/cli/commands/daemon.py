@@ -9,7 +9,7 @@ from typing import Any
 
 from memory_mcp import link
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import Subparsers, as_json, family, leaf, settings_of, wanted
+from memory_mcp.cli.commands.base import Subparsers, as_json, family, leaf, wanted
 from memory_mcp.errors import LayerUnavailable
 
 #: Longer than a daemon may take to end (seconds).

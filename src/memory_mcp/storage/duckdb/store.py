@@ -10,7 +10,6 @@ import duckdb
 from tzlocal import get_localzone_name
 
 from memory_mcp.clock import Clock, SystemClock
-from memory_mcp.errors import StorageError
 from memory_mcp.failpoints import failpoint
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.storage.base import StoreStats
@@ -37,8 +36,9 @@ def open_storage(
 ) -> "DuckStorage":
     """Open the store of a data directory, made when it is missing; None keeps everything in memory.
 
-    `lock` is the directory's when the caller holds it already; it is released when the store is closed. `timezone` is used only when the store is made (default: the system's zone). Raises StorageLocked when another
-    process holds it, SchemaTooNew when a newer version wrote it, StorageError when it cannot be read.
+    `timezone` is used only when the store is made (default: the system's zone). `lock` is the directory's when the caller
+    holds it already; it is released when the store is closed. Raises StorageLocked when another process holds it,
+    SchemaTooNew when a newer version wrote it, StorageError when it cannot be read.
     """
     given = lock is not None
     if directory is not None and lock is None:
