@@ -278,12 +278,17 @@ def lines(report: Report) -> list[str]:
         f"{report.acknowledged} of {report.tried} writes acknowledged, {len(report.missing)} lost, {len(report.doubled)} doubled",
         f"{report.kills} daemons and {report.victims} clients killed",
         f"{len(report.owners)} owners of the store one after another, at most {report.most_owners} at once",
-        f"resident memory of the daemon {min(memory):.0f} to {max(memory):.0f} MB, at the end {memory[-1]:.0f} MB",
+        f"resident memory of the daemon by quarters {_quarters(memory)} MB, at most {max(memory):.0f} MB",
         f"nothing left {report.seconds_to_empty:.1f} s after the clients went",
         "",
         f"{'call':<12}{'p50 ms':>10}{'p99 ms':>10}{'max ms':>10}",
     ]
     return told + [f"{name:<12}{a:>10.1f}{b:>10.1f}{c:>10.1f}" for name, (a, b, c) in sorted(report.latency.items())]
+
+
+def _quarters(memory: list[float]) -> str:
+    size = max(len(memory) // 4, 1)
+    return ", ".join(f"{statistics.median(memory[i : i + size]):.0f}" for i in range(0, min(4 * size, len(memory)), size))
 
 
 def measure(options: Options, more: dict[str, str] | None = None) -> Report:

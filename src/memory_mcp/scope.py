@@ -4,13 +4,13 @@ Invariants
 1. Git is never run and nothing is written: a few small files below the git directory are read.
 2. Worktrees of one repository share one identity; so do its clones when they share a remote.
 3. A path that does not exist on this machine is its own identity, normalised; nothing here raises.
+4. Importing it costs little: hooks ask it at the start of every session.
 """
 
 import os
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
-from pathlib import Path
 
 #: Git's own files are tiny; more than this is not one of them.
 _MAX_FILE = 256 * 1024
@@ -33,7 +33,7 @@ def caller_project(environ: Mapping[str, str], cwd: str) -> str:
         return ""
     path = os.path.normpath(cwd)
     home = environ.get("HOME") or environ.get("USERPROFILE") or ""
-    if Path(path) == Path(path).parent or (home and path == os.path.normpath(home)):
+    if path == os.path.dirname(path) or (home and path == os.path.normpath(home)):
         return ""
     return project_of(path)
 
@@ -45,7 +45,7 @@ def project_of(cwd: str) -> str:
         return ""
     path = os.path.normpath(cwd)
     try:
-        return str(_identity(Path(path))) if Path(path).is_dir() else path
+        return _identity(path) if os.path.isdir(path) else path
     except (OSError, ValueError):
         return path
 
@@ -59,7 +59,7 @@ def normalise_remote(url: str, base: str = "") -> str:
         place = _drop_suffix((match[2] or "").strip("/"))
         host = match[1].strip("[]").lower()
         return f"{host}/{place}" if place else host
-    return _drop_suffix(os.path.normpath(Path(base) / url)) if url else ""
+    return _drop_suffix(_join(base, url)) if url else ""
 
 
 def _drop_suffix(place: str) -> str:
@@ -67,41 +67,44 @@ def _drop_suffix(place: str) -> str:
     return place.removesuffix(".git").rstrip("/")
 
 
-def _identity(path: Path) -> str | Path:
+def _identity(path: str) -> str:
     found = _find_git(path)
     if found is None:
         return path
     tree, git_dir = found
-    named = _read(git_dir / "commondir").strip()
+    named = _read(os.path.join(git_dir, "commondir")).strip()
     common = _join(git_dir, named) if named else git_dir
-    entries = list(_entries(_read(common / "config")))
+    entries = list(_entries(_read(os.path.join(common, "config"))))
     owner = _owning_tree(tree, git_dir, common, entries)
     remote = _remote_of(entries)
-    return normalise_remote(remote, str(owner)) if remote else owner
+    return normalise_remote(remote, owner) if remote else owner
 
 
-def _find_git(path: Path) -> tuple[Path, Path] | None:
+def _find_git(path: str) -> tuple[str, str] | None:
     """The tree that holds `path` and its git directory."""
-    for place in (path, *path.parents):
-        dot_git = place / ".git"
-        if dot_git.is_dir():
+    place, above = path, os.path.dirname(path)
+    while True:
+        dot_git = os.path.join(place, ".git")
+        if os.path.isdir(dot_git):
             return place, dot_git
-        if dot_git.is_file():
+        if os.path.isfile(dot_git):
             target = _read(dot_git).strip()
             if target.startswith("gitdir:"):
                 return place, _join(place, target[7:].strip())
-        if (place / "HEAD").is_file() and (place / "objects").is_dir():
+        if os.path.isfile(os.path.join(place, "HEAD")) and os.path.isdir(os.path.join(place, "objects")):
             return place, place
-    return None
+        if place == above:
+            return None
+        place, above = above, os.path.dirname(above)
 
 
-def _owning_tree(tree: Path, git_dir: Path, common: Path, entries: list[tuple[str, str, str]]) -> Path:
+def _owning_tree(tree: str, git_dir: str, common: str, entries: list[tuple[str, str, str]]) -> str:
     """The main working tree of a common directory; a bare repository is its own."""
     declared = next((value for section, name, value in entries if (section, name) == ("core", "worktree")), "")
     if declared:
         return _join(common, declared)
-    if common.name == ".git":
-        return common.parent
+    if os.path.basename(common) == ".git":
+        return os.path.dirname(common)
     return common if common != git_dir or tree == git_dir else tree
 
 
@@ -111,8 +114,8 @@ def _remote_of(entries: list[tuple[str, str, str]]) -> str:
     return next((url for section, url in remotes if section == "remote origin"), remotes[0][1] if remotes else "")
 
 
-def _join(base: Path, name: str) -> Path:
-    return Path(os.path.normpath(base / name))
+def _join(base: str, name: str) -> str:
+    return os.path.normpath(os.path.join(base, name))
 
 
 def _entries(config: str) -> Iterator[tuple[str, str, str]]:
@@ -134,10 +137,10 @@ def _value(raw: str) -> str:
     return re.split(r"\s[#;]", raw, maxsplit=1)[0].strip()
 
 
-def _read(path: Path) -> str:
+def _read(path: str) -> str:
     """A small text file, "" when there is none or it cannot be read."""
     try:
-        with path.open(encoding="utf-8", errors="replace") as stream:
+        with open(path, encoding="utf-8", errors="replace") as stream:
             return stream.read(_MAX_FILE)
     except (OSError, ValueError):
         return ""

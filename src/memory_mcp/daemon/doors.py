@@ -26,6 +26,7 @@ class Doors:
         self._make = make
         self._token_file = "" if settings.http_token else token_file
         self._door: HttpDoor | None = None
+        self._asked_host = ""
         self._holders = 0
         #: Where `open` runs a door; set while the daemon serves.
         self.tasks: anyio.abc.TaskGroup | None = None
@@ -44,6 +45,7 @@ class Doors:
         """Open it; ConfigError or AddressInUse when that fails."""
         assert self.tasks is not None
         door = self._make(settings)
+        self._asked_host = settings.http_host
         await self.tasks.start(self._serve, door)
 
     async def _serve(self, door: "HttpDoor", *, task_status: "anyio.abc.TaskStatus[None]" = anyio.TASK_STATUS_IGNORED) -> None:
@@ -62,11 +64,17 @@ class Doors:
         )
         if self._door is None:
             await self.open(wanted)
-        elif (params.get("host") or params.get("port")) and (wanted.http_host, wanted.http_port) != self._door.address:
+        elif not self._fits(params):
             raise InvalidQuery(f"HTTP is served at {self.url} already", "Leave --host and --port out, or stop the other one.")
         self._holders += 1
         talk.at_end.append(self._let_go)
         return {"url": self.url, "token_file": self._token_file}
+
+    def _fits(self, params: Mapping[str, Any]) -> bool:
+        """Whether the open door is at the address that is asked for, as far as one is."""
+        assert self._door is not None
+        host, port = params.get("host") or self._asked_host, params.get("port") or self._door.address[1]
+        return (host, port) == (self._asked_host, self._door.address[1])
 
     def _let_go(self) -> None:
         self._holders -= 1

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memory_mcp import __version__, paths
+from memory_mcp import __version__, metrics, paths
 from memory_mcp.config import ServerSettings, Settings
 from memory_mcp.daemon import log as logs
 from memory_mcp.daemon.clients import Clients, resident_bytes
@@ -90,6 +90,8 @@ class _Daemon:
         self._why = ""
         self._service = Service(settings, lock, scheduled=True)
         self._clients = Clients()
+        self._service.on_open = lambda _: metrics.start()
+        metrics.provide("daemon_clients", lambda: {"": float(len(self._clients))})
         self._server = assemble(self._service.host)
         self._doors = Doors(settings.server, self._http_door, paths.token_file(self._directory))
         methods = Methods(self._service, self._doors, execute, self.status, self.stop)

@@ -1,5 +1,7 @@
 """Settings and command line into a running daemon; failures as one line, which whoever started it shows."""
 
+import logging
+import os
 import sys
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -20,7 +22,10 @@ def start(data_dir: str, config: str, profile: str, execute: "Execute") -> int:
         from memory_mcp.daemon.run import run
 
         flags = {"server.profile": profile} if profile else {}
-        return run(settings, link.Wanted("", config, flags).settings, execute)
+        status = run(settings, link.Wanted("", config, flags).settings, execute)
+        logging.shutdown()
+        # Everything is closed; taking apart what the libraries have loaded would take another second.
+        os._exit(status)
     except MemoryMcpError as error:
         sys.stderr.write(f"{error}\n")
         return error.exit_status

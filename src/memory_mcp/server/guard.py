@@ -1,9 +1,13 @@
 """The one place every tool call passes: names checked, nulls dropped, any failure turned into an error an agent can use."""
 
+import asyncio
+import itertools
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from typing import Any
 
+import anyio
 from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.tools import Tool
@@ -12,6 +16,9 @@ from mcp.types import CallToolResult, InputRequiredResult
 
 from memory_mcp import metrics
 from memory_mcp.server.errors import as_ours, check_names, check_tool, error_result
+
+#: A call that takes long reports its progress this often (seconds).
+PROGRESS_SECONDS = 1.0
 
 
 class MemoryServer(MCPServer[Any]):
@@ -56,4 +63,26 @@ class MemoryServer(MCPServer[Any]):
         validated = tool.fn_metadata.validate_arguments(given)
         if tool.context_kwarg is not None:
             validated[tool.context_kwarg] = context
-        return tool.fn_metadata.convert_result(await tool.fn(**validated))
+        async with _progress(context, name):
+            return tool.fn_metadata.convert_result(await tool.fn(**validated))
+
+
+@asynccontextmanager
+async def _progress(context: Context[Any, Any] | None, name: str) -> AsyncIterator[None]:
+    """While a call takes long, tell a client that asked for it how long it has been at it, so that it does not give up."""
+    if context is None or not {"progress_token", "progressToken"} & set(context.request_context.meta or {}):
+        yield
+        return
+    asked = context
+
+    async def tell() -> None:
+        for count in itertools.count(1):
+            await anyio.sleep(PROGRESS_SECONDS)
+            seconds = count * PROGRESS_SECONDS
+            await asked.report_progress(seconds, None, f"{name}: {seconds:.0f} s")
+
+    task = asyncio.create_task(tell())
+    try:
+        yield
+    finally:
+        task.cancel()

@@ -160,6 +160,7 @@ def reopen() -> None:
 
 def file_pending(app: "App") -> None:
     """Bring the tree up to date with what an earlier process stored."""
+    app.drain()
     pending = app.segments.pending()
     if pending > _MANY_PENDING:
         render.err(f"filing {pending:,} events that were stored and not yet filed ...")
