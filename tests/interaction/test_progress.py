@@ -10,7 +10,7 @@ from memory_mcp.server import guard
 from tests.interaction.conftest import Door
 
 
-def slowed(own: Door, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
+def slowed(own: Door, monkeypatch: pytest.MonkeyPatch, seconds: float, every: float) -> None:
     quick = own.app.ask
 
     def ask(*given: Any, **named: Any) -> Any:
@@ -18,14 +18,14 @@ def slowed(own: Door, monkeypatch: pytest.MonkeyPatch, seconds: float) -> None:
         return quick(*given, **named)
 
     monkeypatch.setattr(own.app, "ask", ask)
-    monkeypatch.setattr(guard, "PROGRESS_SECONDS", 0.05)
+    monkeypatch.setattr(guard, "PROGRESS_SECONDS", every)
 
 
-@pytest.mark.parametrize(("seconds", "least", "most"), [(0.4, 3, 8), (0.0, 0, 0)])
+@pytest.mark.parametrize(("seconds", "every", "least", "most"), [(0.4, 0.05, 3, 60), (0.0, 30.0, 0, 0)])
 def test_a_long_call_reports_how_long_it_has_been_at_it(
-    own: Door, monkeypatch: pytest.MonkeyPatch, seconds: float, least: int, most: int
+    own: Door, monkeypatch: pytest.MonkeyPatch, seconds: float, every: float, least: int, most: int
 ) -> None:
-    slowed(own, monkeypatch, seconds)
+    slowed(own, monkeypatch, seconds, every)
     heard: list[tuple[float, str]] = []
 
     async def hear(progress: float, total: float | None, message: str | None) -> None:
