@@ -31,6 +31,8 @@ _LOOK = 0.4
 _GRACE = 15.0
 #: Memory is flat when its last quarter is within this share and these bytes of its second.
 _FLAT, _FLAT_BYTES = 1.15, 20_000_000
+#: The share of calls that may be given up when each daemon lives for seconds: slow ones see one after another die.
+_GIVEN_UP = 0.1
 _SHOWN = 12
 
 
@@ -61,6 +63,8 @@ class Report:
     acknowledged: int = 0
     stored: int = 0
     errors: list[str] = field(default_factory=list)
+    #: Calls that saw one daemon after another die and were given back as retryable.
+    given_up: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     doubled: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
@@ -226,7 +230,7 @@ class Load:
         found = traffic.counted(self.place.directory)
         before = {mark for mark in found if mark.startswith("mark-import-before-")}
         account, report = self.account, self.report
-        report.errors = account.errors
+        report.errors, report.given_up = account.errors, account.given_up
         report.tried, report.acknowledged, report.stored = len(account.tried), len(account.acknowledged), found.total()
         report.missing = sorted(account.acknowledged - set(found))
         report.doubled = sorted(mark for mark, times in found.items() if times > 1)
@@ -243,6 +247,8 @@ def failures(report: Report, options: Options) -> list[str]:
         told: list[str] = getattr(report, name)
         if told:
             found.append(f"{len(told)} {name}: {told[:_SHOWN]}")
+    if len(report.given_up) > (_GIVEN_UP * report.calls if options.kill else 0):
+        found.append(f"{len(report.given_up)} of {report.calls} calls were given up: {report.given_up[:_SHOWN]}")
     if report.most_owners != 1:
         found.append(f"{report.most_owners} processes had the store open at once")
     if not options.kill and len(report.owners) != 1:
@@ -276,7 +282,7 @@ def lines(report: Report) -> list[str]:
         f"{report.calls} calls in {report.seconds:.1f} s ({report.calls / max(report.seconds, 0.001):.0f}/s)",
         f"import beside them in {report.import_seconds:.1f} s",
         f"{report.acknowledged} of {report.tried} writes acknowledged, {len(report.missing)} lost, {len(report.doubled)} doubled",
-        f"{report.kills} daemons and {report.victims} clients killed",
+        f"{report.kills} daemons and {report.victims} clients killed, {len(report.given_up)} calls given up as retryable",
         f"{len(report.owners)} owners of the store one after another, at most {report.most_owners} at once",
         f"resident memory of the daemon by quarters {_quarters(memory)} MB, at most {max(memory):.0f} MB",
         f"nothing left {report.seconds_to_empty:.1f} s after the clients went",

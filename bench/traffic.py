@@ -29,6 +29,7 @@ SLOWEST = 60.0
 #: How often each call is made, of twenty.
 _MIX = {"search": 5, "remember": 4, "expand": 3, "browse": 2, "children": 2, "ingest": 2, "status": 2}
 _BATCH = 3
+_GIVEN_UP = re.compile(r"UNAVAILABLE: .* A retry may help")
 
 
 @dataclass
@@ -38,6 +39,8 @@ class Account:
     tried: set[str] = field(default_factory=set)
     acknowledged: set[str] = field(default_factory=set)
     errors: list[str] = field(default_factory=list)
+    #: Calls that the relay gave up, saying that they may be made again.
+    given_up: list[str] = field(default_factory=list)
     seconds: dict[str, list[float]] = field(default_factory=dict)
 
     def add(self, other: "Account") -> None:
@@ -45,6 +48,7 @@ class Account:
         self.tried |= other.tried
         self.acknowledged |= other.acknowledged
         self.errors += other.errors
+        self.given_up += other.given_up
         for name, times in other.seconds.items():
             self.seconds.setdefault(name, []).extend(times)
 
@@ -97,7 +101,8 @@ class Talker:
             with anyio.fail_after(SLOWEST):
                 answer = await client.call_tool(tool, arguments)
         except Exception as error:
-            self.account.errors.append(f"{self._name}: {tool} raised {_flat(error)}")
+            said = f"{self._name}: {tool} raised {_flat(error)}"
+            (self.account.given_up if _GIVEN_UP.search(said) else self.account.errors).append(said)
         else:
             self.account.seconds.setdefault(kind, []).append(time.perf_counter() - started)
             self._take(tool, answer, marks)

@@ -200,6 +200,7 @@ class App:
                 with self.publishing:
                     self.segments.run(None, workers.derive, _ASIDE, steps=1)
             with self.publishing:
+                self.segments.fold()
                 self.rollups.run()
 
     def write(

@@ -81,7 +81,8 @@ class _Placing:
         cut = self.cuts[at]
         if position <= cut.end:
             return True
-        if position[0] - cut.end[0] > self._gap_ms or cut.tokens + tokens > self._max_tokens:
+        # A cut that holds nothing has lost its words to a longer telling of them, and takes that in whatever its size.
+        if position[0] - cut.end[0] > self._gap_ms or (cut.events and cut.tokens + tokens > self._max_tokens):
             return False
         return cut.open or at < len(self.cuts) - 1
 

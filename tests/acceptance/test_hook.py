@@ -446,3 +446,27 @@ def hook_here(directory: Path, words: str) -> None:
     from memory_mcp import hook as module
 
     module.keep(paths.spool_dir(str(directory)), "claude-code", payload("UserPromptSubmit", prompt=words))
+
+
+# with the daemon
+
+
+def test_what_a_hook_tells_a_running_daemon_comes_back_with_a_prompt_of_another_session(directory: Path) -> None:
+    said = "We agreed that invoices to Norway carry 25 percent VAT."
+    question = payload("UserPromptSubmit", prompt="Which VAT percent do invoices to Norway carry?", session_id="another")
+    more = {"MEMORY_MCP_HOOKS__RECALL": "true", "MEMORY_MCP_HOOKS__RECALL_DEADLINE_MS": "2000"}
+    daemon = [sys.executable, "-m", "memory_mcp", "daemon"]
+    settings = {"env": environment(directory, **more), "cwd": ROOT, "timeout": LIMIT, "capture_output": True}
+    subprocess.run([*daemon, "start"], check=True, **settings)  # type: ignore[call-overload]
+    try:
+        assert hook(directory, payload("UserPromptSubmit", prompt=said), way="program", **more).stdout == b""
+        end = time.monotonic() + LIMIT / 2
+        while not (answer := hook(directory, question, way="program", **more).stdout) and time.monotonic() < end:
+            time.sleep(0.2)
+    finally:
+        subprocess.run([*daemon, "stop"], check=True, **settings)  # type: ignore[call-overload]
+    text = json.loads(answer)["hookSpecificOutput"]["additionalContext"]
+    assert text.startswith("<recalled-by-memory-mcp>\n")
+    assert f'user said: "{said}" [grip:' in text
+    drain(directory)
+    assert stored(directory).count(said) == 1

@@ -61,7 +61,7 @@ def test_a_daemon_killed_for_a_minute_under_sixteen_clients() -> None:
 
 # the judgement itself
 
-SOUND = {"most_owners": 1, "owners": [7], "resident": [100_000_000] * 40}
+SOUND: dict[str, Any] = {"most_owners": 1, "owners": [7], "resident": [100_000_000] * 40}
 
 
 def test_a_sound_run_is_judged_sound() -> None:
@@ -72,6 +72,7 @@ def test_a_sound_run_is_judged_sound() -> None:
     ("wrong", "told"),
     [
         ({"errors": ["c01: remember raised"]}, "1 errors, such as: c01: remember raised"),
+        ({"given_up": ["a call"], "calls": 100}, "1 of 100 calls were given up: ['a call']"),
         ({"missing": ["mark-a-b-1"]}, "1 missing: ['mark-a-b-1']"),
         ({"doubled": ["mark-a-b-1"]}, "1 doubled: ['mark-a-b-1']"),
         ({"unknown": ["mark-a-b-1"]}, "1 unknown: ['mark-a-b-1']"),
@@ -94,6 +95,12 @@ def test_each_thing_that_does_not_hold_is_said(wrong: dict[str, Any], told: str)
 
 def test_a_daemon_that_was_hardly_killed_proves_nothing() -> None:
     assert failures(Report(**(SOUND | {"kills": 1})), Options(kill=60)) == ["only 1 kills in 60 s"]
+
+
+def test_under_kills_a_few_calls_may_be_given_up_and_many_may_not() -> None:
+    sound = SOUND | {"kills": 9, "calls": 100}
+    assert failures(Report(**(sound | {"given_up": ["slow"] * 10})), Options(kill=60)) == []
+    assert len(failures(Report(**(sound | {"given_up": ["slow"] * 11})), Options(kill=60))) == 1
 
 
 def test_marks_are_counted_by_the_events_that_hold_them(tmp_path: Path) -> None:

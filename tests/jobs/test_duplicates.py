@@ -248,6 +248,39 @@ def test_a_segment_all_of_whose_words_stand_elsewhere_at_greater_length_keeps_sh
     app.close()
 
 
+@pytest.mark.parametrize("words", [100, 5000])
+def test_a_longer_telling_takes_the_segment_of_the_shorter_though_it_is_full(words: int) -> None:
+    app = memory()
+    at = ms("2026-01-12 09:00")
+    short = [
+        draft("word " * words + str(n), at=at + n * 60_000, role=Role.TOOL, metadata={"tool_use_id": str(n)}, source_id=f"h{n}")
+        for n in range(6)
+    ]
+    app.write(short, HOOKS)
+    app.catch_up()
+    before = [(c.node_id, c.events) for c in app.storage.toc.iter_cuts()]
+    longer = [
+        replace(d, text=d.text + " and more", timestamp=(d.timestamp or 0) + 300, source_id="t" + d.source_id) for d in short
+    ]
+    app.write(longer, TRANSCRIPT)
+    sound(app)
+    assert [(c.node_id, c.events) for c in app.storage.toc.iter_cuts()] == before
+    assert {e.source for e in shown(app)} == {TRANSCRIPT}
+    app.close()
+
+
+def test_words_told_elsewhere_at_greater_length_are_found_there_alone() -> None:
+    app = memory()
+    hook = draft("osmium", role=Role.TOOL, metadata={"tool_use_id": "x"}, project=SHOP, source_id="h")
+    app.write([hook], HOOKS)
+    app.catch_up()
+    app.write([replace(hook, text="osmium and more of it", project=BILLING, source_id="t")], TRANSCRIPT)
+    app.catch_up()
+    for _ in range(2):
+        assert [h.quote for h in app.ask(Query("osmium", 5), {}).hits] == ["osmium and more of it"]
+    app.close()
+
+
 def sound_though_shown_twice(app: App) -> None:
     app.catch_up()
     assert findings(app) == []

@@ -14,6 +14,9 @@ from memory_mcp.errors import StorageError
 from memory_mcp.ingest.frames import unpack
 from memory_mcp.server.service import Service
 
+#: An import waits while more events than this are not in the tree yet.
+_MOST_WAITING = 2000
+_TURN = 0.02
 #: How often a waiting import looks at how much is left (seconds).
 _LOOK = 0.1
 
@@ -78,7 +81,11 @@ class Methods:
             stored = app.append(unpack(params["rows"]), source)
             return {"new": list(stored.new), "known": list(stored.known)}
 
-        return await self._host.write(work)
+        answer = await self._host.write(work)
+        # The deriver keeps up with what is stored, so that few events are searched without the tree.
+        while self._service.pending > _MOST_WAITING and self._service.deriving and not self._host.deriver_error():
+            await anyio.sleep(_TURN)
+        return answer
 
     async def marks(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """The high-water marks of an importer."""

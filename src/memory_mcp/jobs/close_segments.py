@@ -39,10 +39,14 @@ class CloseSegments:
         self._summarizer = summarizer
         self._settings = settings
         self._terms = TermBook(storage.toc)
+        #: The checkpoint as it was last read or written; None before that.
+        self._done: int | None = None
 
     def pending(self) -> int:
-        """Events stored and not yet derived."""
-        return self._storage.events.last_seq() - self._storage.outbox.checkpoint(FOLLOWER)
+        """Events stored and not yet derived. Costs a query the first time, and nothing after it."""
+        if self._done is None:
+            self._done = self._storage.outbox.checkpoint(FOLLOWER)
+        return self._storage.events.last_seq() - self._done
 
     def run(
         self,
@@ -58,19 +62,24 @@ class CloseSegments:
         work = derive_batch or (lambda batch: derive(batch, self._calendar, self._summarizer))
         days: set[str] = set()
         while True:
-            done = self._storage.outbox.checkpoint(FOLLOWER)
-            batch = self._storage.events.after(done, size)
+            self._done = self._storage.outbox.checkpoint(FOLLOWER)
+            batch = self._storage.events.after(self._done, size)
             if not batch:
                 break
             with metrics.run("derive"):
                 days |= self._step([s.event for s in batch], batch[-1].seq, work)
+            self._done = batch[-1].seq
             if progress:
                 progress(len(batch))
             if steps is not None and (steps := steps - 1) <= 0:
                 break
-        if days:
-            self._storage.toc.fold_terms(FOLD_AT)
+        if days and steps is None:
+            self.fold()
         return days
+
+    def fold(self) -> None:
+        """Join the term rows of nodes that have many."""
+        self._storage.toc.fold_terms(FOLD_AT)
 
     def _step(self, events: Sequence[Event], derived_to: int, derive_batch: DeriveBatch) -> set[str]:
         batch = self._placed(events)
@@ -96,16 +105,22 @@ class CloseSegments:
                 streams.setdefault(event.stream, []).append(event)
         cuts = self._storage.toc.cuts(streams)
         placed = _Placed(events=by_id)
+        for event in lost:
+            self._make_room(cuts[event.stream], event, placed)
         for stream, found in streams.items():
             assignment = assign(cuts[stream], found, self._calendar, self._settings)
             placed.changed.update((c.key, c) for c in assignment.changed)
             placed.members.update(assignment.members)
-        for event in lost:
-            for cut in cuts[event.stream]:
-                if cut.start <= event.order <= cut.end:
-                    placed.changed.setdefault(cut.key, cut)
-                    placed.recounted.add(cut.key)
         return placed
+
+    def _make_room(self, cuts: list[Segment], event: Event, placed: "_Placed") -> None:
+        """What stands for `event` from now on may take its place: the cut that held it is that much smaller."""
+        for place, cut in enumerate(cuts):
+            if cut.start <= event.order <= cut.end:
+                held = event.event_id not in placed.events
+                left = max(cut.tokens - held * estimate_tokens(event.text), 0)
+                cuts[place] = placed.changed[cut.key] = replace(cut, events=max(cut.events - held, 0), tokens=left)
+                placed.recounted.add(cut.key)
 
     def _work(self, placed: "_Placed", derived_to: int) -> list[Work]:
         """Each changed segment with all its events: from the batch when it lies wholly inside, else from the store."""
@@ -113,7 +128,7 @@ class CloseSegments:
         for event_id, key in placed.members.items():
             members.setdefault(key, []).append(placed.events[event_id])
         changed = list(placed.changed.values())
-        partial = [cut for cut in changed if len(members.get(cut.key, ())) != cut.events]
+        partial = [cut for cut in changed if cut.key in placed.recounted or len(members.get(cut.key, ())) != cut.events]
         stored = self._storage.events.in_segments(partial, derived_to)
         before = self._before(partial)
         work = []

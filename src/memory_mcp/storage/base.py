@@ -162,6 +162,10 @@ class EventStore(Protocol):
         """Up to `limit` events that arrived after `seq`, in order of arrival."""
         ...
 
+    def arrived(self, after: int, to: int, scope: Scope, probes: Sequence[str] = ()) -> list[Event]:
+        """Shown events of a scope that arrived after `after`, up to `to`; with lower-case `probes` those that may hold one."""
+        ...
+
     def last_seq(self) -> int:
         """Highest sequence number in the store; 0 when it is empty."""
         ...

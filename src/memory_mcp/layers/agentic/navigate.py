@@ -17,7 +17,7 @@ from dataclasses import dataclass, field, replace
 from memory_mcp import metrics
 from memory_mcp.clock import Clock
 from memory_mcp.layers.agentic.match import FIELDS, Weighted, below
-from memory_mcp.layers.agentic.read import EventFilter, Found, Reader
+from memory_mcp.layers.agentic.read import Found, Reader
 from memory_mcp.layers.agentic.search import NodeSearch
 from memory_mcp.layers.base import CONTRACTS, Hit, LayerAnswer, LayerName, LayerStatus, Query, Step
 from memory_mcp.layers.budget import Budget
@@ -227,7 +227,7 @@ class AgenticLayer:
         hits = self._reader.hits(ranked[: walk.query.limit], walk.weighted)
         # An event that waits may lie in the time of a segment, and was read with it.
         read = {h.event_id for h in hits}
-        unread = (e for e in self._waiting(walk.query, walk.scope.window, walk.budget) if e.event_id not in read)
+        unread = (e for e in self._waiting(walk.scope, walk.budget, walk.weighted.probes) if e.event_id not in read)
         waiting = self._reader.pending(walk.weighted, unread, walk.query.limit)
         if waiting:
             walk.notices.append(f"{len(waiting)} found among events not yet filed in the tree")
@@ -236,12 +236,12 @@ class AgenticLayer:
             walk.notices.append(f"stopped by {', '.join(walk.budget.hit)}; there may be more")
         return hits
 
-    def _waiting(self, query: Query, window: TimeWindow | None, budget: Budget) -> Iterator[Event]:
-        """Stored events that the tree does not hold yet, of the query's scope."""
+    def _waiting(self, scope: Scope, budget: Budget, probes: Sequence[str] = ()) -> Iterator[Event]:
+        """Stored events that the tree does not hold yet, of the scope."""
         done = self._tree.pending_from()
         if done is None:
             return iter(())
-        return self._reader.waiting(done, EventFilter(query.project, query.agent, window), budget.out_of_time)
+        return self._reader.waiting(done, scope, budget.out_of_time, probes)
 
     def _browse(self, query: Query, hint: TimeHint, budget: Budget) -> LayerAnswer:
         """A time and nothing else: what happened then, newest first."""
@@ -268,7 +268,7 @@ class AgenticLayer:
             for s in segments[:allowed]
             if s.node_id in nodes
         ]
-        hits += [self._reader.listed(e) for e in self._waiting(query, hint.window, budget)]
+        hits += [self._reader.listed(e) for e in self._waiting(scope, budget)]
         hits = sorted(hits, key=lambda h: -h.timestamp)[: query.limit]
         step = Step(ROOT, label(ROOT), allowed, TocLevel.SEGMENT, "", 1.0, f"Listed what happened {hint.words}")
         return LayerAnswer(tuple(hits), (step,), hint.window, hint.words, ())

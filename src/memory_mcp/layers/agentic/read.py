@@ -15,7 +15,7 @@ from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import EventId, GripId, NodeId, span_grip_id
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
-from memory_mcp.storage.base import Storage
+from memory_mcp.storage.base import Scope, Storage
 from memory_mcp.text import term_set
 from memory_mcp.toc.build import searchable
 from memory_mcp.toc.tree import Tree
@@ -27,7 +27,7 @@ _SPAN = 400
 #: A tool's output is quoted only when it says clearly more than anybody did.
 _VOICE = {EventType.TOOL_CALL: 0.7, EventType.TOOL_RESULT: 0.7}
 #: Events not yet in the tree that are read at a time.
-_WAITING = 1000
+_WAITING = 5000
 #: Segments whose events are kept in memory, about 16 KB of text each.
 _KEPT = 128
 #: How much a segment's own summary counts beside its events' words: it repeats what matters, and never gates.
@@ -78,7 +78,7 @@ class Reader:
             kept = {key: self._kept[place] for key, place in built.items() if place in self._kept}
         missing = [s for s in segments if s.key not in kept]
         if missing:
-            read = self._storage.events.in_segments(missing)
+            read = self._without_outdone(self._storage.events.in_segments(missing))
             with self._lock:
                 for segment in missing:
                     if segment.key in built:
@@ -88,6 +88,11 @@ class Reader:
         if kept and self._tree.pending_from() is not None:
             kept = self._still_shown(kept)
         return kept | read if missing else kept
+
+    def _without_outdone(self, read: Mapping[int, list[Event]]) -> dict[int, list[Event]]:
+        """Without segments all of whose words are told elsewhere at greater length: those are found there."""
+        hidden = self._storage.events.duplicates(own[0].event_id for own in read.values())
+        return {key: own for key, own in read.items() if own[0].event_id not in hidden}
 
     def _still_shown(self, kept: Mapping[int, list[Event]]) -> dict[int, list[Event]]:
         """Without the events whose longer duplicate waits to be filed."""
@@ -130,15 +135,15 @@ class Reader:
             event_id=best.event_id,
         )
 
-    def waiting(self, after_seq: int, keep: "EventFilter", stop: Callable[[], bool]) -> Iterator[Event]:
-        """Events that are stored and not yet part of the tree, until `stop` says that there is no time for more."""
-        while stored := self._storage.events.after(after_seq, _WAITING):
-            found = [s.event for s in stored if keep.allows(s.event)]
-            hidden = self._storage.events.duplicates(e.event_id for e in found)
-            yield from (e for e in found if e.event_id not in hidden)
-            after_seq = stored[-1].seq
-            if stop():
-                return
+    def waiting(self, after_seq: int, scope: Scope, stop: Callable[[], bool], probes: Sequence[str] = ()) -> Iterator[Event]:
+        """Events that are stored and not yet part of the tree, until `stop` says that there is no time for more.
+
+        With `probes`, the engine leaves out those that hold none of them: during an import thousands wait.
+        """
+        last = self._storage.events.last_seq()
+        while after_seq < last and not stop():
+            yield from self._storage.events.arrived(after_seq, after_seq + _WAITING, scope, probes)
+            after_seq += _WAITING
 
     def pending(self, query: Weighted, events: Iterable[Event], limit: int) -> list[Hit]:
         """The best hits among events that are not yet part of the tree."""
@@ -168,23 +173,6 @@ class Reader:
         """A hit for an event that only its time was asked for."""
         end = min(len(event.text), _SPAN)
         return self.unfiled(event, span_grip_id(event.event_id, 0, end), event.text[:end], 1.0, 1.0)
-
-
-@dataclass(frozen=True, slots=True)
-class EventFilter:
-    """Which events a caller may see."""
-
-    project: str | None
-    agent: str | None
-    window: TimeWindow | None
-
-    def allows(self, event: Event) -> bool:
-        """Whether the event passes."""
-        return (
-            (self.project is None or event.project == self.project)
-            and (self.agent is None or event.agent == self.agent)
-            and (self.window is None or self.window.contains(event.timestamp))
-        )
 
 
 def _matching(events: Iterable[Event], query: Weighted) -> list[tuple[Event, Counter[str]]]:

@@ -109,6 +109,19 @@ class DuckEvents:
         sql = f"SELECT seq, {EVENT} FROM event WHERE seq > ? AND seq <= ? ORDER BY seq"
         return [StoredEvent(row[0], event_of(row[1:])) for row in self._con.rows(sql, [seq, seq + limit])]
 
+    def arrived(self, after: int, to: int, scope: Scope, probes: Sequence[str] = ()) -> list[Event]:
+        """See EventStore. What is not ASCII may be folded in ways that the engine does not know, so all of it may hold one."""
+        where, parameters = self._conditions(scope, None)
+        if probes:
+            holds = " OR ".join(["contains(folded, ?)"] * len(probes))
+            where.append(f"(strlen(folded) <> length(folded) OR {holds})")
+            parameters += probes
+        sql = f"""SELECT {EVENT} FROM (
+                    SELECT seq, {EVENT}, lower(concat_ws(' ', speaker, text, metadata)) AS folded FROM event
+                    WHERE seq > ? AND seq <= ?)
+                  {_where(where)} ORDER BY seq"""
+        return [event_of(row) for row in self._con.rows(sql, [after, to, *parameters])]
+
     def last_seq(self) -> int:
         """See EventStore."""
         return self._numbers.last_event
