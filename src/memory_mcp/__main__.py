@@ -4,10 +4,13 @@ Often start a client's pump, a hook, and a question to the running daemon.
 """
 
 import sys
-from collections.abc import Sequence
-from typing import TYPE_CHECKING
+
+#: Known to type checkers; importing `typing` for it would cost a hook a tenth of its time.
+TYPE_CHECKING = False
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from memory_mcp import link
 
 #: Commands that the daemon runs on its open store, so that they work while clients are connected and start at once.
@@ -19,7 +22,7 @@ _WITH_VALUE = ("--data-dir", "--config")
 class _Asked:
     """A command line as far as the front door must understand it."""
 
-    def __init__(self, argv: Sequence[str]) -> None:
+    def __init__(self, argv: "Sequence[str]") -> None:
         self.named = {"--data-dir": "", "--config": "", "--profile": "", "--transport": "stdio"}
         #: Words and options that are not understood here.
         self.rest: list[str] = []
@@ -60,7 +63,7 @@ def main() -> int:
     return command_line(argv)
 
 
-def _quick(argv: Sequence[str]) -> int | None:
+def _quick(argv: "Sequence[str]") -> int | None:
     """The status of what a daemon can do; None when the command line must."""
     asked = _Asked(argv)
     if not asked.whole or {"-h", "--help", "--version"} & set(asked.rest):
@@ -91,7 +94,7 @@ def _forward(asked: _Asked, argv: list[str]) -> int | None:
     return forward.run(wanted, argv)
 
 
-def _daemon(argv: Sequence[str]) -> int:
+def _daemon(argv: "Sequence[str]") -> int:
     """The daemon itself, loaded without the command line: what it answers first waits for its start."""
     asked = _Asked(argv[1:])
     if not asked.whole or asked.rest != ["run"] or asked.named["--profile"] not in ("", "default", "full"):

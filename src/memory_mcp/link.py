@@ -127,11 +127,11 @@ class Line:
         self.sock.close()
 
 
-def greet(sock: socket.socket, kind: str, wanted: Wanted) -> Line:
-    """Say who calls and hear who answers."""
+def greet(sock: socket.socket, kind: str, wanted: Wanted, patience: float = START_PATIENCE) -> Line:
+    """Say who calls and hear who answers, within `patience` seconds."""
     line = Line(sock)
     told = {k: os.environ[k] for k in _TOLD if k in os.environ}
-    sock.settimeout(START_PATIENCE)
+    sock.settimeout(max(patience, _POLL))
     line.send(
         {
             "memory-mcp": __version__,
@@ -155,7 +155,7 @@ def reach(wanted: Wanted, kind: str, start: bool = True, patience: float = START
     end = time.monotonic() + patience
     while True:
         try:
-            line = greet(connect(wanted.directory), kind, wanted)
+            line = greet(connect(wanted.directory), kind, wanted, end - time.monotonic())
         except (OSError, ValueError):
             if not start or time.monotonic() >= end:
                 raise
@@ -170,9 +170,10 @@ def reach(wanted: Wanted, kind: str, start: bool = True, patience: float = START
 
 def call(directory: str, method: str, params: Mapping[str, Any], deadline: float, start: bool = False) -> dict[str, Any]:
     """One private method, answered within `deadline` seconds; OSError (TimeoutError) or Refused otherwise."""
-    line = reach(Wanted(directory), "rpc", start)
+    end = time.monotonic() + deadline
+    line = reach(Wanted(directory), "rpc", start, deadline)
     try:
-        line.sock.settimeout(deadline)
+        line.sock.settimeout(max(end - time.monotonic(), _POLL))
         return converse(line, method, params, lambda _: None)
     finally:
         line.close()

@@ -114,5 +114,5 @@ class Methods:
         """What the memory holds that fits a prompt well."""
         from memory_mcp.server.recall import recall_text
 
-        prompt, project = str(params.get("prompt", "")), str(params.get("project", ""))
-        return {"text": await self._host.read(lambda app: recall_text(app, prompt, project))}
+        prompt, project, session = (str(params.get(name, "")) for name in ("prompt", "project", "session_id"))
+        return {"text": await self._host.read(lambda app: recall_text(app, prompt, project, session))}
