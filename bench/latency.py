@@ -253,7 +253,8 @@ async def beside_an_import(place: Place, events: int, searches: int, found: Figu
                     await searcher.search(_ROUND, found.during, lambda: importing.poll() is None)
                 found.import_seconds = time.perf_counter() - began
                 found.import_status = importing.returncode
-                found.import_said = importing.stderr.read()[-500:] if importing.stderr else ""
+                told = importing.stderr.read() if importing.stderr else ""
+                found.import_said = told[-500:] if found.import_status else ""
             await _derived(client)
             await searcher.search(searches, found.idle_after)
 

@@ -165,6 +165,11 @@ class App:
             days = self.segments.run(progress)
             return self.rollups.run(days) if days else 0
 
+    def derive_segments(self) -> None:
+        """Bring the segments up to date with the events; periods are left as they are."""
+        with self.publishing:
+            self.segments.run()
+
     def catch_up(self, progress: Callable[[int], None] | None = None) -> int:
         """As `derive`, and every roll-up that an earlier process left undone."""
         with self.publishing:
@@ -188,7 +193,7 @@ class App:
             return halfway - started, self.clock.monotonic() - halfway
 
     def derive_aside(self, let_through: Callable[[], None]) -> None:
-        """As `catch_up` in a process that others wait for: child processes do the work, and this one commits small steps.
+        """Segments alone, in a process that others wait for: child processes do the work, this one commits small steps.
 
         `let_through` is called between two steps, and waits while somebody is being answered.
         """
@@ -201,7 +206,6 @@ class App:
                     self.segments.run(None, workers.derive, _ASIDE, steps=1)
             with self.publishing:
                 self.segments.fold()
-                self.rollups.run()
 
     def write(
         self, drafts: "Sequence[EventDraft]", source: str, trust: "Trust | None" = None, request: "Request | None" = None

@@ -81,6 +81,7 @@ class Methods:
             stored = app.append(unpack(params["rows"]), source)
             return {"new": list(stored.new), "known": list(stored.known)}
 
+        self._service.filling()
         answer = await self._host.write(work)
         # The deriver keeps up with what is stored, so that few events are searched without the tree.
         while self._service.pending > _MOST_WAITING and self._service.deriving and not self._host.deriver_error():
@@ -99,6 +100,7 @@ class Methods:
     async def derive(self, talk: Conversation, _: Mapping[str, Any]) -> Mapping[str, Any]:
         """Wait until everything stored is in the tree, telling how many events are left."""
         app = await self._host.write(lambda app: app)
+        self._service.filled()
         app.on_write()
         before = -1
         while (left := self._service.pending) or self._service.deriving:

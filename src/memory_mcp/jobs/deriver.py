@@ -11,9 +11,12 @@ MIN_INTERVAL = 1.0
 
 
 class Deriver:
-    """Runs `work` soon after `notify`. Failures are logged and tried again at the next notice."""
+    """Runs `work` soon after `notify`, and again by itself after as many seconds as it answers, if it answers any.
 
-    def __init__(self, work: Callable[[], object], interval: float = MIN_INTERVAL) -> None:
+    Failures are logged and tried again at the next notice.
+    """
+
+    def __init__(self, work: Callable[[], float | None], interval: float = MIN_INTERVAL) -> None:
         self._work = work
         self._interval = interval
         self._due = threading.Event()
@@ -45,14 +48,16 @@ class Deriver:
             self._thread.join(timeout=10)
 
     def _loop(self) -> None:
+        again: float | None = None
         while True:
-            self._due.wait()
+            self._due.wait(again)
             if self._stopped.is_set():
                 return
             self._running = True
             self._due.clear()
+            again = None
             try:
-                self._work()
+                again = self._work()
                 self.last_error = ""
             except Exception as error:
                 self.last_error = str(error)

@@ -10,6 +10,7 @@ Invariants
 import hashlib
 import re
 from base64 import b32encode
+from functools import lru_cache
 from typing import NewType
 
 from memory_mcp.errors import InvalidQuery
@@ -28,6 +29,8 @@ HASH_MASK = (1 << _HASH_BITS) - 1
 #: Of the 48 bits one stays free, so that a key fits a signed 128-bit number: enough until the year 6429.
 _MAX_TIME = (1 << 47) - 1
 _SEGMENT_BITS = 60
+#: Ids whose text form is kept: the bullets of one month are read again with every week of it.
+_REMEMBERED = 16_384
 
 ROOT = NodeId("toc:root")
 
@@ -55,7 +58,7 @@ def digest(*parts: str, bits: int = _HASH_BITS) -> int:
 
 def encode(value: int, length: int) -> str:
     """Crockford base 32 of `value` in `length` characters."""
-    # The standard library's base 32 runs in C and wants whole groups of 40 bits: fill up on the right, translate, cut.
+    # The standard library's base 32 wants whole groups of 40 bits: fill up on the right, translate, cut.
     bits = length * 5
     whole = -(-bits // 40) * 40
     return b32encode((value << (whole - bits)).to_bytes(whole // 8, "big")).translate(_FROM_RFC)[:length].decode("ascii")
@@ -79,6 +82,7 @@ def event_id(time_ms: int, *origin: str) -> EventId:
     return EventId(encode(key_of(time_ms, digest(*origin)), 26))
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def event_id_from(key: int) -> EventId:
     """The text form of a stored event key."""
     return EventId(encode(key, 26))
@@ -92,6 +96,7 @@ def event_key(value: str) -> int:
     return decode(bare)
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def grip_id_from(key: int) -> GripId:
     """The text form of a stored grip key: `grip:<ms>:<16 characters>`."""
     return GripId(f"grip:{key >> _HASH_BITS}:{encode(key & HASH_MASK, 16).lower()}")

@@ -2,6 +2,7 @@
 
 import logging
 import threading
+import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
@@ -17,6 +18,10 @@ log = logging.getLogger(__name__)
 
 #: How long ending waits for work under way (seconds).
 _PATIENCE = 1.0
+#: An import that has sent nothing for so long has ended or is stuck (seconds).
+_QUIET = 3.0
+#: While one runs, periods are rolled up at least this often (seconds).
+_OLDEST = 60.0
 #: More events than this are derived by child processes, so that this one goes on answering.
 _BULK = 400
 
@@ -30,6 +35,8 @@ class Service:
         self._scheduled = scheduled
         self._deriver: Deriver | None = None
         self._caught_up = False
+        #: When an import last sent a batch, and when all periods were last rolled up.
+        self._filled, self._rolled_up = 0.0, time.monotonic()
         self.host = Host(settings, self._open)
         #: Called with the App once it is open, in the thread that opened it.
         self.on_open: Callable[[App], None] = lambda _: None
@@ -46,15 +53,43 @@ class Service:
             app.scheduler.start()
         return app
 
-    def _derive(self, app: App) -> None:
-        if app.segments.pending() > _BULK:
+    def _derive(self, app: App) -> float | None:
+        """One run of the deriver; in how many seconds another is needed without any write."""
+        many = app.segments.pending() > _BULK
+        if many:
             app.derive_aside(self.host.let_through)
-            self._caught_up = True
-        elif self._caught_up:
+        if self._filling(app):
+            # Periods would be rolled up again and again; what is found does not depend on them.
+            self._caught_up = False
+            return _QUIET
+        if self._caught_up and not many:
             app.derive()
-        else:
-            app.catch_up()
-            self._caught_up = True
+            return None
+        app.derive_segments()
+        app.roll_up(self._give_way)
+        self._caught_up = True
+        self._rolled_up = time.monotonic()
+        return None
+
+    def _filling(self, app: App) -> bool:
+        """Whether an import sends one batch after the other, and the periods are not too old yet."""
+        now = time.monotonic()
+        if now - self._filled > _QUIET or now - self._rolled_up > _OLDEST:
+            return False
+        app.derive_segments()
+        return True
+
+    def _give_way(self) -> bool:
+        self.host.let_through()
+        return False
+
+    def filling(self) -> None:
+        """An import has sent a batch, and more will follow."""
+        self._filled = time.monotonic()
+
+    def filled(self) -> None:
+        """The import has sent everything: the periods are due."""
+        self._filled = 0.0
 
     @property
     def pending(self) -> int:

@@ -57,6 +57,13 @@ class Weighted:
         lower = text.lower()
         return any(probe in lower for probe in self.probes)
 
+    def probes_in(self, text: str) -> int:
+        """How many of the probes a text holds; all of them where that cannot be told without taking it apart."""
+        if not text.isascii():
+            return len(self.probes)
+        lower = text.lower()
+        return sum(probe in lower for probe in self.probes)
+
     @property
     def wanted(self) -> frozenset[str]:
         """The terms themselves."""

@@ -28,6 +28,8 @@ _SPAN = 400
 _VOICE = {EventType.TOOL_CALL: 0.7, EventType.TOOL_RESULT: 0.7}
 #: Events not yet in the tree that are read at a time.
 _WAITING = 5000
+#: Of those, so many at a time are taken apart into terms: a tenth of a millisecond each.
+_LIKELY = 150
 #: Segments whose events are kept in memory, about 16 KB of text each.
 _KEPT = 128
 #: How much a segment's own summary counts beside its events' words: it repeats what matters, and never gates.
@@ -146,8 +148,15 @@ class Reader:
             after_seq += _WAITING
 
     def pending(self, query: Weighted, events: Iterable[Event], limit: int) -> list[Hit]:
-        """The best hits among events that are not yet part of the tree."""
-        scored = ((text_score(query, counts, 1, 1), event, counts) for event, counts in _matching(events, query))
+        """The best hits among events that are not yet part of the tree.
+
+        Of many that may match, those with most of the query's words are read first, the newest first; the others only
+        while none of those does match.
+        """
+        likely = sorted(events, key=lambda e: (query.probes_in(searchable(e)), e.order), reverse=True)
+        parts = (_matching(likely[start : start + _LIKELY], query) for start in range(0, len(likely), _LIKELY))
+        matched = next((part for part in parts if part), [])
+        scored = ((text_score(query, counts, 1, 1), event, counts) for event, counts in matched)
         best = heapq.nlargest(limit, scored, key=lambda found: (found[0], found[1].order))
         return [self.unfiled(event, *_quote(event, [], {}, query), score, query.share(counts)) for score, event, counts in best]
 

@@ -171,6 +171,7 @@ class DuckStorage:
             os.replace(fresh, self._path)
             _sync_directory(self._path.parent)
             failpoint("compact.swapped")
+        self.toc.forget_stamps()
         return before, self._size()
 
     def _check_high_water(self) -> int:

@@ -14,6 +14,7 @@ from memory_mcp.storage.duckdb.connection import Connection, Row
 from memory_mcp.storage.duckdb.outbox import Numbers
 from memory_mcp.storage.duckdb.publish import publish
 from memory_mcp.storage.duckdb.rows import NODE, SEGMENT, bullet_of, node_of, segment_of
+from memory_mcp.storage.duckdb.stamps import Stamped, Stamps
 from memory_mcp.storage.duckdb.terms import DuckTerms
 
 _BULLETS = "SELECT key, version, pos, text, kind, project, agent FROM bullet WHERE key IN (SELECT unnest(?::BIGINT[]))"
@@ -37,6 +38,7 @@ class DuckToc(DuckTerms):
         self._numbers = numbers
         self._clock = clock
         self._pins: frozenset[str] | None = None
+        self._stamps = Stamps(self._read_stamps)
 
     def version(self) -> int:
         """See TocStore."""
@@ -44,7 +46,15 @@ class DuckToc(DuckTerms):
 
     def publish(self, build: Build) -> int:
         """See TocStore."""
-        return publish(self._con, self._numbers, build)
+        try:
+            return publish(self._con, self._numbers, build)
+        finally:
+            touched = [*(n.node_id for n in build.nodes), *(t.node_id for t in build.terms), *build.reset_terms]
+            self._stamps.forget(map(node_key, touched))
+
+    def forget_stamps(self) -> None:
+        """The file was replaced: rows have other numbers."""
+        self._stamps.forget()
 
     def cuts(self, streams: Iterable[int]) -> dict[int, list[Segment]]:
         """See TocStore."""
@@ -113,12 +123,14 @@ class DuckToc(DuckTerms):
 
     def stamps(self, ids: Iterable[NodeId]) -> dict[NodeId, tuple[int, int, int]]:
         """See TocStore."""
-        keys = list({node_key(i) for i in ids})
-        sql = """SELECT n.node_id, n.built, coalesce(t.rows, 0), coalesce(t.last, 0) FROM node n LEFT JOIN (
+        return dict(self._stamps.of(list({node_key(i) for i in ids})))
+
+    def _read_stamps(self, keys: Sequence[int]) -> dict[int, Stamped]:
+        sql = """SELECT n.key, n.node_id, n.built, coalesce(t.rows, 0), coalesce(t.last, 0) FROM node n LEFT JOIN (
                    SELECT key, count(*) AS rows, max(rowid) AS last FROM term_delta
                    WHERE key IN (SELECT unnest(?::BIGINT[])) GROUP BY key) t ON t.key = n.key
                  WHERE n.current AND n.key IN (SELECT unnest(?::BIGINT[]))"""
-        return {NodeId(r[0]): (r[1], r[2], r[3]) for r in self._con.rows(sql, [keys, keys])}
+        return {r[0]: (NodeId(r[1]), (r[2], r[3], r[4])) for r in self._con.rows(sql, [keys, keys])}
 
     def child_ids(self, parent: NodeId) -> list[NodeId]:
         """See TocStore."""
@@ -212,6 +224,14 @@ class DuckToc(DuckTerms):
             for table in ("node", "bullet", "bullet_grip", "term_delta"):
                 con.execute(f"DELETE FROM {table} WHERE key IN (SELECT unnest(?::BIGINT[]))", [keys])
             con.execute("DELETE FROM node_parent WHERE child IN (SELECT unnest(?::BIGINT[]))", [keys])
+        self._stamps.forget()
+
+    def fold_terms(self, more_than: int) -> int:
+        """See TocStore."""
+        folded = super().fold_terms(more_than)
+        if folded:
+            self._stamps.forget()
+        return folded
 
     def move_segments(self, days: Mapping[int, str]) -> None:
         """See TocStore. Segment ids are read by their hash, so an id with the old day still finds its node."""
@@ -228,6 +248,7 @@ class DuckToc(DuckTerms):
                    WHERE node_parent.child = m.key""",
                 place,
             )
+        self._stamps.forget()
 
     def all_nodes(self) -> Iterator[TocNode]:
         """See TocStore."""
