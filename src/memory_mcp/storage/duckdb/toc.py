@@ -14,7 +14,7 @@ from memory_mcp.storage.duckdb.connection import Connection, Row
 from memory_mcp.storage.duckdb.outbox import Numbers
 from memory_mcp.storage.duckdb.publish import publish
 from memory_mcp.storage.duckdb.rows import NODE, SEGMENT, bullet_of, node_of, segment_of
-from memory_mcp.storage.duckdb.stamps import Stamped, Stamps
+from memory_mcp.storage.duckdb.stamps import Spans, Stamped, Stamps
 from memory_mcp.storage.duckdb.terms import DuckTerms
 
 _BULLETS = "SELECT key, version, pos, text, kind, project, agent FROM bullet WHERE key IN (SELECT unnest(?::BIGINT[]))"
@@ -39,6 +39,7 @@ class DuckToc(DuckTerms):
         self._clock = clock
         self._pins: frozenset[str] | None = None
         self._stamps = Stamps(self._read_stamps)
+        self._spans = Spans()
 
     def version(self) -> int:
         """See TocStore."""
@@ -51,6 +52,8 @@ class DuckToc(DuckTerms):
         finally:
             touched = [*(n.node_id for n in build.nodes), *(t.node_id for t in build.terms), *build.reset_terms]
             self._stamps.forget(map(node_key, touched))
+            if build.segments:
+                self._spans.forget()
 
     def forget_stamps(self) -> None:
         """The file was replaced: rows have other numbers."""
@@ -186,7 +189,8 @@ class DuckToc(DuckTerms):
         """See TocStore."""
         sql = f"""SELECT {SEGMENT} FROM segment_cut WHERE day >= ? AND day < ? AND (?::VARCHAR IS NULL OR project = ?)
                   ORDER BY start_ts, start_id"""
-        return [segment_of(row) for row in self._con.rows(sql, [first_day, after_day, project, project])]
+        parameters = [first_day, after_day, project, project]
+        return self._spans.of((first_day, after_day, project), lambda: [segment_of(r) for r in self._con.rows(sql, parameters)])
 
     def freshness(self) -> Freshness:
         """See TocStore."""
@@ -249,6 +253,7 @@ class DuckToc(DuckTerms):
                 place,
             )
         self._stamps.forget()
+        self._spans.forget()
 
     def all_nodes(self) -> Iterator[TocNode]:
         """See TocStore."""
