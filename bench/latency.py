@@ -292,7 +292,7 @@ class _Searcher:
 def measure(options: Options) -> Figures:
     """Everything, in a directory of its own."""
     found = Figures(busy=[os.getloadavg()[0]])
-    with tempfile.TemporaryDirectory() as scratch, Place(Path(scratch)) as place:
+    with tempfile.TemporaryDirectory() as scratch, Place(Path(scratch), profile="default") as place:
         traffic.write_history(place.root / "base.jsonl", options.base, "base", 7, rare=_PLANTED)
         place.ok("import", "jsonl", str(place.root / "base.jsonl"))
         anyio.run(warm, place, options.repeats, found)

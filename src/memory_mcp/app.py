@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from memory_mcp import paths
 from memory_mcp.clock import Clock, SystemClock
@@ -26,6 +26,9 @@ if TYPE_CHECKING:
     from memory_mcp.storage.base import Appended, Request, Storage
     from memory_mcp.storage.lock import DirectoryLock
 
+T = TypeVar("T")
+S = TypeVar("S")
+
 #: Spec names of what is switched on, and the literal messages of layers that cannot answer.
 NOT_ENABLED = {
     LayerName.BM25: ("BM25 index not enabled", "teleport.bm25.enabled"),
@@ -42,6 +45,14 @@ EARLIEST_MS, LATEST_MS = 0, 253_370_764_800_000
 _DRAINED = 200
 #: Events of one step of derivation beside a serving process: its commit holds nobody up for long.
 _ASIDE = 500
+
+
+def _between(work: Callable[[T], S], batch: T, let_through: Callable[[], None]) -> S:
+    """`work` on a batch, others let through before it and after it."""
+    let_through()
+    done = work(batch)
+    let_through()
+    return done
 
 
 class _Moved:
@@ -203,7 +214,7 @@ class App:
             while self.segments.pending():
                 let_through()
                 with self.publishing:
-                    self.segments.run(None, workers.derive, _ASIDE, steps=1)
+                    self.segments.run(None, lambda batch: _between(workers.derive, batch, let_through), _ASIDE, steps=1)
             with self.publishing:
                 self.segments.fold()
 

@@ -151,6 +151,26 @@ def test_it_ends_when_nobody_needs_it_and_not_before(tmp_path: Path) -> None:
         assert "idle for 1 s" in (place.directory / "daemon.log").read_text()
 
 
+def test_a_daemon_whose_directory_is_taken_away_ends_and_writes_nothing(place: Place) -> None:
+    first = start(place)
+    place.ok("ingest", "-", stdin='{"session_id": "s", "timestamp": 1767225600000, "role": "user", "text": "Moved aside."}\n')
+    aside = place.root / "aside"
+    place.directory.rename(aside)
+    assert wait_for(lambda: gone(first), PATIENCE)
+    assert not place.directory.exists()
+    assert "taken away" in (aside / "daemon.log").read_text()
+    second = start(place)
+    assert second != first
+    aside_events = subprocess.run(
+        [*place.command, "query", "events", "--data-dir", str(aside)],
+        env=place.environment(),
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert "Moved aside." in aside_events.stdout
+
+
 def test_everything_in_the_data_directory_is_for_this_user_alone(place: Place) -> None:
     start(place)
     assert place.directory.stat().st_mode & 0o777 == 0o700

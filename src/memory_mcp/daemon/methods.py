@@ -16,7 +16,7 @@ from memory_mcp.server.service import Service
 
 #: An import waits while more events than this are not in the tree yet.
 _MOST_WAITING = 2000
-_TURN = 0.02
+_TURN, _TURNS = 0.01, 10
 #: How often a waiting import looks at how much is left (seconds).
 _LOOK = 0.1
 
@@ -82,11 +82,19 @@ class Methods:
             return {"new": list(stored.new), "known": list(stored.known)}
 
         self._service.filling()
+        await self._give_way()
         answer = await self._host.write(work)
         # The deriver keeps up with what is stored, so that few events are searched without the tree.
         while self._service.pending > _MOST_WAITING and self._service.deriving and not self._host.deriver_error():
             await anyio.sleep(_TURN)
         return answer
+
+    async def _give_way(self) -> None:
+        """Whoever searches goes first, as long as that is no standstill."""
+        for _ in range(_TURNS):
+            if not self._host.calls:
+                return
+            await anyio.sleep(_TURN)
 
     async def marks(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """The high-water marks of an importer."""

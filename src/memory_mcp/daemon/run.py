@@ -35,7 +35,7 @@ _SUCCESSION = 5.0
 #: Ending takes at most so long, whatever hangs (seconds).
 _END = 2.7
 #: The interpreter hands its lock on after so long (seconds): a call beside bulk work waits this often, not five times it.
-_SWITCH = 0.001
+_SWITCH = 0.0005
 _LOOK = 0.5
 #: An answer that is being written when the daemon is asked to end still goes out (seconds).
 _LAST_WORDS = 0.1
@@ -83,6 +83,7 @@ class _Daemon:
         from memory_mcp.server.service import Service
 
         self._settings = settings
+        self._lock = lock
         self._directory = str(lock.directory)
         self._listener = listener
         self._began = time.monotonic()
@@ -141,6 +142,11 @@ class _Daemon:
 
         while True:
             await anyio.sleep(_LOOK)
+            if not self._lock.in_place:
+                # Closing would write into what may be another daemon's directory by now.
+                log.critical("the data directory was taken away; ended without closing it")
+                logging.shutdown()
+                os._exit(1)
             if self._clients.idle_s() >= self._settings.server.idle_exit_secs and not self._busy():
                 self.stop(f"idle for {self._settings.server.idle_exit_secs} s")
 

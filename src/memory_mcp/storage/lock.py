@@ -28,7 +28,8 @@ class DirectoryLock:
         prepare(directory)
         self.directory = directory
         self._note = directory / "owner.json"
-        self._lock = FileLock(str(directory / "lock"), mode=0o600)
+        self._file = directory / "lock"
+        self._lock = FileLock(str(self._file), mode=0o600)
         try:
             self._lock.acquire(timeout=wait, poll_interval=0.02)
         except Timeout:
@@ -36,9 +37,15 @@ class DirectoryLock:
                 f"the data directory {directory} is in use by {self._holder()}",
                 "Wait for it to end or use its tools; with storage.data_dir another directory can be used meanwhile.",
             ) from None
+        self._held = _identity(self._file)
         descriptor = os.open(self._note, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as note:
             json.dump({"pid": os.getpid(), "command": _command(), "kind": kind}, note)
+
+    @property
+    def in_place(self) -> bool:
+        """Whether the directory is still the one that was locked: one that was removed and made anew is another's."""
+        return _identity(self._file) == self._held
 
     def _holder(self) -> str:
         note = owner(self.directory)
@@ -47,6 +54,14 @@ class DirectoryLock:
     def release(self) -> None:
         """Let go; releasing twice is nothing."""
         self._lock.release()
+
+
+def _identity(file: Path) -> tuple[int, int]:
+    try:
+        found = file.stat()
+    except OSError:
+        return (0, 0)
+    return (found.st_dev, found.st_ino)
 
 
 def owner(directory: Path) -> dict[str, object]:
