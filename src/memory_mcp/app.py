@@ -44,7 +44,7 @@ EARLIEST_MS, LATEST_MS = 0, 253_370_764_800_000
 #: Payloads of hooks stored before the drain looks whether the process is to end.
 _DRAINED = 200
 #: Events of one step of derivation beside a serving process: its commit holds nobody up for long.
-_ASIDE = 500
+_ASIDE = 300
 
 
 def _between(work: Callable[[T], S], batch: T, let_through: Callable[[], None]) -> S:
@@ -210,7 +210,7 @@ class App:
         """
         from memory_mcp.jobs.workers import DeriveWorkers
 
-        with DeriveWorkers(self.calendar, self.summarizer, aside=True) as workers:
+        with DeriveWorkers(self.calendar, self.summarizer, let_through) as workers:
             while self.segments.pending():
                 let_through()
                 with self.publishing:

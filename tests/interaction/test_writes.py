@@ -74,6 +74,24 @@ def test_a_call_sent_again_by_a_relay_is_applied_once(own: Door) -> None:
     assert once != again, "a key that no relay of ours has set counts for nothing"
 
 
+def test_events_sent_again_by_a_relay_get_the_first_answer_again(own: Door) -> None:
+    said = [
+        {"session_id": "again", "timestamp": 1_767_225_600_000 + n, "role": "user", "text": f"Sent twice {n}."} for n in range(3)
+    ]
+
+    async def twice(client: Any) -> list[Any]:
+        key: Any = {"memory-mcp/key": "pump-1/18"}
+        return [(await client.call_tool("ingest_events", {"events": said}, meta=key)).structured_content for _ in range(2)]
+
+    before = CALLER.set(Caller(relayed=True))
+    try:
+        first, second = own.run(twice)
+    finally:
+        CALLER.reset(before)
+    assert first == second
+    assert first["stored"] == 3
+
+
 def test_a_secret_in_a_note_is_redacted_before_it_is_stored(own: Door) -> None:
     secret = "ghp_" + "a1B2c3D4e5F6g7H8i9J0k1L2m3N4o5P6q7R8"
     made = own.ok("remember", text=f"The deploy key is {secret}; rotate it monthly.")

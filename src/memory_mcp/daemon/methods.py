@@ -2,7 +2,8 @@
 
 import os
 from collections.abc import Callable, Mapping
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 import anyio
 
@@ -14,6 +15,13 @@ from memory_mcp.errors import StorageError
 from memory_mcp.ingest.frames import unpack
 from memory_mcp.server.service import Service
 
+if TYPE_CHECKING:
+    from memory_mcp.storage.base import Appended
+
+#: Events of an import that are committed at once: some milliseconds of work that nobody notices.
+_SLICE = 100
+#: Where a packed draft has its time.
+_TIME = 4
 #: An import waits while more events than this are not in the tree yet.
 _MOST_WAITING = 2000
 _TURN, _TURNS = 0.01, 10
@@ -75,19 +83,22 @@ class Methods:
 
     async def append(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Events of an import, read and cleaned by the caller's process; acknowledged by the answer."""
-        source = str(params["source"])
-
-        def work(app: App) -> Mapping[str, Any]:
-            stored = app.append(unpack(params["rows"]), source)
-            return {"new": list(stored.new), "known": list(stored.known)}
-
+        source, rows = str(params["source"]), params["rows"]
+        # A draft without a time gets it from the others of its batch, so such a batch is never taken apart.
+        size = _SLICE if all(row[_TIME] is not None for row in rows) else max(len(rows), 1)
         self._service.filling()
-        await self._give_way()
-        answer = await self._host.write(work)
+        new: list[str] = []
+        known: list[str] = []
+        for start in range(0, len(rows), size):
+            await self._give_way()
+            part = rows[start : start + size]
+            stored = await self._host.write(partial(_append, part, source))
+            new += stored.new
+            known += stored.known
         # The deriver keeps up with what is stored, so that few events are searched without the tree.
         while self._service.pending > _MOST_WAITING and self._service.deriving and not self._host.deriver_error():
             await anyio.sleep(_TURN)
-        return answer
+        return {"new": new, "known": known}
 
     async def _give_way(self) -> None:
         """Whoever searches goes first, as long as that is no standstill."""
@@ -126,3 +137,7 @@ class Methods:
 
         prompt, project, session = (str(params.get(name, "")) for name in ("prompt", "project", "session_id"))
         return {"text": await self._host.read(lambda app: recall_text(app, prompt, project, session))}
+
+
+def _append(rows: list[list[Any]], source: str, app: App) -> "Appended":
+    return app.append(unpack(rows), source)

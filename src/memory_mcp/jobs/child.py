@@ -3,7 +3,6 @@
 import os
 import sys
 from collections.abc import Sequence
-from contextlib import suppress
 from typing import cast
 
 from memory_mcp.jobs.workers import receive, send
@@ -12,16 +11,13 @@ from memory_mcp.summarize.base import Summarizer
 from memory_mcp.toc.build import Work, derive
 
 #: Far below whatever somebody waits for.
-_NICE = 15
+_NICE = 10
 
 
 def main() -> None:
     """Work until the parent has gone, however that went."""
     if hasattr(os, "nice"):
         os.nice(_NICE)
-    if hasattr(os, "SCHED_BATCH"):
-        with suppress(OSError):
-            os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     # Nothing that prints may come between the frames.
     sys.stdout = sys.stderr

@@ -41,10 +41,10 @@ class Appended:
 
 @dataclass(frozen=True, slots=True)
 class Request:
-    """A write that may be sent again: its key, and the answer to repeat (kept for an hour)."""
+    """A write that may be sent again: its key, and the answer to repeat (kept for an hour); "": the ids it stored."""
 
     key: str
-    answer: str
+    answer: str = ""
 
 
 @dataclass(frozen=True, slots=True)

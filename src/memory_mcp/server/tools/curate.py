@@ -70,10 +70,10 @@ class Curate:
 
         def work(app: App) -> wire.Ingested:
             drafts = [self._draft(e, number, len(events), agent) for number, e in enumerate(events, 1)]
-            request = Request(f"ingest:{key}", "") if key else None
+            request = Request(f"ingest:{key}") if key else None
             outcome = app.write(drafts, _SOURCE, Trust.IMPORTED, request)
-            known = len(drafts) if outcome.replay is not None else len(outcome.known)
-            return wire.Ingested(stored=len(outcome.new), known=known, event_ids=[*outcome.new])
+            new: list[str] = [*outcome.new] if outcome.replay is None else outcome.replay.split()
+            return wire.Ingested(stored=len(new), known=len(drafts) - len(new), event_ids=new)
 
         return answer(await self._kit.host.write(work))
 

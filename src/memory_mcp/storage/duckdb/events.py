@@ -69,7 +69,8 @@ class DuckEvents:
                 self._pairs.decide(con, fresh)
                 add_changes(con, self._numbers, [(ChangeKind.EVENTS_APPENDED, str(first + len(fresh) - 1))])
             if request:
-                con.execute("INSERT INTO request VALUES (?, ?, ?)", [request.key, request.answer, self._clock.now_ms()])
+                answer = request.answer or " ".join(e.event_id for e in fresh)
+                con.execute("INSERT INTO request VALUES (?, ?, ?)", [request.key, answer, self._clock.now_ms()])
             failpoint("events.before_commit")
         failpoint("events.committed")
         if fresh:
