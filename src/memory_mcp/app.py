@@ -23,8 +23,9 @@ if TYPE_CHECKING:
     from memory_mcp.layers.agentic.navigate import AgenticLayer
     from memory_mcp.model.event import EventDraft, Trust
     from memory_mcp.policy.engine import Answer, Engine
-    from memory_mcp.storage.base import Appended, Request, Storage
+    from memory_mcp.storage.base import Storage
     from memory_mcp.storage.lock import DirectoryLock
+    from memory_mcp.storage.values import Appended, Request
 
 T = TypeVar("T")
 S = TypeVar("S")

@@ -19,7 +19,7 @@ from memory_mcp import paths
 from memory_mcp.app import App
 from memory_mcp.config import Settings, StorageSettings
 from memory_mcp.failpoints import VARIABLE
-from memory_mcp.storage.base import Scope
+from memory_mcp.storage.values import Scope
 from tests.toc.helpers import findings
 
 ROOT = Path(__file__).parents[2]

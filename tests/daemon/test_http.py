@@ -104,7 +104,7 @@ def test_a_header_says_which_project_the_caller_works_on(door: Door, way: tuple[
 
 
 def scope_of(project: str) -> Any:
-    from memory_mcp.storage.base import Scope
+    from memory_mcp.storage.values import Scope
 
     return Scope(project)
 

@@ -11,8 +11,8 @@ from memory_mcp.model.event import Event, EventType, Role
 from memory_mcp.model.grip import JOINT, Grip
 from memory_mcp.model.ids import span_grip_id
 from memory_mcp.model.tokens import estimate_tokens
-from memory_mcp.storage.base import Build
 from memory_mcp.storage.duckdb.store import DuckStorage
+from memory_mcp.storage.values import Build
 from tests.factories import BILLING, event, grip, run_of
 from tests.requirements import requirement
 

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 from memory_mcp.events.log import FUTURE_SLACK_MS, EventLog, fill_times
 from memory_mcp.model.event import Event, EventDraft, Role, Trust
 from memory_mcp.model.ids import event_key
-from memory_mcp.storage.base import Request, Scope, Storage
+from memory_mcp.storage.base import Storage
+from memory_mcp.storage.values import Request, Scope
 from tests.factories import draft, ms
 from tests.fakes import NOON, FakeClock
 

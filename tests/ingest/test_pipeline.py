@@ -23,8 +23,9 @@ from memory_mcp.ingest.pipeline import Pipeline
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.event import Event, EventDraft, EventType, Role, Trust
 from memory_mcp.model.sentinel import fence
-from memory_mcp.storage.base import Request, Scope, Storage
+from memory_mcp.storage.base import Storage
 from memory_mcp.storage.duckdb import open_storage
+from memory_mcp.storage.values import Request, Scope
 from tests.ingest.suite import claude_line, jsonl_line, write
 
 SETTINGS = IngestSettings()

@@ -17,7 +17,7 @@ from memory_mcp.config import Settings, StorageSettings
 from memory_mcp.errors import StorageError
 from memory_mcp.ingest.spool import STALE_S
 from memory_mcp.layers.base import Query
-from memory_mcp.storage.base import Scope
+from memory_mcp.storage.values import Scope
 from tests.ingest.suite import write
 from tests.toc.helpers import findings, rebuild
 

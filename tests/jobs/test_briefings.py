@@ -19,7 +19,7 @@ from memory_mcp.model.ids import NodeId
 from memory_mcp.model.sentinel import CLOSE, OPEN, carries_mark, strip_fenced
 from memory_mcp.model.toc import MemoryKind
 from memory_mcp.model.tokens import estimate_tokens
-from memory_mcp.storage.base import Build
+from memory_mcp.storage.values import Build
 from memory_mcp.toc.briefing import HEAD, LEFT_OFF, MORE, PINNED, Pinned, Said, Stretch, briefing, label_of
 from tests.factories import BILLING, CALENDAR, SHOP, SITE, a_small_history, draft, ms
 from tests.fakes import FakeClock

@@ -10,7 +10,7 @@ from memory_mcp.model.calendar import Calendar, TocLevel
 from memory_mcp.model.event import Role
 from memory_mcp.model.ids import NodeId
 from memory_mcp.model.toc import TocBullet
-from memory_mcp.storage.base import Build
+from memory_mcp.storage.values import Build
 from tests.factories import BILLING, SHOP, a_day_of_drafts, draft
 from tests.toc.helpers import findings, memory, one, rebuild, run_sql, texts
 

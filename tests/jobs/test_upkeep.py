@@ -15,7 +15,7 @@ from memory_mcp.jobs.base import JobReport
 from memory_mcp.jobs.drain_spool import DrainSpool
 from memory_mcp.jobs.registry import JOBS
 from memory_mcp.model.event import Trust
-from memory_mcp.storage.base import Request
+from memory_mcp.storage.values import Request
 from tests.factories import a_small_history, draft
 from tests.fakes import FakeClock
 from tests.toc.helpers import findings, memory, one, run_sql

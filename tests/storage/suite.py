@@ -18,7 +18,8 @@ from memory_mcp.model.event import Event, Role
 from memory_mcp.model.ids import NodeId, event_key, segment_id
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import MemoryKind, TocBullet
-from memory_mcp.storage.base import Build, DocumentFrequency, Request, Scope, SessionInfo, Storage, StoredEvent, Tally, TermDelta
+from memory_mcp.storage.base import Storage
+from memory_mcp.storage.values import Build, DocumentFrequency, Request, Scope, SessionInfo, StoredEvent, Tally, TermDelta
 from tests.factories import BILLING, SHOP, cut, event, grip, ms, node, run_of
 from tests.requirements import requirement
 

@@ -27,10 +27,10 @@ from memory_mcp.errors import (
     StorageError,
     StorageLocked,
 )
-from memory_mcp.storage.base import Request, Scope
 from memory_mcp.storage.duckdb import migrations, open_storage
 from memory_mcp.storage.duckdb.connection import Connection, translated
 from memory_mcp.storage.duckdb.store import DuckStorage
+from memory_mcp.storage.values import Request, Scope
 from tests.factories import event, run_of
 from tests.fakes import FakeClock
 

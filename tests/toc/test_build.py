@@ -13,8 +13,8 @@ from memory_mcp.app import App
 from memory_mcp.model.calendar import DEPTH, LEVELS, PERIODS, Calendar, TocLevel, level_of, parents, rollup_targets
 from memory_mcp.model.event import EventType, Role
 from memory_mcp.model.ids import ROOT, NodeId
-from memory_mcp.storage.base import Build, Freshness, Scope
 from memory_mcp.storage.duckdb import open_storage
+from memory_mcp.storage.values import Build, Freshness, Scope
 from memory_mcp.text import term_hash, terms
 from memory_mcp.toc.rollup import plan
 from memory_mcp.toc.terms import Filed, TermBook, children_of, from_bytes, merge, read_sets, refit_all, union, without

@@ -19,7 +19,7 @@ from memory_mcp.errors import LayerUnavailable, MemoryMcpError
 if TYPE_CHECKING:
     from memory_mcp.ingest.base import Importer, ImportReport
     from memory_mcp.model.event import EventDraft, Trust
-    from memory_mcp.storage.base import Appended, Request
+    from memory_mcp.storage.values import Appended, Request
 
 #: Below everything that somebody waits for.
 _NICE = 5
@@ -96,7 +96,7 @@ class There:
     ) -> "Appended":
         """See Memory; trust and request are the daemon's to set."""
         from memory_mcp.ingest.frames import pack
-        from memory_mcp.storage.base import Appended
+        from memory_mcp.storage.values import Appended
 
         del trust, request
         answer = self._ask("import/append", {"rows": pack(drafts), "source": source})

@@ -16,7 +16,7 @@ from memory_mcp.ingest.frames import unpack
 from memory_mcp.server.service import Service
 
 if TYPE_CHECKING:
-    from memory_mcp.storage.base import Appended
+    from memory_mcp.storage.values import Appended
 
 #: Events of an import that are committed at once: some milliseconds of work that nobody notices.
 _SLICE = 100

@@ -14,7 +14,8 @@ from memory_mcp import metrics
 from memory_mcp.clock import Clock
 from memory_mcp.model.event import Event, EventDraft, Role, Trust
 from memory_mcp.model.ids import EventId, digest, event_id, event_key
-from memory_mcp.storage.base import Appended, EventStore, Request
+from memory_mcp.storage.base import EventStore
+from memory_mcp.storage.values import Appended, Request
 
 #: A source time this far ahead of the clock is a broken clock's, not the future (milliseconds).
 FUTURE_SLACK_MS = 86_400_000

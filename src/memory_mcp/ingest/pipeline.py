@@ -23,7 +23,7 @@ from memory_mcp.ingest.base import Importer, ImportReport, Quote, Read
 from memory_mcp.ingest.gate import Gate
 from memory_mcp.ingest.marks import Mark, find_start, mark_name
 from memory_mcp.model.event import EventDraft, Trust
-from memory_mcp.storage.base import Appended, Request
+from memory_mcp.storage.values import Appended, Request
 
 #: Events per transaction.
 BATCH = 500

@@ -15,7 +15,8 @@ from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
 from memory_mcp.model.tokens import estimate_tokens
 from memory_mcp.segments import SegmentSettings, assign
-from memory_mcp.storage.base import Build, Storage
+from memory_mcp.storage.base import Storage
+from memory_mcp.storage.values import Build
 from memory_mcp.summarize.base import Summarizer
 from memory_mcp.toc.build import Derived, Work, derive
 from memory_mcp.toc.terms import Filed, TermBook, refit_all

@@ -12,7 +12,8 @@ from memory_mcp.model.ids import NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
 from memory_mcp.segments import SegmentSettings
-from memory_mcp.storage.base import Build, Storage, TermDelta
+from memory_mcp.storage.base import Storage
+from memory_mcp.storage.values import Build, TermDelta
 from memory_mcp.summarize.base import Summarizer
 from memory_mcp.toc.build import Derived, Work, derive
 from memory_mcp.toc.rollup import RollUps

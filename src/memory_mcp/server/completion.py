@@ -9,7 +9,7 @@ from memory_mcp.app import App
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.ids import ROOT
 from memory_mcp.server.tools.kit import Kit
-from memory_mcp.storage.base import Scope
+from memory_mcp.storage.values import Scope
 
 #: The protocol allows no more.
 _MOST = 100

@@ -13,7 +13,8 @@ from memory_mcp.failpoints import failpoint
 from memory_mcp.model.calendar import PERIODS, Calendar, TocLevel, level_of, rollup_targets, span_of
 from memory_mcp.model.ids import NodeId, day_id
 from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind, TocNode
-from memory_mcp.storage.base import Build, Freshness, Storage, Tally
+from memory_mcp.storage.base import Storage
+from memory_mcp.storage.values import Build, Freshness, Tally
 from memory_mcp.summarize.base import Summarizer
 from memory_mcp.toc.build import keep_refinement, salience_of
 from memory_mcp.toc.terms import children_of

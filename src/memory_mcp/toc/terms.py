@@ -13,7 +13,8 @@ import numpy.typing as npt
 
 from memory_mcp.model.calendar import PERIODS, TocLevel, level_of, rollup_targets, span_of
 from memory_mcp.model.ids import NodeId, day_id
-from memory_mcp.storage.base import Build, DocumentFrequency, TermDelta, TocStore
+from memory_mcp.storage.base import TocStore
+from memory_mcp.storage.values import Build, DocumentFrequency, TermDelta
 
 Hashes = npt.NDArray[np.uint32]
 EMPTY: Hashes = np.empty(0, dtype="<u4")

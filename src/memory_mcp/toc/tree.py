@@ -19,7 +19,8 @@ from memory_mcp.model.ids import ROOT, NodeId, segment_key_of
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
 from memory_mcp.segments import SegmentSettings, overlap
-from memory_mcp.storage.base import Scope, Storage, Tally
+from memory_mcp.storage.base import Storage
+from memory_mcp.storage.values import Scope, Tally
 from memory_mcp.summarize.base import Summarizer
 from memory_mcp.toc.outline import Outline
 from memory_mcp.toc.rollup import roll_up

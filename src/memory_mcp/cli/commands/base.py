@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from memory_mcp.cli.bulk import Memory
     from memory_mcp.config import Settings
     from memory_mcp.model.calendar import Calendar, TimeWindow
-    from memory_mcp.storage.base import Scope
+    from memory_mcp.storage.values import Scope
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,7 +247,7 @@ def _no_time(text: str) -> InvalidQuery:
 
 def storage_scope(app: "App", args: argparse.Namespace) -> "Scope":
     """The scope of --project, --all, --since and --until for reading the store."""
-    from memory_mcp.storage.base import Scope
+    from memory_mcp.storage.values import Scope
 
     return Scope(project=scope_of(app, args), window=window_of(app, args))
 

@@ -26,7 +26,8 @@ from memory_mcp.model.calendar import DEPTH, TimeWindow, TocLevel, level_of
 from memory_mcp.model.event import Event
 from memory_mcp.model.ids import ROOT, NodeId
 from memory_mcp.model.segment import Segment
-from memory_mcp.storage.base import Scope, Storage
+from memory_mcp.storage.base import Storage
+from memory_mcp.storage.values import Scope
 from memory_mcp.text import terms
 from memory_mcp.toc.tree import Tree
 from memory_mcp.toc.tree import below as finer

@@ -15,7 +15,8 @@ from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import EventId, GripId, NodeId, span_grip_id
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
-from memory_mcp.storage.base import Scope, Storage
+from memory_mcp.storage.base import Storage
+from memory_mcp.storage.values import Scope
 from memory_mcp.text import term_set
 from memory_mcp.toc.build import searchable
 from memory_mcp.toc.tree import Tree

@@ -22,7 +22,7 @@ from memory_mcp.model.toc import TocBullet, TocNode
 from memory_mcp.server import wire
 from memory_mcp.server.caller import agent_of, request_key
 from memory_mcp.server.tools.kit import ADDS, SETS, Kit, answer, tool
-from memory_mcp.storage.base import Build, Request
+from memory_mcp.storage.values import Build, Request
 from memory_mcp.toc.build import segment_title
 from memory_mcp.toc.rollup import period_name
 

@@ -16,7 +16,7 @@ from memory_mcp.server.cursors import event_cursor, event_of
 from memory_mcp.server.times import since_ms, until_ms
 from memory_mcp.server.tools.kit import Kit, Scoped, answer, tool
 from memory_mcp.server.tools.navigate import children, neighbours
-from memory_mcp.storage.base import Scope
+from memory_mcp.storage.values import Scope
 
 #: What an event costs besides its text: ids, time, names.
 _EVENT_TOKENS = 60

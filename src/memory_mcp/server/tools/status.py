@@ -11,7 +11,7 @@ from memory_mcp.layers.base import LayerName, LayerStatus
 from memory_mcp.policy.tier import detect
 from memory_mcp.server import arguments, shapes, wire
 from memory_mcp.server.tools.kit import Kit, answer, tool
-from memory_mcp.storage.base import StoreStats
+from memory_mcp.storage.values import StoreStats
 
 
 class Status:

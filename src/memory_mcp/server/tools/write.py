@@ -15,7 +15,7 @@ from memory_mcp.model.ids import EventId, event_id, span_grip_id
 from memory_mcp.server import arguments, wire
 from memory_mcp.server.caller import agent_of, request_key
 from memory_mcp.server.tools.kit import ADDS, Kit, answer, known_project, tool
-from memory_mcp.storage.base import Request
+from memory_mcp.storage.values import Request
 
 #: Source kind of what tools write.
 SOURCE = "tool"

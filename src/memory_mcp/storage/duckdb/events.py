@@ -12,11 +12,11 @@ from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.event import Event, content_hash
 from memory_mcp.model.ids import HASH_MASK, EventId, digest, event_id_from, event_key, key_of
 from memory_mcp.model.segment import Segment
-from memory_mcp.storage.base import Appended, Request, Scope, SessionInfo, StoredEvent
 from memory_mcp.storage.duckdb.connection import Connection
 from memory_mcp.storage.duckdb.duplicates import SHOWN, Duplicates
 from memory_mcp.storage.duckdb.outbox import Numbers, add_changes, forget_old_requests
 from memory_mcp.storage.duckdb.rows import EVENT, event_columns, event_of, keys_of
+from memory_mcp.storage.values import Appended, Request, Scope, SessionInfo, StoredEvent
 
 _INSERT = """
 INSERT INTO event SELECT unnest(?::BIGINT[]), unnest(?::HUGEINT[]), unnest(?::BIGINT[]), unnest(?::BIGINT[]),

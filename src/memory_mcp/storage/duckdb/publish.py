@@ -12,10 +12,10 @@ from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import grip_key, node_key
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
-from memory_mcp.storage.base import Build
 from memory_mcp.storage.duckdb.connection import Connection
 from memory_mcp.storage.duckdb.outbox import Numbers, add_changes, put_checkpoint
 from memory_mcp.storage.duckdb.rows import grip_columns, node_columns, segment_columns
+from memory_mcp.storage.values import Build
 
 #: Versions of a node that are kept, the current one included.
 VERSIONS_KEPT = 3

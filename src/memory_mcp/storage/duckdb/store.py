@@ -12,7 +12,6 @@ from tzlocal import get_localzone_name
 from memory_mcp.clock import Clock, SystemClock
 from memory_mcp.failpoints import failpoint
 from memory_mcp.model.calendar import Calendar
-from memory_mcp.storage.base import StoreStats
 from memory_mcp.storage.duckdb import migrations
 from memory_mcp.storage.duckdb.connection import STORAGE_FORMAT, Connection, translated
 from memory_mcp.storage.duckdb.events import DuckEvents
@@ -20,6 +19,7 @@ from memory_mcp.storage.duckdb.grips import DuckGrips
 from memory_mcp.storage.duckdb.outbox import DuckOutbox, Numbers
 from memory_mcp.storage.duckdb.toc import DuckToc
 from memory_mcp.storage.lock import DirectoryLock
+from memory_mcp.storage.values import StoreStats
 
 FILE_NAME = "memory.duckdb"
 _HIGH_WATER = "high-water.json"

@@ -9,13 +9,13 @@ from memory_mcp.model.calendar import TimeWindow, TocLevel
 from memory_mcp.model.ids import NodeId, day_id, node_key, segment_id
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocBullet, TocNode
-from memory_mcp.storage.base import Build, Freshness, Scope, Tally
 from memory_mcp.storage.duckdb.connection import Connection, Row
 from memory_mcp.storage.duckdb.outbox import Numbers
 from memory_mcp.storage.duckdb.publish import publish
 from memory_mcp.storage.duckdb.rows import NODE, SEGMENT, bullet_of, node_of, segment_of
 from memory_mcp.storage.duckdb.stamps import Spans, Stamped, Stamps
 from memory_mcp.storage.duckdb.terms import DuckTerms
+from memory_mcp.storage.values import Build, Freshness, Scope, Tally
 
 _BULLETS = "SELECT key, version, pos, text, kind, project, agent FROM bullet WHERE key IN (SELECT unnest(?::BIGINT[]))"
 _GRIPS = "SELECT key, version, pos, grip_id FROM bullet_grip WHERE key IN (SELECT unnest(?::BIGINT[]))"

@@ -1,0 +1,130 @@
+"""What storage is handed and hands out, beside the stored things themselves; frozen, no behaviour."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from memory_mcp.model.calendar import TimeWindow
+from memory_mcp.model.event import Event
+from memory_mcp.model.grip import Grip
+from memory_mcp.model.ids import EventId, NodeId
+from memory_mcp.model.segment import Segment
+from memory_mcp.model.toc import TocNode
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Which events and derived texts a reader may see; None means no restriction."""
+
+    project: str | None = None
+    agent: str | None = None
+    window: TimeWindow | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Appended:
+    """Outcome of an append: ids that were new and ids that were stored before, in input order."""
+
+    new: tuple[EventId, ...]
+    known: tuple[EventId, ...]
+    #: Set when the request key had been answered before: the stored answer, and nothing was written.
+    replay: str | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """A write that may be sent again: its key, and the answer to repeat (kept for an hour); "": the ids it stored."""
+
+    key: str
+    answer: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class StoredEvent:
+    """An event with its place in the order of arrival."""
+
+    seq: int
+    event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class TermDelta:
+    """Terms that became reachable below a node: sorted 32-bit hashes, little-endian uint32."""
+
+    node_id: NodeId
+    hashes: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentFrequency:
+    """How many more segments of a project hold each term (the root's term statistics)."""
+
+    project: str
+    #: Sorted hashes (uint32) and as many counts (int32), little-endian; a count may be negative.
+    hashes: bytes
+    counts: bytes
+
+
+@dataclass(frozen=True, slots=True)
+class Build:
+    """Everything one derivation step publishes, in one transaction with its checkpoint."""
+
+    segments: tuple[Segment, ...] = ()
+    nodes: tuple[TocNode, ...] = ()
+    grips: tuple[Grip, ...] = ()
+    terms: tuple[TermDelta, ...] = ()
+    frequencies: tuple[DocumentFrequency, ...] = ()
+    #: Nodes whose stored term rows are thrown away before `terms` are added.
+    reset_terms: tuple[NodeId, ...] = ()
+    #: Throw away all document frequencies before `frequencies` are added.
+    reset_frequencies: bool = False
+    #: Event sequence number up to which everything is derived; None leaves the checkpoint alone.
+    derived_to: int | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class StoreStats:
+    """Row counts by table, sizes in bytes, and the facts of the store."""
+
+    rows: Mapping[str, int]
+    size_bytes: int
+    text_bytes: int
+    store_id: str
+    timezone: str
+    schema_version: int
+    first_ms: int | None
+    last_ms: int | None
+    derived_to: int
+    last_seq: int
+    extra: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class SessionInfo:
+    """One session as the store knows it."""
+
+    session_id: str
+    project: str
+    agent: str
+    start_ms: int
+    end_ms: int
+    events: int
+
+
+@dataclass(frozen=True, slots=True)
+class Freshness:
+    """Highest build number of the segments of each day, and the build number of each period that has a node."""
+
+    segment_days: Mapping[str, int]
+    periods: Mapping[NodeId, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What a span of days holds, by its segments."""
+
+    sessions: int
+    events: int
+    segments: int
+    tokens: int
+    agents: tuple[str, ...]
+    projects: tuple[str, ...]
