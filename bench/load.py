@@ -8,6 +8,7 @@ of the store, memory that grows, processes left behind.
 
 import argparse
 import json
+import re
 import statistics
 import subprocess
 import sys
@@ -34,6 +35,7 @@ _FLAT, _FLAT_BYTES = 1.15, 20_000_000
 #: The share of calls that may be given up when each daemon lives for seconds: slow ones see one after another die.
 _GIVEN_UP = 0.1
 _SHOWN = 12
+_ENTRY = re.compile(r"^(?=\d{4}-\d\d-\d\d \d\d:)", re.M)
 
 
 @dataclass
@@ -81,6 +83,8 @@ class Report:
     resident: list[int] = field(default_factory=list)
     import_seconds: float = 0.0
     check: str = ""
+    #: What the daemon wrote down as an error, each with the lines after it.
+    logged: list[str] = field(default_factory=list)
     #: p50, p99 and maximum of each kind of call, in milliseconds.
     latency: dict[str, tuple[float, float, float]] = field(default_factory=dict)
 
@@ -104,16 +108,25 @@ class Load:
         self._began = time.monotonic()
         anyio.run(self._all)
         report = self.report
+        if self.options.kill:
+            # The last daemon may have died with work left to do, and nobody there to start another.
+            self.place.ok("daemon", "start")
+            wait_for(self._settled, _GRACE)
         report.seconds_to_empty, left = self.place.wait_until_empty(self.options.idle + _GRACE)
         report.left = [f"{seen.pid} {seen.command}" for seen in left]
         report.spooled = self.place.spooled()
         for seen in left:
             end(seen.pid)
         self._count()
+        report.logged = _complaints(self.place.directory / "daemon.log")
         done = self.place.run("admin", "check")
         report.check = "" if done.returncode == 0 else f"{done.returncode}: {done.stdout[-500:]} {done.stderr[-500:]}"
         self.place.stop()
         return report
+
+    def _settled(self) -> bool:
+        told = self.place.status()
+        return not told.get("deriving", True) and not told["queues"]["events_to_file"]
 
     async def _all(self) -> None:
         talkers = [Talker(self.place, f"c{n:02d}", ERAS[n % 2]) for n in range(self.options.clients)]
@@ -292,6 +305,12 @@ def lines(report: Report) -> list[str]:
     return told + [f"{name:<12}{a:>10.1f}{b:>10.1f}{c:>10.1f}" for name, (a, b, c) in sorted(report.latency.items())]
 
 
+def _complaints(log: Path) -> list[str]:
+    """The first errors of a log, each with its traceback."""
+    text = log.read_text(encoding="utf-8", errors="replace") if log.exists() else ""
+    return [part[:3000] for part in _ENTRY.split(text) if " ERROR " in part[:120]][:5]
+
+
 def _quarters(memory: list[float]) -> str:
     size = max(len(memory) // 4, 1)
     return ", ".join(f"{statistics.median(memory[i : i + size]):.0f}" for i in range(0, min(4 * size, len(memory)), size))
@@ -335,7 +354,7 @@ def main() -> int:
     if arguments.json:
         print(json.dumps(asdict(report) | {"failures": wrong}))
     else:
-        print("\n".join([*lines(report), "", *(f"NOT SO: {w}" for w in wrong)] if wrong else lines(report)))
+        print("\n".join([*lines(report), "", *(f"NOT SO: {w}" for w in wrong), *report.logged] if wrong else lines(report)))
     return 1 if wrong else 0
 
 

@@ -30,6 +30,8 @@ SLOWEST = 60.0
 _MIX = {"search": 5, "remember": 4, "expand": 3, "browse": 2, "children": 2, "ingest": 2, "status": 2}
 _BATCH = 3
 _GIVEN_UP = re.compile(r"UNAVAILABLE: .* A retry may help")
+#: How long a process that ended may keep its locks (seconds).
+_LET_GO = 10.0
 
 
 @dataclass
@@ -205,9 +207,19 @@ def write_history(path: Path, count: int, name: str, seed: int, rare: int = 0) -
 
 
 def counted(directory: Path) -> Counter[str]:
-    """How many stored events hold each mark; nobody may have the store open."""
-    with duckdb.connect(str(directory / "memory.duckdb"), read_only=True) as con:
-        return Counter(m for (text,) in con.execute("SELECT text FROM event").fetchall() for m in set(MARK.findall(text)))
+    """How many stored events hold each mark; nobody may have the store open, but for a process that is just ending."""
+    deadline = time.monotonic() + _LET_GO
+    while True:
+        try:
+            con = duckdb.connect(str(directory / "memory.duckdb"), read_only=True)
+        except duckdb.IOException:
+            # A process has no command line any more some time before the system takes its locks away.
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.1)
+            continue
+        with con:
+            return Counter(m for (text,) in con.execute("SELECT text FROM event").fetchall() for m in set(MARK.findall(text)))
 
 
 def _flat(error: BaseException) -> str:

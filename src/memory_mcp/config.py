@@ -31,7 +31,7 @@ class StorageSettings:
     timezone: str = field(
         default="", metadata={"help": "Zone of a new store's days, such as Europe/Berlin; empty: the system's."}
     )
-    memory_limit_mb: int = field(default=256, metadata={"help": "Memory DuckDB may use, in MB."})
+    memory_limit_mb: int = field(default=128, metadata={"help": "Memory DuckDB may use, in MB."})
 
     def __post_init__(self) -> None:
         """DuckDB cannot open its tables in less than 64 MB."""

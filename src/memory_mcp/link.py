@@ -152,14 +152,17 @@ def reach(wanted: Wanted, kind: str, start: bool = True, patience: float = START
 
     A daemon of an older version than this program is asked to end, and one of this version takes its place.
     """
-    end = time.monotonic() + patience
+    end, started = time.monotonic() + patience, 0
     while True:
         try:
             line = greet(connect(wanted.directory), kind, wanted, end - time.monotonic())
         except (OSError, ValueError):
             if not start or time.monotonic() >= end:
                 raise
-            _start(wanted, end)
+            if started > _KILLS:
+                log = paths.log_file(wanted.directory)
+                raise Unreachable(f"the daemon ends as soon as it has started; see {log}") from None
+            started += _start(wanted, end)
             continue
         if _newer(__version__, str(line.about.get("memory-mcp", ""))) and start and time.monotonic() < end:
             line.close()
@@ -223,18 +226,18 @@ def _starting(directory: str, end: float) -> Iterator[None]:
         os.close(handle)
 
 
-def _start(wanted: Wanted, end: float) -> None:
-    """Start a daemon unless one listens meanwhile; Unreachable with its last words when it ends at once."""
+def _start(wanted: Wanted, end: float) -> bool:
+    """Start a daemon unless one listens meanwhile, and whether it did; Unreachable with its last words when it ends at once."""
     with _starting(wanted.directory, end):
         if _listens(wanted.directory):
-            return
+            return False
         log = paths.log_file(wanted.directory)
         said = os.path.getsize(log) if os.path.exists(log) else 0
         _reap()
         pid, kills = _spawn(wanted, log), 0
         while time.monotonic() < end:
             if _listens(wanted.directory):
-                return
+                return True
             ended = _reap().get(pid)
             if ended is not None and (not os.WIFSIGNALED(ended) or kills >= _KILLS):
                 raise Unreachable(_last_words(log, said))

@@ -19,8 +19,9 @@ from memory_mcp import link
 
 #: Set in a call's `_meta`; see the server's side for what it does.
 KEY = "memory-mcp/key"
-#: A call that was in flight at so many deaths is not sent again: it may be what kills.
-_DEATHS = 3
+#: A call that was in flight at so many deaths is not sent again: it may be what kills. Fewer would give up calls that were
+#: only slow while something else did (measured with a daemon killed every three seconds).
+_DEATHS = 8
 _CHUNK = 1 << 16
 #: How long a daemon may take to close after the client has gone (seconds).
 _LEAVE = 5.0

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(not place.VISIBLE, reason="processes are looked 
 
 @pytest.fixture(scope="module")
 def figures() -> Figures:
-    return measure(Options(base=1500, events=4000, repeats=5, calls=40, searches=60))
+    return measure(Options(base=1000, events=3000, repeats=3, calls=30, searches=40))
 
 
 def test_every_promise_is_kept_with_room(figures: Figures) -> None:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 #: Below everything that somebody waits for.
 _NICE = 5
 #: A daemon that ends is followed by another; what it had not acknowledged is sent again, which changes nothing.
-_TRIES = 5
+_TRIES, _A_WHILE = 5, 1.0
 
 Tell = Callable[["ImportReport", Path, float], None]
 
@@ -146,7 +146,9 @@ class There:
     def _ask(
         self, method: str, params: dict[str, Any], hear: Callable[[dict[str, Any]], None] = lambda _: None
     ) -> dict[str, Any]:
-        for tries in range(_TRIES):
+        failures = 0
+        while True:
+            began = time.monotonic()
             try:
                 if self._line is None:
                     self._line = link.reach(self._wanted, "rpc")
@@ -155,10 +157,11 @@ class There:
                 raise _ours(error) from None
             except OSError as error:
                 self.close()
-                if tries == _TRIES - 1 or isinstance(error, link.Unreachable):
+                # A daemon that has worked for a while got somewhere, and so will the next.
+                failures = 1 if time.monotonic() - began > _A_WHILE else failures + 1
+                if failures >= _TRIES or isinstance(error, link.Unreachable):
                     hint = "What was acknowledged is stored; run the command again to go on."
                     raise LayerUnavailable(f"the daemon cannot be reached: {error}", hint) from None
-        raise AssertionError
 
 
 @contextmanager

@@ -25,7 +25,7 @@ def run_check(args: argparse.Namespace) -> int:
     """Findings, and 1 when there are any."""
     from memory_mcp.toc.check import check
 
-    with opened(args) as app:
+    with opened(args, settled=True) as app, app.publishing:
         findings = check(app.storage, app.calendar)
         counts = {"events": app.storage.events.last_seq(), "segments": app.tree.tally().segments}
     shapes = [{"rule": f.rule, "subject": f.subject, "detail": f.detail} for f in findings]

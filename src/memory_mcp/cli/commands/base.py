@@ -109,11 +109,14 @@ def settings_of(args: argparse.Namespace) -> "Settings":
 
 
 @contextmanager
-def opened(args: argparse.Namespace, catch_up: bool = True) -> Iterator["App"]:
-    """The memory of this command, closed at the end; with everything stored filed in the tree, unless told otherwise."""
+def opened(args: argparse.Namespace, catch_up: bool = True, settled: bool = False) -> Iterator["App"]:
+    """The memory of this command, closed at the end; with everything stored filed in the tree, unless told otherwise.
+
+    `settled`: also in the daemon nothing is left to file when the command begins, however long that takes.
+    """
     if (session := SESSION.get()) is not None:
         # What is not filed yet is searched directly, so a long import keeps nobody waiting.
-        if catch_up and 0 < session.app.segments.pending() <= _FEW_PENDING:
+        if settled or (catch_up and 0 < session.app.segments.pending() <= _FEW_PENDING):
             session.app.catch_up()
         yield session.app
         return

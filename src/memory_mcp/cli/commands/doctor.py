@@ -107,7 +107,9 @@ def _directory(directory: Path) -> Iterator[Check]:
 def _store(settings: "Settings") -> Iterator[Check]:
     if (session := SESSION.get()) is not None:
         yield Check(OK, "lock", f"held by the daemon (process {os.getpid()}), which answers")
-        yield from _inside(session.app)
+        session.app.catch_up()
+        with session.app.publishing:
+            yield from _inside(session.app)
         return
     from memory_mcp.app import App
 
