@@ -480,3 +480,25 @@ def test_the_clock_of_a_real_store_is_the_machines_own() -> None:
     clock = SystemClock()
     assert abs(clock.now_ms() - time.time() * 1000) < 5000
     assert clock.monotonic() <= clock.monotonic()
+
+
+def test_the_mark_of_how_far_the_store_got_is_written_by_many_writers_at_once(tmp_path: Path) -> None:
+    """Writers come to it after their transactions, side by side; none of them may fail over it."""
+    store = open_storage(tmp_path / "data", "UTC")
+    failed: list[BaseException] = []
+
+    def write(number: int) -> None:
+        try:
+            for step in range(30):
+                store.events.append([event(f"writer {number} step {step}", source_id=f"{number}-{step}")])
+        except BaseException as error:
+            failed.append(error)
+
+    threads = [threading.Thread(target=write, args=(n,)) for n in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    store.close()
+    assert failed == []
+    assert json.loads((tmp_path / "data" / "high-water.json").read_text())["last_seq"] == 240

@@ -1,8 +1,10 @@
 """The whole store: opens or creates one data directory, and holds its parts."""
 
 import json
+import logging
 import os
 import shutil
+import threading
 import uuid
 from pathlib import Path
 
@@ -20,6 +22,8 @@ from memory_mcp.storage.duckdb.outbox import DuckOutbox, Numbers
 from memory_mcp.storage.duckdb.toc import DuckToc
 from memory_mcp.storage.lock import DirectoryLock
 from memory_mcp.storage.values import StoreStats
+
+log = logging.getLogger(__name__)
 
 FILE_NAME = "memory.duckdb"
 _HIGH_WATER = "high-water.json"
@@ -67,6 +71,7 @@ class DuckStorage:
         self._lock = lock
         self._path = directory / FILE_NAME if directory else None
         self._closed = False
+        self._marking = threading.Lock()
         self._lost = 0
         if self._path:
             _compacting(self._path).unlink(missing_ok=True)
@@ -190,13 +195,19 @@ class DuckStorage:
             return
         target = self._directory / _HIGH_WATER
         aside = target.with_suffix(".new")
-        descriptor = os.open(aside, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as f:
-            json.dump({"last_seq": self._numbers.last_event}, f)
-            if sync:
-                f.flush()
-                os.fsync(f.fileno())
-        os.replace(aside, target)
+        # Writers come here after their transaction, side by side; the mark must not fall behind an earlier one.
+        with self._marking:
+            try:
+                descriptor = os.open(aside, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+                with os.fdopen(descriptor, "w", encoding="utf-8") as f:
+                    json.dump({"last_seq": self._numbers.last_event}, f)
+                    if sync:
+                        f.flush()
+                        os.fsync(f.fileno())
+                os.replace(aside, target)
+            except OSError as error:
+                # What it counts is committed already: a full disk must not make that look like a failure.
+                log.warning("the high-water mark could not be written: %s", error)
 
     def close(self) -> None:
         """See Storage."""
