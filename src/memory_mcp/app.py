@@ -1,6 +1,7 @@
 """The one place that wires every room, and closes them in order. Importing it loads no engine."""
 
 import gc
+import itertools
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -46,6 +47,8 @@ EARLIEST_MS, LATEST_MS = 0, 253_370_764_800_000
 _DRAINED = 200
 #: Events of one step of derivation beside a serving process: its commit holds nobody up for long.
 _ASIDE = 300
+#: Steps after which term rows are joined: a search reads all of those of the root.
+_FOLD_EVERY = 10
 
 
 def _between(work: Callable[[T], S], batch: T, let_through: Callable[[], None]) -> S:
@@ -129,6 +132,8 @@ class App:
         self.publishing = threading.RLock()
         #: Called after every write; a server points it at its background deriver.
         self.on_write: Callable[[], None] = lambda: None
+        #: Whether an import is under way, so that what can wait should; a server points it at its service.
+        self.busy: Callable[[], bool] = lambda: False
         #: Jobs of this store; whoever keeps the App open for long starts it.
         self.scheduler = self._scheduler(directory)
 
@@ -142,11 +147,15 @@ class App:
             storage=self.storage,
             tree=self.tree,
             roll_up=self.roll_up,
+            busy=self._is_busy,
             drain=lambda: self.drain(_DRAINED).new,
             briefings=BriefingSettings(directory, hooks.briefing, hooks.briefing_tokens, factor),
             housekeeping_at=self.settings.scheduler.housekeeping_at,
         )
         return Scheduler([make(parts) for make in JOBS.values()], self.storage.outbox, self.calendar, self.clock)
+
+    def _is_busy(self) -> bool:
+        return self.busy()
 
     def _engine(self, agentic: "AgenticLayer") -> "Engine":
         from memory_mcp.policy.engine import Engine
@@ -212,7 +221,12 @@ class App:
         from memory_mcp.jobs.workers import DeriveWorkers
 
         with DeriveWorkers(self.calendar, self.summarizer, let_through) as workers:
-            while self.segments.pending():
+            for step in itertools.count(1):
+                if not self.segments.pending():
+                    break
+                if step % _FOLD_EVERY == 0:
+                    with self.publishing:
+                        self.segments.fold()
                 let_through()
                 with self.publishing:
                     self.segments.run(None, lambda batch: _between(workers.derive, batch, let_through), _ASIDE, steps=1)

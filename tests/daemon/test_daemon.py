@@ -172,7 +172,8 @@ def test_a_daemon_whose_directory_is_taken_away_ends_and_writes_nothing(place: P
 
 
 def test_everything_in_the_data_directory_is_for_this_user_alone(place: Place) -> None:
-    start(place)
+    place.ok("ingest", "-", stdin='{"session_id": "s", "timestamp": 1767225600000, "role": "user", "text": "Private."}\n')
+    assert (place.directory / "memory.duckdb.wal").exists()
     assert place.directory.stat().st_mode & 0o777 == 0o700
     loose = {p.name: oct(p.stat().st_mode & 0o777) for p in place.directory.iterdir() if p.stat().st_mode & 0o077}
     assert loose == {}

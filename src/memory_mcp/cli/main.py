@@ -51,6 +51,8 @@ def build_parser() -> Parser:
 def main(argv: Sequence[str] | None = None) -> int:
     """Run one command; the exit status. Errors of ours end as one line on stderr."""
     render.prepare_streams()
+    # What is stored and written beside it is for this user alone.
+    os.umask(os.umask(0o077) | 0o077)
     try:
         status = perform(sys.argv[1:] if argv is None else list(argv))
         sys.stdout.flush()

@@ -23,7 +23,7 @@ _SLICE = 100
 #: Where a packed draft has its time.
 _TIME = 4
 #: An import waits while more events than this are not in the tree yet.
-_MOST_WAITING = 2000
+_MOST_WAITING = 800
 _TURN, _TURNS = 0.01, 10
 #: How often a waiting import looks at how much is left (seconds).
 _LOOK = 0.1

@@ -51,6 +51,8 @@ def run(settings: Settings, told: Mapping[str, str], execute: "Execute") -> int:
     lock = DirectoryLock(directory, wait, DAEMON)
     from memory_mcp.daemon.socket import bind
 
+    # DuckDB makes its log with whatever mode is left; nothing of this process is for others.
+    os.umask(0o077)
     listener = bind(str(directory))
     logs.begin(paths.log_file(str(directory)), redirect=not sys.stderr.isatty())
     os.chdir(directory)

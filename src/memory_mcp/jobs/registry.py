@@ -21,6 +21,8 @@ class Parts:
     tree: Tree
     #: Publishes every stale period; how many.
     roll_up: Callable[[Callable[[], bool]], int]
+    #: Whether an import is under way: what can wait should.
+    busy: Callable[[], bool]
     #: Stores some of what lies in the spool; how many events.
     drain: Callable[[], int]
     briefings: BriefingSettings
@@ -31,6 +33,6 @@ class Parts:
 JOBS: dict[str, Callable[[Parts], Job]] = {
     "drain_spool": lambda parts: DrainSpool(parts.drain),
     "roll_up": lambda parts: RollUp(parts.roll_up),
-    "render_briefings": lambda parts: RenderBriefings(parts.storage, parts.tree, parts.briefings),
+    "render_briefings": lambda parts: RenderBriefings(parts.storage, parts.tree, parts.briefings, parts.busy),
     "housekeeping": lambda parts: Housekeeping(parts.storage, Daily.at(parts.housekeeping_at)),
 }

@@ -63,7 +63,10 @@ class RenderBriefings:
     help = "write down, per project, where its last sessions left off"
     schedule = Every(30)
 
-    def __init__(self, storage: Storage, tree: Tree, settings: BriefingSettings) -> None:
+    def __init__(
+        self, storage: Storage, tree: Tree, settings: BriefingSettings, busy: Callable[[], bool] = lambda: False
+    ) -> None:
+        self._busy = busy
         self._storage = storage
         self._tree = tree
         self._settings = settings
@@ -81,6 +84,8 @@ class RenderBriefings:
                 # Without the folder everything is rendered anew, should it be switched on again.
                 folder.rmdir()
             return JobReport(f"switched off (hooks.briefing); {_plural(removed, 'file')} removed", {"removed": removed})
+        if self._busy():
+            return JobReport("waits for an import to end")
         now = _Done(self._storage.toc.version(), self._form())
         projects = self._changed(now, folder)
         if projects == []:

@@ -22,6 +22,8 @@ _PATIENCE = 1.0
 _QUIET = 3.0
 #: While one runs, periods are rolled up at least this often (seconds).
 _OLDEST = 60.0
+#: How old the statistics of the tree may be meanwhile (seconds).
+_LAG = 2.0
 #: More events than this are derived by child processes, so that this one goes on answering.
 _BULK = 400
 
@@ -45,6 +47,7 @@ class Service:
         app = App(self._settings, lock=self._lock)
         deriver = Deriver(lambda: self._derive(app))
         app.on_write = deriver.notify
+        app.busy = lambda: time.monotonic() - self._filled < _QUIET
         self.host.deriver_error = lambda: deriver.last_error
         deriver.start()
         self._deriver = deriver
@@ -74,7 +77,10 @@ class Service:
     def _filling(self, app: App) -> bool:
         """Whether an import sends one batch after the other, and the periods are not too old yet."""
         now = time.monotonic()
-        if now - self._filled > _QUIET or now - self._rolled_up > _OLDEST:
+        if now - self._filled > _QUIET:
+            app.tree.lag = 0.0
+            return False
+        if now - self._rolled_up > _OLDEST:
             return False
         app.derive_segments()
         return True
@@ -86,10 +92,14 @@ class Service:
     def filling(self) -> None:
         """An import has sent a batch, and more will follow."""
         self._filled = time.monotonic()
+        if (app := self.host.opened) is not None:
+            app.tree.lag = _LAG
 
     def filled(self) -> None:
         """The import has sent everything: the periods are due."""
         self._filled = 0.0
+        if (app := self.host.opened) is not None:
+            app.tree.lag = 0.0
 
     @property
     def pending(self) -> int:

@@ -7,6 +7,7 @@ Invariants
 """
 
 import threading
+import time
 from collections import OrderedDict
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -73,6 +74,21 @@ class Tree:
         self._lock = threading.Lock()
         self._facts: dict[object, object] = {}
         self._facts_of = -1
+        self._statistics: dict[object, tuple[float, object]] = {}
+        #: How old statistics may be (seconds); 0 unless an import is under way.
+        self.lag = 0.0
+
+    def _statistic(self, key: object, read: Callable[[], T]) -> T:
+        """As `_fact`; while an import stores something every few milliseconds, `lag` seconds old is good enough."""
+        if self.lag:
+            with self._lock:
+                at, value = self._statistics.get(key, (0.0, None))
+            if time.monotonic() - at < self.lag:
+                return cast("T", value)
+        found = self._fact(key, read)
+        with self._lock:
+            self._statistics[key] = (time.monotonic(), found)
+        return found
 
     def _fact(self, key: object, read: Callable[[], T]) -> T:
         """What `read` gives, kept until anything is stored."""
@@ -287,11 +303,11 @@ class Tree:
 
     def frequencies(self) -> Frequencies:
         """The root's document frequencies."""
-        return self._fact("frequencies", lambda: Frequencies(self._storage.toc.frequencies()))
+        return self._statistic("frequencies", lambda: Frequencies(self._storage.toc.frequencies()))
 
     def tally(self, project: str | None = None) -> Tally:
         """Counts over everything of a scope."""
-        return self._fact(("tally", project), lambda: self._storage.toc.tally("0000", "9999-99", project))
+        return self._statistic(("tally", project), lambda: self._storage.toc.tally("0000", "9999-99", project))
 
     def pending_from(self) -> int | None:
         """The event number behind which events are not yet in the tree; None when all are."""
