@@ -33,7 +33,7 @@ _GRACE = 15.0
 #: Memory is flat when its last quarter is within this share and these bytes of its second.
 _FLAT, _FLAT_BYTES = 1.15, 20_000_000
 #: The share of calls that may be given up when each daemon lives for seconds: slow ones see one after another die.
-_GIVEN_UP = 0.1
+_GIVEN_UP = 0.01
 _SHOWN = 12
 _ENTRY = re.compile(r"^(?=\d{4}-\d\d-\d\d \d\d:)", re.M)
 

@@ -9,6 +9,8 @@ import pytest
 from memory_mcp.cli.main import build_parser
 from memory_mcp.config import iter_keys
 from memory_mcp.failpoints import FAILPOINTS
+from memory_mcp.ingest.hooks.base import NO_TEXT, Envelope
+from memory_mcp.ingest.hooks.claude_code import ClaudeCodeHooks
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
@@ -52,6 +54,27 @@ def test_the_example_configuration_names_a_command_that_exists() -> None:
     assert server["command"] == "memory-mcp"
     assert "memory-mcp = " in (ROOT / "pyproject.toml").read_text(encoding="utf-8")
     build_parser().parse_args(server["args"])
+
+
+def test_the_hooks_of_the_readme_name_a_command_and_events_that_exist() -> None:
+    shown = README.split("<!-- hooks -->")[1].split("<!-- /hooks -->")[0].split("```json")[1].split("```")[0]
+    wanted = json.loads(shown)["hooks"]
+    assert {h["command"] for several in wanted.values() for one in several for h in one["hooks"]} == {
+        "memory-mcp hook claude-code"
+    }
+    for event in wanted:
+        payload = {
+            "session_id": "s",
+            "cwd": "/x",
+            "hook_event_name": event,
+            "prompt": "p",
+            "source": "startup",
+            "trigger": "auto",
+        }
+        payload |= {"tool_name": "Bash", "tool_use_id": "t", "tool_input": {"command": "ls"}, "tool_response": {"stdout": "x"}}
+        payload |= {"error": "e", "last_assistant_message": "m", "agent_id": "a", "compact_summary": "c", "reason": "other"}
+        heard = ClaudeCodeHooks().read(json.dumps(payload), Envelope("1-a", 1_767_225_600_000))
+        assert heard.drafts or heard.skipped == f"{event} with {NO_TEXT}"
 
 
 def test_ci_runs_exactly_the_test_command_of_the_readme() -> None:
