@@ -37,6 +37,11 @@ class Doors:
         return self._door.url.removesuffix("/mcp") if self._door else ""
 
     @property
+    def connections(self) -> int:
+        """HTTP connections now open, idle ones too."""
+        return self._door.connections if self._door else 0
+
+    @property
     def lasting(self) -> bool:
         """Whether the settings want the door open, so that the daemon must stay."""
         return self._settings.http

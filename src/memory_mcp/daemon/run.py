@@ -204,6 +204,7 @@ class _Daemon:
             },
             "deriving": self._service.deriving,
             "http": self._doors.url,
+            "http_connections": self._doors.connections,
             "last_error": logs.last_error.text or host.deriver_error(),
             "data_dir": self._directory,
             "log": paths.log_file(self._directory),

@@ -127,7 +127,8 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
     yield f"process {data['pid']}, version {data['version']}, up {age}, {memory} of memory"
     queues = ", ".join(f"{name.replace('_', ' ')} {count:,}" for name, count in data["queues"].items())
     yield f"queues: {queues}{' (filing)' if data['deriving'] else ''}"
-    yield f"http: {data.get('http') or 'off'}"
+    http = f"{data['http']} ({render.plural(data['http_connections'], 'connection')})" if data["http"] else "off"
+    yield f"http: {http}"
     yield f"data directory: {data['data_dir']}, log: {data['log']}"
     yield f"last error: {data['last_error'] or 'none'}"
     yield f"clients: {len(data['clients'])}"
