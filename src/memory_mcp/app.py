@@ -19,7 +19,7 @@ from memory_mcp.model.calendar import Calendar, TimeWindow
 if TYPE_CHECKING:
     from memory_mcp.ingest.base import Importer, ImportReport
     from memory_mcp.ingest.settings import IngestSettings
-    from memory_mcp.ingest.spool import DrainReport
+    from memory_mcp.ingest.spool import DrainReport, Spool
     from memory_mcp.jobs.scheduler import Scheduler
     from memory_mcp.layers.agentic.navigate import AgenticLayer
     from memory_mcp.model.event import EventDraft, Trust
@@ -101,9 +101,7 @@ class App:
         from memory_mcp.events.evidence import Evidence
         from memory_mcp.events.log import EventLog
         from memory_mcp.ingest.gate import Gate
-        from memory_mcp.ingest.hooks.registry import HOOKS
         from memory_mcp.ingest.pipeline import Pipeline
-        from memory_mcp.ingest.spool import Spool
         from memory_mcp.jobs.close_segments import CloseSegments
         from memory_mcp.layers.agentic.navigate import AgenticLayer
         from memory_mcp.storage.registry import ENGINES
@@ -117,13 +115,12 @@ class App:
         storage = settings.storage
         self.storage: Storage = ENGINES["duckdb"](directory, storage.timezone, storage.memory_limit_mb, lock)
         self.calendar = Calendar(self.storage.timezone)
-        summarizer = SUMMARIZERS["extractive"]()
-        self.summarizer = summarizer
+        self.summarizer = summarizer = SUMMARIZERS["extractive"]()
         self.tree = Tree(self.storage, self.calendar, summarizer, settings.toc)
         self.evidence = Evidence(self.storage)
         self.log = EventLog(self.storage.events, self.clock)
         self.pipeline = Pipeline(self.log, self.storage.outbox, Gate(settings.ingest))
-        self.spool = Spool(Path(paths.spool_dir(str(directory))), self.log, Gate(settings.ingest), HOOKS) if directory else None
+        self.spool = self._spool(directory)
         self.segments = CloseSegments(self.storage, self.calendar, summarizer, settings.toc)
         self.rollups = RollUps(self.storage, self.calendar, summarizer)
         self.agentic = AgenticLayer(self.storage, self.tree, self.clock, settings.retrieval.strong_match)
@@ -136,6 +133,15 @@ class App:
         self.busy: Callable[[], bool] = lambda: False
         #: Jobs of this store; whoever keeps the App open for long starts it.
         self.scheduler = self._scheduler(directory)
+
+    def _spool(self, directory: Path | None) -> "Spool | None":
+        from memory_mcp.ingest.gate import Gate
+        from memory_mcp.ingest.hooks.registry import HOOKS
+        from memory_mcp.ingest.spool import Spool
+
+        if directory is None:
+            return None
+        return Spool(Path(paths.spool_dir(str(directory))), self.log, Gate(self.settings.ingest), HOOKS)
 
     def _scheduler(self, directory: Path | None) -> "Scheduler":
         from memory_mcp.jobs.registry import JOBS, Parts

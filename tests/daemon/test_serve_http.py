@@ -95,7 +95,7 @@ def test_the_command_opens_a_door_that_needs_the_token_and_closes_it_when_it_end
         process.terminate()
         process.communicate(timeout=PATIENCE)
     assert wait_for(lambda: link.call(str(place.directory), "daemon/status", {}, 10)["http"] == "", 10)
-    with pytest.raises(OSError):
+    with pytest.raises(ConnectionRefusedError):
         ask(door["url"], "/health", token)
 
 
