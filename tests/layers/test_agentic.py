@@ -2,11 +2,13 @@
 
 import random
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from memory_mcp.app import App
 from memory_mcp.errors import ConfigError, InvalidQuery, NotFound
+from memory_mcp.layers.agentic import search
 from memory_mcp.layers.agentic.match import FIELDS, SearchField, match_node
 from memory_mcp.layers.agentic.search import NodeResult, fit
 from memory_mcp.layers.base import CONTRACTS, LayerAnswer, LayerName, Query
@@ -14,6 +16,7 @@ from memory_mcp.layers.budget import Budget, StopConditions
 from memory_mcp.model.calendar import DEPTH, TimeWindow, TocLevel, level_of
 from memory_mcp.model.event import Role
 from memory_mcp.model.ids import ROOT, NodeId
+from memory_mcp.storage.values import Build
 from memory_mcp.text import query_terms, terms
 from tests.factories import BILLING, SHOP, SITE, a_small_history, draft, ms
 from tests.fakes import NOON, FakeClock
@@ -223,6 +226,34 @@ def test_what_lies_below_is_found_where_no_summary_tells_it(large: App) -> None:
     assert match.text.startswith("not in this summary")
     named = children(large, ROOT, hidden, fields=["title", "summary", "bullets", "keywords"])
     assert year not in {r.node.node_id for r in named}
+
+
+@pytest.mark.parametrize("words", [f"{RARE} adapter", "word7", "word1 word2 word3", f"word9 {RARE}", "adapter exports word350"])
+@pytest.mark.parametrize("project", [None, SHOP])
+def test_of_many_nodes_only_those_that_may_match_are_read_and_the_answer_is_the_same(
+    large: App, monkeypatch: pytest.MonkeyPatch, words: str, project: str | None
+) -> None:
+    """600 segments: once all of them read whole, once only those that their term sets name."""
+    monkeypatch.setattr(search, "_READ", 10_000)
+    whole = children(large, ROOT, words, TocLevel.SEGMENT, limit=20, project=project)
+    monkeypatch.setattr(search, "_READ", 100)
+    found = children(large, ROOT, words, TocLevel.SEGMENT, limit=20, project=project)
+    assert [r.relevance for r in found] == [r.relevance for r in whole]
+    strict = [r.node.node_id for r in whole if r.relevance > whole[-1].relevance]
+    assert [r.node.node_id for r in found][: len(strict)] == strict
+
+
+def test_a_node_that_an_agent_refined_is_found_by_words_no_event_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search, "_READ", 1)
+    app = memory([*a_small_history(1)])
+    segment = next(i for i in app.storage.toc.ids_at(TocLevel.SEGMENT))
+    node = app.storage.toc.nodes([segment])[segment]
+    assert children(app, ROOT, "quicksilver", TocLevel.SEGMENT) == []
+    app.storage.toc.publish(
+        Build(nodes=(replace(node, title="The quicksilver affair", author="agent", version=node.version + 1),))
+    )
+    assert [r.node.node_id for r in children(app, ROOT, "quicksilver", TocLevel.SEGMENT)] == [segment]
+    app.close()
 
 
 @requirement("plan:algo-has-more", "plan:search-children-response", "plan:risk-large-toc")

@@ -120,6 +120,10 @@ class TocStore(Protocol):
         """Latest versions of those that exist."""
         ...
 
+    def refined(self) -> list[NodeId]:
+        """Current nodes that an author other than the summarizer has written."""
+        ...
+
     def stamps(self, ids: Iterable[NodeId]) -> dict[NodeId, tuple[int, int, int]]:
         """For each node that exists, by the id it has now: build number, rows of terms and the last of them.
 

@@ -281,7 +281,7 @@ class Tree:
         if project is None:
             return self._sets(ids, self._storage.toc.stamps(ids))
         segments = [i for i in ids if level_of(i) is TocLevel.SEGMENT]
-        found = read_sets(self._storage.toc, segments)
+        found = self._sets(segments, self._storage.toc.stamps(segments))
         stored = self._storage.toc.nodes([i for i in ids if level_of(i) is not TocLevel.SEGMENT])
         return found | {n.node_id: a.hashes for n in stored.values() if (a := self._assembled(n, project))}
 
@@ -300,6 +300,10 @@ class Tree:
             while self._hash_bytes > _HASH_BYTES_KEPT and self._hashes:
                 self._hash_bytes -= self._hashes.popitem(last=False)[1].nbytes
         return found | read
+
+    def refined(self) -> frozenset[NodeId]:
+        """Nodes whose words are an agent's, not those of the events below them."""
+        return self._fact("refined", lambda: frozenset(self._storage.toc.refined()))
 
     def frequencies(self) -> Frequencies:
         """The root's document frequencies."""

@@ -119,6 +119,22 @@ def _idf(count: int, total: int) -> float:
     return math.log(1 + (max(total, count) - count + 0.5) / (count + 0.5))
 
 
+def shares_of(query: Weighted, sets: Sequence[Hashes | None]) -> list[float]:
+    """For each set, which share of the query's weight it holds; as `below`, for thousands of sets at once."""
+    wanted = np.fromiter(query.hashes.values(), dtype="<u4", count=len(query.hashes))
+    weights = np.fromiter((query.weights[t] for t in query.hashes), dtype="f8", count=len(query.hashes))
+    total = query.total or 1.0
+    shares = []
+    for hashes in sets:
+        if hashes is None or not len(hashes):
+            shares.append(0.0)
+            continue
+        place = hashes.searchsorted(wanted)
+        place[place == len(hashes)] = 0
+        shares.append(float(weights[hashes[place] == wanted].sum() / total))
+    return shares
+
+
 def below(query: Weighted, hashes: Hashes) -> frozenset[str]:
     """Query terms whose hash is in a node's set."""
     if not len(hashes):

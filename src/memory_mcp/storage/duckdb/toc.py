@@ -89,7 +89,11 @@ class DuckToc(DuckTerms):
             where.append("end_ts >= ? AND start_ts < ?")
             parameters += [scope.window.start_ms, scope.window.end_ms]
         sql = f"SELECT {SEGMENT} FROM segment_cut WHERE {' AND '.join(where)} ORDER BY start_ts, start_id"
-        return [segment_of(row) for row in self._con.rows(sql, parameters)]
+
+        def read() -> list[Segment]:
+            return [segment_of(row) for row in self._con.rows(sql, parameters)]
+
+        return read() if scope.window or scope.agent is not None else self._spans.of(("", "", scope.project), read)
 
     def find(self, node_id: NodeId) -> TocNode | None:
         """See TocStore."""
@@ -123,6 +127,10 @@ class DuckToc(DuckTerms):
         pins = self.pins()
         nodes = (node_of(row, bullets.get(row[0], ()), row[1] in pins) for row in rows)
         return {n.node_id: n for n in nodes}
+
+    def refined(self) -> list[NodeId]:
+        """See TocStore."""
+        return [NodeId(row[0]) for row in self._con.rows("SELECT node_id FROM node WHERE current AND author <> 'extractive'")]
 
     def stamps(self, ids: Iterable[NodeId]) -> dict[NodeId, tuple[int, int, int]]:
         """See TocStore."""
