@@ -28,16 +28,16 @@ def readings(app: App) -> metrics.Readings:
         "event_count": {"": stats.rows["event"]},
         "grip_count": {"": stats.rows["grip"]},
         "segment_count": {"": segments},
-        "spool_pending": {"": _waiting(app.settings.storage.directory)},
+        "spool_pending": {"": spooled(str(app.settings.storage.directory))},
         "store_size_bytes": {"": stats.size_bytes},
         "toc_node_count": {**levels, str(TocLevel.SEGMENT): segments},
     }
 
 
-def _waiting(directory: Path) -> int:
-    """Payloads in the spool."""
+def spooled(directory: str) -> int:
+    """Payloads in the spool of a data directory."""
     try:
-        with os.scandir(Path(paths.spool_dir(str(directory))) / "new") as found:
+        with os.scandir(Path(paths.spool_dir(directory)) / "new") as found:
             return sum(1 for _ in found)
     except OSError:
         return 0

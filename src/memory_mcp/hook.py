@@ -49,7 +49,7 @@ def _run(argv: "list[str]") -> None:
     from memory_mcp import paths
 
     directory = paths.data_dir(named, file=config)
-    told = {"project_dir": os.environ.get("CLAUDE_PROJECT_DIR", ""), "cwd": _here()}
+    told = {"project_dir": os.environ.get("CLAUDE_PROJECT_DIR", ""), "cwd": paths.here()}
     failed = ""
     try:
         keep(paths.spool_dir(directory), client, payload, told)
@@ -137,13 +137,6 @@ def _quoted(text: str) -> str:
     return '"' + "".join(chr(u) if 32 <= u < 127 and u not in (34, 92) else f"\\u{u:04x}" for u in units) + '"'
 
 
-def _here() -> str:
-    try:
-        return os.getcwd()
-    except OSError:
-        return ""
-
-
 def _answer(payload: bytes, directory: str, config: str) -> None:
     """What the client is to tell its model, printed; nothing when there is nothing to tell."""
     for event, tell in (("SessionStart", _briefing), ("UserPromptSubmit", _recall)):
@@ -194,10 +187,12 @@ def _briefing(told: "dict[str, Any]", directory: str, _: str) -> str:
 
 def _recall(told: "dict[str, Any]", directory: str, config: str) -> str:
     """What fits the prompt, from a daemon that runs already; "" when none answers in time."""
+    from memory_mcp import paths
+
     prompt = told.get("prompt")
-    if not isinstance(prompt, str) or not prompt.strip() or not os.path.exists(_socket(directory)):
+    if not isinstance(prompt, str) or not prompt.strip() or not os.path.exists(paths.socket_path(directory)):
         return ""
-    from memory_mcp import link, paths
+    from memory_mcp import link
 
     wait = float(paths.setting("hooks", "recall_deadline_ms", 300, file=config)) / 1000
     asked = {"prompt": prompt, "project": _project(told), "session_id": str(told.get("session_id", ""))}
@@ -221,12 +216,6 @@ def _stop_after(seconds: float) -> None:
     if hasattr(signal, "setitimer"):
         signal.signal(signal.SIGALRM, stop)
         signal.setitimer(signal.ITIMER_REAL, seconds)
-
-
-def _socket(directory: str) -> str:
-    from memory_mcp import paths
-
-    return paths.socket_path(directory)
 
 
 def _project(told: "dict[str, Any]") -> str:

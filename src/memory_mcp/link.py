@@ -137,7 +137,7 @@ def greet(sock: socket.socket, kind: str, wanted: Wanted, patience: float = STAR
             "memory-mcp": __version__,
             "kind": kind,
             "pid": os.getpid(),
-            "cwd": _here(),
+            "cwd": paths.here(),
             "environ": told,
             "settings": wanted.settings,
         }
@@ -196,13 +196,6 @@ def converse(
             result: dict[str, Any] = message["result"]
             return result
         hear(message)
-
-
-def _here() -> str:
-    try:
-        return os.getcwd()
-    except OSError:
-        return ""
 
 
 @contextmanager

@@ -93,6 +93,14 @@ def briefing_file(directory: str, project: str) -> str:
     return os.path.join(directory, "briefings", f"{name_of(project)}.txt")
 
 
+def here() -> str:
+    """The working directory; "" when it is gone."""
+    try:
+        return os.getcwd()
+    except OSError:
+        return ""
+
+
 def name_of(text: str) -> str:
     """A file name for any text: 16 hexadecimal digits."""
     try:

@@ -4,7 +4,6 @@ No MCP client reaches them: a connection says in its first line which of the two
 process; no method takes a path to open.
 """
 
-import contextvars
 import io
 import json
 import logging
@@ -25,7 +24,6 @@ log = logging.getLogger(__name__)
 
 #: Characters of a command's answer that are sent at once.
 _PIECE = 16_384
-_LOOK = 0.1
 
 
 class Lines(Protocol):
@@ -124,7 +122,6 @@ class Pipe(io.TextIOBase):
         self._encoding = encoding
         self._waiting: list[str] = []
         self._size = 0
-        self._context = contextvars.copy_context()
 
     @property
     def encoding(self) -> str:  # type: ignore[override]

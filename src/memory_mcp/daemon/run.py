@@ -91,7 +91,7 @@ class _Daemon:
         self._began = time.monotonic()
         self._ending = anyio.Event()
         self._why = ""
-        self._service = Service(settings, lock, scheduled=True)
+        self._service = Service(settings, lock)
         self._clients = Clients()
         self._service.on_open = lambda _: metrics.start()
         metrics.provide("daemon_clients", lambda: {"": float(len(self._clients))})
@@ -188,8 +188,10 @@ class _Daemon:
 
     def status(self) -> dict[str, Any]:
         """What `daemon status` tells."""
+        from memory_mcp.gauges import spooled
+
         host = self._service.host
-        found: dict[str, Any] = {
+        return {
             "running": True,
             "pid": os.getpid(),
             "version": __version__,
@@ -199,7 +201,7 @@ class _Daemon:
             "served": self._clients.served,
             "queues": {
                 "events_to_file": self._service.pending,
-                "spool": _waiting(Path(paths.spool_dir(self._directory)) / "new"),
+                "spool": spooled(self._directory),
                 "calls": host.calls,
             },
             "deriving": self._service.deriving,
@@ -209,14 +211,6 @@ class _Daemon:
             "data_dir": self._directory,
             "log": paths.log_file(self._directory),
         }
-        return found
-
-
-def _waiting(directory: Path) -> int:
-    try:
-        return sum(1 for _ in directory.iterdir())
-    except OSError:
-        return 0
 
 
 def _give_up_after(seconds: float) -> None:

@@ -82,7 +82,7 @@ def serve_stdio(settings: Settings) -> None:
     The store is opened in the background and what was left underived is caught up with; neither delays the handshake.
     """
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(levelname)s: %(message)s")
-    service = Service(settings, scheduled=True)
+    service = Service(settings)
     server = assemble(service.host, caller_project(os.environ, str(Path.cwd())))
     anyio.run(_serve, server, service)
 

@@ -1,6 +1,7 @@
 """The App of a serving process with what runs beside it (deriver, scheduler), opened and closed together."""
 
 import logging
+import math
 import threading
 import time
 from collections.abc import Callable
@@ -31,14 +32,13 @@ _BULK = 400
 class Service:
     """One open memory, derived in the background."""
 
-    def __init__(self, settings: Settings, lock: "DirectoryLock | None" = None, scheduled: bool = False) -> None:
+    def __init__(self, settings: Settings, lock: "DirectoryLock | None" = None) -> None:
         self._settings = settings
         self._lock = lock
-        self._scheduled = scheduled
         self._deriver: Deriver | None = None
         self._caught_up = False
         #: When an import last sent a batch, and when all periods were last rolled up.
-        self._filled, self._rolled_up = 0.0, time.monotonic()
+        self._filled, self._rolled_up = -math.inf, time.monotonic()
         self.host = Host(settings, self._open)
         #: Called with the App once it is open, in the thread that opened it.
         self.on_open: Callable[[App], None] = lambda _: None
@@ -47,13 +47,13 @@ class Service:
         app = App(self._settings, lock=self._lock)
         deriver = Deriver(lambda: self._derive(app))
         app.on_write = deriver.notify
-        app.busy = lambda: time.monotonic() - self._filled < _QUIET
+        app.busy = lambda: self._importing
+        app.tree.lag = lambda: _LAG if self._importing else 0.0
         self.host.deriver_error = lambda: deriver.last_error
         deriver.start()
         self._deriver = deriver
         self.on_open(app)
-        if self._scheduled:
-            app.scheduler.start()
+        app.scheduler.start()
         return app
 
     def _derive(self, app: App) -> float | None:
@@ -61,29 +61,23 @@ class Service:
         many = app.segments.pending() > _BULK
         if many:
             app.derive_aside(self.host.let_through)
-        if self._filling(app):
-            # Periods would be rolled up again and again; what is found does not depend on them.
-            self._caught_up = False
-            return _QUIET
-        if self._caught_up and not many:
+        if self._caught_up and not many and not self._importing:
             app.derive()
             return None
         app.derive_segments()
+        if self._importing and time.monotonic() - self._rolled_up <= _OLDEST:
+            # Periods would be rolled up again and again; what is found does not depend on them.
+            self._caught_up = False
+            return _QUIET
         app.roll_up(self._give_way)
         self._caught_up = True
         self._rolled_up = time.monotonic()
         return None
 
-    def _filling(self, app: App) -> bool:
-        """Whether an import sends one batch after the other, and the periods are not too old yet."""
-        now = time.monotonic()
-        if now - self._filled > _QUIET:
-            app.tree.lag = 0.0
-            return False
-        if now - self._rolled_up > _OLDEST:
-            return False
-        app.derive_segments()
-        return True
+    @property
+    def _importing(self) -> bool:
+        """Whether an import sends one batch after the other."""
+        return time.monotonic() - self._filled < _QUIET
 
     def _give_way(self) -> bool:
         self.host.let_through()
@@ -92,14 +86,10 @@ class Service:
     def filling(self) -> None:
         """An import has sent a batch, and more will follow."""
         self._filled = time.monotonic()
-        if (app := self.host.opened) is not None:
-            app.tree.lag = _LAG
 
     def filled(self) -> None:
         """The import has sent everything: the periods are due."""
-        self._filled = 0.0
-        if (app := self.host.opened) is not None:
-            app.tree.lag = 0.0
+        self._filled = -math.inf
 
     @property
     def pending(self) -> int:
@@ -124,7 +114,7 @@ class Service:
             log.warning("ended before the last roll-up; the next start goes on from there")
 
     def _end(self, app: App) -> None:
-        stops: list[Callable[[], object]] = [lambda: app.scheduler.stop(_PATIENCE)] if self._scheduled else []
+        stops: list[Callable[[], object]] = [lambda: app.scheduler.stop(_PATIENCE)]
         if self._deriver is not None:
             stops.append(self._deriver.stop)
         threads = [threading.Thread(target=stop, name="stopping", daemon=True) for stop in stops]

@@ -75,15 +75,15 @@ class Tree:
         self._facts: dict[object, object] = {}
         self._facts_of = -1
         self._statistics: dict[object, tuple[float, object]] = {}
-        #: How old statistics may be (seconds); 0 unless an import is under way.
-        self.lag = 0.0
+        #: How old statistics may be (seconds); a server points it at its service, which says more than 0 during an import.
+        self.lag: Callable[[], float] = lambda: 0.0
 
     def _statistic(self, key: object, read: Callable[[], T]) -> T:
         """As `_fact`; while an import stores something every few milliseconds, `lag` seconds old is good enough."""
-        if self.lag:
+        if lag := self.lag():
             with self._lock:
-                at, value = self._statistics.get(key, (0.0, None))
-            if time.monotonic() - at < self.lag:
+                at, value = self._statistics.get(key, (-lag, None))
+            if time.monotonic() - at < lag:
                 return cast("T", value)
         found = self._fact(key, read)
         with self._lock:
