@@ -12,11 +12,10 @@ from typing import Any
 
 import pytest
 
-from bench.place import VISIBLE, Place, wait_for
-from memory_mcp import link
+from bench.place import Place, wait_for
+from tests.daemon.places import DAEMON, look, needs_proc
 
 PATIENCE = 60.0
-DAEMON = {"MEMORY_MCP_SERVER__DAEMON": "true"}
 #: Every command that reads, in text and in JSON, and some that are asked wrongly.
 ASKED = (
     ("search", "harbour"),
@@ -34,7 +33,7 @@ ASKED = (
     ("query", "nonsense"),
 )
 
-pytestmark = pytest.mark.skipif(not VISIBLE, reason="processes are looked at through /proc")
+pytestmark = needs_proc
 
 
 def lines(count: int, session: str = "s") -> str:
@@ -57,12 +56,6 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
     """A filled memory with its daemon running, for tests that only read."""
     with Place(tmp_path_factory.mktemp("shared"), idle=60, more=DAEMON) as made:
         made.ok("ingest", "-", stdin=lines(240))
-        yield made
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    with Place(tmp_path, idle=60, more=DAEMON) as made:
         yield made
 
 
@@ -142,7 +135,7 @@ def test_whoever_has_read_enough_may_leave(shared: Place) -> None:
     )
     assert len(done.stdout) == 20
     assert done.stderr == ""
-    assert wait_for(lambda: link.call(str(shared.directory), "daemon/status", {}, 10)["queues"]["calls"] == 0, 5)
+    assert wait_for(lambda: look(shared)["queues"]["calls"] == 0, 5)
 
 
 def test_a_stopped_command_leaves_the_daemon_answering(shared: Place) -> None:

@@ -7,32 +7,21 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.place import VISIBLE, Place, wait_for
+from bench.place import Place, wait_for
 from memory_mcp import link, paths
 from memory_mcp.storage.lock import file_system_of
+from tests.daemon.places import DAEMON, look, needs_proc
 
 PATIENCE = 30.0
 #: A daemon that is asked to end has ended within so long, also with open connections (seconds).
 ENDS_WITHIN = 3.0
-DAEMON = {"MEMORY_MCP_SERVER__DAEMON": "true"}
 
-pytestmark = pytest.mark.skipif(not VISIBLE, reason="processes are looked at through /proc")
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    with Place(tmp_path, idle=60, more=DAEMON) as made:
-        yield made
-
-
-def look(place: Place) -> dict[str, Any]:
-    return link.call(str(place.directory), "daemon/status", {}, 10)
+pytestmark = needs_proc
 
 
 def start(place: Place) -> int:

@@ -8,27 +8,22 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any, TypeVar
 
 import pytest
 from mcp import Client
 
-from bench.place import VISIBLE, Place, wait_for
+from bench.place import Place, wait_for
 from memory_mcp import link
+from tests.daemon.places import look, needs_proc
 
 T = TypeVar("T")
 ERAS = ("auto", "legacy")
 PATIENCE = 60.0
 
-pytestmark = pytest.mark.skipif(not VISIBLE, reason="processes are looked at through /proc")
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    with Place(tmp_path, idle=60, more={"MEMORY_MCP_SERVER__DAEMON": "true"}) as made:
-        yield made
+pytestmark = needs_proc
 
 
 def talk(place: Place, work: Callable[[Client], Awaitable[T]], era: str = "auto", name: str = "tester") -> T:
@@ -47,10 +42,6 @@ async def call(client: Client, tool: str, /, **arguments: Any) -> dict[str, Any]
     assert not found.is_error, found.content
     assert isinstance(found.structured_content, dict)
     return found.structured_content
-
-
-def look(place: Place) -> dict[str, Any]:
-    return link.call(str(place.directory), "daemon/status", {}, 10)
 
 
 def owner(place: Place) -> int:

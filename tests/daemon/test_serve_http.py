@@ -6,7 +6,6 @@ import json
 import os
 import signal
 import subprocess
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -16,19 +15,12 @@ import pytest
 from mcp import Client
 from mcp.client.streamable_http import streamable_http_client
 
-from bench.place import VISIBLE, Place, wait_for
-from memory_mcp import link
+from bench.place import Place, wait_for
+from tests.daemon.places import DAEMON, look, needs_proc
 
 PATIENCE = 60.0
-DAEMON = {"MEMORY_MCP_SERVER__DAEMON": "true"}
 
-pytestmark = pytest.mark.skipif(not VISIBLE, reason="processes are looked at through /proc")
-
-
-@pytest.fixture
-def place(tmp_path: Path) -> Iterator[Place]:
-    with Place(tmp_path, idle=60, more=DAEMON) as made:
-        yield made
+pytestmark = needs_proc
 
 
 def serve(place: Place, *words: str) -> "subprocess.Popen[str]":
@@ -94,7 +86,7 @@ def test_the_command_opens_a_door_that_needs_the_token_and_closes_it_when_it_end
     finally:
         process.terminate()
         process.communicate(timeout=PATIENCE)
-    assert wait_for(lambda: link.call(str(place.directory), "daemon/status", {}, 10)["http"] == "", 10)
+    assert wait_for(lambda: look(place)["http"] == "", 10)
     with pytest.raises(ConnectionRefusedError):
         ask(door["url"], "/health", token)
 

@@ -1,0 +1,83 @@
+"""Settings of the background process, each seen to change what the installed program does."""
+
+import http.client
+import json
+import socket
+from pathlib import Path
+
+from bench.place import Place, wait_for
+from tests.daemon.places import DAEMON, look, needs_proc
+
+pytestmark = needs_proc
+
+TOKEN = "t" * 40
+#: The least the setting allows.
+SMALL = 65_536
+
+
+def answered(port: int, host: str, size: int = 0) -> int:
+    """The status of one request to the health route, or of a hook's payload of some size."""
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=10)
+    try:
+        headers = {"Authorization": f"Bearer {TOKEN}", "Host": host}
+        if size:
+            connection.request("POST", "/hooks/json", body=b" " * size, headers=headers)
+        else:
+            connection.request("GET", "/health", headers=headers)
+        return connection.getresponse().status
+    finally:
+        connection.close()
+
+
+def test_port_hosts_and_body_bound_of_the_http_door_are_those_set(tmp_path: Path) -> None:
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        port = free.getsockname()[1]
+    own = {"HTTP": "true", "HTTP_HOST": "localhost", "HTTP_PORT": str(port), "HTTP_TOKEN": TOKEN}
+    own |= {"HTTP_ALLOWED_HOSTS": "memory.example", "HTTP_MAX_BODY_BYTES": str(SMALL)}
+    with Place(tmp_path, idle=60, more={**DAEMON, **{f"MEMORY_MCP_SERVER__{k}": v for k, v in own.items()}}) as place:
+        place.ok("daemon", "start")
+        assert wait_for(lambda: bool(look(place)["http"]), 20)
+        assert answered(port, f"localhost:{port}") == 200
+        assert answered(port, "memory.example") == 200
+        assert answered(port, "other.example") == 421
+        assert answered(port, "localhost", SMALL + 1) == 413
+        assert answered(port, "localhost", SMALL - 1) != 413
+
+
+def test_the_time_of_the_daily_upkeep_is_the_one_set(tmp_path: Path) -> None:
+    with Place(tmp_path, idle=60, more={**DAEMON, "MEMORY_MCP_SCHEDULER__HOUSEKEEPING_AT": "04:44"}) as place:
+        assert "daily at 04:44" in place.ok("scheduler", "status")
+
+
+def briefing(root: Path, **hooks: str) -> str:
+    """What the daemon wrote down for a new session of a project in which much was decided."""
+    with Place(root, idle=60, more={**DAEMON, **{f"MEMORY_MCP_HOOKS__{k}": v for k, v in hooks.items()}}) as place:
+        said = [
+            {"session_id": f"s{n}", "timestamp": 1_767_225_600_000 + n * 7_200_000, "role": "user", "project": "/shop"}
+            | {"text": f"We decided to keep warehouse {n} on the old scanner until its lease ends in {2030 + n}."}
+            for n in range(12)
+        ]
+        place.ok("ingest", "-", stdin="".join(json.dumps(one) + "\n" for one in said))
+        # The import counts as under way for some seconds, and briefings wait for its end.
+        folder = place.directory / "briefings"
+        wait_for(lambda: bool(place.ok("scheduler", "run", "render_briefings")) and any(folder.glob("*.txt")), 8)
+        return "".join(path.read_text() for path in folder.glob("*.txt"))
+
+
+def test_briefings_are_written_within_the_budget_set_and_not_at_all_when_switched_off(tmp_path: Path) -> None:
+    usual, short = briefing(tmp_path / "usual"), briefing(tmp_path / "short", BRIEFING_TOKENS="120")
+    assert "warehouse 11" in usual
+    assert "warehouse 11" in short
+    assert len(short) < len(usual) / 2
+    assert briefing(tmp_path / "off", BRIEFING="false") == ""
+
+
+def test_a_paused_job_waits_until_it_is_resumed(place: Place) -> None:
+    place.ok("scheduler", "pause", "drain_spool")
+    payload = {"session_id": "s", "timestamp": 1_767_225_600_000, "role": "user", "text": "Kept in the spool for now."}
+    place.ok("hook", "json", stdin=json.dumps(payload))
+    assert not wait_for(lambda: place.spooled() == 0, 2.5)
+    place.ok("scheduler", "resume", "drain_spool")
+    assert wait_for(lambda: place.spooled() == 0, 10)
+    assert "Kept in the spool for now." in place.ok("query", "events")
