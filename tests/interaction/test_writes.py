@@ -59,16 +59,21 @@ def test_the_same_key_gives_the_same_ids_and_writes_nothing(own: Door) -> None:
     assert own.ok("remember", text=NOTE, idempotency_key="k2") != first
 
 
+def relayed(own: Door, work: Any) -> Any:
+    """What a client gets that comes through a relay of ours."""
+    before = CALLER.set(Caller(relayed=True))
+    try:
+        return own.run(work)
+    finally:
+        CALLER.reset(before)
+
+
 def test_a_call_sent_again_by_a_relay_is_applied_once(own: Door) -> None:
     async def twice(client: Any) -> list[Any]:
         key: Any = {"memory-mcp/key": "pump-1/17"}
         return [(await client.call_tool("remember", {"text": NOTE}, meta=key)).structured_content for _ in range(2)]
 
-    before = CALLER.set(Caller(relayed=True))
-    try:
-        first, second = own.run(twice)
-    finally:
-        CALLER.reset(before)
+    first, second = relayed(own, twice)
     assert first == second
     once, again = own.run(twice)
     assert once != again, "a key that no relay of ours has set counts for nothing"
@@ -83,11 +88,7 @@ def test_events_sent_again_by_a_relay_get_the_first_answer_again(own: Door) -> N
         key: Any = {"memory-mcp/key": "pump-1/18"}
         return [(await client.call_tool("ingest_events", {"events": said}, meta=key)).structured_content for _ in range(2)]
 
-    before = CALLER.set(Caller(relayed=True))
-    try:
-        first, second = own.run(twice)
-    finally:
-        CALLER.reset(before)
+    first, second = relayed(own, twice)
     assert first == second
     assert first["stored"] == 3
 
