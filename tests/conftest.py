@@ -10,6 +10,8 @@ import pytest
 
 # A test that wants the background process says so; all others open the store themselves.
 os.environ["MEMORY_MCP_SERVER__DAEMON"] = "false"
+# Likewise for the indexes, which a server builds in the background: most tests are about what works without them.
+os.environ["MEMORY_MCP_TELEPORT__ENABLED"] = "false"
 
 from tests.fakes import FakeClock
 

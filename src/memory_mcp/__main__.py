@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from memory_mcp import link
 
 #: Commands that the daemon runs on its open store, so that they work while clients are connected and start at once.
-FORWARDED = frozenset({"search", "navigate", "query", "timeline", "retrieval", "admin", "scheduler", "doctor"})
+FORWARDED = frozenset({"search", "navigate", "query", "timeline", "teleport", "retrieval", "admin", "scheduler", "doctor"})
 #: Arguments that may stand anywhere and take a value.
 _WITH_VALUE = ("--data-dir", "--config")
 

@@ -13,15 +13,18 @@ from memory_mcp import paths
 from memory_mcp.clock import Clock, SystemClock
 from memory_mcp.config import Settings
 from memory_mcp.errors import InvalidQuery
-from memory_mcp.layers.base import LayerName, LayerStatus, Query
+from memory_mcp.layers.base import Layer, LayerName, LayerStatus, Query
 from memory_mcp.model.calendar import Calendar, TimeWindow
 
 if TYPE_CHECKING:
+    from memory_mcp.indexes.base import Searcher
     from memory_mcp.ingest.base import Importer, ImportReport
     from memory_mcp.ingest.settings import IngestSettings
     from memory_mcp.ingest.spool import DrainReport, Spool
     from memory_mcp.jobs.scheduler import Scheduler
     from memory_mcp.layers.agentic.navigate import AgenticLayer
+    from memory_mcp.layers.hybrid import HybridLayer
+    from memory_mcp.layers.teleport import Switch, TeleportLayer
     from memory_mcp.model.event import EventDraft, Trust
     from memory_mcp.policy.engine import Answer, Engine
     from memory_mcp.storage.base import Storage
@@ -30,14 +33,6 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 S = TypeVar("S")
-
-#: Spec names of what is switched on, and the literal messages of layers that cannot answer.
-NOT_ENABLED = {
-    LayerName.BM25: ("BM25 index not enabled", "teleport.bm25.enabled"),
-    LayerName.VECTOR: ("Vector index not enabled", "teleport.vector.enabled"),
-    LayerName.TOPICS: ("Topic graph not enabled", "topics.enabled"),
-}
-
 
 #: Open ends of a window: no event lies before or behind, and every calendar can still show them.
 EARLIEST_MS, LATEST_MS = 0, 253_370_764_800_000
@@ -98,12 +93,12 @@ class App:
         self, settings: Settings, clock: Clock | None = None, in_memory: bool = False, lock: "DirectoryLock | None" = None
     ) -> None:
         """Open the data directory of `settings`, whose `lock` the caller may hold; see `open_storage` for what can go wrong."""
+        from memory_mcp.accelerators import Accelerators
         from memory_mcp.events.evidence import Evidence
         from memory_mcp.events.log import EventLog
         from memory_mcp.ingest.gate import Gate
         from memory_mcp.ingest.pipeline import Pipeline
         from memory_mcp.jobs.close_segments import CloseSegments
-        from memory_mcp.layers.agentic.navigate import AgenticLayer
         from memory_mcp.storage.registry import ENGINES
         from memory_mcp.summarize.registry import SUMMARIZERS
         from memory_mcp.toc.rollup import RollUps
@@ -123,8 +118,9 @@ class App:
         self.spool = self._spool(directory)
         self.segments = CloseSegments(self.storage, self.calendar, summarizer, settings.toc)
         self.rollups = RollUps(self.storage, self.calendar, summarizer)
-        self.agentic = AgenticLayer(self.storage, self.tree, self.clock, settings.retrieval.strong_match)
-        self.engine = self._engine(self.agentic)
+        self.agentic = self._agentic(self.clock)
+        self.accelerators = Accelerators(settings.teleport, settings.embedder.model, self.storage, directory, self.clock)
+        self.engine = self._engine(self.clock)
         #: Held by whoever publishes nodes, so that two never make the same version.
         self.publishing = threading.RLock()
         #: Called after every write; a server points it at its background deriver.
@@ -157,34 +153,66 @@ class App:
             drain=lambda: self.drain(_DRAINED).new,
             briefings=BriefingSettings(directory, hooks.briefing, hooks.briefing_tokens, factor),
             housekeeping_at=self.settings.scheduler.housekeeping_at,
+            commit_indexes=self.accelerators.commit,
+            prune_indexes=self.accelerators.prune_due,
+            commit_interval_secs=self._commit_interval(),
         )
         return Scheduler([make(parts) for make in JOBS.values()], self.storage.outbox, self.calendar, self.clock)
 
     def _is_busy(self) -> bool:
         return self.busy()
 
-    def _engine(self, agentic: "AgenticLayer") -> "Engine":
+    def _commit_interval(self) -> int:
+        teleport = self.settings.teleport
+        return min(teleport.bm25.commit_interval_secs, teleport.vector.commit_interval_secs)
+
+    def _agentic(self, clock: Clock) -> "AgenticLayer":
+        from memory_mcp.layers.agentic.navigate import AgenticLayer
+
+        return AgenticLayer(self.storage, self.tree, clock, self.settings.retrieval.strong_match)
+
+    def _engine(self, clock: Clock) -> "Engine":
+        """The layers as they are asked at the time of `clock`."""
+        from memory_mcp.layers.hybrid import HybridLayer
         from memory_mcp.policy.engine import Engine
 
-        factor = self.settings.retrieval.token_factor
-        return Engine({LayerName.AGENTIC: agentic}, self._unavailable(), self.clock, factor)
+        bm25, vector = (self.teleport(name, clock) for name in (LayerName.BM25, LayerName.VECTOR))
+        hybrid = HybridLayer(bm25, vector, self.settings.teleport.hybrid)
+        layers: list[Layer] = [self._agentic(clock), bm25, vector, hybrid]
+        return Engine({layer.name: layer for layer in layers}, [self._topics()], self.clock, self.settings.retrieval.token_factor)
 
-    def _unavailable(self) -> list[LayerStatus]:
-        """Layers that this version does not have, each with the reason."""
-        teleport = self.settings.teleport
-        switches = {
-            LayerName.BM25: (teleport.enabled and teleport.bm25.enabled, "teleport.bm25.enabled"),
-            LayerName.VECTOR: (teleport.enabled and teleport.vector.enabled, "teleport.vector.enabled"),
-            LayerName.TOPICS: (self.settings.topics.enabled, "topics.enabled"),
-        }
-        found = []
-        for name, (enabled, key) in switches.items():
-            reason = "not built in this version" if enabled else f"disabled ({key} = false)"
-            found.append(LayerStatus(name, enabled, healthy=False, reason=reason, enable_with="" if enabled else f"{key} = true"))
-        both = all(s.enabled for s in found[:2])
-        reason = "needs the keyword and vector indexes"
-        found.insert(2, LayerStatus(LayerName.HYBRID, both, healthy=False, reason=reason))
-        return found
+    def teleport(self, name: LayerName, clock: Clock | None = None) -> "TeleportLayer":
+        """Layer 3 or 4."""
+        from memory_mcp.layers.teleport import Switch, TeleportLayer
+
+        teleport, index = self.settings.teleport, self.accelerators.settings_of(name.value)
+        keys = {"teleport.enabled": teleport.enabled, f"teleport.{name.value}.enabled": index.enabled}
+        off = [key for key, on in keys.items() if not on]
+        enabled = " and ".join(f"{key} = true" for key in off)
+        switch = Switch(
+            not off, f"disabled ({off[0]} = false)" if off else "a memory without a directory keeps no index", enabled
+        )
+
+        def searcher() -> "Searcher | Switch":
+            found = self.accelerators.searcher(name.value)
+            reason = self.accelerators.reasons.get(name.value)
+            return found or (Switch(True, reason) if reason else switch)
+
+        return TeleportLayer(name, searcher, self.storage, self.tree, clock or self.clock)
+
+    def hybrid(self) -> "HybridLayer":
+        """Layers 3 and 4 as one."""
+        from memory_mcp.layers.hybrid import HybridLayer
+
+        sides = (self.teleport(LayerName.BM25), self.teleport(LayerName.VECTOR))
+        return HybridLayer(*sides, self.settings.teleport.hybrid)
+
+    def _topics(self) -> LayerStatus:
+        """A layer that this version does not have."""
+        enabled = self.settings.topics.enabled
+        reason = "not built in this version" if enabled else "disabled (topics.enabled = false)"
+        key = "" if enabled else "topics.enabled = true"
+        return LayerStatus(LayerName.TOPICS, enabled, healthy=False, reason=reason, enable_with=key)
 
     def derive(self, progress: Callable[[int], None] | None = None) -> int:
         """Bring the tree up to date with the events; how many nodes were published above the segments."""
@@ -299,14 +327,8 @@ class App:
     ) -> "Answer":
         """intelligent_search: bounds are the settings' own with `changes`; time words are read as at `as_of` (ms)."""
         bounds = self.settings.retrieval.bounds.with_(**changes)
-        engine = self.engine if as_of is None else self._engine_at(as_of)
+        engine = self.engine if as_of is None else self._engine(_Moved(self.clock, as_of))
         return engine.search(query, bounds, min_confidence, offset)
-
-    def _engine_at(self, now_ms: int) -> "Engine":
-        from memory_mcp.layers.agentic.navigate import AgenticLayer
-
-        moved = _Moved(self.clock, now_ms)
-        return self._engine(AgenticLayer(self.storage, self.tree, moved, self.settings.retrieval.strong_match))
 
     def in_zone(self, zone: str | None) -> Calendar:
         """The calendar to show times in: the store's, or another zone's for one call; InvalidQuery for an unknown one."""
@@ -328,4 +350,5 @@ class App:
     def close(self) -> None:
         """Let everything go; closing twice is nothing."""
         self.scheduler.stop()
+        self.accelerators.close()
         self.storage.close()

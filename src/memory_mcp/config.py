@@ -15,7 +15,9 @@ from pathlib import Path
 from typing import Any
 
 from memory_mcp import paths
+from memory_mcp.embed.settings import EmbedderSettings
 from memory_mcp.errors import ConfigError
+from memory_mcp.indexes.settings import TeleportSettings
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.layers.budget import StopConditions
 from memory_mcp.segments import SegmentSettings
@@ -49,15 +51,6 @@ class SwitchSettings:
     """A layer that can be switched off."""
 
     enabled: bool = field(default=True, metadata={"help": "Whether this layer may be used once it is built."})
-
-
-@dataclass(frozen=True, slots=True)
-class TeleportSettings:
-    """Jumping to a place by an index."""
-
-    enabled: bool = field(default=True, metadata={"help": "Master switch of the keyword and vector layers."})
-    bm25: SwitchSettings = field(default_factory=SwitchSettings)
-    vector: SwitchSettings = field(default_factory=SwitchSettings)
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +152,7 @@ class Settings:
     ingest: IngestSettings = field(default_factory=IngestSettings)
     toc: SegmentSettings = field(default_factory=SegmentSettings)
     teleport: TeleportSettings = field(default_factory=TeleportSettings)
+    embedder: EmbedderSettings = field(default_factory=EmbedderSettings)
     topics: SwitchSettings = field(default_factory=SwitchSettings)
     retrieval: RetrievalSettings = field(default_factory=RetrievalSettings)
     server: ServerSettings = field(default_factory=ServerSettings)

@@ -12,6 +12,7 @@ MemoryMcpError
 ├── ResourceExhausted        the request is larger than its bound
 ├── AddressInUse             another program listens where the HTTP door should
 ├── LayerUnavailable         disabled, not built or unhealthy
+│   └── IndexUnreadable      damaged, missing or foreign files; built again in the background
 ├── SourceUnreadable         an importer cannot read its input
 └── SummarizerFailed         the extractive one is used and the reason kept
 """
@@ -127,4 +128,10 @@ class SummarizerFailed(MemoryMcpError):
     """The configured summarizer failed; the extractive one takes over."""
 
     code = "UNAVAILABLE"
+    retryable = True
+
+
+class IndexUnreadable(LayerUnavailable):
+    """Files of an index are damaged, missing or another store's. Nothing is lost: it is built again from the store."""
+
     retryable = True

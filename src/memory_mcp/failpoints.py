@@ -23,6 +23,12 @@ FAILPOINTS = {
     "derive.before_commit": "a build is written, its transaction is not committed",
     "derive.committed": "a build and its checkpoint are committed, roll-ups are stale",
     "rollup.level_published": "one level of roll-ups is committed, the coarser ones are stale",
+    "index.part_written": "a part of an index is complete on disk, no manifest names it",
+    "index.manifest_written": "the manifest of a new generation is complete, CURRENT leads to the old one",
+    "index.swapped": "CURRENT leads to the new generation, files of the old one are still there",
+    "index.swept": "files that no generation needs are gone",
+    "index.followed": "changes of the store are in memory and searchable, nothing of them is on disk",
+    "index.built": "a child process has built parts of an index aside, nothing leads to them",
     "compact.copied": "the compacted copy is complete, the old file is still in place",
     "compact.swapped": "the compacted file is in place, the old one is still beside it",
 }

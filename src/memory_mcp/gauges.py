@@ -4,6 +4,7 @@ import os
 from pathlib import Path
 
 from memory_mcp import metrics, paths
+from memory_mcp.accelerators import NAMES
 from memory_mcp.app import App
 from memory_mcp.model.calendar import TocLevel
 
@@ -17,13 +18,12 @@ def exposition(app: App) -> str:
 
 
 def readings(app: App) -> metrics.Readings:
-    """The gauges. There is no BM25 index in this version: it has no documents and no size, and was never rebuilt."""
+    """The gauges; an index that is not there has no documents and no size, and was never rebuilt."""
     stats = app.storage.stats(text=False)
     segments = app.tree.tally().segments
     levels = {str(level): float(len(app.storage.toc.ids_at(level))) for level in _PERIODS}
     return {
-        "bm25_index_doc_count": {"toc_node": 0, "grip": 0},
-        "bm25_index_size_bytes": {"": 0},
+        **_indexes(app),
         "deriver_lag_events": {"": stats.last_seq - stats.derived_to},
         "event_count": {"": stats.rows["event"]},
         "grip_count": {"": stats.rows["grip"]},
@@ -32,6 +32,21 @@ def readings(app: App) -> metrics.Readings:
         "store_size_bytes": {"": stats.size_bytes},
         "toc_node_count": {**levels, str(TocLevel.SEGMENT): segments},
     }
+
+
+def _indexes(app: App) -> dict[str, dict[str, float]]:
+    told: dict[str, dict[str, float]] = {}
+    for name in NAMES:
+        told[f"{name}_index_doc_count"] = {"toc_node": 0, "grip": 0}
+        told[f"{name}_index_size_bytes"] = {"": 0}
+    for name, keeper in app.accelerators.keepers.items():
+        status = keeper.status()
+        told[f"{name}_index_doc_count"] |= status.counts
+        told[f"{name}_index_size_bytes"] = {"": status.size_bytes}
+        told[f"{name}_index_behind"] = {"": status.behind}
+        if keeper.last_rebuild_secs is not None:
+            told[f"{name}_rebuild_duration_seconds"] = {"": keeper.last_rebuild_secs}
+    return told
 
 
 def spooled(directory: str) -> int:

@@ -32,6 +32,9 @@ COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "ingest_events_total": ("Events stored for the first time, by kind of source.", ("source",)),
     "redactions_total": ("Secrets replaced before an event was stored, by rule.", ("rule",)),
     "tool_calls_total": ("Tool calls: ok, cancelled, or the code of the error.", ("tool", "outcome")),
+    "vector_commit_errors_total": ("Commits of the vector index that failed.", ()),
+    "vector_commit_total": ("Commits of the vector index.", ()),
+    "vector_index_operations_total": ("Documents added to and deleted from the vector index.", ("op",)),
 }
 #: Name to what it times, in seconds, and its labels.
 HISTOGRAMS: dict[str, tuple[str, tuple[str, ...]]] = {
@@ -40,10 +43,13 @@ HISTOGRAMS: dict[str, tuple[str, tuple[str, ...]]] = {
     "bm25_search_latency_seconds": ("Searches of the BM25 index.", ()),
     "derive_latency_seconds": ("Derivations of events into the time tree.", ()),
     "tool_latency_seconds": ("Tool calls inside the server.", ("tool",)),
+    "vector_commit_latency_seconds": ("Commits of the vector index.", ()),
+    "vector_search_latency_seconds": ("Searches of the vector index.", ()),
 }
 #: Name to what it states and its label ("" for none); values come with each scrape, and a name without any has no sample.
 GAUGES: dict[str, tuple[str, str]] = {
     "bm25_index_doc_count": ("Documents in the BM25 index.", "doc_type"),
+    "bm25_index_behind": ("Changes of the store that the BM25 index does not hold yet.", ""),
     "bm25_index_size_bytes": ("Size of the BM25 index on disk.", ""),
     "bm25_rebuild_duration_seconds": ("How long the last rebuild of the BM25 index took; no sample before the first.", ""),
     "daemon_clients": ("Clients connected now.", ""),
@@ -53,10 +59,14 @@ GAUGES: dict[str, tuple[str, str]] = {
     "segment_count": ("Segments of the time tree.", ""),
     "spool_pending": ("Payloads of hooks that wait in the spool.", ""),
     "store_size_bytes": ("Size of the store on disk.", ""),
+    "vector_index_behind": ("Changes of the store that the vector index does not hold yet.", ""),
+    "vector_index_doc_count": ("Documents in the vector index.", "doc_type"),
+    "vector_index_size_bytes": ("Size of the vector index on disk.", ""),
+    "vector_rebuild_duration_seconds": ("How long the last rebuild of the vector index took; no sample before the first.", ""),
     "toc_node_count": ("Nodes of the time tree.", "level"),
 }
 #: Combinations shown from the start, so that a rate has something to begin from.
-_BORN = {"bm25_index_operations_total": ({"op": "add"}, {"op": "delete"})}
+_BORN = {f"{name}_index_operations_total": ({"op": "add"}, {"op": "delete"}) for name in ("bm25", "vector")}
 #: Upper bounds; 20, 50, 100 and 500 ms are those of the specification.
 _BUCKETS = (0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 30.0)
 

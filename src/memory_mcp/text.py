@@ -12,6 +12,7 @@ import threading
 import unicodedata
 import zlib
 from collections.abc import Iterable, Iterator
+from itertools import chain
 
 import Stemmer
 
@@ -53,8 +54,18 @@ class _Terms(threading.local):
 
     def __init__(self) -> None:
         self.stem = Stemmer.Stemmer("english", 0).stemWord
-        self.known: dict[str, tuple[str, ...]] = {}
+        self.known = _Known()
         self.hashed = _Hashed()
+
+
+class _Known(dict[str, tuple[str, ...]]):
+    """Tokens and their terms; what is asked for is taken apart and remembered."""
+
+    def __missing__(self, raw: str) -> tuple[str, ...]:
+        if len(self) > _CACHE_LIMIT:
+            self.clear()
+        found = self[raw] = _terms_of(raw)
+        return found
 
 
 class _Hashed(dict[str, tuple[int, ...]]):
@@ -72,14 +83,7 @@ _state = _Terms()
 
 def iter_terms(text: str) -> Iterator[str]:
     """Terms in reading order, repeated as often as they occur; stop words left out."""
-    known = _state.known
-    for raw in _raws(text):
-        found = known.get(raw)
-        if found is None:
-            if len(known) > _CACHE_LIMIT:
-                known.clear()
-            found = known[raw] = _terms_of(raw)
-        yield from found
+    return chain.from_iterable(map(_state.known.__getitem__, _raws(text)))
 
 
 def terms(text: str) -> list[str]:
@@ -89,16 +93,7 @@ def terms(text: str) -> list[str]:
 
 def term_set(text: str) -> set[str]:
     """The distinct terms of a text; faster than `terms` where order and number do not matter."""
-    known = _state.known
-    found: set[str] = set()
-    for raw in set(_raws(text)):
-        parts = known.get(raw)
-        if parts is None:
-            if len(known) > _CACHE_LIMIT:
-                known.clear()
-            parts = known[raw] = _terms_of(raw)
-        found.update(parts)
-    return found
+    return set().union(*map(_state.known.__getitem__, set(_raws(text))))
 
 
 def stem(word: str) -> str:
@@ -112,6 +107,11 @@ def query_terms(text: str) -> list[str]:
     if found:
         return found
     return list(dict.fromkeys(w.lower() for w in _RAW.findall(text) if w.strip("_")))
+
+
+def probe(term: str) -> str:
+    """How every word with this stem begins: a stem may differ from its words in the last letter (happi, happy)."""
+    return term if len(term) <= 3 or not term.isalpha() else term[:-1]
 
 
 def term_hash(term: str) -> int:

@@ -32,6 +32,11 @@ BM25 = {
     "bm25_rebuild_duration_seconds": "gauge",
 }
 OURS = {
+    "bm25_index_behind": "gauge",
+    "vector_index_behind": "gauge",
+    "vector_index_doc_count": "gauge",
+    "vector_index_size_bytes": "gauge",
+    "vector_rebuild_duration_seconds": "gauge",
     "agentic_nodes_visited_total": "counter",
     "agentic_search_latency_seconds": "histogram",
     "daemon_clients": "gauge",
@@ -50,6 +55,11 @@ OURS = {
     "toc_node_count": "gauge",
     "tool_calls_total": "counter",
     "tool_latency_seconds": "histogram",
+    "vector_commit_errors_total": "counter",
+    "vector_commit_latency_seconds": "histogram",
+    "vector_commit_total": "counter",
+    "vector_index_operations_total": "counter",
+    "vector_search_latency_seconds": "histogram",
 }
 _SAMPLE = re.compile(r"([a-z_0-9]+)(?:\{(.*)\})? ([^ ]+)\Z")
 

@@ -6,14 +6,15 @@ import pytest
 from mcp.types import TextContent
 
 from memory_mcp.app import App
-from memory_mcp.config import Settings, SwitchSettings, TeleportSettings
+from memory_mcp.config import Settings, SwitchSettings
 from memory_mcp.errors import DeadlineExceeded, LayerUnavailable, MemoryMcpError, ResourceExhausted, StorageError, StorageLocked
+from memory_mcp.indexes.settings import IndexSettings, TeleportSettings
 from memory_mcp.server.build import assemble
 from memory_mcp.server.host import Host
 from tests.interaction.conftest import Door, open_app
 from tests.requirements import requirement
 
-OFF = SwitchSettings(enabled=False)
+OFF = IndexSettings(enabled=False)
 TELEPORTS = [
     ("teleport_search", "BM25 index not enabled", "teleport.bm25.enabled"),
     ("vector_teleport", "Vector index not enabled", "teleport.vector.enabled"),
@@ -24,7 +25,7 @@ TELEPORTS = [
 @requirement("error:teleport-search-unavailable", "error:vector-teleport-unavailable", "error:topics-unavailable")
 @pytest.mark.parametrize(("tool", "message", "key"), TELEPORTS)
 def test_a_layer_that_is_off_says_what_enables_it_and_what_to_use(era: str, tool: str, message: str, key: str) -> None:
-    app = open_app(days=None, teleport=TeleportSettings(bm25=OFF, vector=OFF), topics=OFF)
+    app = open_app(days=None, teleport=TeleportSettings(bm25=OFF, vector=OFF), topics=SwitchSettings(enabled=False))
     try:
         text = Door(app, era).error(tool, query="jwt")
     finally:
@@ -32,11 +33,10 @@ def test_a_layer_that_is_off_says_what_enables_it_and_what_to_use(era: str, tool
     assert text.startswith(f"UNAVAILABLE: {message}. Enable with {key} = true; use search_children meanwhile.")
 
 
-@pytest.mark.parametrize(("tool", "message", "key"), TELEPORTS)
-def test_a_layer_this_version_lacks_asks_for_no_switch(door: Door, tool: str, message: str, key: str) -> None:
-    text = door.error(tool, query="jwt")
-    assert text.startswith(f"UNAVAILABLE: {message}. This version has no ")
-    assert f"({key} is already true); use search_children meanwhile." in text
+def test_a_layer_this_version_lacks_asks_for_no_switch(door: Door) -> None:
+    text = door.error("topics_by_query", query="jwt")
+    assert text.startswith("UNAVAILABLE: Topic graph not enabled. This version has no ")
+    assert "(topics.enabled is already true); use search_children meanwhile." in text
 
 
 def test_a_master_switch_that_is_off_is_named(era: str) -> None:

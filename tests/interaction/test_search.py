@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from mcp.types import TextContent
 
-from memory_mcp.config import SwitchSettings, TeleportSettings
+from memory_mcp.indexes.settings import IndexSettings, TeleportSettings
 from memory_mcp.model.sentinel import CLOSE, MARK, OPEN
 from memory_mcp.model.tokens import estimate_tokens
 from tests.factories import BILLING, SHOP
@@ -14,6 +14,7 @@ from tests.fakes import FakeClock
 from tests.interaction.conftest import Door, open_app
 from tests.requirements import requirement
 
+NO_DIRECTORY = "a memory without a directory keeps no index"
 GRACE = "refresh token grace window"
 
 
@@ -56,9 +57,9 @@ def test_the_explanation_says_tier_method_fallback_and_every_layer_passed_over(s
     assert why["method_used"] == "agentic"
     assert why["fallback_occurred"] is True
     assert why["skipped"] == [
-        {"layer": "hybrid", "reason": "needs the keyword and vector indexes"},
-        {"layer": "bm25", "reason": "not built in this version"},
-        {"layer": "vector", "reason": "not built in this version"},
+        {"layer": "hybrid", "reason": f"bm25: {NO_DIRECTORY}"},
+        {"layer": "bm25", "reason": NO_DIRECTORY},
+        {"layer": "vector", "reason": NO_DIRECTORY},
     ]
     assert why["bounds_hit"] == []
     assert why["scope"] == SHOP
@@ -226,7 +227,7 @@ def test_nothing_found_is_an_answer_that_names_its_scope(shop: Door) -> None:
     "contract:guarantee-respects-configuration",
 )
 def test_with_bm25_off_the_answer_says_what_was_used_and_what_enables_it(era: str) -> None:
-    app = open_app(teleport=TeleportSettings(bm25=SwitchSettings(enabled=False)))
+    app = open_app(teleport=TeleportSettings(bm25=IndexSettings(enabled=False)))
     try:
         found = Door(app, era, SHOP).ok("intelligent_search", query=GRACE)
     finally:
@@ -250,7 +251,7 @@ def test_with_bm25_off_the_answer_says_what_was_used_and_what_enables_it(era: st
     "goal:G4",
 )
 def test_with_every_index_off_each_question_is_answered(era: str) -> None:
-    off = SwitchSettings(enabled=False)
+    off = IndexSettings(enabled=False)
     app = open_app(teleport=TeleportSettings(enabled=False, bm25=off, vector=off), topics=off)
     try:
         door = Door(app, era, SHOP)

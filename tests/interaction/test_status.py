@@ -1,7 +1,7 @@
 """get_retrieval_status: one call that says what works."""
 
 from memory_mcp.app import App
-from memory_mcp.config import SwitchSettings, TeleportSettings
+from memory_mcp.indexes.settings import IndexSettings, TeleportSettings
 from memory_mcp.layers.base import CONTRACTS
 from tests.factories import BILLING, SHOP
 from tests.interaction.conftest import Door, history, open_app
@@ -25,7 +25,7 @@ def test_one_call_reports_every_layer_and_the_tier(shop: Door) -> None:
 
 
 def test_a_layer_that_is_off_names_what_enables_it(era: str) -> None:
-    app = open_app(days=None, teleport=TeleportSettings(bm25=SwitchSettings(enabled=False)))
+    app = open_app(days=None, teleport=TeleportSettings(bm25=IndexSettings(enabled=False)))
     try:
         layers = Door(app, era).ok("get_retrieval_status")["layers"]
     finally:

@@ -41,6 +41,8 @@ def test_the_apps_jobs_are_those_of_the_table_in_their_order() -> None:
         "drain_spool": "every second",
         "roll_up": "every hour",
         "render_briefings": "every 30 seconds",
+        "commit_indexes": "every minute",
+        "prune_indexes": "daily at 03:00",
         "housekeeping": "daily at 03:00",
     }
     app.close()

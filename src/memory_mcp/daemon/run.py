@@ -184,7 +184,8 @@ class _Daemon:
         app = self._service.host.opened
         if app is None:
             return False
-        return bool(self._service.pending) or self._service.deriving or app.scheduler.due_soon()
+        working = self._service.pending or self._service.deriving or self._service.indexing
+        return bool(working) or app.scheduler.due_soon()
 
     def status(self) -> dict[str, Any]:
         """What `daemon status` tells."""

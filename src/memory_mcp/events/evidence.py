@@ -1,12 +1,12 @@
 """A grip in, what was said out: the words it quotes, verified against the stored event, and what came before and after."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memory_mcp.errors import NotFound
 from memory_mcp.model.event import Event
 from memory_mcp.model.grip import Grip, quote_hash, quote_of
-from memory_mcp.model.ids import GripId, event_key, parse_span_grip, span_grip_id
+from memory_mcp.model.ids import EventId, GripId, event_key, parse_span_grip, span_grip_id
 from memory_mcp.model.tokens import estimate_tokens
 from memory_mcp.storage.base import Storage
 
@@ -51,13 +51,7 @@ class Evidence:
     def quotes(self, grips: Sequence[Grip]) -> dict[GripId, str]:
         """The words of several grips."""
         ids = {i for g in grips for i in (g.event_id_start, g.event_id_end)}
-        events = self._storage.events.get_many(ids)
-        found = {}
-        for grip in grips:
-            if grip.event_id_start in events and grip.event_id_end in events:
-                pair = [events[grip.event_id_start], events[grip.event_id_end]]
-                found[grip.grip_id] = quoted(grip, pair if pair[0].event_id != pair[1].event_id else pair[:1])
-        return found
+        return quotes_in(grips, self._storage.events.get_many(ids))
 
     def _find(self, grip_id: str) -> tuple[Grip, list[Event]]:
         spanned = parse_span_grip(grip_id)
@@ -78,6 +72,16 @@ class Evidence:
 def quoted(grip: Grip, events: Sequence[Event]) -> str:
     """The quoted words, from the grip's one or two events."""
     return quote_of(events[0].text, events[1].text if len(events) > 1 else None, grip.span_start, grip.span_end)
+
+
+def quotes_in(grips: Iterable[Grip], events: Mapping[EventId, Event]) -> dict[GripId, str]:
+    """The words of several grips, as far as their events are given."""
+    found = {}
+    for grip in grips:
+        if grip.event_id_start in events and grip.event_id_end in events:
+            pair = [events[grip.event_id_start], events[grip.event_id_end]]
+            found[grip.grip_id] = quoted(grip, pair if pair[0].event_id != pair[1].event_id else pair[:1])
+    return found
 
 
 def _spanned(event: Event, start: int, end: int) -> Grip:

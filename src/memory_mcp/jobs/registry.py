@@ -1,11 +1,13 @@
 """The jobs, in the order they are shown. One line each."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from memory_mcp.jobs.base import Job
+from memory_mcp.jobs.commit_indexes import CommitIndexes
 from memory_mcp.jobs.drain_spool import DrainSpool
 from memory_mcp.jobs.housekeeping import Housekeeping
+from memory_mcp.jobs.prune_indexes import PruneIndexes
 from memory_mcp.jobs.render_briefings import BriefingSettings, RenderBriefings
 from memory_mcp.jobs.roll_up import RollUp
 from memory_mcp.jobs.schedule import Daily
@@ -28,11 +30,18 @@ class Parts:
     briefings: BriefingSettings
     #: Local time of the daily upkeep, such as 03:00.
     housekeeping_at: str
+    #: Commits every index that has changed; how many.
+    commit_indexes: Callable[[], int]
+    commit_interval_secs: float
+    #: Applies retention to the indexes; documents by index and level.
+    prune_indexes: Callable[[], Mapping[str, Mapping[str, int]]]
 
 
 JOBS: dict[str, Callable[[Parts], Job]] = {
     "drain_spool": lambda parts: DrainSpool(parts.drain),
     "roll_up": lambda parts: RollUp(parts.roll_up),
     "render_briefings": lambda parts: RenderBriefings(parts.storage, parts.tree, parts.briefings, parts.busy),
+    "commit_indexes": lambda parts: CommitIndexes(parts.commit_indexes, parts.commit_interval_secs),
+    "prune_indexes": lambda parts: PruneIndexes(parts.prune_indexes, Daily.at(parts.housekeeping_at)),
     "housekeeping": lambda parts: Housekeeping(parts.storage, Daily.at(parts.housekeeping_at)),
 }

@@ -1,19 +1,15 @@
 """Big batches of pure derivation in child processes of low priority, and, where nobody waits, in this one too.
 
-A child never opens the store: it gets segments with their events over a pipe and sends back what they become, in small
-frames, because taking one apart holds the interpreter's lock.
+A child gets segments with their events over a pipe and sends back what they become.
 """
 
 import os
-import pickle
-import subprocess
-import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Sequence
 from contextlib import suppress
-from typing import IO
 
+from memory_mcp.children import Child
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.summarize.base import Summarizer
 from memory_mcp.toc.build import Derived, Work, derive
@@ -22,73 +18,15 @@ from memory_mcp.toc.build import Derived, Work, derive
 _LEAST = 48
 #: Segments of one frame: some 10 kB of events each, a few milliseconds of unpickling.
 _FRAME = 12
-_LENGTH = 8
 #: More children than this wait for the one process that commits what they make (measured: it is busy at two).
 _MOST = 2
 
 
-def send(stream: IO[bytes], value: object) -> None:
-    """One frame: its length, then its pickle."""
-    data = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
-    stream.write(len(data).to_bytes(_LENGTH, "little"))
-    stream.write(data)
-    stream.flush()
-
-
-def receive(stream: IO[bytes]) -> object:
-    """The next frame; EOFError when the other side has gone."""
-    head = stream.read(_LENGTH)
-    size = int.from_bytes(head, "little")
-    data = stream.read(size) if len(head) == _LENGTH else b""
-    if not data or len(data) < size:
-        raise EOFError
-    return pickle.loads(data)
-
-
-class _Child:
-    """One process, and the thread that feeds it."""
-
-    def __init__(self, calendar: Calendar, summarizer: Summarizer) -> None:
-        # stderr goes where this process's own goes; -P as the working directory may hold modules of any name.
-        command = [sys.executable, "-P", "-m", "memory_mcp.jobs.child"]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._input, self._output = self._process.stdin, self._process.stdout
-        send(self._input, (calendar, summarizer))
-        self._ready = False
-        #: One batch at a time talks to it.
-        self.turn = threading.Lock()
-
-    def begin(self) -> None:
-        """Wait until it has loaded what it needs: half a second the first time. OSError or EOFError when it has gone."""
-        if not self._ready:
-            receive(self._output)
-            self._ready = True
-
-    def derive(self, part: Sequence[Work]) -> list[Derived]:
-        """As `toc.build.derive`; OSError or EOFError when the child has gone."""
-        send(self._input, part)
-        answer = receive(self._output)
-        if isinstance(answer, BaseException):
-            raise answer
-        assert isinstance(answer, list)
-        return answer
-
-    def end(self) -> None:
-        """Let it go; it ends when its input does, and at once while it is still loading. Ending twice is nothing."""
-        with suppress(OSError):
-            self._input.close()
-        if not self._ready:
-            self._process.kill()
-        try:
-            self._process.wait(timeout=2)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
-        # Whoever still reads from it has met its end by now.
-        with self.turn:
-            self._output.close()
+def _derived(child: Child, part: Sequence[Work]) -> list[Derived]:
+    """As `toc.build.derive`; OSError or EOFError when the child has gone."""
+    answer = child.ask(part)
+    assert isinstance(answer, list)
+    return answer
 
 
 class DeriveWorkers:
@@ -105,7 +43,7 @@ class DeriveWorkers:
         self._let_through = let_through or (lambda: None)
         cores = os.cpu_count() or 1
         self._wanted = max(1, min(_MOST, cores)) if aside else min(1, cores - 1)
-        self._children: list[_Child] = []
+        self._children: list[Child] = []
 
     def __enter__(self) -> "DeriveWorkers":
         """Nothing is started yet."""
@@ -133,11 +71,11 @@ class DeriveWorkers:
     def _begin(self) -> None:
         while len(self._children) < self._wanted:
             try:
-                self._children.append(_Child(self._calendar, self._summarizer))
+                self._children.append(Child("memory_mcp.jobs.child", (self._calendar, self._summarizer)))
             except OSError:
                 self._wanted = len(self._children)
 
-    def _feed(self, child: _Child, batch: "_Batch") -> None:
+    def _feed(self, child: Child, batch: "_Batch") -> None:
         try:
             with child.turn:
                 child.begin()
@@ -145,7 +83,7 @@ class DeriveWorkers:
                     start, part = frame
                     self._let_through()
                     try:
-                        batch.give(start, child.derive(part))
+                        batch.give(start, _derived(child, part))
                     except (OSError, EOFError):
                         batch.take_back(frame)
                         raise

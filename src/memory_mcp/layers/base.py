@@ -5,7 +5,7 @@ from enum import StrEnum
 from typing import Protocol
 
 from memory_mcp.layers.budget import Budget
-from memory_mcp.model.calendar import TimeWindow
+from memory_mcp.model.calendar import TimeWindow, TocLevel
 from memory_mcp.model.ids import GripId, NodeId
 
 
@@ -88,6 +88,12 @@ class Hit:
     #: The score's parts, for whoever asks.
     parts: tuple[tuple[str, float], ...] = ()
     event_id: str = ""
+    #: What was found: a node of this level, or the grip of that id in it.
+    level: str = TocLevel.SEGMENT
+    grip_id: str = ""
+    #: The engine's own number, where one was asked: BM25 or cosine similarity.
+    raw: float | None = None
+    keywords: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ class ChangeKind(StrEnum):
     EVENTS_APPENDED = "events_appended"
     NODE_PUBLISHED = "node_published"
     SEGMENT_PUBLISHED = "segment_published"
+    NODE_DROPPED = "node_dropped"
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,10 +1,11 @@
 """intelligent_search, read top to bottom: statuses, tier, the best usable layer, hits within the budget, and why."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from memory_mcp.clock import Clock
-from memory_mcp.layers.base import Hit, Layer, LayerName, LayerStatus, Query
+from memory_mcp.errors import LayerUnavailable
+from memory_mcp.layers.base import Hit, Layer, LayerAnswer, LayerName, LayerStatus, Query
 from memory_mcp.layers.budget import Budget, StopConditions
 from memory_mcp.policy.explain import Explanation, Skipped
 from memory_mcp.policy.tier import detect
@@ -46,17 +47,15 @@ class Engine:
     def _search(self, query: Query, bounds: StopConditions, min_confidence: float, offset: int) -> Answer:
         statuses = {s.name: s for s in self.statuses()}
         budget = Budget(bounds, self._clock, self._factor)
-        skipped = [Skipped(n, statuses[n].reason) for n in ANSWER_CHAIN if n in statuses and not statuses[n].usable]
-        chosen = next(self._layers[n] for n in ANSWER_CHAIN if n in self._layers and statuses[n].usable)
         wider = Query(query.text, query.limit + offset + 1, query.project, query.agent, query.window)
-        found = chosen.search(wider, budget)
+        chosen, found, skipped = self._first_answer(wider, budget, statuses)
         good = [h for h in found.hits if h.score >= min_confidence][offset:]
         kept = within(good[: query.limit], budget)
         why = Explanation(
             intent=DEFAULT_INTENT,
             tier=detect(list(statuses.values())),
-            method=chosen.name,
-            fallback=chosen.name != ANSWER_CHAIN[0],
+            method=chosen,
+            fallback=chosen != ANSWER_CHAIN[0],
             skipped=tuple(skipped),
             bounds_hit=tuple(budget.hit),
             nodes_visited=budget.nodes_visited,
@@ -71,6 +70,25 @@ class Engine:
             path=found.path,
         )
         return Answer(tuple(kept), len(good) > len(kept), why)
+
+    def _first_answer(
+        self, query: Query, budget: Budget, statuses: Mapping[LayerName, LayerStatus]
+    ) -> tuple[LayerName, LayerAnswer, list[Skipped]]:
+        """The first layer of the chain that finds something, what it found, and why others were passed over."""
+        skipped: list[Skipped] = []
+        for name in ANSWER_CHAIN[:-1]:
+            if not statuses[name].usable:
+                skipped.append(Skipped(name, statuses[name].reason))
+                continue
+            try:
+                found = self._layers[name].search(query, budget)
+            except LayerUnavailable as error:
+                skipped.append(Skipped(name, error.reason))
+                continue
+            if found.hits:
+                return name, found, skipped
+            skipped.append(Skipped(name, "found nothing"))
+        return LayerName.AGENTIC, self._layers[LayerName.AGENTIC].search(query, budget), skipped
 
 
 def within(hits: Sequence[Hit], budget: Budget) -> list[Hit]:

@@ -26,6 +26,9 @@ Scope = Annotated[
 Detail = Literal["lean", "full"]
 Level = Literal["", "year", "month", "week", "day", "segment"]
 FieldName = Literal["title", "summary", "bullets", "keywords"]
+DocType = Annotated[Literal["", "toc_node", "grip"], Field(description="Only nodes or only grips")]
+Agent = Annotated[str, Field(description="Only this agent's sessions", max_length=500)]
+Speaker = Annotated[str, Field(max_length=300)]
 Kind = Literal["", "procedure", "constraint", "definition", "preference", "observation"]
 
 _Bound = Annotated[int | None, Field(ge=1, le=1_000_000)]

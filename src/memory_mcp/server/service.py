@@ -27,6 +27,8 @@ _OLDEST = 60.0
 _LAG = 2.0
 #: More events than this are derived by child processes, so that this one goes on answering.
 _BULK = 400
+#: How often the files of the indexes are looked at, and the shortest time between two rounds (seconds).
+_WATCH, _TURNS = 1.0, 0.1
 
 
 class Service:
@@ -36,6 +38,7 @@ class Service:
         self._settings = settings
         self._lock = lock
         self._deriver: Deriver | None = None
+        self._tender: Deriver | None = None
         self._caught_up = False
         #: When an import last sent a batch, and when all periods were last rolled up.
         self._filled, self._rolled_up = -math.inf, time.monotonic()
@@ -50,13 +53,30 @@ class Service:
         app.busy = lambda: self._importing
         app.tree.lag = lambda: _LAG if self._importing else 0.0
         self.host.deriver_error = lambda: deriver.last_error
+        app.accelerators.tended = True
+        app.accelerators.let_through = self.host.let_through
+        tender = Deriver(lambda: self._tend(app), _TURNS)
         deriver.start()
-        self._deriver = deriver
+        tender.start()
+        self._deriver, self._tender = deriver, tender
         self.on_open(app)
         app.scheduler.start()
         return app
 
+    def _tend(self, app: App) -> float:
+        """One round for the indexes; in how many seconds the next is needed."""
+        more = app.accelerators.tend()
+        return _TURNS if more and not self._importing else _WATCH
+
     def _derive(self, app: App) -> float | None:
+        """As `_derive_now`; the indexes take in what came of it."""
+        again = self._derive_now(app)
+        if self._tender is not None and not self._importing:
+            # During an import the indexes come round by themselves, in larger steps.
+            self._tender.notify()
+        return again
+
+    def _derive_now(self, app: App) -> float | None:
         """One run of the deriver; in how many seconds another is needed without any write."""
         many = app.segments.pending() > _BULK
         if many:
@@ -102,6 +122,12 @@ class Service:
         """Whether derivation is under way or due."""
         return self._deriver is not None and self._deriver.busy
 
+    @property
+    def indexing(self) -> bool:
+        """Whether an index is being built or has changes to take in."""
+        app = self.host.opened
+        return app is not None and app.accelerators.busy
+
     def close(self, patience: float = 2 * _PATIENCE) -> None:
         """Stop deriving and close the store, waiting for work under way no longer than a client would."""
         app = self.host.opened
@@ -115,8 +141,7 @@ class Service:
 
     def _end(self, app: App) -> None:
         stops: list[Callable[[], object]] = [lambda: app.scheduler.stop(_PATIENCE)]
-        if self._deriver is not None:
-            stops.append(self._deriver.stop)
+        stops += [d.stop for d in (self._deriver, self._tender) if d is not None]
         threads = [threading.Thread(target=stop, name="stopping", daemon=True) for stop in stops]
         for thread in threads:
             thread.start()

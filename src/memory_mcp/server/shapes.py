@@ -3,7 +3,7 @@
 import json
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel
 
@@ -12,12 +12,12 @@ from memory_mcp.events.evidence import Expanded
 from memory_mcp.layers.base import CONTRACTS, Hit, LayerStatus
 from memory_mcp.layers.base import Step as LayerStep
 from memory_mcp.model import event as domain
-from memory_mcp.model.calendar import Calendar, TimeWindow, TocLevel, parents
+from memory_mcp.model.calendar import Calendar, TimeWindow, parents
 from memory_mcp.model.ids import ROOT
 from memory_mcp.model.toc import MemoryKind, TocNode
 from memory_mcp.model.tokens import estimate_tokens
 from memory_mcp.policy.explain import Explanation
-from memory_mcp.server import wire
+from memory_mcp.server import wire, wire_indexes
 
 if TYPE_CHECKING:  # numpy, behind these, would double the time to the handshake
     from memory_mcp.layers.agentic.match import FieldMatch
@@ -25,6 +25,8 @@ if TYPE_CHECKING:  # numpy, behind these, would double the time to the handshake
 
 #: Keywords of a node that is only named by another.
 _CHILD_KEYWORDS = 5
+#: Keywords of a node that was found.
+_KEYWORDS = 8
 #: How searches run until there are more layers than one to run.
 _MODE = "sequential"
 #: Names listed where there may be hundreds.
@@ -55,24 +57,43 @@ def fitting(values: Iterable[W], budget: int, factor: float) -> list[W]:
 
 
 def result(hit: Hit, calendar: Calendar, full: bool) -> wire.Result:
-    """A hit; one whose event is not in the tree yet goes by its event."""
-    return wire.Result(
-        id=hit.node_id or hit.event_id,
-        kind="segment" if hit.node_id else "event",
-        level=TocLevel.SEGMENT if hit.node_id else "",
-        title=hit.title if hit.node_id else "",
-        quote=hit.quote,
-        when=calendar.iso(hit.timestamp),
-        session_id=hit.session_id,
-        project=hit.project,
-        agent=hit.agent,
-        role=hit.role,
-        speaker=hit.speaker,
-        grip_ids=list(hit.grip_ids),
-        score=round(hit.score, 3),
-        event_id=hit.event_id if full and hit.node_id else "",
-        score_parts=dict(hit.parts) if full else {},
-    )
+    """A hit: a node, a grip in one, or an event that is not in the tree yet."""
+    return wire.Result(**_result(hit, calendar, full))
+
+
+def keyword_result(hit: Hit, calendar: Calendar, full: bool) -> wire_indexes.KeywordResult:
+    """A hit of the keyword index."""
+    score = None if hit.raw is None else round(hit.raw, 4)
+    return wire_indexes.KeywordResult(**_result(hit, calendar, full), bm25_score=score, keywords=_own_keywords(hit))
+
+
+def similar_result(hit: Hit, calendar: Calendar, full: bool) -> wire_indexes.SimilarResult:
+    """A hit of the vector index."""
+    return wire_indexes.SimilarResult(**_result(hit, calendar, full), similarity=None if hit.raw is None else round(hit.raw, 4))
+
+
+def _own_keywords(hit: Hit) -> list[str]:
+    return [] if hit.grip_id else list(hit.keywords[:_KEYWORDS])
+
+
+def _result(hit: Hit, calendar: Calendar, full: bool) -> dict[str, Any]:
+    return {
+        "id": (hit.grip_id if hit.node_id else "") or hit.node_id or hit.event_id,
+        "kind": ("grip" if hit.grip_id else hit.level) if hit.node_id else "event",
+        "level": hit.level if hit.node_id else "",
+        "title": hit.title if hit.node_id else "",
+        "quote": hit.quote,
+        "when": calendar.iso(hit.timestamp),
+        "session_id": hit.session_id,
+        "project": hit.project,
+        "agent": hit.agent,
+        "role": hit.role,
+        "speaker": hit.speaker,
+        "grip_ids": list(hit.grip_ids),
+        "score": round(hit.score, 3),
+        "event_id": hit.event_id if full and hit.node_id else "",
+        "score_parts": dict(hit.parts) if full else {},
+    }
 
 
 def window(value: TimeWindow | None, words: str, calendar: Calendar) -> wire.Window | None:

@@ -48,19 +48,6 @@ class Result(Wire):
     score_parts: SkipJsonSchema[dict[str, float]] = {}
 
 
-class KeywordResult(Result):
-    """One thing found by its words."""
-
-    bm25_score: float | None = None
-    keywords: list[str] = []
-
-
-class SimilarResult(Result):
-    """One thing found by its meaning."""
-
-    similarity: float | None = None
-
-
 class Skipped(Wire):
     """A layer that was not used."""
 
@@ -115,21 +102,6 @@ class SearchAnswer(Recalled):
     results: list[Result]
     next_cursor: str = ""
     explanation: Explanation
-
-
-class TeleportAnswer(Recalled):
-    """teleport_search."""
-
-    results: list[KeywordResult]
-    search_time_ms: float
-    total_hits: int
-
-
-class SimilarAnswer(Recalled):
-    """vector_teleport."""
-
-    results: list[SimilarResult]
-    search_time_ms: float
 
 
 class Topic(Wire):

@@ -109,8 +109,13 @@ def hashes_of(events: Sequence[Event]) -> bytes:
 
 def searchable(event: Event) -> str:
     """The text by which an event is found: its words, its speaker, and the branch and file names beside them."""
+    return " \n".join(pieces(event))
+
+
+def pieces(event: Event) -> list[str]:
+    """The texts that `searchable` joins."""
     extra = [event.metadata[k] for k in ("branch", "file", "files") if k in event.metadata]
-    return " \n".join([event.speaker, event.text, *extra]) if extra or event.speaker else event.text
+    return [event.speaker, event.text, *extra] if event.speaker else [event.text, *extra]
 
 
 def _bullet(draft: BulletDraft, events: Mapping[EventId, Event], grips: list[Grip], segment: Segment) -> TocBullet:

@@ -24,7 +24,7 @@ from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope, Tally
 from memory_mcp.summarize.base import Summarizer
 from memory_mcp.toc.outline import Outline
-from memory_mcp.toc.rollup import roll_up
+from memory_mcp.toc.rollup import period_name, roll_up
 from memory_mcp.toc.terms import Frequencies, Hashes, from_bytes, read_sets, union
 
 T = TypeVar("T")
@@ -339,6 +339,14 @@ class Tree:
             while len(self._kept) > _KEPT:
                 self._kept.popitem(last=False)
         return made
+
+
+def share_of(node: TocNode, project: str) -> TocNode:
+    """What a period owes to one project, at no cost: its bullets of that project, and no word of any other."""
+    own = tuple(b for b in node.bullets if b.project == project)
+    name = period_name(node.node_id)
+    title = f"{name} · {own[0].text}" if own else name
+    return replace(node, title=title, summary="", bullets=own, keywords=(), projects=(project,) if project else ())
 
 
 def _allows(scope: Scope, segment: Segment) -> bool:

@@ -2,12 +2,19 @@
 
 import argparse
 from collections import Counter
-from typing import Any
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
 
 from memory_mcp.cli import render
+from memory_mcp.cli.commands import teleport
 from memory_mcp.cli.commands.base import Subparsers, as_json, family, file_pending, leaf, opened, reopen
+from memory_mcp.errors import InvalidQuery
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
 
 _SHOWN = 50
+_INDEXES = ("bm25", "vector")
 
 
 def add(parsers: Subparsers) -> None:
@@ -19,6 +26,19 @@ def add(parsers: Subparsers) -> None:
     stats = leaf(inner, "stats", run_stats, "show counts and sizes")
     stats.add_argument("--prometheus", action="store_true", help="as text for Prometheus")
     leaf(inner, "compact", run_compact, "rewrite the database file without dead space")
+    _add_indexes(inner)
+
+
+def _add_indexes(inner: Subparsers) -> None:
+    again = leaf(inner, "rebuild-index", run_rebuild_index, "build the indexes anew from the store; the old ones serve meanwhile")
+    again.add_argument("--type", default="all", metavar="INDEX", help="bm25, vector or all (all)")
+    for name in _INDEXES:
+        text = f"leave old documents out of the {name} index; the memory keeps them"
+        prune = leaf(inner, f"prune-{name}", run_prune, text, "admin rebuild-index brings them back.")
+        prune.add_argument("--age-days", type=int, required=True, metavar="N", help="what ended longer ago")
+        prune.add_argument("--level", default="all", metavar="LEVEL", help="segment (with its grips), day, week or all (all)")
+        prune.set_defaults(index=name)
+    leaf(inner, "index-stats", run_index_stats, "show how the indexes are: health, documents, sizes, upkeep")
 
 
 def run_check(args: argparse.Namespace) -> int:
@@ -112,3 +132,70 @@ def run_compact(args: argparse.Namespace) -> int:
     lines = [f"Compacted from {render.size(before)} to {render.size(after)}."]
     render.emit(as_json(args), {"before_bytes": before, "after_bytes": after}, lines)
     return 0
+
+
+def run_rebuild_index(args: argparse.Namespace) -> int:
+    """Build one index anew, or every one there can be."""
+    if args.type not in (*_INDEXES, "all"):
+        raise InvalidQuery(f"unknown index: {args.type!r}", f"Indexes are {', '.join(_INDEXES)} and all.")
+    with opened(args) as app:
+        names = _possible(app) if args.type == "all" else [args.type]
+        made = {name: _rebuilt(app, name) for name in names}
+    render.emit(as_json(args), {"rebuilt": made}, _rebuilt_lines(made))
+    return 0
+
+
+def _possible(app: "App") -> list[str]:
+    """The indexes that can be built; LayerUnavailable, as for the first of them, when none can."""
+    return [n for n in _INDEXES if app.accelerators.searcher(n) is not None] or [_INDEXES[0]]
+
+
+def _rebuilt(app: "App", name: str) -> dict[str, Any]:
+    rows = app.storage.stats(text=False).rows
+    # Periods are also indexed once per project, so there may be more than this in the end.
+    expected = max(rows.get("node", 0) + rows.get("grip", 0), 1)
+    with render.Progress(f"building {name}") as bar:
+        made = app.accelerators.rebuild(name, lambda done: bar.at(min(done / expected, 1.0), f"{done:,} documents"))
+    return {"documents": made.documents, "seconds": round(made.duration_ms / 1000, 3)}
+
+
+def _rebuilt_lines(made: dict[str, dict[str, Any]]) -> Iterator[str]:
+    for name, found in made.items():
+        rate = f", {found['documents'] / found['seconds']:,.0f} a second" if found["seconds"] else ""
+        yield f"{name}: {render.plural(found['documents'], 'document')} in {found['seconds']:.2f} s{rate}"
+
+
+def run_prune(args: argparse.Namespace) -> int:
+    """Leave documents out by age."""
+    with opened(args) as app:
+        teleport.settle(app, args.index)
+        pruned = dict(app.accelerators.prune(args.index, args.age_days, args.level))
+    total = sum(pruned.values())
+    levels = f" ({', '.join(f'{count:,} {level}' for level, count in pruned.items())})" if pruned else ""
+    line = f"{render.plural(total, 'document')} left out of the {args.index} index{levels}. The memory keeps them."
+    render.emit(as_json(args), {"index": args.index, "pruned": pruned, "total": total}, [line])
+    return 0
+
+
+def run_index_stats(args: argparse.Namespace) -> int:
+    """Every index, as it lies there: nothing is built or mended."""
+    from memory_mcp.server.tools.indexes import teleport_status
+
+    with opened(args, catch_up=False) as app:
+        shown = teleport_status(app).model_dump(mode="json").get("indexes", {})
+        health = {name: status.health.value for name, status in app.accelerators.statuses().items()}
+        layers = {s.name.value: s for s in app.engine.statuses()}
+    data: dict[str, Any] = {}
+    for name in _INDEXES:
+        layer = layers[name]
+        data[name] = {"enabled": layer.enabled, "healthy": layer.healthy, "health": health.get(name, "unavailable")}
+        data[name] |= ({"reason": layer.reason} if layer.reason else {}) | shown.get(name, {})
+    render.emit(as_json(args), {"indexes": data}, _index_lines(data))
+    return 0
+
+
+def _index_lines(data: dict[str, dict[str, Any]]) -> Iterator[str]:
+    for name, found in data.items():
+        yield f"{name}: {teleport.state(found['enabled'], found['healthy'], found.get('reason', ''))}"
+        if "size_bytes" in found:
+            yield from teleport.detail_lines(found)

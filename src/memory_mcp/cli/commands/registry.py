@@ -14,6 +14,7 @@ from memory_mcp.cli.commands import (
     scheduler,
     search,
     serve,
+    teleport,
     timeline,
     try_,
 )
@@ -29,6 +30,7 @@ COMMANDS = (
     navigate,
     query,
     timeline,
+    teleport,
     retrieval,
     scheduler,
     admin,

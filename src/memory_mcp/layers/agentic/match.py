@@ -15,7 +15,7 @@ import numpy as np
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.model.ids import GripId
 from memory_mcp.model.toc import TocNode
-from memory_mcp.text import query_terms, snippet, term_hash, term_set, terms
+from memory_mcp.text import probe, query_terms, snippet, term_hash, term_set, terms
 from memory_mcp.toc.terms import Frequencies, Hashes
 
 #: Saturation and length weight of the term-frequency part (measured: better than the usual 1.2 and 0.75 on dialogue).
@@ -107,12 +107,7 @@ def weigh(text: str, frequencies: Frequencies, project: str | None, segments: in
     hashes = {t: term_hash(t) for t in found}
     counts = {t: frequencies.of(h, project) for t, h in hashes.items()}
     weights = {t: _idf(count, segments) for t, count in counts.items()}
-    return Weighted(text, weights, hashes, counts, tuple({_probe(t) for t in found}))
-
-
-def _probe(term: str) -> str:
-    """A stem may differ from its words in the last letter (happi, happy)."""
-    return term if len(term) <= 3 or not term.isalpha() else term[:-1]
+    return Weighted(text, weights, hashes, counts, tuple({probe(t) for t in found}))
 
 
 def _idf(count: int, total: int) -> float:

@@ -54,7 +54,7 @@ class Intelligent:
         as_of: Annotated[str, Field(description="Now, for time words", max_length=60, coerce_numbers_to_str=True)] = "",
         tz: Annotated[str, Field(description="Zone of times, e.g. Europe/Berlin", max_length=60)] = "",
         project: arguments.Project = "",
-        agent: Annotated[str, Field(description="Only this agent's sessions", max_length=500)] = "",
+        agent: arguments.Agent = "",
         scope: arguments.Scope = "",
         detail: Annotated[arguments.Detail, Field(description="full: search path and score parts")] = "lean",
         cursor: arguments.Cursor = "",

@@ -1,20 +1,20 @@
-"""Jumping by an index: teleport_search, vector_teleport, topics_by_query. In this version each says what to use instead."""
+"""Jumping by an index: teleport_search, vector_teleport, and topics_by_query, which says what to use instead."""
 
-from typing import Annotated, Literal, NoReturn
+from typing import Annotated, NoReturn
 
 from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult
 from pydantic import Field
 
-from memory_mcp.app import NOT_ENABLED, App
-from memory_mcp.config import value_of
+from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery, LayerUnavailable
+from memory_mcp.indexes.base import DocType, Filters
 from memory_mcp.layers.base import LayerName
-from memory_mcp.server import arguments, wire
-from memory_mcp.server.tools.kit import Kit, tool
-
-_WHAT = {LayerName.BM25: "keyword index", LayerName.VECTOR: "vector index", LayerName.TOPICS: "topic graph"}
-_DocType = Literal["", "toc_node", "grip"]
+from memory_mcp.model.calendar import TocLevel
+from memory_mcp.model.toc import MemoryKind
+from memory_mcp.server import arguments, shapes, wire, wire_indexes
+from memory_mcp.server.times import since_ms, until_ms
+from memory_mcp.server.tools.kit import Kit, Scoped, answer, tool
 
 
 class Teleport:
@@ -34,37 +34,64 @@ class Teleport:
     async def teleport_search(
         self,
         query: arguments.Query,
-        doc_type: _DocType = "",
+        doc_type: arguments.DocType = "",
         level: arguments.Level = "",
         limit: arguments.Limit = 10,
         since: arguments.Since = "",
         until: arguments.Until = "",
         project: arguments.Project = "",
         scope: arguments.Scope = "",
+        agent: arguments.Agent = "",
+        speaker: arguments.Speaker = "",
+        kind: arguments.Kind = "",
         detail: arguments.Detail = "lean",
-    ) -> Annotated[CallToolResult, wire.TeleportAnswer]:
+    ) -> Annotated[CallToolResult, wire_indexes.TeleportAnswer]:
         """Jump by exact keywords (BM25) to nodes and grips. Needs the keyword index; see get_retrieval_status."""
-        del doc_type, level, limit, since, until, project, scope, detail
-        await self._kit.host.read(lambda app: _refuse(app, LayerName.BM25, query))
-        raise AssertionError
+
+        def work(app: App) -> wire_indexes.TeleportAnswer:
+            scoped = self._kit.scoped(app, project, scope)
+            chosen = filters(app, scoped, doc_type, level, since, until, agent, speaker, kind)
+            found = app.teleport(LayerName.BM25).teleport(query, chosen, limit)
+            results = [shapes.keyword_result(h, app.calendar, detail == "full") for h in found.hits]
+            return wire_indexes.TeleportAnswer(
+                results=fitting(app, results),
+                search_time_ms=round(found.took_ms, 3),
+                total_hits=found.total,
+                notices=[*found.notices, *([] if results else scoped.nothing())],
+            )
+
+        return answer(await self._kit.host.read(work))
 
     async def vector_teleport(
         self,
         query: arguments.Query,
-        doc_type: _DocType = "",
+        doc_type: arguments.DocType = "",
         level: arguments.Level = "",
         limit: arguments.Limit = 10,
         since: arguments.Since = "",
         until: arguments.Until = "",
         project: arguments.Project = "",
         scope: arguments.Scope = "",
+        agent: arguments.Agent = "",
+        speaker: arguments.Speaker = "",
+        kind: arguments.Kind = "",
         detail: arguments.Detail = "lean",
         min_similarity: Annotated[float, Field(ge=0, le=1)] = 0.0,
-    ) -> Annotated[CallToolResult, wire.SimilarAnswer]:
+    ) -> Annotated[CallToolResult, wire_indexes.SimilarAnswer]:
         """Jump by meaning to nodes and grips. Needs the vector index; see get_retrieval_status."""
-        del doc_type, level, limit, since, until, project, scope, detail, min_similarity
-        await self._kit.host.read(lambda app: _refuse(app, LayerName.VECTOR, query))
-        raise AssertionError
+
+        def work(app: App) -> wire_indexes.SimilarAnswer:
+            scoped = self._kit.scoped(app, project, scope)
+            chosen = filters(app, scoped, doc_type, level, since, until, agent, speaker, kind)
+            found = app.teleport(LayerName.VECTOR).teleport(query, chosen, limit, min_similarity)
+            results = [shapes.similar_result(h, app.calendar, detail == "full") for h in found.hits]
+            return wire_indexes.SimilarAnswer(
+                results=fitting(app, results),
+                search_time_ms=round(found.took_ms, 3),
+                notices=[*found.notices, *([] if results else scoped.nothing())],
+            )
+
+        return answer(await self._kit.host.read(work))
 
     async def topics_by_query(
         self,
@@ -75,23 +102,37 @@ class Teleport:
     ) -> Annotated[CallToolResult, wire.TopicsAnswer]:
         """Themes about a query, with the nodes they run through. Needs the topic graph; see get_retrieval_status."""
         del limit, project, scope
-        await self._kit.host.read(lambda app: _refuse(app, LayerName.TOPICS, query))
+        await self._kit.host.read(lambda app: _no_topics(app, query))
         raise AssertionError
 
 
-def _refuse(app: App, layer: LayerName, query: str) -> NoReturn:
+def filters(
+    app: App, scoped: Scoped, doc_type: str, level: str, since: str, until: str, agent: str, speaker: str, kind: str
+) -> Filters:
+    """What a document must be, from the arguments of a tool; InvalidQuery for a time that is none."""
+    return Filters(
+        doc_type=DocType(doc_type) if doc_type else None,
+        level=TocLevel(level) if level else None,
+        window=app.window(since_ms(since, app.calendar), until_ms(until, app.calendar)),
+        project=scoped.project,
+        agent=agent or None,
+        speaker=speaker or None,
+        kind=MemoryKind(kind) if kind else None,
+    )
+
+
+def fitting(app: App, results: list[shapes.W]) -> list[shapes.W]:
+    """As many results as the settings' token budget holds."""
+    retrieval = app.settings.retrieval
+    return shapes.fitting(results, retrieval.bounds.max_token_budget, retrieval.token_factor)
+
+
+def _no_topics(app: App, query: str) -> NoReturn:
     """The specification's own words, and how to go on."""
     if not query.strip():
         raise InvalidQuery("the query is empty", "Give at least one word to look for.")
-    message, key = NOT_ENABLED[layer]
-    status = next(s for s in app.engine.statuses() if s.name is layer)
-    if status.enabled:
-        hint = f"This version has no {_WHAT[layer]} yet ({key} is already true); use search_children meanwhile."
+    message, key = "Topic graph not enabled", "topics.enabled"
+    if app.settings.topics.enabled:
+        hint = f"This version has no topic graph yet ({key} is already true); use search_children meanwhile."
         raise LayerUnavailable(message, hint)
-    off = [k for k in (key, *_masters(key)) if not value_of(app.settings, k)]
-    raise LayerUnavailable(message, f"Enable with {' and '.join(f'{k} = true' for k in off)}; use search_children meanwhile.")
-
-
-def _masters(key: str) -> tuple[str, ...]:
-    """Switches above a switch."""
-    return ("teleport.enabled",) if key.startswith("teleport.") else ()
+    raise LayerUnavailable(message, f"Enable with {key} = true; use search_children meanwhile.")

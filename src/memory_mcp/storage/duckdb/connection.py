@@ -40,6 +40,8 @@ class Connection:
         self._held = False
         #: Called after a rollback, so that numbers handed out inside it are taken back.
         self.on_rollback: Callable[[], None] = lambda: None
+        #: Called after a commit, before the next transaction begins.
+        self.on_commit: Callable[[], None] = lambda: None
         self._con = self._open()
 
     def _open(self) -> duckdb.DuckDBPyConnection:
@@ -83,6 +85,7 @@ class Connection:
             try:
                 yield self._con
                 self._con.execute("COMMIT")
+                self.on_commit()
             except BaseException:
                 self._roll_back()
                 self.on_rollback()

@@ -19,12 +19,19 @@ class Numbers:
         self._con = con
         self.last_event: int = 0
         self.last_change: int = 0
+        #: The last change whose transaction is committed: what a reader may count on.
+        self.committed: int = 0
         self.load()
 
     def load(self) -> None:
         """Read the counters from the store, after opening and after a failed transaction."""
         row = self._con.row("SELECT (SELECT coalesce(max(seq), 0) FROM event), (SELECT coalesce(max(seq), 0) FROM outbox)")
         self.last_event, self.last_change = row or (0, 0)
+        self.settle()
+
+    def settle(self) -> None:
+        """What was handed out is committed."""
+        self.committed = self.last_change
 
     def take_events(self, count: int) -> int:
         """The first of `count` new event numbers."""

@@ -82,6 +82,7 @@ class DuckStorage:
                 self._path.chmod(0o600)
             self._numbers = Numbers(self._con)
             self._con.on_rollback = self._numbers.load
+            self._con.on_commit = self._numbers.settle
             self.events = DuckEvents(self._con, self._numbers, clock, self._write_high_water)
             self.toc = DuckToc(self._con, self._numbers, clock)
             self.grips = DuckGrips(self._con)

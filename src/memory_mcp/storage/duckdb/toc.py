@@ -6,11 +6,12 @@ from typing import Any
 
 from memory_mcp.clock import Clock
 from memory_mcp.model.calendar import TimeWindow, TocLevel
+from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.ids import NodeId, day_id, node_key, segment_id
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocBullet, TocNode
 from memory_mcp.storage.duckdb.connection import Connection, Row
-from memory_mcp.storage.duckdb.outbox import Numbers
+from memory_mcp.storage.duckdb.outbox import Numbers, add_changes
 from memory_mcp.storage.duckdb.publish import publish
 from memory_mcp.storage.duckdb.rows import NODE, SEGMENT, bullet_of, node_of, segment_of
 from memory_mcp.storage.duckdb.stamps import Spans, Stamped, Stamps
@@ -43,7 +44,7 @@ class DuckToc(DuckTerms):
 
     def version(self) -> int:
         """See TocStore."""
-        return self._numbers.last_change
+        return self._numbers.committed
 
     def publish(self, build: Build) -> int:
         """See TocStore."""
@@ -110,10 +111,16 @@ class DuckToc(DuckTerms):
     def nodes(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
         """See TocStore."""
         keys = list({node_key(i) for i in ids})
-        if not keys:
-            return {}
-        rows = self._con.rows(f"SELECT {NODE} FROM node WHERE current AND key IN (SELECT unnest(?::BIGINT[]))", [keys])
-        return self._whole(rows, keys)
+        return self._whole(self._rows(keys), keys) if keys else {}
+
+    def heads(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
+        """See TocStore."""
+        keys = list({node_key(i) for i in ids})
+        nodes = (node_of(row, (), False) for row in (self._rows(keys) if keys else ()))
+        return {n.node_id: n for n in nodes}
+
+    def _rows(self, keys: list[int]) -> list[Row]:
+        return self._con.rows(f"SELECT {NODE} FROM node WHERE current AND key IN (SELECT unnest(?::BIGINT[]))", [keys])
 
     def _whole(self, rows: list[tuple[Any, ...]], keys: list[int]) -> dict[NodeId, TocNode]:
         grips: dict[tuple[int, int, int], list[int]] = {}
@@ -231,8 +238,10 @@ class DuckToc(DuckTerms):
 
     def drop_nodes(self, ids: Iterable[NodeId]) -> None:
         """See TocStore."""
-        keys = list({node_key(i) for i in ids})
+        dropped = list(dict.fromkeys(ids))
+        keys = list({node_key(i) for i in dropped})
         with self._con.writing() as con:
+            add_changes(con, self._numbers, [(ChangeKind.NODE_DROPPED, i) for i in dropped])
             for table in ("node", "bullet", "bullet_grip", "term_delta"):
                 con.execute(f"DELETE FROM {table} WHERE key IN (SELECT unnest(?::BIGINT[]))", [keys])
             con.execute("DELETE FROM node_parent WHERE child IN (SELECT unnest(?::BIGINT[]))", [keys])
@@ -250,6 +259,7 @@ class DuckToc(DuckTerms):
         with self._con.writing() as con:
             moved = "(SELECT unnest(?::BIGINT[]) AS key, unnest(?::VARCHAR[]) AS day, unnest(?::VARCHAR[]) AS id) m"
             ids = [segment_id(day, key) for key, day in days.items()]
+            add_changes(con, self._numbers, [(ChangeKind.SEGMENT_PUBLISHED, i) for i in ids])
             parameters: list[Any] = [list(days), list(days.values()), ids]
             con.execute(f"UPDATE segment_cut SET day = m.day FROM {moved} WHERE segment_cut.key = m.key", parameters)
             con.execute(f"UPDATE node SET node_id = m.id FROM {moved} WHERE node.key = m.key", parameters)
@@ -269,6 +279,5 @@ class DuckToc(DuckTerms):
         keys = [row[0] for row in rows]
         for start in range(0, len(keys), 1000):
             part = keys[start : start + 1000]
-            found = self._con.rows(f"SELECT {NODE} FROM node WHERE current AND key IN (SELECT unnest(?::BIGINT[]))", [part])
-            whole = {node_key(i): n for i, n in self._whole(found, part).items()}
+            whole = {node_key(i): n for i, n in self._whole(self._rows(part), part).items()}
             yield from (whole[key] for key in part if key in whole)

@@ -1,0 +1,120 @@
+"""Child processes of low priority, and the frames they exchange with this one over pipes; they end when their parent does.
+
+A child never opens the store: what it needs is sent to it, and what it makes comes back, in small frames, because taking
+one apart holds the interpreter's lock.
+"""
+
+import os
+import pickle
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
+from typing import IO
+
+_LENGTH = 8
+#: Far below whatever somebody waits for.
+_NICE = 10
+
+
+def send(stream: IO[bytes], value: object) -> None:
+    """One frame: its length, then its pickle."""
+    data = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
+    stream.write(len(data).to_bytes(_LENGTH, "little"))
+    stream.write(data)
+    stream.flush()
+
+
+def receive(stream: IO[bytes]) -> object:
+    """The next frame; EOFError when the other side has gone."""
+    head = stream.read(_LENGTH)
+    size = int.from_bytes(head, "little")
+    data = stream.read(size) if len(head) == _LENGTH else b""
+    if not data or len(data) < size:
+        raise EOFError
+    return pickle.loads(data)
+
+
+class Child:
+    """One process that runs a module of this package; the module's `main` is `answering` with what it does."""
+
+    def __init__(self, module: str, hello: object) -> None:
+        # stderr goes where this process's own goes; -P as the working directory may hold modules of any name.
+        command = [sys.executable, "-P", "-m", module]
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._input, self._output = self._process.stdin, self._process.stdout
+        self._ready = False
+        #: One caller at a time talks to it.
+        self.turn = threading.Lock()
+        send(self._input, hello)
+
+    def begin(self) -> None:
+        """Wait until it has loaded what it needs: half a second the first time. OSError or EOFError when it has gone."""
+        if not self._ready:
+            receive(self._output)
+            self._ready = True
+
+    def ask(self, request: object) -> object:
+        """What it answers; raises what it raised there, OSError or EOFError when it has gone."""
+        send(self._input, request)
+        return self._answer()
+
+    def ask_all(self, requests: Iterable[object]) -> Iterator[object]:
+        """Its answers to several requests in order; it always has the next one while it works on one."""
+        waiting = 0
+        for request in requests:
+            send(self._input, request)
+            waiting += 1
+            if waiting > 1:
+                yield self._answer()
+                waiting -= 1
+        for _ in range(waiting):
+            yield self._answer()
+
+    def _answer(self) -> object:
+        answer = receive(self._output)
+        if isinstance(answer, BaseException):
+            raise answer
+        return answer
+
+    def end(self) -> None:
+        """Let it go; it ends when its input does, and at once while it is still loading. Ending twice is nothing."""
+        with suppress(OSError):
+            self._input.close()
+        if not self._ready:
+            self._process.kill()
+        try:
+            self._process.wait(timeout=2)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        # Whoever still reads from it has met its end by now.
+        with self.turn:
+            self._output.close()
+
+
+def answering(begin: Callable[[object], Callable[[object], object]]) -> None:
+    """A child's whole life: `begin` with the hello, then an answer to each frame until the parent has gone."""
+    if hasattr(os, "nice"):
+        os.nice(_NICE)
+    source, sink = sys.stdin.buffer, sys.stdout.buffer
+    # Nothing that prints may come between the frames.
+    sys.stdout = sys.stderr
+    work = begin(receive(source))
+    send(sink, "ready")
+    while True:
+        try:
+            request = receive(source)
+        except EOFError:
+            return
+        try:
+            answer: object = work(request)
+        except Exception as error:
+            answer = error
+        try:
+            send(sink, answer)
+        except OSError:
+            return

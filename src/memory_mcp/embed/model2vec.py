@@ -1,0 +1,141 @@
+"""A folder of a model2vec model in, an Embedder out: static token vectors, averaged; nothing is ever fetched.
+
+Invariants
+1. Only the files that the fingerprint names are used: a folder that changes while it is being loaded is refused.
+2. The folder is looked at before the library sees it, because the library asks the network for a path that is not there.
+3. Loading waits for the first text: the library and a model take some 300 ms and 50 MB.
+"""
+
+import hashlib
+import json
+import os
+import struct
+import threading
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from memory_mcp.embed.base import Vectors
+from memory_mcp.errors import LayerUnavailable
+
+#: How a text becomes a vector here; part of the fingerprint.
+VERSION = 1
+_WEIGHTS, _TOKENIZER, _CONFIG = "model.safetensors", "tokenizer.json", "config.json"
+_FILES = (_CONFIG, _TOKENIZER, _WEIGHTS)
+_CHUNK = 1 << 20
+#: Texts embedded before another thread gets its turn: some 4 ms, which is how long a query waits at most.
+_TURN = 64
+_HINT = "Set embedder.model to the folder of a model2vec model, or leave it empty."
+
+
+class Model2Vec:
+    """See Embedder."""
+
+    name = "model2vec"
+
+    def __init__(self, folder: str | Path) -> None:
+        self.folder = Path(folder).expanduser().absolute()
+        self._fingerprint: dict[str, Any] | None = None
+        self._model: Any = None
+        # The tokenizer is changed by every call and must not be met in that state.
+        self._turn = threading.Lock()
+
+    @property
+    def dimensions(self) -> int:
+        """See Embedder."""
+        return int(self.fingerprint()["dimensions"])
+
+    def fingerprint(self) -> dict[str, Any]:
+        """See Embedder."""
+        if self._fingerprint is None:
+            self._fingerprint = _fingerprint(self.folder)
+        return dict(self._fingerprint)
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        """See Embedder."""
+        rows = [self._some(texts[start : start + _TURN]) for start in range(0, len(texts), _TURN)]
+        return np.concatenate(rows) if rows else np.zeros((0, self.dimensions), dtype=np.float32)
+
+    def _some(self, texts: Sequence[str]) -> Vectors:
+        with self._turn:
+            found = self._loaded().encode([_sendable(t) for t in texts], use_multiprocessing=False, show_progress_bar=False)
+        return _unit(found.astype(np.float32))
+
+    def share_known(self, text: str) -> float:
+        """See Embedder."""
+        with self._turn:
+            model = self._loaded()
+            ids = model.tokenizer.encode(_sendable(text), add_special_tokens=False).ids
+        return sum(i != model.unk_token_id for i in ids) / len(ids) if ids else 0.0
+
+    def _loaded(self) -> Any:
+        if self._model is None:
+            expected = self.fingerprint()
+            model = _load(self.folder)
+            if _fingerprint(self.folder) != expected or model.dim != expected["dimensions"]:
+                raise LayerUnavailable(f"the embedding model in {self.folder} has been changed", "Restart to use the new one.")
+            self._model = model
+        return self._model
+
+
+def _load(folder: Path) -> Any:
+    # Read when the library is imported; nothing here may go out, and no thread may stay behind in the tokenizer.
+    os.environ["HF_HUB_OFFLINE"] = "1"
+    os.environ["TOKENIZERS_PARALLELISM"] = "false"
+    from model2vec import StaticModel
+
+    try:
+        return StaticModel.from_pretrained(folder)
+    except Exception as error:
+        raise LayerUnavailable(f"the embedding model in {folder} cannot be loaded: {error}", _HINT) from error
+
+
+def _fingerprint(folder: Path) -> dict[str, Any]:
+    missing = [n for n in _FILES if not (folder / n).is_file()]
+    if missing:
+        what = "does not exist" if not folder.is_dir() else f"has no {' and no '.join(missing)}"
+        raise LayerUnavailable(f"the folder of the embedding model, {folder}, {what}", _HINT)
+    try:
+        digest, dimensions = _digest(folder / n for n in _FILES), _dimensions(folder / _WEIGHTS)
+    except (OSError, ValueError, KeyError, TypeError, IndexError, struct.error) as error:
+        raise LayerUnavailable(f"the embedding model in {folder} cannot be read: {error}", _HINT) from error
+    return {
+        "name": Model2Vec.name,
+        "version": VERSION,
+        "folder": str(folder),
+        "digest": digest,
+        "dimensions": dimensions,
+    }
+
+
+def _digest(paths: Iterable[Path]) -> str:
+    digest = hashlib.blake2b(digest_size=16)
+    for path in paths:
+        digest.update(path.stat().st_size.to_bytes(8, "little"))
+        with path.open("rb") as f:
+            while block := f.read(_CHUNK):
+                digest.update(block)
+    return digest.hexdigest()
+
+
+def _dimensions(path: Path) -> int:
+    """Columns of the matrix, from the head of the file alone."""
+    with path.open("rb") as f:
+        size = struct.unpack("<Q", f.read(8))[0]
+        if size > path.stat().st_size:
+            raise ValueError(f"{path.name} is cut off")
+        head = json.loads(f.read(size))
+    return int(head["embeddings"]["shape"][1])
+
+
+def _sendable(text: str) -> str:
+    """The text without lone surrogates, which the tokenizer refuses."""
+    return text if text.isascii() else text.encode("utf-8", "replace").decode("utf-8")
+
+
+def _unit(rows: Vectors) -> Vectors:
+    lengths = np.sqrt(np.square(rows, dtype=np.float64).sum(axis=1, keepdims=True))
+    usable = np.isfinite(lengths) & (lengths > 0)
+    return np.where(usable, rows / np.where(usable, lengths, 1.0), 0.0).astype(np.float32)

@@ -1,0 +1,1 @@
+"""Layer 3's index: BM25 over nodes and grips."""

@@ -1,0 +1,48 @@
+"""The BM25 index as layers ask it: words in, matches out."""
+
+from collections import Counter
+from collections.abc import Iterable
+
+from memory_mcp import metrics
+from memory_mcp.errors import InvalidQuery
+from memory_mcp.indexes.base import Filters, Matches, Unfiled
+from memory_mcp.indexes.bm25.search import search, unfiled_score, weigh
+from memory_mcp.indexes.keeper import Keeper
+from memory_mcp.model.event import Event
+from memory_mcp.text import iter_terms, query_terms
+from memory_mcp.toc.build import pieces
+from memory_mcp.tracing import span
+
+
+class Bm25Index:
+    """See Searcher."""
+
+    def __init__(self, keeper: Keeper) -> None:
+        self.keeper = keeper
+
+    def search(self, text: str, filters: Filters, limit: int, least: float = 0.0) -> Matches:
+        """See Searcher. `least` is a raw BM25 score."""
+        with span("parse_query"):
+            terms = query_terms(text)
+        if not terms:
+            raise InvalidQuery("the query is empty", "Give at least one word to look for.")
+        with span("execute_search"), metrics.timed("bm25_search_latency_seconds"):
+            found = search(self.keeper.index.snapshot, terms, filters, limit)
+        if least <= 0:
+            return found
+        return Matches(tuple(m for m in found.best if m.raw >= least), found.total)
+
+    def unfiled(self, text: str, events: Iterable[Event]) -> list[Unfiled]:
+        """See Searcher."""
+        terms = query_terms(text)
+        weights = weigh(self.keeper.index.snapshot, terms)
+        found = []
+        for event in events:
+            counts: Counter[str] = Counter()
+            for piece in pieces(event):
+                counts.update(iter_terms(piece))
+            held = [counts[t] for t in terms]
+            if any(held):
+                raw, score = unfiled_score(weights, held, sum(counts.values()))
+                found.append(Unfiled(event, score, raw))
+        return found

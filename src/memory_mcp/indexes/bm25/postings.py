@@ -1,0 +1,201 @@
+"""Postings of one table: which rows hold a term, and the term-frequency part of its BM25 score; built and kept with bm25s.
+
+Invariants
+1. What is stored of a document depends on nothing but its own words: average length is a constant per table, and inverse
+   document frequency is left to the query. So a document's score is the same in whatever part it lies.
+2. It is kept in steps of 1/255, as other engines keep lengths in a byte: half of a posting is its row number anyway.
+3. Terms are named by 64-bit hashes, sorted: no word of anybody is in the file, and nothing has to be parsed to load it.
+"""
+
+import hashlib
+import os
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from memory_mcp.errors import IndexUnreadable
+from memory_mcp.indexes.base import DocType
+from memory_mcp.indexes.files import Array, Contents, write_arrays
+
+# A progress bar that nobody sees costs 20 ms of imports.
+os.environ.setdefault("DISABLE_TQDM", "1")
+import bm25s
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """How one table counts terms: saturation, weight of length, and the average length in terms, pinned."""
+
+    k1: float
+    b: float
+    average: float
+
+
+#: Grips are messages: long ones are not penalised much. Segments are whole stretches of work, where the usual values do
+#: better (commits, hit@10: 3 to 5 points). Averages are between the medians of dialogue and of coding sessions.
+FORMS = {DocType.NODE: Form(1.5, 0.75, 500.0), DocType.GRIP: Form(0.9, 0.4, 16.0)}
+#: What one step of a stored term-frequency part is worth.
+STEP = 1 / 255
+#: A document: names of its terms, and how often it holds each.
+Counted = tuple[Array, Array]
+_CACHE = 200_000
+_TERMS = "terms.npys"
+
+
+class _Hashes(dict[str, int]):
+    """Terms and their 64-bit names; what is asked for is remembered."""
+
+    def __missing__(self, term: str) -> int:
+        if len(self) > _CACHE:
+            self.clear()
+        raw = hashlib.blake2b(term.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+        found = self[term] = int.from_bytes(raw, "little")
+        return found
+
+
+_hashes = _Hashes()
+
+
+def term_key(term: str) -> int:
+    """The 64-bit name of a term."""
+    return _hashes[term]
+
+
+def term_part(tf: Array, length: Array | float, table: DocType) -> Array:
+    """What a term that occurs `tf` times in a document of `length` terms adds, before its IDF; 0..1."""
+    form = FORMS[table]
+    return tf / (tf + form.k1 * (1 - form.b + form.b * length / form.average))
+
+
+def _coded(parts: Array) -> Array:
+    """Term-frequency parts in steps of `STEP`; never 0, so that a document that holds a term always scores."""
+    return np.clip(np.rint(parts / STEP), 1, 255).astype(np.uint8)
+
+
+class _TermFrequencies(bm25s.BM25):  # type: ignore[misc]
+    """bm25s with pinned average length and without IDF; its matrix, its files."""
+
+    def __init__(self, table: DocType) -> None:
+        super().__init__(k1=FORMS[table].k1, b=FORMS[table].b, method="lucene", backend="numpy", csc_backend="numpy")
+        self._table = table
+        self.vocab_dict: dict[str, int] = {}
+        self.nonoccurrence_array = None
+
+    def build_index_from_ids(  # type: ignore[no-untyped-def]
+        self, unique_token_ids, corpus_token_ids, show_progress=False, leave_progress=False
+    ) -> dict[str, Any]:
+        """Ids are places in the sorted terms: those of all documents one behind the other, and the documents."""
+        del show_progress, leave_progress
+        cols, documents = corpus_token_ids
+        sizes = [len(counts) for _, counts in documents]
+        rows = np.repeat(np.arange(len(sizes), dtype=np.int32), sizes)
+        tf = np.concatenate([counts for _, counts in documents])
+        lengths = np.repeat(np.array([counts.sum() for _, counts in documents], dtype=np.float64), sizes)
+        data = term_part(tf, lengths, self._table)
+        shape = (len(sizes), len(unique_token_ids))
+        data, indices, indptr = self._np_csc(data=data, rows=rows, cols=cols, shape=shape)
+        return {"data": _coded(data), "indices": indices, "indptr": indptr, "num_docs": len(sizes)}
+
+
+@dataclass(frozen=True, slots=True)
+class Postings:
+    """Rows by term.
+
+    `indices[indptr[i]:indptr[i + 1]]` are the rows that hold `terms[i]`, `data` what it adds in each, in steps of `STEP`.
+    """
+
+    table: DocType
+    #: Sorted, uint64.
+    terms: Array
+    indptr: Array
+    indices: Array
+    data: Array
+    rows: int
+
+    @classmethod
+    def of(cls, documents: Sequence[Counted], table: DocType) -> "Postings":
+        """From the term counts of a table's documents."""
+        if not any(len(keys) for keys, _ in documents):
+            return _empty(table, len(documents))
+        terms, places = np.unique(np.concatenate([keys for keys, _ in documents]), return_inverse=True)
+        scores = _TermFrequencies(table).build_index_from_ids(terms, (places, documents))
+        return cls(table, terms, scores["indptr"], scores["indices"], scores["data"], len(documents))
+
+    @classmethod
+    def joined(cls, postings: Sequence["Postings"], kept: Sequence[Array]) -> "Postings":
+        """One from several, of each the rows that are kept, numbered on in order."""
+        table = postings[0].table
+        pieces, first = [], 0
+        for own, rows in zip(postings, kept, strict=True):
+            pieces.append(own.only(rows, first))
+            first += len(rows)
+        terms = np.unique(np.concatenate([p.terms for p in pieces]))
+        counts = np.zeros(len(terms) + 1, dtype=np.int64)
+        places = [np.searchsorted(terms, p.terms) for p in pieces]
+        for piece, at in zip(pieces, places, strict=True):
+            counts[at + 1] += np.diff(piece.indptr)
+        indptr = np.cumsum(counts)
+        indices, data = np.empty(indptr[-1], dtype=np.int32), np.empty(indptr[-1], dtype=np.uint8)
+        filled = indptr[:-1].copy()
+        for piece, at in zip(pieces, places, strict=True):
+            lengths = np.diff(piece.indptr)
+            target = np.repeat(filled[at] - piece.indptr[:-1], lengths) + np.arange(len(piece.indices))
+            indices[target], data[target] = piece.indices, piece.data
+            filled[at] += lengths
+        return cls(table, terms, indptr, indices, data, first)
+
+    def only(self, rows: Array, first: int) -> "Postings":
+        """The postings of some rows (ascending), numbered from `first` on; terms that hold none of them left out."""
+        if len(rows) == self.rows:
+            return Postings(self.table, self.terms, self.indptr, self.indices + np.int32(first), self.data, self.rows)
+        moved = np.full(self.rows, -1, dtype=np.int32)
+        moved[rows] = first + np.arange(len(rows), dtype=np.int32)
+        fresh = moved[self.indices]
+        stays = fresh >= 0
+        held = np.concatenate([[0], np.cumsum(stays)])[self.indptr]
+        used = np.diff(held) > 0
+        indptr = np.concatenate([[0], np.cumsum(np.diff(held)[used])])
+        return Postings(self.table, self.terms[used], indptr, fresh[stays], self.data[stays], len(rows))
+
+    def write(self, directory: Path) -> None:
+        """Save by bm25s, with the terms beside it."""
+        model = _TermFrequencies(self.table)
+        model.scores = {"data": self.data, "indices": self.indices, "indptr": self.indptr, "num_docs": self.rows}
+        model.save(directory / self.table.value, show_progress=False)
+        write_arrays(directory / f"{self.table.value}.{_TERMS}", {"terms": self.terms})
+
+    @classmethod
+    def read(cls, contents: Contents, table: DocType) -> "Postings":
+        """What `write` wrote, out of verified files."""
+        scores = {n: contents.array(f"{table.value}/{n}.csc.index.npy") for n in ("data", "indices", "indptr")}
+        terms = contents.arrays(f"{table.value}.{_TERMS}", ["terms"])["terms"]
+        rows = int(contents.json_of(f"{table.value}/params.index.json")["num_docs"])
+        fits = len(scores["indptr"]) == len(terms) + 1 and len(scores["data"]) == len(scores["indices"])
+        if not fits or (len(scores["indices"]) and int(scores["indices"].max()) >= rows):
+            raise IndexUnreadable("the postings of the index contradict each other")
+        return cls(table, terms, scores["indptr"], scores["indices"], scores["data"], rows)
+
+    def slices(self, keys: Array) -> list[slice | None]:
+        """Where the postings of each term lie; None for a term that no row holds."""
+        if not len(self.terms):
+            return [None] * len(keys)
+        at = np.minimum(np.searchsorted(self.terms, keys), len(self.terms) - 1)
+        known = self.terms[at] == keys
+        bounds = zip(known.tolist(), self.indptr[at].tolist(), self.indptr[at + 1].tolist(), strict=True)
+        return [slice(start, end) if there else None for there, start, end in bounds]
+
+
+def counted(counts: Counter[str]) -> Counted:
+    """A document's terms as arrays."""
+    size = len(counts)
+    keys = np.fromiter(map(_hashes.__getitem__, counts), dtype=np.uint64, count=size)
+    return keys, np.fromiter(counts.values(), dtype=np.float64, count=size)
+
+
+def _empty(table: DocType, rows: int) -> Postings:
+    none = np.zeros(0, dtype=np.int32)
+    return Postings(table, np.zeros(0, dtype=np.uint64), np.zeros(1, dtype=np.int64), none, np.zeros(0, dtype=np.uint8), rows)

@@ -1,0 +1,244 @@
+"""BM25 over a snapshot: only the postings of the query's terms are touched, and inverse document frequency is live.
+
+A grip's score is its own with shares of its neighbours' in the same segment and of the segment's; a segment's is its own
+with that of its best grip so counted. Only documents that hold a term themselves are found.
+"""
+
+import math
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import itemgetter
+
+import numpy as np
+
+from memory_mcp.indexes import keys
+from memory_mcp.indexes.base import DocType, Filters, Match, Matches
+from memory_mcp.indexes.bm25 import lifts
+from memory_mcp.indexes.bm25.kind import Body
+from memory_mcp.indexes.bm25.postings import STEP, term_key, term_part
+from memory_mcp.indexes.calibrate import BM25, BM25_SHARPNESS, calibrated, standing
+from memory_mcp.indexes.files import Array
+from memory_mcp.indexes.part import TABLES, LivePart
+from memory_mcp.indexes.snapshot import Snapshot, findable, segment_of
+
+#: Share of its segment's score in a grip's, and of its best grip's in a segment's.
+SEGMENT, GRIP = 0.35, 1.0
+#: The calibration compares so many of the best, however few are asked for.
+COMPARED = 10
+#: A query that touches more than one row in so many is scored over whole arrays.
+_MANY = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """A query's terms and what each weighs."""
+
+    keys: Array
+    idf: Array
+
+    @property
+    def total(self) -> float:
+        """Sum of the weights: what a document made of the query alone stays below."""
+        return float(self.idf.sum())
+
+
+def weigh(snapshot: Snapshot[Body], terms: Sequence[str]) -> Weights:
+    """Weights from how many living documents, nodes and grips together, hold each term."""
+    hashes = np.array([term_key(t) for t in terms], dtype=np.uint64)
+    df = np.zeros(len(hashes), dtype=np.int64)
+    for live in snapshot:
+        for table in TABLES:
+            _add_frequencies(df, live, table, hashes)
+    n = sum(snapshot.counts.values())
+    return Weights(hashes, np.array([math.log(1 + (n - d + 0.5) / (d + 0.5)) for d in df.tolist()]))
+
+
+def _add_frequencies(df: Array, live: LivePart[Body], table: DocType, hashes: Array) -> None:
+    postings, alive = live.part.body.table(table), live.alive_rows(table)
+    for i, place in enumerate(postings.slices(hashes)):
+        if place is not None:
+            rows = postings.indices[place]
+            df[i] += len(rows) if alive is None else np.count_nonzero(alive[rows])
+
+
+class _Sums(threading.local):
+    """Per thread and table: zeros as long as the longest, all zero again after each use."""
+
+    def __init__(self) -> None:
+        self.kept: dict[DocType, Array] = {}
+
+    def take(self, table: DocType, size: int) -> Array:
+        """Zeros."""
+        held = self.kept.get(table)
+        if held is None or len(held) < size:
+            held = self.kept[table] = np.zeros(max(size, 1024), dtype=np.float64)
+        return held[:size]
+
+
+_sums = _Sums()
+
+
+@dataclass(slots=True)
+class _Scored:
+    """One table of one part: the rows that hold a term (None: many), and the scores of all rows, the others' zero."""
+
+    rows: Array | None
+    dense: Array
+
+
+@dataclass(slots=True)
+class _Best:
+    """The best of one table of one part, best first."""
+
+    live: LivePart[Body]
+    table: DocType
+    rows: Array
+    score: Array
+    own: Array
+    #: For nodes: the row of the best grip, -1 where none matches.
+    grip: list[int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Ranked:
+    """One of the best of a table over all parts."""
+
+    value: float
+    raw: float
+    high: int
+    low: int
+    some: _Best
+    at: int
+
+
+def search(snapshot: Snapshot[Body], terms: Sequence[str], filters: Filters, limit: int) -> Matches:
+    """The best `limit` documents for the terms, filters applied before choosing; equals by document key."""
+    weights = weigh(snapshot, terms)
+    best: dict[DocType, list[_Best]] = {t: [] for t in TABLES}
+    total = 0
+    for live in snapshot:
+        for found, count in _search_part(live, weights, filters, max(limit, COMPARED)):
+            best[found.table].append(found)
+            total += count
+    deep = max(limit, COMPARED)
+    ranked = [r for table in TABLES for r in _ranked(best[table], table, weights.total, deep)]
+    ranked.sort(key=lambda r: (-r.value, -r.raw, r.high, r.low))
+    return Matches(tuple(map(_match, ranked[:limit])), total)
+
+
+def unfiled_score(weights: Weights, counts: Sequence[int], length: int) -> tuple[float, float]:
+    """Of a text that is in no part yet, by how often it holds each term: score and calibrated score, as a lone grip."""
+    tf = np.array(counts, dtype=np.float64)
+    score = float((weights.idf * term_part(tf, length, DocType.GRIP)).sum())
+    return score, float(calibrated(BM25[DocType.GRIP], standing(np.array([score]), weights.total, BM25_SHARPNESS))[0])
+
+
+def _search_part(live: LivePart[Body], weights: Weights, filters: Filters, limit: int) -> list[tuple[_Best, int]]:
+    try:
+        nodes = _scored(live, DocType.NODE, weights)
+        grips = _scored(live, DocType.GRIP, weights)
+        found = _choose(live, nodes, grips, filters, limit)
+        for scored in (nodes, grips):
+            scored.dense[slice(None) if scored.rows is None else scored.rows] = 0.0
+    except BaseException:
+        # Left half filled they would add to the next query.
+        _sums.kept.clear()
+        raise
+    return found
+
+
+def _scored(live: LivePart[Body], table: DocType, weights: Weights) -> _Scored:
+    """Sums over the touched postings alone (engine-facts: 32 times faster than bm25s's dense retrieval at 100,000)."""
+    postings = live.part.body.table(table)
+    dense = _sums.take(table, postings.rows)
+    touched = []
+    for place, weight in zip(postings.slices(weights.keys), weights.idf.tolist(), strict=True):
+        if place is not None:
+            rows = postings.indices[place]
+            dense[rows] += postings.data[place] * (weight * STEP)
+            touched.append(rows)
+    if sum(map(len, touched)) * _MANY > postings.rows:
+        return _Scored(None, dense)
+    if len(touched) < 2:
+        return _Scored(touched[0] if touched else np.zeros(0, dtype=np.int64), dense)
+    rows = np.sort(np.concatenate(touched))
+    return _Scored(rows[np.concatenate([[True], rows[1:] != rows[:-1]])], dense)
+
+
+def _choose(live: LivePart[Body], nodes: _Scored, grips: _Scored, filters: Filters, limit: int) -> list[tuple[_Best, int]]:
+    shown = findable(live, DocType.GRIP, filters)
+    if grips.rows is None:
+        slack = SEGMENT * float(nodes.dense.max(initial=0.0))
+        smoothed = lifts.all_of(live, grips.dense, shown, limit, slack)
+    else:
+        smoothed = lifts.some(live, grips.rows, grips.dense, shown)
+    found = []
+    if filters.wants_grips and smoothed.count:
+        found.append((_top_grips(live, nodes, grips, smoothed, limit), smoothed.count))
+    if filters.wants_nodes:
+        found.append(_top_nodes(live, nodes, smoothed, filters, limit))
+    return found
+
+
+def _top_grips(live: LivePart[Body], nodes: _Scored, grips: _Scored, smoothed: lifts.Smoothed, limit: int) -> _Best:
+    columns, rows = live.part.grips, smoothed.rows
+    score = smoothed.score + SEGMENT * nodes.dense[live.part.units.node_first[columns.unit[rows]]]
+    chosen = _top(score, columns.hi[rows], columns.lo[rows], limit)
+    return _Best(live, DocType.GRIP, rows[chosen], score[chosen], grips.dense[rows[chosen]], rows[chosen].tolist())
+
+
+def _top_nodes(live: LivePart[Body], nodes: _Scored, smoothed: lifts.Smoothed, filters: Filters, limit: int) -> tuple[_Best, int]:
+    """Segments lifted by their best grip; one that reaches over the window's edge counts only with a grip inside it."""
+    columns = live.part.nodes
+    rows = np.flatnonzero(nodes.dense) if nodes.rows is None else nodes.rows
+    shown = findable(live, DocType.NODE, filters)
+    if shown is not None:
+        rows = rows[shown[rows]]
+    if filters.window is not None:
+        rows = rows[~(columns.partly(rows, filters.window) & (smoothed.best[columns.unit[rows]] <= 0))]
+    score = nodes.dense[rows] + GRIP * smoothed.best[columns.unit[rows]]
+    chosen = _top(score, columns.hi[rows], columns.lo[rows], limit)
+    best = [smoothed.best_row(unit) for unit in columns.unit[rows[chosen]].tolist()]
+    return _Best(live, DocType.NODE, rows[chosen], score[chosen], nodes.dense[rows[chosen]], best), len(rows)
+
+
+def _top(score: Array, hi: Array, lo: Array, limit: int) -> Array:
+    """Places of the best, best first; equals by key."""
+    near = np.arange(len(score))
+    if len(score) > 4 * limit:
+        near = np.flatnonzero(score >= np.partition(score, len(score) - limit)[len(score) - limit])
+    return near[np.lexsort((lo[near], hi[near], -score[near]))[:limit]]
+
+
+def _ranked(best: Sequence[_Best], table: DocType, total: float, limit: int) -> list[_Ranked]:
+    """The best of one table over all parts, calibrated side by side."""
+    found = []
+    for some in best:
+        columns = some.live.part.table(table)
+        high, low = columns.hi[some.rows].tolist(), columns.lo[some.rows].tolist()
+        found += [(-raw, h, lo, some, at) for at, (raw, h, lo) in enumerate(zip(some.score.tolist(), high, low, strict=True))]
+    found.sort(key=itemgetter(0, 1, 2))
+    found = found[:limit]
+    raw = np.array([-f[0] for f in found])
+    values = calibrated(BM25[table], standing(raw, total, BM25_SHARPNESS)).tolist()
+    return [_Ranked(v, -f[0], *f[1:]) for v, f in zip(values, found, strict=True)]
+
+
+def _match(ranked: _Ranked) -> Match:
+    some, at = ranked.some, ranked.at
+    part, row, grip = some.live.part, int(some.rows[at]), some.grip[at]
+    columns = part.table(some.table)
+    own = float(some.own[at])
+    node = some.table is DocType.NODE
+    return Match(
+        doc_type=some.table,
+        node_key=int(part.units.key[columns.unit[row]]),
+        node_id=keys.node_of(ranked.high, ranked.low) if node else segment_of(part, row),
+        grip_id=None if node else keys.grip_of(ranked.high, ranked.low),
+        start_ms=int(columns.start[row]),
+        score=round(ranked.value, 6),
+        raw=ranked.raw,
+        best_grip=keys.grip_of(int(part.grips.hi[grip]), int(part.grips.lo[grip])) if node and grip >= 0 else None,
+        parts=(("own", round(own, 4)), ("lift", round(ranked.raw - own, 4))),
+    )

@@ -1,0 +1,120 @@
+"""Building aside: the store's units streamed to a child process, which writes parts; and merges of large parts there."""
+
+import time
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, cast
+
+from memory_mcp.children import Child
+from memory_mcp.indexes.document import Source
+from memory_mcp.indexes.generation import PartEntry
+from memory_mcp.indexes.live import Built, LiveIndex
+from memory_mcp.indexes.part import Kind
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """What a child is told first."""
+
+    kind: str
+    #: What the kind needs to know, plain values.
+    options: Mapping[str, Any]
+    directory: str
+    #: Begins the names of the parts it makes.
+    token: str
+    #: Memory that collecting documents may use, MB.
+    budget_mb: int
+    cutoffs: Mapping[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Finish:
+    """No more units will come: merge, and say which parts there are."""
+
+
+@dataclass(frozen=True, slots=True)
+class Merge:
+    """Make one part of several."""
+
+    entries: tuple[PartEntry, ...]
+
+
+class Workshop:
+    """Starts children for one index."""
+
+    def __init__(self, index: LiveIndex[Any], options: Mapping[str, Any], budget_mb: int) -> None:
+        self._index = index
+        self._options = options
+        self._budget_mb = budget_mb
+        #: What following in bulk used last: the kind and cutoffs it was told, and the child.
+        self._kept: tuple[tuple[Kind[Any], dict[str, int]], Child] | None = None
+        self._used = 0.0
+        self._tokens: dict[Child, str] = {}
+
+    @contextmanager
+    def building(
+        self, frames: Iterable[Sequence[Source]], keep_cutoffs: bool, told: Callable[[int], None]
+    ) -> Iterator[list[Built]]:
+        """Parts of all units of the frames as the next generation is wanted, safe from sweeps while the block runs.
+
+        `told` gets documents as they are added.
+        """
+        cutoffs = self._index.cutoffs if keep_cutoffs else {}
+        child = self._child(self._index.wanted, cutoffs, self._index.home.directory)
+        try:
+            yield _built(child, frames, told)
+        finally:
+            self._end(child)
+
+    def following(self, frames: Iterable[Sequence[Source]]) -> list[Built]:
+        """Parts of units that changed, by a child that is kept for the next time: an import follows again and again."""
+        wanted = (self._index.kind, dict(self._index.cutoffs))
+        if self._kept is None or self._kept[0] != wanted:
+            self.rest()
+            self._kept = (wanted, self._child(*wanted))
+        self._used = time.monotonic()
+        try:
+            return _built(self._kept[1], frames, lambda _: None)
+        except BaseException:
+            self.rest()
+            raise
+
+    def rest(self, after: float = 0.0) -> None:
+        """End the kept child, if it has had nothing to do for so long (seconds)."""
+        if self._kept is not None and time.monotonic() - self._used >= after:
+            kept, self._kept = self._kept, None
+            self._end(kept[1])
+
+    def merge(self, entries: Sequence[PartEntry]) -> Built:
+        """One part of several that lie on disk; whoever asks names it in a manifest before anything is swept."""
+        child = self._child(self._index.kind, {})
+        try:
+            child.begin()
+            return cast("Built", child.ask(Merge(tuple(entries))))
+        finally:
+            self._end(child)
+
+    def _child(self, kind: Kind[Any], cutoffs: Mapping[str, int], reuse: Path | None = None) -> Child:
+        home = self._index.home
+        home.prepare()
+        token = f"b{uuid.uuid4().hex[:12]}"
+        options = {**self._options, **kind.options(reuse)}
+        hello = Hello(kind.name, options, str(home.directory), token, self._budget_mb, dict(cutoffs))
+        child = Child("memory_mcp.indexes.child", hello)
+        self._tokens[child] = token
+        home.building.add(token)
+        return child
+
+    def _end(self, child: Child) -> None:
+        child.end()
+        self._index.home.building.discard(self._tokens.pop(child))
+
+
+def _built(child: Child, frames: Iterable[Sequence[Source]], told: Callable[[int], None]) -> list[Built]:
+    child.begin()
+    for added in child.ask_all(frames):
+        told(cast("int", added))
+    return cast("list[Built]", child.ask(Finish()))

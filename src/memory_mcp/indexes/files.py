@@ -1,0 +1,169 @@
+"""Files of an index: written aside and made durable; read once, verified, and then used from a private copy.
+
+A mapped file that somebody else shortens kills the process that reads it, and one that somebody changes gives wrong
+answers. So a part is copied, while its checksums are computed, into a file without a name (large ones, whose pages the
+system may drop) or into memory, and searched there: what happens to the files afterwards is noticed, never felt.
+"""
+
+import hashlib
+import io
+import json
+import mmap
+import os
+import tempfile
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memory_mcp.errors import IndexUnreadable
+
+Array = NDArray[Any]
+
+_CHUNK = 1 << 20
+#: A part smaller than this is kept in memory: a mapping of its own would cost more.
+_IN_MEMORY = 1 << 20
+_ALIGN = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Checked:
+    """What a file must be."""
+
+    size: int
+    digest: str
+
+
+def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
+    """Arrays one behind the other, each in numpy's own format, under their names' order; see `Contents.arrays`."""
+    with path.open("wb") as f:
+        for name in sorted(arrays):
+            np.lib.format.write_array(f, np.ascontiguousarray(arrays[name]), version=(1, 0), allow_pickle=False)
+
+
+def seal(directory: Path) -> dict[str, Checked]:
+    """Make every file below a directory durable; their checksums by relative path."""
+    found = {}
+    for path in sorted(directory.rglob("*")):
+        if path.is_file():
+            digest = hashlib.blake2b(digest_size=16)
+            with path.open("rb+") as f:
+                while block := f.read(_CHUNK):
+                    digest.update(block)
+                os.fsync(f.fileno())
+            path.chmod(0o600)
+            found[path.relative_to(directory).as_posix()] = Checked(path.stat().st_size, digest.hexdigest())
+    sync_directory(directory)
+    return found
+
+
+def sync_directory(directory: Path) -> None:
+    """Make the names in a directory durable."""
+    if os.name == "nt":
+        return
+    descriptor = os.open(directory, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def replace_text(path: Path, text: str) -> None:
+    """Put a small file in place: aside, durable, renamed."""
+    aside = path.with_name(path.name + ".new")
+    descriptor = os.open(aside, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+    with os.fdopen(descriptor, "w", encoding="utf-8") as f:
+        f.write(text)
+        f.flush()
+        os.fsync(f.fileno())
+    os.replace(aside, path)
+    sync_directory(path.parent)
+
+
+class Contents:
+    """Verified files of one directory, privately held."""
+
+    def __init__(self, directory: Path, files: Mapping[str, Checked], scratch: Path) -> None:
+        """Read every file of `files`; IndexUnreadable when one is missing, short, long or changed."""
+        self._places: dict[str, tuple[int, int]] = {}
+        total = sum(f.size + _ALIGN for f in files.values())
+        if total <= _IN_MEMORY:
+            sink: Any = io.BytesIO()
+            self._copy(directory, files, sink)
+            self._view = memoryview(sink.getvalue())
+            return
+        with _scratch_file(scratch) as held:
+            self._copy(directory, files, held)
+            held.flush()
+            if isinstance(held, io.BytesIO):
+                self._view = memoryview(held.getvalue())
+            else:
+                self._view = memoryview(mmap.mmap(held.fileno(), 0, access=mmap.ACCESS_READ))
+
+    def _copy(self, directory: Path, files: Mapping[str, Checked], sink: Any) -> None:
+        at = 0
+        for name, wanted in files.items():
+            at += sink.write(b"\0" * (-at % _ALIGN))
+            size = _copy(directory / name, wanted, sink)
+            self._places[name] = (at, size)
+            at += size
+
+    def bytes_of(self, name: str) -> memoryview:
+        """One file."""
+        at, size = self._places[name]
+        return self._view[at : at + size]
+
+    def json_of(self, name: str) -> Any:
+        """One file as JSON."""
+        return json.loads(bytes(self.bytes_of(name)))
+
+    def array(self, name: str) -> Array:
+        """A file that numpy wrote."""
+        return self._read(name, 0)[0]
+
+    def arrays(self, name: str, names: Iterable[str]) -> dict[str, Array]:
+        """What `write_arrays` wrote under these names."""
+        found, at = {}, 0
+        for key in sorted(names):
+            found[key], at = self._read(name, at)
+        return found
+
+    def _read(self, name: str, offset: int) -> tuple[Array, int]:
+        data = self.bytes_of(name)
+        head = io.BytesIO(bytes(data[offset : offset + 4096]))
+        np.lib.format.read_magic(head)
+        shape, _, dtype = np.lib.format.read_array_header_1_0(head)
+        start = offset + head.tell()
+        count = int(np.prod(shape))
+        array = np.frombuffer(data, dtype=dtype, count=count, offset=start).reshape(shape)
+        return array, start + count * dtype.itemsize
+
+
+def _scratch_file(scratch: Path) -> Any:
+    """A file without a name; memory where none can be made (a directory that is read-only)."""
+    try:
+        return tempfile.TemporaryFile(dir=scratch)
+    except OSError:
+        return io.BytesIO()
+
+
+def _copy(path: Path, wanted: Checked, sink: Any) -> int:
+    digest, size = hashlib.blake2b(digest_size=16), 0
+    try:
+        with path.open("rb") as f:
+            while block := f.read(_CHUNK):
+                digest.update(block)
+                size += len(block)
+                sink.write(block)
+                if size > wanted.size:
+                    break
+    except FileNotFoundError:
+        raise IndexUnreadable(f"{path.name} of the index is missing") from None
+    except OSError as error:
+        raise IndexUnreadable(f"{path.name} of the index cannot be read: {error.strerror}") from error
+    if size != wanted.size or digest.hexdigest() != wanted.digest:
+        raise IndexUnreadable(f"{path.name} of the index is damaged")
+    return size

@@ -1,0 +1,162 @@
+"""Looks after one index: loads it, follows the store, commits, notices damage, and has it built again in the background."""
+
+import logging
+import threading
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+from memory_mcp.errors import LayerUnavailable
+from memory_mcp.indexes.base import Health, IndexStatus
+from memory_mcp.indexes.build import Workshop
+from memory_mcp.indexes.follow import follow, rebuild
+from memory_mcp.indexes.live import TAIL, LiveIndex
+from memory_mcp.storage.base import Storage
+from memory_mcp.tracing import span
+
+log = logging.getLogger(__name__)
+
+#: After a failure the next try waits so long, twice as long each time, and never longer than this (seconds).
+_FIRST, _LONGEST = 1.0, 60.0
+#: A child process that followed in bulk waits so long for more (seconds).
+_KEPT = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Rebuilt:
+    """What a rebuild made."""
+
+    documents: int
+    duration_ms: int
+
+
+class Keeper:
+    """See the module. `tend` is called by one thread; everything else by any."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        index: LiveIndex[Any],
+        workshop: Workshop,
+        let_through: Callable[[], None] = lambda: None,
+    ) -> None:
+        self._storage = storage
+        self.index = index
+        self._workshop = workshop
+        index.merge_aside = workshop.merge
+        self._let_through = let_through
+        self._building = threading.Lock()
+        #: Documents a build under way has taken in; None: there is none.
+        self._built: int | None = None
+        self._thread: threading.Thread | None = None
+        self._failures, self._wait_until = 0, 0.0
+        self.last_rebuild_secs: float | None = None
+        self._ended = False
+
+    def status(self) -> IndexStatus:
+        """How the index is, never raises."""
+        behind = max(self._storage.toc.version() - self.index.position.outbox, 0)
+        return self.index.status(behind if self.index.health is Health.HEALTHY else 0, self._built)
+
+    def load(self) -> None:
+        """Read what is on disk; start-up never fails because of it."""
+        try:
+            self.index.load(self._storage.toc.version())
+        except Exception as error:
+            log.exception("the %s index cannot be loaded; it is built again", self.index.kind.name)
+            self.index.give_up(f"it cannot be loaded: {error}")
+
+    def tend(self) -> bool:
+        """One round: damage noticed, changes taken in, what is due committed; whether more is waiting."""
+        if self._ended or time.monotonic() < self._wait_until:
+            return False
+        try:
+            more = self._round()
+            self._failures = 0
+            return more
+        except Exception as error:
+            self._failures += 1
+            self._wait_until = time.monotonic() + min(_FIRST * 2 ** (self._failures - 1), _LONGEST)
+            self.index.last_error = str(error)
+            log.exception("the %s index could not be kept; it is tried again", self.index.kind.name)
+            return False
+
+    def _round(self) -> bool:
+        if self.index.health is Health.LOADING:
+            self.load()
+        if not self.index.verify():
+            self.heal()
+            return False
+        if self.index.outdated:
+            self.heal()
+        with span("index_follow"):
+            more = follow(self._storage, self.index, self._workshop, self._let_through)
+        self._workshop.rest(_KEPT)
+        if self.index.tail_size >= TAIL:
+            self.index.commit()
+        return more
+
+    def heal(self) -> None:
+        """Have the index built again in the background, unless that is under way."""
+        if self._thread is None or not self._thread.is_alive():
+            self._thread = threading.Thread(target=self._heal, name=f"building {self.index.kind.name}", daemon=True)
+            self._thread.start()
+
+    def _heal(self) -> None:
+        try:
+            self.rebuild()
+        except Exception as error:
+            self._failures += 1
+            self._wait_until = time.monotonic() + min(_FIRST * 2 ** (self._failures - 1), _LONGEST)
+            self.index.last_error = str(error)
+            if not self._ended:
+                log.exception("the %s index could not be built; it is tried again", self.index.kind.name)
+
+    def rebuild(self, told: Callable[[int], None] = lambda _: None, keep_cutoffs: bool = True) -> Rebuilt:
+        """Build a new generation from the store and swap it in; the old one serves meanwhile if it can.
+
+        LayerUnavailable when a build is under way already.
+        """
+        if not self._building.acquire(blocking=False):
+            raise LayerUnavailable(f"the {self.index.kind.name} index is being built already", "Wait until it has finished.")
+        began = time.monotonic()
+        try:
+            self._built = 0
+
+            def count(done: int) -> None:
+                self._built = done
+                told(done)
+
+            with span("index_rebuild"):
+                done = rebuild(self._storage, self.index, self._workshop, count, self._let_through, keep_cutoffs)
+            self.last_rebuild_secs = time.monotonic() - began
+            return Rebuilt(done, int(self.last_rebuild_secs * 1000))
+        finally:
+            self._built = None
+            self._building.release()
+
+    @property
+    def busy(self) -> bool:
+        """Whether it is being built, or has changes to take in."""
+        return self._built is not None or (self.index.health is Health.HEALTHY and self.status().behind > 0)
+
+    def settle(self) -> None:
+        """Bring the index up to date while the caller waits: loaded, built if it must be, every change taken in."""
+        if self.index.health is not Health.HEALTHY:
+            self.load()
+        if not self.index.verify() or self.index.outdated:
+            self.rebuild()
+        while follow(self._storage, self.index, self._workshop):
+            continue
+
+    def close(self) -> None:
+        """Commit what waits; closing twice is nothing."""
+        if self._ended:
+            return
+        self._ended = True
+        self._workshop.rest()
+        try:
+            self.index.commit()
+        except Exception:
+            log.exception("the %s index was not committed; following goes on from its last generation", self.index.kind.name)

@@ -1,0 +1,361 @@
+"""One index while its process lives: what is on disk, what has not been written yet, and whether it can be searched.
+
+Changes are searchable as soon as they are applied and durable with the next commit; killed in between, following begins
+again at the position of the last generation, and comes to the same.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, Generic, TypeVar
+
+import numpy as np
+
+from memory_mcp import metrics
+from memory_mcp.clock import Clock
+from memory_mcp.errors import IndexUnreadable
+from memory_mcp.failpoints import failpoint
+from memory_mcp.indexes import merges
+from memory_mcp.indexes.base import Health, IndexStatus, Position
+from memory_mcp.indexes.document import Unit
+from memory_mcp.indexes.files import Checked
+from memory_mcp.indexes.generation import Home, Manifest, PartEntry
+from memory_mcp.indexes.part import TABLES, Kind, LivePart, Part, merged, part_of, read_part, write_part
+from memory_mcp.indexes.snapshot import Snapshot, sorted_keys
+from memory_mcp.model.calendar import LEVELS
+from memory_mcp.tracing import span
+
+log = logging.getLogger(__name__)
+
+B = TypeVar("B")
+
+#: Documents in memory from which a commit is due: making their part anew takes 5 ms per thousand.
+TAIL = 1000
+#: Documents from which parts are merged by a child process: 20,000 take some 50 ms.
+ASIDE = 20_000
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A part that is complete on disk and named by no manifest yet."""
+
+    name: str
+    files: Mapping[str, Checked]
+
+
+class LiveIndex(Generic[B]):
+    """See the module. One thread changes it at a time; any number search."""
+
+    def __init__(self, kind: Kind[B], directory: Path, store_id: str, clock: Clock) -> None:
+        #: How new generations are built, and how the one in force was: the same, but while another replaces it.
+        self.wanted, self.kind = kind, kind
+        self.home = Home(directory)
+        self._store_id = store_id
+        self._clock = clock
+        self._lock = threading.RLock()
+        self._disk: list[LivePart[B]] = []
+        #: Units that are in memory alone, prepared for the part they will be in.
+        self._tail: dict[int, tuple[Unit, Any]] = {}
+        self._manifest: Manifest | None = None
+        self._stamps: dict[str, tuple[int, ...]] | None = None
+        self._snapshot: Snapshot[B] | None = None
+        self._health, self._reason = Health.LOADING, "its files are being read"
+        self._dirty = False
+        self._made = 0
+        self.last_error = ""
+        #: Merges large parts in a child process, where there is one.
+        self.merge_aside: Callable[[Sequence[PartEntry]], Built] | None = None
+        #: By level: what ended before is left out (UTC milliseconds).
+        self.cutoffs: dict[str, int] = {}
+        self._pruned: dict[str, int] = {}
+        self._pruned_ms = 0
+
+    @property
+    def health(self) -> Health:
+        """How it is."""
+        return self._health
+
+    @property
+    def snapshot(self) -> Snapshot[B]:
+        """What can be searched now; IndexUnreadable with the reason when nothing can."""
+        found = self._snapshot
+        if found is None:
+            raise IndexUnreadable(self._reason)
+        return found
+
+    @property
+    def position(self) -> Position:
+        """How far it has followed; the beginning where there is nothing."""
+        found = self._snapshot
+        return found.position if found else Position()
+
+    @property
+    def tail_size(self) -> int:
+        """Documents that are in memory alone."""
+        return sum(u.size for u, _ in self._tail.values())
+
+    def status(self, behind: int = 0, building: int | None = None) -> IndexStatus:
+        """As tools tell it; `behind` counts changes that wait."""
+        found, manifest = self._snapshot, self._manifest
+        counts = found.counts if found else dict.fromkeys(TABLES, 0)
+        return IndexStatus(
+            health=self._health,
+            reason=self._reason,
+            counts={t.value: counts[t] for t in TABLES},
+            size_bytes=sum(p.part.size_bytes for p in self._disk),
+            last_commit_ms=manifest.committed_ms if manifest else 0,
+            last_prune_ms=self._pruned_ms,
+            pruned=dict(self._pruned),
+            behind=behind,
+            building=building,
+            generation=manifest.number if manifest else 0,
+            parts=len(found.parts) if found else 0,
+            last_error=self.last_error,
+        )
+
+    def load(self, last_change: int) -> None:
+        """Read what is on disk; whatever is wrong with it becomes the status. `last_change`: the store's newest."""
+        with self._lock:
+            try:
+                manifest = self.home.current()
+                if manifest is None:
+                    self._lose(Health.BUILDING, "it is being built for the first time")
+                    return
+                self.kind = self._check(manifest, last_change)
+                self.home.prepare()
+                stamps = self.home.stamps(manifest)
+                parts = [self._read(entry) for entry in manifest.parts]
+            except IndexUnreadable as error:
+                self._lose(Health.UNHEALTHY, error.message)
+                return
+            self._disk, self._tail = parts, {}
+            self.cutoffs, self._pruned, self._pruned_ms = dict(manifest.cutoffs), dict(manifest.pruned), manifest.pruned_ms
+            self._manifest, self._stamps, self._dirty = manifest, stamps, False
+            self._publish(manifest.position)
+            self.home.sweep(manifest)
+
+    def _check(self, manifest: Manifest, last_change: int) -> Kind[B]:
+        """The kind that made it, if it can be used."""
+        if manifest.store_id != self._store_id:
+            raise IndexUnreadable("it belongs to another store")
+        if manifest.position.outbox > last_change:
+            raise IndexUnreadable("it has followed further than the store reaches: the store is an older copy")
+        if manifest.fingerprint == self.wanted.fingerprint():
+            return self.wanted
+        kind = self.wanted.predecessor(manifest.fingerprint)
+        if kind is None:
+            raise IndexUnreadable("it was built by another version or with other settings")
+        return kind
+
+    @property
+    def outdated(self) -> bool:
+        """Whether what is searched was made by another kind than is wanted: a new generation is due."""
+        return self._snapshot is not None and self.kind is not self.wanted
+
+    def _read(self, entry: PartEntry) -> LivePart[B]:
+        part = read_part(self.kind, self.home.parts / entry.name, dict(entry.files), self.home.directory)
+        live = LivePart(part)
+        if any(place >= len(part.units) for place in entry.dead):
+            raise IndexUnreadable("the manifest of the index contradicts a part")
+        return live.without(_places(entry.dead))
+
+    def _lose(self, health: Health, reason: str) -> None:
+        if health is Health.UNHEALTHY:
+            log.warning("%s index: %s; it is built again", self.kind.name, reason)
+        self._health, self._reason, self._snapshot = health, reason, None
+
+    def give_up(self, reason: str) -> None:
+        """It cannot be used, for a reason that its files do not tell."""
+        self._lose(Health.UNHEALTHY, reason)
+
+    def _publish(self, position: Position) -> None:
+        parts = list(self._disk)
+        if self._tail:
+            parts.append(LivePart(self._tail_part()))
+        self._snapshot = Snapshot.of(tuple(p for p in parts if p.size), position)
+        self._health, self._reason = Health.HEALTHY, ""
+
+    def _tail_part(self) -> Part[B]:
+        held = list(self._tail.values())
+        return part_of(self.kind, [u for u, _ in held], [p for _, p in held])
+
+    def verify(self) -> bool:
+        """Whether the files are still what was read or written; if not, it is unhealthy from now on."""
+        with self._lock:
+            if self._health is not Health.HEALTHY or self._manifest is None:
+                return self._health is Health.HEALTHY
+            now = self.home.stamps(self._manifest)
+            if now == self._stamps:
+                return True
+            changed = [n for n in self._stamps or () if now is None or now.get(n) != (self._stamps or {})[n]]
+            what = "files of the index are gone"
+            if now is not None and changed:
+                what = f"{changed[0].rsplit('/', 1)[-1]} of the index was changed from outside"
+            self._lose(Health.UNHEALTHY, what)
+            return False
+
+    def apply(self, units: Sequence[Unit], gone: Iterable[int], position: Position) -> None:
+        """Put units in the place of what was there under their keys, drop others; searchable when this returns."""
+        with self._lock:
+            if self._snapshot is None:
+                return
+            dropped = {*gone, *(u.key for u in units)}
+            if not dropped:
+                # Not worth a generation of its own: nothing that is found differs.
+                self._snapshot = replace(self._snapshot, position=position)
+                return
+            before = self._snapshot.counts
+            self._drop(dropped)
+            fresh = [u for u in units if not self._is_old(u)]
+            self._tail.update({u.key: (u, self.kind.prepared(u)) for u in fresh})
+            self._publish(position)
+            self._dirty = True
+            added = sum(u.size for u in fresh)
+            self._count(added, sum(before.values()) + added - sum(self.snapshot.counts.values()))
+        failpoint("index.followed")
+
+    def _drop(self, keys: Iterable[int]) -> None:
+        wanted = list(keys)
+        for key in wanted:
+            self._tail.pop(key, None)
+        found = sorted_keys(wanted)
+        self._disk = [live.without(live.places(found)) for live in self._disk]
+
+    def _is_old(self, unit: Unit) -> bool:
+        return unit.end_ms < self.cutoffs.get(unit.level.value, 0)
+
+    def adopt(self, built: Sequence[Built], position: Position, whole: bool, cutoffs: Mapping[str, int] | None = None) -> None:
+        """Take parts that a child process has made: instead of everything (`whole`), or in the place of their units.
+
+        `cutoffs`, where given, are those it was made with.
+        """
+        with self._lock:
+            kind = self.wanted if whole else self.kind
+            parts = [LivePart(read_part(kind, self.home.parts / b.name, dict(b.files), self.home.directory)) for b in built]
+            if whole:
+                self._disk, self._tail, self.kind = [], {}, kind
+                self.cutoffs = dict(self.cutoffs if cutoffs is None else cutoffs)
+            elif self._snapshot is None:
+                return
+            for live in parts:
+                self._drop(live.part.units.key.tolist())
+            self._disk += parts
+            self._publish(position)
+            self._count(sum(p.size for p in parts), 0)
+            self._dirty = True
+            self._stamps = None if whole else self._stamps
+            self._commit(verified=whole)
+
+    def commit(self) -> bool:
+        """Write what is in memory, if anything is; whether it did. OSError when it cannot; nothing is lost then."""
+        with self._lock:
+            if self._snapshot is None or not self._dirty:
+                return False
+            self._commit()
+            return True
+
+    def _commit(self, verified: bool = False) -> None:
+        if not verified and self._manifest is not None and not self.verify():
+            return
+        with span("index_commit"), metrics.run(f"{self.kind.name}_commit"):
+            self.home.prepare()
+            if self._tail:
+                self._disk.append(LivePart(self._write(self._tail_part())))
+                self._tail = {}
+                failpoint("index.part_written")
+            self._disk = [live for live in self._disk if live.size]
+            self._merge()
+            self._put(self.position)
+        self.last_error = ""
+
+    def _write(self, part: Part[B]) -> Part[B]:
+        """A part as it is read back: from a file of its own, out of this process's memory."""
+        name = self.new_name("p")
+        files = write_part(self.kind, part, self.home.parts / name)
+        return read_part(self.kind, self.home.parts / name, files, self.home.directory)
+
+    def new_name(self, prefix: str) -> str:
+        """A name for a part that no part has."""
+        self._made += 1
+        return f"{prefix}{time.time_ns():x}-{self._made}"
+
+    def _merge(self) -> None:
+        while groups := merges.plan([merges.Size(p.size, p.part.size) for p in self._disk]):
+            chosen = [self._disk[i] for i in groups[0]]
+            rest = [p for i, p in enumerate(self._disk) if i not in groups[0]]
+            self._disk = [*rest, LivePart(self._merged(chosen))]
+
+    def _merged(self, chosen: Sequence[LivePart[B]]) -> Part[B]:
+        """One part on disk from several there."""
+        if sum(p.size for p in chosen) < ASIDE or self.merge_aside is None:
+            return self._write(merged(self.kind, chosen))
+        built = self.merge_aside([_entry(p) for p in chosen])
+        return read_part(self.kind, self.home.parts / built.name, dict(built.files), self.home.directory)
+
+    def _put(self, position: Position) -> None:
+        entries = tuple(map(_entry, self._disk))
+        manifest = Manifest(
+            number=self.home.next_number(),
+            store_id=self._store_id,
+            fingerprint=self.kind.fingerprint(),
+            position=position,
+            parts=entries,
+            committed_ms=self._clock.now_ms(),
+            cutoffs=self.cutoffs,
+            pruned=self._pruned,
+            pruned_ms=self._pruned_ms,
+        )
+        self.home.put(manifest)
+        self.home.sweep(manifest)
+        self._manifest, self._stamps, self._dirty = manifest, self.home.stamps(manifest), False
+        self._publish(position)
+
+    def prune(self, cutoffs: Mapping[str, int]) -> dict[str, int]:
+        """Leave out, from now on, units of these levels that ended before; how many documents went, by level."""
+        with self._lock:
+            if self._snapshot is None:
+                raise IndexUnreadable(self._reason)
+            self.cutoffs |= {level: max(ms, self.cutoffs.get(level, 0)) for level, ms in cutoffs.items()}
+            gone: dict[str, int] = {}
+            parts = []
+            for live in self._snapshot:
+                places = _outdated(live, self.cutoffs, gone)
+                parts.append((live, places))
+            keys = [k for live, places in parts for k in live.part.units.key[places].tolist()]
+            self._drop(keys)
+            for level, count in gone.items():
+                self._pruned[level] = self._pruned.get(level, 0) + count
+            self._pruned_ms = self._clock.now_ms()
+            self._count(0, sum(gone.values()))
+            self._publish(self.position)
+            self._dirty = True
+            self._commit()
+            return gone
+
+    def _count(self, added: int, deleted: int) -> None:
+        for op, number in (("add", added), ("delete", deleted)):
+            if number:
+                metrics.count(f"{self.kind.name}_index_operations_total", number, op=op)
+
+
+def _entry(live: LivePart[B]) -> PartEntry:
+    return PartEntry(live.part.name, live.part.files or {}, tuple(live.dead()))
+
+
+def _places(places: Iterable[int]) -> Any:
+    return np.array(list(places), dtype=np.int64)
+
+
+def _outdated(live: LivePart[B], cutoffs: Mapping[str, int], counts: dict[str, int]) -> Any:
+    """Places of living units that ended before their level's cutoff; their documents are added to `counts`."""
+    units = live.part.units
+    limits = np.array([cutoffs.get(level.value, 0) for level in LEVELS], dtype=np.int64)
+    places = np.array(live.living(), dtype=np.int64)
+    places = places[units.end[places] < limits[units.level[places]]]
+    for place in places.tolist():
+        level = LEVELS[int(units.level[place])].value
+        counts[level] = counts.get(level, 0) + int(units.node_count[place] + units.grip_count[place])
+    return places

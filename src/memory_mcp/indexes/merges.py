@@ -1,0 +1,47 @@
+"""Sizes of parts in, groups to be merged out: few parts, and each document rewritten a logarithmic number of times. Pure."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+#: Documents of the smallest tier; each further one is this many times larger.
+_FLOOR, _RATIO = 512, 4
+#: Parts of one tier that become one.
+_GROUP = 4
+#: A part with more documents than this is merged with no other: a child that merges must fit into some 200 MB.
+_MOST = 131_072
+#: Share of replaced documents from which a part is rewritten for its own sake.
+_STALE = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Size:
+    """Documents of a part that count, and all that it holds."""
+
+    living: int
+    stored: int
+
+
+def plan(sizes: Sequence[Size]) -> list[list[int]]:
+    """Groups of places, each to become one part; no place twice. Empty when nothing is due."""
+    groups = []
+    tiers: dict[int, list[int]] = {}
+    for place, size in enumerate(sizes):
+        if size.living <= _MOST:
+            tiers.setdefault(_tier(size.living), []).append(place)
+    taken: set[int] = set()
+    for places in tiers.values():
+        if len(places) >= _GROUP:
+            groups.append(places)
+            taken.update(places)
+    for place, size in enumerate(sizes):
+        if place not in taken and size.stored and size.living <= size.stored * (1 - _STALE):
+            groups.append([place])
+    return groups
+
+
+def _tier(living: int) -> int:
+    tier = 0
+    while living > _FLOOR:
+        living //= _RATIO
+        tier += 1
+    return tier

@@ -1,0 +1,217 @@
+"""Parts: immutable pieces of an index, each a table of nodes, a table of grips, and what its kind of index keeps of them.
+
+What has been replaced or dropped since a part was made is marked beside it (`LivePart`), by whole units.
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Generic, Protocol, TypeVar
+
+import numpy as np
+
+from memory_mcp.indexes.base import DocType
+from memory_mcp.indexes.columns import NAMES, Columns, Names, Units
+from memory_mcp.indexes.document import Unit
+from memory_mcp.indexes.files import Array, Checked, Contents, seal, write_arrays
+
+B = TypeVar("B")
+
+_NODES, _GRIPS, _UNITS, _STRINGS = "nodes.npys", "grips.npys", "units.npys", "strings.json"
+#: Tables of a part, in the order bodies keep them.
+TABLES = (DocType.NODE, DocType.GRIP)
+
+
+class Kind(Protocol[B]):
+    """What tells one sort of index from another: the body of its parts, one value for both tables."""
+
+    @property
+    def name(self) -> str:
+        """As folders and metrics call it."""
+        ...
+
+    def fingerprint(self) -> dict[str, Any]:
+        """Everything that what is stored depends on; plain JSON. Another fingerprint needs another build."""
+        ...
+
+    def options(self, reuse: Path | None) -> dict[str, Any]:
+        """What a child process is told beyond the settings, to make parts as this kind does.
+
+        `reuse`: the folder of an index that it will hold most of, so that work done for that need not be done again.
+        """
+        ...
+
+    def predecessor(self, fingerprint: Mapping[str, Any]) -> "Kind[B] | None":
+        """The kind that can still search and follow what another fingerprint made, until this one has built its own."""
+        ...
+
+    def prepared(self, unit: Unit) -> Any:
+        """What a body keeps of one unit, in whatever form: made once, however often the unit is put into a new part."""
+        ...
+
+    def body_of(self, prepared: Sequence[Any]) -> B:
+        """The body of a new part of prepared units."""
+        ...
+
+    def joined(self, bodies: Sequence[B], kept: Sequence[tuple[Array, Array]]) -> B:
+        """One body from several, of each the rows (nodes, grips) that are kept, in order."""
+        ...
+
+    def write(self, body: B, directory: Path) -> None:
+        """Files of a body, in a directory that is empty but for the tables."""
+        ...
+
+    def read(self, contents: Contents) -> B:
+        """The body that was written; IndexUnreadable when it contradicts itself."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Part(Generic[B]):
+    """One immutable piece."""
+
+    name: str
+    units: Units
+    nodes: Columns
+    grips: Columns
+    strings: tuple[str, ...]
+    body: B
+    files: dict[str, Checked] | None = None
+
+    def table(self, doc_type: DocType) -> Columns:
+        """One of its tables."""
+        return self.nodes if doc_type is DocType.NODE else self.grips
+
+    @property
+    def size(self) -> int:
+        """Documents, replaced ones included."""
+        return len(self.nodes) + len(self.grips)
+
+    @property
+    def size_bytes(self) -> int:
+        """On disk."""
+        return sum(f.size for f in (self.files or {}).values())
+
+
+def part_of(kind: Kind[B], units: Sequence[Unit], prepared: Sequence[Any]) -> Part[B]:
+    """A part of some units, in memory."""
+    names = Names()
+    places = range(len(units))
+    nodes = [(d, i) for i, u in zip(places, units, strict=True) for d in u.nodes]
+    grips = [(d, i) for i, u in zip(places, units, strict=True) for d in u.grips]
+    tables = [Columns.of([d for d, _ in rows], [i for _, i in rows], names) for rows in (nodes, grips)]
+    return Part("", Units.of(units), tables[0], tables[1], tuple(names.strings), kind.body_of(prepared))
+
+
+def write_part(kind: Kind[B], part: Part[B], directory: Path) -> dict[str, Checked]:
+    """A part as files in a new directory, durable before this returns."""
+    directory.mkdir(mode=0o700)
+    write_arrays(directory / _NODES, part.nodes.arrays())
+    write_arrays(directory / _GRIPS, part.grips.arrays())
+    write_arrays(directory / _UNITS, part.units.arrays())
+    (directory / _STRINGS).write_text(json.dumps(part.strings), encoding="utf-8")
+    kind.write(part.body, directory)
+    return seal(directory)
+
+
+def read_part(kind: Kind[B], directory: Path, files: dict[str, Checked], scratch: Path) -> Part[B]:
+    """A part from its files, all of them verified; IndexUnreadable when they are not what they were."""
+    contents = Contents(directory, files, scratch)
+    held = contents.arrays(_UNITS, ("key", "level", "end", "nodes", "grips"))
+    return Part(
+        name=directory.name,
+        units=Units.counted(*(held[n] for n in ("key", "level", "end", "nodes", "grips"))),
+        nodes=Columns(**contents.arrays(_NODES, NAMES)),
+        grips=Columns(**contents.arrays(_GRIPS, NAMES)),
+        strings=tuple(contents.json_of(_STRINGS)),
+        body=kind.read(contents),
+        files=files,
+    )
+
+
+class LivePart(Generic[B]):
+    """A part and which of its units still count. Never changes; `without` gives another."""
+
+    __slots__ = ("_alive_rows", "_order", "alive", "counts", "masks", "part")
+
+    def __init__(self, part: Part[B], alive: Array | None = None, order: Array | None = None) -> None:
+        self.part = part
+        #: Per unit; None: all.
+        self.alive = alive
+        self._order = np.argsort(part.units.key, kind="stable") if order is None else order
+        self._alive_rows: dict[DocType, Array | None] = dict.fromkeys(TABLES)
+        #: Documents that count, by table.
+        self.counts = {t: len(part.table(t)) for t in TABLES}
+        if alive is not None:
+            for table in TABLES:
+                rows: Array = alive[part.table(table).unit]
+                self._alive_rows[table], self.counts[table] = rows, int(np.count_nonzero(rows))
+        #: Masks of filters that were asked lately; see `search`.
+        self.masks: dict[object, Array] = {}
+
+    def alive_rows(self, table: DocType) -> Array | None:
+        """Per row of a table; None: all."""
+        return self._alive_rows[table]
+
+    @property
+    def size(self) -> int:
+        """Documents that count."""
+        return sum(self.counts.values())
+
+    def places(self, keys: Array) -> Array:
+        """Places of those of the keys (uint64) whose unit is here and alive."""
+        order, own = self._order, self.part.units.key
+        if not len(own) or not len(keys):
+            return np.zeros(0, dtype=np.int64)
+        at = np.minimum(np.searchsorted(own, keys, sorter=order), len(own) - 1)
+        found: Array = order[at]
+        found = found[own[found] == keys]
+        return found if self.alive is None else found[self.alive[found]]
+
+    def without(self, places: Array) -> "LivePart[B]":
+        """The same without some units."""
+        if not len(places):
+            return self
+        alive = np.ones(len(self.part.units), dtype=bool) if self.alive is None else self.alive.copy()
+        alive[places] = False
+        return LivePart(self.part, alive, self._order)
+
+    def dead(self) -> list[int]:
+        """Places of units that do not count, as a manifest keeps them."""
+        return [] if self.alive is None else np.flatnonzero(~self.alive).tolist()
+
+    def living(self) -> list[int]:
+        """Places of units that count."""
+        return list(range(len(self.part.units))) if self.alive is None else np.flatnonzero(self.alive).tolist()
+
+
+def merged(kind: Kind[B], parts: Sequence[LivePart[B]]) -> Part[B]:
+    """One part from what still counts of several, in their order."""
+    names = Names()
+    units: list[tuple[Array, ...]] = []
+    tables: dict[DocType, list[Columns]] = {t: [] for t in TABLES}
+    kept: list[tuple[Array, Array]] = []
+    before = 0
+    for live in parts:
+        part = live.part
+        places = np.array(live.living(), dtype=np.int64)
+        moved = np.zeros(len(part.units), dtype=np.int64)
+        moved[places] = before + np.arange(len(places))
+        before += len(places)
+        codes = np.array([names.code(s) for s in part.strings], dtype=np.int64)
+        rows = tuple(_rows(live, t) for t in TABLES)
+        kept.append((rows[0], rows[1]))
+        for table, own in zip(TABLES, rows, strict=True):
+            tables[table].append(part.table(table).taken(own, moved, codes))
+        held = part.units
+        units.append(tuple(a[places] for a in (held.key, held.level, held.end, held.node_count, held.grip_count)))
+    body = kind.joined([live.part.body for live in parts], kept)
+    whole = Units.counted(*(np.concatenate(c) for c in zip(*units, strict=True)))
+    nodes, grips = (Columns.joined(tables[t]) for t in TABLES)
+    return Part("", whole, nodes, grips, tuple(names.strings), body)
+
+
+def _rows(live: LivePart[B], table: DocType) -> Array:
+    alive = live.alive_rows(table)
+    return np.arange(len(live.part.table(table))) if alive is None else np.flatnonzero(alive)

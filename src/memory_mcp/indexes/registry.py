@@ -1,0 +1,36 @@
+"""The sorts of index that are made of parts. One line each."""
+
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from memory_mcp.indexes.base import Searcher
+from memory_mcp.indexes.keeper import Keeper
+from memory_mcp.indexes.part import Kind
+
+
+def _bm25(_: Mapping[str, Any]) -> Kind[Any]:
+    from memory_mcp.indexes.bm25.kind import Bm25
+
+    return Bm25()
+
+
+def _vector(options: Mapping[str, Any]) -> Kind[Any]:
+    from memory_mcp.indexes.vector.kind import opened
+
+    return opened(options)
+
+
+def _bm25_searcher(keeper: Keeper) -> Searcher:
+    from memory_mcp.indexes.bm25.index import Bm25Index
+
+    return Bm25Index(keeper)
+
+
+def _vector_searcher(keeper: Keeper) -> Searcher:
+    from memory_mcp.indexes.vector.index import VectorIndex
+
+    return VectorIndex(keeper)
+
+
+KINDS: dict[str, Callable[[Mapping[str, Any]], Kind[Any]]] = {"bm25": _bm25, "vector": _vector}
+SEARCHERS: dict[str, Callable[[Keeper], Searcher]] = {"bm25": _bm25_searcher, "vector": _vector_searcher}

@@ -1,0 +1,64 @@
+"""Node ids in, units with everything they are made of out: the only reader of the store in this room."""
+
+from collections.abc import Iterable, Iterator, Sequence
+
+from memory_mcp.indexes.document import Source
+from memory_mcp.model.calendar import PERIODS, TocLevel, level_of
+from memory_mcp.model.ids import NodeId, node_key, segment_key_of
+from memory_mcp.storage.base import Storage
+
+#: Segments read at a time, some 16 KB of text each: every query has a cost of its own (one by one: twice the time).
+_READ = 192
+#: Units that are sent at a time.
+FRAME = 24
+
+
+def read(storage: Storage, ids: Sequence[NodeId]) -> tuple[list[Source], list[int]]:
+    """Units of some nodes as they are now, and the keys of those that no longer exist."""
+    nodes = storage.toc.nodes(ids)
+    by_key = {node_key(i): n for i, n in nodes.items()}
+    wanted = list(dict.fromkeys(node_key(i) for i in ids))
+    segments = storage.toc.segments([k for i in ids if (k := segment_key_of(i)) is not None])
+    events = storage.events.in_segments(list(segments.values()))
+    shown = {e.event_id for own in events.values() for e in own}
+    quoted = storage.grips.of_events(shown)
+    found = []
+    for key in wanted:
+        if key not in by_key:
+            continue
+        node, segment = by_key[key], segments.get(key)
+        if segment is None or node.level is not TocLevel.SEGMENT:
+            found.append(Source(node))
+            continue
+        own = events.get(key, [])
+        ids_here = {e.event_id for e in own}
+        grips = {g.grip_id: g for e in own for g in quoted.get(e.event_id, ())}
+        inside = (g for g in grips.values() if g.event_id_start in ids_here and g.event_id_end in ids_here)
+        found.append(Source(node, segment, tuple(own), tuple(inside)))
+    return found, [k for k in wanted if k not in by_key]
+
+
+def everything(storage: Storage) -> Iterator[list[Source]]:
+    """Every unit, in frames."""
+    periods = [i for level in PERIODS for i in storage.toc.ids_at(level)]
+    segments = storage.toc.ids_at(TocLevel.SEGMENT)
+    for ids in (segments, periods):
+        yield from frames(storage, ids)
+
+
+def frames(storage: Storage, ids: Sequence[NodeId]) -> Iterator[list[Source]]:
+    """Units of some nodes, in frames; nodes that no longer exist are left out."""
+    for start in range(0, len(ids), _READ):
+        found, _ = read(storage, ids[start : start + _READ])
+        for first in range(0, len(found), FRAME):
+            yield found[first : first + FRAME]
+
+
+def is_segment(node_id: NodeId) -> bool:
+    """Whether a node is a segment."""
+    return level_of(node_id) is TocLevel.SEGMENT
+
+
+def keys(ids: Iterable[NodeId]) -> list[int]:
+    """Unit keys of nodes."""
+    return [node_key(i) for i in ids]

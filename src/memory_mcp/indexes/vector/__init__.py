@@ -1,0 +1,1 @@
+"""Layer 4's index: embeddings of nodes and grips."""

@@ -1,0 +1,80 @@
+"""The vector index as layers ask it: a text in, matches out."""
+
+from collections.abc import Callable, Iterable
+from typing import cast
+
+import numpy as np
+
+from memory_mcp import metrics
+from memory_mcp.embed.base import Embedder
+from memory_mcp.errors import InvalidQuery
+from memory_mcp.indexes.base import DocType, Filters, Matches, Unfiled
+from memory_mcp.indexes.calibrate import calibrated
+from memory_mcp.indexes.keeper import Keeper
+from memory_mcp.indexes.snapshot import Snapshot
+from memory_mcp.indexes.vector.graph import Graphs
+from memory_mcp.indexes.vector.kind import Body, Vector
+from memory_mcp.indexes.vector.rows import Query, Rows
+from memory_mcp.indexes.vector.search import VECTOR, search
+from memory_mcp.model.event import Event
+from memory_mcp.model.ids import EventId
+from memory_mcp.tracing import span
+
+#: Events whose vectors are remembered while no document holds them.
+_REMEMBERED = 4096
+
+
+class VectorIndex:
+    """See Searcher."""
+
+    def __init__(self, keeper: Keeper) -> None:
+        self.keeper = keeper
+        self.graphs = Graphs(keeper.index.home.directory)
+        #: Events' rows, and what embedded them.
+        self._remembered: tuple[Embedder | None, dict[EventId, Rows]] = None, {}
+
+    def search(self, text: str, filters: Filters, limit: int, least: float = 0.0) -> Matches:
+        """See Searcher. `least` is a cosine similarity."""
+        if not text.strip():
+            raise InvalidQuery("the query is empty", "Give at least one word to look for.")
+        snapshot: Snapshot[Body] = self.keeper.index.snapshot
+        embedder = _embedder(snapshot)
+        if embedder is None:
+            return Matches((), 0)
+        with span("parse_query"):
+            vector = embedder.embed([text])[0]
+        with span("execute_search"), metrics.timed("vector_search_latency_seconds"):
+            return search(snapshot, vector, filters, limit, least, self.graphs)
+
+    def unfiled(self, text: str, events: Iterable[Event]) -> list[Unfiled]:
+        """See Searcher: an event is compared as a grip that quotes it whole."""
+        waiting = list(events)
+        embedder = _embedder(self.keeper.index.snapshot) or cast("Vector", self.keeper.index.kind).embedder
+        if not waiting or not text.strip():
+            return []
+        rows = self._rows(embedder, waiting)
+        raw = rows.similarities(Query.of(embedder.embed([text])[0]))
+        scores = calibrated(VECTOR[DocType.GRIP], raw).tolist()
+        found = zip(waiting, scores, raw.tolist(), strict=True)
+        return [Unfiled(e, round(score, 6), min(similarity, 1.0)) for e, score, similarity in found if similarity > 0]
+
+    def _rows(self, embedder: Embedder, events: list[Event]) -> Rows:
+        made_by, remembered = self._remembered
+        if made_by is not embedder:
+            remembered = {}
+        fresh = [e for e in events if e.event_id not in remembered]
+        vectors = embedder.embed([f"{e.speaker}: {e.text}" if e.speaker else e.text for e in fresh])
+        made = {e.event_id: Rows.of(vectors[i : i + 1], np.zeros(1, dtype=np.uint64)) for i, e in enumerate(fresh)}
+        held = {**remembered, **made}
+        # Replaced, never changed: another thread may be reading it.
+        self._remembered = embedder, dict(list(held.items())[-_REMEMBERED:])
+        return Rows.joined([held[e.event_id] for e in events])
+
+    def improve(self, goes_on: Callable[[], bool] = lambda: True) -> int:
+        """Build graphs that large parts lack, in this thread and for minutes; how many were built. See Graphs."""
+        return self.graphs.build_missing(self.keeper.index.snapshot, goes_on)
+
+
+def _embedder(snapshot: Snapshot[Body]) -> Embedder | None:
+    """What made this very snapshot, whatever the index has been swapped to since; None where there is nothing."""
+    return snapshot.parts[0].part.body.embedder if snapshot.parts else None

@@ -1,0 +1,140 @@
+"""The vector sort of index: units in, int8 rows of what nodes and grips are about out.
+
+A part says which model made it: rows of two models can never come to lie in one index, however a build and a change of
+the model meet.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from memory_mcp.embed.base import Embedder
+from memory_mcp.embed.model2vec import Model2Vec
+from memory_mcp.errors import IndexUnreadable, LayerUnavailable
+from memory_mcp.indexes.base import DocType
+from memory_mcp.indexes.document import DOCUMENT_VERSION, IndexDocument, Unit
+from memory_mcp.indexes.files import Array, Contents
+from memory_mcp.indexes.part import TABLES
+from memory_mcp.indexes.vector.reuse import Reuse, identity
+from memory_mcp.indexes.vector.rows import MOST_DIMENSIONS, Rows
+
+#: The layout of its files, and how vectors become rows.
+FORMAT = 1
+_MADE_BY = "embedder.json"
+
+
+@dataclass(frozen=True, slots=True)
+class Body:
+    """Rows of both tables of a part, and what made them: what a query for them must be embedded by."""
+
+    nodes: Rows
+    grips: Rows
+    embedder: Embedder
+
+    def table(self, doc_type: DocType) -> Rows:
+        """Those of one table."""
+        return self.nodes if doc_type is DocType.NODE else self.grips
+
+
+class Vector:
+    """See Kind."""
+
+    name = "vector"
+
+    def __init__(self, embedder: Embedder, reuse: Path | None = None, opened: Callable[[str], Embedder] = Model2Vec) -> None:
+        """`reuse`: the folder of an index whose rows are taken where the text is the same, instead of embedding it."""
+        self.embedder = embedder
+        self._opened = opened
+        self._reuse = Reuse(reuse, self.fingerprint()) if reuse else None
+
+    def fingerprint(self) -> dict[str, Any]:
+        """See Kind; LayerUnavailable when there is no such model."""
+        made = self.embedder.fingerprint()
+        if made["dimensions"] > MOST_DIMENSIONS:
+            raise LayerUnavailable(f"the embedding model has {made['dimensions']} dimensions, more than {MOST_DIMENSIONS}")
+        return {"format": FORMAT, "documents": DOCUMENT_VERSION, "embedder": made}
+
+    def options(self, reuse: Path | None) -> dict[str, Any]:
+        """See Kind."""
+        return {"model": self.embedder.fingerprint()["folder"], "reuse": str(reuse) if reuse else ""}
+
+    def predecessor(self, fingerprint: Mapping[str, Any]) -> "Vector | None":
+        """See Kind: the same with the model that was used then, while that can still be loaded."""
+        made, mine = fingerprint.get("embedder"), self.fingerprint()
+        if not isinstance(made, dict) or {**fingerprint, "embedder": 0} != {**mine, "embedder": 0}:
+            return None
+        if identity(made) == identity(mine["embedder"]):
+            return self
+        if made.get("name") != mine["embedder"]["name"]:
+            return None
+        try:
+            old = self._opened(str(made.get("folder")))
+            return Vector(old, opened=self._opened) if old.fingerprint() == made else None
+        except LayerUnavailable:
+            return None
+
+    def prepared(self, unit: Unit) -> Body:
+        """See Kind: its rows."""
+        rows = self._rows([*unit.nodes, *unit.grips])
+        first = len(unit.nodes)
+        return Body(rows.taken(np.arange(first)), rows.taken(np.arange(first, len(rows))), self.embedder)
+
+    def _rows(self, documents: Sequence[IndexDocument]) -> Rows:
+        digests = np.array([_digest(d.gist) for d in documents], dtype=np.uint64)
+        if self._reuse is None:
+            return Rows.of(self.embedder.embed([d.gist for d in documents]), digests)
+        known, held = self._reuse.find(digests)
+        fresh = np.flatnonzero(~known)
+        made = Rows.of(self.embedder.embed([documents[i].gist for i in fresh.tolist()]), digests[fresh])
+        rows = Rows.joined([held, made])
+        order = np.argsort(np.concatenate([np.flatnonzero(known), fresh]))
+        return Rows(rows.codes[order], rows.digests[order], rows.inverse[order])
+
+    def body_of(self, prepared: Sequence[Body]) -> Body:
+        """See Kind."""
+        none = Rows.empty(self.embedder.dimensions)
+        nodes, grips = (Rows.joined([none, *(p.table(t) for p in prepared)]) for t in TABLES)
+        return Body(nodes, grips, self.embedder)
+
+    def joined(self, bodies: Sequence[Body], kept: Sequence[tuple[Array, Array]]) -> Body:
+        """See Kind."""
+        nodes = Rows.joined([b.nodes.taken(rows) for b, (rows, _) in zip(bodies, kept, strict=True)])
+        grips = Rows.joined([b.grips.taken(rows) for b, (_, rows) in zip(bodies, kept, strict=True)])
+        return Body(nodes, grips, self.embedder)
+
+    def write(self, body: Body, directory: Path) -> None:
+        """See Kind."""
+        body.nodes.write(directory, DocType.NODE)
+        body.grips.write(directory, DocType.GRIP)
+        (directory / _MADE_BY).write_text(json.dumps(identity(self.embedder.fingerprint())), encoding="utf-8")
+
+    def read(self, contents: Contents) -> Body:
+        """See Kind."""
+        made = self.embedder.fingerprint()
+        if contents.json_of(_MADE_BY) != identity(made):
+            raise IndexUnreadable("a part of the index was made by another embedding model")
+        nodes, grips = (Rows.read(contents, t, made["dimensions"]) for t in TABLES)
+        return Body(nodes, grips, self.embedder)
+
+
+def opened(options: Mapping[str, Any]) -> Vector:
+    """From plain values: the model's folder, and for a child process what `Vector.options` says.
+
+    LayerUnavailable when no model is set, or none is there.
+    """
+    if not options["model"]:
+        raise LayerUnavailable("no embedding model is set", "Set embedder.model to the folder of a model2vec model.")
+    reuse = options.get("reuse")
+    kind = Vector(Model2Vec(options["model"]), Path(reuse) if reuse else None)
+    kind.fingerprint()
+    return kind
+
+
+def _digest(text: str) -> int:
+    raw = hashlib.blake2b(text.encode("utf-8", "surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(raw, "little")

@@ -1,0 +1,218 @@
+"""Vectors over a snapshot: every row that may be found is compared with the query, exactly; large parts may ask a graph.
+
+Raw scores are cosine similarities, alike in both tables; they are calibrated before anybody sees them.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
+
+from memory_mcp.indexes import keys
+from memory_mcp.indexes.base import DocType, Filters, Match, Matches
+from memory_mcp.indexes.calibrate import Table, calibrated
+from memory_mcp.indexes.files import Array
+from memory_mcp.indexes.part import LivePart
+from memory_mcp.indexes.snapshot import Snapshot, findable, segment_of
+from memory_mcp.indexes.vector.kind import Body
+from memory_mcp.indexes.vector.rows import Query
+from memory_mcp.model.ids import GripId
+
+#: Provisional: to be fitted, and to lie beside the others.
+VECTOR: dict[DocType, Table] = {
+    DocType.NODE: ((0.0, 0.0), (1.0, 1.0)),
+    DocType.GRIP: ((0.0, 0.0), (1.0, 1.0)),
+}
+#: Share of rows below which those that pass are gathered instead of scoring all (measured: they cost the same near it).
+_GATHER = 0.2
+#: Rows whose maximum is taken together when the best are looked for.
+_BLOCK = 256
+#: Candidates that a graph is asked for, per result, and at least.
+_WIDER, _CANDIDATES = 4, 64
+
+
+class Nearest(Protocol):
+    """What can name near rows without looking at all of them; see `graph`."""
+
+    def serves(self, snapshot: Snapshot[Body]) -> bool:
+        """Whether it is worth asking."""
+        ...
+
+    def candidates(self, live: LivePart[Body], table: DocType, query: Query, count: int) -> Array | None:
+        """Some `count` rows of a table that are probably the nearest, with all that have the same text; None: unknown."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """A search as every part gets it."""
+
+    query: Query
+    filters: Filters
+    limit: int
+    #: Smallest similarity that counts.
+    floor: np.float32
+    graphs: Nearest | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Best:
+    """The best of one table of one part, to be merged with those of others."""
+
+    live: LivePart[Body]
+    table: DocType
+    rows: Array
+    raw: Array
+
+
+def search(
+    snapshot: Snapshot[Body],
+    query_vector: Array,
+    filters: Filters,
+    limit: int,
+    min_similarity: float = 0.0,
+    graphs: Nearest | None = None,
+) -> Matches:
+    """The best `limit` documents of at least that similarity (0: of any), filters applied before choosing; ties by key.
+
+    The total is of all documents of that similarity that pass; where a graph was asked, of those it named.
+    """
+    least = np.nextafter(np.float32(0), np.float32(1))
+    floor = max(np.float32(min_similarity), least)
+    near = graphs if graphs is not None and _is_wide(filters) and graphs.serves(snapshot) else None
+    asked = _Asked(Query.of(query_vector), filters, limit, floor, near)
+    found: list[_Best] = []
+    total = 0
+    for live in snapshot:
+        for table, wanted in ((DocType.NODE, filters.wants_nodes), (DocType.GRIP, filters.wants_grips)):
+            if wanted and asked.query.inverse > 0:
+                best, count = _search_table(live, table, asked)
+                found.append(best)
+                total += count
+    return Matches(tuple(_merge(found, asked)), total)
+
+
+def _is_wide(filters: Filters) -> bool:
+    """Whether next to everything passes: anything narrower is scanned."""
+    return filters == Filters(doc_type=filters.doc_type)
+
+
+def _search_table(live: LivePart[Body], table: DocType, asked: _Asked) -> tuple[_Best, int]:
+    columns = live.part.table(table)
+    shown = findable(live, table, asked.filters)
+    if table is DocType.NODE and asked.filters.window is not None and shown is not None:
+        shown = _proven(live, shown, asked)
+    rows, raw = _near(live, table, shown, asked) or _scanned(live, table, shown, asked)
+    chosen = _top(raw, asked.floor, asked.limit)
+    hi, lo = (c[chosen] if rows is None else c[rows[chosen]] for c in (columns.hi, columns.lo))
+    chosen = chosen[np.lexsort((lo, hi, -raw[chosen]))[: asked.limit]]
+    total = int(np.count_nonzero(raw >= asked.floor))
+    return _Best(live, table, chosen if rows is None else rows[chosen], raw[chosen]), total
+
+
+def _scanned(live: LivePart[Body], table: DocType, shown: Array | None, asked: _Asked) -> tuple[Array | None, Array]:
+    """Rows (None: all) and their similarities; those that do not pass have the least there is."""
+    held = live.part.body.table(table)
+    passing = len(held) if shown is None else np.count_nonzero(shown)
+    if shown is None or passing == len(held):
+        return None, held.similarities(asked.query)
+    if passing < _GATHER * len(held):
+        rows = np.flatnonzero(shown)
+        return rows, held.similarities(asked.query, rows)
+    return None, np.where(shown, held.similarities(asked.query), np.float32(-np.inf))
+
+
+def _near(live: LivePart[Body], table: DocType, shown: Array | None, asked: _Asked) -> tuple[Array | None, Array] | None:
+    """The same, of what a graph names; None where there is none, or where it names too little that passes."""
+    if asked.graphs is None:
+        return None
+    rows = asked.graphs.candidates(live, table, asked.query, max(asked.limit * _WIDER, _CANDIDATES))
+    if rows is None:
+        return None
+    passing = rows if shown is None else rows[shown[rows]]
+    if len(passing) < asked.limit:
+        return None
+    return passing, live.part.body.table(table).similarities(asked.query, passing)
+
+
+def _proven(live: LivePart[Body], shown: Array, asked: _Asked) -> Array:
+    """Without segments that reach over the window's edge and hold nothing inside it that is near the query."""
+    assert asked.filters.window is not None
+    rows = np.flatnonzero(shown)
+    rows = rows[live.part.nodes.partly(rows, asked.filters.window)]
+    if not len(rows):
+        return shown
+    units = live.part.nodes.unit[rows]
+    asked_for, proven = (np.zeros(len(live.part.units), dtype=bool) for _ in range(2))
+    asked_for[units] = True
+    inside = findable(live, DocType.GRIP, asked.filters)
+    of_them = asked_for[live.part.grips.unit]
+    grips = np.flatnonzero(of_them if inside is None else of_them & inside)
+    near = live.part.body.grips.similarities(asked.query, grips) >= asked.floor
+    proven[live.part.grips.unit[grips[near]]] = True
+    kept = shown.copy()
+    kept[rows[~proven[units]]] = False
+    return kept
+
+
+def _top(raw: Array, floor: np.float32, limit: int) -> Array:
+    """Places of the best `limit` and of all that equal the last of them, in any order."""
+    whole = len(raw) // _BLOCK
+    if whole <= limit:
+        near = np.flatnonzero(raw >= floor)
+    else:
+        blocks = raw[: whole * _BLOCK].reshape(whole, _BLOCK)
+        highest = blocks.max(axis=1)
+        # As many rows as blocks reach this, so that nothing below it is among the best.
+        floor = max(floor, np.partition(highest, whole - limit)[whole - limit])
+        chosen = np.flatnonzero(highest >= floor)
+        block, column = np.nonzero(blocks[chosen] >= floor)
+        rest = np.flatnonzero(raw[whole * _BLOCK :] >= floor) + whole * _BLOCK
+        near = np.concatenate([chosen[block] * _BLOCK + column, rest])
+    if len(near) > limit:
+        values = raw[near]
+        near = near[values >= np.partition(values, len(values) - limit)[len(values) - limit]]
+    return near
+
+
+def _merge(best: Sequence[_Best], asked: _Asked) -> list[Match]:
+    found = []
+    for some in best:
+        columns, scores = some.live.part.table(some.table), calibrated(VECTOR[some.table], some.raw)
+        for at, row in enumerate(some.rows.tolist()):
+            found.append((-float(scores[at]), -float(some.raw[at]), int(columns.hi[row]), int(columns.lo[row]), some, row))
+    found.sort(key=lambda f: f[:4])
+    return [_match(*f, asked) for f in found[: asked.limit]]
+
+
+def _match(score: float, raw: float, high: int, low: int, some: _Best, row: int, asked: _Asked) -> Match:
+    part = some.live.part
+    columns = part.table(some.table)
+    node = some.table is DocType.NODE
+    # Two roundings may carry it past 1.
+    similarity = min(-raw, 1.0)
+    return Match(
+        doc_type=some.table,
+        node_key=int(part.units.key[columns.unit[row]]),
+        node_id=keys.node_of(high, low) if node else segment_of(part, row),
+        grip_id=None if node else keys.grip_of(high, low),
+        start_ms=int(columns.start[row]),
+        score=round(-score, 6),
+        raw=similarity,
+        best_grip=_best_grip(some.live, int(columns.unit[row]), asked) if node else None,
+        parts=(("similarity", round(similarity, 6)),),
+    )
+
+
+def _best_grip(live: LivePart[Body], unit: int, asked: _Asked) -> GripId | None:
+    """Of a unit's grips that pass the filters the one nearest to the query; the first of equals."""
+    units, grips = live.part.units, live.part.grips
+    rows = int(units.grip_first[unit]) + np.arange(int(units.grip_count[unit]))
+    shown = findable(live, DocType.GRIP, asked.filters)
+    rows = rows if shown is None else rows[shown[rows]]
+    if not len(rows):
+        return None
+    raw = live.part.body.grips.similarities(asked.query, rows)
+    row = int(rows[np.argmax(raw)])
+    return keys.grip_of(int(grips.hi[row]), int(grips.lo[row])) if raw.max() > 0 else None

@@ -1,0 +1,22 @@
+"""Changes of the indexes made durable: until then they are searchable, and followed again after a crash."""
+
+from collections.abc import Callable
+
+from memory_mcp.jobs.base import JobReport
+from memory_mcp.jobs.schedule import Every
+
+
+class CommitIndexes:
+    """`work` commits every index that has changed, and says how many."""
+
+    name = "commit_indexes"
+    help = "make index changes durable"
+
+    def __init__(self, work: Callable[[], int], seconds: float) -> None:
+        self._work = work
+        self.schedule = Every(seconds)
+
+    def run(self, now_ms: int, should_stop: Callable[[], bool]) -> JobReport:  # noqa: ARG002 - see Job
+        """See Job."""
+        count = 0 if should_stop() else self._work()
+        return JobReport(f"committed {count} index{'es' if count != 1 else ''}", {"committed": count})
