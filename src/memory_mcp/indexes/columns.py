@@ -19,7 +19,8 @@ _TYPES = {
     "project": "<i4", "agents": "<i4", "speakers": "<i4", "unit": "<i4",
 }  # fmt: skip
 NAMES = tuple(_TYPES)
-_SEGMENT = LEVELS.index(TocLevel.SEGMENT)
+#: Code of the level of segments.
+SEGMENT = LEVELS.index(TocLevel.SEGMENT)
 
 
 class Names:
@@ -106,14 +107,14 @@ class Columns:
     def _inside(self, window: TimeWindow) -> Array:
         """Grips and periods lie inside; a segment may reach over an edge (see `partly`)."""
         whole: Array = (self.start >= window.start_ms) & (self.end <= window.end_ms)
-        meets = (self.level == _SEGMENT) & (self.start < window.end_ms) & (self.end >= window.start_ms)
+        meets = (self.level == SEGMENT) & (self.start < window.end_ms) & (self.end >= window.start_ms)
         inside: Array = (self.start < window.end_ms) & (whole | meets)
         return inside
 
     def partly(self, rows: Array, window: TimeWindow) -> Array:
         """Of some rows, which are segments that reach over an edge of the window: words of theirs may lie outside."""
         outside: Array = (self.start[rows] < window.start_ms) | (self.end[rows] >= window.end_ms)
-        outside &= self.level[rows] == _SEGMENT
+        outside &= self.level[rows] == SEGMENT
         return outside
 
 

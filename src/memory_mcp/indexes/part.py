@@ -12,7 +12,7 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from memory_mcp.indexes.base import DocType
-from memory_mcp.indexes.columns import NAMES, Columns, Names, Units
+from memory_mcp.indexes.columns import NAMES, SEGMENT, Columns, Names, Units
 from memory_mcp.indexes.document import Unit
 from memory_mcp.indexes.files import Array, Checked, Contents, seal, write_arrays
 
@@ -133,13 +133,14 @@ def read_part(kind: Kind[B], directory: Path, files: dict[str, Checked], scratch
 class LivePart(Generic[B]):
     """A part and which of its units still count. Never changes; `without` gives another."""
 
-    __slots__ = ("_alive_rows", "_order", "alive", "counts", "masks", "part")
+    __slots__ = ("_alive_rows", "_order", "_segments", "alive", "counts", "masks", "part")
 
     def __init__(self, part: Part[B], alive: Array | None = None, order: Array | None = None) -> None:
         self.part = part
         #: Per unit; None: all.
         self.alive = alive
         self._order = np.argsort(part.units.key, kind="stable") if order is None else order
+        self._segments: Array | None = None
         self._alive_rows: dict[DocType, Array | None] = dict.fromkeys(TABLES)
         #: Documents that count, by table.
         self.counts = {t: len(part.table(t)) for t in TABLES}
@@ -153,6 +154,14 @@ class LivePart(Generic[B]):
     def alive_rows(self, table: DocType) -> Array | None:
         """Per row of a table; None: all."""
         return self._alive_rows[table]
+
+    def segments(self) -> Array:
+        """Which rows of the table of nodes are segments that count."""
+        if self._segments is None:
+            rows: Array = self.part.nodes.level == SEGMENT
+            alive = self._alive_rows[DocType.NODE]
+            self._segments = rows if alive is None else rows & alive
+        return self._segments
 
     @property
     def size(self) -> int:

@@ -44,22 +44,25 @@ class Weights:
 
 
 def weigh(snapshot: Snapshot[Body], terms: Sequence[str]) -> Weights:
-    """Weights from how many living documents, nodes and grips together, hold each term."""
+    """Weights from how many living segments and grips hold each term; periods say the same again, and do not count."""
     hashes = np.array([term_key(t) for t in terms], dtype=np.uint64)
     df = np.zeros(len(hashes), dtype=np.int64)
+    n = 0
     for live in snapshot:
-        for table in TABLES:
-            _add_frequencies(df, live, table, hashes)
-    n = sum(snapshot.counts.values())
+        segments = live.segments()
+        n += int(np.count_nonzero(segments)) + live.counts[DocType.GRIP]
+        _add_frequencies(df, live, DocType.NODE, hashes, segments)
+        _add_frequencies(df, live, DocType.GRIP, hashes, live.alive_rows(DocType.GRIP))
     return Weights(hashes, np.array([math.log(1 + (n - d + 0.5) / (d + 0.5)) for d in df.tolist()]))
 
 
-def _add_frequencies(df: Array, live: LivePart[Body], table: DocType, hashes: Array) -> None:
-    postings, alive = live.part.body.table(table), live.alive_rows(table)
+def _add_frequencies(df: Array, live: LivePart[Body], table: DocType, hashes: Array, counting: Array | None) -> None:
+    """Add how many rows that count (None: all) hold each term."""
+    postings = live.part.body.table(table)
     for i, place in enumerate(postings.slices(hashes)):
         if place is not None:
             rows = postings.indices[place]
-            df[i] += len(rows) if alive is None else np.count_nonzero(alive[rows])
+            df[i] += len(rows) if counting is None else np.count_nonzero(counting[rows])
 
 
 class _Sums(threading.local):
@@ -105,6 +108,7 @@ class _Ranked:
     """One of the best of a table over all parts."""
 
     value: float
+    stand: float
     raw: float
     high: int
     low: int
@@ -220,9 +224,9 @@ def _ranked(best: Sequence[_Best], table: DocType, total: float, limit: int) -> 
         found += [(-raw, h, lo, some, at) for at, (raw, h, lo) in enumerate(zip(some.score.tolist(), high, low, strict=True))]
     found.sort(key=itemgetter(0, 1, 2))
     found = found[:limit]
-    raw = np.array([-f[0] for f in found])
-    values = calibrated(BM25[table], standing(raw, total, BM25_SHARPNESS)).tolist()
-    return [_Ranked(v, -f[0], *f[1:]) for v, f in zip(values, found, strict=True)]
+    stands = standing(np.array([-f[0] for f in found]), total, BM25_SHARPNESS)
+    values = calibrated(BM25[table], stands).tolist()
+    return [_Ranked(v, stand, -f[0], *f[1:]) for v, stand, f in zip(values, stands.tolist(), found, strict=True)]
 
 
 def _match(ranked: _Ranked) -> Match:
@@ -240,5 +244,5 @@ def _match(ranked: _Ranked) -> Match:
         score=round(ranked.value, 6),
         raw=ranked.raw,
         best_grip=keys.grip_of(int(part.grips.hi[grip]), int(part.grips.lo[grip])) if node and grip >= 0 else None,
-        parts=(("own", round(own, 4)), ("lift", round(ranked.raw - own, 4))),
+        parts=(("own", round(own, 4)), ("lift", round(ranked.raw - own, 4)), ("standing", round(ranked.stand, 6))),
     )

@@ -1,0 +1,272 @@
+"""Judged queries through the real tools: what the keyword, vector and hybrid layers find, beside plain BM25 in the same run.
+
+LoCoMo (turns and sessions) and coding sessions (which session made this commit?). Each corpus has a store of its own,
+filled by the JSONL importer and served over stdio. Halves are by a hash of the query id: whatever is set by the answers
+was set by the half "tune"; `--fit` prints calibration tables fitted on it and their error on the half "held".
+
+    python -m bench.judged --data DIR [--model FOLDER] [--fit]
+"""
+
+import argparse
+import asyncio
+import itertools
+import json
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from mcp import Client, StdioServerParameters
+
+from bench.baseline import PlainBm25
+from bench.locomo import half, load, to_jsonl
+
+#: Tools asked, with what narrows them to one sort of document.
+ASKED = {
+    "bm25 turns": ("teleport_search", {"doc_type": "grip"}),
+    "bm25 sessions": ("teleport_search", {"doc_type": "toc_node", "level": "segment"}),
+    "vector turns": ("vector_teleport", {"doc_type": "grip"}),
+    "vector sessions": ("vector_teleport", {"doc_type": "toc_node", "level": "segment"}),
+    "hybrid turns": ("hybrid_search", {"doc_type": "grip"}),
+    "hybrid sessions": ("hybrid_search", {"doc_type": "toc_node", "level": "segment"}),
+    "intelligent sessions": ("intelligent_search", {}),
+}
+_LIMIT = 20
+_READY = 60.0
+
+
+@dataclass(slots=True)
+class Asked:
+    """One query with everything that was answered to it: by name, ids best first, and (standing, score, id) of each."""
+
+    query: dict[str, Any]
+    kind: str
+    answers: dict[str, list[str]] = field(default_factory=dict)
+    numbers: dict[str, list[tuple[float, float, str]]] = field(default_factory=dict)
+    times: dict[str, float] = field(default_factory=dict)
+
+    @property
+    def half(self) -> str:
+        return half(self.query["id"])
+
+    def gold(self, name: str) -> set[str]:
+        return set(self.query["gold" if name.endswith("turns") else "gold_sessions"])
+
+
+def environment(store: Path, model: Path | None) -> dict[str, str]:
+    own = {
+        "MEMORY_MCP_STORAGE__DATA_DIR": str(store),
+        "MEMORY_MCP_STORAGE__TIMEZONE": "UTC",
+        "MEMORY_MCP_SERVER__DAEMON": "false",
+        "MEMORY_MCP_SERVER__PROFILE": "full",
+        "MEMORY_MCP_TELEPORT__ENABLED": "true",
+        "MEMORY_MCP_RETRIEVAL__BOUNDS__MAX_TOKEN_BUDGET": "100000",
+    }
+    return os.environ | own | ({"MEMORY_MCP_EMBEDDER__MODEL": str(model)} if model else {})
+
+
+async def ready(client: Client, model: Path | None) -> None:
+    """Wait until the layers that can be are healthy."""
+    end = time.monotonic() + _READY
+    while time.monotonic() < end:
+        status = (await client.call_tool("get_teleport_status", {})).structured_content or {}
+        if status["bm25_healthy"] and (model is None or status["vector_healthy"]):
+            return
+        await asyncio.sleep(0.2)
+    raise TimeoutError(f"the indexes are not ready: {status}")
+
+
+async def ask(store: Path, asked: list[Asked], names: Sequence[str], model: Path | None, sources: dict[str, str]) -> None:
+    server = StdioServerParameters(command=sys.executable, args=["-m", "memory_mcp", "serve"], env=environment(store, model))
+    async with Client(server) as client:
+        await ready(client, model)
+        for one in asked:
+            for name in names:
+                tool, narrowed = ASKED[name]
+                arguments = {"query": one.query["query"], "limit": _LIMIT, "scope": "all", "detail": "full", **narrowed}
+                started = time.perf_counter()
+                result = await client.call_tool(tool, arguments)
+                one.times[name] = (time.perf_counter() - started) * 1000
+                found = (result.structured_content or {}).get("results", [])
+                turns = name.endswith("turns")
+                ids = [sources.get(r.get("event_id", ""), "") if turns else r["session_id"] for r in found]
+                one.answers[name] = list(dict.fromkeys(ids))
+                stands = [r.get("score_parts", {}).get("standing", r["score"]) for r in found]
+                one.numbers[name] = [(s, r["score"], i) for s, r, i in zip(stands, found, ids, strict=True)]
+
+
+def sources_of(store: Path) -> dict[str, str]:
+    """Source ids by event id: how a turn of the data is recognised in an answer."""
+    from memory_mcp.storage.registry import ENGINES
+
+    storage = ENGINES["duckdb"](store, "UTC", 128, None)
+    try:
+        return {s.event.event_id: s.event.source_id for batch in storage.events.iter_all() for s in batch}
+    finally:
+        storage.close()
+
+
+def corpora(data: Path, limit: int | None) -> Iterator[tuple[str, list[dict[str, Any]], list[Asked]]]:
+    """Units and queries of each corpus."""
+    for kind in ("locomo", "commits"):
+        units, queries = defaultdict(list), defaultdict(list)
+        for unit in load(data / kind / "units.jsonl"):
+            units[unit["corpus"]].append(unit)
+        for query in load(data / kind / "queries.jsonl"):
+            if query["gold_sessions"] and not str(query.get("category", "")).startswith("5"):
+                queries[query["corpus"]].append(Asked(query, kind))
+        for corpus, own in sorted(units.items()):
+            yield kind, own, queries[corpus][:limit]
+
+
+def run(data: Path, limit: int | None, model: Path | None) -> list[Asked]:
+    names = [n for n in ASKED if model is not None or n.split()[0] not in ("vector", "hybrid")]
+    everything: list[Asked] = []
+    for kind, own, asked in corpora(data, limit):
+        if not asked:
+            continue
+        with tempfile.TemporaryDirectory() as scratch:
+            source, store = Path(scratch) / "events.jsonl", Path(scratch) / "store"
+            to_jsonl(own, source)
+            command = [sys.executable, "-m", "memory_mcp", "import", "jsonl", str(source)]
+            subprocess.run(command, env=environment(store, model), check=True, capture_output=True)
+            chosen = [n for n in names if kind == "locomo" or not n.endswith("turns")]
+            asyncio.run(ask(store, asked, chosen, model, sources_of(store)))
+        sessions: dict[str, list[str]] = defaultdict(list)
+        for unit in own:
+            sessions[unit["session"]].append(unit["text"])
+        plain = PlainBm25({k: " ".join(v) for k, v in sessions.items()})
+        turns = PlainBm25({u["id"]: u["text"] for u in own}) if kind == "locomo" else None
+        for one in asked:
+            one.answers["plain BM25 sessions"] = plain.rank(one.query["query"], _LIMIT)
+            if turns is not None:
+                one.answers["plain BM25 turns"] = turns.rank(one.query["query"], _LIMIT)
+        everything += asked
+        print(f"  {kind} {own[0]['corpus']}: {len(asked)} queries", file=sys.stderr)
+    return everything
+
+
+def hits(asked: Sequence[Asked], name: str, depth: int) -> list[float]:
+    """Whether anything right is among the first `depth`, query by query."""
+    return [float(bool(a.gold(name) & set(a.answers[name][:depth]))) for a in asked]
+
+
+def recalls(asked: Sequence[Asked], name: str, depth: int) -> list[float]:
+    return [len(a.gold(name) & set(a.answers[name][:depth])) / len(a.gold(name)) for a in asked]
+
+
+def interval(ours: Sequence[float], theirs: Sequence[float], seed: int = 5) -> tuple[float, float, float]:
+    """Mean difference in points and its paired bootstrap interval (95 %)."""
+    rng = random.Random(seed)
+    gaps = [a - b for a, b in zip(ours, theirs, strict=True)]
+    means = sorted(sum(rng.choices(gaps, k=len(gaps))) / len(gaps) for _ in range(2000))
+    return 100 * sum(gaps) / len(gaps), 100 * means[50], 100 * means[1949]
+
+
+def report(everything: Sequence[Asked]) -> None:
+    for kind in ("locomo", "commits"):
+        own = [a for a in everything if a.kind == kind]
+        if not own:
+            continue
+        names = [n for n in [*ASKED, "plain BM25 sessions", "plain BM25 turns"] if n in own[0].answers]
+        print(f"\n{kind}: {len(own)} queries with gold\n\n| found | half | n | any@1 | any@5 | any@10 | recall@10 |")
+        print("|---|---|---|---|---|---|---|")
+        for name in names:
+            for which in ("all", "tune", "held"):
+                chosen = [a for a in own if which in ("all", a.half) and a.gold(name)]
+                figures = [sum(hits(chosen, name, d)) / len(chosen) for d in (1, 5, 10)]
+                figures.append(sum(recalls(chosen, name, 10)) / len(chosen))
+                print(f"| {name} | {which} | {len(chosen)} | " + " | ".join(f"{f:.3f}" for f in figures) + " |")
+        for name in names:
+            rival = f"plain BM25 {name.split()[-1]}"
+            if name.startswith("plain"):
+                continue
+            for depth in (1, 5):
+                for which in ("all", "held"):
+                    chosen = [a for a in own if which in ("all", a.half) and a.gold(name)]
+                    gap, low, high = interval(hits(chosen, name, depth), hits(chosen, rival, depth))
+                    print(f"{name} against {rival}, any@{depth}, {which}: {gap:+.1f} points [{low:+.1f}, {high:+.1f}]")
+    for name in ASKED:
+        times = sorted(a.times[name] for a in everything if name in a.times)
+        if times:
+            print(f"{name}: p50 {times[len(times) // 2]:.1f} ms, p99 {times[int(len(times) * 0.99)]:.1f} ms over stdio")
+
+
+def points(asked: Sequence[Asked], name: str) -> list[tuple[float, float, bool]]:
+    """(standing, score, relevant) of the first ten of each query."""
+    return [(s, v, i in a.gold(name)) for a in asked if name in a.numbers for s, v, i in a.numbers[name][:10]]
+
+
+def error_of(pairs: Sequence[tuple[float, bool]]) -> float:
+    """Expected calibration error over ten bins of equal width."""
+    bins: dict[int, list[tuple[float, bool]]] = defaultdict(list)
+    for value, right in pairs:
+        bins[min(int(value * 10), 9)].append((value, right))
+    return sum(abs(sum(v for v, _ in b) - sum(r for _, r in b)) for b in bins.values()) / max(len(pairs), 1)
+
+
+def fitted(found: Sequence[tuple[float, float, bool]], knots: int = 12) -> tuple[tuple[float, float], ...]:
+    """A rising table of (standing, share that was relevant): groups of equal size, then pooled until they rise."""
+    ordered = sorted((s, r) for s, _, r in found)
+    # Results stand close together where they are mostly wrong: groups get smaller towards the top.
+    edges = [round(len(ordered) * (1 - (1 - i / knots) ** 2)) for i in range(knots + 1)]
+    groups = [ordered[a:b] for a, b in itertools.pairwise(edges) if b > a]
+    pooled: list[list[tuple[float, bool]]] = []
+    for group in groups:
+        pooled.append(list(group))
+        while len(pooled) > 1 and _share(pooled[-2]) >= _share(pooled[-1]):
+            last = pooled.pop()
+            pooled[-1] += last
+    return tuple((round(sum(s for s, _ in g) / len(g), 4), round(_share(g), 3)) for g in pooled)
+
+
+def _share(group: Sequence[tuple[float, bool]]) -> float:
+    return (sum(r for _, r in group) + 0.5) / (len(group) + 1)
+
+
+def fit(everything: Sequence[Asked]) -> None:
+    """Tables fitted on the tuning half, and how far scores are off on the other, as they are and as they would be."""
+    import numpy as np
+
+    for name in ASKED:
+        tune, held = ([a for a in everything if a.half == h and name in a.numbers] for h in ("tune", "held"))
+        if not tune or name.startswith("intelligent"):
+            continue
+        table = fitted(points(tune, name))
+        now = points(held, name)
+        first = [(v, i in a.gold(name)) for a in held for _, v, i in a.numbers[name][:1]]
+        would = [(float(np.interp(s, *zip(*table, strict=True))), r) for s, _, r in now]
+        print(f"\n{name}: error now {error_of([(v, r) for _, v, r in now]):.3f}", end="")
+        print(f" (first results {error_of(first):.3f}), with the new table {error_of(would):.3f}\n  {table}")
+
+
+def main() -> None:
+    """Run, or say why not."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--data", type=Path, help="folder that holds locomo/ and commits/")
+    parser.add_argument("--model", type=Path, help="a model2vec folder; without it the vector and hybrid layers are left out")
+    parser.add_argument("--limit", type=int, help="queries per corpus")
+    parser.add_argument("--fit", action="store_true", help="also fit calibration tables")
+    parser.add_argument("--keep", type=Path, help="write every answer to this file")
+    arguments = parser.parse_args()
+    if arguments.data is None or not (arguments.data / "locomo" / "units.jsonl").exists():
+        print("skipped: --data DIR with locomo/units.jsonl is not there")
+        return
+    everything = run(arguments.data, arguments.limit, arguments.model)
+    report(everything)
+    if arguments.fit:
+        fit(everything)
+    if arguments.keep:
+        kept = [{"query": a.query["id"], "kind": a.kind, "answers": a.answers, "numbers": a.numbers} for a in everything]
+        arguments.keep.write_text(json.dumps(kept), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()
