@@ -36,6 +36,8 @@ class Accelerators:
         self._clock = clock
         self._searchers: dict[str, Searcher | None] = {}
         self._making = threading.Lock()
+        self._improving: threading.Thread | None = None
+        self._closed = False
         #: Why an index that is switched on is not there.
         self.reasons: dict[str, str] = {}
         #: Whether somebody calls `tend` again and again; without, an index is read when it is first asked for.
@@ -82,12 +84,12 @@ class Accelerators:
         if name == "vector" and not self._model:
             raise LayerUnavailable("no model: embedder.model names no folder")
         settings = self.settings_of(name)
-        options = {"model": self._model}
+        options = {"model": self._model, "graph_from": self._settings.vector.graph_from}
         folder = Path(settings.index_path).expanduser() if settings.index_path else self._directory / "indexes" / name
         store_id = self._storage.stats(text=False).store_id
         index: LiveIndex[Any] = LiveIndex(KINDS[name](options), folder, store_id, self._clock)
         keeper = Keeper(self._storage, index, Workshop(index, options, settings.memory_budget_mb), self._let_through)
-        return SEARCHERS[name](keeper)
+        return SEARCHERS[name](keeper, options)
 
     def _let_through(self) -> None:
         self.let_through()
@@ -133,6 +135,23 @@ class Accelerators:
         """Make changes durable; how many indexes had any."""
         return sum(keeper.index.commit() for keeper in self.keepers.values())
 
+    def improve(self) -> bool:
+        """Begin to build, in a thread of its own, what makes searching faster; False while that is under way."""
+        if self._improving is not None and self._improving.is_alive():
+            return False
+        self._improving = threading.Thread(target=self._improve, name="improving", daemon=True)
+        self._improving.start()
+        return True
+
+    def _improve(self) -> None:
+        try:
+            for name in NAMES:
+                searcher = self.searcher(name)
+                if searcher is not None:
+                    searcher.improve(lambda: not self._closed and not self.busy)
+        except Exception:
+            log.exception("an index could not be made faster; it is tried again")
+
     def rebuild(self, name: str, told: Callable[[int], None] = lambda _: None) -> "Rebuilt":
         """Build one index anew from the store; what retention left out comes back until it is due again."""
         return self.keeper(name).rebuild(told, keep_cutoffs=False)
@@ -154,6 +173,7 @@ class Accelerators:
 
     def close(self) -> None:
         """Commit what waits and let go."""
+        self._closed = True
         for searcher in self._searchers.values():
             if searcher is not None:
                 searcher.keeper.close()

@@ -154,6 +154,7 @@ class App:
             briefings=BriefingSettings(directory, hooks.briefing, hooks.briefing_tokens, factor),
             housekeeping_at=self.settings.scheduler.housekeeping_at,
             commit_indexes=self.accelerators.commit,
+            improve_indexes=self.accelerators.improve,
             prune_indexes=self.accelerators.prune_due,
             commit_interval_secs=self._commit_interval(),
         )

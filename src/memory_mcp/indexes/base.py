@@ -1,6 +1,6 @@
 """What is looked for in an index and what comes back: filters in, matches and a status out."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from typing import Any, Protocol
@@ -103,6 +103,10 @@ class Searcher(Protocol):
 
     def unfiled(self, text: str, events: Iterable[Event]) -> list[Unfiled]:
         """Those of some events that match, scored as the index would."""
+        ...
+
+    def improve(self, goes_on: Callable[[], bool]) -> int:
+        """Build in this thread, for as long as `goes_on` says, what makes searching faster and is never needed; how much."""
         ...
 
 

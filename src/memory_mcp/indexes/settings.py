@@ -46,6 +46,15 @@ class IndexSettings:
 
 
 @dataclass(frozen=True, slots=True)
+class VectorSettings(IndexSettings):
+    """The vector index."""
+
+    graph_from: int = field(
+        default=400_000, metadata={"help": "Documents from which graphs are searched first; below, search is always exact."}
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class HybridSettings:
     """How keyword and vector results become one list."""
 
@@ -67,5 +76,5 @@ class TeleportSettings:
 
     enabled: bool = field(default=True, metadata={"help": "Master switch of the keyword and vector layers."})
     bm25: IndexSettings = field(default_factory=IndexSettings)
-    vector: IndexSettings = field(default_factory=IndexSettings)
+    vector: VectorSettings = field(default_factory=VectorSettings)
     hybrid: HybridSettings = field(default_factory=HybridSettings)

@@ -7,6 +7,7 @@ from memory_mcp.jobs.base import Job
 from memory_mcp.jobs.commit_indexes import CommitIndexes
 from memory_mcp.jobs.drain_spool import DrainSpool
 from memory_mcp.jobs.housekeeping import Housekeeping
+from memory_mcp.jobs.improve_indexes import ImproveIndexes
 from memory_mcp.jobs.prune_indexes import PruneIndexes
 from memory_mcp.jobs.render_briefings import BriefingSettings, RenderBriefings
 from memory_mcp.jobs.roll_up import RollUp
@@ -33,6 +34,8 @@ class Parts:
     #: Commits every index that has changed; how many.
     commit_indexes: Callable[[], int]
     commit_interval_secs: float
+    #: Begins to build what makes searching faster; whether it did.
+    improve_indexes: Callable[[], bool]
     #: Applies retention to the indexes; documents by index and level.
     prune_indexes: Callable[[], Mapping[str, Mapping[str, int]]]
 
@@ -42,6 +45,7 @@ JOBS: dict[str, Callable[[Parts], Job]] = {
     "roll_up": lambda parts: RollUp(parts.roll_up),
     "render_briefings": lambda parts: RenderBriefings(parts.storage, parts.tree, parts.briefings, parts.busy),
     "commit_indexes": lambda parts: CommitIndexes(parts.commit_indexes, parts.commit_interval_secs),
+    "improve_indexes": lambda parts: ImproveIndexes(parts.improve_indexes),
     "prune_indexes": lambda parts: PruneIndexes(parts.prune_indexes, Daily.at(parts.housekeeping_at)),
     "housekeeping": lambda parts: Housekeeping(parts.storage, Daily.at(parts.housekeeping_at)),
 }

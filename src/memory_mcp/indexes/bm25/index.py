@@ -1,7 +1,7 @@
 """The BM25 index as layers ask it: words in, matches out."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from memory_mcp import metrics
 from memory_mcp.errors import InvalidQuery
@@ -31,6 +31,11 @@ class Bm25Index:
         if least <= 0:
             return found
         return Matches(tuple(m for m in found.best if m.raw >= least), found.total)
+
+    def improve(self, goes_on: Callable[[], bool]) -> int:
+        """See Searcher: there is nothing."""
+        del goes_on
+        return 0
 
     def unfiled(self, text: str, events: Iterable[Event]) -> list[Unfiled]:
         """See Searcher."""

@@ -8,11 +8,11 @@ import numpy as np
 from memory_mcp import metrics
 from memory_mcp.embed.base import Embedder
 from memory_mcp.errors import InvalidQuery
-from memory_mcp.indexes.base import DocType, Filters, Matches, Unfiled
+from memory_mcp.indexes.base import DocType, Filters, Health, Matches, Unfiled
 from memory_mcp.indexes.calibrate import calibrated
 from memory_mcp.indexes.keeper import Keeper
 from memory_mcp.indexes.snapshot import Snapshot
-from memory_mcp.indexes.vector.graph import Graphs
+from memory_mcp.indexes.vector.graph import GRAPH_FROM, Graphs
 from memory_mcp.indexes.vector.kind import Body, Vector
 from memory_mcp.indexes.vector.rows import Query, Rows
 from memory_mcp.indexes.vector.search import VECTOR, search
@@ -27,9 +27,9 @@ _REMEMBERED = 4096
 class VectorIndex:
     """See Searcher."""
 
-    def __init__(self, keeper: Keeper) -> None:
+    def __init__(self, keeper: Keeper, graph_from: int = GRAPH_FROM) -> None:
         self.keeper = keeper
-        self.graphs = Graphs(keeper.index.home.directory)
+        self.graphs = Graphs(keeper.index.home.directory, graph_from)
         #: Events' rows, and what embedded them.
         self._remembered: tuple[Embedder | None, dict[EventId, Rows]] = None, {}
 
@@ -71,7 +71,9 @@ class VectorIndex:
         return Rows.joined([held[e.event_id] for e in events])
 
     def improve(self, goes_on: Callable[[], bool] = lambda: True) -> int:
-        """Build graphs that large parts lack, in this thread and for minutes; how many were built. See Graphs."""
+        """See Searcher: graphs that large parts lack, which takes minutes."""
+        if self.keeper.index.health is not Health.HEALTHY:
+            return 0
         return self.graphs.build_missing(self.keeper.index.snapshot, goes_on)
 
 

@@ -1,0 +1,303 @@
+"""Files of the vector index, vectors used again, and what happens when the model is another one."""
+
+import shutil
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from memory_mcp.app import App
+from memory_mcp.embed.base import Vectors
+from memory_mcp.embed.model2vec import Model2Vec
+from memory_mcp.errors import IndexUnreadable, LayerUnavailable
+from memory_mcp.indexes.base import DocType, Filters, Health, Matches, Position
+from memory_mcp.indexes.build import Workshop
+from memory_mcp.indexes.document import Unit, unit_of
+from memory_mcp.indexes.files import Checked
+from memory_mcp.indexes.follow import follow, rebuild
+from memory_mcp.indexes.generation import Home, Manifest, PartEntry
+from memory_mcp.indexes.live import LiveIndex
+from memory_mcp.indexes.part import LivePart, Part, merged, part_of, read_part, write_part
+from memory_mcp.indexes.registry import KINDS
+from memory_mcp.indexes.snapshot import Snapshot
+from memory_mcp.indexes.units import everything
+from memory_mcp.indexes.vector.kind import Body, Vector, opened
+from memory_mcp.indexes.vector.rows import file_of
+from memory_mcp.indexes.vector.search import search
+from tests.factories import SHOP, a_day_of_drafts
+from tests.fakes import FakeClock
+from tests.indexes.models import WORDS, made_up, snapshot, static_model, unit
+from tests.toc.helpers import memory
+
+DRAFTS = a_day_of_drafts("2026-01-12", (SHOP,))
+#: What the made-up day talks about.
+SPOKEN = sorted({*WORDS, *(w.strip(".,:;!?'\"()`").lower() for d in DRAFTS for w in d.text.split())} - {""})
+
+
+class Counting(Model2Vec):
+    """A model that remembers what it was asked."""
+
+    def __init__(self, folder: str | Path) -> None:
+        super().__init__(folder)
+        self.asked: list[str] = []
+
+    def embed(self, texts: Sequence[str]) -> Vectors:
+        self.asked += texts
+        return super().embed(texts)
+
+
+@pytest.fixture
+def model(tmp_path: Path) -> Path:
+    return static_model(tmp_path / "model", words=SPOKEN)
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Path:
+    return static_model(tmp_path / "other", seed=1, dimensions=48, words=SPOKEN)
+
+
+@pytest.fixture
+def app() -> Iterator[App]:
+    filled = memory(DRAFTS)
+    yield filled
+    filled.close()
+
+
+def part(kind: Vector, units: Sequence[Unit]) -> Part[Body]:
+    return part_of(kind, units, [kind.prepared(u) for u in units])
+
+
+def same(one: Body, another: Body) -> bool:
+    pairs = [(one.table(t), another.table(t)) for t in DocType]
+    return all(np.array_equal(getattr(a, n), getattr(b, n)) for a, b in pairs for n in ("codes", "digests", "inverse"))
+
+
+def written(kind: Vector, home: Home, units: Sequence[Unit], name: str = "p1") -> dict[str, Checked]:
+    """A generation of one part, in force."""
+    home.prepare()
+    files = write_part(kind, part(kind, units), home.parts / name)
+    home.put(Manifest(home.next_number(), "store", kind.fingerprint(), Position(), (PartEntry(name, files),), 0))
+    return files
+
+
+@pytest.mark.parametrize("units", [[], [unit(1, "login", ["kitten", "zyzzyva"])], made_up(200)], ids=["none", "one", "many"])
+def test_a_part_is_read_back_as_it_was_written(model: Path, tmp_path: Path, units: list[Unit]) -> None:
+    kind = Vector(Model2Vec(model))
+    made = part(kind, units)
+    files = write_part(kind, made, tmp_path / "part")
+    found = read_part(Vector(Model2Vec(model)), tmp_path / "part", files, tmp_path)
+    assert same(found.body, made.body)
+    assert len(found.body.grips) == len(found.grips)
+    snapshots = [Snapshot.of((LivePart(p),), Position()) for p in (made, found)]
+    query = kind.embedder.embed(["fix the login"])[0]
+    assert search(snapshots[0], query, Filters(), 10) == search(snapshots[1], query, Filters(), 10)
+
+
+def test_any_damage_to_a_file_is_noticed(model: Path, tmp_path: Path) -> None:
+    kind = Vector(Model2Vec(model))
+    files = write_part(kind, part(kind, made_up(30)), tmp_path / "part")
+    assert {file_of(DocType.NODE), file_of(DocType.GRIP), "embedder.json"} < set(files)
+    for name in files:
+        path = tmp_path / "part" / name
+        whole = path.read_bytes()
+        flipped = whole[:-3] + bytes([whole[-3] ^ 1]) + whole[-2:]
+        for damaged in (flipped, whole[:-1], whole + b"x", b""):
+            path.write_bytes(damaged)
+            with pytest.raises(IndexUnreadable):
+                read_part(kind, tmp_path / "part", files, tmp_path)
+        path.unlink()
+        with pytest.raises(IndexUnreadable, match="missing"):
+            read_part(kind, tmp_path / "part", files, tmp_path)
+        path.write_bytes(whole)
+    read_part(kind, tmp_path / "part", files, tmp_path)
+
+
+def test_a_part_of_another_model_is_refused(model: Path, tmp_path: Path) -> None:
+    other = static_model(tmp_path / "same size", seed=1, words=SPOKEN)
+    kind = Vector(Model2Vec(model))
+    files = write_part(kind, part(kind, made_up(3)), tmp_path / "part")
+    with pytest.raises(IndexUnreadable, match="another embedding model"):
+        read_part(Vector(Model2Vec(other)), tmp_path / "part", files, tmp_path)
+
+
+def test_merging_keeps_the_rows_that_count_and_embeds_nothing(model: Path) -> None:
+    counting = Counting(model)
+    kind = Vector(counting)
+    units = made_up(40)
+    parts = [LivePart(part(kind, units[:20])), LivePart(part(kind, units[20:]))]
+    parts[0] = parts[0].without(np.array([0, 7]))
+    kept = part(kind, [u for i, u in enumerate(units) if i not in (0, 7)])
+    counting.asked.clear()
+    assert same(merged(kind, parts).body, kept.body)
+    assert counting.asked == []
+
+
+def test_a_rebuild_embeds_only_texts_that_are_new(model: Path, tmp_path: Path) -> None:
+    home = Home(tmp_path / "index")
+    units = made_up(50)
+    written(Vector(Model2Vec(model)), home, units)
+    counting = Counting(model)
+    kind = Vector(counting, reuse=home.directory)
+    fresh = unit(5000, "kitten garden sunrise", ["login token", units[3].nodes[0].gist])
+    made = part(kind, [*units, fresh])
+    known = {d.gist for u in units for d in (*u.nodes, *u.grips)}
+    assert counting.asked == [t for t in ("kitten garden sunrise", "login token") if t not in known]
+    assert same(made.body, part(Vector(Model2Vec(model)), [*units, fresh]).body)
+
+
+def test_vectors_of_another_model_or_layout_are_not_used_again(model: Path, other: Path, tmp_path: Path) -> None:
+    home = Home(tmp_path / "index")
+    units = made_up(5)
+    written(Vector(Model2Vec(other)), home, units)
+    counting = Counting(model)
+    assert same(part(Vector(counting, reuse=home.directory), units).body, part(Vector(Model2Vec(model)), units).body)
+    assert len(counting.asked) == sum(u.size for u in units)
+
+
+def test_damaged_vectors_are_embedded_anew(model: Path, tmp_path: Path) -> None:
+    home = Home(tmp_path / "index")
+    units = made_up(20)
+    written(Vector(Model2Vec(model)), home, units)
+    path = home.parts / "p1" / file_of(DocType.GRIP)
+    path.write_bytes(path.read_bytes()[:-1] + b"x")
+    for damage in (lambda: None, lambda: shutil.rmtree(home.parts), lambda: (home.directory / "CURRENT").write_text("x")):
+        damage()
+        counting = Counting(model)
+        assert same(part(Vector(counting, reuse=home.directory), units).body, part(Vector(Model2Vec(model)), units).body)
+        assert len(counting.asked) == sum(u.size for u in units)
+
+
+def test_the_same_model_in_another_folder_is_the_same_kind(model: Path, tmp_path: Path) -> None:
+    moved = Path(shutil.copytree(model, tmp_path / "moved"))
+    kind = Vector(Model2Vec(moved))
+    assert kind.predecessor(Vector(Model2Vec(model)).fingerprint()) is kind
+
+
+def test_only_a_model_that_is_still_there_and_still_the_same_can_be_a_predecessor(model: Path, other: Path) -> None:
+    wanted, old = Vector(Model2Vec(other)), Vector(Model2Vec(model)).fingerprint()
+    found = wanted.predecessor(old)
+    assert found is not None
+    assert found.fingerprint() == old
+    for key in ("format", "documents"):
+        assert wanted.predecessor({**old, key: 0}) is None
+    assert wanted.predecessor({"embedder": {}}) is None
+    assert wanted.predecessor({**old, "embedder": {**old["embedder"], "name": "somebody's"}}) is None
+    shutil.copy(other / "model.safetensors", model)
+    assert wanted.predecessor(old) is None
+    shutil.rmtree(model)
+    assert wanted.predecessor(old) is None
+
+
+def test_without_a_usable_model_there_is_no_kind(tmp_path: Path) -> None:
+    with pytest.raises(LayerUnavailable, match="no embedding model is set"):
+        opened({"model": ""})
+    with pytest.raises(LayerUnavailable, match="does not exist"):
+        KINDS["vector"]({"model": str(tmp_path / "nothing")})
+
+
+class Kept:
+    """An index of a store, in a folder, as a process that starts finds it."""
+
+    def __init__(self, app: App, directory: Path, kind: Vector) -> None:
+        self.app = app
+        self.kind = kind
+        self.index: LiveIndex[Body] = LiveIndex(kind, directory, "store", FakeClock())
+        folder = str(kind.fingerprint()["embedder"]["folder"])
+        self.workshop = Workshop(self.index, {"model": folder}, 64)
+        self.index.load(app.storage.toc.version())
+
+    def rebuild(self) -> None:
+        rebuild(self.app.storage, self.index, self.workshop, lambda _: None)
+
+    def follow(self) -> None:
+        while follow(self.app.storage, self.index, self.workshop):
+            continue
+
+    def search(self, text: str = "rename the login handler") -> Matches:
+        found: Snapshot[Any] = self.index.snapshot
+        return search(found, found.parts[0].part.body.embedder.embed([text])[0], Filters(), 10)
+
+    def built_anew(self, kind: Vector, text: str = "rename the login handler") -> Matches:
+        units = [unit_of(s) for frame in everything(self.app.storage) for s in frame]
+        return search(snapshot(kind, units), kind.embedder.embed([text])[0], Filters(), 10)
+
+
+def more(app: App, day: str) -> None:
+    app.write(a_day_of_drafts(day, (SHOP,)), "test")
+    app.catch_up()
+
+
+def test_a_child_process_builds_what_this_process_would_and_following_comes_to_the_same(
+    app: App, model: Path, tmp_path: Path
+) -> None:
+    kept = Kept(app, tmp_path / "index", Vector(Model2Vec(model)))
+    assert kept.index.health is Health.BUILDING
+    kept.rebuild()
+    assert kept.search() == kept.built_anew(kept.kind)
+    assert len(kept.search().best) == 10
+    more(app, "2026-01-13")
+    kept.follow()
+    assert kept.search() == kept.built_anew(kept.kind)
+    kept.index.commit()
+    again = Kept(app, tmp_path / "index", Vector(Model2Vec(model)))
+    assert again.index.health is Health.HEALTHY
+    assert again.search() == kept.search()
+
+
+def test_while_another_model_takes_over_the_old_index_serves_and_follows(
+    app: App, model: Path, other: Path, tmp_path: Path
+) -> None:
+    old, new = Vector(Model2Vec(model)), Vector(Model2Vec(other))
+    Kept(app, tmp_path / "index", old).rebuild()
+    kept = Kept(app, tmp_path / "index", new)
+    assert (kept.index.health, kept.index.outdated) == (Health.HEALTHY, True)
+    assert kept.search() == kept.built_anew(old)
+    more(app, "2026-01-13")
+    kept.follow()
+    kept.index.commit()
+    assert kept.search() == kept.built_anew(old)
+    kept.rebuild()
+    assert not kept.index.outdated
+    assert kept.search() == kept.built_anew(new)
+    again = Kept(app, tmp_path / "index", new)
+    assert (again.index.health, again.index.outdated) == (Health.HEALTHY, False)
+
+
+def test_bulk_that_is_followed_by_a_child_uses_the_model_in_force(
+    app: App, model: Path, other: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    old = Vector(Model2Vec(model))
+    Kept(app, tmp_path / "index", old).rebuild()
+    kept = Kept(app, tmp_path / "index", Vector(Model2Vec(other)))
+    more(app, "2026-01-13")
+    monkeypatch.setattr("memory_mcp.indexes.follow.BULK", 1)
+    kept.follow()
+    assert kept.search() == kept.built_anew(old)
+
+
+def test_an_index_whose_model_is_gone_is_built_again(app: App, model: Path, other: Path, tmp_path: Path) -> None:
+    Kept(app, tmp_path / "index", Vector(Model2Vec(model))).rebuild()
+    shutil.rmtree(model)
+    kept = Kept(app, tmp_path / "index", Vector(Model2Vec(other)))
+    assert kept.index.health is Health.UNHEALTHY
+    kept.rebuild()
+    assert kept.search() == kept.built_anew(kept.kind)
+
+
+def test_commits_while_a_new_generation_is_built_leave_it_alone(app: App, model: Path, other: Path, tmp_path: Path) -> None:
+    old, new = Vector(Model2Vec(model)), Vector(Model2Vec(other))
+    Kept(app, tmp_path / "index", old).rebuild()
+    kept = Kept(app, tmp_path / "index", new)
+    more(app, "2026-01-13")
+
+    position = Position(app.storage.toc.version(), 0)
+    with kept.workshop.building(everything(app.storage), True, lambda _: None) as built:
+        more(app, "2026-01-14")
+        kept.follow()
+        assert kept.index.commit()
+        assert kept.search() == kept.built_anew(old)
+        kept.index.adopt(built, position, whole=True)
+    kept.follow()
+    assert kept.search() == kept.built_anew(new)
