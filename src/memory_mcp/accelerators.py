@@ -49,9 +49,14 @@ class Accelerators:
         """Those of one index."""
         return self._settings.bm25 if name == "bm25" else self._settings.vector
 
+    def switched_off(self, name: str) -> list[str]:
+        """Settings that keep an index off."""
+        switches = {"teleport.enabled": self._settings.enabled, f"teleport.{name}.enabled": self.settings_of(name).enabled}
+        return [key for key, on in switches.items() if not on]
+
     def enabled(self, name: str) -> bool:
         """Whether the settings want it."""
-        return self._directory is not None and self._settings.enabled and self.settings_of(name).enabled
+        return self._directory is not None and not self.switched_off(name)
 
     def searcher(self, name: str) -> Searcher | None:
         """An index, made when it is first asked for; None when it is off or cannot be had (see `reasons`)."""
@@ -105,10 +110,10 @@ class Accelerators:
             raise InvalidQuery(f"unknown index: {name!r}", f"Indexes are {', '.join(NAMES)}.")
         searcher = self.searcher(name)
         if searcher is None:
-            key = f"teleport.{name}.enabled"
             message = f"{'BM25' if name == 'bm25' else 'Vector'} index not enabled"
             reason = self.reasons.get(name)
-            raise LayerUnavailable(message, f"{reason[0].upper()}{reason[1:]}." if reason else f"Enable with {key} = true.")
+            keys = " and ".join(f"{key} = true" for key in self.switched_off(name))
+            raise LayerUnavailable(message, f"{reason[0].upper()}{reason[1:]}." if reason else f"Enable with {keys}.")
         found: Keeper = searcher.keeper
         return found
 

@@ -186,9 +186,7 @@ class App:
         """Layer 3 or 4."""
         from memory_mcp.layers.teleport import Switch, TeleportLayer
 
-        teleport, index = self.settings.teleport, self.accelerators.settings_of(name.value)
-        keys = {"teleport.enabled": teleport.enabled, f"teleport.{name.value}.enabled": index.enabled}
-        off = [key for key, on in keys.items() if not on]
+        off = self.accelerators.switched_off(name.value)
         enabled = " and ".join(f"{key} = true" for key in off)
         switch = Switch(
             not off, f"disabled ({off[0]} = false)" if off else "a memory without a directory keeps no index", enabled

@@ -32,7 +32,7 @@ def receive(stream: IO[bytes]) -> object:
     size = int.from_bytes(head, "little")
     data = stream.read(size) if len(head) == _LENGTH else b""
     if not data or len(data) < size:
-        raise EOFError
+        raise EOFError("the other process has ended")
     return pickle.loads(data)
 
 

@@ -69,6 +69,8 @@ class Match:
     raw: float
     #: For a segment: its grip that fits the query best.
     best_grip: GripId | None = None
+    #: Further grips of the same segment that match.
+    also: tuple[GripId, ...] = ()
     parts: tuple[tuple[str, float], ...] = ()
 
 

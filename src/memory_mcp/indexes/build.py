@@ -88,12 +88,13 @@ class Workshop:
             kept, self._kept = self._kept, None
             self._end(kept[1])
 
-    def merge(self, entries: Sequence[PartEntry]) -> Built:
-        """One part of several that lie on disk; whoever asks names it in a manifest before anything is swept."""
+    @contextmanager
+    def merging(self, entries: Sequence[PartEntry]) -> Iterator[Built]:
+        """One part of several that lie on disk, safe from sweeps while the block runs."""
         child = self._child(self._index.kind, {})
         try:
             child.begin()
-            return cast("Built", child.ask(Merge(tuple(entries))))
+            yield cast("Built", child.ask(Merge(tuple(entries))))
         finally:
             self._end(child)
 

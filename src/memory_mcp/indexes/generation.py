@@ -74,7 +74,9 @@ class Home:
         self.building: set[str] = set()
 
     def prepare(self) -> None:
-        """Make the folder, if it is missing."""
+        """Make the folder, if it is missing; a file in the place of its parts is none of ours."""
+        if self.parts.is_file():
+            self.parts.unlink()
         self.parts.mkdir(mode=0o700, parents=True, exist_ok=True)
 
     def current(self) -> Manifest | None:

@@ -44,13 +44,14 @@ class Keeper:
         self._storage = storage
         self.index = index
         self._workshop = workshop
-        index.merge_aside = workshop.merge
+        index.merge_aside = workshop.merging
         self._let_through = let_through
         self._building = threading.Lock()
         #: Documents a build under way has taken in; None: there is none.
         self._built: int | None = None
         self._thread: threading.Thread | None = None
         self._failures, self._wait_until = 0, 0.0
+        self._failed_builds, self._build_from = 0, 0.0
         self.last_rebuild_secs: float | None = None
         self._ended = False
 
@@ -77,7 +78,7 @@ class Keeper:
             return more
         except Exception as error:
             self._failures += 1
-            self._wait_until = time.monotonic() + min(_FIRST * 2 ** (self._failures - 1), _LONGEST)
+            self._wait_until = time.monotonic() + _wait(self._failures)
             self.index.last_error = str(error)
             log.exception("the %s index could not be kept; it is tried again", self.index.kind.name)
             return False
@@ -93,12 +94,14 @@ class Keeper:
         with span("index_follow"):
             more = follow(self._storage, self.index, self._workshop, self._let_through)
         self._workshop.rest(_KEPT)
-        if self.index.tail_size >= TAIL:
+        if self.index.tail_size >= TAIL or self.index.commit_failed:
             self.index.commit()
-        return more
+        return self.index.merge() or more
 
     def heal(self) -> None:
-        """Have the index built again in the background, unless that is under way."""
+        """Have the index built again in the background, unless that is under way or has just failed."""
+        if time.monotonic() < self._build_from:
+            return
         if self._thread is None or not self._thread.is_alive():
             self._thread = threading.Thread(target=self._heal, name=f"building {self.index.kind.name}", daemon=True)
             self._thread.start()
@@ -106,9 +109,10 @@ class Keeper:
     def _heal(self) -> None:
         try:
             self.rebuild()
+            self._failed_builds = 0
         except Exception as error:
-            self._failures += 1
-            self._wait_until = time.monotonic() + min(_FIRST * 2 ** (self._failures - 1), _LONGEST)
+            self._failed_builds += 1
+            self._build_from = time.monotonic() + _wait(self._failed_builds)
             self.index.last_error = str(error)
             if not self._ended:
                 log.exception("the %s index could not be built; it is tried again", self.index.kind.name)
@@ -157,6 +161,11 @@ class Keeper:
         self._ended = True
         self._workshop.rest()
         try:
-            self.index.commit()
+            self.index.close()
         except Exception:
             log.exception("the %s index was not committed; following goes on from its last generation", self.index.kind.name)
+
+
+def _wait(failures: int) -> float:
+    """Seconds until the next try after so many failures in a row."""
+    return min(_FIRST * 2.0 ** min(failures - 1, 20), _LONGEST)

@@ -7,7 +7,8 @@ again at the position of the last generation, and comes to the same.
 import logging
 import threading
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
@@ -66,8 +67,11 @@ class LiveIndex(Generic[B]):
         self._dirty = False
         self._made = 0
         self.last_error = ""
+        #: The last commit failed: what it was to write waits for the next.
+        self.commit_failed = False
+        self._closed = False
         #: Merges large parts in a child process, where there is one.
-        self.merge_aside: Callable[[Sequence[PartEntry]], Built] | None = None
+        self.merge_aside: Callable[[Sequence[PartEntry]], AbstractContextManager[Built]] | None = None
         #: By level: what ended before is left out (UTC milliseconds).
         self.cutoffs: dict[str, int] = {}
         self._pruned: dict[str, int] = {}
@@ -122,7 +126,7 @@ class LiveIndex(Generic[B]):
             try:
                 manifest = self.home.current()
                 if manifest is None:
-                    self._lose(Health.BUILDING, "it is being built for the first time")
+                    self._lose(Health.BUILDING, "it is not built yet")
                     return
                 self.kind = self._check(manifest, last_change)
                 self.home.prepare()
@@ -158,7 +162,7 @@ class LiveIndex(Generic[B]):
     def _read(self, entry: PartEntry) -> LivePart[B]:
         part = read_part(self.kind, self.home.parts / entry.name, dict(entry.files), self.home.directory)
         live = LivePart(part)
-        if any(place >= len(part.units) for place in entry.dead):
+        if any(not 0 <= place < len(part.units) for place in entry.dead):
             raise IndexUnreadable("the manifest of the index contradicts a part")
         return live.without(_places(entry.dead))
 
@@ -200,7 +204,7 @@ class LiveIndex(Generic[B]):
     def apply(self, units: Sequence[Unit], gone: Iterable[int], position: Position) -> None:
         """Put units in the place of what was there under their keys, drop others; searchable when this returns."""
         with self._lock:
-            if self._snapshot is None:
+            if self._snapshot is None or self._closed:
                 return
             dropped = {*gone, *(u.key for u in units)}
             if not dropped:
@@ -233,6 +237,8 @@ class LiveIndex(Generic[B]):
         `cutoffs`, where given, are those it was made with.
         """
         with self._lock:
+            if self._closed:
+                return
             kind = self.wanted if whole else self.kind
             parts = [LivePart(read_part(kind, self.home.parts / b.name, dict(b.files), self.home.directory)) for b in built]
             if whole:
@@ -246,34 +252,49 @@ class LiveIndex(Generic[B]):
             self._publish(position)
             self._count(sum(p.size for p in parts), 0)
             self._dirty = True
-            self._stamps = None if whole else self._stamps
+            if whole:
+                # What lies there is nothing of this generation; until it is committed, it serves from memory.
+                self._manifest, self._stamps = None, None
             self._commit(verified=whole)
 
     def commit(self) -> bool:
         """Write what is in memory, if anything is; whether it did. OSError when it cannot; nothing is lost then."""
         with self._lock:
-            if self._snapshot is None or not self._dirty:
+            if self._snapshot is None or self._closed or not self._dirty:
                 return False
             self._commit()
             return True
 
+    def close(self) -> None:
+        """Commit what waits, and take nothing more; it can still be searched. OSError when it cannot be written."""
+        with self._lock:
+            try:
+                self.commit()
+            finally:
+                self._closed = True
+
     def _commit(self, verified: bool = False) -> None:
         if not verified and self._manifest is not None and not self.verify():
             return
+        try:
+            self._write_all()
+        except Exception as error:
+            self.last_error, self.commit_failed = str(error) or type(error).__name__, True
+            raise
+        self.last_error, self.commit_failed = "", False
+
+    def _write_all(self) -> None:
         with span("index_commit"), metrics.run(f"{self.kind.name}_commit"):
             self.home.prepare()
             if self._tail:
-                self._disk.append(LivePart(self._write(self._tail_part())))
+                self._disk.append(LivePart(self._write(self._tail_part(), self.new_name("p"))))
                 self._tail = {}
                 failpoint("index.part_written")
             self._disk = [live for live in self._disk if live.size]
-            self._merge()
             self._put(self.position)
-        self.last_error = ""
 
-    def _write(self, part: Part[B]) -> Part[B]:
+    def _write(self, part: Part[B], name: str) -> Part[B]:
         """A part as it is read back: from a file of its own, out of this process's memory."""
-        name = self.new_name("p")
         files = write_part(self.kind, part, self.home.parts / name)
         return read_part(self.kind, self.home.parts / name, files, self.home.directory)
 
@@ -282,18 +303,43 @@ class LiveIndex(Generic[B]):
         self._made += 1
         return f"{prefix}{time.time_ns():x}-{self._made}"
 
-    def _merge(self) -> None:
-        while groups := merges.plan([merges.Size(p.size, p.part.size) for p in self._disk]):
+    def merge(self) -> bool:
+        """Make one part of several where that is due; whether it was. Changes go on being applied meanwhile."""
+        with self._lock:
+            groups = merges.plan([merges.Size(p.size, p.part.size) for p in self._disk])
+            if self._snapshot is None or self._closed or not groups:
+                return False
             chosen = [self._disk[i] for i in groups[0]]
-            rest = [p for i, p in enumerate(self._disk) if i not in groups[0]]
-            self._disk = [*rest, LivePart(self._merged(chosen))]
+        with span("index_merge"), self._merged(chosen) as whole:
+            self._replace(chosen, LivePart(whole))
+        return True
 
-    def _merged(self, chosen: Sequence[LivePart[B]]) -> Part[B]:
-        """One part on disk from several there."""
-        if sum(p.size for p in chosen) < ASIDE or self.merge_aside is None:
-            return self._write(merged(self.kind, chosen))
-        built = self.merge_aside([_entry(p) for p in chosen])
-        return read_part(self.kind, self.home.parts / built.name, dict(built.files), self.home.directory)
+    @contextmanager
+    def _merged(self, chosen: Sequence[LivePart[B]]) -> Iterator[Part[B]]:
+        """One part on disk from several there, safe from sweeps while the block runs."""
+        if sum(p.size for p in chosen) >= ASIDE and self.merge_aside is not None:
+            with self.merge_aside([_entry(p) for p in chosen]) as built:
+                yield read_part(self.kind, self.home.parts / built.name, dict(built.files), self.home.directory)
+            return
+        name = self.new_name("m")
+        self.home.building.add(name.partition("-")[0])
+        try:
+            yield self._write(merged(self.kind, chosen), name)
+        finally:
+            self.home.building.discard(name.partition("-")[0])
+
+    def _replace(self, chosen: Sequence[LivePart[B]], whole: LivePart[B]) -> None:
+        """Put a merged part in the place of its pieces, without what was dropped from them meanwhile."""
+        with self._lock:
+            now = {p.part.name: p for p in self._disk}
+            if self._snapshot is None or self._closed or not self.verify() or any(p.part.name not in now for p in chosen):
+                return
+            gone = [k for p in chosen for k in p.part.units.key[p.lost_in(now[p.part.name])].tolist()]
+            names = {p.part.name for p in chosen}
+            whole = whole.without(whole.places(sorted_keys(gone)))
+            self._disk = [p for p in self._disk if p.part.name not in names] + [whole]
+            # With what is in memory: the manifest says how far everything in it has followed.
+            self._commit(verified=True)
 
     def _put(self, position: Position) -> None:
         entries = tuple(map(_entry, self._disk))

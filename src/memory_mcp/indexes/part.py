@@ -186,6 +186,12 @@ class LivePart(Generic[B]):
         alive[places] = False
         return LivePart(self.part, alive, self._order)
 
+    def lost_in(self, later: "LivePart[B]") -> Array:
+        """Places of units that counted here and no longer do in a later state of the same part."""
+        before = np.ones(len(self.part.units), dtype=bool) if self.alive is None else self.alive
+        lost: Array = np.flatnonzero(before) if later.alive is None else np.flatnonzero(before & ~later.alive)
+        return lost[:0] if later.alive is None else lost
+
     def dead(self) -> list[int]:
         """Places of units that do not count, as a manifest keeps them."""
         return [] if self.alive is None else np.flatnonzero(~self.alive).tolist()

@@ -9,7 +9,7 @@ from memory_mcp.indexes.settings import HybridSettings
 from memory_mcp.layers.base import CONTRACTS, LayerAnswer, LayerName, LayerStatus, Query
 from memory_mcp.layers.budget import Budget
 from memory_mcp.layers.fuse import fuse
-from memory_mcp.layers.teleport import Found, Teleported, TeleportLayer, as_layer
+from memory_mcp.layers.teleport import WIDER, Found, Teleported, TeleportLayer, as_layer, one_per_node
 from memory_mcp.tracing import span
 
 #: Documents each side is asked for at least: what the other side puts first may stand far behind here.
@@ -35,8 +35,11 @@ class HybridLayer:
         count = min(s.count for s in sides)
         return LayerStatus(self.name, all(s.enabled for s in sides), lacking is None, count, reason)
 
-    def teleport(self, text: str, filters: Filters, limit: int) -> Teleported:
-        """The best of both; of one when the other cannot answer; LayerUnavailable when neither can."""
+    def teleport(self, text: str, filters: Filters, limit: int, per_node: bool = False) -> Teleported:
+        """The best of both; of one when the other cannot answer; LayerUnavailable when neither can.
+
+        With `per_node` the best nodes, each once with its grips.
+        """
         if not text.strip():
             raise InvalidQuery("the query is empty", "Give at least one word to look for.")
         with span("hybrid_search"):
@@ -50,7 +53,8 @@ class HybridLayer:
                     missing[layer.name] = error
             if not sides:
                 raise missing[LayerName.BM25]
-            found = self._fused(sides, limit)
+            found = self._fused(sides, limit * WIDER if per_node else limit)
+            found = one_per_node(found, limit) if per_node else found
             took = (time.perf_counter() - began) * 1000
             notices = (*found.notices, *(f"partial: {name} could not answer ({e.reason})" for name, e in missing.items()))
             shown = self._bm25.show(text, filters, limit, replace(found, took_ms=took, notices=notices))
@@ -70,7 +74,9 @@ class HybridLayer:
 
     def search(self, query: Query, budget: Budget) -> LayerAnswer:
         """See Layer."""
-        return as_layer(self._bm25, query, budget, self.teleport)
+        return as_layer(
+            self._bm25, query, budget, lambda text, filters, limit: self.teleport(text, filters, limit, per_node=True)
+        )
 
 
 def _beside(keyword: tuple[Unfiled, ...], similar: tuple[Unfiled, ...], weights: tuple[float, float]) -> tuple[Unfiled, ...]:

@@ -4,7 +4,7 @@ What the store does not hold, or does not show to this caller, is left out: an i
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from memory_mcp.events.evidence import quotes_in
 from memory_mcp.indexes.base import DocType, Filters, Match, Unfiled
@@ -65,7 +65,7 @@ class Showing:
             return None
         event = read.events.get(grip.event_id_start) if grip else None
         own = match.doc_type is DocType.NODE
-        ids = tuple(dict.fromkeys(i for i in (named, *(bullet.grip_ids if bullet and own else ())) if i))
+        ids = tuple(dict.fromkeys(i for i in (named, *match.also, *(bullet.grip_ids if bullet and own else ())) if i))
         return Hit(
             node_id=node.node_id,
             title=node.title,
@@ -135,17 +135,3 @@ def _best_place(text: str, wanted: frozenset[str]) -> int:
     starts = range(0, len(text), _SPAN // 2)
     best = max(starts, key=lambda at: (len(wanted & term_set(text[at : at + _SPAN])), -at))
     return text.rfind(" ", max(0, best - 40), best + 1) + 1 or best
-
-
-def collapsed(hits: Sequence[Hit]) -> list[Hit]:
-    """One hit per segment or event, the best; the grips of those it stands for are named with it."""
-    found: dict[str, Hit] = {}
-    for hit in hits:
-        place = hit.node_id or hit.event_id
-        held = found.get(place)
-        if held is None:
-            found[place] = replace(hit, grip_id="") if hit.node_id else hit
-        else:
-            ids = tuple(dict.fromkeys((*held.grip_ids, *hit.grip_ids)))[:3]
-            found[place] = replace(held, grip_ids=ids)
-    return list(found.values())

@@ -5,16 +5,17 @@ Events in no document yet are searched beside the index, so that nothing acknowl
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
 from memory_mcp.clock import Clock
 from memory_mcp.errors import IndexUnreadable, InvalidQuery, LayerUnavailable
-from memory_mcp.indexes.base import Filters, Match, Searcher, Unfiled
+from memory_mcp.indexes.base import DocType, Filters, Match, Searcher, Unfiled
 from memory_mcp.layers.base import CONTRACTS, Hit, LayerAnswer, LayerName, LayerStatus, Query
 from memory_mcp.layers.budget import Budget
-from memory_mcp.layers.showing import Showing, collapsed
+from memory_mcp.layers.showing import Showing
 from memory_mcp.layers.timehints import TimeHint, find_time
+from memory_mcp.model.ids import NodeId
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope
 from memory_mcp.text import probe, query_terms, terms
@@ -22,11 +23,13 @@ from memory_mcp.toc.tree import Tree
 from memory_mcp.tracing import span
 
 T = TypeVar("T")
+#: Text, filters and limit in, what a jump found out.
+Jump = Callable[[str, Filters, int], "Teleported"]
 
 #: Events behind the index that are searched one by one; while an import is ahead by more, the oldest of them wait.
 UNFILED = 2000
 #: Documents asked for per answer wanted, because several may lie in one segment.
-_WIDER = 4
+WIDER = 4
 #: Literal beginnings of the messages of layers that cannot answer.
 NOT_ENABLED = {LayerName.BM25: "BM25 index not enabled", LayerName.VECTOR: "Vector index not enabled"}
 _SPANS = {LayerName.BM25: "teleport_search", LayerName.VECTOR: "vector_teleport"}
@@ -108,12 +111,16 @@ class TeleportLayer:
             raise LayerUnavailable(NOT_ENABLED[self.name], f"{how}; {instead}.", found.reason)
         return found
 
-    def teleport(self, text: str, filters: Filters, limit: int, least: float = 0.0) -> Teleported:
-        """The best documents for a text. InvalidQuery for an empty one, LayerUnavailable when the index cannot answer."""
+    def teleport(self, text: str, filters: Filters, limit: int, least: float = 0.0, per_node: bool = False) -> Teleported:
+        """The best documents for a text, or the best nodes with their grips (`per_node`).
+
+        InvalidQuery for an empty text, LayerUnavailable when the index cannot answer.
+        """
         if not text.strip():
             raise InvalidQuery("the query is empty", "Give at least one word to look for.")
         with span(_SPANS[self.name]):
-            return self.show(text, filters, limit, self.find(text, filters, limit, least))
+            found = self.find(text, filters, limit * WIDER if per_node else limit, least)
+            return self.show(text, filters, limit, one_per_node(found, limit) if per_node else found)
 
     def find(self, text: str, filters: Filters, limit: int, least: float = 0.0) -> Found:
         """What the index says, and which events behind it match; LayerUnavailable when it cannot answer."""
@@ -156,7 +163,7 @@ class TeleportLayer:
 
     def search(self, query: Query, budget: Budget) -> LayerAnswer:
         """See Layer."""
-        return as_layer(self, query, budget, self.teleport)
+        return as_layer(self, query, budget, lambda text, filters, limit: self.teleport(text, filters, limit, per_node=True))
 
     def time_in(self, query: Query) -> TimeHint:
         """The time a query names, if its caller gave none."""
@@ -165,7 +172,21 @@ class TeleportLayer:
         return find_time(query.text, self._clock.now_ms(), self._tree.calendar)
 
 
-def as_layer(base: TeleportLayer, query: Query, budget: Budget, jump: Callable[[str, Filters, int], Teleported]) -> LayerAnswer:
+def one_per_node(found: Found, limit: int) -> Found:
+    """Each node once, by its best document; what else of it was found is named with it."""
+    best: dict[NodeId, Match] = {}
+    for match in found.matches:
+        held = best.get(match.node_id)
+        grips = tuple(g for g in (match.grip_id, match.best_grip) if g)
+        if held is None:
+            # A grip stands for its segment here; whichever it is, the words shown are that grip's.
+            best[match.node_id] = replace(match, grip_id=None, doc_type=DocType.NODE, best_grip=grips[0] if grips else None)
+        else:
+            best[match.node_id] = replace(held, also=(*held.also, *(g for g in grips if g != held.best_grip)))
+    return replace(found, matches=tuple(best.values())[:limit])
+
+
+def as_layer(base: TeleportLayer, query: Query, budget: Budget, jump: Jump) -> LayerAnswer:
     """A jump as the policy asks for it: time words in the query become a filter, and each segment is one hit."""
     hint = base.time_in(query)
     if hint.window is not None and not terms(hint.rest):
@@ -173,7 +194,6 @@ def as_layer(base: TeleportLayer, query: Query, budget: Budget, jump: Callable[[
     window = query.window or hint.window
     budget.call()
     filters = Filters(window=window, project=query.project, agent=query.agent)
-    found = jump(hint.rest or query.text, filters, query.limit * _WIDER)
-    hits = collapsed(found.hits)[: query.limit]
-    budget.visit(len(hits))
-    return LayerAnswer(tuple(hits), window=window, window_words=hint.words, notices=found.notices)
+    found = jump(hint.rest or query.text, filters, query.limit)
+    budget.visit(len(found.hits))
+    return LayerAnswer(found.hits, window=window, window_words=hint.words, notices=found.notices)
