@@ -117,6 +117,11 @@ class Accelerators:
         found: Keeper = searcher.keeper
         return found
 
+    @property
+    def embedder(self) -> str:
+        """The model that embeds, by its folder's name; none where there is none."""
+        return Path(self._model).name if self.searcher("vector") is not None else "none"
+
     def statuses(self) -> dict[str, IndexStatus]:
         """How every index is that is there."""
         return {name: keeper.status() for name, keeper in self.keepers.items()}

@@ -62,6 +62,7 @@ def isolate(patch: pytest.MonkeyPatch, home: Path) -> None:
     patch.setenv("HOME", str(home))
     patch.setenv("MEMORY_MCP_STORAGE__TIMEZONE", "Europe/Berlin")
     patch.setenv("MEMORY_MCP_SERVER__DAEMON", "false")
+    patch.setenv("MEMORY_MCP_TELEPORT__ENABLED", "false")
 
 
 @pytest.fixture

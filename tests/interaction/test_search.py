@@ -6,7 +6,8 @@ from typing import Any
 import pytest
 from mcp.types import TextContent
 
-from memory_mcp.indexes.settings import IndexSettings, TeleportSettings
+from memory_mcp.config import SwitchSettings
+from memory_mcp.indexes.settings import IndexSettings, TeleportSettings, VectorSettings
 from memory_mcp.model.sentinel import CLOSE, MARK, OPEN
 from memory_mcp.model.tokens import estimate_tokens
 from tests.factories import BILLING, SHOP
@@ -251,8 +252,8 @@ def test_with_bm25_off_the_answer_says_what_was_used_and_what_enables_it(era: st
     "goal:G4",
 )
 def test_with_every_index_off_each_question_is_answered(era: str) -> None:
-    off = IndexSettings(enabled=False)
-    app = open_app(teleport=TeleportSettings(enabled=False, bm25=off, vector=off), topics=off)
+    off = TeleportSettings(enabled=False, bm25=IndexSettings(enabled=False), vector=VectorSettings(enabled=False))
+    app = open_app(teleport=off, topics=SwitchSettings(enabled=False))
     try:
         door = Door(app, era, SHOP)
         for query in (GRACE, "what did we decide", "test_123 FAILED", "src/cart/total.py", "???x", "日本語", '") OR 1=1 --'):

@@ -1,6 +1,6 @@
 """The BM25 document outside FR and NFR: options, fields, levels, growth, observability."""
 
-from tests.requirements.record import NO_BM25, NO_POLICY, NO_SKILLS, Requirement
+from tests.requirements.record import NO_POLICY, NO_SKILLS, Requirement
 
 SECTION_2 = "bm25-teleport-prd.md section 2"
 SECTION_3 = "bm25-teleport-prd.md section 3"
@@ -60,13 +60,15 @@ BM25_INDEX: tuple[Requirement, ...] = (
         "bm25:status-fields",
         SECTION_2,
         ("get_teleport_status returns enabled, healthy and document count for BM25 and for vectors, and a message."),
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:decision-single-index",
         SECTION_3,
         "Nodes and grips share one BM25 index and are told apart by doc_type.",
-        deferred=NO_BM25,
+        departure=(
+            "Each part of the index holds nodes and grips in tables of their own, because messages and whole "
+            "stretches of work need other parameters; one search asks both."
+        ),
     ),
     Requirement(
         "bm25:decision-append-only",
@@ -81,88 +83,81 @@ BM25_INDEX: tuple[Requirement, ...] = (
         "bm25:decision-index-lifecycle",
         SECTION_3,
         "Fine-grained documents leave the index in time while coarse rollups stay.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:decision-persistent",
         SECTION_3,
         "The index on disk is memory-mapped and survives a crash.",
-        deferred=NO_BM25,
         departure=(
-            "Generations of immutable parts with a CURRENT file take the place of MmapDirectory, "
-            "because bm25s has no directory of its own."
+            "Generations of immutable parts with a CURRENT file take the place of MmapDirectory, and what is "
+            "mapped is a private, verified copy of a part, because a mapped file that somebody shortens "
+            "kills the process that reads it."
         ),
     ),
     Requirement(
         "bm25:indexed-toc_node-doc_type",
         SECTION_5,
         'A node\'s document has doc_type "toc_node".',
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:indexed-toc_node-doc_id",
         SECTION_5,
         "A node's document has the node_id as doc_id.",
-        deferred=NO_BM25,
+        departure=(
+            "A period of several projects is indexed once as a whole, for unscoped searches, and once per "
+            "project from that project's own bullets, all under its node_id, because a scoped caller must "
+            "find nothing of another project."
+        ),
     ),
     Requirement(
         "bm25:indexed-toc_node-level",
         SECTION_5,
         "A node's document has its level: year, month, week, day or segment.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:indexed-toc_node-text",
         SECTION_5,
         "A node's document is searchable by title and bullets.",
-        deferred=NO_BM25,
         departure=(
-            "A segment's text holds its summary, keywords and events' own words too, because over "
-            "summaries alone the right session comes first 51.5 % of the time and over both 73.4 "
-            "%."
+            "A segment's text holds its keywords and events' own words too, because over summaries alone the "
+            "right session comes first 51.5 % of the time and over both 73.4 %; the summary repeats the "
+            "bullets and is left out."
         ),
     ),
     Requirement(
         "bm25:indexed-toc_node-keywords",
         SECTION_5,
         "A node's keywords are searchable and are returned with a result.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:indexed-toc_node-timestamp_ms",
         SECTION_5,
         "A node's document has the node's start time.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:indexed-grip-doc_type",
         SECTION_5,
         'A grip\'s document has doc_type "grip".',
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:indexed-grip-doc_id",
         SECTION_5,
         "A grip's document has the grip_id as doc_id.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:indexed-grip-text",
         SECTION_5,
         "A grip's document is searchable by its excerpt.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:indexed-grip-timestamp_ms",
         SECTION_5,
         "A grip's document has the grip's time.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:indexed-no-raw-events",
         SECTION_5,
         "No event is a document of the index by itself.",
-        deferred=NO_BM25,
         departure=(
             "Events' words are indexed as part of their segment, because over summaries alone the "
             "right session comes first 51.5 % of the time and over both 73.4 %."
@@ -182,7 +177,6 @@ BM25_INDEX: tuple[Requirement, ...] = (
         "bm25:level-3-teleport",
         SECTION_6,
         "teleport_search leads straight to ranked nodes and grips.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:level-4-evidence",
@@ -226,7 +220,6 @@ BM25_INDEX: tuple[Requirement, ...] = (
         "bm25:retention-segment",
         SECTION_7,
         "Segments stay in the index for 30 days by default.",
-        deferred=NO_BM25,
         departure=(
             "Retention starts past retention_min_docs documents, and grips go with their segment, "
             "because pruning a small store only loses recall."
@@ -236,173 +229,145 @@ BM25_INDEX: tuple[Requirement, ...] = (
         "bm25:retention-day",
         SECTION_7,
         "Days stay in the index for 180 days by default.",
-        deferred=NO_BM25,
         departure=("Retention starts past retention_min_docs documents, because pruning a small store only loses recall."),
     ),
     Requirement(
         "bm25:retention-week",
         SECTION_7,
         "Weeks stay in the index for five years by default.",
-        deferred=NO_BM25,
         departure=("Retention starts past retention_min_docs documents, because pruning a small store only loses recall."),
     ),
     Requirement(
         "bm25:retention-month-year",
         SECTION_7,
         "Months and years stay in the index.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:retention-skip-expired",
         SECTION_7,
         "Expired fine-grained documents are not indexed once their rollups exist.",
-        deferred=NO_BM25,
         departure=("Below retention_min_docs documents nothing expires, because pruning a small store only loses recall."),
     ),
     Requirement(
         "bm25:metric-bm25_index_doc_count",
         SECTION_13,
         "bm25_index_doc_count is exposed for each doc_type.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:metric-bm25_index_size_bytes",
         SECTION_13,
         "bm25_index_size_bytes is exposed.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:metric-bm25_search_latency_seconds",
         SECTION_13,
         "bm25_search_latency_seconds is exposed as a histogram.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:metric-bm25_commit_latency_seconds",
         SECTION_13,
         "bm25_commit_latency_seconds is exposed as a histogram.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:metric-bm25_commit_total",
         SECTION_13,
         "bm25_commit_total counts commits.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:metric-bm25_commit_errors_total",
         SECTION_13,
         "bm25_commit_errors_total counts failed commits.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:metric-bm25_index_operations_total",
         SECTION_13,
         "bm25_index_operations_total counts added and deleted documents.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:metric-bm25_rebuild_duration_seconds",
         SECTION_13,
         "bm25_rebuild_duration_seconds states how long the last rebuild took.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:span-teleport_search",
         SECTION_13,
         "The span teleport_search covers a whole request.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:span-parse_query",
         SECTION_13,
         "The span parse_query lies within teleport_search.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:span-execute_search",
         SECTION_13,
         "The span execute_search lies within teleport_search.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:span-collect_results",
         SECTION_13,
         "The span collect_results lies within teleport_search.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:health-bm25_enabled",
         SECTION_13,
         "get_teleport_status reports the configured state as bm25_enabled.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:health-bm25_healthy",
         SECTION_13,
         "get_teleport_status reports whether the index is accessible as bm25_healthy.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:health-bm25_doc_count",
         SECTION_13,
         "get_teleport_status reports all indexed documents as bm25_doc_count.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:health-message",
         SECTION_13,
         "get_teleport_status reports a readable message.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:decided-memory-budget",
         SECTION_16,
         "The build buffer is 50 MB by default, configurable.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:decided-all-doc-types",
         SECTION_16,
         "A search without doc_type covers nodes and grips.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:risk-index-corruption",
         SECTION_17,
         "A corrupt index is rebuilt from TOC nodes and grips.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:risk-cold-start",
         SECTION_17,
         "The index is loaded in the background when the daemon starts.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:risk-index-size",
         SECTION_17,
         "The index's size is reported and the index can be compacted.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:risk-blocking",
         SECTION_17,
         "Index work never blocks the server's event loop.",
-        deferred=NO_BM25,
         departure=("Bulk work runs in child processes instead of spawn_blocking, because threads share one interpreter lock."),
     ),
     Requirement(
         "bm25:risk-commit-failure",
         SECTION_17,
         "A failed commit is tried again and reported.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:risk-lockfile",
         SECTION_17,
         "A stale lock is cleaned up on start.",
-        deferred=NO_BM25,
         departure=(
             "The operating system's file lock goes with its process, because one daemon owns the "
             "data directory and there is nothing left to clean up."
@@ -412,31 +377,31 @@ BM25_INDEX: tuple[Requirement, ...] = (
         "bm25:teleport-search-request",
         APPENDIX_C,
         "teleport_search takes query, doc_type, level and limit, which is 10 by default.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:teleport-search-result",
         APPENDIX_C,
         "A result holds doc_id, doc_type and score, and for a node its level and keywords.",
-        deferred=NO_BM25,
+        departure=(
+            "The tools call doc_id and doc_type id and kind, as in every answer of theirs, and the command "
+            "line keeps the document's names, because an agent meets results of many tools."
+        ),
     ),
     Requirement(
         "bm25:teleport-search-response",
         APPENDIX_C,
         "teleport_search returns results, search_time_ms and total_hits.",
-        deferred=NO_BM25,
+        departure=("search_time_ms has decimals, because most searches take less than a few milliseconds."),
     ),
     Requirement(
         "bm25:rebuild-index-response",
         APPENDIX_C,
         ("rebuild_index takes index_type and returns success, documents_indexed, duration_ms and message."),
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:session-search-output",
         APPENDIX_D,
         "A search on the command line lists each result with id, score, type, level and keywords.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:session-expand-grip",

@@ -1,14 +1,11 @@
 """The skill contract and the cognitive architecture's contracts as records."""
 
 from tests.requirements.record import (
-    NO_BM25,
-    NO_HYBRID,
     NO_INTENT,
     NO_POLICY,
     NO_RANKING,
     NO_SKILLS,
     NO_TOPICS,
-    NO_VECTOR,
     Requirement,
 )
 
@@ -144,14 +141,12 @@ CONTRACTS: tuple[Requirement, ...] = (
         "contract:layer-3",
         THE_COGNITIVE_LAYER_STACK,
         "Lexical teleport grounds keywords and is configurable.",
-        deferred=NO_BM25,
         departure="bm25s takes the place of Tantivy, because the system is written in Python here.",
     ),
     Requirement(
         "contract:layer-4",
         THE_COGNITIVE_LAYER_STACK,
         "Semantic teleport searches by similarity of embeddings and is configurable.",
-        deferred=NO_VECTOR,
         departure=(
             "The layer is on by default, with usearch and exact search up to about 400,000 "
             "vectors, because the model ships with the package and exact recall is 1.0."
@@ -179,7 +174,6 @@ CONTRACTS: tuple[Requirement, ...] = (
         "contract:hybrid-mode",
         THE_COGNITIVE_LAYER_STACK,
         ("Hybrid is the fusion of the scores of BM25 and vector when both are enabled, and is no layer of the stack."),
-        deferred=NO_HYBRID,
         departure=(
             "Scores are calibrated before they are fused and reciprocal rank is an option, because "
             "rank fusion lost up to 3 points where one side is much weaker."
@@ -249,7 +243,6 @@ CONTRACTS: tuple[Requirement, ...] = (
         "contract:principle-disposable-indexes",
         THE_FOUNDATIONAL_PRINCIPLE,
         "The folder of indexes can be deleted at any moment, and every answer still comes.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "contract:principle-degrades",
@@ -279,19 +272,16 @@ CONTRACTS: tuple[Requirement, ...] = (
         "contract:tier-2-hybrid",
         CAPABILITY_TIERS,
         "Tier 2 is called Hybrid and has BM25, vector and agentic.",
-        deferred=NO_HYBRID,
     ),
     Requirement(
         "contract:tier-3-semantic",
         CAPABILITY_TIERS,
         "Tier 3 is called Semantic and has vector and agentic.",
-        deferred=NO_VECTOR,
     ),
     Requirement(
         "contract:tier-4-keyword",
         CAPABILITY_TIERS,
         "Tier 4 is called Keyword and has BM25 and agentic.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "contract:tier-5-agentic",
@@ -322,7 +312,6 @@ CONTRACTS: tuple[Requirement, ...] = (
         "contract:status-output-counts",
         TIER_DETECTION,
         '"retrieval status" prints how many documents and vectors an index holds.',
-        deferred=NO_BM25,
     ),
     Requirement(
         "contract:intent-explore",
@@ -453,7 +442,6 @@ CONTRACTS: tuple[Requirement, ...] = (
         "contract:bm25-declared",
         COGNITIVE_CONTRACTS,
         ("BM25 declares fast exact keywords, missed synonyms, an unavailable index and agentic as its fallback."),
-        deferred=NO_BM25,
     ),
     Requirement(
         "contract:vector-declared",
@@ -462,7 +450,6 @@ CONTRACTS: tuple[Requirement, ...] = (
             "Vector declares semantic similarity, hallucinated relevance, an unavailable index and "
             "BM25 or agentic as its fallback."
         ),
-        deferred=NO_VECTOR,
     ),
     Requirement(
         "contract:topics-declared",

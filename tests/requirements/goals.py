@@ -1,6 +1,6 @@
 """The BM25 document's teleport requirements, user stories, goals and success metrics."""
 
-from tests.requirements.record import NO_BM25, NO_HYBRID, NO_VECTOR, Requirement
+from tests.requirements.record import NO_BM25, Requirement
 
 SECTION_10 = "bm25-teleport-prd.md section 10"
 SECTION_8 = "bm25-teleport-prd.md section 8"
@@ -12,30 +12,26 @@ GOALS: tuple[Requirement, ...] = (
         "tele:TELE-01",
         SECTION_10,
         "There is an embedded BM25 teleport index.",
-        deferred=NO_BM25,
         departure="bm25s takes the place of Tantivy, because the system is written in Python here.",
     ),
     Requirement(
         "tele:TELE-02",
         SECTION_10,
         "There is an embedded vector teleport index.",
-        deferred=NO_VECTOR,
         departure=(
-            "usearch takes the place of a bare HNSW, exact up to about 400,000 vectors and a graph "
-            "above, because exact search is fast enough there and its recall is 1.0."
+            "Below 400,000 vectors the search is exact and only above may it ask graphs of usearch, because "
+            "exact search is fast enough there and its recall is 1.0."
         ),
     ),
     Requirement(
         "tele:TELE-03",
         SECTION_10,
         "The indexes follow the outbox.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "tele:TELE-04",
         SECTION_10,
         "A search over BM25, vector or both returns node_ids and grip_ids.",
-        deferred=NO_HYBRID,
         departure=(
             "TeleportQuery is the tool hybrid_search with score fusion by default and reciprocal "
             "rank as an option, because score fusion never measured worse."
@@ -45,13 +41,11 @@ GOALS: tuple[Requirement, ...] = (
         "tele:TELE-05",
         SECTION_10,
         "A command rebuilds an index from the outbox or the TOC.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "tele:TELE-06",
         SECTION_10,
         "The status tools report the health of every index.",
-        deferred=NO_BM25,
         departure=(
             "IndexStatus is answered by get_teleport_status and get_vector_index_status, because "
             "the policy document asks for one status per layer."
@@ -61,19 +55,16 @@ GOALS: tuple[Requirement, ...] = (
         "us:US-01",
         SECTION_8,
         "An agent searches conversations by keyword through teleport_search.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "us:US-02",
         SECTION_8,
         "An agent sees the BM25 score of every result.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "us:US-03",
         SECTION_8,
         "An agent filters a search by document type.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "us:US-04",
@@ -84,43 +75,36 @@ GOALS: tuple[Requirement, ...] = (
         "us:US-05",
         SECTION_8,
         "An admin rebuilds the BM25 index.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "us:US-06",
         SECTION_8,
         "An admin sees the index's health and size.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "us:US-07",
         SECTION_8,
         "An admin disables BM25 search, and searches go agentic.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "us:US-08",
         SECTION_8,
         "An admin configures the commit interval.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "us:US-09",
         SECTION_8,
         "A developer tests BM25 search on the command line.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "us:US-10",
         SECTION_8,
         "A developer sees how long a search took.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "us:US-11",
         SECTION_8,
         "A developer forces an index rebuild.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "goal:G1",
@@ -132,7 +116,6 @@ GOALS: tuple[Requirement, ...] = (
         "goal:G2",
         SECTION_9,
         "Every BM25 result shows its score, so that its rank can be understood.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "goal:G3",
@@ -165,7 +148,6 @@ GOALS: tuple[Requirement, ...] = (
         "metric:successful-teleport-rate",
         SECTION_12,
         "More than 90 % of teleport searches return results.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "metric:query-latency-p99",
@@ -177,7 +159,6 @@ GOALS: tuple[Requirement, ...] = (
         "metric:rare-entity-recall",
         SECTION_12,
         "More than 95 % of rare entities are found.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "metric:false-positive-rate",
@@ -189,7 +170,6 @@ GOALS: tuple[Requirement, ...] = (
         "metric:token-savings",
         SECTION_12,
         "Teleport saves more than half of the tokens of walking the hierarchy.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "metric:index-growth-rate",

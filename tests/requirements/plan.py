@@ -1,6 +1,6 @@
 """The agentic search plan as records: tree, messages, algorithm, loop, commands, criteria."""
 
-from tests.requirements.record import NO_BM25, NO_SKILLS, NO_VECTOR, Requirement
+from tests.requirements.record import NO_SKILLS, Requirement
 
 GOALS = 'agentic-toc-search-plan.md section "Goals"'
 LAYER_HIERARCHY = 'agentic-toc-search-plan.md section "Layer Hierarchy"'
@@ -483,13 +483,11 @@ PLAN: tuple[Requirement, ...] = (
         "plan:future-bm25",
         FUTURE_PHASE_INTEGRATION,
         "A teleport by keyword leads to a node that search_node then searches.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "plan:future-vector",
         FUTURE_PHASE_INTEGRATION,
         "A teleport by meaning leads to a node that search_node then searches.",
-        deferred=NO_VECTOR,
     ),
     Requirement(
         "plan:future-always-fallback",

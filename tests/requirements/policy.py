@@ -1,14 +1,11 @@
 """The retrieval policy as records: status, intents, chains, tiers, FR-01 to FR-19, fallback."""
 
 from tests.requirements.record import (
-    NO_BM25,
     NO_ESCALATION,
-    NO_HYBRID,
     NO_INTENT,
     NO_MODES,
     NO_POLICY,
     NO_TOPICS,
-    NO_VECTOR,
     Requirement,
 )
 
@@ -166,19 +163,16 @@ POLICY: tuple[Requirement, ...] = (
         "policy:tier-2",
         SECTION_5_1,
         "Tier 2 (Hybrid) means that BM25, vector and agentic are available.",
-        deferred=NO_HYBRID,
     ),
     Requirement(
         "policy:tier-3",
         SECTION_5_1,
         "Tier 3 (Semantic) means that vector and agentic are available.",
-        deferred=NO_VECTOR,
     ),
     Requirement(
         "policy:tier-4",
         SECTION_5_1,
         "Tier 4 (Keyword) means that BM25 and agentic are available.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "policy:tier-5",
@@ -189,13 +183,11 @@ POLICY: tuple[Requirement, ...] = (
         "policy:status-bm25",
         SECTION_5_2,
         "get_teleport_status returns bm25_enabled, bm25_healthy and bm25_doc_count.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "policy:status-vector",
         SECTION_5_2,
         "get_vector_index_status returns enabled, ready and vector_count.",
-        deferred=NO_VECTOR,
     ),
     Requirement(
         "policy:status-topics",
@@ -327,7 +319,6 @@ POLICY: tuple[Requirement, ...] = (
         "policy:pattern-check-then-search",
         SECTION_7,
         "A search uses BM25 when it is enabled and healthy, and search_children otherwise.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "policy:disabled-inform",

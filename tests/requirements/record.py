@@ -8,8 +8,6 @@ Invariants
 from dataclasses import dataclass
 
 NO_BM25 = "BM25 index is not built yet"
-NO_VECTOR = "vector index is not built yet"
-NO_HYBRID = "hybrid search is not built yet"
 NO_TOPICS = "topic graph is not built yet"
 NO_RANKING = "ranking policy is not built yet"
 NO_POLICY = "retrieval policy is not built yet"

@@ -100,6 +100,9 @@ class Home:
         self.prepare()
         replace_text(self.directory / f"{manifest.name}.json", _written(manifest))
         failpoint("index.manifest_written")
+        if (self.directory / _CURRENT).is_dir():
+            # None of ours, and nothing can be renamed over it.
+            (self.directory / _CURRENT).rename(self.directory / f"{_CURRENT}-{manifest.name}-aside")
         replace_text(self.directory / _CURRENT, manifest.name + "\n")
         failpoint("index.swapped")
 

@@ -6,7 +6,6 @@ again at the position of the last generation, and comes to the same.
 
 import logging
 import threading
-import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, replace
@@ -24,7 +23,8 @@ from memory_mcp.indexes.base import Health, IndexStatus, Position
 from memory_mcp.indexes.document import Unit
 from memory_mcp.indexes.files import Checked
 from memory_mcp.indexes.generation import Home, Manifest, PartEntry
-from memory_mcp.indexes.part import TABLES, Kind, LivePart, Part, merged, part_of, read_part, write_part
+from memory_mcp.indexes.part import TABLES, Kind, LivePart, Part, merged, part_of
+from memory_mcp.indexes.shelf import Shelf, entry_of
 from memory_mcp.indexes.snapshot import Snapshot, sorted_keys
 from memory_mcp.model.calendar import LEVELS
 from memory_mcp.tracing import span
@@ -54,6 +54,7 @@ class LiveIndex(Generic[B]):
         #: How new generations are built, and how the one in force was: the same, but while another replaces it.
         self.wanted, self.kind = kind, kind
         self.home = Home(directory)
+        self._shelf = Shelf(self.home)
         self._store_id = store_id
         self._clock = clock
         self._lock = threading.RLock()
@@ -65,7 +66,6 @@ class LiveIndex(Generic[B]):
         self._snapshot: Snapshot[B] | None = None
         self._health, self._reason = Health.LOADING, "its files are being read"
         self._dirty = False
-        self._made = 0
         self.last_error = ""
         #: The last commit failed: what it was to write waits for the next.
         self.commit_failed = False
@@ -131,7 +131,7 @@ class LiveIndex(Generic[B]):
                 self.kind = self._check(manifest, last_change)
                 self.home.prepare()
                 stamps = self.home.stamps(manifest)
-                parts = [self._read(entry) for entry in manifest.parts]
+                parts = [self._shelf.living(self.kind, entry) for entry in manifest.parts]
             except IndexUnreadable as error:
                 self._lose(Health.UNHEALTHY, error.message)
                 return
@@ -158,13 +158,6 @@ class LiveIndex(Generic[B]):
     def outdated(self) -> bool:
         """Whether what is searched was made by another kind than is wanted: a new generation is due."""
         return self._snapshot is not None and self.kind is not self.wanted
-
-    def _read(self, entry: PartEntry) -> LivePart[B]:
-        part = read_part(self.kind, self.home.parts / entry.name, dict(entry.files), self.home.directory)
-        live = LivePart(part)
-        if any(not 0 <= place < len(part.units) for place in entry.dead):
-            raise IndexUnreadable("the manifest of the index contradicts a part")
-        return live.without(_places(entry.dead))
 
     def _lose(self, health: Health, reason: str) -> None:
         if health is Health.UNHEALTHY:
@@ -240,7 +233,7 @@ class LiveIndex(Generic[B]):
             if self._closed:
                 return
             kind = self.wanted if whole else self.kind
-            parts = [LivePart(read_part(kind, self.home.parts / b.name, dict(b.files), self.home.directory)) for b in built]
+            parts = [LivePart(self._shelf.read(kind, b.name, b.files)) for b in built]
             if whole:
                 self._disk, self._tail, self.kind = [], {}, kind
                 self.cutoffs = dict(self.cutoffs if cutoffs is None else cutoffs)
@@ -287,21 +280,11 @@ class LiveIndex(Generic[B]):
         with span("index_commit"), metrics.run(f"{self.kind.name}_commit"):
             self.home.prepare()
             if self._tail:
-                self._disk.append(LivePart(self._write(self._tail_part(), self.new_name("p"))))
+                self._disk.append(LivePart(self._shelf.write(self.kind, self._tail_part(), self._shelf.new_name("p"))))
                 self._tail = {}
                 failpoint("index.part_written")
             self._disk = [live for live in self._disk if live.size]
             self._put(self.position)
-
-    def _write(self, part: Part[B], name: str) -> Part[B]:
-        """A part as it is read back: from a file of its own, out of this process's memory."""
-        files = write_part(self.kind, part, self.home.parts / name)
-        return read_part(self.kind, self.home.parts / name, files, self.home.directory)
-
-    def new_name(self, prefix: str) -> str:
-        """A name for a part that no part has."""
-        self._made += 1
-        return f"{prefix}{time.time_ns():x}-{self._made}"
 
     def merge(self) -> bool:
         """Make one part of several where that is due; whether it was. Changes go on being applied meanwhile."""
@@ -318,15 +301,11 @@ class LiveIndex(Generic[B]):
     def _merged(self, chosen: Sequence[LivePart[B]]) -> Iterator[Part[B]]:
         """One part on disk from several there, safe from sweeps while the block runs."""
         if sum(p.size for p in chosen) >= ASIDE and self.merge_aside is not None:
-            with self.merge_aside([_entry(p) for p in chosen]) as built:
-                yield read_part(self.kind, self.home.parts / built.name, dict(built.files), self.home.directory)
+            with self.merge_aside(list(map(entry_of, chosen))) as built:
+                yield self._shelf.read(self.kind, built.name, built.files)
             return
-        name = self.new_name("m")
-        self.home.building.add(name.partition("-")[0])
-        try:
-            yield self._write(merged(self.kind, chosen), name)
-        finally:
-            self.home.building.discard(name.partition("-")[0])
+        with self._shelf.making("m") as name:
+            yield self._shelf.write(self.kind, merged(self.kind, chosen), name)
 
     def _replace(self, chosen: Sequence[LivePart[B]], whole: LivePart[B]) -> None:
         """Put a merged part in the place of its pieces, without what was dropped from them meanwhile."""
@@ -338,11 +317,12 @@ class LiveIndex(Generic[B]):
             names = {p.part.name for p in chosen}
             whole = whole.without(whole.places(sorted_keys(gone)))
             self._disk = [p for p in self._disk if p.part.name not in names] + [whole]
+            self._dirty = True
             # With what is in memory: the manifest says how far everything in it has followed.
             self._commit(verified=True)
 
     def _put(self, position: Position) -> None:
-        entries = tuple(map(_entry, self._disk))
+        entries = tuple(map(entry_of, self._disk))
         manifest = Manifest(
             number=self.home.next_number(),
             store_id=self._store_id,
@@ -379,20 +359,14 @@ class LiveIndex(Generic[B]):
             self._publish(self.position)
             self._dirty = True
             self._commit()
-            return gone
+        while self.merge():
+            continue
+        return gone
 
     def _count(self, added: int, deleted: int) -> None:
         for op, number in (("add", added), ("delete", deleted)):
             if number:
                 metrics.count(f"{self.kind.name}_index_operations_total", number, op=op)
-
-
-def _entry(live: LivePart[B]) -> PartEntry:
-    return PartEntry(live.part.name, live.part.files or {}, tuple(live.dead()))
-
-
-def _places(places: Iterable[int]) -> Any:
-    return np.array(list(places), dtype=np.int64)
 
 
 def _outdated(live: LivePart[B], cutoffs: Mapping[str, int], counts: dict[str, int]) -> Any:

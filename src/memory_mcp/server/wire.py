@@ -307,6 +307,7 @@ class Lag(Wire):
     """How far the tree is behind the events."""
 
     events: int
+    index_changes: SkipJsonSchema[int | None] = None
     error: str = ""
 
 

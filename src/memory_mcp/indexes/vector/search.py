@@ -1,29 +1,29 @@
 """Vectors over a snapshot: every row that may be found is compared with the query, exactly; large parts may ask a graph.
 
-Raw scores are cosine similarities, alike in both tables; they are calibrated before anybody sees them.
+Raw scores are cosine similarities. The best of each table over all parts are calibrated side by side, then merged.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Protocol
 
 import numpy as np
 
-from memory_mcp.indexes import keys
+from memory_mcp.indexes import calibrate, keys
 from memory_mcp.indexes.base import DocType, Filters, Match, Matches
-from memory_mcp.indexes.calibrate import Table, calibrated
+from memory_mcp.indexes.calibrate import COMPARED, SIMILARITY, Table, calibrated, share
 from memory_mcp.indexes.files import Array
-from memory_mcp.indexes.part import LivePart
+from memory_mcp.indexes.part import TABLES, LivePart
 from memory_mcp.indexes.snapshot import Snapshot, findable, segment_of
 from memory_mcp.indexes.vector.kind import Body
 from memory_mcp.indexes.vector.rows import Query
 from memory_mcp.model.ids import GripId
 
-#: Provisional: to be fitted, and to lie beside the others.
-VECTOR: dict[DocType, Table] = {
-    DocType.NODE: ((0.0, 0.0), (1.0, 1.0)),
-    DocType.GRIP: ((0.0, 0.0), (1.0, 1.0)),
-}
+#: Of events in no document yet, which are compared with nothing else.
+VECTOR: dict[DocType, Table] = {DocType.GRIP: SIMILARITY}
+#: What is less similar is not found at all.
+_LEAST = np.nextafter(np.float32(0), np.float32(1))
 #: Share of rows below which those that pass are gathered instead of scoring all (measured: they cost the same near it).
 _GATHER = 0.2
 #: Rows whose maximum is taken together when the best are looked for.
@@ -66,6 +66,19 @@ class _Best:
     raw: Array
 
 
+@dataclass(frozen=True, slots=True)
+class _Ranked:
+    """One of the best of a table over all parts."""
+
+    value: float
+    stand: float
+    raw: float
+    high: int
+    low: int
+    some: _Best
+    row: int
+
+
 def search(
     snapshot: Snapshot[Body],
     query_vector: Array,
@@ -78,19 +91,21 @@ def search(
 
     The total is of all documents of that similarity that pass; where a graph was asked, of those it named.
     """
-    least = np.nextafter(np.float32(0), np.float32(1))
-    floor = max(np.float32(min_similarity), least)
+    floor = max(np.float32(min_similarity), _LEAST)
     near = graphs if graphs is not None and _is_wide(filters) and graphs.serves(snapshot) else None
-    asked = _Asked(Query.of(query_vector), filters, limit, floor, near)
-    found: list[_Best] = []
+    # What a result's score is does not depend on how many are asked for, nor on what is asked to be left out.
+    asked = _Asked(Query.of(query_vector), filters, max(limit, COMPARED), floor, near)
+    found: dict[DocType, list[_Best]] = {t: [] for t in TABLES}
     total = 0
     for live in snapshot:
         for table, wanted in ((DocType.NODE, filters.wants_nodes), (DocType.GRIP, filters.wants_grips)):
             if wanted and asked.query.inverse > 0:
                 best, count = _search_table(live, table, asked)
-                found.append(best)
+                found[table].append(best)
                 total += count
-    return Matches(tuple(_merge(found, asked)), total)
+    ranked = [r for table in TABLES for r in _ranked(found[table], table, asked.limit) if r.raw >= floor]
+    ranked.sort(key=lambda r: (-r.value, -r.raw, r.high, r.low))
+    return Matches(tuple(_match(r, asked) for r in ranked[:limit]), total)
 
 
 def _is_wide(filters: Filters) -> bool:
@@ -104,7 +119,7 @@ def _search_table(live: LivePart[Body], table: DocType, asked: _Asked) -> tuple[
     if table is DocType.NODE and asked.filters.window is not None and shown is not None:
         shown = _proven(live, shown, asked)
     rows, raw = _near(live, table, shown, asked) or _scanned(live, table, shown, asked)
-    chosen = _top(raw, asked.floor, asked.limit)
+    chosen = _top(raw, _LEAST, asked.limit)
     hi, lo = (c[chosen] if rows is None else c[rows[chosen]] for c in (columns.hi, columns.lo))
     chosen = chosen[np.lexsort((lo, hi, -raw[chosen]))[: asked.limit]]
     total = int(np.count_nonzero(raw >= asked.floor))
@@ -176,32 +191,37 @@ def _top(raw: Array, floor: np.float32, limit: int) -> Array:
     return near
 
 
-def _merge(best: Sequence[_Best], asked: _Asked) -> list[Match]:
+def _ranked(best: Sequence[_Best], table: DocType, limit: int) -> list[_Ranked]:
+    """The best of one table over all parts, calibrated side by side."""
     found = []
     for some in best:
-        columns, scores = some.live.part.table(some.table), calibrated(VECTOR[some.table], some.raw)
-        for at, row in enumerate(some.rows.tolist()):
-            found.append((-float(scores[at]), -float(some.raw[at]), int(columns.hi[row]), int(columns.lo[row]), some, row))
-    found.sort(key=lambda f: f[:4])
-    return [_match(*f, asked) for f in found[: asked.limit]]
+        columns = some.live.part.table(table)
+        high, low = columns.hi[some.rows].tolist(), columns.lo[some.rows].tolist()
+        rows = zip(some.raw.tolist(), high, low, some.rows.tolist(), strict=True)
+        found += [(-raw, h, lo, some, row) for raw, h, lo, row in rows]
+    found.sort(key=itemgetter(0, 1, 2))
+    found = found[:limit]
+    stands = share(np.array([-f[0] for f in found]))
+    values = calibrated(calibrate.VECTOR[table], stands).tolist()
+    return [_Ranked(v, stand, -f[0], *f[1:]) for v, stand, f in zip(values, stands.tolist(), found, strict=True)]
 
 
-def _match(score: float, raw: float, high: int, low: int, some: _Best, row: int, asked: _Asked) -> Match:
-    part = some.live.part
-    columns = part.table(some.table)
-    node = some.table is DocType.NODE
+def _match(ranked: _Ranked, asked: _Asked) -> Match:
+    part, row = ranked.some.live.part, ranked.row
+    columns = part.table(ranked.some.table)
+    node = ranked.some.table is DocType.NODE
     # Two roundings may carry it past 1.
-    similarity = min(-raw, 1.0)
+    similarity = min(ranked.raw, 1.0)
     return Match(
-        doc_type=some.table,
+        doc_type=ranked.some.table,
         node_key=int(part.units.key[columns.unit[row]]),
-        node_id=keys.node_of(high, low) if node else segment_of(part, row),
-        grip_id=None if node else keys.grip_of(high, low),
+        node_id=keys.node_of(ranked.high, ranked.low) if node else segment_of(part, row),
+        grip_id=None if node else keys.grip_of(ranked.high, ranked.low),
         start_ms=int(columns.start[row]),
-        score=round(-score, 6),
+        score=round(ranked.value, 6),
         raw=similarity,
-        best_grip=_best_grip(some.live, int(columns.unit[row]), asked) if node else None,
-        parts=(("similarity", round(similarity, 6)),),
+        best_grip=_best_grip(ranked.some.live, int(columns.unit[row]), asked) if node else None,
+        parts=(("similarity", round(similarity, 6)), ("standing", round(ranked.stand, 6))),
     )
 
 

@@ -46,12 +46,17 @@ class Status:
             tier=int(tier),
             name=tier.label,
             layers=[shapes.layer(s, full) for s in statuses],
-            embedder="none",
-            lag=wire.Lag(events=stats.last_seq - stats.derived_to, error=self._kit.host.deriver_error()),
+            embedder=app.accelerators.embedder,
+            lag=_lag(app, stats, self._kit.host.deriver_error()),
             store=_store(app, stats, full),
             project=self._kit.project,
             notices=notices,
         )
+
+
+def _lag(app: App, stats: StoreStats, error: str) -> wire.Lag:
+    behind = max((s.behind for s in app.accelerators.statuses().values()), default=0)
+    return wire.Lag(events=stats.last_seq - stats.derived_to, index_changes=behind or None, error=error)
 
 
 def _store(app: App, stats: StoreStats, full: bool) -> wire.Store:

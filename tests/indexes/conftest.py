@@ -1,0 +1,24 @@
+"""A memory with a keyword index over the made-up working life."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memory_mcp.app import App
+from tests.factories import a_day_of_drafts
+from tests.fakes import FakeClock
+
+pytest.register_assert_rewrite("tests.indexes.helpers")
+
+
+@pytest.fixture
+def kept(data_dir: Path, clock: FakeClock) -> Iterator[App]:
+    """Two working days on disk, derived; the keyword index is switched on and not built yet."""
+    from tests.indexes.helpers import opened
+
+    app = opened(data_dir, clock)
+    app.write([d for day in ("2026-01-12", "2026-01-13") for d in a_day_of_drafts(day)], "test")
+    app.catch_up()
+    yield app
+    app.close()

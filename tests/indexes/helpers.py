@@ -1,0 +1,318 @@
+"""Indexes of real stores and of made-up units: opened, followed, built in this process, asked, damaged."""
+
+import datetime as dt
+import random
+import shutil
+import uuid
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+from memory_mcp.app import App
+from memory_mcp.clock import Clock
+from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.indexes import units as units_of_store
+from memory_mcp.indexes.base import DocType, Filters, Match, Position, Visible
+from memory_mcp.indexes.bm25.kind import Bm25
+from memory_mcp.indexes.bm25.search import search
+from memory_mcp.indexes.build import Finish, Hello, Merge, Workshop
+from memory_mcp.indexes.child import Maker
+from memory_mcp.indexes.document import IndexDocument, Source, Unit, unit_of
+from memory_mcp.indexes.follow import follow
+from memory_mcp.indexes.generation import PartEntry
+from memory_mcp.indexes.keeper import Keeper
+from memory_mcp.indexes.keys import grip_doc, node_doc
+from memory_mcp.indexes.live import Built, LiveIndex
+from memory_mcp.indexes.part import Kind
+from memory_mcp.indexes.settings import TeleportSettings, VectorSettings
+from memory_mcp.model.calendar import TimeWindow, TocLevel
+from memory_mcp.model.ids import grip_id_from, node_key, segment_id
+from memory_mcp.model.toc import MemoryKind
+from memory_mcp.storage.base import Storage
+from memory_mcp.text import query_terms
+from tests.factories import BILLING, SHOP, ms
+from tests.fakes import FakeClock
+
+#: What every comparison asks for.
+FILTERS = (
+    Filters(),
+    Filters(doc_type=DocType.NODE),
+    Filters(doc_type=DocType.GRIP),
+    Filters(level=TocLevel.SEGMENT),
+    Filters(level=TocLevel.DAY),
+    Filters(project=SHOP),
+    Filters(project=BILLING, doc_type=DocType.NODE),
+    Filters(agent="codex"),
+    Filters(speaker="ada"),
+    Filters(kind=MemoryKind.PREFERENCE),
+    Filters(window=TimeWindow(ms("2026-01-12 00:00"), ms("2026-01-20 09:10"))),
+    Filters(window=TimeWindow(ms("2026-02-01 08:00"), ms("2026-02-01 10:30")), project=SHOP),
+)
+#: More than any store of a test holds.
+ALL = 5000
+ONLY_BM25 = TeleportSettings(vector=VectorSettings(enabled=False))
+
+
+class Here(Workshop):
+    """A Workshop that works in this process: the same parts, half a second sooner. Counts the generations it builds."""
+
+    built = 0
+
+    @contextmanager
+    def building(
+        self, frames: Iterable[Sequence[Source]], keep_cutoffs: bool, told: Callable[[int], None]
+    ) -> Iterator[list[Built]]:
+        self.built += 1
+        with self._maker(self._index.wanted, self._index.cutoffs if keep_cutoffs else {}) as maker:
+            yield _made(maker, frames, told)
+
+    def following(self, frames: Iterable[Sequence[Source]]) -> list[Built]:
+        with self._maker(self._index.kind, self._index.cutoffs) as maker:
+            return _made(maker, frames, lambda _: None)
+
+    @contextmanager
+    def merging(self, entries: Sequence[PartEntry]) -> Iterator[Built]:
+        with self._maker(self._index.kind, {}) as maker:
+            yield cast("Built", maker.answer(Merge(tuple(entries))))
+
+    @contextmanager
+    def _maker(self, kind: Kind[Any], cutoffs: Mapping[str, int]) -> Iterator[Maker]:
+        home, token = self._index.home, f"b{uuid.uuid4().hex[:12]}"
+        home.prepare()
+        home.building.add(token)
+        try:
+            yield Maker(kind, Hello(kind.name, {}, str(home.directory), token, self._budget_mb, dict(cutoffs)))
+        finally:
+            home.building.discard(token)
+
+
+def _made(maker: Maker, frames: Iterable[Sequence[Source]], told: Callable[[int], None]) -> list[Built]:
+    for frame in frames:
+        told(cast("int", maker.answer(frame)))
+    return cast("list[Built]", maker.answer(Finish()))
+
+
+def opened(directory: Path, clock: Clock | None = None, teleport: TeleportSettings = ONLY_BM25) -> App:
+    """A memory whose keyword index is switched on and nobody tends."""
+    settings = Settings(storage=StorageSettings(str(directory), "Europe/Berlin"), teleport=teleport)
+    return App(settings, clock or FakeClock())
+
+
+def index_at(
+    directory: Path, store_id: str = "store", clock: Clock | None = None, kind: Kind[Any] | None = None
+) -> LiveIndex[Any]:
+    """An index in a folder, not loaded; of keywords, if not said otherwise."""
+    return LiveIndex(kind or Bm25(), directory, store_id, clock or FakeClock())
+
+
+def keeper_of(
+    storage: Storage, directory: Path, clock: Clock | None = None, budget_mb: int = 50, kind: Kind[Any] | None = None
+) -> Keeper:
+    """An index over a store, built in this process; of keywords, if not said otherwise."""
+    index = index_at(directory, storage.stats(text=False).store_id, clock, kind)
+    return Keeper(storage, index, Here(index, {}, budget_mb))
+
+
+def followed(keeper: Keeper, storage: Storage) -> None:
+    """Every change taken in."""
+    while follow(storage, keeper.index, keeper._workshop):
+        continue
+
+
+def from_scratch(
+    storage: Storage, directory: Path, cutoffs: Mapping[str, int] | None = None, kind: Kind[Any] | None = None
+) -> LiveIndex[Any]:
+    """An index of what the store holds now, in a folder of its own."""
+    shutil.rmtree(directory, ignore_errors=True)
+    keeper = keeper_of(storage, directory, kind=kind)
+    keeper.load()
+    keeper.index.cutoffs = dict(cutoffs or {})
+    keeper.rebuild()
+    return keeper.index
+
+
+def units_in(storage: Storage) -> list[Unit]:
+    """Everything there is to index."""
+    return [unit_of(source) for frame in units_of_store.everything(storage) for source in frame]
+
+
+def found(index: LiveIndex[Any], text: str, filters: Filters | None = None, limit: int = ALL) -> tuple[int, list[Match]]:
+    """What a keyword index answers: how many documents hold something of the query, and the best."""
+    matches = search(index.snapshot, query_terms(text), filters or Filters(), limit)
+    return matches.total, list(matches.best)
+
+
+def similar(index: LiveIndex[Any], text: str, filters: Filters | None = None, limit: int = ALL) -> tuple[int, list[Match]]:
+    """What a vector index answers."""
+    from memory_mcp.indexes.vector.index import VectorIndex
+
+    matches = VectorIndex(cast("Keeper", SimpleNamespace(index=index))).search(text, filters or Filters(), limit)
+    return matches.total, list(matches.best)
+
+
+Ask = Callable[[LiveIndex[Any], str, Filters], tuple[int, list[Match]]]
+Answer = tuple[int, list[tuple[object, ...]], list[tuple[float, float]]]
+
+
+def answers(
+    index: LiveIndex[Any], queries: Iterable[str], filters: Sequence[Filters] = FILTERS, ask: Ask = found
+) -> dict[tuple[str, Filters], Answer]:
+    """Totals, documents in order and their scores, rounded, by query and filters."""
+    told: dict[tuple[str, Filters], Answer] = {}
+    for query in queries:
+        for one in filters:
+            total, best = ask(index, query, one)
+            ids: list[tuple[object, ...]] = [
+                (m.doc_type, m.node_id, m.grip_id, m.node_key, m.start_ms, m.best_grip) for m in best
+            ]
+            told[query, one] = (total, ids, [(round(m.raw, 6), round(m.score, 6)) for m in best])
+    return told
+
+
+def same(
+    one: LiveIndex[Any],
+    other: LiveIndex[Any],
+    queries: Iterable[str],
+    filters: Sequence[Filters] = FILTERS,
+    ask: Ask = found,
+) -> None:
+    """Both hold the same documents, and answer every query alike."""
+    assert one.snapshot.counts == other.snapshot.counts
+    asked = list(queries)
+    wanted = answers(other, asked, filters, ask)
+    differing = {key: (got, wanted[key]) for key, got in answers(one, asked, filters, ask).items() if got != wanted[key]}
+    assert differing == {}
+
+
+# made-up units
+
+WORDS = (
+    "retry queue bank slow cart rounds lines invoice tokenStore login handler payment refund ledger accents search index "
+    "lock font theme image outbox VAT Norway discount checkout src/cart/total.py applyDiscount x86_64 café naïve"
+).split()
+START = ms("2026-01-12 09:00")
+HOUR = 3_600_000
+
+
+def document(key: tuple[int, int], kind: DocType, words: Sequence[str], start: int, end: int, project: str) -> IndexDocument:
+    """One document."""
+    return IndexDocument(
+        key=key,
+        doc_type=kind,
+        level=TocLevel.SEGMENT,
+        start_ms=start,
+        end_ms=end,
+        project=project,
+        visible=Visible.ALWAYS,
+        agents=("claude-code",),
+        speakers=(),
+        kind="",
+        words=tuple(words),
+        gist=" ".join(words),
+    )
+
+
+def unit(number: int, text: str, *quotes: str, project: str = SHOP) -> Unit:
+    """A segment, an hour after the one before, with a grip per quote a minute apart."""
+    start = START + number * HOUR
+    day = dt.datetime.fromtimestamp(start / 1000, dt.UTC).date().isoformat()
+    node_id = segment_id(day, number + 1)
+    node = document(node_doc(node_id), DocType.NODE, (text, *quotes), start, start + HOUR // 2, project)
+    grips = []
+    for n, quote in enumerate(quotes):
+        at = start + n * 60_000
+        own = grip_id_from(at << 80 | number << 16 | n)
+        grips.append(document(grip_doc(own), DocType.GRIP, (quote,), at, at, project))
+    return Unit(node_key(node_id), TocLevel.SEGMENT, node.end_ms, (node,), tuple(grips))
+
+
+def made_up(count: int, seed: int = 1, first: int = 0) -> list[Unit]:
+    """Units of random words."""
+    rng = random.Random(seed)
+
+    def text() -> str:
+        return " ".join(rng.choices(WORDS, k=rng.randrange(1, 14)))
+
+    return [
+        unit(first + i, text(), *(text() for _ in range(rng.randrange(6))), project=rng.choice([SHOP, BILLING]))
+        for i in range(count)
+    ]
+
+
+def filled(directory: Path, groups: Iterable[Sequence[Unit]], clock: Clock | None = None) -> LiveIndex[Any]:
+    """An index on disk, one commit per group; small parts are merged as they come."""
+    index = index_at(directory, clock=clock)
+    index.adopt([], Position(), whole=True)
+    for n, group in enumerate(groups, start=1):
+        index.apply(group, [], Position(n, n))
+        index.commit()
+        merged(index)
+    return index
+
+
+def merged(index: LiveIndex[Any]) -> None:
+    """Every merge that is due carried out."""
+    while index.merge():
+        continue
+
+
+def reloaded(directory: Path, last_change: int = 10**9) -> LiveIndex[Any]:
+    """The same folder read by another process, as it were."""
+    index = index_at(directory)
+    index.load(last_change)
+    return index
+
+
+# damage
+
+
+def flip(path: Path, at: int | None = None) -> None:
+    """Change one bit."""
+    data = bytearray(path.read_bytes())
+    place = len(data) // 2 if at is None else at
+    data[place] ^= 0x10
+    path.write_bytes(bytes(data))
+
+
+def flip_within(path: Path, seed: int) -> None:
+    """Change one bit somewhere."""
+    size = path.stat().st_size
+    if size:
+        flip(path, random.Random(seed).randrange(size))
+
+
+def truncate(path: Path) -> None:
+    """Lose the last byte."""
+    path.write_bytes(path.read_bytes()[:-1])
+
+
+def halve(path: Path) -> None:
+    """Lose half of it."""
+    data = path.read_bytes()
+    path.write_bytes(data[: len(data) // 2])
+
+
+def extend(path: Path) -> None:
+    """Gain one byte."""
+    path.write_bytes(path.read_bytes() + b"\0")
+
+
+def delete(path: Path) -> None:
+    """Lose it."""
+    path.unlink()
+
+
+def to_directory(path: Path) -> None:
+    """A directory in its place."""
+    path.unlink()
+    path.mkdir()
+
+
+DAMAGES: tuple[Callable[[Path], None], ...] = (flip, truncate, halve, extend, delete, to_directory)
+
+
+def files_of(directory: Path) -> list[Path]:
+    """Every file below a folder, in order."""
+    return sorted(p for p in directory.rglob("*") if p.is_file())

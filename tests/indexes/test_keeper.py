@@ -1,0 +1,394 @@
+"""Who looks after an index: rounds, failures that are told and tried again, builds in the background, the end."""
+
+import contextlib
+import logging
+import os
+import shutil
+import signal
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory_mcp import metrics
+from memory_mcp.app import App
+from memory_mcp.children import Child
+from memory_mcp.errors import LayerUnavailable
+from memory_mcp.indexes import build
+from memory_mcp.indexes import keeper as keeping
+from memory_mcp.indexes.base import Health
+from memory_mcp.indexes.build import Workshop
+from memory_mcp.indexes.keeper import Keeper
+from tests.factories import a_day_of_drafts, draft
+from tests.fakes import FakeClock
+from tests.indexes.helpers import files_of, flip, followed, found, from_scratch, keeper_of, opened, same
+from tests.indexes.test_live import PLACES
+from tests.requirements import requirement
+
+QUERIES = ("ticket cause", "test failed", "Decimal", "rhodium")
+
+
+@pytest.fixture
+def time_stands(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeClock]:
+    """The keeper's own time."""
+    clock = FakeClock()
+    monkeypatch.setattr(time, "monotonic", clock.monotonic)
+    yield clock
+    monkeypatch.undo()
+
+
+@pytest.fixture
+def keeper(kept: App, tmp_path: Path) -> Keeper:
+    """Healthy, over two days of work."""
+    made = keeper_of(kept.storage, tmp_path / "index")
+    made.load()
+    made.rebuild()
+    return made
+
+
+def healed(keeper: Keeper) -> bool:
+    """A round and the build it begins, if any; whether the index is healthy then."""
+    keeper.tend()
+    if keeper._thread is not None:
+        keeper._thread.join(30)
+    return keeper.status().ready
+
+
+def more_said(app: App, word: str = "rhodium", day: str = "2026-01-20") -> None:
+    app.write([draft(f"nobody has said {word} before", at=f"{day} 09:00", session=word)], "test")
+    app.catch_up()
+
+
+@requirement("bm25:FR-01.5", "bm25:NFR-02.3", "bm25:FR-02.5")
+def test_a_missing_index_is_built_from_the_store_by_a_child_process(kept: App) -> None:
+    keeper = kept.accelerators.keeper("bm25")
+    assert (keeper.status().health, keeper.status().documents) == (Health.BUILDING, 0)
+    assert healed(keeper)
+    assert not keeper.tend()
+    same(keeper.index, from_scratch(kept.storage, keeper.index.home.directory.parent / "scratch"), QUERIES)
+    assert keeper.last_rebuild_secs is not None
+
+
+@requirement("bm25:decision-persistent")
+def test_an_index_on_disk_is_read_and_followed_instead_of_built(kept: App, keeper: Keeper, tmp_path: Path) -> None:
+    more_said(kept)
+    again = keeper_of(kept.storage, tmp_path / "index")
+    assert healed(again)
+    assert again._workshop.built == 0  # type: ignore[attr-defined]
+    assert found(again.index, "rhodium")[0] > 0
+    assert again.status().behind == 0
+
+
+@requirement("tele:TELE-03")
+def test_a_round_takes_in_what_is_new_and_says_how_far_it_is_behind(kept: App, keeper: Keeper) -> None:
+    more_said(kept)
+    assert keeper.status().behind > 0
+    keeper.tend()
+    assert keeper.status().behind == 0
+    assert found(keeper.index, "rhodium")[0] > 0
+
+
+def test_a_large_tail_is_committed_by_the_round_that_made_it(kept: App, keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    generation = keeper.status().generation
+    monkeypatch.setattr(keeping, "TAIL", 5)
+    more_said(kept)
+    keeper.tend()
+    assert keeper.status().generation == generation + 1
+    assert keeper.index.tail_size == 0
+
+
+@requirement("bm25:NFR-02.2", "bm25:risk-index-corruption")
+@pytest.mark.parametrize("gone", [True, False])
+def test_damage_is_noticed_by_the_next_round_and_healed_from_the_store(kept: App, keeper: Keeper, gone: bool) -> None:
+    wanted = from_scratch(kept.storage, keeper.index.home.directory.parent / "scratch")
+    if gone:
+        shutil.rmtree(keeper.index.home.directory)
+    else:
+        flip(max(files_of(keeper.index.home.directory), key=lambda p: p.stat().st_size))
+    assert healed(keeper)
+    assert not keeper.tend()
+    same(keeper.index, wanted, QUERIES)
+    same(reloaded_of(kept, keeper), wanted, QUERIES)
+
+
+def reloaded_of(app: App, keeper: Keeper) -> Any:
+    from tests.indexes.helpers import index_at
+
+    index = index_at(keeper.index.home.directory, app.storage.stats(text=False).store_id)
+    index.load(10**9)
+    return index
+
+
+def counted(name: str) -> float:
+    """A counter as a scrape shows it; 0 before it first counts."""
+    lines = metrics.exposition({}).splitlines()
+    return next((float(line.split()[-1]) for line in lines if line.startswith(f"{name} ")), 0.0)
+
+
+@requirement("bm25:NFR-02.4", "bm25:risk-commit-failure", "bm25:metric-bm25_commit_errors_total", "bm25:metric-bm25_commit_total")
+@pytest.mark.parametrize("place", PLACES)
+def test_a_failed_commit_is_logged_counted_told_and_tried_again_later_each_time(
+    kept: App,
+    keeper: Keeper,
+    place: str,
+    time_stands: FakeClock,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    metrics.start()
+    errors, commits = counted("bm25_commit_errors_total"), counted("bm25_commit_total")
+    monkeypatch.setattr(keeping, "TAIL", 1)
+    more_said(kept)
+    with monkeypatch.context() as broken, caplog.at_level(logging.ERROR):
+        PLACES[place](broken)
+        for tries, wait in enumerate((1, 2, 4, 8, 16, 32, 60, 60), start=1):
+            assert not keeper.tend()
+            assert "No space left" in keeper.status().last_error
+            assert keeper.status().ready
+            assert found(keeper.index, "rhodium")[0] > 0
+            assert counted("bm25_commit_errors_total") - errors == tries
+            time_stands.advance(wait - 0.01)
+            assert not keeper.tend()
+            assert counted("bm25_commit_errors_total") - errors == tries, "it waits"
+            time_stands.advance(0.02)
+    assert sum("could not be kept" in r.message for r in caplog.records) == 8
+    keeper.tend()
+    assert keeper.status().last_error == ""
+    assert counted("bm25_commit_errors_total") - errors == 8
+    assert counted("bm25_commit_total") - commits == 9
+    same(reloaded_of(kept, keeper), from_scratch(kept.storage, keeper.index.home.directory.parent / "scratch"), QUERIES)
+
+
+def test_a_failed_commit_of_the_job_is_told_by_the_status(kept: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    keeper = kept.accelerators.keeper("bm25")
+    healed(keeper)
+    more_said(kept)
+    keeper.tend()
+    with monkeypatch.context() as broken:
+        PLACES["part"](broken)
+        with contextlib.suppress(OSError):
+            kept.scheduler.run_now("commit_indexes")
+    assert "No space left" in keeper.status().last_error
+
+
+def test_a_build_that_fails_is_told_and_tried_again(
+    kept: App, keeper: Keeper, time_stands: FakeClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    shutil.rmtree(keeper.index.home.directory)
+    with monkeypatch.context() as broken:
+        broken.setattr(keeper._workshop, "building", _out_of_memory)
+        assert not healed(keeper)
+        assert keeper.status().last_error == "the child ran out of memory"
+        assert "could not be built" in caplog.text
+        assert keeper.status().health is Health.UNHEALTHY
+    assert not healed(keeper), "it waits a second"
+    time_stands.advance(1.1)
+    assert healed(keeper)
+
+
+def _out_of_memory(*_: Any) -> Any:
+    raise MemoryError("the child ran out of memory")
+
+
+def test_a_build_that_fails_again_and_again_waits_longer_each_time(
+    kept: App, keeper: Keeper, time_stands: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries: list[float] = []
+
+    def failing(*_: Any) -> Any:
+        tries.append(time_stands.monotonic())
+        raise MemoryError
+
+    shutil.rmtree(keeper.index.home.directory)
+    monkeypatch.setattr(keeper._workshop, "building", failing)
+    for _ in range(300):
+        healed(keeper)
+        time_stands.advance(0.1)
+    assert len(tries) <= 6
+
+
+class Mortal(Child):
+    """A child that is killed when it has been asked for the second time."""
+
+    asked = 0
+
+    def ask_all(self, requests: Any) -> Any:
+        for answer in super().ask_all(requests):
+            os.kill(self._process.pid, signal.SIGKILL)
+            yield answer
+
+
+def test_a_child_that_dies_costs_a_try_and_nothing_else(kept: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    keeper = kept.accelerators.keeper("bm25")
+    with monkeypatch.context() as broken:
+        broken.setattr(build, "Child", Mortal)
+        assert not healed(keeper)
+    keeper._wait_until = keeper._build_from = 0.0
+    assert healed(keeper)
+    same(keeper.index, from_scratch(kept.storage, keeper.index.home.directory.parent / "scratch"), QUERIES)
+
+
+def test_a_child_that_died_is_told_in_words(kept: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    keeper = kept.accelerators.keeper("bm25")
+    monkeypatch.setattr(build, "Child", Mortal)
+    for _ in range(5):
+        keeper._wait_until = keeper._build_from = 0.0
+        healed(keeper)
+        assert keeper.status().last_error
+
+
+@requirement("bm25:FR-06.3")
+def test_the_old_generation_serves_while_the_new_one_is_built(kept: App, keeper: Keeper) -> None:
+    seen: list[tuple[bool, int, int | None]] = []
+
+    def told(done: int) -> None:
+        status = keeper.status()
+        seen.append((status.ready, found(keeper.index, "ticket cause")[0], status.building))
+
+    before = found(keeper.index, "ticket cause")[0]
+    rebuilt = keeper.rebuild(told)
+    assert seen
+    assert {(ready, count) for ready, count, _ in seen} == {(True, before)}
+    assert seen[-1][2] == rebuilt.documents == keeper.status().documents
+    assert keeper.status().building is None
+
+
+@requirement("bm25:FR-06.2")
+def test_a_build_says_how_many_documents_it_has_taken_in(kept: App, keeper: Keeper) -> None:
+    told: list[int] = []
+    rebuilt = keeper.rebuild(told.append)
+    assert told == sorted(told)
+    assert told[-1] == rebuilt.documents > 50
+    assert len(told) > 1
+
+
+def test_a_second_build_at_the_same_time_is_refused(kept: App, keeper: Keeper) -> None:
+    refused: list[str] = []
+
+    def again(done: int) -> None:
+        try:
+            keeper.rebuild()
+        except LayerUnavailable as error:
+            refused.append(error.message)
+
+    keeper.rebuild(again)
+    assert set(refused) == {"the bm25 index is being built already"}
+    assert keeper.rebuild().documents == keeper.status().documents
+
+
+def test_a_commit_while_a_generation_is_built_leaves_its_parts_alone(kept: App, tmp_path: Path) -> None:
+    keeper = keeper_of(kept.storage, tmp_path / "index", budget_mb=0)
+    keeper.load()
+    keeper.rebuild()
+    more_said(kept)
+    followed(keeper, kept.storage)
+
+    def committed(done: int) -> None:
+        keeper.index.commit()
+
+    keeper.rebuild(committed)
+    followed(keeper, kept.storage)
+    same(keeper.index, from_scratch(kept.storage, tmp_path / "scratch"), QUERIES)
+
+
+def test_a_build_under_way_when_the_keeper_is_closed_writes_nothing_more(kept: App, keeper: Keeper) -> None:
+    at_close: list[int] = []
+
+    def closed(done: int) -> None:
+        if not at_close:
+            keeper.close()
+            at_close.append(keeper.status().generation)
+
+    more_said(kept)
+    with contextlib.suppress(Exception):
+        keeper.rebuild(closed)
+    assert reloaded_of(kept, keeper).status().generation == at_close[0]
+
+
+@requirement("bm25:FR-04.4")
+def test_closing_commits_what_waits_and_twice_is_nothing(kept: App, keeper: Keeper) -> None:
+    more_said(kept)
+    keeper.tend()
+    generation = keeper.status().generation
+    keeper.close()
+    keeper.close()
+    assert reloaded_of(kept, keeper).status().generation == generation + 1
+    assert found(reloaded_of(kept, keeper), "rhodium")[0] > 0
+    assert not keeper.tend()
+
+
+def test_closing_never_raises(
+    kept: App, keeper: Keeper, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    more_said(kept)
+    keeper.tend()
+    PLACES["part"](monkeypatch)
+    keeper.close()
+    assert "was not committed" in caplog.text
+    monkeypatch.undo()
+    again = keeper_of(kept.storage, keeper.index.home.directory)
+    assert healed(again)
+    assert found(again.index, "rhodium")[0] > 0
+
+
+def test_a_folder_that_cannot_be_read_costs_the_index_and_not_the_start(kept: App, tmp_path: Path) -> None:
+    (tmp_path / "index").write_text("a file")
+    keeper = keeper_of(kept.storage, tmp_path / "index")
+    keeper.load()
+    assert keeper.status().health is Health.UNHEALTHY
+    assert not healed(keeper)
+    assert keeper.status().last_error
+    (tmp_path / "index").unlink()
+    keeper._wait_until = keeper._build_from = 0.0
+    assert healed(keeper)
+
+
+@requirement("bm25:FR-06.1", "tele:TELE-05", "us:US-11")
+def test_a_rebuild_by_hand_makes_what_following_made(kept: App) -> None:
+    kept.accelerators.settle()
+    before = kept.accelerators.keeper("bm25").index.snapshot.counts
+    rebuilt = kept.accelerators.rebuild("bm25")
+    assert rebuilt.documents == sum(before.values())
+    assert kept.accelerators.keeper("bm25").index.snapshot.counts == before
+
+
+def test_an_index_that_is_off_says_how_to_switch_it_on(data_dir: Path) -> None:
+    app = opened(data_dir)
+    with pytest.raises(LayerUnavailable) as refused:
+        app.accelerators.keeper("vector")
+    assert (refused.value.message, refused.value.hint) == (
+        "Vector index not enabled",
+        "Enable with teleport.vector.enabled = true.",
+    )
+    app.close()
+
+
+def test_bulk_changes_are_made_into_parts_by_a_child_process(kept: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    from memory_mcp.indexes import follow
+
+    keeper = kept.accelerators.keeper("bm25")
+    assert isinstance(keeper._workshop, Workshop)
+    keeper.settle()
+    monkeypatch.setattr(follow, "BULK", 3)
+    kept.write(a_day_of_drafts("2026-01-20"), "test")
+    kept.catch_up()
+    keeper.tend()
+    assert keeper.status().behind == 0
+    same(keeper.index, from_scratch(kept.storage, tmp_path / "scratch"), QUERIES)
+
+
+def test_rounds_and_a_build_at_the_same_time_end_with_everything_in(kept: App, tmp_path: Path) -> None:
+    keeper = kept.accelerators.keeper("bm25")
+    keeper.settle()
+    building = threading.Thread(target=keeper.rebuild)
+    building.start()
+    for n in range(6):
+        more_said(kept, f"rhodium{n}", f"2026-01-{20 + n}")
+        keeper.tend()
+    building.join(30)
+    while keeper.tend():
+        continue
+    same(keeper.index, from_scratch(kept.storage, tmp_path / "scratch"), (*QUERIES, "rhodium3"))

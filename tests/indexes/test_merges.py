@@ -1,0 +1,105 @@
+"""Which parts are merged: laws of the plan, and that a life of commits leaves few parts."""
+
+import math
+from pathlib import Path
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_mcp.indexes import merges
+from memory_mcp.indexes.base import Position
+from memory_mcp.indexes.merges import Size, plan
+from tests.indexes.helpers import filled, made_up, merged, unit
+
+SIZES = st.builds(
+    lambda stored, share: Size(int(stored * share), stored),
+    st.integers(0, 400_000),
+    st.sampled_from([0.0, 0.1, 0.5, 0.51, 0.9, 1.0]),
+)
+
+
+def carried_out(sizes: list[Size]) -> tuple[list[Size], int]:
+    """The sizes when nothing is due any more, and how often something was."""
+    rounds = 0
+    while groups := plan(sizes):
+        rounds += 1
+        taken = {i for g in groups for i in g}
+        made = [sum(sizes[i].living for i in g) for g in groups]
+        sizes = [s for i, s in enumerate(sizes) if i not in taken] + [Size(n, n) for n in made if n]
+        assert rounds < 200, "it never ends"
+    return sizes, rounds
+
+
+@given(st.lists(SIZES, max_size=40))
+def test_no_part_is_in_two_groups_and_none_is_made_up(sizes: list[Size]) -> None:
+    taken = [i for group in plan(sizes) for i in group]
+    assert len(taken) == len(set(taken))
+    assert set(taken) <= set(range(len(sizes)))
+
+
+@given(st.lists(SIZES, max_size=40))
+def test_merging_ends_and_keeps_every_document(sizes: list[Size]) -> None:
+    left, _ = carried_out(sizes)
+    assert sum(s.living for s in left) == sum(s.living for s in sizes)
+
+
+@given(st.lists(SIZES, max_size=60))
+def test_what_is_left_are_few_parts_by_the_logarithm_of_their_size_and_large_ones(sizes: list[Size]) -> None:
+    left, _ = carried_out(sizes)
+    small = [s.living for s in left if s.living <= 131_072]
+    tiers = 2 + math.ceil(math.log(max([*small, 512]) / 512, 4))
+    assert len(small) <= 3 * tiers
+
+
+@given(st.lists(SIZES, max_size=40))
+def test_no_part_is_left_of_which_half_is_replaced(sizes: list[Size]) -> None:
+    left, _ = carried_out(sizes)
+    assert all(s.living > s.stored / 2 for s in left if s.stored)
+
+
+@given(st.lists(st.integers(1, 3000), min_size=1, max_size=200))
+def test_documents_that_come_in_small_commits_are_rewritten_a_logarithmic_number_of_times(commits: list[int]) -> None:
+    parts: list[Size] = []
+    written = 0
+    for count in commits:
+        parts.append(Size(count, count))
+        while groups := plan(parts):
+            taken = set(groups[0])
+            made = sum(parts[i].living for i in taken)
+            written += made
+            parts = [p for i, p in enumerate(parts) if i not in taken] + [Size(made, made)]
+    total = sum(commits)
+    # A small part may be merged with others of the lowest tier several times before it leaves that tier.
+    assert written <= total * (2 + math.log(max(total / 512, 1), 4)) + 4 * 512 * (1 + len(commits) / 3)
+
+
+def test_a_part_too_large_for_a_child_is_merged_with_no_other() -> None:
+    most = merges._MOST
+    assert plan([Size(most + 1, most + 1)] * 8) == []
+    assert plan([Size(most, most)] * 4) == [[0, 1, 2, 3]]
+    assert plan([Size(most + 1, 2 * most + 2)]) == [[0]]
+
+
+def test_many_small_commits_leave_few_parts_and_no_leftovers(tmp_path: Path) -> None:
+    units = made_up(21, 9)
+    index = filled(tmp_path, [[u] for u in units])
+    while index.merge():
+        continue
+    assert index.status().parts < 4
+    assert {p.name for p in (tmp_path / "parts").iterdir()} == {p.part.name for p in index.snapshot}
+    assert len(list(tmp_path.glob("gen-*.json"))) == 1
+
+
+def test_a_part_whose_units_were_all_replaced_is_dropped(tmp_path: Path) -> None:
+    index = filled(tmp_path, [made_up(20, 1)])
+    before = [p.part.name for p in index.snapshot]
+    index.apply(made_up(20, 2), [], Position(5, 5))
+    index.commit()
+    merged(index)
+    assert not set(before) & {p.name for p in (tmp_path / "parts").iterdir()}
+    index.apply([], [u.key for u in made_up(20, 2)], Position(6, 6))
+    index.commit()
+    assert list((tmp_path / "parts").iterdir()) == []
+    index.apply([unit(0, "again")], [], Position(7, 7))
+    index.commit()
+    assert index.status().parts == 1
