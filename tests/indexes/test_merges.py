@@ -76,7 +76,7 @@ def test_documents_that_come_in_small_commits_are_rewritten_a_logarithmic_number
 def test_a_part_too_large_for_a_child_is_merged_with_no_other() -> None:
     most = merges._MOST
     assert plan([Size(most + 1, most + 1)] * 8) == []
-    assert plan([Size(most, most)] * 4) == [[0, 1, 2, 3]]
+    assert plan([Size(most, most)] * 4) == [[0, 1], [2, 3]]
     assert plan([Size(most + 1, 2 * most + 2)]) == [[0]]
 
 

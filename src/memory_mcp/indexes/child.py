@@ -1,5 +1,6 @@
 """A child process that builds and merges parts of an index: units in, parts complete on disk out; it never sees the store."""
 
+import shutil
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, TypeVar, cast
@@ -71,6 +72,8 @@ class Maker:
             group = [parts[i] for i in groups[0]]
             self._write(merged(self._kind, group))
             parts = [p for i, p in enumerate(parts) if i not in groups[0]] + [self._read(self._made[-1])]
+            for merged_away in group:
+                shutil.rmtree(self._parts / merged_away.part.name, ignore_errors=True)
         self._made = []
         return [Built(p.part.name, p.part.files or {}) for p in parts]
 

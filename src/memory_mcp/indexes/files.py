@@ -56,7 +56,10 @@ def seal(directory: Path) -> dict[str, Checked]:
                 os.fsync(f.fileno())
             path.chmod(0o600)
             found[path.relative_to(directory).as_posix()] = Checked(path.stat().st_size, digest.hexdigest())
+        else:
+            sync_directory(path)
     sync_directory(directory)
+    sync_directory(directory.parent)
     return found
 
 

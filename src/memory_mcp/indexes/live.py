@@ -33,8 +33,8 @@ log = logging.getLogger(__name__)
 
 B = TypeVar("B")
 
-#: Documents in memory from which a commit is due: making their part anew takes 5 ms per thousand.
-TAIL = 1000
+#: Documents in memory from which a commit is due: making their part anew, with each change, takes 20 ms per thousand.
+TAIL = 2000
 #: Documents from which parts are merged by a child process: 20,000 take some 50 ms.
 ASIDE = 20_000
 
@@ -69,6 +69,7 @@ class LiveIndex(Generic[B]):
         self.last_error = ""
         #: The last commit failed: what it was to write waits for the next.
         self.commit_failed = False
+        self._loaded = threading.Event()
         self._closed = False
         #: Merges large parts in a child process, where there is one.
         self.merge_aside: Callable[[Sequence[PartEntry]], AbstractContextManager[Built]] | None = None
@@ -120,8 +121,18 @@ class LiveIndex(Generic[B]):
             last_error=self.last_error,
         )
 
+    def wait(self, seconds: float) -> None:
+        """Until its files have been read, whatever came of it, but no longer than this."""
+        self._loaded.wait(seconds)
+
     def load(self, last_change: int) -> None:
         """Read what is on disk; whatever is wrong with it becomes the status. `last_change`: the store's newest."""
+        try:
+            self._load(last_change)
+        finally:
+            self._loaded.set()
+
+    def _load(self, last_change: int) -> None:
         with self._lock:
             try:
                 manifest = self.home.current()

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 _FLOOR, _RATIO = 512, 4
 #: Parts of one tier that become one.
 _GROUP = 4
-#: A part with more documents than this is merged with no other: a child that merges must fit into some 200 MB.
+#: A part with more documents than this is merged with no other, and none of more than twice as many is made: a child that
+#: merges holds some 600 bytes of each.
 _MOST = 131_072
 #: Share of replaced documents from which a part is rewritten for its own sake.
 _STALE = 0.5
@@ -31,12 +32,25 @@ def plan(sizes: Sequence[Size]) -> list[list[int]]:
     taken: set[int] = set()
     for places in tiers.values():
         if len(places) >= _GROUP:
-            groups.append(places)
-            taken.update(places)
+            groups += _bounded(places, sizes)
+            taken.update(*groups)
     for place, size in enumerate(sizes):
         if place not in taken and size.stored and size.living <= size.stored * (1 - _STALE):
             groups.append([place])
     return groups
+
+
+def _bounded(places: Sequence[int], sizes: Sequence[Size]) -> list[list[int]]:
+    """Groups of at least two, in order, none of which makes too large a part."""
+    groups: list[list[int]] = [[]]
+    total = 0
+    for place in places:
+        total += sizes[place].living
+        if total > 2 * _MOST:
+            groups.append([])
+            total = sizes[place].living
+        groups[-1].append(place)
+    return [g for g in groups if len(g) > 1]
 
 
 def _tier(living: int) -> int:

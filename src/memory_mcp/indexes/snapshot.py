@@ -15,7 +15,7 @@ from memory_mcp.model.ids import NodeId
 B = TypeVar("B")
 
 #: Masks of filters kept per part: a connection asks with the same scope again and again.
-_MASKS = 8
+_MASKS = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +49,8 @@ def findable(live: LivePart[B], table: DocType, filters: Filters) -> Array | Non
         alive = live.alive_rows(table)
         if alive is not None:
             found = found & alive
-        if len(live.masks) >= _MASKS:
-            live.masks.clear()
+        while len(live.masks) >= _MASKS:
+            live.masks.pop(next(iter(live.masks)), None)
         live.masks[key] = found
     return found
 

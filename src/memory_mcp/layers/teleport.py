@@ -30,6 +30,8 @@ Jump = Callable[[str, Filters, int], "Teleported"]
 UNFILED = 2000
 #: Documents asked for per answer wanted, because several may lie in one segment.
 WIDER = 4
+#: A jump waits so long for an index that is still being read (seconds).
+_LOADING = 2.0
 #: Literal beginnings of the messages of layers that cannot answer.
 NOT_ENABLED = {LayerName.BM25: "BM25 index not enabled", LayerName.VECTOR: "Vector index not enabled"}
 _SPANS = {LayerName.BM25: "teleport_search", LayerName.VECTOR: "vector_teleport"}
@@ -124,6 +126,8 @@ class TeleportLayer:
 
     def find(self, text: str, filters: Filters, limit: int, least: float = 0.0) -> Found:
         """What the index says, and which events behind it match; LayerUnavailable when it cannot answer."""
+        # Reading an index takes a second after a start; whoever asks for it by name would rather wait than be refused.
+        self.searcher.keeper.index.wait(_LOADING)
         began = time.perf_counter()
         found = self._ask(lambda: self.searcher.search(text, filters, limit, least))
         beside, notices = self._beside(text, filters, least)

@@ -8,14 +8,16 @@ Invariants
 import threading
 from collections import OrderedDict
 from collections.abc import Callable, Iterable, Sequence
+from typing import Generic, TypeVar
 
 from memory_mcp.model.ids import NodeId
 from memory_mcp.model.segment import Segment
 
+V = TypeVar("V")
 #: Node id, and what `TocStore.stamps` says of it.
 Stamped = tuple[NodeId, tuple[int, int, int]]
-#: About 300 bytes each; beyond it everything is forgotten and begun anew.
-_MOST = 200_000
+#: Of stamps, about 300 bytes each, and of nodes without their bullets, some 2 KB: beyond it everything is begun anew.
+STAMPS, HEADS = 200_000, 4000
 #: Spans of days whose segments are kept: a year's weeks, or some projects' months.
 _SPANS = 64
 
@@ -50,17 +52,18 @@ class Spans:
             self._kept.clear()
 
 
-class Stamps:
-    """By node key; None stands for a node that does not exist."""
+class ByNode(Generic[V]):
+    """What was read of each node, by its key; None stands for a node that does not exist."""
 
-    def __init__(self, read: Callable[[Sequence[int]], dict[int, Stamped]]) -> None:
+    def __init__(self, read: Callable[[Sequence[int]], dict[int, V]], most: int) -> None:
         self._read = read
-        self._kept: dict[int, Stamped | None] = {}
+        self._most = most
+        self._kept: dict[int, V | None] = {}
         self._writes = 0
         self._lock = threading.Lock()
 
-    def of(self, keys: Sequence[int]) -> list[Stamped]:
-        """Those of the keys that are nodes."""
+    def of(self, keys: Sequence[int]) -> list[V]:
+        """Of those of the keys that are nodes."""
         with self._lock:
             before = self._writes
             found = {key: self._kept[key] for key in keys if key in self._kept}
@@ -72,10 +75,10 @@ class Stamps:
             with self._lock:
                 # A write since the reading may have touched any of these.
                 if before == self._writes:
-                    if len(self._kept) + len(fresh) > _MOST:
+                    if len(self._kept) + len(fresh) > self._most:
                         self._kept.clear()
                     self._kept |= fresh
-        return [stamped for key in keys if (stamped := found[key]) is not None]
+        return [value for key in keys if (value := found[key]) is not None]
 
     def forget(self, keys: Iterable[int] | None = None) -> None:
         """A write touched these nodes; None: any of them."""

@@ -14,7 +14,7 @@ from memory_mcp.storage.duckdb.connection import Connection, Row
 from memory_mcp.storage.duckdb.outbox import Numbers, add_changes
 from memory_mcp.storage.duckdb.publish import publish
 from memory_mcp.storage.duckdb.rows import NODE, SEGMENT, bullet_of, node_of, segment_of
-from memory_mcp.storage.duckdb.stamps import Spans, Stamped, Stamps
+from memory_mcp.storage.duckdb.stamps import HEADS, STAMPS, ByNode, Spans, Stamped
 from memory_mcp.storage.duckdb.terms import DuckTerms
 from memory_mcp.storage.values import Build, Freshness, Scope, Tally
 
@@ -39,7 +39,8 @@ class DuckToc(DuckTerms):
         self._numbers = numbers
         self._clock = clock
         self._pins: frozenset[str] | None = None
-        self._stamps = Stamps(self._read_stamps)
+        self._stamps = ByNode(self._read_stamps, STAMPS)
+        self._heads = ByNode(self._read_heads, HEADS)
         self._spans = Spans()
 
     def version(self) -> int:
@@ -52,13 +53,18 @@ class DuckToc(DuckTerms):
             return publish(self._con, self._numbers, build)
         finally:
             touched = [*(n.node_id for n in build.nodes), *(t.node_id for t in build.terms), *build.reset_terms]
-            self._stamps.forget(map(node_key, touched))
+            self._forget(list(map(node_key, touched)))
             if build.segments:
                 self._spans.forget()
 
     def forget_stamps(self) -> None:
         """The file was replaced: rows have other numbers."""
-        self._stamps.forget()
+        self._forget()
+
+    def _forget(self, keys: Sequence[int] | None = None) -> None:
+        """A write touched these nodes; None: any of them."""
+        self._stamps.forget(keys)
+        self._heads.forget(keys)
 
     def cuts(self, streams: Iterable[int]) -> dict[int, list[Segment]]:
         """See TocStore."""
@@ -115,9 +121,10 @@ class DuckToc(DuckTerms):
 
     def heads(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
         """See TocStore."""
-        keys = list({node_key(i) for i in ids})
-        nodes = (node_of(row, (), False) for row in (self._rows(keys) if keys else ()))
-        return {n.node_id: n for n in nodes}
+        return {n.node_id: n for n in self._heads.of(list({node_key(i) for i in ids}))}
+
+    def _read_heads(self, keys: Sequence[int]) -> dict[int, TocNode]:
+        return {row[0]: node_of(row, (), False) for row in self._rows(list(keys))}
 
     def _rows(self, keys: list[int]) -> list[Row]:
         return self._con.rows(f"SELECT {NODE} FROM node WHERE current AND key IN (SELECT unnest(?::BIGINT[]))", [keys])
@@ -245,13 +252,13 @@ class DuckToc(DuckTerms):
             for table in ("node", "bullet", "bullet_grip", "term_delta"):
                 con.execute(f"DELETE FROM {table} WHERE key IN (SELECT unnest(?::BIGINT[]))", [keys])
             con.execute("DELETE FROM node_parent WHERE child IN (SELECT unnest(?::BIGINT[]))", [keys])
-        self._stamps.forget()
+        self._forget()
 
     def fold_terms(self, more_than: int) -> int:
         """See TocStore."""
         folded = super().fold_terms(more_than)
         if folded:
-            self._stamps.forget()
+            self._forget()
         return folded
 
     def move_segments(self, days: Mapping[int, str]) -> None:
@@ -270,7 +277,7 @@ class DuckToc(DuckTerms):
                    WHERE node_parent.child = m.key""",
                 place,
             )
-        self._stamps.forget()
+        self._forget()
         self._spans.forget()
 
     def all_nodes(self) -> Iterator[TocNode]:
