@@ -41,6 +41,10 @@ def ids(matches: Matches | Iterable[Match]) -> list[str]:
     return [m.grip_id or m.node_id for m in found]
 
 
+def name_of(match: Match) -> str:
+    return match.grip_id or match.node_id
+
+
 def name(document: IndexDocument) -> str:
     return node_of(*document.key) if is_node(document.key[0]) else grip_of(*document.key)
 
@@ -63,15 +67,39 @@ def test_the_best_are_those_of_exact_search_in_float32(kind: Vector) -> None:
     units = made_up(2500)
     held = snapshot(kind, units)
     hits = 0
-    for query in QUERIES:
-        exact = cosines(kind, units, query)
-        found = ask(kind, held, query)
+    for query, table in itertools.product(QUERIES, DocType):
+        exact = {i: v for i, v in cosines(kind, units, query).items() if i.startswith("grip") == (table is DocType.GRIP)}
+        found = ask(kind, held, query, Filters(doc_type=table))
         tenth = sorted(exact.values(), reverse=True)[9]
         hits += sum(exact[i] >= tenth - 1e-6 for i in ids(found))
         assert all(abs(m.raw - exact[i]) < 0.01 for m, i in zip(found.best, ids(found), strict=True))
         assert [m.raw for m in found.best] == sorted((m.raw for m in found.best), reverse=True)
         assert abs(found.total - sum(v > 0 for v in exact.values())) <= 0.01 * len(exact)
-    assert hits >= 0.98 * 10 * len(QUERIES)
+    assert hits >= 0.98 * 10 * len(QUERIES) * len(DocType)
+
+
+@given(st.integers(0, 10_000), st.sampled_from(QUERIES), st.integers(1, 80))
+def test_both_tables_are_ranked_by_themselves_and_merged_by_score(kind: Vector, seed: int, query: str, limit: int) -> None:
+    held = snapshot(kind, made_up(40, seed))
+    single = [m for table in DocType for m in ask(kind, held, query, Filters(doc_type=table), limit=100).best]
+    expected = sorted((m.score for m in single), reverse=True)[:limit]
+    found = ask(kind, held, query, limit=limit)
+    assert [m.score for m in found.best] == expected
+    assert {(name_of(m), m.score, m.parts) for m in found.best} <= {(name_of(m), m.score, m.parts) for m in single}
+    for table in DocType:
+        raws = [m.raw for m in found.best if m.doc_type is table]
+        assert raws == sorted(raws, reverse=True)
+
+
+def test_a_score_says_how_far_a_document_stands_out(kind: Vector) -> None:
+    """However the best compares with the query: a good one among nine as good is worth less than one alone."""
+    alone = ask(
+        kind, snapshot(kind, [unit(1, "login token"), *(unit(i, "tax login kitten") for i in range(2, 30))]), "login token"
+    )
+    among = ask(kind, snapshot(kind, [unit(i, "login token") for i in range(1, 30)]), "login token")
+    assert alone.best[0].node_key == 1
+    assert alone.best[0].raw == pytest.approx(among.best[0].raw)
+    assert alone.best[0].score > among.best[0].score
 
 
 def test_a_match_says_what_it_is_and_where_it_lies(kind: Vector) -> None:
@@ -84,15 +112,17 @@ def test_a_match_says_what_it_is_and_where_it_lies(kind: Vector) -> None:
     assert first.start_ms == quote.start_ms
     assert first.raw == pytest.approx(1.0, abs=1e-3)
     assert first.raw <= 1.0
-    assert first.parts == (("similarity", round(first.raw, 6)),)
+    assert [n for n, _ in first.parts] == ["similarity", "standing"]
+    assert dict(first.parts)["similarity"] == round(first.raw, 6)
+    assert 0 < dict(first.parts)["standing"] <= 1
     assert 0 <= first.score <= 1
 
 
 def test_filters_apply_before_the_best_are_chosen(kind: Vector) -> None:
     units = made_up(400)
     held = snapshot(kind, units)
-    everything = {name(d): d for d in documents(units)}
     narrow = unit(9001, "tax", ["kitten"], project="rare")
+    everything = {name(d): d for d in documents([*units, narrow])}
     held = snapshot(kind, [*units, narrow])
     for filters, fits in (
         (Filters(project="site"), lambda d: d.project == "site"),
@@ -103,13 +133,16 @@ def test_filters_apply_before_the_best_are_chosen(kind: Vector) -> None:
         (Filters(window=TimeWindow(START, START + 90 * HOUR)), lambda d: d.end_ms < START + 90 * HOUR),
     ):
         exact = cosines(kind, [*units, narrow], "fix the login timeout")
-        wanted = sorted((v for i, v in exact.items() if i in everything and fits(everything[i]) and v > 0), reverse=True)[:10]
-        found = ask(kind, held, "fix the login timeout", filters)
+        found = ask(kind, held, "fix the login timeout", filters, limit=2000)
         assert all(fits(everything[i]) for i in ids(found)), filters
-        assert np.allclose([m.raw for m in found.best], wanted, atol=0.01), filters
-    assert ids(ask(kind, held, "kitten", Filters(project="rare"))) == [name(narrow.grips[0])] + (
-        [name(narrow.nodes[0])] if cosines(kind, [narrow], "kitten")[name(narrow.nodes[0])] > 0 else []
-    )
+        for table in DocType:
+            passing = (i for i, d in everything.items() if d.doc_type is table and fits(d))
+            wanted = sorted((exact[i] for i in passing if exact[i] > 0), reverse=True)[:10]
+            raws = [m.raw for m in found.best if m.doc_type is table][:10]
+            assert np.allclose(raws, wanted, atol=0.01), filters
+    similar = {i for i, v in cosines(kind, [narrow], "kitten").items() if v > 0}
+    assert name(narrow.grips[0]) in similar
+    assert set(ids(ask(kind, held, "kitten", Filters(project="rare")))) == similar
 
 
 def test_less_similar_documents_are_neither_shown_nor_counted(kind: Vector) -> None:
@@ -134,12 +167,13 @@ def test_texts_of_unknown_words_match_nothing_and_are_matched_by_nothing(kind: V
 
 def test_equal_documents_come_in_the_order_of_their_keys(kind: Vector) -> None:
     units = [unit(i, "login token", ["login token"] * 3) for i in range(300)]
-    keys = sorted(d.key for d in documents(units))
-    expected = [node_of(*k) if is_node(k[0]) else grip_of(*k) for k in keys]
-    for groups in ([units], [units[200:], units[:50], units[50:200]]):
-        found = ask(kind, snapshot(kind, *groups), "login token", limit=25)
-        assert ids(found) == expected[:25]
-        assert found.total == 1200
+    for table, count in ((DocType.NODE, 300), (DocType.GRIP, 900)):
+        keys = sorted(d.key for d in documents(units) if d.doc_type is table)
+        expected = [node_of(*k) if is_node(k[0]) else grip_of(*k) for k in keys]
+        for groups in ([units], [units[200:], units[:50], units[50:200]]):
+            found = ask(kind, snapshot(kind, *groups), "login token", Filters(doc_type=table), limit=25)
+            assert ids(found) == expected[:25]
+            assert found.total == count
 
 
 def test_a_segment_over_the_windows_edge_counts_only_with_something_near_inside(kind: Vector) -> None:

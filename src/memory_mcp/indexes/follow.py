@@ -54,28 +54,32 @@ def _nodes(changes: Sequence[Change]) -> tuple[NodeId, ...]:
 
 def follow(storage: Storage, index: LiveIndex[Any], workshop: Workshop, let_through: Callable[[], None] = lambda: None) -> bool:
     """Take in one batch of changes; whether more may wait."""
-    due = pending(storage, index.position)
-    if not due.nodes and due.position == index.position:
+    since = index.position
+    due = pending(storage, since)
+    if not due.nodes and due.position == since:
         return False
     segments = [i for i in due.nodes if units.is_segment(i)]
     if len(segments) > BULK:
         rest = [i for i in due.nodes if not units.is_segment(i)]
-        _follow_aside(storage, index, workshop, segments, let_through)
-        _follow_here(storage, index, rest, due.position)
+        gone = _follow_aside(storage, index, workshop, segments, since, let_through)
+        sources, missing = units.read(storage, rest)
     else:
-        _follow_here(storage, index, due.nodes, due.position)
-    return due.more
-
-
-def _follow_here(storage: Storage, index: LiveIndex[Any], ids: Sequence[NodeId], position: Position) -> None:
-    sources, gone = units.read(storage, ids)
-    index.apply([unit_of(s) for s in sources], gone, position)
+        gone = []
+        sources, missing = units.read(storage, due.nodes)
+    index.apply([unit_of(s) for s in sources], [*gone, *missing], due.position, since)
+    # Another generation that took its place meanwhile follows from a position of its own.
+    return due.more or index.position != due.position
 
 
 def _follow_aside(
-    storage: Storage, index: LiveIndex[Any], workshop: Workshop, ids: Sequence[NodeId], let_through: Callable[[], None]
-) -> None:
-    """Segments in bulk; the position stays, so that being killed here means doing it again."""
+    storage: Storage,
+    index: LiveIndex[Any],
+    workshop: Workshop,
+    ids: Sequence[NodeId],
+    since: Position,
+    let_through: Callable[[], None],
+) -> list[int]:
+    """Segments in bulk; keys of those that are gone. The position stays: being killed here means doing it again."""
     gone: list[int] = []
 
     def frames() -> Any:
@@ -87,9 +91,8 @@ def _follow_aside(
 
     built = workshop.following(frames())
     failpoint("index.built")
-    index.adopt(built, index.position, whole=False)
-    if gone:
-        index.apply([], gone, index.position)
+    index.adopt(built, since, whole=False)
+    return gone
 
 
 def rebuild(

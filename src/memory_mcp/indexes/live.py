@@ -205,10 +205,13 @@ class LiveIndex(Generic[B]):
             self._lose(Health.UNHEALTHY, what)
             return False
 
-    def apply(self, units: Sequence[Unit], gone: Iterable[int], position: Position) -> None:
-        """Put units in the place of what was there under their keys, drop others; searchable when this returns."""
+    def apply(self, units: Sequence[Unit], gone: Iterable[int], position: Position, since: Position | None = None) -> None:
+        """Put units in the place of what was there under their keys, drop others; searchable when this returns.
+
+        Nothing happens where the index no longer stands at `since`, if that is given: another generation has come.
+        """
         with self._lock:
-            if self._snapshot is None or self._closed:
+            if self._snapshot is None or self._closed or (since or self._snapshot.position) != self._snapshot.position:
                 return
             dropped = {*gone, *(u.key for u in units)}
             if not dropped:
@@ -238,7 +241,8 @@ class LiveIndex(Generic[B]):
     def adopt(self, built: Sequence[Built], position: Position, whole: bool, cutoffs: Mapping[str, int] | None = None) -> None:
         """Take parts that a child process has made: instead of everything (`whole`), or in the place of their units.
 
-        `cutoffs`, where given, are those it was made with.
+        Units alone are taken only while the index stands at `position`. `cutoffs`, where given, are those it was made with;
+        else what was pruned meanwhile stays out.
         """
         with self._lock:
             if self._closed:
@@ -247,8 +251,10 @@ class LiveIndex(Generic[B]):
             parts = [LivePart(self._shelf.read(kind, b.name, b.files)) for b in built]
             if whole:
                 self._disk, self._tail, self.kind = [], {}, kind
-                self.cutoffs = dict(self.cutoffs if cutoffs is None else cutoffs)
-            elif self._snapshot is None:
+                if cutoffs is not None:
+                    self.cutoffs, self._pruned = dict(cutoffs), {}
+                parts = [live.without(_outdated(live, self.cutoffs, {})) for live in parts]
+            elif self._snapshot is None or self._snapshot.position != position:
                 return
             for live in parts:
                 self._drop(live.part.units.key.tolist())

@@ -16,13 +16,13 @@ class Deriver:
     Failures are logged and tried again at the next notice.
     """
 
-    def __init__(self, work: Callable[[], float | None], interval: float = MIN_INTERVAL) -> None:
+    def __init__(self, work: Callable[[], float | None], interval: float = MIN_INTERVAL, name: str = "deriver") -> None:
         self._work = work
         self._interval = interval
         self._due = threading.Event()
         self._stopped = threading.Event()
         self._running = False
-        self._thread = threading.Thread(target=self._loop, name="deriver", daemon=True)
+        self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
         #: What the last failed run said; "" when the last run went well.
         self.last_error = ""
 
@@ -61,7 +61,7 @@ class Deriver:
                 self.last_error = ""
             except Exception as error:
                 self.last_error = str(error)
-                log.exception("deriving failed; it is tried again with the next write")
+                log.exception("the %s failed; it is tried again with the next write", self._thread.name)
             finally:
                 self._running = False
             self._stopped.wait(self._interval)

@@ -129,8 +129,10 @@ class TeleportLayer:
         # Reading an index takes a second after a start; whoever asks for it by name would rather wait than be refused.
         self.searcher.keeper.index.wait(_LOADING)
         began = time.perf_counter()
+        # Read before the search: an event that is filed meanwhile is found twice rather than not at all.
+        done = self.searcher.keeper.index.position.events
         found = self._ask(lambda: self.searcher.search(text, filters, limit, least))
-        beside, notices = self._beside(text, filters, least)
+        beside, notices = self._beside(text, filters, least, done)
         took = (time.perf_counter() - began) * 1000
         return Found(found.best, tuple(beside), found.total + len(beside), took, tuple(notices))
 
@@ -152,9 +154,9 @@ class TeleportLayer:
             hint = "It is built in the background; use search_children meanwhile."
             raise LayerUnavailable(f"{_WORDS[self.name]} not ready: {error.message}", hint, error.message) from error
 
-    def _beside(self, text: str, filters: Filters, least: float) -> tuple[list[Unfiled], list[str]]:
-        """Matches among events that no document holds yet."""
-        last, done = self._storage.events.last_seq(), self.searcher.keeper.index.position.events
+    def _beside(self, text: str, filters: Filters, least: float, done: int) -> tuple[list[Unfiled], list[str]]:
+        """Matches among events behind number `done`, which no document holds yet."""
+        last = self._storage.events.last_seq()
         if last <= done or not filters.wants_grips or filters.kind is not None:
             return [], []
         first = max(done, last - UNFILED)

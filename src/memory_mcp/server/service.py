@@ -55,7 +55,7 @@ class Service:
         self.host.deriver_error = lambda: deriver.last_error
         app.accelerators.tended = True
         app.accelerators.let_through = self.host.let_through
-        tender = Deriver(lambda: self._tend(app), _TURNS)
+        tender = Deriver(lambda: self._tend(app), _TURNS, "tender of the indexes")
         deriver.start()
         tender.start()
         self._deriver, self._tender = deriver, tender

@@ -1,0 +1,189 @@
+"""Tiers as a connected client sees them while the keyword index comes, goes, is damaged and is switched off."""
+
+import asyncio
+import shutil
+import time
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+
+from bench.place import Place
+from memory_mcp.indexes.generation import Home
+from tests.daemon.places import DAEMON, needs_proc
+from tests.daemon.test_pump import call, talk
+from tests.factories import a_small_history
+from tests.fakes import FakeClock
+from tests.indexes.helpers import files_of, flip, opened
+from tests.requirements import requirement
+
+pytestmark = needs_proc
+
+#: How soon damage shows, and how soon it is healed (seconds).
+NOTICED, HEALED = 2.0, 45.0
+QUERY = "the retry queue has no idempotency key"
+SETTINGS = {**DAEMON, "MEMORY_MCP_TELEPORT__VECTOR__ENABLED": "false"}
+
+
+@pytest.fixture(scope="module")
+def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Two weeks of work with a keyword index of all of it."""
+    directory = tmp_path_factory.mktemp("origin") / "data"
+    app = opened(directory, FakeClock())
+    app.write(a_small_history(2), "test")
+    app.catch_up()
+    app.accelerators.settle()
+    app.close()
+    return directory
+
+
+@pytest.fixture
+def place(tmp_path: Path, origin: Path) -> Iterator[Place]:
+    with Place(tmp_path, idle=60, more=SETTINGS) as made:
+        shutil.copytree(origin, made.directory)
+        yield made
+
+
+def folder(place: Place) -> Path:
+    return place.directory / "indexes" / "bm25"
+
+
+def manifest(place: Place) -> Any:
+    return Home(folder(place)).current()
+
+
+async def state(client: Client) -> tuple[int, bool]:
+    """Tier, and whether the keyword layer is healthy."""
+    told = await call(client, "get_retrieval_status")
+    (bm25,) = [one for one in told["layers"] if one["name"] == "bm25"]
+    return told["tier"], bool(bm25["healthy"])
+
+
+async def until(client: Client, wanted: tuple[int, bool], patience: float) -> list[tuple[int, bool]]:
+    """Every state seen on the way to the one that is waited for."""
+    seen: list[tuple[int, bool]] = []
+    deadline = time.monotonic() + patience
+    while not seen or seen[-1] != wanted:
+        assert time.monotonic() < deadline, seen[-5:]
+        seen.append(await state(client))
+        await asyncio.sleep(0.05)
+    return seen
+
+
+async def answered(client: Client) -> dict[str, Any]:
+    """The answer to one question, which is right whatever answers it."""
+    told = await call(client, "intelligent_search", query=QUERY, scope="all", limit=3)
+    assert told["results"]
+    assert "idempotency" in told["results"][0]["quote"]
+    return told
+
+
+def damaged(place: Place, talked: Callable[[Client], Awaitable[object]], damage: Callable[[], None]) -> None:
+    """A healthy tier, damage, a tier that says so soon, answers all the while, and the healthy tier again."""
+
+    async def work(client: Client) -> None:
+        await until(client, (4, True), HEALED)
+        await talked(client)
+        damage()
+        await until(client, (5, False), NOTICED)
+        await answered(client)
+        await until(client, (4, True), HEALED)
+        await talked(client)
+
+    talk(place, work)
+
+
+@requirement("bm25:FR-07.3", "bm25:NFR-02.1", "bm25:NFR-02.2", "goal:G4")
+def test_a_folder_that_is_deleted_lowers_the_tier_within_two_seconds_and_comes_back(place: Place) -> None:
+    damaged(place, answered, lambda: shutil.rmtree(folder(place)))
+    assert manifest(place) is not None
+
+
+@requirement("bm25:risk-index-corruption")
+def test_a_file_that_is_changed_lowers_the_tier_within_two_seconds_and_comes_back(place: Place) -> None:
+    before = manifest(place)
+    damaged(place, answered, lambda: flip(max(files_of(folder(place) / "parts"), key=lambda p: p.stat().st_size)))
+    assert manifest(place).number > before.number
+
+
+@requirement("us:US-07", "bm25:FR-08.2", "bm25:FR-08.4")
+def test_switched_off_and_restarted_the_connected_client_goes_on_by_navigation(place: Place) -> None:
+    async def work(client: Client) -> None:
+        await until(client, (4, True), HEALED)
+        (place.home / "config.toml").write_text("[teleport.bm25]\nenabled = false\n")
+        await asyncio.to_thread(place.ok, "daemon", "restart")
+        assert await state(client) == (5, False)
+        told = await answered(client)
+        assert told["explanation"]["method_used"] == "agentic"
+        assert told["explanation"]["tier_used"] == 5
+        refused = await client.call_tool("teleport_search", {"query": QUERY})
+        assert refused.is_error
+        assert "BM25 index not enabled" in str(refused.content)
+        (place.home / "config.toml").write_text("")
+        await asyncio.to_thread(place.ok, "daemon", "restart")
+        await until(client, (4, True), HEALED)
+
+    talk(place, work)
+
+
+@requirement("bm25:FR-04.4")
+def test_a_daemon_that_is_stopped_commits_what_it_has_followed(place: Place) -> None:
+    before = manifest(place).position
+
+    async def work(client: Client) -> None:
+        await until(client, (4, True), HEALED)
+        await call(client, "remember", text="We decided to name the valve rhodium.")
+        deadline = time.monotonic() + HEALED
+        while True:
+            told = await call(client, "get_teleport_status")
+            found = await call(client, "teleport_search", query="rhodium", scope="all", doc_type="toc_node")
+            if found["results"] and told["indexes"]["bm25"]["behind"] == 0:
+                break
+            assert time.monotonic() < deadline
+            await asyncio.sleep(0.05)
+        assert manifest(place).position == before, "not committed yet: the interval is a minute"
+        await asyncio.to_thread(place.ok, "daemon", "stop")
+
+    talk(place, work)
+    assert manifest(place).position.outbox > before.outbox
+    assert manifest(place).position.events > before.events
+
+
+def listed(place: Place) -> float:
+    """Seconds from the start of a client until it has the list of tools; and that no daemon is left."""
+    began = time.monotonic()
+
+    async def work(client: Client) -> float:
+        assert {"teleport_search", "intelligent_search"} <= {t.name for t in (await client.list_tools()).tools}
+        took = time.monotonic() - began
+        await answered(client)
+        return took
+
+    took = talk(place, work)
+    place.stop()
+    return took
+
+
+def flipped(directory: Path) -> None:
+    flip(max(files_of(directory / "parts"), key=lambda p: p.stat().st_size))
+
+
+def garbage(directory: Path) -> None:
+    (directory / "CURRENT").write_bytes(b"\xff\0garbage")
+
+
+@requirement("bm25:NFR-02.3", "bm25:FR-01.5", "bm25:risk-cold-start")
+@pytest.mark.parametrize(
+    "damages", [[flipped], pytest.param([garbage, shutil.rmtree, flipped, lambda _: None], marks=pytest.mark.slow)], ids=len
+)
+def test_a_start_with_a_damaged_or_missing_index_never_fails_and_is_as_fast_as_without(
+    place: Place, damages: list[Callable[[Path], None]]
+) -> None:
+    (place.home / "config.toml").write_text("[teleport]\nenabled = false\n")
+    without = listed(place)
+    (place.home / "config.toml").write_text("")
+    for damage in damages:
+        damage(folder(place))
+        assert listed(place) < 2 * without + 1.0

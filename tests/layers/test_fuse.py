@@ -1,0 +1,143 @@
+"""Fusion of two ranked lists: what must hold for any lists, and a few by hand."""
+
+from dataclasses import replace
+from itertools import pairwise, permutations
+from random import Random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_mcp.indexes.base import DocType, Match
+from memory_mcp.indexes.calibrate import BM25, VECTOR
+from memory_mcp.layers.fuse import RRF_K, fuse
+from memory_mcp.model.ids import GripId, NodeId
+
+WEIGHTS = (0.6, 0.4)
+#: Few different ones, so that equals are common.
+SCORES = st.sampled_from((0.0, 0.004, 0.02, 0.1, 0.25, 0.5, 0.7, 0.93, 1.0))
+
+
+def match(number: int, score: float, node: bool | None = None) -> Match:
+    """A document; whether it is a node hangs on its number, so that both sides agree."""
+    grip = number % 3 > 0 if node is None else not node
+    return Match(
+        doc_type=DocType.GRIP if grip else DocType.NODE,
+        node_key=number,
+        node_id=NodeId(f"toc:segment:{number:03}"),
+        grip_id=GripId(f"grip:{number:03}") if grip else None,
+        start_ms=number,
+        score=score,
+        raw=10 * score,
+    )
+
+
+def listed(scores: dict[int, float]) -> list[Match]:
+    """Best first, as a side answers."""
+    return sorted((match(n, s) for n, s in scores.items()), key=lambda m: (-m.score, name(m)))
+
+
+def name(found: Match) -> str:
+    return found.grip_id or found.node_id
+
+
+sides = st.dictionaries(st.integers(0, 30), SCORES, max_size=20).map(listed)
+filled = st.dictionaries(st.integers(0, 30), SCORES, min_size=1, max_size=20).map(listed)
+weights = st.tuples(st.floats(0.01, 5), st.floats(0.01, 5))
+
+
+@given(sides, sides, weights, st.booleans())
+def test_every_document_is_named_once_with_a_score_and_in_order(
+    keyword: list[Match], similar: list[Match], given_weights: tuple[float, float], by_rank: bool
+) -> None:
+    found = fuse(keyword, similar, given_weights, by_rank)
+    assert sorted(map(name, found)) == sorted({name(m) for m in (*keyword, *similar)})
+    assert all(0 <= m.score <= 1 for m in found)
+    assert all(a.score >= b.score for a, b in pairwise(found))
+    if keyword and similar:
+        assert all(sum(dict(m.parts).values()) == pytest.approx(m.score, abs=1e-5) for m in found)
+        both = {name(m) for m in keyword} & {name(m) for m in similar}
+        assert {name(m) for m in found if len(m.parts) == 2} == both
+
+
+@given(filled, filled, st.booleans(), st.randoms(use_true_random=False))
+def test_equal_inputs_may_come_in_any_order(keyword: list[Match], similar: list[Match], by_rank: bool, random: Random) -> None:
+    expected = fuse(keyword, similar, WEIGHTS, by_rank)
+    for side in (keyword, similar):
+        random.shuffle(side)
+        side.sort(key=lambda m: -m.score)
+    assert fuse(keyword, similar, WEIGHTS, by_rank) == expected
+
+
+@given(sides, weights, st.booleans())
+def test_one_side_alone_is_as_it_was(side: list[Match], given_weights: tuple[float, float], by_rank: bool) -> None:
+    assert fuse(side, [], given_weights, by_rank) == side
+    assert fuse([], side, given_weights, by_rank) == side
+
+
+@given(filled, filled, st.booleans())
+def test_a_side_of_no_weight_says_nothing(keyword: list[Match], similar: list[Match], by_rank: bool) -> None:
+    assert fuse(keyword, similar, (1.0, 0.0), by_rank) == keyword
+    assert fuse(keyword, similar, (0.0, 2.0), by_rank) == similar
+
+
+@given(filled, filled, st.booleans())
+def test_what_is_nowhere_worse_is_nowhere_behind(keyword: list[Match], similar: list[Match], by_rank: bool) -> None:
+    """Of two documents of one sort; absent is worst."""
+    raw = {name(m): m.raw for m in fuse(keyword, similar, WEIGHTS, by_rank)}
+    left, right = ({name(m): m.score for m in side} for side in (keyword, similar))
+    for a, b in permutations(raw, 2):
+        same = a.startswith("grip") == b.startswith("grip")
+        if same and left.get(a, -1) >= left.get(b, -1) and right.get(a, -1) >= right.get(b, -1):
+            assert raw[a] >= raw[b] - 1e-12
+
+
+@given(filled, filled, st.integers(0, 30), SCORES)
+def test_a_better_score_on_one_side_never_costs(keyword: list[Match], similar: list[Match], number: int, better: float) -> None:
+    target = name(match(number, 0))
+    before = {name(m): m.score for m in fuse(keyword, similar, WEIGHTS, by_rank=False)}
+    raised = [m for m in keyword if name(m) != target]
+    held = max((m.score for m in keyword if name(m) == target), default=0.0)
+    raised = sorted([*raised, match(number, max(better, held))], key=lambda m: (-m.score, name(m)))
+    after = {name(m): m.score for m in fuse(raised, similar, WEIGHTS, by_rank=False)}
+    assert after[target] >= before.get(target, 0.0)
+    # Others are not touched by it.
+    assert all(after[i] == score for i, score in before.items() if i != target)
+
+
+@given(filled, filled, st.floats(0.1, 10))
+def test_only_the_proportion_of_the_weights_counts(keyword: list[Match], similar: list[Match], factor: float) -> None:
+    once, scaled = (fuse(keyword, similar, (0.6 * f, 0.4 * f), by_rank=False) for f in (1.0, factor))
+    assert [m.raw for m in once] == pytest.approx([m.raw for m in scaled])
+
+
+def test_agreement_beats_the_best_of_one_side() -> None:
+    keyword = [match(1, 0.6), match(2, 0.5)]
+    similar = [match(4, 0.6), match(2, 0.5)]
+    assert [m.node_key for m in fuse(keyword, similar, WEIGHTS, by_rank=False)] == [2, 1, 4]
+    assert [m.node_key for m in fuse(keyword, similar, (0.4, 0.6), by_rank=False)] == [2, 4, 1]
+
+
+def test_what_a_side_does_not_name_has_there_what_no_standing_is_worth() -> None:
+    """Named at the very end or not at all is the same."""
+    nothing = VECTOR[DocType.GRIP][0][1]
+    absent = fuse([match(1, 0.6)], [match(2, 0.5)], WEIGHTS, by_rank=False)
+    named = fuse([match(1, 0.6)], [match(2, 0.5), match(1, nothing)], WEIGHTS, by_rank=False)
+    assert [(m.node_key, m.score) for m in absent] == [(m.node_key, m.score) for m in named]
+    assert absent[0].raw == pytest.approx(1 / (1 + (0.4 / 0.6) ** 0.6 * ((1 - nothing) / nothing) ** 0.4))
+    assert BM25[DocType.GRIP][0][1] > 0
+
+
+def test_a_node_keeps_the_grip_that_either_side_found() -> None:
+    found = match(3, 0.5, node=True)
+    proven = replace(found, best_grip=GripId("grip:proof"))
+    for keyword, similar in (([found], [proven]), ([proven], [found])):
+        assert fuse(keyword, similar, WEIGHTS, by_rank=False)[0].best_grip == "grip:proof"
+
+
+def test_ranks_are_fused_by_their_reciprocals_and_equals_share_one() -> None:
+    keyword = [match(1, 0.9), match(2, 0.5), match(4, 0.5), match(5, 0.1)]
+    found = {m.node_key: m.score for m in fuse(keyword, [match(2, 0.2), match(7, 0.1)], (0.5, 0.5), by_rank=True)}
+    first, second, fourth = (1.0, (RRF_K + 1) / (RRF_K + 2), (RRF_K + 1) / (RRF_K + 4))
+    expected = {1: first / 2, 2: (second + first) / 2, 4: second / 2, 5: fourth / 2, 7: second / 2}
+    assert found == pytest.approx(expected, abs=1e-6)
