@@ -170,6 +170,16 @@ def interval(ours: Sequence[float], theirs: Sequence[float], seed: int = 5) -> t
     return 100 * sum(gaps) / len(gaps), 100 * means[50], 100 * means[1949]
 
 
+def rivals(names: Sequence[str]) -> Iterator[tuple[str, str]]:
+    """What is compared with what."""
+    for name in names:
+        layer, _, what = name.partition(" ")
+        if layer != "plain":
+            yield name, f"plain BM25 {what}"
+        if layer == "hybrid":
+            yield name, f"bm25 {what}"
+
+
 def report(everything: Sequence[Asked]) -> None:
     for kind in ("locomo", "commits"):
         own = [a for a in everything if a.kind == kind]
@@ -184,12 +194,9 @@ def report(everything: Sequence[Asked]) -> None:
                 figures = [sum(hits(chosen, name, d)) / len(chosen) for d in (1, 5, 10)]
                 figures.append(sum(recalls(chosen, name, 10)) / len(chosen))
                 print(f"| {name} | {which} | {len(chosen)} | " + " | ".join(f"{f:.3f}" for f in figures) + " |")
-        for name in names:
-            rival = f"plain BM25 {name.split()[-1]}"
-            if name.startswith("plain"):
-                continue
-            for depth in (1, 5):
-                for which in ("all", "held"):
+        for name, rival in rivals(names):
+            for depth in (1, 5, 10):
+                for which in ("all", "tune", "held"):
                     chosen = [a for a in own if which in ("all", a.half) and a.gold(name)]
                     gap, low, high = interval(hits(chosen, name, depth), hits(chosen, rival, depth))
                     print(f"{name} against {rival}, any@{depth}, {which}: {gap:+.1f} points [{low:+.1f}, {high:+.1f}]")
@@ -201,7 +208,19 @@ def report(everything: Sequence[Asked]) -> None:
 
 def points(asked: Sequence[Asked], name: str) -> list[tuple[float, float, bool]]:
     """(standing, score, relevant) of the first ten of each query."""
-    return [(s, v, i in a.gold(name)) for a in asked if name in a.numbers for s, v, i in a.numbers[name][:10]]
+    found = [(s, v, i in a.gold(name)) for a in asked if name in a.numbers for s, v, i in a.numbers[name][:10]]
+    return [(fused(s, name), v, right) for s, v, right in found] if name.startswith("hybrid") else found
+
+
+def fused(score: float, name: str) -> float:
+    """The number that a hybrid score was made of: its table read backwards."""
+    import numpy as np
+
+    from memory_mcp.indexes.base import DocType
+    from memory_mcp.indexes.calibrate import HYBRID
+
+    table = HYBRID[DocType.GRIP if name.endswith("turns") else DocType.NODE]
+    return float(np.interp(score, [y for _, y in table], [x for x, _ in table]))
 
 
 def error_of(pairs: Sequence[tuple[float, bool]]) -> float:
@@ -213,7 +232,7 @@ def error_of(pairs: Sequence[tuple[float, bool]]) -> float:
 
 
 def fitted(found: Sequence[tuple[float, float, bool]], knots: int = 12) -> tuple[tuple[float, float], ...]:
-    """A rising table of (standing, share that was relevant): groups of equal size, then pooled until they rise."""
+    """A rising table of (standing, share that was relevant): groups, pooled until they rise, and what no standing is worth."""
     ordered = sorted((s, r) for s, _, r in found)
     # Results stand close together where they are mostly wrong: groups get smaller towards the top.
     edges = [round(len(ordered) * (1 - (1 - i / knots) ** 2)) for i in range(knots + 1)]
@@ -224,7 +243,8 @@ def fitted(found: Sequence[tuple[float, float, bool]], knots: int = 12) -> tuple
         while len(pooled) > 1 and _share(pooled[-2]) >= _share(pooled[-1]):
             last = pooled.pop()
             pooled[-1] += last
-    return tuple((round(sum(s for s, _ in g) / len(g), 4), round(_share(g), 3)) for g in pooled)
+    table = [(round(sum(s for s, _ in g) / len(g), 4), round(_share(g), 3)) for g in pooled]
+    return (0.0, round(table[0][1] / 2, 4)), *(knot for knot in table if knot[0] > 0)
 
 
 def _share(group: Sequence[tuple[float, bool]]) -> float:

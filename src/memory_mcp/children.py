@@ -6,6 +6,7 @@ one apart holds the interpreter's lock.
 
 import os
 import pickle
+import queue
 import subprocess
 import sys
 import threading
@@ -14,6 +15,8 @@ from contextlib import suppress
 from typing import IO
 
 _LENGTH = 8
+#: Requests that are made, and that are sent, before the answer to an earlier one has come.
+_AHEAD = 3
 #: Far below whatever somebody waits for.
 _NICE = 10
 
@@ -63,12 +66,12 @@ class Child:
         return self._answer()
 
     def ask_all(self, requests: Iterable[object]) -> Iterator[object]:
-        """Its answers to several requests in order; it always has the next one while it works on one."""
+        """Its answers to several requests in order; it always has the next while it works on one, and one more is made."""
         waiting = 0
-        for request in requests:
+        for request in _ahead(requests):
             send(self._input, request)
             waiting += 1
-            if waiting > 1:
+            if waiting > _AHEAD:
                 yield self._answer()
                 waiting -= 1
         for _ in range(waiting):
@@ -118,3 +121,38 @@ def answering(begin: Callable[[object], Callable[[object], object]]) -> None:
             send(sink, answer)
         except OSError:
             return
+
+
+def _ahead(requests: Iterable[object]) -> Iterator[object]:
+    """The same, made in a thread of its own while the ones before are being sent; what making one raises comes here."""
+    made: queue.Queue[tuple[object, BaseException | None]] = queue.Queue(_AHEAD)
+    ended = threading.Event()
+    end = object()
+
+    def put(value: object, error: BaseException | None = None) -> bool:
+        while not ended.is_set():
+            with suppress(queue.Full):
+                made.put((value, error), timeout=0.2)
+                return True
+        return False
+
+    def make() -> None:
+        try:
+            for request in requests:
+                if not put(request):
+                    return
+            put(end)
+        except BaseException as error:
+            put(end, error)
+
+    threading.Thread(target=make, name="reading ahead", daemon=True).start()
+    try:
+        while True:
+            value, error = made.get()
+            if error is not None:
+                raise error
+            if value is end:
+                return
+            yield value
+    finally:
+        ended.set()

@@ -62,7 +62,7 @@ class Here(Workshop):
 
     @contextmanager
     def building(
-        self, frames: Iterable[Sequence[Source]], keep_cutoffs: bool, told: Callable[[int], None]
+        self, frames: Iterable[Sequence[Source]], keep_cutoffs: bool, told: Callable[[int], None], segments: int = 0
     ) -> Iterator[list[Built]]:
         self.built += 1
         with self._maker(self._index.wanted, self._index.cutoffs if keep_cutoffs else {}) as maker:

@@ -1,8 +1,11 @@
 """Building aside: the store's units streamed to a child process, which writes parts; and merges of large parts there."""
 
+import os
+import threading
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor, as_completed
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +16,9 @@ from memory_mcp.indexes.document import Source
 from memory_mcp.indexes.generation import PartEntry
 from memory_mcp.indexes.live import Built, LiveIndex
 from memory_mcp.indexes.part import Kind
+
+#: Segments from which a second child pays: it takes half a second to begin.
+_MANY = 1500
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,18 +62,20 @@ class Workshop:
 
     @contextmanager
     def building(
-        self, frames: Iterable[Sequence[Source]], keep_cutoffs: bool, told: Callable[[int], None]
+        self, frames: Iterable[Sequence[Source]], keep_cutoffs: bool, told: Callable[[int], None], segments: int = 0
     ) -> Iterator[list[Built]]:
         """Parts of all units of the frames as the next generation is wanted, safe from sweeps while the block runs.
 
-        `told` gets documents as they are added.
+        `told` gets documents as they are added. Two children share the work where many `segments` are expected.
         """
         cutoffs = self._index.cutoffs if keep_cutoffs else {}
-        child = self._child(self._index.wanted, cutoffs, self._index.home.directory)
+        count = min(2, os.cpu_count() or 1) if segments > _MANY else 1
+        children = [self._child(self._index.wanted, cutoffs, self._index.home.directory) for _ in range(count)]
         try:
-            yield _built(child, frames, told)
+            yield _together(children, frames, told)
         finally:
-            self._end(child)
+            for child in children:
+                self._end(child)
 
     def following(self, frames: Iterable[Sequence[Source]]) -> list[Built]:
         """Parts of units that changed, by a child that is kept for the next time: an import follows again and again."""
@@ -119,3 +127,41 @@ def _built(child: Child, frames: Iterable[Sequence[Source]], told: Callable[[int
     for added in child.ask_all(frames):
         told(cast("int", added))
     return cast("list[Built]", child.ask(Finish()))
+
+
+def _together(children: Sequence[Child], frames: Iterable[Sequence[Source]], told: Callable[[int], None]) -> list[Built]:
+    """Each child takes the next frame when it is ready for it; what one raises ends all."""
+    if len(children) == 1:
+        return _built(children[0], frames, told)
+    shared = _Shared(frames)
+    with ThreadPoolExecutor(len(children), "building") as pool:
+        running = [pool.submit(_built, child, shared, told) for child in children]
+        try:
+            return [built for done in as_completed(running) for built in done.result()]
+        except BaseException:
+            shared.stop()
+            for child in children:
+                child.end()
+            raise
+
+
+class _Shared:
+    """An iterator that several threads take from."""
+
+    def __init__(self, frames: Iterable[Sequence[Source]]) -> None:
+        self._frames = iter(frames)
+        self._lock = threading.Lock()
+
+    def __iter__(self) -> "_Shared":
+        """Itself."""
+        return self
+
+    def __next__(self) -> Sequence[Source]:
+        """The next frame nobody has taken."""
+        with self._lock:
+            return next(self._frames)
+
+    def stop(self) -> None:
+        """Nobody gets another."""
+        with self._lock:
+            self._frames = iter(())

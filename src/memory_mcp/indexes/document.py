@@ -4,7 +4,7 @@ A *unit* is what is replaced as a whole: a segment with its grips, or a period. 
 one part, so that what neighbours a grip never depends on when it was indexed.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from memory_mcp.indexes.base import DocType, Visible
@@ -77,7 +77,7 @@ def unit_of(source: Source) -> Unit:
     grips = sorted(source.grips, key=lambda g: (g.timestamp, texts[g.event_id_start].order, g.span_start, g.grip_id))
     kinds = _kinds(node)
     documents = tuple(_grip(g, texts, source.segment, kinds.get(g.grip_id, "")) for g in grips)
-    return Unit(source.segment.key, node.level, node.end_ms, (_segment(node, source),), documents)
+    return Unit(source.segment.key, node.level, node.end_ms, (_segment(node, source, grips),), documents)
 
 
 def _kinds(node: TocNode) -> dict[str, str]:
@@ -99,8 +99,12 @@ def _words(said: Sequence[str], node: TocNode) -> tuple[str, ...]:
     return (*said, " ".join(node.keywords)) if node.keywords else tuple(said)
 
 
-def _segment(node: TocNode, source: Source) -> IndexDocument:
+def _segment(node: TocNode, source: Source, grips: Sequence[Grip]) -> IndexDocument:
     assert source.segment is not None
+    spans: dict[EventId, list[tuple[int, int]]] = {}
+    for grip in grips:
+        if grip.event_id_start == grip.event_id_end:
+            spans.setdefault(grip.event_id_start, []).append((grip.span_start, grip.span_end))
     said = _said(node)
     speakers = tuple(sorted({e.speaker for e in source.events if e.speaker}))
     return IndexDocument(
@@ -114,9 +118,27 @@ def _segment(node: TocNode, source: Source) -> IndexDocument:
         agents=node.agents,
         speakers=speakers,
         kind=node.kind.value,
-        words=(*_words(said, node), *(piece for e in source.events for piece in pieces(e))),
+        words=(*_words(said, node), *(text for e in source.events for text in _cut(e, spans.get(e.event_id, ())))),
         gist=" \n".join(said),
     )
+
+
+def _cut(event: Event, spans: Sequence[tuple[int, int]]) -> Iterator[str]:
+    """An event's texts, its own cut where its grips begin and end: what is quoted is then taken apart once for both.
+
+    Grips are cut between words, so that no word is lost by it.
+    """
+    for piece in pieces(event):
+        if piece is not event.text:
+            yield piece
+            continue
+        at = 0
+        for start, end in spans:
+            if start >= at:
+                yield from (t for t in (piece[at:start], piece[start:end]) if t and not t.isspace())
+                at = end
+        if rest := piece[at:]:
+            yield rest
 
 
 def _period(node: TocNode) -> Iterable[IndexDocument]:

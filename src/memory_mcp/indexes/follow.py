@@ -4,6 +4,7 @@ Every change names a node; what is indexed of it is read from the store as it is
 after a later one, comes to the same.
 """
 
+import threading
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -22,6 +23,8 @@ from memory_mcp.storage.base import Storage
 BATCH = 2000
 #: Segments from which a child process does the work.
 BULK = 100
+#: A span of days that holds every day.
+_ALWAYS = ("0000", "9999-99")
 #: Name of the deriver's checkpoint: how far events are part of the tree.
 _DERIVER = "deriver"
 
@@ -106,15 +109,17 @@ def rebuild(
     """Build a whole new generation from the store, and put it in the place of the one there is; documents in it."""
     derived = storage.outbox.checkpoint(_DERIVER)
     position = Position(storage.toc.version(), derived)
-    done = 0
+    counted, done = threading.Lock(), 0
 
     def count(added: int) -> None:
         nonlocal done
-        done += added
-        told(done)
+        with counted:
+            done += added
+            told(done)
         let_through()
 
-    with workshop.building(units.everything(storage), keep_cutoffs, count) as built:
+    segments = storage.toc.tally(*_ALWAYS, None).segments
+    with workshop.building(units.everything(storage), keep_cutoffs, count, segments) as built:
         failpoint("index.built")
         index.adopt(built, position, whole=True, cutoffs=None if keep_cutoffs else {})
     return done

@@ -11,13 +11,15 @@ from dataclasses import replace
 
 import numpy as np
 
-from memory_mcp.indexes.base import DocType, Match
+from memory_mcp.indexes.base import DocType, Match, Unfiled
 from memory_mcp.indexes.calibrate import BM25, HYBRID, VECTOR, Table, calibrated
 
 #: Constant of reciprocal rank fusion (Cormack et al. 2009).
 RRF_K = 60
 #: No side is surer than this.
 _SUREST = 0.999
+#: A calibrated similarity from which it finds something by itself.
+_SURE = 0.1
 _TABLES: dict[str, dict[DocType, Table]] = {"bm25": BM25, "vector": VECTOR}
 
 
@@ -44,6 +46,22 @@ def fuse(keyword: Sequence[Match], similar: Sequence[Match], weights: tuple[floa
     scores = raw if by_rank else _calibrated(found, raw)
     order = sorted(found, key=lambda i: (-scores[i], -raw[i], i))
     return [replace(found[i], score=round(scores[i], 6), raw=raw[i], parts=_parts(given[i], shares, scores[i])) for i in order]
+
+
+def fuse_unfiled(keyword: Sequence[Unfiled], similar: Sequence[Unfiled], weights: tuple[float, float]) -> list[Unfiled]:
+    """The same for events that no document holds yet. Meaning alone finds one only where it is rather sure: all resemble."""
+    given: dict[str, dict[str, float]] = {}
+    events: dict[str, Unfiled] = {}
+    for name, side in (("bm25", keyword), ("vector", similar)):
+        for found in side:
+            identity = found.event.event_id
+            events.setdefault(identity, found)
+            given.setdefault(identity, {})[name] = _within(found.score, name, DocType.GRIP)
+    shares = {"bm25": weights[0] / sum(weights), "vector": weights[1] / sum(weights)}
+    wanted = [i for i, g in given.items() if "bm25" in g or g["vector"] >= _SURE]
+    raw = [_pooled(given[i], shares, DocType.GRIP) for i in wanted]
+    scores = calibrated(HYBRID[DocType.GRIP], np.array(raw)).tolist()
+    return [replace(events[i], score=s, raw=r) for i, s, r in zip(wanted, scores, raw, strict=True)]
 
 
 def _by_rank(side: Sequence[Match]) -> list[float]:

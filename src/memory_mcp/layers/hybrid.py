@@ -4,11 +4,11 @@ import time
 from dataclasses import replace
 
 from memory_mcp.errors import InvalidQuery, LayerUnavailable
-from memory_mcp.indexes.base import Filters, Match, Unfiled
+from memory_mcp.indexes.base import Filters, Match
 from memory_mcp.indexes.settings import HybridSettings
 from memory_mcp.layers.base import CONTRACTS, LayerAnswer, LayerName, LayerStatus, Query
 from memory_mcp.layers.budget import Budget
-from memory_mcp.layers.fuse import fuse
+from memory_mcp.layers.fuse import fuse, fuse_unfiled
 from memory_mcp.layers.teleport import WIDER, Found, Teleported, TeleportLayer, as_layer, one_per_node
 from memory_mcp.tracing import span
 
@@ -70,19 +70,10 @@ class HybridLayer:
         matches: list[Match] = fuse(bm25.matches, vector.matches, weights, self._settings.fusion == "rrf")
         notices = tuple(dict.fromkeys((*bm25.notices, *vector.notices)))
         total = max(bm25.total, len(matches))
-        return Found(tuple(matches[:limit]), _beside(bm25.unfiled, vector.unfiled, weights), total, 0.0, notices)
+        return Found(tuple(matches[:limit]), tuple(fuse_unfiled(bm25.unfiled, vector.unfiled, weights)), total, 0.0, notices)
 
     def search(self, query: Query, budget: Budget) -> LayerAnswer:
         """See Layer."""
         return as_layer(
             self._bm25, query, budget, lambda text, filters, limit: self.teleport(text, filters, limit, per_node=True)
         )
-
-
-def _beside(keyword: tuple[Unfiled, ...], similar: tuple[Unfiled, ...], weights: tuple[float, float]) -> tuple[Unfiled, ...]:
-    scores: dict[str, tuple[Unfiled, float]] = {}
-    for weight, side in zip(weights, (keyword, similar), strict=True):
-        for found in side:
-            held = scores.get(found.event.event_id, (found, 0.0))
-            scores[found.event.event_id] = (held[0], held[1] + weight * found.score / sum(weights))
-    return tuple(replace(u, score=score, raw=score) for u, score in scores.values())

@@ -1,16 +1,15 @@
 """The BM25 sort of index: units in, postings of nodes and of grips out."""
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from memory_mcp.indexes.base import DocType
-from memory_mcp.indexes.bm25.postings import FORMS, Counted, Postings, counted
+from memory_mcp.indexes.bm25.postings import FORMS, Counted, Postings, added, counted
 from memory_mcp.indexes.document import DOCUMENT_VERSION, IndexDocument, Unit
 from memory_mcp.indexes.files import Array, Contents
-from memory_mcp.text import TOKENIZER_VERSION, iter_terms
+from memory_mcp.text import TOKENIZER_VERSION
 
 #: Terms of a unit's nodes and of its grips.
 _Counted = tuple[list[Counted], list[Counted]]
@@ -52,8 +51,8 @@ class Bm25:
     def prepared(self, unit: Unit) -> _Counted:
         """See Kind: the terms of its documents."""
         # A message that is quoted whole is one text of its segment and of its grip: taken apart once.
-        known: dict[str, Counter[str]] = {}
-        tables = [[counted(_counts(d, known)) for d in documents] for documents in (unit.nodes, unit.grips)]
+        known: dict[str, Counted] = {}
+        tables = [[_counts(d, known) for d in documents] for documents in (unit.nodes, unit.grips)]
         return tables[0], tables[1]
 
     def body_of(self, prepared: Sequence[_Counted]) -> Body:
@@ -77,13 +76,11 @@ class Bm25:
         return Body(Postings.read(contents, DocType.NODE), Postings.read(contents, DocType.GRIP))
 
 
-def _counts(document: IndexDocument, known: dict[str, Counter[str]]) -> Counter[str]:
-    total: Counter[str] = Counter()
+def _counts(document: IndexDocument, known: dict[str, Counted]) -> Counted:
+    parts = []
     for text in document.words:
         counts = known.get(text)
         if counts is None:
-            counts = known[text] = Counter(iter_terms(text))
-        if len(document.words) == 1:
-            return counts
-        total.update(counts)
-    return total
+            counts = known[text] = counted(text)
+        parts.append(counts)
+    return added(parts)

@@ -20,6 +20,7 @@ import numpy as np
 from memory_mcp.errors import IndexUnreadable
 from memory_mcp.indexes.base import DocType
 from memory_mcp.indexes.files import Array, Contents, write_arrays
+from memory_mcp.text import iter_terms
 
 # A progress bar that nobody sees costs 20 ms of imports.
 os.environ.setdefault("DISABLE_TQDM", "1")
@@ -189,11 +190,22 @@ class Postings:
         return [slice(start, end) if there else None for there, start, end in bounds]
 
 
-def counted(counts: Counter[str]) -> Counted:
-    """A document's terms as arrays."""
+def counted(text: str) -> Counted:
+    """The terms of a text."""
+    counts = Counter(iter_terms(text))
     size = len(counts)
     keys = np.fromiter(map(_hashes.__getitem__, counts), dtype=np.uint64, count=size)
     return keys, np.fromiter(counts.values(), dtype=np.float64, count=size)
+
+
+def added(parts: Sequence[Counted]) -> Counted:
+    """The terms of several texts together."""
+    if len(parts) == 1:
+        return parts[0]
+    keys = np.concatenate([keys for keys, _ in parts]) if parts else np.zeros(0, dtype=np.uint64)
+    # Sums of whole numbers: exact in any order.
+    terms, places = np.unique(keys, return_inverse=True)
+    return terms, np.bincount(places, np.concatenate([c for _, c in parts]) if parts else None, minlength=len(terms))
 
 
 def _empty(table: DocType, rows: int) -> Postings:

@@ -8,7 +8,6 @@ import math
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 
 import numpy as np
 
@@ -17,15 +16,14 @@ from memory_mcp.indexes.base import DocType, Filters, Match, Matches
 from memory_mcp.indexes.bm25 import lifts
 from memory_mcp.indexes.bm25.kind import Body
 from memory_mcp.indexes.bm25.postings import STEP, term_key, term_part
-from memory_mcp.indexes.calibrate import BM25, BM25_SHARPNESS, calibrated, standing
+from memory_mcp.indexes.calibrate import BM25, BM25_SHARPNESS, COMPARED, calibrated, standing
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.part import TABLES, LivePart
+from memory_mcp.indexes.ranking import Best, Ranked, merged, ranked
 from memory_mcp.indexes.snapshot import Snapshot, findable, segment_of
 
 #: Share of its segment's score in a grip's, and of its best grip's in a segment's.
 SEGMENT, GRIP = 0.35, 1.0
-#: The calibration compares so many of the best, however few are asked for.
-COMPARED = 10
 #: A query that touches more than one row in so many is scored over whole arrays.
 _MANY = 8
 
@@ -90,30 +88,13 @@ class _Scored:
     dense: Array
 
 
-@dataclass(slots=True)
-class _Best:
+@dataclass(frozen=True, slots=True)
+class _Best(Best):
     """The best of one table of one part, best first."""
 
-    live: LivePart[Body]
-    table: DocType
-    rows: Array
-    score: Array
     own: Array
     #: For nodes: the row of the best grip, -1 where none matches.
     grip: list[int]
-
-
-@dataclass(frozen=True, slots=True)
-class _Ranked:
-    """One of the best of a table over all parts."""
-
-    value: float
-    stand: float
-    raw: float
-    high: int
-    low: int
-    some: _Best
-    at: int
 
 
 def search(snapshot: Snapshot[Body], terms: Sequence[str], filters: Filters, limit: int) -> Matches:
@@ -126,9 +107,12 @@ def search(snapshot: Snapshot[Body], terms: Sequence[str], filters: Filters, lim
             best[found.table].append(found)
             total += count
     deep = max(limit, COMPARED)
-    ranked = [r for table in TABLES for r in _ranked(best[table], table, weights.total, deep)]
-    ranked.sort(key=lambda r: (-r.value, -r.raw, r.high, r.low))
-    return Matches(tuple(map(_match, ranked[:limit])), total)
+
+    def stands(raw: Array) -> Array:
+        return standing(raw, weights.total, BM25_SHARPNESS)
+
+    found_best = merged(ranked(best[table], table, deep, stands, BM25[table]) for table in TABLES)
+    return Matches(tuple(map(_match, found_best[:limit])), total)
 
 
 def unfiled_score(weights: Weights, counts: Sequence[int], length: int) -> tuple[float, float]:
@@ -216,22 +200,8 @@ def _top(score: Array, hi: Array, lo: Array, limit: int) -> Array:
     return near[np.lexsort((lo[near], hi[near], -score[near]))[:limit]]
 
 
-def _ranked(best: Sequence[_Best], table: DocType, total: float, limit: int) -> list[_Ranked]:
-    """The best of one table over all parts, calibrated side by side."""
-    found = []
-    for some in best:
-        columns = some.live.part.table(table)
-        high, low = columns.hi[some.rows].tolist(), columns.lo[some.rows].tolist()
-        found += [(-raw, h, lo, some, at) for at, (raw, h, lo) in enumerate(zip(some.score.tolist(), high, low, strict=True))]
-    found.sort(key=itemgetter(0, 1, 2))
-    found = found[:limit]
-    stands = standing(np.array([-f[0] for f in found]), total, BM25_SHARPNESS)
-    values = calibrated(BM25[table], stands).tolist()
-    return [_Ranked(v, stand, -f[0], *f[1:]) for v, stand, f in zip(values, stands.tolist(), found, strict=True)]
-
-
-def _match(ranked: _Ranked) -> Match:
-    some, at = ranked.some, ranked.at
+def _match(found: Ranked[_Best]) -> Match:
+    some, at = found.best, found.at
     part, row, grip = some.live.part, int(some.rows[at]), some.grip[at]
     columns = part.table(some.table)
     own = float(some.own[at])
@@ -239,11 +209,11 @@ def _match(ranked: _Ranked) -> Match:
     return Match(
         doc_type=some.table,
         node_key=int(part.units.key[columns.unit[row]]),
-        node_id=keys.node_of(ranked.high, ranked.low) if node else segment_of(part, row),
-        grip_id=None if node else keys.grip_of(ranked.high, ranked.low),
+        node_id=keys.node_of(found.high, found.low) if node else segment_of(part, row),
+        grip_id=None if node else keys.grip_of(found.high, found.low),
         start_ms=int(columns.start[row]),
-        score=round(ranked.value, 6),
-        raw=ranked.raw,
+        score=round(found.value, 6),
+        raw=found.raw,
         best_grip=keys.grip_of(int(part.grips.hi[grip]), int(part.grips.lo[grip])) if node and grip >= 0 else None,
-        parts=(("own", round(own, 4)), ("lift", round(ranked.raw - own, 4)), ("standing", round(ranked.stand, 6))),
+        parts=(("own", round(own, 4)), ("lift", round(found.raw - own, 4)), ("standing", round(found.stand, 6))),
     )

@@ -8,14 +8,14 @@ import numpy as np
 from memory_mcp import metrics
 from memory_mcp.embed.base import Embedder
 from memory_mcp.errors import InvalidQuery
-from memory_mcp.indexes.base import DocType, Filters, Health, Matches, Unfiled
-from memory_mcp.indexes.calibrate import calibrated
+from memory_mcp.indexes.base import Filters, Health, Matches, Unfiled
+from memory_mcp.indexes.calibrate import SIMILARITY, calibrated
 from memory_mcp.indexes.keeper import Keeper
 from memory_mcp.indexes.snapshot import Snapshot
 from memory_mcp.indexes.vector.graph import GRAPH_FROM, Graphs
 from memory_mcp.indexes.vector.kind import Body, Vector
 from memory_mcp.indexes.vector.rows import Query, Rows
-from memory_mcp.indexes.vector.search import VECTOR, search
+from memory_mcp.indexes.vector.search import search
 from memory_mcp.model.event import Event
 from memory_mcp.model.ids import EventId
 from memory_mcp.tracing import span
@@ -54,7 +54,7 @@ class VectorIndex:
             return []
         rows = self._rows(embedder, waiting)
         raw = rows.similarities(Query.of(embedder.embed([text])[0]))
-        scores = calibrated(VECTOR[DocType.GRIP], raw).tolist()
+        scores = calibrated(SIMILARITY, raw).tolist()
         found = zip(waiting, scores, raw.tolist(), strict=True)
         return [Unfiled(e, round(score, 6), min(similarity, 1.0)) for e, score, similarity in found if similarity > 0]
 

@@ -3,25 +3,22 @@
 Raw scores are cosine similarities. The best of each table over all parts are calibrated side by side, then merged.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import itemgetter
 from typing import Protocol
 
 import numpy as np
 
-from memory_mcp.indexes import calibrate, keys
+from memory_mcp.indexes import keys
 from memory_mcp.indexes.base import DocType, Filters, Match, Matches
-from memory_mcp.indexes.calibrate import COMPARED, SIMILARITY, Table, calibrated, share
+from memory_mcp.indexes.calibrate import COMPARED, VECTOR, share
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.part import TABLES, LivePart
+from memory_mcp.indexes.ranking import Best, Ranked, merged, ranked
 from memory_mcp.indexes.snapshot import Snapshot, findable, segment_of
 from memory_mcp.indexes.vector.kind import Body
 from memory_mcp.indexes.vector.rows import Query
 from memory_mcp.model.ids import GripId
 
-#: Of events in no document yet, which are compared with nothing else.
-VECTOR: dict[DocType, Table] = {DocType.GRIP: SIMILARITY}
 #: What is less similar is not found at all.
 _LEAST = np.nextafter(np.float32(0), np.float32(1))
 #: Share of rows below which those that pass are gathered instead of scoring all (measured: they cost the same near it).
@@ -56,29 +53,6 @@ class _Asked:
     graphs: Nearest | None
 
 
-@dataclass(frozen=True, slots=True)
-class _Best:
-    """The best of one table of one part, to be merged with those of others."""
-
-    live: LivePart[Body]
-    table: DocType
-    rows: Array
-    raw: Array
-
-
-@dataclass(frozen=True, slots=True)
-class _Ranked:
-    """One of the best of a table over all parts."""
-
-    value: float
-    stand: float
-    raw: float
-    high: int
-    low: int
-    some: _Best
-    row: int
-
-
 def search(
     snapshot: Snapshot[Body],
     query_vector: Array,
@@ -95,7 +69,7 @@ def search(
     near = graphs if graphs is not None and _is_wide(filters) and graphs.serves(snapshot) else None
     # What a result's score is does not depend on how many are asked for, nor on what is asked to be left out.
     asked = _Asked(Query.of(query_vector), filters, max(limit, COMPARED), floor, near)
-    found: dict[DocType, list[_Best]] = {t: [] for t in TABLES}
+    found: dict[DocType, list[Best]] = {t: [] for t in TABLES}
     total = 0
     for live in snapshot:
         for table, wanted in ((DocType.NODE, filters.wants_nodes), (DocType.GRIP, filters.wants_grips)):
@@ -103,9 +77,8 @@ def search(
                 best, count = _search_table(live, table, asked)
                 found[table].append(best)
                 total += count
-    ranked = [r for table in TABLES for r in _ranked(found[table], table, asked.limit) if r.raw >= floor]
-    ranked.sort(key=lambda r: (-r.value, -r.raw, r.high, r.low))
-    return Matches(tuple(_match(r, asked) for r in ranked[:limit]), total)
+    chosen = merged(ranked(found[table], table, asked.limit, share, VECTOR[table]) for table in TABLES)
+    return Matches(tuple(_match(r, asked) for r in [r for r in chosen if r.raw >= floor][:limit]), total)
 
 
 def _is_wide(filters: Filters) -> bool:
@@ -113,7 +86,7 @@ def _is_wide(filters: Filters) -> bool:
     return filters == Filters(doc_type=filters.doc_type)
 
 
-def _search_table(live: LivePart[Body], table: DocType, asked: _Asked) -> tuple[_Best, int]:
+def _search_table(live: LivePart[Body], table: DocType, asked: _Asked) -> tuple[Best, int]:
     columns = live.part.table(table)
     shown = findable(live, table, asked.filters)
     if table is DocType.NODE and asked.filters.window is not None and shown is not None:
@@ -123,7 +96,7 @@ def _search_table(live: LivePart[Body], table: DocType, asked: _Asked) -> tuple[
     hi, lo = (c[chosen] if rows is None else c[rows[chosen]] for c in (columns.hi, columns.lo))
     chosen = chosen[np.lexsort((lo, hi, -raw[chosen]))[: asked.limit]]
     total = int(np.count_nonzero(raw >= asked.floor))
-    return _Best(live, table, chosen if rows is None else rows[chosen], raw[chosen]), total
+    return Best(live, table, chosen if rows is None else rows[chosen], raw[chosen]), total
 
 
 def _scanned(live: LivePart[Body], table: DocType, shown: Array | None, asked: _Asked) -> tuple[Array | None, Array]:
@@ -191,37 +164,22 @@ def _top(raw: Array, floor: np.float32, limit: int) -> Array:
     return near
 
 
-def _ranked(best: Sequence[_Best], table: DocType, limit: int) -> list[_Ranked]:
-    """The best of one table over all parts, calibrated side by side."""
-    found = []
-    for some in best:
-        columns = some.live.part.table(table)
-        high, low = columns.hi[some.rows].tolist(), columns.lo[some.rows].tolist()
-        rows = zip(some.raw.tolist(), high, low, some.rows.tolist(), strict=True)
-        found += [(-raw, h, lo, some, row) for raw, h, lo, row in rows]
-    found.sort(key=itemgetter(0, 1, 2))
-    found = found[:limit]
-    stands = share(np.array([-f[0] for f in found]))
-    values = calibrated(calibrate.VECTOR[table], stands).tolist()
-    return [_Ranked(v, stand, -f[0], *f[1:]) for v, stand, f in zip(values, stands.tolist(), found, strict=True)]
-
-
-def _match(ranked: _Ranked, asked: _Asked) -> Match:
-    part, row = ranked.some.live.part, ranked.row
-    columns = part.table(ranked.some.table)
-    node = ranked.some.table is DocType.NODE
+def _match(found: Ranked[Best], asked: _Asked) -> Match:
+    part, row = found.best.live.part, int(found.best.rows[found.at])
+    columns = part.table(found.best.table)
+    node = found.best.table is DocType.NODE
     # Two roundings may carry it past 1.
-    similarity = min(ranked.raw, 1.0)
+    similarity = min(found.raw, 1.0)
     return Match(
-        doc_type=ranked.some.table,
+        doc_type=found.best.table,
         node_key=int(part.units.key[columns.unit[row]]),
-        node_id=keys.node_of(ranked.high, ranked.low) if node else segment_of(part, row),
-        grip_id=None if node else keys.grip_of(ranked.high, ranked.low),
+        node_id=keys.node_of(found.high, found.low) if node else segment_of(part, row),
+        grip_id=None if node else keys.grip_of(found.high, found.low),
         start_ms=int(columns.start[row]),
-        score=round(ranked.value, 6),
+        score=round(found.value, 6),
         raw=similarity,
-        best_grip=_best_grip(ranked.some.live, int(columns.unit[row]), asked) if node else None,
-        parts=(("similarity", round(similarity, 6)), ("standing", round(ranked.stand, 6))),
+        best_grip=_best_grip(found.best.live, int(columns.unit[row]), asked) if node else None,
+        parts=(("similarity", round(similarity, 6)), ("standing", round(found.stand, 6))),
     )
 
 

@@ -1,0 +1,174 @@
+"""Vectors behind the face of `bench.engines`: ours, and exact float32 by numpy."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from bench import material
+from bench.engines import LIMIT, Asked, Built, Watch, size_of, timed
+from bench.sentences import Question
+
+
+class Given:
+    """An embedder for texts that are numbers of rows."""
+
+    name = "given"
+
+    def __init__(self, folder: Path) -> None:
+        self._vectors: NDArray[np.float32] = np.load(folder / "vectors.npy", mmap_mode="r")
+        self.dimensions = material.DIMENSIONS
+
+    def fingerprint(self) -> dict[str, Any]:
+        """It is always the same."""
+        return {"name": self.name, "folder": "", "dimensions": self.dimensions}
+
+    def embed(self, texts: Sequence[str]) -> NDArray[np.float32]:
+        """The rows."""
+        return np.asarray(self._vectors[[int(t) for t in texts]])
+
+    def share_known(self, text: str) -> float:
+        """All of it."""
+        del text
+        return 1.0
+
+
+class Vectors:
+    """Ours, over vectors that are given: parts of the size in which the child process writes them, merged as it does."""
+
+    def __init__(self, graphs: bool = False) -> None:
+        import memory_mcp.indexes.live
+        import memory_mcp.indexes.vector.search  # noqa: F401
+
+        self._with_graphs = graphs
+        self._snapshot: Any = None
+        self._graphs: Any = None
+        self._asked: dict[str, NDArray[np.float32]] = {}
+
+    def build(self, folder: Path, home: Path) -> Built:
+        from memory_mcp.indexes import merges
+        from memory_mcp.indexes.base import Position
+        from memory_mcp.indexes.live import Built as Part
+        from memory_mcp.indexes.part import LivePart, merged, part_of, read_part, write_part
+
+        index, grips = _vector_index(folder, home), _grips(folder)
+        index.home.prepare()
+        watch, documents = Watch(), 0
+        parts: list[Any] = []
+
+        def put(part: Any) -> Any:
+            place = index.home.parts / f"bench-{len(list(index.home.parts.iterdir()))}"
+            files = write_part(index.kind, part, place)
+            return LivePart(read_part(index.kind, place, files, index.home.directory))
+
+        for units in _chunks(folder, grips):
+            with watch:
+                parts.append(put(part_of(index.kind, units, [index.kind.prepared(u) for u in units])))
+            documents += sum(u.size for u in units)
+        with watch:
+            while groups := merges.plan([merges.Size(p.size, p.part.size) for p in parts]):
+                joined = put(merged(index.kind, [parts[i] for i in groups[0]]))
+                parts = [*(p for i, p in enumerate(parts) if i not in groups[0]), joined]
+            index.adopt([Part(p.part.name, p.part.files) for p in parts], Position(), whole=True)
+        note = f"{len(parts)} parts"
+        size = size_of(home)
+        if self._with_graphs:
+            note += self._build_graphs(home, index)
+        return Built(documents, watch.seconds, watch.worked, size, note)
+
+    def _build_graphs(self, home: Path, index: Any) -> str:
+        from memory_mcp.indexes.vector.graph import Graphs
+
+        with Watch() as watch:
+            built = Graphs(home).build_missing(index.snapshot)
+        return f"; {built} graphs in {watch.seconds:.0f} s, {size_of(home / 'graphs') / 1e6:.0f} MB" if built else "; no graphs"
+
+    def open(self, folder: Path, home: Path) -> None:
+        from memory_mcp.indexes.vector.graph import Graphs
+
+        self._asked = material.read_asked(folder)
+        index = _vector_index(folder, home)
+        index.load(0)
+        self._snapshot = index.snapshot
+        if self._with_graphs:
+            self._graphs = Graphs(home)
+            self._graphs.build_missing(self._snapshot)
+
+    def ask(self, questions: Sequence[Question], grips: bool, told: bool) -> Asked:
+        from memory_mcp.indexes.base import DocType, Filters
+        from memory_mcp.indexes.vector.search import search
+
+        doc_type = DocType.GRIP if grips else None
+        asked = [(self._asked[q.text], Filters(doc_type, project=q.project or None)) for q in questions]
+        times, answers = timed(lambda v=v, f=f: search(self._snapshot, v, f, LIMIT, graphs=self._graphs) for v, f in asked)
+        return replace(
+            times, found=[[material.number_of(m.grip_id) for m in a.best if m.grip_id] for a in answers] if told else []
+        )
+
+
+def _vector_index(folder: Path, home: Path) -> Any:
+    from memory_mcp.clock import SystemClock
+    from memory_mcp.indexes.live import LiveIndex
+    from memory_mcp.indexes.vector.kind import Vector
+
+    return LiveIndex(Vector(Given(folder)), home, "bench", SystemClock())
+
+
+def _grips(folder: Path) -> int:
+    return sum(len(s.texts) for s in material.read(folder))
+
+
+def _chunks(folder: Path, grips: int) -> Iterator[list[Any]]:
+    """Units with as many characters as the child collects before it writes a part."""
+    units, characters = [], 0
+    for stretch in material.read(folder):
+        units.append(material.bare(stretch, grips))
+        # A grip's words count once in the grip and once in its segment.
+        characters += 2 * sum(map(len, stretch.texts))
+        if characters > 12_500_000:
+            yield units
+            units, characters = [], 0
+    if units:
+        yield units
+
+
+class Exact:
+    """float32, all of them, by numpy."""
+
+    def __init__(self) -> None:
+        self._vectors: NDArray[np.float32] = np.zeros((0, 0), dtype=np.float32)
+        self._grips = 0
+        self._asked: dict[str, NDArray[np.float32]] = {}
+        self._rows: dict[str, NDArray[np.int64]] = {}
+
+    def build(self, folder: Path, home: Path) -> Built:
+        home.mkdir(parents=True)
+        with Watch() as watch:
+            vectors = np.load(folder / "vectors.npy")
+            np.save(home / "vectors.npy", vectors)
+        return Built(len(vectors), watch.seconds, watch.worked, size_of(home), "a copy")
+
+    def open(self, folder: Path, home: Path) -> None:
+        self._asked = material.read_asked(folder)
+        self._vectors = np.load(home / "vectors.npy")
+        stretches = list(material.read(folder))
+        projects = [s.project for s in stretches for _ in s.texts]
+        self._grips = len(projects)
+        held = np.array(projects + [s.project for s in stretches])
+        self._rows = {p: np.flatnonzero(held == p) for p in set(projects)}
+
+    def ask(self, questions: Sequence[Question], grips: bool, told: bool) -> Asked:
+        rows = self._grips if grips else len(self._vectors)
+        times, answers = timed(lambda q=q: self._best(self._asked[q.text], q.project, rows) for q in questions)
+        return replace(times, found=[[int(r) for r in a if r < self._grips] for a in answers] if told else [])
+
+    def _best(self, vector: NDArray[np.float32], project: str, rows: int) -> NDArray[np.int64]:
+        scores = self._vectors[:rows] @ vector
+        passing = self._rows[project] if project else np.arange(rows)
+        passing = passing[passing < rows]
+        held = scores[passing]
+        near = np.argpartition(held, len(held) - LIMIT)[len(held) - LIMIT :] if len(held) > LIMIT else np.arange(len(held))
+        return passing[near[np.argsort(-held[near], kind="stable")]]
