@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from memory_mcp.app import App
     from memory_mcp.storage.base import Storage
 
-pytest.register_assert_rewrite("tests.storage.suite")
+pytest.register_assert_rewrite("tests.storage.suite", "tests.indexes.helpers")
 
 # The same examples in every run: a failure on one machine is a failure on all. `--slow` looks further.
 _COMMON: dict[str, Any] = {

@@ -9,8 +9,6 @@ from memory_mcp.app import App
 from tests.factories import a_day_of_drafts
 from tests.fakes import FakeClock
 
-pytest.register_assert_rewrite("tests.indexes.helpers")
-
 
 @pytest.fixture
 def kept(data_dir: Path, clock: FakeClock) -> Iterator[App]:

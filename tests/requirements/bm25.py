@@ -1,6 +1,6 @@
 """The BM25 document's FR and NFR as records, one per criterion, row or bullet."""
 
-from tests.requirements.record import NO_BM25, NO_SKILLS, Requirement
+from tests.requirements.record import NO_SKILLS, Requirement
 
 SECTION_10 = "bm25-teleport-prd.md section 10"
 SECTION_11 = "bm25-teleport-prd.md section 11"
@@ -166,7 +166,6 @@ BM25: tuple[Requirement, ...] = (
         "bm25:FR-06.4",
         SECTION_10,
         "A rebuild of 10,000 documents completes in less than 60 s.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:FR-07.1",
@@ -266,25 +265,21 @@ BM25: tuple[Requirement, ...] = (
         "bm25:NFR-01.1",
         SECTION_11,
         "The median search takes less than 20 ms.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:NFR-01.2",
         SECTION_11,
         "The 99th percentile of searches takes less than 100 ms.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:NFR-01.3",
         SECTION_11,
         "An index commit takes less than 500 ms.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:NFR-01.4",
         SECTION_11,
         "A rebuild indexes more than 1,000 documents a second.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:NFR-02.1",
@@ -310,19 +305,16 @@ BM25: tuple[Requirement, ...] = (
         "bm25:NFR-03.1",
         SECTION_11,
         "The index handles more than 100,000 documents.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:NFR-03.2",
         SECTION_11,
         "The index takes less than 100 MB of memory under a typical workload.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:NFR-03.3",
         SECTION_11,
         "The index grows sub-linearly with the TOC.",
-        deferred=NO_BM25,
     ),
     Requirement(
         "bm25:NFR-04.1",

@@ -7,7 +7,7 @@ Invariants
 
 from dataclasses import dataclass
 
-NO_BM25 = "BM25 index is not built yet"
+NOT_JUDGED_HERE = "judged queries lie outside the repository; bench.judged prints it"
 NO_TOPICS = "topic graph is not built yet"
 NO_RANKING = "ranking policy is not built yet"
 NO_POLICY = "retrieval policy is not built yet"
