@@ -63,8 +63,9 @@ async def ask(store: Path, queries: list[dict[str, Any]]) -> dict[str, tuple[lis
 
 
 def environment(store: Path) -> dict[str, str]:
-    """The child's environment: this one, with a data directory of its own."""
-    return os.environ | {"MEMORY_MCP_STORAGE__DATA_DIR": str(store), "MEMORY_MCP_STORAGE__TIMEZONE": "UTC"}
+    """The child's environment: this one, with a data directory of its own and without indexes (see `bench.judged`)."""
+    own = {"STORAGE__DATA_DIR": str(store), "STORAGE__TIMEZONE": "UTC", "TELEPORT__ENABLED": "false"}
+    return os.environ | {f"MEMORY_MCP_{name}": value for name, value in own.items()}
 
 
 def half(query_id: str) -> str:

@@ -27,6 +27,7 @@ from tests.fakes import FakeClock
 from tests.indexes.helpers import files_of, flip, followed, found, from_scratch, keeper_of, opened, same
 from tests.indexes.test_live import PLACES
 from tests.requirements import requirement
+from tests.toc.helpers import run_sql
 
 QUERIES = ("ticket cause", "test failed", "Decimal", "rhodium")
 
@@ -332,6 +333,20 @@ def test_closing_never_raises(
     again = keeper_of(kept.storage, keeper.index.home.directory)
     assert healed(again)
     assert found(again.index, "rhodium")[0] > 0
+
+
+def test_a_store_that_went_back_and_grew_another_way_has_its_index_built_again(kept: App, tmp_path: Path) -> None:
+    keeper = keeper_of(kept.storage, tmp_path / "index")
+    keeper.rebuild()
+    keeper.close()
+    keeper = keeper_of(kept.storage, tmp_path / "index")
+    keeper.load()
+    assert keeper.status().ready
+    run_sql(kept, "UPDATE outbox SET subject = 'toc:day:1999-01-01' WHERE seq = (SELECT max(seq) FROM outbox)")
+    keeper = keeper_of(kept.storage, tmp_path / "index")
+    keeper.load()
+    assert (keeper.status().health, "another history" in keeper.status().reason) == (Health.UNHEALTHY, True)
+    assert healed(keeper)
 
 
 def test_a_folder_that_cannot_be_read_costs_the_index_and_not_the_start(kept: App, tmp_path: Path) -> None:

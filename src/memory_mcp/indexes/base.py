@@ -166,3 +166,5 @@ class Position:
     outbox: int = 0
     #: Number of the last event that its documents may hold; later ones are searched beside it.
     events: int = 0
+    #: What that outbox entry named: in another history of the same store it names something else.
+    mark: str = ""

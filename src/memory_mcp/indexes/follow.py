@@ -46,13 +46,20 @@ def pending(storage: Storage, position: Position) -> Pending:
     changes = storage.outbox.after(position.outbox, BATCH)
     more = len(changes) == BATCH
     last = changes[-1].seq if changes else position.outbox
-    reached = Position(last, position.events if more else max(derived, position.events))
+    mark = changes[-1].subject if changes else position.mark
+    reached = Position(last, position.events if more else max(derived, position.events), mark)
     return Pending(_nodes(changes), reached, more)
 
 
 def _nodes(changes: Sequence[Change]) -> tuple[NodeId, ...]:
     named = (NodeId(c.subject) for c in changes if c.kind is not ChangeKind.EVENTS_APPENDED)
     return tuple(dict.fromkeys(named))
+
+
+def named(storage: Storage, change: int) -> str:
+    """What an outbox entry is about; "" where there is none of that number."""
+    found = storage.outbox.after(change - 1, 1) if change else []
+    return found[0].subject if found and found[0].seq == change else ""
 
 
 def follow(storage: Storage, index: LiveIndex[Any], workshop: Workshop, let_through: Callable[[], None] = lambda: None) -> bool:
@@ -108,7 +115,8 @@ def rebuild(
 ) -> int:
     """Build a whole new generation from the store, and put it in the place of the one there is; documents in it."""
     derived = storage.outbox.checkpoint(_DERIVER)
-    position = Position(storage.toc.version(), derived)
+    last = storage.toc.version()
+    position = Position(last, derived, named(storage, last))
     counted, done = threading.Lock(), 0
 
     def count(added: int) -> None:

@@ -17,7 +17,7 @@ import os
 import re
 import shutil
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
@@ -150,7 +150,7 @@ def _written(manifest: Manifest) -> str:
         "number": manifest.number,
         "store_id": manifest.store_id,
         "fingerprint": manifest.fingerprint,
-        "position": {"outbox": manifest.position.outbox, "events": manifest.position.events},
+        "position": asdict(manifest.position),
         "committed_ms": manifest.committed_ms,
         "cutoffs": dict(manifest.cutoffs),
         "pruned": dict(manifest.pruned),

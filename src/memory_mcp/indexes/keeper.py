@@ -10,7 +10,7 @@ from typing import Any
 from memory_mcp.errors import LayerUnavailable
 from memory_mcp.indexes.base import Health, IndexStatus
 from memory_mcp.indexes.build import Workshop
-from memory_mcp.indexes.follow import follow, rebuild
+from memory_mcp.indexes.follow import follow, named, rebuild
 from memory_mcp.indexes.live import TAIL, LiveIndex
 from memory_mcp.storage.base import Storage
 from memory_mcp.tracing import span
@@ -63,7 +63,7 @@ class Keeper:
     def load(self) -> None:
         """Read what is on disk; start-up never fails because of it."""
         try:
-            self.index.load(self._storage.toc.version())
+            self.index.load(self._storage.toc.version(), lambda change: named(self._storage, change))
         except Exception as error:
             log.exception("the %s index cannot be loaded; it is built again", self.index.kind.name)
             self.index.give_up(f"it cannot be loaded: {error}")

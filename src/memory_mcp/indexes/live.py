@@ -12,8 +12,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
-import numpy as np
-
 from memory_mcp import metrics
 from memory_mcp.clock import Clock
 from memory_mcp.errors import IndexUnreadable
@@ -23,10 +21,9 @@ from memory_mcp.indexes.base import Health, IndexStatus, Position
 from memory_mcp.indexes.document import Unit
 from memory_mcp.indexes.files import Checked
 from memory_mcp.indexes.generation import Home, Manifest, PartEntry
-from memory_mcp.indexes.part import TABLES, Kind, LivePart, Part, merged, part_of
+from memory_mcp.indexes.part import TABLES, Kind, LivePart, Part, merged, outdated, part_of
 from memory_mcp.indexes.shelf import Shelf, entry_of
 from memory_mcp.indexes.snapshot import Snapshot, sorted_keys
-from memory_mcp.model.calendar import LEVELS
 from memory_mcp.tracing import span
 
 log = logging.getLogger(__name__)
@@ -125,21 +122,24 @@ class LiveIndex(Generic[B]):
         """Until its files have been read, whatever came of it, but no longer than this."""
         self._loaded.wait(seconds)
 
-    def load(self, last_change: int) -> None:
-        """Read what is on disk; whatever is wrong with it becomes the status. `last_change`: the store's newest."""
+    def load(self, last_change: int, named: Callable[[int], str] = lambda _: "") -> None:
+        """Read what is on disk; whatever is wrong with it becomes the status.
+
+        `last_change` is the store's newest, `named` says what one of its changes is about ("": it cannot tell).
+        """
         try:
-            self._load(last_change)
+            self._load(last_change, named)
         finally:
             self._loaded.set()
 
-    def _load(self, last_change: int) -> None:
+    def _load(self, last_change: int, named: Callable[[int], str]) -> None:
         with self._lock:
             try:
                 manifest = self.home.current()
                 if manifest is None:
                     self._lose(Health.BUILDING, "it is not built yet")
                     return
-                self.kind = self._check(manifest, last_change)
+                self.kind = self._check(manifest, last_change, named)
                 self.home.prepare()
                 stamps = self.home.stamps(manifest)
                 parts = [self._shelf.living(self.kind, entry) for entry in manifest.parts]
@@ -152,12 +152,15 @@ class LiveIndex(Generic[B]):
             self._publish(manifest.position)
             self.home.sweep(manifest)
 
-    def _check(self, manifest: Manifest, last_change: int) -> Kind[B]:
+    def _check(self, manifest: Manifest, last_change: int, named: Callable[[int], str]) -> Kind[B]:
         """The kind that made it, if it can be used."""
         if manifest.store_id != self._store_id:
             raise IndexUnreadable("it belongs to another store")
         if manifest.position.outbox > last_change:
             raise IndexUnreadable("it has followed further than the store reaches: the store is an older copy")
+        place = manifest.position
+        if place.mark and named(place.outbox) not in ("", place.mark):
+            raise IndexUnreadable("it has followed another history of this store: the store was an older copy since")
         if manifest.fingerprint == self.wanted.fingerprint():
             return self.wanted
         kind = self.wanted.predecessor(manifest.fingerprint)
@@ -253,7 +256,7 @@ class LiveIndex(Generic[B]):
                 self._disk, self._tail, self.kind = [], {}, kind
                 if cutoffs is not None:
                     self.cutoffs, self._pruned = dict(cutoffs), {}
-                parts = [live.without(_outdated(live, self.cutoffs, {})) for live in parts]
+                parts = [live.without(outdated(live, self.cutoffs, {})) for live in parts]
             elif self._snapshot is None or self._snapshot.position != position:
                 return
             for live in parts:
@@ -365,7 +368,7 @@ class LiveIndex(Generic[B]):
             gone: dict[str, int] = {}
             parts = []
             for live in self._snapshot:
-                places = _outdated(live, self.cutoffs, gone)
+                places = outdated(live, self.cutoffs, gone)
                 parts.append((live, places))
             keys = [k for live, places in parts for k in live.part.units.key[places].tolist()]
             self._drop(keys)
@@ -384,15 +387,3 @@ class LiveIndex(Generic[B]):
         for op, number in (("add", added), ("delete", deleted)):
             if number:
                 metrics.count(f"{self.kind.name}_index_operations_total", number, op=op)
-
-
-def _outdated(live: LivePart[B], cutoffs: Mapping[str, int], counts: dict[str, int]) -> Any:
-    """Places of living units that ended before their level's cutoff; their documents are added to `counts`."""
-    units = live.part.units
-    limits = np.array([cutoffs.get(level.value, 0) for level in LEVELS], dtype=np.int64)
-    places = np.array(live.living(), dtype=np.int64)
-    places = places[units.end[places] < limits[units.level[places]]]
-    for place in places.tolist():
-        level = LEVELS[int(units.level[place])].value
-        counts[level] = counts.get(level, 0) + int(units.node_count[place] + units.grip_count[place])
-    return places

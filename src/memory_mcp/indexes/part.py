@@ -15,6 +15,7 @@ from memory_mcp.indexes.base import DocType
 from memory_mcp.indexes.columns import NAMES, SEGMENT, Columns, Names, Units
 from memory_mcp.indexes.document import Unit
 from memory_mcp.indexes.files import Array, Checked, Contents, seal, write_arrays
+from memory_mcp.model.calendar import LEVELS
 
 B = TypeVar("B")
 
@@ -230,3 +231,15 @@ def merged(kind: Kind[B], parts: Sequence[LivePart[B]]) -> Part[B]:
 def _rows(live: LivePart[B], table: DocType) -> Array:
     alive = live.alive_rows(table)
     return np.arange(len(live.part.table(table))) if alive is None else np.flatnonzero(alive)
+
+
+def outdated(live: LivePart[B], cutoffs: Mapping[str, int], counts: dict[str, int]) -> Array:
+    """Places of living units that ended before their level's cutoff; their documents are added to `counts`."""
+    units = live.part.units
+    limits = np.array([cutoffs.get(level.value, 0) for level in LEVELS], dtype=np.int64)
+    places = np.array(live.living(), dtype=np.int64)
+    places = places[units.end[places] < limits[units.level[places]]]
+    for place in places.tolist():
+        level = LEVELS[int(units.level[place])].value
+        counts[level] = counts.get(level, 0) + int(units.node_count[place] + units.grip_count[place])
+    return places
