@@ -80,6 +80,24 @@ def test_a_part_too_large_for_a_child_is_merged_with_no_other() -> None:
     assert plan([Size(most + 1, 2 * most + 2)]) == [[0]]
 
 
+@given(st.lists(SIZES, max_size=40))
+def test_after_a_bulk_only_large_parts_and_one_rest_are_left(sizes: list[Size]) -> None:
+    groups = merges.whole(sizes)
+    taken = [i for group in groups for i in group]
+    assert len(taken) == len(set(taken))
+    assert all(sum(sizes[i].living for i in group) <= 2 * merges._MOST for group in groups)
+    left = [s for i, s in enumerate(sizes) if i not in taken and s.living <= merges._MOST]
+    assert len(left) <= 1 + len(groups)
+
+
+def test_an_index_that_took_in_much_is_made_of_few_parts(tmp_path: Path) -> None:
+    index = filled(tmp_path, [[u] for u in made_up(3, 9)])
+    assert index.status().parts == 3
+    assert index.merge(thoroughly=True)
+    assert index.status().parts == 1
+    assert not index.merge(thoroughly=True)
+
+
 def test_many_small_commits_leave_few_parts_and_no_leftovers(tmp_path: Path) -> None:
     units = made_up(21, 9)
     index = filled(tmp_path, [[u] for u in units])

@@ -90,11 +90,13 @@ class Workshop:
             self.rest()
             raise
 
-    def rest(self, after: float = 0.0) -> None:
-        """End the kept child, if it has had nothing to do for so long (seconds)."""
-        if self._kept is not None and time.monotonic() - self._used >= after:
-            kept, self._kept = self._kept, None
-            self._end(kept[1])
+    def rest(self, after: float = 0.0) -> bool:
+        """End the kept child, if it has had nothing to do for so long (seconds); whether it was ended."""
+        if self._kept is None or time.monotonic() - self._used < after:
+            return False
+        kept, self._kept = self._kept, None
+        self._end(kept[1])
+        return True
 
     @contextmanager
     def merging(self, entries: Sequence[PartEntry]) -> Iterator[Built]:

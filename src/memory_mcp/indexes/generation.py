@@ -5,8 +5,8 @@
                             parts/<name>/      files of one part, never changed
 
 Invariants
-1. CURRENT is renamed into place after everything it leads to is durable; killed anywhere, the generation before it is
-   whole, and following goes on from its position.
+1. CURRENT is renamed into place after everything it leads to is written; killed anywhere, one generation is whole, and
+   following goes on from its position. What a power cut takes of small files (see `files.seal`), their checksums tell.
 2. A manifest is used only for the store and the fingerprint it was made with, and only if its checksum holds.
 3. Nothing is removed that CURRENT leads to.
 """

@@ -306,10 +306,14 @@ class LiveIndex(Generic[B]):
             self._disk = [live for live in self._disk if live.size]
             self._put(self.position)
 
-    def merge(self) -> bool:
-        """Make one part of several where that is due; whether it was. Changes go on being applied meanwhile."""
+    def merge(self, thoroughly: bool = False) -> bool:
+        """Make one part of several where that is due, or wherever it can be; whether it was.
+
+        Changes go on being applied meanwhile.
+        """
         with self._lock:
-            groups = merges.plan([merges.Size(p.size, p.part.size) for p in self._disk])
+            sizes = [merges.Size(p.size, p.part.size) for p in self._disk]
+            groups = merges.whole(sizes) if thoroughly else merges.plan(sizes)
             if self._snapshot is None or self._closed or not groups:
                 return False
             chosen = [self._disk[i] for i in groups[0]]

@@ -40,6 +40,11 @@ def plan(sizes: Sequence[Size]) -> list[list[int]]:
     return groups
 
 
+def whole(sizes: Sequence[Size]) -> list[list[int]]:
+    """Groups that make as few parts as there can be, large ones left alone: worth it when much has come at once."""
+    return _bounded([place for place, size in enumerate(sizes) if size.living <= _MOST], sizes)
+
+
 def _bounded(places: Sequence[int], sizes: Sequence[Size]) -> list[list[int]]:
     """Groups of at least two, in order, none of which makes too large a part."""
     groups: list[list[int]] = [[]]
