@@ -61,12 +61,6 @@ def test_lone_surrogates_nul_and_very_long_texts_are_embedded(folder: Path) -> N
     assert rows.any(axis=1).all()
 
 
-def test_the_share_of_known_tokens(folder: Path) -> None:
-    embedder = Model2Vec(folder)
-    texts = ["login token", "login zyzzyva", "zyzzyva qoph", "", "login \ud800"]
-    assert [embedder.share_known(t) for t in texts] == [1.0, 0.5, 0.0, 0.0, 0.5]
-
-
 def test_the_fingerprint_tells_models_apart_and_says_where_they_lie(folder: Path, tmp_path: Path) -> None:
     copy = Path(shutil.copytree(folder, tmp_path / "copy"))
     other = static_model(tmp_path / "other", seed=1)

@@ -15,7 +15,7 @@ from memory_mcp.embed.model2vec import Model2Vec
 from memory_mcp.indexes.base import DocType, Filters, Match, Matches, Position
 from memory_mcp.indexes.document import IndexDocument, Unit
 from memory_mcp.indexes.files import Array
-from memory_mcp.indexes.keys import grip_of, is_node, node_of
+from memory_mcp.indexes.keys import grip_of, node_of
 from memory_mcp.indexes.part import LivePart, merged
 from memory_mcp.indexes.snapshot import Snapshot
 from memory_mcp.indexes.vector.kind import Body, Vector
@@ -46,7 +46,7 @@ def name_of(match: Match) -> str:
 
 
 def name(document: IndexDocument) -> str:
-    return node_of(*document.key) if is_node(document.key[0]) else grip_of(*document.key)
+    return node_of(*document.key) if document.key[0] >> 63 else grip_of(*document.key)
 
 
 def documents(units: Iterable[Unit]) -> list[IndexDocument]:
@@ -169,7 +169,7 @@ def test_equal_documents_come_in_the_order_of_their_keys(kind: Vector) -> None:
     units = [unit(i, "login token", ["login token"] * 3) for i in range(300)]
     for table, count in ((DocType.NODE, 300), (DocType.GRIP, 900)):
         keys = sorted(d.key for d in documents(units) if d.doc_type is table)
-        expected = [node_of(*k) if is_node(k[0]) else grip_of(*k) for k in keys]
+        expected = [node_of(*k) if k[0] >> 63 else grip_of(*k) for k in keys]
         for groups in ([units], [units[200:], units[:50], units[50:200]]):
             found = ask(kind, snapshot(kind, *groups), "login token", Filters(doc_type=table), limit=25)
             assert ids(found) == expected[:25]

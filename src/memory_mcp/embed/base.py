@@ -29,7 +29,3 @@ class Embedder(Protocol):
     def embed(self, texts: Sequence[str]) -> Vectors:
         """One row per text, of length 1; zeros where nothing of the text is known. LayerUnavailable when it cannot."""
         ...
-
-    def share_known(self, text: str) -> float:
-        """Which share of the text's tokens the model knows, 0..1; 0 for an empty text."""
-        ...

@@ -63,13 +63,6 @@ class Model2Vec:
             found = self._loaded().encode([_sendable(t) for t in texts], use_multiprocessing=False, show_progress_bar=False)
         return _unit(found.astype(np.float32))
 
-    def share_known(self, text: str) -> float:
-        """See Embedder."""
-        with self._turn:
-            model = self._loaded()
-            ids = model.tokenizer.encode(_sendable(text), add_special_tokens=False).ids
-        return sum(i != model.unk_token_id for i in ids) / len(ids) if ids else 0.0
-
     def _loaded(self) -> Any:
         if self._model is None:
             expected = self.fingerprint()

@@ -42,11 +42,6 @@ def node_doc(node_id: NodeId, project: str | None = None) -> tuple[int, int]:
     return _NODE | LEVELS.index(level) << _LEVEL_AT | place << _PLACE_AT | share, key or 0
 
 
-def is_node(high: int) -> bool:
-    """Whether a document is a node."""
-    return bool(high & _NODE)
-
-
 def node_of(high: int, low: int) -> NodeId:
     """The node a document stands for."""
     level = LEVELS[(high >> _LEVEL_AT) & 7]

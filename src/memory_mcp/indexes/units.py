@@ -1,6 +1,6 @@
 """Node ids in, units with everything they are made of out: the only reader of the store in this room."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 
 from memory_mcp.indexes.document import Source
 from memory_mcp.model.calendar import PERIODS, TocLevel, level_of
@@ -57,8 +57,3 @@ def frames(storage: Storage, ids: Sequence[NodeId]) -> Iterator[list[Source]]:
 def is_segment(node_id: NodeId) -> bool:
     """Whether a node is a segment."""
     return level_of(node_id) is TocLevel.SEGMENT
-
-
-def keys(ids: Iterable[NodeId]) -> list[int]:
-    """Unit keys of nodes."""
-    return [node_key(i) for i in ids]
