@@ -6,6 +6,7 @@ from typing import Protocol
 
 from memory_mcp.layers.budget import Budget
 from memory_mcp.model.calendar import TimeWindow, TocLevel
+from memory_mcp.model.event import Event
 from memory_mcp.model.ids import GripId, NodeId
 
 
@@ -94,6 +95,24 @@ class Hit:
     #: The engine's own number, where one was asked: BM25 or cosine similarity.
     raw: float | None = None
     keywords: tuple[str, ...] = ()
+
+
+def unfiled_hit(event: Event, grip: GripId, quote: str, score: float) -> Hit:
+    """A hit in an event that is not yet part of the tree: `grip` and `quote` are the words that answer."""
+    return Hit(
+        node_id=NodeId(""),
+        title="not yet filed in the tree",
+        quote=quote,
+        grip_ids=(grip,),
+        timestamp=event.timestamp,
+        session_id=event.session_id,
+        project=event.project,
+        agent=event.agent,
+        role=event.role.value,
+        speaker=event.speaker,
+        score=score,
+        event_id=event.event_id,
+    )
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,11 +4,11 @@ What the store does not hold, or does not show to this caller, is left out: an i
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from memory_mcp.events.evidence import quotes_in
 from memory_mcp.indexes.base import DocType, Filters, Match, Unfiled
-from memory_mcp.layers.base import Hit
+from memory_mcp.layers.base import Hit, unfiled_hit
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.event import Event
 from memory_mcp.model.grip import Grip
@@ -81,7 +81,7 @@ class Showing:
             parts=match.parts,
             event_id=event.event_id if event else "",
             level=node.level,
-            grip_id=(grip.grip_id if grip else "") if not own else "",
+            grip_id=grip.grip_id if grip and not own else "",
             raw=match.raw,
             keywords=node.keywords,
         )
@@ -110,22 +110,8 @@ def _unfiled(found: Unfiled, wanted: frozenset[str]) -> Hit:
     start = _best_place(event.text, wanted)
     end = min(len(event.text), start + _SPAN)
     grip = span_grip_id(event.event_id, start, end)
-    return Hit(
-        node_id=NodeId(""),
-        title="not yet filed in the tree",
-        quote=event.text[start:end],
-        grip_ids=(grip,),
-        timestamp=event.timestamp,
-        session_id=event.session_id,
-        project=event.project,
-        agent=event.agent,
-        role=event.role.value,
-        speaker=event.speaker,
-        score=found.score,
-        event_id=event.event_id,
-        grip_id=grip,
-        raw=found.raw,
-    )
+    hit = unfiled_hit(event, grip, event.text[start:end], found.score)
+    return replace(hit, grip_id=grip, raw=found.raw)
 
 
 def _best_place(text: str, wanted: frozenset[str]) -> int:

@@ -4,11 +4,11 @@ import heapq
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from memory_mcp.events.evidence import Evidence
 from memory_mcp.layers.agentic.match import Weighted, count_terms, text_score
-from memory_mcp.layers.base import Hit
+from memory_mcp.layers.base import Hit, unfiled_hit
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.event import Event, EventType
 from memory_mcp.model.grip import Grip
@@ -159,30 +159,16 @@ class Reader:
         matched = next((part for part in parts if part), [])
         scored = ((text_score(query, counts, 1, 1), event, counts) for event, counts in matched)
         best = heapq.nlargest(limit, scored, key=lambda found: (found[0], found[1].order))
-        return [self.unfiled(event, *_quote(event, [], {}, query), score, query.share(counts)) for score, event, counts in best]
-
-    def unfiled(self, event: Event, grip: GripId, quote: str, score: float, coverage: float) -> Hit:
-        """A hit in an event that is not yet part of the tree."""
-        return Hit(
-            node_id=NodeId(""),
-            title="not yet filed in the tree",
-            quote=quote,
-            grip_ids=(grip,),
-            timestamp=event.timestamp,
-            session_id=event.session_id,
-            project=event.project,
-            agent=event.agent,
-            role=event.role.value,
-            speaker=event.speaker,
-            score=round(score, 4),
-            parts=(("coverage", round(coverage, 4)),),
-            event_id=event.event_id,
-        )
+        return [_unfiled(event, *_quote(event, [], {}, query), score, query.share(counts)) for score, event, counts in best]
 
     def listed(self, event: Event) -> Hit:
         """A hit for an event that only its time was asked for."""
         end = min(len(event.text), _SPAN)
-        return self.unfiled(event, span_grip_id(event.event_id, 0, end), event.text[:end], 1.0, 1.0)
+        return _unfiled(event, span_grip_id(event.event_id, 0, end), event.text[:end], 1.0, 1.0)
+
+
+def _unfiled(event: Event, grip: GripId, quote: str, score: float, coverage: float) -> Hit:
+    return replace(unfiled_hit(event, grip, quote, round(score, 4)), parts=(("coverage", round(coverage, 4)),))
 
 
 def _matching(events: Iterable[Event], query: Weighted) -> list[tuple[Event, Counter[str]]]:
