@@ -14,7 +14,8 @@ from memory_mcp.app import App
 from memory_mcp.config import ServerSettings, Settings, StorageSettings
 from memory_mcp.embed.settings import EmbedderSettings
 from memory_mcp.errors import ConfigError
-from memory_mcp.indexes.settings import IndexSettings, TeleportSettings, VectorSettings
+from memory_mcp.indexes.settings import HybridSettings, IndexSettings, TeleportSettings, VectorSettings
+from memory_mcp.indexes.vector.index import VectorIndex
 from memory_mcp.model.event import Role
 from memory_mcp.server.build import build_server
 from memory_mcp.server.guard import MemoryServer
@@ -501,6 +502,53 @@ def test_the_folder_of_indexes_may_go_at_any_moment(own: Door) -> None:
 
 
 # tiers and contracts
+
+
+def with_words(place: Path, teleport: TeleportSettings) -> App:
+    words = "refresh token rotate payment module frozen release train grace window".split()
+    return opened(place / "data", str(static_model(place / "model", words=words)), teleport)
+
+
+def test_fusion_by_ranks_gives_the_first_of_each_side_all_of_its_weight(both: App, tmp_path: Path) -> None:
+    app = with_words(tmp_path, TeleportSettings(hybrid=HybridSettings(fusion="rrf", bm25_weight=0.7, vector_weight=0.3)))
+    try:
+        ranked = most(Door(app, "auto"))
+    finally:
+        app.close()
+    assert ranked == pytest.approx({"bm25": 0.7, "vector": 0.3}, abs=0.001)
+    assert most(Door(both, "auto")) != pytest.approx({"bm25": 0.6, "vector": 0.4}, abs=0.001)
+
+
+def most(door: Door) -> dict[str, float]:
+    """The largest part that each side has in a score."""
+    results = door.ok("hybrid_search", query="payment module frozen", detail="full", limit=20)["results"]
+    return {side: max(r["score_parts"].get(side, 0.0) for r in results) for side in ("bm25", "vector")}
+
+
+@pytest.mark.parametrize(("weights", "tool"), [((1.0, 0.0), "teleport_search"), ((0.0, 1.0), "vector_teleport")])
+def test_a_side_of_no_weight_has_no_say(tmp_path: Path, weights: tuple[float, float], tool: str) -> None:
+    app = with_words(tmp_path, TeleportSettings(hybrid=HybridSettings("score", *weights)))
+    try:
+        door = Door(app, "auto")
+        fused = ids(door.ok("hybrid_search", query="payment module frozen"))
+        assert fused == ids(door.ok(tool, query="payment module frozen"))
+    finally:
+        app.close()
+
+
+def test_the_settings_say_from_which_size_graphs_are_asked(both: App, tmp_path: Path) -> None:
+    app = with_words(tmp_path, TeleportSettings(vector=VectorSettings(graph_from=1)))
+    try:
+        assert serves_graphs(app)
+    finally:
+        app.close()
+    assert not serves_graphs(both)
+
+
+def serves_graphs(app: App) -> bool:
+    searcher = app.accelerators.searcher("vector")
+    assert isinstance(searcher, VectorIndex)
+    return searcher.graphs.serves(searcher.keeper.index.snapshot)
 
 
 @requirement("policy:tier-3", "contract:tier-3-semantic")
