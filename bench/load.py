@@ -32,6 +32,10 @@ _LOOK = 0.4
 _GRACE = 15.0
 #: Memory is flat when its last quarter is within this share and these bytes of its second.
 _FLAT, _FLAT_BYTES = 1.15, 20_000_000
+#: So many looks, a minute, make quarters that can be compared: in a shorter run engines are still being loaded in the last.
+_QUARTERED = 150
+#: Resident at most, whatever the length of the run: the 300 MB promised, and pages of files that any process may take back.
+_MOST_BYTES = 450_000_000
 #: The share of calls that may be given up when each daemon lives for seconds: slow ones see one after another die.
 _GIVEN_UP = 0.01
 _SHOWN = 12
@@ -274,13 +278,16 @@ def failures(report: Report, options: Options) -> list[str]:
         found.append(f"admin check: {report.check}")
     if not options.kill:
         found += _grown(report.resident)
+    most = max(report.resident, default=0)
+    if most > _MOST_BYTES:
+        found.append(f"the daemon took {most / 1e6:.0f} MB")
     return found
 
 
 def _grown(resident_bytes: list[int]) -> list[str]:
-    quarter = len(resident_bytes) // 4
-    if quarter < 2:
+    if len(resident_bytes) < _QUARTERED:
         return []
+    quarter = len(resident_bytes) // 4
     second = statistics.median(resident_bytes[quarter : 2 * quarter])
     last = statistics.median(resident_bytes[-quarter:])
     if last <= second * _FLAT + _FLAT_BYTES:

@@ -33,6 +33,14 @@ def test_every_promise_is_kept_at_full_size() -> None:
     assert [b for b in bars(measure(Options())) if not b.kept] == []
 
 
+def test_few_samples_are_not_judged_by_their_last() -> None:
+    times = {"one term": [10.0] * 40 + [500.0]}
+    few = Figures(during=times, idle_after=times, warm_during=[1.0])
+    many = Figures(during={"one term": [10.0] * 98 + [500.0] * 3}, idle_after=times, warm_during=[1.0])
+    assert [(b.name, b.value) for b in bars(few)][1] == ("search p90 during an import", 10.0)
+    assert [(b.name, b.value) for b in bars(many)][1] == ("search p99 during an import", 500.0)
+
+
 def test_a_bar_that_is_not_kept_says_so() -> None:
     assert not Bar("a call", 2.1, 2).kept
     assert Bar("a call", 2.0, 2).kept

@@ -61,7 +61,7 @@ def test_a_daemon_killed_for_a_minute_under_sixteen_clients() -> None:
 
 # the judgement itself
 
-SOUND: dict[str, Any] = {"most_owners": 1, "owners": [7], "resident": [100_000_000] * 40}
+SOUND: dict[str, Any] = {"most_owners": 1, "owners": [7], "resident": [100_000_000] * 160}
 
 
 def test_a_sound_run_is_judged_sound() -> None:
@@ -84,13 +84,18 @@ def test_a_sound_run_is_judged_sound() -> None:
         ({"spooled": 3}, "3 payloads were never drained"),
         ({"check": "1: broken"}, "admin check: 1: broken"),
         (
-            {"resident": [100_000_000] * 20 + [140_000_000] * 20},
+            {"resident": [100_000_000] * 80 + [140_000_000] * 80},
             "memory grew from 100 MB in the second quarter to 140 MB in the last",
         ),
+        ({"resident": [100_000_000, 500_000_000]}, "the daemon took 500 MB"),
     ],
 )
 def test_each_thing_that_does_not_hold_is_said(wrong: dict[str, Any], told: str) -> None:
     assert failures(Report(**(SOUND | wrong)), Options()) == [told]
+
+
+def test_a_run_too_short_to_compare_its_quarters_is_not_judged_by_them() -> None:
+    assert failures(Report(**(SOUND | {"resident": [100_000_000] * 20 + [140_000_000] * 20})), Options()) == []
 
 
 def test_a_daemon_that_was_hardly_killed_proves_nothing() -> None:
