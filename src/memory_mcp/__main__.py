@@ -14,7 +14,10 @@ if TYPE_CHECKING:
     from memory_mcp import link
 
 #: Commands that the daemon runs on its open store, so that they work while clients are connected and start at once.
-FORWARDED = frozenset({"search", "navigate", "query", "timeline", "teleport", "retrieval", "admin", "scheduler", "doctor"})
+FORWARDED = frozenset(
+    {"search", "navigate", "query", "timeline", "teleport", "retrieval", "admin", "scheduler", "doctor"}
+    | {"embedder status", "embedder eval"}
+)
 #: Arguments that may stand anywhere and take a value.
 _WITH_VALUE = ("--data-dir", "--config")
 
@@ -41,9 +44,10 @@ class _Asked:
                 self.rest.append(word)
 
     @property
-    def command(self) -> str:
-        """The first word that is no option."""
-        return next((word for word in self.rest if not word.startswith("-")), "")
+    def forwarded(self) -> bool:
+        """Whether the daemon runs it: a command, or one of a family by its first two words."""
+        words = [word for word in self.rest if not word.startswith("-")]
+        return not FORWARDED.isdisjoint((" ".join(words[:1]), " ".join(words[:2])))
 
 
 def main() -> int:
@@ -71,7 +75,7 @@ def _quick(argv: "Sequence[str]") -> int | None:
     serves = asked.rest in ([], ["serve"]) and asked.named["--transport"] == "stdio"
     if serves and (asked.rest or not sys.stdin or not sys.stdin.isatty()):
         return _pump(asked)
-    if asked.command in FORWARDED:
+    if asked.forwarded:
         return _forward(asked, list(argv))
     return None
 

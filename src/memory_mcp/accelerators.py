@@ -6,10 +6,12 @@ No engine is loaded before an index is first asked for; one that cannot be loade
 import logging
 import threading
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from memory_mcp.clock import Clock
+from memory_mcp.embed.models import Model, located, named
 from memory_mcp.errors import InvalidQuery, LayerUnavailable
 from memory_mcp.indexes import retention
 from memory_mcp.indexes.base import IndexStatus, Searcher
@@ -18,11 +20,42 @@ from memory_mcp.storage.base import Storage
 
 if TYPE_CHECKING:
     from memory_mcp.indexes.keeper import Keeper, Rebuilt
+    from memory_mcp.indexes.vector.index import VectorIndex
 
 log = logging.getLogger(__name__)
 
 #: The indexes there can be, in the order they are looked after.
 NAMES = ("bm25", "vector")
+
+
+@dataclass(frozen=True, slots=True)
+class Embedding:
+    """What embeds, and how much of the memory it embedded."""
+
+    model: Model
+    dimensions: int
+    #: Of the model's files.
+    digest: str
+    #: Folder of the model that made what is searched now, while this one takes its place; "": this one did.
+    served_by: str
+    documents: int
+    #: Documents most of whose words the model does not know: left to the layers that look for words.
+    unknown: int
+
+    @property
+    def unknown_share(self) -> float:
+        """Of all documents."""
+        return self.unknown / self.documents if self.documents else 0.0
+
+    @property
+    def remark(self) -> str:
+        """What there is to say of it beside a healthy index, "" for nothing."""
+        told = []
+        if self.served_by:
+            told.append(f"embedding anew with {self.model.name}, the old index serves")
+        if self.unknown:
+            told.append(f"{self.unknown:,} of {self.documents:,} documents ({self.unknown_share:.1%}) are left to keywords")
+        return "; ".join(told)
 
 
 class Accelerators:
@@ -38,6 +71,7 @@ class Accelerators:
         self._making = threading.Lock()
         self._improving: threading.Thread | None = None
         self._closed = False
+        self._warmed = False
         #: Why an index that is switched on is not there.
         self.reasons: dict[str, str] = {}
         #: Whether somebody calls `tend` again and again; without, an index is read when it is first asked for.
@@ -86,10 +120,12 @@ class Accelerators:
         from memory_mcp.indexes.registry import KINDS, SEARCHERS
 
         assert self._directory is not None
-        if name == "vector" and not self._model:
-            raise LayerUnavailable("no model: embedder.model names no folder")
         settings = self.settings_of(name)
-        options = {"model": self._model, "graph_from": self._settings.vector.graph_from}
+        options = {"model": "", "graph_from": self._settings.vector.graph_from}
+        if name == "vector":
+            if not self._model:
+                raise LayerUnavailable("no model: embedder.model is empty")
+            options["model"] = str(located(self._model, self._directory).folder)
         folder = Path(settings.index_path).expanduser() if settings.index_path else self._directory / "indexes" / name
         store_id = self._storage.stats(text=False).store_id
         index: LiveIndex[Any] = LiveIndex(KINDS[name](options), folder, store_id, self._clock)
@@ -119,8 +155,27 @@ class Accelerators:
 
     @property
     def embedder(self) -> str:
-        """The model that embeds, by its folder's name; none where there is none."""
-        return Path(self._model).name if self.searcher("vector") is not None else "none"
+        """The model that embeds, by its name or its folder's; none where there is none."""
+        if self.searcher("vector") is None:
+            return "none"
+        model = named(self._model, self._directory)
+        return model.folder.name if model.kind == "folder" else model.name
+
+    def embedding(self) -> Embedding | None:
+        """What embeds; None where nothing does (see `reasons`)."""
+        searcher = cast("VectorIndex | None", self.searcher("vector"))
+        if searcher is None:
+            return None
+        made = searcher.embedder.fingerprint()
+        serving = searcher.serving
+        return Embedding(
+            model=named(self._model, self._directory),
+            dimensions=made["dimensions"],
+            digest=made["digest"],
+            served_by=str(serving.fingerprint()["folder"]) if serving is not searcher.embedder else "",
+            documents=searcher.keeper.status().documents,
+            unknown=searcher.unknown(),
+        )
 
     def statuses(self) -> dict[str, IndexStatus]:
         """How every index is that is there."""
@@ -129,7 +184,19 @@ class Accelerators:
     def tend(self) -> bool:
         """One round for each index; whether more is waiting."""
         waiting = [keeper.tend() for keeper in self.keepers.values()]
+        self._warm()
         return any(waiting)
+
+    def _warm(self) -> None:
+        """Have the model loaded before somebody waits for it: a third of a second, once an index is there to be asked."""
+        searcher = cast("VectorIndex | None", self._searchers.get("vector"))
+        if not self._warmed and searcher is not None and searcher.keeper.index.position.outbox:
+            self._warmed = True
+            self.let_through()
+            try:
+                searcher.serving.embed(["ready"])
+            except LayerUnavailable as error:
+                log.warning("the embedding model cannot be used: %s", error)
 
     @property
     def busy(self) -> bool:

@@ -182,6 +182,32 @@ def load(environ: Mapping[str, str] | None = None, flags: Mapping[str, Any] | No
     return typing.cast("Settings", _build(Settings, values, ""))
 
 
+def store(path: Path, key: str, value: str) -> None:
+    """Write one setting into a file, which keeps everything else it says; it is made where there is none.
+
+    ConfigError when the file cannot be read or written.
+    """
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    real = path.resolve()
+    section, _, name = key.rpartition(".")
+    try:
+        text = real.read_text(encoding="utf-8") if real.exists() else ""
+        document = tomlkit.parse(text)
+        if section not in document:
+            document[section] = tomlkit.table()
+        typing.cast("dict[str, Any]", document[section])[name] = value
+        real.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        beside = real.with_name(f".{real.name}.{os.getpid()}")
+        beside.write_text(tomlkit.dumps(document), encoding="utf-8")
+        if real.exists():
+            beside.chmod(real.stat().st_mode & 0o777)
+        os.replace(beside, real)
+    except (OSError, TOMLKitError, UnicodeDecodeError, TypeError) as e:
+        raise ConfigError(f"{path} cannot be changed: {e}", f"Write {key} = {value!r} into it by hand.") from e
+
+
 def _read(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text(encoding="utf-8"))

@@ -39,13 +39,14 @@ def test_help_lists_every_command_and_version_is_told(cli: Cli) -> None:
         "teleport",
         "retrieval",
         "scheduler",
+        "embedder",
         "admin",
         "config",
         "doctor",
     ):
         assert f"\n    {name} " in done.out
     assert cli("--version").out == f"memory-mcp {__version__}\n"
-    assert len(registry.COMMANDS) == 16
+    assert len(registry.COMMANDS) == 17
 
 
 def test_building_the_arguments_loads_no_engine() -> None:

@@ -16,7 +16,6 @@ from memory_mcp.cli.commands.base import SESSION, Session
 from memory_mcp.cli.commands.registry import COMMANDS
 from memory_mcp.model.sentinel import CLOSE, MARK, OPEN
 from tests.cli.conftest import FILLERS, Cli, isolate
-from tests.indexes.models import static_model
 from tests.requirements import requirement
 
 
@@ -30,7 +29,7 @@ def indexed(built: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
     shutil.copytree(built, place / "data")
     with pytest.MonkeyPatch.context() as patch:
         isolate(patch, place / "home")
-        app = App(load({}, {"storage.data_dir": str(place / "data"), "teleport.enabled": True}))
+        app = App(load({}, {"storage.data_dir": str(place / "data"), "teleport.enabled": True, "embedder.model": ""}))
         app.accelerators.settle()
         app.close()
     return place / "data"
@@ -41,6 +40,8 @@ def switched_on(own_home: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """The indexes, which the other tests do without."""
     assert own_home
     monkeypatch.setenv("MEMORY_MCP_TELEPORT__ENABLED", "true")
+    # Both sides cost twice as much; whoever tests meaning says which model is to have it.
+    monkeypatch.setenv("MEMORY_MCP_EMBEDDER__MODEL", "")
 
 
 @pytest.fixture
@@ -210,13 +211,13 @@ def test_a_layer_that_is_switched_off_ends_with_status_three_and_says_how_to_ena
 def test_the_vector_layer_says_that_it_has_no_model(jump: Cli) -> None:
     done = jump("teleport", "vector", "JWT")
     assert done.status == 3
-    assert done.err.startswith("UNAVAILABLE: Vector index not enabled. No model: embedder.model names no folder")
+    assert done.err.startswith("UNAVAILABLE: Vector index not enabled. No model: embedder.model is empty")
 
 
 def test_hybrid_works_with_one_side_and_says_that_it_is_partial(jump: Cli) -> None:
     found = jump("teleport", "hybrid", "JWT expiration", "--json").data
     assert found["partial"] is True
-    assert found["notices"] == ["partial: vector could not answer (no model: embedder.model names no folder)"]
+    assert found["notices"] == ["partial: vector could not answer (no model: embedder.model is empty)"]
     assert ids(found) == ids(jump("teleport", "search", "JWT expiration", "--json").data)
     assert "Note: partial: vector could not answer" in jump("teleport", "hybrid", "JWT expiration").text
 
@@ -233,13 +234,13 @@ def test_the_status_shows_both_indexes_by_the_names_of_the_specification(jump: C
     assert set(data) >= STATUS
     assert (data["bm25_enabled"], data["bm25_healthy"]) == (True, True)
     assert (data["vector_enabled"], data["vector_healthy"], data["vector_doc_count"]) == (True, False, 0)
-    assert data["vector_reason"] == "no model: embedder.model names no folder"
+    assert data["vector_reason"] == "no model: embedder.model is empty"
     detail = data["indexes"]["bm25"]
     assert sum(detail["documents"].values()) == data["bm25_doc_count"] > FILLERS
     assert detail["size_bytes"] > 1000
     lines = jump("teleport", "status").out.splitlines()
     assert lines[0] == "bm25: enabled, healthy"
-    assert "vector: enabled, no model: embedder.model names no folder" in lines
+    assert "vector: enabled, no model: embedder.model is empty" in lines
     assert [line.split(":")[0].strip() for line in lines[1:5]] == ["documents", "size", "generation", "last commit"]
 
 
@@ -255,13 +256,12 @@ def test_the_tier_rises_with_the_keyword_index(jump: Cli) -> None:
     assert (data["tier"], data["name"]) == (4, "Keyword")
     lines = jump("retrieval", "status").out.splitlines()
     assert re.fullmatch(r"  - bm25:    healthy \(\d+ docs\)", lines[lines.index("Available Layers:") + 1])
-    assert "  - hybrid:  vector: no model: embedder.model names no folder" in lines
+    assert "  - hybrid:  vector: no model: embedder.model is empty" in lines
 
 
 @requirement("contract:status-output-counts")
 def test_with_a_model_both_documents_and_vectors_count(cli: Cli, copy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    model = static_model(copy.parent / "model", words=("token", "rotation", "refresh", "clock", "offset", "harbour", "count"))
-    monkeypatch.setenv("MEMORY_MCP_EMBEDDER__MODEL", str(model))
+    monkeypatch.delenv("MEMORY_MCP_EMBEDDER__MODEL")
     status = cli("teleport", "status", "--data-dir", str(copy), "--json").data
     assert status["vector_healthy"] is True
     lines = cli("retrieval", "status", "--data-dir", str(copy)).out.splitlines()
@@ -382,15 +382,15 @@ def test_the_commands_work_on_a_memory_that_is_open_already(cli: Cli) -> None:
 def test_a_daemon_is_asked_for_every_command_that_reads_an_index() -> None:
     from memory_mcp.__main__ import FORWARDED
 
-    assert {"teleport", "admin", "retrieval"} <= FORWARDED
-    assert {c.__name__.rsplit(".", 1)[-1] for c in COMMANDS} >= FORWARDED
+    assert {"teleport", "admin", "retrieval", "embedder status", "embedder eval"} <= FORWARDED
+    assert {c.__name__.rsplit(".", 1)[-1] for c in COMMANDS} >= {f.split()[0] for f in FORWARDED}
 
 
 HOLD = """
 import sys, time
 from memory_mcp.app import App
 from memory_mcp.config import load
-app = App(load({}, {"storage.data_dir": sys.argv[1], "teleport.enabled": True}))
+app = App(load({}, {"storage.data_dir": sys.argv[1], "teleport.enabled": True, "embedder.model": ""}))
 app.accelerators.settle()
 print("open", flush=True)
 time.sleep(60)

@@ -13,7 +13,6 @@ import pytest
 
 from memory_mcp.embed.base import Embedder
 from memory_mcp.embed.model2vec import Model2Vec
-from memory_mcp.embed.settings import EmbedderSettings
 from memory_mcp.errors import LayerUnavailable
 from tests.indexes.models import WORDS, static_model
 
@@ -131,7 +130,3 @@ def test_nothing_heavy_is_loaded_before_the_first_text(folder: Path) -> None:
         "import huggingface_hub.constants as c, os; assert c.HF_HUB_OFFLINE and os.environ['TOKENIZERS_PARALLELISM'] == 'false'"
     )
     subprocess.run([sys.executable, "-c", code, str(folder)], check=True, timeout=60)
-
-
-def test_no_model_is_set_by_default() -> None:
-    assert EmbedderSettings().model == ""

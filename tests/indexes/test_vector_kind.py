@@ -191,8 +191,8 @@ def test_only_a_model_that_is_still_there_and_still_the_same_can_be_a_predecesso
 
 
 def test_without_a_usable_model_there_is_no_kind(tmp_path: Path) -> None:
-    with pytest.raises(LayerUnavailable, match="no embedding model is set"):
-        opened({"model": ""})
+    with pytest.raises(LayerUnavailable, match="has no config"):
+        opened({"model": str(tmp_path)})
     with pytest.raises(LayerUnavailable, match="does not exist"):
         KINDS["vector"]({"model": str(tmp_path / "nothing")})
 

@@ -12,6 +12,7 @@ import pytest
 
 from memory_mcp.app import App
 from memory_mcp.config import ServerSettings, Settings, StorageSettings
+from memory_mcp.embed.models import BUNDLED
 from memory_mcp.embed.settings import EmbedderSettings
 from memory_mcp.errors import ConfigError
 from memory_mcp.indexes.settings import HybridSettings, IndexSettings, TeleportSettings, VectorSettings
@@ -21,11 +22,10 @@ from memory_mcp.server.build import build_server
 from memory_mcp.server.guard import MemoryServer
 from tests.factories import BILLING, SHOP, draft
 from tests.fakes import FakeClock
-from tests.indexes.models import static_model
 from tests.interaction.conftest import PATIENCE, Door, history
 from tests.requirements import requirement
 
-NO_MODEL = "no model: embedder.model names no folder"
+NO_MODEL = "no model: embedder.model is empty"
 #: Words that only the other project's events hold.
 FOREIGN = ("billing", "invoice", "Norway", "ledger", "codex")
 #: Named once in all of the history.
@@ -400,10 +400,8 @@ def test_a_search_by_meaning_without_a_model_says_so(door: Door) -> None:
 
 @pytest.fixture(scope="module")
 def both(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
-    """With a small model, and so with both indexes."""
-    place = tmp_path_factory.mktemp("both")
-    words = "refresh token rotate expires payment module frozen release train decided cause test grace window log".split()
-    app = opened(place / "data", str(static_model(place / "model", words=words)))
+    """With the model of the package, and so with both indexes."""
+    app = opened(tmp_path_factory.mktemp("both") / "data", BUNDLED)
     yield app
     app.close()
 
@@ -504,13 +502,10 @@ def test_the_folder_of_indexes_may_go_at_any_moment(own: Door) -> None:
 # tiers and contracts
 
 
-def with_words(place: Path, teleport: TeleportSettings) -> App:
-    words = "refresh token rotate payment module frozen release train grace window".split()
-    return opened(place / "data", str(static_model(place / "model", words=words)), teleport)
-
-
 def test_fusion_by_ranks_gives_the_first_of_each_side_all_of_its_weight(both: App, tmp_path: Path) -> None:
-    app = with_words(tmp_path, TeleportSettings(hybrid=HybridSettings(fusion="rrf", bm25_weight=0.7, vector_weight=0.3)))
+    app = opened(
+        tmp_path / "data", BUNDLED, TeleportSettings(hybrid=HybridSettings(fusion="rrf", bm25_weight=0.7, vector_weight=0.3))
+    )
     try:
         ranked = most(Door(app, "auto"))
     finally:
@@ -527,7 +522,7 @@ def most(door: Door) -> dict[str, float]:
 
 @pytest.mark.parametrize(("weights", "tool"), [((1.0, 0.0), "teleport_search"), ((0.0, 1.0), "vector_teleport")])
 def test_a_side_of_no_weight_has_no_say(tmp_path: Path, weights: tuple[float, float], tool: str) -> None:
-    app = with_words(tmp_path, TeleportSettings(hybrid=HybridSettings("score", *weights)))
+    app = opened(tmp_path / "data", BUNDLED, TeleportSettings(hybrid=HybridSettings("score", *weights)))
     try:
         door = Door(app, "auto")
         fused = ids(door.ok("hybrid_search", query="payment module frozen"))
@@ -537,7 +532,7 @@ def test_a_side_of_no_weight_has_no_say(tmp_path: Path, weights: tuple[float, fl
 
 
 def test_the_settings_say_from_which_size_graphs_are_asked(both: App, tmp_path: Path) -> None:
-    app = with_words(tmp_path, TeleportSettings(vector=VectorSettings(graph_from=1)))
+    app = opened(tmp_path / "data", BUNDLED, TeleportSettings(vector=VectorSettings(graph_from=1)))
     try:
         assert serves_graphs(app)
     finally:
@@ -553,8 +548,7 @@ def serves_graphs(app: App) -> bool:
 
 @requirement("policy:tier-3", "contract:tier-3-semantic")
 def test_with_a_model_and_no_keyword_index_the_tier_is_semantic(tmp_path: Path) -> None:
-    model = str(static_model(tmp_path / "model", words=("refresh", "token", "rotate")))
-    app = opened(tmp_path / "data", model, TeleportSettings(bm25=IndexSettings(enabled=False)))
+    app = opened(tmp_path / "data", BUNDLED, TeleportSettings(bm25=IndexSettings(enabled=False)))
     try:
         door = Door(app, "auto")
         status = door.ok("get_retrieval_status")

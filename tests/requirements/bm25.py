@@ -222,10 +222,7 @@ BM25: tuple[Requirement, ...] = (
         "bm25:FR-08.5",
         SECTION_10,
         "BM25 is enabled by default.",
-        departure=(
-            "Vectors are enabled by default too, and wait for embedder.model to name a folder, because no "
-            "embedding model ships with the package."
-        ),
+        departure=("Vectors are enabled by default too, because their embedding model ships with the package."),
     ),
     Requirement(
         "bm25:FR-09.1",

@@ -2,9 +2,26 @@
 
 from dataclasses import dataclass, field
 
+from memory_mcp.embed.models import BUNDLED, named
+from memory_mcp.errors import ConfigError, InvalidQuery
+
 
 @dataclass(frozen=True, slots=True)
 class EmbedderSettings:
     """Settings of `[embedder]`."""
 
-    model: str = field(default="", metadata={"help": "Folder of a model2vec model; empty: none, and the vector layer stays off."})
+    model: str = field(
+        default=BUNDLED,
+        metadata={
+            "help": "bundled, the folder of a model2vec model, or one fetched before by its hub name, such as potion-base-8M; "
+            "empty: none, and the vector layer stays off."
+        },
+    )
+
+    def __post_init__(self) -> None:
+        """A name that can be a model's, whether or not that one is on this machine."""
+        try:
+            if self.model:
+                named(self.model, None)
+        except InvalidQuery as error:
+            raise ConfigError(f"embedder.model: {error.message}", error.hint) from None

@@ -85,13 +85,13 @@ def _kinds(node: TocNode) -> dict[str, str]:
     return {g: b.kind.value for b in reversed(node.bullets) for g in b.grip_ids}
 
 
-def _gist(node: TocNode) -> str:
+def subject(node: TocNode) -> str:
     """The title without the date before it: times are filtered by, not looked for among words."""
     return node.title.split(" · ", 1)[-1]
 
 
 def _said(node: TocNode) -> tuple[str, ...]:
-    return tuple(t for t in (_gist(node), *(b.text for b in node.bullets), " ".join(node.keywords)) if t)
+    return tuple(t for t in (subject(node), *(b.text for b in node.bullets), " ".join(node.keywords)) if t)
 
 
 def _words(said: Sequence[str], node: TocNode) -> tuple[str, ...]:

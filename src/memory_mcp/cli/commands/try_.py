@@ -20,6 +20,7 @@ from memory_mcp.cli.commands.client_config import DATA_DIR, claude_line, client_
 from memory_mcp.errors import InvalidQuery, SourceUnreadable, StorageError
 
 if TYPE_CHECKING:
+    from mcp import Client
     from mcp.types import CallToolResult
 
     from memory_mcp.cli.commands.questions import Question
@@ -28,8 +29,11 @@ if TYPE_CHECKING:
 NEWEST = 5000
 QUESTIONS = 3
 _SOURCE = "claude-code"
+_INDEXED = ("bm25", "vector")
 #: Seconds that one call to the server may take.
 _PATIENCE = 30.0
+#: Seconds that the indexes may take until they can be asked, and between two looks at them.
+_READY, _LOOK = 30.0, 0.1
 
 
 def add(parsers: Subparsers) -> None:
@@ -200,6 +204,7 @@ async def _session(environment: dict[str, str], questions: "Sequence[Question]",
     command = ["-P", "-m", "memory_mcp", "serve"]
     server = StdioServerParameters(command=sys.executable, args=command, env=environment)
     async with Client(stdio_client(server, errlog=log), read_timeout_seconds=_PATIENCE) as client:
+        await _ready(client)
         answers = []
         for question in questions:
             arguments = {"query": question.text, "limit": 1, "scope": "all", "detail": "full"}
@@ -211,6 +216,17 @@ async def _session(environment: dict[str, str], questions: "Sequence[Question]",
                 answer["expanded"] = _content(await client.call_tool("expand_grip", expand))
             answers.append(answer)
         return answers
+
+
+async def _ready(client: "Client") -> None:
+    """Wait until every index that is switched on can be asked; one that cannot be in time is not waited for."""
+    end = time.monotonic() + _READY
+    while time.monotonic() < end:
+        layers = _content(await client.call_tool("get_retrieval_status", {}))["layers"]
+        waiting = [one for one in layers if one["name"] in _INDEXED and one["enabled"] and not one["healthy"]]
+        if not waiting:
+            return
+        await asyncio.sleep(_LOOK)
 
 
 def _content(result: "CallToolResult") -> dict[str, Any]:

@@ -7,10 +7,11 @@ import numpy as np
 
 from memory_mcp import metrics
 from memory_mcp.embed.base import Embedder
-from memory_mcp.errors import InvalidQuery
-from memory_mcp.indexes.base import Filters, Health, Matches, Unfiled
+from memory_mcp.errors import IndexUnreadable, InvalidQuery
+from memory_mcp.indexes.base import DocType, Filters, Health, Matches, Unfiled
 from memory_mcp.indexes.calibrate import SIMILARITY, calibrated
 from memory_mcp.indexes.keeper import Keeper
+from memory_mcp.indexes.part import TABLES, LivePart
 from memory_mcp.indexes.snapshot import Snapshot
 from memory_mcp.indexes.vector.graph import GRAPH_FROM, Graphs
 from memory_mcp.indexes.vector.kind import Body, Vector
@@ -33,6 +34,24 @@ class VectorIndex:
         #: Events' rows, and what embedded them.
         self._remembered: tuple[Embedder | None, dict[EventId, Rows]] = None, {}
 
+    @property
+    def embedder(self) -> Embedder:
+        """The one that is wanted."""
+        return cast("Vector", self.keeper.index.wanted).embedder
+
+    @property
+    def serving(self) -> Embedder:
+        """The one that made what is searched now: another, while the index is being embedded anew."""
+        return cast("Vector", self.keeper.index.kind).embedder
+
+    def unknown(self) -> int:
+        """Documents whose words the model does not know: rows of zeros, which nothing is similar to."""
+        try:
+            snapshot: Snapshot[Body] = self.keeper.index.snapshot
+        except IndexUnreadable:
+            return 0
+        return sum(_unknown(live, table) for live in snapshot for table in TABLES)
+
     def search(self, text: str, filters: Filters, limit: int, least: float = 0.0) -> Matches:
         """See Searcher. `least` is a cosine similarity."""
         if not text.strip():
@@ -49,7 +68,7 @@ class VectorIndex:
     def unfiled(self, text: str, events: Iterable[Event]) -> list[Unfiled]:
         """See Searcher: an event is compared as a grip that quotes it whole."""
         waiting = list(events)
-        embedder = _embedder(self.keeper.index.snapshot) or cast("Vector", self.keeper.index.kind).embedder
+        embedder = _embedder(self.keeper.index.snapshot) or self.serving
         if not waiting or not text.strip():
             return []
         rows = self._rows(embedder, waiting)
@@ -75,6 +94,12 @@ class VectorIndex:
         if self.keeper.index.health is not Health.HEALTHY:
             return 0
         return self.graphs.build_missing(self.keeper.index.snapshot, goes_on)
+
+
+def _unknown(live: LivePart[Body], table: DocType) -> int:
+    zeros = live.part.body.table(table).inverse == 0
+    alive = live.alive_rows(table)
+    return int(np.count_nonzero(zeros if alive is None else zeros & alive))
 
 
 def _embedder(snapshot: Snapshot[Body]) -> Embedder | None:

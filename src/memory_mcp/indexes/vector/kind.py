@@ -125,10 +125,8 @@ class Vector:
 def opened(options: Mapping[str, Any]) -> Vector:
     """From plain values: the model's folder, and for a child process what `Vector.options` says.
 
-    LayerUnavailable when no model is set, or none is there.
+    LayerUnavailable when there is no such model.
     """
-    if not options["model"]:
-        raise LayerUnavailable("no embedding model is set", "Set embedder.model to the folder of a model2vec model.")
     reuse = options.get("reuse")
     kind = Vector(Model2Vec(options["model"]), Path(reuse) if reuse else None)
     kind.fingerprint()

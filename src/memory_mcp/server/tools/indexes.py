@@ -103,7 +103,10 @@ def teleport_status(app: App) -> wire_indexes.TeleportStatus:
     """Both indexes by the specification's names."""
     bm25, vector = app.teleport(LayerName.BM25).status(), app.teleport(LayerName.VECTOR).status()
     details = app.accelerators.statuses()
-    said = [f"{n}: {'healthy' if s.usable else s.reason or 'not healthy'}" for n, s in (("BM25", bm25), ("vector", vector))]
+    said = [
+        f"BM25: {'healthy' if bm25.usable else bm25.reason or 'not healthy'}",
+        f"vector: {_healthy(app) if vector.usable else vector.reason or 'not healthy'}",
+    ]
     return wire_indexes.TeleportStatus(
         bm25_enabled=bm25.enabled,
         bm25_healthy=bm25.usable,
@@ -125,9 +128,15 @@ def vector_status(app: App) -> wire_indexes.VectorStatus:
         enabled=status.enabled,
         ready=status.usable,
         vector_count=status.count,
-        message="healthy" if status.usable else status.reason,
+        message=_healthy(app) if status.usable else status.reason,
         **detail.model_dump(),
     )
+
+
+def _healthy(app: App) -> str:
+    """Of the vector index, with what its model leaves to others."""
+    found = app.accelerators.embedding()
+    return f"healthy ({found.remark})" if found and found.remark else "healthy"
 
 
 def _detail(app: App, status: IndexStatus) -> wire_indexes.IndexDetail:

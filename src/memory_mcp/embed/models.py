@@ -1,0 +1,102 @@
+"""What a model is called in, the folder that holds it out: the one in this package, the user's own, or one fetched before.
+
+Invariants
+1. Nothing here goes to the network: what is not on this machine is an error that names the command that fetches it.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from memory_mcp.errors import InvalidQuery, LayerUnavailable
+
+BUNDLED = "bundled"
+#: Which folder of a data directory holds what was fetched.
+FETCHED = "models"
+#: Files a model is made of; what else a hub keeps beside them is left there.
+WEIGHTS, TOKENIZER, CONFIG = "model.safetensors", "tokenizer.json", "config.json"
+FILES = (CONFIG, TOKENIZER, WEIGHTS)
+_HUB_NAME = re.compile(r"(?!\.)[\w.-]+/(?!\.)[\w.-]+", re.A)
+_BARE_NAME = re.compile(r"(?![.~])[\w.-]+", re.A)
+_BETWEEN = "--"
+
+
+@dataclass(frozen=True, slots=True)
+class Pretrained:
+    """A model others publish that is known to fit; dimensions, and megabytes to fetch (their model cards)."""
+
+    name: str
+    dimensions: int
+    megabytes: int
+    good_for: str
+
+
+#: Static models of Minish Lab (MIT licence).
+PRETRAINED = (
+    Pretrained("minishlab/potion-base-2M", 64, 8, "the smallest"),
+    Pretrained("minishlab/potion-base-4M", 128, 15, "small"),
+    Pretrained("minishlab/potion-base-8M", 256, 30, "English in general"),
+    Pretrained("minishlab/potion-base-32M", 512, 130, "English in general, larger"),
+    Pretrained("minishlab/potion-retrieval-32M", 512, 130, "English, questions and passages"),
+    Pretrained("minishlab/potion-multilingual-128M", 256, 512, "101 languages"),
+)
+_BY_BARE_NAME = {m.name.split("/")[1].lower(): m.name for m in PRETRAINED}
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A model by the name that settings and people use, and where it lies or would lie."""
+
+    name: str
+    #: bundled, folder or hub.
+    kind: str
+    folder: Path
+
+    @property
+    def here(self) -> bool:
+        """Whether all of it is on this machine."""
+        return all((self.folder / name).is_file() for name in FILES)
+
+
+def named(name: str, home: Path | None) -> Model:
+    """Which model a setting means; `home`: the data directory, None for a memory without one.
+
+    InvalidQuery for what can be no model's name.
+    """
+    given = name.strip()
+    if given == BUNDLED:
+        return Model(BUNDLED, BUNDLED, Path(__file__).parent / BUNDLED)
+    hub = hub_name(given)
+    if hub:
+        owner, _, short = hub.partition("/")
+        return Model(hub, "hub", (home or Path()) / FETCHED / f"{owner}{_BETWEEN}{short}")
+    if not given or _BARE_NAME.fullmatch(given):
+        known = ", ".join((BUNDLED, *(m.name.split("/")[1] for m in PRETRAINED)))
+        raise InvalidQuery(f"no model is called {name!r}", f"Known are {known}; others by OWNER/NAME or by their folder's path.")
+    folder = Path(given).expanduser().absolute()
+    return Model(str(folder), "folder", folder)
+
+
+def hub_name(name: str) -> str:
+    """A hub's own name for a model, from that or from the last part of a known one; "" for anything else."""
+    if _HUB_NAME.fullmatch(name):
+        return name
+    return _BY_BARE_NAME.get(name.lower(), "")
+
+
+def located(name: str, home: Path | None) -> Model:
+    """The same, on this machine; LayerUnavailable, with what to do, when it is not."""
+    found = named(name, home)
+    if found.kind == "hub" and not found.here:
+        raise LayerUnavailable(f"the model {found.name} is not on this machine", f"Fetch it: memory-mcp embedder fetch {name}")
+    return found
+
+
+def fetched(home: Path) -> Iterator[Model]:
+    """What was fetched before, by name."""
+    for folder in sorted((home / FETCHED).glob(f"*{_BETWEEN}*")):
+        owner, _, short = folder.name.partition(_BETWEEN)
+        found = Model(f"{owner}/{short}", "hub", folder)
+        if found.here:
+            yield found

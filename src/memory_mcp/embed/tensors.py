@@ -1,0 +1,33 @@
+"""A file of tensors in, arrays mapped from it out: the safetensors format, which is a length, a head in JSON, and the numbers."""
+
+import json
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: What the format calls the types that models are kept in.
+_TYPES = {"I8": np.int8, "F16": np.float16, "F32": np.float32, "F64": np.float64, "I32": np.int32, "I64": np.int64}
+
+
+def head(path: Path) -> tuple[dict[str, Any], int]:
+    """What a file of tensors says of itself, and where the first of them begins; ValueError when it is cut off."""
+    with path.open("rb") as f:
+        size = struct.unpack("<Q", f.read(8))[0]
+        if size > path.stat().st_size:
+            raise ValueError(f"{path.name} is cut off")
+        return json.loads(f.read(size)), 8 + size
+
+
+def tensors(path: Path) -> dict[str, NDArray[Any]]:
+    """Its arrays by name, mapped for reading."""
+    told, start = head(path)
+    raw = np.asarray(np.memmap(path, dtype=np.uint8, mode="r"))
+    found = {}
+    for name, entry in told.items():
+        if name != "__metadata__":
+            first, last = (start + int(at) for at in entry["data_offsets"])
+            found[name] = raw[first:last].view(_TYPES[entry["dtype"]]).reshape(entry["shape"])
+    return found

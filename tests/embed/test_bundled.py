@@ -1,0 +1,123 @@
+"""The model in the package: what it knows, what it leaves alone, what it costs; and that it never asks the network."""
+
+import json
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from memory_mcp.embed.model2vec import Model2Vec
+from memory_mcp.embed.models import BUNDLED, FILES, named
+from tests.indexes.models import static_model
+
+FOLDER = named(BUNDLED, None).folder
+
+
+@pytest.fixture(scope="module")
+def bundled() -> Model2Vec:
+    return Model2Vec(FOLDER)
+
+
+def similar(model: Model2Vec, one: str, other: str) -> float:
+    rows = model.embed([one, other])
+    return float(rows[0] @ rows[1])
+
+
+def test_it_is_small_and_its_licence_and_notice_lie_beside_it() -> None:
+    assert sum((FOLDER / name).stat().st_size for name in FILES) <= 16_000_000
+    assert "Apache License" in (FOLDER / "LICENSE").read_text(encoding="utf-8")
+    assert "all-MiniLM-L6-v2" in (FOLDER / "NOTICE").read_text(encoding="utf-8")
+    assert Model2Vec(FOLDER).dimensions == 256
+
+
+@pytest.mark.parametrize(
+    ("asked", "meant", "other"),
+    [
+        ("we moved to another city", "She relocated to Boston last spring.", "The invoice was paid on time."),
+        ("why is the build broken", "CI fails since the compiler upgrade.", "We painted the kitchen yellow."),
+        ("remove a directory", "Delete a folder and everything in it.", "Sort lines of text by their length."),
+        ("her pet", "Melanie's dog Oscar is a golden retriever.", "Set the timeout to thirty seconds."),
+    ],
+)
+def test_it_finds_the_same_meaning_in_other_words(bundled: Model2Vec, asked: str, meant: str, other: str) -> None:
+    assert similar(bundled, asked, meant) > similar(bundled, asked, other) + 0.05
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "我们修复了登录超时的错误，然后重新部署了服务。",
+        "Мы исправили ошибку входа и снова развернули сервис.",
+        "登録フォームのエラーを修正しました",
+        "تم إصلاح خطأ تسجيل الدخول",
+    ],
+)
+def test_what_it_mostly_does_not_know_is_no_vector_at_all(bundled: Model2Vec, text: str) -> None:
+    assert not bundled.embed([text]).any()
+
+
+def test_a_known_text_with_a_foreign_word_in_it_is_embedded(bundled: Model2Vec) -> None:
+    assert bundled.embed(["The login form greets people with привет since the last release."]).any()
+
+
+def test_half_of_the_words_must_be_known(tmp_path: Path) -> None:
+    model = Model2Vec(static_model(tmp_path / "model"))
+    assert model.embed(["login qoph zyzzyva", "login qoph", "login token qoph"]).any(axis=1).tolist() == [False, True, True]
+
+
+def test_the_matrix_is_mapped_and_the_rest_takes_little_memory() -> None:
+    code = """
+import json, sys
+def anonymous():
+    return next(int(line.split()[1]) for line in open("/proc/self/status") if line.startswith("RssAnon:")) * 1024
+from memory_mcp.embed.model2vec import Model2Vec
+model = Model2Vec(sys.argv[1])
+import numpy
+before = anonymous()
+model.embed(["warm"])
+matrix = model._model.embedding
+while matrix.base is not None and not hasattr(matrix.base, "mode"):
+    matrix = matrix.base
+maps = open("/proc/self/maps").read()
+model.embed(["a sentence about the login form of the service"] * 5000)
+print(json.dumps([anonymous() - before, "model.safetensors" in maps]))
+"""
+    if not Path("/proc/self/status").is_file():
+        pytest.skip("memory is looked at through /proc")
+    done = subprocess.run([sys.executable, "-c", code, str(FOLDER)], check=True, capture_output=True, text=True, timeout=60)
+    grown, mapped = json.loads(done.stdout)
+    assert mapped
+    assert grown <= 100_000_000
+
+
+def test_it_embeds_without_a_network_and_starts_no_process() -> None:
+    code = """
+import os, socket, subprocess, sys
+def refuse(*_, **__): raise AssertionError("nothing may be asked or started")
+socket.socket.connect = refuse; socket.getaddrinfo = refuse
+subprocess.Popen.__init__ = refuse; os.fork = refuse; os.posix_spawn = refuse
+from memory_mcp.embed.model2vec import Model2Vec
+assert Model2Vec(sys.argv[1]).embed(["a word " * 30] * 12000).any(axis=1).all()
+"""
+    subprocess.run([sys.executable, "-c", code, str(FOLDER)], check=True, timeout=60)
+
+
+def test_it_is_quick(bundled: Model2Vec) -> None:
+    """A tenth of what two idle cores do, as others may be at work on this machine (see bench.embedder for the figures)."""
+    texts = [
+        f"The login session {n} expired again, so we rolled the deploy back and wrote a note about the retry. " * 2
+        for n in range(4000)
+    ]
+    bundled.embed(["warm"])
+    started = time.perf_counter()
+    bundled.embed(texts)
+    assert len(texts) / (time.perf_counter() - started) > 1000
+    times = []
+    for n in range(50):
+        started = time.perf_counter()
+        bundled.embed([f"where did we fix the login timeout {n}"])
+        times.append(time.perf_counter() - started)
+    assert np.median(times) < 0.002

@@ -1,0 +1,67 @@
+"""What a model is called, and where it lies."""
+
+from pathlib import Path
+
+import pytest
+
+from memory_mcp.embed.models import BUNDLED, PRETRAINED, fetched, located, named
+from memory_mcp.embed.settings import EmbedderSettings
+from memory_mcp.errors import ConfigError, InvalidQuery, LayerUnavailable
+from tests.indexes.models import static_model
+
+
+def test_the_bundled_model_is_the_default_and_lies_in_the_package() -> None:
+    found = located(EmbedderSettings().model, None)
+    assert (found.name, found.kind, found.here) == (BUNDLED, "bundled", True)
+    assert found.folder.parent.parent.name == "memory_mcp"
+
+
+@pytest.mark.parametrize("name", ["potion-base-8M", "POTION-BASE-8m", "minishlab/potion-base-8M"])
+def test_a_known_model_goes_by_its_own_name_or_the_last_part_of_it(name: str, tmp_path: Path) -> None:
+    found = named(name, tmp_path)
+    assert (found.name.lower(), found.kind) == ("minishlab/potion-base-8m", "hub")
+    assert found.folder.parent == tmp_path / "models"
+
+
+def test_any_model_of_a_hub_goes_by_owner_and_name(tmp_path: Path) -> None:
+    assert named("someone/their.model-2", tmp_path).folder == tmp_path / "models" / "someone--their.model-2"
+
+
+@pytest.mark.parametrize("path", ["/srv/models/mine", "~/models/mine", "./mine", "../mine", "/srv/a/b/c"])
+def test_a_path_is_a_folder(path: str) -> None:
+    found = named(path, None)
+    assert found.kind == "folder"
+    assert found.folder == Path(path).expanduser().absolute()
+
+
+@pytest.mark.parametrize("name", ["", "  ", "potion-base-9M", "bundle"])
+def test_what_is_neither_is_refused_with_the_names_there_are(name: str) -> None:
+    with pytest.raises(InvalidQuery, match="potion-base-8M") as refused:
+        named(name, None)
+    assert "OWNER/NAME" in refused.value.hint
+
+
+def test_a_setting_that_names_no_model_stops_the_program_and_an_empty_one_does_not() -> None:
+    with pytest.raises(ConfigError, match=r"embedder\.model: no model is called 'bundel'"):
+        EmbedderSettings("bundel")
+    assert EmbedderSettings("").model == ""
+
+
+def test_a_model_that_was_not_fetched_says_how_to(tmp_path: Path) -> None:
+    with pytest.raises(LayerUnavailable, match="not on this machine") as refused:
+        located("potion-base-8M", tmp_path)
+    assert refused.value.hint == "Fetch it: memory-mcp embedder fetch potion-base-8M"
+
+
+def test_what_was_fetched_is_found_and_half_a_model_is_not(tmp_path: Path) -> None:
+    static_model(tmp_path / "models" / "someone--whole")
+    static_model(tmp_path / "models" / "someone--half")
+    (tmp_path / "models" / "someone--half" / "tokenizer.json").unlink()
+    (tmp_path / "models" / ".fetching-x").mkdir()
+    assert [(m.name, m.kind) for m in fetched(tmp_path)] == [("someone/whole", "hub")]
+    assert located("someone/whole", tmp_path).here
+
+
+def test_every_known_model_can_be_named_by_either_name(tmp_path: Path) -> None:
+    for model in PRETRAINED:
+        assert named(model.name, tmp_path) == named(model.name.split("/")[1], tmp_path)
