@@ -72,9 +72,9 @@ def scaled(scores: Floats, depth: int = DEPTH) -> tuple[NDArray[np.intp], Floats
 
 
 def candidates(lexical: Floats, dense: Floats) -> Candidates:
-    """What fusion weighs; a text without any of the query's words is no lexical candidate."""
+    """What fusion weighs; a text without any of the query's words is no lexical candidate, one unlike it no dense one."""
     words, share = scaled(np.where(lexical > 0, lexical, 0.0), min(DEPTH, int((lexical > 0).sum())))
-    near, likeness = scaled(dense)
+    near, likeness = scaled(np.where(dense > 0, dense, 0.0), min(DEPTH, int((dense > 0).sum())))
     rows = np.union1d(words, near)
     one, other = np.zeros(len(rows)), np.zeros(len(rows))
     one[np.searchsorted(rows, words)] = share

@@ -1,4 +1,4 @@
-"""The model is changed while a client is connected: the layer stays healthy, the old index serves, the new one takes its place."""
+"""The model is changed while a client is connected: the layer stays healthy, the old index serves until the new one does."""
 
 import asyncio
 import json

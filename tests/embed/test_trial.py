@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from memory_mcp.embed.trial import FOUND_IN, difference, pair, ranks
+from memory_mcp.embed.models import BUNDLED, named
+from memory_mcp.embed.trial import FOUND_IN, difference, embedded, pair, ranks
 
 
 def test_sentences_that_share_most_of_the_title_are_left_out_of_its_stretch() -> None:
@@ -35,3 +36,13 @@ def test_a_difference_is_told_when_it_is_more_than_chance() -> None:
     mixed = np.where(np.arange(200) % 2 == 0, 1, FOUND_IN + 1)
     same = difference(mixed, mixed[::-1])
     assert (same.mean, same.told) == (0, False)
+
+
+@pytest.mark.timeout(60)
+def test_many_texts_are_embedded_aside_in_order() -> None:
+    texts = [f"sentence number {n} about {('boats', 'bread', 'locks')[n % 3]} " + "and so on " * (n % 20) for n in range(5000)]
+    counted: list[int] = []
+    rows = embedded(named(BUNDLED, None).folder, texts, counted.append)
+    assert rows.shape == (5000, 256)
+    assert counted[-1] == 5000
+    assert np.array_equal(rows[4321:4322], embedded(named(BUNDLED, None).folder, texts[4321:4322]))

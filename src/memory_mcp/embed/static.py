@@ -7,6 +7,7 @@ Invariants
 
 import json
 from collections.abc import Sequence
+from functools import cached_property
 from pathlib import Path
 
 from model2vec import StaticModel
@@ -15,25 +16,38 @@ from tokenizers import Tokenizer
 from memory_mcp.embed.models import CONFIG, TOKENIZER, WEIGHTS
 from memory_mcp.embed.tensors import tensors
 
-#: Share of a text's tokens from which on it is left to those who look for words: what remains says too little of it.
+#: Share of a text's words from which on it is left to those who look for words: what remains says too little of it.
 MOSTLY = 0.5
+#: How tokenizers mark a token that begins inside a word, or at a space.
+_INSIDE, _SPACES = "##", "▁Ġ"
 
 
 class Static(StaticModel):
-    """The library's model, for which a text of mostly unknown tokens has no token at all."""
+    """The library's model, for which a text of mostly unknown words has no token at all.
+
+    An unknown word is one token, and in scripts without spaces each of their characters is. Over Russian manual pages the
+    fusion with keywords finds 1 point less than keywords alone when such texts are embedded by what little is known of
+    them, and as much when they are left out. Words of other languages in Latin letters come apart into known pieces and
+    are kept: over German, French, Spanish and Polish pages fusion finds 0 to 2 points more (`bench.embedder --languages`).
+    """
 
     def tokenize(self, sentences: Sequence[str]) -> list[list[int]]:
         """See StaticModel: ids without the unknown one."""
-        unknown = self.unk_token_id
         encoded = [e.ids for e in self.tokenizer.encode_batch_fast(sentences, add_special_tokens=False)]
-        return encoded if unknown is None else [_known(ids, unknown) for ids in encoded]
+        return encoded if self.unk_token_id is None else [self._known(ids, self.unk_token_id) for ids in encoded]
 
+    def _known(self, ids: list[int], unknown: int) -> list[int]:
+        if unknown not in ids:
+            return ids
+        known = [i for i in ids if i != unknown]
+        words = sum(map(self._begins_word.__getitem__, known))
+        missing = len(ids) - len(known)
+        return known if missing <= MOSTLY * (missing + words) else []
 
-def _known(ids: list[int], unknown: int) -> list[int]:
-    if unknown not in ids:
-        return ids
-    known = [i for i in ids if i != unknown]
-    return known if len(ids) - len(known) <= MOSTLY * len(ids) else []
+    @cached_property
+    def _begins_word(self) -> list[bool]:
+        """Of each token, whether a word begins with it: digits and punctuation say nothing of a text's language."""
+        return [not t.startswith(_INSIDE) and t.strip(_SPACES)[:1].isalpha() for t in self.tokens]
 
 
 def load(folder: Path) -> Static:

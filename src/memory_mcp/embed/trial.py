@@ -5,7 +5,7 @@ counted is meaning, not an echo.
 """
 
 import re
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, cast
@@ -13,7 +13,7 @@ from typing import Any, cast
 import numpy as np
 from numpy.typing import NDArray
 
-from memory_mcp.children import answering
+from memory_mcp.children import Child, answering
 from memory_mcp.embed.base import Vectors
 from memory_mcp.embed.model2vec import Model2Vec
 from memory_mcp.text import term_set
@@ -26,8 +26,8 @@ _LEAST_TITLE = 2
 #: Share of a title's terms from which on a sentence counts as its echo.
 _ECHO = 0.5
 _SENTENCE = re.compile(r"(?<=[.!?])\s+|\n+")
-#: Texts that are sent to a child process at once, and queries that are compared at once.
-_BATCH = 256
+#: Texts that are sent to a child process at once, and titles that are compared at once.
+_SENT, _BATCH = 1024, 256
 _RESAMPLED = 2000
 
 
@@ -85,29 +85,33 @@ def difference(ours: NDArray[np.int64], theirs: NDArray[np.int64]) -> Difference
     return Difference(float(each.mean()), float(low), float(high))
 
 
-def embedded(folder: Path, texts: Sequence[str], told: Callable[[int], None] = lambda _: None) -> Vectors:
-    """Vectors of many texts by the model in a folder, made by a child process of low priority; `told` counts texts."""
-    from memory_mcp.children import Child
+def embedded(
+    folder: Path,
+    texts: Sequence[str],
+    told: Callable[[int], None] = lambda _: None,
+    began: Callable[[], object] = lambda: None,
+) -> Vectors:
+    """Vectors of many texts by the model in a folder, made by a child process of low priority.
 
+    `told` counts texts; `began` is called when the process has loaded what it needs.
+    """
     child = Child(__name__, str(folder))
     try:
         child.begin()
+        began()
         rows = []
-        for answer in child.ask_all(_batches(texts)):
-            rows.append(cast("Vectors", answer))
-            told(sum(map(len, rows)))
+        for start in range(0, len(texts), _SENT):
+            # One at a time: answers are larger than a pipe holds, and two sides that both write wait for ever.
+            rows.append(cast("Vectors", child.ask(list(texts[start : start + _SENT]))))
+            told(start + len(rows[-1]))
         return np.concatenate(rows)
     finally:
         child.end()
 
 
-def _batches(texts: Sequence[str]) -> Iterator[list[str]]:
-    for start in range(0, len(texts), _BATCH):
-        yield list(texts[start : start + _BATCH])
-
-
 def _begin(hello: object) -> Callable[[object], object]:
     model = Model2Vec(str(hello))
+    model.embed([""])
     return lambda texts: model.embed(cast("Any", texts))
 
 
