@@ -4,7 +4,7 @@ LoCoMo (turns and sessions) and coding sessions (which session made this commit?
 filled by the JSONL importer and served over stdio. Halves are by a hash of the query id: whatever is set by the answers
 was set by the half "tune"; `--fit` prints calibration tables fitted on it and their error on the half "held".
 
-    python -m bench.judged --data DIR [--model FOLDER] [--fit]
+    python -m bench.judged --data DIR [--model NAME] [--fit]
 """
 
 import argparse
@@ -27,6 +27,7 @@ from mcp import Client, StdioServerParameters
 
 from bench.baseline import PlainBm25
 from bench.locomo import half, load, to_jsonl
+from memory_mcp.embed.models import BUNDLED
 
 #: Tools asked, with what narrows them to one sort of document.
 ASKED = {
@@ -50,6 +51,8 @@ class Asked:
     kind: str
     answers: dict[str, list[str]] = field(default_factory=dict)
     numbers: dict[str, list[tuple[float, float, str]]] = field(default_factory=dict)
+    #: Of turns found by meaning: (similarity, id).
+    similar: list[tuple[float, str]] = field(default_factory=list)
     times: dict[str, float] = field(default_factory=dict)
 
     @property
@@ -60,7 +63,7 @@ class Asked:
         return set(self.query["gold" if name.endswith("turns") else "gold_sessions"])
 
 
-def environment(store: Path, model: Path | None) -> dict[str, str]:
+def environment(store: Path, model: str) -> dict[str, str]:
     own = {
         "MEMORY_MCP_STORAGE__DATA_DIR": str(store),
         "MEMORY_MCP_STORAGE__TIMEZONE": "UTC",
@@ -69,21 +72,21 @@ def environment(store: Path, model: Path | None) -> dict[str, str]:
         "MEMORY_MCP_TELEPORT__ENABLED": "true",
         "MEMORY_MCP_RETRIEVAL__BOUNDS__MAX_TOKEN_BUDGET": "100000",
     }
-    return os.environ | own | ({"MEMORY_MCP_EMBEDDER__MODEL": str(model)} if model else {})
+    return os.environ | own | {"MEMORY_MCP_EMBEDDER__MODEL": model}
 
 
-async def ready(client: Client, model: Path | None) -> None:
+async def ready(client: Client, model: str) -> None:
     """Wait until the layers that can be are healthy."""
     end = time.monotonic() + _READY
     while time.monotonic() < end:
         status = (await client.call_tool("get_teleport_status", {})).structured_content or {}
-        if status["bm25_healthy"] and (model is None or status["vector_healthy"]):
+        if status["bm25_healthy"] and (not model or status["vector_healthy"]):
             return
         await asyncio.sleep(0.2)
     raise TimeoutError(f"the indexes are not ready: {status}")
 
 
-async def ask(store: Path, asked: list[Asked], names: Sequence[str], model: Path | None, sources: dict[str, str]) -> None:
+async def ask(store: Path, asked: list[Asked], names: Sequence[str], model: str, sources: dict[str, str]) -> None:
     server = StdioServerParameters(command=sys.executable, args=["-m", "memory_mcp", "serve"], env=environment(store, model))
     async with Client(server) as client:
         await ready(client, model)
@@ -99,6 +102,8 @@ async def ask(store: Path, asked: list[Asked], names: Sequence[str], model: Path
                 ids = [sources.get(r.get("event_id", ""), "") if turns else r["session_id"] for r in found]
                 one.answers[name] = list(dict.fromkeys(ids))
                 stands = [r.get("score_parts", {}).get("standing", r["score"]) for r in found]
+                if name == "vector turns":
+                    one.similar = [(r["similarity"], i) for r, i in zip(found, ids, strict=True)]
                 one.numbers[name] = [(s, r["score"], i) for s, r, i in zip(stands, found, ids, strict=True)]
 
 
@@ -126,8 +131,8 @@ def corpora(data: Path, limit: int | None) -> Iterator[tuple[str, list[dict[str,
             yield kind, own, queries[corpus][:limit]
 
 
-def run(data: Path, limit: int | None, model: Path | None) -> list[Asked]:
-    names = [n for n in ASKED if model is not None or n.split()[0] not in ("vector", "hybrid")]
+def run(data: Path, limit: int | None, model: str) -> list[Asked]:
+    names = [n for n in ASKED if model or n.split()[0] not in ("vector", "hybrid")]
     everything: list[Asked] = []
     for kind, own, asked in corpora(data, limit):
         if not asked:
@@ -255,6 +260,9 @@ def fit(everything: Sequence[Asked]) -> None:
     """Tables fitted on the tuning half, and how far scores are off on the other, as they are and as they would be."""
     import numpy as np
 
+    similar = [(s, s, i in a.gold("turns")) for a in everything if a.half == "tune" for s, i in a.similar[:10]]
+    if similar:
+        print(f"\nsimilarity: {fitted(similar, knots=7)}")
     for name in ASKED:
         tune, held = ([a for a in everything if a.half == h and name in a.numbers] for h in ("tune", "held"))
         if not tune or name.startswith("intelligent"):
@@ -271,7 +279,7 @@ def main() -> None:
     """Run, or say why not."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, help="folder that holds locomo/ and commits/")
-    parser.add_argument("--model", type=Path, help="a model2vec folder; without it the vector and hybrid layers are left out")
+    parser.add_argument("--model", default=BUNDLED, help="as embedder.model; empty: without the vector and hybrid layers")
     parser.add_argument("--limit", type=int, help="queries per corpus")
     parser.add_argument("--fit", action="store_true", help="also fit calibration tables")
     parser.add_argument("--keep", type=Path, help="write every answer to this file")

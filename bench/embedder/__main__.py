@@ -3,7 +3,7 @@
 Every dense weight is chosen on questions that are not in the figure: on the other conversations for LoCoMo, on the tune
 half elsewhere. Intervals are 95%, paired bootstrap over questions.
 
-    python -m bench.embedder --data DIR [--man DIR] [--teacher] [--model NAME=DIR ...]
+    python -m bench.embedder --data DIR [--man DIR] [--languages] [--teacher] [--model NAME=DIR ...]
 """
 
 import argparse
@@ -14,9 +14,12 @@ from pathlib import Path
 
 import numpy as np
 
-from bench.embedder import sets
+from bench.embedder import sets, speed
 from bench.embedder.score import GRID, Bm25, Candidates, Floats, best, candidates, choose, crossed, fused, interval, recall
 from bench.embedder.systems import BUNDLED, Embed, Teacher, default_distillation, static, teacher_folder
+
+#: Pages fewer than which are no set.
+_FEW = 100
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,16 +106,24 @@ def one_weight(all_sets: list[sets.EvalSet], results: dict[str, dict[str, Result
         yield f"{name:<24} weight {GRID[column]:.2f}: " + "; ".join(shown)
 
 
-def available_sets(data: Path | None, man: Path) -> Iterator[sets.EvalSet]:
+def available_sets(data: Path | None, man: Path, languages: bool = False) -> Iterator[sets.EvalSet]:
     """The sets that can be made here; a line for each that cannot."""
+    if languages:
+        for language in sets.TITLES:
+            pages = sets.manual(man / language if language != "en" else man, language)
+            if len(pages.queries) >= _FEW:
+                yield pages
+            else:
+                print(f"skipped: manual pages in {language} (fewer than {_FEW} in {man})")
+        return
     for name, make in (("locomo", sets.locomo), ("commits", sets.commits)):
         if data is None or not (data / name / "units.jsonl").exists():
             print(f"skipped: {name} (no --data DIR with {name}/units.jsonl)")
         else:
             yield make(data)
     pages = sets.manual(man)
-    if len(pages.queries) < 100:
-        print(f"skipped: manual pages (fewer than 100 in {man})")
+    if len(pages.queries) < _FEW:
+        print(f"skipped: manual pages (fewer than {_FEW} in {man})")
     else:
         yield pages
     yield sets.library()
@@ -147,10 +158,15 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, help="folder that holds locomo/ and commits/")
     parser.add_argument("--man", type=Path, default=Path("/usr/share/man"), help="folder of manual pages")
+    parser.add_argument("--languages", action="store_true", help="manual pages of several languages alone")
+    parser.add_argument("--speed", action="store_true", help="how quickly the bundled model embeds, and nothing else")
     parser.add_argument("--teacher", action="store_true", help="measure the teacher as well")
     parser.add_argument("--model", action="append", default=[], metavar="NAME=DIR", help="another model2vec folder to measure")
     arguments = parser.parse_args()
-    own = list(available_sets(arguments.data, arguments.man))
+    if arguments.speed:
+        print(speed.measure())
+        return
+    own = list(available_sets(arguments.data, arguments.man, arguments.languages))
     with tempfile.TemporaryDirectory() as scratch:
         systems = dict(available_systems(arguments.teacher, arguments.model, Path(scratch)))
         if not systems:

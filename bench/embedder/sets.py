@@ -21,6 +21,15 @@ LIMIT = 3000
 #: Characters of a description or docstring that are kept.
 LONG = 1500
 _MASK = "it"
+#: How manual pages of a language call the sections that are read.
+TITLES = {
+    "en": ("NAME", "DESCRIPTION"),
+    "de": ("BEZEICHNUNG", "BESCHREIBUNG"),
+    "fr": ("NOM", "DESCRIPTION"),
+    "es": ("NOMBRE", "DESCRIPCIÓN"),
+    "pl": ("NAZWA", "OPIS"),
+    "ru": ("ИМЯ", "ОПИСАНИЕ"),
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,8 +91,8 @@ def commits(data: Path) -> EvalSet:
     return EvalSet("commits", {"": corpus}, queries)
 
 
-def manual(folder: Path) -> EvalSet:
-    """English manual pages of every section; one of those with the same line or the same description."""
+def manual(folder: Path, language: str = "en") -> EvalSet:
+    """Manual pages of every section; one of those with the same line or the same description."""
     lines: set[str] = set()
     bodies: set[str] = set()
     found: list[tuple[str, str, str]] = []
@@ -91,13 +100,13 @@ def manual(folder: Path) -> EvalSet:
         # Thousands of generated pages that differ in a word would be all there is to find.
         if path.is_symlink() or not path.is_file() or path.name.startswith("gcloud"):
             continue
-        page = _page(_roff(path))
+        page = _page(_roff(path), *TITLES[language])
         if page is None or page[0] in lines or page[1][:200] in bodies:
             continue
         lines.add(page[0])
         bodies.add(page[1][:200])
         found.append((f"man/{path.name}", *page))
-    return _pairs("man pages", found)
+    return _pairs("man pages" if language == "en" else f"man pages, {language}", found)
 
 
 def library() -> EvalSet:
@@ -160,9 +169,9 @@ _SIGNS = {r"\-": "-", r"\(aq": "'", r"\(dq": '"', r"\e": "\\", r"\ ": " ", r"\(b
 _SHOWN = re.compile(r"^\.\s*(?:[BIR]{1,2}|SM|SB|Nm|Nd|Fl|Ar|Pa|Xr|Sq|Dq|Ql|Li|Em|Sy|Cm|Ev|Va|Fn|It|Ic|Op|TP|IP)\b\s*")
 
 
-def _page(text: str) -> tuple[str, str] | None:
+def _page(text: str, naming: str, describing: str) -> tuple[str, str] | None:
     """The one line and the description of a page, its names masked; None where either is missing."""
-    name, body = _section(text, "NAME"), _section(text, "DESCRIPTION")
+    name, body = _section(text, naming), _section(text, describing)
     names, dash, line = re.sub(r"\s+-{1,2}\s+|\s*\\?–\s*", "\0", name, count=1).partition("\0")
     if not dash or not (15 <= len(line) <= 200) or len(body) < 80:
         return None
