@@ -94,7 +94,8 @@ def tokenizer(shape: dict[str, Any]) -> Any:
 
 
 def _ids(made: Any, texts: list[str]) -> list[list[int]]:
-    prepared = made.encode_batch_fast([split_identifiers(t) for t in texts], add_special_tokens=False)
+    known = made.get_vocab()
+    prepared = made.encode_batch_fast([split_identifiers(t, known) for t in texts], add_special_tokens=False)
     unknown = made.token_to_id("[UNK]")
     return [[i for i in e.ids[:_TOKENS] if i != unknown] or [unknown] for e in prepared]
 

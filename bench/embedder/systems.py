@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 import memory_mcp.embed
 from memory_mcp.embed.model2vec import Model2Vec
-from memory_mcp.embed.prepare import split_identifiers
 
 Vectors = NDArray[np.float32]
 Embed = Callable[[Sequence[str]], Vectors]
@@ -24,9 +23,8 @@ _AT_ONCE = 1024
 
 
 def static(folder: Path) -> Embed:
-    """A model2vec folder, through the very class and preparation that the product uses."""
-    model = Model2Vec(folder)
-    return lambda texts: model.embed([split_identifiers(t) for t in texts])
+    """A model2vec folder, through the very class that the product uses."""
+    return Model2Vec(folder).embed
 
 
 def teacher_folder() -> Path | None:

@@ -109,6 +109,11 @@ def query_terms(text: str) -> list[str]:
     return list(dict.fromkeys(w.lower() for w in _RAW.findall(text) if w.strip("_")))
 
 
+def name_parts(name: str) -> list[str]:
+    """The words and numbers of a name of code, as they are written: `getHTTPValue` gives get, HTTP, Value."""
+    return _PARTS.findall(name)
+
+
 def probe(term: str) -> str:
     """How every word with this stem begins: a stem may differ from its words in the last letter (happi, happy)."""
     return term if len(term) <= 3 or not term.isalpha() else term[:-1]
