@@ -1,6 +1,7 @@
 """How well the bundled model finds things, alone and fused with BM25, beside its teacher: recall@10 on held-back questions.
 
-Every dense weight is chosen on questions that are not in the figure: on the other conversations for LoCoMo, on the tune
+Two ways to fuse: min-max of each side's best, and the logarithms of shares that the product's fusion is made of. Every
+dense weight is chosen on questions that are not in the figure: on the other conversations for LoCoMo, on the tune
 half elsewhere. Intervals are 95%, paired bootstrap over questions.
 
     python -m bench.embedder --data DIR [--man DIR] [--languages] [--teacher] [--model NAME=DIR ...]
@@ -15,7 +16,7 @@ from pathlib import Path
 import numpy as np
 
 from bench.embedder import sets, speed
-from bench.embedder.score import GRID, Bm25, Candidates, Floats, best, candidates, choose, crossed, fused, interval, recall
+from bench.embedder.score import FUSIONS, GRID, TOP, Bm25, Floats, best, choose, crossed, fused, interval, recall
 from bench.embedder.systems import BUNDLED, Embed, Teacher, default_distillation, static, teacher_folder
 
 #: Pages fewer than which are no set.
@@ -24,11 +25,11 @@ _FEW = 100
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """Recall of each question: BM25 alone, the vectors alone, and fused at each weight of the grid."""
+    """Recall of each question: BM25 alone, the vectors alone, and fused each way at each weight of the grid."""
 
     lexical: Floats
     dense: Floats
-    mixed: Floats
+    mixed: dict[str, Floats]
 
 
 def words(own: sets.EvalSet) -> list[Floats]:
@@ -41,26 +42,26 @@ def measure(own: sets.EvalSet, lexical: list[Floats], embed: Embed) -> Result:
     """All recalls of one system on one set."""
     corpora = {key: embed(c.texts) for key, c in own.corpora.items()}
     asked = embed([q.text for q in own.queries])
-    rows = np.zeros((len(own.queries), 2 + len(GRID)))
+    alone = np.zeros((len(own.queries), 2))
+    mixed = {name: np.zeros((len(own.queries), len(GRID))) for name in FUSIONS}
     for i, query in enumerate(own.queries):
+        groups = own.corpora[query.corpus].groups
         dense = (corpora[query.corpus] @ asked[i]).astype(np.float64)
-        rows[i] = _recalls(query, own.corpora[query.corpus].groups, lexical[i], dense)
-    return Result(rows[:, 0], rows[:, 1], rows[:, 2:])
+        alone[i] = [recall(best(side, len(groups)), groups, query.gold) for side in (lexical[i], dense)]
+        for name, fusion in FUSIONS.items():
+            both = fusion(lexical[i], dense)
+            mixed[name][i] = [recall(fused(both, w), groups, query.gold) for w in GRID]
+    return Result(alone[:, 0], alone[:, 1], mixed)
 
 
-def _recalls(query: sets.Query, groups: list[str], lexical: Floats, dense: Floats) -> list[float]:
-    both: Candidates = candidates(lexical, dense)
-    ranked = [best(lexical, len(groups)), best(dense, len(groups)), *(fused(both, w) for w in GRID)]
-    return [recall(rows, groups, query.gold) for rows in ranked]
-
-
-def held_out(own: sets.EvalSet, result: Result) -> tuple[Floats, Floats, str]:
+def held_out(own: sets.EvalSet, result: Result, way: str) -> tuple[Floats, Floats, str]:
     """The reported questions' recalls of (BM25, fusion) and how the weight was chosen."""
+    mixed = result.mixed[way]
     if len(own.corpora) > 1:
-        return result.lexical, crossed(result.mixed, [q.corpus for q in own.queries]), "other conversations"
+        return result.lexical, crossed(mixed, [q.corpus for q in own.queries]), "other conversations"
     held = np.array([q.half == "held" for q in own.queries])
-    column = choose(result.mixed[~held])
-    return result.lexical[held], result.mixed[held, column], f"weight {GRID[column]:.2f}"
+    column = choose(mixed[~held])
+    return result.lexical[held], mixed[held, column], f"weight {GRID[column]:.2f}"
 
 
 def report(own: sets.EvalSet, results: dict[str, Result]) -> Iterator[str]:
@@ -68,22 +69,23 @@ def report(own: sets.EvalSet, results: dict[str, Result]) -> Iterator[str]:
     tune = np.array([q.half == "tune" for q in own.queries])
     folded = len(own.corpora) > 1
     rows = np.full(len(tune), True) if folded else ~tune
-    yield f"\n{own.name}: {int(rows.sum())} questions, {sum(len(c.texts) for c in own.corpora.values())} texts; recall@{10}"
+    yield f"\n{own.name}: {int(rows.sum())} questions, {sum(len(c.texts) for c in own.corpora.values())} texts; recall@{TOP}"
     first = next(iter(results.values()))
     yield f"{'BM25':<24}{first.lexical[rows].mean():>8.3f}"
-    reference = held_out(own, results["teacher"])[1] if "teacher" in results else None
-    yield f"{'':<24}{'alone':>8}{'fused':>8}{'minus BM25':>26}{'minus teacher fused':>26}"
-    for name, result in results.items():
-        lexical, mixed, how = held_out(own, result)
-        line = f"{name:<24}{result.dense[rows].mean():>8.3f}{mixed.mean():>8.3f}{_difference(mixed - lexical):>26}"
-        line += f"{_difference(mixed - reference):>26}" if reference is not None and name != "teacher" else f"{'':>26}"
-        yield f"{line}  {how}"
-        if folded:
-            column = choose(result.mixed[tune])
-            held = result.mixed[~tune, column]
-            gained = _difference(held - result.lexical[~tune])
-            line = f"{'  held half':<24}{result.dense[~tune].mean():>8.3f}{held.mean():>8.3f}{gained:>26}"
-            yield f"{line}{'':>26}  weight {GRID[column]:.2f}"
+    for way in FUSIONS:
+        reference = held_out(own, results["teacher"], way)[1] if "teacher" in results else None
+        yield f"{f'fused by {way}':<24}{'alone':>8}{'fused':>8}{'minus BM25':>26}{'minus teacher fused':>26}"
+        for name, result in results.items():
+            lexical, mixed, how = held_out(own, result, way)
+            line = f"{name:<24}{result.dense[rows].mean():>8.3f}{mixed.mean():>8.3f}{_difference(mixed - lexical):>26}"
+            line += f"{_difference(mixed - reference):>26}" if reference is not None and name != "teacher" else f"{'':>26}"
+            yield f"{line}  {how}"
+            if folded:
+                column = choose(result.mixed[way][tune])
+                held = result.mixed[way][~tune, column]
+                gained = _difference(held - result.lexical[~tune])
+                line = f"{'  held half':<24}{result.dense[~tune].mean():>8.3f}{held.mean():>8.3f}{gained:>26}"
+                yield f"{line}{'':>26}  weight {GRID[column]:.2f}"
 
 
 def _difference(values: Floats) -> str:
@@ -93,17 +95,18 @@ def _difference(values: Floats) -> str:
 
 def one_weight(all_sets: list[sets.EvalSet], results: dict[str, dict[str, Result]]) -> Iterator[str]:
     """The fusion with a single weight for every set, as a product has it: chosen on the tune halves' mean."""
-    yield "\nOne weight for all sets, chosen on the tune halves; held halves"
-    for name in dict.fromkeys(n for r in results.values() for n in r):
-        tune = {s.name: np.array([q.half == "tune" for q in s.queries]) for s in all_sets}
-        means = np.array([results[s.name][name].mixed[tune[s.name]].mean(axis=0) for s in all_sets])
-        column = choose(means)
-        shown = []
-        for s in all_sets:
-            result, held = results[s.name][name], ~tune[s.name]
-            gained = _difference(result.mixed[held, column] - result.lexical[held])
-            shown.append(f"{s.name} {result.mixed[held, column].mean():.3f}, {gained}")
-        yield f"{name:<24} weight {GRID[column]:.2f}: " + "; ".join(shown)
+    tune = {s.name: np.array([q.half == "tune" for q in s.queries]) for s in all_sets}
+    for way in FUSIONS:
+        yield f"\nOne weight for all sets, fused by {way}, chosen on the tune halves (their mean first); held halves"
+        for name in dict.fromkeys(n for r in results.values() for n in r):
+            means = np.array([results[s.name][name].mixed[way][tune[s.name]].mean(axis=0) for s in all_sets])
+            column = choose(means)
+            shown = []
+            for s in all_sets:
+                result, held = results[s.name][name], ~tune[s.name]
+                mixed = result.mixed[way][held, column]
+                shown.append(f"{s.name} {mixed.mean():.3f}, {_difference(mixed - result.lexical[held])}")
+            yield f"{name:<24} weight {GRID[column]:.2f} ({means[:, column].mean():.4f}): " + "; ".join(shown)
 
 
 def available_sets(data: Path | None, man: Path, languages: bool = False) -> Iterator[sets.EvalSet]:

@@ -26,8 +26,20 @@ def test_a_text_without_any_word_of_the_query_is_no_lexical_candidate():
     assert both.dense.tolist() == pytest.approx([1, 0.5, 0])
 
 
+@pytest.mark.parametrize("way", list(score.FUSIONS))
+def test_either_fusion_knows_both_ends_and_what_has_neither_word_nor_likeness_comes_last(way: str):
+    both = score.FUSIONS[way](np.array([3.0, 2.0, 0.0, 0.0]), np.array([0.1, 0.2, 0.9, -0.3]))
+    assert list(both.rows[score.best(both.lexical, 2)]) == [0, 1]
+    assert next(iter(score.fused(both, 1.0))) == 2
+    assert 3 not in list(score.fused(both, 0.5))[:3]
+
+
 def test_recall_counts_groups_once():
     assert score.recall([0, 1, 2], ["a", "a", "b"], frozenset({"b", "c"}), top=2) == 0.5
+
+
+def test_a_lonely_peak_is_luck():
+    assert score.choose(np.array([[0.1, 0.6, 0.1, 0.1, 0.5, 0.55, 0.5, 0.1]])) == 5
 
 
 def test_each_fold_gets_the_weight_of_the_others():
