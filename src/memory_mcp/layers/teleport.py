@@ -3,6 +3,7 @@
 Events in no document yet are searched beside the index, so that nothing acknowledged is invisible.
 """
 
+import heapq
 import time
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -26,8 +27,9 @@ T = TypeVar("T")
 #: Text, filters and limit in, what a jump found out.
 Jump = Callable[[str, Filters, int], "Teleported"]
 
-#: Events behind the index that are searched one by one; while an import is ahead by more, the oldest of them wait.
-UNFILED = 2000
+#: Events behind the index that are searched one by one; while an import is ahead by more, the oldest of them wait. Each one
+#: that is compared by meaning has to be embedded first, some 0.1 ms; words are looked for in all.
+UNFILED = {LayerName.BM25: 2000, LayerName.VECTOR: 64}
 #: Documents asked for per answer wanted, because several may lie in one segment.
 WIDER = 4
 #: A jump waits so long for an index that is still being read (seconds).
@@ -142,7 +144,9 @@ class TeleportLayer:
             wanted = frozenset(query_terms(text))
             hits = self._showing.hits(found.matches, filters, wanted)
             known = {h.event_id for h in hits}
-            beside = self._showing.unfiled([u for u in found.unfiled if u.event.event_id not in known], wanted)
+            # During an import hundreds may match; finding the words to quote of one costs more than comparing it.
+            fresh = (u for u in found.unfiled if u.event.event_id not in known)
+            beside = self._showing.unfiled(heapq.nlargest(limit, fresh, key=lambda u: u.score), wanted)
             if beside:
                 hits = sorted([*hits, *beside], key=lambda h: -h.score)[:limit]
         return Teleported(tuple(hits), found.total, found.took_ms, found.notices)
@@ -159,7 +163,7 @@ class TeleportLayer:
         last = self._storage.events.last_seq()
         if last <= done or not filters.wants_grips or filters.kind is not None:
             return [], []
-        first = max(done, last - UNFILED)
+        first = max(done, last - UNFILED[self.name])
         scope = Scope(filters.project, filters.agent, filters.window)
         probes = list(map(probe, query_terms(text))) if self.name is LayerName.BM25 else ()
         events = self._storage.events.arrived(first, last, scope, probes)

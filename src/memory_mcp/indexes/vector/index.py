@@ -22,7 +22,7 @@ from memory_mcp.model.ids import EventId
 from memory_mcp.tracing import span
 
 #: Events whose vectors are remembered while no document holds them.
-_REMEMBERED = 4096
+_REMEMBERED = 512
 
 
 class VectorIndex:
