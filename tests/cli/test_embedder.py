@@ -66,10 +66,11 @@ def data(tmp_path: Path) -> Path:
 
 
 def run(data: Path, *argv: str, **environment: str) -> Outcome:
-    """The installed command, in a process of its own."""
+    """The installed command, in a process of its own; without what loading a model in this one has set."""
+    inherited = {k: v for k, v in os.environ.items() if k != "HF_HUB_OFFLINE"}
     done = subprocess.run(
         [sys.executable, "-m", "memory_mcp", *argv, "--data-dir", str(data)],
-        env=os.environ | environment,
+        env=inherited | environment,
         capture_output=True,
         text=True,
         timeout=90,
