@@ -19,6 +19,7 @@ from memory_mcp.indexes.settings import IndexSettings, TeleportSettings
 from memory_mcp.storage.base import Storage
 
 if TYPE_CHECKING:
+    from memory_mcp.embed.base import Embedder
     from memory_mcp.indexes.keeper import Keeper, Rebuilt
     from memory_mcp.indexes.vector.index import VectorIndex
 
@@ -71,7 +72,8 @@ class Accelerators:
         self._making = threading.Lock()
         self._improving: threading.Thread | None = None
         self._closed = False
-        self._warmed = False
+        #: The model that was loaded ahead of the first question.
+        self._warmed: Embedder | None = None
         #: Why an index that is switched on is not there.
         self.reasons: dict[str, str] = {}
         #: Whether somebody calls `tend` again and again; without, an index is read when it is first asked for.
@@ -103,7 +105,7 @@ class Accelerators:
         try:
             found = self._make(name)
         except LayerUnavailable as error:
-            self.reasons[name] = error.message
+            self.reasons[name] = f"{error.message}. {error.hint}".rstrip(". ")
             return None
         except ImportError as error:
             self.reasons[name] = f"{error.name} is not installed"
@@ -190,11 +192,11 @@ class Accelerators:
     def _warm(self) -> None:
         """Have the model loaded before somebody waits for it: a third of a second, once an index is there to be asked."""
         searcher = cast("VectorIndex | None", self._searchers.get("vector"))
-        if not self._warmed and searcher is not None and searcher.keeper.index.position.outbox:
-            self._warmed = True
+        if searcher is not None and searcher.serving is not self._warmed and searcher.keeper.index.position.outbox:
+            self._warmed = searcher.serving
             self.let_through()
             try:
-                searcher.serving.embed(["ready"])
+                self._warmed.embed(["ready"])
             except LayerUnavailable as error:
                 log.warning("the embedding model cannot be used: %s", error)
 

@@ -192,19 +192,24 @@ def store(path: Path, key: str, value: str) -> None:
 
     real = path.resolve()
     section, _, name = key.rpartition(".")
+    beside = real.with_name(f".{real.name}.{os.getpid()}")
     try:
-        text = real.read_text(encoding="utf-8") if real.exists() else ""
+        # As bytes: line ends stay what they are.
+        text = real.read_bytes().decode("utf-8") if real.exists() else ""
         document = tomlkit.parse(text)
         if section not in document:
             document[section] = tomlkit.table()
         typing.cast("dict[str, Any]", document[section])[name] = value
         real.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        beside = real.with_name(f".{real.name}.{os.getpid()}")
-        beside.write_text(tomlkit.dumps(document), encoding="utf-8")
-        if real.exists():
-            beside.chmod(real.stat().st_mode & 0o777)
+        mode = real.stat().st_mode & 0o777 if real.exists() else 0o600
+        with os.fdopen(os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb") as f:
+            f.write(tomlkit.dumps(document).encode("utf-8"))
+            f.flush()
+            os.fsync(f.fileno())
+        beside.chmod(mode)
         os.replace(beside, real)
-    except (OSError, TOMLKitError, UnicodeDecodeError, TypeError) as e:
+    except (OSError, TOMLKitError, UnicodeError, TypeError) as e:
+        beside.unlink(missing_ok=True)
         raise ConfigError(f"{path} cannot be changed: {e}", f"Write {key} = {value!r} into it by hand.") from e
 
 

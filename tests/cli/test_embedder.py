@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -51,7 +52,7 @@ ENDS = ("cost more than we thought", "was looked at by somebody else first", "ke
 @pytest.fixture
 def hub(tmp_path: Path) -> Iterator[Hub]:
     (tmp_path / "published").mkdir()
-    folder = static_model(tmp_path / "published" / "tiny")
+    folder = static_model(tmp_path / "published" / "tiny", words=[f"word{n}" for n in range(3000)])
     (folder / "onnx.bin").write_bytes(b"another format of the same weights" * 1000)
     other = tmp_path / "published" / "transformer"
     other.mkdir()
@@ -180,7 +181,6 @@ def test_the_choice_is_written_into_the_settings_which_keep_the_rest(cli: Cli, t
 def test_the_settings_file_is_made_where_there_is_none(cli: Cli, tmp_path: Path) -> None:
     folder = static_model(tmp_path / "mine")
     assert cli("embedder", "use", str(folder)).status == 0
-    assert json.loads(cli("config", "show", "--json").out)["settings"] is not None
     assert cli("config", "check").status == 0
     assert "embedder.model (file)" in cli("config", "check").out
 
@@ -198,6 +198,50 @@ def test_what_cannot_be_used_changes_nothing(cli: Cli, tmp_path: Path, own_home:
     config.write_text("[server\n", encoding="utf-8")
     assert cli("embedder", "use", BUNDLED).status == 2
     assert config.read_text(encoding="utf-8") == "[server\n"
+
+
+def damaged(folder: Path, what: str) -> Path:
+    """A folder that looks like a model and is none."""
+    if what == "tokenizer":
+        (folder / "tokenizer.json").write_text("garbage", encoding="utf-8")
+    elif what == "type":
+        raw = (folder / "model.safetensors").read_bytes()
+        (folder / "model.safetensors").write_bytes(raw.replace(b'"F32"', b'"F9X"'))
+    return folder
+
+
+@pytest.mark.parametrize(("what", "told"), [("tokenizer", "cannot be loaded"), ("type", "numbers of type F9X"), ("wide", "2048")])
+def test_a_model_that_cannot_be_used_is_not_chosen(cli: Cli, tmp_path: Path, own_home: Path, what: str, told: str) -> None:
+    folder = damaged(static_model(tmp_path / "bad", dimensions=2048 if what == "wide" else 32), what)
+    done = cli("embedder", "use", str(folder))
+    assert (done.status, done.out) == (3, "")
+    assert told in done.err
+    assert not (own_home / ".config").exists()
+
+
+def test_line_ends_stay_and_what_is_chosen_already_changes_nothing(cli: Cli, tmp_path: Path) -> None:
+    config = tmp_path / "own.toml"
+    config.write_bytes(b'# notes\r\n[server]\r\nprofile = "full"\r\n')
+    folder = static_model(tmp_path / "mine")
+    assert cli("embedder", "use", str(folder), "--config", str(config)).status == 0
+    written = config.read_bytes()
+    assert written.startswith(b'# notes\r\n[server]\r\nprofile = "full"\r\n')
+    assert "is in use already" in cli("embedder", "use", str(folder), "--config", str(config)).out
+    assert config.read_bytes() == written
+
+
+def test_a_fetched_model_is_chosen_for_every_data_directory(hub: Hub, data: Path, cli: Cli, own_home: Path) -> None:
+    assert run(data, "embedder", "fetch", NAME, HF_ENDPOINT=hub.address).status == 0
+    assert cli("embedder", "use", NAME, "--data-dir", str(data)).status == 0
+    listed = cli("embedder", "list", "--json", "--data-dir", str(own_home / "another")).data
+    assert [(m["name"], m["in_use"]) for m in listed["models"]] == [(BUNDLED, False), (NAME, True)]
+
+
+def test_progress_of_a_slow_download_is_told(hub: Hub, data: Path) -> None:
+    hub.pause = 1.2
+    done = run(data, "embedder", "fetch", NAME, HF_ENDPOINT=hub.address)
+    assert done.status == 0
+    assert re.search(r"fetching someone/tiny: \d+%", done.err)
 
 
 # status
@@ -231,7 +275,7 @@ def test_the_status_says_why_there_is_no_model(cli: Cli, monkeypatch: pytest.Mon
     monkeypatch.setenv("MEMORY_MCP_EMBEDDER__MODEL", "potion-base-8M")
     found = cli("embedder", "status", "--json").data
     assert (found["setting"], found["healthy"]) == ("potion-base-8M", False)
-    assert "is not on this machine" in found["reason"]
+    assert "is not on this machine. Fetch it: memory-mcp embedder fetch minishlab/potion-base-8M" in found["reason"]
     monkeypatch.setenv("MEMORY_MCP_EMBEDDER__MODEL", "")
     assert cli("embedder", "status").out.splitlines()[0] == "model: none"
 
@@ -261,3 +305,9 @@ def test_a_memory_with_little_in_it_says_that_it_says_nothing(cli: Cli) -> None:
     assert done.status == 3
     assert "which says nothing" in done.err
     assert cli("embedder", "eval", "--limit", "0").status == 2
+
+
+def test_a_model_that_is_not_there_is_no_crash(cli: Cli, tmp_path: Path) -> None:
+    done = cli("embedder", "eval", str(tmp_path / "nothing"))
+    assert done.status == 3
+    assert "does not exist" in done.err

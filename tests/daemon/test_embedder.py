@@ -79,4 +79,10 @@ def test_a_fresh_memory_has_the_hybrid_tier_and_another_model_is_taken_up_unnoti
 
     talk(place, work)
     assert unhealthy == []
+    compared = place.run("embedder", "eval", "./mine", "bundled", "--json")
+    # The daemon's working directory is not the caller's: the folder lies beside neither.
+    assert "does not exist" in compared.stderr
+    shutil.copytree(other, place.home / "mine")
+    told = json.loads(place.ok("embedder", "eval", "./mine", "bundled", "--json"))
+    assert {m["name"] for m in told["models"]} == {str(place.home / "mine"), BUNDLED}
     assert f'model = "{other}"' in (place.home / "config.toml").read_text(encoding="utf-8")

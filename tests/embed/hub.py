@@ -3,6 +3,7 @@
 import hashlib
 import json
 import threading
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -19,6 +20,8 @@ class Hub:
         self.models = models
         self.asked: list[str] = []
         self.breaks_off = False
+        #: Seconds before the second half of a large file.
+        self.pause = 0.0
         self.address = ""
 
 
@@ -62,7 +65,10 @@ def serving(hub: Hub) -> Iterator[Hub]:
                 self.wfile.write(content[: len(content) // 2])
                 self.close_connection = True
             elif whole:
-                self.wfile.write(content)
+                half = len(content) // 2
+                self.wfile.write(content[:half])
+                time.sleep(hub.pause if half > 4096 else 0)
+                self.wfile.write(content[half:])
 
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True

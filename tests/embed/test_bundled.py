@@ -63,6 +63,19 @@ def test_a_known_text_with_a_foreign_word_in_it_is_embedded(bundled: Model2Vec) 
     assert bundled.embed(["The login form greets people with привет since the last release."]).any()
 
 
+@pytest.mark.parametrize("text", ["✅ build\n✅ lint\n✅ deploy ✅ ✅ done", "🔥🔥 login 🚀 ❌ fix", "⠋ ⠙ ⠹ installing"])
+def test_ticks_and_faces_do_not_make_a_text_foreign(bundled: Model2Vec, text: str) -> None:
+    assert bundled.embed([text]).any()
+
+
+def test_a_users_own_folder_may_be_written_into_while_it_is_used(tmp_path: Path) -> None:
+    folder = static_model(tmp_path / "mine")
+    model = Model2Vec(folder)
+    before = model.embed(["login token"])
+    (folder / "model.safetensors").write_bytes(b"")
+    assert np.array_equal(model.embed(["login token"]), before)
+
+
 def test_half_of_the_words_must_be_known(tmp_path: Path) -> None:
     model = Model2Vec(static_model(tmp_path / "model"))
     assert model.embed(["login qoph zyzzyva", "login qoph", "login token qoph"]).any(axis=1).tolist() == [False, True, True]
@@ -78,12 +91,11 @@ model = Model2Vec(sys.argv[1])
 import numpy
 before = anonymous()
 model.embed(["warm"])
-matrix = model._model.embedding
-while matrix.base is not None and not hasattr(matrix.base, "mode"):
-    matrix = matrix.base
-maps = open("/proc/self/maps").read()
+base = model._model.embedding
+while base is not None and not isinstance(base, numpy.memmap):
+    base = base.base
 model.embed(["a sentence about the login form of the service"] * 5000)
-print(json.dumps([anonymous() - before, "model.safetensors" in maps]))
+print(json.dumps([anonymous() - before, base is not None]))
 """
     if not Path("/proc/self/status").is_file():
         pytest.skip("memory is looked at through /proc")

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_mcp.embed.models import BUNDLED, PRETRAINED, fetched, located, named
+from memory_mcp.embed.models import BUNDLED, PRETRAINED, fetched, is_ours, located, named
 from memory_mcp.embed.settings import EmbedderSettings
 from memory_mcp.errors import ConfigError, InvalidQuery, LayerUnavailable
 from tests.indexes.models import static_model
@@ -50,7 +50,28 @@ def test_a_setting_that_names_no_model_stops_the_program_and_an_empty_one_does_n
 def test_a_model_that_was_not_fetched_says_how_to(tmp_path: Path) -> None:
     with pytest.raises(LayerUnavailable, match="not on this machine") as refused:
         located("potion-base-8M", tmp_path)
-    assert refused.value.hint == "Fetch it: memory-mcp embedder fetch potion-base-8M"
+    assert refused.value.hint == "Fetch it: memory-mcp embedder fetch minishlab/potion-base-8M."
+
+
+def test_a_folder_that_looks_like_a_hubs_name_is_pointed_out(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    static_model(tmp_path / "models" / "mine")
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(LayerUnavailable) as refused:
+        located("models/mine", tmp_path / "data")
+    assert refused.value.hint.endswith("Or if the folder is meant: ./models/mine")
+
+
+def test_nobodys_home_is_an_error_of_ours() -> None:
+    with pytest.raises(ConfigError, match="nobody's home"):
+        EmbedderSettings("~nosuchuser/model")
+
+
+def test_only_folders_that_this_program_writes_are_its_own(tmp_path: Path) -> None:
+    assert is_ours(named(BUNDLED, None).folder)
+    assert is_ours(tmp_path / "models" / "someone--tiny")
+    assert not is_ours(tmp_path / "models" / "mine")
+    assert not is_ours(tmp_path / "someone--tiny")
+    assert named(str(tmp_path / "models" / "someone--tiny"), None) == named("someone/tiny", tmp_path)
 
 
 def test_what_was_fetched_is_found_and_half_a_model_is_not(tmp_path: Path) -> None:

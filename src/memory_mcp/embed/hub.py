@@ -5,10 +5,12 @@ Invariants
 2. Called by a command that somebody typed, never by a server.
 """
 
+import errno
 import io
 import os
 import shutil
 import tempfile
+import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -22,6 +24,12 @@ Told = Callable[[int, int], None]
 #: Whatever else lies in a repository (other formats of the same weights) stays there.
 _WANTED = (*FILES, "README.md", "LICENSE*", "NOTICE*")
 _PATIENCE = 15.0
+#: While fewer bytes are known of, the weights, which nearly all are, are not among them.
+_SMALL = 100_000
+#: How folders of downloads under way are called, and after how many seconds one is given up.
+_FETCHING, _OLD = ".fetching-", 86_400
+#: What no network is to blame for.
+_OWN_TROUBLE = frozenset({errno.ENOSPC, errno.EACCES, errno.EROFS})
 _BY_HAND = "Nothing was changed. Without a network, copy the model's folder here and say: memory-mcp embedder use FOLDER"
 
 
@@ -31,7 +39,8 @@ def fetch(model: Model, told: Told = lambda _, __: None) -> int:
     LayerUnavailable when the hub cannot be reached, InvalidQuery when it has no such model or that is not of our kind.
     """
     model.folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with tempfile.TemporaryDirectory(prefix=".fetching-", dir=model.folder.parent) as scratch:
+    _sweep(model.folder.parent)
+    with tempfile.TemporaryDirectory(prefix=_FETCHING, dir=model.folder.parent) as scratch:
         staged = Path(scratch) / "model"
         _download(model.name, staged, Path(scratch) / "cache", told)
         _check(model.name, staged)
@@ -41,6 +50,13 @@ def fetch(model: Model, told: Told = lambda _, __: None) -> int:
             shutil.rmtree(model.folder, ignore_errors=True)
             os.replace(staged, model.folder)
     return sum(f.stat().st_size for f in model.folder.iterdir() if f.is_file())
+
+
+def _sweep(folder: Path) -> None:
+    """What killed downloads left, once it is too old to be one that goes on."""
+    for left in folder.glob(f"{_FETCHING}*"):
+        if time.time() - left.stat().st_mtime > _OLD:
+            shutil.rmtree(left, ignore_errors=True)
 
 
 def _download(name: str, staged: Path, cache: Path, told: Told) -> None:
@@ -59,11 +75,11 @@ def _download(name: str, staged: Path, cache: Path, told: Told) -> None:
         hint = "Names are OWNER/NAME, as the hub shows them; memory-mcp embedder list names some that fit."
         raise InvalidQuery(f"the hub has no model {name} that it gives to everybody", hint) from error
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in _OWN_TROUBLE:
+            raise
         # The library hands on whatever its HTTP client raises; a network has many ways to be away.
-        reason = str(error).strip().splitlines()
-        raise LayerUnavailable(
-            f"{name} could not be fetched: {reason[0] if reason else type(error).__name__}", _BY_HAND
-        ) from error
+        reason = (str(error).strip().splitlines() or [type(error).__name__])[0]
+        raise LayerUnavailable(f"{name} could not be fetched: {reason}", _BY_HAND) from error
 
 
 def _check(name: str, staged: Path) -> None:
@@ -79,13 +95,18 @@ def _bar(told: Told) -> Any:
     """What the library shows its progress on: bars of bytes are told, and nothing is drawn."""
     from tqdm import tqdm
 
+    # One file after another becomes known, and two bars count the same bytes: what was told is not taken back.
+    most = 0.0
+
     class Bar(tqdm):  # type: ignore[misc]  # it has no types
         def __init__(self, *args: Any, **kwargs: Any) -> None:
             super().__init__(*args, **{**kwargs, "file": io.StringIO()})
 
         def update(self, n: float | None = 1) -> None:
+            nonlocal most
             super().update(n)
-            if self.unit == "B" and self.total:
+            if self.unit == "B" and self.total and self.n / self.total >= most and self.total > _SMALL:
+                most = self.n / self.total
                 told(int(self.n), int(self.total))
 
     return Bar

@@ -17,7 +17,7 @@ FETCHED = "models"
 #: Files a model is made of; what else a hub keeps beside them is left there.
 WEIGHTS, TOKENIZER, CONFIG = "model.safetensors", "tokenizer.json", "config.json"
 FILES = (CONFIG, TOKENIZER, WEIGHTS)
-_HUB_NAME = re.compile(r"(?!\.)[\w.-]+/(?!\.)[\w.-]+", re.A)
+_HUB_NAME = re.compile(r"(?!.*--)(?!\.)[\w.-]+/(?!\.)[\w.-]+", re.A)
 _BARE_NAME = re.compile(r"(?![.~])[\w.-]+", re.A)
 _BETWEEN = "--"
 
@@ -74,8 +74,11 @@ def named(name: str, home: Path | None) -> Model:
     if not given or _BARE_NAME.fullmatch(given):
         known = ", ".join((BUNDLED, *(m.name.split("/")[1] for m in PRETRAINED)))
         raise InvalidQuery(f"no model is called {name!r}", f"Known are {known}; others by OWNER/NAME or by their folder's path.")
-    folder = Path(given).expanduser().absolute()
-    return Model(str(folder), "folder", folder)
+    try:
+        folder = Path(given).expanduser().absolute()
+    except RuntimeError:
+        raise InvalidQuery(f"nobody's home directory is meant by {name!r}", "Name the folder by its whole path.") from None
+    return _fetched(folder) or Model(str(folder), "folder", folder)
 
 
 def hub_name(name: str) -> str:
@@ -89,14 +92,26 @@ def located(name: str, home: Path | None) -> Model:
     """The same, on this machine; LayerUnavailable, with what to do, when it is not."""
     found = named(name, home)
     if found.kind == "hub" and not found.here:
-        raise LayerUnavailable(f"the model {found.name} is not on this machine", f"Fetch it: memory-mcp embedder fetch {name}")
+        own = f" Or if the folder is meant: ./{name}" if Path(name).is_dir() else ""
+        hint = f"Fetch it: memory-mcp embedder fetch {found.name}.{own}"
+        raise LayerUnavailable(f"the model {found.name} is not on this machine", hint)
     return found
 
 
 def fetched(home: Path) -> Iterator[Model]:
     """What was fetched before, by name."""
     for folder in sorted((home / FETCHED).glob(f"*{_BETWEEN}*")):
-        owner, _, short = folder.name.partition(_BETWEEN)
-        found = Model(f"{owner}/{short}", "hub", folder)
-        if found.here:
+        found = _fetched(folder)
+        if found is not None and found.here:
             yield found
+
+
+def _fetched(folder: Path) -> Model | None:
+    """The model of a folder that looks like one that was fetched; None for any other."""
+    owner, between, short = folder.name.partition(_BETWEEN)
+    return Model(f"{owner}/{short}", "hub", folder) if between and folder.parent.name == FETCHED else None
+
+
+def is_ours(folder: Path) -> bool:
+    """Whether only this program writes into a model's folder, and there by renaming alone."""
+    return folder == Path(__file__).parent / BUNDLED or _fetched(folder) is not None

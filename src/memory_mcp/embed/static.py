@@ -2,10 +2,12 @@
 
 Invariants
 1. Nothing is fetched and no process or thread is started: the library is given what lies in the folder.
-2. The matrix stays in the file: it counts as memory that any process may take back.
+2. The matrix of a model that only this program writes stays in its file: memory that any process may take back. A user's
+   own file is read, as one that is shortened under a process that maps it kills the process.
 """
 
 import json
+import re
 from collections.abc import Sequence
 from functools import cached_property
 from pathlib import Path
@@ -13,14 +15,15 @@ from pathlib import Path
 from model2vec import StaticModel
 from tokenizers import Tokenizer
 
-from memory_mcp.embed.models import CONFIG, TOKENIZER, WEIGHTS
+from memory_mcp.embed.models import CONFIG, TOKENIZER, WEIGHTS, is_ours
 from memory_mcp.embed.prepare import split_identifiers
 from memory_mcp.embed.tensors import tensors
 
 #: Share of a text's words from which on it is left to those who look for words: what remains says too little of it.
 MOSTLY = 0.5
-#: How tokenizers mark a token that begins inside a word, or at a space.
+#: How tokenizers mark a token that begins inside a word (WordPiece), or at a space (the others).
 _INSIDE, _SPACES = "##", "▁Ġ"
+_SYMBOLS = re.compile(r"[^\w\s\x00-\x7f]+")
 
 
 class Static(StaticModel):
@@ -36,16 +39,27 @@ class Static(StaticModel):
     def tokenize(self, sentences: Sequence[str]) -> list[list[int]]:
         """See StaticModel: ids without the unknown one."""
         prepared = [split_identifiers(text, self._vocabulary) for text in sentences]
-        encoded = [e.ids for e in self.tokenizer.encode_batch_fast(prepared, add_special_tokens=False)]
-        return encoded if self.unk_token_id is None else [self._known(ids, self.unk_token_id) for ids in encoded]
+        encoded = self._encoded(prepared)
+        if self.unk_token_id is None:
+            return encoded
+        return [self._known(ids, text, self.unk_token_id) for ids, text in zip(encoded, prepared, strict=True)]
 
-    def _known(self, ids: list[int], unknown: int) -> list[int]:
+    def _encoded(self, texts: Sequence[str]) -> list[list[int]]:
+        return [e.ids for e in self.tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
+
+    def _known(self, ids: list[int], text: str, unknown: int) -> list[int]:
         if unknown not in ids:
             return ids
         known = [i for i in ids if i != unknown]
-        words = sum(map(self._begins_word.__getitem__, known))
-        missing = len(ids) - len(known)
-        return known if missing <= MOSTLY * (missing + words) else []
+        if self._is_known(len(ids) - len(known), known):
+            return known
+        # Ticks, arrows and faces are unknown too, and say nothing of the language.
+        (worded,) = self._encoded([_SYMBOLS.sub(" ", text)])
+        return known if self._is_known(worded.count(unknown), known) else []
+
+    def _is_known(self, missing: int, known: Sequence[int]) -> bool:
+        """Whether enough words are, beside so many that are not."""
+        return missing <= MOSTLY * (missing + sum(map(self._begins_word.__getitem__, known)))
 
     @cached_property
     def _vocabulary(self) -> frozenset[str]:
@@ -59,7 +73,7 @@ class Static(StaticModel):
 
 def load(folder: Path) -> Static:
     """The model of a folder; ValueError, KeyError or OSError when it cannot be read."""
-    found = tensors(folder / WEIGHTS)
+    found = tensors(folder / WEIGHTS, is_ours(folder))
     config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
     return Static(
         found["embeddings"],

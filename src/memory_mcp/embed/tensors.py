@@ -1,4 +1,4 @@
-"""A file of tensors in, arrays mapped from it out: the safetensors format, which is a length, a head in JSON, and the numbers."""
+"""A file of tensors in, arrays out: the safetensors format, which is a length, a head in JSON, and the numbers."""
 
 import json
 import struct
@@ -21,13 +21,18 @@ def head(path: Path) -> tuple[dict[str, Any], int]:
         return json.loads(f.read(size)), 8 + size
 
 
-def tensors(path: Path) -> dict[str, NDArray[Any]]:
-    """Its arrays by name, mapped for reading."""
+def tensors(path: Path, mapped: bool) -> dict[str, NDArray[Any]]:
+    """Its arrays by name: mapped from the file, or read into memory where somebody else may write into the file.
+
+    ValueError or KeyError for what is no such file, or holds numbers of another type.
+    """
     told, start = head(path)
-    raw = np.asarray(np.memmap(path, dtype=np.uint8, mode="r"))
+    raw = np.asarray(np.memmap(path, dtype=np.uint8, mode="r")) if mapped else np.fromfile(path, dtype=np.uint8)
     found = {}
     for name, entry in told.items():
         if name != "__metadata__":
             first, last = (start + int(at) for at in entry["data_offsets"])
+            if entry["dtype"] not in _TYPES:
+                raise ValueError(f"numbers of type {entry['dtype']} are not supported")
             found[name] = raw[first:last].view(_TYPES[entry["dtype"]]).reshape(entry["shape"])
     return found

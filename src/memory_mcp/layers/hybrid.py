@@ -68,7 +68,7 @@ class HybridLayer:
         bm25, vector = sides[LayerName.BM25], sides[LayerName.VECTOR]
         weights = (self._settings.bm25_weight, self._settings.vector_weight)
         matches: list[Match] = fuse(bm25.matches, vector.matches, weights, self._settings.fusion == "rrf")
-        notices = tuple(dict.fromkeys((*bm25.notices, *vector.notices)))
+        notices = bm25.notices or vector.notices
         total = max(bm25.total, len(matches))
         return Found(tuple(matches[:limit]), tuple(fuse_unfiled(bm25.unfiled, vector.unfiled, weights)), total, 0.0, notices)
 

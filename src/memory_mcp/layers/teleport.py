@@ -27,9 +27,10 @@ T = TypeVar("T")
 #: Text, filters and limit in, what a jump found out.
 Jump = Callable[[str, Filters, int], "Teleported"]
 
-#: Events behind the index that are searched one by one; while an import is ahead by more, the oldest of them wait. Each one
-#: that is compared by meaning has to be embedded first, some 0.1 ms; words are looked for in all.
-UNFILED = {LayerName.BM25: 2000, LayerName.VECTOR: 64}
+#: Events behind the index that are searched one by one; while an import is ahead by more, the oldest of them wait.
+UNFILED = 2000
+#: Of those, the newest that are compared by meaning: each has to be embedded first. Words are looked for in all of them.
+EMBEDDED = 64
 #: Documents asked for per answer wanted, because several may lie in one segment.
 WIDER = 4
 #: A jump waits so long for an index that is still being read (seconds).
@@ -163,11 +164,12 @@ class TeleportLayer:
         last = self._storage.events.last_seq()
         if last <= done or not filters.wants_grips or filters.kind is not None:
             return [], []
-        first = max(done, last - UNFILED[self.name])
+        first = max(done, last - UNFILED)
         scope = Scope(filters.project, filters.agent, filters.window)
         probes = list(map(probe, query_terms(text))) if self.name is LayerName.BM25 else ()
         events = self._storage.events.arrived(first, last, scope, probes)
         spoken = [e for e in events if filters.speaker is None or e.speaker.casefold() == filters.speaker.casefold()]
+        spoken = spoken[-EMBEDDED:] if self.name is LayerName.VECTOR else spoken
         found = [u for u in self._ask(lambda: self.searcher.unfiled(text, spoken)) if u.raw >= least]
         return found, [f"{first - done:,} events wait to be indexed"] if first > done else []
 

@@ -3,22 +3,35 @@
 import argparse
 import os
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import Subparsers, as_json, family, leaf, opened, settings_file, settings_of, wanted
+from memory_mcp.cli.commands.base import (
+    SESSION,
+    Subparsers,
+    as_json,
+    family,
+    leaf,
+    opened,
+    settings_file,
+    settings_of,
+    wanted,
+)
 from memory_mcp.cli.commands.teleport import settle, state
 from memory_mcp.embed.models import BUNDLED, FILES, PRETRAINED, Model, fetched, located, named
-from memory_mcp.errors import ConfigError, InvalidQuery, LayerUnavailable
+from memory_mcp.errors import ConfigError, InvalidQuery, LayerUnavailable, MemoryMcpError
 
 if TYPE_CHECKING:
     from memory_mcp.app import App
+    from memory_mcp.config import Settings
     from memory_mcp.embed.trial import Pair
 
 _KEY = "embedder.model"
 _VARIABLE = "MEMORY_MCP_EMBEDDER__MODEL"
 #: Titles that are asked for, and fewer than which say nothing.
-_TITLES, _FEW = 1000, 20
+_TITLES, _FEW, _MOST = 1000, 20, 5000
 
 
 def add(parsers: Subparsers) -> None:
@@ -40,11 +53,13 @@ def add(parsers: Subparsers) -> None:
 def run_status(args: argparse.Namespace) -> int:
     """The model, its index, and what it leaves to others."""
     with opened(args) as app:
-        settle(app, "vector")
+        # What cannot be built is what the status is to tell.
+        with suppress(MemoryMcpError):
+            settle(app, "vector")
         found = app.accelerators.embedding()
         layer = next(s for s in app.engine.statuses() if s.name.value == "vector")
         keeper = app.accelerators.keepers.get("vector")
-        building = keeper.status().building if keeper else None
+        building, error = (keeper.status().building, keeper.status().last_error) if keeper else (None, "")
         setting = app.settings.embedder.model
     data: dict[str, Any] = {"setting": setting, "enabled": layer.enabled, "healthy": layer.healthy}
     data |= {"reason": layer.reason} if layer.reason else {}
@@ -58,6 +73,7 @@ def run_status(args: argparse.Namespace) -> int:
         }
         data |= {"served_by": found.served_by} if found.served_by else {}
     data |= {"building": building} if building is not None else {}
+    data |= {"last_error": error} if error else {}
     render.emit(as_json(args), data, _status_lines(data))
     return 0
 
@@ -76,6 +92,8 @@ def _status_lines(data: dict[str, Any]) -> Iterator[str]:
         yield f"  being embedded anew; until then served by the model in {data['served_by']}"
     if "building" in data:
         yield f"  being built: {render.plural(data['building'], 'document')}"
+    if "last_error" in data:
+        yield f"  last error: {data['last_error']}"
 
 
 def _shape(model: Model) -> dict[str, Any]:
@@ -129,24 +147,41 @@ def run_fetch(args: argparse.Namespace) -> int:
 def run_use(args: argparse.Namespace) -> int:
     """Write the choice into the settings, and have the daemon take it up."""
     from memory_mcp.config import config_path, store
-    from memory_mcp.embed.model2vec import Model2Vec
 
     settings = settings_of(args)
-    model = located(args.model, settings.storage.directory)
-    Model2Vec(model.folder).fingerprint()
-    if _VARIABLE in os.environ:
-        raise ConfigError(
-            f"{_VARIABLE} is set, which goes before the settings file", "Set that, or take it out of the environment."
-        )
+    home = settings.storage.directory
+    model = located(args.model, home)
+    _try_out(model)
+    if given := next((name for name in os.environ if name.upper() == _VARIABLE), ""):
+        hint = "Set that instead, or take it out of the environment."
+        raise ConfigError(f"{given} is set, which goes before the settings file", hint)
     path = settings_file(args) or config_path()
-    store(path, _KEY, model.name)
-    restarted = _restart(args)
-    data = _shape(model) | {"settings_file": str(path), "daemon_restarted": restarted}
-    lines = [f"{_KEY} = {model.name!r} in {path}."]
-    then = "in the background, and the old index serves meanwhile" if restarted else "when the memory is next opened"
-    lines.append(f"The memory is embedded anew {then}. How far it is: memory-mcp embedder status")
-    render.emit(as_json(args), data, lines)
+    data = _shape(model) | {"settings_file": str(path), "daemon_restarted": False}
+    if settings.embedder.model and model == named(settings.embedder.model, home):
+        render.emit(as_json(args), data, [f"{model.name} is in use already."])
+        return 0
+    # A fetched model by its folder, so that other data directories find it too.
+    value = model.name if model.kind == BUNDLED else str(model.folder)
+    store(path, _KEY, value)
+    data["daemon_restarted"] = _restart(args)
+    render.emit(as_json(args), data, [f"{_KEY} = {value!r} in {path}.", _what_follows(settings, data["daemon_restarted"])])
     return 0
+
+
+def _try_out(model: Model) -> None:
+    """LayerUnavailable for a model that cannot be loaded, or that no index can hold vectors of."""
+    from memory_mcp.indexes.vector.kind import opened as kind_of
+
+    kind_of({"model": str(model.folder)}).embedder.embed(["a first word"])
+
+
+def _what_follows(settings: "Settings", restarted: bool) -> str:
+    teleport = settings.teleport
+    for key, on in (("teleport.enabled", teleport.enabled), ("teleport.vector.enabled", teleport.vector.enabled)):
+        if not on:
+            return f"It is used once {key} = true."
+    then = "in the background, and the old index serves meanwhile" if restarted else "when the memory is next opened"
+    return f"The memory is embedded anew {then}. How far it is: memory-mcp embedder status"
 
 
 def _restart(args: argparse.Namespace) -> bool:
@@ -162,7 +197,8 @@ def _restart(args: argparse.Namespace) -> bool:
     try:
         link.reach(which, "rpc").close()
     except link.Unreachable as error:
-        raise LayerUnavailable(f"the daemon could not be started: {error}", "memory-mcp doctor looks into it.") from None
+        message = f"the choice is saved, but the daemon could not be started: {error}"
+        raise LayerUnavailable(message, "memory-mcp doctor looks into it.") from None
     return True
 
 
@@ -170,10 +206,12 @@ def run_eval(args: argparse.Namespace) -> int:
     """Ask for each title's segment by each model, and say which finds more."""
     from memory_mcp.embed import trial
 
-    if args.limit < 1:
-        raise InvalidQuery(f"limit must be at least 1, not {args.limit}")
+    if not _FEW <= args.limit <= _MOST:
+        raise InvalidQuery(f"limit must be {_FEW} to {_MOST:,}, not {args.limit}")
     with opened(args) as app:
         models = _compared(app, args.models)
+        setting, home = app.settings.embedder.model, app.settings.storage.directory
+        used = named(setting, home).name if setting else ""
         pairs = _pairs(app, args.limit)
     if len(pairs) < _FEW:
         hint = "Try again when more has been recorded." if pairs else "Fill it with: memory-mcp import claude-code"
@@ -195,16 +233,29 @@ def run_eval(args: argparse.Namespace) -> int:
                 "certain": less.told,
             }
         rows.append(row)
-    data = {"titles": len(pairs), "models": rows, "finds_more": best}
+    data = {"titles": len(pairs), "models": rows, "finds_more": best, "in_use": used}
     render.emit(as_json(args), data, _eval_lines(data))
     return 0
 
 
 def _compared(app: "App", names: list[str]) -> list[Model]:
+    """Models by name, or every one that is here; LayerUnavailable for one by name that cannot be used."""
     home = app.settings.storage.directory
-    used = [app.settings.embedder.model] if app.settings.embedder.model else []
-    chosen = names or list(dict.fromkeys([BUNDLED, *used, *(m.name for m in fetched(home))]))
-    return list({m.name: m for m in (located(name, home) for name in chosen)}.values())
+    if names:
+        chosen = [located(_from_here(name), home) for name in names]
+    else:
+        used = [named(app.settings.embedder.model, home)] if app.settings.embedder.model else []
+        chosen = [m for m in (named(BUNDLED, home), *used, *fetched(home)) if m.here]
+    found = list({m.folder: m for m in chosen}.values())
+    for model in found:
+        _try_out(model)
+    return found
+
+
+def _from_here(name: str) -> str:
+    """A folder as the caller means it, whose working directory is not the daemon's."""
+    session = SESSION.get()
+    return str((Path(session.cwd) / name).resolve()) if session and name.startswith(".") else name
 
 
 def _pairs(app: "App", limit: int) -> "list[Pair]":
@@ -245,9 +296,9 @@ def _eval_lines(data: dict[str, Any]) -> Iterator[str]:
     others = [r for r in data["models"] if r["name"] != data["finds_more"]]
     if not others:
         yield "There is no other model here to compare it with: memory-mcp embedder list"
-    elif all(r["certain"] for r in others):
-        yield f"{data['finds_more']} finds more."
-    else:
+    elif not all(r["certain"] for r in others):
         yield f"{data['finds_more']} finds most, by no more than chance can do."
-    if others:
-        yield f"Use it: memory-mcp embedder use {data['finds_more']}"
+    elif data["finds_more"] == data["in_use"]:
+        yield f"{data['finds_more']} finds more, and is in use."
+    else:
+        yield f"{data['finds_more']} finds more. Use it: memory-mcp embedder use {data['finds_more']}"
