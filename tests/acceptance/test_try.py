@@ -41,6 +41,27 @@ def test_try_shows_three_cited_and_verified_answers_and_leaves_nothing(command: 
     assert no_process_of(environment["TMPDIR"])
 
 
+@pytest.mark.parametrize(("model", "tier"), [("bundled", "tier 2, hybrid"), ("", "tier 4, bm25")])
+def test_try_answers_through_the_indexes_there_can_be_and_waits_for_no_other(
+    environment: dict[str, str], model: str, tier: str
+) -> None:
+    own = {"MEMORY_MCP_TELEPORT__ENABLED": "true", "MEMORY_MCP_EMBEDDER__MODEL": model, "MEMORY_MCP_SERVER__DAEMON": "true"}
+    started = time.monotonic()
+    done = subprocess.run(
+        [sys.executable, "-m", "memory_mcp", "try"],
+        env=environment | own,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        timeout=PATIENCE,
+        check=True,
+    )
+    # Waiting for an index that cannot be had would take half a minute by itself.
+    assert time.monotonic() - started < 25
+    assert done.stdout.count(f"Path ({tier}, ") == 3
+    assert no_process_of(environment["TMPDIR"])
+
+
 def test_the_configuration_it_prints_starts_the_server(command: Command, tmp_path: Path) -> None:
     kept = tmp_path / "kept"
     done = command("try", "--keep", str(kept))
