@@ -41,11 +41,13 @@ async def vector(client: Client) -> dict[str, Any]:
 
 
 async def until_embedded(client: Client, place: Place, folder: str) -> dict[str, Any]:
-    """Ask for the status until a model has embedded everything; the layer answers all the while."""
+    """Ask for the status until a model has embedded everything that is stored."""
     end = time.monotonic() + PATIENCE
     while True:
+        lag = (await call(client, "get_retrieval_status"))["lag"]
         told = json.loads(await asyncio.to_thread(place.ok, "embedder", "status", "--json"))
-        if told["healthy"] and told.get("folder") == folder and "served_by" not in told:
+        whole = not lag["events"] and not lag.get("index_changes") and told.get("documents")
+        if whole and told["healthy"] and told.get("folder") == folder and "served_by" not in told:
             return dict(told)
         assert time.monotonic() < end, told
         await asyncio.sleep(0.1)
