@@ -33,7 +33,7 @@ def add(parsers: Subparsers) -> None:
 def run_start(args: argparse.Namespace) -> int:
     """Start."""
     _needs_sockets()
-    line = _reach(wanted(args))
+    line = reach(wanted(args))
     line.close()
     _tell(args, line, "runs")
     return 0
@@ -52,7 +52,7 @@ def run_restart(args: argparse.Namespace) -> int:
     _needs_sockets()
     which = wanted(args)
     stop(which)
-    line = _reach(which)
+    line = reach(which)
     line.close()
     _tell(args, line, "runs anew")
     return 0
@@ -102,7 +102,8 @@ def _lives(pid: int) -> bool:
         return os.path.isdir("/proc/self") is False  # noqa: PTH112 - no /proc here: the signal's word counts
 
 
-def _reach(which: link.Wanted) -> link.Line:
+def reach(which: link.Wanted) -> link.Line:
+    """A connection to the daemon of a data directory, started where there is none; LayerUnavailable when that fails."""
     try:
         return link.reach(which, "rpc")
     except link.Unreachable as error:

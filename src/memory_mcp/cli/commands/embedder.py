@@ -24,6 +24,9 @@ from memory_mcp.embed.models import BUNDLED, FILES, PRETRAINED, Model, fetched, 
 from memory_mcp.errors import ConfigError, InvalidQuery, LayerUnavailable, MemoryMcpError
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from memory_mcp.app import App
     from memory_mcp.config import Settings
     from memory_mcp.embed.trial import Pair
@@ -187,7 +190,7 @@ def _what_follows(settings: "Settings", restarted: bool) -> str:
 def _restart(args: argparse.Namespace) -> bool:
     """Have a daemon that runs begin anew with the settings of now; whether one ran."""
     from memory_mcp import link
-    from memory_mcp.cli.commands.daemon import stop
+    from memory_mcp.cli.commands.daemon import reach, stop
 
     if not link.usable() or not settings_of(args).server.daemon:
         return False
@@ -195,10 +198,9 @@ def _restart(args: argparse.Namespace) -> bool:
     if not stop(which):
         return False
     try:
-        link.reach(which, "rpc").close()
-    except link.Unreachable as error:
-        message = f"the choice is saved, but the daemon could not be started: {error}"
-        raise LayerUnavailable(message, "memory-mcp doctor looks into it.") from None
+        reach(which).close()
+    except LayerUnavailable as error:
+        raise LayerUnavailable(f"the choice is saved, but {error.message}", error.hint) from None
     return True
 
 
@@ -217,25 +219,29 @@ def run_eval(args: argparse.Namespace) -> int:
         hint = "Try again when more has been recorded." if pairs else "Fill it with: memory-mcp import claude-code"
         raise LayerUnavailable(f"the memory has {len(pairs)} segments to ask for, which says nothing (at least {_FEW})", hint)
     found = {m.name: trial.ranks(*_embedded(m, pairs)) for m in models}
-    best = max(found, key=lambda name: ((found[name] <= trial.FOUND_IN).mean(), (1 / found[name]).mean()))
-    rows = []
-    for name, places in found.items():
-        row = {
-            "name": name,
-            "found_first": round(float((places == 1).mean()), 4),
-            f"found_in_{trial.FOUND_IN}": round(float((places <= trial.FOUND_IN).mean()), 4),
-        }
-        if name != best:
-            less = trial.difference(places, found[best])
-            row |= {
-                "difference": round(less.mean, 4),
-                "interval": [round(less.low, 4), round(less.high, 4)],
-                "certain": less.told,
-            }
-        rows.append(row)
-    data = {"titles": len(pairs), "models": rows, "finds_more": best, "in_use": used}
+    data = {"titles": len(pairs), **_verdict(found), "in_use": used}
     render.emit(as_json(args), data, _eval_lines(data))
     return 0
+
+
+def _verdict(found: "dict[str, NDArray[np.int64]]") -> dict[str, Any]:
+    """From the places of all titles by model: what each finds, which finds most, and how far the others are behind."""
+    from memory_mcp.embed.trial import FOUND_IN, difference
+
+    best = max(found, key=lambda name: ((found[name] <= FOUND_IN).mean(), (1 / found[name]).mean()))
+    rows = []
+    for name, places in found.items():
+        row: dict[str, Any] = {
+            "name": name,
+            "found_first": round(float((places == 1).mean()), 4),
+            f"found_in_{FOUND_IN}": round(float((places <= FOUND_IN).mean()), 4),
+        }
+        if name != best:
+            less = difference(places, found[best])
+            interval = [round(less.low, 4), round(less.high, 4)]
+            row |= {"difference": round(less.mean, 4), "interval": interval, "certain": less.told}
+        rows.append(row)
+    return {"models": rows, "finds_more": best}
 
 
 def _compared(app: "App", names: list[str]) -> list[Model]:
