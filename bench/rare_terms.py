@@ -74,7 +74,7 @@ def measure(app: App, terms: list[str]) -> None:
         found += any(term in h.quote for h in answer.hits[:1])  # type: ignore[attr-defined]
         broken += budget.nodes_visited > bounds.max_nodes_visited or budget.rpc_calls > bounds.max_rpc_calls
         deepest = max(deepest, budget.nodes_visited)
-        reply = timed(lambda t=term: app.ask(Query(f"where did {t} come up?"), {}), ask)  # type: ignore[misc]
+        reply = timed(lambda t=term: app.ask(Query(f"where did {t} come up?")), ask)  # type: ignore[misc]
         asked += any(term in h.quote for h in reply.hits[:1])  # type: ignore[attr-defined]
         broken += reply.why.nodes_visited > bounds.max_nodes_visited  # type: ignore[attr-defined]
     segments = app.tree.descendants(ROOT, TocLevel.SEGMENT)

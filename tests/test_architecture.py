@@ -130,7 +130,7 @@ app.write(a_small_history(1), "test")
 app.catch_up()
 told = {"tree": [(n.node_id, n.title, [b.text for b in n.bullets]) for n in app.storage.toc.all_nodes()], "answers": []}
 for text in ("idempotency key", "what did we decide on 2026-01-21", "VAT Norway", "nothing like it"):
-    answer = app.ask(Query(text, 5), {})
+    answer = app.ask(Query(text, 5))
     told["answers"].append([(h.node_id, h.quote, h.grip_ids, h.score) for h in answer.hits])
     told["path"] = [(s.label, s.decision) for s in answer.why.path]
     told["tier"] = [answer.why.tier, answer.why.method]

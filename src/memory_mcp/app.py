@@ -13,7 +13,7 @@ from memory_mcp import paths
 from memory_mcp.clock import Clock, SystemClock
 from memory_mcp.config import Settings
 from memory_mcp.errors import InvalidQuery
-from memory_mcp.layers.base import Layer, LayerName, LayerStatus, Query
+from memory_mcp.layers.base import Hit, Layer, LayerName, LayerStatus, Query, Target
 from memory_mcp.model.calendar import Calendar, TimeWindow
 
 if TYPE_CHECKING:
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from memory_mcp.layers.teleport import Switch, TeleportLayer
     from memory_mcp.model.event import EventDraft, Trust
     from memory_mcp.policy.engine import Answer, Engine
+    from memory_mcp.policy.explain import WhyNot
+    from memory_mcp.policy.plan import How, Plan
     from memory_mcp.storage.base import Storage
     from memory_mcp.storage.lock import DirectoryLock
     from memory_mcp.storage.values import Appended, Request
@@ -38,6 +40,8 @@ S = TypeVar("S")
 EARLIEST_MS, LATEST_MS = 0, 253_370_764_800_000
 
 
+#: Tokens of an answer that nothing is left out of.
+_ALL_TOKENS = 1_000_000
 #: Payloads of hooks stored before the drain looks whether the process is to end.
 _DRAINED = 200
 #: Events of one step of derivation beside a serving process: its commit holds nobody up for long.
@@ -52,18 +56,6 @@ def _between(work: Callable[[T], S], batch: T, let_through: Callable[[], None]) 
     done = work(batch)
     let_through()
     return done
-
-
-class _Moved:
-    """A clock whose wall time stands at another moment; its monotonic time runs on."""
-
-    def __init__(self, clock: Clock, now_ms: int) -> None:
-        self._now_ms = now_ms
-        self.monotonic = clock.monotonic
-
-    def now_ms(self) -> int:
-        """See Clock."""
-        return self._now_ms
 
 
 @contextmanager
@@ -118,9 +110,9 @@ class App:
         self.spool = self._spool(directory)
         self.segments = CloseSegments(self.storage, self.calendar, summarizer, settings.toc)
         self.rollups = RollUps(self.storage, self.calendar, summarizer)
-        self.agentic = self._agentic(self.clock)
+        self.agentic = self._agentic()
         self.accelerators = Accelerators(settings.teleport, settings.embedder.model, self.storage, directory, self.clock)
-        self.engine = self._engine(self.clock)
+        self.engine = self._engine()
         #: Held by whoever publishes nodes, so that two never make the same version.
         self.publishing = threading.RLock()
         #: Called after every write; a server points it at its background deriver.
@@ -167,22 +159,30 @@ class App:
         teleport = self.settings.teleport
         return min(teleport.bm25.commit_interval_secs, teleport.vector.commit_interval_secs)
 
-    def _agentic(self, clock: Clock) -> "AgenticLayer":
+    def _agentic(self) -> "AgenticLayer":
         from memory_mcp.layers.agentic.navigate import AgenticLayer
 
-        return AgenticLayer(self.storage, self.tree, clock, self.settings.retrieval.strong_match)
+        return AgenticLayer(self.storage, self.tree, self.clock, self.settings.retrieval.strong_match)
 
-    def _engine(self, clock: Clock) -> "Engine":
-        """The layers as they are asked at the time of `clock`."""
-        from memory_mcp.layers.hybrid import HybridLayer
-        from memory_mcp.policy.engine import Engine
+    def _engine(self) -> "Engine":
+        from memory_mcp.layers.agentic.words import TreeWords
+        from memory_mcp.layers.scan import Scan
+        from memory_mcp.policy.engine import Engine, Parts
 
-        bm25, vector = (self.teleport(name, clock) for name in (LayerName.BM25, LayerName.VECTOR))
-        hybrid = HybridLayer(bm25, vector, self.settings.teleport.hybrid)
-        layers: list[Layer] = [self._agentic(clock), bm25, vector, hybrid]
-        return Engine({layer.name: layer for layer in layers}, [self._topics()], self.clock, self.settings.retrieval.token_factor)
+        layers: list[Layer] = [self.agentic, self.teleport(LayerName.BM25), self.teleport(LayerName.VECTOR), self.hybrid()]
+        parts = Parts(
+            layers={layer.name: layer for layer in layers},
+            unavailable=[self._topics()],
+            words=TreeWords(self.tree),
+            scanner=Scan(self.storage, self.tree),
+            interrupt=self.storage.interrupt,
+            clock=self.clock,
+            calendar=self.calendar,
+            factor=self.settings.retrieval.token_factor,
+        )
+        return Engine(parts)
 
-    def teleport(self, name: LayerName, clock: Clock | None = None) -> "TeleportLayer":
+    def teleport(self, name: LayerName) -> "TeleportLayer":
         """Layer 3 or 4."""
         from memory_mcp.layers.teleport import Switch, TeleportLayer
 
@@ -197,7 +197,7 @@ class App:
             reason = self.accelerators.reasons.get(name.value)
             return found or (Switch(True, reason) if reason else switch)
 
-        return TeleportLayer(name, searcher, self.storage, self.tree, clock or self.clock)
+        return TeleportLayer(name, searcher, self.storage, self.tree)
 
     def hybrid(self) -> "HybridLayer":
         """Layers 3 and 4 as one."""
@@ -316,18 +316,33 @@ class App:
         with few_collections():
             return self.pipeline.run(self.importer(name), path, progress, newest)
 
-    def ask(
-        self,
-        query: Query,
-        changes: dict[str, int | None],
-        min_confidence: float = 0.0,
-        offset: int = 0,
-        as_of: int | None = None,
-    ) -> "Answer":
-        """intelligent_search: bounds are the settings' own with `changes`; time words are read as at `as_of` (ms)."""
-        bounds = self.settings.retrieval.bounds.with_(**changes)
-        engine = self.engine if as_of is None else self._engine(_Moved(self.clock, as_of))
-        return engine.search(query, bounds, min_confidence, offset)
+    def ask(self, query: Query, how: "How | None" = None) -> "Answer":
+        """intelligent_search, within the settings' bounds as far as `how` names no others."""
+        bounds = self.settings.retrieval.bounds
+        return self.engine.search(query, bounds) if how is None else self.engine.search(query, bounds, how)
+
+    def plan(self, query: Query, how: "How") -> "Plan":
+        """What `ask` would do, and nothing of it done."""
+        return self.engine.plan(query, self.settings.retrieval.bounds, how)
+
+    def why_not(self, missing: str, query: Query, how: "How") -> "WhyNot":
+        """Why something is not among the results of `ask`, and the change that would show it; NotFound for an unknown id."""
+        from memory_mcp.policy.why_not import Call, why_not
+
+        plan = self.plan(query, how)
+        first = replace(how, offset=0)
+
+        def ask(asked: Query, how: "How") -> "Sequence[Hit]":
+            return self.ask(asked, replace(how, bounds={**how.bounds, "max_token_budget": _ALL_TOKENS})).hits
+
+        words = (plan.window_words, plan.text)
+        return why_not(self._target(missing), Call(query, first), plan.window, words, ask)
+
+    def _target(self, missing: str) -> "Target":
+        """What an id of a node, a grip or an event stands for."""
+        from memory_mcp.layers.targets import target
+
+        return target(self.storage, self.tree, missing)
 
     def in_zone(self, zone: str | None) -> Calendar:
         """The calendar to show times in: the store's, or another zone's for one call; InvalidQuery for an unknown one."""

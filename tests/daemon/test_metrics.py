@@ -164,7 +164,7 @@ def test_writing_deriving_and_searching_are_counted(app: App) -> None:
     with rises(app, derive_total=1, derive_errors_total=0, derive_latency_seconds_count=1):
         app.derive()
     with rises(app, agentic_search_latency_seconds_count=1, agentic_nodes_visited_total=1):
-        assert app.ask(Query("rotate Mondays", 5), {}).why.nodes_visited == 1
+        assert app.ask(Query("rotate Mondays", 5)).why.nodes_visited == 1
 
 
 def test_a_derivation_that_fails_is_counted_as_one(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -288,7 +288,7 @@ from tests.fakes import FakeClock
 app = App(Settings(), FakeClock(), in_memory=True)
 app.write(a_small_history(1), "test")
 app.catch_up()
-assert app.ask(Query("idempotency key", 5), {}).hits
+assert app.ask(Query("idempotency key", 5)).hits
 print([n for n in ("prometheus_client", "opentelemetry", "starlette", "uvicorn") if n in sys.modules])
 """
 
@@ -330,7 +330,7 @@ def test_the_steps_of_a_search_are_spans_within_each_other(app: App, monkeypatch
         return recorder
 
     monkeypatch.setattr(trace, "get_tracer", tracer)
-    app.ask(Query("idempotency key", 5), {})
+    app.ask(Query("idempotency key", 5))
     assert set(asked) == {"memory_mcp"}
     whole = "intelligent_search"
     search = f"{whole} > agentic_search"

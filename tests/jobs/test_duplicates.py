@@ -91,8 +91,8 @@ def test_what_is_told_at_greater_length_later_takes_the_place_of_the_shorter(der
     sound(app)
     assert [e.source for e in shown(app)] == [HOOKS, HOOKS, TRANSCRIPT, HOOKS]
     assert "zirconium" not in " ".join(told(app))
-    assert app.ask(Query("palladium", 3), {}).hits[0].quote.endswith("palladium")
-    assert app.ask(Query("zirconium", 3), {}).hits == ()
+    assert app.ask(Query("palladium", 3)).hits[0].quote.endswith("palladium")
+    assert app.ask(Query("zirconium", 3)).hits == ()
     app.close()
 
 
@@ -128,12 +128,12 @@ def test_before_it_is_filed_the_longer_one_is_already_the_only_one_found() -> No
     app = memory()
     app.write(a_turn(HOOKS, result="rhodium once"), HOOKS)
     app.catch_up()
-    assert len(app.ask(Query("rhodium", 5), {}).hits) == 1
+    assert len(app.ask(Query("rhodium", 5)).hits) == 1
     app.write(a_turn(TRANSCRIPT, result="rhodium once and for all"), TRANSCRIPT)
     assert findings(app) == []
-    assert [h.quote for h in app.ask(Query("rhodium", 5), {}).hits] == ["rhodium once and for all"]
+    assert [h.quote for h in app.ask(Query("rhodium", 5)).hits] == ["rhodium once and for all"]
     sound(app)
-    assert len(app.ask(Query("rhodium", 5), {}).hits) == 1
+    assert len(app.ask(Query("rhodium", 5)).hits) == 1
     app.close()
 
 
@@ -141,7 +141,7 @@ def test_a_duplicate_that_waits_is_not_found_beside_what_it_repeats() -> None:
     app = memory()
     app.write(a_turn(HOOKS), HOOKS)
     app.write(a_turn(TRANSCRIPT), TRANSCRIPT)
-    hits = app.ask(Query("retry queue pass", 5), {}).hits
+    hits = app.ask(Query("retry queue pass", 5)).hits
     assert sorted(h.quote for h in hits) == sorted(d.text for d in a_turn(HOOKS) if "pytest" not in d.text)
     app.close()
 
@@ -277,7 +277,7 @@ def test_words_told_elsewhere_at_greater_length_are_found_there_alone() -> None:
     app.write([replace(hook, text="osmium and more of it", project=BILLING, source_id="t")], TRANSCRIPT)
     app.catch_up()
     for _ in range(2):
-        assert [h.quote for h in app.ask(Query("osmium", 5), {}).hits] == ["osmium and more of it"]
+        assert [h.quote for h in app.ask(Query("osmium", 5)).hits] == ["osmium and more of it"]
     app.close()
 
 

@@ -67,7 +67,7 @@ def budget(app: App, **changes: int) -> Budget:
 
 
 def ask(app: App, text: str, limit: int = 10, spend: Budget | None = None, **scope: object) -> LayerAnswer:
-    return app.agentic.search(Query(text, limit, **scope), spend or budget(app))  # type: ignore[arg-type]
+    return app.agentic.navigate(Query(text, limit, **scope), spend or budget(app))  # type: ignore[arg-type]
 
 
 def children(
@@ -457,9 +457,10 @@ def test_the_walk_goes_no_deeper_than_allowed(large: App, depth: int) -> None:
     spent = budget(large, max_depth=depth)
     answer = ask(large, f"{RARE} adapter", spend=spent)
     assert spent.depth <= depth
-    assert all(DEPTH[TocLevel(step.searched_level)] <= depth for step in answer.path)
-    assert bool(answer.hits) == (depth == 5)
-    assert ("max_depth" in spent.hit) == (depth < 5)
+    narrowed = [step for step in answer.path if step.searched_level != TocLevel.SEGMENT]
+    assert all(DEPTH[TocLevel(step.searched_level)] <= depth for step in narrowed)
+    assert RARE in answer.hits[0].quote.lower(), "below the last level it may narrow to, segments are compared one by one"
+    assert ("max_depth" in spent.hit) == (depth < 3), "a month of this history is compared segment by segment"
 
 
 @requirement("policy:bound-timeout_ms", "policy:FR-09", "contract:agentic-timeout-partial", "plan:loop-budget-exhausted")

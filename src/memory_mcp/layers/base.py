@@ -1,5 +1,6 @@
 """What a retrieval layer is: a status, a contract, and an answer to a query within a budget."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -95,6 +96,8 @@ class Hit:
     #: The engine's own number, where one was asked: BM25 or cosine similarity.
     raw: float | None = None
     keywords: tuple[str, ...] = ()
+    #: It lies outside the time that was named, and is shown because nothing lies inside.
+    outside: bool = False
 
 
 def unfiled_hit(event: Event, grip: GripId, quote: str, score: float) -> Hit:
@@ -139,6 +142,61 @@ class LayerAnswer:
     window_words: str = ""
     #: What was widened, left out or cut short, in words.
     notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Weighed:
+    """A query's terms as a scope sees them: what each weighs (inverse document frequency) and how many segments hold it."""
+
+    weights: Mapping[str, float]
+    counts: Mapping[str, int]
+
+
+class Words(Protocol):
+    """What the tree knows about the words of a query; needs no index."""
+
+    def weigh(self, text: str, project: str | None) -> Weighed:
+        """The terms of a text; none for a text without words."""
+        ...
+
+    def covered(self, query: Weighed, nodes: Sequence[NodeId]) -> dict[NodeId, float]:
+        """Which share of the query, by weight, each node's whole text holds, 0..1."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """What was expected: every id that stands for it in a result, and where it lies."""
+
+    id: str
+    ids: frozenset[str]
+    project: str
+    agent: str
+    timestamp: int
+    #: Its most telling words, the most telling first.
+    words: tuple[str, ...]
+    #: A period mixes projects and agents, and lies in no single moment.
+    is_period: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """What reading one stretch of time word by word found, and how many events it compared."""
+
+    hits: tuple[Hit, ...]
+    events: int
+
+
+class Scanner(Protocol):
+    """Reads events themselves, slice by slice of time: what exists is found, whatever any layer says."""
+
+    def slices(self, query: Query) -> list[TimeWindow]:
+        """The query's window, or all time, cut at week boundaries into a few stretches, the newest first."""
+        ...
+
+    def read(self, query: Query, words: Sequence[str]) -> Slice:
+        """Events of the query's window and scope that hold every one of some texts, whatever their case, newest first."""
+        ...
 
 
 class Layer(Protocol):

@@ -1,10 +1,22 @@
-"""The six bounds, and the count against them."""
+"""The six bounds, and the count against them.
 
+Invariants
+1. Counters are exact, whoever counts: paths of one search that run side by side share them.
+2. Nothing beyond a bound is begun. A soft budget may go beyond one bound, once and by at most half, and only while nothing
+   was found; that it did is told.
+3. A cancelled branch is out of time, and so is every branch of a search whose caller has gone.
+"""
+
+import threading
+from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 
 from memory_mcp.clock import Clock
 from memory_mcp.errors import ConfigError
 from memory_mcp.model.tokens import estimate_tokens
+
+#: Set by whoever runs a call for somebody who may go away: set, the call's budgets are out of time.
+GONE: ContextVar[threading.Event | None] = ContextVar("gone", default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,69 +46,167 @@ class StopConditions:
 
 
 @dataclass(slots=True)
-class Budget:
-    """What a search has used so far. Counters are exact; nothing beyond a bound is begun."""
+class Spent:
+    """What a search has used so far, by all of its paths together."""
 
-    bounds: StopConditions
-    clock: Clock
-    factor: float = 1.0
     nodes_visited: int = 0
     rpc_calls: int = 0
     depth: int = 0
     tokens: int = 0
     #: Names of the bounds that stopped something, in the order they did.
     hit: list[str] = field(default_factory=list)
-    started: float = field(init=False)
+    #: The one bound that was exceeded, "" for none.
+    exceeded: str = ""
+    #: Whether something was found, so that no bound needs to be exceeded.
+    satisfied: bool = False
+    lock: threading.RLock = field(default_factory=threading.RLock)
+
+
+@dataclass(slots=True)
+class Budget:
+    """One path's view of what a search may still use."""
+
+    bounds: StopConditions
+    clock: Clock
+    factor: float = 1.0
+    #: Whether every bound is hard (agent-retrieval-policy-prd.md, section 5.5: enforcement by intent).
+    strict: bool = True
+    spent: Spent = field(default_factory=Spent)
+    #: Milliseconds after which this path alone ends; None: with the search.
+    own_ms: int | None = None
+    started: float = field(default=-1.0)
+    _begun: float = field(init=False)
+    _cancelled: threading.Event = field(init=False, default_factory=threading.Event)
+    _gone: threading.Event | None = field(init=False)
 
     def __post_init__(self) -> None:
-        """The time runs from here."""
-        self.started = self.clock.monotonic()
+        """The time runs from here; a branch's search began before."""
+        self._begun = self.clock.monotonic()
+        self._gone = GONE.get()
+        if self.started < 0:
+            self.started = self._begun
+
+    def branch(self, own_ms: int | None = None) -> "Budget":
+        """For one of several paths: the same counters, an end of its own."""
+        return replace(self, own_ms=own_ms)
+
+    @property
+    def nodes_visited(self) -> int:
+        """Nodes compared."""
+        return self.spent.nodes_visited
+
+    @property
+    def rpc_calls(self) -> int:
+        """Calls made."""
+        return self.spent.rpc_calls
+
+    @property
+    def depth(self) -> int:
+        """Deepest level stood at; years are 1."""
+        return self.spent.depth
+
+    @property
+    def tokens(self) -> int:
+        """Of the answer."""
+        return self.spent.tokens
+
+    @property
+    def hit(self) -> list[str]:
+        """See Spent."""
+        return self.spent.hit
+
+    def cancel(self) -> None:
+        """Say that the path is no longer wanted."""
+        self._cancelled.set()
+
+    @property
+    def cancelled(self) -> bool:
+        """Whether this path is no longer wanted, or nobody waits for the search."""
+        return self._cancelled.is_set() or (self._gone is not None and self._gone.is_set())
 
     def elapsed_ms(self) -> int:
-        """Milliseconds since the start."""
+        """Milliseconds since the search began."""
         return int((self.clock.monotonic() - self.started) * 1000)
 
+    def left_ms(self) -> float:
+        """Milliseconds until this path must end; negative when it is over."""
+        now = self.clock.monotonic()
+        left = self.bounds.timeout_ms - (now - self.started) * 1000
+        return left if self.own_ms is None else min(left, self.own_ms - (now - self._begun) * 1000)
+
+    def limit(self, name: str) -> int:
+        """A bound, as far as it may be gone now."""
+        bound: int = getattr(self.bounds, name)
+        return bound + bound // 2 if self.spent.exceeded == name else bound
+
     def _stopped(self, name: str, used: int, more: int) -> bool:
-        if used + more <= getattr(self.bounds, name):
-            return False
-        if name not in self.hit:
-            self.hit.append(name)
-        return True
+        with self.spent.lock:
+            if used + more <= self.limit(name):
+                return False
+            if not self.strict and not self.spent.satisfied and not self.spent.exceeded:
+                self.spent.exceeded = name
+                if used + more <= self.limit(name):
+                    return False
+            if name not in self.hit:
+                self.hit.append(name)
+            return True
 
     def out_of_time(self) -> bool:
-        """Whether the time is up."""
+        """Whether this path must end: the time is up, or nobody wants it any more."""
+        if self.cancelled:
+            return True
+        if self.own_ms is not None and (self.clock.monotonic() - self._begun) * 1000 > self.own_ms:
+            return True
         return self._stopped("timeout_ms", self.elapsed_ms(), 0)
+
+    def is_short_of(self, ms: float) -> bool:
+        """Whether less than that is left, which counts as the time being up."""
+        if self.left_ms() >= ms:
+            return False
+        with self.spent.lock:
+            if "timeout_ms" not in self.hit:
+                self.hit.append("timeout_ms")
+        return True
 
     def call(self) -> bool:
         """Count one call; False, and nothing counted, when there is none left or the time is up."""
-        if self.out_of_time() or self._stopped("max_rpc_calls", self.rpc_calls, 1):
-            return False
-        self.rpc_calls += 1
-        return True
+        with self.spent.lock:
+            if self.out_of_time() or self._stopped("max_rpc_calls", self.rpc_calls, 1):
+                return False
+            self.spent.rpc_calls += 1
+            return True
 
     def visit(self, count: int) -> int:
         """Count up to `count` nodes; how many may be compared."""
-        allowed = min(count, self.bounds.max_nodes_visited - self.nodes_visited)
-        if allowed < count:
-            self._stopped("max_nodes_visited", self.nodes_visited, count)
-        self.nodes_visited += allowed
-        return allowed
+        with self.spent.lock:
+            if count > self.nodes_left():
+                self._stopped("max_nodes_visited", self.nodes_visited, count)
+            allowed = min(count, self.nodes_left())
+            self.spent.nodes_visited += allowed
+            return allowed
 
     def nodes_left(self) -> int:
         """Nodes that may still be compared."""
-        return self.bounds.max_nodes_visited - self.nodes_visited
+        return max(0, self.limit("max_nodes_visited") - self.nodes_visited)
 
     def go_down(self, depth: int) -> bool:
         """Whether a search may stand at this depth (years are 1); remembers the deepest."""
-        if self._stopped("max_depth", depth, 0):
-            return False
-        self.depth = max(self.depth, depth)
-        return True
+        with self.spent.lock:
+            if self._stopped("max_depth", depth, 0):
+                return False
+            self.spent.depth = max(self.depth, depth)
+            return True
 
     def spend(self, text: str) -> bool:
         """Count the tokens of a piece of the answer; False, and nothing counted, when they do not fit."""
-        tokens = estimate_tokens(text, self.factor)
-        if self._stopped("max_token_budget", self.tokens, tokens):
-            return False
-        self.tokens += tokens
-        return True
+        return self.spend_tokens(estimate_tokens(text, self.factor))
+
+    def spend_tokens(self, tokens: int) -> bool:
+        """As `spend`, for a piece of so many tokens. Never exceeded: whoever asks has no room for more."""
+        with self.spent.lock:
+            if self.tokens + tokens > self.bounds.max_token_budget:
+                if "max_token_budget" not in self.hit:
+                    self.hit.append("max_token_budget")
+                return False
+            self.spent.tokens += tokens
+            return True

@@ -74,6 +74,4 @@ class HybridLayer:
 
     def search(self, query: Query, budget: Budget) -> LayerAnswer:
         """See Layer."""
-        return as_layer(
-            self._bm25, query, budget, lambda text, filters, limit: self.teleport(text, filters, limit, per_node=True)
-        )
+        return as_layer(query, budget, lambda text, filters, limit: self.teleport(text, filters, limit, per_node=True))

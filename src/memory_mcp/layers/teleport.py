@@ -9,13 +9,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from memory_mcp.clock import Clock
 from memory_mcp.errors import IndexUnreadable, InvalidQuery, LayerUnavailable
 from memory_mcp.indexes.base import DocType, Filters, Match, Searcher, Unfiled
 from memory_mcp.layers.base import CONTRACTS, Hit, LayerAnswer, LayerName, LayerStatus, Query
 from memory_mcp.layers.budget import Budget
 from memory_mcp.layers.showing import Showing
-from memory_mcp.layers.timehints import TimeHint, find_time
 from memory_mcp.model.ids import NodeId
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope
@@ -84,7 +82,6 @@ class TeleportLayer:
         searcher: "Callable[[], Searcher | Switch]",
         storage: Storage,
         tree: Tree,
-        clock: Clock,
     ) -> None:
         self.name = name
         self.contract = CONTRACTS[name]
@@ -92,7 +89,6 @@ class TeleportLayer:
         self._find = searcher
         self._storage = storage
         self._tree = tree
-        self._clock = clock
         self._showing = Showing(storage, tree)
 
     def status(self) -> LayerStatus:
@@ -175,13 +171,7 @@ class TeleportLayer:
 
     def search(self, query: Query, budget: Budget) -> LayerAnswer:
         """See Layer."""
-        return as_layer(self, query, budget, lambda text, filters, limit: self.teleport(text, filters, limit, per_node=True))
-
-    def time_in(self, query: Query) -> TimeHint:
-        """The time a query names, if its caller gave none."""
-        if query.window is not None:
-            return TimeHint(None, "", query.text)
-        return find_time(query.text, self._clock.now_ms(), self._tree.calendar)
+        return as_layer(query, budget, lambda text, filters, limit: self.teleport(text, filters, limit, per_node=True))
 
 
 def one_per_node(found: Found, limit: int) -> Found:
@@ -198,14 +188,13 @@ def one_per_node(found: Found, limit: int) -> Found:
     return replace(found, matches=tuple(best.values())[:limit])
 
 
-def as_layer(base: TeleportLayer, query: Query, budget: Budget, jump: Jump) -> LayerAnswer:
-    """A jump as the policy asks for it: time words in the query become a filter, and each segment is one hit."""
-    hint = base.time_in(query)
-    if hint.window is not None and not terms(hint.rest):
-        return LayerAnswer((), window=hint.window, window_words=hint.words, notices=("a time and no word to look for",))
-    window = query.window or hint.window
-    budget.call()
-    filters = Filters(window=window, project=query.project, agent=query.agent)
-    found = jump(hint.rest or query.text, filters, query.limit)
-    budget.visit(len(found.hits))
-    return LayerAnswer(found.hits, window=window, window_words=hint.words, notices=found.notices)
+def as_layer(query: Query, budget: Budget, jump: Jump) -> LayerAnswer:
+    """A jump as the policy asks for it: one call, each segment one hit, and every hit a node visited."""
+    if query.window is not None and not terms(query.text):
+        return LayerAnswer((), window=query.window, notices=("a time and no word to look for",))
+    if not budget.call():
+        return LayerAnswer((), window=query.window)
+    filters = Filters(window=query.window, project=query.project, agent=query.agent)
+    found = jump(query.text, filters, query.limit)
+    hits = found.hits[: budget.visit(len(found.hits))]
+    return LayerAnswer(hits, window=query.window, notices=found.notices)

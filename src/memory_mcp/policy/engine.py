@@ -1,20 +1,32 @@
-"""intelligent_search, read top to bottom: statuses, tier, the best usable layer, hits within the budget, and why."""
+"""intelligent_search, read top to bottom: plan, run, judge, widen, escalate, rank, explain."""
 
+import threading
+import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 
 from memory_mcp.clock import Clock
-from memory_mcp.errors import LayerUnavailable
-from memory_mcp.layers.base import Hit, Layer, LayerAnswer, LayerName, LayerStatus, Query
+from memory_mcp.errors import DeadlineExceeded
+from memory_mcp.layers.base import Hit, Layer, LayerName, LayerStatus, Query, Scanner, Weighed, Words
 from memory_mcp.layers.budget import Budget, StopConditions
-from memory_mcp.policy.explain import Explanation, Skipped
-from memory_mcp.policy.tier import detect
+from memory_mcp.model.calendar import Calendar, TimeWindow
+from memory_mcp.model.ids import NodeId
+from memory_mcp.policy import relevance
+from memory_mcp.policy.chain import chain_of
+from memory_mcp.policy.escalate import escalate, looked_for
+from memory_mcp.policy.execute import Execution, Interrupt, Run, Verdict
+from memory_mcp.policy.explain import Explanation, Scanned
+from memory_mcp.policy.plan import How, Plan, Skipped, make_plan
 from memory_mcp.tracing import span
 
-#: The order in which an Answer tries its layers (agent-retrieval-policy-prd.md, section 4); agentic is always last.
-ANSWER_CHAIN = (LayerName.HYBRID, LayerName.BM25, LayerName.VECTOR, LayerName.AGENTIC)
-#: What a question is taken for when nothing says otherwise (section 4, step 1).
-DEFAULT_INTENT = "answer"
+#: How old the statuses may be that a search is planned by (seconds). A layer that has gone meanwhile is passed over when
+#: it is asked; one that has come is used a moment later.
+_STATUS_AGE = 0.25
+_USUAL = How()
+#: Hits of the same layers that decide whether anything is relevant.
+_JUDGED = 10
+#: Milliseconds that a scan must have left.
+_TO_SCAN = 50.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,69 +38,218 @@ class Answer:
     why: Explanation
 
 
-class Engine:
-    """Chooses a layer and answers through it."""
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the engine is made of."""
 
-    def __init__(self, layers: dict[LayerName, Layer], unavailable: Sequence[LayerStatus], clock: Clock, factor: float) -> None:
-        self._layers = layers
-        self._unavailable = tuple(unavailable)
-        self._clock = clock
-        self._factor = factor
+    layers: Mapping[LayerName, Layer]
+    unavailable: Sequence[LayerStatus]
+    words: Words
+    scanner: Scanner
+    #: Stops the reads of a thread.
+    interrupt: Interrupt
+    clock: Clock
+    calendar: Calendar
+    #: Multiplies estimated tokens.
+    factor: float
+
+
+class Engine:
+    """Decides how a question is answered, has it answered, and says why."""
+
+    def __init__(self, parts: Parts) -> None:
+        self._parts = parts
+        self._execution = Execution(parts.layers, parts.interrupt)
+        self._known: tuple[float, list[LayerStatus]] = (-_STATUS_AGE, [])
+        self._lock = threading.Lock()
 
     def statuses(self) -> list[LayerStatus]:
-        """Every layer, usable or not, in one call."""
-        return [layer.status() for layer in self._layers.values()] + list(self._unavailable)
+        """Every layer, usable or not, in one call. A status that cannot be told is that of a layer that is not there."""
+        found = [_status(layer) for layer in self._parts.layers.values()] + list(self._parts.unavailable)
+        with self._lock:
+            self._known = (time.monotonic(), found)
+        return found
 
-    def search(self, query: Query, bounds: StopConditions, min_confidence: float = 0.0, offset: int = 0) -> Answer:
-        """Answer a question within bounds. Never fails because a layer is missing: agentic search always runs."""
+    def _lately(self) -> list[LayerStatus]:
+        with self._lock:
+            at, known = self._known
+        return known if time.monotonic() - at < _STATUS_AGE else self.statuses()
+
+    def plan(self, query: Query, bounds: StopConditions, how: How = _USUAL) -> Plan:
+        """What would be done, and nothing of it done; `bounds` are the settings' own."""
+        return make_plan(query, how, self._lately(), bounds, self._parts.clock.now_ms(), self._parts.calendar)
+
+    def search(self, query: Query, bounds: StopConditions, how: How = _USUAL) -> Answer:
+        """Answer a question. Never fails because a layer is missing: agentic search always runs."""
         with span("intelligent_search"):
-            return self._search(query, bounds, min_confidence, offset)
+            plan = self.plan(query, bounds, how)
+            budget = Budget(plan.bounds, self._parts.clock, self._parts.factor, plan.strict)
+            asked = replace(query, text=plan.text, window=plan.window, limit=query.limit + how.offset + 1)
+            return _Search(self._parts, self._execution, plan, asked, budget).answer(query.limit, how.offset)
 
-    def _search(self, query: Query, bounds: StopConditions, min_confidence: float, offset: int) -> Answer:
-        statuses = {s.name: s for s in self.statuses()}
-        budget = Budget(bounds, self._clock, self._factor)
-        wider = Query(query.text, query.limit + offset + 1, query.project, query.agent, query.window)
-        chosen, found, skipped = self._first_answer(wider, budget, statuses)
-        good = [h for h in found.hits if h.score >= min_confidence][offset:]
-        kept = within(good[: query.limit], budget)
-        why = Explanation(
-            intent=DEFAULT_INTENT,
-            tier=detect(list(statuses.values())),
-            method=chosen,
-            fallback=chosen != ANSWER_CHAIN[0],
-            skipped=tuple(skipped),
+
+class _Search:
+    """One question on its way."""
+
+    def __init__(self, parts: Parts, execution: Execution, plan: Plan, asked: Query, budget: Budget) -> None:
+        self._parts = parts
+        self._execution = execution
+        self._plan = plan
+        self._asked = asked
+        self._budget = budget
+        self._weighed: Weighed | None = None
+        self._covered: dict[NodeId, float] = {}
+        self._notices: list[str] = []
+
+    def answer(self, limit: int, offset: int) -> Answer:
+        """The whole story."""
+        run = self._run(self._asked)
+        run, window = self._widened(run)
+        hits, scan = self._escalated(run, window)
+        good = [h for h in hits if self._plan.floor is None or h.score >= self._plan.floor][offset:]
+        kept = within([self._told(h) for h in good[:limit]], self._budget)
+        if not good and not offset and (scan is None or scan.events):
+            self._notices.append(self._nothing(run, scan))
+        return Answer(tuple(kept), len(good) > len(kept), self._explained(run, window, scan))
+
+    def _run(self, query: Query) -> Run:
+        run = self._execution.run(self._plan, query, self._budget, self._judge)
+        for answer in run.answers.values():
+            self._notices += [n for n in answer.notices if n not in self._notices]
+        return run
+
+    def _judge(self, layer: LayerName, hits: Sequence[Hit]) -> Verdict:
+        """Whether one layer's hits are relevant, and enough."""
+        if not hits:
+            return Verdict(False, False, 0.0, "found nothing")
+        if not self._plan.text or self._plan.floor is not None:
+            best = max(h.score for h in hits)
+            return Verdict(True, True, best, "every result is taken")
+        if self._weighed is None:
+            self._weighed = self._parts.words.weigh(self._asked.text, self._asked.project)
+        top = list(hits[:_JUDGED])
+        self._cover(self._weighed, top)
+        found = relevance.evidence(top, self._covered)
+        literal = _holds(top, self._plan.exact)
+        told = f"best {found.best:.2f}, {found.coverage:.0%} of the query's weight"
+        if literal and self._plan.first_match:
+            return Verdict(True, True, found.best, f"holds {literal} literally")
+        if not literal and not relevance.relevant(found, layer):
+            return Verdict(False, False, found.best, f"nothing relevant ({told})")
+        enough = relevance.sufficient(found, layer, self._plan.min_confidence) and not self._plan.first_match
+        return Verdict(True, enough, found.best, told)
+
+    def _cover(self, weighed: Weighed, hits: Sequence[Hit]) -> None:
+        """Learn how much of the query each node holds, once."""
+        missing = [h.node_id for h in hits if h.node_id and h.node_id not in self._covered]
+        if missing:
+            self._covered |= self._parts.words.covered(weighed, list(dict.fromkeys(missing)))
+
+    def _told(self, hit: Hit) -> Hit:
+        """With how much of the query its segment holds, as far as that was looked at."""
+        share = self._covered.get(hit.node_id)
+        if share is None or any(name == "coverage" for name, _ in hit.parts):
+            return hit
+        return replace(hit, parts=(*hit.parts, ("coverage", round(share, 4))))
+
+    def _widened(self, run: Run) -> tuple[Run, TimeWindow | None]:
+        """Nothing inside the time that the question names: look beside it, then everywhere; what comes is marked."""
+        window = self._plan.window
+        if run.hits or window is None or not self._plan.text:
+            return run, window
+        if not self._plan.window_words:
+            self._notices.append("nothing found between since and until; leave them out to search all time")
+            return run, window
+        length = window.end_ms - window.start_ms
+        wider = TimeWindow(max(0, window.start_ms - length), window.end_ms + length)
+        for tried, words in ((wider, "the periods beside it"), (None, "all time")):
+            if self._budget.out_of_time():
+                break
+            again = self._run(replace(self._asked, window=tried))
+            if again.hits:
+                self._notices.append(f"nothing found in the time named; widened to {words}")
+                marked = tuple(replace(h, outside=not window.contains(h.timestamp)) for h in again.hits)
+                return replace(again, hits=marked), tried
+        return run, window
+
+    def _escalated(self, run: Run, window: TimeWindow | None) -> tuple[tuple[Hit, ...], Scanned | None]:
+        """A scan, where the intent allows one, nothing sufficed, and the bounds leave room."""
+        plan, budget = self._plan, self._budget
+        wanting = not run.hits or (plan.first_match and not run.sufficient)
+        words = looked_for(plan.text, plan.exact)
+        if not plan.escalates_when or not wanting or not words or run.sufficient or budget.out_of_time():
+            return run.hits, None
+        if budget.left_ms() < _TO_SCAN or budget.rpc_calls >= plan.bounds.max_rpc_calls:
+            return run.hits, None
+        try:
+            found, scan = escalate(self._parts.scanner, replace(self._asked, window=window), words, budget, plan.escalates_when)
+        except DeadlineExceeded:
+            return run.hits, None
+        known = {h.node_id or h.event_id for h in found}
+        return (*found, *(h for h in run.hits if (h.node_id or h.event_id) not in known)), scan
+
+    def _nothing(self, run: Run, scan: Scanned | None) -> str:
+        """What was searched in vain."""
+        searched = ", ".join(t.layer for t in run.tried) + (f" and {scan.events:,} events" if scan else "")
+        best = max((t.best for t in run.tried), default=0.0)
+        if not best:
+            return f"nothing relevant: searched {searched}"
+        return f"nothing relevant: searched {searched}; the nearest scored {best:.2f}. bounds.min_confidence=0 shows it"
+
+    def _passed_over(self, run: Run) -> list[Skipped]:
+        """Layers that could not be used, as far down the chain as it was gone."""
+        chain = chain_of(self._plan.intent)
+        last = max((chain.index(LayerName(t.layer)) for t in run.tried), default=len(chain))
+        return [s for s in self._plan.skipped if chain.index(LayerName(s.layer)) < last]
+
+    def _explained(self, run: Run, window: TimeWindow | None, scan: Scanned | None) -> Explanation:
+        plan, budget, asked = self._plan, self._budget, self._asked
+        notices = [*self._notices]
+        if budget.spent.exceeded:
+            notices.append(f"{budget.spent.exceeded} was exceeded once, by at most half, because nothing had been found")
+        answered = {run.method, *run.used}
+        return Explanation(
+            intent=plan.intent,
+            confidence=plan.confidence,
+            signals=plan.signals,
+            tier=plan.tier,
+            mode=plan.mode,
+            why_mode=plan.why_mode,
+            method="scan" if scan and scan.found and not run.hits else run.method,
+            fallback=plan.first not in answered,
+            skipped=(*self._passed_over(run), *run.skipped),
+            tried=tuple(run.tried),
             bounds_hit=tuple(budget.hit),
+            exceeded=budget.spent.exceeded,
+            limits={f.name: getattr(plan.bounds, f.name) for f in fields(plan.bounds)},
             nodes_visited=budget.nodes_visited,
             rpc_calls=budget.rpc_calls,
             depth=budget.depth,
             tokens=budget.tokens,
             elapsed_ms=budget.elapsed_ms(),
-            scope=query.project if query.project is not None else "all projects",
-            window=found.window,
-            window_words=found.window_words,
-            notices=found.notices,
-            path=found.path,
+            scope=asked.project if asked.project is not None else "all projects",
+            window=window,
+            window_words=plan.window_words,
+            arbitration=run.arbitration,
+            scan=scan,
+            notices=tuple(notices),
+            path=next((a.path for a in run.answers.values() if a.path), ()),
         )
-        return Answer(tuple(kept), len(good) > len(kept), why)
 
-    def _first_answer(
-        self, query: Query, budget: Budget, statuses: Mapping[LayerName, LayerStatus]
-    ) -> tuple[LayerName, LayerAnswer, list[Skipped]]:
-        """The first layer of the chain that finds something, what it found, and why others were passed over."""
-        skipped: list[Skipped] = []
-        for name in ANSWER_CHAIN[:-1]:
-            if not statuses[name].usable:
-                skipped.append(Skipped(name, statuses[name].reason))
-                continue
-            try:
-                found = self._layers[name].search(query, budget)
-            except LayerUnavailable as error:
-                skipped.append(Skipped(name, error.reason))
-                continue
-            if found.hits:
-                return name, found, skipped
-            skipped.append(Skipped(name, "found nothing"))
-        return LayerName.AGENTIC, self._layers[LayerName.AGENTIC].search(query, budget), skipped
+
+def _status(layer: Layer) -> LayerStatus:
+    try:
+        return layer.status()
+    except Exception as error:
+        return LayerStatus(layer.name, enabled=True, healthy=False, reason=f"its status cannot be told: {error}")
+
+
+def _holds(hits: Sequence[Hit], exact: Sequence[str]) -> str:
+    """The literal thing that some hit quotes, "" for none."""
+    for wanted in exact:
+        if any(wanted.lower() in h.quote.lower() or wanted.lower() in h.title.lower() for h in hits):
+            return wanted
+    return ""
 
 
 def within(hits: Sequence[Hit], budget: Budget) -> list[Hit]:

@@ -1,30 +1,68 @@
-"""Why an answer is what it is: a value built while the decision is made."""
+"""Why an answer is what it is: a value built by whoever decides, while it decides."""
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 from memory_mcp.layers.base import Step
 from memory_mcp.model.calendar import TimeWindow
+from memory_mcp.policy.plan import Mode, Skipped
 from memory_mcp.policy.tier import Tier
 
 
 @dataclass(frozen=True, slots=True)
-class Skipped:
-    """A layer that was not used, and why."""
+class Tried:
+    """One layer that was run: how it ended, what it found, and why it was followed or left."""
 
     layer: str
+    #: sufficient, insufficient, irrelevant, nothing, unavailable, failed, timed out, cancelled
+    outcome: str
     reason: str
+    hits: int
+    best: float
+    ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class Scanned:
+    """What a scan cost, and how far it got."""
+
+    why: str
+    slices: int
+    read: int
+    events: int
+    found: int
+    ms: float
+
+
+@dataclass(frozen=True, slots=True)
+class WhyNot:
+    """Why something is not among the results, and a change of the call with which it would be."""
+
+    id: str
+    reason: str
+    change: Mapping[str, object]
+    #: Where it stands among the results after all, counted from 0.
+    place: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Explanation:
-    """What was tried, skipped, bounded and filtered."""
+    """What was understood, tried, skipped, bounded and filtered."""
 
     intent: str
+    confidence: float
+    signals: tuple[str, ...]
     tier: Tier
+    mode: Mode
+    why_mode: str
     method: str
     fallback: bool
     skipped: tuple[Skipped, ...]
+    tried: tuple[Tried, ...]
     bounds_hit: tuple[str, ...]
+    #: The bound that a soft search went beyond, "" for none.
+    exceeded: str
+    limits: Mapping[str, int]
     nodes_visited: int
     rpc_calls: int
     depth: int
@@ -34,5 +72,9 @@ class Explanation:
     scope: str
     window: TimeWindow | None
     window_words: str
-    notices: tuple[str, ...]
-    path: tuple[Step, ...]
+    #: What was made of several layers' results, in words.
+    arbitration: str = ""
+    scan: Scanned | None = None
+    why_not: WhyNot | None = None
+    notices: tuple[str, ...] = ()
+    path: tuple[Step, ...] = field(default=())

@@ -64,11 +64,12 @@ def _tools(kit: Kit, profile: str) -> list[Tool]:
     offered = [tool for group in _DEFAULT for tool in group(kit).tools()]
     if profile == "full":
         from memory_mcp.server.tools.curate import Curate
+        from memory_mcp.server.tools.decide import Decide
         from memory_mcp.server.tools.full import Full
         from memory_mcp.server.tools.indexes import Indexes
         from memory_mcp.server.tools.loop import Loop
 
-        offered += [tool for group in (Full, Loop, Indexes, Curate) for tool in group(kit).tools()]
+        offered += [tool for group in (Full, Loop, Decide, Indexes, Curate) for tool in group(kit).tools()]
     return offered
 
 

@@ -17,6 +17,7 @@ import anyio.to_thread
 from memory_mcp.app import App
 from memory_mcp.config import Settings
 from memory_mcp.errors import MemoryMcpError
+from memory_mcp.layers.budget import GONE
 
 log = logging.getLogger(__name__)
 
@@ -84,12 +85,16 @@ class Host:
 
     async def read(self, work: Callable[[App], T]) -> T:
         """Run a reading call in a thread; cancelled, its queries are stopped and no other's."""
-        call = object()
+        call, gone = object(), threading.Event()
+        token = GONE.set(gone)
         try:
             return await anyio.to_thread.run_sync(self._counted, call, work, abandon_on_cancel=True)
         except anyio.get_cancelled_exc_class():
+            gone.set()
             threading.Thread(target=self._stop, args=(call,), name="stopping", daemon=True).start()
             raise
+        finally:
+            GONE.reset(token)
 
     async def write(self, work: Callable[[App], T]) -> T:
         """Run a writing call in a thread; a write that has begun is finished whatever the client does."""

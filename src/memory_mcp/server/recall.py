@@ -25,13 +25,17 @@ def recall_text(app: "App", prompt: str, project: str, session_id: str = "", tim
     What session `session_id` itself holds is left out: whoever asks from there has it in sight. Without a project nothing
     is told, unless searches go everywhere by setting.
     """
+    from memory_mcp.policy.intent import Intent
+    from memory_mcp.policy.plan import How
     from memory_mcp.text import query_terms
 
     asked = prompt[:_PROMPT].strip()
     everywhere = app.settings.server.scope == "all"
     if not (project or everywhere) or len(query_terms(asked)) < _LEAST_TERMS:
         return ""
-    found = app.ask(Query(asked, _LOOKED_AT, None if everywhere else project), {"timeout_ms": timeout_ms})
+    found = app.ask(
+        Query(asked, _LOOKED_AT, None if everywhere else project), How(Intent.ANSWER, bounds={"timeout_ms": timeout_ms})
+    )
     strong = app.settings.retrieval.strong_match
     fitting = [
         h for h in found.hits if dict(h.parts).get("coverage", 0.0) >= strong and h.session_id != session_id and h.grip_ids

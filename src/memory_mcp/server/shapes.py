@@ -2,12 +2,12 @@
 
 import json
 from collections.abc import Iterable, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from pydantic import BaseModel
 
-from memory_mcp.app import EARLIEST_MS, LATEST_MS
+from memory_mcp.app import EARLIEST_MS, LATEST_MS, App
 from memory_mcp.events.evidence import Expanded
 from memory_mcp.layers.base import CONTRACTS, Hit, LayerStatus
 from memory_mcp.layers.base import Step as LayerStep
@@ -16,8 +16,9 @@ from memory_mcp.model.calendar import Calendar, TimeWindow, parents
 from memory_mcp.model.ids import ROOT
 from memory_mcp.model.toc import MemoryKind, TocNode
 from memory_mcp.model.tokens import estimate_tokens
-from memory_mcp.policy.explain import Explanation
-from memory_mcp.server import wire, wire_indexes
+from memory_mcp.policy.explain import Explanation, Scanned, WhyNot
+from memory_mcp.policy.plan import Mode, Plan, Skipped
+from memory_mcp.server import wire, wire_indexes, wire_policy
 
 if TYPE_CHECKING:  # numpy, behind these, would double the time to the handshake
     from memory_mcp.layers.agentic.match import FieldMatch
@@ -27,8 +28,10 @@ if TYPE_CHECKING:  # numpy, behind these, would double the time to the handshake
 _CHILD_KEYWORDS = 5
 #: Keywords of a node that was found.
 _KEYWORDS = 8
-#: How searches run until there are more layers than one to run.
-_MODE = "sequential"
+#: Results of which further quotations are shown, so many of each, and characters of one.
+_QUOTED, _FURTHER, _WIDTH = 3, 2, 300
+#: The shortest quotation worth showing, characters.
+_LEAST_QUOTE = 60
 #: Names listed where there may be hundreds.
 NAMES_SHOWN = 20
 
@@ -56,9 +59,46 @@ def fitting(values: Iterable[W], budget: int, factor: float) -> list[W]:
     return kept
 
 
-def result(hit: Hit, calendar: Calendar, full: bool) -> wire.Result:
-    """A hit: a node, a grip in one, or an event that is not in the tree yet."""
-    return wire.Result(**_result(hit, calendar, full))
+def result(hit: Hit, calendar: Calendar, full: bool, further: Sequence[tuple[str, str]] = ()) -> wire.Result:
+    """A hit: a node, a grip in one, or an event that is not in the tree yet; with further grips of it and their words."""
+    also = [wire.Quote(grip_id=grip, quote=quote) for grip, quote in further]
+    return wire.Result(**_result(hit, calendar, full), also=also, outside_window=True if hit.outside else None)
+
+
+def further_quotes(app: App, hits: Sequence[Hit]) -> dict[str, list[tuple[str, str]]]:
+    """By node, what its further grips quote: of the first results, and nothing that the result itself says."""
+    wanted = {h.node_id: h.grip_ids[1 : 1 + _FURTHER] for h in hits[:_QUOTED] if h.node_id}
+    grips = app.storage.grips.get_many([g for several in wanted.values() for g in several])
+    quotes = app.evidence.quotes(list(grips.values()))
+    own = {h.node_id: h.quote for h in hits[:_QUOTED]}
+    return {
+        node: [(g, _cut(quotes[g], _WIDTH)) for g in several if quotes.get(g) and quotes[g] not in own[node]]
+        for node, several in wanted.items()
+    }
+
+
+def _cut(text: str, width: int) -> str:
+    """At most so many characters, cut at white space, and marked where cut."""
+    return text if len(text) <= width else f"{text[:width].rsplit(maxsplit=1)[0]} …"
+
+
+def shortened(value: wire.Result, budget: int, factor: float) -> list[wire.Result]:
+    """One result without what can be looked up and with as much of its quotation as the budget holds; none if too little."""
+    bare = value.model_copy(update={"also": [], "title": "", "agent": "", "project": "", "role": "", "score_parts": {}})
+    bare = bare.model_copy(update={"grip_ids": value.grip_ids[:1]})
+    width = len(value.quote)
+    while tokens_of(bare, factor) > budget and width > _LEAST_QUOTE:
+        width = width * 3 // 4
+        bare = bare.model_copy(update={"quote": _cut(value.quote, width)})
+    return [bare] if tokens_of(bare, factor) <= budget else []
+
+
+def handles(results: Sequence[wire.Result]) -> str:
+    """Where to go on from the best result."""
+    best = next((r for r in results if r.grip_ids), None)
+    if best is None:
+        return ""
+    return f"expand_grip {best.grip_ids[0]} for its context; browse_toc toc:day:{best.when[:10]} for its day"
 
 
 def keyword_result(hit: Hit, calendar: Calendar, full: bool) -> wire_indexes.KeywordResult:
@@ -117,27 +157,94 @@ def step(value: LayerStep) -> wire.Step:
     )
 
 
-def explanation(why: Explanation, query: str, calendar: Calendar, full: bool) -> wire.Explanation:
-    """The explanation; with `full` it begins with the query and holds the path."""
-    return wire.Explanation(
-        query=query if full else "",
+def explanation(why: Explanation, query: str, calendar: Calendar, full: bool) -> wire_policy.Explanation:
+    """The explanation; with `full` it begins with the query and holds everything that was decided."""
+    lean = wire_policy.Explanation(
         intent=why.intent,
-        mode=_MODE if full else "",
         tier_used=int(why.tier),
         method_used=why.method,
         fallback_occurred=why.fallback,
-        skipped=[wire.Skipped(layer=s.layer, reason=s.reason) for s in why.skipped],
+        skipped=[_skipped(s) for s in why.skipped],
         bounds_hit=list(why.bounds_hit),
         nodes_visited=why.nodes_visited,
         rpc_calls=why.rpc_calls,
-        depth=why.depth if full else None,
-        tokens=why.tokens if full else None,
-        elapsed_ms=why.elapsed_ms if full else None,
         scope=why.scope,
         window=window(why.window, why.window_words, calendar),
+        scan=_scanned(why.scan),
         notices=list(why.notices),
-        path=[step(s) for s in why.path] if full else [],
     )
+    if not full:
+        return lean
+    used = {
+        "max_depth": why.depth,
+        "max_nodes_visited": why.nodes_visited,
+        "max_rpc_calls": why.rpc_calls,
+        "max_token_budget": why.tokens,
+        "timeout_ms": why.elapsed_ms,
+    }
+    more = {
+        "query": query,
+        "confidence": round(why.confidence, 3),
+        "signals": list(why.signals),
+        "mode": why.mode.value,
+        "why_mode": why.why_mode,
+        "tried": [wire_policy.Tried(**asdict(t)) for t in why.tried],
+        "arbitration": why.arbitration,
+        "bounds": {n: wire.BoundUse(limit=limit, used=used.get(n)) for n, limit in why.limits.items()},
+        "depth": why.depth,
+        "tokens": why.tokens,
+        "elapsed_ms": why.elapsed_ms,
+        "path": [step(s) for s in why.path],
+    }
+    return lean.model_copy(update=more)
+
+
+def _skipped(value: Skipped) -> wire.Skipped:
+    return wire.Skipped(layer=value.layer, reason=value.reason)
+
+
+def _scanned(value: Scanned | None) -> wire_policy.Scanned | None:
+    return wire_policy.Scanned(**asdict(value)) if value is not None else None
+
+
+def why_not(value: WhyNot) -> wire_policy.WhyNot:
+    """Why something is missing, and what to ask instead."""
+    return wire_policy.WhyNot(id=value.id, reason=value.reason, change=dict(value.change))
+
+
+def classified(plan: Plan, query: str, calendar: Calendar) -> wire_policy.Classified:
+    """What was understood of a query."""
+    return wire_policy.Classified(**_understood(plan, query, calendar))
+
+
+def plan(value: Plan, query: str, calendar: Calendar) -> wire_policy.PlanAnswer:
+    """A decision before it is carried out."""
+    return wire_policy.PlanAnswer(
+        **_understood(value, query, calendar),
+        tier=int(value.tier),
+        name=value.tier.label,
+        mode=value.mode.value,
+        why_mode=value.why_mode,
+        order=[n.value for n in (value.order if value.mode is Mode.SEQUENTIAL else value.paths)],
+        skipped=[_skipped(s) for s in value.skipped],
+        bounds={f.name: getattr(value.bounds, f.name) for f in fields(value.bounds)},
+        strict=value.strict,
+        min_confidence=value.min_confidence,
+        escalates_when=value.escalates_when,
+    )
+
+
+def _understood(value: Plan, query: str, calendar: Calendar) -> dict[str, Any]:
+    return {
+        "query": query,
+        "intent": value.intent.value,
+        "confidence": round(value.confidence, 3),
+        "signals": list(value.signals),
+        "exact": list(value.exact),
+        "text": value.text,
+        "deadline_ms": value.deadline_ms,
+        "window": window(value.window, value.window_words, calendar),
+    }
 
 
 def match(value: "FieldMatch") -> wire.Match:

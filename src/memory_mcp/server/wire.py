@@ -28,6 +28,13 @@ class Recalled(Wire):
     origin: str = MARK
 
 
+class Quote(Wire):
+    """Further words of the same segment that answer."""
+
+    grip_id: str
+    quote: str
+
+
 class Result(Wire):
     """One thing found."""
 
@@ -44,6 +51,8 @@ class Result(Wire):
     speaker: str = ""
     grip_ids: Annotated[list[str], Field(description="Cite these")]
     score: float
+    also: SkipJsonSchema[list[Quote]] = []
+    outside_window: SkipJsonSchema[bool | None] = None
     event_id: SkipJsonSchema[str] = ""
     score_parts: SkipJsonSchema[dict[str, float]] = {}
 
@@ -74,34 +83,11 @@ class Step(Wire):
     decision: str
 
 
-class Explanation(Wire):
-    """Why an answer is what it is."""
+class BoundUse(Wire):
+    """A bound and how much of it was used."""
 
-    query: str = ""
-    intent: str
-    mode: SkipJsonSchema[str] = ""
-    tier_used: int
-    method_used: str
-    fallback_occurred: bool
-    skipped: list[Skipped]
-    bounds_hit: list[str]
-    nodes_visited: int
-    rpc_calls: int
-    depth: SkipJsonSchema[int | None] = None
-    tokens: SkipJsonSchema[int | None] = None
-    elapsed_ms: SkipJsonSchema[int | None] = None
-    scope: str
-    window: Window | None = None
-    notices: list[str] = []
-    path: list[Step] = []
-
-
-class SearchAnswer(Recalled):
-    """intelligent_search."""
-
-    results: list[Result]
-    next_cursor: str = ""
-    explanation: Explanation
+    limit: int
+    used: int | None = None
 
 
 class Topic(Wire):
@@ -268,13 +254,6 @@ class EventsAnswer(Recalled):
     next_cursor: str = ""
     scope: str
     truncated: bool | None = None
-
-
-class BoundUse(Wire):
-    """A bound and how much of it was used."""
-
-    limit: int
-    used: int | None = None
 
 
 class NavigateAnswer(Recalled):

@@ -76,6 +76,14 @@ class EventStore(Protocol):
         """Events that are shown, in (timestamp, id) order, starting behind `after`."""
         ...
 
+    def holding(self, scope: Scope, words: Sequence[str], limit: int) -> tuple[int, list[Event]]:
+        """How many events of a scope are shown, and those that hold every one of some texts, whatever the case, newest first."""
+        ...
+
+    def span(self, scope: Scope) -> TimeWindow | None:
+        """From the first to the last event of a scope that is shown; None where there is none."""
+        ...
+
     def sessions(self, scope: Scope, limit: int = 100) -> list[SessionInfo]:
         """Sessions, latest first."""
         ...

@@ -64,7 +64,7 @@ def _walk(app: "App", args: argparse.Namespace, query: str) -> dict[str, Any]:
     bounds = app.settings.retrieval.bounds.with_(**{b: getattr(args, b) for b in BOUNDS})
     budget = Budget(bounds, app.clock, app.settings.retrieval.token_factor)
     asked = Query(query, args.limit, project, None, window_of(app, args))
-    found = app.agentic.search(asked, budget)
+    found = app.agentic.navigate(asked, budget)
     hits = within(found.hits, budget)
     return {
         "query": query,

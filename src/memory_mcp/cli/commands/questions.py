@@ -98,7 +98,7 @@ def _is_new(candidate: _Candidate, chosen: Sequence[_Candidate], strictness: int
 
 def _answered(app: "App", candidate: _Candidate) -> int:
     """How well the store answers it: 2 with the very statement, 1 from its segment, 0 from elsewhere or not at all."""
-    hits = app.ask(Query(candidate.question.text, 1), {}).hits
+    hits = app.ask(Query(candidate.question.text, 1)).hits
     if not hits or hits[0].node_id != candidate.question.node_id or not hits[0].grip_ids:
         return 0
     return 2 if hits[0].grip_ids[0] in candidate.grips else 1

@@ -38,6 +38,8 @@ SWEEP = 48
 #: Segments read per hit wanted: the best by bound are read first, the rest only if these disappoint.
 _READ_FACTOR = 2
 _READ_LEAST = 12
+#: Reading the words to quote takes so long at most (milliseconds, at 100,000 documents).
+_TO_QUOTE = 8.0
 
 
 @dataclass(slots=True)
@@ -75,28 +77,34 @@ class AgenticLayer:
         return LayerStatus(self.name, enabled=True, healthy=True, count=self._tree.tally().segments)
 
     def search(self, query: Query, budget: Budget) -> LayerAnswer:
-        """See Layer. Time words in the query become a filter, widened with a notice when nothing lies inside."""
-        return self.navigate(query, budget, self._clock.now_ms())
+        """See Layer. Without a word to look for, what happened in the query's window, newest first."""
+        return self._measured(query, TimeHint(query.window, "", query.text), budget, ROOT, widen=False)
 
-    def navigate(self, query: Query, budget: Budget, now_ms: int, start: NodeId = ROOT) -> LayerAnswer:
-        """The walk from `start`, with time words read relative to `now_ms`."""
+    def navigate(self, query: Query, budget: Budget, now_ms: int | None = None, start: NodeId = ROOT) -> LayerAnswer:
+        """The walk from `start`, with time words read relative to `now_ms`.
+
+        Unless the query has a window, they become one, widened with a notice when nothing lies inside.
+        """
+        if query.window is not None:
+            return self._measured(query, TimeHint(None, "", query.text), budget, start, widen=False)
+        with span("parse_query"):
+            hint = find_time(query.text, self._clock.now_ms() if now_ms is None else now_ms, self._tree.calendar)
+        return self._measured(query, hint, budget, start, widen=True)
+
+    def _measured(self, query: Query, hint: TimeHint, budget: Budget, start: NodeId, widen: bool) -> LayerAnswer:
         before = budget.nodes_visited
         with span("agentic_search"), metrics.timed("agentic_search_latency_seconds"):
-            answer = self._navigate(query, budget, now_ms, start)
+            answer = self._navigate(query, hint, budget, start, widen)
         metrics.count("agentic_nodes_visited_total", budget.nodes_visited - before)
         return answer
 
-    def _navigate(self, query: Query, budget: Budget, now_ms: int, start: NodeId) -> LayerAnswer:
-        with span("parse_query"):
-            hint = find_time(query.text, now_ms, self._tree.calendar) if query.window is None else TimeHint(None, "", query.text)
-            window = query.window or hint.window
-            browsing = hint.window is not None and not terms(hint.rest)
-            walk = None if browsing else self._begin(replace(query, text=hint.rest or query.text), window, budget)
-        if walk is None:
+    def _navigate(self, query: Query, hint: TimeHint, budget: Budget, start: NodeId, widen: bool) -> LayerAnswer:
+        if hint.window is not None and not terms(hint.rest):
             return self._browse(query, hint, budget)
+        walk = self._begin(replace(query, text=hint.rest or query.text), query.window or hint.window, budget)
         with span("execute_search"):
             self._run(walk, start)
-            if hint.window and not walk.found:
+            if widen and hint.window and not walk.found:
                 self._widen(walk, hint.window, start)
         with span("collect_results"):
             hits = self._collect(walk)
@@ -113,8 +121,12 @@ class AgenticLayer:
         while walk.frontier and not self._enough(walk):
             batch = [heapq.heappop(walk.frontier)[4] for _ in range(min(walk.budget.bounds.beam_width, len(walk.frontier)))]
             for node_id in batch:
-                if walk.budget.out_of_time() or not self._expand(walk, node_id):
+                if self._is_late(walk) or not self._expand(walk, node_id):
                     return
+
+    def _is_late(self, walk: _Walk) -> bool:
+        """Whether the time is up, or what is left of it is needed to quote what was found."""
+        return walk.budget.out_of_time() or (bool(walk.found) and walk.budget.is_short_of(_TO_QUOTE))
 
     def _enough(self, walk: _Walk) -> bool:
         """Whether nothing left can add anything: every segment that holds a term is found, or none can cover more."""
@@ -144,7 +156,7 @@ class AgenticLayer:
         """Compare the direct children, and put those that hold query terms on the frontier."""
         depth = DEPTH[level_of(node_id)] + 1
         if not walk.budget.go_down(depth):
-            return True
+            return self._sweep(walk, node_id)
         ids = [
             c
             for c in self._tree.children(node_id, walk.query.project)
@@ -170,9 +182,13 @@ class AgenticLayer:
         return "strongest" if score > self._strong else "best, though weak,"
 
     def _sweep(self, walk: _Walk, node_id: NodeId) -> bool:
-        """Compare every segment below a node, newest first, and read those that may answer."""
-        if not walk.budget.go_down(DEPTH[TocLevel.SEGMENT]):
-            return True
+        """Compare every segment below a node, newest first, and read those that may answer.
+
+        Where the walk may go no deeper it compares them all the same, unnarrowed, as far as the other bounds let it: what
+        a word of the query stands in is never missed for the sake of a bound on depth.
+        """
+        if walk.budget.bounds.max_depth >= DEPTH[TocLevel.SEGMENT]:
+            walk.budget.go_down(DEPTH[TocLevel.SEGMENT])
         below_it = self._tree.segments_below(node_id, walk.scope)
         segments = [s for s in below_it if s.node_id == node_id or s.node_id not in walk.seen]
         allowed = walk.budget.visit(len(segments))
@@ -181,6 +197,7 @@ class AgenticLayer:
         held = self._held(walk, chosen)
         found = self._read(walk, held)
         walk.found += found
+        walk.budget.spent.satisfied |= bool(found)
         best = max(found, key=lambda f: (f.coverage, f.score), default=None)
         if best:
             decision = f"Found {len(found)} relevant segment{'s' if len(found) != 1 else ''}"
@@ -204,7 +221,7 @@ class AgenticLayer:
             part = held[start : start + want]
             if len(found) >= want and part[0][0] < min(f.coverage for f in found):
                 break
-            if start and walk.budget.out_of_time():
+            if start and self._is_late(walk):
                 break
             found += self._reader.verify([s for _, s in part], walk.weighted, walk.scope.window, walk.mean_tokens)
         return found

@@ -52,7 +52,7 @@ class Loop:
             kept = shapes.fitting(results, budget.bounds.max_token_budget, retrieval.token_factor)
             if len(kept) < len(results):
                 budget.hit.append("max_token_budget")
-            budget.tokens = sum(shapes.tokens_of(r, retrieval.token_factor) for r in kept)
+            budget.spent.tokens = sum(shapes.tokens_of(r, retrieval.token_factor) for r in kept)
             return wire.NavigateAnswer(
                 query=query,
                 path=[shapes.step(s) for s in found.path],

@@ -8,6 +8,7 @@ import duckdb
 
 from memory_mcp.clock import Clock
 from memory_mcp.failpoints import failpoint
+from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.event import Event, content_hash
 from memory_mcp.model.ids import HASH_MASK, EventId, digest, event_id_from, event_key, key_of
@@ -187,6 +188,21 @@ class DuckEvents:
             parameters += [after[0], after[0], event_key(after[1])]
         sql = f"SELECT {EVENT} FROM event {_where(where)} ORDER BY ts, event_id LIMIT ?"
         return [event_of(row) for row in self._con.rows(sql, [*parameters, limit])]
+
+    def holding(self, scope: Scope, words: Sequence[str], limit: int) -> tuple[int, list[Event]]:
+        """See EventStore."""
+        where, parameters = self._conditions(scope, None)
+        (count,) = self._con.rows(f"SELECT count(*) FROM event {_where(where)}", parameters)[0]
+        where += ["contains(lower(text), ?)"] * len(words)
+        parameters += [w.lower() for w in words]
+        sql = f"SELECT {EVENT} FROM event {_where(where)} ORDER BY ts DESC, event_id DESC LIMIT ?"
+        return count, [event_of(row) for row in self._con.rows(sql, [*parameters, limit])]
+
+    def span(self, scope: Scope) -> TimeWindow | None:
+        """See EventStore."""
+        where, parameters = self._conditions(scope, None)
+        first, last = self._con.rows(f"SELECT min(ts), max(ts) FROM event {_where(where)}", parameters)[0]
+        return None if first is None else TimeWindow(first, last + 1)
 
     def sessions(self, scope: Scope, limit: int = 100) -> list[SessionInfo]:
         """See EventStore."""

@@ -1,0 +1,72 @@
+"""An id of anything in the memory in, what stands for it in a result and where it lies out."""
+
+from collections import Counter
+
+from memory_mcp.errors import NotFound
+from memory_mcp.events.evidence import quoted
+from memory_mcp.layers.base import Target
+from memory_mcp.model.calendar import TocLevel, level_of
+from memory_mcp.model.event import Event
+from memory_mcp.model.ids import event_id_from, event_key, parse_node_id, parse_span_grip, segment_key_of
+from memory_mcp.storage.base import Storage
+from memory_mcp.text import STOPWORDS, term_hash, terms
+from memory_mcp.toc.tree import Tree
+
+#: Words of a text that are told apart.
+_WORDS = 12
+
+
+def target(storage: Storage, tree: Tree, missing: str) -> Target:
+    """What a node's, a grip's or an event's id names; NotFound for an unknown one."""
+    if missing.startswith("toc:"):
+        return _node(storage, tree, missing)
+    grip = storage.grips.find(missing) if parse_span_grip(missing) is None else None
+    span = parse_span_grip(missing)
+    if grip is not None:
+        events = storage.events.get_many([grip.event_id_start, grip.event_id_end])
+        pair = sorted(events.values(), key=lambda e: e.event_id != grip.event_id_start)
+        return _said(tree, missing, pair[0], quoted(grip, pair), {grip.grip_id})
+    event = storage.events.find(span[0]) if span else _event(storage, missing)
+    if event is None:
+        raise NotFound(f"nothing has the id {missing[:80]}", "Take an id from results, a node (browse_toc) or a grip.")
+    own = {g.grip_id for g in storage.grips.of_events([event.event_id]).get(event.event_id, ())}
+    text = event.text[span[1] : span[2]] if span else event.text
+    return _said(tree, missing, event, text, {missing} if span else {event.event_id, *own})
+
+
+def _event(storage: Storage, missing: str) -> Event | None:
+    try:
+        return storage.events.find(event_id_from(event_key(missing)))
+    except (ValueError, NotFound):
+        return None
+
+
+def _said(tree: Tree, missing: str, event: Event, text: str, ids: set[str]) -> Target:
+    telling = _telling(tree, text)
+    return Target(missing, frozenset(ids), event.project, event.agent, event.timestamp, telling)
+
+
+def _node(storage: Storage, tree: Tree, missing: str) -> Target:
+    node = tree.node(parse_node_id(missing))
+    ids = frozenset({node.node_id})
+    if level_of(node.node_id) is not TocLevel.SEGMENT:
+        words = _telling(tree, " ".join((*node.keywords, *(b.text for b in node.bullets))))
+        return Target(missing, ids, "", "", node.start_ms, words, is_period=True)
+    key = segment_key_of(node.node_id)
+    segment = storage.toc.segments([key]).get(key) if key is not None else None
+    said = storage.events.in_segment(segment) if segment is not None else []
+    words = _telling(tree, " ".join(e.text for e in said))
+    project, agent = (segment.project, segment.agent) if segment is not None else ("", "")
+    return Target(missing, ids, project, agent, node.start_ms, words)
+
+
+def _telling(tree: Tree, text: str) -> tuple[str, ...]:
+    """The words of a text that fewest segments hold, as they are written."""
+    frequencies = tree.frequencies()
+    counts = Counter(w.strip(".,;:!?()[]{}<>\"'`").lower() for w in text.split())
+    ranked: list[tuple[int, int, str]] = []
+    for word, count in counts.items():
+        found = terms(word)
+        if word and word not in STOPWORDS and len(word) > 1 and found:
+            ranked.append((max(1, min(frequencies.of(term_hash(t), None) for t in found)), -count, word))
+    return tuple(word for _, _, word in sorted(ranked)[:_WORDS])

@@ -1,0 +1,256 @@
+"""A plan in, what its layers found out: one after the other, side by side, or side by side until one dominates.
+
+Every layer runs in a thread of its own, so that no layer can hold an answer beyond its time: whoever waits stops waiting,
+the layer's budget is cancelled, its reads are interrupted, and it ends at its next look at the budget.
+
+Invariants
+1. A layer that cannot answer, fails or is too slow is a line of the explanation, never an error.
+2. When this returns, no layer goes on working.
+"""
+
+import contextvars
+import logging
+import threading
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from memory_mcp.errors import DeadlineExceeded, InvalidQuery, LayerUnavailable, NotFound, StorageError
+from memory_mcp.layers.base import Hit, Layer, LayerAnswer, LayerName, Query
+from memory_mcp.layers.budget import Budget
+from memory_mcp.policy.chain import MADE_OF
+from memory_mcp.policy.explain import Tried
+from memory_mcp.policy.merge import arbitration, merge
+from memory_mcp.policy.plan import Mode, Plan, Skipped
+
+log = logging.getLogger(__name__)
+
+#: What ends a search whichever layer meets it: the question is wrong, or the truth cannot be read.
+_PASSED_UP = (InvalidQuery, NotFound, StorageError)
+#: How often a waiting search looks whether its caller has gone (seconds).
+_LOOK = 0.01
+#: Of the time that is left, what one layer may use when others come after it.
+_SHARE = 0.7
+#: Kept of a hard time limit for putting the answer together (milliseconds), at most this share of it.
+_TO_ANSWER, _OF_LIMIT = 4.0, 0.25
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What is thought of one layer's answer."""
+
+    relevant: bool
+    sufficient: bool
+    best: float
+    reason: str
+
+
+#: Judges what a layer found.
+Judge = Callable[[LayerName, Sequence[Hit]], Verdict]
+#: Stops the reads of a thread.
+Interrupt = Callable[[int], None]
+
+
+@dataclass(slots=True)
+class Run:
+    """What came of a plan."""
+
+    #: What relevant answers hold, best first.
+    hits: tuple[Hit, ...] = ()
+    #: The layer that answered, or the last one asked.
+    method: str = LayerName.AGENTIC
+    used: tuple[LayerName, ...] = ()
+    tried: list[Tried] = field(default_factory=list)
+    skipped: list[Skipped] = field(default_factory=list)
+    #: Whether one layer's evidence was enough.
+    sufficient: bool = False
+    arbitration: str = ""
+    answers: dict[LayerName, LayerAnswer] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class _Path:
+    """One layer at work."""
+
+    name: LayerName
+    layer: Layer
+    query: Query
+    budget: Budget
+    woken: threading.Condition
+    answer: LayerAnswer | None = None
+    error: BaseException | None = None
+    done: bool = False
+    ms: float = 0.0
+    thread: threading.Thread | None = None
+
+    def start(self) -> "_Path":
+        context = contextvars.copy_context()
+        self.thread = threading.Thread(target=context.run, args=(self._work,), name=f"layer {self.name}", daemon=True)
+        self.thread.start()
+        return self
+
+    def _work(self) -> None:
+        began = self.budget.clock.monotonic()
+        try:
+            answer, error = self.layer.search(self.query, self.budget), None
+        except BaseException as caught:  # handed to whoever waits
+            answer, error = None, caught
+        with self.woken:
+            self.answer, self.error, self.done = answer, error, True
+            self.ms = (self.budget.clock.monotonic() - began) * 1000
+            self.woken.notify_all()
+
+    def stop(self, interrupt: Interrupt) -> None:
+        """End it: at its next look at the budget, and in the middle of a read."""
+        self.budget.cancel()
+        if self.thread is not None and self.thread.ident is not None:
+            interrupt(self.thread.ident)
+
+
+class Execution:
+    """Runs plans over some layers."""
+
+    def __init__(self, layers: Mapping[LayerName, Layer], interrupt: Interrupt) -> None:
+        self._layers = layers
+        self._interrupt = interrupt
+
+    def run(self, plan: Plan, query: Query, budget: Budget, judge: Judge) -> Run:
+        """Run the plan's layers as its mode says."""
+        if plan.mode is Mode.SEQUENTIAL:
+            return self._one_by_one(plan, query, budget, judge)
+        return self._side_by_side(plan, query, budget, judge)
+
+    def _one_by_one(self, plan: Plan, query: Query, budget: Budget, judge: Judge) -> Run:
+        run = Run()
+        kept: dict[LayerName, tuple[Hit, ...]] = {}
+        for place, name in enumerate(plan.order):
+            whole = next((n for n in run.answers if name in MADE_OF.get(n, ())), None)
+            if whole is not None:
+                run.skipped.append(Skipped(name, f"part of {whole}, which was asked"))
+                continue
+            if place and budget.out_of_time():
+                run.skipped.append(Skipped(name, "no time was left"))
+                continue
+            last = place == len(plan.order) - 1
+            path = self._path(name, query, budget, 1.0 if last else _SHARE)
+            self._wait([path], budget, lambda _: False)
+            verdict = self._judged(path, judge, run)
+            if verdict is not None and verdict.relevant and path.answer is not None:
+                kept[name] = path.answer.hits
+                run.method = name
+                budget.spent.satisfied = True
+                if verdict.sufficient:
+                    run.sufficient = True
+                    break
+        run.used, run.hits, run.arbitration = tuple(kept), merge(kept), arbitration(kept)
+        return run
+
+    def _side_by_side(self, plan: Plan, query: Query, budget: Budget, judge: Judge) -> Run:
+        """All paths at once. One with enough evidence cancels those still at work; in hybrid mode it answers alone."""
+        run = Run()
+        verdicts: dict[LayerName, Verdict] = {}
+
+        def enough(path: _Path) -> bool:
+            verdict = self._judged(path, judge, run)
+            if verdict is not None:
+                verdicts[path.name] = verdict
+                budget.spent.satisfied |= verdict.relevant
+            return verdict is not None and verdict.sufficient
+
+        paths = self._wait([self._path(n, query, budget, 1.0) for n in plan.paths], budget, enough)
+        winner = next((n for n, v in verdicts.items() if v.sufficient), None)
+        for path in paths:
+            if path.name not in {t.layer for t in run.tried}:
+                run.tried.append(_ended(path, winner))
+        answered = {p.name: p.answer.hits for p in paths if p.answer is not None and p.name in verdicts}
+        kept = {n: hits for n, hits in answered.items() if verdicts[n].relevant}
+        run.sufficient = winner is not None
+        rivals = [n for n in kept if n != winner and verdicts[n].best >= verdicts[winner].best] if winner else list(kept)
+        if plan.mode is Mode.HYBRID and winner is not None and not rivals:
+            others = ", ".join(p.name for p in paths if p.name != winner)
+            run.arbitration = f"{winner} dominates with {verdicts[winner].best:.2f}; {others or 'nothing else'} was left"
+            kept = {winner: kept[winner]}
+        else:
+            run.arbitration = arbitration(kept)
+        run.used, run.hits = tuple(kept), merge(kept)
+        run.method = _method(plan, kept)
+        return run
+
+    def _path(self, name: LayerName, query: Query, budget: Budget, share: float) -> _Path:
+        own = max(1, int(budget.left_ms() * share))
+        return _Path(name, self._layers[name], query, budget.branch(own), threading.Condition())
+
+    def _wait(self, paths: list[_Path], budget: Budget, enough: Callable[[_Path], bool]) -> list[_Path]:
+        """Start paths and wait until all have ended, one is enough, or the time is up; those still at work are stopped."""
+        woken = paths[0].woken
+        for path in paths:
+            path.woken = woken
+            path.start()
+        reserve = min(_TO_ANSWER, budget.bounds.timeout_ms * _OF_LIMIT) if budget.strict else 0.0
+        ends = time.monotonic() + max((p.budget.left_ms() for p in paths), default=0.0) / 1000 - reserve / 1000
+        seen: set[LayerName] = set()
+        going, late = True, False
+        while going:
+            with woken:
+                fresh = [p for p in paths if p.done and p.name not in seen]
+                if not fresh:
+                    woken.wait(_LOOK)
+                    fresh = [p for p in paths if p.done and p.name not in seen]
+            for path in fresh:
+                seen.add(path.name)
+                going = going and not enough(path)
+            late = time.monotonic() >= ends
+            going = going and len(seen) < len(paths) and not late and not budget.cancelled
+        for path in paths:
+            if not path.done:
+                path.stop(self._interrupt)
+                if late and "timeout_ms" not in budget.hit:
+                    budget.hit.append("timeout_ms")
+        return paths
+
+    def _judged(self, path: _Path, judge: Judge, run: Run) -> Verdict | None:
+        """Enter what came of a path; None where it has no answer."""
+        if isinstance(path.error, _PASSED_UP) and not isinstance(path.error, DeadlineExceeded):
+            raise path.error
+        if path.answer is None:
+            run.tried.append(_ended(path, None))
+            if isinstance(path.error, LayerUnavailable):
+                run.skipped.append(Skipped(path.name, path.error.reason))
+            elif path.error is not None and not isinstance(path.error, DeadlineExceeded):
+                run.skipped.append(Skipped(path.name, f"failed: {path.error}"))
+            return None
+        run.answers[path.name] = path.answer
+        hits = path.answer.hits
+        verdict = judge(path.name, hits)
+        outcome = "nothing" if not hits else "irrelevant" if not verdict.relevant else "insufficient"
+        outcome = "sufficient" if verdict.sufficient else outcome
+        if outcome in ("nothing", "irrelevant") and path.name is not LayerName.AGENTIC:
+            run.skipped.append(Skipped(path.name, "found nothing" if not hits else verdict.reason))
+        run.tried.append(Tried(path.name, outcome, verdict.reason, len(hits), round(verdict.best, 3), round(path.ms, 1)))
+        return verdict
+
+
+def _ended(path: _Path, winner: LayerName | None) -> Tried:
+    """A path without an answer."""
+    match path.error:
+        case None:
+            outcome = "cancelled" if winner else "timed out"
+            reason = f"{winner} had evidence enough" if winner else "its time was up"
+        case LayerUnavailable():
+            outcome, reason = "unavailable", path.error.reason
+        case DeadlineExceeded():
+            outcome, reason = "timed out", "its time was up"
+        case _:
+            outcome, reason = "failed", str(path.error)
+            log.warning("the layer %s failed", path.name, exc_info=path.error)
+    return Tried(path.name, outcome, reason, 0, 0.0, round(path.ms, 1))
+
+
+def _method(plan: Plan, kept: Mapping[LayerName, Sequence[Hit]]) -> str:
+    """What answered: one layer, or the layer that is made of those that did, or their names."""
+    if not kept:
+        return LayerName.AGENTIC if LayerName.AGENTIC in plan.paths else plan.paths[-1]
+    if len(kept) == 1:
+        return next(iter(kept))
+    made = next((whole for whole, parts in MADE_OF.items() if parts == set(kept)), None)
+    return made or "+".join(kept)

@@ -1,0 +1,226 @@
+"""A question, the layers' statuses and the settings in; what will be tried, in which order, how far, and why, out. Pure."""
+
+import dataclasses
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from enum import StrEnum
+
+from memory_mcp.errors import InvalidQuery
+from memory_mcp.layers.base import LayerName, LayerStatus, Query
+from memory_mcp.layers.budget import StopConditions
+from memory_mcp.layers.timehints import find_time
+from memory_mcp.model.calendar import Calendar, TimeWindow
+from memory_mcp.policy.chain import BEST, CHAINS, MADE_OF, RULES, Rules
+from memory_mcp.policy.intent import Classified, Intent, classify
+from memory_mcp.policy.tier import Tier, detect
+from memory_mcp.text import terms
+
+#: Below this confidence a query is ambiguous, and its layers run side by side until one dominates.
+AMBIGUOUS = 0.5
+#: Paths run side by side where nobody says how many (2 to 5).
+PATHS = 3
+_LEFT_OUT = "left out of this plan"
+
+
+class Mode(StrEnum):
+    """How layers are run (agent-retrieval-policy-prd.md, section 5.4)."""
+
+    SEQUENTIAL = "sequential"
+    PARALLEL = "parallel"
+    HYBRID = "hybrid"
+
+
+@dataclass(frozen=True, slots=True)
+class How:
+    """What a caller says about the way its question is to be answered; nothing said is left to the policy."""
+
+    intent: Intent | None = None
+    mode: Mode | None = None
+    bounds: Mapping[str, int | None] = field(default_factory=dict)
+    #: Least score of a result. Given, it takes the place of the floor below which nothing is relevant.
+    min_confidence: float | None = None
+    #: Layers that are not to be used.
+    without: frozenset[LayerName] = frozenset()
+    #: Results left out, to page on.
+    offset: int = 0
+    #: The moment time words are relative to, UTC milliseconds, and the calendar they are read on.
+    as_of: int | None = None
+    calendar: Calendar | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A layer that was not used, and why."""
+
+    layer: str
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """The decision, before anything is run."""
+
+    intent: Intent
+    confidence: float
+    signals: tuple[str, ...]
+    #: What a result must hold literally, where the query names such a thing.
+    exact: tuple[str, ...]
+    #: The words to look for: the question without its deadline and its time.
+    text: str
+    tier: Tier
+    mode: Mode
+    why_mode: str
+    #: Usable layers, the first to be tried first; agentic is always the last.
+    order: tuple[LayerName, ...]
+    skipped: tuple[Skipped, ...]
+    #: The layer that the intent would have tried first.
+    first: LayerName
+    bounds: StopConditions
+    #: Every bound is hard.
+    strict: bool
+    #: Score from which evidence is enough.
+    min_confidence: float
+    #: The least score of a result, where the caller named one.
+    floor: float | None
+    first_match: bool
+    #: A scan of time slices may follow, when this comes true ("" : never).
+    escalates_when: str
+    #: Read from the question or given with it.
+    deadline_ms: int | None = None
+    window: TimeWindow | None = None
+    #: The words the window was read from; "" for one that the caller gave.
+    window_words: str = ""
+
+    @property
+    def paths(self) -> tuple[LayerName, ...]:
+        """What runs side by side in the modes that do: parts rather than the layer made of them, at most a beam of them."""
+        whole = [n for n in self.order if n in MADE_OF and MADE_OF[n] <= set(self.order)]
+        return tuple(n for n in self.order if n not in whole)[: self.bounds.beam_width]
+
+
+def make_plan(
+    query: Query, how: How, statuses: Sequence[LayerStatus], settings: StopConditions, now_ms: int, calendar: Calendar
+) -> Plan:
+    """Decide everything that can be decided beforehand; InvalidQuery for a question without words and without a time."""
+    if not query.text.strip():
+        raise InvalidQuery("the query is empty", "Give at least one word to look for.")
+    timeout = how.bounds.get("timeout_ms")
+    seen = classify(query.text, timeout)
+    intent = how.intent or seen.intent
+    rules = RULES[intent]
+    text, window, words = _timed(query, seen, now_ms if how.as_of is None else how.as_of, how.calendar or calendar)
+    live = [_without(s, how.without) for s in statuses]
+    order, skipped, first = _routed(intent, live, window is not None and not terms(text))
+    mode, why = _mode(how, seen)
+    return Plan(
+        intent=intent,
+        confidence=1.0 if how.intent else seen.confidence,
+        signals=(f"{intent}: named by the caller",) if how.intent else seen.signals,
+        exact=seen.exact,
+        text=text,
+        tier=detect(live),
+        mode=mode,
+        why_mode=why,
+        order=order,
+        skipped=skipped,
+        first=first,
+        bounds=_bounds(how.bounds, settings, rules, mode, seen.deadline_ms, query.limit),
+        strict=rules.strict or timeout is not None,
+        min_confidence=rules.min_confidence if how.min_confidence is None else how.min_confidence,
+        floor=how.min_confidence,
+        first_match=rules.first_match and bool(seen.exact),
+        escalates_when=rules.trigger if rules.escalates else "",
+        deadline_ms=seen.deadline_ms,
+        window=window,
+        window_words=words,
+    )
+
+
+def layers_named(names: Sequence[str]) -> frozenset[LayerName]:
+    """Layers by name; InvalidQuery for one that does not exist or cannot be left out."""
+    known = [n.value for n in LayerName if n not in (LayerName.TOC, LayerName.AGENTIC)]
+    for name in names:
+        if name not in known:
+            raise InvalidQuery(f"cannot plan without {name!r}", f"Layers that can be left out are {', '.join(known)}.")
+    return frozenset(LayerName(n) for n in names)
+
+
+def _timed(query: Query, seen: Classified, now_ms: int, calendar: Calendar) -> tuple[str, TimeWindow | None, str]:
+    """The words to look for, and the window: the caller's, or the one that the question names."""
+    text = seen.rest if seen.rest.strip() else query.text
+    if query.window is not None:
+        return text, query.window, ""
+    hint = find_time(text, now_ms, calendar)
+    if hint.window is None:
+        return text, None, ""
+    return hint.rest, hint.window, hint.words
+
+
+def _without(status: LayerStatus, left_out: frozenset[LayerName]) -> LayerStatus:
+    if status.name in left_out:
+        return replace(status, enabled=False, reason=_LEFT_OUT)
+    missing = sorted(MADE_OF.get(status.name, frozenset()) & left_out)
+    return replace(status, enabled=False, reason=f"{missing[0]}: {_LEFT_OUT}") if missing else status
+
+
+def _routed(
+    intent: Intent, statuses: Sequence[LayerStatus], browsing: bool
+) -> tuple[tuple[LayerName, ...], tuple[Skipped, ...], LayerName]:
+    """The usable layers of an intent's chain, those passed over with their reasons, and which one should have come first.
+
+    The chain follows what is live; the tier is a label for people.
+    """
+    known = {s.name: s for s in statuses}
+    if browsing:
+        return (LayerName.AGENTIC,), (), LayerName.AGENTIC
+    skipped: list[Skipped] = []
+    order: list[LayerName] = []
+    for name in CHAINS[intent]:
+        for candidate in (name,) if name is not None else BEST:
+            status = known.get(candidate)
+            if status is not None and status.usable:
+                order.append(candidate)
+                break
+            skipped.append(Skipped(candidate, status.reason if status is not None else "no such layer"))
+    first = CHAINS[intent][0] or order[0]
+    if LayerName.AGENTIC not in order:  # it needs nothing but the tree, and is tried whatever its status says
+        order.append(LayerName.AGENTIC)
+        skipped = [s for s in skipped if s.layer != LayerName.AGENTIC]
+    return tuple(order), tuple(skipped), first
+
+
+def _mode(how: How, seen: Classified) -> tuple[Mode, str]:
+    beam = how.bounds.get("beam_width") or 1
+    if how.mode is not None:
+        return how.mode, "named by the caller"
+    if beam > 1:
+        return Mode.PARALLEL, f"beam_width={beam}"
+    if how.intent is None and seen.confidence < AMBIGUOUS:
+        return Mode.HYBRID, "the intent is ambiguous"
+    return Mode.SEQUENTIAL, "the default"
+
+
+def _bounds(
+    given: Mapping[str, int | None],
+    settings: StopConditions,
+    rules: Rules,
+    mode: Mode,
+    deadline_ms: int | None,
+    wanted: int,
+) -> StopConditions:
+    """The settings' bounds, those of the intent where the settings say nothing of their own, and the caller's above all."""
+    usual = StopConditions()
+    own = {f.name for f in dataclasses.fields(settings) if getattr(settings, f.name) != getattr(usual, f.name)}
+    changes = {name: value for name, value in rules.bounds.items() if name not in own}
+    if mode is Mode.SEQUENTIAL:
+        changes.pop("beam_width", None)
+    else:
+        changes["beam_width"] = max(changes.get("beam_width", PATHS), 2) if settings.beam_width < 2 else settings.beam_width
+    bounds = settings.with_(**changes)
+    # Results count as visited; whoever asks for more of them than the intent's usual bound is not cut short by it.
+    if "max_nodes_visited" not in own:
+        bounds = bounds.with_(max_nodes_visited=max(bounds.max_nodes_visited, wanted + 1))
+    bounds = bounds.with_(**given)
+    if mode is not Mode.SEQUENTIAL and bounds.beam_width < 2:
+        bounds = bounds.with_(beam_width=2)
+    return bounds if deadline_ms is None else bounds.with_(timeout_ms=min(bounds.timeout_ms, deadline_ms))
