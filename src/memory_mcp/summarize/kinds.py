@@ -185,12 +185,15 @@ _CONSTRAINT = _pattern(
 )
 #: Guesses ("it must be nice"), what somebody never did, and requests of the moment.
 _NOT_A_RULE = _pattern(
-    r"\b(?:must (?:have|feel|say|admit|know|fail)|(?:it|that|this|you|he|she|they|there|i) must|",
+    r"^(?:please )?(?:always (?:here|up|there|good|great|nice|fun|happy|ready|an?|the)\b|(?:never|always) \w+[^s\W]s\b)|",
+    r"must be\W*$|must-|must've|(?:issue|problem|error|bug) must\b|",
+    r"the fix\b|\bshouldn't (?:i|we|you|it|they|he|she|there)\b|(?:don't|do not) \w+ anything, |",
+    r"\b(?:must (?:have|feel|say|admit|know|fail|agree|understand|do so)|(?:it|that|this|you|he|she|they|there|i) must|",
     r"must be (?:quite|so|such|really|very|tough|hard|nice|great|amazing|exciting|proud|fun|difficult|awesome|wonderful|",
-    r"rewarding|incredible|from|(?!string)\w+ing)|",
+    r"rewarding|incredible|from|sort|kind|around|about|(?!string)\w+ing)|",
     r"i (?:never|don't|do not|always)|you never|we (?:never|always)|always \w+ing|not saying|failing because|",
     r"never (?:been|had|thought|knew|seen|heard|mind|gonna|forget)|",
-    r"don't (?:worry|know|think|have|forget|you|we|see|exist|get me|be|fix|do)|",
+    r"don't (?:worry|know|think|have|forget|you|we|see|exist|get me|be|fix|do|let|count|stop)|",
     r"(?:it|that|this|there|i|we|you) should(?: not|n't)|",
     r"should(?: not|n't) (?:be (?:an?|too|that|hard|difficult)|have|take|matter|happen|contain))\b",
 )
