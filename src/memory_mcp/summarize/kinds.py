@@ -157,31 +157,82 @@ _ERRAND = _pattern(
     r"(?:commit|push|pull|rebase|merge|continue|proceed|retry|go ahead|try again|",
     r"(?:create|open|make|draft)(?: an?)?(?: draft)? (?:pr|pull request|commit|branch))\b[^.?!\n]{0,36}[.?!]?$",
 )
+#: What one is told to do, in a procedure or in a rule: the plain form, as no event is told.
+_ACT = (
+    r"(?:(?:re-?)?run|execute|invoke|call|use|set|open|type|press|click|tap|select|install|restart|start|stop|exit|check|verify|"
+    r"build|test|deploy|enable|disable|generate|regenerate|create|reset|export|copy|add|edit|go to|paste|pass|search|try)"
+)
 _PROCEDURE = _pattern(
-    r"^(?:to \w+[^.?!]{3,80}?, (?:you )?(?:first |just )?(?:run|use|call|set|execute|add|open|type|invoke)\b|",
-    r"(?:steps?|how) to \w+)|\b(?:run|execute) `[^`]+` (?:to|before|after|first|when|once|and then)\b|",
-    r"\bfirst\b[^.?!]{5,}\bthen\b",
+    # "To see the log, run x", "To debug: x", "After a merge, run x", "For each row, call x".
+    r"^to (?!be\b|summari|sum\b|recap|note|clarify|conclude|answer|confirm)\w+(?: [^.?!:]{1,80}?)?",
+    rf"(?:, (?:you )?(?:can |first |just )*{_ACT}\b|: \S)|",
+    rf"^(?:after|before|once|whenever|for each) [^,.]{{3,80}}, (?:please |always |first |then )?{_ACT}\b|",
+    r"^(?:steps?|how) to \w+|^(?:\w+ )?(?:workflow|steps|procedure): |",
+    # A command with its purpose or its time, not a mere request to run something.
+    r"^(?:then |also )?(?:re-?run|run|execute) \S[^.?!]*? (?:to (?!see\b)|before |after |when |whenever |if )\w|",
+    r"\b(?:run|execute) `[^`]+` (?:to|before|after|first|when|once|and then)\b|",
+    r"^(?:click|press|tap|select) \S.{0,40}? to \w|",
+    rf"^{_ACT} [^.?!]{{2,60}} by (?:running|calling|invoking|executing|setting|pressing|clicking) |",
+    rf"^you can (?:also |always )?{_ACT}\b|^first,? (?:you )?{_ACT}\b[^.?!]{{5,}}\bthen\b",
 )
 _CONSTRAINT = _pattern(
-    r"\b(?:must(?: not| never)?|mustn't|is (?:not allowed|forbidden|required|mandatory)|are (?:not allowed|required)|",
-    r"only ever|under no circumstances|no more than|should (?:never|always|only))\b|",
-    r"^(?:please )?(?:never|do not|don't|always|make sure|ensure|avoid)\b",
+    r"\b(?:must(?: not| never)?|mustn't|(?:is|are) (?:not allowed|forbidden|required|mandatory)|only ever|",
+    r"under no circumstances|no more than \d|from now on|should (?:never|always|only|not)|shouldn't|",
+    r"(?:should|must|may) be used only|requires \w+ to (?!be\b)\w+)\b|",
+    r"^(?:please )?(?:never|do not|don't|always|make sure|ensure|avoid)\b|",
+    r"(?:[:;—–-] ?(?:never|do not|don't|always)|, never|^only) ",
+    rf"(?:commit|push|store|write|touch|change|delete|log|rely|mix|{_ACT})\b",
 )
+#: Guesses ("it must be nice"), what somebody never did, and requests of the moment.
 _NOT_A_RULE = _pattern(
-    r"\b(?:must (?:be|have|feel|say|admit)|i (?:never|don't|do not|must|always)|you (?:never|must)|we (?:never|always)|",
-    r"never (?:been|had|thought|knew|seen|heard|mind|gonna|forget)|don't (?:worry|know|think|have|forget|you|we|see|exist))\b",
+    r"^(?:please )?(?:always (?:here|up|there|good|great|nice|fun|happy|ready|an?|the)\b|(?:never|always) \w+[^s\W]s\b)|",
+    r"must be\W*$|must-|must've|(?:issue|problem|error|bug) must\b|",
+    r"the fix\b|\bshouldn't (?:i|we|you|it|they|he|she|there)\b|(?:don't|do not) \w+ anything, |",
+    r"\b(?:must (?:have|feel|say|admit|know|fail|agree|understand|do so)|(?:it|that|this|you|he|she|they|there|i) must|",
+    r"must be (?:quite|so|such|really|very|tough|hard|nice|great|amazing|exciting|proud|fun|difficult|awesome|wonderful|",
+    r"rewarding|incredible|from|sort|kind|around|about|(?!string)\w+ing)|",
+    r"i (?:never|don't|do not|always)|you never|we (?:never|always)|always \w+ing|not saying|failing because|",
+    r"never (?:been|had|thought|knew|seen|heard|mind|gonna|forget)|",
+    r"don't (?:worry|know|think|have|forget|you|we|see|exist|get me|be|fix|do|let|count|stop)|",
+    r"(?:it|that|this|there|i|we|you) should(?: not|n't)|",
+    r"should(?: not|n't) (?:be (?:an?|too|that|hard|difficult)|have|take|matter|happen|contain))\b",
 )
 _DEFINITION = _pattern(
-    r"^[^,;?!]{2,48}?\b(?:means (?:that|a|an|the)|refers to|stands for|is (?:short for|defined as|called|known as))\b|",
-    r"^(?:an? |the )?(?:`[^`]+`|\w+[._]\w[\w.]*) (?:is an?|is the|are the) \w",
+    r"^(?!\w+ing )[^,;?!]{2,48}?(?<!which)(?<! no)(?<! any)(?<! that) means (?:an?|the|[\"“`])|",
+    r"^[^,;?!]{2,48}?\b(?:refers to (?:an?|the|any|how|both)|is (?:short for|defined as|known as))\b|\bstands for \w|",
+    r"^(?!.* (?:when|if|once|after|before) .*is called)[^,;?!]{2,48}?\bis called (?!when|if|by|with|from|in|on|at|for|once|twice)"
+    r"[\w\"“`]|",
+    r"\bwhich is,? (?:just |basically |essentially,? )?an? (?:set|kind|type|sort|piece|form|collection|list) of\b",
 )
-_PRONOUN = _pattern(r"(?:it|this|that|these|those|there|he|she|they|we|i|you|what|which|who)\b")
+#: What a thing of the code is, from the sentence's first word on.
+_THING = _pattern(
+    r"(?:in \w+, )?(?:an? |the )?(?:`[^`]+`|\w+[._]\w[\w.]*) (?:is an?|is the|are the) (?!real|root|actual|main|only|",
+    r"same|bug|problem|issue|blocker|cause|culprit|mess|good|bad)\w",
+)
+#: An entry of a list of names: "`load_rows()` - reads the rows". The name looks like code, in the case it was written.
+_ENTRY = re.compile(r"/?(?=\S*(?:[_/(.]|[a-z][A-Z]))[\w./-]+(?:\([^)]*\))? [-–—] (?=\S+ \S)")
+#: What such an entry says when it tells of a change, or of what is wrong.
+_CHANGE = _pattern(
+    r" [-–—] (?:(?:now|new|also|add|fix|remove|replace|update|change|rename|move|delete|extract|refactor|simplify|kept|keep|",
+    r"use|set|was|is|are|has|not?|needs?|should|must|still)\b|\w+ed\b)|",
+    r"^\S+\.[a-z]{1,5} [-–—] (?:log|show|display|filter|handle|skip|allow|call|import|return|make|write|read|pass|check|",
+    r"ensure|create|introduce|implement|support|switch|convert)\b|",
+    r"\b(?:fix(?:es|ed)?|bug|added|removed|replaced|changed|renamed|moved|updated|missing|fail(?:s|ed|ing)?|broken|",
+    r"doesn't|don't|now|no longer)\b",
+)
+_PRONOUN = _pattern(r"(?:it|this|that|these|those|there|he|she|they|we|i|you|what|which|who)\b(?!.*\bstands for\b)")
 _PREFERENCE = _pattern(
-    r"\bi(?:'d| would)? (?:really |much |strongly |just |absolutely |always |still )?(?:prefer|love|like|hate|dislike|favou?r)\b",
-    r"(?! to (?:know|see|hear|ask))|\bmy favou?rites?\b|\b(?:we|user|he|she|they|\w+) prefers?\b|",
-    r"\bplease (?:always|use|prefer|keep)\b|好き|喜欢|喜歡|préfère|prefiero",
+    r"\bi(?:'d| would)? (?:(?:also|really|much|strongly|just|absolutely|always|still|don't|do not|don't really) )*",
+    r"(?:prefer|love|like|hate|dislike|favou?r|enjoy)\b",
+    r"(?! to (?:know|see|hear|ask)| (?:that|this|it|your?|the idea)\b|\W*$)|",
+    r"\bi(?:'m| am| have|'ve)(?: always)?(?: been)? (?:just |kind of |really |so |such )*(?:an? )?(?:huge |big |real |total )?",
+    r"(?:fan of|sucker for|passionate about|keen on|fond of|into) \w|\bmy (?:love|passion) (?:for|of) |\bmy passion is\b|",
+    r"\b(?:part of my life|(?:imagine|picture) (?:my )?life without|preferred (?:option|way|approach))\b|",
+    r"(?<!was )\bmy favou?rites?\b|\b\w+ prefers?\b(?!\W*$)|\bthe user preferred\b|",
+    r"\b(?:users|customers|people|they) (?:don't|do not) like\b|\bplease (?:prefer|keep)\b|",
+    r"好き|喜欢|喜歡|préfère|prefiero",
 )
-_WISH = _pattern(r"\b(?:i'd|i would|would) (?:really )?(?:love|like)\b")
+_WISH = _pattern(r"\b(?:i'd|i would|would) (?:really |also |just )*(?:love|like)\b")
 
 
 #: What a sentence may be by its first word, as bits: greeting or narration; put there by the client.
@@ -258,19 +309,46 @@ def kind_of(text: str, cues: int) -> MemoryKind:
     folded = text.lower()
     if (folded.startswith(_PROCEDURE_STARTS) or _names_any(folded, _PROCEDURE_WORDS)) and _PROCEDURE.search(folded):
         return MemoryKind.PROCEDURE
-    if cues & Cue.RULE and not text.endswith("!") and _CONSTRAINT.search(folded) and not _NOT_A_RULE.search(folded):
+    if (
+        _names_any(folded, _CONSTRAINT_WORDS)
+        and text[-1:] != "!"
+        and _CONSTRAINT.search(folded)
+        and not _NOT_A_RULE.search(folded)
+    ):
         return MemoryKind.CONSTRAINT
-    if _names_any(folded, _DEFINITION_WORDS) and _DEFINITION.search(folded) and not _PRONOUN.match(folded):
+    if _defines(text, folded):
         return MemoryKind.DEFINITION
     if _names_any(folded, _PREFERENCE_WORDS) and _PREFERENCE.search(folded) and not _WISH.search(folded):
         return MemoryKind.PREFERENCE
     return MemoryKind.OBSERVATION
 
 
-_PROCEDURE_STARTS = ("to ", "step", "how to ")
-_PROCEDURE_WORDS = ("run `", "execute `", "first")
-_DEFINITION_WORDS = ("means ", "refers to", "stands for", "is ", "are the ")
-_PREFERENCE_WORDS = ("prefer", "love", "like", "hate", "favo", "please ", "好き", "喜欢", "喜歡", "préfère", "prefiero")
+def _defines(text: str, folded: str) -> bool:
+    if _names_any(folded, _DEFINITION_WORDS) and _DEFINITION.search(folded) and not _PRONOUN.match(folded):
+        return True
+    if _names_any(folded, _THING_WORDS) and _THING.match(folded):
+        return True
+    return _names_any(text, _DASHES) and _ENTRY.match(text) is not None and _CHANGE.search(folded) is None
+
+
+_PROCEDURE_STARTS = (
+    *("to ", "step", "how to ", "after ", "before ", "once ", "whenever ", "for each ", "you can ", "first"),
+    *("run ", "re-run ", "rerun ", "then ", "also ", "execute ", "click ", "press ", "tap ", "select "),
+)
+_PROCEDURE_WORDS = ("run `", "execute `", " by ", "workflow: ", "steps: ", "procedure: ")
+_CONSTRAINT_WORDS = (
+    *("must", "never", "always", "only", "do not", "should", "don't", "don’t", "requires ", "required", "mandatory"),
+    *("forbidden", "not allowed", "under no", "no more than", "from now on", "make sure", "ensure", "avoid"),
+)
+_DEFINITION_WORDS = ("means ", "refers to", "stands for", "which is", "is short", "is defined", "is called", "is known")
+_THING_WORDS = (" is a", " is the", " are the")
+_DASHES = (" - ", " – ", " — ")
+_PREFERENCE_WORDS = (
+    *("prefer", "love ", "hate ", "dislike ", "favo", "enjoy ", "passion", "fan of", "sucker", "keen on", "fond of"),
+    *("i like", "ly like", "so like", "just like", "not like", "'t like", "’t like", "ways like", "still like", "much like"),
+    *("m into ", "ly into ", "so into ", "been into ", "my life", "life without", "please keep"),
+    *("好き", "喜欢", "喜歡", "préfère", "prefiero"),
+)
 
 
 def _names_any(text: str, wanted: tuple[str, ...]) -> bool:
