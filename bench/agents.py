@@ -143,9 +143,9 @@ def claude(node: Path, tools: Path, place: Place) -> Turn:
     command = [str(node / "node_modules/.bin/claude")]
     more = {"DISABLE_AUTOUPDATER": "1", "DISABLE_TELEMETRY": "1", "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1"}
     _hook_file(place, place.home / ".claude/settings.json", "claude-code")
-    turn = Turn("claude", _said(place, node, [*command, "--version"], project, more).stdout.strip())
-    _said(place, node, [*command, "mcp", "add", "-s", "user", _NAME, "--", *place.command], project, more)
-    turn.connected = _line_with(_said(place, node, [*command, "mcp", "list"], project, more).stdout, f"{_NAME}:")
+    turn = Turn("claude", said(place, node, [*command, "--version"], project, more).stdout.strip())
+    said(place, node, [*command, "mcp", "add", "-s", "user", _NAME, "--", *place.command], project, more)
+    turn.connected = _line_with(said(place, node, [*command, "mcp", "list"], project, more).stdout, f"{_NAME}:")
     prefix = f"mcp__{_NAME}__"
     script = [
         {"type": "tool_use", "name": prefix + "intelligent_search", "input": {"query": QUERY}},
@@ -157,27 +157,27 @@ def claude(node: Path, tools: Path, place: Place) -> Turn:
     asked = "What did the quokka meeting decide about refresh tokens?"
     with scripted(tools, "mock_messages_api.py", script, place.root / "claude") as address:
         model = {**more, "ANTHROPIC_BASE_URL": address, "ANTHROPIC_API_KEY": "any"}
-        done = _said(place, node, [*command, "-p", asked, *form, *allowed], project, model)
+        done = said(place, node, [*command, "-p", asked, *form, *allowed], project, model)
         turn.exit_status, turn.said = done.returncode, done.stdout + done.stderr
         request = json.loads((place.root / "claude/last_request.json").read_text(encoding="utf-8"))
         turn.request_bytes = len(json.dumps(request))
         turn.seen = _claude_saw(request, prefix)
         _captured(turn, place, ["quokka meeting decide", "zebrafish ledger says"])
         place.ok("scheduler", "run", "render_briefings")
-        _said(place, node, [*command, "-p", "Where were we?", *form], project, model)
+        said(place, node, [*command, "-p", "Where were we?", *form], project, model)
         later = json.loads((place.root / "claude/last_request.json").read_text(encoding="utf-8"))
-    turn.briefing = _briefing(str(b.get("text", "")) for m in later["messages"] for b in _blocks(m["content"]))
+    turn.briefing = _briefing(str(b.get("text", "")) for m in later["messages"] for b in blocks(m["content"]))
     return turn
 
 
 def _claude_saw(request: dict[str, Any], prefix: str) -> dict[str, str]:
     names, seen = dict[str, str](), dict[str, str]()
     for message in request["messages"]:
-        for block in _blocks(message["content"]):
+        for block in blocks(message["content"]):
             if block["type"] == "tool_use":
                 names[block["id"]] = block["name"].removeprefix(prefix)
             elif block["type"] == "tool_result":
-                seen[names[block["tool_use_id"]]] = "".join(str(b.get("text", "")) for b in _blocks(block["content"]))
+                seen[names[block["tool_use_id"]]] = "".join(str(b.get("text", "")) for b in blocks(block["content"]))
     return seen
 
 
@@ -190,7 +190,7 @@ def codex(node: Path, tools: Path, place: Place) -> Turn:
     home.mkdir(parents=True, exist_ok=True)
     _hook_file(place, home / "hooks.json", "claude-code")
     more = {"CODEX_HOME": str(home)}
-    turn = Turn("codex", _said(place, node, [*command, "--version"], project, more).stdout.strip())
+    turn = Turn("codex", said(place, node, [*command, "--version"], project, more).stdout.strip())
     call = {"type": "function_call", "namespace": f"mcp__{_NAME}"}
     script = [
         call | {"name": "intelligent_search", "arguments": json.dumps({"query": QUERY})},
@@ -201,7 +201,7 @@ def codex(node: Path, tools: Path, place: Place) -> Turn:
     with scripted(tools, "mock_responses_api.py", script, place.root / "codex") as address:
         (home / "config.toml").write_text(_codex_settings(place, address), encoding="utf-8")
         asked = "What did the quokka meeting decide about refresh tokens?"
-        done = _said(place, node, [*command, *run, asked], project, more)
+        done = said(place, node, [*command, *run, asked], project, more)
         turn.exit_status, turn.said = done.returncode, done.stdout + done.stderr
         turn.connected = "Connected" if '"server":"memory"' in done.stdout else ""
         request = json.loads((place.root / "codex/last_request.json").read_text(encoding="utf-8"))
@@ -209,9 +209,9 @@ def codex(node: Path, tools: Path, place: Place) -> Turn:
         turn.seen = _codex_saw(request)
         _captured(turn, place, ["quokka meeting decide", "zebrafish ledger says"])
         place.ok("scheduler", "run", "render_briefings")
-        _said(place, node, [*command, *run, "Where were we?"], project, more)
+        said(place, node, [*command, *run, "Where were we?"], project, more)
         later = json.loads((place.root / "codex/last_request.json").read_text(encoding="utf-8"))
-    turn.briefing = _briefing(str(b.get("text", "")) for m in later["input"] for b in _blocks(m.get("content", "")))
+    turn.briefing = _briefing(str(b.get("text", "")) for m in later["input"] for b in blocks(m.get("content", "")))
     return turn
 
 
@@ -273,10 +273,12 @@ def _finds(place: Place, words: str) -> bool:
     return all(word in found.partition('"results"')[2] for word in words.split()[:1])
 
 
-def _said(
+def said(
     place: Place, node: Path, command: Sequence[str], directory: Path, more: dict[str, str]
 ) -> "subprocess.CompletedProcess[str]":
-    path = os.pathsep.join((str(node.parent / "bin"), str(node / "bin"), os.environ.get("PATH", "")))
+    """A client's command to its end, with `more` in its environment."""
+    usual = more.get("PATH", os.environ.get("PATH", ""))
+    path = os.pathsep.join((str(node.parent / "bin"), str(node / "bin"), usual))
     return subprocess.run(
         command,
         env=place.environment() | more | {"PATH": path},
@@ -289,7 +291,8 @@ def _said(
     )
 
 
-def _blocks(content: object) -> list[dict[str, Any]]:
+def blocks(content: object) -> list[dict[str, Any]]:
+    """What a message consists of, whichever of the two forms it has."""
     return [{"type": "text", "text": content}] if isinstance(content, str) else list(content)  # type: ignore[call-overload]
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import logging
 import time
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
@@ -16,6 +17,8 @@ from mcp.types import CallToolResult, InputRequiredResult
 
 from memory_mcp import metrics
 from memory_mcp.server.errors import as_ours, check_names, check_tool, error_result
+
+log = logging.getLogger(__name__)
 
 #: A call that takes long reports its progress this often (seconds).
 PROGRESS_SECONDS = 1.0
@@ -49,9 +52,7 @@ class MemoryServer(MCPServer[Any]):
             outcome = ours.code
             return error_result(ours)
         finally:
-            tool = name if name in self._ours else "unknown"
-            metrics.count("tool_calls_total", tool=tool, outcome=outcome)
-            metrics.observe("tool_latency_seconds", time.perf_counter() - began, tool=tool)
+            _record(name if name in self._ours else "unknown", outcome, time.perf_counter() - began)
 
     async def _call(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None
@@ -65,6 +66,13 @@ class MemoryServer(MCPServer[Any]):
             validated[tool.context_kwarg] = context
         async with _progress(context, name):
             return tool.fn_metadata.convert_result(await tool.fn(**validated))
+
+
+def _record(tool: str, outcome: str, seconds: float) -> None:
+    """Count a call and leave a line of it in the log: which tool, how it ended and how long it took, nothing of what was said."""
+    metrics.count("tool_calls_total", tool=tool, outcome=outcome)
+    metrics.observe("tool_latency_seconds", seconds, tool=tool)
+    log.info("%s %s %.1f ms", tool, outcome, 1000 * seconds)
 
 
 @asynccontextmanager
