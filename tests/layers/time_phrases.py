@@ -287,6 +287,10 @@ the night before last                       | 2026-01-28T18:00 .. 2026-01-29T06:
 last Tuesday evening                        | 2026-01-27T18:00 .. 2026-01-28
 earlier today                               | 2026-01-30 .. 2026-01-31
 earlier this week                           | 2026-01-26 .. 2026-02-02
+the week of January 15                      | 2026-01-12 .. 2026-01-19
+week of May 5                               | 2025-05-05 .. 2025-05-12
+between 9am and 11am yesterday              | 2026-01-29T09:00 .. 2026-01-29T11:00
+from 9:30 to noon on Tuesday                | 2026-01-27T09:30 .. 2026-01-27T12:00
 since last Friday                           | 2026-01-23 .. 2026-01-31
 since May 3                                 | 2025-05-03 .. 2026-01-31
 since 3 May 2024                            | 2024-05-03 .. 2026-01-31
@@ -530,6 +534,12 @@ winter
 the 3rd
 on the 2nd try
 on the 3rd line
+on the 2nd and 3rd attempts
+between 2am and 4am
+between 9:00 and 11:00
+from 9am to 5pm
+week of work
+2026-01-30T14:00-16:00
 after the 1st call
 between the 1st and 2nd
 the first week
@@ -601,6 +611,8 @@ am Dienstag                                 | 2026-01-27 .. 2026-01-28
 am Dienstagabend                            | 2026-01-27T18:00 .. 2026-01-28
 letzten Dienstag                            | 2026-01-27 .. 2026-01-28
 am vergangenen Freitag                      | 2026-01-23 .. 2026-01-24
+am Dienstag letzter Woche                   | 2026-01-20 .. 2026-01-21
+seit zwei Wochen                            | 2026-01-16 .. 2026-01-31
 seit Dienstag                               | 2026-01-27 .. 2026-01-31
 im Januar                                   | 2026-01-01 .. 2026-02-01
 im Mai                                      | 2025-05-01 .. 2025-06-01
@@ -665,6 +677,9 @@ vor allem
 vor der Änderung
 vor einem Fehler
 seit wann
+seit zwei Versionen
+zwei Wochen
+nach zwei Wochen
 in 2 Minuten
 innerhalb von 200 ms
 dauerte 3 Stunden

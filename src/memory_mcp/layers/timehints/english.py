@@ -2,7 +2,7 @@
 
 import re
 
-from memory_mcp.layers.timehints.language import CLOCK, COUNTED, DATE, YEAR, Language, any_of, by_head, compiled, form
+from memory_mcp.layers.timehints.language import CLOCK, COUNTED, DATE, OFFSET, YEAR, Language, any_of, by_head, compiled, form
 
 _MONTH_NAMES = "january february march april may june july august september october november december".split()
 _MONTHS = {name: n for n, name in enumerate(_MONTH_NAMES, 1)}
@@ -60,7 +60,7 @@ _THIRD = any_of(word for word in _THIRDS if word not in {"early", "mid", "late"}
 _FORMS = [
     form(resolver, heads, template, _PIECES)
     for resolver, heads, template in (
-        ("instant", _YEAR, rf"(?P<stamp>{DATE}(?:t| ){CLOCK}(?::[0-5]\d)?)(?:[.,]\d{{1,9}})?(?P<zone>z|[+-]\d\d:?\d\d)?"),
+        ("instant", _YEAR, rf"(?P<stamp>{DATE}(?:t| ){CLOCK}(?::[0-5]\d)?)(?:[.,]\d{{1,9}})?(?P<zone>{OFFSET})?"),
         (
             "iso",
             ["0000", *_WEEKDAYS, *_SHIFTS],
@@ -79,12 +79,13 @@ _FORMS = [
             "{named}(?P<d>{day})(?:(?:{joint}| and )(?:the )?(?P<e>{day}))? (?:of )?(?P<m>{month}){of_year}",
         ),
         ("nth", ["0", *_ORDINALS], f"(?P<n>{any_of(_ORDINALS)}) (?P<u>day|week|half|quarter|{{weekday}}) of"),
-        ("nth_day", ["0"], r"(?P<d>\d\d?(?:st|nd|rd|th)){goes_on}"),
+        ("nth_day", ["0"], r"(?P<d>\d\d?(?:st|nd|rd|th))(?! (?:and|or) \d){goes_on}"),
         ("third", _THIRDS, f"(?P<third>early|mid|late)(?: in)?|(?P<of>{_THIRD}) of"),
         ("month", _ANY_MONTH, "(?P<m>{month}){of_year}"),
         ("quarter", _YEAR, r"(?P<fixed>{yyyy})[-\s]q(?P<q>[1-4])"),
         ("quarter", ["q"], "q(?P<q>[1-4]){of_year}"),
         ("half", ["h"], "h(?P<h>[12]){in_year}"),
+        ("week_of", ["week"], "week of"),
         ("week", ["week"], r"week (?P<k>\d\d?),?(?: of)? (?P<y>{year})"),
         ("year", _YEAR, "(?P<fixed>{year})"),
         ("season", _SEASONS, "(?P<s>{season}){in_year}|(?P<bare>{season}){goes_on}"),

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from memory_mcp.layers.timehints.english import ENGLISH
 from memory_mcp.layers.timehints.german import GERMAN
-from memory_mcp.layers.timehints.language import CLOCK, DATE, YEAR, any_of, compiled, head_of
+from memory_mcp.layers.timehints.language import CLOCK, DATE, OFFSET, YEAR, any_of, compiled, head_of
 from memory_mcp.layers.timehints.reading import Reader
 from memory_mcp.layers.timehints.windows import Windows
 from memory_mcp.model.calendar import Calendar, TimeWindow
@@ -16,7 +16,7 @@ LANGUAGES = (ENGLISH, GERMAN)
 _OPENING, _CLOSING = '([{"“„', ")]}\"”“'’,.;:!?…"
 _END = re.compile(rf"\Z|[\s{re.escape(_CLOSING)}](?!onwards?\b)")
 _QUOTED = re.compile(r'"[^"]*"|`[^`]*`|“[^“”]*”|„[^„“]*“')
-_STAMP = rf"{DATE}t{CLOCK}(?::\d\d)?(?:[.,]\d{{1,9}})?(?:z|[+-]\d\d:?\d\d)?"
+_STAMP = rf"{DATE}t{CLOCK}(?::\d\d)?(?:[.,]\d{{1,9}})?{OFFSET}?"
 _ISO = rf"{_STAMP}|{YEAR}(?:-\d\d-\d\d|-w\d\d-[1-7]|-(?:0[1-9]|1[0-2]|w\d\d|q[1-4]))?"
 _NUMBER = rf"{CLOCK}(?:[ap]m)?|\d{{1,3}}(?:st|nd|rd|th|[ap]m|[a-z]{{1,7}})?"
 _NUMERIC = rf"{YEAR}/\d\d/\d\d|\d\d?/\d\d?/{YEAR}|\d\d?\.\d\d?\.{YEAR}"
@@ -51,7 +51,7 @@ def find_time(query: str, now_ms: int, calendar: Calendar) -> TimeHint:
     for start, head in starts:
         if head not in _BEGINS:
             continue
-        found = [f for r in readers if head in r.begins and (f := r.read(start)) and _END.match(text, f.end)]
+        found = [f for r in readers if head in r.begins and (f := r.read(start, head)) and _END.match(text, f.end)]
         if found and not _BLOCKED.search(text[max(0, start - _BACK) : start]):
             best = max(found, key=lambda f: f.end)
             return TimeHint(best.window, query[best.start : best.end], _without(query, start, best.end))

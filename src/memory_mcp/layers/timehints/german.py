@@ -82,6 +82,7 @@ _FORMS = [
         ("year", ["0000", "jahr"], "(?:jahr )?(?P<fixed>{year})"),
         ("season", _SEASONS, f"(?P<bare>)(?P<s>{any_of(_SEASONS)}){{in_year}}"),
         ("shifted_season", _SHIFTS, f"(?P<w>{{shift}}) (?P<s>{any_of(_SEASONS)})"),
+        ("week_and_day", _WEEKDAYS, "(?P<name>{weekday})(?= {shift} woche)"),
         (
             "weekday",
             [*_SHIFTS, *_WEEKDAYS, *(day + part for day in _WEEKDAYS for part in _DAY_PARTS)],
@@ -90,6 +91,7 @@ _FORMS = [
         ("weekend", [*_SHIFTS, "wochenende"], "(?:(?P<w>{shift}) )?wochenende"),
         ("named", _NAMED_DAYS, f"(?P<words>{any_of(_NAMED_DAYS)})(?: (?P<part>{any_of(_DAY_PARTS)}))?"),
         ("ago", ["vor"], "vor {counting}"),
+        ("lasting", ["0", *_NUMBERS], "{counting}"),
         ("shifted", _SHIFTS, "(?P<w>{shift}) {counting}"),
         ("shifted", _SHIFTS, "(?P<w>{shift})(?P<n>) (?P<u>{unit})"),
         ("shifted_month", _SHIFTS, f"(?P<w>{{shift}}) (?P<m>{any_of(_MONTHS)})(?! {{yyyy}})"),

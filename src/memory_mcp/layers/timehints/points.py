@@ -37,6 +37,8 @@ class Found:
     end: int
     floating: bool = False
     at_ms: int | None = None
+    #: A clock time that still needs a day.
+    needs_day: bool = False
 
     @property
     def first_ms(self) -> int:
@@ -100,10 +102,10 @@ class Points(ABC):
         if day and day.at_ms is None and self._on.unit(day.window) == "day":
             found = self._clock(m, self._on.calendar.local(day.window.start_ms).date(), day)
             return replace(found, end=day.end)
-        if lead != "since":
-            return None
-        whole = Found(self._on.day(self._on.today), m.start(), m.end())
+        whole = Found(self._on.day(self._on.today), m.start(), m.end(), floating=True, needs_day=lead in PAIR_LEADS)
         found = self._clock(m, self._on.today, whole)
+        if lead != "since":
+            return found if whole.needs_day else None
         return found if found.first_ms <= self._on.now_ms else self._clock(m, self._on.today - DAY, whole)
 
     def _instant(self, m: re.Match[str], lead: str) -> Found | None:
@@ -207,6 +209,16 @@ class Points(ABC):
         if not m["y"] and self._on.week(year, int(m["k"])).start_ms > self._on.now_ms:
             year -= 1
         return self._on.week(int(m["y"] or year), int(m["k"]))
+
+    def _week_of(self, m: re.Match[str], lead: str) -> Found | None:
+        """The week of May 5."""
+        day = self._inner(m.end(), lead)
+        is_day = day and self._on.unit(day.window) == "day"
+        return replace(day, window=self._on.seen_from(day.window.start_ms).period("week", 0)) if day and is_day else None
+
+    def _lasting(self, m: re.Match[str], lead: str) -> TimeWindow | None:
+        """Seit zwei Wochen, where other languages say since two weeks ago."""
+        return self._on.rolling(self._words.units[m["u"].lower()], self._count(m["n"])) if lead == "since" else None
 
     def _year(self, m: re.Match[str], lead: str) -> TimeWindow | None:
         """In 2025; a year to come is a number."""
@@ -317,6 +329,8 @@ RESOLVERS: Mapping[str, Resolver] = {
     "quarter": Points._quarter,
     "half": Points._half,
     "week": Points._week,
+    "week_of": Points._week_of,
+    "lasting": Points._lasting,
     "year": Points._year,
     "season": Points._season,
     "shifted_season": Points._shifted_season,

@@ -3,7 +3,7 @@
 import re
 from dataclasses import replace
 
-from memory_mcp.layers.timehints.language import Language, head_of
+from memory_mcp.layers.timehints.language import Language, head_of, matching
 from memory_mcp.layers.timehints.points import (
     BACK,
     INSIDE,
@@ -26,9 +26,9 @@ class Reader(Points):
         super().__init__(text, windows, language)
         self._known: dict[int, list[tuple[Resolver, re.Match[str]]]] = {}
 
-    def read(self, i: int) -> Found | None:
-        """A range, a bound or a point; the longest form first."""
-        if head_of(self._text, i) not in self._words.openers and not self._matches(self._behind_article(i)):
+    def read(self, i: int, head: str) -> Found | None:
+        """A range, a bound or a point, the longest form first; `head` is what stands there."""
+        if head not in self._words.openers and not self._matches(self._behind_article(i)):
             return None
         return self._range(i) or self._bound(i) or self._led(i)
 
@@ -52,7 +52,7 @@ class Reader(Points):
         b = self.point(joint.end(), lead) if joint else None
         if not a or not joint or not b or not (m or self.point(i, "") or self.point(joint.end(), "")):
             return None
-        both = self._joined(a, b, lead)
+        both = None if b.needs_day else self._joined(a, b, lead)
         return replace(both, start=i) if both else None
 
     def _joined(self, a: Found, b: Found, lead: str) -> Found | None:
@@ -94,7 +94,7 @@ class Reader(Points):
         known = self._known.get(i)
         if known is None:
             forms = self._words.forms.get(head_of(self._text, i), ())
-            known = self._known[i] = [(RESOLVERS[f.resolver], m) for f in forms if (m := f.pattern.match(self._text, i))]
+            known = self._known[i] = [(RESOLVERS[f.resolver], m) for f in forms if (m := matching(f.text)(self._text, i))]
         return known
 
     def _behind_article(self, i: int) -> int:
