@@ -167,6 +167,11 @@ def test_repetitive_text_is_read_in_time_linear_in_its_length(piece: str) -> Non
     assert best(32_000) <= max(best(4_000), 0.001) * 24
 
 
+def test_a_time_behind_a_long_text_is_found() -> None:
+    prose = "We looked at the second of the 3 parsers, and it may fail at the end of a file of 200 lines. " * 25
+    assert _find(prose + "What broke last Tuesday?").words == "last Tuesday"
+
+
 #: Prepositions that a phrase is reported without.
 LEADS = ["", *"in on at during of from for over within throughout between earlier im am an vom von während zwischen".split()]
 WORDS = sorted({word for line in _lines(PHRASES + GERMAN) for word in line.split("|")[0].split()})

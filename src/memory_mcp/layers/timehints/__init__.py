@@ -8,6 +8,7 @@ Invariants
 4. Windows are made of local days, but for parts of a day, clock times and counts of hours, minutes and seconds. "The last
    N days" is whole days, so nothing of N x 24 hours is cut; "the last N hours" is to the millisecond.
 5. A length of time (took 3 hours, within 200 ms, in 2 minutes) is no time.
+6. Reading takes time linear in the text, and ends where a text has shown itself to be no question.
 """
 
 from memory_mcp.layers.timehints.find import TimeHint, find_time

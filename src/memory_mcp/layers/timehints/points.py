@@ -194,10 +194,12 @@ class Points(ABC):
 
     def _quarter(self, m: re.Match[str], lead: str) -> TimeWindow | None:
         """Q3 2025, 2025-Q3; in Q3: the latest begun."""
+        if not m["fixed"] and lead not in _PERIOD_LEADS:
+            return None
         text = m["q"].lower()
         month = (int(text) if text.isdigit() else self._words.ordinals[text]) * 3 - 2
         year = self._year_number(m["fixed"]) if m["fixed"] else self._on.begun(month)
-        return self._on.months(year, month, 3) if m["fixed"] or lead in _PERIOD_LEADS else None
+        return self._on.months(year, month, 3)
 
     def _half(self, m: re.Match[str], _lead: str) -> TimeWindow:
         """H1 2025."""

@@ -18,18 +18,25 @@ from memory_mcp.layers.timehints.points import (
 from memory_mcp.layers.timehints.windows import DAY, Windows
 from memory_mcp.model.calendar import TimeWindow
 
+#: A window takes as long as trying so many forms, about 10 us.
+RESOLVING = 15
+
 
 class Reader(Points):
     """Reads phrases of one language at a place in the text. Every method gives None where its form does not stand."""
 
     def __init__(self, text: str, windows: Windows, language: Language) -> None:
         super().__init__(text, windows, language)
+        #: What reading cost so far: forms that were tried.
+        self.effort = 0
+        self._read: dict[tuple[int, str], Found | None] = {}
         self._known: dict[int, list[tuple[Resolver, re.Match[str]]]] = {}
 
     def read(self, i: int, head: str) -> Found | None:
         """A range, a bound or a point, the longest form first; `head` is what stands there."""
         if head not in self._words.openers and not self._matches(self._behind_article(i)):
             return None
+        self.effort += 4  # pair, bound, lead and article
         return self._range(i) or self._bound(i) or self._led(i)
 
     def _led(self, i: int) -> Found | None:
@@ -76,8 +83,14 @@ class Reader(Points):
         return Found(TimeWindow(start, end), i, point.end) if start < end else None
 
     def point(self, i: int, lead: str) -> Found | None:
-        """One day or period, after a leading word ("" for none); an impossible date is no time."""
+        """See Points; each place is read once under each lead."""
+        if (i, lead) not in self._read:
+            self._read[i, lead] = self._resolved(i, lead)
+        return self._read[i, lead]
+
+    def _resolved(self, i: int, lead: str) -> Found | None:
         for resolve, m in self._matches(self._behind_article(i)):
+            self.effort += 3
             try:
                 found = resolve(self, m, lead)
             except (ValueError, OverflowError, OSError):
@@ -85,6 +98,7 @@ class Reader(Points):
             if isinstance(found, TimeWindow):
                 found = Found(found, i, m.end(), m.groupdict("").get("fixed") == "")
             if found:
+                self.effort += RESOLVING
                 end = found.end + 2 * self._text.startswith(POSSESSIVES, found.end)
                 return self._at_clock(replace(found, start=i, end=end)) if lead not in INSIDE else replace(found, start=i)
         return None
@@ -94,6 +108,7 @@ class Reader(Points):
         known = self._known.get(i)
         if known is None:
             forms = self._words.forms.get(head_of(self._text, i), ())
+            self.effort += len(forms)
             known = self._known[i] = [(RESOLVERS[f.resolver], m) for f in forms if (m := matching(f.text)(self._text, i))]
         return known
 

@@ -114,8 +114,10 @@ class Windows:
     def begun(self, month: int, day: int = 1) -> int:
         """The latest year in which that date exists and has come."""
         now = self.today
-        years = (y for y in range(now.year - 8, now.year + 1) if day <= (month_of(y, month + 1) - month_of(y, month)).days)
-        return max(y for y in years if (y, month, day) <= (now.year, now.month, now.day))
+        for year in range(now.year - ((month, day) > (now.month, now.day)), now.year - 9, -1):
+            if day <= 28 or day <= (month_of(year, month + 1) - month_of(year, month)).days:
+                return year
+        raise ValueError(day)
 
     def nth_day(self, day: int) -> TimeWindow:
         """The latest day of that number that has come."""
