@@ -4,6 +4,8 @@ import re
 
 import pytest
 
+from memory_mcp.cli.commands.base import moment
+from memory_mcp.model.calendar import Calendar
 from tests.cli.conftest import EVENTS, SESSIONS, Cli
 from tests.requirements import requirement
 
@@ -102,6 +104,13 @@ def test_events_come_in_order_and_page(memory: Cli) -> None:
 )
 def test_times_are_read_as_people_write_them(memory: Cli, since: str, until: str, count: int) -> None:
     assert len(memory("query", "events", "--since", since, "--until", until, "--json").data["events"]) == count
+
+
+@pytest.mark.parametrize("at_end", [False, True])
+def test_a_time_counted_back_bounds_a_stretch_exactly(at_end: bool) -> None:
+    now, hour = 1_769_781_600_000, 3_600_000
+    assert moment("2 hours ago", Calendar("UTC"), now, at_end=at_end) == now - 2 * hour
+    assert moment("2026-01-30T13:30", Calendar("UTC"), now, at_end=at_end) == now - hour // 2
 
 
 @requirement("bm25:session-expand-grip")

@@ -236,12 +236,11 @@ def moment(text: str, calendar: "Calendar", now_ms: int, at_end: bool) -> int:
             return round((stamp if stamp.tzinfo else stamp.replace(tzinfo=calendar.zone)).timestamp() * 1000)
     except (ValueError, OverflowError):
         raise _no_time(text) from None
-    hint = find_time(given, now_ms, calendar)
-    if hint.window is None:
-        hint = find_time(f"in {given}", now_ms, calendar)
-    if hint.window is None or hint.rest:
-        raise _no_time(text)
-    return hint.window.end_ms if at_end else hint.window.start_ms
+    for lead in ("until" if at_end else "since", "", "in"):
+        hint = find_time(f"{lead} {given}", now_ms, calendar)
+        if hint.window is not None and not hint.rest:
+            return hint.window.end_ms if at_end else hint.window.start_ms
+    raise _no_time(text)
 
 
 def _no_time(text: str) -> InvalidQuery:
