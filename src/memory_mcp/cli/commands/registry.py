@@ -2,6 +2,7 @@
 
 from memory_mcp.cli.commands import (
     admin,
+    ask,
     config,
     daemon,
     doctor,
@@ -27,6 +28,7 @@ COMMANDS = (
     import_,
     ingest,
     hook,
+    ask,
     search,
     navigate,
     query,
@@ -36,6 +38,7 @@ COMMANDS = (
     scheduler,
     embedder,
     admin,
+    ask,
     config,
     doctor,
 )

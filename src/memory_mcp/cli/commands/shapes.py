@@ -1,6 +1,7 @@
 """Stored things in, the JSON shapes of the command line out; keys as the tools name them, nothing empty."""
 
 from collections.abc import Mapping
+from dataclasses import asdict
 from typing import Any
 
 from memory_mcp.layers.agentic.match import FieldMatch
@@ -8,6 +9,8 @@ from memory_mcp.layers.base import Hit, Step
 from memory_mcp.model.calendar import Calendar, TimeWindow
 from memory_mcp.model.event import Event
 from memory_mcp.model.toc import TocBullet, TocNode
+from memory_mcp.policy.explain import Explanation
+from memory_mcp.policy.plan import Mode, Plan
 
 #: Times beyond these (ms) stand for no limit.
 _OPEN_END = 2**60
@@ -92,6 +95,85 @@ def hit(item: Hit, calendar: Calendar) -> dict[str, Any]:
         "grip_ids": list(item.grip_ids),
     }
     return dropping_empty(shape) | {"score": item.score}
+
+
+def found(item: Hit, calendar: Calendar, full: bool) -> dict[str, Any]:
+    """A result of a question: a node, a grip or an event that is not filed yet; with `full` the parts of its score."""
+    shape = hit(item, calendar)
+    own = {"id": (item.grip_id if item.node_id else "") or shape["id"], "level": item.level if item.node_id else ""}
+    own["kind"] = ("grip" if item.grip_id else item.level) if item.node_id else "event"
+    more = {"outside_window": item.outside or None, "score_parts": dict(item.parts) if full else {}}
+    return dropping_empty({**shape, **own, **more}) | {"score": round(item.score, 3)}
+
+
+def explanation(why: Explanation, calendar: Calendar, full: bool) -> dict[str, Any]:
+    """What was decided; with `full` all of it."""
+    lean = {
+        "intent": why.intent,
+        "tier_used": int(why.tier),
+        "method_used": str(why.method),
+        "fallback_occurred": why.fallback,
+        "skipped": [{"layer": str(s.layer), "reason": s.reason} for s in why.skipped],
+        "bounds_hit": list(why.bounds_hit),
+        "nodes_visited": why.nodes_visited,
+        "rpc_calls": why.rpc_calls,
+        "elapsed_ms": why.elapsed_ms,
+        "scope": why.scope,
+        "window": window(why.window, calendar),
+        "window_words": why.window_words,
+        "notices": list(why.notices),
+    }
+    if not full:
+        return lean
+    used = {
+        "max_depth": why.depth,
+        "max_nodes_visited": why.nodes_visited,
+        "max_rpc_calls": why.rpc_calls,
+        "max_token_budget": why.tokens,
+        "timeout_ms": why.elapsed_ms,
+    }
+    return lean | {
+        "confidence": round(why.confidence, 3),
+        "signals": list(why.signals),
+        "mode": why.mode.value,
+        "why_mode": why.why_mode,
+        "tried": [{**asdict(t), "layer": str(t.layer)} for t in why.tried],
+        "arbitration": why.arbitration,
+        "scan": asdict(why.scan) if why.scan else None,
+        "bounds": {n: {"limit": limit, "used": used.get(n)} for n, limit in why.limits.items()},
+        "path": [step(s) for s in why.path],
+    }
+
+
+def plan(value: Plan, calendar: Calendar) -> dict[str, Any]:
+    """A decision before it is carried out."""
+    return {
+        **classified(value, calendar),
+        "tier": int(value.tier),
+        "name": value.tier.label,
+        "mode": value.mode.value,
+        "why_mode": value.why_mode,
+        "order": [n.value for n in (value.order if value.mode is Mode.SEQUENTIAL else value.paths)],
+        "skipped": [{"layer": str(s.layer), "reason": s.reason} for s in value.skipped],
+        "bounds": asdict(value.bounds),
+        "strict": value.strict,
+        "min_confidence": value.min_confidence,
+        "escalates_when": value.escalates_when,
+    }
+
+
+def classified(value: Plan, calendar: Calendar) -> dict[str, Any]:
+    """What was understood of a query."""
+    return {
+        "intent": value.intent.value,
+        "confidence": round(value.confidence, 3),
+        "signals": list(value.signals),
+        "exact": list(value.exact),
+        "text": value.text,
+        "deadline_ms": value.deadline_ms,
+        "window": window(value.window, calendar),
+        "window_words": value.window_words,
+    }
 
 
 def step(item: Step) -> dict[str, Any]:
