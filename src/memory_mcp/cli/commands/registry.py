@@ -38,7 +38,6 @@ COMMANDS = (
     scheduler,
     embedder,
     admin,
-    ask,
     config,
     doctor,
 )
