@@ -68,6 +68,8 @@ class Query:
     project: str | None = None
     agent: str | None = None
     window: TimeWindow | None = None
+    #: Nothing in particular is asked for: what happened is listed by periods rather than by segments.
+    overview: bool = False
 
 
 @dataclass(frozen=True, slots=True)

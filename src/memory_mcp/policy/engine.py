@@ -16,6 +16,7 @@ from memory_mcp.policy.chain import chain_of
 from memory_mcp.policy.escalate import escalate, looked_for
 from memory_mcp.policy.execute import Execution, Interrupt, Run, Verdict
 from memory_mcp.policy.explain import Explanation, Scanned
+from memory_mcp.policy.intent import Intent
 from memory_mcp.policy.plan import How, Plan, Skipped, make_plan
 from memory_mcp.tracing import span
 
@@ -84,7 +85,9 @@ class Engine:
         with span("intelligent_search"):
             plan = self.plan(query, bounds, how)
             budget = Budget(plan.bounds, self._parts.clock, self._parts.factor, plan.strict)
-            asked = replace(query, text=plan.text, window=plan.window, limit=query.limit + how.offset + 1)
+            wanted = query.limit + how.offset + 1
+            overview = plan.browses and plan.intent is Intent.EXPLORE
+            asked = replace(query, text=plan.text, window=plan.window, limit=wanted, overview=overview)
             return _Search(self._parts, self._execution, plan, asked, budget).answer(query.limit, how.offset)
 
 

@@ -143,6 +143,8 @@ class Execution:
                     run.sufficient = True
                     break
         run.used, run.hits, run.arbitration = tuple(kept), merge(kept), arbitration(kept)
+        if len(kept) > 1 and not run.sufficient:
+            run.method = "+".join(kept)
         return run
 
     def _side_by_side(self, plan: Plan, query: Query, budget: Budget, judge: Judge) -> Run:

@@ -20,6 +20,17 @@ AMBIGUOUS = 0.5
 #: Paths run side by side where nobody says how many (2 to 5).
 PATHS = 3
 _LEFT_OUT = "left out of this plan"
+#: Words that ask for what there is, and name nothing of it.
+_GENERAL = frozenset(
+    t
+    for word in """work working worked do did done doing happen happened happening talk talked talking discuss discussed session
+    sessions conversation conversations thing things stuff progress activity activities summary summarize summarise recap
+    overview topic topics theme themes recurring pattern patterns recent recently lately latest last show list tell give main
+    everything anything something been going history memory memories remember see get got let go new past major common often
+    keep keeps come comes coming up time times week weeks day days month months year years today yesterday far focus focused
+    gearbeitet passiert gemacht themen letzten zuletzt""".split()
+    for t in terms(word)
+)
 
 
 class Mode(StrEnum):
@@ -67,6 +78,8 @@ class Plan:
     exact: tuple[str, ...]
     #: The words to look for: the question without its deadline and its time.
     text: str
+    #: Nothing in particular is asked for: what happened is listed.
+    browses: bool
     tier: Tier
     mode: Mode
     why_mode: str
@@ -110,14 +123,16 @@ def make_plan(
     rules = RULES[intent]
     text, window, words = _timed(query, seen, now_ms if how.as_of is None else how.as_of, how.calendar or calendar)
     live = [_without(s, how.without) for s in statuses]
-    order, skipped, first = _routed(intent, live, window is not None and not terms(text))
+    browses = not is_particular(text) and (window is not None or intent is Intent.EXPLORE)
+    order, skipped, first = _routed(intent, live, browses)
     mode, why = _mode(how, seen)
     return Plan(
         intent=intent,
         confidence=1.0 if how.intent else seen.confidence,
         signals=(f"{intent}: named by the caller",) if how.intent else seen.signals,
         exact=seen.exact,
-        text=text,
+        text="" if browses else text,
+        browses=browses,
         tier=detect(live),
         mode=mode,
         why_mode=why,
@@ -134,6 +149,11 @@ def make_plan(
         window=window,
         window_words=words,
     )
+
+
+def is_particular(text: str) -> bool:
+    """Whether a text names anything that could be looked for."""
+    return any(t not in _GENERAL for t in terms(text))
 
 
 def layers_named(names: Sequence[str]) -> frozenset[LayerName]:

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field, replace
 
 from memory_mcp import metrics
 from memory_mcp.clock import Clock
+from memory_mcp.layers.agentic import browse
 from memory_mcp.layers.agentic.match import FIELDS, Weighted, below
 from memory_mcp.layers.agentic.read import Found, Reader
 from memory_mcp.layers.agentic.search import NodeSearch
@@ -99,7 +100,7 @@ class AgenticLayer:
         return answer
 
     def _navigate(self, query: Query, hint: TimeHint, budget: Budget, start: NodeId, widen: bool) -> LayerAnswer:
-        if hint.window is not None and not terms(hint.rest):
+        if not terms(hint.rest) and (hint.window is not None or query.overview):
             return self._browse(query, hint, budget)
         walk = self._begin(replace(query, text=hint.rest or query.text), query.window or hint.window, budget)
         with span("execute_search"):
@@ -262,33 +263,19 @@ class AgenticLayer:
         return self._reader.waiting(done, scope, budget.out_of_time, probes)
 
     def _browse(self, query: Query, hint: TimeHint, budget: Budget) -> LayerAnswer:
-        """A time and nothing else: what happened then, newest first."""
-        assert hint.window is not None
-        scope = Scope(query.project, query.agent, hint.window)
+        """No word to look for: what happened in the window, newest first; see `browse`."""
         budget.call()
-        segments = self._tree.segments_below(ROOT, scope)[::-1][: query.limit]
-        allowed = budget.visit(len(segments))
-        nodes = self._tree.nodes([s.node_id for s in segments[:allowed]])
-        hits = [
-            Hit(
-                node_id=s.node_id,
-                title=nodes[s.node_id].title,
-                quote=nodes[s.node_id].bullets[0].text if nodes[s.node_id].bullets else nodes[s.node_id].summary,
-                grip_ids=nodes[s.node_id].bullets[0].grip_ids if nodes[s.node_id].bullets else (),
-                timestamp=s.start[0],
-                session_id=s.session_id,
-                project=s.project,
-                agent=s.agent,
-                role="",
-                speaker="",
-                score=1.0,
-            )
-            for s in segments[:allowed]
-            if s.node_id in nodes
-        ]
-        hits += [self._reader.listed(e) for e in self._waiting(scope, budget)]
+        scope = Scope(query.project, query.agent, hint.window)
+        nodes = browse.listed(self._tree, query, scope)
+        allowed = budget.visit(len(nodes))
+        budget.spent.satisfied |= allowed > 0
+        hits = [browse.hit(node, query) for node in nodes[:allowed]]
+        if not query.overview:
+            hits += [self._reader.listed(e) for e in self._waiting(scope, budget)]
         hits = sorted(hits, key=lambda h: -h.timestamp)[: query.limit]
-        step = Step(ROOT, label(ROOT), allowed, TocLevel.SEGMENT, "", 1.0, f"Listed what happened {hint.words}")
+        level = nodes[0].level if nodes else TocLevel.SEGMENT
+        told = f"Listed what happened {hint.words}".rstrip()
+        step = Step(ROOT, label(ROOT), allowed, level, "", 1.0, told)
         return LayerAnswer(tuple(hits), (step,), hint.window, hint.words, ())
 
 

@@ -1,0 +1,67 @@
+"""A time and no word to look for: what happened then, as a list of segments or, for an overview, of periods."""
+
+from memory_mcp.layers.base import Hit, Query
+from memory_mcp.model.calendar import TocLevel
+from memory_mcp.model.ids import ROOT, NodeId
+from memory_mcp.model.toc import TocNode
+from memory_mcp.storage.values import Scope
+from memory_mcp.toc.tree import Tree
+
+#: Levels of an overview, the finest first.
+_PERIODS = (TocLevel.DAY, TocLevel.WEEK, TocLevel.MONTH, TocLevel.YEAR)
+
+
+def listed(tree: Tree, query: Query, scope: Scope) -> list[TocNode]:
+    """Nodes of the scope, the newest first, at most as many as are wanted.
+
+    An overview is of the finest periods that are few enough; where one day holds everything, and wherever an agent is named
+    (periods mix agents), of segments.
+    """
+    ids = _periods(tree, query, scope) if query.overview and scope.agent is None else []
+    if not ids:
+        ids = _segments(tree, query, scope)
+    found = tree.nodes(ids, scope.project)
+    return sorted(found.values(), key=lambda n: (-n.start_ms, n.node_id))
+
+
+def _periods(tree: Tree, query: Query, scope: Scope) -> list[NodeId]:
+    if scope.window is None:  # the latest days are overview enough
+        days = tree.descendants(ROOT, TocLevel.DAY, scope.project)
+        return days[-query.limit :] if len(days) > 1 else []
+    for level in _PERIODS:
+        ids = tree.descendants(ROOT, level, scope.project, scope.window)
+        if level is TocLevel.DAY and len(ids) < 2:
+            return []
+        if len(ids) <= query.limit:
+            return ids
+    return tree.descendants(ROOT, TocLevel.YEAR, scope.project, scope.window)[-query.limit :]
+
+
+def _segments(tree: Tree, query: Query, scope: Scope) -> list[NodeId]:
+    if scope.window is not None or scope.agent is not None:
+        return [s.node_id for s in tree.segments_below(ROOT, scope)[::-1][: query.limit]]
+    found: list[NodeId] = []
+    for day in reversed(tree.descendants(ROOT, TocLevel.DAY, scope.project)):
+        found += [s.node_id for s in tree.segments_below(day, scope)[::-1]]
+        if len(found) >= query.limit:
+            break
+    return found[: query.limit]
+
+
+def hit(node: TocNode, query: Query) -> Hit:
+    """A node by its first bullet."""
+    bullet = node.bullets[0] if node.bullets else None
+    return Hit(
+        node_id=node.node_id,
+        title=node.title,
+        quote=bullet.text if bullet else node.summary,
+        grip_ids=bullet.grip_ids[:3] if bullet else (),
+        timestamp=node.start_ms,
+        session_id="",
+        project=query.project or (node.projects[0] if len(node.projects) == 1 else ""),
+        agent=node.agents[0] if len(node.agents) == 1 else "",
+        role="",
+        speaker="",
+        score=1.0,
+        level=node.level,
+    )
