@@ -1,0 +1,267 @@
+"""Signal tables in, phrases found in a query out: `signals/*.toml`, one file per language, read once and lazily. Pure.
+
+A phrase is a row of words: `a|b` either, `x?` may be left out, `@list` any word of that list, `<code>` `<quote>` `<number>`
+a literal piece or a number, `...` up to eight words, a leading `^` at a clause's start (words of courtesy before it do
+not count), a closing `$` at its end. No phrase reaches over a clause.
+"""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from itertools import chain, product
+from typing import Any
+
+from memory_mcp.policy.words import CODE, NUMBER, QUOTE, Word, fold, words
+
+#: The languages with a table; where a query's words tell none apart, the first that finds a phrase reads it.
+LANGUAGES = ("en", "de", "fr", "es", "ja", "zh")
+#: What a phrase counts for by the list it stands in. A question word beats an identifier and a bare keyword, and only
+#: the phrases in `sure` beat a question word; chosen on the tuning part of the labelled queries.
+WEIGHTS: Mapping[str, float] = {"sure": 5.0, "strong": 3.0, "plain": 2.0, "weak": 1.0}
+_GAP = 8
+#: What a query wants is said in so many words; a longer text is a paste.
+_MOST_WORDS = 200
+#: Most words from a phrase's first to its last.
+_REACH = 24
+_CLASSES = frozenset((CODE, QUOTE, NUMBER))
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """A row of words to be found, as sets of alternatives; None is a gap."""
+
+    #: explore, answer, locate or hurry.
+    group: str
+    weight: float
+    steps: tuple[frozenset[str] | None, ...]
+    is_first: bool
+    is_last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The phrases that begin with one word: that word alone, by the word behind it, by the word behind a gap."""
+
+    alone: tuple[Phrase, ...]
+    followed: Mapping[str, tuple[Phrase, ...]]
+    gapped: Mapping[str, tuple[Phrase, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A phrase in a query: which, and the places of its words."""
+
+    phrase: Phrase
+    at: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """How a language sets a deadline; all words folded."""
+
+    #: Milliseconds of a unit.
+    units: Mapping[str, float]
+    #: What a number word multiplies by: two hundred, half a.
+    numbers: Mapping[str, float]
+    #: Words that make a duration a limit (within, max, deadline), and the nouns among them, which may also state a fact.
+    limits: frozenset[str]
+    nouns: frozenset[str]
+    #: What may stand beside a limit in a clause that says nothing else.
+    company: frozenset[str]
+    #: You *have* half a second.
+    has: frozenset[str]
+    #: Demands to reply, and the words that may stand before one.
+    replies: frozenset[str]
+    joins: frozenset[str]
+    #: Demands for something, and question words.
+    asks: frozenset[str]
+    questions: frozenset[str]
+    #: What stands directly beside a duration and belongs to it.
+    inside: frozenset[str]
+    #: Before (last) and after (ago) a duration that is no deadline.
+    past: frozenset[str]
+    ago: frozenset[str]
+    #: Between a demand to reply and a duration: stop *after*.
+    after: frozenset[str]
+    #: Things and acts that last: the *page loads* in under a second.
+    measured: frozenset[str]
+    #: What may follow a duration that is granted, and what opens the clause after one that stands alone.
+    next: frozenset[str]
+    then: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One language: words that only it uses so often, words of courtesy, phrases by their first word, deadlines."""
+
+    language: str
+    marks: frozenset[str]
+    #: Words that begin a phrase, set a limit or are courtesy.
+    known: frozenset[str]
+    courtesy: frozenset[str]
+    starts: Mapping[str, Start]
+    deadlines: Deadlines
+
+
+@cache
+def table(language: str) -> Table:
+    """The table of a language."""
+    source = files("memory_mcp.policy") / "signals" / f"{language}.toml"
+    data = tomllib.loads(source.read_text(encoding="utf-8"))
+    lists = {key: _split(value) for key, value in data.get("lists", {}).items()}
+    by_first: dict[str, list[Phrase]] = {}
+    for group in ("explore", "answer", "locate", "hurry"):
+        for strength, rows in data[group].items():
+            for row in rows:
+                for phrase in _phrases(row, group, WEIGHTS[strength], lists):
+                    for word in phrase.steps[0] or ():
+                        by_first.setdefault(word, []).append(phrase)
+    deadlines, courtesy = _deadlines(data["deadline"]), _split(data["courtesy"])
+    return Table(
+        language=language,
+        marks=_split(data["marks"]),
+        known=deadlines.limits | courtesy | {word for word in by_first if word not in _CLASSES},
+        courtesy=courtesy,
+        starts={word: _start(found) for word, found in by_first.items()},
+        deadlines=deadlines,
+    )
+
+
+def _start(phrases: Sequence[Phrase]) -> Start:
+    followed: dict[str, list[Phrase]] = {}
+    gapped: dict[str, list[Phrase]] = {}
+    for phrase in phrases:
+        rest = phrase.steps[1:3]
+        for word in rest[0] or () if rest else ():
+            followed.setdefault(word, []).append(phrase)
+        if rest and rest[0] is None:
+            for word in rest[1] or ():
+                gapped.setdefault(word, []).append(phrase)
+    return Start(
+        alone=tuple(each for each in phrases if len(each.steps) == 1),
+        followed={word: tuple(found) for word, found in followed.items()},
+        gapped={word: tuple(found) for word, found in gapped.items()},
+    )
+
+
+def _deadlines(data: Mapping[str, Any]) -> Deadlines:
+    """Factors are `{ factor = "words" }` in the file: the words are the longer part."""
+    factors = {
+        key: {word: float(factor) for factor, row in data[key].items() for word in _split(row)} for key in ("units", "numbers")
+    }
+    sets = {key: _split(value) for key, value in data.items() if key not in factors}
+    return Deadlines(units=factors["units"], numbers=factors["numbers"], **sets)
+
+
+def _split(row: str) -> frozenset[str]:
+    return frozenset(fold(word) for word in row.split())
+
+
+def _phrases(row: str, group: str, weight: float, lists: Mapping[str, frozenset[str]]) -> list[Phrase]:
+    is_first, is_last = row.startswith("^"), row.endswith("$")
+    choices: list[list[list[frozenset[str] | None]]] = []
+    for part in row.strip("^$ ").split():
+        is_free = part.endswith("?")
+        steps = _steps(part.removesuffix("?"), lists)
+        choices.append([steps, []] if is_free else [steps])
+    rows = [tuple(step for steps in chosen for step in steps) for chosen in product(*choices)]
+    return [Phrase(group, weight, steps, is_first, is_last) for steps in rows]
+
+
+def _steps(part: str, lists: Mapping[str, frozenset[str]]) -> list[frozenset[str] | None]:
+    if part == "...":
+        return [None]
+    if part.startswith("<") and part.endswith(">"):
+        return [frozenset({part})]
+    if "|" in part or part.startswith("@"):
+        either: set[str] = set()
+        for word in part.split("|"):
+            either |= lists[word[1:]] if word.startswith("@") else {word if word.startswith("<") else fold(word)}
+        return [frozenset(either)]
+    return [frozenset({word.key}) for word in words(part)]
+
+
+def read_by(found: Sequence[Word]) -> Table:
+    """The table that reads a query: of the language most of whose marks it holds, then most of whose other words."""
+    keys = {word.key for word in found}
+    counts = {language: len(table(language).marks & keys) for language in LANGUAGES}
+    most = max(counts.values())
+    tied = [table(language) for language in LANGUAGES if counts[language] == most]
+    return max(tied, key=lambda each: len(keys & each.known))
+
+
+def find(query: Sequence[Word], reading: Table) -> list[Found]:
+    """The phrases of a query, none of them inside another: the longer says more."""
+    query = query[:_MOST_WORDS]
+    keys = [word.key for word in query]
+    found: list[Found] = []
+    for i, key in enumerate(keys):
+        start = reading.starts.get(key)
+        if start is None:
+            continue
+        end = _clause_end(query, i)
+        following = start.followed.get(keys[i + 1], ()) if i + 1 < end else ()
+        gapped = [start.gapped[k] for k in keys[i + 1 : min(end, i + 2 + _GAP)] if k in start.gapped] if start.gapped else ()
+        if not (start.alone or following or gapped):
+            continue
+        opens = _opens(query, i, reading.courtesy)
+        for phrase in chain(start.alone, following, *gapped):
+            if opens or not phrase.is_first:
+                at = _rest(keys, i, end, phrase, 1)
+                if at:
+                    found.append(Found(phrase, at))
+    return _outermost(found)
+
+
+def _clause_end(query: Sequence[Word], at: int) -> int:
+    """The place after the last word of a clause, or after the last that a phrase from `at` on may take."""
+    end, clause = at + 1, query[at].clause
+    last = min(len(query), at + _REACH)
+    while end < last and query[end].clause == clause:
+        end += 1
+    return end
+
+
+def _opens(query: Sequence[Word], at: int, courtesy: frozenset[str]) -> bool:
+    clause = query[at].clause
+    for i in range(at - 1, max(-1, at - 1 - _GAP), -1):
+        if query[i].clause != clause:
+            return True
+        if query[i].key not in courtesy:
+            return False
+    return at <= _GAP
+
+
+def _rest(keys: Sequence[str], at: int, end: int, phrase: Phrase, number: int) -> tuple[int, ...]:
+    """`at`, and the places of the phrase's words from a step on, after `at` and before `end`; empty: they are not there."""
+    first, steps = at, phrase.steps
+    while number < len(steps):
+        step = steps[number]
+        if step is None:
+            after = steps[number + 1] or ()
+            for i in range(at + 1, min(end, at + 2 + _GAP)):
+                if keys[i] in after:
+                    rest = _rest(keys, i, end, phrase, number + 2)
+                    if rest:
+                        return (*range(first, at + 1), *rest)
+            return ()
+        at += 1
+        if at >= end or keys[at] not in step:
+            return ()
+        number += 1
+    return () if phrase.is_last and at + 1 != end else tuple(range(first, at + 1))
+
+
+def _outermost(found: list[Found]) -> list[Found]:
+    kept: list[Found] = []
+    taken: dict[int, list[frozenset[int]]] = {}
+    for each in sorted(found, key=lambda f: (-len(f.at), -f.phrase.weight, f.at)):
+        places = frozenset(each.at)
+        if any(places <= other for other in taken.get(each.at[0], ())):
+            continue
+        kept.append(each)
+        for place in places:
+            taken.setdefault(place, []).append(places)
+    return sorted(kept, key=lambda f: f.at)
