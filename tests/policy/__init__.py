@@ -1,0 +1,1 @@
+"""How a query is classified, routed and bounded."""
