@@ -148,21 +148,29 @@ class LayerAnswer:
 
 @dataclass(frozen=True, slots=True)
 class Weighed:
-    """A query's terms as a scope sees them: what each weighs (inverse document frequency) and how many segments hold it."""
+    """A query's terms as a scope sees them."""
 
+    #: Inverse document frequencies.
     weights: Mapping[str, float]
+    #: How many segments of the scope hold each.
     counts: Mapping[str, int]
+    #: Segments of the scope.
+    segments: int
 
 
 class Words(Protocol):
     """What the tree knows about the words of a query; needs no index."""
 
+    def inhabited(self, query: Query) -> bool:
+        """Whether anything was said in the query's window and scope; True when that cannot be told cheaply."""
+        ...
+
     def weigh(self, text: str, project: str | None) -> Weighed:
         """The terms of a text; none for a text without words."""
         ...
 
-    def covered(self, query: Weighed, nodes: Sequence[NodeId]) -> dict[NodeId, float]:
-        """Which share of the query, by weight, each node's whole text holds, 0..1."""
+    def covered(self, query: Weighed, nodes: Sequence[NodeId]) -> dict[NodeId, frozenset[str]]:
+        """Which terms of the query each node's whole text holds."""
         ...
 
 

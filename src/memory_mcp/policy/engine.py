@@ -17,13 +17,15 @@ from memory_mcp.policy.escalate import escalate, looked_for
 from memory_mcp.policy.execute import Execution, Interrupt, Run, Verdict
 from memory_mcp.policy.explain import Explanation, Scanned
 from memory_mcp.policy.intent import Intent
-from memory_mcp.policy.plan import How, Plan, Skipped, make_plan
+from memory_mcp.policy.plan import How, Known, Plan, Skipped, make_plan
 from memory_mcp.tracing import span
 
 #: How old the statuses may be that a search is planned by (seconds). A layer that has gone meanwhile is passed over when
 #: it is asked; one that has come is used a moment later.
 _STATUS_AGE = 0.25
 _USUAL = How()
+#: How much what is known of a layer's cost counts beside its latest.
+_AGED = 0.9
 #: Hits of the same layers that decide whether anything is relevant.
 _JUDGED = 10
 #: Milliseconds that a scan must have left.
@@ -63,6 +65,8 @@ class Engine:
         self._execution = Execution(parts.layers, parts.interrupt)
         self._known: tuple[float, list[LayerStatus]] = (-_STATUS_AGE, [])
         self._lock = threading.Lock()
+        #: How long each layer takes of late, milliseconds.
+        self._usual_ms: dict[LayerName, float] = {}
 
     def statuses(self) -> list[LayerStatus]:
         """Every layer, usable or not, in one call. A status that cannot be told is that of a layer that is not there."""
@@ -78,7 +82,9 @@ class Engine:
 
     def plan(self, query: Query, bounds: StopConditions, how: How = _USUAL) -> Plan:
         """What would be done, and nothing of it done; `bounds` are the settings' own."""
-        return make_plan(query, how, self._lately(), bounds, self._parts.clock.now_ms(), self._parts.calendar)
+        parts = self._parts
+        known = Known(self._lately(), bounds, parts.clock.now_ms(), parts.calendar, dict(self._usual_ms))
+        return make_plan(query, how, known)
 
     def search(self, query: Query, bounds: StopConditions, how: How = _USUAL) -> Answer:
         """Answer a question. Never fails because a layer is missing: agentic search always runs."""
@@ -88,7 +94,16 @@ class Engine:
             wanted = query.limit + how.offset + 1
             overview = plan.browses and plan.intent is Intent.EXPLORE
             asked = replace(query, text=plan.text, window=plan.window, limit=wanted, overview=overview)
-            return _Search(self._parts, self._execution, plan, asked, budget).answer(query.limit, how.offset)
+            answer = _Search(self._parts, self._execution, plan, asked, budget).answer(query.limit, how.offset)
+        self._learn(answer)
+        return answer
+
+    def _learn(self, answer: Answer) -> None:
+        """What layers that came to an end took, the latest counting most."""
+        for tried in answer.why.tried:
+            if tried.hits:
+                name = LayerName(tried.layer)
+                self._usual_ms[name] = _AGED * self._usual_ms.get(name, tried.ms) + (1 - _AGED) * tried.ms
 
 
 class _Search:
@@ -101,12 +116,12 @@ class _Search:
         self._asked = asked
         self._budget = budget
         self._weighed: Weighed | None = None
-        self._covered: dict[NodeId, float] = {}
+        self._covered: dict[NodeId, frozenset[str]] = {}
         self._notices: list[str] = []
 
     def answer(self, limit: int, offset: int) -> Answer:
         """The whole story."""
-        run = self._run(self._asked)
+        run = self._run(self._asked) if self._is_inhabited() else Run()
         run, window = self._widened(run)
         hits, scan = self._escalated(run, window)
         good = [h for h in hits if self._plan.floor is None or h.score >= self._plan.floor][offset:]
@@ -114,6 +129,11 @@ class _Search:
         if not good and not offset and (scan is None or scan.events):
             self._notices.append(self._nothing(run, scan))
         return Answer(tuple(kept), len(good) > len(kept), self._explained(run, window, scan))
+
+    def _is_inhabited(self) -> bool:
+        """Whether anything lies in the time that the question names: no layer need be asked where nothing can be."""
+        window = self._plan.window
+        return window is None or not self._plan.text or self._parts.words.inhabited(replace(self._asked, window=window))
 
     def _run(self, query: Query) -> Run:
         run = self._execution.run(self._plan, query, self._budget, self._judge)
@@ -125,34 +145,37 @@ class _Search:
         """Whether one layer's hits are relevant, and enough."""
         if not hits:
             return Verdict(False, False, 0.0, "found nothing")
+        best = max(h.score for h in hits)
         if not self._plan.text or self._plan.floor is not None:
-            best = max(h.score for h in hits)
             return Verdict(True, True, best, "every result is taken")
         if self._weighed is None:
             self._weighed = self._parts.words.weigh(self._asked.text, self._asked.project)
-        top = list(hits[:_JUDGED])
-        self._cover(self._weighed, top)
-        found = relevance.evidence(top, self._covered)
-        literal = _holds(top, self._plan.exact)
-        told = f"best {found.best:.2f}, {found.coverage:.0%} of the query's weight"
-        if literal and self._plan.first_match:
-            return Verdict(True, True, found.best, f"holds {literal} literally")
+        found = self._evidence(self._weighed, hits[:_JUDGED])
+        literal = _holds(hits[:_JUDGED], self._plan.exact)
+        sure = relevance.confidence(found, layer)
+        told = f"confidence {sure:.2f}, best {best:.2f}, {found.coverage:.0%} of the words"
+        if self._plan.first_match and literal:
+            return Verdict(True, True, sure, f"holds {literal} literally")
         if not literal and not relevance.relevant(found, layer):
-            return Verdict(False, False, found.best, f"nothing relevant ({told})")
+            # What was overlooked another layer may hold; otherwise nothing is the answer, and none is asked.
+            return Verdict(False, not found.overlooked, sure, f"nothing relevant ({told})")
         enough = relevance.sufficient(found, layer, self._plan.min_confidence) and not self._plan.first_match
-        return Verdict(True, enough, found.best, told)
+        return Verdict(True, enough, sure, told)
 
-    def _cover(self, weighed: Weighed, hits: Sequence[Hit]) -> None:
-        """Learn how much of the query each node holds, once."""
+    def _evidence(self, weighed: Weighed, hits: Sequence[Hit]) -> relevance.Evidence:
+        """What some hits show; which terms each of their nodes holds is learnt once."""
         missing = [h.node_id for h in hits if h.node_id and h.node_id not in self._covered]
         if missing:
             self._covered |= self._parts.words.covered(weighed, list(dict.fromkeys(missing)))
+        return relevance.evidence(self._asked.text, weighed.weights, weighed.counts, hits, self._covered, weighed.segments)
 
     def _told(self, hit: Hit) -> Hit:
-        """With how much of the query its segment holds, as far as that was looked at."""
-        share = self._covered.get(hit.node_id)
-        if share is None or any(name == "coverage" for name, _ in hit.parts):
+        """With how much of the query its segment holds, by weight, as far as that was looked at."""
+        held = self._covered.get(hit.node_id)
+        if held is None or self._weighed is None or any(name == "coverage" for name, _ in hit.parts):
             return hit
+        total = sum(self._weighed.weights.values())
+        share = sum(self._weighed.weights[t] for t in held) / total if total else 0.0
         return replace(hit, parts=(*hit.parts, ("coverage", round(share, 4))))
 
     def _widened(self, run: Run) -> tuple[Run, TimeWindow | None]:
@@ -194,10 +217,10 @@ class _Search:
     def _nothing(self, run: Run, scan: Scanned | None) -> str:
         """What was searched in vain."""
         searched = ", ".join(t.layer for t in run.tried) + (f" and {scan.events:,} events" if scan else "")
-        best = max((t.best for t in run.tried), default=0.0)
-        if not best:
+        sure = max((t.confidence for t in run.tried), default=0.0)
+        if not any(t.hits for t in run.tried):
             return f"nothing relevant: searched {searched}"
-        return f"nothing relevant: searched {searched}; the nearest scored {best:.2f}. bounds.min_confidence=0 shows it"
+        return f"nothing relevant (confidence {sure:.2f}): searched {searched}; bounds.min_confidence=0 shows the nearest"
 
     def _passed_over(self, run: Run) -> list[Skipped]:
         """Layers that could not be used, as far down the chain as it was gone."""

@@ -40,7 +40,9 @@ class Verdict:
     """What is thought of one layer's answer."""
 
     relevant: bool
+    #: No other layer need be asked: there is evidence enough, or enough to say that there is nothing relevant.
     sufficient: bool
+    #: How sure the layer's answer is to be about the question, 0..1.
     best: float
     reason: str
 
@@ -139,9 +141,10 @@ class Execution:
                 kept[name] = path.answer.hits
                 run.method = name
                 budget.spent.satisfied = True
-                if verdict.sufficient:
-                    run.sufficient = True
-                    break
+            if verdict is not None and verdict.sufficient:
+                run.method = name
+                run.sufficient = True
+                break
         run.used, run.hits, run.arbitration = tuple(kept), merge(kept), arbitration(kept)
         if len(kept) > 1 and not run.sufficient:
             run.method = "+".join(kept)
@@ -157,10 +160,10 @@ class Execution:
             if verdict is not None:
                 verdicts[path.name] = verdict
                 budget.spent.satisfied |= verdict.relevant
-            return verdict is not None and verdict.sufficient
+            return verdict is not None and verdict.relevant and verdict.sufficient
 
         paths = self._wait([self._path(n, query, budget, 1.0) for n in plan.paths], budget, enough)
-        winner = next((n for n, v in verdicts.items() if v.sufficient), None)
+        winner = next((n for n, v in verdicts.items() if v.relevant and v.sufficient), None)
         for path in paths:
             if path.name not in {t.layer for t in run.tried}:
                 run.tried.append(_ended(path, winner))
@@ -196,7 +199,7 @@ class Execution:
             with woken:
                 fresh = [p for p in paths if p.done and p.name not in seen]
                 if not fresh:
-                    woken.wait(_LOOK)
+                    woken.wait(max(0.0, min(_LOOK, ends - time.monotonic())))
                     fresh = [p for p in paths if p.done and p.name not in seen]
             for path in fresh:
                 seen.add(path.name)
@@ -225,7 +228,7 @@ class Execution:
         hits = path.answer.hits
         verdict = judge(path.name, hits)
         outcome = "nothing" if not hits else "irrelevant" if not verdict.relevant else "insufficient"
-        outcome = "sufficient" if verdict.sufficient else outcome
+        outcome = "sufficient" if verdict.relevant and verdict.sufficient else outcome
         if outcome in ("nothing", "irrelevant") and path.name is not LayerName.AGENTIC:
             run.skipped.append(Skipped(path.name, "found nothing" if not hits else verdict.reason))
         run.tried.append(Tried(path.name, outcome, verdict.reason, len(hits), round(verdict.best, 3), round(path.ms, 1)))

@@ -18,7 +18,8 @@ class Tried:
     outcome: str
     reason: str
     hits: int
-    best: float
+    #: How sure its answer was to be about the question, 0..1.
+    confidence: float
     ms: float
 
 

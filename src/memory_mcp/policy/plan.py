@@ -11,14 +11,14 @@ from memory_mcp.layers.budget import StopConditions
 from memory_mcp.layers.timehints import find_time
 from memory_mcp.model.calendar import Calendar, TimeWindow
 from memory_mcp.policy.chain import BEST, CHAINS, MADE_OF, RULES, Rules
-from memory_mcp.policy.intent import Classified, Intent, classify
+from memory_mcp.policy.intent import AMBIGUOUS, Classified, Intent, classify
 from memory_mcp.policy.tier import Tier, detect
 from memory_mcp.text import terms
 
-#: Below this confidence a query is ambiguous, and its layers run side by side until one dominates.
-AMBIGUOUS = 0.5
 #: Paths run side by side where nobody says how many (2 to 5).
 PATHS = 3
+#: Share of a time limit that the best accelerator may usually take.
+_OF_TIME = 0.6
 _LEFT_OUT = "left out of this plan"
 #: Words that ask for what there is, and name nothing of it.
 _GENERAL = frozenset(
@@ -111,21 +111,33 @@ class Plan:
         return tuple(n for n in self.order if n not in whole)[: self.bounds.beam_width]
 
 
-def make_plan(
-    query: Query, how: How, statuses: Sequence[LayerStatus], settings: StopConditions, now_ms: int, calendar: Calendar
-) -> Plan:
-    """Decide everything that can be decided beforehand; InvalidQuery for a question without words and without a time."""
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a plan is made from besides the question: what is live, what it usually costs, the settings, the time."""
+
+    statuses: Sequence[LayerStatus]
+    settings: StopConditions
+    now_ms: int
+    calendar: Calendar
+    #: How long each layer takes of late (milliseconds); nothing is known of one that is not named.
+    usual_ms: Mapping[LayerName, float] = field(default_factory=dict)
+
+
+def make_plan(query: Query, how: How, known: Known) -> Plan:
+    """Decide everything that can be decided beforehand; InvalidQuery for an empty question."""
     if not query.text.strip():
         raise InvalidQuery("the query is empty", "Give at least one word to look for.")
     timeout = how.bounds.get("timeout_ms")
     seen = classify(query.text, timeout)
     intent = how.intent or seen.intent
     rules = RULES[intent]
-    text, window, words = _timed(query, seen, now_ms if how.as_of is None else how.as_of, how.calendar or calendar)
-    live = [_without(s, how.without) for s in statuses]
+    text, window, words = _timed(query, seen, known.now_ms if how.as_of is None else how.as_of, how.calendar or known.calendar)
+    live = [_without(s, how.without) for s in known.statuses]
     browses = not is_particular(text) and (window is not None or intent is Intent.EXPLORE)
-    order, skipped, first = _routed(intent, live, browses)
     mode, why = _mode(how, seen)
+    bounds = _bounds(how.bounds, known.settings, rules, mode, seen.deadline_ms, query.limit)
+    slow = _too_slow(live, known.usual_ms, bounds.timeout_ms) if intent is Intent.TIME_BOXED else {}
+    order, skipped, first = _routed(intent, live, browses, slow)
     return Plan(
         intent=intent,
         confidence=1.0 if how.intent else seen.confidence,
@@ -139,7 +151,7 @@ def make_plan(
         order=order,
         skipped=skipped,
         first=first,
-        bounds=_bounds(how.bounds, settings, rules, mode, seen.deadline_ms, query.limit),
+        bounds=bounds,
         strict=rules.strict or timeout is not None,
         min_confidence=rules.min_confidence if how.min_confidence is None else how.min_confidence,
         floor=how.min_confidence,
@@ -183,8 +195,19 @@ def _without(status: LayerStatus, left_out: frozenset[LayerName]) -> LayerStatus
     return replace(status, enabled=False, reason=f"{missing[0]}: {_LEFT_OUT}") if missing else status
 
 
+def _too_slow(statuses: Sequence[LayerStatus], usual_ms: Mapping[LayerName, float], timeout_ms: int) -> dict[LayerName, str]:
+    """Accelerators that would use up a short time, where a quicker one is there; with the reason."""
+    usable = [s.name for s in statuses if s.usable and s.name in BEST]
+    quickest = min((usual_ms.get(n, 0.0) for n in usable), default=0.0)
+    return {
+        name: f"usually takes {usual_ms[name]:.0f} ms, too long for {timeout_ms} ms"
+        for name in usable
+        if usual_ms.get(name, 0.0) > max(_OF_TIME * timeout_ms, quickest)
+    }
+
+
 def _routed(
-    intent: Intent, statuses: Sequence[LayerStatus], browsing: bool
+    intent: Intent, statuses: Sequence[LayerStatus], browsing: bool, slow: Mapping[LayerName, str]
 ) -> tuple[tuple[LayerName, ...], tuple[Skipped, ...], LayerName]:
     """The usable layers of an intent's chain, those passed over with their reasons, and which one should have come first.
 
@@ -198,10 +221,11 @@ def _routed(
     for name in CHAINS[intent]:
         for candidate in (name,) if name is not None else BEST:
             status = known.get(candidate)
-            if status is not None and status.usable:
+            if status is not None and status.usable and candidate not in slow:
                 order.append(candidate)
                 break
-            skipped.append(Skipped(candidate, status.reason if status is not None else "no such layer"))
+            reason = slow.get(candidate) or (status.reason if status is not None else "no such layer")
+            skipped.append(Skipped(candidate, reason))
     first = CHAINS[intent][0] or order[0]
     if LayerName.AGENTIC not in order:  # it needs nothing but the tree, and is tried whatever its status says
         order.append(LayerName.AGENTIC)
@@ -215,7 +239,7 @@ def _mode(how: How, seen: Classified) -> tuple[Mode, str]:
         return how.mode, "named by the caller"
     if beam > 1:
         return Mode.PARALLEL, f"beam_width={beam}"
-    if how.intent is None and seen.confidence < AMBIGUOUS:
+    if how.intent is None and seen.confidence <= AMBIGUOUS:
         return Mode.HYBRID, "the intent is ambiguous"
     return Mode.SEQUENTIAL, "the default"
 

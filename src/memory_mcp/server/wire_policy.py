@@ -15,7 +15,7 @@ class Tried(Wire):
     outcome: str
     reason: str = ""
     hits: int
-    best: float
+    confidence: float
     ms: float
 
 

@@ -1,11 +1,13 @@
-"""A query's words as the tree knows them: what they weigh, and how much of them a node's whole text holds. No index."""
+"""A query's words as the tree knows them: what they weigh, and which of them a node's whole text holds. No index."""
 
 from collections.abc import Sequence
 
-from memory_mcp.layers.agentic.match import Weighted, shares_of, weigh
-from memory_mcp.layers.base import Weighed
-from memory_mcp.model.ids import NodeId
+from memory_mcp.layers.agentic.match import Weighted, below, weigh
+from memory_mcp.layers.base import Query, Weighed
+from memory_mcp.model.ids import ROOT, NodeId
+from memory_mcp.storage.values import Scope
 from memory_mcp.text import query_terms, term_hash
+from memory_mcp.toc.terms import EMPTY
 from memory_mcp.toc.tree import Tree
 
 
@@ -15,16 +17,22 @@ class TreeWords:
     def __init__(self, tree: Tree) -> None:
         self._tree = tree
 
+    def inhabited(self, query: Query) -> bool:
+        """See Words. Events that are not filed yet may lie anywhere."""
+        scope = Scope(query.project, query.agent, query.window)
+        return self._tree.pending_from() is not None or self._tree.count_below(ROOT, scope) > 0
+
     def weigh(self, text: str, project: str | None) -> Weighed:
         """See Words."""
+        segments = self._tree.tally(project).segments
         if not query_terms(text):
-            return Weighed({}, {})
-        found = weigh(text, self._tree.frequencies(), project, self._tree.tally(project).segments)
-        return Weighed(found.weights, found.counts)
+            return Weighed({}, {}, segments)
+        found = weigh(text, self._tree.frequencies(), project, segments)
+        return Weighed(found.weights, found.counts, segments)
 
-    def covered(self, query: Weighed, nodes: Sequence[NodeId]) -> dict[NodeId, float]:
+    def covered(self, query: Weighed, nodes: Sequence[NodeId]) -> dict[NodeId, frozenset[str]]:
         """See Words. Of a period that mixes projects, everything it holds counts."""
         sets = self._tree.term_sets(nodes)
         hashes = {t: term_hash(t) for t in query.weights}
         weighted = Weighted("", query.weights, hashes, query.counts, ())
-        return dict(zip(nodes, shares_of(weighted, [sets.get(n) for n in nodes]), strict=True))
+        return {n: below(weighted, sets.get(n, EMPTY)) for n in nodes}

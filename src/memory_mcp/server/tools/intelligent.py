@@ -29,6 +29,8 @@ AskedAsOf = Annotated[str, Field(description="Now, for time words", max_length=6
 AskedZone = Annotated[str, Field(description="Zone of times, e.g. Europe/Berlin", max_length=60)]
 _BOUND_NAMES = ("max_depth", "max_nodes_visited", "max_rpc_calls", "max_token_budget", "timeout_ms", "beam_width")
 _KEYWORDS_OFF = "BM25 search is not enabled: used TOC navigation; enable with teleport.bm25.enabled = true"
+#: Further quotations of the first results are read only where so much of the time is left (milliseconds).
+_TO_QUOTE = 15
 _TOO_SMALL = "the next result does not fit the token budget; raise token_budget to see it"
 
 
@@ -126,7 +128,8 @@ class _Shaping:
 
     def answer(self) -> wire_policy.SearchAnswer:
         """As many results as the budget holds beside the explanation; the whole of a lean answer stays within it."""
-        quotes = shapes.further_quotes(self._app, self._found.hits)
+        hurried = self._found.why.limits["timeout_ms"] - self._found.why.elapsed_ms < _TO_QUOTE
+        quotes = {} if hurried else shapes.further_quotes(self._app, self._found.hits)
         results = [shapes.result(h, self._calendar, self._full, quotes.get(h.node_id, ())) for h in self._found.hits]
         left = self._budget - shapes.tokens_of(self._whole([]), self._factor) if not self._full else self._budget
         kept = shapes.fitting(results, left, self._factor)
