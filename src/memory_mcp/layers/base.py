@@ -95,6 +95,14 @@ class Hit:
     #: The engine's own number, where one was asked: BM25 or cosine similarity.
     raw: float | None = None
     keywords: tuple[str, ...] = ()
+    #: The kind of memory of the words found (`MemoryKind`); "" for an observation.
+    kind: str = ""
+    #: 0..1, as stored with the node; 0 where there is none.
+    salience: float = 0.0
+    #: Somebody pinned the node or one of the grips.
+    pinned: bool = False
+    #: The grip of the statement that stands in its place now.
+    superseded_by: str = ""
 
 
 def unfiled_hit(event: Event, grip: GripId, quote: str, score: float) -> Hit:
@@ -112,6 +120,7 @@ def unfiled_hit(event: Event, grip: GripId, quote: str, score: float) -> Hit:
         speaker=event.speaker,
         score=score,
         event_id=event.event_id,
+        kind=event.metadata.get("kind", ""),
     )
 
 

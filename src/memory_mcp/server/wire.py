@@ -44,6 +44,7 @@ class Result(Wire):
     speaker: str = ""
     grip_ids: Annotated[list[str], Field(description="Cite these")]
     score: float
+    superseded_by: SkipJsonSchema[str] = ""
     event_id: SkipJsonSchema[str] = ""
     score_parts: SkipJsonSchema[dict[str, float]] = {}
 
