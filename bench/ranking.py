@@ -127,10 +127,11 @@ def ablation() -> list[Way]:
     lines += [Way(f"+ recency 0.1, half-life {d} d", weighed(recency=0.1, days=d)) for d in (7, 30, 90, 365)]
     lines += [Way(f"+ salience {w}", weighed(salience=w)) for w in (0.05, 0.1)]
     lines.append(Way("+ repetitions folded", weighed(collapse=True)))
-    lines += [Way(f"+ session lift {s}", weighed(), session_lift(s)) for s in (0.1, 0.3)]
-    lines.append(Way("+ neighbour lift 0.3", weighed(), neighbour_lift(0.3)))
+    lines += [Way(f"+ session lift {s}", weighed(), session_lift(s)) for s in (0.05, 0.3)]
+    lines.append(Way("+ neighbour lift 0.05", weighed(), neighbour_lift(0.05)))
     lines.append(Way("preset default", RankingSettings()))
     lines.append(Way("preset spec", RankingSettings(preset="spec")))
+    lines.append(Way("preset spec, half-life 365 d", RankingSettings(preset="spec", half_life_days=365)))
     return lines
 
 

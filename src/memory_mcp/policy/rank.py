@@ -20,10 +20,11 @@ from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind
 from memory_mcp.model.usage import Used
 
 SIGNALS = ("salience", "recency", "relevance", "usage")
-#: Weights by preset. "spec": cognitive-architecture.md, ranking policy. "default": what found most on the tuning half of
-#: the judged queries (`bench.ranking`).
+#: Weights by preset. "spec": cognitive-architecture.md, ranking policy. "default": on the tuning half of the judged queries
+#: (`bench.ranking`) nothing found more than relevance alone; so much of salience and recency loses nothing that can be told
+#: from chance, and tips what is level otherwise. Nothing judged says how much usage is worth.
 PRESETS: dict[str, dict[str, float]] = {
-    "default": {"salience": 0.02, "recency": 0.02, "relevance": 0.96, "usage": 0.02},
+    "default": {"salience": 0.01, "recency": 0.002, "relevance": 0.988, "usage": 0.05},
     "spec": {"salience": 0.3, "recency": 0.3, "relevance": 0.3, "usage": 0.1},
 }
 _DAY_MS = 86_400_000
@@ -45,7 +46,7 @@ class RankingSettings:
         metadata={"help": "Weights of the four signals: default (as measured) or spec (0.3, 0.3, 0.3 and 0.1)."},
     )
     half_life_days: float = field(
-        default=30.0, metadata={"help": "Days after which a memory's recency, and an opening of it, count half."}
+        default=90.0, metadata={"help": "Days after which a memory's recency, and an opening of it, count half."}
     )
     usage: bool = field(default=False, metadata={"help": "Count how often a quotation is opened, and rank by it."})
     salience_weight: float = field(
