@@ -25,7 +25,7 @@ from bench.locomo import to_jsonl
 from memory_mcp.app import App
 from memory_mcp.config import load
 from memory_mcp.layers.base import Hit, Query
-from memory_mcp.policy.rank import RankingSettings, rank
+from memory_mcp.policy.rank import POOL, RankingSettings, rank
 
 #: What is switched off to make a tier of the machine's own.
 TIERS: dict[str, dict[str, bool]] = {
@@ -34,8 +34,8 @@ TIERS: dict[str, dict[str, bool]] = {
     "keyword": {"teleport.vector.enabled": False},
     "agentic": {"teleport.enabled": False},
 }
-#: Hits asked for; the first five are judged.
-_DEPTH = 30
+#: Hits asked for, as many as the engine ranks (it asks for one more, to know whether there are others); five are judged.
+_DEPTH = POOL - 1
 _ROOMY = {"max_token_budget": 1_000_000, "max_nodes_visited": 1000, "timeout_ms": 60_000}
 _DAY_MS = 86_400_000
 
