@@ -2,6 +2,7 @@
 
 import gc
 import itertools
+import logging
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, TypeVar
 from memory_mcp import paths
 from memory_mcp.clock import Clock, SystemClock
 from memory_mcp.config import Settings
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.errors import InvalidQuery, MemoryMcpError
 from memory_mcp.layers.base import Hit, Layer, LayerName, LayerStatus, Query, Target
 from memory_mcp.model.calendar import Calendar, TimeWindow
 
@@ -26,12 +27,15 @@ if TYPE_CHECKING:
     from memory_mcp.layers.hybrid import HybridLayer
     from memory_mcp.layers.teleport import Switch, TeleportLayer
     from memory_mcp.model.event import EventDraft, Trust
+    from memory_mcp.model.ids import GripId
     from memory_mcp.policy.engine import Answer, Engine
     from memory_mcp.policy.explain import WhyNot
     from memory_mcp.policy.plan import How, Plan
     from memory_mcp.storage.base import Storage
     from memory_mcp.storage.lock import DirectoryLock
     from memory_mcp.storage.values import Appended, Request
+
+log = logging.getLogger(__name__)
 
 T = TypeVar("T")
 S = TypeVar("S")
@@ -179,6 +183,8 @@ class App:
             clock=self.clock,
             calendar=self.calendar,
             factor=self.settings.retrieval.token_factor,
+            ranking=self.settings.ranking,
+            usage_of=self.storage.usage.of,
         )
         return Engine(parts)
 
@@ -343,6 +349,14 @@ class App:
         from memory_mcp.layers.targets import target
 
         return target(self.storage, self.tree, missing)
+
+    def count_opening(self, grip_id: "GripId") -> None:
+        """Somebody opened this quotation. Counted where the settings say so; what cannot be counted fails no reading."""
+        if self.settings.ranking.usage:
+            try:
+                self.storage.usage.record([grip_id], self.clock.now_ms())
+            except MemoryMcpError as error:
+                log.warning("the opening of %s could not be counted: %s", grip_id, error)
 
     def in_zone(self, zone: str | None) -> Calendar:
         """The calendar to show times in: the store's, or another zone's for one call; InvalidQuery for an unknown one."""

@@ -20,6 +20,7 @@ from memory_mcp.errors import ConfigError
 from memory_mcp.indexes.settings import TeleportSettings
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.layers.budget import StopConditions
+from memory_mcp.policy.rank import RankingSettings
 from memory_mcp.segments import SegmentSettings
 
 PREFIX = paths.PREFIX
@@ -155,6 +156,7 @@ class Settings:
     embedder: EmbedderSettings = field(default_factory=EmbedderSettings)
     topics: SwitchSettings = field(default_factory=SwitchSettings)
     retrieval: RetrievalSettings = field(default_factory=RetrievalSettings)
+    ranking: RankingSettings = field(default_factory=RankingSettings)
     server: ServerSettings = field(default_factory=ServerSettings)
     hooks: HooksSettings = field(default_factory=HooksSettings)
     scheduler: SchedulerSettings = field(default_factory=SchedulerSettings)

@@ -1,13 +1,17 @@
 """expand_grip: from a citation to the words, whatever form the id has."""
 
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from memory_mcp.errors import StorageError
 from memory_mcp.model.ids import EventId, span_grip_id
 from memory_mcp.model.sentinel import MARK
 from memory_mcp.model.tokens import estimate_tokens
+from memory_mcp.model.usage import Used
+from memory_mcp.policy.rank import RankingSettings
 from tests.interaction.conftest import Door
 from tests.requirements import requirement
 
@@ -78,3 +82,42 @@ def test_an_unknown_grip_is_not_found(shop: Door, given: str) -> None:
 @pytest.mark.parametrize("given", ["", "grip", "grip:x:y", "toc:day:2026-01-21", "💥"])
 def test_what_is_no_grip_id_is_invalid(shop: Door, given: str) -> None:
     assert shop.error("expand_grip", grip_id=given).startswith("INVALID_ARGUMENT")
+
+
+def counting(door: Door) -> Door:
+    """The same memory with openings counted."""
+    door.app.settings = replace(door.app.settings, ranking=RankingSettings(usage=True))
+    return door
+
+
+def test_opening_a_grip_is_counted_only_where_the_settings_say_so(own: Door) -> None:
+    stored = own.ok("remember", text="Zirconium goes first, always.")["grip_id"]
+    own.ok("expand_grip", grip_id=stored)
+    assert own.app.storage.usage.of([stored]) == {}
+    counting(own).ok("expand_grip", grip_id=stored)
+    own.ok("expand_grip", grip_id=stored, token_budget=60)
+    now = own.app.clock.now_ms()
+    assert own.app.storage.usage.of([stored]) == {stored: Used((now, now))}
+    own.ok("intelligent_search", query="zirconium")
+    assert len(own.app.storage.usage.of([stored])[stored].times) == 2
+
+
+def test_an_opening_that_cannot_be_counted_is_answered_all_the_same(own: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    stored = own.ok("remember", text="Zirconium goes first, always.")["grip_id"]
+
+    def full(*_: object) -> None:
+        raise StorageError("the disk is full", "Free some space.")
+
+    monkeypatch.setattr(own.app.storage.usage, "record", full)
+    assert counting(own).ok("expand_grip", grip_id=stored)["grip"]["quote"] == "Zirconium goes first, always."
+
+
+def test_a_result_that_was_superseded_says_so(own: Door) -> None:
+    old = own.ok("remember", text="The palladium port is 8080.")["grip_id"]
+    new = own.ok("remember", text="Now it listens on 9090 instead.")["grip_id"]
+    own.app.catch_up()
+    [found] = own.ok("intelligent_search", query="palladium port")["results"]
+    assert "superseded_by" not in found
+    own.app.storage.superseded.record(found["grip_ids"][0], new, 1)
+    assert own.ok("intelligent_search", query="palladium port")["results"][0]["superseded_by"] == new
+    assert old.split("-")[0] != new.split("-")[0]

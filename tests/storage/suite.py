@@ -15,9 +15,10 @@ from memory_mcp.errors import InvalidQuery
 from memory_mcp.model.calendar import TimeWindow, TocLevel
 from memory_mcp.model.change import Change, ChangeKind
 from memory_mcp.model.event import Event, Role
-from memory_mcp.model.ids import NodeId, event_key, segment_id
+from memory_mcp.model.ids import GripId, NodeId, event_key, segment_id
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import MemoryKind, TocBullet
+from memory_mcp.model.usage import Used
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Build, DocumentFrequency, Request, Scope, SessionInfo, StoredEvent, Tally, TermDelta
 from tests.factories import BILLING, SHOP, cut, event, grip, ms, node, run_of
@@ -611,6 +612,47 @@ def test_grips_are_listed_by_the_events_they_quote_in_order_of_place(store: Stor
     assert store.grips.get_many([]) == {}
     listed = [g for batch in store.grips.iter_all(batch=2) for g in batch]
     assert sorted(listed, key=lambda g: g.grip_id) == sorted([front, back, pair], key=lambda g: g.grip_id)
+
+
+# openings and successors
+
+ONE, TWO, THREE = GripId("grip:1:one"), GripId("grip:1:two"), GripId("grip:1:three")
+
+
+def test_every_opening_of_a_grip_is_kept_in_order_until_it_is_forgotten(store: Storage) -> None:
+    assert store.usage.of([ONE]) == {}
+    store.usage.record([ONE, TWO], 20)
+    store.usage.record([ONE], 10)
+    store.usage.record([], 30)
+    assert store.usage.of([ONE, TWO, THREE]) == {ONE: Used((10, 20)), TWO: Used((20,))}
+    store.usage.forget([ONE])
+    assert store.usage.of([ONE, TWO, THREE]) == {TWO: Used((20,))}
+
+
+def test_openings_and_successors_outlive_their_process(opened: Callable[[], Storage]) -> None:
+    before = opened()
+    before.usage.record([ONE], 10)
+    before.superseded.record(ONE, TWO, 20)
+    before.close()
+    after = opened()
+    assert (after.usage.of([ONE]), after.superseded.of([ONE])) == ({ONE: Used((10,))}, {ONE: TWO})
+    after.close()
+
+
+def test_a_statement_leads_to_the_one_that_holds_now_over_any_number_of_steps(store: Storage) -> None:
+    assert store.superseded.of([ONE, TWO]) == {}
+    store.superseded.record(ONE, TWO, 10)
+    assert store.superseded.of([ONE, TWO]) == {ONE: TWO}
+    store.superseded.record(TWO, THREE, 20)
+    assert store.superseded.of([ONE, TWO, THREE]) == {ONE: THREE, TWO: THREE}
+
+
+def test_of_several_successors_the_last_recorded_holds_and_a_circle_ends(store: Storage) -> None:
+    store.superseded.record(ONE, TWO, 10)
+    store.superseded.record(ONE, THREE, 10)
+    assert store.superseded.of([ONE]) == {ONE: THREE}
+    store.superseded.record(THREE, ONE, 20)
+    assert store.superseded.of([ONE, THREE]) == {ONE: THREE, THREE: ONE}
 
 
 # outbox

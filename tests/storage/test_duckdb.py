@@ -27,6 +27,8 @@ from memory_mcp.errors import (
     StorageError,
     StorageLocked,
 )
+from memory_mcp.model.ids import GripId
+from memory_mcp.model.usage import Used
 from memory_mcp.storage.duckdb import migrations, open_storage
 from memory_mcp.storage.duckdb.connection import Connection, translated
 from memory_mcp.storage.duckdb.store import DuckStorage
@@ -86,19 +88,33 @@ def test_a_store_written_by_a_newer_version_is_refused_and_left_as_it_is(data_di
 
 def test_an_older_store_is_copied_aside_before_it_is_brought_up_to_date(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = made(data_dir)
-    sql = migrations.sql
-    monkeypatch.setattr(migrations, "CURRENT", 2)
-    monkeypatch.setitem(migrations.STEPS, 2, "0002_test.sql")
-    monkeypatch.setattr(migrations, "sql", lambda n: "CREATE TABLE added (x INTEGER);" if "0002" in n else sql(n))
+    sql, now = migrations.sql, migrations.CURRENT
+    monkeypatch.setattr(migrations, "CURRENT", now + 1)
+    monkeypatch.setitem(migrations.STEPS, now + 1, "test.sql")
+    monkeypatch.setattr(migrations, "sql", lambda n: "CREATE TABLE added (x INTEGER);" if n.endswith("test.sql") else sql(n))
     store = open_storage(data_dir)
-    assert (store.stats().schema_version, store.events.last_seq()) == (2, 50)
+    assert (store.stats().schema_version, store.events.last_seq()) == (now + 1, 50)
     store.close()
-    backup = duckdb.connect(str(data_dir / "memory.schema-1.backup.duckdb"), read_only=True)
+    backup = duckdb.connect(str(data_dir / f"memory.schema-{now}.backup.duckdb"), read_only=True)
     assert backup.execute("SELECT count(*) FROM event").fetchall() == [(50,)]
     backup.close()
     con = duckdb.connect(str(file), read_only=True)
     assert con.execute("SELECT count(*) FROM added").fetchall() == [(0,)]
     con.close()
+
+
+def test_a_store_of_the_first_version_is_brought_up_to_date_with_everything_it_held(data_dir: Path) -> None:
+    file = made(data_dir)
+    con = duckdb.connect(str(file))
+    for table in ("usage", "superseded"):
+        con.execute(f"DROP TABLE {table}")
+    con.execute("UPDATE meta SET value = '1' WHERE name = 'schema_version'")
+    con.close()
+    store = open_storage(data_dir)
+    store.usage.record([GripId("grip:1")], 5)
+    assert (store.events.last_seq(), store.usage.of([GripId("grip:1")])) == (50, {"grip:1": Used((5,))})
+    store.close()
+    assert (data_dir / "memory.schema-1.backup.duckdb").exists()
 
 
 def test_the_file_is_written_in_a_format_that_an_older_duckdb_reads(data_dir: Path) -> None:
@@ -353,7 +369,7 @@ def test_a_store_that_cannot_be_opened_lets_go_of_lock_and_file(data_dir: Path) 
         with pytest.raises(SchemaTooNew):
             open_storage(data_dir)
     con = duckdb.connect(str(file))
-    con.execute("UPDATE meta SET value = '1' WHERE name = 'schema_version'")
+    con.execute("UPDATE meta SET value = ? WHERE name = 'schema_version'", [str(migrations.CURRENT)])
     con.close()
     open_storage(data_dir).close()
 

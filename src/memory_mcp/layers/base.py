@@ -100,6 +100,14 @@ class Hit:
     keywords: tuple[str, ...] = ()
     #: It lies outside the time that was named, and is shown because nothing lies inside.
     outside: bool = False
+    #: The kind of memory of the words found (`MemoryKind`); "" for an observation.
+    kind: str = ""
+    #: 0..1, as stored with the node; 0 where there is none.
+    salience: float = 0.0
+    #: Somebody pinned the node or one of the grips.
+    pinned: bool = False
+    #: The grip of the statement that stands in its place now.
+    superseded_by: str = ""
 
 
 def unfiled_hit(event: Event, grip: GripId, quote: str, score: float) -> Hit:
@@ -117,6 +125,7 @@ def unfiled_hit(event: Event, grip: GripId, quote: str, score: float) -> Hit:
         speaker=event.speaker,
         score=score,
         event_id=event.event_id,
+        kind=event.metadata.get("kind", ""),
     )
 
 

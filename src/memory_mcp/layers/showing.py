@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from memory_mcp.events.evidence import quotes_in
 from memory_mcp.indexes.base import DocType, Filters, Match, Unfiled
 from memory_mcp.layers.base import Hit, unfiled_hit
+from memory_mcp.layers.standing import with_standing
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.event import Event
 from memory_mcp.model.grip import Grip
@@ -48,7 +49,8 @@ class Showing:
         events = self._storage.events.get_many({i for g in grips.values() for i in (g.event_id_start, g.event_id_end)})
         read = _Read(nodes, grips, quotes_in(grips.values(), events), events)
         shown = (self._hit(m, g, read, chosen.get(m.node_id)) for m, g in zip(matches, named, strict=True))
-        return [h for h in shown if h is not None and _may_see(h, filters)]
+        seen = [h for h in shown if h is not None and _may_see(h, filters)]
+        return with_standing(seen, nodes, self._storage)
 
     def _nodes(self, matches: Sequence[Match], project: str | None) -> dict[NodeId, TocNode]:
         """Nodes to be named, whole only where their bullets are what is shown."""
@@ -84,11 +86,12 @@ class Showing:
             grip_id=grip.grip_id if grip and not own else "",
             raw=match.raw,
             keywords=node.keywords,
+            kind=_given_kind(named, bullet, event),
         )
 
     def unfiled(self, found: Iterable[Unfiled], wanted: frozenset[str]) -> list[Hit]:
         """Hits for events that are in no document yet."""
-        return [_unfiled(u, wanted) for u in found]
+        return with_standing([_unfiled(u, wanted) for u in found], {}, self._storage)
 
 
 def _first(bullet: TocBullet | None) -> GripId | None:
@@ -98,6 +101,13 @@ def _first(bullet: TocBullet | None) -> GripId | None:
 def _quoted_bullet(node: TocNode, wanted: frozenset[str]) -> TocBullet | None:
     """The bullet that holds most of the query; the first of equals."""
     return max(node.bullets, key=lambda b: len(wanted & term_set(b.text)), default=None)
+
+
+def _given_kind(named: GripId | None, bullet: TocBullet | None, event: Event | None) -> str:
+    """The kind of the bullet that is shown, or that the event's author gave; "" where neither is known."""
+    if bullet and (not named or named in bullet.grip_ids):
+        return bullet.kind.value
+    return event.metadata.get("kind", "") if event else ""
 
 
 def _may_see(hit: Hit, filters: Filters) -> bool:

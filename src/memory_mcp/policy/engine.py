@@ -2,7 +2,7 @@
 
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from memory_mcp.clock import Clock
@@ -10,7 +10,8 @@ from memory_mcp.errors import DeadlineExceeded
 from memory_mcp.layers.base import Hit, Layer, LayerName, LayerStatus, Query, Scanner, Weighed, Words
 from memory_mcp.layers.budget import Budget, StopConditions
 from memory_mcp.model.calendar import Calendar, TimeWindow
-from memory_mcp.model.ids import NodeId
+from memory_mcp.model.ids import GripId, NodeId
+from memory_mcp.model.usage import Used
 from memory_mcp.policy import relevance
 from memory_mcp.policy.chain import chain_of
 from memory_mcp.policy.escalate import escalate, looked_for
@@ -18,6 +19,7 @@ from memory_mcp.policy.execute import Execution, Interrupt, Run, Verdict
 from memory_mcp.policy.explain import Explanation, Scanned
 from memory_mcp.policy.intent import Intent
 from memory_mcp.policy.plan import How, Known, Plan, Skipped, make_plan
+from memory_mcp.policy.rank import POOL, RankingSettings, rank
 from memory_mcp.tracing import span
 
 #: How old the statuses may be that a search is planned by (seconds). A layer that has gone meanwhile is passed over when
@@ -55,6 +57,9 @@ class Parts:
     calendar: Calendar
     #: Multiplies estimated tokens.
     factor: float
+    ranking: RankingSettings
+    #: How often grips were opened, where that is counted.
+    usage_of: Callable[[Iterable[GripId]], Mapping[GripId, Used]]
 
 
 class Engine:
@@ -92,8 +97,9 @@ class Engine:
             plan = self.plan(query, bounds, how)
             budget = Budget(plan.bounds, self._parts.clock, self._parts.factor, plan.strict)
             wanted = query.limit + how.offset + 1
+            pool = wanted if plan.order[0] is LayerName.AGENTIC else max(wanted, min(POOL, plan.bounds.max_nodes_visited))
             overview = plan.browses and plan.intent is Intent.EXPLORE
-            asked = replace(query, text=plan.text, window=plan.window, limit=wanted, overview=overview)
+            asked = replace(query, text=plan.text, window=plan.window, limit=pool, overview=overview)
             answer = _Search(self._parts, self._execution, plan, asked, budget).answer(query.limit, how.offset)
         self._learn(answer)
         return answer
@@ -124,7 +130,7 @@ class _Search:
         run = self._run(self._asked) if self._is_inhabited() else Run()
         run, window = self._widened(run)
         hits, scan = self._escalated(run, window)
-        good = [h for h in hits if self._plan.floor is None or h.score >= self._plan.floor][offset:]
+        good = [h for h in self._ranked(hits) if self._plan.floor is None or h.score >= self._plan.floor][offset:]
         kept = within([self._told(h) for h in good[:limit]], self._budget)
         if not good and not offset and (scan is None or scan.events):
             self._notices.append(self._nothing(run, scan))
@@ -221,6 +227,16 @@ class _Search:
         if not any(t.hits for t in run.tried):
             return f"nothing relevant: searched {searched}"
         return f"nothing relevant (confidence {sure:.2f}): searched {searched}; bounds.min_confidence=0 shows the nearest"
+
+    def _ranked(self, hits: Sequence[Hit]) -> Sequence[Hit]:
+        """By relevance and what else speaks for a hit; a list of what happened stays in its order."""
+        plan, parts = self._plan, self._parts
+        if plan.browses:
+            return hits
+        ids = {GripId(i) for h in hits for i in (*h.grip_ids, h.grip_id) if i} if parts.ranking.usage else set()
+        used = parts.usage_of(ids) if ids else {}
+        named = bool(plan.window_words)
+        return rank(hits, parts.ranking, plan.now_ms, names_time=named, exact=bool(plan.exact), usage=used)
 
     def _passed_over(self, run: Run) -> list[Skipped]:
         """Layers that could not be used, as far down the chain as it was gone."""

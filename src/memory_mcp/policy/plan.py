@@ -100,6 +100,8 @@ class Plan:
     escalates_when: str
     #: Read from the question or given with it.
     deadline_ms: int | None = None
+    #: The moment the question is asked, UTC milliseconds.
+    now_ms: int = 0
     window: TimeWindow | None = None
     #: The words the window was read from; "" for one that the caller gave.
     window_words: str = ""
@@ -131,7 +133,8 @@ def make_plan(query: Query, how: How, known: Known) -> Plan:
     seen = classify(query.text, timeout)
     intent = how.intent or seen.intent
     rules = RULES[intent]
-    text, window, words = _timed(query, seen, known.now_ms if how.as_of is None else how.as_of, how.calendar or known.calendar)
+    now_ms = known.now_ms if how.as_of is None else how.as_of
+    text, window, words = _timed(query, seen, now_ms, how.calendar or known.calendar)
     live = [_without(s, how.without) for s in known.statuses]
     browses = not is_particular(text) and (window is not None or intent is Intent.EXPLORE)
     mode, why = _mode(how, seen)
@@ -158,6 +161,7 @@ def make_plan(query: Query, how: How, known: Known) -> Plan:
         first_match=rules.first_match and bool(seen.exact),
         escalates_when=rules.trigger if rules.escalates else "",
         deadline_ms=seen.deadline_ms,
+        now_ms=now_ms,
         window=window,
         window_words=words,
     )

@@ -131,6 +131,7 @@ def _result(hit: Hit, calendar: Calendar, full: bool) -> dict[str, Any]:
         "speaker": hit.speaker,
         "grip_ids": list(hit.grip_ids),
         "score": round(hit.score, 3),
+        "superseded_by": hit.superseded_by,
         "event_id": hit.event_id if full and hit.node_id else "",
         "score_parts": dict(hit.parts) if full else {},
     }

@@ -53,6 +53,7 @@ class Result(Wire):
     score: float
     also: SkipJsonSchema[list[Quote]] = []
     outside_window: SkipJsonSchema[bool | None] = None
+    superseded_by: SkipJsonSchema[str] = ""
     event_id: SkipJsonSchema[str] = ""
     score_parts: SkipJsonSchema[dict[str, float]] = {}
 

@@ -17,6 +17,7 @@ from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import EventId, GripId, NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
+from memory_mcp.model.usage import Used
 from memory_mcp.storage.values import Appended, Build, Freshness, Request, Scope, SessionInfo, StoredEvent, StoreStats, Tally
 
 
@@ -240,6 +241,34 @@ class GripStore(Protocol):
         ...
 
 
+class UsageStore(Protocol):
+    """When quotations were opened. Keyed by grip, so that whatever forgets a grip can forget this with it."""
+
+    def record(self, grip_ids: Iterable[GripId], at_ms: int) -> None:
+        """Each of them was opened at `at_ms`; opened twice in one moment counts twice."""
+        ...
+
+    def of(self, ids: Iterable[GripId]) -> dict[GripId, Used]:
+        """Those of `ids` that were ever opened. Free while nothing was."""
+        ...
+
+    def forget(self, ids: Iterable[GripId]) -> None:
+        """Nothing is known of these any more."""
+        ...
+
+
+class SupersededStore(Protocol):
+    """Which statement stands in the place of which. Append-only."""
+
+    def record(self, old: GripId, new: GripId, at_ms: int) -> None:
+        """From now on `new` stands in the place of `old`; of several for one, the last recorded."""
+        ...
+
+    def of(self, ids: Iterable[GripId]) -> dict[GripId, GripId]:
+        """For each of `ids` that was superseded the statement that holds now, over any number of steps. Free."""
+        ...
+
+
 class Outbox(Protocol):
     """What changed, in order; read by any number of followers."""
 
@@ -280,6 +309,16 @@ class Storage(Protocol):
     @property
     def grips(self) -> GripStore:
         """Quotations."""
+        ...
+
+    @property
+    def usage(self) -> UsageStore:
+        """Openings of quotations."""
+        ...
+
+    @property
+    def superseded(self) -> SupersededStore:
+        """Statements that hold no more."""
         ...
 
     @property

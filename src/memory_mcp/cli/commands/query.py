@@ -114,6 +114,7 @@ def run_expand(args: argparse.Namespace) -> int:
         raise InvalidQuery("--before and --after must not be negative, --token-budget must be at least 1")
     with opened(args) as app:
         found = app.evidence.expand(args.id, args.before, args.after, args.token_budget)
+        app.count_opening(found.grip_id)
         data = _expanded(app, found)
         lines = list(expanded_lines(found, app.calendar, data["grip"]))
     render.emit(as_json(args), data, lines, recalled=True)

@@ -93,6 +93,7 @@ def hit(item: Hit, calendar: Calendar) -> dict[str, Any]:
         "role": item.role,
         "speaker": item.speaker,
         "grip_ids": list(item.grip_ids),
+        "superseded_by": item.superseded_by,
     }
     return dropping_empty(shape) | {"score": item.score}
 

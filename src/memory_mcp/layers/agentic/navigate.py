@@ -22,6 +22,7 @@ from memory_mcp.layers.agentic.read import Found, Reader
 from memory_mcp.layers.agentic.search import NodeSearch
 from memory_mcp.layers.base import CONTRACTS, Hit, LayerAnswer, LayerName, LayerStatus, Query, Step
 from memory_mcp.layers.budget import Budget
+from memory_mcp.layers.standing import with_standing
 from memory_mcp.layers.timehints import TimeHint, find_time
 from memory_mcp.model.calendar import DEPTH, TimeWindow, TocLevel, level_of
 from memory_mcp.model.event import Event
@@ -67,6 +68,7 @@ class AgenticLayer:
     contract = CONTRACTS[LayerName.AGENTIC]
 
     def __init__(self, storage: Storage, tree: Tree, clock: Clock, strong_match: float = 0.5) -> None:
+        self._storage = storage
         self._tree = tree
         self._clock = clock
         self._strong = strong_match
@@ -273,6 +275,7 @@ class AgenticLayer:
         if not query.overview:
             hits += [self._reader.listed(e) for e in self._waiting(scope, budget)]
         hits = sorted(hits, key=lambda h: -h.timestamp)[: query.limit]
+        hits = with_standing(hits, {n.node_id: n for n in nodes}, self._storage)
         level = nodes[0].level if nodes else TocLevel.SEGMENT
         told = f"Listed what happened {hint.words}".rstrip()
         step = Step(ROOT, label(ROOT), allowed, level, "", 1.0, told)

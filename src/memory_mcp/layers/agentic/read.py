@@ -9,6 +9,7 @@ from dataclasses import dataclass, replace
 from memory_mcp.events.evidence import Evidence
 from memory_mcp.layers.agentic.match import Weighted, count_terms, text_score
 from memory_mcp.layers.base import Hit, unfiled_hit
+from memory_mcp.layers.standing import with_standing
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.event import Event, EventType
 from memory_mcp.model.grip import Grip
@@ -107,7 +108,8 @@ class Reader:
         chosen = {f.segment.key: _best_events(f, query) for f in found}
         grips = self._storage.grips.of_events({e.event_id for events in chosen.values() for e in events})
         quotes = self._evidence.quotes([g for several in grips.values() for g in several])
-        return [self._hit(f, chosen[f.segment.key], grips, quotes, query) for f in found]
+        hits = [self._hit(f, chosen[f.segment.key], grips, quotes, query) for f in found]
+        return with_standing(hits, {f.node.node_id: f.node for f in found}, self._storage)
 
     def _hit(
         self,
@@ -136,6 +138,7 @@ class Reader:
             score=round(found.score, 4),
             parts=(("coverage", round(found.coverage, 4)), ("terms", round(found.score, 4))),
             event_id=best.event_id,
+            kind=best.metadata.get("kind", ""),
         )
 
     def waiting(self, after_seq: int, scope: Scope, stop: Callable[[], bool], probes: Sequence[str] = ()) -> Iterator[Event]:
@@ -159,7 +162,8 @@ class Reader:
         matched = next((part for part in parts if part), [])
         scored = ((text_score(query, counts, 1, 1), event, counts) for event, counts in matched)
         best = heapq.nlargest(limit, scored, key=lambda found: (found[0], found[1].order))
-        return [_unfiled(event, *_quote(event, [], {}, query), score, query.share(counts)) for score, event, counts in best]
+        hits = [_unfiled(event, *_quote(event, [], {}, query), score, query.share(counts)) for score, event, counts in best]
+        return with_standing(hits, {}, self._storage)
 
     def listed(self, event: Event) -> Hit:
         """A hit for an event that only its time was asked for."""

@@ -43,6 +43,7 @@ def expand(app: App, grip_id: str, before: int = 3, after: int = 3, token_budget
     budget = token_budget or app.settings.retrieval.bounds.max_token_budget
     factor = app.settings.retrieval.token_factor
     found = app.evidence.expand(grip_id, before, after)
+    app.count_opening(found.grip_id)
     proof = (found.excerpt[0].event_id, found.excerpt[-1].event_id)
     node_id = node_of(app, found.node_segment)
     shaped = shapes.grip(found, proof, node_id, app.calendar)

@@ -1,4 +1,4 @@
--- The tables as they are today (schema version 1). Older files reach this through migrations.py.
+-- The tables as they are today (schema version 2). Older files reach this through migrations.py.
 -- Keys are numbers: a text primary key alone costs 130 MB per million rows. There are no secondary indexes: row groups
 -- carry minima and maxima, event ids and sequence numbers rise with time, and a scan of one column of a million rows
 -- takes a few milliseconds.
@@ -105,3 +105,7 @@ CREATE TABLE checkpoint (name VARCHAR NOT NULL, value VARCHAR NOT NULL);
 CREATE TABLE request (key VARCHAR NOT NULL, answer VARCHAR NOT NULL, at_ms BIGINT NOT NULL);
 
 CREATE TABLE pin (target VARCHAR NOT NULL, set_by VARCHAR NOT NULL, at_ms BIGINT NOT NULL);
+
+CREATE TABLE usage (grip_id VARCHAR NOT NULL, at_ms BIGINT NOT NULL);      -- a row for each opening of a quotation
+
+CREATE TABLE superseded (old_id VARCHAR NOT NULL, new_id VARCHAR NOT NULL, at_ms BIGINT NOT NULL);    -- grips; append-only

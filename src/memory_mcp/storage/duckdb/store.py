@@ -20,6 +20,7 @@ from memory_mcp.storage.duckdb.events import DuckEvents
 from memory_mcp.storage.duckdb.grips import DuckGrips
 from memory_mcp.storage.duckdb.outbox import DuckOutbox, Numbers
 from memory_mcp.storage.duckdb.toc import DuckToc
+from memory_mcp.storage.duckdb.usage import DuckSuperseded, DuckUsage
 from memory_mcp.storage.lock import DirectoryLock
 from memory_mcp.storage.values import StoreStats
 
@@ -86,6 +87,8 @@ class DuckStorage:
             self.events = DuckEvents(self._con, self._numbers, clock, self._write_high_water)
             self.toc = DuckToc(self._con, self._numbers, clock)
             self.grips = DuckGrips(self._con)
+            self.usage = DuckUsage(self._con)
+            self.superseded = DuckSuperseded(self._con)
             self.outbox = DuckOutbox(self._con)
             self._lost = self._check_high_water()
         except BaseException:

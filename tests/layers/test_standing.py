@@ -1,0 +1,116 @@
+"""What a hit brings along for the ranking: its kind, its node's salience, pins and successors, from every layer alike."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory_mcp.app import App
+from memory_mcp.layers.base import Hit, LayerName, Query
+from memory_mcp.layers.budget import Budget, StopConditions
+from memory_mcp.layers.standing import kind_said
+from memory_mcp.model.event import EventType, Role
+from memory_mcp.model.ids import span_grip_id
+from memory_mcp.model.toc import MemoryKind
+from memory_mcp.storage.duckdb.connection import Connection
+from tests.factories import draft
+from tests.fakes import FakeClock
+from tests.indexes.helpers import opened
+
+RULE = "Never deploy the palladium service on a Friday."
+SEEN = "The zirconium report came in and looked complete to everybody."
+LAYERS = (LayerName.AGENTIC, LayerName.BM25)
+
+
+@pytest.fixture
+def app(data_dir: Path, clock: FakeClock) -> Iterator[App]:
+    """A rule and an observation in sessions of their own, found by walking and by the keyword index."""
+    found = opened(data_dir, clock)
+    seen = draft(SEEN, at="2026-01-13 09:00", session="seen", source_id="2")
+    found.write([draft(RULE, session="rule", source_id="1"), seen], "test")
+    found.catch_up()
+    found.accelerators.settle()
+    yield found
+    found.close()
+
+
+def first(app: App, layer: LayerName, text: str) -> Hit:
+    budget = Budget(StopConditions(), app.clock)
+    asked = app.agentic if layer is LayerName.AGENTIC else app.teleport(layer)
+    return asked.search(Query(text), budget).hits[0]
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_a_hit_tells_which_kind_of_statement_it_is_and_how_salient_its_node(app: App, layer: LayerName) -> None:
+    rule, seen = first(app, layer, "palladium"), first(app, layer, "zirconium")
+    assert (rule.kind, seen.kind) == ("constraint", "")
+    stored = app.storage.toc.nodes([rule.node_id, seen.node_id])
+    assert (rule.salience, seen.salience) == (stored[rule.node_id].salience, stored[seen.node_id].salience)
+    assert rule.salience > seen.salience > 0
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_a_hit_is_pinned_with_its_node_or_with_its_grip(app: App, layer: LayerName) -> None:
+    found = first(app, layer, "palladium")
+    assert not found.pinned
+    for target in (found.node_id, found.grip_ids[0]):
+        app.storage.toc.set_pin(target, True, "test")
+        assert first(app, layer, "palladium").pinned
+        assert not first(app, layer, "zirconium").pinned
+        app.storage.toc.set_pin(target, False, "test")
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_a_superseded_hit_names_what_holds_now(app: App, layer: LayerName) -> None:
+    old, new = (first(app, layer, word).grip_ids[0] for word in ("palladium", "zirconium"))
+    app.storage.superseded.record(old, new, 1)
+    assert first(app, layer, "palladium").superseded_by == new
+    assert first(app, layer, "zirconium").superseded_by == ""
+
+
+def test_a_note_has_the_kind_its_author_gave_and_its_pin_before_and_after_it_is_filed(app: App) -> None:
+    note = draft(
+        "Rhodium goes first.", at="2026-01-14 09:00", role=Role.ASSISTANT, kind=EventType.NOTE, metadata={"kind": "procedure"}
+    )
+    [stored] = app.write([note], "remember").new
+    app.storage.toc.set_pin(span_grip_id(stored, 0, 19), True, "test")
+    waiting = first(app, LayerName.AGENTIC, "rhodium")
+    app.catch_up()
+    filed = first(app, LayerName.AGENTIC, "rhodium")
+    assert (waiting.node_id, waiting.kind, waiting.pinned) == ("", "procedure", True)
+    assert (bool(filed.node_id), filed.kind, filed.pinned) == (True, "procedure", True)
+
+
+def test_what_a_day_is_listed_with_has_its_standing_too(app: App) -> None:
+    [found] = app.agentic.search(Query("2026-01-12"), Budget(StopConditions(), app.clock)).hits
+    assert (found.kind, found.salience > 0.5) == ("constraint", True)
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_what_a_search_asks_the_store_for_does_not_grow_with_pins_and_successors(
+    app: App, layer: LayerName, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[str] = []
+    rows = Connection.rows
+
+    def told(self: Connection, sql: str, parameters: list[Any] | None = None) -> list[Any]:
+        asked.append(sql)
+        return rows(self, sql, parameters)
+
+    old, new = (first(app, layer, word).grip_ids[0] for word in ("palladium", "zirconium"))
+    app.storage.superseded.record(old, new, 1)
+    app.storage.toc.set_pin("grip:1", True, "test")
+    first(app, layer, "palladium zirconium")
+    monkeypatch.setattr(Connection, "rows", told)
+    first(app, layer, "palladium zirconium")
+    assert asked
+    assert [sql for sql in asked if any(f"FROM {table}" in sql for table in ("pin", "superseded", "usage"))] == []
+
+
+def test_of_several_sentences_the_most_durable_kind_counts_and_the_authors_word_before_all() -> None:
+    assert kind_said(f"{SEEN} {RULE}") == "constraint"
+    assert kind_said(RULE, told="preference") == "preference"
+    assert kind_said(RULE, told=MemoryKind.OBSERVATION) == ""
+    assert kind_said(SEEN, told="no such kind") == ""
+    assert kind_said("") == ""

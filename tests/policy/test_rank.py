@@ -1,0 +1,286 @@
+"""The ranking layer, by itself: signals, weights, order, repetitions, statements that hold no more."""
+
+import dataclasses
+import itertools
+import json
+import random
+from collections.abc import Mapping, Sequence
+
+import pytest
+
+from memory_mcp.config import load
+from memory_mcp.errors import ConfigError
+from memory_mcp.layers.base import Hit
+from memory_mcp.model.ids import GripId, NodeId
+from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind
+from memory_mcp.model.usage import Used
+from memory_mcp.policy.rank import PRESETS, RankingSettings, frequency, identity, rank, recency, salience
+
+NOW = 1_772_452_800_000
+DAY = 86_400_000
+SPEC = RankingSettings(preset="spec")
+WORDS = "the retry queue keeps one key per invoice so that nothing is ever sent twice to anybody".split()
+
+
+def hit(name: str, score: float = 0.5, days: float = 0.0, quote: str = "", grips: Sequence[str] = (), **more: object) -> Hit:
+    """A hit in a segment of its own, so many days old."""
+    return Hit(
+        node_id=NodeId(f"toc:segment:2026-01-12:{name}"),
+        title=name,
+        quote=quote or f"{name} says {name}",
+        grip_ids=tuple(map(GripId, grips or (f"grip:{name}",))),
+        timestamp=NOW - int(days * DAY),
+        session_id="s",
+        project="p",
+        agent="a",
+        role="user",
+        speaker="",
+        score=score,
+        **more,  # type: ignore[arg-type]
+    )
+
+
+def ranked(
+    hits: Sequence[Hit],
+    settings: RankingSettings = SPEC,
+    names_time: bool = False,
+    exact: bool = False,
+    usage: Mapping[str, Used] | None = None,
+) -> list[Hit]:
+    return rank(hits, settings, NOW, names_time=names_time, exact=exact, usage=usage or {})
+
+
+def names(hits: Sequence[Hit]) -> list[str]:
+    return [h.title for h in hits]
+
+
+def parts(hits: Sequence[Hit], name: str) -> dict[str, float]:
+    return dict(next(h for h in hits if h.title == name).parts)
+
+
+def test_the_spec_preset_weighs_three_signals_alike_and_usage_a_third_of_them() -> None:
+    settings = RankingSettings(preset="spec", half_life_days=10, usage=True)
+    one = hit("a", score=0.8, days=10, kind="procedure", salience=0.8)
+    [found] = ranked([one], settings, usage={"grip:a": Used((NOW, NOW))})
+    assert dict(found.parts) == {
+        "salience": 0.9, "recency": 0.5, "relevance": 0.8, "usage": 0.75,
+        "rank": round(0.3 * 0.9 + 0.3 * 0.5 + 0.3 * 0.8 + 0.1 * 0.75, 4),
+    }  # fmt: skip
+    assert PRESETS["spec"] == {"salience": 0.3, "recency": 0.3, "relevance": 0.3, "usage": 0.1}
+
+
+def test_the_score_stays_what_the_layer_said_and_its_parts_stay_beside_the_signals() -> None:
+    [found] = ranked([hit("a", score=0.37, parts=(("coverage", 0.6),))])
+    assert found.score == 0.37
+    assert list(dict(found.parts)) == ["coverage", "salience", "recency", "relevance", "rank"]
+
+
+@pytest.mark.parametrize("preset", sorted(PRESETS))
+def test_equal_hits_are_ordered_by_their_ids_whatever_order_they_came_in(preset: str) -> None:
+    hits = [hit(name) for name in "cab"]
+    for order in itertools.permutations(hits):
+        assert names(ranked(order, RankingSettings(preset=preset))) == ["a", "b", "c"]
+
+
+def test_recency_halves_with_every_half_life_and_the_future_is_as_good_as_now() -> None:
+    assert [recency(NOW - int(d * 7 * DAY), NOW, 7) for d in (0, 1, 2, 3)] == [1.0, 0.5, 0.25, 0.125]
+    assert recency(NOW + DAY, NOW, 7) == 1.0
+
+
+def test_the_half_life_decides_how_far_back_newer_outranks_better() -> None:
+    hits = [hit("old", score=0.6, days=20), hit("new", score=0.5)]
+    assert names(ranked(hits, RankingSettings(preset="spec", half_life_days=5))) == ["new", "old"]
+    assert names(ranked(hits, RankingSettings(preset="spec", half_life_days=5000))) == ["old", "new"]
+
+
+@pytest.mark.parametrize("named", [{"names_time": True}, {"exact": True}])
+def test_what_names_a_time_or_an_identifier_is_not_outranked_by_recency(named: dict[str, bool]) -> None:
+    hits = [hit("old", score=0.51, days=700), hit("new", score=0.5)]
+    assert names(ranked(hits)) == ["new", "old"]
+    found = ranked(hits, **named)
+    assert names(found) == ["old", "new"]
+    assert parts(found, "old") == {"salience": 0.5, "relevance": 0.51, "rank": pytest.approx((0.5 + 0.51) / 2, abs=1e-4)}
+
+
+def test_the_more_durable_the_kind_the_more_salient() -> None:
+    kinds = [MemoryKind.PROCEDURE, MemoryKind.CONSTRAINT, MemoryKind.DEFINITION, MemoryKind.PREFERENCE, MemoryKind.OBSERVATION]
+    found = ranked([hit(k.value, kind=k.value) for k in reversed(kinds)])
+    assert names(found) == [k.value for k in kinds]
+    assert salience(hit("x")) == KIND_SALIENCE[MemoryKind.OBSERVATION]
+
+
+def test_of_the_same_kind_the_one_among_weightier_statements_is_more_salient() -> None:
+    dense, sparse = hit("b", kind="definition", salience=0.95), hit("a", kind="definition", salience=0.55)
+    assert names(ranked([sparse, dense])) == ["b", "a"]
+
+
+def test_what_is_pinned_is_as_salient_as_can_be() -> None:
+    assert salience(hit("x", pinned=True, salience=0.3)) == 1.0
+    assert names(ranked([hit("a", kind="procedure", salience=0.9), hit("b", pinned=True)])) == ["b", "a"]
+
+
+def test_usage_counts_only_where_it_is_asked_for_and_anything_is_known() -> None:
+    hits, opened = [hit("a"), hit("b")], {"grip:b": Used((NOW,))}
+    assert names(ranked(hits, SPEC, usage=opened)) == ["a", "b"]
+    counting = RankingSettings(preset="spec", usage=True)
+    found = ranked(hits, counting, usage=opened)
+    assert names(found) == ["b", "a"]
+    assert (parts(found, "a")["usage"], parts(found, "b")["usage"]) == (0.0, 0.5)
+    for unknown in ({}, {"grip:elsewhere": Used((NOW,))}):
+        assert ranked(hits, counting, usage=unknown) == ranked(hits, SPEC)
+
+
+def test_usage_rises_with_every_opening_never_beyond_one_and_halves_its_openings_with_time() -> None:
+    def used(*days: float) -> float:
+        return frequency(hit("a"), NOW, 30, {"grip:a": Used(tuple(NOW - int(d * DAY) for d in days))})
+
+    assert [used(), used(0), used(0, 0), used(30, 30)] == [0.0, 0.5, 0.75, 0.5]
+    assert used(*[0] * 500) <= 1.0
+    assert used(90) < used(30) < used(0)
+
+
+def test_a_hit_is_used_whichever_of_its_grips_was_opened() -> None:
+    several = hit("a", grips=("grip:1", "grip:2"), grip_id="grip:0")
+    for opened in ("grip:0", "grip:1", "grip:2"):
+        assert frequency(several, NOW, 30, {opened: Used((NOW,))}) == 0.5
+
+
+def test_a_weight_of_its_own_takes_the_place_of_the_presets() -> None:
+    hits = [hit("new", score=0.5), hit("good", score=0.9, days=400), hit("rule", score=0.4, days=400, kind="procedure")]
+    assert names(ranked(hits, RankingSettings(preset="spec", salience_weight=0, recency_weight=0))) == ["good", "new", "rule"]
+    assert names(ranked(hits, RankingSettings(preset="spec", relevance_weight=0, recency_weight=0)))[0] == "rule"
+    assert names(ranked(hits, RankingSettings(preset="spec", relevance_weight=0, recency_weight=1)))[0] == "new"
+    counting = RankingSettings(preset="spec", usage=True, usage_weight=1)
+    assert names(ranked(hits, counting, usage={"grip:good": Used((NOW,))}))[0] == "good"
+
+
+# repetitions
+
+
+def test_nearly_the_same_words_are_shown_once_with_the_grips_of_both_and_the_count() -> None:
+    said = " ".join(WORDS * 3)
+    hits = [hit("a", 0.9, quote=said), hit("b", 0.8, quote=said.upper()), hit("c", 0.7, quote=said + " indeed"), hit("d", 0.1)]
+    found = ranked(hits)
+    assert names(found) == ["a", "d"]
+    assert found[0].grip_ids == ("grip:a", "grip:b", "grip:c")
+    assert dict(found[0].parts)["folded"] == 2
+    assert "folded" not in dict(found[1].parts)
+
+
+def test_a_hit_names_three_grips_at_most_however_many_are_folded_into_it() -> None:
+    said = " ".join(WORDS)
+    [found] = ranked([hit(name, quote=said) for name in "abcdef"])
+    assert found.grip_ids == ("grip:a", "grip:b", "grip:c")
+    assert dict(found.parts)["folded"] == 5
+
+
+def test_words_that_differ_in_more_than_a_tenth_are_two_results() -> None:
+    other = [w if i % 5 else "other" for i, w in enumerate(WORDS * 3)]
+    assert len(ranked([hit("a", quote=" ".join(WORDS * 3)), hit("b", quote=" ".join(other))])) == 2
+
+
+def test_short_words_are_said_everywhere_and_fold_nothing() -> None:
+    assert names(ranked([hit("a", quote="yes, please do that"), hit("b", quote="yes, please do that")])) == ["a", "b"]
+
+
+def test_repetitions_are_seen_where_no_spaces_part_the_words() -> None:
+    said = "再試行キューは請求書ごとに一つの鍵を持つので二重に送られることはない" * 2
+    assert names(ranked([hit("a", quote=said), hit("b", quote=said)])) == ["a"]
+    assert names(ranked([hit("a", quote=said), hit("b", quote=said[::-1])])) == ["a", "b"]
+
+
+def test_one_quotation_and_one_node_are_one_result() -> None:
+    same = [hit("a", 0.9, grips=("grip:x",)), hit("b", 0.8, grips=("grip:x", "grip:y"))]
+    assert ranked(same)[0].grip_ids == ("grip:x", "grip:y")
+    twice = [hit("a", 0.9, grips=("grip:x",)), hit("a", 0.8, grips=("grip:y",))]
+    assert [(h.score, h.grip_ids) for h in ranked(twice)] == [(0.9, ("grip:x", "grip:y"))]
+
+
+def test_repetitions_stay_where_the_settings_want_them() -> None:
+    said = " ".join(WORDS)
+    settings = RankingSettings(collapse=False)
+    assert names(ranked([hit("a", quote=said), hit("b", quote=said)], settings)) == ["a", "b"]
+
+
+# statements that hold no more
+
+
+def test_a_superseded_statement_stands_right_behind_its_successor_if_that_is_there() -> None:
+    hits = [hit("old", 0.9, superseded_by="grip:new"), hit("other", 0.7), hit("new", 0.5), hit("last", 0.1)]
+    found = ranked(hits)
+    assert names(found) == ["other", "new", "old", "last"]
+    assert found[2].superseded_by == "grip:new"
+    assert names(ranked([hits[0], hits[1]])) == ["old", "other"]
+
+
+def test_a_chain_of_successors_stands_in_the_order_in_which_they_hold() -> None:
+    hits = [hit("a", 0.9, superseded_by="grip:b"), hit("b", 0.8, superseded_by="grip:c"), hit("c", 0.1)]
+    assert names(ranked(hits)) == ["c", "b", "a"]
+
+
+def test_statements_that_supersede_each_other_are_both_shown() -> None:
+    hits = [hit("a", 0.9, superseded_by="grip:b"), hit("b", 0.8, superseded_by="grip:a"), hit("c", 0.1)]
+    assert sorted(names(ranked(hits))) == ["a", "b", "c"]
+
+
+def test_what_holds_is_never_folded_into_what_does_not() -> None:
+    said = " ".join(WORDS)
+    hits = [hit("old", 0.9, quote=said, superseded_by="grip:gone"), hit("new", 0.2, quote=said)]
+    assert names(ranked(hits)) == ["old", "new"]
+    successor = [hit("old", 0.9, quote=said, superseded_by="grip:new"), hit("new", 0.2, quote=said)]
+    assert names(ranked(successor)) == ["new"]
+
+
+# laws
+
+
+def test_nothing_is_lost_invented_or_named_twice_and_values_stay_within_bounds() -> None:
+    rng = random.Random(3)
+    kinds = ["", *(k.value for k in MemoryKind)]
+    for _ in range(300):
+        hits = [
+            hit(
+                str(n), rng.random(), rng.choice([0, 1, 30, 900]), " ".join(rng.choices(WORDS, k=7)), kind=rng.choice(kinds),
+                salience=rng.choice([0.0, 0.5, 1.0]), pinned=rng.random() < 0.2,
+                superseded_by=rng.choice(["", "", f"grip:{rng.randrange(8)}"]),
+            )
+            for n in range(8)
+        ]  # fmt: skip
+        settings = RankingSettings(preset=rng.choice(sorted(PRESETS)), usage=True, collapse=False)
+        found = ranked(hits, settings, rng.random() < 0.3, rng.random() < 0.3, {"grip:1": Used((NOW,))})
+        assert sorted(map(identity, found)) == sorted(map(identity, hits))
+        assert all(0 <= value <= 1 for h in found for _, value in h.parts)
+        folded = ranked(hits, dataclasses.replace(settings, collapse=True))
+        assert len(folded) + sum(dict(h.parts).get("folded", 0) for h in folded) == len(hits)
+
+
+def test_no_hits_are_no_hits() -> None:
+    assert ranked([]) == []
+
+
+# settings
+
+
+@pytest.mark.parametrize(
+    ("key", "value", "words"),
+    [
+        ("preset", "best", "default or spec"),
+        ("half_life_days", 0, "half_life_days"),
+        ("recency_weight", 1.5, "between 0 and 1"),
+        ("usage_weight", -0.5, "between 0 and 1"),
+    ],
+)
+def test_a_setting_that_cannot_be_is_refused_by_its_name(key: str, value: object, words: str) -> None:
+    with pytest.raises(ConfigError, match=words):
+        load({}, {f"ranking.{key}": value})
+
+
+def test_something_must_be_left_to_rank_by_when_recency_and_usage_are_off() -> None:
+    with pytest.raises(ConfigError, match="cannot both be 0"):
+        load({}, {"ranking.salience_weight": 0, "ranking.relevance_weight": 0})
+
+
+def test_the_settings_come_from_the_environment_as_from_the_file() -> None:
+    found = load({"MEMORY_MCP_RANKING__PRESET": "spec", "MEMORY_MCP_RANKING__USAGE": "true"}).ranking
+    assert found == RankingSettings(preset="spec", usage=True)
+    assert json.dumps(found.weights) == json.dumps(PRESETS["spec"])
