@@ -25,6 +25,7 @@ from bench.locomo import to_jsonl
 from memory_mcp.app import App
 from memory_mcp.config import load
 from memory_mcp.layers.base import Hit, Query
+from memory_mcp.policy.plan import How
 from memory_mcp.policy.rank import POOL, RankingSettings, rank
 
 #: What is switched off to make a tier of the machine's own.
@@ -173,7 +174,7 @@ def filled(units: list[dict[str, Any]], scratch: Path) -> Path:
 
 def asked_of(app: App, one: Asked, tier: str, now_ms: int, sources: dict[str, str]) -> Candidates:
     """One query through the shipped path."""
-    found = app.ask(Query(one.query["query"], _DEPTH), _ROOMY, as_of=now_ms)
+    found = app.ask(Query(one.query["query"], _DEPTH), How(bounds=_ROOMY, as_of=now_ms))
     return Candidates(
         query=one.query["id"],
         kind=one.kind,

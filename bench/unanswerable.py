@@ -29,6 +29,7 @@ from memory_mcp.clock import SystemClock
 from memory_mcp.layers.agentic.match import below, weigh
 from memory_mcp.layers.base import Layer, LayerName, Query
 from memory_mcp.layers.budget import Budget, StopConditions
+from memory_mcp.policy.plan import How
 from memory_mcp.policy.relevance import CURVES, Evidence, evidence, features, relevant, sufficient
 from memory_mcp.text import query_terms
 
@@ -179,7 +180,7 @@ def through_engine(app: App, layers: dict[LayerName, Layer], first: LayerName, c
     """What the shipped engine answers, where `first` is the first layer that can be used."""
     gone = empty = answerable = 0
     for case in cases:
-        silent = not app.ask(Query(case.text, _FOUND), {"max_token_budget": 100_000}).hits
+        silent = not app.ask(Query(case.text, _FOUND), How(bounds={"max_token_budget": 100_000})).hits
         if case.gold:
             answer = layers[first].search(Query(case.text, _FOUND), Budget(_BOUNDS, app.clock, 1.0))
             answerable += 1

@@ -13,6 +13,7 @@ from memory_mcp.app import App
 from memory_mcp.config import Settings, StorageSettings
 from memory_mcp.indexes.settings import TeleportSettings
 from memory_mcp.layers.base import Hit, Query
+from memory_mcp.policy.plan import How
 from memory_mcp.policy.rank import RankingSettings
 from memory_mcp.server import shapes
 from memory_mcp.server.tools.evidence import expand
@@ -53,7 +54,7 @@ def opened(directory: Path, **ranking: Any) -> Iterator[App]:
 
 def asked(directory: Path, text: str, **ranking: Any) -> list[Hit]:
     with opened(directory, **ranking) as app:
-        return list(app.ask(Query(text), {}).hits)
+        return list(app.ask(Query(text)).hits)
 
 
 def sessions(hits: list[Hit]) -> list[str]:
@@ -102,13 +103,13 @@ def test_the_weight_of_relevance_decides(directory: Path) -> None:
     base = {"salience_weight": 0.01, "recency_weight": 1.0, "half_life_days": 10}
     assert sessions(asked(directory, better, relevance_weight=0.0, **base))[0] == "s1"
     with opened(directory, **(base | {"recency_weight": 0.0}), relevance_weight=1.0) as app:
-        assert sessions(list(app.ask(Query(better), {}).hits))[0] == "s180"
+        assert sessions(list(app.ask(Query(better)).hits))[0] == "s180"
 
 
 def test_openings_move_what_was_opened_where_usage_is_on_and_by_its_weight(directory: Path, tmp_path: Path) -> None:
     shutil.copytree(directory, own := tmp_path / "data")
     with opened(own, usage=True) as app:
-        for hit in app.ask(Query(QUESTION), {}).hits:
+        for hit in app.ask(Query(QUESTION)).hits:
             if hit.session_id == "s1":
                 expand(app, hit.grip_ids[0])
     rule = {"salience_weight": 0.5, "recency_weight": 0.0, "relevance_weight": 0.0}
@@ -136,24 +137,24 @@ def test_an_identifier_that_is_named_exactly_is_not_outranked_by_recency(tmp_pat
         said = [("drain_queue_v2 must never run twice.", 300), ("We drain the queue tonight.", 1)]
         app.write([draft(text, at=NOON - days * DAY, session=f"s{days}", source_id=f"{days}") for text, days in said], "test")
         app.catch_up()
-        assert sessions(list(app.ask(Query("drain_queue_v2"), {}).hits))[0] == "s300"
+        assert sessions(list(app.ask(Query("drain_queue_v2")).hits))[0] == "s300"
 
 
 def test_a_superseded_statement_stands_behind_its_successor(directory: Path, tmp_path: Path) -> None:
     shutil.copytree(directory, own := tmp_path / "data")
     better = "never restart the zirconium gateway by hand"
     with opened(own) as app:
-        grips = {h.session_id: h.grip_ids[0] for h in app.ask(Query(better), {}).hits}
+        grips = {h.session_id: h.grip_ids[0] for h in app.ask(Query(better)).hits}
         app.storage.superseded.record(grips["s180"], grips["s1"], NOON)
-        hits = list(app.ask(Query(better), {}).hits)
+        hits = list(app.ask(Query(better)).hits)
     assert sessions(hits)[:2] == ["s1", "s180"]
     assert (hits[0].superseded_by, hits[1].superseded_by) == ("", grips["s1"])
 
 
 def test_recency_is_counted_from_the_moment_that_is_asked_about(directory: Path) -> None:
     with opened(directory, preset="spec", half_life_days=5) as app:
-        now = app.ask(Query(QUESTION), {}).hits
-        then = app.ask(Query(QUESTION), {}, as_of=NOON - 180 * DAY).hits
+        now = app.ask(Query(QUESTION)).hits
+        then = app.ask(Query(QUESTION), How(as_of=NOON - 180 * DAY)).hits
     recencies = [{h.session_id: dict(h.parts)["recency"] for h in hits}["s180"] for hits in (now, then)]
     assert recencies[0] < 0.01
     assert recencies[1] == 1.0
@@ -161,7 +162,7 @@ def test_recency_is_counted_from_the_moment_that_is_asked_about(directory: Path)
 
 def test_the_server_tells_the_signals_only_where_everything_is_asked_for(directory: Path) -> None:
     with opened(directory) as app:
-        [first, *_] = app.ask(Query(QUESTION), {}).hits
+        [first, *_] = app.ask(Query(QUESTION)).hits
         full, lean = (shapes.result(first, app.calendar, full=f) for f in (True, False))
     assert "rank" in full.score_parts
     assert lean.score_parts == {}

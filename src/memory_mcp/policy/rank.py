@@ -80,7 +80,7 @@ class RankingSettings:
 
 
 def rank(
-    hits: Sequence[Hit], settings: RankingSettings, now_ms: int, *, names_time: bool, exact: bool, usage: Mapping[str, Used]
+    hits: Sequence[Hit], settings: RankingSettings, now_ms: int, *, names_time: bool, exact: bool, usage: Mapping[GripId, Used]
 ) -> list[Hit]:
     """`hits` by final value, ties by id, each with its signals in `parts`; hits that say the same as one, if so set.
 
@@ -116,14 +116,14 @@ def recency(timestamp: int, now_ms: int, half_life_days: float) -> float:
     return float(0.5 ** (max(0, now_ms - timestamp) / _DAY_MS / half_life_days))
 
 
-def frequency(hit: Hit, now_ms: int, half_life_days: float, usage: Mapping[str, Used]) -> float:
+def frequency(hit: Hit, now_ms: int, half_life_days: float, usage: Mapping[GripId, Used]) -> float:
     """0 for what was never opened, 0.5 for once just now, and ever less for each further time, up to 1."""
     times = (at for i in _ids(hit) if i in usage for at in usage[i].times)
     return float(1 - 0.5 ** sum(recency(at, now_ms, half_life_days) for at in times))
 
 
 def _valued(
-    hit: Hit, weights: Mapping[str, float], settings: RankingSettings, now_ms: int, usage: Mapping[str, Used]
+    hit: Hit, weights: Mapping[str, float], settings: RankingSettings, now_ms: int, usage: Mapping[GripId, Used]
 ) -> tuple[float, Hit]:
     days = settings.half_life_days
     signals = {

@@ -13,7 +13,7 @@ from memory_mcp.layers.base import CONTRACTS, Hit, LayerStatus
 from memory_mcp.layers.base import Step as LayerStep
 from memory_mcp.model import event as domain
 from memory_mcp.model.calendar import Calendar, TimeWindow, parents
-from memory_mcp.model.ids import ROOT
+from memory_mcp.model.ids import ROOT, parse_span_grip
 from memory_mcp.model.toc import MemoryKind, TocNode
 from memory_mcp.model.tokens import estimate_tokens
 from memory_mcp.policy.explain import Explanation, Scanned, WhyNot
@@ -67,7 +67,8 @@ def result(hit: Hit, calendar: Calendar, full: bool, further: Sequence[tuple[str
 
 def further_quotes(app: App, hits: Sequence[Hit]) -> dict[str, list[tuple[str, str]]]:
     """By node, what its further grips quote: of the first results, and nothing that the result itself says."""
-    wanted = {h.node_id: h.grip_ids[1 : 1 + _FURTHER] for h in hits[:_QUOTED] if h.node_id}
+    stored = {h.node_id: [g for g in h.grip_ids[1:] if parse_span_grip(g) is None] for h in hits[:_QUOTED] if h.node_id}
+    wanted = {node: grips[:_FURTHER] for node, grips in stored.items()}
     grips = app.storage.grips.get_many([g for several in wanted.values() for g in several])
     quotes = app.evidence.quotes(list(grips.values()))
     own = {h.node_id: h.quote for h in hits[:_QUOTED]}
