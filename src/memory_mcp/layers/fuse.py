@@ -23,8 +23,10 @@ _SURE = 0.1
 _TABLES: dict[str, dict[DocType, Table]] = {"bm25": BM25, "vector": VECTOR}
 
 
-def fuse(keyword: Sequence[Match], similar: Sequence[Match], weights: tuple[float, float], by_rank: bool) -> list[Match]:
-    """Both lists, best first, as one; a document is named once, and a tie goes to its id.
+def fuse(
+    keyword: Sequence[Match], similar: Sequence[Match], weights: tuple[float, float], by_rank: bool, limit: int | None = None
+) -> list[Match]:
+    """Both lists, best first, as one, at most `limit` of it; a document is named once, and a tie goes to its id.
 
     Where only one side found anything, or has any weight, its own list as it is. Otherwise a score is calibrated once more,
     unless it is of ranks; `raw` is the fused number, and the parts share the score as the sides did.
@@ -32,7 +34,7 @@ def fuse(keyword: Sequence[Match], similar: Sequence[Match], weights: tuple[floa
     sides = {"bm25": (keyword, weights[0]), "vector": (similar, weights[1])}
     sides = {name: (side, weight) for name, (side, weight) in sides.items() if side and weight > 0}
     if len(sides) < 2:
-        return [match for side, _ in sides.values() for match in side]
+        return [match for side, _ in sides.values() for match in side][:limit]
     shares = {name: weight / (weights[0] + weights[1]) for name, (_, weight) in sides.items()}
     found: dict[str, Match] = {}
     given: dict[str, dict[str, float]] = {}
@@ -44,7 +46,7 @@ def fuse(keyword: Sequence[Match], similar: Sequence[Match], weights: tuple[floa
             given.setdefault(identity, {})[name] = value
     raw = {i: (_summed if by_rank else _pooled)(given[i], shares, m.doc_type) for i, m in found.items()}
     scores = raw if by_rank else _calibrated(found, raw)
-    order = sorted(found, key=lambda i: (-scores[i], -raw[i], i))
+    order = sorted(found, key=lambda i: (-scores[i], -raw[i], i))[:limit]
     return [replace(found[i], score=round(scores[i], 6), raw=raw[i], parts=_parts(given[i], shares, scores[i])) for i in order]
 
 

@@ -67,10 +67,11 @@ class HybridLayer:
             return replace(only, matches=only.matches[:limit])
         bm25, vector = sides[LayerName.BM25], sides[LayerName.VECTOR]
         weights = (self._settings.bm25_weight, self._settings.vector_weight)
-        matches: list[Match] = fuse(bm25.matches, vector.matches, weights, self._settings.fusion == "rrf")
+        by_rank = self._settings.fusion == "rrf"
+        matches: list[Match] = fuse(bm25.matches, vector.matches, weights, by_rank, limit)
         notices = bm25.notices or vector.notices
-        total = max(bm25.total, len(matches))
-        return Found(tuple(matches[:limit]), tuple(fuse_unfiled(bm25.unfiled, vector.unfiled, weights)), total, 0.0, notices)
+        total = max(bm25.total, len({m.grip_id or m.node_id for m in (*bm25.matches, *vector.matches)}))
+        return Found(tuple(matches), tuple(fuse_unfiled(bm25.unfiled, vector.unfiled, weights)), total, 0.0, notices)
 
     def search(self, query: Query, budget: Budget) -> LayerAnswer:
         """See Layer."""

@@ -29,6 +29,10 @@ _BLOCK = 256
 _WIDER, _CANDIDATES = 4, 64
 
 
+#: Of so many of the best the nearest grip is looked up; whoever asks for more has them to be fused, and shows few.
+_QUOTED = 40
+
+
 class Nearest(Protocol):
     """What can name near rows without looking at all of them; see `graph`."""
 
@@ -78,7 +82,8 @@ def search(
                 found[table].append(best)
                 total += count
     chosen = merged(ranked(found[table], table, asked.limit, share, VECTOR[table]) for table in TABLES)
-    return Matches(tuple(_match(r, asked) for r in [r for r in chosen if r.raw >= floor][:limit]), total)
+    best = [r for r in chosen if r.raw >= floor][:limit]
+    return Matches(tuple(_match(r, asked, place < _QUOTED) for place, r in enumerate(best)), total)
 
 
 def _is_wide(filters: Filters) -> bool:
@@ -164,7 +169,7 @@ def _top(raw: Array, floor: np.float32, limit: int) -> Array:
     return near
 
 
-def _match(found: Ranked[Best], asked: _Asked) -> Match:
+def _match(found: Ranked[Best], asked: _Asked, quoted: bool) -> Match:
     part, row = found.best.live.part, int(found.best.rows[found.at])
     columns = part.table(found.best.table)
     node = found.best.table is DocType.NODE
@@ -178,7 +183,7 @@ def _match(found: Ranked[Best], asked: _Asked) -> Match:
         start_ms=int(columns.start[row]),
         score=round(found.value, 6),
         raw=similarity,
-        best_grip=_best_grip(found.best.live, int(columns.unit[row]), asked) if node else None,
+        best_grip=_best_grip(found.best.live, int(columns.unit[row]), asked) if node and quoted else None,
         parts=(("similarity", round(similarity, 6)), ("standing", round(found.stand, 6))),
     )
 
