@@ -82,8 +82,8 @@ def search(
                 found[table].append(best)
                 total += count
     chosen = merged(ranked(found[table], table, asked.limit, share, VECTOR[table]) for table in TABLES)
-    best = [r for r in chosen if r.raw >= floor][:limit]
-    return Matches(tuple(_match(r, asked, place < _QUOTED) for place, r in enumerate(best)), total)
+    shown = [r for r in chosen if r.raw >= floor][:limit]
+    return Matches(tuple(_match(r, asked, place < _QUOTED) for place, r in enumerate(shown)), total)
 
 
 def _is_wide(filters: Filters) -> bool:
