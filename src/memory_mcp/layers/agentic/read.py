@@ -6,7 +6,7 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from memory_mcp.events.evidence import Evidence
+from memory_mcp.events.evidence import Evidence, quotes_in
 from memory_mcp.layers.agentic.match import Weighted, count_terms, text_score
 from memory_mcp.layers.base import Hit, unfiled_hit
 from memory_mcp.layers.standing import with_standing
@@ -107,9 +107,15 @@ class Reader:
         """A hit for each, in the order given: its best words, exactly as stored, and the grips that prove them."""
         chosen = {f.segment.key: _best_events(f, query) for f in found}
         grips = self._storage.grips.of_events({e.event_id for events in chosen.values() for e in events})
-        quotes = self._evidence.quotes([g for several in grips.values() for g in several])
+        read = {e.event_id: e for f in found for e, _ in f.events}
+        quotes = self._quotes([g for several in grips.values() for g in several], read)
         hits = [self._hit(f, chosen[f.segment.key], grips, quotes, query) for f in found]
         return with_standing(hits, {f.node.node_id: f.node for f in found}, self._storage)
+
+    def _quotes(self, grips: Sequence[Grip], read: Mapping[EventId, Event]) -> dict[GripId, str]:
+        """The words of some grips; most are of events that were read already."""
+        missing = [g for g in grips if not {g.event_id_start, g.event_id_end} <= read.keys()]
+        return quotes_in(grips, read) | (self._evidence.quotes(missing) if missing else {})
 
     def _hit(
         self,
@@ -181,7 +187,7 @@ def _matching(events: Iterable[Event], query: Weighted) -> list[tuple[Event, Cou
         text = searchable(event)
         if not query.may_be_in(text):
             continue
-        counts, _ = count_terms(query, text)
+        counts = count_terms(query, text)
         if counts:
             matched.append((event, counts))
     return matched
@@ -195,7 +201,7 @@ def _found(
         total.update(counts)
     coverage = query.share(total)
     summary = " ".join([node.title, *node.keywords, *(b.text for b in node.bullets)])
-    weighted = total + Counter({t: c * _SUMMARY_WEIGHT for t, c in count_terms(query, summary)[0].items() if t in total})
+    weighted = total + Counter({t: c * _SUMMARY_WEIGHT for t, c in count_terms(query, summary).items() if t in total})
     score = text_score(query, weighted, segment.tokens, mean_tokens)
     return Found(segment, node, tuple(matched), frozenset(total), coverage, score)
 
