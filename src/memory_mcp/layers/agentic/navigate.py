@@ -222,7 +222,7 @@ class AgenticLayer:
         want = max(_READ_LEAST, walk.query.limit * _READ_FACTOR)
         for start in range(0, len(held), want):
             part = held[start : start + want]
-            if len(found) >= want and part[0][0] < min(f.coverage for f in found):
+            if len(found) >= want and part[0][0] <= min(f.coverage for f in found):
                 break
             if start and self._is_late(walk):
                 break
