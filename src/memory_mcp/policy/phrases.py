@@ -90,6 +90,18 @@ class Deadlines:
     #: What may follow a duration that is granted, and what opens the clause after one that stands alone.
     next: frozenset[str]
     then: frozenset[str]
+    #: Words that make a duration a limit only where nothing else is said: *in* 2 s, *only* 2 s, I can *spare* 2 s.
+    bounds: frozenset[str] = frozenset()
+    #: What begins a limit that is added to a demand: *but* stop after 1 s, *without* taking longer.
+    adds: frozenset[str] = frozenset()
+    #: Words that make a duration a least, and the words that deny or drop what exceeds it.
+    over: frozenset[str] = frozenset()
+    #: Directly before a duration that is known already: *the* 5 s timeout.
+    known: frozenset[str] = frozenset()
+    #: What opens a question for yes or no, which asks of facts unless it asks *you*: *did* the tests pass within 5 s.
+    polar: frozenset[str] = frozenset()
+    you: frozenset[str] = frozenset()
+    denied: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
