@@ -18,6 +18,8 @@ _LONGEST_MS = 600_000
 #: Most words of an amount: "a quarter of a", "two hundred and fifty".
 _MOST_NUMBERS = 5
 _MOST_BETWEEN = 6
+#: Of so many words of a limit one may be of another kind: "the page freezes if this takes over 1 s".
+_MOST_STRANGE = 3
 #: How near a measured thing stands to its duration, in words.
 _BESIDE = 3
 #: Durations that are read at each end of a query; a text with more is a log.
@@ -203,7 +205,7 @@ def _says_nothing_else(query: Sequence[Word], clause: _Clause, terms: Deadlines)
     following = query[clause.last].key if clause.last < len(query) else ""
     if clause.first == 0 and words and words <= terms.inside and following in terms.asks | terms.questions:
         return True
-    if not words <= terms.limits | terms.company or clause.before[:1] and clause.before[0] in terms.questions:
+    if not words <= terms.limits | terms.company or (clause.before[:1] and clause.before[0] in terms.questions):
         return False
     if words:
         is_dropped = bool(words & terms.over and words & terms.denied)
@@ -220,10 +222,12 @@ def _leads(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> bool:
     if clause.first > 0 or clause.last == len(query) or not before or before[0] not in usual or before[-1] in terms.past:
         return False
     strange = [word for word in (*before, *after) if word not in usual]
-    if len(strange) > 1 or {*strange} & (terms.measured | terms.questions):
+    if len(strange) > max(1, len(before + after) // _MOST_STRANGE) or {*strange} & (terms.measured | terms.questions):
         return False
     is_asked = query[clause.last].key in terms.asks | terms.questions
-    return bool({*before, *after} & terms.limits - terms.nouns) or (not strange and is_asked)
+    said = {*before, *after}
+    is_dropped = bool(said & terms.over and said & terms.denied)
+    return is_dropped or bool(said & terms.limits - terms.nouns) or (not strange and is_asked)
 
 
 def _is_company(query: Sequence[Word], at: int, terms: Deadlines) -> bool:
@@ -236,7 +240,7 @@ def _is_granted(before: tuple[str, ...], after: tuple[str, ...], terms: Deadline
     """You have half a second; got 5 seconds before the demo; I can wait three seconds."""
     is_said = bool(terms.has & {*before}) and {*before} <= terms.limits | terms.company
     rest = after[_run(after, terms) :]
-    return is_said and (not rest or after[0] in terms.next or rest[0] in terms.next | terms.joins)
+    return is_said and (not rest or after[0] in terms.next or rest[0] in terms.next | terms.joins | terms.asks)
 
 
 def _is_edge(query: Sequence[Word], clause: _Clause, start: int, terms: Deadlines) -> bool:

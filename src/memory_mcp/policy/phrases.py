@@ -14,6 +14,7 @@ from itertools import chain, product
 from typing import Any
 
 from memory_mcp.policy.words import CODE, NUMBER, QUOTE, Word, fold, words
+from memory_mcp.text import terms
 
 #: The languages with a table; where a query's words tell none apart, the first that finds a phrase reads it.
 LANGUAGES = ("en", "de", "fr", "es", "ja", "zh")
@@ -115,6 +116,8 @@ class Table:
     courtesy: frozenset[str]
     starts: Mapping[str, Start]
     deadlines: Deadlines
+    #: Words that ask for what there is, and name nothing of it.
+    general: frozenset[str]
 
 
 @cache
@@ -138,7 +141,18 @@ def table(language: str) -> Table:
         courtesy=courtesy,
         starts={word: _start(found) for word, found in by_first.items()},
         deadlines=deadlines,
+        general=frozenset(word.key for word in words(data["general"])),
     )
+
+
+def is_general(text: str) -> bool:
+    """Whether every word of a text asks for what there is and names nothing of it: "what happened", "anything important".
+
+    By whole words, not by their stems: *important* names nothing, *imports* do.
+    """
+    found = words(text)
+    known = table("en").general | read_by(found).general
+    return all(word.key in known or not terms(text[word.start : word.end]) for word in found)
 
 
 def _start(phrases: Sequence[Phrase]) -> Start:
