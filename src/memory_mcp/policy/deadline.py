@@ -161,9 +161,15 @@ def _added(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> int | No
     return len(before) if is_bare and terms.limits & {*clause.after} and _is_demand(query, before, terms) else None
 
 
+def _opening(query: Sequence[Word], told: tuple[str, ...], terms: Deadlines) -> set[str]:
+    """The words that say what kind of sentence it is: the first, and the one behind "can you"."""
+    is_polite = bool(terms.polar & {*told[:1]} and terms.you & {*told[1:2]})
+    return {query[0].key, *told[:1], *(told[2:3] if is_polite else ())}
+
+
 def _is_demand(query: Sequence[Word], told: tuple[str, ...], terms: Deadlines) -> bool:
     """Whether words ask for something, and for nothing that lasts."""
-    opening = {query[0].key, *told[:1]}
+    opening = _opening(query, told, terms)
     if opening & terms.asks:
         return not terms.measured & {*told[-2:]}
     return bool(opening & terms.questions and not terms.measured & {*told})
@@ -256,6 +262,6 @@ def _is_edge(query: Sequence[Word], clause: _Clause, start: int, terms: Deadline
     if not is_closing or not {*limits} & terms.inside:
         return False
     told = before[: start - clause.first]
-    if {query[0].key, *told[:1]} & terms.asks:
+    if _opening(query, told, terms) & terms.asks:
         return not terms.measured & {*told[-2:]}
     return bool({*limits} & terms.limits - terms.nouns) and not terms.measured & {*told}
