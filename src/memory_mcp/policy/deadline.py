@@ -18,6 +18,8 @@ _LONGEST_MS = 600_000
 #: Most words of an amount: "a quarter of a", "two hundred and fifty".
 _MOST_NUMBERS = 5
 _MOST_BETWEEN = 6
+#: Of so many words of a limit one may be of another kind: "the page freezes if this takes over 1 s".
+_MOST_STRANGE = 3
 #: How near a measured thing stands to its duration, in words.
 _BESIDE = 3
 #: Durations that are read at each end of a query; a text with more is a log.
@@ -70,6 +72,8 @@ def _at_unit(text: str, query: Sequence[Word], unit: int, terms: Deadlines) -> l
     if start == unit or not 0 < ms <= _LONGEST_MS:
         return []
     clause = _clause(query, start, unit + 1)
+    if 0 < clause.first == start and unit + 1 == len(query) and "?" in text[query[unit].end :]:
+        return []
     span = _span(query, clause, start, unit + 1, terms)
     return [Deadline(ms, *span)] if span else []
 
@@ -112,9 +116,9 @@ def _clause(query: Sequence[Word], start: int, end: int) -> _Clause:
 def _span(query: Sequence[Word], clause: _Clause, start: int, end: int, terms: Deadlines) -> tuple[int, int] | None:
     """Which words set the deadline; None: the duration is none."""
     before, after = clause.before, clause.after
-    reply = _reply(before, terms)
-    if after and after[0] in terms.ago:
+    if (after and after[0] in terms.ago) or _is_a_least(before, terms):
         return None
+    reply = _reply(before, terms)
     tight = start - _run(reversed(before), terms), end + _run(after, terms)
     if reply is not None:
         while reply > 0 and before[reply - 1] in terms.joins:
@@ -122,12 +126,63 @@ def _span(query: Sequence[Word], clause: _Clause, start: int, end: int, terms: D
         return clause.first + reply, tight[1]
     if _says_nothing_else(query, clause, terms) or _leads(query, clause, terms):
         return clause.first, clause.last
-    if before[-1:] and before[-1] in terms.past:
-        return None
     if _is_granted(before, after, terms):
-        is_own = len(query) > clause.last - clause.first and not terms.replies & {*after}
+        is_own = len(query) > clause.last - clause.first and not {*after} & (terms.replies | terms.asks)
         return clause.first, (clause.last if is_own else tight[1])
-    return tight if _is_edge(query, clause, tight[0], terms) else None
+    if before[-1:] and before[-1] in terms.past | terms.known:
+        return None
+    if query[0].key in terms.polar and {*before[:1]} <= terms.polar and not terms.you & {*before[:2]}:
+        return None
+    added = _added(query, clause, terms)
+    if added is not None:
+        return clause.first + added, clause.last
+    return tight if _is_edge(query, clause, tight[0], terms) or _is_parenthesis(clause, tight, terms) else None
+
+
+def _is_a_least(before: tuple[str, ...], terms: Deadlines) -> bool:
+    """What lasts longer than something, where nothing denies or drops it: "tests that need more than 5 s"."""
+    return bool(terms.over & {*before[-_BESIDE:]}) and not terms.denied & {*before}
+
+
+def _added(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> int | None:
+    """Where a limit begins that is added to what is asked, in the same clause: "list the threads but stop after 1 s"."""
+    before, usual = clause.before, terms.limits | terms.company
+    if clause.last != len(query) or not {*clause.after} <= usual | terms.next:
+        return None
+    first = len(before)
+    while first > 1 and before[first - 1] in usual:
+        first -= 1
+    for at in range(first, len(before)):
+        said = {*before[at:], *clause.after}
+        is_limit = bool(said & (terms.limits | terms.has | terms.replies)) or bool(terms.bounds & {*clause.after})
+        if before[at] in terms.adds and is_limit:
+            return at if _is_demand(query, before[:at], terms) else None
+    is_bare = not before[-1:] or before[-1] not in terms.limits | terms.inside
+    return len(before) if is_bare and terms.limits & {*clause.after} and _is_demand(query, before, terms) else None
+
+
+def _opening(query: Sequence[Word], told: tuple[str, ...], terms: Deadlines) -> set[str]:
+    """The words that say what kind of sentence it is: the first, and the one behind "can you"."""
+    is_polite = bool(terms.polar & {*told[:1]} and terms.you & {*told[1:2]})
+    return {query[0].key, *told[:1], *(told[2:3] if is_polite else ())}
+
+
+def _is_demand(query: Sequence[Word], told: tuple[str, ...], terms: Deadlines) -> bool:
+    """Whether words ask for something, and for nothing that lasts."""
+    opening = _opening(query, told, terms)
+    if opening & terms.asks:
+        return not terms.measured & {*told[-2:]}
+    return bool(opening & terms.questions and not terms.measured & {*told})
+
+
+def _is_parenthesis(clause: _Clause, tight: tuple[int, int], terms: Deadlines) -> bool:
+    """A limit between a demand and what is demanded: "let me know in 2 s which port it is"."""
+    told = {*clause.before[: tight[0] - clause.first]}
+    limits = {*clause.before[tight[0] - clause.first :]}
+    usual = terms.limits | terms.company | terms.asks
+    following = clause.after[tight[1] - clause.last + len(clause.after) :]
+    is_told = told <= usual and bool({*told, *following[:1]} & terms.asks)
+    return bool(told and following) and is_told and bool(limits & (terms.bounds | terms.limits))
 
 
 def _run(keys: Iterable[str], terms: Deadlines) -> int:
@@ -156,14 +211,14 @@ def _says_nothing_else(query: Sequence[Word], clause: _Clause, terms: Deadlines)
     following = query[clause.last].key if clause.last < len(query) else ""
     if clause.first == 0 and words and words <= terms.inside and following in terms.asks | terms.questions:
         return True
-    if not words <= terms.limits | terms.company:
+    if not words <= terms.limits | terms.company or (clause.before[:1] and clause.before[0] in terms.questions):
         return False
-    if words & terms.limits:
-        return True
     if words:
-        return False
+        is_dropped = bool(words & terms.over and words & terms.denied)
+        return is_dropped or bool(words & (terms.limits | terms.bounds | terms.replies))
     is_after_limit = clause.first > 0 and _is_company(query, clause.first - 1, terms)
-    return clause.first == 0 or clause.last == len(query) or following in terms.then or is_after_limit
+    is_last = {word.key for word in query[clause.last :]} <= terms.company
+    return clause.first == 0 or is_last or following in terms.then or is_after_limit
 
 
 def _leads(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> bool:
@@ -173,10 +228,12 @@ def _leads(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> bool:
     if clause.first > 0 or clause.last == len(query) or not before or before[0] not in usual or before[-1] in terms.past:
         return False
     strange = [word for word in (*before, *after) if word not in usual]
-    if len(strange) > 1 or {*strange} & (terms.measured | terms.questions):
+    if len(strange) > max(1, len(before + after) // _MOST_STRANGE) or {*strange} & (terms.measured | terms.questions):
         return False
     is_asked = query[clause.last].key in terms.asks | terms.questions
-    return bool({*before, *after} & terms.limits - terms.nouns) or (not strange and is_asked)
+    said = {*before, *after}
+    is_dropped = bool(said & terms.over and said & terms.denied)
+    return is_dropped or bool(said & terms.limits - terms.nouns) or (not strange and is_asked)
 
 
 def _is_company(query: Sequence[Word], at: int, terms: Deadlines) -> bool:
@@ -188,7 +245,8 @@ def _is_company(query: Sequence[Word], at: int, terms: Deadlines) -> bool:
 def _is_granted(before: tuple[str, ...], after: tuple[str, ...], terms: Deadlines) -> bool:
     """You have half a second; got 5 seconds before the demo; I can wait three seconds."""
     is_said = bool(terms.has & {*before}) and {*before} <= terms.limits | terms.company
-    return is_said and (not after or after[0] in terms.next)
+    rest = after[_run(after, terms) :]
+    return is_said and (not rest or after[0] in terms.next or rest[0] in terms.next | terms.joins | terms.asks)
 
 
 def _is_edge(query: Sequence[Word], clause: _Clause, start: int, terms: Deadlines) -> bool:
@@ -204,6 +262,6 @@ def _is_edge(query: Sequence[Word], clause: _Clause, start: int, terms: Deadline
     if not is_closing or not {*limits} & terms.inside:
         return False
     told = before[: start - clause.first]
-    if {query[0].key, *told[:1]} & terms.asks:
+    if _opening(query, told, terms) & terms.asks:
         return not terms.measured & {*told[-2:]}
     return bool({*limits} & terms.limits - terms.nouns) and not terms.measured & {*told}

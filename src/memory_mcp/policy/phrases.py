@@ -14,6 +14,7 @@ from itertools import chain, product
 from typing import Any
 
 from memory_mcp.policy.words import CODE, NUMBER, QUOTE, Word, fold, words
+from memory_mcp.text import terms
 
 #: The languages with a table; where a query's words tell none apart, the first that finds a phrase reads it.
 LANGUAGES = ("en", "de", "fr", "es", "ja", "zh")
@@ -90,6 +91,18 @@ class Deadlines:
     #: What may follow a duration that is granted, and what opens the clause after one that stands alone.
     next: frozenset[str]
     then: frozenset[str]
+    #: Words that make a duration a limit only where nothing else is said: *in* 2 s, *only* 2 s, I can *spare* 2 s.
+    bounds: frozenset[str] = frozenset()
+    #: What begins a limit that is added to a demand: *but* stop after 1 s, *without* taking longer.
+    adds: frozenset[str] = frozenset()
+    #: Words that make a duration a least, and the words that deny or drop what exceeds it.
+    over: frozenset[str] = frozenset()
+    #: Directly before a duration that is known already: *the* 5 s timeout.
+    known: frozenset[str] = frozenset()
+    #: What opens a question for yes or no, which asks of facts unless it asks *you*: *did* the tests pass within 5 s.
+    polar: frozenset[str] = frozenset()
+    you: frozenset[str] = frozenset()
+    denied: frozenset[str] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,6 +116,8 @@ class Table:
     courtesy: frozenset[str]
     starts: Mapping[str, Start]
     deadlines: Deadlines
+    #: Words that ask for what there is, and name nothing of it.
+    general: frozenset[str]
 
 
 @cache
@@ -126,7 +141,18 @@ def table(language: str) -> Table:
         courtesy=courtesy,
         starts={word: _start(found) for word, found in by_first.items()},
         deadlines=deadlines,
+        general=frozenset(word.key for word in words(data["general"])),
     )
+
+
+def is_general(text: str) -> bool:
+    """Whether every word of a text asks for what there is and names nothing of it: "what happened", "anything important".
+
+    By whole words, not by their stems: *important* names nothing, *imports* do.
+    """
+    found = words(text)
+    known = table("en").general | read_by(found).general
+    return all(word.key in known or not terms(text[word.start : word.end]) for word in found)
 
 
 def _start(phrases: Sequence[Phrase]) -> Start:

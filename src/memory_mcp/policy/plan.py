@@ -12,25 +12,14 @@ from memory_mcp.layers.timehints import find_time
 from memory_mcp.model.calendar import Calendar, TimeWindow
 from memory_mcp.policy.chain import BEST, CHAINS, MADE_OF, RULES, Rules
 from memory_mcp.policy.intent import AMBIGUOUS, Classified, Intent, classify
+from memory_mcp.policy.phrases import is_general
 from memory_mcp.policy.tier import Tier, detect
-from memory_mcp.text import terms
 
 #: Paths run side by side where nobody says how many (2 to 5).
 PATHS = 3
 #: Share of a time limit that the best accelerator may usually take.
 _OF_TIME = 0.6
 _LEFT_OUT = "left out of this plan"
-#: Words that ask for what there is, and name nothing of it.
-_GENERAL = frozenset(
-    t
-    for word in """work working worked do did done doing happen happened happening talk talked talking discuss discussed session
-    sessions conversation conversations thing things stuff progress activity activities summary summarize summarise recap
-    overview topic topics theme themes recurring pattern patterns recent recently lately latest last show list tell give main
-    everything anything something been going history memory memories remember see get got let go new past major common often
-    keep keeps come comes coming up time times week weeks day days month months year years today yesterday far focus focused
-    gearbeitet passiert gemacht themen letzten zuletzt""".split()
-    for t in terms(word)
-)
 
 
 class Mode(StrEnum):
@@ -169,7 +158,7 @@ def make_plan(query: Query, how: How, known: Known) -> Plan:
 
 def is_particular(text: str) -> bool:
     """Whether a text names anything that could be looked for."""
-    return any(t not in _GENERAL for t in terms(text))
+    return not is_general(text)
 
 
 def layers_named(names: Sequence[str]) -> frozenset[LayerName]:
