@@ -99,7 +99,7 @@ def evidence(
     known = bool(terms) and all(counts.get(t, 0) for t in terms)
     return Evidence(
         hits=len(hits),
-        best=max((hit.score for hit in hits), default=0.0),
+        best=max(map(_strength, hits), default=0.0),
         coverage=coverage,
         segments=segments,
         exact=quoted or bool(telling & shown),
@@ -140,6 +140,11 @@ def relevant(found: Evidence, layer: LayerName) -> bool:
 def sufficient(found: Evidence, layer: LayerName, min_confidence: float) -> bool:
     """Whether the answer is good enough that no other layer need be asked."""
     return relevant(found, layer) and confidence(found, layer) >= min_confidence
+
+
+def _strength(hit: Hit) -> float:
+    """Its score; of a walk's hit what the walk itself thought, which is what its curve was fitted on."""
+    return dict(hit.parts).get("terms", hit.score)
 
 
 def _held(hit: Hit, terms: frozenset[str], covered: Mapping[NodeId, Collection[str]]) -> frozenset[str]:

@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from memory_mcp import metrics
 from memory_mcp.clock import Clock
 from memory_mcp.layers.agentic import browse
+from memory_mcp.layers.agentic.calibrate import calibrated
 from memory_mcp.layers.agentic.match import FIELDS, Weighted, below
 from memory_mcp.layers.agentic.read import Found, Reader
 from memory_mcp.layers.agentic.search import NodeSearch
@@ -255,7 +256,7 @@ class AgenticLayer:
             hits = sorted([*hits, *waiting], key=lambda h: (-h.score, -h.timestamp))[: walk.query.limit]
         if walk.budget.hit:
             walk.notices.append(f"stopped by {', '.join(walk.budget.hit)}; there may be more")
-        return hits
+        return calibrated(hits)
 
     def _waiting(self, scope: Scope, budget: Budget, probes: Sequence[str] = ()) -> Iterator[Event]:
         """Stored events that the tree does not hold yet, of the scope."""
