@@ -20,6 +20,7 @@ from memory_mcp.policy.explain import Explanation, Scanned
 from memory_mcp.policy.intent import Intent
 from memory_mcp.policy.plan import How, Known, Plan, Skipped, make_plan
 from memory_mcp.policy.rank import POOL, RankingSettings, rank
+from memory_mcp.text import query_terms
 from memory_mcp.tracing import span
 
 #: How old the statuses may be that a search is planned by (seconds). A layer that has gone meanwhile is passed over when
@@ -157,7 +158,7 @@ class _Search:
         if self._weighed is None:
             self._weighed = self._parts.words.weigh(self._asked.text, self._asked.project)
         found = self._evidence(self._weighed, hits[:_JUDGED])
-        literal = _holds(hits[:_JUDGED], self._plan.exact)
+        literal = self._literally(hits[:_JUDGED])
         sure = relevance.confidence(found, layer)
         told = f"confidence {sure:.2f}, best {best:.2f}, {found.coverage:.0%} of the words"
         if self._plan.first_match and literal:
@@ -174,6 +175,16 @@ class _Search:
         if missing:
             self._covered |= self._parts.words.covered(weighed, list(dict.fromkeys(missing)))
         return relevance.evidence(self._asked.text, weighed.weights, weighed.counts, hits, self._covered, weighed.segments)
+
+    def _literally(self, hits: Sequence[Hit]) -> str:
+        """The literal thing that some hit holds, "" for none: in the words shown, or as terms of its segment."""
+        for wanted in self._plan.exact:
+            terms = frozenset(query_terms(wanted))
+            for hit in hits:
+                shown = f"{hit.title}\n{hit.quote}".lower()
+                if wanted.lower() in shown or (terms and terms <= self._covered.get(hit.node_id, frozenset())):
+                    return wanted
+        return ""
 
     def _told(self, hit: Hit) -> Hit:
         """With how much of the query its segment holds, by weight, as far as that was looked at."""
@@ -284,14 +295,6 @@ def _status(layer: Layer) -> LayerStatus:
         return layer.status()
     except Exception as error:
         return LayerStatus(layer.name, enabled=True, healthy=False, reason=f"its status cannot be told: {error}")
-
-
-def _holds(hits: Sequence[Hit], exact: Sequence[str]) -> str:
-    """The literal thing that some hit quotes, "" for none."""
-    for wanted in exact:
-        if any(wanted.lower() in h.quote.lower() or wanted.lower() in h.title.lower() for h in hits):
-            return wanted
-    return ""
 
 
 def within(hits: Sequence[Hit], budget: Budget) -> list[Hit]:
