@@ -15,9 +15,8 @@ from memory_mcp.errors import DeadlineExceeded, StorageError
 from memory_mcp.layers.base import Hit, Query, Scanner, Slice
 from memory_mcp.layers.budget import Budget
 from memory_mcp.model.calendar import TimeWindow
-from memory_mcp.policy.execute import reserve_ms
 from memory_mcp.policy.explain import Scanned
-from memory_mcp.policy.stopping import Interrupt, stop
+from memory_mcp.policy.stopping import Interrupt, reserve_ms, stop
 from memory_mcp.text import STOPWORDS
 
 log = logging.getLogger(__name__)

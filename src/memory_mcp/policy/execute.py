@@ -22,7 +22,7 @@ from memory_mcp.policy.chain import MADE_OF
 from memory_mcp.policy.explain import Tried
 from memory_mcp.policy.merge import arbitration, merge
 from memory_mcp.policy.plan import Mode, Plan, Skipped
-from memory_mcp.policy.stopping import Interrupt, stop
+from memory_mcp.policy.stopping import Interrupt, reserve_ms, stop
 
 log = logging.getLogger(__name__)
 
@@ -32,8 +32,6 @@ _PASSED_UP = (InvalidQuery, NotFound, StorageError)
 _LOOK = 0.01
 #: Of the time that is left, what one layer may use when others come after it.
 _SHARE = 0.7
-#: Kept of a hard time limit for putting the answer together (milliseconds), at most this share of it.
-_TO_ANSWER, _OF_LIMIT = 4.0, 0.25
 #: Of what is kept, what a layer's time ends before whoever waits for it, so that its partial answer is still heard.
 _TO_HEAR = 0.5
 
@@ -242,11 +240,6 @@ class Execution:
             run.skipped.append(Skipped(path.name, "found nothing" if not hits else verdict.reason))
         run.tried.append(Tried(path.name, outcome, verdict.reason, len(hits), round(verdict.best, 3), round(path.ms, 1)))
         return verdict
-
-
-def reserve_ms(budget: Budget) -> float:
-    """What of a search's time is kept for putting its answer together."""
-    return min(_TO_ANSWER, budget.bounds.timeout_ms * _OF_LIMIT) if budget.strict else 0.0
 
 
 def _ended(path: _Path, winner: LayerName | None) -> Tried:
