@@ -141,7 +141,7 @@ def test_the_blocked_read_of_a_cancelled_path_is_interrupted_until_it_ends() -> 
     assert done.seconds < 1
 
 
-def test_interrupts_end_with_the_thread(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_interrupts_end_with_the_thread() -> None:
     """Another thread may soon have the same identity."""
     reads = Reads()
     blocked = Made(LayerName.VECTOR, reads.block)

@@ -248,7 +248,7 @@ def _unfiltered(target: Target, given: Arguments, door: Door) -> _Change:
         if given.get(name) and _is_outside(target, seen.window):
             change = change.plus("it lies outside since and until", **{name: ""})
     # Time words count only where since and until are not given.
-    seen = door.look(applied(given, change.arguments()))
+    seen = door.look(applied(given, {**change.arguments(), "cursor": ""}))
     if seen.window_words and _is_outside(target, seen.window):
         text = seen.text or " ".join(target.words[: _ADDED[0]]) or _OVERVIEW
         change = change.plus(f'it lies outside "{seen.window_words}"', query=text)
