@@ -118,12 +118,12 @@ def escalate(
         while scan.working() and time.monotonic() < ends and not budget.cancelled:
             scan.woken.wait(max(0.0, min(_LOOK, ends - time.monotonic())))
         late = bool(scan.working())
-        read = dict(scan.read)
+        read, error = dict(scan.read), scan.error
     if late:
         scan.stop(interrupt)
         if "timeout_ms" not in budget.hit:
             budget.hit.append("timeout_ms")
-    _pass_up(scan.error)
+    _pass_up(error)
     hits = tuple(h for place in sorted(read) for h in read[place].hits)[: query.limit]
     ms = round((budget.clock.monotonic() - began) * 1000, 1)
     return hits, Scanned(why, scan.slices, len(read), sum(s.events for s in read.values()), len(hits), ms)
