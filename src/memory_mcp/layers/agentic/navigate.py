@@ -40,7 +40,7 @@ SWEEP = 48
 _READ_FACTOR = 2
 _READ_LEAST = 12
 #: Segments read between two looks at the time.
-_READ_AT_ONCE = 24
+_READ_AT_ONCE = 12
 #: Reading the words to quote takes so long at most (milliseconds, at 100,000 documents); a long question takes longer, and has
 #: this share of a longer time for it, up to so many milliseconds.
 _TO_QUOTE, _QUOTE_SHARE, _MOST_TO_QUOTE = 8.0, 0.05, 60.0
@@ -130,9 +130,10 @@ class AgenticLayer:
                 if self._is_late(walk) or not self._expand(walk, node_id):
                     return
 
-    def _is_late(self, walk: _Walk, found: Sequence[Found] = ()) -> bool:
-        """Whether the time is up, or what is left of it is needed to quote what was found."""
-        return walk.budget.out_of_time() or (bool(walk.found or found) and walk.budget.is_short_of(_to_quote(walk.budget)))
+    def _is_late(self, walk: _Walk, found: Sequence[Found] = (), step_ms: float = 0.0) -> bool:
+        """Whether the time is up, or what is left of it after a step is needed to quote what was found."""
+        needed = _to_quote(walk.budget) + step_ms
+        return walk.budget.out_of_time() or (bool(walk.found or found) and walk.budget.is_short_of(needed))
 
     def _enough(self, walk: _Walk) -> bool:
         """Whether nothing left can add anything: every segment that holds a term is found, or none can cover more."""
@@ -222,16 +223,19 @@ class AgenticLayer:
     def _read(self, walk: _Walk, held: list[tuple[float, Segment]]) -> list[Found]:
         """Read the segments with the best bounds, and more of them only while they could still beat what was read."""
         found: list[Found] = []
+        clock, took = walk.budget.clock, 0.0
         want = max(_READ_LEAST, walk.query.limit * _READ_FACTOR)
         for start in range(0, len(held), want):
             part = held[start : start + want]
             if len(found) >= want and part[0][0] < min(f.coverage for f in found):
                 break
             for place in range(0, len(part), _READ_AT_ONCE):
-                if start + place and self._is_late(walk, found):
+                if start + place and self._is_late(walk, found, took):
                     return found
+                began = clock.monotonic()
                 some = [s for _, s in part[place : place + _READ_AT_ONCE]]
                 found += self._reader.verify(some, walk.weighted, walk.scope.window, walk.mean_tokens)
+                took = (clock.monotonic() - began) * 1000
         return found
 
     def _widen(self, walk: _Walk, window: TimeWindow, start: NodeId) -> None:
