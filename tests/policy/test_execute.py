@@ -147,10 +147,14 @@ def test_interrupts_end_with_the_thread() -> None:
     blocked = Made(LayerName.VECTOR, reads.block)
     ran(Made(LayerName.BM25, finds(0.9)), blocked, interrupt=reads.interrupt)
     assert blocked.ended.wait(PATIENCE)
-    for thread in threading.enumerate():
-        if thread.name == "stopping":
-            thread.join(PATIENCE)
-            assert not thread.is_alive()
+    ended = len(reads.interrupts)
+    ran(
+        Made(LayerName.BM25, finds(0.9)),
+        Made(LayerName.VECTOR, reads.block, other := threading.Event()),
+        interrupt=reads.interrupt,
+    )
+    assert other.wait(PATIENCE)
+    assert len(reads.interrupts) - ended <= 3
 
 
 def test_side_by_side_without_strong_evidence_everything_is_merged() -> None:
