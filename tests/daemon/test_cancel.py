@@ -144,3 +144,21 @@ def test_a_client_that_goes_away_takes_its_search_with_it(place: Place) -> None:
 
 def _line(number: int, method: str, params: dict[str, Any]) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode() + b"\n"
+
+
+#: Beyond a deadline in the middle of several calls; the bar of the bench is 10 ms, on a machine of one's own (seconds).
+LATE = 0.1
+
+
+@pytest.mark.parametrize("timeout_ms", [20, 50, 200])
+def test_a_deadline_is_kept(place: Place, timeout_ms: int) -> None:
+    async def work(client: Client) -> None:
+        await until_idle(client, await asyncio.to_thread(owner, place))
+        waited = []
+        for seed in range(9):
+            began = time.monotonic()
+            await call(client, "intelligent_search", query=hard_question(seed, 5)["query"], timeout_ms=timeout_ms)
+            waited.append(time.monotonic() - began)
+        assert sorted(waited)[len(waited) // 2] < timeout_ms / 1000 + LATE, waited
+
+    talk(place, work)
