@@ -80,7 +80,7 @@ class Tier:
         )
 
 
-def questions(count: int, seed: int = 11) -> list[str]:
+def questions(count: int, seed: int = 7) -> list[str]:
     """Questions out of what was said: three words of one message each, in the forms people ask."""
     forms = ("{}", "what did we decide about {}", "why does {} fail", "where is {}", "{} last week")
     found = []

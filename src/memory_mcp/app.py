@@ -4,7 +4,7 @@ import gc
 import itertools
 import logging
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
@@ -14,7 +14,7 @@ from memory_mcp import paths
 from memory_mcp.clock import Clock, SystemClock
 from memory_mcp.config import Settings
 from memory_mcp.errors import InvalidQuery, MemoryMcpError
-from memory_mcp.layers.base import Hit, Layer, LayerName, LayerStatus, Query, Target
+from memory_mcp.layers.base import Layer, LayerName, LayerStatus, Query, Target
 from memory_mcp.model.calendar import Calendar, TimeWindow
 
 if TYPE_CHECKING:
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from memory_mcp.policy.engine import Answer, Engine
     from memory_mcp.policy.explain import WhyNot
     from memory_mcp.policy.plan import How, Plan
+    from memory_mcp.policy.why_not import Door
     from memory_mcp.storage.base import Storage
     from memory_mcp.storage.lock import DirectoryLock
     from memory_mcp.storage.values import Appended, Request
@@ -44,8 +45,6 @@ S = TypeVar("S")
 EARLIEST_MS, LATEST_MS = 0, 253_370_764_800_000
 
 
-#: Tokens of an answer that nothing is left out of.
-_ALL_TOKENS = 1_000_000
 #: Payloads of hooks stored before the drain looks whether the process is to end.
 _DRAINED = 200
 #: Events of one step of derivation beside a serving process: its commit holds nobody up for long.
@@ -331,18 +330,11 @@ class App:
         """What `ask` would do, and nothing of it done."""
         return self.engine.plan(query, self.settings.retrieval.bounds, how)
 
-    def why_not(self, missing: str, query: Query, how: "How") -> "WhyNot":
-        """Why something is not among the results of `ask`, and the change that would show it; NotFound for an unknown id."""
-        from memory_mcp.policy.why_not import Call, why_not
+    def why_not(self, missing: str, arguments: "Mapping[str, Any]", door: "Door") -> "WhyNot":
+        """Why something is not among the results of a call, and the change that would show it; NotFound for an unknown id."""
+        from memory_mcp.policy.why_not import why_not
 
-        plan = self.plan(query, how)
-        first = replace(how, offset=0)
-
-        def ask(asked: Query, how: "How") -> "Sequence[Hit]":
-            return self.ask(asked, replace(how, bounds={**how.bounds, "max_token_budget": _ALL_TOKENS})).hits
-
-        words = (plan.window_words, plan.text)
-        return why_not(self._target(missing), Call(query, first), plan.window, words, ask)
+        return why_not(self._target(missing), arguments, door)
 
     def _target(self, missing: str) -> "Target":
         """What an id of a node, a grip or an event stands for."""

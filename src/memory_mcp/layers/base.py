@@ -196,6 +196,8 @@ class Target:
     words: tuple[str, ...]
     #: A period mixes projects and agents, and lies in no single moment.
     is_period: bool = False
+    #: Times whose overview may list it: of a period.
+    listed_in: tuple[TimeWindow, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -156,6 +156,7 @@ class Budget:
         if self.cancelled:
             return True
         if self.own_ms is not None and (self.clock.monotonic() - self._begun) * 1000 > self.own_ms:
+            self._tell_time()
             return True
         return self._stopped("timeout_ms", self.elapsed_ms(), 0)
 
@@ -163,10 +164,13 @@ class Budget:
         """Whether less than that is left, which counts as the time being up."""
         if self.left_ms() >= ms:
             return False
+        self._tell_time()
+        return True
+
+    def _tell_time(self) -> None:
         with self.spent.lock:
             if "timeout_ms" not in self.hit:
                 self.hit.append("timeout_ms")
-        return True
 
     def call(self) -> bool:
         """Count one call; False, and nothing counted, when there is none left or the time is up."""

@@ -5,9 +5,9 @@ from collections import Counter
 from memory_mcp.errors import NotFound
 from memory_mcp.events.evidence import quoted
 from memory_mcp.layers.base import Target
-from memory_mcp.model.calendar import TocLevel, level_of
+from memory_mcp.model.calendar import TimeWindow, TocLevel, level_of, parents
 from memory_mcp.model.event import Event
-from memory_mcp.model.ids import event_id_from, event_key, parse_node_id, parse_span_grip, segment_key_of
+from memory_mcp.model.ids import ROOT, NodeId, event_id_from, event_key, parse_node_id, parse_span_grip, segment_key_of
 from memory_mcp.storage.base import Storage
 from memory_mcp.text import STOPWORDS, term_hash, terms
 from memory_mcp.toc.tree import Tree
@@ -20,8 +20,8 @@ def target(storage: Storage, tree: Tree, missing: str) -> Target:
     """What a node's, a grip's or an event's id names; NotFound for an unknown one."""
     if missing.startswith("toc:"):
         return _node(storage, tree, missing)
-    grip = storage.grips.find(missing) if parse_span_grip(missing) is None else None
     span = parse_span_grip(missing)
+    grip = storage.grips.find(missing) if span is None and missing.startswith("grip:") else None
     if grip is not None:
         events = storage.events.get_many([grip.event_id_start, grip.event_id_end])
         pair = sorted(events.values(), key=lambda e: e.event_id != grip.event_id_start)
@@ -29,9 +29,11 @@ def target(storage: Storage, tree: Tree, missing: str) -> Target:
     event = storage.events.find(span[0]) if span else _event(storage, missing)
     if event is None:
         raise NotFound(f"nothing has the id {missing[:80]}", "Take an id from results, a node (browse_toc) or a grip.")
-    own = {g.grip_id for g in storage.grips.of_events([event.event_id]).get(event.event_id, ())}
+    # Of words told twice the longer telling is shown, whichever of the two is asked for.
+    told = {event.event_id, *storage.events.duplicates([event.event_id]).values()}
+    own = {g.grip_id for several in storage.grips.of_events(told).values() for g in several}
     text = event.text[span[1] : span[2]] if span else event.text
-    return _said(tree, missing, event, text, {missing} if span else {event.event_id, *own})
+    return _said(tree, missing, event, text, {missing, *told} if span else {*told, *own})
 
 
 def _event(storage: Storage, missing: str) -> Event | None:
@@ -51,13 +53,21 @@ def _node(storage: Storage, tree: Tree, missing: str) -> Target:
     ids = frozenset({node.node_id})
     if level_of(node.node_id) is not TocLevel.SEGMENT:
         words = _telling(tree, " ".join((*node.keywords, *(b.text for b in node.bullets))))
-        return Target(missing, ids, "", "", node.start_ms, words, is_period=True)
+        return Target(missing, ids, "", "", node.start_ms, words, True, _listed_in(tree, node.node_id))
     key = segment_key_of(node.node_id)
     segment = storage.toc.segments([key]).get(key) if key is not None else None
     said = storage.events.in_segment(segment) if segment is not None else []
     words = _telling(tree, " ".join(e.text for e in said))
     project, agent = (segment.project, segment.agent) if segment is not None else ("", "")
     return Target(missing, ids, project, agent, node.start_ms, words)
+
+
+def _listed_in(tree: Tree, node_id: NodeId) -> tuple[TimeWindow, ...]:
+    """A period's parent and what lies above it, the nearest first, and its own time."""
+    above: list[NodeId] = list(parents(node_id))
+    for other in above:
+        above += [n for n in parents(other) if n not in above]
+    return tuple(tree.calendar.window(n) for n in (*above, node_id) if n != ROOT)
 
 
 def _telling(tree: Tree, text: str) -> tuple[str, ...]:

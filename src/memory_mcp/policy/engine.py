@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from memory_mcp.clock import Clock
-from memory_mcp.errors import DeadlineExceeded
 from memory_mcp.layers.base import Hit, Layer, LayerName, LayerStatus, Query, Scanner, Weighed, Words
 from memory_mcp.layers.budget import Budget, StopConditions
 from memory_mcp.model.calendar import Calendar, TimeWindow
@@ -15,11 +14,12 @@ from memory_mcp.model.usage import Used
 from memory_mcp.policy import relevance
 from memory_mcp.policy.chain import chain_of
 from memory_mcp.policy.escalate import escalate, looked_for
-from memory_mcp.policy.execute import Execution, Interrupt, Run, Verdict
+from memory_mcp.policy.execute import Execution, Run, Verdict
 from memory_mcp.policy.explain import Explanation, Scanned
 from memory_mcp.policy.intent import Intent
 from memory_mcp.policy.plan import How, Known, Plan, Skipped, make_plan
 from memory_mcp.policy.rank import POOL, RankingSettings, rank
+from memory_mcp.policy.stopping import Interrupt
 from memory_mcp.text import query_terms
 from memory_mcp.tracing import span
 
@@ -224,10 +224,8 @@ class _Search:
             return run.hits, None
         if budget.left_ms() < _TO_SCAN or budget.rpc_calls >= plan.bounds.max_rpc_calls:
             return run.hits, None
-        try:
-            found, scan = escalate(self._parts.scanner, replace(self._asked, window=window), words, budget, plan.escalates_when)
-        except DeadlineExceeded:
-            return run.hits, None
+        asked, parts = replace(self._asked, window=window), self._parts
+        found, scan = escalate(parts.scanner, asked, words, budget, plan.escalates_when, parts.interrupt)
         known = {h.node_id or h.event_id for h in found}
         return (*found, *(h for h in run.hits if (h.node_id or h.event_id) not in known)), scan
 

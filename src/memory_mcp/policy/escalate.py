@@ -5,15 +5,21 @@ read count. Several slices are read at once.
 """
 
 import contextvars
+import logging
 import threading
+import time
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
+from memory_mcp.errors import DeadlineExceeded, StorageError
 from memory_mcp.layers.base import Hit, Query, Scanner, Slice
 from memory_mcp.layers.budget import Budget
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.policy.explain import Scanned
+from memory_mcp.policy.stopping import Interrupt, reserve_ms, stop
 from memory_mcp.text import STOPWORDS
+
+log = logging.getLogger(__name__)
 
 #: Slices read at once: more only wait for each other on a small machine.
 AT_ONCE = 2
@@ -21,6 +27,8 @@ AT_ONCE = 2
 _MOST_WORDS = 6
 #: Shortest word that is looked for.
 _SHORTEST = 2
+#: How often a scan looks whether its caller has gone (seconds).
+_LOOK = 0.01
 
 
 def looked_for(text: str, exact: Sequence[str]) -> tuple[str, ...]:
@@ -35,52 +43,94 @@ def looked_for(text: str, exact: Sequence[str]) -> tuple[str, ...]:
 class _Scan:
     """Slices handed out to threads, and what came back."""
 
-    def __init__(
-        self, scanner: Scanner, query: Query, words: Sequence[str], budget: Budget, slices: Sequence[TimeWindow]
-    ) -> None:
+    def __init__(self, scanner: Scanner, query: Query, words: Sequence[str], budget: Budget) -> None:
         self._scanner = scanner
         self._query = query
         self._words = words
         self._budget = budget
-        self._left: Iterator[tuple[int, TimeWindow]] = iter(enumerate(slices))
-        self._lock = threading.Lock()
+        self._left: Iterator[tuple[int, TimeWindow]] | None = None
+        self._handing_out = threading.Lock()
+        self._working: set[int] = set()
+        self.woken = threading.Condition()
+        self.slices = 0
         self.read: dict[int, Slice] = {}
-        self.errors: list[BaseException] = []
+        self.error: BaseException | None = None
 
-    def work(self) -> None:
+    def start(self) -> None:
+        """Begin in threads of their own; whoever calls waits on `woken` for `working` to be empty."""
+        context = contextvars.copy_context()
+        for _ in range(AT_ONCE):
+            thread = threading.Thread(target=context.copy().run, args=(self._work,), name="scan", daemon=True)
+            with self.woken:
+                thread.start()
+                self._working.add(thread.ident or 0)
+
+    def working(self) -> list[int]:
+        """The threads still at work."""
+        return list(self._working)
+
+    def stop(self, interrupt: Interrupt) -> None:
+        """End what is still at work."""
+        self._budget.cancel()
+        stop(self.working, self.woken, interrupt)
+
+    def _work(self) -> None:
         """Read slices until none is left, there is enough, or a bound says so."""
-        while True:
-            with self._lock:
-                found = sum(len(s.hits) for s in self.read.values())
-                place, window = next(self._left, (-1, None))
-                if window is None or self.errors or found >= self._query.limit or not self._budget.call():
-                    return
-            try:
-                got = self._scanner.read(replace(self._query, window=window), self._words)
-            except BaseException as error:  # handed to whoever waits
-                with self._lock:
-                    self.errors.append(error)
-                return
-            with self._lock:
-                self.read[place] = got
+        error: BaseException | None = None
+        try:
+            while (got := self._next()) is not None:
+                place, window = got
+                found = self._scanner.read(replace(self._query, window=window), self._words)
+                with self.woken:
+                    self.read[place] = found
+        except BaseException as caught:  # handed to whoever waits
+            error = caught
+        with self.woken:
+            self.error = self.error or error
+            self._working.discard(threading.get_ident())
+            self.woken.notify_all()
+
+    def _next(self) -> tuple[int, TimeWindow] | None:
+        with self._handing_out:
+            if self._left is None:
+                slices = self._scanner.slices(self._query)
+                self.slices, self._left = len(slices), iter(enumerate(slices))
+            found = sum(len(s.hits) for s in list(self.read.values()))
+            if self.error is not None or found >= self._query.limit or self._budget.cancelled:
+                return None
+            got = next(self._left, None)
+            return got if got is not None and self._budget.call() else None
 
 
-def escalate(scanner: Scanner, query: Query, words: Sequence[str], budget: Budget, why: str) -> tuple[tuple[Hit, ...], Scanned]:
-    """Read the query's time, the newest first, as far as the budget goes; what was found and what it cost."""
+def escalate(
+    scanner: Scanner, query: Query, words: Sequence[str], budget: Budget, why: str, interrupt: Interrupt
+) -> tuple[tuple[Hit, ...], Scanned]:
+    """Read the query's time, the newest first, as far as the budget goes; what was found and what it cost.
+
+    Ends with the budget's time, whatever the threads do; the slices read by then count. StorageError when the truth cannot
+    be read.
+    """
     began = budget.clock.monotonic()
-    slices = scanner.slices(query)
-    scan = _Scan(scanner, query, words, budget, slices)
-    threads = [
-        threading.Thread(target=contextvars.copy_context().run, args=(scan.work,), name="scan", daemon=True)
-        for _ in range(min(AT_ONCE, len(slices)))
-    ]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    if scan.errors and not scan.read:
-        raise scan.errors[0]
-    hits = tuple(h for place in sorted(scan.read) for h in scan.read[place].hits)[: query.limit]
+    scan = _Scan(scanner, query, words, budget.branch())
+    ends = time.monotonic() + (budget.left_ms() - reserve_ms(budget)) / 1000
+    scan.start()
+    with scan.woken:
+        while scan.working() and time.monotonic() < ends and not budget.cancelled:
+            scan.woken.wait(max(0.0, min(_LOOK, ends - time.monotonic())))
+        late = bool(scan.working())
+        read, error = dict(scan.read), scan.error
+    if late:
+        scan.stop(interrupt)
+        if "timeout_ms" not in budget.hit:
+            budget.hit.append("timeout_ms")
+    _pass_up(error)
+    hits = tuple(h for place in sorted(read) for h in read[place].hits)[: query.limit]
     ms = round((budget.clock.monotonic() - began) * 1000, 1)
-    events = sum(s.events for s in scan.read.values())
-    return hits, Scanned(why, len(slices), len(scan.read), events, len(hits), ms)
+    return hits, Scanned(why, scan.slices, len(read), sum(s.events for s in read.values()), len(hits), ms)
+
+
+def _pass_up(error: BaseException | None) -> None:
+    if isinstance(error, StorageError):
+        raise error
+    if error is not None and not isinstance(error, DeadlineExceeded):
+        log.warning("the scan ended early", exc_info=error)

@@ -22,6 +22,7 @@ from memory_mcp.policy.chain import MADE_OF
 from memory_mcp.policy.explain import Tried
 from memory_mcp.policy.merge import arbitration, merge
 from memory_mcp.policy.plan import Mode, Plan, Skipped
+from memory_mcp.policy.stopping import Interrupt, reserve_ms, stop
 
 log = logging.getLogger(__name__)
 
@@ -31,8 +32,8 @@ _PASSED_UP = (InvalidQuery, NotFound, StorageError)
 _LOOK = 0.01
 #: Of the time that is left, what one layer may use when others come after it.
 _SHARE = 0.7
-#: Kept of a hard time limit for putting the answer together (milliseconds), at most this share of it.
-_TO_ANSWER, _OF_LIMIT = 4.0, 0.25
+#: Of what is kept, what a layer's time ends before whoever waits for it, so that its partial answer is still heard.
+_TO_HEAR = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,8 +50,6 @@ class Verdict:
 
 #: Judges what a layer found.
 Judge = Callable[[LayerName, Sequence[Hit]], Verdict]
-#: Stops the reads of a thread.
-Interrupt = Callable[[int], None]
 
 
 @dataclass(slots=True)
@@ -102,11 +101,10 @@ class _Path:
             self.ms = (self.budget.clock.monotonic() - began) * 1000
             self.woken.notify_all()
 
-    def stop(self, interrupt: Interrupt) -> None:
-        """End it: at its next look at the budget, and in the middle of a read."""
-        self.budget.cancel()
-        if self.thread is not None and self.thread.ident is not None:
-            interrupt(self.thread.ident)
+    @property
+    def working(self) -> int:
+        """The thread that is at work; 0 for none."""
+        return 0 if self.done or self.thread is None else self.thread.ident or 0
 
 
 class Execution:
@@ -182,7 +180,7 @@ class Execution:
         return run
 
     def _path(self, name: LayerName, query: Query, budget: Budget, share: float) -> _Path:
-        own = max(1, int(budget.left_ms() * share))
+        own = max(1, int((budget.left_ms() - reserve_ms(budget) * (1 + _TO_HEAR)) * share))
         return _Path(name, self._layers[name], query, budget.branch(own), threading.Condition())
 
     def _wait(self, paths: list[_Path], budget: Budget, enough: Callable[[_Path], bool]) -> list[_Path]:
@@ -191,27 +189,36 @@ class Execution:
         for path in paths:
             path.woken = woken
             path.start()
-        reserve = min(_TO_ANSWER, budget.bounds.timeout_ms * _OF_LIMIT) if budget.strict else 0.0
-        ends = time.monotonic() + max((p.budget.left_ms() for p in paths), default=0.0) / 1000 - reserve / 1000
+        kept = reserve_ms(budget)
+        left = min(budget.left_ms() - kept, max(p.budget.left_ms() for p in paths) + kept * _TO_HEAR)
+        ends = time.monotonic() + left / 1000
         seen: set[LayerName] = set()
         going, late = True, False
-        while going:
-            with woken:
-                fresh = [p for p in paths if p.done and p.name not in seen]
-                if not fresh:
-                    woken.wait(max(0.0, min(_LOOK, ends - time.monotonic())))
+        try:
+            while going:
+                with woken:
                     fresh = [p for p in paths if p.done and p.name not in seen]
-            for path in fresh:
-                seen.add(path.name)
-                going = going and not enough(path)
-            late = time.monotonic() >= ends
-            going = going and len(seen) < len(paths) and not late and not budget.cancelled
-        for path in paths:
-            if not path.done:
-                path.stop(self._interrupt)
-                if late and "timeout_ms" not in budget.hit:
-                    budget.hit.append("timeout_ms")
+                    if not fresh:
+                        woken.wait(max(0.0, min(_LOOK, ends - time.monotonic())))
+                        fresh = [p for p in paths if p.done and p.name not in seen]
+                for path in fresh:
+                    seen.add(path.name)
+                    going = going and not enough(path)
+                late = time.monotonic() >= ends
+                going = going and len(seen) < len(paths) and not late and not budget.cancelled
+        finally:
+            self._stop(paths, woken)
+        if late and any(not p.done for p in paths) and "timeout_ms" not in budget.hit:
+            budget.hit.append("timeout_ms")
         return paths
+
+    def _stop(self, paths: Sequence[_Path], woken: threading.Condition) -> None:
+        """End what is still at work: at its next look at the budget, and in the middle of a read."""
+        late = [p for p in paths if not p.done]
+        for path in late:
+            path.budget.cancel()
+        if late:
+            stop(lambda: [p.working for p in late if p.working], woken, self._interrupt)
 
     def _judged(self, path: _Path, judge: Judge, run: Run) -> Verdict | None:
         """Enter what came of a path; None where it has no answer."""

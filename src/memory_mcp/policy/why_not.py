@@ -1,150 +1,309 @@
-"""A question and something that did not come up in, a change of the call with which it does out: tried, not guessed.
+"""A call and something that did not come up in, a change of its arguments with which it does out: tried, not guessed.
 
-What keeps a thing out is undone step by step, the filters first, then the number of results, the floor, the layers and
-their bounds, at last the words. Once it shows, every step that was not needed is taken back.
+What may keep a thing out is undone together, the filters first, then the number of results, the floor, the layers and their
+bounds, at last the words. Once it shows, every argument that it shows without is taken back, and numbers are made small.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+import datetime as dt
+import itertools
+import json
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
 
-from memory_mcp.layers.base import Hit, Query, Target
+from memory_mcp.errors import DeadlineExceeded, InvalidQuery
+from memory_mcp.layers.base import Target
 from memory_mcp.model.calendar import TimeWindow
+from memory_mcp.model.ids import parse_span_grip
 from memory_mcp.policy.explain import WhyNot
-from memory_mcp.policy.plan import How, Mode
+from memory_mcp.policy.intent import Intent
+from memory_mcp.policy.plan import Mode
 
-#: Most results a call can ask for.
-_MOST = 100
+#: A call's arguments, or a change of them; inside `bounds` as well, "" stands for one that is not given.
+Arguments = Mapping[str, Any]
+
+#: Most results and tokens a call can ask for.
+_MOST, _MOST_TOKENS = 100, 200_000
 #: Bounds under which a walk reads a large memory.
-_WIDE: Mapping[str, int] = {"max_nodes_visited": 5000, "max_rpc_calls": 500, "timeout_ms": 20_000}
+_WIDE = {"max_nodes_visited": 5000, "max_rpc_calls": 500}
 #: Words of the thing that are added to the question, in this order, until it shows.
 _ADDED = (2, 4, 8)
+#: Numbers of results that an overview is tried with: it lists the finest periods that are few enough.
+_LISTED = (100, 1, 2, 3, 5, 8, 12, 20, 40)
+_OVERVIEW = "what happened"
+#: Arguments that a cursor is bound to.
+_QUESTION = frozenset({"query", "since", "until", "as_of", "tz", "agent", "project", "scope", "intent", "mode"})
+#: Tries to make a number small, once it is known within a factor of two.
+_HALVINGS = 4
+_NO_WAY = "it does not come up even by its own words: no layer can be asked for it by a question"
+_NO_TIME = "the time was over before a change was found that shows it; give more, or leave timeout_ms out"
 
 
 @dataclass(frozen=True, slots=True)
-class Call:
-    """A call as it can be changed: the question, how, and the arguments that differ from the caller's."""
+class Seen:
+    """How a call is understood."""
 
-    query: Query
-    how: How
-    change: Mapping[str, object] = field(default_factory=dict)
-    reasons: tuple[str, ...] = ()
+    #: What it is bound to; None: everything.
+    project: str | None
+    agent: str | None
+    window: TimeWindow | None
+    #: The time words that the window was read from, "" for one given with since and until.
+    window_words: str
+    #: The question without them.
+    text: str
+    intent: Intent
+    mode: Mode
+    bounds: Mapping[str, int]
+    limit: int
+    #: Results left out before the first.
+    offset: int
+    floor: float | None
 
 
-#: Answers a call.
-Ask = Callable[[Query, How], Sequence[Hit]]
-_Step = Callable[[Call], Call]
+class Door(Protocol):
+    """Answers calls as whoever asked would see them answered."""
+
+    def look(self, arguments: Arguments) -> Seen:
+        """How a call is understood."""
+        ...
+
+    def ask(self, arguments: Arguments) -> Sequence[Collection[str]]:
+        """The ids that each result of a call shows; DeadlineExceeded when there is no time for another."""
+        ...
 
 
-def place_of(target: Target, hits: Sequence[Hit]) -> int | None:
+@dataclass(frozen=True, slots=True)
+class _Change:
+    """Arguments by name, those of bounds as `bounds.<name>`, and what each undoes."""
+
+    values: Mapping[str, Any]
+    reasons: Mapping[str, str]
+
+    def plus(self, reason: str, **values: Any) -> "_Change":
+        """With more of them; names inside bounds are written with two underscores."""
+        named = {k.replace("__", "."): v for k, v in values.items()}
+        return _Change({**self.values, **named}, {**self.reasons, **dict.fromkeys(named, reason)})
+
+    def without(self, name: str) -> "_Change":
+        """Without one."""
+        return _Change({k: v for k, v in self.values.items() if k != name}, self.reasons)
+
+    def arguments(self) -> dict[str, Any]:
+        """As they are passed."""
+        told = {k: v for k, v in self.values.items() if "." not in k}
+        inner = {k.partition(".")[2]: v for k, v in self.values.items() if "." in k}
+        return {**told, "bounds": inner} if inner else told
+
+    def why(self) -> str:
+        """What they undo, in words."""
+        return "; ".join(dict.fromkeys(self.reasons[k] for k in self.values if self.reasons[k]))
+
+
+_NOTHING = _Change({}, {})
+
+
+def applied(given: Arguments, change: Arguments) -> dict[str, Any]:
+    """A call's arguments after a change; a change of bounds leaves those it does not name."""
+    bounds = {**given.get("bounds", {}), **change.get("bounds", {})}
+    return {**given, **change, **({"bounds": bounds} if bounds else {})}
+
+
+def place_of(target: Target, shown: Sequence[Collection[str]]) -> int | None:
     """Which result shows the target, counted from 0."""
-    for place, hit in enumerate(hits):
-        if target.ids & {hit.node_id, hit.event_id, hit.grip_id, *hit.grip_ids}:
+    for place, ids in enumerate(shown):
+        spans = (parse_span_grip(i) for i in ids)
+        if not target.ids.isdisjoint(ids) or any(s is not None and s[0] in target.ids for s in spans):
             return place
     return None
 
 
-def why_not(target: Target, call: Call, window: TimeWindow | None, words: tuple[str, str], ask: Ask) -> WhyNot:
-    """Why the target is not among the results of a call, and the change that shows it.
-
-    `window` is what the call was bound to; `words` the time words it was read from, and the question without them.
-    """
-    place = place_of(target, ask(call.query, call.how))
-    if place is not None:
-        return WhyNot(target.id, f"it is result {place + 1}", {}, place)
-    steps: list[_Step] = []
-    for step in _steps(target, call, window, words):
-        steps.append(step)
-        if _shows(target, _changed(call, steps), ask) is not None:
-            return _told(target, call, _needed(target, call, steps, ask), ask)
-    return WhyNot(target.id, "it does not come up even by its own words: no layer can be asked for it by a question", {})
-
-
-def _steps(target: Target, call: Call, window: TimeWindow | None, words: tuple[str, str]) -> Iterator[_Step]:
-    """Everything that may keep it out, in the order in which it is undone."""
-    query = call.query
-    if not target.is_period and query.project is not None and target.project != query.project:
-        yield _step(f"it belongs to project {target.project or '(none)'}", {"scope": "all", "project": ""}, project=None)
-    if not target.is_period and query.agent is not None and target.agent != query.agent:
-        yield _step(f"it is of agent {target.agent}", {"agent": ""}, agent=None)
-    if window is not None and (target.is_period or not window.contains(target.timestamp)):
-        if words[0]:
-            text = words[1] or " ".join(target.words[: _ADDED[0]])
-            yield _step(f'it lies outside "{words[0]}"', {"query": text}, text=text)
+def why_not(target: Target, given: Arguments, door: Door) -> WhyNot:
+    """Why the target is not among the results of a call, and the change that shows it."""
+    tries = _Tries(target, given, door)
+    found: _Change | None = None
+    try:
+        seen = door.look(given)
+        place = tries.place(_NOTHING)
+        if place is not None:
+            return WhyNot(target.id, f"it is result {seen.offset + place + 1}", {}, place)
+        for change in _candidates(target, given, door, seen):
+            if tries.place(change) is not None:
+                found = change
+                break
         else:
-            yield _step("it lies outside since and until", {"since": "", "until": ""}, window=None)
-    yield _step(f"it comes after the first {query.limit} results", {"limit": _MOST}, limit=_MOST)
-    if call.how.min_confidence != 0.0:
-        yield _bounded("what there is was taken for irrelevant, or scored less than min_confidence", {"min_confidence": 0})
-    if call.how.intent is not None or call.how.mode is not Mode.PARALLEL:
-        yield _parallel
-    yield _bounded("the search ended at its bounds before it came there", _WIDE)
-    for count in _ADDED:
-        added = " ".join(target.words[:count])
-        if added:
-            yield _worded(f'the question holds too few of its words; "{added}" is among them', added)
+            return WhyNot(target.id, _NO_WAY, {})
+        for better in tries.smaller(found, seen):
+            found = better
+    except DeadlineExceeded:
+        if found is None:
+            return WhyNot(target.id, _NO_TIME, {})
+    return WhyNot(target.id, found.why(), found.arguments())
 
 
-def _step(reason: str, change: Mapping[str, object], **fields: object) -> _Step:
-    def apply(call: Call) -> Call:
-        query = replace(call.query, **fields)  # type: ignore[arg-type]
-        return Call(query, call.how, {**call.change, **change}, (*call.reasons, reason))
+class _Tries:
+    """Calls with changes, each made once."""
 
-    return apply
+    def __init__(self, target: Target, given: Arguments, door: Door) -> None:
+        self._target = target
+        self._given = given
+        self._door = door
+        self._known: dict[str, int | None] = {}
+
+    def place(self, change: _Change) -> int | None:
+        """Which result shows the target, None where none does or the call is refused."""
+        arguments = applied(self._given, change.arguments())
+        key = json.dumps(arguments, sort_keys=True)
+        if key not in self._known:
+            try:
+                self._known[key] = place_of(self._target, self._door.ask(arguments))
+            except InvalidQuery:
+                self._known[key] = None
+        return self._known[key]
+
+    def smaller(self, change: _Change, seen: Seen) -> Iterator[_Change]:
+        """Ever smaller changes with which it shows: without what is not needed, then with smaller numbers."""
+        fewer = True
+        while fewer:
+            fewer = False
+            for name in sorted(change.values, key=lambda n: n != "cursor"):
+                less = change.without(name)
+                if less.values and self.place(less) is not None:
+                    change, fewer = less, True
+                    yield change
+        for names, low in _numbers(seen):
+            own = tuple(n for n in names if n in change.values)
+            if own:
+                change = self._least(change, own, low)
+                yield change
+
+    def _least(self, change: _Change, names: Sequence[str], low: int) -> _Change:
+        """With the least number, about, that these arguments may all have; it does not show with `low`."""
+
+        def having(number: int) -> _Change:
+            return _Change({**change.values, **dict.fromkeys(names, number)}, change.reasons)
+
+        place = self.place(change)
+        if names[0] == "limit" and place is not None and self.place(having(place + 1)) is not None:
+            return having(place + 1)
+        high = most = change.values[names[0]]
+        for number in itertools.takewhile(lambda n: n < most, (2**n * max(low, 1) for n in itertools.count(1))):
+            if self.place(having(number)) is not None:
+                high = number
+                break
+            low = number
+        for _ in range(_HALVINGS):
+            middle = (low + high) // 2
+            if middle <= low:
+                break
+            if self.place(having(middle)) is not None:
+                high = middle
+            else:
+                low = middle
+        return having(high)
 
 
-def _bounded(reason: str, bounds: Mapping[str, int]) -> _Step:
-    def apply(call: Call) -> Call:
-        own = {k: v for k, v in bounds.items() if k != "min_confidence"}
-        least = float(bounds["min_confidence"]) if "min_confidence" in bounds else call.how.min_confidence
-        how = replace(call.how, bounds={**call.how.bounds, **own}, min_confidence=least)
-        held = call.change.get("bounds", {})
-        merged = {**(held if isinstance(held, Mapping) else {}), **bounds}
-        return Call(call.query, how, {**call.change, "bounds": merged}, (*call.reasons, reason))
-
-    return apply
+def _numbers(seen: Seen) -> Iterator[tuple[tuple[str, ...], int]]:
+    """Arguments whose numbers should be small, and what they are without a change."""
+    yield ("limit",), seen.limit
+    for name in ("max_nodes_visited", "max_rpc_calls", "max_depth"):
+        yield (f"bounds.{name}",), seen.bounds[name]
+    yield ("token_budget", "bounds.max_token_budget"), seen.bounds["max_token_budget"]
 
 
-def _parallel(call: Call) -> Call:
-    how = replace(call.how, mode=Mode.PARALLEL)
-    reason = "the layers that were asked do not name it, others may"
-    return Call(call.query, how, {**call.change, "mode": Mode.PARALLEL.value}, (*call.reasons, reason))
+def _candidates(target: Target, given: Arguments, door: Door, seen: Seen) -> Iterator[_Change]:
+    """Changes to try, the one that undoes least first; each holds more than it may need."""
+    change = _unfiltered(target, given, door)
+    yield change
+    if "cursor" in given:
+        yield change.plus("it is on another page", cursor="")
+    change = change.plus(f"it comes after the first {seen.limit} results", limit=_MOST)
+    yield change
+    if "cursor" in given:
+        change = change.plus("it is on another page", cursor="")
+        yield change
+    tokens = seen.bounds["max_token_budget"]
+    reason = f"the token budget of {tokens} has no room for it"
+    own = {"bounds__max_token_budget": _MOST_TOKENS} if "max_token_budget" in given.get("bounds", {}) else {}
+    change = change.plus(reason, token_budget=_MOST_TOKENS, **own)
+    yield change
+    if target.is_period:
+        yield from _listed(target, change)
+    ways = [*_ways(given, seen)]
+    for way in ways:
+        yield way(change)
+    yield from _worded(target, door.look(applied(given, change.arguments())).text, change, ways)
 
 
-def _worded(reason: str, added: str) -> _Step:
-    def apply(call: Call) -> Call:
-        text = f"{call.query.text} {added}"
-        return Call(replace(call.query, text=text), call.how, {**call.change, "query": text}, (*call.reasons, reason))
-
-    return apply
-
-
-def _changed(call: Call, steps: Sequence[_Step]) -> Call:
-    for step in steps:
-        call = step(call)
-    return call
-
-
-def _shows(target: Target, call: Call, ask: Ask) -> int | None:
-    return place_of(target, ask(call.query, call.how))
-
-
-def _needed(target: Target, call: Call, steps: Sequence[_Step], ask: Ask) -> list[_Step]:
-    """Without the steps that it shows without."""
-    kept = list(steps)
-    for step in list(steps)[:-1]:
-        fewer = [s for s in kept if s is not step]
-        if _shows(target, _changed(call, fewer), ask) is not None:
-            kept = fewer
-    return kept
+def _unfiltered(target: Target, given: Arguments, door: Door) -> _Change:
+    """Without the filters that keep the target out, however many there are."""
+    change = _NOTHING
+    seen = door.look(given)
+    if seen.project is not None and (target.is_period or target.project != seen.project):
+        own = {"project": ""} if given.get("project") else {}
+        reason = "" if target.is_period else f"it belongs to project {target.project or '(none)'}"
+        change = change.plus(reason or f"it is looked for in project {seen.project}", scope="all", **own)
+    if seen.agent is not None and (target.is_period or target.agent != seen.agent):
+        change = change.plus(f"it is of agent {target.agent or '(several)'}", agent="")
+    for name in ("since", "until"):
+        if given.get(name) and _is_outside(target, seen.window):
+            change = change.plus("it lies outside since and until", **{name: ""})
+    # Time words count only where since and until are not given.
+    seen = door.look(applied(given, {**change.arguments(), "cursor": ""}))
+    if seen.window_words and _is_outside(target, seen.window):
+        text = seen.text or " ".join(target.words[: _ADDED[0]]) or _OVERVIEW
+        change = change.plus(f'it lies outside "{seen.window_words}"', query=text)
+    if given.get("cursor") and _QUESTION & change.values.keys():
+        change = change.plus("", cursor="")
+    return change
 
 
-def _told(target: Target, call: Call, steps: Sequence[_Step], ask: Ask) -> WhyNot:
-    """The change in the caller's terms; the number of results is the least that will do."""
-    changed = _changed(call, steps)
-    place = _shows(target, changed, ask)
-    change = dict(changed.change)
-    if "limit" in change and place is not None:
-        change["limit"] = max(place + 1, 1)
-        if _shows(target, Call(replace(changed.query, limit=place + 1), changed.how), ask) is None:
-            change["limit"] = _MOST
-    return WhyNot(target.id, "; ".join(changed.reasons), change)
+def _is_outside(target: Target, window: TimeWindow | None) -> bool:
+    return window is not None and (target.is_period or not window.contains(target.timestamp))
+
+
+def _ways(given: Arguments, seen: Seen) -> Iterator[Callable[[_Change], _Change]]:
+    """Other ways to have the same question answered, the smallest change first."""
+    floored = seen.floor == 0
+    floor = "what there is was taken for irrelevant" if seen.floor is None else f"it scored less than {seen.floor}"
+    bounds: dict[str, Any] = {f"bounds__{k}": v for k, v in _WIDE.items()}
+    if "max_depth" in given.get("bounds", {}):
+        bounds["bounds__max_depth"] = 5
+    cursor = {"cursor": ""} if given.get("cursor") else {}
+    others: list[dict[str, Any]] = [{}]
+    if seen.mode is not Mode.SEQUENTIAL:
+        others.append({"mode": Mode.SEQUENTIAL.value, **cursor})
+    others += [
+        {"intent": i.value, "mode": Mode.SEQUENTIAL.value, **cursor} for i in Intent if i not in (seen.intent, Intent.TIME_BOXED)
+    ]
+
+    def way(other: Mapping[str, Any], low: bool, wide: bool) -> Callable[[_Change], _Change]:
+        def apply(change: _Change) -> _Change:
+            if other:
+                change = change.plus("the layers that were asked do not name it, others do", **other)
+            change = change.plus(floor, bounds__min_confidence=0) if low else change
+            return change.plus("the search ended at its bounds before it came there", **bounds) if wide else change
+
+        return apply
+
+    for wide in (False, True):
+        for other in others:
+            yield from (way(other, low, wide) for low in ((False,) if floored else (False, True)) if other or low or wide)
+
+
+def _listed(target: Target, change: _Change) -> Iterator[_Change]:
+    """Overviews of the times whose list may hold a period."""
+    for window, limit in itertools.product(target.listed_in, _LISTED):
+        since, until = (dt.datetime.fromtimestamp(ms / 1000, dt.UTC).isoformat() for ms in (window.start_ms, window.end_ms))
+        reason = "a period is listed by an overview of its time"
+        own = {"query": _OVERVIEW, "intent": Intent.EXPLORE.value, "since": since, "until": until, "limit": limit, "agent": ""}
+        yield change.plus(reason, **own)
+
+
+def _worded(target: Target, text: str, change: _Change, ways: Sequence[Callable[[_Change], _Change]]) -> Iterator[_Change]:
+    """The question with words of the target, at last those alone."""
+    words = [" ".join(target.words[:count]) for count in _ADDED if target.words]
+    texts = [*(f"{text} {added}".strip() for added in words), *words[1:]]
+    for wording, added in zip(texts, [*words, *words[1:]], strict=True):
+        yield change.plus(f'the question holds too few of its words; "{added}" are among them', query=wording)
+    for wording in texts[-2:] if ways else ():
+        yield ways[-1](change.plus("the question holds too few of its words", query=wording))

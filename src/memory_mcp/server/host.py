@@ -16,7 +16,7 @@ import anyio.to_thread
 
 from memory_mcp.app import App
 from memory_mcp.config import Settings
-from memory_mcp.errors import MemoryMcpError
+from memory_mcp.errors import DeadlineExceeded, MemoryMcpError
 from memory_mcp.layers.budget import GONE
 
 log = logging.getLogger(__name__)
@@ -101,7 +101,10 @@ class Host:
         return await anyio.to_thread.run_sync(lambda: work(self.app()))
 
     def _counted(self, call: object, work: Callable[[App], T]) -> T:
+        gone = GONE.get()
         with self._running_lock:
+            if gone is not None and gone.is_set():
+                raise DeadlineExceeded("nobody waits for the answer")
             self._running[call] = threading.get_ident()
         try:
             return work(self.app())

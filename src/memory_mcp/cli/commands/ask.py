@@ -1,6 +1,7 @@
 """`ask`: one question, answered by the retrieval policy, with what it did and where to go on."""
 
 import argparse
+import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from memory_mcp.app import App
+    from memory_mcp.layers.base import Query
+    from memory_mcp.policy.explain import WhyNot
     from memory_mcp.policy.plan import How
 
 INTENTS = ("explore", "answer", "locate", "time_boxed")
@@ -101,9 +104,38 @@ def _asked(app: "App", args: argparse.Namespace, query: str) -> dict[str, Any]:
         "explanation": shapes.explanation(found.why, app.calendar, args.explain),
     }
     if args.why_not:
-        missing = app.why_not(args.why_not, asked, how)
+        missing = _missing(app, args, asked, how)
         data["why_not"] = {"id": missing.id, "reason": missing.reason, "change": dict(missing.change)}
     return data
+
+
+def _missing(app: "App", args: argparse.Namespace, asked: "Query", how: "How") -> "WhyNot":
+    """Why something is missing; changes are told in the arguments of intelligent_search."""
+    from memory_mcp.server.tools.asking import Asked, Trying
+    from memory_mcp.server.tools.kit import Scoped
+
+    def scope_of(project: str, scope: str) -> Scoped:
+        return Scoped(None if scope == "all" else project or asked.project)
+
+    def shown(other: Asked) -> list[set[str]]:
+        return [{h.node_id, h.event_id, h.grip_id, *h.grip_ids} for h in app.ask(other.query, other.how).hits]
+
+    window = asked.window
+    bounds = {**how.bounds, "min_confidence": how.min_confidence}
+    given = {
+        "query": asked.text,
+        "limit": asked.limit,
+        "intent": how.intent,
+        "mode": how.mode,
+        "project": asked.project,
+        "agent": asked.agent,
+        "since": str(window.start_ms) if window and args.since else "",
+        "until": str(window.end_ms) if window and args.until else "",
+        "as_of": str(how.as_of or ""),
+        "bounds": {name: value for name, value in bounds.items() if value is not None},
+    }
+    told = {name: value for name, value in given.items() if value}
+    return app.why_not(args.why_not, told, Trying(app, scope_of, shown, time.monotonic()))
 
 
 def _lines(data: dict[str, Any], explain: bool) -> Iterator["Text"]:

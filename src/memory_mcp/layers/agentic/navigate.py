@@ -41,8 +41,13 @@ SWEEP = 48
 #: Segments read per hit wanted: the best by bound are read first, the rest only if these disappoint.
 _READ_FACTOR = 2
 _READ_LEAST = 12
-#: Reading the words to quote takes so long at most (milliseconds, at 100,000 documents).
-_TO_QUOTE = 8.0
+#: Segments read between two looks at the time.
+_READ_AT_ONCE = 12
+#: Reading the words to quote takes so long at most (milliseconds, at 100,000 documents); a long question takes longer, and has
+#: this share of a longer time for it, up to so many milliseconds.
+_TO_QUOTE, _QUOTE_SHARE, _MOST_TO_QUOTE = 8.0, 0.05, 60.0
+#: Hits quoted between two looks at the time.
+_QUOTED_AT_ONCE = 5
 
 
 @dataclass(slots=True)
@@ -128,9 +133,10 @@ class AgenticLayer:
                 if self._is_late(walk) or not self._expand(walk, node_id):
                     return
 
-    def _is_late(self, walk: _Walk) -> bool:
-        """Whether the time is up, or what is left of it is needed to quote what was found."""
-        return walk.budget.out_of_time() or (bool(walk.found) and walk.budget.is_short_of(_TO_QUOTE))
+    def _is_late(self, walk: _Walk, found: Sequence[Found] = (), step_ms: float = 0.0) -> bool:
+        """Whether the time is up, or what is left of it after a step is needed to quote what was found."""
+        needed = _to_quote(walk.budget) + step_ms
+        return walk.budget.out_of_time() or (bool(walk.found or found) and walk.budget.is_short_of(needed))
 
     def _enough(self, walk: _Walk) -> bool:
         """Whether nothing left can add anything: every segment that holds a term is found, or none can cover more."""
@@ -220,14 +226,19 @@ class AgenticLayer:
     def _read(self, walk: _Walk, held: list[tuple[float, Segment]]) -> list[Found]:
         """Read the segments with the best bounds, and more of them only while they could still beat what was read."""
         found: list[Found] = []
+        clock, took = walk.budget.clock, 0.0
         want = max(_READ_LEAST, walk.query.limit * _READ_FACTOR)
         for start in range(0, len(held), want):
             part = held[start : start + want]
             if len(found) >= want and part[0][0] <= min(f.coverage for f in found):
                 break
-            if start and self._is_late(walk):
-                break
-            found += self._reader.verify([s for _, s in part], walk.weighted, walk.scope.window, walk.mean_tokens)
+            for place in range(0, len(part), _READ_AT_ONCE):
+                if start + place and self._is_late(walk, found, took):
+                    return found
+                began = clock.monotonic()
+                some = [s for _, s in part[place : place + _READ_AT_ONCE]]
+                found += self._reader.verify(some, walk.weighted, walk.scope.window, walk.mean_tokens)
+                took = (clock.monotonic() - began) * 1000
         return found
 
     def _widen(self, walk: _Walk, window: TimeWindow, start: NodeId) -> None:
@@ -246,7 +257,7 @@ class AgenticLayer:
 
     def _collect(self, walk: _Walk) -> list[Hit]:
         ranked = sorted(walk.found, key=lambda f: (-f.score, -f.segment.start[0], f.segment.key))
-        hits = self._reader.hits(ranked[: walk.query.limit], walk.weighted)
+        hits = self._quoted(walk, ranked[: walk.query.limit])
         # An event that waits may lie in the time of a segment, and was read with it.
         read = {h.event_id for h in hits}
         unread = (e for e in self._waiting(walk.scope, walk.budget, walk.weighted.probes) if e.event_id not in read)
@@ -257,6 +268,15 @@ class AgenticLayer:
         if walk.budget.hit:
             walk.notices.append(f"stopped by {', '.join(walk.budget.hit)}; there may be more")
         return calibrated(hits)
+
+    def _quoted(self, walk: _Walk, ranked: Sequence[Found]) -> list[Hit]:
+        """Hits for what was found, the best first, as far as the time goes."""
+        hits: list[Hit] = []
+        for place in range(0, len(ranked), _QUOTED_AT_ONCE):
+            if place and (walk.budget.cancelled or walk.budget.is_short_of(_TO_QUOTE)):
+                break
+            hits += self._reader.hits(ranked[place : place + _QUOTED_AT_ONCE], walk.weighted)
+        return hits
 
     def _waiting(self, scope: Scope, budget: Budget, probes: Sequence[str] = ()) -> Iterator[Event]:
         """Stored events that the tree does not hold yet, of the scope."""
@@ -281,6 +301,11 @@ class AgenticLayer:
         told = f"Listed what happened {hint.words}".rstrip()
         step = Step(ROOT, label(ROOT), allowed, level, "", 1.0, told)
         return LayerAnswer(tuple(hits), (step,), hint.window, hint.words, ())
+
+
+def _to_quote(budget: Budget) -> float:
+    """What of a search's time is kept for quoting, milliseconds."""
+    return max(_TO_QUOTE, min(_MOST_TO_QUOTE, _QUOTE_SHARE * budget.bounds.timeout_ms))
 
 
 def label(node_id: NodeId) -> str:

@@ -12,7 +12,8 @@ from memory_mcp.layers.base import Query
 from memory_mcp.policy.plan import layers_named
 from memory_mcp.server import arguments, shapes, wire_policy
 from memory_mcp.server.arguments import Bounds
-from memory_mcp.server.tools.intelligent import AskedAsOf, AskedIntent, AskedMode, AskedTimeout, AskedZone, how_of
+from memory_mcp.server.tools.asking import how_of
+from memory_mcp.server.tools.intelligent import AskedAsOf, AskedIntent, AskedMode, AskedTimeout, AskedZone
 from memory_mcp.server.tools.kit import Kit, answer, tool
 
 Without = Annotated[list[str] | None, Field(description="Layers to plan without: bm25, vector, topics, hybrid")]

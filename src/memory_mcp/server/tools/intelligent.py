@@ -1,23 +1,20 @@
 """Ask once and let the policy decide: intelligent_search."""
 
+import time
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult
 from pydantic import Field
 
 from memory_mcp.app import App
-from memory_mcp.layers.base import Query
-from memory_mcp.model.calendar import Calendar
 from memory_mcp.policy.engine import Answer
-from memory_mcp.policy.explain import WhyNot
-from memory_mcp.policy.intent import Intent
-from memory_mcp.policy.plan import How, Mode
 from memory_mcp.server import arguments, shapes, wire, wire_policy
 from memory_mcp.server.arguments import Bounds
-from memory_mcp.server.cursors import offset_cursor, offset_of
-from memory_mcp.server.times import since_ms, until_ms
+from memory_mcp.server.cursors import offset_cursor
+from memory_mcp.server.tools.asking import Asked, Trying, asked_of
 from memory_mcp.server.tools.kit import Kit, Scoped, answer, tool
 
 AskedIntent = Annotated[
@@ -27,7 +24,6 @@ AskedMode = Annotated[Literal["", "sequential", "parallel", "hybrid"], Field(des
 AskedTimeout = Annotated[int | None, Field(description="Hard limit; makes it time_boxed", ge=0, le=600_000)]
 AskedAsOf = Annotated[str, Field(description="Now, for time words", max_length=60, coerce_numbers_to_str=True)]
 AskedZone = Annotated[str, Field(description="Zone of times, e.g. Europe/Berlin", max_length=60)]
-_BOUND_NAMES = ("max_depth", "max_nodes_visited", "max_rpc_calls", "max_token_budget", "timeout_ms", "beam_width")
 _KEYWORDS_OFF = "BM25 search is not enabled: used TOC navigation; enable with teleport.bm25.enabled = true"
 #: Further quotations of the first results are read only where so much of the time is left (milliseconds).
 _TO_QUOTE = 15
@@ -68,61 +64,62 @@ class Intelligent:
 
         Ask plainly; start here whenever the past may matter. Gives dated exact quotations with grip_ids, and how it searched.
         """
+        given = {
+            "query": query,
+            "intent": intent,
+            "mode": mode,
+            "limit": limit,
+            "token_budget": token_budget,
+            "timeout_ms": timeout_ms,
+            "since": since,
+            "until": until,
+            "as_of": as_of,
+            "tz": tz,
+            "project": project,
+            "agent": agent,
+            "scope": scope,
+            "detail": detail,
+            "cursor": cursor,
+            "bounds": bounds.model_dump(exclude_none=True) if bounds else None,
+        }
+        told = {name: value for name, value in given.items() if value}
+        return answer(await self._kit.host.read(lambda app: self._answered(app, told, why_not)))
 
-        def work(app: App) -> wire_policy.SearchAnswer:
-            calendar, scoped = app.in_zone(tz), self._kit.scoped(app, project, scope)
-            window = app.window(since_ms(since, calendar), until_ms(until, calendar))
-            asked = Query(query, limit, scoped.project, agent or None, window)
-            question = (query, since, until, as_of, tz, agent, scoped.words, intent, mode)
-            how = how_of(intent, mode, bounds, token_budget, timeout_ms, as_of, calendar, offset_of(cursor, *question))
-            found = app.ask(asked, how)
-            shaped = (shaping := _Shaping(app, found, scoped, asked, how, calendar, detail == "full")).answer()
-            if shaped.results and (found.has_more or len(shaped.results) < len(found.hits)):
-                shaped.next_cursor = offset_cursor(how.offset + len(shaped.results), *question)
-            if why_not:
-                shaped.explanation.why_not = shaping.missing(app.why_not(why_not, asked, how), len(shaped.results))
-            return shaped
+    def _answered(self, app: App, given: Mapping[str, Any], missing: str) -> wire_policy.SearchAnswer:
+        """The answer to a call with these arguments, and why something is missing from it."""
+        began = time.monotonic()
 
-        return answer(await self._kit.host.read(work))
+        def scope_of(project: str, scope: str) -> Scoped:
+            return self._kit.scoped(app, project, scope)
+
+        asked = asked_of(app, scope_of, given)
+        found = app.ask(asked.query, asked.how)
+        shaped = _Shaping(app, found, asked).answer()
+        if shaped.results and (found.has_more or len(shaped.results) < len(found.hits)):
+            shaped.next_cursor = offset_cursor(asked.how.offset + len(shaped.results), *asked.question)
+        if missing:
+            door = Trying(app, scope_of, lambda other: _shown(app, other), began)
+            shaped.explanation.why_not = shapes.why_not(app.why_not(missing, given, door))
+        return shaped
 
 
-def how_of(
-    intent: str,
-    mode: str,
-    bounds: Bounds | None,
-    token_budget: int | None,
-    timeout_ms: int | None,
-    as_of: str,
-    calendar: Calendar,
-    offset: int = 0,
-) -> How:
-    """What the caller said: the six bounds (the smaller of a bound and its shorthand), and the rest."""
-    asked = bounds or Bounds()
-    changes: dict[str, int | None] = {name: getattr(asked, name) for name in _BOUND_NAMES}
-    for name, short in (("max_token_budget", token_budget), ("timeout_ms", timeout_ms)):
-        changes[name] = min((v for v in (changes[name], short or None) if v), default=None)
-    return How(
-        intent=Intent(intent) if intent else None,
-        mode=Mode(mode) if mode else None,
-        bounds=changes,
-        min_confidence=asked.min_confidence,
-        offset=offset,
-        as_of=since_ms(as_of, calendar, "as_of"),
-        calendar=calendar,
-    )
+def _shown(app: App, asked: Asked) -> list[set[str]]:
+    """What each result of a call names, and the event that it quotes."""
+    found = app.ask(asked.query, asked.how)
+    results = _Shaping(app, found, asked).answer().results
+    return [
+        {r.id, h.event_id, h.node_id, *r.grip_ids, *(q.grip_id for q in r.also)}
+        for r, h in zip(results, found.hits, strict=False)
+    ]
 
 
 class _Shaping:
     """An answer brought into the shape and size that was asked for."""
 
-    def __init__(self, app: App, found: Answer, scoped: Scoped, asked: Query, how: How, calendar: Calendar, full: bool) -> None:
+    def __init__(self, app: App, found: Answer, asked: Asked) -> None:
         self._app = app
         self._found = found
-        self._scoped = scoped
         self._asked = asked
-        self._how = how
-        self._calendar = calendar
-        self._full = full
         self._factor = app.settings.retrieval.token_factor
         self._budget = found.why.limits["max_token_budget"]
 
@@ -130,32 +127,23 @@ class _Shaping:
         """As many results as the budget holds beside the explanation; the whole of a lean answer stays within it."""
         hurried = self._found.why.limits["timeout_ms"] - self._found.why.elapsed_ms < _TO_QUOTE
         quotes = {} if hurried else shapes.further_quotes(self._app, self._found.hits)
-        results = [shapes.result(h, self._calendar, self._full, quotes.get(h.node_id, ())) for h in self._found.hits]
-        left = self._budget - shapes.tokens_of(self._whole([]), self._factor) if not self._full else self._budget
+        results = [shapes.result(h, self._asked.calendar, self._asked.full, quotes.get(h.node_id, ())) for h in self._found.hits]
+        left = self._budget - shapes.tokens_of(self._whole([]), self._factor) if not self._asked.full else self._budget
         kept = shapes.fitting(results, left, self._factor)
         if not kept and results:
             kept = shapes.shortened(results[0], left, self._factor)
         made = self._whole(kept)
-        while kept and not self._full and shapes.tokens_of(made, self._factor) > self._budget:
+        while kept and not self._asked.full and shapes.tokens_of(made, self._factor) > self._budget:
             kept = kept[:-1]
             made = self._whole(kept)
         return self._handled(made)
-
-    def missing(self, why: WhyNot, shown: int) -> wire_policy.WhyNot:
-        """Why something is missing; of a result that only the token budget left out, the budget that shows it."""
-        if why.place is None or why.place < shown:
-            return shapes.why_not(why)
-        results = [shapes.result(h, self._calendar, self._full) for h in self._found.hits[: why.place + 1]]
-        needed = shapes.tokens_of(self._whole(results), self._factor) * 2
-        reason = f"{why.reason}, and the token budget of {self._budget} has room for {shown}"
-        return wire_policy.WhyNot(id=why.id, reason=reason, change={"token_budget": needed})
 
     def _handled(self, made: wire_policy.SearchAnswer) -> wire_policy.SearchAnswer:
         """With where to go on from the best result, if there is room for it."""
         handles = shapes.handles(made.results)
         if handles:
             more = made.model_copy(update={"next": handles})
-            if self._full or shapes.tokens_of(more, self._factor) <= self._budget:
+            if self._asked.full or shapes.tokens_of(more, self._factor) <= self._budget:
                 return more
         return made
 
@@ -172,8 +160,8 @@ class _Shaping:
             notices.append(_KEYWORDS_OFF)
         if not kept and (self._found.hits or self._found.has_more):
             notices.append(_TOO_SMALL)
-        elif not kept and not self._how.offset:
-            notices += self._scoped.nothing()
+        elif not kept and not self._asked.how.offset:
+            notices += self._asked.scoped.nothing()
         told = replace(why, notices=tuple(notices), bounds_hit=tuple(hit))
-        shown = shapes.explanation(told, self._asked.text, self._calendar, self._full)
+        shown = shapes.explanation(told, self._asked.query.text, self._asked.calendar, self._asked.full)
         return wire_policy.SearchAnswer(results=kept, explanation=shown)
