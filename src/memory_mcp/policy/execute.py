@@ -141,7 +141,8 @@ class Execution:
                 kept[name] = path.answer.hits
                 run.method = name
                 budget.spent.satisfied = True
-            if verdict is not None and verdict.sufficient:
+            # That there is nothing relevant is no layer's to say once another has found something.
+            if verdict is not None and verdict.sufficient and (verdict.relevant or not kept):
                 run.method = name
                 run.sufficient = True
                 break
@@ -163,6 +164,9 @@ class Execution:
             return verdict is not None and verdict.relevant and verdict.sufficient
 
         paths = self._wait([self._path(n, query, budget, 1.0) for n in plan.paths], budget, enough)
+        if plan.order[-1] not in plan.paths and not any(v.relevant for v in verdicts.values()) and not budget.out_of_time():
+            # The last layer counts against no beam: it is asked after the others, where they came to nothing.
+            paths += self._wait([self._path(plan.order[-1], query, budget, 1.0)], budget, enough)
         winner = next((n for n, v in verdicts.items() if v.relevant and v.sufficient), None)
         for path in paths:
             if path.name not in {t.layer for t in run.tried}:
@@ -221,7 +225,9 @@ class Execution:
             run.tried.append(_ended(path, None))
             if isinstance(path.error, LayerUnavailable):
                 run.skipped.append(Skipped(path.name, path.error.reason))
-            elif path.error is not None and not isinstance(path.error, DeadlineExceeded):
+            elif path.error is None or isinstance(path.error, DeadlineExceeded):
+                run.skipped.append(Skipped(path.name, "its time was up"))
+            else:
                 run.skipped.append(Skipped(path.name, f"failed: {path.error}"))
             return None
         run.answers[path.name] = path.answer
@@ -230,7 +236,8 @@ class Execution:
         outcome = "nothing" if not hits else "irrelevant" if not verdict.relevant else "insufficient"
         outcome = "sufficient" if verdict.relevant and verdict.sufficient else outcome
         if outcome in ("nothing", "irrelevant") and path.name is not LayerName.AGENTIC:
-            run.skipped.append(Skipped(path.name, "found nothing" if not hits else verdict.reason))
+            nothing = "found nothing" if path.budget.nodes_left() else "no node was left to visit"
+            run.skipped.append(Skipped(path.name, verdict.reason if hits else nothing))
         run.tried.append(Tried(path.name, outcome, verdict.reason, len(hits), round(verdict.best, 3), round(path.ms, 1)))
         return verdict
 

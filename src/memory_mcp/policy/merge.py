@@ -36,6 +36,18 @@ def merge(found: Mapping[LayerName, Sequence[Hit]]) -> tuple[Hit, ...]:
     return tuple(sorted(scored, key=lambda h: (-h.score, identity(h))))
 
 
+def once(hits: Sequence[Hit]) -> tuple[Hit, ...]:
+    """Without hits whose words another before them shows already: a day quotes what one of its segments does."""
+    shown: set[str] = set()
+    kept = []
+    for hit in hits:
+        quoted = hit.grip_ids[0] if hit.grip_ids else identity(hit)
+        if quoted not in shown:
+            shown.add(quoted)
+            kept.append(hit)
+    return tuple(kept)
+
+
 def _joined(one: Hit, other: Hit) -> Hit:
     """The better of two hits in the same place, with what else of it was found."""
     better, worse = (one, other) if one.score >= other.score else (other, one)

@@ -28,7 +28,7 @@ _GENERAL = frozenset(
     overview topic topics theme themes recurring pattern patterns recent recently lately latest last show list tell give main
     everything anything something been going history memory memories remember see get got let go new past major common often
     keep keeps come comes coming up time times week weeks day days month months year years today yesterday far focus focused
-    gearbeitet passiert gemacht themen letzten zuletzt""".split()
+    around regarding concerning gearbeitet passiert gemacht themen letzten zuletzt""".split()
     for t in terms(word)
 )
 
@@ -143,7 +143,7 @@ def make_plan(query: Query, how: How, known: Known) -> Plan:
         confidence=1.0 if how.intent else seen.confidence,
         signals=(f"{intent}: named by the caller",) if how.intent else seen.signals,
         exact=seen.exact,
-        text="" if browses else text,
+        text="" if browses else _particular(text) if intent is Intent.EXPLORE else text,
         browses=browses,
         tier=detect(live),
         mode=mode,
@@ -166,6 +166,11 @@ def make_plan(query: Query, how: How, known: Known) -> Plan:
 def is_particular(text: str) -> bool:
     """Whether a text names anything that could be looked for."""
     return any(t not in _GENERAL for t in terms(text))
+
+
+def _particular(text: str) -> str:
+    """A text without the words that ask for patterns: what they are patterns of is what has to be found."""
+    return " ".join(w for w in text.split() if not (found := terms(w)) or any(t not in _GENERAL for t in found))
 
 
 def layers_named(names: Sequence[str]) -> frozenset[LayerName]:

@@ -28,7 +28,9 @@ AskedTimeout = Annotated[int | None, Field(description="Hard limit; makes it tim
 AskedAsOf = Annotated[str, Field(description="Now, for time words", max_length=60, coerce_numbers_to_str=True)]
 AskedZone = Annotated[str, Field(description="Zone of times, e.g. Europe/Berlin", max_length=60)]
 _BOUND_NAMES = ("max_depth", "max_nodes_visited", "max_rpc_calls", "max_token_budget", "timeout_ms", "beam_width")
-_KEYWORDS_OFF = "BM25 search is not enabled: used TOC navigation; enable with teleport.bm25.enabled = true"
+_KEYWORDS_OFF = "BM25 search is not enabled: used {}; enable with teleport.bm25.enabled = true"
+#: What is used instead of it, where it is not the layer's own name.
+_INSTEAD = {"agentic": "TOC navigation", "scan": "a scan"}
 #: Further quotations of the first results are read only where so much of the time is left (milliseconds).
 _TO_QUOTE = 15
 _TOO_SMALL = "the next result does not fit the token budget; raise token_budget to see it"
@@ -76,9 +78,8 @@ class Intelligent:
             question = (query, since, until, as_of, tz, agent, scoped.words, intent, mode)
             how = how_of(intent, mode, bounds, token_budget, timeout_ms, as_of, calendar, offset_of(cursor, *question))
             found = app.ask(asked, how)
-            shaped = (shaping := _Shaping(app, found, scoped, asked, how, calendar, detail == "full")).answer()
-            if shaped.results and (found.has_more or len(shaped.results) < len(found.hits)):
-                shaped.next_cursor = offset_cursor(how.offset + len(shaped.results), *question)
+            shaping = _Shaping(app, found, scoped, asked, how, calendar, question, detail == "full")
+            shaped = shaping.answer()
             if why_not:
                 shaped.explanation.why_not = shaping.missing(app.why_not(why_not, asked, how), len(shaped.results))
             return shaped
@@ -115,13 +116,25 @@ def how_of(
 class _Shaping:
     """An answer brought into the shape and size that was asked for."""
 
-    def __init__(self, app: App, found: Answer, scoped: Scoped, asked: Query, how: How, calendar: Calendar, full: bool) -> None:
+    def __init__(
+        self,
+        app: App,
+        found: Answer,
+        scoped: Scoped,
+        asked: Query,
+        how: How,
+        calendar: Calendar,
+        question: tuple[str, ...],
+        full: bool,
+    ) -> None:
         self._app = app
         self._found = found
         self._scoped = scoped
         self._asked = asked
         self._how = how
         self._calendar = calendar
+        #: What a cursor of this answer belongs to.
+        self._question = question
         self._full = full
         self._factor = app.settings.retrieval.token_factor
         self._budget = found.why.limits["max_token_budget"]
@@ -169,11 +182,13 @@ class _Shaping:
             notices.append("Timeout exceeded: these are partial results")
         teleport = self._app.settings.teleport
         if not (teleport.enabled and teleport.bm25.enabled):
-            notices.append(_KEYWORDS_OFF)
+            notices.append(_KEYWORDS_OFF.format(_INSTEAD.get(why.method, why.method)))
         if not kept and (self._found.hits or self._found.has_more):
             notices.append(_TOO_SMALL)
         elif not kept and not self._how.offset:
             notices += self._scoped.nothing()
         told = replace(why, notices=tuple(notices), bounds_hit=tuple(hit))
         shown = shapes.explanation(told, self._asked.text, self._calendar, self._full)
-        return wire_policy.SearchAnswer(results=kept, explanation=shown)
+        more = bool(kept) and (self._found.has_more or len(kept) < len(self._found.hits))
+        cursor = offset_cursor(self._how.offset + len(kept), *self._question) if more else ""
+        return wire_policy.SearchAnswer(results=kept, next_cursor=cursor, explanation=shown)
