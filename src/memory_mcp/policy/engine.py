@@ -225,6 +225,8 @@ class _Search:
     def _nothing(self, run: Run, scan: Scanned | None) -> str:
         """What was searched in vain."""
         searched = ", ".join(t.layer for t in run.tried) + (f" and {scan.events:,} events" if scan else "")
+        if any(t.outcome == "timed out" for t in run.tried):
+            return f"nothing found in time: searched {searched}"
         sure = max((t.confidence for t in run.tried), default=0.0)
         if not any(t.hits for t in run.tried):
             return f"nothing relevant: searched {searched}"

@@ -102,6 +102,14 @@ class _Path:
             self.ms = (self.budget.clock.monotonic() - began) * 1000
             self.woken.notify_all()
 
+    def ran_out(self) -> bool:
+        """Whether it ended for want of time and found nothing, which does not say that there is nothing."""
+        if self.answer is None or self.answer.hits or self.budget.left_ms() > 0:
+            return False
+        if self.budget.elapsed_ms() >= self.budget.bounds.timeout_ms and "timeout_ms" not in self.budget.hit:
+            self.budget.hit.append("timeout_ms")
+        return True
+
     def stop(self, interrupt: Interrupt) -> None:
         """End it: at its next look at the budget, and in the middle of a read."""
         self.budget.cancel()
@@ -221,7 +229,7 @@ class Execution:
         """Enter what came of a path; None where it has no answer."""
         if isinstance(path.error, _PASSED_UP) and not isinstance(path.error, DeadlineExceeded):
             raise path.error
-        if path.answer is None:
+        if path.answer is None or path.ran_out():
             run.tried.append(_ended(path, None))
             if isinstance(path.error, LayerUnavailable):
                 run.skipped.append(Skipped(path.name, path.error.reason))
