@@ -476,6 +476,7 @@ def test_a_walk_that_runs_out_of_time_gives_what_it_has_and_says_so(large: App) 
 
 
 @requirement("policy:bound-beam_width")
+@requirement("policy:parallel-safe-beam")
 def test_a_wider_beam_expands_more_nodes_at_once(large: App) -> None:
     steps = {}
     for width in (1, 3, 5):

@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from memory_mcp.policy.intent import AMBIGUOUS, Classified, Intent, classify
 from memory_mcp.policy.phrases import LANGUAGES, is_general, read_by, table
 from memory_mcp.policy.words import words
+from tests.requirements import requirement
 
 LABELS = Path(__file__).parent / "labels"
 TYPICAL = (
@@ -54,6 +55,14 @@ def accuracy(name: str) -> tuple[float, str]:
         ("find", Intent.LOCATE),
         ("locate", Intent.LOCATE),
     ],
+)
+@requirement(
+    "policy:signal-explore",
+    "policy:signal-answer",
+    "policy:signal-locate",
+    "policy:intent-explore",
+    "policy:intent-answer",
+    "policy:intent-locate",
 )
 def test_the_specifications_examples_and_signal_words_are_read_as_it_says(query: str, intent: Intent) -> None:
     assert classify(query).intent is intent
@@ -127,6 +136,7 @@ def test_words_in_code_and_quotes_are_no_signal() -> None:
     assert found.signals == ('answer: "why"', "locate: file find_where.py", 'locate: quote "show me the themes"')
 
 
+@requirement("policy:intent-default-answer")
 def test_unclear_queries_are_answers_and_nothing_is_made_up() -> None:
     assert classify("oauth refresh token rotation") == Classified(
         Intent.ANSWER, 0.7, (), (), None, "oauth refresh token rotation"
@@ -166,6 +176,7 @@ def test_unclear_queries_are_answers_and_nothing_is_made_up() -> None:
         ("which port, and up to 200 ms", 200, None),
     ],
 )
+@requirement("policy:FR-06")
 def test_a_deadline_is_read_and_taken_out(query: str, ms: int, rest: str | None) -> None:
     found = classify(query)
     assert (found.intent, found.deadline_ms) == (Intent.TIME_BOXED, ms)
@@ -212,6 +223,7 @@ def test_what_lasted_or_passed_is_no_deadline(query: str) -> None:
     assert (found.deadline_ms, found.rest) == (None, query)
 
 
+@requirement("policy:signal-time-boxed")
 def test_a_callers_deadline_makes_any_query_time_boxed_and_the_smaller_of_two_counts() -> None:
     assert classify("why duckdb", timeout_ms=200) == Classified(
         Intent.TIME_BOXED, 1.0, ("time_boxed: timeout_ms=200", 'answer: "why"'), (), 200, "why duckdb"

@@ -1,6 +1,6 @@
 """The BM25 document outside FR and NFR: options, fields, levels, growth, observability."""
 
-from tests.requirements.record import NO_POLICY, NO_SKILLS, Requirement
+from tests.requirements.record import Requirement
 
 SECTION_2 = "bm25-teleport-prd.md section 2"
 SECTION_3 = "bm25-teleport-prd.md section 3"
@@ -24,37 +24,31 @@ BM25_INDEX: tuple[Requirement, ...] = (
         "bm25:disabled-not-offered",
         SECTION_2,
         "A skill does not offer teleport commands while BM25 is disabled.",
-        deferred=NO_SKILLS,
     ),
     Requirement(
         "bm25:disabled-uses-toc",
         SECTION_2,
         "A skill searches by search_children while BM25 is disabled.",
-        deferred=NO_SKILLS,
     ),
     Requirement(
         "bm25:disabled-informs",
         SECTION_2,
         "A skill that is asked says that teleport is disabled and TOC navigation is used.",
-        deferred=NO_SKILLS,
     ),
     Requirement(
         "bm25:enabled-preferred",
         SECTION_2,
         "A skill prefers teleport for keyword queries while BM25 is enabled.",
-        deferred=NO_SKILLS,
     ),
     Requirement(
         "bm25:enabled-falls-back",
         SECTION_2,
         "A skill falls back to the TOC when teleport fails.",
-        deferred=NO_SKILLS,
     ),
     Requirement(
         "bm25:enabled-combines",
         SECTION_2,
         "A skill finds starting points by teleport and explores from them by the TOC.",
-        deferred=NO_SKILLS,
     ),
     Requirement(
         "bm25:status-fields",
@@ -412,6 +406,5 @@ BM25_INDEX: tuple[Requirement, ...] = (
         "bm25:combined-status-check",
         APPENDIX_E,
         ("With both indexes a search is hybrid, with one it uses that one, and with none it is agentic."),
-        deferred=NO_POLICY,
     ),
 )

@@ -1,10 +1,7 @@
 """The skill contract and the cognitive architecture's contracts as records."""
 
 from tests.requirements.record import (
-    NO_INTENT,
-    NO_POLICY,
     NO_RANKING,
-    NO_SKILLS,
     NO_TOPICS,
     Requirement,
 )
@@ -33,7 +30,6 @@ CONTRACTS: tuple[Requirement, ...] = (
         "contract:capability-detection",
         SECTION_2_5,
         "A request checks the layers' statuses once, or uses a tier it has kept.",
-        deferred=NO_POLICY,
     ),
     Requirement(
         "contract:budget-enforcement",
@@ -59,7 +55,6 @@ CONTRACTS: tuple[Requirement, ...] = (
         "contract:skills-decide",
         POLICY_SECTION_2_5,
         ("Skills choose tools, sequence them, enforce budgets, fall back and cite, and tools do what they are told."),
-        deferred=NO_SKILLS,
     ),
     Requirement(
         "contract:anti-pattern-assume-index",
@@ -85,37 +80,31 @@ CONTRACTS: tuple[Requirement, ...] = (
         "contract:skill-md-tiers",
         SECTION_7,
         "Every SKILL.md lists its search tiers with when, how and what for.",
-        deferred=NO_SKILLS,
     ),
     Requirement(
         "contract:skill-md-layers-used",
         SECTION_8,
         "Every SKILL.md lists the retrieval layers it uses.",
-        deferred=NO_SKILLS,
     ),
     Requirement(
         "contract:skill-md-fallback-behaviour",
         SECTION_8,
         "Every SKILL.md describes what happens when each layer is unavailable.",
-        deferred=NO_SKILLS,
     ),
     Requirement(
         "contract:skill-md-stop-conditions",
         SECTION_8,
         "Every SKILL.md lists its bounds beyond the defaults.",
-        deferred=NO_SKILLS,
     ),
     Requirement(
         "contract:skill-md-configuration",
         SECTION_8,
         "Every SKILL.md says how to enable and disable what it depends on.",
-        deferred=NO_SKILLS,
     ),
     Requirement(
         "contract:skill-md-teleport-dependency",
         SECTION_2,
         "Every SKILL.md says whether its command uses teleport.",
-        deferred=NO_SKILLS,
     ),
     Requirement(
         "contract:layer-0",
@@ -168,7 +157,6 @@ CONTRACTS: tuple[Requirement, ...] = (
         "contract:layer-brainstem",
         THE_COGNITIVE_LAYER_STACK,
         "The retrieval policy is always present and routes decisions.",
-        deferred=NO_POLICY,
     ),
     Requirement(
         "contract:hybrid-mode",
@@ -215,19 +203,16 @@ CONTRACTS: tuple[Requirement, ...] = (
         "contract:brainstem-tier-detection",
         RETRIEVAL_BRAINSTEM,
         "The layers that are available are mapped to tiers 1 to 5 automatically.",
-        deferred=NO_POLICY,
     ),
     Requirement(
         "contract:brainstem-intent-classification",
         RETRIEVAL_BRAINSTEM,
         "Explore, Answer, Locate and Time-boxed queries are routed apart.",
-        deferred=NO_INTENT,
     ),
     Requirement(
         "contract:brainstem-fallback-chains",
         RETRIEVAL_BRAINSTEM,
         "Fallback chains degrade gracefully and automatically.",
-        deferred=NO_POLICY,
     ),
     Requirement(
         "contract:brainstem-explainability",
@@ -248,7 +233,6 @@ CONTRACTS: tuple[Requirement, ...] = (
         "contract:principle-degrades",
         THE_FOUNDATIONAL_PRINCIPLE,
         "When an index fails, the next available layer answers.",
-        deferred=NO_POLICY,
     ),
     Requirement(
         "contract:principle-agentic-always-works",
@@ -259,7 +243,7 @@ CONTRACTS: tuple[Requirement, ...] = (
         "contract:planes-separated",
         SEPARATION_OF_CONCERNS,
         ("Data, capabilities, ranking and control live in rooms of their own, none importing a higher one."),
-        deferred=NO_POLICY,
+        deferred=NO_RANKING,
         departure=("The planes are rooms of one Python package instead of crates, with import contracts between them."),
     ),
     Requirement(
@@ -317,7 +301,6 @@ CONTRACTS: tuple[Requirement, ...] = (
         "contract:intent-explore",
         QUERY_INTENT_CLASSIFICATION,
         ('"browse", "discover" and "what topics" mean Explore: topics first, at most 100 nodes, beam 5.'),
-        deferred=NO_INTENT,
         departure=(
             "Sequential mode keeps beam 1, because the policy document makes that the default and stands above this table."
         ),
@@ -326,20 +309,17 @@ CONTRACTS: tuple[Requirement, ...] = (
         "contract:intent-answer",
         QUERY_INTENT_CLASSIFICATION,
         '"what did" and "how did" mean Answer: hybrid, at most 50 nodes, confidence at least 0.6.',
-        deferred=NO_INTENT,
         departure=('"find" means Locate instead of Answer, because the policy document says so and stands above this table.'),
     ),
     Requirement(
         "contract:intent-locate",
         QUERY_INTENT_CLASSIFICATION,
         ("Identifiers and exact phrases mean Locate: BM25 first, at most 20 nodes, stop at the first match."),
-        deferred=NO_INTENT,
     ),
     Requirement(
         "contract:intent-time-boxed",
         QUERY_INTENT_CLASSIFICATION,
         "Time-boxed is sequential, filtered by time and at most 2 levels deep.",
-        deferred=NO_INTENT,
         departure=(
             '"yesterday", "last week" and dates set a window instead of the intent, because the '
             "policy document ties Time-boxed to a deadline."
@@ -389,7 +369,6 @@ CONTRACTS: tuple[Requirement, ...] = (
         "contract:fallback-flow",
         FALLBACK_FLOW,
         ("A query flows through topics, vector or hybrid and BM25 as far as they are enabled, and ends in search_children."),
-        deferred=NO_POLICY,
         departure=("The order is the chain of the query's intent, because the policy document stands above this drawing."),
     ),
     Requirement(
@@ -406,7 +385,6 @@ CONTRACTS: tuple[Requirement, ...] = (
         "contract:guarantee-respects-intent",
         GUARANTEES,
         "Topics come first only for Explore, and BM25 comes first for Locate.",
-        deferred=NO_INTENT,
     ),
     Requirement(
         "contract:guarantee-respects-bounds",
@@ -490,6 +468,5 @@ CONTRACTS: tuple[Requirement, ...] = (
         "contract:philosophy-intent-routes",
         DESIGN_PHILOSOPHY,
         "Different kinds of query use different paths.",
-        deferred=NO_INTENT,
     ),
 )

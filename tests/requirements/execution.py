@@ -1,6 +1,6 @@
 """The retrieval policy's rules for a running search: escalation, modes, bounds."""
 
-from tests.requirements.record import NO_ESCALATION, NO_INTENT, NO_MODES, Requirement
+from tests.requirements.record import Requirement
 
 SECTION_5_3 = "agent-retrieval-policy-prd.md section 5.3"
 SECTION_5_4 = "agent-retrieval-policy-prd.md section 5.4"
@@ -11,19 +11,16 @@ EXECUTION: tuple[Requirement, ...] = (
         "policy:escalation-not-a-tier",
         SECTION_5_3,
         "Scanning is never a tier nor a layer of a chain, and comes after the agentic layer.",
-        deferred=NO_ESCALATION,
     ),
     Requirement(
         "policy:escalation-trigger",
         SECTION_5_3,
         ("A scan starts when results are insufficient, the intent allows it and the bounds leave room."),
-        deferred=NO_ESCALATION,
     ),
     Requirement(
         "policy:escalation-method",
         SECTION_5_3,
         ("A scan works through time slices, and the slices already read are returned when it is cut short."),
-        deferred=NO_ESCALATION,
         departure=(
             "Slices are read by the server itself rather than by spawned agents, because a server has no agents to spawn."
         ),
@@ -32,110 +29,92 @@ EXECUTION: tuple[Requirement, ...] = (
         "policy:escalation-scope",
         SECTION_5_3,
         "A time window in the query bounds what a scan reads.",
-        deferred=NO_ESCALATION,
     ),
     Requirement(
         "policy:escalation-resources",
         SECTION_5_3,
         "A scan uses the TOC, summaries and grips, and no index.",
-        deferred=NO_ESCALATION,
         departure=("A scan reads event text as well, because DuckDB scans a million events in 0.2 s."),
     ),
     Requirement(
         "policy:escalation-guarantee",
         SECTION_5_3,
         "A scan that is not cut short finds the content if it exists.",
-        deferred=NO_ESCALATION,
     ),
     Requirement(
         "policy:escalation-limit",
         SECTION_5_3,
         "A scan may follow Explore, Answer and Locate, and never Time-boxed.",
-        deferred=NO_ESCALATION,
     ),
     Requirement(
         "policy:mode-sequential",
         SECTION_5_4,
         "Sequential mode runs one layer at a time with beam width 1.",
-        deferred=NO_MODES,
     ),
     Requirement(
         "policy:mode-parallel",
         SECTION_5_4,
         "Parallel mode runs several accelerators or siblings at once.",
-        deferred=NO_MODES,
     ),
     Requirement(
         "policy:mode-hybrid",
         SECTION_5_4,
         "Hybrid mode starts in parallel and cancels the losers when one path dominates.",
-        deferred=NO_MODES,
     ),
     Requirement(
         "policy:mode-default",
         SECTION_5_4,
         "The default is sequential mode with beam width 1.",
-        deferred=NO_MODES,
     ),
     Requirement(
         "policy:mode-parallel-settings",
         SECTION_5_4,
         "Parallel mode means a beam width of 2 to 5, timeouts and early stopping.",
-        deferred=NO_MODES,
     ),
     Requirement(
         "policy:parallel-safe-accelerators",
         SECTION_5_4,
         "BM25, vector and topics may run at once.",
-        deferred=NO_MODES,
     ),
     Requirement(
         "policy:parallel-safe-time-slices",
         SECTION_5_4,
         "Time slices may be scanned at once.",
-        deferred=NO_MODES,
     ),
     Requirement(
         "policy:parallel-safe-beam",
         SECTION_5_4,
         "The best siblings may be searched at once.",
-        deferred=NO_MODES,
     ),
     Requirement(
         "policy:parallel-forbids-full-fan-out",
         SECTION_5_4,
         "No mode fans out over the whole tree.",
-        deferred=NO_MODES,
     ),
     Requirement(
         "policy:parallel-forbids-unchecked",
         SECTION_5_4,
         "No mode calls a layer whose status has not been checked.",
-        deferred=NO_MODES,
     ),
     Requirement(
         "policy:parallel-bounded-fan-out",
         SECTION_5_4,
         "Only the best 2 to 5 nodes are followed at once.",
-        deferred=NO_MODES,
     ),
     Requirement(
         "policy:parallel-early-stopping",
         SECTION_5_4,
         "The other paths are cancelled when one has produced strong evidence.",
-        deferred=NO_MODES,
     ),
     Requirement(
         "policy:parallel-rank-merge",
         SECTION_5_4,
         "Merged results carry normalised scores and repeat no node_id and no grip_id.",
-        deferred=NO_MODES,
     ),
     Requirement(
         "policy:parallel-explainable-arbitration",
         SECTION_5_4,
         "The explanation says what each parallel path found and why the winner won.",
-        deferred=NO_MODES,
     ),
     Requirement(
         "policy:bound-max_depth",
@@ -179,7 +158,6 @@ EXECUTION: tuple[Requirement, ...] = (
         "policy:enforcement-time-boxed",
         SECTION_5_5,
         "Under Time-boxed every bound is a hard stop and no escalation is allowed.",
-        deferred=NO_INTENT,
     ),
     Requirement(
         "policy:enforcement-locate",
@@ -188,18 +166,15 @@ EXECUTION: tuple[Requirement, ...] = (
             "Under Locate one bound may be exceeded once, by at most half, and escalation is "
             "allowed when no exact match was found."
         ),
-        deferred=NO_INTENT,
     ),
     Requirement(
         "policy:enforcement-answer",
         SECTION_5_5,
         ("Under Answer bounds are soft, and escalation is allowed when the evidence is insufficient."),
-        deferred=NO_INTENT,
     ),
     Requirement(
         "policy:enforcement-explore",
         SECTION_5_5,
         "Under Explore bounds are soft, and escalation is allowed when the pattern is incomplete.",
-        deferred=NO_INTENT,
     ),
 )

@@ -1,6 +1,6 @@
 """The agentic search plan as records: tree, messages, algorithm, loop, commands, criteria."""
 
-from tests.requirements.record import NO_SKILLS, Requirement
+from tests.requirements.record import Requirement
 
 GOALS = 'agentic-toc-search-plan.md section "Goals"'
 LAYER_HIERARCHY = 'agentic-toc-search-plan.md section "Layer Hierarchy"'
@@ -278,25 +278,21 @@ PLAN: tuple[Requirement, ...] = (
         "plan:skill-file",
         SKILL_STRUCTURE,
         "The memory-query skill's SKILL.md describes search and navigation.",
-        deferred=NO_SKILLS,
     ),
     Requirement(
         "plan:skill-search-api",
         SKILL_STRUCTURE,
         "The skill has a reference of search_node and search_children.",
-        deferred=NO_SKILLS,
     ),
     Requirement(
         "plan:skill-patterns",
         SKILL_STRUCTURE,
         "The skill has a reference of common search patterns.",
-        deferred=NO_SKILLS,
     ),
     Requirement(
         "plan:skill-navigator",
         SKILL_STRUCTURE,
         "The skill has a navigator agent that follows the search loop.",
-        deferred=NO_SKILLS,
     ),
     Requirement(
         "plan:loop-time-hints",

@@ -1,10 +1,6 @@
 """The retrieval policy as records: status, intents, chains, tiers, FR-01 to FR-19, fallback."""
 
 from tests.requirements.record import (
-    NO_ESCALATION,
-    NO_INTENT,
-    NO_MODES,
-    NO_POLICY,
     NO_TOPICS,
     Requirement,
 )
@@ -23,13 +19,11 @@ POLICY: tuple[Requirement, ...] = (
         "policy:check-status",
         SECTION_2,
         "Before a layer is used, its status is asked for.",
-        deferred=NO_POLICY,
     ),
     Requirement(
         "policy:check-enabled-and-healthy",
         SECTION_2,
         "A layer is used only when it is both enabled and healthy.",
-        deferred=NO_POLICY,
     ),
     Requirement(
         "policy:check-fall-back",
@@ -45,19 +39,16 @@ POLICY: tuple[Requirement, ...] = (
         "policy:intent-explore",
         SECTION_3,
         "A query that asks for patterns, related concepts or themes is classified as Explore.",
-        deferred=NO_INTENT,
     ),
     Requirement(
         "policy:intent-answer",
         SECTION_3,
         "A query that wants an evidence-backed result fast is classified as Answer.",
-        deferred=NO_INTENT,
     ),
     Requirement(
         "policy:intent-locate",
         SECTION_3,
         "A query for an exact snippet, quotation or definition is classified as Locate.",
-        deferred=NO_INTENT,
     ),
     Requirement(
         "policy:intent-time-boxed",
@@ -66,7 +57,6 @@ POLICY: tuple[Requirement, ...] = (
             "A query that wants the best partial result within a time is classified as Time-boxed, "
             "and the search stops when the time is up."
         ),
-        deferred=NO_INTENT,
         departure=(
             "Dates and time words only set a window and do not make a query Time-boxed, because "
             "asking about yesterday says nothing of how long the asker can wait."
@@ -76,7 +66,6 @@ POLICY: tuple[Requirement, ...] = (
         "policy:signal-explore",
         SECTION_3,
         '"themes", "topics" and "working on" are signals of Explore.',
-        deferred=NO_INTENT,
         departure=(
             'Signals match whole words and never substrings, because a substring finds "topic" in words that mean something else.'
         ),
@@ -85,13 +74,11 @@ POLICY: tuple[Requirement, ...] = (
         "policy:signal-answer",
         SECTION_3,
         '"how", "why" and "what was" are signals of Answer.',
-        deferred=NO_INTENT,
     ),
     Requirement(
         "policy:signal-locate",
         SECTION_3,
         '"where", "find" and "locate" are signals of Locate.',
-        deferred=NO_INTENT,
         departure=(
             "Identifiers, paths, quotations and error codes are signals of Locate too, because "
             "whoever types one wants that very thing."
@@ -101,7 +88,6 @@ POLICY: tuple[Requirement, ...] = (
         "policy:signal-time-boxed",
         SECTION_3,
         "A deadline set by the caller is a signal of Time-boxed.",
-        deferred=NO_INTENT,
         departure=(
             'Deadline forms in the query such as "within 200 ms" and "quickly" count as well as '
             "timeout_ms, because a deadline may be spoken rather than passed."
@@ -111,42 +97,44 @@ POLICY: tuple[Requirement, ...] = (
         "policy:intent-default-answer",
         SECTION_4,
         "A query whose intent is unclear is classified as Answer.",
-        deferred=NO_INTENT,
     ),
     Requirement(
         "policy:chain-explore",
         SECTION_4,
         "Explore tries topics, hybrid, vector and BM25, then agentic, then a scan if allowed.",
-        deferred=NO_POLICY,
     ),
     Requirement(
         "policy:chain-answer",
         SECTION_4,
         "Answer tries hybrid, BM25 and vector, then agentic, then a scan if allowed.",
-        deferred=NO_POLICY,
     ),
     Requirement(
         "policy:chain-locate",
         SECTION_4,
         "Locate tries BM25, hybrid and vector, then agentic, then a scan if allowed.",
-        deferred=NO_POLICY,
     ),
     Requirement(
         "policy:chain-time-boxed",
         SECTION_4,
         "Time-boxed tries the best available accelerator, then agentic, then stops without a scan.",
-        deferred=NO_POLICY,
     ),
     Requirement(
         "policy:chain-skip-reported",
         SECTION_4,
         "Every layer of the chain that is skipped is reported with its reason.",
-        deferred=NO_POLICY,
+        departure=(
+            "A question that names nothing to look for is answered by a listing of the tree, and no chain is "
+            "gone through, because an index cannot be asked for no words."
+        ),
     ),
     Requirement(
         "policy:chain-final-fallback",
         SECTION_4,
         "The last layer of every search is the agentic TOC search.",
+        departure=(
+            "A layer that shows that nothing is relevant, or enough that is, ends the search before it, because "
+            "asking further costs time and changes nothing."
+        ),
     ),
     Requirement(
         "policy:execute-with-bounds",
@@ -199,7 +187,6 @@ POLICY: tuple[Requirement, ...] = (
         "policy:status-failure-is-absence",
         SECTION_5_2,
         "A status call that fails counts as a layer that is not there, and never as an error.",
-        deferred=NO_POLICY,
     ),
     Requirement(
         "policy:FR-01",
@@ -220,19 +207,16 @@ POLICY: tuple[Requirement, ...] = (
         "policy:FR-04",
         SECTION_6,
         "A query is classified as Explore, Answer, Locate or Time-boxed.",
-        deferred=NO_INTENT,
     ),
     Requirement(
         "policy:FR-05",
         SECTION_6,
         "Different intents try the layers in different orders.",
-        deferred=NO_POLICY,
     ),
     Requirement(
         "policy:FR-06",
         SECTION_6,
         "A deadline hint in the query is extracted and becomes the time limit.",
-        deferred=NO_INTENT,
         departure=(
             "Only deadline forms count as deadlines, and dates become a filter on event times, "
             "because the two ask for different things."
@@ -242,7 +226,6 @@ POLICY: tuple[Requirement, ...] = (
         "policy:FR-07",
         SECTION_6,
         "Layers disabled in the settings are skipped in the fallback chain.",
-        deferred=NO_POLICY,
     ),
     Requirement(
         "policy:FR-08",
@@ -263,13 +246,11 @@ POLICY: tuple[Requirement, ...] = (
         "policy:FR-11",
         SECTION_6,
         "A timeout stops a Time-boxed search hard, and is a soft limit for the other intents.",
-        deferred=NO_INTENT,
     ),
     Requirement(
         "policy:FR-12",
         SECTION_6,
         "A scan runs only when the intent allows it and the results are insufficient.",
-        deferred=NO_ESCALATION,
     ),
     Requirement(
         "policy:FR-13",
@@ -285,25 +266,21 @@ POLICY: tuple[Requirement, ...] = (
         "policy:FR-15",
         SECTION_6,
         "Sequential, parallel or hybrid execution is chosen by the query.",
-        deferred=NO_MODES,
     ),
     Requirement(
         "policy:FR-16",
         SECTION_6,
         "Parallel fan-out is bounded by a configurable beam width of 2 to 5.",
-        deferred=NO_MODES,
     ),
     Requirement(
         "policy:FR-17",
         SECTION_6,
         "Strong evidence on one path cancels the others.",
-        deferred=NO_MODES,
     ),
     Requirement(
         "policy:FR-18",
         SECTION_6,
         "Results of parallel layers are normalised, merged and freed of duplicates.",
-        deferred=NO_MODES,
         departure=(
             "Scores are calibrated per layer and fused, with reciprocal rank as an option, because "
             "rank fusion lost up to 3 points where one side is much weaker."
@@ -313,7 +290,6 @@ POLICY: tuple[Requirement, ...] = (
         "policy:FR-19",
         SECTION_6,
         "The explanation says of every path why it was chosen or rejected.",
-        deferred=NO_MODES,
     ),
     Requirement(
         "policy:pattern-check-then-search",
@@ -344,25 +320,25 @@ POLICY: tuple[Requirement, ...] = (
         "policy:algorithm-sufficient-stops",
         SECTION_10,
         "The first layer with a sufficient result ends the search.",
-        deferred=NO_POLICY,
     ),
     Requirement(
         "policy:algorithm-insufficient-goes-on",
         SECTION_10,
         "A layer with an insufficient result leads to the next layer of the chain.",
-        deferred=NO_POLICY,
+        departure=(
+            "A layer that was whole and found nothing relevant ends the search in sequential mode, unless words of the query "
+            "were overlooked or a literal thing is wanted, because nothing relevant is an answer."
+        ),
     ),
     Requirement(
         "policy:algorithm-error-goes-on",
         SECTION_10,
         ("A layer that fails leads to the next layer of the chain, with the failure in the explanation."),
-        deferred=NO_POLICY,
     ),
     Requirement(
         "policy:algorithm-tier-supports",
         SECTION_10,
         "A layer that is not available is passed over.",
-        deferred=NO_POLICY,
         departure=(
             "Chains follow the live statuses and the tier is a label for people, because topics "
             "with BM25 alone is tier Keyword and Explore must still try topics first."

@@ -10,11 +10,6 @@ from dataclasses import dataclass
 NOT_JUDGED_HERE = "judged queries lie outside the repository; bench.judged prints it"
 NO_TOPICS = "topic graph is not built yet"
 NO_RANKING = "ranking policy is not built yet"
-NO_POLICY = "retrieval policy is not built yet"
-NO_INTENT = "intent classification is not built yet"
-NO_MODES = "execution modes are not built yet"
-NO_ESCALATION = "escalation by scanning is not built yet"
-NO_SKILLS = "skills are not built yet"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,6 +9,7 @@ from bench.skills import tokens
 from memory_mcp.config import SwitchSettings
 from memory_mcp.indexes.settings import IndexSettings, TeleportSettings, VectorSettings
 from tests.interaction.conftest import Door, open_app
+from tests.requirements import requirement
 from tests.skills.documents import AGENTS, ALL, COMMANDS, PREFIXES, REFERENCES, ROOT, SKILLS, Document, Program
 
 NAMES = {"memory-query", "retrieval-policy", "bm25-search", "vector-search", "topic-graph", "memory-setup"}
@@ -144,6 +145,7 @@ def test_the_tools_let_through_are_those_it_calls_and_only_read(document: Docume
     assert {name for name, _ in document.called()} <= split[0]
 
 
+@requirement("contract:skill-md-teleport-dependency")
 def test_the_setup_skill_lets_nothing_through() -> None:
     [setup] = [d for d in SKILLS if d.name == SETUP]
     assert "allowed-tools" not in setup.meta
@@ -161,6 +163,7 @@ def test_the_navigator_has_the_memory_alone_and_may_not_write(program: Program) 
 
 
 @pytest.mark.parametrize("document", [*QUERYING, *AGENTS, *COMMANDS], ids=by_name)
+@requirement("bm25:FR-07.6")
 def test_the_status_comes_before_any_search(document: Document, program: Program) -> None:
     searches = [name for name in program.tools if program.asks(name)]
     places = [m.start() for name in searches for m in re.finditer(rf"\b{name}\b", document.body)]
@@ -176,6 +179,7 @@ def test_the_four_parts_are_there_in_their_order(document: Document) -> None:
 
 
 @querying
+@requirement("contract:skill-md-layers-used")
 def test_the_check_list_has_the_four_layers_and_ticks_those_that_are_used(document: Document) -> None:
     listed = re.findall(r"^- \[([ x])\] (.+)$", section(document, PARTS[0], 3), re.M)
     assert [name for _, name in listed] == list(LAYERS)
@@ -184,6 +188,7 @@ def test_the_check_list_has_the_four_layers_and_ticks_those_that_are_used(docume
 
 
 @querying
+@requirement("contract:skill-md-configuration")
 def test_the_key_of_every_layer_that_is_used_is_named(document: Document) -> None:
     ticked = re.findall(r"^- \[x\] (.+)$", section(document, PARTS[0], 3), re.M)
     keys = [LAYERS[name][1] for name in ticked]
@@ -191,6 +196,7 @@ def test_the_key_of_every_layer_that_is_used_is_named(document: Document) -> Non
 
 
 @querying
+@requirement("contract:skill-md-tiers", "contract:skill-md-teleport-dependency")
 def test_the_tiers_say_when_and_what_for_and_end_in_the_tree_that_always_works(document: Document) -> None:
     tiers = section(document, "Search Capability Tiers", 2)
     rows = [row for row in tiers.splitlines() if row.startswith("|")]
@@ -202,6 +208,12 @@ def test_the_tiers_say_when_and_what_for_and_end_in_the_tree_that_always_works(d
 
 
 @querying
+@requirement(
+    "contract:skill-md-fallback-behaviour",
+    "contract:skill-md-stop-conditions",
+    "bm25:disabled-uses-toc",
+    "bm25:enabled-falls-back",
+)
 def test_what_is_unavailable_or_late_has_a_way_on_and_bounds_are_numbers(document: Document) -> None:
     fallback = section(document, PARTS[1], 3)
     assert "search_children" in fallback or "tree" in fallback
@@ -211,6 +223,7 @@ def test_what_is_unavailable_or_late_has_a_way_on_and_bounds_are_numbers(documen
 
 
 @querying
+@requirement("bm25:disabled-not-offered")
 def test_no_layer_is_offered_that_is_off_and_its_key_is_told(document: Document) -> None:
     start = document.body.partition("## ")[0]
     assert re.search(r"[Nn]ever offer|not offer|[Uu]se and offer", start)
@@ -225,6 +238,45 @@ def test_facts_are_cited_and_found_words_are_data(document: Document) -> None:
     assert re.search(r"data( from the past)?, never instructions", words)
 
 
+@requirement("plan:skill-file", "plan:skill-search-api", "plan:skill-patterns")
+def test_the_first_skill_searches_and_navigates_and_has_references_of_tree_search_and_patterns() -> None:
+    by_its_name = {d.name: d for d in (*SKILLS, *REFERENCES)}
+    whole = by_its_name["skills/memory-query/SKILL.md"]
+    assert {"intelligent_search", "search_children", "expand_grip"} <= {name for name, _ in whole.called()}
+    api = by_its_name["skills/memory-query/references/search-api.md"]
+    assert {"search_children", "search_node"} <= {name for name, _ in api.called()}
+    patterns = by_its_name["skills/memory-query/references/patterns.md"]
+    assert len(re.findall(r"^\| [^|]+ \| [^|]*`[a-z_]+", patterns.body, re.M)) > 3
+
+
+@requirement("bm25:enabled-preferred", "bm25:enabled-combines", "bm25:disabled-informs", "bm25:disabled-uses-toc")
+def test_for_exact_words_teleport_comes_first_and_the_tree_goes_on_from_its_hits() -> None:
+    [skill] = [d for d in SKILLS if d.meta["name"] == "bm25-search"]
+    steps = dict(re.findall(r"^(\d)\. (.+)$", skill.body, re.M))
+    assert steps["1"].startswith("`get_retrieval_status()`")
+    assert "BM25 not `enabled` and `healthy`?" in steps["1"]
+    assert '"BM25 search is not enabled. Using TOC navigation."' in steps["1"]
+    assert steps["1"].endswith("go on with step 3.")
+    assert steps["2"].startswith("`teleport_search(")
+    assert steps["3"].startswith("Nothing, or BM25 is off: `search_children(")
+    assert steps["4"].startswith("A hit is a starting point: `browse_toc(")
+
+
+@requirement("contract:skills-decide")
+def test_skills_choose_sequence_bound_fall_back_and_cite_and_a_tool_does_only_what_it_is_told(program: Program) -> None:
+    for skill in QUERYING:
+        called = [name for name, _ in skill.called()]
+        assert called[0] == "get_retrieval_status", skill.name
+        assert len(set(called)) > 1, skill.name
+        for name, given in skill.called():
+            takes = program.tools[name].input_schema["properties"]
+            assert not program.asks(name) or {"token_budget", "limit"} & set(takes) & set(given), (skill.name, name)
+        assert "search_children" in skill.body, "what answers without an index"
+        assert "[grip id, date]" in skill.body or "grip id" in skill.body
+    off = TeleportSettings(bm25=IndexSettings(enabled=False), vector=VectorSettings(enabled=False))
+    assert refused("teleport_search", teleport=off).startswith("UNAVAILABLE: BM25 index not enabled")
+
+
 @querying
 def test_calls_that_can_be_bounded_are_bounded(document: Document, program: Program) -> None:
     for tool, given in document.called():
@@ -233,6 +285,7 @@ def test_calls_that_can_be_bounded_are_bounded(document: Document, program: Prog
             assert {"token_budget", "limit"} & set(takes) & set(given), (tool, given)
 
 
+@requirement("plan:skill-navigator")
 def test_the_navigator_walks_every_level_and_explains_itself() -> None:
     [navigator] = AGENTS
     assert "year > month > week > day > segment" in navigator.body

@@ -12,12 +12,12 @@ from memory_mcp.model.calendar import Calendar, TimeWindow
 from memory_mcp.model.ids import GripId, NodeId
 from memory_mcp.model.usage import Used
 from memory_mcp.policy import relevance
-from memory_mcp.policy.chain import chain_of
+from memory_mcp.policy.chain import MADE_OF, chain_of
 from memory_mcp.policy.escalate import escalate, looked_for
 from memory_mcp.policy.execute import Execution, Run, Verdict
 from memory_mcp.policy.explain import Explanation, Scanned
 from memory_mcp.policy.intent import Intent
-from memory_mcp.policy.plan import How, Known, Plan, Skipped, make_plan
+from memory_mcp.policy.plan import How, Known, Mode, Plan, Skipped, make_plan
 from memory_mcp.policy.rank import POOL, RankingSettings, rank
 from memory_mcp.policy.stopping import Interrupt
 from memory_mcp.text import query_terms
@@ -31,6 +31,8 @@ _USUAL = How()
 _AGED = 0.9
 #: Hits of the same layers that decide whether anything is relevant.
 _JUDGED = 10
+#: How a layer says which bounds stopped it; the explanation lists them.
+_STOPPED = "stopped by "
 #: Milliseconds that a scan must have left.
 _TO_SCAN = 50.0
 
@@ -97,7 +99,8 @@ class Engine:
         with span("intelligent_search"):
             plan = self.plan(query, bounds, how)
             budget = Budget(plan.bounds, self._parts.clock, self._parts.factor, plan.strict)
-            wanted = query.limit + how.offset + 1
+            # What is relevant is judged by the first few, however few are wanted.
+            wanted = max(query.limit + how.offset + 1, _JUDGED)
             pool = wanted if plan.order[0] is LayerName.AGENTIC else max(wanted, min(POOL, plan.bounds.max_nodes_visited))
             overview = plan.browses and plan.intent is Intent.EXPLORE
             asked = replace(query, text=plan.text, window=plan.window, limit=pool, overview=overview)
@@ -131,11 +134,14 @@ class _Search:
         run = self._run(self._asked) if self._is_inhabited() else Run()
         run, window = self._widened(run)
         hits, scan = self._escalated(run, window)
-        good = [h for h in self._ranked(hits) if self._plan.floor is None or h.score >= self._plan.floor][offset:]
+        fitting = [h for h in self._ranked(hits) if self._plan.floor is None or h.score >= self._plan.floor]
+        good = fitting[offset:]
         kept = within([self._told(h) for h in good[:limit]], self._budget)
+        # A list that was asked for no further may go on behind what was left out of it.
+        more = len(good) > len(kept) or (bool(kept) and len(hits) >= self._asked.limit > len(good) + offset)
         if not good and not offset and (scan is None or scan.events):
             self._notices.append(self._nothing(run, scan))
-        return Answer(tuple(kept), len(good) > len(kept), self._explained(run, window, scan))
+        return Answer(tuple(kept), more, self._explained(run, window, scan))
 
     def _is_inhabited(self) -> bool:
         """Whether anything lies in the time that the question names: no layer need be asked where nothing can be."""
@@ -145,7 +151,7 @@ class _Search:
     def _run(self, query: Query) -> Run:
         run = self._execution.run(self._plan, query, self._budget, self._judge)
         for answer in run.answers.values():
-            self._notices += [n for n in answer.notices if n not in self._notices]
+            self._notices += [n for n in answer.notices if n not in self._notices and not n.startswith(_STOPPED)]
         return run
 
     def _judge(self, layer: LayerName, hits: Sequence[Hit]) -> Verdict:
@@ -164,8 +170,9 @@ class _Search:
         if self._plan.first_match and literal:
             return Verdict(True, True, sure, f"holds {literal} literally")
         if not literal and not relevance.relevant(found, layer):
-            # What was overlooked another layer may hold; otherwise nothing is the answer, and none is asked.
-            return Verdict(False, not found.overlooked, sure, f"nothing relevant ({told})")
+            # What was overlooked another layer may hold, and what a literal thing is a part of no set of terms tells;
+            # otherwise nothing is the answer, and none is asked.
+            return Verdict(False, not (found.overlooked or self._plan.first_match), sure, f"nothing relevant ({told})")
         enough = relevance.sufficient(found, layer, self._plan.min_confidence) and not self._plan.first_match
         return Verdict(True, enough, sure, told)
 
@@ -232,10 +239,12 @@ class _Search:
     def _nothing(self, run: Run, scan: Scanned | None) -> str:
         """What was searched in vain."""
         searched = ", ".join(t.layer for t in run.tried) + (f" and {scan.events:,} events" if scan else "")
+        if any(t.outcome == "timed out" for t in run.tried):
+            return f"nothing found in time: searched {searched}"
         sure = max((t.confidence for t in run.tried), default=0.0)
         if not any(t.hits for t in run.tried):
             return f"nothing relevant: searched {searched}"
-        return f"nothing relevant (confidence {sure:.2f}): searched {searched}; bounds.min_confidence=0 shows the nearest"
+        return f"nothing relevant (confidence {sure:.2f}): searched {searched} (bounds.min_confidence=0 shows the nearest)"
 
     def _ranked(self, hits: Sequence[Hit]) -> Sequence[Hit]:
         """By relevance and what else speaks for a hit; a list of what happened stays in its order."""
@@ -253,12 +262,22 @@ class _Search:
         last = max((chain.index(LayerName(t.layer)) for t in run.tried), default=len(chain))
         return [s for s in self._plan.skipped if chain.index(LayerName(s.layer)) < last]
 
+    def _fell_back(self, run: Run) -> bool:
+        """Whether what the intent tries first has no part in the answer, because it could not or found nothing.
+
+        Side by side, the parts of a layer stand for it, and one that was cancelled was not given up.
+        """
+        first, answered = self._plan.first, {run.method, *run.used}
+        if self._plan.mode is not Mode.SEQUENTIAL and first in self._plan.order:
+            answered |= {t.layer for t in run.tried if t.outcome == "cancelled"}
+            return not answered & {first, *MADE_OF.get(first, ())}
+        return first not in answered
+
     def _explained(self, run: Run, window: TimeWindow | None, scan: Scanned | None) -> Explanation:
         plan, budget, asked = self._plan, self._budget, self._asked
         notices = [*self._notices]
         if budget.spent.exceeded:
-            notices.append(f"{budget.spent.exceeded} was exceeded once, by at most half, because nothing had been found")
-        answered = {run.method, *run.used}
+            notices.append(f"{budget.spent.exceeded} was exceeded once (by at most half)")
         return Explanation(
             intent=plan.intent,
             confidence=plan.confidence,
@@ -267,7 +286,7 @@ class _Search:
             mode=plan.mode,
             why_mode=plan.why_mode,
             method="scan" if scan and scan.found and not run.hits else run.method,
-            fallback=plan.first not in answered,
+            fallback=self._fell_back(run),
             skipped=(*self._passed_over(run), *run.skipped),
             tried=tuple(run.tried),
             bounds_hit=tuple(budget.hit),

@@ -106,6 +106,14 @@ class _Path:
         """The thread that is at work; 0 for none."""
         return 0 if self.done or self.thread is None else self.thread.ident or 0
 
+    def ran_out(self) -> bool:
+        """Whether it ended for want of time and found nothing, which does not say that there is nothing."""
+        if self.answer is None or self.answer.hits or self.budget.left_ms() > 0:
+            return False
+        if self.budget.elapsed_ms() >= self.budget.bounds.timeout_ms and "timeout_ms" not in self.budget.hit:
+            self.budget.hit.append("timeout_ms")
+        return True
+
 
 class Execution:
     """Runs plans over some layers."""
@@ -139,7 +147,8 @@ class Execution:
                 kept[name] = path.answer.hits
                 run.method = name
                 budget.spent.satisfied = True
-            if verdict is not None and verdict.sufficient:
+            # That there is nothing relevant is no layer's to say once another has found something.
+            if verdict is not None and verdict.sufficient and (verdict.relevant or not kept):
                 run.method = name
                 run.sufficient = True
                 break
@@ -161,6 +170,9 @@ class Execution:
             return verdict is not None and verdict.relevant and verdict.sufficient
 
         paths = self._wait([self._path(n, query, budget, 1.0) for n in plan.paths], budget, enough)
+        if plan.order[-1] not in plan.paths and not any(v.relevant for v in verdicts.values()) and not budget.out_of_time():
+            # The last layer counts against no beam: it is asked after the others, where they came to nothing.
+            paths += self._wait([self._path(plan.order[-1], query, budget, 1.0)], budget, enough)
         winner = next((n for n, v in verdicts.items() if v.relevant and v.sufficient), None)
         for path in paths:
             if path.name not in {t.layer for t in run.tried}:
@@ -224,11 +236,13 @@ class Execution:
         """Enter what came of a path; None where it has no answer."""
         if isinstance(path.error, _PASSED_UP) and not isinstance(path.error, DeadlineExceeded):
             raise path.error
-        if path.answer is None:
+        if path.answer is None or path.ran_out():
             run.tried.append(_ended(path, None))
             if isinstance(path.error, LayerUnavailable):
                 run.skipped.append(Skipped(path.name, path.error.reason))
-            elif path.error is not None and not isinstance(path.error, DeadlineExceeded):
+            elif path.error is None or isinstance(path.error, DeadlineExceeded):
+                run.skipped.append(Skipped(path.name, "its time was up"))
+            else:
                 run.skipped.append(Skipped(path.name, f"failed: {path.error}"))
             return None
         run.answers[path.name] = path.answer
@@ -237,7 +251,8 @@ class Execution:
         outcome = "nothing" if not hits else "irrelevant" if not verdict.relevant else "insufficient"
         outcome = "sufficient" if verdict.relevant and verdict.sufficient else outcome
         if outcome in ("nothing", "irrelevant") and path.name is not LayerName.AGENTIC:
-            run.skipped.append(Skipped(path.name, "found nothing" if not hits else verdict.reason))
+            nothing = "found nothing" if path.budget.nodes_left() else "no node was left to visit"
+            run.skipped.append(Skipped(path.name, verdict.reason if hits else nothing))
         run.tried.append(Tried(path.name, outcome, verdict.reason, len(hits), round(verdict.best, 3), round(path.ms, 1)))
         return verdict
 

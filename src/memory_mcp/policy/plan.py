@@ -14,6 +14,7 @@ from memory_mcp.policy.chain import BEST, CHAINS, MADE_OF, RULES, Rules
 from memory_mcp.policy.intent import AMBIGUOUS, Classified, Intent, classify
 from memory_mcp.policy.phrases import is_general
 from memory_mcp.policy.tier import Tier, detect
+from memory_mcp.text import terms
 
 #: Paths run side by side where nobody says how many (2 to 5).
 PATHS = 3
@@ -135,7 +136,7 @@ def make_plan(query: Query, how: How, known: Known) -> Plan:
         confidence=1.0 if how.intent else seen.confidence,
         signals=(f"{intent}: named by the caller",) if how.intent else seen.signals,
         exact=seen.exact,
-        text="" if browses else text,
+        text="" if browses else _particular(text) if intent is Intent.EXPLORE else text,
         browses=browses,
         tier=detect(live),
         mode=mode,
@@ -159,6 +160,11 @@ def make_plan(query: Query, how: How, known: Known) -> Plan:
 def is_particular(text: str) -> bool:
     """Whether a text names anything that could be looked for."""
     return not is_general(text)
+
+
+def _particular(text: str) -> str:
+    """A text without the words that ask for patterns: what they are patterns of is what has to be found."""
+    return " ".join(word for word in text.split() if not is_general(word) or not terms(word))
 
 
 def layers_named(names: Sequence[str]) -> frozenset[LayerName]:

@@ -1,7 +1,8 @@
 """Domain values in, wire types out. Pure; times are shown on the calendar of the call."""
 
 import json
-from collections.abc import Iterable, Sequence
+import re
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import asdict, fields
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -34,6 +35,9 @@ _QUOTED, _FURTHER, _WIDTH = 3, 2, 300
 _LEAST_QUOTE = 60
 #: Names listed where there may be hundreds.
 NAMES_SHOWN = 20
+#: Tokens that a lean explanation keeps to.
+LEAN_TOKENS = 120
+_BRACKETS = re.compile(r" \([^()]*\)")
 
 W = TypeVar("W", bound=BaseModel)
 
@@ -172,11 +176,10 @@ def explanation(why: Explanation, query: str, calendar: Calendar, full: bool) ->
         rpc_calls=why.rpc_calls,
         scope=why.scope,
         window=window(why.window, why.window_words, calendar),
-        scan=_scanned(why.scan),
         notices=list(why.notices),
     )
     if not full:
-        return lean
+        return _brief(lean, {t.layer for t in why.tried})
     used = {
         "max_depth": why.depth,
         "max_nodes_visited": why.nodes_visited,
@@ -188,6 +191,7 @@ def explanation(why: Explanation, query: str, calendar: Calendar, full: bool) ->
         "query": query,
         "confidence": round(why.confidence, 3),
         "signals": list(why.signals),
+        "scan": _scanned(why.scan),
         "mode": why.mode.value,
         "why_mode": why.why_mode,
         "tried": [wire_policy.Tried(**asdict(t)) for t in why.tried],
@@ -199,6 +203,23 @@ def explanation(why: Explanation, query: str, calendar: Calendar, full: bool) ->
         "path": [step(s) for s in why.path],
     }
     return lean.model_copy(update=more)
+
+
+def _brief(lean: wire_policy.Explanation, tried: Collection[str]) -> wire_policy.Explanation:
+    """A lean explanation of few tokens: as far as there are too many, what `detail="full"` says better is left out.
+
+    First what stands in brackets, then layers that lack another one which is named itself, then layers that were tried.
+    """
+    if tokens_of(lean, 1.0) <= LEAN_TOKENS:
+        return lean
+    skipped = [s.model_copy(update={"reason": _BRACKETS.sub("", s.reason)}) for s in lean.skipped]
+    lean = lean.model_copy(update={"skipped": skipped, "notices": [_BRACKETS.sub("", n) for n in lean.notices]})
+    names = {s.layer for s in skipped}
+    shorter = [s for s in skipped if s.reason.partition(":")[0] not in names]
+    for fewer in (shorter, [s for s in shorter if s.layer not in tried]):
+        if tokens_of(lean, 1.0) > LEAN_TOKENS:
+            lean = lean.model_copy(update={"skipped": fewer})
+    return lean
 
 
 def _skipped(value: Skipped) -> wire.Skipped:

@@ -24,7 +24,9 @@ AskedMode = Annotated[Literal["", "sequential", "parallel", "hybrid"], Field(des
 AskedTimeout = Annotated[int | None, Field(description="Hard limit; makes it time_boxed", ge=0, le=600_000)]
 AskedAsOf = Annotated[str, Field(description="Now, for time words", max_length=60, coerce_numbers_to_str=True)]
 AskedZone = Annotated[str, Field(description="Zone of times, e.g. Europe/Berlin", max_length=60)]
-_KEYWORDS_OFF = "BM25 search is not enabled: used TOC navigation; enable with teleport.bm25.enabled = true"
+_KEYWORDS_OFF = "BM25 search is not enabled: used {}; enable with teleport.bm25.enabled = true"
+#: What is used instead of it, where it is not the layer's own name.
+_INSTEAD = {"agentic": "TOC navigation", "scan": "a scan"}
 #: Further quotations of the first results are read only where so much of the time is left (milliseconds).
 _TO_QUOTE = 15
 _TOO_SMALL = "the next result does not fit the token budget; raise token_budget to see it"
@@ -95,8 +97,6 @@ class Intelligent:
         asked = asked_of(app, scope_of, given)
         found = app.ask(asked.query, asked.how)
         shaped = _Shaping(app, found, asked).answer()
-        if shaped.results and (found.has_more or len(shaped.results) < len(found.hits)):
-            shaped.next_cursor = offset_cursor(asked.how.offset + len(shaped.results), *asked.question)
         if missing:
             door = Trying(app, scope_of, lambda other: _shown(app, other), began)
             shaped.explanation.why_not = shapes.why_not(app.why_not(missing, given, door))
@@ -157,11 +157,13 @@ class _Shaping:
             notices.append("Timeout exceeded: these are partial results")
         teleport = self._app.settings.teleport
         if not (teleport.enabled and teleport.bm25.enabled):
-            notices.append(_KEYWORDS_OFF)
+            notices.append(_KEYWORDS_OFF.format(_INSTEAD.get(why.method, why.method)))
         if not kept and (self._found.hits or self._found.has_more):
             notices.append(_TOO_SMALL)
         elif not kept and not self._asked.how.offset:
             notices += self._asked.scoped.nothing()
         told = replace(why, notices=tuple(notices), bounds_hit=tuple(hit))
         shown = shapes.explanation(told, self._asked.query.text, self._asked.calendar, self._asked.full)
-        return wire_policy.SearchAnswer(results=kept, explanation=shown)
+        more = bool(kept) and (self._found.has_more or len(kept) < len(self._found.hits))
+        cursor = offset_cursor(self._asked.how.offset + len(kept), *self._asked.question) if more else ""
+        return wire_policy.SearchAnswer(results=kept, next_cursor=cursor, explanation=shown)

@@ -1,0 +1,534 @@
+"""Every intent at every tier in every mode, asked of the real server: order, fallbacks, bounds, explanation, cost.
+
+What is expected stands here as it does in the specification; nothing of it is read from the program.
+"""
+
+import asyncio
+import json
+import shutil
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+
+from bench.place import Place
+from memory_mcp.indexes.settings import TeleportSettings
+from memory_mcp.layers.base import LayerName, LayerStatus, Query
+from memory_mcp.layers.budget import StopConditions
+from memory_mcp.model.event import EventDraft, Role
+from memory_mcp.policy.intent import Intent
+from memory_mcp.policy.plan import How, Known, Mode, make_plan
+from tests.factories import CALENDAR, a_small_history, draft, ms
+from tests.fakes import FakeClock
+from tests.indexes.helpers import opened
+from tests.requirements import requirement
+
+INTENTS = ("explore", "answer", "locate", "time_boxed")
+MODES = ("sequential", "parallel", "hybrid")
+TIERS = (2, 3, 4, 5)
+#: Settings of the running program that leave a tier.
+OFF = {
+    "topics": {"MEMORY_MCP_TOPICS__ENABLED": "false"},
+    "bm25": {"MEMORY_MCP_TELEPORT__BM25__ENABLED": "false"},
+    "vector": {"MEMORY_MCP_TELEPORT__VECTOR__ENABLED": "false"},
+}
+SWITCHED_OFF = {2: ("topics",), 3: ("topics", "bm25"), 4: ("topics", "vector"), 5: ("topics", "bm25", "vector")}
+NAMES = {2: "Hybrid", 3: "Semantic", 4: "Keyword", 5: "Agentic"}
+
+#: Each intent's layers in the order of its route; time-boxed takes the best accelerator, by the order of the tiers.
+CHAIN = {
+    "explore": ("topics", "hybrid", "vector", "bm25", "agentic"),
+    "answer": ("hybrid", "bm25", "vector", "agentic"),
+    "locate": ("bm25", "hybrid", "vector", "agentic"),
+    "time_boxed": ("hybrid", "bm25", "vector", "agentic"),
+}
+#: What is left of it at each tier.
+ORDER = {
+    ("explore", 1): ["topics", "hybrid", "vector", "bm25", "agentic"],
+    ("explore", 2): ["hybrid", "vector", "bm25", "agentic"],
+    ("explore", 3): ["vector", "agentic"],
+    ("explore", 4): ["bm25", "agentic"],
+    ("explore", 5): ["agentic"],
+    ("answer", 1): ["hybrid", "bm25", "vector", "agentic"],
+    ("answer", 2): ["hybrid", "bm25", "vector", "agentic"],
+    ("answer", 3): ["vector", "agentic"],
+    ("answer", 4): ["bm25", "agentic"],
+    ("answer", 5): ["agentic"],
+    ("locate", 1): ["bm25", "hybrid", "vector", "agentic"],
+    ("locate", 2): ["bm25", "hybrid", "vector", "agentic"],
+    ("locate", 3): ["vector", "agentic"],
+    ("locate", 4): ["bm25", "agentic"],
+    ("locate", 5): ["agentic"],
+    ("time_boxed", 1): ["hybrid", "agentic"],
+    ("time_boxed", 2): ["hybrid", "agentic"],
+    ("time_boxed", 3): ["vector", "agentic"],
+    ("time_boxed", 4): ["bm25", "agentic"],
+    ("time_boxed", 5): ["agentic"],
+}
+#: What is passed over on the way to agentic, because it cannot be used.
+MISSING = {
+    ("explore", 2): ["topics"],
+    ("explore", 3): ["topics", "hybrid", "bm25"],
+    ("explore", 4): ["topics", "hybrid", "vector"],
+    ("explore", 5): ["topics", "hybrid", "vector", "bm25"],
+    ("answer", 2): [],
+    ("answer", 3): ["hybrid", "bm25"],
+    ("answer", 4): ["hybrid", "vector"],
+    ("answer", 5): ["hybrid", "bm25", "vector"],
+    ("locate", 2): [],
+    ("locate", 3): ["bm25", "hybrid"],
+    ("locate", 4): ["hybrid", "vector"],
+    ("locate", 5): ["bm25", "hybrid", "vector"],
+    ("time_boxed", 2): [],
+    ("time_boxed", 3): ["hybrid", "bm25"],
+    ("time_boxed", 4): ["hybrid"],
+    ("time_boxed", 5): ["hybrid", "bm25", "vector"],
+}
+#: What runs side by side: where all three are there, the parts and not the layer that is made of them.
+SIDE_BY_SIDE = {
+    (intent, tier): {"vector", "bm25", "agentic"} if tier == 2 and intent != "time_boxed" else set(ORDER[intent, tier])
+    for intent in INTENTS
+    for tier in TIERS
+}
+#: Bounds that differ from 5 levels, 100 nodes, 20 calls, 4000 tokens, 5000 ms and beam 1.
+DEFAULTS = {"max_depth": 5, "max_nodes_visited": 100, "max_rpc_calls": 20, "max_token_budget": 4000, "timeout_ms": 5000}
+OWN_BOUNDS = {
+    "explore": {"max_nodes_visited": 100},
+    "answer": {"max_nodes_visited": 50},
+    "locate": {"max_nodes_visited": 20},
+    "time_boxed": {"max_depth": 2},
+}
+#: When a scan may follow; time-boxed never scans.
+TRIGGERS = {
+    "explore": "the pattern is incomplete",
+    "answer": "the evidence is insufficient",
+    "locate": "no exact match was found",
+}
+LEAN, SMALL, FEW = 120, 300, 3
+#: Nodes, named by a caller: room for every layer.
+WIDE = 200
+#: Long enough for a slow machine (seconds).
+PATIENCE = 60.0
+
+RARE = "reconcile_zx81_tapes"
+#: By their own words: answered, and answered by nothing.
+ANSWERED = {
+    "explore": "What are the recurring themes around the retry queue?",
+    "answer": "How did we fix the retry queue that has no idempotency key?",
+    "locate": f"Where is {RARE}?",
+    "time_boxed": "Within 4 seconds: the retry queue and its idempotency key",
+}
+NOTHING = {
+    "explore": "What are the recurring themes of photosynthesis in orchids?",
+    "answer": "How does photosynthesis feed tropical orchids?",
+    "locate": "Find photosynthesis_of_orchids",
+    "time_boxed": "Within 4 seconds: photosynthesis of tropical orchids",
+}
+#: For the intent that is named beside it.
+NAMED = {**dict.fromkeys(INTENTS, "retry queue idempotency key"), "locate": RARE}
+#: Words of one segment in an order that nobody used.
+UNSAID = '"idempotency retry key queue"'
+#: A part of a word: no index and no term set can tell where it stands.
+PART = 'Find "ylophonis"'
+
+
+def said() -> list[EventDraft]:
+    """Two weeks of work, and a name that is said once."""
+    once = draft(f"The culprit is {RARE}, says the xylophonist.", at="2026-02-02 20:00", session="night", role=Role.ASSISTANT)
+    return [*a_small_history(2), once]
+
+
+@dataclass(frozen=True)
+class Told:
+    """What one server answered."""
+
+    status: dict[str, Any]
+    #: By case, intent and mode: in full, and as an agent gets it.
+    full: dict[tuple[str, str, str], dict[str, Any]]
+    lean: dict[tuple[str, str, str], dict[str, Any]]
+    #: With a small token budget.
+    small: dict[tuple[str, str, str], dict[str, Any]]
+    #: What would be done, by intent and mode.
+    plans: dict[tuple[str, str], dict[str, Any]]
+    #: Other calls, by name.
+    more: dict[str, dict[str, Any]]
+
+
+CASES = ("answered", "named", "nothing", "unsaid", "part")
+
+
+def arguments(case: str, intent: str, mode: str) -> dict[str, Any]:
+    """One call; the default mode is not named."""
+    how = {} if mode == "sequential" else {"mode": mode}
+    by_words = {"answered": ANSWERED, "nothing": NOTHING}
+    if case in by_words:
+        return {"query": by_words[case][intent], **how}
+    query = {"named": NAMED[intent], "unsaid": UNSAID, "part": PART}[case]
+    wide = {"bounds": {"max_nodes_visited": WIDE}} if case == "unsaid" else {}
+    return {"query": query, "intent": intent, **how, **wide}
+
+
+async def call(client: Client, tool: str, /, **more: Any) -> dict[str, Any]:
+    found = await client.call_tool(tool, more)
+    assert not found.is_error, found.content
+    assert isinstance(found.structured_content, dict)
+    return found.structured_content
+
+
+async def ready(client: Client, tier: int) -> dict[str, Any]:
+    """The status, once the files of the indexes are read."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        status = await call(client, "get_retrieval_status")
+        if status["tier"] == tier:
+            return status
+        assert time.monotonic() < deadline, status
+        await asyncio.sleep(0.02)
+
+
+async def ask(client: Client, **more: Any) -> dict[str, Any]:
+    return await call(client, "intelligent_search", scope="all", **more)
+
+
+async def others(client: Client) -> dict[str, dict[str, Any]]:
+    """What time, the words of a query and single bounds change."""
+    query, hurried = NAMED["answer"], f"Within 1500 ms: {NAMED['answer']}"
+    calls: dict[str, dict[str, Any]] = {
+        "deadline": {"query": hurried},
+        "late": {"query": query, "timeout_ms": 1},
+        "ambiguous": {"query": "Where did we decide how the retry queue works?"},
+        "many": {"query": RARE, "limit": 50},
+        "narrow": {"query": query, "mode": "parallel", "bounds": {"beam_width": 2}},
+        "strict": {"query": query, "intent": "time_boxed", "limit": 1, "bounds": {"max_nodes_visited": 2, "max_rpc_calls": 2}},
+    }
+    told = {name: await ask(client, **given, detail="full") for name, given in calls.items()}
+    for name, given in {"soft": {"intent": "answer"}, "hard": {"timeout_ms": 300}}.items():
+        told[name] = await call(client, "plan_query", query=hurried, **given)
+    for name, given in {"plain": {}, "boxed": {"timeout_ms": 300}}.items():
+        told[name] = await call(client, "classify_query", query=query, **given)
+    return told
+
+
+async def everything(client: Client, tier: int) -> Told:
+    """Every intent in every mode, each case."""
+    told = Told(await ready(client, tier), {}, {}, {}, {}, await others(client))
+    for intent in INTENTS:
+        for mode in MODES:
+            told.plans[intent, mode] = await call(client, "plan_query", query=NAMED[intent], intent=intent, mode=mode)
+    for case in CASES:
+        for intent in INTENTS:
+            for mode in MODES:
+                key, given = (case, intent, mode), arguments(case, intent, mode)
+                told.full[key] = await ask(client, **given, limit=FEW, detail="full")
+                told.lean[key] = await ask(client, **given, limit=FEW)
+                told.small[key] = await ask(client, **given, token_budget=SMALL)
+    return told
+
+
+@pytest.fixture(scope="module")
+def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A memory with both indexes, at rest."""
+    directory = tmp_path_factory.mktemp("origin") / "data"
+    app = opened(directory, FakeClock(), TeleportSettings())
+    app.write(said(), "test")
+    app.catch_up()
+    app.accelerators.settle()
+    app.close()
+    return directory
+
+
+@pytest.fixture(scope="module")
+def tables(origin: Path, tmp_path_factory: pytest.TempPathFactory) -> dict[int, Told]:
+    """What a server of each tier answers."""
+    return {tier: at(tier, origin, tmp_path_factory.mktemp(f"tier{tier}"), everything) for tier in TIERS}
+
+
+def at(tier: int, origin: Path, root: Path, work: Any) -> Any:
+    """Work with a client of a server at a tier, over a copy of the memory."""
+    settings = {k: v for name in SWITCHED_OFF[tier] for k, v in OFF[name].items()}
+
+    async def main(place: Place) -> Any:
+        async with asyncio.timeout(PATIENCE), Client(place.server("serve", "--in-process")) as client:
+            return await work(client, tier)
+
+    with Place(root, more=settings) as place:
+        shutil.copytree(origin, place.directory)
+        return asyncio.run(main(place))
+
+
+def combinations() -> Iterator[Any]:
+    for tier in TIERS:
+        for intent in INTENTS:
+            for mode in MODES:
+                yield pytest.param(tier, intent, mode, id=f"{tier}-{intent}-{mode}")
+
+
+table = pytest.mark.parametrize(("tier", "intent", "mode"), list(combinations()))
+
+
+def explained(tables: dict[int, Told], tier: int, intent: str, mode: str) -> Iterator[tuple[str, dict[str, Any], Any]]:
+    """Each case of a combination with its results and its explanation."""
+    for case in CASES:
+        found = tables[tier].full[case, intent, mode]
+        yield case, found["explanation"], found["results"]
+
+
+def tokens(value: Any) -> int:
+    return -(-len(json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()) // 4)
+
+
+def walked(intent: str, tier: int) -> list[str]:
+    """The order one after the other: what a layer that was asked is made of is not asked again."""
+    order = ORDER[intent, tier]
+    parts = {"bm25", "vector"} if "hybrid" in order else set()
+    return [n for i, n in enumerate(order) if n not in parts or "hybrid" not in order[:i]]
+
+
+def bounds_of(intent: str, mode: str) -> dict[str, int]:
+    """The limits of an intent; side by side its own beam, or a usual one of three."""
+    beam = 1 if mode == "sequential" else 5 if intent == "explore" else 3
+    return {**DEFAULTS, **OWN_BOUNDS[intent], "beam_width": beam}
+
+
+def heard(why: dict[str, Any]) -> list[str]:
+    return [t["layer"] for t in why["tried"]]
+
+
+@requirement("policy:FR-01", "policy:FR-02", "policy:FR-03", "policy:tier-2", "policy:tier-3", "policy:tier-4", "policy:tier-5")
+@requirement("contract:tier-2-hybrid", "contract:tier-3-semantic", "contract:tier-4-keyword", "contract:tier-5-agentic")
+@requirement("contract:brainstem-tier-detection")
+@pytest.mark.parametrize("tier", TIERS)
+def test_one_call_tells_the_tier_and_every_layer_before_any_search(tables: dict[int, Told], tier: int) -> None:
+    status = tables[tier].status
+    assert (status["tier"], status["name"]) == (tier, NAMES[tier])
+    usable = {one["name"] for one in status["layers"] if one["enabled"] and one["healthy"]}
+    assert usable == {*ORDER["answer", tier]}
+    assert {one["name"] for one in status["layers"]} == {"topics", "hybrid", "vector", "bm25", "agentic"}
+
+
+@requirement("policy:FR-05", "policy:FR-07", "policy:chain-explore", "policy:chain-answer", "policy:chain-locate")
+@requirement("policy:chain-time-boxed", "policy:algorithm-tier-supports", "policy:chain-skip-reported")
+@requirement(
+    "contract:guarantee-respects-intent", "contract:philosophy-intent-routes", "contract:guarantee-respects-configuration"
+)
+@table
+def test_a_plan_has_the_usable_layers_of_the_intents_route_in_its_order(
+    tables: dict[int, Told], tier: int, intent: str, mode: str
+) -> None:
+    plan = tables[tier].plans[intent, mode]
+    if mode == "sequential":
+        assert plan["order"] == ORDER[intent, tier]
+    else:
+        assert set(plan["order"]) == SIDE_BY_SIDE[intent, tier]
+    assert [s["layer"] for s in plan["skipped"]] == MISSING[intent, tier]
+    assert plan["bounds"] == bounds_of(intent, mode)
+    assert plan["strict"] is (intent == "time_boxed")
+    assert plan.get("escalates_when", "") == TRIGGERS.get(intent, "")
+
+
+@pytest.mark.parametrize("intent", INTENTS)
+def test_at_tier_one_topics_come_first_for_explore_alone(intent: str) -> None:
+    statuses = [LayerStatus(name, enabled=True, healthy=True) for name in LayerName if name is not LayerName.TOC]
+    known = Known(statuses, StopConditions(), ms("2026-02-04 12:00"), CALENDAR)
+    plan = make_plan(Query("retry queue idempotency key"), How(Intent(intent)), known)
+    assert (int(plan.tier), plan.tier.label) == (1, "Full")
+    assert [n.value for n in plan.order] == ORDER[intent, 1]
+    assert [s.layer for s in plan.skipped] == []
+    aside = make_plan(Query("retry queue idempotency key"), How(Intent(intent), Mode.PARALLEL), known)
+    assert len(aside.paths) <= aside.bounds.beam_width <= 5
+    # Topics stay on the way of explore even where the tier is not called full: the chain follows what is there.
+    lone = [s for s in statuses if s.name in {LayerName.TOPICS, LayerName.BM25, LayerName.AGENTIC}]
+    keyword = make_plan(Query("retry queue"), How(Intent(intent)), Known(lone, StopConditions(), 0, CALENDAR))
+    assert keyword.tier.label == "Keyword"
+    assert (keyword.order[0] is LayerName.TOPICS) is (intent == "explore")
+
+
+@requirement("policy:FR-04", "policy:FR-08", "policy:intent-explore", "policy:intent-answer", "policy:intent-locate")
+@requirement("policy:chain-final-fallback", "contract:layer-brainstem", "contract:brainstem-fallback-chains")
+@requirement("contract:fallback-flow", "contract:brainstem-intent-classification", "bm25:combined-status-check")
+@table
+def test_layers_are_tried_in_order_as_far_as_need_be(tables: dict[int, Told], tier: int, intent: str, mode: str) -> None:
+    for case, why, results in explained(tables, tier, intent, mode):
+        assert why["intent"] == intent, case
+        assert why["tier_used"] == tier
+        tried = heard(why)
+        if mode == "sequential":
+            assert tried == walked(intent, tier)[: len(tried)], case
+            assert tried
+        else:
+            assert set(tried) == SIDE_BY_SIDE[intent, tier], case
+        if case in {"answered", "named"}:
+            assert results, case
+            assert why["tried"][-1]["outcome"] == "sufficient" or mode != "sequential"
+        if case == "nothing":
+            assert results == []
+            assert why["notices"][0].startswith("nothing relevant")
+    whole = tables[tier].full["unsaid", "locate", mode]["explanation"]
+    assert set(heard(whole)) == set(walked("locate", tier) if mode == "sequential" else SIDE_BY_SIDE["locate", tier])
+
+
+@requirement("policy:FR-13", "policy:FR-14", "policy:chain-skip-reported", "policy:algorithm-reports", "policy:check-inform")
+@requirement("policy:algorithm-sufficient-stops", "policy:algorithm-insufficient-goes-on", "contract:principle-degrades")
+@table
+def test_method_fallback_and_what_was_passed_over_are_told(tables: dict[int, Told], tier: int, intent: str, mode: str) -> None:
+    for case, why, results in explained(tables, tier, intent, mode):
+        tried = {t["layer"]: t["outcome"] for t in why["tried"]}
+        last = max(CHAIN[intent].index(n) for n in tried)
+        missing = [n for n in MISSING[intent, tier] if CHAIN[intent].index(n) < last]
+        told = {s["layer"]: s["reason"] for s in why["skipped"]}
+        assert [s["layer"] for s in why["skipped"]][: len(missing)] == missing, case
+        for name in missing:
+            assert told[name].endswith(".enabled = false)")
+        for name, outcome in tried.items():
+            assert (name in told) <= (outcome in {"nothing", "irrelevant"}), (case, name, outcome)
+        relevant = {n for n, outcome in tried.items() if outcome in {"sufficient", "insufficient"}}
+        if results and "scan" not in why:
+            assert set(why["method_used"].split("+")) <= relevant | {"hybrid"}, case
+        first = ORDER[intent, tier][0] if intent == "time_boxed" else CHAIN[intent][0]
+        if first in missing:
+            assert why["fallback_occurred"] is True
+        if why["fallback_occurred"]:
+            parts = {"hybrid": {"bm25", "vector"}}.get(first, set()) if mode != "sequential" else set()
+            assert first in told or (parts and parts <= set(told)), f"{case}: a fallback without a reason"
+        if mode == "sequential" and results:
+            assert why["fallback_occurred"] is (first not in why["method_used"].split("+")), case
+        enough = [n for n, outcome in tried.items() if outcome == "sufficient"]
+        if mode == "sequential" and enough:
+            assert list(tried)[-1] == enough[0], "the first that suffices is the last that is asked"
+
+
+@requirement("policy:FR-10", "policy:FR-11", "policy:FR-16", "policy:mode-sequential", "policy:mode-default")
+@requirement("policy:mode-parallel-settings", "policy:parallel-forbids-full-fan-out", "policy:execute-with-bounds")
+@requirement("policy:parallel-bounded-fan-out", "contract:intent-time-boxed", "contract:guarantee-respects-bounds")
+@table
+def test_bounds_are_those_of_the_intent_and_kept(tables: dict[int, Told], tier: int, intent: str, mode: str) -> None:
+    for case, why, _ in explained(tables, tier, intent, mode):
+        assert why["mode"] == mode, case
+        limits = {name: one["limit"] for name, one in why["bounds"].items()}
+        wanted = bounds_of(intent, mode)
+        if intent == "time_boxed" and case in {"answered", "nothing"}:
+            wanted |= {"timeout_ms": 4000}
+        if case == "unsaid":
+            wanted |= {"max_nodes_visited": WIDE}
+        assert limits == wanted, case
+        used = {name: one["used"] for name, one in why["bounds"].items() if "used" in one}
+        assert set(used) == set(DEFAULTS)
+        assert (why["nodes_visited"], why["rpc_calls"]) == (used["max_nodes_visited"], used["max_rpc_calls"])
+        assert why["rpc_calls"] > 0
+        over = [n for n in ("max_depth", "max_nodes_visited", "max_rpc_calls", "max_token_budget") if used[n] > limits[n]]
+        assert all(used[n] <= limits[n] * 1.5 for n in over)
+        assert len(over) <= (0 if intent == "time_boxed" else 1)
+        for name in over:
+            assert any(n.startswith(f"{name} was exceeded once") for n in why["notices"]), case
+        aside = [n for n in heard(why) if n != "agentic"]
+        assert len(aside) <= limits["beam_width"] or mode == "sequential"
+
+
+@requirement("policy:FR-12", "policy:escalation-not-a-tier", "policy:escalation-trigger", "policy:escalation-limit")
+@requirement("policy:escalation-guarantee", "policy:enforcement-locate", "policy:enforcement-time-boxed")
+@requirement("policy:enforcement-answer", "policy:enforcement-explore")
+@table
+def test_a_scan_follows_where_the_intent_allows_it_and_never_a_deadline(
+    tables: dict[int, Told], tier: int, intent: str, mode: str
+) -> None:
+    for case, why, results in explained(tables, tier, intent, mode):
+        scan = why.get("scan")
+        if intent == "time_boxed" or any(t["outcome"] == "sufficient" for t in why["tried"]):
+            assert scan is None, case
+        if scan:
+            assert scan["why"] == TRIGGERS[intent]
+            assert "agentic" in heard(why)
+            assert scan["read"] <= scan["slices"]
+        if intent == "locate" and (case in {"nothing", "unsaid"} or (case == "part" and tier > 3)):
+            assert scan, case
+            assert scan["events"] == len(said())
+        if mode != "sequential" and intent != "time_boxed" and case == "nothing":
+            assert scan
+        if intent == "locate" and case == "part":
+            assert any("xylophonist" in r["quote"] for r in results)
+            assert why["method_used"] == "scan" or not scan
+
+
+@requirement("policy:FR-19", "policy:parallel-explainable-arbitration", "contract:explainability-payload")
+@requirement("policy:FR-17", "policy:FR-18", "policy:parallel-early-stopping", "policy:parallel-rank-merge")
+@requirement("policy:mode-parallel", "policy:mode-hybrid", "policy:parallel-safe-accelerators")
+@table
+def test_every_path_has_its_reason_and_results_are_merged(tables: dict[int, Told], tier: int, intent: str, mode: str) -> None:
+    for case, why, results in explained(tables, tier, intent, mode):
+        assert why["why_mode"]
+        assert why["signals"] or case not in {"answered", "nothing"}
+        assert all(t["outcome"] and t["reason"] for t in why["tried"])
+        enough = [t["layer"] for t in why["tried"] if t["outcome"] == "sufficient"]
+        for one in why["tried"]:
+            if one["outcome"] == "cancelled":
+                assert one["reason"] == f"{enough[0]} had evidence enough"
+        relevant = [t["layer"] for t in why["tried"] if t["outcome"] in {"sufficient", "insufficient"}]
+        if mode == "parallel" and len(relevant) > 1:
+            assert why["arbitration"].startswith("merged ")
+            assert all(f"{name} " in why["arbitration"] for name in relevant)
+        if mode == "hybrid" and len(relevant) == 1 and enough:
+            assert f"{enough[0]} dominates" in why["arbitration"]
+            assert why["method_used"] == enough[0]
+        assert all(0 <= r["score"] <= 1 for r in results)
+        assert len({r["id"] for r in results}) == len(results)
+        quoted = [r["grip_ids"][0] for r in results if r["grip_ids"]]
+        assert len(set(quoted)) == len(quoted)
+    if tier < 5:
+        assert "merged" in tables[tier].full["unsaid", "locate", mode]["explanation"]["arbitration"]
+
+
+@requirement("contract:budget-enforcement", "policy:bound-max_token_budget")
+@table
+def test_an_explanation_is_lean_and_no_limit_is_passed(tables: dict[int, Told], tier: int, intent: str, mode: str) -> None:
+    for case in CASES:
+        key = (case, intent, mode)
+        why = tables[tier].lean[key]["explanation"]
+        assert tokens(why) <= LEAN, why
+        assert why["method_used"]
+        assert why["tier_used"] == tier
+        assert {"skipped", "bounds_hit", "nodes_visited", "rpc_calls", "fallback_occurred", "scope"} <= set(why)
+        assert tokens(tables[tier].small[key]) <= SMALL, case
+        for found in (tables[tier].lean[key], tables[tier].full[key]):
+            assert len(found["results"]) <= FEW
+        if case in {"answered", "named"}:
+            assert tables[tier].small[key]["results"], case
+
+
+@requirement("policy:FR-04", "policy:FR-06", "policy:FR-09", "policy:FR-11", "policy:FR-15", "policy:FR-16")
+@pytest.mark.parametrize("tier", TIERS)
+def test_deadlines_ambiguity_and_single_bounds_are_minded_at_every_tier(tables: dict[int, Told], tier: int) -> None:
+    more = tables[tier].more
+    why = {name: found["explanation"] for name, found in more.items() if "explanation" in found}
+    assert (why["deadline"]["intent"], why["deadline"]["bounds"]["timeout_ms"]["limit"]) == ("time_boxed", 1500)
+    assert more["deadline"]["results"]
+    assert "timeout_ms" in why["late"]["bounds_hit"]
+    assert any(n.startswith("Timeout exceeded") for n in why["late"]["notices"])
+    assert (more["soft"]["intent"], more["soft"]["strict"], more["soft"]["bounds"]["timeout_ms"]) == ("answer", False, 1500)
+    assert (more["hard"]["intent"], more["hard"]["strict"], more["hard"]["bounds"]["timeout_ms"]) == ("time_boxed", True, 300)
+    assert (why["ambiguous"]["mode"], why["ambiguous"]["why_mode"]) == ("hybrid", "the intent is ambiguous")
+    assert why["many"]["bounds"]["max_nodes_visited"]["limit"] == 51, "never fewer than the results asked for, and one"
+    assert why["narrow"]["bounds"]["beam_width"]["limit"] == 2
+    assert len([n for n in heard(why["narrow"]) if n != "agentic"]) <= 2
+    assert why["strict"]["nodes_visited"] <= 2
+    assert why["strict"]["rpc_calls"] <= 2
+    assert (more["plain"]["intent"], more["boxed"]["intent"], more["boxed"]["deadline_ms"]) == ("answer", "time_boxed", 300)
+
+
+@requirement("policy:FR-04", "policy:FR-05", "policy:FR-13")
+def test_the_command_plans_classifies_and_answers_as_the_server_does(origin: Path, tmp_path: Path) -> None:
+    off = {k: v for name in SWITCHED_OFF[4] for k, v in OFF[name].items()}
+    with Place(tmp_path, more=off | {"MEMORY_MCP_SERVER__DAEMON": "false"}) as place:
+        shutil.copytree(origin, place.directory)
+        plan = json.loads(place.ok("retrieval", "plan", "--json", "--intent", "locate", "--without", "bm25", RARE))
+        assert (plan["intent"], plan["order"]) == ("locate", ORDER["locate", 5])
+        assert {"layer": "bm25", "reason": "left out of this plan"} in plan["skipped"]
+        classified = json.loads(place.ok("retrieval", "classify", "--json", ANSWERED["locate"]))
+        assert (classified["intent"], classified["exact"]) == ("locate", [RARE])
+        asked = place.ok("ask", "--explain", ANSWERED["locate"])
+        assert RARE in asked
+        assert "Understood as locate. Answered by" in asked
+        assert "Intent     locate" in asked
