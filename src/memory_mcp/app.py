@@ -168,8 +168,8 @@ class App:
         return AgenticLayer(self.storage, self.tree, self.clock, self.settings.retrieval.strong_match)
 
     def _engine(self) -> "Engine":
+        from memory_mcp.layers.agentic.scan import Scan
         from memory_mcp.layers.agentic.words import TreeWords
-        from memory_mcp.layers.scan import Scan
         from memory_mcp.policy.engine import Engine, Parts
 
         layers: list[Layer] = [self.agentic, self.teleport(LayerName.BM25), self.teleport(LayerName.VECTOR), self.hybrid()]

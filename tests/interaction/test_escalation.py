@@ -46,7 +46,7 @@ def client(app: App) -> Door:
 
 
 def test_a_part_of_a_word_in_quotes_is_found_by_reading_and_the_cost_is_said(client: Door) -> None:
-    told = client.ok("intelligent_search", query=f'"{PART}"')
+    told = client.ok("intelligent_search", query=f'"{PART}"', detail="full")
     assert ["reallocPagesNow" in r["quote"] for r in told["results"]] == [True]
     assert told["results"][0]["grip_ids"]
     assert told["results"][0]["id"].startswith("toc:segment:")
@@ -81,9 +81,9 @@ def test_an_event_of_another_project_is_never_found(client: Door) -> None:
 
 
 def test_a_time_bounds_what_is_read(client: Door) -> None:
-    whole = client.ok("intelligent_search", query=f'"{TWICE}"')
+    whole = client.ok("intelligent_search", query=f'"{TWICE}"', detail="full")
     assert len(whole["results"]) == 2
-    part = client.ok("intelligent_search", query=f'"{TWICE}"', since="2026-01-01", until="2026-01-31")
+    part = client.ok("intelligent_search", query=f'"{TWICE}"', since="2026-01-01", until="2026-01-31", detail="full")
     assert [r["when"][:7] for r in part["results"]] == ["2026-01"]
     assert part["explanation"]["scan"]["events"] < whole["explanation"]["scan"]["events"]
 
@@ -95,13 +95,13 @@ def test_the_newest_comes_first(client: Door) -> None:
 
 def test_a_time_boxed_question_is_never_answered_by_reading(client: Door) -> None:
     for call in ({"intent": "time_boxed"}, {"timeout_ms": 2000}):
-        told = client.ok("intelligent_search", query=f'"{PART}"', **call)
+        told = client.ok("intelligent_search", query=f'"{PART}"', detail="full", **call)
         assert told["results"] == []
         assert "scan" not in told["explanation"]
 
 
 def test_evidence_enough_is_not_read_behind(client: Door) -> None:
-    told = client.ok("intelligent_search", query="refresh token grace window")
+    told = client.ok("intelligent_search", query="refresh token grace window", detail="full")
     assert told["results"]
     assert "scan" not in told["explanation"]
 

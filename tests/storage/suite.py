@@ -199,6 +199,35 @@ def test_a_window_is_paged_without_losing_or_repeating_events_of_one_moment(stor
     assert paged == sorted(events, key=lambda e: e.order)
 
 
+def test_events_that_hold_every_one_of_some_texts_are_found_whatever_the_case(store: Storage) -> None:
+    store.events.append(
+        [
+            event("The Ledger rounds half up", at="2026-01-20T10:00", session="a"),
+            event("ledger totals", at="2026-01-20T11:00", session="b"),
+            event("a LEDGER that rounds", at="2026-02-20T10:00", session="c"),
+            event("a ledger that rounds elsewhere", at="2026-02-21T10:00", session="d", project=BILLING),
+        ]
+    )
+    scope = Scope(SHOP)
+    count, found = store.events.holding(scope, ["ledger", "round"], 5)
+    assert (count, [e.session_id for e in found]) == (3, ["c", "a"])
+    assert store.events.holding(scope, ["ledger"], 1)[1][0].session_id == "c"
+    february = Scope(SHOP, window=TimeWindow(ms("2026-02-01T00:00"), ms("2026-03-01T00:00")))
+    assert store.events.holding(february, ["ledger"], 5)[0] == 1
+
+
+def test_streams_are_told_by_the_event_of_theirs_that_holds_most_by_weight(store: Storage) -> None:
+    said = {"a": ["ledger", "rounding"], "b": ["ledger rounding"], "c": ["nothing of it"]}
+    events = [
+        event(text, session=session, at=f"2026-01-2{n}T10:0{n}") for session in said for n, text in enumerate(said[session])
+    ]
+    store.events.append(events)
+    streams = {e.session_id: e.stream for e in events}
+    count, found = store.events.likely(Scope(SHOP), {"ledger": 1.0, "round": 2.0}, 5)
+    assert (count, found) == (4, [streams["b"], streams["a"]])
+    assert store.events.likely(Scope(SHOP), {"ledger": 1.0, "round": 2.0}, 1)[1] == [streams["b"]]
+
+
 def test_sessions_come_latest_first_with_their_span_and_size(store: Storage) -> None:
     store.events.append([*run_of(3, session="old"), *run_of(2, start="2026-02-01 10:00", session="new", project=BILLING)])
     old_start, new_start = ms("2026-01-12 09:00"), ms("2026-02-01 10:00")

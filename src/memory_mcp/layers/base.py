@@ -163,8 +163,9 @@ class Weighed:
     weights: Mapping[str, float]
     #: How many segments of the scope hold each.
     counts: Mapping[str, int]
-    #: Segments of the scope.
+    #: Segments of the scope, and its events.
     segments: int
+    events: int = 0
 
 
 class Words(Protocol):
@@ -216,7 +217,10 @@ class Scanner(Protocol):
         ...
 
     def read(self, query: Query, words: Sequence[str]) -> Slice:
-        """Events of the query's window and scope that hold every one of some texts, whatever their case, newest first."""
+        """Events of the query's window and scope that hold every one of some texts, whatever their case, newest first.
+
+        Without any text, segments of the sessions that hold most of the query's words, scored as a walk does.
+        """
         ...
 
 

@@ -81,6 +81,13 @@ class EventStore(Protocol):
         """How many events of a scope are shown, and those that hold every one of some texts, whatever the case, newest first."""
         ...
 
+    def likely(self, scope: Scope, probes: Mapping[str, float], limit: int) -> tuple[int, list[int]]:
+        """How many events of a scope are shown, and the streams with an event that holds most of some texts, by their weights.
+
+        The texts are in lower case; the best streams first, the latest among equals.
+        """
+        ...
+
     def span(self, scope: Scope) -> TimeWindow | None:
         """From the first to the last event of a scope that is shown; None where there is none."""
         ...

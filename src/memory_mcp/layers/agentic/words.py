@@ -24,11 +24,11 @@ class TreeWords:
 
     def weigh(self, text: str, project: str | None) -> Weighed:
         """See Words."""
-        segments = self._tree.tally(project).segments
+        tally = self._tree.tally(project)
         if not query_terms(text):
-            return Weighed({}, {}, segments)
-        found = weigh(text, self._tree.frequencies(), project, segments)
-        return Weighed(found.weights, found.counts, segments)
+            return Weighed({}, {}, tally.segments, tally.events)
+        found = weigh(text, self._tree.frequencies(), project, tally.segments)
+        return Weighed(found.weights, found.counts, tally.segments, tally.events)
 
     def covered(self, query: Weighed, nodes: Sequence[NodeId]) -> dict[NodeId, frozenset[str]]:
         """See Words. Of a period that mixes projects, everything it holds counts."""

@@ -66,24 +66,10 @@ class Intelligent:
 
         Ask plainly; start here whenever the past may matter. Gives dated exact quotations with grip_ids, and how it searched.
         """
-        given = {
-            "query": query,
-            "intent": intent,
-            "mode": mode,
-            "limit": limit,
-            "token_budget": token_budget,
-            "timeout_ms": timeout_ms,
-            "since": since,
-            "until": until,
-            "as_of": as_of,
-            "tz": tz,
-            "project": project,
-            "agent": agent,
-            "scope": scope,
-            "detail": detail,
-            "cursor": cursor,
-            "bounds": bounds.model_dump(exclude_none=True) if bounds else None,
-        }
+        how = {"query": query, "intent": intent, "mode": mode, "limit": limit, "timeout_ms": timeout_ms, "detail": detail}
+        when = {"since": since, "until": until, "as_of": as_of, "tz": tz, "cursor": cursor, "token_budget": token_budget}
+        whose = {"project": project, "agent": agent, "scope": scope}
+        given = how | when | whose | {"bounds": bounds.model_dump(exclude_none=True) if bounds else None}
         told = {name: value for name, value in given.items() if value}
         return answer(await self._kit.host.read(lambda app: self._answered(app, told, why_not)))
 

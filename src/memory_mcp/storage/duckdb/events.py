@@ -1,6 +1,6 @@
 """EventStore on DuckDB."""
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -208,6 +208,17 @@ class DuckEvents:
                 parameters.append(word.lower())
         sql = f"SELECT {EVENT} FROM event {_where(where)} ORDER BY ts DESC, event_id DESC LIMIT ?"
         return count, [event_of(row) for row in self._con.rows(sql, [*parameters, limit])]
+
+    def likely(self, scope: Scope, probes: Mapping[str, float], limit: int) -> tuple[int, list[int]]:
+        """See EventStore."""
+        where, parameters = self._conditions(scope, None)
+        held = " + ".join(["? * contains(folded, ?)::INTEGER"] * len(probes)) or "0"
+        weighed = [part for text, weight in probes.items() for part in (weight, text)]
+        sql = f"""SELECT stream, count(*), max({held}) AS weight FROM (
+                    SELECT stream, ts, lower(concat_ws(' ', speaker, text, metadata)) AS folded FROM event {_where(where)})
+                  GROUP BY stream ORDER BY weight DESC, max(ts) DESC"""
+        rows = self._con.rows(sql, [*weighed, *parameters])
+        return sum(row[1] for row in rows), [row[0] for row in rows[:limit] if row[2] > 0]
 
     def span(self, scope: Scope) -> TimeWindow | None:
         """See EventStore."""

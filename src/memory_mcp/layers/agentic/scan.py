@@ -4,12 +4,17 @@ import datetime as dt
 from collections.abc import Sequence
 from dataclasses import replace
 
+from memory_mcp.layers.agentic.calibrate import calibrated
+from memory_mcp.layers.agentic.match import weigh
+from memory_mcp.layers.agentic.read import Reader
 from memory_mcp.layers.base import Hit, Query, Slice, unfiled_hit
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.event import Event
 from memory_mcp.model.ids import span_grip_id
+from memory_mcp.model.segment import Segment
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope
+from memory_mcp.text import probe
 from memory_mcp.toc.tree import Tree
 
 #: Stretches that a scan is cut into at most.
@@ -17,6 +22,9 @@ SLICES = 8
 #: What a hit of a scan is worth: it holds every word, which says little about whether it answers. Not calibrated: no layer
 #: found it, so there is nothing that it would be compared with.
 SCORE = 0.5
+#: Sessions that are looked into, and segments of theirs that are read. On coding sessions of 10,000 events, half tune, a right
+#: one was among five for 26.5 % of questions by the walk's bounds alone, 41.0 % so, 47.0 % with 40 and 120 at twice the time.
+_STREAMS, _READ = 12, 36
 #: Characters quoted around the words.
 _SPAN = 400
 _WEEK = dt.timedelta(days=7)
@@ -28,6 +36,7 @@ class Scan:
     def __init__(self, storage: Storage, tree: Tree) -> None:
         self._storage = storage
         self._tree = tree
+        self._reader = Reader(storage, tree)
 
     def slices(self, query: Query) -> list[TimeWindow]:
         """See Scanner."""
@@ -46,8 +55,25 @@ class Scan:
     def read(self, query: Query, words: Sequence[str]) -> Slice:
         """See Scanner."""
         scope = Scope(query.project, query.agent, query.window)
+        if not words:
+            return self._likely(query, scope)
         count, found = self._storage.events.holding(scope, words, query.limit)
         return Slice(tuple(self._hits(found, words)), count)
+
+    def _likely(self, query: Query, scope: Scope) -> Slice:
+        """The sessions with the messages that hold most of the query, by weight; of their segments those that answer best."""
+        tally = self._tree.tally(query.project)
+        weighted = weigh(query.text, self._tree.frequencies(), query.project, tally.segments)
+        probes: dict[str, float] = {}
+        for term, weight in weighted.weights.items():
+            probes[probe(term)] = max(weight, probes.get(probe(term), 0.0))
+        count, streams = self._storage.events.likely(scope, probes, _STREAMS)
+        cuts = self._storage.toc.cuts(streams)
+        segments = [c for s in streams for c in cuts.get(s, ()) if _touches(c, scope.window)][:_READ]
+        mean = tally.tokens / tally.segments if tally.segments else 0.0
+        found = self._reader.verify(segments, weighted, scope.window, mean)
+        best = sorted(found, key=lambda f: (-f.score, -f.segment.start[0], f.segment.key))[: query.limit]
+        return Slice(tuple(calibrated(self._reader.hits(best, weighted))), count)
 
     def _hits(self, events: Sequence[Event], words: Sequence[str]) -> list[Hit]:
         """One for each segment, the newest event of it; an event that is not filed yet stands for itself."""
@@ -66,6 +92,10 @@ class Scan:
                 hit = replace(hit, node_id=node.node_id, title=node.title, level=node.level, keywords=node.keywords)
             hits.setdefault(hit.node_id or hit.event_id, replace(hit, parts=(("scan", SCORE),)))
         return list(hits.values())
+
+
+def _touches(cut: Segment, window: TimeWindow | None) -> bool:
+    return window is None or TimeWindow(cut.start[0], cut.end[0] + 1).intersects(window)
 
 
 def _meet(one: TimeWindow, other: TimeWindow | None) -> TimeWindow:
