@@ -217,10 +217,8 @@ def test_events_that_hold_every_one_of_some_texts_are_found_whatever_the_case(st
 
 
 def test_streams_are_told_by_the_event_of_theirs_that_holds_most_by_weight(store: Storage) -> None:
-    said = {"a": ["ledger", "rounding"], "b": ["ledger rounding"], "c": ["nothing of it"]}
-    events = [
-        event(text, session=session, at=f"2026-01-2{n}T10:0{n}") for session in said for n, text in enumerate(said[session])
-    ]
+    said = [("a", "ledger"), ("a", "rounding"), ("b", "ledger rounding"), ("c", "nothing of it")]
+    events = [event(text, session=name, at=f"2026-01-20T10:0{n}") for n, (name, text) in enumerate(said)]
     store.events.append(events)
     streams = {e.session_id: e.stream for e in events}
     count, found = store.events.likely(Scope(SHOP), {"ledger": 1.0, "round": 2.0}, 5)

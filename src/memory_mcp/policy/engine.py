@@ -34,7 +34,7 @@ _JUDGED = 10
 #: How a layer says which bounds stopped it; the explanation lists them.
 _STOPPED = "stopped by "
 #: Bounds that end a walk before it has seen everything that may answer.
-_WALKED = frozenset({"max_nodes_visited", "max_rpc_calls", "max_depth"})
+_WALKED = frozenset({"max_nodes_visited", "max_rpc_calls"})
 #: Events of a scope that are read for the sake of a better answer (a tenth of a second); more only where there is none.
 _CHEAP = 20_000
 #: Milliseconds that a scan must have left.
