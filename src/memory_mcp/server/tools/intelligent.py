@@ -10,6 +10,7 @@ from mcp.types import CallToolResult
 from pydantic import Field
 
 from memory_mcp.app import App
+from memory_mcp.layers.budget import SINCE
 from memory_mcp.policy.engine import Answer
 from memory_mcp.server import arguments, shapes, wire, wire_policy
 from memory_mcp.server.arguments import Bounds
@@ -84,6 +85,7 @@ class Intelligent:
         found = app.ask(asked.query, asked.how)
         shaped = _Shaping(app, found, asked).answer()
         if missing:
+            SINCE.set(None)  # what is tried out now are calls of their own
             door = Trying(app, scope_of, lambda other: _shown(app, other), began)
             shaped.explanation.why_not = shapes.why_not(app.why_not(missing, given, door))
         return shaped
