@@ -27,6 +27,7 @@ def python(code: str, *arguments: str) -> str:
 # imports
 
 
+@requirement("contract:planes-separated")
 def test_every_import_contract_holds() -> None:
     lint = Path(sys.executable).with_name("lint-imports")
     done = subprocess.run([str(lint), "--no-cache"], cwd=ROOT, capture_output=True, text=True, timeout=120, check=False)

@@ -15,6 +15,7 @@ from memory_mcp.model.ids import GripId, NodeId
 from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind
 from memory_mcp.model.usage import Used
 from memory_mcp.policy.rank import PRESETS, RankingSettings, frequency, identity, rank, recency, salience
+from tests.requirements import requirement
 
 NOW = 1_772_452_800_000
 DAY = 86_400_000
@@ -58,6 +59,7 @@ def parts(hits: Sequence[Hit], name: str) -> dict[str, float]:
     return dict(next(h for h in hits if h.title == name).parts)
 
 
+@requirement("contract:ranking-salience", "contract:ranking-recency", "contract:ranking-relevance", "contract:ranking-usage")
 def test_the_spec_preset_weighs_three_signals_alike_and_usage_a_third_of_them() -> None:
     settings = RankingSettings(preset="spec", half_life_days=10, usage=True)
     one = hit("a", score=0.8, days=10, kind="procedure", salience=0.8)
@@ -69,6 +71,7 @@ def test_the_spec_preset_weighs_three_signals_alike_and_usage_a_third_of_them() 
     assert PRESETS["spec"] == {"salience": 0.3, "recency": 0.3, "relevance": 0.3, "usage": 0.1}
 
 
+@requirement("contract:ranking-relevance")
 def test_the_score_stays_what_the_layer_said_and_its_parts_stay_beside_the_signals() -> None:
     [found] = ranked([hit("a", score=0.37, parts=(("coverage", 0.6),))])
     assert found.score == 0.37
@@ -82,6 +85,7 @@ def test_equal_hits_are_ordered_by_their_ids_whatever_order_they_came_in(preset:
         assert names(ranked(order, RankingSettings(preset=preset))) == ["a", "b", "c"]
 
 
+@requirement("contract:ranking-recency")
 def test_recency_halves_with_every_half_life_and_the_future_is_as_good_as_now() -> None:
     assert [recency(NOW - int(d * 7 * DAY), NOW, 7) for d in (0, 1, 2, 3)] == [1.0, 0.5, 0.25, 0.125]
     assert recency(NOW + DAY, NOW, 7) == 1.0
@@ -102,6 +106,7 @@ def test_what_names_a_time_or_an_identifier_is_not_outranked_by_recency(named: d
     assert parts(found, "old") == {"salience": 0.5, "relevance": 0.51, "rank": pytest.approx((0.5 + 0.51) / 2, abs=1e-4)}
 
 
+@requirement("contract:ranking-salience")
 def test_the_more_durable_the_kind_the_more_salient() -> None:
     kinds = [MemoryKind.PROCEDURE, MemoryKind.CONSTRAINT, MemoryKind.DEFINITION, MemoryKind.PREFERENCE, MemoryKind.OBSERVATION]
     found = ranked([hit(k.value, kind=k.value) for k in reversed(kinds)])
@@ -119,6 +124,7 @@ def test_what_is_pinned_is_as_salient_as_can_be() -> None:
     assert names(ranked([hit("a", kind="procedure", salience=0.9), hit("b", pinned=True)])) == ["b", "a"]
 
 
+@requirement("contract:ranking-usage")
 def test_usage_counts_only_where_it_is_asked_for_and_anything_is_known() -> None:
     hits, opened = [hit("a"), hit("b")], {"grip:b": Used((NOW,))}
     assert names(ranked(hits, SPEC, usage=opened)) == ["a", "b"]

@@ -19,6 +19,7 @@ from memory_mcp.server import shapes
 from memory_mcp.server.tools.evidence import expand
 from tests.factories import draft
 from tests.fakes import NOON, FakeClock
+from tests.requirements import requirement
 
 DAY = 86_400_000
 #: Two sessions that a question fits alike, half a year apart; the older one is a rule.
@@ -75,12 +76,14 @@ def test_each_signal_and_the_final_value_are_told_and_the_score_is_the_layers_ow
     assert values == sorted(values, reverse=True)
 
 
+@requirement("contract:layer-6")
 def test_the_preset_decides_between_what_is_newer_and_what_fits_better(directory: Path) -> None:
     better = "never restart the zirconium gateway by hand"
     assert sessions(asked(directory, better))[0] == "s180"
     assert sessions(asked(directory, better, preset="spec", salience_weight=0, half_life_days=10))[0] == "s1"
 
 
+@requirement("contract:ranking-recency")
 def test_the_half_life_decides_how_much_newer_counts(directory: Path) -> None:
     only = {"preset": "spec", "salience_weight": 0.3, "relevance_weight": 0.0}
     assert sessions(asked(directory, QUESTION, half_life_days=5, **only))[0] == "s1"
@@ -98,6 +101,7 @@ def test_a_weight_of_its_own_decides(directory: Path, weights: dict[str, float],
     assert sessions(asked(directory, QUESTION, **weights))[0] == first
 
 
+@requirement("contract:ranking-relevance")
 def test_the_weight_of_relevance_decides(directory: Path) -> None:
     better = "never restart the zirconium gateway by hand"
     base = {"salience_weight": 0.01, "recency_weight": 1.0, "half_life_days": 10}
@@ -106,6 +110,7 @@ def test_the_weight_of_relevance_decides(directory: Path) -> None:
         assert sessions(list(app.ask(Query(better)).hits))[0] == "s180"
 
 
+@requirement("contract:ranking-usage")
 def test_openings_move_what_was_opened_where_usage_is_on_and_by_its_weight(directory: Path, tmp_path: Path) -> None:
     shutil.copytree(directory, own := tmp_path / "data")
     with opened(own, usage=True) as app:

@@ -1,7 +1,6 @@
 """The skill contract and the cognitive architecture's contracts as records."""
 
 from tests.requirements.record import (
-    NO_RANKING,
     NO_TOPICS,
     Requirement,
 )
@@ -151,7 +150,6 @@ CONTRACTS: tuple[Requirement, ...] = (
         "contract:layer-6",
         THE_COGNITIVE_LAYER_STACK,
         "The ranking policy scores the importance of memories and is optional.",
-        deferred=NO_RANKING,
     ),
     Requirement(
         "contract:layer-brainstem",
@@ -171,14 +169,12 @@ CONTRACTS: tuple[Requirement, ...] = (
         "contract:ranking-salience",
         RANKING_POLICY_LAYER_6,
         ("Salience weighs 0.3 and orders procedure, constraint, definition, preference and observation."),
-        deferred=NO_RANKING,
         departure=('The spec\'s weights are the preset "spec", and the default preset is what measures best on judged queries.'),
     ),
     Requirement(
         "contract:ranking-recency",
         RANKING_POLICY_LAYER_6,
         "Recency weighs 0.3 and decays with a configurable half-life.",
-        deferred=NO_RANKING,
         departure=(
             "A query that names a time or an exact identifier is not outranked by recency, because it already says what it wants."
         ),
@@ -187,7 +183,6 @@ CONTRACTS: tuple[Requirement, ...] = (
         "contract:ranking-relevance",
         RANKING_POLICY_LAYER_6,
         "Relevance weighs 0.3 and is the score of the match.",
-        deferred=NO_RANKING,
         departure=(
             "The score is calibrated per layer before it is weighed, because scores of different kinds cannot be compared raw."
         ),
@@ -196,7 +191,6 @@ CONTRACTS: tuple[Requirement, ...] = (
         "contract:ranking-usage",
         RANKING_POLICY_LAYER_6,
         "Usage weighs 0.1, decays and is opt-in.",
-        deferred=NO_RANKING,
         departure=("Weights are normalised again when a signal is off, because scores must stay within 0 and 1."),
     ),
     Requirement(
@@ -243,8 +237,10 @@ CONTRACTS: tuple[Requirement, ...] = (
         "contract:planes-separated",
         SEPARATION_OF_CONCERNS,
         ("Data, capabilities, ranking and control live in rooms of their own, none importing a higher one."),
-        deferred=NO_RANKING,
-        departure=("The planes are rooms of one Python package instead of crates, with import contracts between them."),
+        departure=(
+            "The planes are rooms of one Python package instead of crates, with import contracts between them; ranking is a "
+            "module at the bottom of the policy's room, because nothing else uses it."
+        ),
     ),
     Requirement(
         "contract:tier-1-full",

@@ -9,7 +9,6 @@ from dataclasses import dataclass
 
 NOT_JUDGED_HERE = "judged queries lie outside the repository; bench.judged prints it"
 NO_TOPICS = "topic graph is not built yet"
-NO_RANKING = "ranking policy is not built yet"
 
 
 @dataclass(frozen=True, slots=True)
