@@ -41,7 +41,7 @@ def test_try_shows_three_cited_and_verified_answers_and_leaves_nothing(command: 
     assert no_process_of(environment["TMPDIR"])
 
 
-@pytest.mark.parametrize(("model", "tier"), [("bundled", "tier 2, hybrid"), ("", "tier 4, bm25")])
+@pytest.mark.parametrize(("model", "tier"), [("bundled", "tier 2"), ("", "tier 4")])
 def test_try_answers_through_the_indexes_there_can_be_and_waits_for_no_other(
     environment: dict[str, str], model: str, tier: str
 ) -> None:

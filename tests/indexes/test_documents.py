@@ -36,7 +36,7 @@ def keeper(kept: App, tmp_path: Path) -> Keeper:
 
 
 def layer_of(app: App, keeper: Keeper) -> TeleportLayer:
-    return TeleportLayer(LayerName.BM25, lambda: Bm25Index(keeper), app.storage, app.tree, app.clock)
+    return TeleportLayer(LayerName.BM25, lambda: Bm25Index(keeper), app.storage, app.tree)
 
 
 @requirement("bm25:indexed-toc_node-doc_id")

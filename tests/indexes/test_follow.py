@@ -433,7 +433,7 @@ def test_an_event_filed_while_a_search_is_under_way_is_found_by_it(kept: App, tm
             followed(keeper, kept.storage)
             return answer
 
-    layer = TeleportLayer(LayerName.BM25, lambda: FollowsMeanwhile(keeper), kept.storage, kept.tree, kept.clock)
+    layer = TeleportLayer(LayerName.BM25, lambda: FollowsMeanwhile(keeper), kept.storage, kept.tree)
     assert layer.teleport("rhodium", Filters(), 5).hits != ()
 
 
@@ -441,7 +441,7 @@ def test_an_event_is_found_before_and_after_it_is_filed_and_once_each_time(kept:
     keeper = keeper_of(kept.storage, tmp_path / "index")
     keeper.load()
     keeper.rebuild()
-    layer = TeleportLayer(LayerName.BM25, lambda: Bm25Index(keeper), kept.storage, kept.tree, kept.clock)
+    layer = TeleportLayer(LayerName.BM25, lambda: Bm25Index(keeper), kept.storage, kept.tree)
     kept.write([draft("nobody has said rhodium before", at="2026-01-20 09:00", session="later")], "test")
     (before,) = layer.teleport("rhodium", Filters(), 5).hits
     assert before.title == "not yet filed in the tree"

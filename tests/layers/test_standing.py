@@ -83,7 +83,7 @@ def test_a_note_has_the_kind_its_author_gave_and_its_pin_before_and_after_it_is_
 
 
 def test_what_a_day_is_listed_with_has_its_standing_too(app: App) -> None:
-    [found] = app.agentic.search(Query("2026-01-12"), Budget(StopConditions(), app.clock)).hits
+    [found] = app.agentic.navigate(Query("2026-01-12"), Budget(StopConditions(), app.clock)).hits
     assert (found.kind, found.salience > 0.5) == ("constraint", True)
 
 

@@ -96,7 +96,7 @@ class AgenticLayer:
         """
         if query.window is not None:
             return self._measured(query, TimeHint(None, "", query.text), budget, start, widen=False)
-        with span("parse_query"):
+        with span("read_time"):
             hint = find_time(query.text, self._clock.now_ms() if now_ms is None else now_ms, self._tree.calendar)
         return self._measured(query, hint, budget, start, widen=True)
 
@@ -110,7 +110,8 @@ class AgenticLayer:
     def _navigate(self, query: Query, hint: TimeHint, budget: Budget, start: NodeId, widen: bool) -> LayerAnswer:
         if not terms(hint.rest) and (hint.window is not None or query.overview):
             return self._browse(query, hint, budget)
-        walk = self._begin(replace(query, text=hint.rest or query.text), query.window or hint.window, budget)
+        with span("parse_query"):
+            walk = self._begin(replace(query, text=hint.rest or query.text), query.window or hint.window, budget)
         with span("execute_search"):
             self._run(walk, start)
             if widen and hint.window and not walk.found:

@@ -71,7 +71,7 @@ class Intelligent:
         when = {"since": since, "until": until, "as_of": as_of, "tz": tz, "cursor": cursor, "token_budget": token_budget}
         whose = {"project": project, "agent": agent, "scope": scope}
         given = how | when | whose | {"bounds": bounds.model_dump(exclude_none=True) if bounds else None}
-        told = {name: value for name, value in given.items() if value}
+        told = {name: value for name, value in given.items() if value or name == "query"}
         return answer(await self._kit.host.read(lambda app: self._answered(app, told, why_not)))
 
     def _answered(self, app: App, given: Mapping[str, Any], missing: str) -> wire_policy.SearchAnswer:
