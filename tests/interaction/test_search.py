@@ -245,6 +245,26 @@ def test_with_bm25_off_the_answer_says_what_was_used_and_what_enables_it(era: st
     assert "teleport.bm25.enabled = true" in notice
 
 
+@pytest.mark.parametrize(
+    ("teleport", "enabling"),
+    [
+        (TeleportSettings(enabled=False), "enable with teleport.enabled = true"),
+        (
+            TeleportSettings(enabled=False, bm25=IndexSettings(enabled=False)),
+            "enable with teleport.enabled = true, teleport.bm25.enabled = true",
+        ),
+    ],
+)
+def test_what_enables_keywords_again_is_every_setting_that_is_off(era: str, teleport: TeleportSettings, enabling: str) -> None:
+    app = open_app(teleport=teleport)
+    try:
+        found = Door(app, era, SHOP).ok("intelligent_search", query=GRACE)
+    finally:
+        app.close()
+    [notice] = found["explanation"]["notices"]
+    assert notice.endswith(enabling)
+
+
 @requirement(
     "contract:guarantee-never-fails",
     "contract:fallback-discipline",

@@ -159,3 +159,10 @@ def test_a_day_of_nobody_is_found_under_no_project_as_its_own_scope() -> None:
     node = app.tree.node(NodeId(f"toc:day:{DAY}"), "")
     assert node.event_count == 1
     app.close()
+
+
+@pytest.mark.parametrize("project", [None, SHOP])
+def test_nodes_come_in_the_order_they_are_asked_for(shared: App, project: str | None) -> None:
+    ids = [*PERIODS, *shared.tree.descendants(ROOT, TocLevel.SEGMENT, project)]
+    for asked in (ids, ids[::-1]):
+        assert list(shared.tree.nodes(asked, project)) == asked

@@ -113,7 +113,7 @@ class Engine:
         return answer
 
     def _learn(self, answer: Answer) -> None:
-        """What layers that came to an end took, the latest counting most."""
+        """What layers that found something took, each time counting a tenth beside what is known."""
         for tried in answer.why.tried:
             if tried.hits:
                 name = LayerName(tried.layer)

@@ -132,8 +132,10 @@ class Tree:
         return self._stored(stamps), self._sets(list(stamps), stamps)
 
     def nodes(self, ids: Sequence[NodeId], project: str | None = None) -> dict[NodeId, TocNode]:
-        """Those of `ids` that exist for the scope. A segment's id may carry an older day."""
-        stored = self._stored(self._storage.toc.stamps(ids))
+        """Those of `ids` that exist for the scope, in their order. A segment's id may carry an older day: it comes last."""
+        place = {node_id: at for at, node_id in enumerate(ids)}
+        found = self._stored(self._storage.toc.stamps(ids))
+        stored = dict(sorted(found.items(), key=lambda pair: place.get(pair[0], len(place))))
         if project is None:
             return stored
         segments = {i: n for i, n in stored.items() if n.level is TocLevel.SEGMENT and project in (n.projects or ("",))}

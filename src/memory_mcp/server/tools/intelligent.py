@@ -25,7 +25,7 @@ AskedMode = Annotated[Literal["", "sequential", "parallel", "hybrid"], Field(des
 AskedTimeout = Annotated[int | None, Field(description="Hard limit; makes it time_boxed", ge=0, le=600_000)]
 AskedAsOf = Annotated[str, Field(description="Now, for time words", max_length=60, coerce_numbers_to_str=True)]
 AskedZone = Annotated[str, Field(description="Zone of times, e.g. Europe/Berlin", max_length=60)]
-_KEYWORDS_OFF = "BM25 search is not enabled: used {}; enable with teleport.bm25.enabled = true"
+_KEYWORDS_OFF = "BM25 search is not enabled: used {}; enable with {}"
 #: What is used instead of it, where it is not the layer's own name.
 _INSTEAD = {"agentic": "TOC navigation", "scan": "a scan"}
 #: Further quotations of the first results are read only where so much of the time is left (milliseconds).
@@ -144,8 +144,10 @@ class _Shaping:
         if "timeout_ms" in hit:
             notices.append("Timeout exceeded: these are partial results")
         teleport = self._app.settings.teleport
-        if not (teleport.enabled and teleport.bm25.enabled):
-            notices.append(_KEYWORDS_OFF.format(_INSTEAD.get(why.method, why.method)))
+        off = {"teleport.enabled": not teleport.enabled, "teleport.bm25.enabled": not teleport.bm25.enabled}
+        if any(off.values()):
+            enabling = ", ".join(f"{name} = true" for name, is_off in off.items() if is_off)
+            notices.append(_KEYWORDS_OFF.format(_INSTEAD.get(why.method, why.method), enabling))
         if not kept and (self._found.hits or self._found.has_more):
             notices.append(_TOO_SMALL)
         elif not kept and not self._asked.how.offset:
