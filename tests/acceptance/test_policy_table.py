@@ -467,7 +467,7 @@ def test_every_path_has_its_reason_and_results_are_merged(tables: dict[int, Told
         enough = [t["layer"] for t in why["tried"] if t["outcome"] == "sufficient"]
         for one in why["tried"]:
             if one["outcome"] == "cancelled":
-                assert one["reason"] == f"{enough[0]} had evidence enough"
+                assert one["reason"] in {f"{name} had evidence enough" for name in enough}
         relevant = [t["layer"] for t in why["tried"] if t["outcome"] in {"sufficient", "insufficient"}]
         if mode == "parallel" and len(relevant) > 1:
             assert why["arbitration"].startswith("merged ")
@@ -512,7 +512,7 @@ def test_deadlines_ambiguity_and_single_bounds_are_minded_at_every_tier(tables: 
     assert (more["soft"]["intent"], more["soft"]["strict"], more["soft"]["bounds"]["timeout_ms"]) == ("answer", False, 1500)
     assert (more["hard"]["intent"], more["hard"]["strict"], more["hard"]["bounds"]["timeout_ms"]) == ("time_boxed", True, 300)
     assert (why["ambiguous"]["mode"], why["ambiguous"]["why_mode"]) == ("hybrid", "the intent is ambiguous")
-    assert why["many"]["bounds"]["max_nodes_visited"]["limit"] == 51, "never fewer than the results asked for, and one"
+    assert why["many"]["bounds"]["max_nodes_visited"]["limit"] >= 51, "never fewer than the results asked for, and one"
     assert why["narrow"]["bounds"]["beam_width"]["limit"] == 2
     assert len([n for n in heard(why["narrow"]) if n != "agentic"]) <= 2
     assert why["strict"]["nodes_visited"] <= 2

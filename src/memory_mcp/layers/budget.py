@@ -122,6 +122,11 @@ class Budget:
         """See Spent."""
         return self.spent.hit
 
+    @property
+    def begun(self) -> float:
+        """When this path began, on the clock's monotonic time (seconds)."""
+        return self._begun
+
     def cancel(self) -> None:
         """Say that the path is no longer wanted."""
         self._cancelled.set()
@@ -150,7 +155,8 @@ class Budget:
         with self.spent.lock:
             if used + more <= self.limit(name):
                 return False
-            if not self.strict and not self.spent.satisfied and not self.spent.exceeded:
+            may_exceed = not self.strict and not self.spent.satisfied and not self.spent.exceeded
+            if may_exceed and getattr(self.bounds, name) > 1:
                 self.spent.exceeded = name
                 if used + more <= self.limit(name):
                     return False

@@ -17,8 +17,8 @@ from memory_mcp.policy.escalate import escalate, looked_for
 from memory_mcp.policy.execute import Execution, Run, Verdict
 from memory_mcp.policy.explain import Explanation, Scanned
 from memory_mcp.policy.intent import Intent
-from memory_mcp.policy.plan import How, Known, Mode, Plan, Skipped, make_plan
-from memory_mcp.policy.rank import POOL, RankingSettings, rank
+from memory_mcp.policy.plan import TOO_SLOW, How, Known, Mode, Plan, Skipped, make_plan, pool_of
+from memory_mcp.policy.rank import RankingSettings, rank
 from memory_mcp.policy.stopping import Interrupt
 from memory_mcp.text import query_terms, term_set
 from memory_mcp.tracing import span
@@ -105,12 +105,20 @@ class Engine:
             budget = Budget(plan.bounds, self._parts.clock, self._parts.factor, plan.strict)
             # What is relevant is judged by the first few, however few are wanted.
             wanted = max(query.limit + how.offset + 1, 1 if plan.browses else _JUDGED)
-            pool = wanted if plan.order[0] is LayerName.AGENTIC else max(wanted, min(POOL, plan.bounds.max_nodes_visited))
+            pool = wanted if plan.order[0] is LayerName.AGENTIC else max(wanted, pool_of(query.limit, how.offset))
+            pool = max(wanted, min(pool, plan.bounds.max_nodes_visited))
             overview = plan.browses and plan.intent is Intent.EXPLORE
             asked = replace(query, text=plan.text, window=plan.window, limit=pool, overview=overview)
             answer = _Search(self._parts, self._execution, plan, asked, budget).answer(query.limit, how.offset)
         self._learn(answer)
+        self._forgive(plan)
         return answer
+
+    def _forgive(self, plan: Plan) -> None:
+        """A layer that was passed over for being slow is tried again in time: what made it slow may be over."""
+        for skipped in plan.skipped:
+            if skipped.reason.startswith(TOO_SLOW):
+                self._usual_ms[LayerName(skipped.layer)] *= _AGED
 
     def _learn(self, answer: Answer) -> None:
         """What layers that found something took, each time counting a tenth beside what is known."""
@@ -143,9 +151,11 @@ class _Search:
         kept = within([self._told(h) for h in good[:limit]], self._budget)
         # A list that was asked for no further may go on behind what was left out of it.
         more = len(good) > len(kept) or (bool(kept) and len(hits) >= self._asked.limit > len(good) + offset)
-        if not good and not offset and (scan is None or scan.events):
+        if not good and not offset and (run.tried or scan):
             self._notices.append(self._nothing(run, scan))
-        return Answer(tuple(kept), more, self._explained(run, window, scan))
+        elif not good and offset:
+            self._notices.append("no further results")
+        return Answer(tuple(kept), more, self._explained(run, scan))
 
     def _is_inhabited(self) -> bool:
         """Whether anything lies in the time that the question names: no layer need be asked where nothing can be."""
@@ -166,7 +176,7 @@ class _Search:
         if not self._plan.text or self._plan.floor is not None:
             return Verdict(True, True, best, "every result is taken")
         if self._weighed is None:
-            self._weighed = self._parts.words.weigh(self._asked.text, self._asked.project)
+            self._weighed = self._parts.words.weigh(self._plan.subject, self._asked.project)
         found = self._evidence(self._weighed, hits[:_JUDGED], layer)
         literal = self._literally(hits[:_JUDGED])
         sure = relevance.confidence(found, layer)
@@ -188,7 +198,7 @@ class _Search:
         Reading the term sets of ten segments took 8 ms at 100,000 documents. Of a period only the words shown count: what
         a year holds was said in a hundred places.
         """
-        text = self._asked.text
+        text = self._plan.subject
         shown = relevance.evidence(text, weighed.weights, weighed.counts, hits, self._covered, weighed.segments)
         enough = relevance.sufficient(shown, layer, self._plan.min_confidence)
         if enough and (not self._plan.first_match or self._literally(hits)):
@@ -220,16 +230,22 @@ class _Search:
         return replace(hit, parts=(*hit.parts, ("coverage", round(share, 4))))
 
     def _widened(self, run: Run) -> tuple[Run, TimeWindow | None]:
-        """Nothing inside the time that the question names: look beside it, then everywhere; what comes is marked."""
+        """Nothing inside the time that the question names: look beside it, then everywhere; what comes is marked.
+
+        Of a list of what happened, what came before.
+        """
         window = self._plan.window
-        if run.hits or window is None or not self._plan.text:
+        if run.hits or window is None:
             return run, window
         if not self._plan.window_words:
             self._notices.append("nothing found between since and until; leave them out to search all time")
             return run, window
         length = window.end_ms - window.start_ms
-        wider = TimeWindow(max(0, window.start_ms - length), window.end_ms + length)
-        for tried, words in ((wider, "the periods beside it"), (None, "all time")):
+        beside = TimeWindow(max(0, window.start_ms - length), window.end_ms + length)
+        ways: list[tuple[TimeWindow | None, str]] = [(beside, "the periods beside it"), (None, "all time")]
+        if self._plan.browses:
+            ways = [(TimeWindow(0, window.start_ms), "what came before")]
+        for tried, words in ways:
             if self._budget.out_of_time():
                 break
             again = self._run(replace(self._asked, window=tried))
@@ -237,6 +253,8 @@ class _Search:
                 self._notices.append(f"nothing found in the time named; widened to {words}")
                 marked = tuple(replace(h, outside=not window.contains(h.timestamp)) for h in again.hits)
                 return replace(again, hits=marked), tried
+            run = again
+        self._notices.append("nothing found in the time named, nor beside it")
         return run, window
 
     def _escalated(self, run: Run, window: TimeWindow | None) -> tuple[tuple[Hit, ...], Scanned | None]:
@@ -300,15 +318,15 @@ class _Search:
     def _fell_back(self, run: Run) -> bool:
         """Whether what the intent tries first has no part in the answer, because it could not or found nothing.
 
-        Side by side, the parts of a layer stand for it, and one that was cancelled was not given up.
+        Side by side, the parts of a layer stand for it, and one that was cancelled or outdone was not given up.
         """
         first, answered = self._plan.first, {run.method, *run.used}
         if self._plan.mode is not Mode.SEQUENTIAL and first in self._plan.order:
-            answered |= {t.layer for t in run.tried if t.outcome == "cancelled"}
+            answered |= {t.layer for t in run.tried if t.outcome in ("cancelled", "sufficient", "insufficient")}
             return not answered & {first, *MADE_OF.get(first, ())}
         return first not in answered
 
-    def _explained(self, run: Run, window: TimeWindow | None, scan: Scanned | None) -> Explanation:
+    def _explained(self, run: Run, scan: Scanned | None) -> Explanation:
         plan, budget, asked = self._plan, self._budget, self._asked
         notices = [*self._notices]
         if budget.spent.exceeded:
@@ -333,7 +351,7 @@ class _Search:
             tokens=budget.tokens,
             elapsed_ms=budget.elapsed_ms(),
             scope=asked.project if asked.project is not None else "all projects",
-            window=window,
+            window=plan.window,
             window_words=plan.window_words,
             arbitration=run.arbitration,
             scan=scan,

@@ -28,6 +28,9 @@ log = logging.getLogger(__name__)
 
 #: What ends a search whichever layer meets it: the question is wrong, or the truth cannot be read.
 _PASSED_UP = (InvalidQuery, NotFound, StorageError)
+#: How long accelerators side by side wait for each other once one is sure: so many milliseconds at least, and so many times
+#: what that one took.
+_GRACE, _FAR_LONGER = 50.0, 3.0
 #: How often a waiting search looks whether its caller has gone (seconds).
 _LOOK = 0.01
 #: Of the time that is left, what one layer may use when others come after it.
@@ -48,6 +51,8 @@ class Verdict:
     reason: str
 
 
+#: Hears of paths that have just ended; whether those still at work are not wanted any more.
+Enough = Callable[[Sequence["_Path"], Sequence["_Path"]], bool]
 #: Judges what a layer found.
 Judge = Callable[[LayerName, Sequence[Hit]], Verdict]
 
@@ -141,7 +146,7 @@ class Execution:
                 continue
             last = place == len(plan.order) - 1
             path = self._path(name, query, budget, 1.0 if last else _SHARE)
-            self._wait([path], budget, lambda _: False)
+            self._wait([path], budget, lambda *_: False)
             verdict = self._judged(path, judge, run)
             if verdict is not None and verdict.relevant and path.answer is not None:
                 kept[name] = path.answer.hits
@@ -153,7 +158,7 @@ class Execution:
                 run.sufficient = True
                 break
         run.used, run.hits, run.arbitration = tuple(kept), merge(kept), arbitration(kept)
-        if len(kept) > 1 and not run.sufficient:
+        if len(kept) > 1:
             run.method = "+".join(kept)
         return run
 
@@ -162,18 +167,25 @@ class Execution:
         run = Run()
         verdicts: dict[LayerName, Verdict] = {}
 
-        def enough(path: _Path) -> bool:
-            verdict = self._judged(path, judge, run)
-            if verdict is not None:
-                verdicts[path.name] = verdict
-                budget.spent.satisfied |= verdict.relevant
-            return verdict is not None and verdict.relevant and verdict.sufficient
+        strong: list[_Path] = []
+
+        def enough(paths: Sequence[_Path], fresh: Sequence[_Path]) -> bool:
+            for path in fresh:
+                verdict = self._judged(path, judge, run)
+                if verdict is not None:
+                    verdicts[path.name] = verdict
+                    budget.spent.satisfied |= verdict.relevant
+                    if verdict.relevant and verdict.sufficient:
+                        strong.append(path)
+            return bool(strong) and _lags(paths, strong[0])
 
         paths = self._wait([self._path(n, query, budget, 1.0) for n in plan.paths], budget, enough)
         if plan.order[-1] not in plan.paths and not any(v.relevant for v in verdicts.values()) and not budget.out_of_time():
             # The last layer counts against no beam: it is asked after the others, where they came to nothing.
             paths += self._wait([self._path(plan.order[-1], query, budget, 1.0)], budget, enough)
-        winner = next((n for n, v in verdicts.items() if v.relevant and v.sufficient), None)
+        # Of several that are sure, the surest, whichever ended first: the same question has the same answer.
+        sure = [n for n in plan.order if n in verdicts and verdicts[n].relevant and verdicts[n].sufficient]
+        winner = max(sure, key=lambda n: verdicts[n].best, default=None)
         for path in paths:
             if path.name not in {t.layer for t in run.tried}:
                 run.tried.append(_ended(path, winner))
@@ -195,7 +207,7 @@ class Execution:
         own = max(1, int((budget.left_ms() - reserve_ms(budget) * (1 + _TO_HEAR)) * share))
         return _Path(name, self._layers[name], query, budget.branch(own), threading.Condition())
 
-    def _wait(self, paths: list[_Path], budget: Budget, enough: Callable[[_Path], bool]) -> list[_Path]:
+    def _wait(self, paths: list[_Path], budget: Budget, enough: Enough) -> list[_Path]:
         """Start paths and wait until all have ended, one is enough, or the time is up; those still at work are stopped."""
         woken = paths[0].woken
         for path in paths:
@@ -213,9 +225,8 @@ class Execution:
                     if not fresh:
                         woken.wait(max(0.0, min(_LOOK, ends - time.monotonic())))
                         fresh = [p for p in paths if p.done and p.name not in seen]
-                for path in fresh:
-                    seen.add(path.name)
-                    going = going and not enough(path)
+                seen.update(path.name for path in fresh)
+                going = not enough(paths, fresh)
                 late = time.monotonic() >= ends
                 going = going and len(seen) < len(paths) and not late and not budget.cancelled
         finally:
@@ -255,6 +266,16 @@ class Execution:
             run.skipped.append(Skipped(path.name, verdict.reason if hits else nothing))
         run.tried.append(Tried(path.name, outcome, verdict.reason, len(hits), round(verdict.best, 3), round(path.ms, 1)))
         return verdict
+
+
+def _lags(paths: Sequence[_Path], strong: _Path) -> bool:
+    """Whether what is still at work need not be waited for: the walk, and whatever takes far longer than what is sure.
+
+    Accelerators that are about as quick are heard, so that who ends first by a hair decides nothing.
+    """
+    grace = max(_GRACE, _FAR_LONGER * strong.ms)
+    late = [p for p in paths if not p.done and p.name is not LayerName.AGENTIC]
+    return all((p.budget.clock.monotonic() - p.budget.begun) * 1000 > grace for p in late)
 
 
 def _ended(path: _Path, winner: LayerName | None) -> Tried:

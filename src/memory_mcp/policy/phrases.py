@@ -155,6 +155,18 @@ def is_general(text: str) -> bool:
     return all(word.key in known or not terms(text[word.start : word.end]) for word in found)
 
 
+def subject(text: str) -> str:
+    """A text without the words that only ask for it: question words, courtesy, words for remembering and for what there is.
+
+    The whole text where nothing else is left.
+    """
+    found = words(text)
+    read = read_by(found)
+    asking = table("en").general | read.general | read.courtesy | read.known | read.marks
+    kept = [text[w.start : w.end] for w in found if w.key not in asking]
+    return " ".join(kept) if any(terms(word) for word in kept) else text
+
+
 def _start(phrases: Sequence[Phrase]) -> Start:
     followed: dict[str, list[Phrase]] = {}
     gapped: dict[str, list[Phrase]] = {}

@@ -12,15 +12,20 @@ from memory_mcp.layers.timehints import find_time
 from memory_mcp.model.calendar import Calendar, TimeWindow
 from memory_mcp.policy.chain import BEST, CHAINS, MADE_OF, RULES, Rules
 from memory_mcp.policy.intent import AMBIGUOUS, Classified, Intent, classify
-from memory_mcp.policy.phrases import is_general
+from memory_mcp.policy.phrases import is_general, subject
+from memory_mcp.policy.rank import POOL
 from memory_mcp.policy.tier import Tier, detect
 from memory_mcp.text import terms
 
 #: Paths run side by side where nobody says how many (2 to 5).
 PATHS = 3
+#: How a reason begins that is about a layer's time.
+TOO_SLOW = "usually takes"
 #: Share of a time limit that the best accelerator may usually take.
 _OF_TIME = 0.6
 _LEFT_OUT = "left out of this plan"
+#: Hits of a first page that may turn out to be repetitions; on later pages as many as twice those shown.
+_FOLDED = 6
 
 
 class Mode(StrEnum):
@@ -68,6 +73,8 @@ class Plan:
     exact: tuple[str, ...]
     #: The words to look for: the question without its deadline and its time.
     text: str
+    #: Of these, what the question is about: whether an answer is relevant is judged by them.
+    subject: str
     #: Nothing in particular is asked for: what happened is listed.
     browses: bool
     tier: Tier
@@ -128,7 +135,7 @@ def make_plan(query: Query, how: How, known: Known) -> Plan:
     live = [_without(s, how.without) for s in known.statuses]
     browses = not is_particular(text) and (window is not None or intent is Intent.EXPLORE)
     mode, why = _mode(how, seen)
-    bounds = _bounds(how.bounds, known.settings, rules, mode, seen.deadline_ms, query.limit)
+    bounds = _bounds(how.bounds, known.settings, rules, mode, seen.deadline_ms, pool_of(query.limit, how.offset))
     slow = _too_slow(live, known.usual_ms, bounds.timeout_ms) if intent is Intent.TIME_BOXED else {}
     order, skipped, first = _routed(intent, live, browses, slow)
     return Plan(
@@ -137,6 +144,7 @@ def make_plan(query: Query, how: How, known: Known) -> Plan:
         signals=(f"{intent}: named by the caller",) if how.intent else seen.signals,
         exact=seen.exact,
         text="" if browses else _particular(text) if intent is Intent.EXPLORE else text,
+        subject=subject(text),
         browses=browses,
         tier=detect(live),
         mode=mode,
@@ -149,12 +157,18 @@ def make_plan(query: Query, how: How, known: Known) -> Plan:
         min_confidence=rules.min_confidence if how.min_confidence is None else how.min_confidence,
         floor=how.min_confidence,
         first_match=rules.first_match and bool(seen.exact),
-        escalates_when=rules.trigger if rules.escalates else "",
+        escalates_when=rules.trigger if rules.escalates and not browses else "",
         deadline_ms=seen.deadline_ms,
         now_ms=now_ms,
         window=window,
         window_words=words,
     )
+
+
+def pool_of(limit: int, offset: int) -> int:
+    """How many hits a layer is asked for: repetitions are folded, and pages are to be cut from one order."""
+    wanted = limit + offset + 1
+    return max(POOL, wanted + _FOLDED) if not offset else wanted * 3 + POOL
 
 
 def is_particular(text: str) -> bool:
@@ -199,7 +213,7 @@ def _too_slow(statuses: Sequence[LayerStatus], usual_ms: Mapping[LayerName, floa
     usable = [s.name for s in statuses if s.usable and s.name in BEST]
     quickest = min((usual_ms.get(n, 0.0) for n in usable), default=0.0)
     return {
-        name: f"usually takes {usual_ms[name]:.0f} ms, too long for {timeout_ms} ms"
+        name: f"{TOO_SLOW} {usual_ms[name]:.0f} ms, too long for {timeout_ms} ms"
         for name in usable
         if usual_ms.get(name, 0.0) > max(_OF_TIME * timeout_ms, quickest)
     }
@@ -213,8 +227,13 @@ def _routed(
     The chain follows what is live; the tier is a label for people.
     """
     known = {s.name: s for s in statuses}
-    if browsing:
-        return (LayerName.AGENTIC,), (), LayerName.AGENTIC
+    if browsing:  # themes are what topics are for; the tree lists what happened
+        topics = known.get(LayerName.TOPICS)
+        if intent is not Intent.EXPLORE or topics is None:
+            return (LayerName.AGENTIC,), (), LayerName.AGENTIC
+        if topics.usable:
+            return (LayerName.TOPICS, LayerName.AGENTIC), (), LayerName.TOPICS
+        return (LayerName.AGENTIC,), (Skipped(LayerName.TOPICS, topics.reason),), LayerName.TOPICS
     skipped: list[Skipped] = []
     order: list[LayerName] = []
     for name in CHAINS[intent]:
@@ -262,7 +281,7 @@ def _bounds(
     bounds = settings.with_(**changes)
     # Results count as visited; whoever asks for more of them than the intent's usual bound is not cut short by it.
     if "max_nodes_visited" not in own:
-        bounds = bounds.with_(max_nodes_visited=max(bounds.max_nodes_visited, wanted + 1))
+        bounds = bounds.with_(max_nodes_visited=max(bounds.max_nodes_visited, wanted))
     bounds = bounds.with_(**given)
     if mode is not Mode.SEQUENTIAL and bounds.beam_width < 2:
         bounds = bounds.with_(beam_width=2)

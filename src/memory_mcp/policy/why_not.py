@@ -8,7 +8,7 @@ import datetime as dt
 import itertools
 import json
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
 from memory_mcp.errors import DeadlineExceeded, InvalidQuery
@@ -123,6 +123,8 @@ def why_not(target: Target, given: Arguments, door: Door) -> WhyNot:
     found: _Change | None = None
     try:
         seen = door.look(given)
+        if seen.project is not None and target.project != seen.project:
+            target = replace(target, words=())  # another project's words are nobody's to hand out here
         place = tries.place(_NOTHING)
         if place is not None:
             return WhyNot(target.id, f"it is result {seen.offset + place + 1}", {}, place)

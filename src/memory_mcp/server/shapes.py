@@ -63,10 +63,14 @@ def fitting(values: Iterable[W], budget: int, factor: float) -> list[W]:
     return kept
 
 
-def result(hit: Hit, calendar: Calendar, full: bool, further: Sequence[tuple[str, str]] = ()) -> wire.Result:
-    """A hit: a node, a grip in one, or an event that is not in the tree yet; with further grips of it and their words."""
-    also = [wire.Quote(grip_id=grip, quote=quote) for grip, quote in further]
-    return wire.Result(**_result(hit, calendar, full), also=also, outside_window=True if hit.outside else None)
+def result(hit: Hit, calendar: Calendar, full: bool) -> wire.Result:
+    """A hit: a node, a grip in one, or an event that is not in the tree yet."""
+    return wire.Result(**_result(hit, calendar, full), outside_window=True if hit.outside else None)
+
+
+def also(further: Sequence[tuple[str, str]]) -> list[wire.Quote]:
+    """Further grips of a result and their words."""
+    return [wire.Quote(grip_id=grip, quote=quote) for grip, quote in further]
 
 
 def further_quotes(app: App, hits: Sequence[Hit]) -> dict[str, list[tuple[str, str]]]:

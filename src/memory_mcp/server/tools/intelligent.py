@@ -1,7 +1,7 @@
 """Ask once and let the policy decide: intelligent_search."""
 
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Annotated, Any, Literal
 
@@ -115,7 +115,7 @@ class _Shaping:
         """As many results as the budget holds beside the explanation; the whole of a lean answer stays within it."""
         hurried = self._found.why.limits["timeout_ms"] - self._found.why.elapsed_ms < _TO_QUOTE
         quotes = {} if hurried else shapes.further_quotes(self._app, self._found.hits)
-        results = [shapes.result(h, self._asked.calendar, self._asked.full, quotes.get(h.node_id, ())) for h in self._found.hits]
+        results = [shapes.result(h, self._asked.calendar, self._asked.full) for h in self._found.hits]
         left = self._budget - shapes.tokens_of(self._whole([]), self._factor) if not self._asked.full else self._budget
         kept = shapes.fitting(results, left, self._factor)
         if not kept and results:
@@ -124,7 +124,20 @@ class _Shaping:
         while kept and not self._asked.full and shapes.tokens_of(made, self._factor) > self._budget:
             kept = kept[:-1]
             made = self._whole(kept)
+        made = self._quoted(made, quotes)
         return self._handled(made)
+
+    def _quoted(
+        self, made: wire_policy.SearchAnswer, quotes: Mapping[str, Sequence[tuple[str, str]]]
+    ) -> wire_policy.SearchAnswer:
+        """With further quotations, the best result's first, as far as the budget has room for them beside every result."""
+        results = list(made.results)
+        for place, (result, hit) in enumerate(zip(made.results, self._found.hits, strict=False)):
+            further = shapes.also(quotes.get(hit.node_id, ()))
+            told = [*results[:place], result.model_copy(update={"also": further}), *results[place + 1 :]]
+            if further and shapes.tokens_of(made.model_copy(update={"results": told}), self._factor) <= self._budget:
+                results = told
+        return made.model_copy(update={"results": results})
 
     def _handled(self, made: wire_policy.SearchAnswer) -> wire_policy.SearchAnswer:
         """With where to go on from the best result, if there is room for it."""
