@@ -181,7 +181,6 @@ CASES = {
         {"limit", "token_budget"},
         {"query": "ledger rounding note", "scope": "all", "limit": 1, "token_budget": 300},
     ),
-    "project and words": Case(f"segment:{LEDGER}", {"scope", "query"}, {"query": "xylophone"}),
     "a month": Case("toc:month:2026-01", {"query"}, {"query": GRACE}),
     "a day": Case("toc:day:2026-01-21", {"query"}, {"query": GRACE}),
 }
@@ -265,7 +264,7 @@ def test_an_id_of_nothing_is_a_clean_error(client: Door, missing: str) -> None:
 
 
 def test_a_way_is_found_while_the_caller_waits(client: Door, app: App) -> None:
-    case = CASES["project and words"]
+    case = CASES["a segment of another project"]
     began = time.monotonic()
     told(client, id_of(app, case.missing), case.call)
     assert time.monotonic() - began < 3
@@ -286,3 +285,10 @@ def test_it_ends_with_the_time_of_the_call_and_says_so() -> None:
         assert "change" not in found
     finally:
         app.close()
+
+
+def test_words_of_another_project_are_not_handed_out(client: Door, app: App) -> None:
+    found = told(client, id_of(app, f"segment:{LEDGER}"), {"query": "xylophone"})
+    assert found["change"] == {"scope": "all"}
+    assert "another project" in found["reason"]
+    assert not set(LEDGER.lower().split()) & set(found["reason"].lower().split())

@@ -126,8 +126,7 @@ def make_plan(query: Query, how: How, known: Known) -> Plan:
     """Decide everything that can be decided beforehand; InvalidQuery for an empty question."""
     if not query.text.strip():
         raise InvalidQuery("the query is empty", "Give at least one word to look for.")
-    timeout = how.bounds.get("timeout_ms")
-    seen = classify(query.text, timeout)
+    seen = classify(query.text, how.bounds.get("timeout_ms"))
     intent = how.intent or seen.intent
     rules = RULES[intent]
     now_ms = known.now_ms if how.as_of is None else how.as_of
@@ -153,7 +152,7 @@ def make_plan(query: Query, how: How, known: Known) -> Plan:
         skipped=skipped,
         first=first,
         bounds=bounds,
-        strict=rules.strict or timeout is not None,
+        strict=rules.strict or how.bounds.get("timeout_ms") is not None,
         min_confidence=rules.min_confidence if how.min_confidence is None else how.min_confidence,
         floor=how.min_confidence,
         first_match=rules.first_match and bool(seen.exact),

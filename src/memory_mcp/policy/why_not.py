@@ -35,6 +35,7 @@ _OVERVIEW = "what happened"
 _QUESTION = frozenset({"query", "since", "until", "as_of", "tz", "agent", "project", "scope", "intent", "mode"})
 #: Tries to make a number small, once it is known within a factor of two.
 _HALVINGS = 4
+_ELSEWHERE = "it belongs to another project, and that alone does not explain it: ask again there"
 _NO_WAY = "it does not come up even by its own words: no layer can be asked for it by a question"
 _NO_TIME = "the time was over before a change was found that shows it; give more, or leave timeout_ms out"
 
@@ -123,8 +124,9 @@ def why_not(target: Target, given: Arguments, door: Door) -> WhyNot:
     found: _Change | None = None
     try:
         seen = door.look(given)
-        if seen.project is not None and target.project != seen.project:
-            target = replace(target, words=())  # another project's words are nobody's to hand out here
+        elsewhere = not target.is_period and seen.project is not None and target.project != seen.project
+        if elsewhere:
+            target = replace(target, words=())  # another project's words are not handed to this one's caller
         place = tries.place(_NOTHING)
         if place is not None:
             return WhyNot(target.id, f"it is result {seen.offset + place + 1}", {}, place)
@@ -133,7 +135,7 @@ def why_not(target: Target, given: Arguments, door: Door) -> WhyNot:
                 found = change
                 break
         else:
-            return WhyNot(target.id, _NO_WAY, {})
+            return WhyNot(target.id, _ELSEWHERE, {"scope": "all"}) if elsewhere else WhyNot(target.id, _NO_WAY, {})
         for better in tries.smaller(found, seen):
             found = better
     except DeadlineExceeded:
