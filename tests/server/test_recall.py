@@ -2,18 +2,25 @@
 
 from collections.abc import Iterator
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.config import ServerSettings
+from memory_mcp.config import ServerSettings, Settings, StorageSettings
+from memory_mcp.embed.settings import EmbedderSettings
+from memory_mcp.indexes.settings import TeleportSettings
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.gate import Gate
 from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.layers.base import Query
 from memory_mcp.model.sentinel import CLOSE, OPEN
 from memory_mcp.server.recall import recall_text
 from tests.factories import BILLING, SHOP, a_small_history, draft
+from tests.fakes import FakeClock
 from tests.toc.helpers import memory
+
+NORWAY = "We agreed that invoices to Norway carry 25 percent VAT."
 
 
 @pytest.fixture(scope="module")
@@ -83,3 +90,17 @@ def test_what_was_told_never_becomes_a_memory(app: App) -> None:
     kept = gate.clean(draft(f"My own words.\n{text}"), ImportReport())
     assert kept is not None
     assert kept.text == "My own words."
+
+
+def test_with_an_index_on_a_prompt_is_answered_as_without(tmp_path: Path) -> None:
+    settings = Settings(storage=StorageSettings(str(tmp_path), "Europe/Berlin"), embedder=EmbedderSettings(""))
+    app = App(replace(settings, teleport=TeleportSettings()), FakeClock())
+    try:
+        app.write([*a_small_history(1), draft(NORWAY, at="2026-01-21 10:30", session="norway", project=BILLING)], "test")
+        app.catch_up()
+        app.accelerators.settle()
+        assert app.ask(Query("Which VAT percent do invoices to Norway carry?")).why.method == "bm25"
+        assert NORWAY in recall_text(app, "Which VAT percent do invoices to Norway carry?", BILLING)
+        assert recall_text(app, "Please bake a cake for the birthday party", BILLING) == ""
+    finally:
+        app.close()
