@@ -136,6 +136,10 @@ class Budget:
         """Whether this path is no longer wanted, or nobody waits for the search."""
         return self._cancelled.is_set() or (self._gone is not None and self._gone.is_set())
 
+    def is_cancelled(self) -> bool:
+        """As `cancelled`, to be handed on."""
+        return self.cancelled
+
     def elapsed_ms(self) -> int:
         """Milliseconds since the search began."""
         return int((self.clock.monotonic() - self.started) * 1000)

@@ -115,7 +115,8 @@ class _Path:
         """Whether it ended for want of time and found nothing, which does not say that there is nothing."""
         if self.answer is None or self.answer.hits or self.budget.left_ms() > 0:
             return False
-        if self.budget.elapsed_ms() >= self.budget.bounds.timeout_ms and "timeout_ms" not in self.budget.hit:
+        whole = self.budget.strict or self.budget.elapsed_ms() >= self.budget.bounds.timeout_ms
+        if whole and "timeout_ms" not in self.budget.hit:
             self.budget.hit.append("timeout_ms")
         return True
 

@@ -238,7 +238,8 @@ class AgenticLayer:
                     return found
                 began = clock.monotonic()
                 some = [s for _, s in part[place : place + _READ_AT_ONCE]]
-                found += self._reader.verify(some, walk.weighted, walk.scope.window, walk.mean_tokens)
+                gone = walk.budget.is_cancelled
+                found += self._reader.verify(some, walk.weighted, walk.scope.window, walk.mean_tokens, gone)
                 took = (clock.monotonic() - began) * 1000
         return found
 

@@ -62,12 +62,21 @@ class Reader:
         self._kept: OrderedDict[tuple[int, int], list[Event]] = OrderedDict()
         self._lock = threading.Lock()
 
-    def verify(self, segments: Sequence[Segment], query: Weighted, window: TimeWindow | None, mean_tokens: float) -> list[Found]:
-        """Those segments whose events inside the window hold query terms, with their scores."""
+    def verify(
+        self,
+        segments: Sequence[Segment],
+        query: Weighted,
+        window: TimeWindow | None,
+        mean_tokens: float,
+        gone: Callable[[], bool] = lambda: False,
+    ) -> list[Found]:
+        """Those segments whose events inside the window hold query terms, with their scores; none further once `gone`."""
         nodes = self._tree.nodes([s.node_id for s in segments])
         events = self._events(segments, nodes)
         found = []
         for segment in segments:
+            if gone():
+                break
             own = [e for e in events.get(segment.key, ()) if window is None or window.contains(e.timestamp)]
             matched = _matching(own, query)
             node = nodes.get(segment.node_id)
