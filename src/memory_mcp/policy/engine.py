@@ -151,7 +151,9 @@ class _Search:
         kept = within([self._told(h) for h in good[:limit]], self._budget)
         # A list that was asked for no further may go on behind what was left out of it.
         more = len(good) > len(kept) or (bool(kept) and len(hits) >= self._asked.limit > len(good) + offset)
-        if not good and not offset and (run.tried or scan):
+        # A project that holds nothing is told by whoever knows what else there is to search.
+        holds_nothing = scan is not None and not scan.events and self._asked.project is not None and self._plan.window is None
+        if not good and not offset and (run.tried or scan) and not holds_nothing:
             self._notices.append(self._nothing(run, scan))
         elif not good and offset:
             self._notices.append("no further results")
