@@ -69,17 +69,20 @@ class Reads:
 
     def __init__(self) -> None:
         self.interrupts: list[int] = []
-        self._wanted: dict[int, threading.Event] = {}
+        #: By thread, of which there may be several of one identity after each other: since when, and what ends it.
+        self._wanted: dict[int, tuple[int, threading.Event]] = {}
 
     def block(self, _: Budget) -> LayerAnswer:
-        own = self._wanted.setdefault(threading.get_ident(), threading.Event())
+        own = threading.Event()
+        self._wanted[threading.get_ident()] = (len(self.interrupts), own)
         assert own.wait(PATIENCE)
         raise StorageError("interrupted")
 
     def interrupt(self, thread: int) -> None:
         self.interrupts.append(thread)
-        if self.interrupts.count(thread) > 1 and thread in self._wanted:
-            self._wanted[thread].set()
+        since, own = self._wanted.get(thread, (0, threading.Event()))
+        if self.interrupts[since:].count(thread) > 1:
+            own.set()
 
 
 def judge(layer: LayerName, hits: Sequence[Hit]) -> Verdict:
