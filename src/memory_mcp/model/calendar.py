@@ -50,6 +50,12 @@ class TimeWindow:
         """Whether the two share a moment."""
         return self.start_ms < other.end_ms and other.start_ms < self.end_ms
 
+    def meet(self, other: "TimeWindow | None") -> "TimeWindow":
+        """What the two share; this one where there is no other."""
+        if other is None:
+            return self
+        return TimeWindow(max(self.start_ms, other.start_ms), min(self.end_ms, other.end_ms))
+
 
 def parse_level(text: str) -> TocLevel:
     """A level from its name; InvalidQuery when there is none of that name."""

@@ -17,6 +17,7 @@ from memory_mcp.policy.escalate import escalate, looked_for
 from memory_mcp.policy.execute import Execution, Run, Verdict
 from memory_mcp.policy.explain import Explanation, Scanned
 from memory_mcp.policy.intent import Intent
+from memory_mcp.policy.merge import identity
 from memory_mcp.policy.plan import TOO_SLOW, How, Known, Mode, Plan, Skipped, make_plan, pool_of
 from memory_mcp.policy.rank import RankingSettings, rank
 from memory_mcp.policy.stopping import Interrupt
@@ -29,8 +30,6 @@ _STATUS_AGE = 0.25
 _USUAL = How()
 #: How much what is known of a layer's cost counts beside its latest.
 _AGED = 0.9
-#: Hits of the same layers that decide whether anything is relevant.
-_JUDGED = 10
 #: How a layer says which bounds stopped it; the explanation lists them.
 _STOPPED = "stopped by "
 #: Bounds that end a walk before it has seen everything that may answer.
@@ -104,7 +103,7 @@ class Engine:
             plan = self.plan(query, bounds, how)
             budget = Budget(plan.bounds, self._parts.clock, self._parts.factor, plan.strict)
             # What is relevant is judged by the first few, however few are wanted.
-            wanted = max(query.limit + how.offset + 1, 1 if plan.browses else _JUDGED)
+            wanted = max(query.limit + how.offset + 1, 1 if plan.browses else relevance.COMPARED)
             pool = wanted if plan.order[0] is LayerName.AGENTIC else max(wanted, pool_of(query.limit, how.offset))
             pool = max(wanted, min(pool, plan.bounds.max_nodes_visited))
             overview = plan.browses and plan.intent is Intent.EXPLORE
@@ -179,8 +178,8 @@ class _Search:
             return Verdict(True, True, best, "every result is taken")
         if self._weighed is None:
             self._weighed = self._parts.words.weigh(self._plan.subject, self._asked.project)
-        found = self._evidence(self._weighed, hits[:_JUDGED], layer)
-        literal = self._literally(hits[:_JUDGED])
+        found = self._evidence(self._weighed, hits[: relevance.COMPARED], layer)
+        literal = self._literally(hits[: relevance.COMPARED])
         sure = relevance.confidence(found, layer)
         told = f"confidence {sure:.2f}, best {best:.2f}, {found.coverage:.0%} of the words"
         if self._plan.first_match and literal:
@@ -271,8 +270,8 @@ class _Search:
         found, scan = escalate(parts.scanner, asked, words, budget, plan.escalates_when, parts.interrupt)
         if found and not words:  # everything was read: what the walk saw of it is among it, or lies behind
             return found, scan
-        known = {h.node_id or h.event_id for h in found}
-        return (*found, *(h for h in run.hits if (h.node_id or h.event_id) not in known)), scan
+        known = {identity(h) for h in found}
+        return (*found, *(h for h in run.hits if identity(h) not in known)), scan
 
     def _to_scan_for(self, run: Run) -> tuple[str, ...] | None:
         """What a scan has to find: texts that nothing found, or none in particular; None where no scan is called for.

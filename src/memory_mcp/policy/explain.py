@@ -79,3 +79,14 @@ class Explanation:
     why_not: WhyNot | None = None
     notices: tuple[str, ...] = ()
     path: tuple[Step, ...] = field(default=())
+
+    @property
+    def used(self) -> Mapping[str, int]:
+        """What was spent of each bound, by the bound's name."""
+        return {
+            "max_depth": self.depth,
+            "max_nodes_visited": self.nodes_visited,
+            "max_rpc_calls": self.rpc_calls,
+            "max_token_budget": self.tokens,
+            "timeout_ms": self.elapsed_ms,
+        }

@@ -184,13 +184,7 @@ def explanation(why: Explanation, query: str, calendar: Calendar, full: bool) ->
     )
     if not full:
         return _brief(lean, {t.layer for t in why.tried})
-    used = {
-        "max_depth": why.depth,
-        "max_nodes_visited": why.nodes_visited,
-        "max_rpc_calls": why.rpc_calls,
-        "max_token_budget": why.tokens,
-        "timeout_ms": why.elapsed_ms,
-    }
+    used = why.used
     more = {
         "query": query,
         "confidence": round(why.confidence, 3),

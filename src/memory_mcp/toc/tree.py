@@ -197,7 +197,7 @@ class Tree:
         """Ids of one level below a node, in time order: those whose period begins inside the node's own."""
         if level is TocLevel.SEGMENT:
             return [s.node_id for s in self.segments_below(node_id, Scope(project=project, window=window))]
-        inside = window if node_id == ROOT else _meet(self._calendar.window(node_id), window)
+        inside = window if node_id == ROOT else self._calendar.window(node_id).meet(window)
         whole = None if inside is None else TimeWindow(self._begin(level, inside.start_ms), inside.end_ms)
         outline = self.outline(project)
         return [i for i in self._storage.toc.ids_at(level, whole) if outline.holds(i)]
@@ -357,12 +357,6 @@ def _allows(scope: Scope, segment: Segment) -> bool:
         and (scope.agent is None or segment.agent == scope.agent)
         and (scope.window is None or (segment.end[0] >= scope.window.start_ms and segment.start[0] < scope.window.end_ms))
     )
-
-
-def _meet(own: TimeWindow, other: TimeWindow | None) -> TimeWindow:
-    if other is None:
-        return own
-    return TimeWindow(max(own.start_ms, other.start_ms), min(own.end_ms, other.end_ms))
 
 
 def below(level: TocLevel) -> TocLevel:

@@ -126,13 +126,7 @@ def explanation(why: Explanation, calendar: Calendar, full: bool) -> dict[str, A
     }
     if not full:
         return lean
-    used = {
-        "max_depth": why.depth,
-        "max_nodes_visited": why.nodes_visited,
-        "max_rpc_calls": why.rpc_calls,
-        "max_token_budget": why.tokens,
-        "timeout_ms": why.elapsed_ms,
-    }
+    used = why.used
     return lean | {
         "confidence": round(why.confidence, 3),
         "signals": list(why.signals),

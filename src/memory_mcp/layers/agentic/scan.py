@@ -50,7 +50,7 @@ class Scan:
         step = -(-weeks // SLICES) * _WEEK
         starts = [monday + n * step for n in range(-(-weeks * _WEEK // step))]
         windows = [calendar.days(day, day + step) for day in starts]
-        return [_meet(w, query.window) for w in reversed(windows)]
+        return [w.meet(query.window) for w in reversed(windows)]
 
     def read(self, query: Query, words: Sequence[str]) -> Slice:
         """See Scanner."""
@@ -96,12 +96,6 @@ class Scan:
 
 def _touches(cut: Segment, window: TimeWindow | None) -> bool:
     return window is None or TimeWindow(cut.start[0], cut.end[0] + 1).intersects(window)
-
-
-def _meet(one: TimeWindow, other: TimeWindow | None) -> TimeWindow:
-    if other is None:
-        return one
-    return TimeWindow(max(one.start_ms, other.start_ms), min(one.end_ms, other.end_ms))
 
 
 def _place(text: str, words: Sequence[str]) -> int:
