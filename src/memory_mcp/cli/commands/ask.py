@@ -11,6 +11,7 @@ from memory_mcp.cli.commands.base import (
     add_scope,
     add_times,
     as_json,
+    check_limit,
     hint_when_empty,
     leaf,
     moment,
@@ -78,8 +79,7 @@ def how_of(app: "App", args: argparse.Namespace) -> "How":
 def run(args: argparse.Namespace) -> int:
     """Ask."""
     query = words_of(args)
-    if not 1 <= args.limit <= 100:
-        raise InvalidQuery(f"limit must be 1 to 100, not {args.limit}")
+    check_limit(args.limit, 100)
     with opened(args) as app:
         data = _asked(app, args, query)
         hint_when_empty(app)

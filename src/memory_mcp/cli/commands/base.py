@@ -259,6 +259,12 @@ def stamp(calendar: "Calendar", ms: int, seconds: bool = False) -> str:
     return calendar.local(ms).strftime("%Y-%m-%d %H:%M:%S" if seconds else "%Y-%m-%d %H:%M")
 
 
+def check_limit(limit: int, most: int) -> None:
+    """InvalidQuery unless from 1 to `most` results are asked for."""
+    if not 1 <= limit <= most:
+        raise InvalidQuery(f"limit must be 1 to {most}, not {limit}")
+
+
 def words_of(args: argparse.Namespace) -> str:
     """The query, from --query or from the words after the command; InvalidQuery when there is none or both."""
     loose = " ".join(args.words).strip()

@@ -10,6 +10,7 @@ from memory_mcp.cli.commands.base import (
     add_scope,
     add_times,
     as_json,
+    check_limit,
     hint_when_empty,
     leaf,
     opened,
@@ -17,7 +18,6 @@ from memory_mcp.cli.commands.base import (
     window_of,
     words_of,
 )
-from memory_mcp.errors import InvalidQuery
 
 if TYPE_CHECKING:
     from memory_mcp.app import App
@@ -45,8 +45,7 @@ def add(parsers: Subparsers) -> None:
 def run(args: argparse.Namespace) -> int:
     """Walk the tree."""
     query = words_of(args)
-    if not 1 <= args.limit <= 100:
-        raise InvalidQuery(f"limit must be 1 to 100, not {args.limit}")
+    check_limit(args.limit, 100)
     with opened(args) as app:
         data = _walk(app, args, query)
         hint_when_empty(app)

@@ -10,6 +10,7 @@ from memory_mcp.cli.commands.base import (
     add_scope,
     add_times,
     as_json,
+    check_limit,
     family,
     hint_when_empty,
     leaf,
@@ -89,8 +90,7 @@ def run_node(args: argparse.Namespace) -> int:
 
 def run_events(args: argparse.Namespace) -> int:
     """Events of a window."""
-    if not 1 <= args.limit <= _MAX_EVENTS:
-        raise InvalidQuery(f"limit must be 1 to {_MAX_EVENTS}, not {args.limit}")
+    check_limit(args.limit, _MAX_EVENTS)
     from memory_mcp.cli.commands import shapes
 
     with opened(args, catch_up=False) as app:

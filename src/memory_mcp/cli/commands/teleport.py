@@ -12,6 +12,7 @@ from memory_mcp.cli.commands.base import (
     add_scope,
     add_times,
     as_json,
+    check_limit,
     family,
     hint_when_empty,
     leaf,
@@ -105,8 +106,7 @@ def run_hybrid(args: argparse.Namespace) -> int:
 
 def _run(args: argparse.Namespace, ask: Ask, name: str, indexes: tuple[str, ...]) -> int:
     query = words_of(args)
-    if not 1 <= args.limit <= _MOST:
-        raise InvalidQuery(f"limit must be 1 to {_MOST}, not {args.limit}")
+    check_limit(args.limit, _MOST)
     with opened(args) as app:
         filters = _filters(app, args)
         settle(app, *indexes)
