@@ -185,6 +185,7 @@ def rebuild(language: Language, events: int, scratch: Path) -> str:
     """`rebuild` on a store that was imported: everything a rebuild does, reading the store included."""
     from memory_mcp.app import App
     from memory_mcp.config import load
+    from memory_mcp.jobs.derivation import Place
 
     source = scratch / "events.jsonl"
     _history(language, events, source)
@@ -193,7 +194,7 @@ def rebuild(language: Language, events: int, scratch: Path) -> str:
     )
     try:
         app.run_import("jsonl", source)
-        app.derive_in_bulk()
+        app.derivation.run(place=Place.SHARED)
         began = time.perf_counter()
         made = app.accelerators.rebuild("bm25")
         seconds = time.perf_counter() - began

@@ -35,7 +35,7 @@ QUERY = "refresh token rotation"
 #: Longest an agent may take for a turn, in seconds.
 TURN = 120.0
 #: A lean answer to a search with its explanation, and one quotation with what surrounds it (bytes).
-LEAN = {"intelligent_search": 6_000, "expand_grip": 4_000}
+LEAN = {"intelligent_search": 3_600, "expand_grip": 2_400}
 #: What a new session may be told, in bytes; its client wraps it.
 BRIEF = 3_000
 _DATE = re.compile(r"\b20\d\d-\d\d-\d\dT\d\d:\d\d")
@@ -133,7 +133,7 @@ def seed(place: Place, project: Path) -> str:
     source.write_text("".join(json.dumps(t) + "\n" for t in told), encoding="utf-8")
     place.ok("import", "jsonl", str(source))
     found = json.loads(place.ok("search", *QUERY.split(), "--all", "--json"))
-    return next(str(g) for r in found["results"] for m in r["matches"] for g in m["grip_ids"])
+    return next(str(g) for r in found["results"] for m in r["matches"] for g in m.get("grip_ids", ()))
 
 
 def claude(node: Path, tools: Path, place: Place) -> Turn:
@@ -262,7 +262,7 @@ def _captured(turn: Turn, place: Place, sought: list[str]) -> None:
         began = time.monotonic()
         hit = wait_for(lambda w=words: _finds(place, w), _CAPTURED)  # type: ignore[misc]
         (turn.found if hit else turn.lost).append(f"{words} ({time.monotonic() - began:.1f} s)")
-    told = json.loads(place.ok("query", "events", "--all", "--limit", "100", "--json"))
+    told = json.loads(place.ok("query", "events", "--all", "--limit", "100", "--token-budget", "200000", "--json"))
     for event in told["events"]:
         if event.get("session_id") != "auth":
             turn.captured[event["role"]] = turn.captured.get(event["role"], 0) + 1

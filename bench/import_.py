@@ -13,6 +13,7 @@ from pathlib import Path
 from bench import corpus
 from memory_mcp.app import App
 from memory_mcp.config import load
+from memory_mcp.jobs.derivation import Place
 
 
 def main() -> None:
@@ -34,14 +35,8 @@ def measure(source: Path, directory: Path, alone: bool) -> None:
     started = time.perf_counter()
     report = app.run_import("jsonl", source)
     stages = {name: seconds for name, seconds in report.seconds.items() if seconds > 0.01}
-    if alone:
-        halfway = time.perf_counter()
-        app.segments.run()
-        rolled = time.perf_counter()
-        app.rollups.run()
-        stages |= {"segment+summarise": rolled - halfway, "roll up": time.perf_counter() - rolled}
-    else:
-        stages["segment+summarise"], stages["roll up"] = app.derive_in_bulk()
+    spent = app.derivation.run(place=Place.HERE if alone else Place.SHARED)
+    stages |= {"segment+summarise": spent.segment_seconds, "roll up": spent.period_seconds}
     total = time.perf_counter() - started
     stats = app.storage.stats()
     print(f"{report.new} events, mean {stats.text_bytes / report.new:.0f} bytes of text\n")

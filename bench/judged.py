@@ -111,7 +111,7 @@ def sources_of(store: Path) -> dict[str, str]:
     """Source ids by event id: how a turn of the data is recognised in an answer."""
     from memory_mcp.storage.registry import ENGINES
 
-    storage = ENGINES["duckdb"](store, "UTC", 128, None)
+    storage = ENGINES["duckdb"](store, "UTC", None)
     try:
         return {s.event.event_id: s.event.source_id for batch in storage.events.iter_all() for s in batch}
     finally:

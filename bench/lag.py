@@ -223,7 +223,6 @@ class Run:
         self._rng = random.Random(5)
         self._words = corpus.Vocabulary(random.Random(7), max(5000, options.events // 5))
         self._tokens: list[str] = []
-        self._writing = True
 
     def run(self) -> Figures:
         """From an empty place to the figures."""

@@ -204,7 +204,7 @@ async def _some_grip(client: Client) -> str:
         answer = await client.call_tool("intelligent_search", {"query": text, "scope": "all"})
         told = answer.structured_content
         if told and told["results"]:
-            return str(told["results"][0]["grip_ids"][0])
+            return str(told["results"][0]["grip"])
     raise RuntimeError("nothing in the store answers")
 
 

@@ -28,8 +28,8 @@ from bench.traffic import ERAS, Account, Talker
 _BEFORE = 400
 #: Seconds between two looks at the processes.
 _LOOK = 0.4
-#: Beyond the idle time: a start, a last roll-up, a checkpoint.
-_GRACE = 15.0
+#: Beyond the idle time: a start, a last roll-up, a checkpoint, on a machine that is busy with something else as well.
+_GRACE = 60.0
 #: Memory is flat when its last quarter is within this share and these bytes of its second.
 _FLAT, _FLAT_BYTES = 1.15, 20_000_000
 #: So many looks, a minute, make quarters that can be compared: in a shorter run engines are still being loaded in the last.
@@ -52,11 +52,18 @@ class Options:
     import_events: int = 20_000
     #: Seconds under load with the daemon killed again and again; 0: it is left alone.
     kill: float = 0.0
+    #: How often it is killed at least, however long that takes.
+    kills: int = 0
     #: A daemon lives this long after it first answered.
     kill_after: float = 3.0
     #: Clients that are killed with what they have under way, one after another.
     victims: int = 6
     idle: int = 5
+
+    @property
+    def deadly(self) -> bool:
+        """Whether the daemon is killed at all."""
+        return bool(self.kill or self.kills)
 
 
 @dataclass
@@ -112,7 +119,7 @@ class Load:
         self._began = time.monotonic()
         anyio.run(self._all)
         report = self.report
-        if self.options.kill:
+        if self.options.deadly:
             # The last daemon may have died with work left to do, and nobody there to start another.
             self.place.ok("daemon", "start")
             wait_for(self._settled, _GRACE)
@@ -143,7 +150,7 @@ class Load:
                 beside.start_soon(traffic.hooks, self.place, self.options.hooks, 2, self.account)
                 beside.start_soon(self._import)
                 beside.start_soon(self._victims)
-                if self.options.kill:
+                if self.options.deadly:
                     beside.start_soon(anyio.to_thread.run_sync, self._kill)
             while not all(t.rests for t in talkers):
                 await anyio.sleep(0.05)
@@ -157,8 +164,11 @@ class Load:
             self.report.calls += talker.done
 
     def _going_on(self, done: int) -> bool:
-        """A client goes on for its calls, and under kills for the whole time as well."""
-        return done < self.options.calls or time.monotonic() - self._began < self.options.kill
+        """A client goes on for its calls, and as long as the daemon is killed."""
+        return done < self.options.calls or self._killing()
+
+    def _killing(self) -> bool:
+        return self.report.kills < self.options.kills or time.monotonic() - self._began < self.options.kill
 
     async def _sample(self) -> None:
         while self._busy:
@@ -193,7 +203,7 @@ class Load:
     def _kill(self) -> None:
         """Kill the daemon some seconds after it first answered, again and again."""
         killed = 0
-        while time.monotonic() - self._began < self.options.kill:
+        while self._killing():
             told = self.place.status()
             pid = int(told.get("pid", 0)) if told.get("running") else 0
             if not pid or pid == killed:
@@ -225,7 +235,7 @@ class Load:
             heard += victim.stdout.read().splitlines()
         for verb, _, mark in (line.strip().partition(" ") for line in heard if line.strip()):
             (self.account.tried if verb == "tries" else self.account.acknowledged).add(mark)
-        if not wait_for(lambda: not set(relays) & set(self.place.processes()), 5.0):
+        if not wait_for(lambda: not set(relays) & set(self.place.processes()), _GRACE):
             self.report.stayed.append(f"the relay of victim {number}: {relays}")
         self.report.victims += 1
 
@@ -240,7 +250,7 @@ class Load:
                 strangers.append(f"{calls} calls for nobody")
             return not strangers
 
-        if not wait_for(none, 5.0):
+        if not wait_for(none, _GRACE):
             self.report.stayed += strangers
 
     def _count(self) -> None:
@@ -264,11 +274,11 @@ def failures(report: Report, options: Options) -> list[str]:
         told: list[str] = getattr(report, name)
         if told:
             found.append(f"{len(told)} {name}: {told[:_SHOWN]}")
-    if len(report.given_up) > (_GIVEN_UP * report.calls if options.kill else 0):
+    if len(report.given_up) > (max(_GIVEN_UP * report.calls, options.kills) if options.deadly else 0):
         found.append(f"{len(report.given_up)} of {report.calls} calls were given up: {report.given_up[:_SHOWN]}")
     if report.most_owners != 1:
         found.append(f"{report.most_owners} processes had the store open at once")
-    if not options.kill and len(report.owners) != 1:
+    if not options.deadly and len(report.owners) != 1:
         found.append(f"the store changed hands: {report.owners}")
     if options.kill and report.kills < options.kill / (options.kill_after + 10):
         found.append(f"only {report.kills} kills in {options.kill:.0f} s")
@@ -276,7 +286,7 @@ def failures(report: Report, options: Options) -> list[str]:
         found.append(f"{report.spooled} payloads were never drained")
     if report.check:
         found.append(f"admin check: {report.check}")
-    if not options.kill:
+    if not options.deadly:
         found += _grown(report.resident)
     most = max(report.resident, default=0)
     if most > _MOST_BYTES:

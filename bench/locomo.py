@@ -54,7 +54,7 @@ async def ask(store: Path, queries: list[dict[str, Any]]) -> dict[str, tuple[lis
     async with Client(server) as client:
         for query in queries:
             started = time.perf_counter()
-            arguments = {"query": query["query"], "limit": 10, "scope": "all", "token_budget": 20000}
+            arguments = {"query": query["query"], "limit": 10, "scope": "all", "token_budget": 20000, "detail": "full"}
             result = await client.call_tool("intelligent_search", arguments)
             took = (time.perf_counter() - started) * 1000
             found = (result.structured_content or {}).get("results", [])

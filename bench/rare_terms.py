@@ -46,7 +46,7 @@ def open_store(directory: Path, events: int, terms: int) -> App:
             source = Path(scratch) / "events.jsonl"
             corpus.write(source, events, rare=terms)
             app.run_import("jsonl", source)
-        app.derive()
+        app.derivation.run()
     return app
 
 

@@ -148,7 +148,7 @@ class Talker:
         told = answer.structured_content if isinstance(answer.structured_content, dict) else {}
         found = told.get("results", [])
         if tool == "intelligent_search":
-            self._grips = [*self._grips, *(grip for r in found for grip in r["grip_ids"])][-50:]
+            self._grips = [*self._grips, *(r["grip"] for r in found if "grip" in r)][-50:]
         self._nodes = [*self._nodes, *(r["node_id"] for r in found if "node_id" in r)][-20:]
 
 

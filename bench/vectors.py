@@ -30,11 +30,6 @@ class Given:
         """The rows."""
         return np.asarray(self._vectors[[int(t) for t in texts]])
 
-    def share_known(self, text: str) -> float:
-        """All of it."""
-        del text
-        return 1.0
-
 
 class Vectors:
     """Ours, over vectors that are given: parts of the size in which the child process writes them, merged as it does."""

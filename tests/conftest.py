@@ -1,6 +1,7 @@
 """What every part of the tree shares; kept light, because each folder that needs more has a conftest of its own."""
 
 import os
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,6 +14,7 @@ os.environ["MEMORY_MCP_SERVER__DAEMON"] = "false"
 # Likewise for the indexes, which a server builds in the background: most tests are about what works without them.
 os.environ["MEMORY_MCP_TELEPORT__ENABLED"] = "false"
 
+from tests.examples import CI
 from tests.fakes import FakeClock
 
 if TYPE_CHECKING:
@@ -21,14 +23,16 @@ if TYPE_CHECKING:
 
 pytest.register_assert_rewrite("tests.storage.suite", "tests.indexes.helpers")
 
+LONG_FORM = "a long form: run with --slow"
+
 # The same examples in every run: a failure on one machine is a failure on all. `--slow` looks further.
 _COMMON: dict[str, Any] = {
     "deadline": None,
     "database": None,
     "suppress_health_check": [hypothesis.HealthCheck.function_scoped_fixture, hypothesis.HealthCheck.too_slow],
 }
-hypothesis.settings.register_profile("short", derandomize=True, max_examples=40, **_COMMON)
-hypothesis.settings.register_profile("long", max_examples=400, **_COMMON)
+hypothesis.settings.register_profile("ci", derandomize=True, max_examples=CI, **_COMMON)
+hypothesis.settings.register_profile("nightly", max_examples=10 * CI, **_COMMON)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -36,15 +40,31 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    hypothesis.settings.load_profile("long" if config.getoption("--slow", default=False) else "short")
+    hypothesis.settings.load_profile("nightly" if config.getoption("--slow", default=False) else "ci")
+
+
+#: Folders whose tests start processes and take longest: they begin first, so that no worker is left alone with one.
+_FIRST = ("acceptance", "daemon")
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    items.sort(key=lambda item: item.path.parent.name not in _FIRST)
     if config.getoption("--slow", default=False) or "slow" in (config.getoption("markexpr", default="") or ""):
         return
     for item in items:
         if item.get_closest_marker("slow"):
-            item.add_marker(pytest.mark.skip(reason="a long form: run with --slow"))
+            item.add_marker(pytest.mark.skip(reason=LONG_FORM))
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
+    """Say what was left to the long form, and how to run it."""
+    reports = terminalreporter.stats.get("skipped", [])
+    left = Counter(r.nodeid.partition("::")[0] for r in reports if isinstance(r.longrepr, tuple) and LONG_FORM in r.longrepr[2])
+    if left:
+        terminalreporter.section("left to the long form")
+        for path, count in sorted(left.items()):
+            terminalreporter.write_line(f"{count:4} {path}")
+        terminalreporter.write_line(f"{left.total()} tests, and ten times the examples of the others: python -m tests --slow")
 
 
 @pytest.fixture

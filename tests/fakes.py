@@ -1,12 +1,5 @@
 """What cannot be had for real in a test: time that stands still, and things that fail. All else in this tree is real."""
 
-from collections.abc import Sequence
-
-from memory_mcp.errors import SummarizerFailed
-from memory_mcp.model.event import Event
-from memory_mcp.model.toc import TocNode
-from memory_mcp.summarize.base import RollUp, Summary
-
 #: 2026-03-02 12:00 UTC, a Monday; the latest moment of every made-up history.
 NOON = 1_772_452_800_000
 
@@ -36,30 +29,3 @@ class FakeClock:
     def shift(self, seconds: float) -> None:
         """Put the wall clock forward or back; the monotonic one does not notice."""
         self._now_ms += int(seconds * 1000)
-
-
-class FailingSummarizer:
-    """A Summarizer that gives up at its n-th call, and works like `inner` before."""
-
-    name = "failing"
-
-    def __init__(self, inner: object, after: int = 0) -> None:
-        self._inner = inner
-        self._left = after
-
-    def _count(self) -> None:
-        self._left -= 1
-        if self._left < 0:
-            raise SummarizerFailed("the summarizer failed on purpose")
-
-    def summarize(self, events: Sequence[Event]) -> Summary:
-        """As the inner one, or SummarizerFailed."""
-        self._count()
-        made: Summary = self._inner.summarize(events)  # type: ignore[attr-defined]
-        return made
-
-    def roll_up(self, children: Sequence[TocNode], limit: int = 10) -> RollUp:
-        """As the inner one, or SummarizerFailed."""
-        self._count()
-        made: RollUp = self._inner.roll_up(children, limit)  # type: ignore[attr-defined]
-        return made

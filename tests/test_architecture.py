@@ -8,7 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests import clocks
 from tests.requirements import requirement
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "src" / "memory_mcp"
@@ -19,7 +21,7 @@ LARGER: dict[str, tuple[int, str]] = {}
 
 def python(code: str, *arguments: str) -> str:
     """What a fresh interpreter prints."""
-    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run([sys.executable, "-c", code, *arguments], capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -115,6 +117,61 @@ def test_a_failpoint_that_is_not_listed_is_an_error(monkeypatch: pytest.MonkeyPa
     failpoints.failpoint("events.committed")
 
 
+# the tests
+
+JUDGES = {
+    "a name": "began = time.monotonic()\n    work()\n    assert time.monotonic() - began < 1",
+    "a difference kept": "began = time.perf_counter()\n    work()\n    took = perf_counter() - began\n    assert took <= 0.2",
+    "a list": "spent = []\n    spent.append(time.thread_time())\n    assert min(spent) < 0.000_2",
+    "a rate": "began = time.process_time()\n    work()\n    assert 500 / (time.process_time() - began) >= 8_000",
+    "a loop": "end = time.monotonic() + 5\n    while not work():\n        assert time.monotonic() < end",
+    "a function": "assert clocked() < 5",
+    "a function inside, that something else calls": (
+        "def inner():\n        return time.monotonic()\n    whole = work(inner)\n    assert whole < 5"
+    ),
+    "a comprehension": "figures = [perf_counter()]\n    assert [f for f in figures if f < 3] == []",
+    "an object": "done = Ran(work(), clocked())\n    assert done.whole < 0.4",
+    "a clock by its own name": "assert perf_counter() < 5",
+    "a bench": "assert measure(1).p99 < 20",
+    "what the program says": "assert work()['search_time_ms'] < 100",
+    "what a bench says": "assert work().seconds < 60",
+}
+FINE = {
+    "an equality": "assert clocked() == clocked()",
+    "stamps": "before = time.time_ns()\n    assert work() in range(before, time.time_ns())",
+    "that it is told": "assert work()['search_time_ms'] > 0",
+    "something else": "began = time.monotonic()\n    assert work(began) is not None\n    assert 1 < 2",
+}
+AROUND = """
+import time
+from time import perf_counter
+from bench.latency import measure
+def clocked():
+    began = time.monotonic()
+    return time.monotonic() - began
+{mark}
+def test_it():
+    {body}
+"""
+
+
+def test_no_test_of_the_short_form_judges_a_clock() -> None:
+    """A slower machine is no defect: work is counted, waits are patient, and times are judged by the benches."""
+    assert clocks.in_tree(ROOT / "tests") == []
+
+
+@pytest.mark.parametrize("body", JUDGES.values(), ids=JUDGES)
+def test_a_clock_that_is_judged_is_found_unless_the_test_is_slow(body: str) -> None:
+    assert len(clocks.judged(AROUND.format(mark="", body=body))) == 1
+    assert clocks.judged(AROUND.format(mark="@pytest.mark.slow", body=body)) == []
+    assert clocks.judged("pytestmark = [needs_proc, pytest.mark.slow]" + AROUND.format(mark="", body=body)) == []
+
+
+@pytest.mark.parametrize("body", FINE.values(), ids=FINE)
+def test_a_clock_that_is_only_looked_at_is_no_judge(body: str) -> None:
+    assert clocks.judged(AROUND.format(mark="", body=body)) == []
+
+
 # without any index engine
 
 WORK = """
@@ -128,7 +185,7 @@ from tests.factories import a_small_history
 from tests.fakes import FakeClock
 app = App(Settings(storage=StorageSettings(sys.argv[1], "Europe/Berlin")), FakeClock())
 app.write(a_small_history(1), "test")
-app.catch_up()
+app.derivation.run()
 told = {"tree": [(n.node_id, n.title, [b.text for b in n.bullets]) for n in app.storage.toc.all_nodes()], "answers": []}
 for text in ("idempotency key", "what did we decide on 2026-01-21", "VAT Norway", "nothing like it"):
     answer = app.ask(Query(text, 5))
@@ -162,7 +219,12 @@ def test_with_every_index_engine_blocked_the_memory_starts_navigates_and_answers
 
     runs = [
         subprocess.run(
-            [sys.executable, "-c", code, str(tmp_path / name)], capture_output=True, text=True, timeout=100, check=False, cwd=ROOT
+            [sys.executable, "-c", code, str(tmp_path / name)],
+            capture_output=True,
+            text=True,
+            timeout=PATIENCE,
+            check=False,
+            cwd=ROOT,
         )
         for name, code in (("plain", WORK), ("blocked", BLOCKED + WORK))
     ]

@@ -1,7 +1,6 @@
 """Grips: what is worth quoting is quoted, in pieces that read well, and a quote can always be derived again."""
 
 import itertools
-import time
 
 import pytest
 from hypothesis import example, given
@@ -12,6 +11,7 @@ from memory_mcp.model.event import Event, EventType, Role
 from memory_mcp.model.grip import JOINT, Grip, quote_hash, quote_of
 from tests.factories import event
 from tests.requirements import requirement
+from tests.work import calls
 
 MESSAGES = [
     (Role.USER, EventType.USER_MESSAGE),
@@ -113,11 +113,10 @@ def test_short_paragraphs_share_an_excerpt_and_long_ones_do_not() -> None:
     assert [text[s] for s, _ in spans_of(text)] == ["a", "b"]
 
 
-def test_a_pasted_file_of_five_megabytes_has_a_bounded_number_of_grips_soon() -> None:
-    text = "some log line with words in it\n" * 160_000
-    began = time.perf_counter()
-    assert len(cut_grips(event(text), None, 1)) <= 200
-    assert time.perf_counter() - began < 5
+def test_a_pasted_file_of_five_megabytes_has_a_bounded_number_of_grips_at_a_bounded_cost() -> None:
+    pasted = event("some log line with words in it\n" * 160_000)
+    assert len(cut_grips(pasted, None, 1)) <= 200
+    assert calls(lambda: cut_grips(pasted, None, 1)) <= 200 * 100
 
 
 # tools
@@ -181,12 +180,11 @@ def test_an_empty_result_still_closes_the_quotation_of_its_command() -> None:
     assert quote(grip, call, answer) == f"true{JOINT}"
 
 
+@pytest.mark.timeout(60)
 def test_a_long_line_of_data_in_a_failed_result_is_read_in_time() -> None:
-    """A pattern that tried every beginning of a run took the square of its length: a minute for one image."""
-    answer = result("data:" + "A" * 65_000 + "\nfatal: not an image", exit_status="1")
-    began = time.perf_counter()
+    """A pattern that tried every beginning of a run took the square of its length: a minute for 65,000 characters."""
+    answer = result("data:" + "A" * 400_000 + "\nfatal: not an image", exit_status="1")
     grips = cut_grips(answer, bash("convert"), 1)
-    assert time.perf_counter() - began < 1
     assert quote(grips[-1], answer) == "fatal: not an image"
 
 

@@ -79,11 +79,11 @@ def test_only_the_last_segment_of_a_stream_is_open() -> None:
     assert [c.cut_no for c in cuts] == [0, 1, 2, 3]
 
 
-def test_a_segment_knows_its_stream_its_day_and_its_first_event() -> None:
+def test_a_segment_knows_its_stream_and_its_day() -> None:
     late = event("near midnight", at="2026-01-12 23:50", session="s9", thread="t1", agent="codex")
     (one,) = cut([late, event("after it", at="2026-01-13 00:05", session="s9", thread="t1")])
     assert (one.session_id, one.project, one.thread, one.agent) == ("s9", SHOP, "t1", "codex")
-    assert (one.day, one.first_event, one.stream, one.events) == ("2026-01-12", late.event_id, late.stream, 2)
+    assert (one.day, one.stream, one.events) == ("2026-01-12", late.stream, 2)
     assert one.node_id.startswith("toc:segment:2026-01-12:")
 
 
@@ -222,7 +222,7 @@ def test_events_in_order_of_time_are_cut_alike_however_they_are_batched(moments:
 
 
 def test_the_settings_have_ranges() -> None:
-    for wrong in ({"gap_minutes": 0}, {"max_tokens": 199}, {"overlap_minutes": -1}, {"overlap_tokens": -1}):
+    for wrong in ({"gap_minutes": 0}, {"max_tokens": 199}):
         with pytest.raises(ConfigError):
             SegmentSettings(**wrong)
 
@@ -239,9 +239,9 @@ def test_a_shorter_gap_and_a_smaller_size_cut_more() -> None:
 @requirement("plan:segment-overlap")
 def test_the_overlap_is_the_end_of_the_previous_segment_within_five_minutes_and_500_tokens() -> None:
     previous = run_of(12, step_s=60)
-    shown = overlap(previous, previous[-1].timestamp + MINUTE, SETTINGS)
+    shown = overlap(previous, previous[-1].timestamp + MINUTE)
     assert shown == previous[-5:]
     long = [event("x" * 400 * 4, at=e.timestamp) for e in previous]
-    assert overlap(long, long[-1].timestamp + MINUTE, SETTINGS) == long[-1:]
-    assert overlap(previous, previous[-1].timestamp + 6 * MINUTE, SETTINGS) == []
-    assert overlap([], 5, SETTINGS) == []
+    assert overlap(long, long[-1].timestamp + MINUTE) == long[-1:]
+    assert overlap(previous, previous[-1].timestamp + 6 * MINUTE) == []
+    assert overlap([], 5) == []

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from memory_mcp.text import MAX_TOKEN, STOPWORDS, hashes_in, iter_terms, query_terms, snippet, term_hash, terms
 from tests.requirements import requirement
+from tests.waiting import PATIENCE
 
 WORDS = ["parse", "getHTTPResponse", "my_func", "src/auth/tokenStore.ts", "v1.2.3", "a1b2c3d4e5", "日本語", "café", "C++"]
 CODE = st.lists(st.sampled_from([*WORDS, "self.parseConfig", "x_y.zW2", "E0308", "don't", "é", "10.0.0.1", "--flag"]), max_size=6)
@@ -133,7 +134,7 @@ def test_many_threads_take_apart_the_same_text_alike() -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(timeout=5)
+        thread.join(PATIENCE)
     assert found == [expected] * 8
 
 

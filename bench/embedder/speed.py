@@ -4,18 +4,18 @@ Texts are pieces of the standard library's docstrings, each as long as a quotati
 """
 
 import json
+import multiprocessing
 import statistics
 import subprocess
 import sys
-import threading
 import time
 from dataclasses import dataclass
+from multiprocessing.synchronize import Barrier
 from pathlib import Path
 
 from bench.embedder import sets
 from bench.embedder.systems import BUNDLED
 from memory_mcp.embed.model2vec import Model2Vec
-from memory_mcp.embed.trial import embedded
 
 #: Characters of a text: a quotation's, on the average.
 LENGTH = 170
@@ -79,17 +79,20 @@ def measure(count: int = 100_000, folder: Path = BUNDLED) -> Speed:
 
 def _on_two(folder: Path, told: list[str]) -> float:
     """Seconds that the later of two child processes took for its half, from when both were ready."""
-    began: list[float] = []
-    ends: list[float] = []
-    ready = threading.Barrier(2, lambda: began.append(time.perf_counter()))
+    context = multiprocessing.get_context("spawn")
+    ready = context.Barrier(3)
+    halves = [context.Process(target=_embed, args=(folder, told[i::2], ready)) for i in range(2)]
+    for half in halves:
+        half.start()
+    ready.wait()
+    began = time.perf_counter()
+    for half in halves:
+        half.join()
+    return time.perf_counter() - began
 
-    def work(half: list[str]) -> None:
-        embedded(folder, half, began=ready.wait)
-        ends.append(time.perf_counter())
 
-    threads = [threading.Thread(target=work, args=(told[i::2],)) for i in range(2)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return max(ends) - began[0]
+def _embed(folder: Path, half: list[str], ready: Barrier) -> None:
+    model = Model2Vec(folder)
+    model.embed(["warm"])
+    ready.wait()
+    model.embed(half)

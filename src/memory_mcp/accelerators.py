@@ -5,6 +5,7 @@ No engine is loaded before an index is first asked for; one that cannot be loade
 
 import logging
 import threading
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -14,8 +15,8 @@ from memory_mcp.clock import Clock
 from memory_mcp.embed.models import Model, located, named
 from memory_mcp.errors import InvalidQuery, LayerUnavailable
 from memory_mcp.indexes import retention
-from memory_mcp.indexes.base import IndexStatus, Searcher
-from memory_mcp.indexes.settings import IndexSettings, TeleportSettings
+from memory_mcp.indexes.base import Health, IndexStatus, Searcher
+from memory_mcp.indexes.settings import TeleportSettings
 from memory_mcp.storage.base import Storage
 
 if TYPE_CHECKING:
@@ -62,7 +63,28 @@ class Embedding:
 class Accelerators:
     """Every index that is switched on."""
 
-    def __init__(self, settings: TeleportSettings, model: str, storage: Storage, directory: Path | None, clock: Clock) -> None:
+    def __init__(
+        self,
+        settings: TeleportSettings,
+        model: str,
+        storage: Storage,
+        directory: Path | None,
+        clock: Clock,
+        give_way: Callable[[], None] = lambda: None,
+        tended: bool = False,
+    ) -> None:
+        """Keep what `settings` switch on.
+
+        Args:
+            settings: Of both indexes.
+            model: Name or folder of the embedding model.
+            storage: What is indexed.
+            directory: Data directory; None keeps no index.
+            clock: Tells ages.
+            give_way: Waits while callers are answered.
+            tended: Whether `tend` is called again and again; without, an index is read when it is first asked for.
+
+        """
         self._settings = settings
         self._model = model
         self._storage = storage
@@ -74,20 +96,16 @@ class Accelerators:
         self._closed = False
         #: The model that was loaded ahead of the first question.
         self._warmed: Embedder | None = None
+        self._warm_once = threading.Event()
         #: Why an index that is switched on is not there.
         self.reasons: dict[str, str] = {}
-        #: Whether somebody calls `tend` again and again; without, an index is read when it is first asked for.
-        self.tended = False
-        #: Waits while calls are being answered; a server points it at its host.
-        self.let_through: Callable[[], None] = lambda: None
-
-    def settings_of(self, name: str) -> IndexSettings:
-        """Those of one index."""
-        return self._settings.bm25 if name == "bm25" else self._settings.vector
+        self._tended = tended
+        self._give_way = give_way
 
     def switched_off(self, name: str) -> list[str]:
         """Settings that keep an index off."""
-        switches = {"teleport.enabled": self._settings.enabled, f"teleport.{name}.enabled": self.settings_of(name).enabled}
+        own = self._settings.bm25 if name == "bm25" else self._settings.vector
+        switches = {"teleport.enabled": self._settings.enabled, f"teleport.{name}.enabled": own.enabled}
         return [key for key, on in switches.items() if not on]
 
     def enabled(self, name: str) -> bool:
@@ -111,7 +129,7 @@ class Accelerators:
             self.reasons[name] = f"{error.name} is not installed"
             log.warning("the %s layer cannot be used: %s is not installed", name, error.name)
             return None
-        if not self.tended:
+        if not self._tended:
             found.keeper.load()
         return found
 
@@ -122,20 +140,17 @@ class Accelerators:
         from memory_mcp.indexes.registry import KINDS, SEARCHERS
 
         assert self._directory is not None
-        settings = self.settings_of(name)
-        options = {"model": "", "graph_from": self._settings.vector.graph_from}
+        options = {"model": ""}
         if name == "vector":
             if not self._model:
                 raise LayerUnavailable("no model: embedder.model is empty")
             options["model"] = str(located(self._model, self._directory).folder)
-        folder = Path(settings.index_path).expanduser() if settings.index_path else self._directory / "indexes" / name
+        path = self._settings.bm25.index_path if name == "bm25" else ""
+        folder = Path(path).expanduser() if path else self._directory / "indexes" / name
         store_id = self._storage.stats(text=False).store_id
         index: LiveIndex[Any] = LiveIndex(KINDS[name](options), folder, store_id, self._clock)
-        keeper = Keeper(self._storage, index, Workshop(index, options, settings.memory_budget_mb), self._let_through)
-        return SEARCHERS[name](keeper, options)
-
-    def _let_through(self) -> None:
-        self.let_through()
+        keeper = Keeper(self._storage, index, Workshop(index, options, self._settings.bm25.memory_budget_mb), self._give_way)
+        return SEARCHERS[name](keeper)
 
     @property
     def keepers(self) -> "dict[str, Keeper]":
@@ -184,21 +199,45 @@ class Accelerators:
         return {name: keeper.status() for name, keeper in self.keepers.items()}
 
     def tend(self) -> bool:
-        """One round for each index; whether more is waiting."""
+        """One round for each index; whether more is waiting. All are read from disk first: questions wait for that."""
+        for keeper in self.keepers.values():
+            keeper.load_once()
+        self._warm()
         waiting = [keeper.tend() for keeper in self.keepers.values()]
         self._warm()
         return any(waiting)
 
     def _warm(self) -> None:
         """Have the model loaded before somebody waits for it: a third of a second, once an index is there to be asked."""
+        serving = self._to_warm()
+        if serving is None or serving is self._warmed:
+            return
+        if self._warmed is not None:
+            self._give_way()
+        try:
+            serving.embed(["ready"])
+        except LayerUnavailable as error:
+            log.warning("the embedding model cannot be used: %s", error)
+        self._warmed = serving
+        self._warm_once.set()
+
+    def _to_warm(self) -> "Embedder | None":
+        """Return the model that searches use, None while no vector index has documents."""
         searcher = cast("VectorIndex | None", self._searchers.get("vector"))
-        if searcher is not None and searcher.serving is not self._warmed and searcher.keeper.index.position.outbox:
-            self._warmed = searcher.serving
-            self.let_through()
-            try:
-                self._warmed.embed(["ready"])
-            except LayerUnavailable as error:
-                log.warning("the embedding model cannot be used: %s", error)
+        return searcher.serving if searcher is not None and searcher.keeper.index.position.outbox else None
+
+    def wait(self, seconds: float) -> float:
+        """Wait until the indexes and their model are read from disk, at most this long; the seconds waited.
+
+        An index that is being built, or that is broken, is not waited for.
+        """
+        began = time.monotonic()
+        for keeper in self.keepers.values() if self._tended else ():
+            if keeper.index.health is Health.LOADING:
+                keeper.index.wait(max(0.0, began + seconds - time.monotonic()))
+        if self._tended and self._warmed is None and self._to_warm() is not None:
+            self._warm_once.wait(max(0.0, began + seconds - time.monotonic()))
+        return time.monotonic() - began
 
     @property
     def busy(self) -> bool:
@@ -237,9 +276,9 @@ class Accelerators:
 
     def prune_due(self) -> dict[str, dict[str, int]]:
         """What retention asks for now: documents left out, by index and level."""
-        pruned = {}
+        pruned, settings = {}, self._settings.bm25
         for name, keeper in self.keepers.items():
-            settings, status = self.settings_of(name), keeper.status()
+            status = keeper.status()
             if status.ready:
                 due = retention.due(settings.retention_days, self._clock.now_ms(), status.documents, settings.retention_min_docs)
                 pruned[name] = keeper.index.prune(due) if due else {}

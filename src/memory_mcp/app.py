@@ -1,27 +1,26 @@
 """The one place that wires every room, and closes them in order. Importing it loads no engine."""
 
-import gc
-import itertools
 import logging
-import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from memory_mcp import paths
+from memory_mcp.children import few_collections
 from memory_mcp.clock import Clock, SystemClock
 from memory_mcp.config import Settings
 from memory_mcp.errors import InvalidQuery, MemoryMcpError
 from memory_mcp.layers.base import Layer, LayerName, LayerStatus, Query, Target
-from memory_mcp.model.calendar import Calendar, TimeWindow
+from memory_mcp.model.calendar import Calendar
 
 if TYPE_CHECKING:
+    from memory_mcp.accelerators import Accelerators
     from memory_mcp.indexes.base import Searcher
     from memory_mcp.ingest.base import Importer, ImportReport
     from memory_mcp.ingest.settings import IngestSettings
     from memory_mcp.ingest.spool import DrainReport, Spool
+    from memory_mcp.jobs.derivation import Derivation
     from memory_mcp.jobs.scheduler import Scheduler
     from memory_mcp.layers.agentic.navigate import AgenticLayer
     from memory_mcp.layers.hybrid import HybridLayer
@@ -38,38 +37,29 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-T = TypeVar("T")
-S = TypeVar("S")
-
-#: Open ends of a window: no event lies before or behind, and every calendar can still show them.
-EARLIEST_MS, LATEST_MS = 0, 253_370_764_800_000
-
 
 #: Payloads of hooks stored before the drain looks whether the process is to end.
 _DRAINED = 200
-#: Events of one step of derivation beside a serving process: its commit holds nobody up for long.
-_ASIDE = 300
-#: Steps after which term rows are joined: a search reads all of those of the root.
-_FOLD_EVERY = 10
+#: How old statistics of the tree may be while an import is under way (seconds).
+_LAG = 2.0
 
 
-def _between(work: Callable[[T], S], batch: T, let_through: Callable[[], None]) -> S:
-    """`work` on a batch, others let through before it and after it."""
-    let_through()
-    done = work(batch)
-    let_through()
-    return done
+@dataclass(frozen=True, slots=True)
+class Callbacks:
+    """What an App calls in the process that has it open."""
+
+    #: Called after every write.
+    on_write: Callable[[], None] = lambda: None
+    #: Whether an import is under way, so that what can wait should.
+    importing: Callable[[], bool] = lambda: False
+    #: Waits while callers are answered, never for long.
+    give_way: Callable[[], None] = lambda: None
+    #: Whether the process calls `accelerators.tend` again and again.
+    tends_indexes: bool = False
 
 
-@contextmanager
-def few_collections() -> Iterator[None]:
-    """Bulk work makes millions of short-lived objects and no cycles; looking for cycles cost a tenth of it (measured)."""
-    before = gc.get_threshold()
-    gc.set_threshold(100_000, 50, 50)
-    try:
-        yield
-    finally:
-        gc.set_threshold(*before)
+#: Of a process that serves nobody else.
+ALONE = Callbacks()
 
 
 def importer_named(name: str, settings: "IngestSettings") -> "Importer":
@@ -85,45 +75,54 @@ class App:
     """One open memory: storage, derivation, layers and policy, ready for a door (server or command line)."""
 
     def __init__(
-        self, settings: Settings, clock: Clock | None = None, in_memory: bool = False, lock: "DirectoryLock | None" = None
+        self,
+        settings: Settings,
+        clock: Clock | None = None,
+        in_memory: bool = False,
+        lock: "DirectoryLock | None" = None,
+        callbacks: Callbacks = ALONE,
     ) -> None:
         """Open the data directory of `settings`, whose `lock` the caller may hold; see `open_storage` for what can go wrong."""
-        from memory_mcp.accelerators import Accelerators
         from memory_mcp.events.evidence import Evidence
         from memory_mcp.events.log import EventLog
         from memory_mcp.ingest.gate import Gate
         from memory_mcp.ingest.pipeline import Pipeline
-        from memory_mcp.jobs.close_segments import CloseSegments
         from memory_mcp.storage.registry import ENGINES
         from memory_mcp.summarize.registry import SUMMARIZERS
-        from memory_mcp.toc.rollup import RollUps
         from memory_mcp.toc.tree import Tree
 
         self.settings = settings
+        self._callbacks = callbacks
         self.clock: Clock = clock or SystemClock()
         directory = None if in_memory else settings.storage.directory
-        storage = settings.storage
-        self.storage: Storage = ENGINES["duckdb"](directory, storage.timezone, storage.memory_limit_mb, lock)
+        self.storage: Storage = ENGINES["duckdb"](directory, settings.storage.timezone, lock)
         self.calendar = Calendar(self.storage.timezone)
         self.summarizer = summarizer = SUMMARIZERS["extractive"]()
-        self.tree = Tree(self.storage, self.calendar, summarizer, settings.toc)
+        self.tree = Tree(self.storage, self.calendar, summarizer, lambda: _LAG if callbacks.importing() else 0.0)
         self.evidence = Evidence(self.storage)
         self.log = EventLog(self.storage.events, self.clock)
-        self.pipeline = Pipeline(self.log, self.storage.outbox, Gate(settings.ingest))
+        self.pipeline = Pipeline(self.log, self.storage.outbox, Gate())
         self.spool = self._spool(directory)
-        self.segments = CloseSegments(self.storage, self.calendar, summarizer, settings.toc)
-        self.rollups = RollUps(self.storage, self.calendar, summarizer)
+        self.derivation = self._derivation()
         self.agentic = self._agentic()
-        self.accelerators = Accelerators(settings.teleport, settings.embedder.model, self.storage, directory, self.clock)
+        self.accelerators = self._accelerators(directory)
         self.engine = self._engine()
-        #: Held by whoever publishes nodes, so that two never make the same version.
-        self.publishing = threading.RLock()
-        #: Called after every write; a server points it at its background deriver.
-        self.on_write: Callable[[], None] = lambda: None
-        #: Whether an import is under way, so that what can wait should; a server points it at its service.
-        self.busy: Callable[[], bool] = lambda: False
         #: Jobs of this store; whoever keeps the App open for long starts it.
         self.scheduler = self._scheduler(directory)
+
+    def _derivation(self) -> "Derivation":
+        from memory_mcp.jobs.close_segments import CloseSegments
+        from memory_mcp.jobs.derivation import Derivation
+        from memory_mcp.jobs.workers import DeriveWorkers
+        from memory_mcp.toc.rollup import RollUps
+
+        return Derivation(
+            CloseSegments(self.storage, self.calendar, self.summarizer, self.settings.toc),
+            RollUps(self.storage, self.calendar, self.summarizer),
+            lambda give_way: DeriveWorkers(self.calendar, self.summarizer, give_way),
+            self.clock,
+            self._callbacks.give_way,
+        )
 
     def _spool(self, directory: Path | None) -> "Spool | None":
         from memory_mcp.ingest.gate import Gate
@@ -132,45 +131,54 @@ class App:
 
         if directory is None:
             return None
-        return Spool(Path(paths.spool_dir(str(directory))), self.log, Gate(self.settings.ingest), HOOKS)
+        return Spool(Path(paths.spool_dir(str(directory))), self.log, Gate(), HOOKS)
+
+    def _accelerators(self, directory: Path | None) -> "Accelerators":
+        from memory_mcp.accelerators import Accelerators
+
+        model, callbacks = self.settings.embedder.model, self._callbacks
+        return Accelerators(
+            self.settings.teleport,
+            model,
+            self.storage,
+            directory,
+            self.clock,
+            callbacks.give_way,
+            callbacks.tends_indexes,
+        )
 
     def _scheduler(self, directory: Path | None) -> "Scheduler":
+        from memory_mcp.jobs.derivation import Depth
         from memory_mcp.jobs.registry import JOBS, Parts
         from memory_mcp.jobs.render_briefings import BriefingSettings
         from memory_mcp.jobs.scheduler import Scheduler
 
-        hooks, factor = self.settings.hooks, self.settings.retrieval.token_factor
+        factor = self.settings.retrieval.token_factor
         parts = Parts(
             storage=self.storage,
             tree=self.tree,
-            roll_up=self.roll_up,
-            busy=self._is_busy,
+            roll_up=lambda should_stop: self.derivation.run(Depth.PERIODS, should_stop=should_stop).periods,
+            busy=self._callbacks.importing,
             drain=lambda: self.drain(_DRAINED).new,
-            briefings=BriefingSettings(directory, hooks.briefing, hooks.briefing_tokens, factor),
+            briefings=BriefingSettings(directory, self.settings.hooks.briefing, factor),
             housekeeping_at=self.settings.scheduler.housekeeping_at,
             commit_indexes=self.accelerators.commit,
             improve_indexes=self.accelerators.improve,
             prune_indexes=self.accelerators.prune_due,
-            commit_interval_secs=self._commit_interval(),
+            commit_interval_secs=self.settings.teleport.bm25.commit_interval_secs,
         )
         return Scheduler([make(parts) for make in JOBS.values()], self.storage.outbox, self.calendar, self.clock)
-
-    def _is_busy(self) -> bool:
-        return self.busy()
-
-    def _commit_interval(self) -> int:
-        teleport = self.settings.teleport
-        return min(teleport.bm25.commit_interval_secs, teleport.vector.commit_interval_secs)
 
     def _agentic(self) -> "AgenticLayer":
         from memory_mcp.layers.agentic.navigate import AgenticLayer
 
-        return AgenticLayer(self.storage, self.tree, self.clock, self.settings.retrieval.strong_match)
+        return AgenticLayer(self.storage, self.tree, self.clock)
 
     def _engine(self) -> "Engine":
         from memory_mcp.layers.agentic.scan import Scan
         from memory_mcp.layers.agentic.words import TreeWords
-        from memory_mcp.policy.engine import Engine, Parts
+        from memory_mcp.policy.engine import Engine
+        from memory_mcp.policy.search import Parts
 
         layers: list[Layer] = [self.agentic, self.teleport(LayerName.BM25), self.teleport(LayerName.VECTOR), self.hybrid()]
         parts = Parts(
@@ -179,6 +187,7 @@ class App:
             words=TreeWords(self.tree),
             scanner=Scan(self.storage, self.tree),
             interrupt=self.storage.interrupt,
+            wait=self.accelerators.wait,
             clock=self.clock,
             calendar=self.calendar,
             factor=self.settings.retrieval.token_factor,
@@ -202,14 +211,15 @@ class App:
             reason = self.accelerators.reasons.get(name.value)
             return found or (Switch(True, reason) if reason else switch)
 
-        return TeleportLayer(name, searcher, self.storage, self.tree)
+        others = [other for other in (LayerName.BM25, LayerName.VECTOR) if other is not name]
+        return TeleportLayer(name, searcher, self.storage, self.tree, lambda: [self.teleport(other).status() for other in others])
 
     def hybrid(self) -> "HybridLayer":
         """Layers 3 and 4 as one."""
         from memory_mcp.layers.hybrid import HybridLayer
 
         sides = (self.teleport(LayerName.BM25), self.teleport(LayerName.VECTOR))
-        return HybridLayer(*sides, self.settings.teleport.hybrid)
+        return HybridLayer(*sides)
 
     def _topics(self) -> LayerStatus:
         """A layer that this version does not have."""
@@ -218,71 +228,18 @@ class App:
         key = "" if enabled else "topics.enabled = true"
         return LayerStatus(LayerName.TOPICS, enabled, healthy=False, reason=reason, enable_with=key)
 
-    def derive(self, progress: Callable[[int], None] | None = None) -> int:
-        """Bring the tree up to date with the events; how many nodes were published above the segments."""
-        with self.publishing:
-            days = self.segments.run(progress)
-            return self.rollups.run(days) if days else 0
-
-    def derive_segments(self) -> None:
-        """Bring the segments up to date with the events; periods are left as they are."""
-        with self.publishing:
-            self.segments.run()
-
-    def catch_up(self, progress: Callable[[int], None] | None = None) -> int:
-        """As `derive`, and every roll-up that an earlier process left undone."""
-        with self.publishing:
-            self.segments.run(progress)
-            return self.rollups.run()
-
-    def roll_up(self, should_stop: Callable[[], bool] = lambda: False) -> int:
-        """Publish every stale period, as far as `should_stop` lets it; how many."""
-        with self.publishing:
-            return self.rollups.run(should_stop=should_stop)
-
-    def derive_in_bulk(self, progress: Callable[[int], None] | None = None) -> tuple[float, float]:
-        """As `catch_up` for a command of its own: big batches also use a child process. Seconds of segments and roll-ups."""
-        from memory_mcp.jobs.workers import DeriveWorkers
-
-        with self.publishing, few_collections(), DeriveWorkers(self.calendar, self.summarizer) as workers:
-            started = self.clock.monotonic()
-            self.segments.run(progress, workers.derive)
-            halfway = self.clock.monotonic()
-            self.rollups.run()
-            return halfway - started, self.clock.monotonic() - halfway
-
-    def derive_aside(self, let_through: Callable[[], None]) -> None:
-        """Segments alone, in a process that others wait for: child processes do the work, this one commits small steps.
-
-        `let_through` is called between two steps, and waits while somebody is being answered.
-        """
-        from memory_mcp.jobs.workers import DeriveWorkers
-
-        with DeriveWorkers(self.calendar, self.summarizer, let_through) as workers:
-            for step in itertools.count(1):
-                if not self.segments.pending():
-                    break
-                if step % _FOLD_EVERY == 0:
-                    with self.publishing:
-                        self.segments.fold()
-                let_through()
-                with self.publishing:
-                    self.segments.run(None, lambda batch: _between(workers.derive, batch, let_through), _ASIDE, steps=1)
-            with self.publishing:
-                self.segments.fold()
-
     def write(
         self, drafts: "Sequence[EventDraft]", source: str, trust: "Trust | None" = None, request: "Request | None" = None
     ) -> "Appended":
         """Store drafts from a tool or a file: acknowledged when this returns; the tree follows."""
         appended = self.pipeline.accept(drafts, source, trust, request)
-        self.on_write()
+        self._callbacks.on_write()
         return appended
 
     def append(self, drafts: "Sequence[EventDraft]", source: str) -> "Appended":
         """Store what another process of this program has read and cleaned; the tree follows."""
         appended = self.log.append(drafts, source)
-        self.on_write()
+        self._callbacks.on_write()
         return appended
 
     def holdings(self) -> dict[str, Any]:
@@ -303,7 +260,7 @@ class App:
 
         report = self.spool.drain(limit) if self.spool else DrainReport()
         if report.new:
-            self.on_write()
+            self._callbacks.on_write()
         return report
 
     def importer(self, name: str) -> "Importer":
@@ -317,7 +274,7 @@ class App:
         progress: "Callable[[ImportReport, Path, float], None] | None" = None,
         newest: int | None = None,
     ) -> "ImportReport":
-        """Import a path; the tree is not yet derived when this returns (see `derive`)."""
+        """Import a path; the tree is not yet derived when this returns (see `derivation`)."""
         with few_collections():
             return self.pipeline.run(self.importer(name), path, progress, newest)
 
@@ -349,23 +306,6 @@ class App:
                 self.storage.usage.record([grip_id], self.clock.now_ms())
             except MemoryMcpError as error:
                 log.warning("the opening of %s could not be counted: %s", grip_id, error)
-
-    def in_zone(self, zone: str | None) -> Calendar:
-        """The calendar to show times in: the store's, or another zone's for one call; InvalidQuery for an unknown one."""
-        if not zone:
-            return self.calendar
-        other = replace(self.calendar, zone_name=zone)
-        other.day_of(0)
-        return other
-
-    def window(self, since: int | None, until: int | None) -> TimeWindow | None:
-        """A filter from two optional moments (ms); InvalidQuery when it is empty."""
-        if since is None and until is None:
-            return None
-        window = TimeWindow(since if since is not None else EARLIEST_MS, until if until is not None else LATEST_MS)
-        if window.start_ms >= window.end_ms:
-            raise InvalidQuery("since must lie before until")
-        return window
 
     def close(self) -> None:
         """Let everything go; closing twice is nothing."""

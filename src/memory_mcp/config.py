@@ -25,6 +25,30 @@ from memory_mcp.segments import SegmentSettings
 
 PREFIX = paths.PREFIX
 
+#: Settings and sections that there were, with what holds instead.
+REMOVED: Mapping[str, str] = {
+    "storage.memory_limit_mb": "DuckDB may use 128 MB.",
+    "ingest.max_text_bytes": "The longest text of one event is 1 MiB; of a longer one head and tail are kept.",
+    "ingest.tool_result_bytes": "The longest text of one tool result is 64 KiB; of a longer one head and tail are kept.",
+    "ingest.redact": "Secrets are always replaced before anything is stored.",
+    "toc.overlap_minutes": "Context before a segment reaches back 5 minutes at most.",
+    "toc.overlap_tokens": "Context before a segment is at most 500 tokens.",
+    "teleport.vector.index_path": "The vector index is kept below the data directory.",
+    "teleport.vector.memory_budget_mb": "teleport.bm25.memory_budget_mb holds for both indexes.",
+    "teleport.vector.commit_interval_secs": "teleport.bm25.commit_interval_secs holds for both indexes.",
+    "teleport.vector.retention_days": "teleport.bm25.retention_days holds for both indexes.",
+    "teleport.vector.retention_min_docs": "teleport.bm25.retention_min_docs holds for both indexes.",
+    "teleport.vector.graph_from": "Graphs are searched first from 400,000 documents.",
+    "teleport.hybrid": "Words and meaning are fused into one list by their calibrated scores.",
+    "retrieval.strong_match": "Half of the query counts as a strong match.",
+    "ranking.salience_weight": "ranking.preset chooses the weights.",
+    "ranking.recency_weight": "ranking.preset chooses the weights.",
+    "ranking.relevance_weight": "ranking.preset chooses the weights.",
+    "ranking.usage_weight": "ranking.preset chooses the weights.",
+    "server.http_max_body_bytes": "The HTTP door takes request bodies of up to 4 MiB.",
+    "hooks.briefing_tokens": "A briefing has at most 400 tokens.",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class StorageSettings:
@@ -34,12 +58,6 @@ class StorageSettings:
     timezone: str = field(
         default="", metadata={"help": "Zone of a new store's days, such as Europe/Berlin; empty: the system's."}
     )
-    memory_limit_mb: int = field(default=128, metadata={"help": "Memory DuckDB may use, in MB."})
-
-    def __post_init__(self) -> None:
-        """DuckDB cannot open its tables in less than 64 MB."""
-        if self.memory_limit_mb < 64:
-            raise ConfigError("storage.memory_limit_mb must be at least 64")
 
     @property
     def directory(self) -> Path:
@@ -59,13 +77,12 @@ class RetrievalSettings:
     """How far a search goes by default."""
 
     bounds: StopConditions = field(default_factory=StopConditions)
-    strong_match: float = field(default=0.5, metadata={"help": "Share of the query from which a tree match counts as strong."})
     token_factor: float = field(default=1.0, metadata={"help": "Multiplies estimated tokens wherever a budget is kept."})
 
     def __post_init__(self) -> None:
-        """A share lies between 0 and 1, a factor above 0."""
-        if not 0 < self.strong_match <= 1 or not 0.1 <= self.token_factor <= 10:
-            raise ConfigError("retrieval.strong_match must be in (0, 1] and retrieval.token_factor in [0.1, 10]")
+        """Refuse a factor that leaves no room or knows no bound."""
+        if not 0.1 <= self.token_factor <= 10:
+            raise ConfigError("retrieval.token_factor must lie between 0.1 and 10")
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +114,6 @@ class ServerSettings:
     http_allowed_hosts: str = field(
         default="", metadata={"help": "Further values of the Host header that are let in, separated by commas."}
     )
-    http_max_body_bytes: int = field(default=4_194_304, metadata={"help": "Largest request body the HTTP door takes."})
 
     def __post_init__(self) -> None:
         """Known words and possible numbers only."""
@@ -105,8 +121,6 @@ class ServerSettings:
             raise ConfigError("server.idle_exit_secs must be at least 1")
         if not 0 <= self.http_port <= 65535:
             raise ConfigError("server.http_port must lie between 0 and 65535")
-        if self.http_max_body_bytes < 65_536:
-            raise ConfigError("server.http_max_body_bytes must be at least 65536")
         if self.profile not in ("default", "full"):
             raise ConfigError(f"server.profile must be default or full, not {self.profile!r}")
         if self.scope not in ("project", "all"):
@@ -118,14 +132,11 @@ class HooksSettings:
     """What a client's hooks give back to it."""
 
     briefing: bool = field(default=True, metadata={"help": "A new session is told where the last ones of its project left off."})
-    briefing_tokens: int = field(default=400, metadata={"help": "Most tokens of that briefing."})
     recall: bool = field(default=False, metadata={"help": "Every prompt is answered with up to three memories that fit it well."})
     recall_deadline_ms: int = field(default=300, metadata={"help": "A prompt waits no longer than this for its memories."})
 
     def __post_init__(self) -> None:
-        """A budget that holds at least one line, and a wait that nobody notices."""
-        if not 50 <= self.briefing_tokens <= 2000:
-            raise ConfigError("hooks.briefing_tokens must lie between 50 and 2000")
+        """Refuse a wait too short for an answer, or one that holds prompts up."""
         if not 20 <= self.recall_deadline_ms <= 5000:
             raise ConfigError("hooks.recall_deadline_ms must lie between 20 and 5000")
 
@@ -276,6 +287,8 @@ def _bool(value: Any, key: str) -> bool:
 
 
 def _unknown(key: str) -> ConfigError:
+    if key in REMOVED:
+        return ConfigError(f"the setting {key} was removed", f"{REMOVED[key]} Take it out of the settings.")
     names = [k for k, _ in iter_keys()]
     near = difflib.get_close_matches(key, names, n=1, cutoff=0.4) or difflib.get_close_matches(
         key.rsplit(".", 1)[-1], [n.rsplit(".", 1)[-1] for n in names], n=1

@@ -4,17 +4,16 @@ MemoryMcpError
 ├── ConfigError              the process refuses to start
 ├── StorageError             the truth cannot be read or written; never swallowed
 │   ├── StorageLocked        another process holds the data directory
-│   ├── SchemaTooNew         written by a newer version
-│   └── CorruptRecord        what is stored contradicts itself
+│   └── SchemaTooNew         written by a newer version
 ├── NotFound                 unknown node, grip, event or session id
 ├── InvalidQuery             empty query, unknown level, bad limit, unknown argument
 ├── DeadlineExceeded         the time given was not enough for anything
 ├── ResourceExhausted        the request is larger than its bound
 ├── AddressInUse             another program listens where the HTTP door should
 ├── LayerUnavailable         disabled, not built or unhealthy
-│   └── IndexUnreadable      damaged, missing or foreign files; built again in the background
-├── SourceUnreadable         an importer cannot read its input
-└── SummarizerFailed         the extractive one is used and the reason kept
+│   ├── IndexUnreadable      damaged, missing or foreign files; built again in the background
+│   └── IndexNotReady        being read or built in the background; a retry in a few seconds helps
+└── SourceUnreadable         an importer cannot read its input
 """
 
 from typing import ClassVar
@@ -64,10 +63,6 @@ class StorageLocked(StorageError):
 
 class SchemaTooNew(StorageError):
     """The store was written by a newer version of this program."""
-
-
-class CorruptRecord(StorageError):
-    """What is stored contradicts itself."""
 
 
 class NotFound(MemoryMcpError):
@@ -124,14 +119,13 @@ class SourceUnreadable(MemoryMcpError):
     exit_status = 2
 
 
-class SummarizerFailed(MemoryMcpError):
-    """The configured summarizer failed; the extractive one takes over."""
+class IndexUnreadable(LayerUnavailable):
+    """Files of an index are damaged, missing or another store's. Nothing is lost: it is built again from the store."""
 
-    code = "UNAVAILABLE"
     retryable = True
 
 
-class IndexUnreadable(LayerUnavailable):
-    """Files of an index are damaged, missing or another store's. Nothing is lost: it is built again from the store."""
+class IndexNotReady(LayerUnavailable):
+    """An index is being read from disk or built in the background."""
 
     retryable = True

@@ -19,21 +19,21 @@ from memory_mcp.model.tokens import estimate_tokens
 
 #: Stored cuts say which rules made them.
 CUTTER_VERSION = 1
+#: Context before a segment reaches back this far at most, and is at most this large.
+_OVERLAP_MS, _OVERLAP_TOKENS = 5 * 60_000, 500
 
 
 @dataclass(frozen=True, slots=True)
 class SegmentSettings:
-    """When a new segment starts, and how much of the one before it is shown as context."""
+    """When a new segment starts."""
 
     gap_minutes: int = field(default=30, metadata={"help": "A pause longer than this starts a new segment."})
     max_tokens: int = field(default=4000, metadata={"help": "A segment ends before an event that would pass this size."})
-    overlap_minutes: int = field(default=5, metadata={"help": "Context before a segment reaches back this far at most."})
-    overlap_tokens: int = field(default=500, metadata={"help": "Context before a segment is at most this large."})
 
     def __post_init__(self) -> None:
         """Ranges: a gap of a minute or more, segments of 200 tokens or more."""
-        if self.gap_minutes < 1 or self.max_tokens < 200 or self.overlap_minutes < 0 or self.overlap_tokens < 0:
-            raise ConfigError("[segments] needs gap_minutes >= 1, max_tokens >= 200 and no negative overlap")
+        if self.gap_minutes < 1 or self.max_tokens < 200:
+            raise ConfigError("[toc] needs gap_minutes >= 1 and max_tokens >= 200")
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,13 +125,13 @@ class _Placing:
         self.members[event.event_id] = cut.key
 
 
-def overlap(previous: Sequence[Event], start_ms: int, settings: SegmentSettings) -> list[Event]:
+def overlap(previous: Sequence[Event], start_ms: int) -> list[Event]:
     """The end of the previous segment that is shown as context before one that starts at `start_ms`, in order."""
     chosen: list[Event] = []
     tokens = 0
     for event in reversed(previous):
         tokens += estimate_tokens(event.text)
-        if start_ms - event.timestamp > settings.overlap_minutes * 60_000 or tokens > settings.overlap_tokens:
+        if start_ms - event.timestamp > _OVERLAP_MS or tokens > _OVERLAP_TOKENS:
             break
         chosen.append(event)
     return chosen[::-1]

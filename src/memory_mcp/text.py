@@ -30,6 +30,8 @@ _RAW = re.compile(r"[A-Za-z](?:\+\+|#)(?!\w)|\w+(?:[.\-/:@+\\]+\w+)*")
 # The same where all characters are ASCII and no such tail can be, in half the time.
 _PLAIN_RAW = re.compile(r"[A-Za-z0-9_]++(?:[.\-/:@+\\]++[A-Za-z0-9_]++)*+")
 _CJK_RUN = re.compile(f"[{_CJK}]+")
+# CJK runs, and what stands between white space and them; very long stretches come in pieces.
+_PLACED = re.compile(rf"(?P<cjk>[{_CJK}]+)|[^\s{_CJK}]{{1,{MAX_TOKEN}}}")
 _PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+\d*|[A-Z]+\d*|\d+|[^\W\d_a-zA-Z]+\d*")
 _HEX = re.compile(r"^(?=[0-9a-f]*\d)[0-9a-f]{7,64}$")
 _SEPARATORS = re.compile(r"[/\\\\:@]+")
@@ -107,6 +109,21 @@ def query_terms(text: str) -> list[str]:
     if found:
         return found
     return list(dict.fromkeys(w.lower() for w in _RAW.findall(text) if w.strip("_")))
+
+
+def placed_terms(text: str) -> Iterator[tuple[int, int, str]]:
+    """Terms of a text in reading order, each with the start and end of the token it was made from.
+
+    A CJK run gives one term for every two characters, placed where they stand.
+    """
+    for match in _PLACED.finditer(text):
+        start, piece = match.start(), match[0]
+        if match.lastgroup == "cjk":
+            step = min(len(piece), 2)
+            for at in range(len(piece) - step + 1):
+                yield from ((start + at, start + at + step, term) for term in iter_terms(piece[at : at + step]))
+        else:
+            yield from ((start, match.end(), term) for term in iter_terms(piece))
 
 
 def name_parts(name: str) -> list[str]:

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from tests.waiting import PATIENCE
+
 SAMPLES = Path(__file__).parent / "samples"
-#: Long enough for a slow machine, short enough to notice a process that hangs.
-PATIENCE = 90
 
 Done = subprocess.CompletedProcess[str]
 Command = Callable[..., Done]

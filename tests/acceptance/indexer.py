@@ -21,7 +21,7 @@ def main(directory: str, rounds: int) -> None:
         appended = app.write([draft(text, at=ms("2026-01-12 09:00") + i * 1_900_000, source_id=str(i))], "test")
         sys.stdout.write(f"{appended.new[0]} {i}\n")
         sys.stdout.flush()
-        app.derive()
+        app.derivation.run()
         if i == begin:
             keeper.settle()
         followed(keeper, app.storage)

@@ -53,6 +53,7 @@ def test_a_folder_without_data_is_none(tmp_path: Path) -> None:
     assert not usable(tmp_path)
 
 
+@pytest.mark.slow
 def test_every_engine_answers_every_kind_of_question(figures: Figures) -> None:
     assert figures.words[0].engine == "ours"
     assert len(figures.words) == 5
@@ -61,6 +62,7 @@ def test_every_engine_answers_every_kind_of_question(figures: Figures) -> None:
     assert len(lines(figures)) > 15
 
 
+@pytest.mark.slow
 def test_scores_without_lifts_are_those_of_the_formula(figures: Figures) -> None:
     assert figures.agreement.questions == 40
     assert figures.agreement.difference < 1e-9
@@ -68,14 +70,17 @@ def test_scores_without_lifts_are_those_of_the_formula(figures: Figures) -> None
     assert figures.agreement.same_exact >= 0.95
 
 
+@pytest.mark.slow
 def test_vectors_in_eight_bits_find_what_exact_ones_find(figures: Figures) -> None:
     assert all(share >= 0.98 for share in figures.recall.values())
 
 
+@pytest.mark.slow
 def test_a_store_is_indexed_anew(language: Language, tmp_path: Path) -> None:
     assert "rebuild of a store of 200 events: " in rebuild(language, 200, tmp_path)
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not place.VISIBLE, reason="processes are looked at through /proc")
 def test_what_is_stored_is_found_in_time_and_costs_little() -> None:
     found = lag.measure(lag.Options(events=600, seconds=3, queries=50, singles=0))

@@ -63,7 +63,7 @@ def test_a_transcript_becomes_a_cited_and_verified_answer(command: Command, envi
             expanded = await call(client, "expand_grip", grip_id=grip_id)
             assert expanded["verified"] is True
             assert any(expanded["grip"]["quote"] in text for text in stored_texts())
-        proof = await call(client, "expand_grip", grip_id=first["grip_ids"][0])
+        proof = await call(client, "expand_grip", grip_id=first["grip_ids"][0], token_budget=9000)
         assert proof["grip"]["quote"] == first["quote"]
         shown = proof["events_before"] + proof["excerpt_events"] + proof["events_after"]
         assert any("cursor" in event["text"] for event in shown)

@@ -21,6 +21,7 @@ from memory_mcp.config import Settings, StorageSettings
 from memory_mcp.failpoints import VARIABLE
 from memory_mcp.storage.values import Scope
 from tests.toc.helpers import findings
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 LIMIT = 60
@@ -79,7 +80,7 @@ def kept(directory: Path, where: str = "new") -> list[Path]:
 
 def stored(directory: Path) -> list[str]:
     app = App(Settings(storage=StorageSettings(str(directory), "Europe/Berlin")))
-    app.catch_up()
+    app.derivation.run()
     assert findings(app) == []
     found = [e.text for e in app.storage.events.window(Scope(), limit=1000)]
     app.close()
@@ -112,7 +113,7 @@ def test_a_payload_is_kept_as_it_came_with_its_envelope_and_for_this_user_only(w
         '/home/dev/sh"op\\é\udcff',
         str(ROOT),
     )
-    assert before < told["at_ns"] < time.time_ns()
+    assert told["at_ns"] in range(before, time.time_ns())
     assert file.name.startswith(f"{told['at_ns']:020d}-")
     assert file.name.endswith("-claude-code")
     spool = Path(paths.spool_dir(str(directory)))
@@ -281,6 +282,7 @@ def test_a_run_loads_nothing_but_the_standard_library_and_little_of_it(directory
             )
 
 
+@pytest.mark.slow
 def test_it_starts_in_little_more_than_python_itself(directory: Path, record_property: Any) -> None:
     def seconds(*arguments: str, given: bytes = b"") -> float:
         begun = time.perf_counter()
@@ -357,10 +359,8 @@ def test_a_briefing_is_never_longer_than_the_client_takes_and_stays_fenced(direc
 
 
 def test_a_prompt_is_answered_by_nobody_when_no_daemon_runs_and_none_is_started(directory: Path) -> None:
-    begun = time.monotonic()
     done = hook(directory, PROMPT, MEMORY_MCP_HOOKS__RECALL="true", CLAUDE_PROJECT_DIR="/home/dev/shop")
     assert (done.stdout, done.stderr) == (b"", b"")
-    assert time.monotonic() - begun < 5
     assert sorted(p.name for p in directory.iterdir()) == ["spool"]
 
 
@@ -369,9 +369,7 @@ def test_a_daemon_that_does_not_answer_holds_no_prompt_up(directory: Path) -> No
     with socket.socket(socket.AF_UNIX) as deaf:
         deaf.bind(paths.socket_path(str(directory)))
         deaf.listen()
-        begun = time.monotonic()
         done = hook(directory, PROMPT, MEMORY_MCP_HOOKS__RECALL="true", MEMORY_MCP_HOOKS__RECALL_DEADLINE_MS="100")
-        assert time.monotonic() - begun < 5
     assert (done.stdout, done.stderr) == (b"", b"")
     assert len(kept(directory)) == 1
 
@@ -460,12 +458,16 @@ def test_what_a_hook_tells_a_running_daemon_comes_back_with_a_prompt_of_another_
     subprocess.run([*daemon, "start"], check=True, **settings)  # type: ignore[call-overload]
     try:
         assert hook(directory, payload("UserPromptSubmit", prompt=said), way="program", **more).stdout == b""
-        end = time.monotonic() + LIMIT / 2
-        while not (answer := hook(directory, question, way="program", **more).stdout) and time.monotonic() < end:
-            time.sleep(0.2)
+        answers: list[bytes] = []
+
+        def answered() -> bytes:
+            answers.append(hook(directory, question, way="program", **more).stdout)
+            return answers[-1]
+
+        until(answered)
     finally:
         subprocess.run([*daemon, "stop"], check=True, **settings)  # type: ignore[call-overload]
-    text = json.loads(answer)["hookSpecificOutput"]["additionalContext"]
+    text = json.loads(answers[-1])["hookSpecificOutput"]["additionalContext"]
     assert text.startswith("<recalled-by-memory-mcp>\n")
     assert f'user said: "{said}" [grip:' in text
     drain(directory)

@@ -1,4 +1,7 @@
-"""The specification's bars on made-up documents of real length, 10,000 and 100,000 of them; ours are measured in `bench/`."""
+"""The specification's bars on made-up documents of real length, 10,000 and 100,000 of them; ours are measured in `bench/`.
+
+What they rest on is counted in `tests/indexes/test_costs.py`.
+"""
 
 import shutil
 import threading
@@ -18,8 +21,11 @@ from memory_mcp.indexes.bm25.search import search
 from memory_mcp.indexes.document import unit_of
 from memory_mcp.text import query_terms
 from tests.requirements import requirement
+from tests.waiting import PATIENCE
 
 SMALL, LARGE = 10_000, 100_000
+pytestmark = pytest.mark.slow
+
 #: Documents for each event (measured on coding sessions), and events of five years of a busy user.
 PER_EVENT, FIVE_YEARS = 1.3, 540_000
 
@@ -92,7 +98,7 @@ def test_a_commit_takes_less_than_half_a_second_while_others_search(sizes: dict[
         assert opened.commit()
         taken.append(time.perf_counter() - began)
     done.set()
-    asking.join(5)
+    asking.join(PATIENCE)
     assert median(taken) < 0.5
 
 

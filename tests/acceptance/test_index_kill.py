@@ -58,7 +58,7 @@ def goes_on(directory: Path, acknowledged: dict[str, str]) -> None:
             layer = app.teleport(LayerName.BM25)
             for number in list(acknowledged.values())[-3:]:
                 assert layer.teleport(f"remark{number}", Filters(), 5).hits, "acknowledged and not found"
-        app.catch_up()
+        app.derivation.run()
         assert findings(app) == []
         keeper.settle()
         numbers = [*acknowledged.values()]

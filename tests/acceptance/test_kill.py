@@ -9,7 +9,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
@@ -24,6 +23,7 @@ from tests.acceptance.test_hook import DRAIN_POINTS
 from tests.factories import a_small_history
 from tests.requirements import requirement
 from tests.toc.helpers import findings, texts
+from tests.waiting import until
 
 ROOT = Path(__file__).parents[2]
 LIMIT = 60
@@ -86,15 +86,20 @@ def finish(process: "subprocess.Popen[str]") -> int:
     """Its end; and that nothing of its session is left a moment later."""
     with contextlib.suppress(ValueError):
         sys.stderr.write(process.communicate(timeout=LIMIT)[1])
-    deadline = time.monotonic() + 5
-    while time.monotonic() < deadline:
-        try:
-            os.killpg(process.pid, 0)
-        except ProcessLookupError:
-            return process.returncode
-        os.sched_yield()
-    os.killpg(process.pid, signal.SIGKILL)
-    raise AssertionError("a process outlived the one that started it")
+    try:
+        until(lambda: not alive(process.pid), "for the processes that it started to end")
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(process.pid, signal.SIGKILL)
+    return process.returncode
+
+
+def alive(session: int) -> bool:
+    try:
+        os.killpg(session, 0)
+    except ProcessLookupError:
+        return False
+    return True
 
 
 def command(words: str, source: Path, directory: Path) -> list[object]:
@@ -119,7 +124,7 @@ def everything(directory: Path) -> dict[str, object]:
     """All that a reader can meet; and that it is sound."""
     with opened(directory) as app:
         assert findings(app) == []
-        assert app.segments.pending() == 0
+        assert app.derivation.pending() == 0
         return {**texts(app), "events": app.storage.events.window(Scope(), limit=10_000)}
 
 
@@ -216,6 +221,6 @@ def test_what_was_acknowledged_to_a_writer_is_there_whenever_it_is_killed(tmp_pa
         assert finish(process) == -signal.SIGKILL
         with opened(tmp_path / "data") as app:
             assert len(app.storage.events.get_many(acknowledged)) == len(acknowledged)  # type: ignore[arg-type]
-            app.catch_up()
+            app.derivation.run()
             assert findings(app) == []
     assert len(acknowledged) == len(set(acknowledged)) >= 18

@@ -1,4 +1,8 @@
-"""Clients wait no longer than promised; short, and with room for machines that are busy with something else."""
+"""Clients wait no longer than promised: the bench's short form, with room, and its full size.
+
+What the promises rest on is counted elsewhere: what a call asks of the store in `tests/interaction/test_costs.py`, what the
+relay loads and passes on in `tests/daemon/test_pump.py`, what a hook loads in `tests/acceptance/test_hook.py`.
+"""
 
 import pytest
 
@@ -16,12 +20,14 @@ def figures() -> Figures:
     return measure(Options(base=1000, events=3000, repeats=3, calls=30, searches=40))
 
 
+@pytest.mark.slow
 def test_every_promise_is_kept_with_room(figures: Figures) -> None:
     measured = bars(figures)
     assert len(measured) == 13
     assert [b for b in measured if not b.value <= b.most * (1 if b.unit == "MB" else ROOM)] == []
 
 
+@pytest.mark.slow
 def test_an_import_beside_searches_succeeds(figures: Figures) -> None:
     assert (figures.import_status, figures.import_said) == (0, "")
     assert figures.during

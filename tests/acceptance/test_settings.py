@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from memory_mcp.config import REMOVED, iter_keys
 from tests.acceptance.conftest import SAMPLES, Command
 
 
@@ -42,6 +43,33 @@ def test_an_unknown_setting_names_the_nearest_known_one(command: Command, argv: 
     assert (done.returncode, done.stdout) == (2, "")
     assert "INVALID_ARGUMENT: unknown setting: toc.gap_minute. Did you mean toc.gap_minutes?" in done.stderr
     assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("file", "told"),
+    [
+        (
+            "[toc]\noverlap_minutes = 9\n",
+            "toc.overlap_minutes was removed. Context before a segment reaches back 5 minutes at most.",
+        ),
+        (
+            "[teleport.vector.retention_days]\nday = 9\n",
+            "teleport.vector.retention_days was removed. teleport.bm25.retention_days holds for both indexes.",
+        ),
+    ],
+)
+def test_a_setting_that_was_removed_says_what_holds_instead(command: Command, home: Path, file: str, told: str) -> None:
+    place = home / ".config" / "memory-mcp"
+    place.mkdir(parents=True)
+    (place / "config.toml").write_text(file)
+    done = command("config", "check")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr == f"INVALID_ARGUMENT: the setting {told} Take it out of the settings.\n"
+
+
+def test_no_setting_is_both_known_and_removed() -> None:
+    known = [key for key, _ in iter_keys()]
+    assert [gone for gone in REMOVED if any(key == gone or key.startswith(f"{gone}.") for key in known)] == []
 
 
 def test_a_value_out_of_range_is_refused(command: Command) -> None:

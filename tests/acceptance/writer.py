@@ -18,7 +18,7 @@ def main(directory: str, count: int) -> None:
         sys.stdout.write(f"{appended.new[0]}\n")
         sys.stdout.flush()
         if i % 4 == 3:
-            app.derive()
+            app.derivation.run()
     app.close()
 
 

@@ -43,7 +43,7 @@ def test_rebuilding_keeps_ids_and_may_change_the_zone(cli: Cli, copy: Path) -> N
     assert (done.status, done.data["timezone"]) == (0, "Asia/Tokyo")
     after = cli("query", "node", "toc:day:2026-01-30", "--data-dir", str(copy), "--json").data
     assert [c["node_id"] for c in after["children"]] == [c["node_id"] for c in before["children"]]
-    assert after["start"] == "2026-01-30T00:00:00+09:00"
+    assert after["node"]["start"] == "2026-01-30T00:00:00+09:00"
     assert cli("admin", "rebuild-toc", "--timezone", "Mars/Olympus", "--data-dir", str(copy)).status == 2
 
 

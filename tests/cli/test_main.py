@@ -14,6 +14,7 @@ from memory_mcp.cli.main import build_parser, main
 from memory_mcp.config import load
 from memory_mcp.model.sentinel import carries_mark, strip_fenced
 from tests.cli.conftest import EVENTS, Cli
+from tests.waiting import PATIENCE
 
 
 def jsonl(session: str, text: str, project: str = "") -> str:
@@ -56,7 +57,7 @@ def test_building_the_arguments_loads_no_engine() -> None:
         "import sys; from memory_mcp.cli.main import build_parser; build_parser(); "
         "print([m for m in ('duckdb', 'mcp', 'numpy', 'rich', 'pydantic', 'anyio', 'memory_mcp.app') if m in sys.modules])"
     )
-    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=60, check=True)
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, timeout=PATIENCE, check=True)
     assert done.stdout.strip() == "[]"
 
 

@@ -71,26 +71,25 @@ def test_json_holds_the_same(memory: Cli) -> None:
     first = data["results"][0]
     assert (first["session_id"], first["kind"]) == ("jwt", "segment")
     assert first["when"].startswith("2026-01-30T14:")
-    assert data["explanation"]["counters"]["nodes_visited"] > 0
+    assert data["bounds"]["max_nodes_visited"]["used"] > 0
 
 
 @pytest.mark.parametrize(
-    ("flag", "value", "counter"),
-    [("--max-nodes-visited", 5, "nodes_visited"), ("--max-rpc-calls", 1, "rpc_calls"), ("--max-depth", 1, "depth")],
+    ("flag", "value", "name"),
+    [("--max-nodes-visited", 5, "max_nodes_visited"), ("--max-rpc-calls", 1, "max_rpc_calls"), ("--max-depth", 1, "max_depth")],
 )
-def test_bounds_are_kept_and_reported(memory: Cli, flag: str, value: int, counter: str) -> None:
-    why = memory("navigate", "anchors in harbour", flag, str(value), "--json").data["explanation"]
-    assert why["counters"][counter] <= value
-    assert why["bounds"][flag.removeprefix("--").replace("-", "_")] == value
-    if counter != "depth":  # so small a memory is compared without going down level by level
-        assert why["bounds_hit"]
-        assert any("stopped by" in n for n in why["notices"])
+def test_bounds_are_kept_and_reported(memory: Cli, flag: str, value: int, name: str) -> None:
+    data = memory("navigate", "anchors in harbour", flag, str(value), "--json").data
+    assert data["bounds"][name]["used"] <= data["bounds"][name]["limit"] == value
+    if name != "max_depth":  # so small a memory is compared without going down level by level
+        assert data["bounds_hit"]
+        assert any("stopped by" in n for n in data["notices"])
 
 
 def test_a_token_budget_leaves_results_out_whole_and_says_so(memory: Cli) -> None:
     data = memory("navigate", "count the anchors", "--max-token-budget", "150", "--json").data
-    assert data["explanation"]["counters"]["tokens"] <= 150
-    assert data["explanation"]["left_out"] > 0
+    assert data["bounds"]["max_token_budget"]["used"] <= 150
+    assert "max_token_budget" in data["bounds_hit"]
     assert "left out to stay within max_token_budget" in memory("navigate", "count the anchors", "--max-token-budget", "150").text
 
 
@@ -98,12 +97,12 @@ def test_a_window_binds_the_search(memory: Cli) -> None:
     inside = memory("navigate", "anchors", "--since", "2025-11-01", "--until", "2025-11-30", "--json").data
     assert inside["results"]
     assert all(r["when"] < "2025-12-01" for r in inside["results"])
-    assert inside["explanation"]["window"] == {"since": "2025-11-01T00:00:00+01:00", "until": "2025-12-01T00:00:00+01:00"}
+    assert inside["window"] == {"since": "2025-11-01T00:00:00+01:00", "until": "2025-12-01T00:00:00+01:00"}
 
 
 def test_a_time_in_the_question_is_understood(memory: Cli) -> None:
     data = memory("navigate", "which anchors in november 2025", "--json").data
-    assert data["explanation"]["window_words"] == "november 2025"
+    assert data["window"]["words"] == "november 2025"
     assert all(r["when"][:7] == "2025-11" for r in data["results"])
 
 

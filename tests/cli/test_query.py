@@ -4,8 +4,6 @@ import re
 
 import pytest
 
-from memory_mcp.cli.commands.base import moment
-from memory_mcp.model.calendar import Calendar
 from tests.cli.conftest import EVENTS, SESSIONS, Cli
 from tests.requirements import requirement
 
@@ -28,12 +26,13 @@ def test_root_of_a_project_shows_that_project_alone(memory: Cli) -> None:
     assert [c["node_id"] for c in data["children"]] == ["toc:year:2024"]
 
 
-@pytest.mark.parametrize("node_id", ["toc:month:2026-01", "toc:month:2026:01"])
+@pytest.mark.parametrize("node_id", ["toc:month:2026-01", "toc:month:2026:01", "2026-01", "january 2026"])
 def test_a_node_shows_bullets_with_grips_parents_and_children(memory: Cli, node_id: str) -> None:
     data = memory("query", "node", node_id, "--json").data
-    assert (data["node_id"], data["level"], data["events"], data["sessions"]) == ("toc:month:2026-01", "month", 4, 1)
-    assert all(b["grip_ids"] for b in data["bullets"])
-    assert [p["node_id"] for p in data["context"]["parents"]] == ["toc:year:2026"]
+    node = data["node"]
+    assert (node["node_id"], node["level"], node["events"], node["sessions"]) == ("toc:month:2026-01", "month", 4, 1)
+    assert all(b["grip_ids"] for b in node["bullets"])
+    assert node["parents"] == ["toc:year:2026"]
     assert [c["node_id"] for c in data["children"]] == ["toc:week:2026-W05"]
     text = memory("query", "node", node_id).text
     for part in ("Bullets:", "Above:", "Below:", "[grip:"):
@@ -43,7 +42,7 @@ def test_a_node_shows_bullets_with_grips_parents_and_children(memory: Cli, node_
 @requirement("contract:disclosure-year", "contract:disclosure-month", "contract:disclosure-week", "contract:disclosure-day")
 @pytest.mark.parametrize("node_id", ["toc:year:2026", "toc:month:2026-01", "toc:week:2026-W05", "toc:day:2026-01-30"])
 def test_every_period_shows_how_much_there_was_and_what_it_was_about(memory: Cli, node_id: str) -> None:
-    data = memory("query", "node", node_id, "--json").data
+    data = memory("query", "node", node_id, "--json").data["node"]
     assert (data["events"], data["sessions"]) == (4, 1)
     assert "JWT" in data["title"]
     assert "JWT" in data["keywords"]
@@ -56,30 +55,30 @@ def test_every_period_shows_how_much_there_was_and_what_it_was_about(memory: Cli
 
 @requirement("contract:disclosure-segment")
 def test_a_segment_and_its_grips_show_the_conversation_and_its_events(memory: Cli) -> None:
-    bullets = memory("query", "node", jwt_segment(memory), "--json").data["bullets"]
+    bullets = memory("query", "node", jwt_segment(memory), "--json").data["node"]["bullets"]
     events = memory("query", "events", "--session", "jwt", "--json").data["events"]
     assert bullets
     for grip in {g for b in bullets for g in b["grip_ids"]}:
         shown = memory("query", "expand-grip", grip, "--json").data
         assert shown["excerpt_events"]
-        assert all(e in events for e in shown["excerpt_events"])
+        assert all(any(e.items() <= one.items() for one in events) for e in shown["excerpt_events"])
         assert shown["grip"]["quote"] in shown["excerpt_events"][0]["text"]
 
 
 def test_a_segment_shows_its_time_and_place(memory: Cli) -> None:
     data = memory("query", "node", jwt_segment(memory), "--json").data
-    assert data["start"] == "2026-01-30T14:00:00+01:00"
-    assert [p["level"] for p in data["context"]["parents"]] == ["year", "month", "week", "day"]
-    assert data["session_id"] == "jwt"
+    assert data["node"]["start"] == "2026-01-30T14:00:00+01:00"
+    assert [p["level"] for p in data["context"]["parents"]] == ["day", "week", "month", "year"]
+    assert data["context"]["session_id"] == "jwt"
 
 
 def test_browsing_pages_through_children(memory: Cli) -> None:
     first = memory("query", "browse", "toc:year:2025", "--limit", "1", "--json").data
-    assert (len(first["children"]), first["child_count"], first["next_offset"]) == (1, 2, 1)
-    rest = memory("query", "browse", "toc:year:2025", "--limit", "5", "--offset", "1", "--json").data
+    assert len(first["children"]) == 1
+    rest = memory("query", "browse", "2025", "--limit", "5", "--cursor", first["next_cursor"], "--json").data
     assert [c["node_id"] for c in first["children"] + rest["children"]] == ["toc:month:2025-11", "toc:month:2025-12"]
-    assert "More with --offset 1 (2 in all)." in memory("query", "browse", "toc:year:2025", "--limit", "1").text
-    assert memory("query", "browse", "--json").data["child_count"] == 3
+    assert f"More with --cursor {first['next_cursor']}" in memory("query", "browse", "toc:year:2025", "--limit", "1").text
+    assert len(memory("query", "browse", "--json").data["children"]) == 3
 
 
 def test_events_come_in_order_and_page(memory: Cli) -> None:
@@ -88,7 +87,7 @@ def test_events_come_in_order_and_page(memory: Cli) -> None:
     assert set(page["events"][0]) >= {"event_id", "session_id", "when", "role", "type", "text"}
     rest = memory("query", "events", "--session", "jwt", "--cursor", page["next_cursor"], "--json").data
     assert [e["text"] for e in rest["events"]] == ["Fixed: the JWT expiry bug is gone and 14 tests pass."]
-    assert rest["has_more"] is False
+    assert "next_cursor" not in rest
 
 
 @pytest.mark.parametrize(
@@ -106,17 +105,10 @@ def test_times_are_read_as_people_write_them(memory: Cli, since: str, until: str
     assert len(memory("query", "events", "--since", since, "--until", until, "--json").data["events"]) == count
 
 
-@pytest.mark.parametrize("at_end", [False, True])
-def test_a_time_counted_back_bounds_a_stretch_exactly(at_end: bool) -> None:
-    now, hour = 1_769_781_600_000, 3_600_000
-    assert moment("2 hours ago", Calendar("UTC"), now, at_end=at_end) == now - 2 * hour
-    assert moment("2026-01-30T13:30", Calendar("UTC"), now, at_end=at_end) == now - hour // 2
-
-
 @requirement("bm25:session-expand-grip")
 @pytest.mark.parametrize("bare", [False, True])
 def test_a_grip_shows_its_words_and_its_events_with_their_times(memory: Cli, bare: bool) -> None:
-    grip = memory("query", "node", jwt_segment(memory), "--json").data["bullets"][0]["grip_ids"][0]
+    grip = memory("query", "node", jwt_segment(memory), "--json").data["node"]["bullets"][0]["grip_ids"][0]
     done = memory("query", "expand-grip", grip.rsplit(":", 1)[-1] if bare else grip)
     assert done.status == 0
     assert "verified: the stored event holds exactly these words" in done.text
@@ -124,7 +116,7 @@ def test_a_grip_shows_its_words_and_its_events_with_their_times(memory: Cli, bar
     assert data["grip"]["grip_id"] == grip
     quoted = " ".join(line.removeprefix("  >").strip() for line in done.text.splitlines() if line.startswith("  >"))
     assert quoted == " ".join(data["grip"]["quote"].split())
-    shown = re.findall(r"^  2026-01-30 14:\d\d:00 (user|assistant): ", done.text, re.M)
+    shown = re.findall(r"^  2026-01-30 14:\d\d (user|assistant): ", done.text, re.M)
     events = data["events_before"] + data["excerpt_events"] + data["events_after"]
     assert len(shown) == len(events) > 1
 

@@ -25,7 +25,7 @@ def test_one_node_is_searched_in_its_own_text(memory: Cli) -> None:
     assert (found["node_id"], found["level"], found["matched"]) == ("toc:month:2026-01", "month", True)
     assert any(m["field"] == "bullets" and m["grip_ids"] for m in found["matches"])
     text = memory("search", "--node", "toc:month:2026-01", "--query", "JWT").text
-    assert text.startswith("toc:month:2026-01  ")
+    assert text.startswith("toc:month:2026-01\n")
     assert "[grip:" in text
 
 
@@ -45,14 +45,16 @@ def test_the_children_of_a_node_are_searched(memory: Cli) -> None:
 @requirement("plan:cli-search-limit")
 def test_the_limit_caps_results_at_ten_by_default(memory: Cli) -> None:
     ten = memory("search", "--query", "harbour", "--json").data
-    assert (len(ten["results"]), ten["has_more"], ten["next_offset"]) == (10, True, 10)
+    assert (len(ten["results"]), ten["has_more"]) == (10, True)
     three = memory("search", "--query", "harbour", "--limit", "3", "--json").data
     assert [r["node_id"] for r in three["results"]] == [r["node_id"] for r in ten["results"][:3]]
-    assert "More with --offset 3" in memory("search", "--query", "harbour", "--limit", "3").text
+    assert f"More with --cursor {three['next_cursor']}" in memory("search", "--query", "harbour", "--limit", "3").text
 
 
 def test_paging_shows_everything_once(memory: Cli) -> None:
-    pages = [memory("search", "harbour", "--limit", "25", "--offset", str(o), "--json").data for o in (0, 25, 50)]
+    pages = [memory("search", "harbour", "--limit", "25", "--json").data]
+    while "next_cursor" in pages[-1]:
+        pages.append(memory("search", "harbour", "--limit", "25", "--cursor", pages[-1]["next_cursor"], "--json").data)
     ids = [r["node_id"] for page in pages for r in page["results"]]
     assert (len(ids), len(set(ids)), pages[-1]["has_more"]) == (FILLERS, FILLERS, False)
 
@@ -60,7 +62,6 @@ def test_paging_shows_everything_once(memory: Cli) -> None:
 def test_the_query_may_stand_alone_and_segments_are_searched_by_default(memory: Cli) -> None:
     found = memory("search", "refresh", "token", "rotation", "--json").data
     assert {r["level"] for r in found["results"]} == {"segment"}
-    assert found["query"] == "refresh token rotation"
 
 
 def test_fields_narrow_what_is_searched(memory: Cli) -> None:
@@ -90,7 +91,7 @@ def test_nothing_found_is_an_answer(memory: Cli) -> None:
         ("a", "--query", "b"),
         ("a", "--level", "decade"),
         ("a", "--limit", "0"),
-        ("a", "--offset", "-1"),
+        ("a", "--cursor", "nonsense"),
         ("a", "--node", "toc:year:2026", "--parent", "toc:year:2026"),
         ("a", "--node", "toc:year:1999"),
         ("a", "--parent", "nonsense"),

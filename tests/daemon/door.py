@@ -23,13 +23,12 @@ from memory_mcp.daemon.http import HttpDoor
 from memory_mcp.server.build import assemble
 from memory_mcp.server.guard import MemoryServer
 from memory_mcp.server.host import Host
+from tests.waiting import PATIENCE
 
 T = TypeVar("T")
 
 #: How a client comes: transport and era ("auto" speaks the newest revision).
 WAYS = (("http", "auto"), ("http", "legacy"), ("sse", "auto"), ("sse", "legacy"))
-#: No wait in these tests is longer (seconds).
-PATIENCE = 20
 #: Larger than any request of a test, and than the bound of these doors.
 SMALL = 65_536
 
@@ -114,7 +113,7 @@ def opened(
     **settings: Any,
 ) -> Iterator[Door]:
     """A door on a free port, in a thread of its own, until the end of the block."""
-    own = ServerSettings(http_port=0, http_max_body_bytes=SMALL, **settings)
+    own = ServerSettings(http_port=0, **settings)
     app = App(Settings(storage=StorageSettings(str(directory), "Europe/Berlin"), server=own))
     host = Host.of(app)
     server = assemble(host)
@@ -125,7 +124,7 @@ def opened(
         hooks.append((client, payload))
         return {"continue": True} if b"answer" in payload else None
 
-    door = HttpDoor(server, own, directory, lambda: {"clients": 3}, lambda: "up 1\n", take or keep)
+    door = HttpDoor(server, own, directory, lambda: {"clients": 3}, lambda: "up 1\n", take or keep, SMALL)
     ready, ended = threading.Event(), threading.Event()
     loop: list[Any] = []
 

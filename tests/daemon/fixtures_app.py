@@ -41,8 +41,8 @@ from mcp.types import (
 from pydantic import BaseModel, Field
 
 from memory_mcp.app import App
-from memory_mcp.config import ServerSettings, Settings, StorageSettings
-from memory_mcp.daemon.http import bind
+from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.daemon.http import MAX_BODY, bind
 from memory_mcp.daemon.routes import Asked, Connection, route_of, routes
 from memory_mcp.daemon.security import Guard, Rules
 from memory_mcp.server.build import build_server
@@ -422,8 +422,7 @@ def fixtures(server: MemoryServer) -> MemoryServer:
 def guarded(server: MemoryServer, **transport: Any) -> Guard:
     """The application as the door has it, but for the token."""
     asked = Asked(dict, str, lambda client, payload: None)
-    bound = ServerSettings().http_max_body_bytes
-    return Guard(Connection(routes(server, asked, bound, **transport)), Rules(None, "", bound), route_of)
+    return Guard(Connection(routes(server, asked, MAX_BODY, **transport)), Rules(None, "", MAX_BODY), route_of)
 
 
 def main() -> None:

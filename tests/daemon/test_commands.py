@@ -12,10 +12,10 @@ from typing import Any
 
 import pytest
 
-from bench.place import Place, wait_for
+from bench.place import Place
 from tests.daemon.places import DAEMON, look, needs_proc
+from tests.waiting import PATIENCE, until
 
-PATIENCE = 60.0
 #: Every command that reads, in text and in JSON, and some that are asked wrongly.
 ASKED = (
     ("search", "harbour"),
@@ -135,14 +135,14 @@ def test_whoever_has_read_enough_may_leave(shared: Place) -> None:
     )
     assert len(done.stdout) == 20
     assert done.stderr == ""
-    assert wait_for(lambda: look(shared)["queues"]["calls"] == 0, 5)
+    until(lambda: look(shared)["queues"]["calls"] == 0)
 
 
 def test_a_stopped_command_leaves_the_daemon_answering(shared: Place) -> None:
     process = subprocess.Popen(
         [*shared.command, "admin", "check"], env=shared.environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
-    time.sleep(0.15)
+    until(lambda: process.poll() is not None or look(shared)["queues"]["calls"])
     process.send_signal(signal.SIGINT)
     _, said = process.communicate(timeout=PATIENCE)
     assert process.returncode in (130, -signal.SIGINT, 0)
@@ -178,12 +178,14 @@ def test_an_import_survives_the_daemons_death_and_stores_everything_once(place: 
     )
     killed = 0
     while process.poll() is None and killed < 3:
-        owner = json.loads((place.directory / "owner.json").read_text())["pid"]
+        # The note is empty while a new owner writes it.
+        until(lambda: _owner(place) or process.poll() is not None)
+        owner = _owner(place)
         time.sleep(0.4)
-        if process.poll() is None:
+        if process.poll() is None and owner:
             os.kill(owner, signal.SIGKILL)
             killed += 1
-            assert wait_for(lambda was=owner: process.poll() is not None or _owner(place) != was, PATIENCE)  # type: ignore[misc]
+            until(lambda was=owner: process.poll() is not None or _owner(place) != was)  # type: ignore[misc]
     said, beside = process.communicate(timeout=PATIENCE)
     assert process.returncode == 0, beside
     assert killed

@@ -3,8 +3,9 @@
 import anyio
 from mcp import Client
 
-from bench.place import Place, wait_for
+from bench.place import Place
 from bench.skills import calls_in
+from tests.waiting import until
 
 
 def test_calls_stand_in_the_daemons_log_in_the_order_they_were_made(place: Place) -> None:
@@ -15,7 +16,7 @@ def test_calls_stand_in_the_daemons_log_in_the_order_they_were_made(place: Place
 
     anyio.run(both)
     log = place.directory / "daemon.log"
-    assert wait_for(lambda: len(calls_in(log.read_text(encoding="utf-8"))) == 2, 5.0)
+    until(lambda: len(calls_in(log.read_text(encoding="utf-8"))) == 2)
     written = log.read_text(encoding="utf-8")
     assert calls_in(written) == ["get_retrieval_status", "intelligent_search"]
     assert "quokka" not in written

@@ -15,13 +15,13 @@ from typing import Any, TypeVar
 import pytest
 from mcp import Client
 
-from bench.place import Place, wait_for
+from bench.place import Place, resident, wait_for
 from memory_mcp import link
 from tests.daemon.places import look, needs_proc
+from tests.waiting import PATIENCE, until
 
 T = TypeVar("T")
 ERAS = ("auto", "legacy")
-PATIENCE = 60.0
 
 pytestmark = needs_proc
 
@@ -57,7 +57,9 @@ def test_a_client_on_a_pipe_reaches_the_tools_and_status_names_it(place: Place, 
     async def work(client: Client) -> dict[str, Any]:
         tools = await client.list_tools()
         assert "intelligent_search" in {tool.name for tool in tools.tools}
-        return await asyncio.to_thread(look, place)
+        status = await asyncio.to_thread(look, place)
+        assert resident(status["clients"][0]["pid"]) <= 15_000_000, "it loads the standard library alone"
+        return status
 
     status = talk(place, work, era)
     [seen] = status["clients"]
@@ -174,7 +176,7 @@ def test_a_client_that_goes_leaves_no_process_and_no_connection(place: Place, ho
         process.send_signal(how)
     assert process.wait(PATIENCE) == (0 if how is None else -how)
     process.stdout.close()
-    assert wait_for(lambda: look(place)["clients"] == [], 5)
+    until(lambda: look(place)["clients"] == [])
     assert len(place.processes()) == 1
 
 
@@ -256,5 +258,5 @@ def test_what_a_client_asks_for_ends_with_it(place: Place) -> None:
         line.sock.sendall(b'{"id":1,"method":"nothing"}\n{"half')
         line.sock.shutdown(socket.SHUT_RDWR)
         line.close()
-    assert wait_for(lambda: look(place)["clients"] == [], 5)
+    until(lambda: look(place)["clients"] == [])
     assert look(place)["last_error"] == ""

@@ -3,6 +3,8 @@
 import json
 from typing import Any
 
+import pytest
+
 from memory_mcp.pump import KEY, Relay
 
 
@@ -95,10 +97,11 @@ def test_calls_in_flight_are_sent_again_in_order_and_under_the_same_key() -> Non
     assert said == [INITIALIZE, INITIALIZED, sent[0], sent[2]]
 
 
-def test_a_cancelled_call_is_not_sent_again() -> None:
+@pytest.mark.parametrize("number", [4, "4", "call-4"])
+def test_a_cancelled_call_is_not_sent_again(number: Any) -> None:
     relay = greeted()
-    relay.from_client(request(4, "tools/call", name="browse_toc", arguments={}))
-    relay.from_client(line(method="notifications/cancelled", params={"requestId": 4}))
+    relay.from_client(request(number, "tools/call", name="browse_toc", arguments={}))
+    relay.from_client(line(method="notifications/cancelled", params={"requestId": number}))
     relay.lost()
     assert relay.again()[0] == [INITIALIZE, INITIALIZED]
     assert not relay.waiting

@@ -17,8 +17,7 @@ from mcp.client.streamable_http import streamable_http_client
 
 from bench.place import Place, wait_for
 from tests.daemon.places import DAEMON, look, needs_proc
-
-PATIENCE = 60.0
+from tests.waiting import PATIENCE, until
 
 pytestmark = needs_proc
 
@@ -86,7 +85,7 @@ def test_the_command_opens_a_door_that_needs_the_token_and_closes_it_when_it_end
     finally:
         process.terminate()
         process.communicate(timeout=PATIENCE)
-    assert wait_for(lambda: look(place)["http"] == "", 10)
+    until(lambda: look(place)["http"] == "")
     with pytest.raises(ConnectionRefusedError):
         ask(door["url"], "/health", token)
 
@@ -96,7 +95,7 @@ def test_the_door_is_opened_again_by_the_next_daemon(place: Place) -> None:
     try:
         first = told(process)
         token = Path(first["token_file"]).read_text().strip()
-        os.kill(int(json.loads((place.directory / "owner.json").read_text())["pid"]), signal.SIGKILL)
+        os.kill(int(look(place)["pid"]), signal.SIGKILL)
         second = told(process)
         assert ask(second["url"], "/health", token)[0] == 200
     finally:
@@ -113,7 +112,7 @@ def test_by_the_settings_the_door_is_open_and_the_daemon_stays_for_it(tmp_path: 
     }
     with Place(tmp_path, idle=1, more=own) as place:
         place.ok("daemon", "start")
-        assert wait_for(lambda: bool(place.status()["http"]), 20)
+        until(lambda: bool(place.status()["http"]))
         url = place.status()["http"]
         pid = place.status()["pid"]
         assert ask(url, "/health", "t" * 40)[0] == 200

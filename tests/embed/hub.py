@@ -10,6 +10,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from urllib.parse import urlsplit
 
+from tests.waiting import PATIENCE
+
 COMMIT = "0123456789abcdef0123456789abcdef01234567"
 
 
@@ -80,7 +82,7 @@ def serving(hub: Hub) -> Iterator[Hub]:
     finally:
         server.shutdown()
         server.server_close()
-        thread.join(5)
+        thread.join(PATIENCE)
 
 
 def _entry(file: Path) -> dict[str, object]:

@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -12,6 +11,8 @@ import pytest
 from memory_mcp.embed.model2vec import Model2Vec
 from memory_mcp.embed.models import BUNDLED, FILES, named
 from tests.indexes.models import static_model
+from tests.waiting import PATIENCE
+from tests.work import calls
 
 FOLDER = named(BUNDLED, None).folder
 
@@ -99,7 +100,7 @@ print(json.dumps([anonymous() - before, base is not None]))
 """
     if not Path("/proc/self/status").is_file():
         pytest.skip("memory is looked at through /proc")
-    done = subprocess.run([sys.executable, "-c", code, str(FOLDER)], check=True, capture_output=True, text=True, timeout=60)
+    done = subprocess.run([sys.executable, "-c", code, str(FOLDER)], check=True, capture_output=True, text=True, timeout=PATIENCE)
     grown, mapped = json.loads(done.stdout)
     assert mapped
     assert grown <= 100_000_000
@@ -114,22 +115,15 @@ subprocess.Popen.__init__ = refuse; os.fork = refuse; os.posix_spawn = refuse
 from memory_mcp.embed.model2vec import Model2Vec
 assert Model2Vec(sys.argv[1]).embed(["a word " * 30] * 12000).any(axis=1).all()
 """
-    subprocess.run([sys.executable, "-c", code, str(FOLDER)], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code, str(FOLDER)], check=True, timeout=PATIENCE)
 
 
-def test_it_is_quick(bundled: Model2Vec) -> None:
-    """A tenth of what two idle cores do, as others may be at work on this machine (see bench.embedder for the figures)."""
+def test_a_text_costs_a_dozen_calls_whether_alone_or_among_thousands(bundled: Model2Vec) -> None:
+    """Ten a text were counted in bulk and 148 for one alone; bench.embedder has the time."""
     texts = [
         f"The login session {n} expired again, so we rolled the deploy back and wrote a note about the retry. " * 2
         for n in range(4000)
     ]
     bundled.embed(["warm"])
-    started = time.perf_counter()
-    bundled.embed(texts)
-    assert len(texts) / (time.perf_counter() - started) > 1000
-    times = []
-    for n in range(50):
-        started = time.perf_counter()
-        bundled.embed([f"where did we fix the login timeout {n}"])
-        times.append(time.perf_counter() - started)
-    assert np.median(times) < 0.002
+    assert calls(lambda: bundled.embed(texts)) <= 15 * len(texts)
+    assert calls(lambda: bundled.embed(["where did we fix the login timeout"])) <= 250

@@ -15,6 +15,7 @@ from memory_mcp.embed.base import Embedder
 from memory_mcp.embed.model2vec import Model2Vec
 from memory_mcp.errors import LayerUnavailable
 from tests.indexes.models import WORDS, static_model
+from tests.waiting import PATIENCE
 
 
 @pytest.fixture
@@ -119,7 +120,7 @@ def test_threads_may_embed_at_once(folder: Path) -> None:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join(30)
+        thread.join(PATIENCE)
     assert wrong == []
 
 
@@ -129,4 +130,4 @@ def test_nothing_heavy_is_loaded_before_the_first_text(folder: Path) -> None:
         "assert 'model2vec' not in sys.modules and 'tokenizers' not in sys.modules; m.embed(['login']);"
         "import huggingface_hub.constants as c, os; assert c.HF_HUB_OFFLINE and os.environ['TOKENIZERS_PARALLELISM'] == 'false'"
     )
-    subprocess.run([sys.executable, "-c", code, str(folder)], check=True, timeout=60)
+    subprocess.run([sys.executable, "-c", code, str(folder)], check=True, timeout=PATIENCE)

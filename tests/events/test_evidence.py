@@ -1,8 +1,6 @@
 """Expanding a grip: the exact words, verified against the stored event, and what was said around them."""
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from memory_mcp.errors import InvalidQuery, NotFound
 from memory_mcp.events.evidence import Evidence
@@ -10,11 +8,11 @@ from memory_mcp.grips import cut_grips
 from memory_mcp.model.event import Event, EventType, Role
 from memory_mcp.model.grip import JOINT, Grip
 from memory_mcp.model.ids import span_grip_id
-from memory_mcp.model.tokens import estimate_tokens
 from memory_mcp.storage.duckdb.store import DuckStorage
 from memory_mcp.storage.values import Build
 from tests.factories import BILLING, event, grip, run_of
 from tests.requirements import requirement
+from tests.work import asked_of_the_store
 
 
 def store(storage: DuckStorage, events: list[Event], *grips: Grip) -> Evidence:
@@ -29,8 +27,20 @@ def test_a_grip_leads_to_its_exact_words_and_its_neighbours(storage: DuckStorage
     mine = grip(own[4], 5, 11, segment=42)
     expanded = store(storage, own, mine).expand(mine.grip_id, before=2, after=3)
     assert expanded.quote == own[4].text[5:11]
-    assert (expanded.verified, expanded.truncated, expanded.node_segment) == (True, False, 42)
+    assert (expanded.verified, expanded.node_segment) == (True, 42)
     assert (expanded.before, expanded.excerpt, expanded.after) == (tuple(own[2:4]), (own[4],), tuple(own[5:8]))
+
+
+def test_many_quotations_are_read_as_one_is(storage: DuckStorage) -> None:
+    """Looking an event up is a scan: what counts is how many statements there are."""
+    own = run_of(9)
+    grips = [grip(one, 0, 6) for one in own]
+    evidence, counted = store(storage, own, *grips), []
+    for some in (grips[:1], grips):
+        with asked_of_the_store() as read:
+            assert len(evidence.quotes(some)) == len(some)
+        counted.append(len(read.statements))
+    assert counted[0] == counted[1] <= 2
 
 
 def test_context_never_leaves_the_session_the_project_and_the_thread(storage: DuckStorage) -> None:
@@ -116,29 +126,6 @@ def test_any_number_of_neighbours_may_be_asked_for(storage: DuckStorage, before:
     expanded = store(storage, own, mine).expand(mine.grip_id, before, after)
     assert len(expanded.before) == min(max(before, 0), 50)
     assert len(expanded.after) == max(after, 0)
-
-
-@given(st.integers(0, 3000))
-def test_a_token_budget_is_kept_while_the_quotation_stays_whole(storage: DuckStorage, budget: int) -> None:
-    own = run_of(9, words=80)
-    mine = grip(own[4], 5, 40)
-    expanded = store(storage, own, mine).expand(mine.grip_id, 4, 4, budget)
-    shown = (*expanded.before, *expanded.excerpt, *expanded.after)
-    spent = estimate_tokens(expanded.quote) + sum(estimate_tokens(e.text) for e in shown)
-    assert expanded.quote == own[4].text[5:40]
-    assert expanded.verified
-    assert spent <= max(budget, estimate_tokens(expanded.quote))
-    whole = estimate_tokens(expanded.quote) + sum(estimate_tokens(e.text) for e in own)
-    assert expanded.truncated == (budget < whole and shown != tuple(own))
-
-
-def test_a_shortened_excerpt_is_cut_around_its_quotation_and_between_characters(storage: DuckStorage) -> None:
-    long = event("日本語のとても長い文章です。" * 300)
-    mine = grip(long, 2000, 2050)
-    expanded = store(storage, [long], mine).expand(mine.grip_id, token_budget=400)
-    assert expanded.truncated
-    assert expanded.excerpt[0].text in long.text
-    assert long.text[2000:2010] in expanded.excerpt[0].text
 
 
 def test_the_words_of_several_grips_are_read_at_once(storage: DuckStorage) -> None:

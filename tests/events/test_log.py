@@ -110,6 +110,8 @@ def test_a_time_before_1970_or_in_the_future_is_replaced_and_kept_in_metadata(lo
     b = next(e for e in stored(storage) if e.text == "b")
     assert (b.timestamp, dict(b.metadata)) == (at, {"time": "inferred", "source_time_ms": str(odd)})
     assert log.append([draft("a", at=at), draft("b", at=odd)], "jsonl").new == ()
+    # Read again beside another neighbour, as when a file is read on from its middle, it is still the same.
+    assert log.append([draft("c", at=at + 60_000), draft("b", at=odd)], "jsonl").known == (b.event_id,)
 
 
 @pytest.mark.parametrize("fine", [1, NOON, NOON + FUTURE_SLACK_MS])

@@ -17,6 +17,6 @@ def kept(data_dir: Path, clock: FakeClock) -> Iterator[App]:
 
     app = opened(data_dir, clock)
     app.write([d for day in ("2026-01-12", "2026-01-13") for d in a_day_of_drafts(day)], "test")
-    app.catch_up()
+    app.derivation.run()
     yield app
     app.close()

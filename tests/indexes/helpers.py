@@ -6,11 +6,12 @@ import shutil
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
 
-from memory_mcp.app import App
+from memory_mcp.app import ALONE, App, Callbacks
 from memory_mcp.clock import Clock
 from memory_mcp.config import Settings, StorageSettings
 from memory_mcp.indexes import units as units_of_store
@@ -94,10 +95,12 @@ def _made(maker: Maker, frames: Iterable[Sequence[Source]], told: Callable[[int]
     return cast("list[Built]", maker.answer(Finish()))
 
 
-def opened(directory: Path, clock: Clock | None = None, teleport: TeleportSettings = ONLY_BM25) -> App:
+def opened(
+    directory: Path, clock: Clock | None = None, teleport: TeleportSettings = ONLY_BM25, callbacks: Callbacks = ALONE
+) -> App:
     """A memory whose keyword index is switched on and nobody tends."""
     settings = Settings(storage=StorageSettings(str(directory), "Europe/Berlin"), teleport=teleport)
-    return App(settings, clock or FakeClock())
+    return App(settings, clock or FakeClock(), callbacks=callbacks)
 
 
 def index_at(
@@ -226,6 +229,29 @@ def unit(number: int, text: str, *quotes: str, project: str = SHOP) -> Unit:
         own = grip_id_from(at << 80 | number << 16 | n)
         grips.append(document(grip_doc(own), DocType.GRIP, (quote,), at, at, project))
     return Unit(node_key(node_id), TocLevel.SEGMENT, node.end_ms, (node,), tuple(grips))
+
+
+def of_messages(one: Unit, messages: Sequence[int], roles: Sequence[str] = (), asks: Sequence[int] = ()) -> Unit:
+    """Return a unit whose grips were cut from messages of these names; its key names its session."""
+    said = zip(one.grips, messages, roles or ["user"] * len(messages), asks or [0] * len(messages), strict=True)
+    grips = tuple(replace(g, message=message, role=role, asks=share) for g, message, role, share in said)
+    return replace(one, grips=grips, session=one.key)
+
+
+def in_messages(units: Iterable[Unit], seed: int) -> list[Unit]:
+    """Return units whose grips were cut from messages at random, some of which ask."""
+    rng = random.Random(seed)
+    told = []
+    for one in units:
+        first = one.key << 8 & (1 << 63) - 1
+        names = [first + 1]
+        for _ in one.grips[1:]:
+            names.append(names[-1] + rng.randrange(2))
+        roles = {n: rng.choice(("user", "assistant", "tool")) for n in names}
+        shares = [rng.choice((0, 0, 100, 255)) for _ in one.grips]
+        names = names[: len(one.grips)]
+        told.append(of_messages(one, names, [roles[n] for n in names], shares))
+    return told
 
 
 def made_up(count: int, seed: int = 1, first: int = 0) -> list[Unit]:

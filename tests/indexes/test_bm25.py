@@ -5,11 +5,12 @@ import random
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_mcp.app import App
@@ -25,6 +26,7 @@ from memory_mcp.indexes.part import LivePart, merged, part_of
 from memory_mcp.indexes.snapshot import Snapshot
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.text import iter_terms, query_terms
+from tests.examples import examples
 from tests.factories import BILLING, SHOP
 from tests.indexes.helpers import (
     FILTERS,
@@ -32,6 +34,7 @@ from tests.indexes.helpers import (
     WORDS,
     filled,
     found,
+    in_messages,
     index_at,
     keeper_of,
     made_up,
@@ -43,8 +46,8 @@ from tests.indexes.helpers import (
 from tests.requirements import requirement
 
 STEP = 1 / 255
-NEIGHBOURS = {1: 0.5, 2: 0.35}
-OF_SEGMENT, OF_GRIP = 0.35, 1.0
+NEIGHBOURS = {1: 0.17, 2: 0.12}
+OF_SEGMENT, OF_BEST, OF_GRIP, OF_ASKING = 0.95, 0.54, 1.0, 0.15
 QUERIES = ("retry queue", "invoice", "tokenStore login", "the slow bank", "src/cart/total.py", "café", "x86_64 lock", "absent")
 
 
@@ -74,18 +77,22 @@ class Oracle:
         return total
 
     def scores(self, query: str) -> dict[tuple[int, int], float]:
-        """By document key, of those that hold a term."""
+        """By document key, of those that hold a term; of a message with several grips the best of them."""
         idf = self.idf(query_terms(query))
         told: dict[tuple[int, int], float] = {}
         for u in self.units:
-            own = [self.own(g, idf) for g in u.grips]
             nodes = [self.own(n, idf) for n in u.nodes]
-            smooth = [
-                sum(NEIGHBOURS.get(abs(i - j), 1.0 if i == j else 0.0) * score for j, score in enumerate(own))
-                for i in range(len(own))
+            messages = [
+                [(self.own(g, idf) * (1 - OF_ASKING * g.asks / 255), g) for g in grips]
+                for grips in ([*group] for _, group in groupby(u.grips, key=lambda g: g.message or g.key))
             ]
-            told |= {g.key: smooth[i] + OF_SEGMENT * nodes[0] for i, g in enumerate(u.grips) if own[i]}
-            best = max((s for s, o in zip(smooth, own, strict=True) if o), default=0.0)
+            best_of = [max(grips, key=lambda pair: pair[0]) for grips in messages]
+            smooth = [
+                sum(NEIGHBOURS.get(abs(i - j), 1.0 if i == j else 0.0) * score for j, (score, _) in enumerate(best_of))
+                for i in range(len(best_of))
+            ]
+            best = max((s for s, (own, _) in zip(smooth, best_of, strict=True) if own), default=0.0)
+            told |= {g.key: smooth[i] + OF_SEGMENT * nodes[0] + OF_BEST * best for i, (own, g) in enumerate(best_of) if own}
             told |= {n.key: nodes[i] + OF_GRIP * best for i, n in enumerate(u.nodes) if nodes[i]}
         return told
 
@@ -114,7 +121,7 @@ def told(snapshot: Snapshot[Any], query: str, filters: Filters | None = None, li
 
 
 @requirement("bm25:FR-03.3")
-@settings(max_examples=25)
+@examples(25)
 @given(st.integers(0, 2**32), st.lists(st.sampled_from(WORDS), min_size=1, max_size=4))
 def test_scores_are_those_of_the_formula(seed: int, words: list[str]) -> None:
     units = made_up(random.Random(seed).randrange(1, 30), seed)
@@ -124,6 +131,17 @@ def test_scores_are_those_of_the_formula(seed: int, words: list[str]) -> None:
     assert by_key(best) == {key: pytest.approx(score, rel=1e-9) for key, score in wanted.items()}
     assert total == len(wanted)
     assert [m.raw for m in best if m.grip_id] == sorted((m.raw for m in best if m.grip_id), reverse=True)
+
+
+@examples(25)
+@given(st.integers(0, 2**32), st.lists(st.sampled_from(WORDS), min_size=1, max_size=4))
+def test_scores_of_messages_of_several_grips_are_those_of_the_formula(seed: int, words: list[str]) -> None:
+    units = in_messages(made_up(random.Random(seed).randrange(1, 30), seed), seed)
+    total, best = told(in_parts(units, (7,)), " ".join(words))
+    wanted = Oracle(units).scores(" ".join(words))
+    assert sorted(m.raw for m in best) == pytest.approx(sorted(wanted.values()), rel=1e-9)
+    assert by_key(best) == {key: pytest.approx(score, rel=1e-9) for key, score in wanted.items()}
+    assert total == len(wanted)
 
 
 def test_scores_of_rare_and_of_frequent_terms_are_those_of_the_formula() -> None:
@@ -144,7 +162,7 @@ def test_coding_in_steps_moves_a_score_by_no_more_than_half_a_step_per_term() ->
         exact, coded = Oracle(units, coded=False), Oracle(units)
         idf = sum(exact.idf(query_terms(query)).values())
         # What lifts a score is coded too: two neighbours on each side and the segment; the grip under a segment.
-        lifts = 1 + 2 * sum(NEIGHBOURS.values()) + OF_SEGMENT + OF_GRIP
+        lifts = (1 + 2 * sum(NEIGHBOURS.values())) * (1 + OF_BEST) + OF_SEGMENT + OF_GRIP
         wanted = exact.scores(query)
         assert coded.scores(query).keys() == wanted.keys()
         for key, score in coded.scores(query).items():
@@ -164,7 +182,7 @@ def test_scores_over_a_real_store_are_those_of_the_formula(kept: App, tmp_path: 
         assert sorted(m.raw for m in best) == pytest.approx(sorted(s for k, s in wanted.items() if k not in hidden))
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.integers(0, 2**32), st.lists(st.integers(0, 12), max_size=6), st.sampled_from(QUERIES), st.sampled_from(FILTERS))
 def test_answers_do_not_depend_on_which_part_holds_a_document(seed: int, sizes: list[int], query: str, one: Filters) -> None:
     units = made_up(30, seed)
@@ -173,7 +191,7 @@ def test_answers_do_not_depend_on_which_part_holds_a_document(seed: int, sizes: 
     assert told(in_parts(backwards, sizes), query, one) == told(in_parts(units, ()), query, one)
 
 
-@settings(max_examples=25)
+@examples(25)
 @given(st.integers(0, 2**32), st.lists(st.integers(1, 8), min_size=1, max_size=5), st.sets(st.integers(0, 29)))
 def test_dead_units_count_for_nothing_merged_or_not(seed: int, sizes: list[int], dead: set[int]) -> None:
     units = made_up(30, seed)

@@ -4,9 +4,9 @@ An index holds ids, the store holds the words: right means that an answer is the
 """
 
 import asyncio
+import itertools
 import json
 import shutil
-import time
 from collections.abc import Awaitable, Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -23,11 +23,10 @@ from tests.factories import a_small_history
 from tests.fakes import FakeClock
 from tests.indexes.helpers import delete, extend, files_of, flip_within, halve, opened, truncate
 from tests.requirements import requirement
+from tests.waiting import until_async
 
 pytestmark = needs_proc
 
-#: Until it is healthy again, at most (seconds).
-HEALED = 60.0
 EVERY = 0.2
 QUERIES = (
     "retry queue idempotency",
@@ -57,7 +56,7 @@ def stored(directory: Path, weeks: int, seed: int) -> Path:
     """A memory with an index of all of it, at rest."""
     app = opened(directory, FakeClock())
     app.write(a_small_history(weeks, seed=seed), "test")
-    app.catch_up()
+    app.derivation.run()
     app.accelerators.settle()
     app.close()
     return directory
@@ -93,7 +92,7 @@ class Asking:
     refused: list[str] = field(default_factory=list)
 
     async def begin(self) -> None:
-        await self.healthy()
+        await until_async(self.healthy)
         for query in QUERIES:
             self.wanted[query] = await self.teleport(query)
             self.navigated[query] = await self.navigate(query)
@@ -101,7 +100,7 @@ class Asking:
 
     async def teleport(self, query: str) -> Any:
         """Results, or None when it was refused with a reason."""
-        told = await self.client.call_tool("teleport_search", {"query": query, "scope": "all", "limit": 20})
+        told = await self.client.call_tool("teleport_search", {"query": query, "scope": "all", "limit": 20, "detail": "full"})
         if told.is_error:
             self.refused.append(str(told.content))
             assert "UNAVAILABLE" in str(told.content) or "not ready" in str(told.content), told.content
@@ -122,25 +121,23 @@ class Asking:
             assert await self.navigate(query) == self.navigated[query]
 
     async def healthy(self) -> bool:
-        """Until the status is healthy and a search is answered."""
-        deadline = time.monotonic() + HEALED
-        while True:
-            told = await call(self.client, "get_teleport_status")
-            if told["bm25_healthy"]:
-                return True
-            assert time.monotonic() < deadline, told
-            await asyncio.sleep(0.05)
+        """Whether the status is."""
+        return bool((await call(self.client, "get_teleport_status"))["bm25_healthy"])
 
     async def asked_through(self, damage: Callable[[], object], watched: Callable[[], bool]) -> None:
         """Damage, and questions until it has been dealt with and the index is healthy again."""
         damage()
-        deadline, number = time.monotonic() + HEALED, 0
-        while not watched():
-            assert time.monotonic() < deadline, "not healed within a minute"
-            await self.once(number)
-            number += 1
+        numbers = itertools.count()
+
+        async def dealt_with() -> bool:
+            if watched():
+                return True
+            await self.once(next(numbers))
             await asyncio.sleep(EVERY)
-        await self.healthy()
+            return False
+
+        await until_async(dealt_with, "for the damage to be healed")
+        await until_async(self.healthy)
         for number in range(len(QUERIES)):
             await self.once(number)
 

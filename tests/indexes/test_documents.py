@@ -182,8 +182,8 @@ def test_an_index_of_other_words_shows_only_words_of_the_store(tmp_path: Path) -
     one, other = opened(tmp_path / "one"), opened(tmp_path / "other")
     one.write([draft(f"zirconium {n}", at=ms("2026-01-12 09:00") + n * 60_000, source_id=str(n)) for n in range(9)], "test")
     other.write([draft(f"palladium {n}", at=ms("2026-01-12 09:00") + n * 60_000, source_id=str(n)) for n in range(9)], "test")
-    one.catch_up()
-    other.catch_up()
+    one.derivation.run()
+    other.derivation.run()
     wrong = keeper_of(other.storage, tmp_path / "index")
     wrong.load()
     wrong.rebuild()
@@ -201,7 +201,7 @@ def test_navigation_answers_the_same_whatever_the_index_holds(tmp_path: Path) ->
 
     app = opened(tmp_path / "data")
     app.write(a_small_history(1), "test")
-    app.catch_up()
+    app.derivation.run()
 
     def navigated() -> list[object]:
         asked = [Query(q, 5, project) for q in ("the retry queue", "Decimal rounds", "test") for project in (None, BILLING)]
@@ -222,7 +222,7 @@ def test_late_words_in_an_old_segment_replace_its_documents(kept: App, keeper: K
         "a late word: osmium", at=known.timestamp + 1000, session=known.session_id, project=known.project, source_id="late"
     )
     kept.write([replace(late, agent=known.agent, thread=known.thread)], "test")
-    kept.catch_up()
+    kept.derivation.run()
     followed(keeper, kept.storage)
     assert len(found(keeper.index, "osmium", Filters(level=TocLevel.SEGMENT, doc_type=DocType.NODE))[1]) == 1
     documents = [d for u in units_in(kept.storage) for d in (*u.nodes, *u.grips)]

@@ -53,7 +53,6 @@ QUERIES = (
 )
 _CHANGING = ("append", "append", "append", "append late", "append into old", "append long", "tell twice", "derive", "derive")
 _OTHER = (
-    "catch up",
     "refine",
     "pin",
     "rebuild toc",
@@ -149,16 +148,13 @@ class Life:
         rng.shuffle(tellings)
         self.app.write(tellings[0][1], tellings[0][0])
         if rng.random() < 0.6:
-            self.app.derive()
+            self.app.derivation.run()
             self._follow(rng)
         self.app.write(tellings[1][1], tellings[1][0])
         self.count += 1
 
     def _derive(self, rng: random.Random) -> None:
-        self.app.derive()
-
-    def _catch_up(self, rng: random.Random) -> None:
-        self.app.catch_up()
+        self.app.derivation.run()
 
     def _refine(self, rng: random.Random) -> None:
         nodes = [n for n in self.app.storage.toc.all_nodes() if n.bullets and n.bullets[0].grip_ids]
@@ -169,7 +165,7 @@ class Life:
             refined = replace(node, title=title, bullets=(bullet,), author="agent", version=node.version + 1)
             self.app.storage.toc.publish(Build(nodes=(refined,)))
             if rng.random() < 0.7:
-                self.app.catch_up()
+                self.app.derivation.run()
 
     def _pin(self, rng: random.Random) -> None:
         nodes = [n.node_id for n in self.app.storage.toc.all_nodes()]
@@ -177,12 +173,12 @@ class Life:
             self.app.storage.toc.set_pin(rng.choice(nodes), rng.random() < 0.5, "agent")
 
     def _rebuild_toc(self, rng: random.Random) -> None:
-        self.app.catch_up()
+        self.app.derivation.run()
         rebuild_toc(self.app)
 
     def _change_timezone(self, rng: random.Random) -> None:
         """Days are counted elsewhere from now on: segments move, periods come and go; the program starts anew."""
-        self.app.catch_up()
+        self.app.derivation.run()
         if rng.random() < 0.5:
             followed(self.keeper, self.app.storage)
         other = [
@@ -193,7 +189,7 @@ class Life:
 
     def _drop_nodes(self, rng: random.Random) -> None:
         """Nodes are lost; now and then the tree is derived again at once."""
-        self.app.catch_up()
+        self.app.derivation.run()
         ids = [n.node_id for n in self.app.storage.toc.all_nodes()]
         if ids:
             self.app.storage.toc.drop_nodes(rng.sample(ids, rng.randrange(1, len(ids) + 1)))
@@ -240,7 +236,7 @@ class Life:
         same(self.index, scratch, QUERIES, ask=similar if self.kind else found)
 
     def end(self) -> None:
-        self.app.catch_up()
+        self.app.derivation.run()
         self.holds()
         assert check(self.app.storage, Calendar(self.app.storage.timezone)) == []
         self.index.commit()
@@ -316,7 +312,7 @@ def test_every_operation_once_on_a_store_that_holds_something() -> None:
 def test_dropped_nodes_and_moved_segments_are_followed(tmp_path: Path) -> None:
     app = opened(tmp_path / "data")
     app.write(a_day_of_drafts(), "test")
-    app.catch_up()
+    app.derivation.run()
     keeper = keeper_of(app.storage, tmp_path / "index")
     keeper.load()
     keeper.rebuild()
@@ -345,7 +341,7 @@ def test_a_batch_that_is_followed_twice_comes_to_the_same(kept: App, tmp_path: P
     keeper.rebuild()
     before = keeper.index.position
     kept.write(a_day_of_drafts("2026-01-14"), "test")
-    kept.catch_up()
+    kept.derivation.run()
     followed(keeper, kept.storage)
     after, counts = keeper.index.position, keeper.index.snapshot.counts
     keeper.index._snapshot = replace(keeper.index.snapshot, position=before)
@@ -386,7 +382,7 @@ def test_changes_made_while_a_new_generation_is_built_are_in_it_or_followed(kept
         day = next(days)
         if day < 18:
             kept.write(a_day_of_drafts(f"2026-01-{day}"), "test")
-            kept.catch_up()
+            kept.derivation.run()
             follow(kept.storage, keeper.index, keeper._workshop)
 
     rebuild(kept.storage, keeper.index, keeper._workshop, meanwhile)
@@ -404,10 +400,10 @@ def test_a_generation_swapped_in_while_a_batch_is_followed_misses_no_change(
     building = keeper._workshop.building(units.everything(kept.storage), True, lambda _: None)
     built = building.__enter__()
     kept.write(a_day_of_drafts("2026-01-14"), "test")
-    kept.catch_up()
+    kept.derivation.run()
     followed(keeper, kept.storage)
     kept.write([draft("something about iridium", at="2026-01-20 09:00", session="later")], "test")
-    kept.catch_up()
+    kept.derivation.run()
     read = units.read
 
     def swapped_meanwhile(*given: Any) -> Any:
@@ -429,7 +425,7 @@ def test_an_event_filed_while_a_search_is_under_way_is_found_by_it(kept: App, tm
     class FollowsMeanwhile(Bm25Index):
         def search(self, text: str, filters: Filters, limit: int, least: float = 0.0) -> Matches:
             answer = super().search(text, filters, limit, least)
-            kept.catch_up()
+            kept.derivation.run()
             followed(keeper, kept.storage)
             return answer
 
@@ -445,7 +441,7 @@ def test_an_event_is_found_before_and_after_it_is_filed_and_once_each_time(kept:
     kept.write([draft("nobody has said rhodium before", at="2026-01-20 09:00", session="later")], "test")
     (before,) = layer.teleport("rhodium", Filters(), 5).hits
     assert before.title == "not yet filed in the tree"
-    kept.catch_up()
+    kept.derivation.run()
     assert [h.event_id for h in layer.teleport("rhodium", Filters(), 5).hits] == [before.event_id]
     followed(keeper, kept.storage)
     after = layer.teleport("rhodium", Filters(), 5).hits

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from memory_mcp import metrics
-from memory_mcp.app import App
+from memory_mcp.app import App, Callbacks
 from memory_mcp.children import Child
 from memory_mcp.errors import LayerUnavailable
 from memory_mcp.indexes import build
@@ -22,12 +22,14 @@ from memory_mcp.indexes import keeper as keeping
 from memory_mcp.indexes.base import Health
 from memory_mcp.indexes.build import Workshop
 from memory_mcp.indexes.keeper import Keeper
+from memory_mcp.layers.base import Query
 from tests.factories import a_day_of_drafts, draft
 from tests.fakes import FakeClock
 from tests.indexes.helpers import files_of, flip, followed, found, from_scratch, keeper_of, opened, same
 from tests.indexes.test_live import PLACES
 from tests.requirements import requirement
 from tests.toc.helpers import run_sql
+from tests.waiting import PATIENCE
 
 QUERIES = ("ticket cause", "test failed", "Decimal", "rhodium")
 
@@ -54,13 +56,13 @@ def healed(keeper: Keeper) -> bool:
     """A round and the build it begins, if any; whether the index is healthy then."""
     keeper.tend()
     if keeper._thread is not None:
-        keeper._thread.join(30)
+        keeper._thread.join(PATIENCE)
     return keeper.status().ready
 
 
 def more_said(app: App, word: str = "rhodium", day: str = "2026-01-20") -> None:
     app.write([draft(f"nobody has said {word} before", at=f"{day} 09:00", session=word)], "test")
-    app.catch_up()
+    app.derivation.run()
 
 
 @requirement("bm25:FR-01.5", "bm25:NFR-02.3", "bm25:FR-02.5")
@@ -71,6 +73,42 @@ def test_a_missing_index_is_built_from_the_store_by_a_child_process(kept: App) -
     assert not keeper.tend()
     same(keeper.index, from_scratch(kept.storage, keeper.index.home.directory.parent / "scratch"), QUERIES)
     assert keeper.last_rebuild_secs is not None
+
+
+def test_a_question_waits_for_an_index_that_is_being_read(
+    kept: App, data_dir: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A server reads its indexes in the background; here the reading happens while the question waits for it."""
+    kept.accelerators.settle()
+    kept.close()
+    again, waits = opened(data_dir, clock, callbacks=Callbacks(tends_indexes=True)), list[float]()
+    keeper = again.accelerators.keeper("bm25")
+    assert keeper.status().health is Health.LOADING
+
+    def waited(seconds: float) -> None:
+        waits.append(seconds)
+        keeper.load()
+
+    monkeypatch.setattr(keeper.index, "wait", waited)
+    assert again.ask(Query("ticket cause")).why.method == "bm25"
+    assert 0 < waits[0] <= 3
+    again.ask(Query("test failed"))
+    # The layer itself looks once a search; the question does not wait again.
+    assert len([w for w in waits if w > 2]) == 1
+    again.close()
+
+
+def test_a_question_waits_for_no_index_that_is_built(
+    kept: App, data_dir: Path, clock: FakeClock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept.close()
+    again = opened(data_dir, clock, callbacks=Callbacks(tends_indexes=True))
+    keeper = again.accelerators.keeper("bm25")
+    keeper.load()
+    assert keeper.status().health is Health.BUILDING
+    monkeypatch.setattr(keeper.index, "wait", lambda _: pytest.fail("waited"))
+    assert again.ask(Query("ticket cause")).why.method == "agentic"
+    again.close()
 
 
 @requirement("bm25:decision-persistent")
@@ -389,7 +427,7 @@ def test_bulk_changes_are_made_into_parts_by_a_child_process(kept: App, tmp_path
     keeper.settle()
     monkeypatch.setattr(follow, "BULK", 3)
     kept.write(a_day_of_drafts("2026-01-20"), "test")
-    kept.catch_up()
+    kept.derivation.run()
     keeper.tend()
     assert keeper.status().behind == 0
     same(keeper.index, from_scratch(kept.storage, tmp_path / "scratch"), QUERIES)
@@ -403,7 +441,7 @@ def test_rounds_and_a_build_at_the_same_time_end_with_everything_in(kept: App, t
     for n in range(6):
         more_said(kept, f"rhodium{n}", f"2026-01-{20 + n}")
         keeper.tend()
-    building.join(30)
+    building.join(PATIENCE)
     while keeper.tend():
         continue
     same(keeper.index, from_scratch(kept.storage, tmp_path / "scratch"), (*QUERIES, "rhodium3"))

@@ -15,6 +15,7 @@ from memory_mcp.indexes.live import LiveIndex
 from tests.fakes import NOON, FakeClock
 from tests.indexes.helpers import DAMAGES, files_of, filled, found, index_at, made_up, merged, reloaded, same, unit
 from tests.requirements import requirement
+from tests.waiting import PATIENCE
 
 QUERIES = ("retry queue", "invoice", "tokenStore", "osmium")
 
@@ -177,7 +178,7 @@ def test_readers_and_one_writer_at_once_see_whole_states_only(tmp_path: Path) ->
         index.commit()
     ended.set()
     for reader in readers:
-        reader.join(10)
+        reader.join(PATIENCE)
     # Between two looks the state may have moved on: then no single state was seen, and nothing is wrong.
     assert [w for w in wrong if w[:2] != (20, 20)] == []
     same(

@@ -120,7 +120,7 @@ def aged(app: App) -> LiveIndex[Any]:
 def test_the_job_leaves_out_what_has_aged_and_touches_nothing_of_the_store(data_dir: Path, clock: FakeClock) -> None:
     app = opened(data_dir, clock, SHORT)
     app.write([*a_day_of_drafts("2026-01-12"), *a_day_of_drafts("2026-02-25")], "test")
-    app.catch_up()
+    app.derivation.run()
     index, before = aged(app), texts(app)
     counts = dict(index.status().counts)
     (pruned,) = app.accelerators.prune_due().values()
@@ -132,7 +132,7 @@ def test_the_job_leaves_out_what_has_aged_and_touches_nothing_of_the_store(data_
     assert any(m.node_id.startswith("toc:segment:2026-02-25") for m in found(index, "ticket cause")[1])
     assert app.accelerators.prune_due() == {"bm25": {}}
     app.write([draft("a late word about rhodium", at="2026-01-12 23:00", session="late")], "test")
-    app.catch_up()
+    app.derivation.run()
     aged(app)
     assert {m.node_id.split(":")[1] for m in found(index, "rhodium")[1]} <= {"week", "month", "year"}
     same(index, from_scratch(app.storage, data_dir / "scratch", index.cutoffs), ("ticket cause", "rhodium", "test"))
@@ -142,7 +142,7 @@ def test_the_job_leaves_out_what_has_aged_and_touches_nothing_of_the_store(data_
 def test_what_was_pruned_stays_out_when_the_index_heals(data_dir: Path, clock: FakeClock) -> None:
     app = opened(data_dir, clock, SHORT)
     app.write([*a_day_of_drafts("2026-01-12"), *a_day_of_drafts("2026-02-25")], "test")
-    app.catch_up()
+    app.derivation.run()
     index = aged(app)
     app.accelerators.prune_due()
     counts = index.snapshot.counts
@@ -155,7 +155,7 @@ def test_what_was_pruned_stays_out_when_the_index_heals(data_dir: Path, clock: F
 def test_rebuilt_by_hand_what_retention_left_out_comes_back(data_dir: Path, clock: FakeClock) -> None:
     app = opened(data_dir, clock, SHORT)
     app.write(a_day_of_drafts("2026-01-12"), "test")
-    app.catch_up()
+    app.derivation.run()
     index = aged(app)
     whole = index.snapshot.counts
     app.accelerators.prune("bm25", 1, "all")
@@ -168,14 +168,14 @@ def test_rebuilt_by_hand_what_retention_left_out_comes_back(data_dir: Path, cloc
 def test_what_a_rebuild_by_hand_brought_back_is_followed(data_dir: Path, clock: FakeClock) -> None:
     app = opened(data_dir, clock, SHORT)
     app.write(a_day_of_drafts("2026-01-12"), "test")
-    app.catch_up()
+    app.derivation.run()
     index = aged(app)
     app.accelerators.prune("bm25", 1, "all")
     app.accelerators.rebuild("bm25")
     known = a_day_of_drafts("2026-01-12")[0]
     late = replace(known, text="one more word about rhodium", source_id="late", timestamp=(known.timestamp or 0) + 1000)
     app.write([late], "test")
-    app.catch_up()
+    app.derivation.run()
     followed(app.accelerators.keeper("bm25"), app.storage)
     try:
         same(index, from_scratch(app.storage, data_dir / "scratch"), ("ticket cause", "rhodium"))
@@ -186,7 +186,7 @@ def test_what_a_rebuild_by_hand_brought_back_is_followed(data_dir: Path, clock: 
 def test_after_a_rebuild_by_hand_nothing_counts_as_left_out(data_dir: Path, clock: FakeClock) -> None:
     app = opened(data_dir, clock, SHORT)
     app.write(a_day_of_drafts("2026-01-12"), "test")
-    app.catch_up()
+    app.derivation.run()
     index = aged(app)
     app.accelerators.prune("bm25", 1, "all")
     app.accelerators.rebuild("bm25")
@@ -198,7 +198,7 @@ def test_after_a_rebuild_by_hand_nothing_counts_as_left_out(data_dir: Path, cloc
 def test_what_is_pruned_while_a_generation_is_built_stays_out(data_dir: Path, clock: FakeClock) -> None:
     app = opened(data_dir, clock, SHORT)
     app.write(a_day_of_drafts("2026-01-12"), "test")
-    app.catch_up()
+    app.derivation.run()
     index, keeper = aged(app), app.accelerators.keeper("bm25")
 
     def pruned(done: int) -> None:
@@ -215,7 +215,7 @@ def test_below_the_least_number_of_documents_the_job_leaves_out_nothing(data_dir
     many = TeleportSettings(bm25=replace(SHORT.bm25, retention_min_docs=5000), vector=VectorSettings(enabled=False))
     app = opened(data_dir, clock, many)
     app.write(a_day_of_drafts("2026-01-12"), "test")
-    app.catch_up()
+    app.derivation.run()
     aged(app)
     assert app.accelerators.prune_due() == {"bm25": {}}
     assert app.storage.toc.ids_at(TocLevel.SEGMENT, project=SHOP)

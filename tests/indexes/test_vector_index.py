@@ -104,6 +104,6 @@ def test_unfiled_events_are_embedded_once(asked: VectorIndex, kind: Vector, monk
 def test_the_registry_makes_it(kind: Vector, tmp_path: Path) -> None:
     made: Any = KINDS["vector"]({"model": str(tmp_path / "model")})
     live: LiveIndex[Body] = LiveIndex(made, tmp_path / "index", "store", FakeClock())
-    searcher: Searcher = SEARCHERS["vector"](cast("Keeper", SimpleNamespace(index=live)), {"graph_from": 400_000})
+    searcher: Searcher = SEARCHERS["vector"](cast("Keeper", SimpleNamespace(index=live)))
     assert isinstance(searcher, VectorIndex)
     assert np.array_equal(made.embedder.embed(["login"]), kind.embedder.embed(["login"]))

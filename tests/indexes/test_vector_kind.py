@@ -226,7 +226,7 @@ class Kept:
 
 def more(app: App, day: str) -> None:
     app.write(a_day_of_drafts(day, (SHOP,)), "test")
-    app.catch_up()
+    app.derivation.run()
 
 
 def test_a_child_process_builds_what_this_process_would_and_following_comes_to_the_same(

@@ -185,7 +185,7 @@ def test_an_odd_answer_is_told_at_bounded_length_and_an_image_by_its_kind() -> N
 
 
 def test_what_this_memory_told_a_tool_is_not_kept() -> None:
-    gate, secret = Gate(IngestSettings()), "the recalled words"
+    gate, secret = Gate(), "the recalled words"
     answers: list[Any] = [
         json.dumps({"origin": MARK, "results": [{"quote": secret}]}),
         {"origin": MARK, "results": [{"quote": secret}]},

@@ -27,6 +27,7 @@ from memory_mcp.storage.base import Storage
 from memory_mcp.storage.duckdb import open_storage
 from memory_mcp.storage.values import Request, Scope
 from tests.ingest.suite import claude_line, jsonl_line, write
+from tests.waiting import PATIENCE
 
 SETTINGS = IngestSettings()
 CLAUDE = ClaudeCodeImporter(SETTINGS)
@@ -43,7 +44,7 @@ def storage() -> Iterator[Storage]:
 
 @pytest.fixture
 def pipeline(storage: Storage) -> Pipeline:
-    return Pipeline(EventLog(storage.events, SystemClock()), storage.outbox, Gate(SETTINGS))
+    return Pipeline(EventLog(storage.events, SystemClock()), storage.outbox, Gate())
 
 
 def stored(storage: Storage) -> list[Event]:
@@ -214,7 +215,7 @@ from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.storage.duckdb import open_storage
 pipeline.BATCH = 10
 storage, settings = open_storage(Path(sys.argv[1]), timezone="UTC"), IngestSettings()
-run = pipeline.Pipeline(EventLog(storage.events, SystemClock()), storage.outbox, Gate(settings))
+run = pipeline.Pipeline(EventLog(storage.events, SystemClock()), storage.outbox, Gate())
 report = run.run(JsonlImporter(settings), Path(sys.argv[2]))
 print(report.new + report.known, storage.events.last_seq())
 storage.close()
@@ -232,7 +233,7 @@ def test_a_kill_between_batch_and_mark_loses_and_repeats_nothing(point: str, vis
 
     def run(**environ: str) -> subprocess.CompletedProcess[str]:
         command = [sys.executable, "-c", _CHILD, str(store), str(source)]
-        return subprocess.run(command, env=os.environ | environ, capture_output=True, text=True, check=False, timeout=60)
+        return subprocess.run(command, env=os.environ | environ, capture_output=True, text=True, check=False, timeout=PATIENCE)
 
     assert run(MEMORY_MCP_FAILPOINT=f"{point}:{visit}").returncode == -signal.SIGKILL
     again = run()

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from memory_mcp import hook, paths
-from memory_mcp.app import App
+from memory_mcp.app import App, Callbacks
 from memory_mcp.config import Settings, StorageSettings
 from memory_mcp.errors import StorageError
 from memory_mcp.ingest.spool import STALE_S
@@ -65,7 +65,7 @@ def test_what_hooks_left_is_stored_in_order_and_once(app: App, spool: Path) -> N
     assert [times[words] for words in wanted] == sorted(times.values())
     assert names(spool / "new") == names(spool / "tmp") == []
     assert app.drain().files == 0
-    app.catch_up()
+    app.derivation.run()
     assert findings(app) == []
 
 
@@ -104,9 +104,10 @@ def test_only_so_many_are_stored_when_so_many_are_asked_for(app: App, spool: Pat
     assert app.drain().new == 3
 
 
-def test_whoever_waits_for_writes_hears_of_them_and_of_nothing_else(app: App, spool: Path) -> None:
+def test_whoever_waits_for_writes_hears_of_them_and_of_nothing_else(data_dir: Path, spool: Path) -> None:
     heard: list[int] = []
-    app.on_write = lambda: heard.append(1)
+    settings = Settings(storage=StorageSettings(str(data_dir), "Europe/Berlin"))
+    app = App(settings, callbacks=Callbacks(on_write=lambda: heard.append(1)))
     app.drain()
     keep(spool, prompt("x", hook_event_name="PreToolUse"))
     report = app.drain()
@@ -114,6 +115,7 @@ def test_whoever_waits_for_writes_hears_of_them_and_of_nothing_else(app: App, sp
     keep(spool, prompt("words"))
     app.drain()
     assert heard == [1]
+    app.close()
 
 
 def test_two_that_drain_at_once_store_everything_once(app: App, spool: Path) -> None:
@@ -268,7 +270,7 @@ def test_a_session_captured_and_imported_is_remembered_once(hooks_first: bool, a
 
     for step in (capture, imported) if hooks_first else (imported, capture):
         step()
-        app.catch_up()
+        app.derivation.run()
         assert findings(app) == []
     assert sorted(told(app)) == sorted(
         ["Run the tests of the queue.", "Bash: pytest", "3 passed in 0.1s (zirconium)", "They pass."]

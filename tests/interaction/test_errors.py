@@ -78,8 +78,8 @@ def test_a_query_of_signs_alone_is_empty_too(door: Door) -> None:
         ("intelligent_search", {"query": "a", "bounds": {"max_deep": 3}}, "unknown argument 'bounds.max_deep'"),
         ("intelligent_search", {"query": "a", "bounds": {"beam_width": 9}}, "bounds.beam_width must be at most 5"),
         ("intelligent_search", {"query": "a", "bounds": "tight"}, "bounds must be an object"),
-        ("intelligent_search", {"query": "a", "since": "yesterdayish"}, "since is no time: 'yesterdayish'"),
-        ("intelligent_search", {"query": "a", "as_of": "soon"}, "as_of is no time"),
+        ("intelligent_search", {"query": "a", "since": "yesterdayish"}, "invalid since: 'yesterdayish' (expected ISO 8601 or"),
+        ("intelligent_search", {"query": "a", "as_of": "soon"}, "invalid as_of: 'soon'"),
         ("intelligent_search", {"query": "a", "since": "2026-02-01", "until": "2026-01-01"}, "since must lie before until"),
         ("intelligent_search", {"query": "a", "tz": "Middle/Earth"}, "unknown time zone: 'Middle/Earth'"),
         ("intelligent_search", {"query": "a", "cursor": "zzz"}, "the cursor is damaged"),
@@ -106,7 +106,7 @@ def test_several_bad_arguments_are_named_together(door: Door) -> None:
 
 def test_null_counts_as_not_given_and_numbers_as_times(door: Door) -> None:
     nulls = {"until": None, "project": None, "bounds": None, "cursor": None}
-    found = door.ok("intelligent_search", query="refresh token", since=1_768_950_000_000, token_budget=0, **nulls)
+    found = door.full("intelligent_search", query="refresh token", since=1_768_950_000_000, token_budget=0, **nulls)
     assert found["results"]
 
 
@@ -158,7 +158,7 @@ def test_a_failure_inside_arrives_with_its_code_and_nothing_private(era: str, er
     [block] = found.content
     assert isinstance(block, TextContent)
     assert block.text.startswith(start)
-    assert block.text.endswith("A retry may help." if retry else "A retry of the same call will not help.")
+    assert block.text.endswith("A retry may help (retryable: true)." if retry else "A retry of the same call will not help.")
     assert "secret" not in block.text
     assert "Traceback" not in block.text
 
@@ -202,7 +202,7 @@ def test_a_locked_store_answers_every_tool_with_its_error_and_works_once_it_is_f
         for tool, arguments in calls.items():
             text = door.error(tool, **arguments)
             assert text.startswith("LOCKED: the data directory D is in use by"), tool
-            assert text.endswith("Wait for it to end. A retry may help.")
+            assert text.endswith("Wait for it to end. A retry may help (retryable: true).")
         held[0] = False
         assert door.ok("browse_toc")["children"]
     finally:

@@ -19,7 +19,7 @@ def test_every_call_leaves_one_line_with_the_tool_the_outcome_and_the_millisecon
 ) -> None:
     with caplog.at_level(logging.INFO, "memory_mcp"):
         door.ok("get_retrieval_status")
-        door.ok("intelligent_search", query="refresh token")
+        door.full("intelligent_search", query="refresh token")
         door.error("intelligent_search", query="refresh token", limt=3)
     found = [LINE.match(line) for line in lines(caplog)]
     assert [m and m.groups() for m in found] == [
@@ -31,7 +31,7 @@ def test_every_call_leaves_one_line_with_the_tool_the_outcome_and_the_millisecon
 
 def test_no_line_holds_words_of_a_caller(door: Door, caplog: pytest.LogCaptureFixture) -> None:
     with caplog.at_level(logging.INFO, "memory_mcp"):
-        door.ok("intelligent_search", query="the quokka ledger")
+        door.full("intelligent_search", query="the quokka ledger")
         door.error("search_the_quokka_ledger", query="quokka")
         door.error("expand_grip", grip_id="grip:quokka")
     assert len(lines(caplog)) == 3

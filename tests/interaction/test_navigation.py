@@ -162,7 +162,7 @@ def test_get_node_shows_a_segment_in_its_context(own: Door) -> None:
     long = {"session_id": "wide", "role": "assistant", "timestamp": "2026-02-17T09:03:00+01:00", "text": "Plan the index. " * 999}
     short = {"session_id": "wide", "role": "user", "timestamp": "2026-02-17T09:01:00+01:00", "text": "Remember the narrow index."}
     own.ok("ingest_events", events=[short, long])
-    own.app.catch_up()
+    own.app.derivation.run()
     ids = [c["node_id"] for c in own.ok("get_node", node_id="toc:day:2026-02-17")["children"]]
     assert len(ids) == 2
     found = own.ok("get_node", node_id=ids[1])

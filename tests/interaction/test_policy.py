@@ -14,13 +14,12 @@ from memory_mcp.model.calendar import TimeWindow
 from tests.factories import draft, ms
 from tests.interaction.conftest import DAYS, Door, open_app
 from tests.requirements import requirement
+from tests.waiting import PATIENCE
 
 #: Said in February, where the memory begins in January; a part of a word that no index knows.
 NEWEST = "The xylophonist left the rehearsal."
 PART = 'Find "ylophonis"'
 QUERY = "single-use refresh tokens with a grace window"
-#: No wait is longer (seconds).
-PATIENCE = 10.0
 ACCELERATORS = (LayerName.BM25, LayerName.VECTOR, LayerName.HYBRID)
 
 Work = Callable[[Query, Budget], LayerAnswer]
@@ -63,7 +62,7 @@ class Played:
 def opened() -> Iterator[App]:
     app = open_app("full", DAYS[:1])
     app.write([draft(NEWEST, at="2026-02-27 09:00", session="music")], "jsonl")
-    app.catch_up()
+    app.derivation.run()
     yield app
     app.close()
 
@@ -93,6 +92,12 @@ def play(app: App, *, state: dict[LayerName, Callable[[], LayerStatus]] | None =
         how = (state or {}).get(name, usable(name))
         layers[name] = cast("Layer", Played(name, diary, work.get(name.value, tree.search), how))
     return diary
+
+
+#: The two indexes for themselves: side by side, a layer stands for those it is made of.
+APART: dict[LayerName, Callable[[], LayerStatus]] = {
+    LayerName.HYBRID: lambda: LayerStatus(LayerName.HYBRID, enabled=False, healthy=False, reason="it rests")
+}
 
 
 def nothing(query: Query, budget: Budget) -> LayerAnswer:
@@ -176,7 +181,7 @@ def test_a_layer_that_fails_is_followed_by_the_next_and_the_failure_is_told(app:
     assert "grace window" in found["results"][0]["quote"]
     assert (told["method_used"], told["fallback_occurred"]) == ("agentic", True)
     failed = [t["layer"] for t in told["tried"] if (t["outcome"], t["reason"]) == ("failed", "the disk is on fire")]
-    assert set(failed) == ({"hybrid", "bm25", "vector"} if mode == "sequential" else {"bm25", "vector"})
+    assert set(failed) == ({"hybrid", "bm25", "vector"} if mode == "sequential" else {"hybrid"})
     reasons = {s["layer"]: s["reason"] for s in told["skipped"]}
     assert reasons == dict.fromkeys(failed, "failed: the disk is on fire")
 
@@ -192,7 +197,7 @@ def test_layers_are_asked_until_one_suffices(app: App, door: Door) -> None:
 @requirement("policy:chain-final-fallback")
 @pytest.mark.parametrize("mode", ["parallel", "hybrid"])
 def test_agentic_is_asked_at_last_however_narrow_the_beam(app: App, door: Door, mode: str) -> None:
-    diary = play(app, bm25=nothing, vector=nothing)
+    diary = play(app, state=APART, bm25=nothing, vector=nothing)
     told = why(door, mode=mode, bounds={"beam_width": 2})
     assert diary.asked("search")[-1] == "agentic"
     assert len(diary.asked("search")) == 3
@@ -222,7 +227,7 @@ def test_side_by_side_accelerators_are_at_work_at_the_same_time(app: App, door: 
         meeting.wait(PATIENCE)
         return LayerAnswer(())
 
-    play(app, bm25=work, vector=work)
+    play(app, state=APART, bm25=work, vector=work)
     told = why(door, mode=mode)
     assert not meeting.broken
     assert {t["layer"]: t["outcome"] for t in told["tried"] if t["layer"] != "agentic"} == {
@@ -255,9 +260,11 @@ def test_in_turn_no_two_layers_are_at_work_at_the_same_time(app: App, door: Door
 
 @requirement("policy:FR-17", "policy:parallel-early-stopping", "policy:mode-hybrid", "policy:mode-parallel-settings")
 @pytest.mark.parametrize("mode", ["parallel", "hybrid"])
-def test_strong_evidence_on_one_path_cancels_the_others(app: App, door: Door, mode: str) -> None:
+def test_strong_evidence_on_one_path_cancels_the_others(app: App, door: Door, mode: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    # Whoever is sure waits for the others until they have taken far longer: time must pass, by looks instead of by itself.
+    monkeypatch.setattr(app.clock, "_tick", 0.001)
     ended = threading.Event()
-    play(app, vector=until_cancelled(ended))
+    play(app, state=APART, vector=until_cancelled(ended))
     told = why(door, mode=mode)
     assert ended.wait(PATIENCE), "the loser was told to stop"
     [vector] = [t for t in told["tried"] if t["layer"] == "vector"]
@@ -265,24 +272,22 @@ def test_strong_evidence_on_one_path_cancels_the_others(app: App, door: Door, mo
     assert (vector["outcome"], reason) == ("cancelled", "had evidence enough")
     assert winner in {"bm25", "agentic"}
     assert winner in told["method_used"].split("+")
-    assert told["elapsed_ms"] < told["bounds"]["timeout_ms"]["limit"]
-    if mode == "hybrid":
-        assert f"{winner} dominates" in told["arbitration"]
+    assert "timeout_ms" not in told["bounds_hit"]
 
 
 @requirement("policy:FR-18", "policy:parallel-rank-merge", "policy:FR-19", "policy:parallel-explainable-arbitration")
 def test_what_several_layers_find_is_merged_once_each_and_the_merging_is_told(app: App, door: Door) -> None:
-    play(app)
+    play(app, state=APART)
     more = {"mode": "parallel", "intent": "locate", "limit": 20, "bounds": {"max_nodes_visited": 500, "beam_width": 3}}
     found = door.ok("intelligent_search", query='"window grace tokens refresh"', scope="all", detail="full", **more)
     told, results = found["explanation"], found["results"]
     assert told["arbitration"].startswith("merged ")
+    assert told["arbitration"].endswith("; bm25 comes first")
     assert len({r["id"] for r in results}) == len(results) > 0
     grips = [r["grip_ids"][0] for r in results]
     assert len(set(grips)) == len(grips)
     assert all(0 <= r["score"] <= 1 for r in results)
     assert [r["score"] for r in results] == sorted((r["score"] for r in results), reverse=True)
-    assert {"bm25", "vector", "agentic"} <= set(results[0]["score_parts"])
     for tried in told["tried"]:
         assert tried["outcome"] == "insufficient"
         assert f"{tried['layer']} {tried['hits']}" in told["arbitration"]
@@ -306,7 +311,7 @@ def test_the_query_and_the_caller_choose_the_mode(door: Door, query: str, more: 
 @requirement("policy:FR-16", "policy:mode-parallel-settings", "policy:parallel-bounded-fan-out")
 @pytest.mark.parametrize("width", [2, 3, 4, 5])
 def test_no_more_paths_than_the_beam_run_side_by_side(app: App, door: Door, width: int) -> None:
-    diary = play(app)
+    diary = play(app, state=APART)
     told = why(door, mode="parallel", bounds={"beam_width": width})
     assert told["bounds"]["beam_width"]["limit"] == width
     assert len(diary.asked("search")) == min(width, 3)
@@ -401,7 +406,7 @@ def test_a_scan_reads_the_time_of_the_question_and_no_other(app: App, door: Door
     assert seen
     assert all(ms("2026-01-20 00:00") <= w.start_ms < w.end_ms <= ms("2026-02-01 00:00") for w in seen)
     assert 0 < before["explanation"]["scan"]["events"] < events_in(door)
-    after = door.ok("intelligent_search", query=PART, scope="all", since="2026-02-20")
+    after = door.full("intelligent_search", query=PART, scope="all", since="2026-02-20")
     assert after["results"][0]["quote"] == NEWEST
 
 

@@ -1,6 +1,7 @@
 """Which project a call sees: explicit, else the caller's, else all; and an answer says which."""
 
 import json
+import re
 
 import pytest
 
@@ -41,24 +42,36 @@ def test_scope_all_lifts_it(shop: Door, tool: str, arguments: dict[str, object])
 
 def test_an_explicit_project_wins_and_may_be_named_by_its_end(shop: Door) -> None:
     for name in (BILLING, "billing", "acme/billing"):
-        found = shop.ok("intelligent_search", query="decided cause", project=name, scope="all")
+        found = shop.full("intelligent_search", query="decided cause", project=name, scope="all")
         assert found["explanation"]["scope"] == BILLING
         assert {r["project"] for r in found["results"]} == {BILLING}
 
 
-def test_a_project_that_holds_nothing_says_so(shop: Door) -> None:
-    found = shop.ok("intelligent_search", query="decided", project="github.com/acme/none")
-    assert found["explanation"]["notices"] == [
-        "0 results in project github.com/acme/none; without project, scope='all' searches everything"
-    ]
-    assert shop.ok("browse_toc", project="github.com/acme/none")["notices"]
+@pytest.mark.parametrize("name", ["illing", "cme/billing", "legacy-billing", "github.com/acme/none"])
+def test_an_unknown_project_is_refused_with_those_that_are_known(shop: Door, name: str) -> None:
+    for tool, arguments in READS[:5]:
+        text = shop.error(tool, **arguments, project=name)
+        assert text.startswith(f"INVALID_ARGUMENT: no project is called '{name}'. Projects: {BILLING}, {SHOP}.")
+
+
+def test_a_project_that_holds_nothing_of_it_says_so(shop: Door) -> None:
+    found = shop.full("intelligent_search", query="invoices Norway", project=SHOP)
+    notice = found["explanation"]["notices"][-1]
+    assert re.fullmatch(rf"0 of [1-9]\d* events in project {SHOP}; scope='all' without project searches every project", notice)
+
+
+def test_a_project_is_known_before_its_events_are_in_the_tree(own: Door) -> None:
+    event = {"session_id": "x", "role": "user", "timestamp": "2026-02-01T10:00:00Z", "text": "The kettle boils."}
+    own.ok("ingest_events", events=[event | {"project": "gitlab.com/b/tea"}])
+    found = own.full("intelligent_search", query="kettle", project="gitlab.com/b/tea")
+    assert [r["project"] for r in found["results"]] == ["gitlab.com/b/tea"]
 
 
 def test_a_caller_whose_project_holds_nothing_is_scoped_all_the_same(shared_app: object, era: str) -> None:
     door = Door(shared_app, era, "github.com/acme/new")  # type: ignore[arg-type]
-    found = door.ok("intelligent_search", query="decided cause")
+    found = door.full("intelligent_search", query="decided cause")
     assert found["results"] == []
-    assert found["explanation"]["notices"] == ["0 results in project github.com/acme/new; scope='all' searches everything"]
+    assert found["explanation"]["notices"] == ["0 of 0 events in project github.com/acme/new; scope='all' searches every project"]
 
 
 def test_the_setting_may_lift_the_default_scope(era: str) -> None:
@@ -66,8 +79,8 @@ def test_the_setting_may_lift_the_default_scope(era: str) -> None:
     try:
         door = Door(app, era, SHOP)
         object.__setattr__(app.settings, "server", ServerSettings(scope="all"))
-        assert door.ok("intelligent_search", query="decided")["explanation"]["scope"] == "all projects"
-        assert door.ok("intelligent_search", query="decided", scope="project")["explanation"]["scope"] == SHOP
+        assert door.full("intelligent_search", query="decided")["explanation"]["scope"] == "all projects"
+        assert door.full("intelligent_search", query="decided", scope="project")["explanation"]["scope"] == SHOP
     finally:
         app.close()
 
@@ -80,6 +93,6 @@ def test_asking_for_the_callers_project_when_none_is_known_is_refused(door: Door
 def test_an_ambiguous_name_is_refused_with_the_candidates(own: Door) -> None:
     event = {"session_id": "x", "role": "user", "timestamp": "2026-02-01T10:00:00Z", "text": "Hello there."}
     own.ok("ingest_events", events=[event | {"project": "gitlab.com/b/shop"}])
-    own.app.catch_up()
+    own.app.derivation.run()
     text = own.error("intelligent_search", query="decided", project="shop")
     assert f"{SHOP} or gitlab.com/b/shop" in text

@@ -24,20 +24,48 @@ def compact(value: Any) -> str:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
-@requirement("plan:integration-provenance", "contract:evidence-handling", "contract:anti-pattern-no-provenance")
-def test_a_result_is_a_dated_exact_quotation_with_everything_to_cite_it(shop: Door) -> None:
+def test_a_lean_result_is_a_dated_exact_quotation_with_one_grip_and_nothing_said_twice(shop: Door) -> None:
     best = shop.ok("intelligent_search", query="single-use refresh tokens decision")["results"][0]
+    grip = best.pop("grip")
+    assert shop.ok("expand_grip", grip_id=grip)["grip"]["quote"] == best["quote"]
+    assert 0 < best.pop("score") <= 1
+    assert not best.pop("title").startswith("2026")
+    assert best == {
+        "when": "2026-01-21T10:02",
+        "who": "assistant",
+        "quote": "We decided on single-use refresh tokens with a 30 second grace window.",
+        "session": "auth",
+    }
+
+
+def test_title_and_session_stand_once_for_the_results_that_share_them(door: Door) -> None:
+    """A result without a session is of that of the result above; full detail says it of each."""
+    lean = door.ok("intelligent_search", query="decided cause", limit=20)["results"]
+    full = door.full("intelligent_search", query="decided cause", limit=20)["results"]
+    assert len(lean) > 4
+    session, project, shown = "", "", []
+    for one in lean:
+        session, project = one.get("session", session), one.get("project", project)
+        shown.append((session, project))
+    assert shown == [(one["session_id"], one["project"]) for one in full[: len(lean)]]
+    titles = [one["title"] for one in lean if "title" in one]
+    assert len(titles) == len({one["title"] for one in full[: len(lean)]})
+
+
+@requirement("plan:integration-provenance", "contract:evidence-handling", "contract:anti-pattern-no-provenance")
+def test_a_full_result_is_a_dated_exact_quotation_with_everything_to_cite_it(shop: Door) -> None:
+    best = shop.full("intelligent_search", query="single-use refresh tokens decision")["results"][0]
     assert best["quote"] == "We decided on single-use refresh tokens with a 30 second grace window."
     assert best["when"] == "2026-01-21T10:02:00+01:00"
     assert {k: best[k] for k in ("kind", "level", "session_id", "project", "agent", "role")} == {
-        "kind": "segment",
+        "kind": "grip",
         "level": "segment",
         "session_id": "auth",
         "project": SHOP,
         "agent": "claude-code",
         "role": "assistant",
     }
-    assert best["id"].startswith("toc:segment:2026-01-21:")
+    assert best["id"] == best["grip_ids"][0]
     assert best["title"].startswith("2026-01-21 10:00 · ")
     assert best["grip_ids"]
     assert 0 < best["score"] <= 1
@@ -54,7 +82,7 @@ def test_a_result_is_a_dated_exact_quotation_with_everything_to_cite_it(shop: Do
     "contract:anti-pattern-silent-failure",
 )
 def test_the_explanation_says_tier_method_fallback_and_every_layer_passed_over(shop: Door) -> None:
-    why = shop.ok("intelligent_search", query=GRACE)["explanation"]
+    why = shop.full("intelligent_search", query=GRACE)["explanation"]
     assert why["tier_used"] == 5
     assert why["method_used"] == "agentic"
     assert why["fallback_occurred"] is True
@@ -69,8 +97,10 @@ def test_the_explanation_says_tier_method_fallback_and_every_layer_passed_over(s
     assert why["rpc_calls"] > 0
 
 
-def test_a_lean_explanation_costs_less_than_120_tokens(shop: Door) -> None:
-    assert estimate_tokens(compact(shop.ok("intelligent_search", query=GRACE)["explanation"])) < 120
+def test_a_lean_explanation_costs_at_most_80_tokens(shop: Door) -> None:
+    why = shop.ok("intelligent_search", query=GRACE)["explanation"]
+    assert estimate_tokens(compact(why)) <= 80
+    assert {"intent", "tier_used", "method_used", "fallback_occurred", "skipped", "scope"} == set(why)
 
 
 @requirement(
@@ -104,20 +134,33 @@ def test_the_answer_is_marked_as_recalled_in_both_of_its_forms(shop: Door) -> No
     assert found.structured_content["origin"] == MARK
     [block] = found.content
     assert isinstance(block, TextContent)
-    assert block.text.startswith(OPEN)
-    assert json.loads(block.text.removeprefix(OPEN).removesuffix(CLOSE)) == found.structured_content
+    assert (block.text.splitlines()[0], block.text.splitlines()[-1]) == (OPEN, CLOSE)
+
+
+def test_the_text_is_markdown_with_each_quotation_and_its_grip(shop: Door) -> None:
+    found = shop.call("intelligent_search", query="single-use refresh tokens decision")
+    assert found.structured_content is not None
+    [block] = found.content
+    assert isinstance(block, TextContent)
+    for number, one in enumerate(found.structured_content["results"], 1):
+        assert f"{number}. **{one['when'].replace('T', ' ')} · {one['who']}" in block.text
+        assert f"   > {one['quote']}" in block.text
+        assert one["grip"] in block.text
+    assert "{" not in block.text
 
 
 @requirement("plan:algo-limit", "plan:risk-large-toc")
-def test_pages_follow_each_other_without_gaps_or_repeats(shop: Door) -> None:
-    whole = [r["id"] for r in shop.ok("intelligent_search", query="decided cause", limit=20)["results"]]
+@pytest.mark.parametrize("size", [{"limit": 2}, {"limit": 5, "token_budget": 250}], ids=["limit", "budget"])
+def test_pages_follow_each_other_without_gaps_or_repeats(shop: Door, size: dict[str, int]) -> None:
+    """What the budget had no room for is on the next page."""
+    whole = [r["grip"] for r in shop.ok("intelligent_search", query="decided cause", limit=20)["results"]]
     assert len(whole) > 4
     paged: list[str] = []
     cursor = ""
     while True:
-        page = shop.ok("intelligent_search", query="decided cause", limit=2, cursor=cursor)
-        assert len(page["results"]) <= 2
-        paged += [r["id"] for r in page["results"]]
+        page = shop.ok("intelligent_search", query="decided cause", cursor=cursor, **size)
+        assert len(page["results"]) <= 2, "no more than asked for, and than the budget holds"
+        paged += [r["grip"] for r in page["results"]]
         cursor = page.get("next_cursor", "")
         if not cursor:
             break
@@ -130,15 +173,17 @@ def test_pages_follow_each_other_without_gaps_or_repeats(shop: Door) -> None:
     "plan:success-token-efficient",
     "contract:budget-enforcement",
 )
-@pytest.mark.parametrize("budget", [120, 300, 900])
+@pytest.mark.parametrize("budget", [120, 300, 500])
 def test_results_cost_no_more_than_the_token_budget(shop: Door, budget: int) -> None:
     """Measured on what the agent reads, keys and brackets included."""
     for extra in ({"token_budget": budget}, {"bounds": {"max_token_budget": budget}}):
         found = shop.ok("intelligent_search", query="decided cause", limit=50, **extra)
-        assert sum(estimate_tokens(compact(r)) for r in found["results"]) <= budget
+        assert not found["results"] or estimate_tokens(compact(found)) <= budget
         assert "max_token_budget" in found["explanation"]["bounds_hit"]
         if found["results"]:
             assert found["next_cursor"]
+        full = shop.full("intelligent_search", query="decided cause", limit=50, **extra)
+        assert sum(estimate_tokens(compact(r)) for r in full["results"]) <= budget
 
 
 def test_the_smaller_of_budget_and_bound_wins(shop: Door) -> None:
@@ -156,24 +201,25 @@ def test_a_budget_too_small_for_anything_says_so(shop: Door) -> None:
 
 @requirement("policy:FR-10", "policy:bound-max_nodes_visited", "policy:bound-max_rpc_calls", "contract:guarantee-respects-bounds")
 def test_bounds_are_kept_and_named_when_they_stop_something(shop: Door) -> None:
-    few = shop.ok("intelligent_search", query="decided cause", bounds={"max_nodes_visited": 3})["explanation"]
-    assert few["nodes_visited"] <= 4, "a soft bound may be exceeded by half while nothing was found"
+    few = shop.full("intelligent_search", query="decided cause", bounds={"max_nodes_visited": 3})["explanation"]
+    assert few["nodes_visited"] <= 3, "a bound that the caller names is hard"
     assert "max_nodes_visited" in few["bounds_hit"]
-    assert any(n.startswith("max_nodes_visited was exceeded once") for n in few["notices"])
-    calls = shop.ok("intelligent_search", query="decided cause", scope="all", bounds={"max_rpc_calls": 1, "max_nodes_visited": 9})
+    calls = shop.full(
+        "intelligent_search", query="decided cause", scope="all", bounds={"max_rpc_calls": 1, "max_nodes_visited": 9}
+    )
     assert calls["explanation"]["rpc_calls"] <= 1
 
 
 @requirement("policy:FR-09", "error:deadline-exceeded", "contract:agentic-timeout-partial", "policy:bound-timeout_ms")
 def test_a_search_past_its_deadline_says_so_and_returns_what_it_has(era: str) -> None:
-    """Every look at this clock costs 10 ms: there is time for the first days and not for all."""
-    app = open_app(clock=FakeClock(tick=0.01))
+    """Every look at this clock costs a second: there is time for the first days and not for all."""
+    app = open_app(clock=FakeClock(tick=1.0))
     try:
-        found = Door(app, era).ok("intelligent_search", query="decided", timeout_ms=190, bounds={"max_nodes_visited": 13})
+        found = Door(app, era).ok("intelligent_search", query="decided", timeout_ms=19_000, bounds={"max_nodes_visited": 13})
     finally:
         app.close()
     assert found["results"]
-    assert found["explanation"]["bounds_hit"] == ["timeout_ms"]
+    assert "timeout_ms" in found["explanation"]["bounds_hit"]
     assert any(n.startswith("Timeout exceeded") for n in found["explanation"]["notices"])
 
 
@@ -182,33 +228,38 @@ def test_time_words_become_a_window_and_as_of_moves_now(shop: Door) -> None:
     """The clock stands at Monday 2 March 2026."""
     found = shop.ok("intelligent_search", query="payment freeze last week")
     assert found["explanation"]["window"] == {
-        "since": "2026-02-23T00:00:00+01:00",
-        "until": "2026-03-02T00:00:00+01:00",
+        "since": "2026-02-23T00:00",
+        "until": "2026-03-02T00:00",
         "words": "last week",
     }
-    assert [r["session_id"] for r in found["results"]] == ["release"]
+    first = found["results"][0]
+    assert (first["session"], first.get("outside", False)) == ("release", False)
+    assert all(("2026-02-23" <= r["when"][:10] < "2026-03-02") != r.get("outside", False) for r in found["results"])
+    assert found["results"][-1]["outside"]
     earlier = shop.ok("intelligent_search", query="refresh token last week", as_of="2026-01-28")
-    assert earlier["explanation"]["window"]["since"] == "2026-01-19T00:00:00+01:00"
-    assert earlier["results"][0]["session_id"] == "auth"
+    assert earlier["explanation"]["window"]["since"] == "2026-01-19T00:00"
+    assert earlier["results"][0]["session"] == "auth"
 
 
 def test_since_and_until_filter_and_a_date_includes_its_day(shop: Door) -> None:
     inside = shop.ok("intelligent_search", query="refresh token", since="2026-01-21", until="2026-01-21")
-    assert inside["results"][0]["session_id"] == "auth"
-    assert inside["explanation"]["window"] == {"since": "2026-01-21T00:00:00+01:00", "until": "2026-01-22T00:00:00+01:00"}
+    assert inside["results"][0]["session"] == "auth"
+    assert inside["explanation"]["window"] == {"since": "2026-01-21T00:00", "until": "2026-01-22T00:00"}
     outside = shop.ok("intelligent_search", query="refresh token", since="2026-01-22", until="2026-01-23")
     assert outside["results"] == []
 
 
 def test_tz_moves_the_reading_and_the_showing_of_times(shop: Door) -> None:
-    found = shop.ok("intelligent_search", query=GRACE, tz="America/New_York", since="2026-01-21T04:00", until="2026-01-21T05:00")
+    found = shop.full(
+        "intelligent_search", query=GRACE, tz="America/New_York", since="2026-01-21T04:00", until="2026-01-21T05:00"
+    )
     assert found["results"][0]["when"].startswith("2026-01-21T04:0")
     assert found["results"][0]["when"].endswith("-05:00")
     assert found["explanation"]["window"]["since"] == "2026-01-21T04:00:00-05:00"
 
 
 def test_the_agent_filter_keeps_to_that_agents_sessions(door: Door) -> None:
-    found = door.ok("intelligent_search", query="decided cause", agent="codex", limit=20)["results"]
+    found = door.full("intelligent_search", query="decided cause", agent="codex", limit=20)["results"]
     assert {r["agent"] for r in found} == {"codex"}
 
 
@@ -221,8 +272,8 @@ def test_nothing_found_is_an_answer_that_names_its_scope(shop: Door) -> None:
     found = shop.ok("intelligent_search", query="xylophone")
     assert found["results"] == []
     searched, empty = found["explanation"]["notices"]
-    assert re.fullmatch(r"nothing relevant: searched agentic and \d+ events", searched)
-    assert empty == f"0 results in project {SHOP}; scope='all' searches everything"
+    assert re.fullmatch(r"nothing found: searched agentic and \d+ events", searched)
+    assert re.fullmatch(rf"0 of [\d,]+ events in project {SHOP}; scope='all' searches every project", empty)
 
 
 @requirement(
@@ -291,7 +342,7 @@ def test_with_every_index_off_each_question_is_answered(era: str) -> None:
 
 def test_both_projects_are_searched_when_the_callers_is_not_known(door: Door) -> None:
     found = door.ok("intelligent_search", query="decided cause", limit=20)
-    assert {r["project"] for r in found["results"]} == {SHOP, BILLING}
+    assert {r["project"] for r in found["results"] if "project" in r} == {SHOP, BILLING}
     assert found["explanation"]["scope"] == "all projects"
 
 
@@ -300,7 +351,7 @@ def test_what_was_just_written_is_found_before_it_is_filed(era: str) -> None:
     try:
         door = Door(app, era, SHOP)
         door.ok("remember", text="The staging database is called quokka.")
-        found = door.ok("intelligent_search", query="quokka")
+        found = door.full("intelligent_search", query="quokka")
     finally:
         app.close()
     [result] = found["results"]

@@ -2,60 +2,31 @@
 
 import itertools
 import json
+import re
+import shutil
 import threading
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from memory_mcp.app import App
-from memory_mcp.config import ServerSettings, Settings, StorageSettings
+from memory_mcp.config import Settings
 from memory_mcp.embed.models import BUNDLED
-from memory_mcp.embed.settings import EmbedderSettings
 from memory_mcp.errors import ConfigError
-from memory_mcp.indexes.settings import HybridSettings, IndexSettings, TeleportSettings, VectorSettings
-from memory_mcp.indexes.vector.index import VectorIndex
-from memory_mcp.model.event import Role
+from memory_mcp.indexes.settings import IndexSettings, TeleportSettings, VectorSettings
 from memory_mcp.server.build import build_server
 from memory_mcp.server.guard import MemoryServer
 from tests.factories import BILLING, SHOP, draft
-from tests.fakes import FakeClock
-from tests.interaction.conftest import PATIENCE, Door, history
+from tests.interaction.conftest import Door
+from tests.interaction.indexed import RARE, full, opened, over
 from tests.requirements import requirement
+from tests.waiting import PATIENCE, until
 
 NO_MODEL = "no model: embedder.model is empty"
 #: Words that only the other project's events hold.
 FOREIGN = ("billing", "invoice", "Norway", "ledger", "codex")
-#: Named once in all of the history.
-RARE = "reconcile_zx81_tapes"
-
-
-def extra() -> list[Any]:
-    """What the filters of these tests ask about."""
-    return [
-        draft("The nightly job is slow since the upgrade.", at="2026-02-17 11:00", session="talk", speaker="Melanie"),
-        draft("I painted the harbour at sunrise last week.", at="2026-02-17 11:03", session="talk", speaker="Caroline"),
-        draft("Never store session cookies in the local cache.", at="2026-02-17 11:05", session="talk", speaker="Melanie"),
-        draft(f"The culprit is {RARE} in the nightly job.", at="2026-02-17 11:06", session="talk", role=Role.ASSISTANT),
-    ]
-
-
-def opened(place: Path, model: str = "", teleport: TeleportSettings | None = None, filled: bool = True) -> App:
-    """An App with a data directory and its indexes, up to date."""
-    settings = Settings(
-        storage=StorageSettings(str(place), "Europe/Berlin"),
-        server=ServerSettings(profile="full"),
-        teleport=teleport or TeleportSettings(),
-        embedder=EmbedderSettings(model),
-    )
-    app = App(settings, FakeClock())
-    if filled:
-        app.write([*history(), *extra()], "jsonl")
-        app.catch_up()
-        app.accelerators.settle()
-    return app
 
 
 @pytest.fixture(scope="module")
@@ -93,20 +64,13 @@ def ids(found: dict[str, Any]) -> list[str]:
     return [r["id"] for r in found["results"]]
 
 
-def until(done: Callable[[], bool]) -> None:
-    end = time.monotonic() + PATIENCE
-    while not done():
-        assert time.monotonic() < end
-        time.sleep(0.02)
-
-
 # teleport_search
 
 
 @requirement("us:US-01", "bm25:FR-03.1", "bm25:FR-03.2", "bm25:level-3-teleport", "bm25:decided-all-doc-types", "policy:tier-4")
 @requirement("bm25:teleport-search-response", "bm25:decision-single-index", "contract:layer-3", "tele:TELE-01")
 def test_words_lead_to_ranked_nodes_and_grips(door: Door) -> None:
-    found = door.ok("teleport_search", query="refresh token rotate")
+    found = door.full("teleport_search", query="refresh token rotate")
     assert found["total_hits"] >= len(found["results"]) > 1
     assert found["search_time_ms"] >= 0
     assert {r["kind"] == "grip" for r in found["results"]} == {True, False}
@@ -118,7 +82,7 @@ def test_words_lead_to_ranked_nodes_and_grips(door: Door) -> None:
 
 @requirement("bm25:teleport-search-result", "bm25:FR-03.3", "bm25:indexed-toc_node-keywords", "bm25:indexed-toc_node-level")
 def test_a_result_says_how_it_scored_what_it_is_when_it_was_and_what_proves_it(door: Door) -> None:
-    found = door.ok("teleport_search", query="refresh token rotate", limit=20)
+    found = door.full("teleport_search", query="refresh token rotate", limit=20)
     for result in found["results"]:
         assert 0 <= result["score"] <= 1
         assert result["bm25_score"] > 0
@@ -136,7 +100,7 @@ def test_a_result_says_how_it_scored_what_it_is_when_it_was_and_what_proves_it(d
 
 
 def test_every_grip_of_a_result_expands_to_words_that_were_stored(door: Door) -> None:
-    results = door.ok("teleport_search", query="refresh token rotate")["results"]
+    results = door.full("teleport_search", query="refresh token rotate")["results"]
     for grip_id in dict.fromkeys(itertools.chain.from_iterable(r["grip_ids"] for r in results)):
         grown = door.ok("expand_grip", grip_id=grip_id)
         assert grown["verified"] is True
@@ -146,66 +110,67 @@ def test_every_grip_of_a_result_expands_to_words_that_were_stored(door: Door) ->
 
 @requirement("bm25:FR-02.3", "bm25:indexed-toc_node-doc_type", "bm25:indexed-grip-doc_type")
 def test_doc_type_keeps_to_nodes_or_to_grips(door: Door) -> None:
-    grips = door.ok("teleport_search", query="refresh token", doc_type="grip")
-    nodes = door.ok("teleport_search", query="refresh token", doc_type="toc_node")
+    grips = door.full("teleport_search", query="refresh token", doc_type="grip")
+    nodes = door.full("teleport_search", query="refresh token", doc_type="toc_node")
     assert {r["kind"] for r in grips["results"]} == {"grip"}
     assert "grip" not in {r["kind"] for r in nodes["results"]}
-    assert grips["total_hits"] + nodes["total_hits"] == door.ok("teleport_search", query="refresh token")["total_hits"]
+    assert grips["total_hits"] + nodes["total_hits"] == door.full("teleport_search", query="refresh token")["total_hits"]
 
 
 @requirement("bm25:teleport-search-request")
 @pytest.mark.parametrize("level", ["segment", "day", "week", "month", "year"])
 def test_level_keeps_to_nodes_of_it(door: Door, level: str) -> None:
-    found = door.ok("teleport_search", query="refresh token", level=level)
+    found = door.full("teleport_search", query="refresh token", level=level)
     assert {r["kind"] for r in found["results"]} == {level}
 
 
 def test_the_limit_is_ten_unless_another_is_given(door: Door) -> None:
-    ten = door.ok("teleport_search", query="cause decided test")
+    ten = door.full("teleport_search", query="cause decided test")
     assert len(ten["results"]) == 10 < ten["total_hits"]
-    assert ids(door.ok("teleport_search", query="cause decided test", limit=3)) == ids(ten)[:3]
+    assert ids(door.full("teleport_search", query="cause decided test", limit=3)) == ids(ten)[:3]
 
 
 @requirement("bm25:indexed-grip-timestamp_ms", "bm25:indexed-toc_node-timestamp_ms")
 def test_a_time_keeps_to_what_lies_in_it(door: Door) -> None:
-    found = door.ok("teleport_search", query="decided", since="2026-01-21", until="2026-01-29", limit=50)
+    found = door.full("teleport_search", query="decided", since="2026-01-21", until="2026-01-29", limit=50)
     assert found["results"]
     assert {r["when"][:10] for r in found["results"]} <= {"2026-01-21", "2026-01-29"}
     assert {r["level"] for r in found["results"]} <= {"segment", "day"}
-    late = door.ok("teleport_search", query="payment module", since="2026-03-01")
+    late = door.full("teleport_search", query="payment module", since="2026-03-01")
     assert (late["results"], late["total_hits"]) == ([], 0)
 
 
 def test_agent_speaker_and_kind_keep_to_what_is_theirs(door: Door) -> None:
-    codex = door.ok("teleport_search", query="decided cause", agent="codex", doc_type="grip", limit=50)
+    codex = door.full("teleport_search", query="decided cause", agent="codex", doc_type="grip", limit=50)
     assert {r["agent"] for r in codex["results"]} == {"codex"}
-    said = door.ok("teleport_search", query="sunrise nightly job", speaker="caroline", doc_type="grip")
+    said = door.full("teleport_search", query="sunrise nightly job", speaker="caroline", doc_type="grip")
     assert {r["speaker"] for r in said["results"]} == {"Caroline"}
-    rules = door.ok("teleport_search", query="store session cookies test", kind="constraint", limit=50)
+    rules = door.full("teleport_search", query="store session cookies test", kind="constraint", limit=50)
     assert {"segment", "grip"} <= {r["kind"] for r in rules["results"]}
-    assert rules["total_hits"] < door.ok("teleport_search", query="store session cookies test", limit=50)["total_hits"]
+    assert rules["total_hits"] < door.full("teleport_search", query="store session cookies test", limit=50)["total_hits"]
     assert all("cookies" in r["quote"] for r in rules["results"] if r["kind"] == "grip")
-    assert door.ok("teleport_search", query="decided", agent="nobody")["results"] == []
+    assert door.full("teleport_search", query="decided", agent="nobody")["results"] == []
 
 
 @pytest.mark.parametrize("level", ["", "year", "month", "week", "day", "segment"])
 @pytest.mark.parametrize("tool", ["teleport_search", "hybrid_search"])
 def test_a_scoped_caller_sees_nothing_of_another_project(shop: Door, tool: str, level: str) -> None:
     query = "decided cause invoice ledger Norway fix"
-    found = shop.ok(tool, query=query, level=level, limit=50)
+    found = shop.full(tool, query=query, level=level, limit=50)
     assert found["results"]
     text = json.dumps(found["results"], ensure_ascii=False)
     assert not [word for word in FOREIGN if word in text]
     assert {r["project"] for r in found["results"]} == {SHOP}
-    everything = json.dumps(shop.ok(tool, query=query, level=level, scope="all", limit=50), ensure_ascii=False)
+    everything = json.dumps(shop.full(tool, query=query, level=level, scope="all", limit=50), ensure_ascii=False)
     assert [word for word in FOREIGN if word in everything]
 
 
 def test_words_of_another_project_alone_find_nothing_and_the_answer_says_whose_scope_that_was(shop: Door) -> None:
-    found = shop.ok("teleport_search", query="Norway ledger")
+    found = shop.full("teleport_search", query="Norway ledger")
     assert (found["results"], found["total_hits"]) == ([], 0)
-    assert found["notices"] == [f"0 results in project {SHOP}; scope='all' searches everything"]
-    assert shop.ok("teleport_search", query="Norway ledger", project=BILLING)["results"]
+    [notice] = found["notices"]
+    assert re.fullmatch(rf"0 of [1-9][\d,]* events in project {SHOP}; scope='all' searches every project", notice)
+    assert shop.full("teleport_search", query="Norway ledger", project=BILLING)["results"]
 
 
 @pytest.mark.parametrize("query", ["", "  ", "?!", "-- ~~ ::"])
@@ -235,23 +200,23 @@ def test_a_query_without_words_is_refused_and_finds_never_everything(door: Door,
     ],
 )
 def test_no_sign_makes_a_query_fail(door: Door, signs: str) -> None:
-    found = door.ok("teleport_search", query=f"refresh {signs} token")
+    found = door.full("teleport_search", query=f"refresh {signs} token")
     assert "refresh token" in json.dumps(found["results"])
 
 
 @requirement("bm25:indexed-grip-text", "bm25:FR-02.2", "bm25:indexed-grip-doc_id", "bm25:indexed-toc_node-doc_id")
 def test_a_rare_identifier_leads_to_its_segment_and_to_its_grip(door: Door) -> None:
     for query in (RARE, f"where is {RARE}() called?", "zx81"):
-        found = door.ok("teleport_search", query=query)["results"]
+        found = door.full("teleport_search", query=query)["results"]
         assert {"segment", "grip"} <= {r["kind"] for r in found}
         assert all(RARE in r["quote"] for r in found if r["kind"] in ("segment", "grip"))
-    segment = next(r["id"] for r in door.ok("teleport_search", query=RARE)["results"] if r["kind"] == "segment")
+    segment = next(r["id"] for r in door.full("teleport_search", query=RARE)["results"] if r["kind"] == "segment")
     assert door.ok("get_node", node_id=segment)["node"]["node_id"] == segment
 
 
 @requirement("plan:future-bm25")
 def test_search_node_goes_on_from_where_a_jump_has_led(door: Door) -> None:
-    best = door.ok("teleport_search", query="refresh token", doc_type="toc_node")["results"][0]
+    best = door.full("teleport_search", query="refresh token", doc_type="toc_node")["results"][0]
     found = door.ok("search_node", node_id=best["id"], query="refresh token")
     assert found["matched"] is True
 
@@ -267,21 +232,39 @@ def test_everything_recalled_carries_the_mark_of_its_origin(door: Door) -> None:
 def test_an_event_is_found_before_the_index_holds_it_and_after(own: Door) -> None:
     said = "The theodolite in the cellar is miscalibrated."
     own.app.write([draft(said, at="2026-02-26 09:00", session="late")], "jsonl")
-    [fresh] = own.ok("teleport_search", query="theodolite")["results"]
+    [fresh] = own.full("teleport_search", query="theodolite")["results"]
     assert (fresh["kind"], fresh["quote"]) == ("event", said)
     assert own.ok("expand_grip", grip_id=fresh["grip_ids"][0])["verified"] is True
-    own.app.catch_up()
+    own.app.derivation.run()
     assert own.ok("teleport_search", query="theodolite")["total_hits"] >= 1
     own.app.accelerators.settle()
-    filed = own.ok("teleport_search", query="theodolite")["results"]
+    filed = own.full("teleport_search", query="theodolite")["results"]
     assert {"segment", "grip"} <= {r["kind"] for r in filed}
     assert "event" not in {r["kind"] for r in filed}
 
 
+def test_of_events_that_wait_only_the_newest_are_embedded_for_a_question(own: Door, monkeypatch: pytest.MonkeyPatch) -> None:
+    """During an import thousands wait: each costs as much as the question itself."""
+    from memory_mcp.embed.model2vec import Model2Vec
+    from memory_mcp.layers.teleport import EMBEDDED
+
+    texts: list[str] = []
+    whole = Model2Vec.embed
+    monkeypatch.setattr(Model2Vec, "embed", lambda self, given: texts.extend(given) or whole(self, given))
+    meaning = Door(opened(own.app.settings.storage.directory.parent / "meaning", model="bundled"), "auto")
+    said = [draft(f"The plover counts shell {n}.", at="2026-02-26 09:00", session="late", source_id=str(n)) for n in range(200)]
+    meaning.app.write(said, "jsonl")
+    texts.clear()
+    assert meaning.full("vector_teleport", query="plover shells", scope="all")["results"]
+    meaning.app.close()
+    assert "plover shells" in texts
+    assert len(texts) <= EMBEDDED + 2, "the question itself, for what is indexed and for what is not"
+
+
 def test_an_event_that_waits_is_kept_to_its_project(own: Door) -> None:
     own.app.write([draft("The theodolite is lost.", at="2026-02-26 09:00", session="late", project=BILLING)], "jsonl")
-    assert own.ok("teleport_search", query="theodolite", project=BILLING)["results"]
-    assert own.ok("teleport_search", query="theodolite", project=SHOP)["results"] == []
+    assert own.full("teleport_search", query="theodolite", project=BILLING)["results"]
+    assert own.full("teleport_search", query="theodolite", project=SHOP)["results"] == []
 
 
 # status
@@ -339,13 +322,13 @@ def test_what_is_switched_off_has_a_status_and_no_results(tmp_path: Path, era: s
 
 @requirement("bm25:rebuild-index-response")
 def test_a_rebuild_says_what_it_made_and_finds_the_same(own: Door) -> None:
-    before = own.ok("teleport_search", query="refresh token decided", limit=50)
+    before = own.full("teleport_search", query="refresh token decided", limit=50)
     made = own.ok("rebuild_index", index_type="bm25")
     assert made["success"] is True
     assert made["documents_indexed"] == own.ok("get_teleport_status")["bm25_doc_count"]
     assert made["duration_ms"] > 0
     assert made["message"] == f"the bm25 index holds {made['documents_indexed']:,} documents"
-    after = own.ok("teleport_search", query="refresh token decided", limit=50)
+    after = own.full("teleport_search", query="refresh token decided", limit=50)
     assert [(r["id"], r["score"]) for r in after["results"]] == [(r["id"], r["score"]) for r in before["results"]]
 
 
@@ -359,8 +342,8 @@ def test_pruned_documents_leave_the_index_and_nothing_else(own: Door) -> None:
     assert status["bm25_doc_count"] == total - made["pruned"]["segment"]
     assert detail["pruned"] == made["pruned"]
     assert detail["last_prune_at"] == "2026-03-02T13:00:00+01:00"
-    assert own.ok("teleport_search", query="refresh token", level="segment")["results"] == []
-    assert own.ok("teleport_search", query="refresh token", level="month")["results"]
+    assert own.full("teleport_search", query="refresh token", level="segment")["results"] == []
+    assert own.full("teleport_search", query="refresh token", level="month")["results"]
     assert own.ok("search_children", query="refresh token", child_level="segment")["results"]
     assert own.ok("rebuild_index", index_type="bm25")["documents_indexed"] == total
 
@@ -386,16 +369,30 @@ def test_wrong_arguments_are_refused(door: Door, tool: str, arguments: dict[str,
 
 @requirement("error:hybrid-search-partial")
 def test_hybrid_without_a_model_is_the_keyword_side_and_says_that_it_is_partial(door: Door) -> None:
-    found = door.ok("hybrid_search", query="refresh token rotate")
+    found = door.full("hybrid_search", query="refresh token rotate")
     assert found["partial"] is True
     assert found["notices"] == [f"partial: vector could not answer ({NO_MODEL})"]
-    keyword = door.ok("teleport_search", query="refresh token rotate")
+    keyword = door.full("teleport_search", query="refresh token rotate")
     assert [(r["id"], r["score"]) for r in found["results"]] == [(r["id"], r["score"]) for r in keyword["results"]]
 
 
 def test_a_search_by_meaning_without_a_model_says_so(door: Door) -> None:
     text = door.error("vector_teleport", query="token")
-    assert text.startswith(f"UNAVAILABLE: Vector index not enabled. N{NO_MODEL[1:]}; use search_children meanwhile.")
+    assert text.startswith(f"UNAVAILABLE: Vector index not enabled. N{NO_MODEL[1:]}; use teleport_search meanwhile.")
+
+
+def test_a_layer_that_cannot_answer_names_the_tool_of_the_best_layer_that_can(
+    door: Door, both: App, era: str, tmp_path: Path
+) -> None:
+    assert "; use teleport_search meanwhile." in door.error("topics_by_query", query="token")
+    assert "; use hybrid_search meanwhile." in Door(both, era).error("topics_by_query", query="token")
+    app = opened(tmp_path / "data", BUNDLED, TeleportSettings(bm25=IndexSettings(enabled=False)))
+    try:
+        text = Door(app, era).error("teleport_search", query="token")
+        assert "Enable with teleport.bm25.enabled = true; use vector_teleport meanwhile." in text
+        assert "; use vector_teleport meanwhile." in Door(app, era).error("topics_by_query", query="token")
+    finally:
+        app.close()
 
 
 @pytest.fixture(scope="module")
@@ -412,11 +409,11 @@ def test_with_a_model_meaning_leads_to_nodes_and_grips(both: App, era: str) -> N
     status = door.ok("get_vector_index_status")
     assert (status["enabled"], status["ready"]) == (True, True)
     assert status["vector_count"] == sum(status["documents"].values()) > 0
-    found = door.ok("vector_teleport", query="payment module frozen")["results"]
+    found = door.full("vector_teleport", query="payment module frozen")["results"]
     assert {r["kind"] == "grip" for r in found} == {True, False}
     assert any("payment module" in r["quote"] for r in found[:3])
     assert all(-1 <= r["similarity"] <= 1.001 and 0 <= r["score"] <= 1 for r in found)
-    near = door.ok("vector_teleport", query="payment module frozen", min_similarity=0.5)["results"]
+    near = door.full("vector_teleport", query="payment module frozen", min_similarity=0.5)["results"]
     assert all(r["similarity"] >= 0.5 for r in near)
     assert (door.ok("get_retrieval_status")["tier"], door.ok("get_retrieval_status")["name"]) == (2, "Hybrid")
 
@@ -430,12 +427,12 @@ def test_hybrid_fuses_the_scores_of_both_sides(both: App, era: str) -> None:
     assert {"bm25", "vector"} in sides
     for result in found["results"]:
         assert result["score"] == pytest.approx(sum(result["score_parts"].values()), abs=0.002)
-    best = next(r for r in door.ok("vector_teleport", query="payment module", doc_type="toc_node")["results"])
+    best = next(r for r in door.full("vector_teleport", query="payment module", doc_type="toc_node")["results"])
     assert door.ok("search_node", node_id=best["id"], query="payment module")["matched"] is True
 
 
 def test_a_scoped_search_by_meaning_sees_nothing_of_another_project(both: App, era: str) -> None:
-    found = Door(both, era, SHOP).ok("vector_teleport", query="decided cause test", limit=50)
+    found = Door(both, era, SHOP).full("vector_teleport", query="decided cause test", limit=50)
     assert not [word for word in FOREIGN if word in json.dumps(found["results"])]
 
 
@@ -444,13 +441,13 @@ def test_a_scoped_search_by_meaning_sees_nothing_of_another_project(both: App, e
 
 @requirement("policy:pattern-check-then-search")
 def test_a_question_is_answered_by_the_keyword_index_while_it_is_healthy(door: Door) -> None:
-    why = door.ok("intelligent_search", query="refresh token")["explanation"]
+    why = door.full("intelligent_search", query="refresh token")["explanation"]
     assert (why["method_used"], why["tier_used"]) == ("bm25", 4)
     assert {s["layer"]: s["reason"] for s in why["skipped"]} == {"hybrid": f"vector: {NO_MODEL}"}
 
 
 def test_a_question_the_index_finds_nothing_for_goes_to_the_tree_and_the_answer_says_so(door: Door) -> None:
-    why = door.ok("intelligent_search", query="xylophone")["explanation"]
+    why = door.full("intelligent_search", query="xylophone")["explanation"]
     assert (why["method_used"], why["fallback_occurred"]) == ("agentic", True)
     assert {"layer": "bm25", "reason": "found nothing"} in why["skipped"]
 
@@ -459,7 +456,7 @@ def test_a_question_the_index_finds_nothing_for_goes_to_the_tree_and_the_answer_
 def test_with_the_index_switched_off_questions_go_to_the_tree(tmp_path: Path, era: str) -> None:
     app = opened(tmp_path / "data", teleport=TeleportSettings(bm25=IndexSettings(enabled=False)))
     try:
-        found = Door(app, era).ok("intelligent_search", query="refresh token")
+        found = Door(app, era).full("intelligent_search", query="refresh token")
     finally:
         app.close()
     assert found["results"]
@@ -477,73 +474,32 @@ def test_a_damaged_index_is_reported_questions_go_to_the_tree_and_it_is_built_ag
     status = own.ok("get_teleport_status")
     assert (status["bm25_enabled"], status["bm25_healthy"]) == (True, False)
     assert status["message"].startswith(f"BM25: {victim.name} of the index was changed from outside")
-    assert own.error("teleport_search", query="refresh").startswith("UNAVAILABLE: BM25 index not ready")
-    found = own.ok("intelligent_search", query="refresh token")
+    text = own.error("teleport_search", query="refresh")
+    assert text.startswith("UNAVAILABLE: BM25 index not ready")
+    assert "It is built in the background: retry in a few seconds, or use search_children meanwhile." in text
+    assert text.endswith("A retry may help (retryable: true).")
+    found = own.full("intelligent_search", query="refresh token")
     assert (found["explanation"]["method_used"], found["explanation"]["tier_used"]) == ("agentic", 5)
     assert found["results"]
     own.app.accelerators.tend()
     until(lambda: own.ok("get_teleport_status")["bm25_healthy"])
-    assert own.ok("intelligent_search", query="refresh token")["explanation"]["method_used"] == "bm25"
+    assert own.full("intelligent_search", query="refresh token")["explanation"]["method_used"] == "bm25"
 
 
 @requirement("contract:principle-disposable-indexes")
 def test_the_folder_of_indexes_may_go_at_any_moment(own: Door) -> None:
     import shutil
 
-    before = ids(own.ok("teleport_search", query="refresh token"))
+    before = ids(own.full("teleport_search", query="refresh token"))
     shutil.rmtree(own.app.settings.storage.directory / "indexes")
-    assert own.ok("intelligent_search", query="refresh token")["results"]
+    assert own.full("intelligent_search", query="refresh token")["results"]
     own.app.accelerators.tend()
-    assert own.ok("intelligent_search", query="refresh token")["results"]
+    assert own.full("intelligent_search", query="refresh token")["results"]
     until(lambda: own.ok("get_teleport_status")["bm25_healthy"])
-    assert ids(own.ok("teleport_search", query="refresh token")) == before
+    assert ids(own.full("teleport_search", query="refresh token")) == before
 
 
 # tiers and contracts
-
-
-def test_fusion_by_ranks_gives_the_first_of_each_side_all_of_its_weight(both: App, tmp_path: Path) -> None:
-    app = opened(
-        tmp_path / "data", BUNDLED, TeleportSettings(hybrid=HybridSettings(fusion="rrf", bm25_weight=0.7, vector_weight=0.3))
-    )
-    try:
-        ranked = most(Door(app, "auto"))
-    finally:
-        app.close()
-    assert ranked == pytest.approx({"bm25": 0.7, "vector": 0.3}, abs=0.001)
-    assert most(Door(both, "auto")) != pytest.approx({"bm25": 0.6, "vector": 0.4}, abs=0.001)
-
-
-def most(door: Door) -> dict[str, float]:
-    """The largest part that each side has in a score."""
-    results = door.ok("hybrid_search", query="payment module frozen", detail="full", limit=20)["results"]
-    return {side: max(r["score_parts"].get(side, 0.0) for r in results) for side in ("bm25", "vector")}
-
-
-@pytest.mark.parametrize(("weights", "tool"), [((1.0, 0.0), "teleport_search"), ((0.0, 1.0), "vector_teleport")])
-def test_a_side_of_no_weight_has_no_say(tmp_path: Path, weights: tuple[float, float], tool: str) -> None:
-    app = opened(tmp_path / "data", BUNDLED, TeleportSettings(hybrid=HybridSettings("score", *weights)))
-    try:
-        door = Door(app, "auto")
-        fused = ids(door.ok("hybrid_search", query="payment module frozen"))
-        assert fused == ids(door.ok(tool, query="payment module frozen"))
-    finally:
-        app.close()
-
-
-def test_the_settings_say_from_which_size_graphs_are_asked(both: App, tmp_path: Path) -> None:
-    app = opened(tmp_path / "data", BUNDLED, TeleportSettings(vector=VectorSettings(graph_from=1)))
-    try:
-        assert serves_graphs(app)
-    finally:
-        app.close()
-    assert not serves_graphs(both)
-
-
-def serves_graphs(app: App) -> bool:
-    searcher = app.accelerators.searcher("vector")
-    assert isinstance(searcher, VectorIndex)
-    return searcher.graphs.serves(searcher.keeper.index.snapshot)
 
 
 @requirement("policy:tier-3", "contract:tier-3-semantic")
@@ -552,7 +508,7 @@ def test_with_a_model_and_no_keyword_index_the_tier_is_semantic(tmp_path: Path) 
     try:
         door = Door(app, "auto")
         status = door.ok("get_retrieval_status")
-        why = door.ok("intelligent_search", query="refresh token")["explanation"]
+        why = door.full("intelligent_search", query="refresh token")["explanation"]
     finally:
         app.close()
     assert (status["tier"], status["name"]) == (3, "Semantic")
@@ -587,7 +543,7 @@ def test_a_node_is_found_by_its_title_its_bullets_and_its_keywords(indexed: App,
     assert nodes
     for node in nodes:
         for words in (node.title.split(" · ", 1)[-1], node.bullets[0].text, " ".join(node.keywords)):
-            assert node.node_id in ids(door.ok("teleport_search", query=words, level=level, limit=50)), (node.node_id, words)
+            assert node.node_id in ids(door.full("teleport_search", query=words, level=level, limit=50)), (node.node_id, words)
 
 
 @requirement("bm25:indexed-no-raw-events")
@@ -613,14 +569,14 @@ def test_a_job_commits_what_is_searchable_already(tmp_path: Path) -> None:
         assert jobs(app)["commit_indexes"] == "every 20 seconds"
         door = Door(app, "auto")
         app.write([draft("The theodolite is broken.", at="2026-02-26 09:00", session="late")], "jsonl")
-        app.catch_up()
+        app.derivation.run()
         app.accelerators.settle()
         before = door.ok("get_teleport_status")["indexes"]["bm25"]
-        found = ids(door.ok("teleport_search", query="theodolite"))
+        found = ids(door.full("teleport_search", query="theodolite"))
         assert found
         assert app.scheduler.run_now("commit_indexes").counts == {"committed": 1}
         assert door.ok("get_teleport_status")["indexes"]["bm25"]["generation"] == before["generation"] + 1
-        assert ids(door.ok("teleport_search", query="theodolite")) == found
+        assert ids(door.full("teleport_search", query="theodolite")) == found
         assert app.scheduler.run_now("commit_indexes").counts == {"committed": 0}
     finally:
         app.close()
@@ -646,10 +602,10 @@ def test_the_nightly_job_leaves_out_what_has_aged_once_the_index_is_large(tmp_pa
     try:
         app.accelerators.settle()
         door = Door(app, "auto")
-        assert door.ok("teleport_search", query="refresh token", level="segment")["results"]
+        assert door.full("teleport_search", query="refresh token", level="segment")["results"]
         assert app.scheduler.run_now("prune_indexes").counts["bm25"] > 0
-        assert door.ok("teleport_search", query="refresh token", level="segment")["results"] == []
-        assert door.ok("teleport_search", query="refresh token", level="day")["results"]
+        assert door.full("teleport_search", query="refresh token", level="segment")["results"] == []
+        assert door.full("teleport_search", query="refresh token", level="day")["results"]
     finally:
         app.close()
 
@@ -658,7 +614,7 @@ def test_the_nightly_job_leaves_out_what_has_aged_once_the_index_is_large(tmp_pa
 def test_closing_commits_what_was_only_in_memory(tmp_path: Path) -> None:
     app = opened(tmp_path / "data")
     app.write([draft("The theodolite is broken.", at="2026-02-26 09:00", session="late")], "jsonl")
-    app.catch_up()
+    app.derivation.run()
     app.accelerators.settle()
     before = app.accelerators.statuses()["bm25"]
     app.close()
@@ -666,7 +622,7 @@ def test_closing_commits_what_was_only_in_memory(tmp_path: Path) -> None:
     try:
         loaded = app.accelerators.statuses()["bm25"]
         assert (loaded.counts, loaded.behind, loaded.generation) == (before.counts, 0, before.generation + 1)
-        assert Door(app, "auto").ok("teleport_search", query="theodolite")["results"][0]["kind"] != "event"
+        assert Door(app, "auto").full("teleport_search", query="theodolite")["results"][0]["kind"] != "event"
     finally:
         app.close()
 
@@ -694,11 +650,11 @@ def test_a_server_without_an_index_answers_at_once_and_has_one_soon_without_bein
     service = Service(app.settings)
     try:
         running = service.host.app()
-        assert Door(running, "auto").ok("intelligent_search", query="refresh token")["results"]
+        assert Door(running, "auto").full("intelligent_search", query="refresh token")["results"]
         current = tmp_path / "data" / "indexes" / "bm25" / "CURRENT"
         until(current.is_file)
         until(lambda: running.accelerators.statuses()["bm25"].ready)
-        assert Door(running, "auto").ok("intelligent_search", query="refresh token")["explanation"]["method_used"] == "bm25"
+        assert Door(running, "auto").full("intelligent_search", query="refresh token")["explanation"]["method_used"] == "bm25"
     finally:
         service.close()
 
@@ -723,17 +679,9 @@ def test_a_search_is_a_span_with_its_steps_inside(indexed: App, monkeypatch: pyt
 
     monkeypatch.setattr(bm25, "span", span)
     monkeypatch.setattr(teleport, "span", span)
-    Door(indexed, "auto").ok("teleport_search", query="refresh token")
+    Door(indexed, "auto").full("teleport_search", query="refresh token")
     inner = ("parse_query", "execute_search", "collect_results")
     assert told == ["+teleport_search", *(f"{sign}{name}" for name in inner for sign in "+-"), "-teleport_search"]
-
-
-@requirement("bm25:FR-03.4")
-def test_a_search_takes_less_than_a_tenth_of_a_second(door: Door) -> None:
-    took = [
-        door.ok("teleport_search", query=q)["search_time_ms"] for q in ("refresh token", "decided cause test", RARE, "payment")
-    ]
-    assert sorted(took)[1] < 100
 
 
 @requirement("bm25:FR-01.1", "bm25:FR-01.2")
@@ -767,7 +715,7 @@ def test_a_commit_that_fails_is_counted_and_told_costs_no_answer_and_is_made_up_
         raise OSError(28, "No space left on device")
 
     own.app.write([draft("The theodolite is broken.", at="2026-02-26 09:00", session="late")], "jsonl")
-    own.app.catch_up()
+    own.app.derivation.run()
     own.app.accelerators.settle()
     before = errors()
     with monkeypatch.context() as patch:
@@ -778,7 +726,7 @@ def test_a_commit_that_fails_is_counted_and_told_costs_no_answer_and_is_made_up_
     [told] = [s for s in own.app.scheduler.statuses() if s.name == "commit_indexes"]
     assert (told.failures, "No space left" in told.last_result) == (1, True)
     assert "commit_indexes" in caplog.text
-    assert own.ok("teleport_search", query="theodolite")["results"]
+    assert own.full("teleport_search", query="theodolite")["results"]
     assert own.app.scheduler.run_now("commit_indexes").counts == {"committed": 1}
     assert own.ok("get_teleport_status")["indexes"]["bm25"]["generation"] == 2
 
@@ -827,9 +775,14 @@ def test_the_settings_say_how_much_memory_a_build_may_use(tmp_path: Path, monkey
             told.append(hello.budget_mb)
             super().__init__(module, hello)
 
+    filled = full("", TeleportSettings())
     monkeypatch.setattr(build, "Child", Told)
-    for place, teleport in (("usual", None), ("other", TeleportSettings(bm25=IndexSettings(memory_budget_mb=8)))):
-        opened(tmp_path / place, teleport=teleport).close()
+    for place, teleport in (("usual", TeleportSettings()), ("other", TeleportSettings(bm25=IndexSettings(memory_budget_mb=8)))):
+        shutil.copytree(filled, tmp_path / place)
+        shutil.rmtree(tmp_path / place / "indexes")
+        app = over(tmp_path / place, "", teleport)
+        app.accelerators.settle()
+        app.close()
     assert told == [50, 8]
     with pytest.raises(ConfigError, match="memory_budget_mb"):
         IndexSettings(memory_budget_mb=1)
@@ -848,7 +801,7 @@ def test_the_metrics_follow_what_an_index_does(own: Door) -> None:
     before = read()
     assert any(name.startswith('bm25_search_latency_seconds_bucket{le="0.1"}') for name in before)
     assert any(name.startswith('bm25_commit_latency_seconds_bucket{le="0.5"}') for name in before)
-    own.ok("teleport_search", query="refresh token")
+    own.full("teleport_search", query="refresh token")
     made = own.ok("rebuild_index", index_type="bm25")
     pruned = own.ok("prune_index", index_type="bm25", age_days=20, level="segment")
     after = read()
@@ -885,7 +838,7 @@ def test_upkeep_of_an_index_is_a_span_too(own: Door, monkeypatch: pytest.MonkeyP
     for module in (keeper, live):
         monkeypatch.setattr(module, "span", span)
     own.app.write([draft("The theodolite is broken.", at="2026-02-26 09:00", session="late")], "jsonl")
-    own.app.catch_up()
+    own.app.derivation.run()
     own.app.accelerators.tend()
     own.app.scheduler.run_now("commit_indexes")
     own.ok("rebuild_index", index_type="bm25")
@@ -908,10 +861,10 @@ def test_rare_names_are_found_at_once_and_for_less_than_half_of_what_walking_the
             for i, name in enumerate(names)
         ]
         app.write(said, "jsonl")
-        app.catch_up()
+        app.derivation.run()
         app.accelerators.settle()
         door = Door(app, "auto")
-        answers = {name: door.ok("teleport_search", query=name, limit=3) for name in names}
+        answers = {name: door.full("teleport_search", query=name, limit=3) for name in names}
         found = [name for name, answer in answers.items() if any(name in r["quote"] for r in answer["results"])]
         walks = [tokens_of_the_way_to(door, answers[name]["results"]) for name in names[:6]]
     finally:
@@ -929,7 +882,7 @@ def test_most_questions_that_have_an_answer_are_answered_by_an_index(own: Door) 
         "VAT Norway",
         "retry queue",
     )
-    methods = [own.ok("intelligent_search", query=q, scope="all")["explanation"]["method_used"] for q in questions]
+    methods = [own.full("intelligent_search", query=q, scope="all")["explanation"]["method_used"] for q in questions]
     assert methods.count("bm25") / len(methods) > 0.3
 
 

@@ -72,7 +72,7 @@ def test_the_instructions_stay_below_two_kilobytes_and_arrive(door: Door) -> Non
 
 @requirement("plan:risk-semantic-gap")
 def test_agents_are_told_that_words_are_matched_and_not_meanings() -> None:
-    assert "at tiers 4 and 5 search matches words and their stems, not meanings" in instructions()
+    assert "tiers 4 and 5 match words and their stems, not meanings" in instructions()
 
 
 def test_instructions_and_descriptions_name_only_tools_that_exist(nine: Door) -> None:

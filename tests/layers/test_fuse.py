@@ -8,12 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_mcp.indexes.base import DocType, Match
+from memory_mcp.indexes.base import DocType, Match, Unfiled
 from memory_mcp.indexes.calibrate import BM25, VECTOR
-from memory_mcp.layers.fuse import RRF_K, fuse
+from memory_mcp.layers.fuse import fuse, fuse_unfiled
 from memory_mcp.model.ids import GripId, NodeId
+from tests.factories import event
 
-WEIGHTS = (0.6, 0.4)
 #: Few different ones, so that equals are common.
 SCORES = st.sampled_from((0.0, 0.004, 0.02, 0.1, 0.25, 0.5, 0.7, 0.93, 1.0))
 
@@ -43,14 +43,12 @@ def name(found: Match) -> str:
 
 sides = st.dictionaries(st.integers(0, 30), SCORES, max_size=20).map(listed)
 filled = st.dictionaries(st.integers(0, 30), SCORES, min_size=1, max_size=20).map(listed)
-weights = st.tuples(st.floats(0.01, 5), st.floats(0.01, 5))
+limits = st.one_of(st.none(), st.integers(1, 25))
 
 
-@given(sides, sides, weights, st.booleans())
-def test_every_document_is_named_once_with_a_score_and_in_order(
-    keyword: list[Match], similar: list[Match], given_weights: tuple[float, float], by_rank: bool
-) -> None:
-    found = fuse(keyword, similar, given_weights, by_rank)
+@given(sides, sides)
+def test_every_document_is_named_once_with_a_score_and_in_order(keyword: list[Match], similar: list[Match]) -> None:
+    found = fuse(keyword, similar)
     assert sorted(map(name, found)) == sorted({name(m) for m in (*keyword, *similar)})
     assert all(0 <= m.score <= 1 for m in found)
     assert all(a.score >= b.score for a, b in pairwise(found))
@@ -60,31 +58,30 @@ def test_every_document_is_named_once_with_a_score_and_in_order(
         assert {name(m) for m in found if len(m.parts) == 2} == both
 
 
-@given(filled, filled, st.booleans(), st.randoms(use_true_random=False))
-def test_equal_inputs_may_come_in_any_order(keyword: list[Match], similar: list[Match], by_rank: bool, random: Random) -> None:
-    expected = fuse(keyword, similar, WEIGHTS, by_rank)
+@given(sides, sides, limits)
+def test_a_limit_takes_the_first(keyword: list[Match], similar: list[Match], limit: int | None) -> None:
+    assert fuse(keyword, similar, limit) == fuse(keyword, similar)[:limit]
+
+
+@given(filled, filled, st.randoms(use_true_random=False))
+def test_equal_inputs_may_come_in_any_order(keyword: list[Match], similar: list[Match], random: Random) -> None:
+    expected = fuse(keyword, similar)
     for side in (keyword, similar):
         random.shuffle(side)
         side.sort(key=lambda m: -m.score)
-    assert fuse(keyword, similar, WEIGHTS, by_rank) == expected
+    assert fuse(keyword, similar) == expected
 
 
-@given(sides, weights, st.booleans())
-def test_one_side_alone_is_as_it_was(side: list[Match], given_weights: tuple[float, float], by_rank: bool) -> None:
-    assert fuse(side, [], given_weights, by_rank) == side
-    assert fuse([], side, given_weights, by_rank) == side
+@given(sides)
+def test_one_side_alone_is_as_it_was(side: list[Match]) -> None:
+    assert fuse(side, []) == side
+    assert fuse([], side) == side
 
 
-@given(filled, filled, st.booleans())
-def test_a_side_of_no_weight_says_nothing(keyword: list[Match], similar: list[Match], by_rank: bool) -> None:
-    assert fuse(keyword, similar, (1.0, 0.0), by_rank) == keyword
-    assert fuse(keyword, similar, (0.0, 2.0), by_rank) == similar
-
-
-@given(filled, filled, st.booleans())
-def test_what_is_nowhere_worse_is_nowhere_behind(keyword: list[Match], similar: list[Match], by_rank: bool) -> None:
+@given(filled, filled)
+def test_what_is_nowhere_worse_is_nowhere_behind(keyword: list[Match], similar: list[Match]) -> None:
     """Of two documents of one sort; absent is worst."""
-    raw = {name(m): m.raw for m in fuse(keyword, similar, WEIGHTS, by_rank)}
+    raw = {name(m): m.raw for m in fuse(keyword, similar)}
     left, right = ({name(m): m.score for m in side} for side in (keyword, similar))
     for a, b in permutations(raw, 2):
         same = a.startswith("grip") == b.startswith("grip")
@@ -95,34 +92,27 @@ def test_what_is_nowhere_worse_is_nowhere_behind(keyword: list[Match], similar: 
 @given(filled, filled, st.integers(0, 30), SCORES)
 def test_a_better_score_on_one_side_never_costs(keyword: list[Match], similar: list[Match], number: int, better: float) -> None:
     target = name(match(number, 0))
-    before = {name(m): m.score for m in fuse(keyword, similar, WEIGHTS, by_rank=False)}
+    before = {name(m): m.score for m in fuse(keyword, similar)}
     raised = [m for m in keyword if name(m) != target]
     held = max((m.score for m in keyword if name(m) == target), default=0.0)
     raised = sorted([*raised, match(number, max(better, held))], key=lambda m: (-m.score, name(m)))
-    after = {name(m): m.score for m in fuse(raised, similar, WEIGHTS, by_rank=False)}
+    after = {name(m): m.score for m in fuse(raised, similar)}
     assert after[target] >= before.get(target, 0.0)
     # Others are not touched by it.
     assert all(after[i] == score for i, score in before.items() if i != target)
 
 
-@given(filled, filled, st.floats(0.1, 10))
-def test_only_the_proportion_of_the_weights_counts(keyword: list[Match], similar: list[Match], factor: float) -> None:
-    once, scaled = (fuse(keyword, similar, (0.6 * f, 0.4 * f), by_rank=False) for f in (1.0, factor))
-    assert [m.raw for m in once] == pytest.approx([m.raw for m in scaled])
-
-
 def test_agreement_beats_the_best_of_one_side() -> None:
     keyword = [match(1, 0.6), match(2, 0.5)]
     similar = [match(4, 0.6), match(2, 0.5)]
-    assert [m.node_key for m in fuse(keyword, similar, WEIGHTS, by_rank=False)] == [2, 1, 4]
-    assert [m.node_key for m in fuse(keyword, similar, (0.4, 0.6), by_rank=False)] == [2, 4, 1]
+    assert [m.node_key for m in fuse(keyword, similar)] == [2, 1, 4]
 
 
 def test_what_a_side_does_not_name_has_there_what_no_standing_is_worth() -> None:
     """Named at the very end or not at all is the same."""
     nothing = VECTOR[DocType.GRIP][0][1]
-    absent = fuse([match(1, 0.6)], [match(2, 0.5)], WEIGHTS, by_rank=False)
-    named = fuse([match(1, 0.6)], [match(2, 0.5), match(1, nothing)], WEIGHTS, by_rank=False)
+    absent = fuse([match(1, 0.6)], [match(2, 0.5)])
+    named = fuse([match(1, 0.6)], [match(2, 0.5), match(1, nothing)])
     assert [(m.node_key, m.score) for m in absent] == [(m.node_key, m.score) for m in named]
     assert absent[0].raw == pytest.approx(1 / (1 + (0.4 / 0.6) ** 0.6 * ((1 - nothing) / nothing) ** 0.4))
     assert BM25[DocType.GRIP][0][1] > 0
@@ -132,12 +122,22 @@ def test_a_node_keeps_the_grip_that_either_side_found() -> None:
     found = match(3, 0.5, node=True)
     proven = replace(found, best_grip=GripId("grip:proof"))
     for keyword, similar in (([found], [proven]), ([proven], [found])):
-        assert fuse(keyword, similar, WEIGHTS, by_rank=False)[0].best_grip == "grip:proof"
+        assert fuse(keyword, similar)[0].best_grip == "grip:proof"
 
 
-def test_ranks_are_fused_by_their_reciprocals_and_equals_share_one() -> None:
-    keyword = [match(1, 0.9), match(2, 0.5), match(4, 0.5), match(5, 0.1)]
-    found = {m.node_key: m.score for m in fuse(keyword, [match(2, 0.2), match(7, 0.1)], (0.5, 0.5), by_rank=True)}
-    first, second, fourth = (1.0, (RRF_K + 1) / (RRF_K + 2), (RRF_K + 1) / (RRF_K + 4))
-    expected = {1: first / 2, 2: (second + first) / 2, 4: second / 2, 5: fourth / 2, 7: second / 2}
-    assert found == pytest.approx(expected, abs=1e-6)
+def unfiled(number: int, score: float) -> Unfiled:
+    """Return an event that no document holds yet."""
+    return Unfiled(event(f"m{number}"), score, 10 * score)
+
+
+def test_an_event_that_only_its_meaning_finds_must_be_rather_near() -> None:
+    far, near, worded = unfiled(1, 0.05), unfiled(2, 0.3), unfiled(3, 0.02)
+    assert [u.event for u in fuse_unfiled([worded], [far, near])] == [worded.event, near.event]
+    assert fuse_unfiled([], []) == []
+
+
+def test_an_event_that_both_sides_find_is_worth_more_than_one_that_a_single_side_finds() -> None:
+    both, single = fuse_unfiled([unfiled(1, 0.4), unfiled(2, 0.4)], [unfiled(1, 0.4)])
+    assert (both.event, single.event) == (unfiled(1, 0.4).event, unfiled(2, 0.4).event)
+    assert both.score > single.score
+    assert both.raw > single.raw

@@ -29,7 +29,7 @@ def app(data_dir: Path, clock: FakeClock) -> Iterator[App]:
     found = opened(data_dir, clock)
     seen = draft(SEEN, at="2026-01-13 09:00", session="seen", source_id="2")
     found.write([draft(RULE, session="rule", source_id="1"), seen], "test")
-    found.catch_up()
+    found.derivation.run()
     found.accelerators.settle()
     yield found
     found.close()
@@ -76,15 +76,17 @@ def test_a_note_has_the_kind_its_author_gave_and_its_pin_before_and_after_it_is_
     [stored] = app.write([note], "remember").new
     app.storage.toc.set_pin(span_grip_id(stored, 0, 19), True, "test")
     waiting = first(app, LayerName.AGENTIC, "rhodium")
-    app.catch_up()
+    app.derivation.run()
     filed = first(app, LayerName.AGENTIC, "rhodium")
     assert (waiting.node_id, waiting.kind, waiting.pinned) == ("", "procedure", True)
     assert (bool(filed.node_id), filed.kind, filed.pinned) == (True, "procedure", True)
 
 
 def test_what_a_day_is_listed_with_has_its_standing_too(app: App) -> None:
-    [found] = app.agentic.navigate(Query("2026-01-12"), Budget(StopConditions(), app.clock)).hits
-    assert (found.kind, found.salience > 0.5) == ("constraint", True)
+    day, found = app.agentic.navigate(Query("2026-01-12"), Budget(StopConditions(), app.clock)).hits
+    assert (day.level, found.level) == ("day", "segment")
+    for hit in (day, found):
+        assert (hit.kind, hit.salience > 0.5) == ("constraint", True)
 
 
 @pytest.mark.parametrize("layer", LAYERS)

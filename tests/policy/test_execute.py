@@ -1,7 +1,6 @@
 """Layers run by a plan: real threads, layers that are slow, blocked, broken or missing, and what is made of them."""
 
 import threading
-import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
@@ -13,11 +12,12 @@ from memory_mcp.layers.base import Hit, Layer, LayerAnswer, LayerName, LayerStat
 from memory_mcp.layers.budget import Budget, StopConditions
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.ids import NodeId
+from memory_mcp.policy import stopping
 from memory_mcp.policy.execute import Execution, Run, Verdict
 from memory_mcp.policy.plan import How, Known, Mode, Plan, make_plan
+from tests.requirements import requirement
+from tests.waiting import PATIENCE
 
-#: A thread that should end is waited for at most so long (seconds).
-PATIENCE = 5.0
 ALL = (LayerName.BM25, LayerName.VECTOR, LayerName.AGENTIC)
 
 
@@ -47,7 +47,7 @@ class Made:
 
 
 def finds(*scores: float) -> Callable[[Budget], LayerAnswer]:
-    return lambda _: LayerAnswer(tuple(hit(f"{n}{score}", score) for n, score in enumerate(scores)))
+    return lambda _: LayerAnswer(tuple(hit(f"{n}: {score}", score) for n, score in enumerate(scores)))
 
 
 def raises(error: Exception) -> Callable[[Budget], LayerAnswer]:
@@ -86,10 +86,10 @@ class Reads:
 
 
 def judge(layer: LayerName, hits: Sequence[Hit]) -> Verdict:
-    """Any hit is relevant, one of 0.6 enough."""
+    """One hit of 0.6 is enough."""
     del layer
     best = max((h.score for h in hits), default=0.0)
-    return Verdict(bool(hits), best >= 0.6, best, "judged")
+    return Verdict(best >= 0.6, best, "judged")
 
 
 def plan_of(layers: Mapping[LayerName, Made], mode: Mode, timeout_ms: int | None = None) -> Plan:
@@ -103,7 +103,6 @@ def plan_of(layers: Mapping[LayerName, Made], mode: Mode, timeout_ms: int | None
 @dataclass
 class Ran:
     run: Run
-    seconds: float
     budget: Budget
 
 
@@ -113,9 +112,7 @@ def ran(
     by_name: dict[LayerName, Layer] = {made.name: made for made in layers}
     plan = plan_of({made.name: made for made in layers}, mode, timeout_ms)
     budget = Budget(plan.bounds, SystemClock(), strict=plan.strict)
-    began = time.monotonic()
-    run = Execution(by_name, interrupt).run(plan, Query("words to look for"), budget, judge)
-    return Ran(run, time.monotonic() - began, budget)
+    return Ran(Execution(by_name, interrupt).run(plan, Query("words to look for"), budget, judge), budget)
 
 
 def outcomes(run: Run) -> dict[str, str]:
@@ -129,7 +126,6 @@ def test_side_by_side_strong_evidence_on_one_path_cancels_the_others() -> None:
     assert outcomes(done.run) == {"bm25": "sufficient", "vector": "cancelled"}
     assert [h.score for h in done.run.hits] == [0.9]
     assert done.run.sufficient
-    assert done.seconds < 1
     assert not done.budget.hit
 
 
@@ -139,9 +135,8 @@ def test_the_blocked_read_of_a_cancelled_path_is_interrupted_until_it_ends() -> 
     blocked = Made(LayerName.VECTOR, reads.block)
     done = ran(Made(LayerName.BM25, finds(0.9)), blocked, interrupt=reads.interrupt)
     assert outcomes(done.run)["vector"] == "cancelled"
-    assert blocked.ended.wait(1)
+    assert blocked.ended.wait(PATIENCE)
     assert len(set(reads.interrupts)) == 1
-    assert done.seconds < 1
 
 
 def test_interrupts_end_with_the_thread() -> None:
@@ -160,14 +155,20 @@ def test_interrupts_end_with_the_thread() -> None:
     assert len(reads.interrupts) - ended <= 3
 
 
-def test_side_by_side_without_strong_evidence_everything_is_merged() -> None:
+def test_side_by_side_the_best_layers_results_come_first_and_those_of_others_behind() -> None:
     done = ran(Made(LayerName.BM25, finds(0.3)), Made(LayerName.VECTOR, finds(0.4, 0.2)))
     assert outcomes(done.run) == {"bm25": "insufficient", "vector": "insufficient"}
-    assert [h.score for h in done.run.hits] == [0.4, 0.3, 0.2]
-    assert done.run.arbitration.startswith("merged ")
+    assert [h.title for h in done.run.hits] == ["0: 0.3", "0: 0.4", "1: 0.2"]
+    assert [h.score for h in done.run.hits] == sorted((h.score for h in done.run.hits), reverse=True)
+    assert done.run.hits[0].score == 0.3
+    assert done.run.arbitration == "merged bm25 1, vector 2: 0 of 3 in several; bm25 comes first"
+    assert done.run.used == (LayerName.BM25, LayerName.VECTOR)
 
 
-def test_in_hybrid_mode_the_dominating_path_answers_alone() -> None:
+@pytest.mark.parametrize("mode", [Mode.HYBRID, Mode.PARALLEL])
+@requirement("policy:mode-hybrid")
+def test_side_by_side_a_path_that_is_sure_answers_with_the_others_not_instead_of_them(mode: Mode) -> None:
+    """Both ended in time; whose evidence was the surer decides nothing, as the difference is noise."""
     first = threading.Event()
 
     def later(_: Budget) -> LayerAnswer:
@@ -178,11 +179,31 @@ def test_in_hybrid_mode_the_dominating_path_answers_alone() -> None:
         first.set()
         return finds(0.3)(_)
 
-    layers = (Made(LayerName.BM25, weak), Made(LayerName.VECTOR, later))
-    done = ran(*layers, mode=Mode.HYBRID)
-    assert [h.score for h in done.run.hits] == [0.95]
+    done = ran(Made(LayerName.BM25, weak), Made(LayerName.VECTOR, later), mode=mode)
+    assert [h.title for h in done.run.hits] == ["0: 0.3", "0: 0.95"]
+    assert done.run.sufficient
+    assert done.run.method == "hybrid"
+    assert outcomes(done.run) == {"bm25": "insufficient", "vector": "sufficient"}
+
+
+def test_side_by_side_one_side_that_found_nothing_leaves_the_others_list_as_it_is() -> None:
+    done = ran(Made(LayerName.BM25, finds()), Made(LayerName.VECTOR, finds(0.4, 0.2)), mode=Mode.HYBRID)
+    assert [h.score for h in done.run.hits] == [0.4, 0.2]
     assert done.run.method == "vector"
-    assert "dominates" in done.run.arbitration
+    assert done.run.arbitration == ""
+
+
+def test_one_by_one_what_an_earlier_layer_found_is_kept_where_it_was_not_enough() -> None:
+    done = ran(Made(LayerName.BM25, finds(0.3)), Made(LayerName.AGENTIC, finds(0.9)), mode=Mode.SEQUENTIAL)
+    assert [h.title for h in done.run.hits] == ["0: 0.3", "0: 0.9"]
+    assert done.run.method == "bm25+agentic"
+
+
+def test_one_by_one_a_layer_with_evidence_enough_is_the_last_that_is_asked() -> None:
+    next_one = Made(LayerName.AGENTIC, finds(0.9))
+    done = ran(Made(LayerName.BM25, finds(0.7)), next_one, mode=Mode.SEQUENTIAL)
+    assert [h.title for h in done.run.hits] == ["0: 0.7"]
+    assert not next_one.asked
 
 
 @pytest.mark.parametrize("mode", Mode)
@@ -208,7 +229,7 @@ def test_what_no_other_layer_can_mend_is_passed_up_and_nothing_goes_on_working(m
     slow = Made(LayerName.VECTOR, until_stopped)
     with pytest.raises(type(error)):
         ran(Made(LayerName.BM25, raises(error)), slow, mode=mode)
-    assert not slow.asked or slow.ended.wait(1)
+    assert not slow.asked or slow.ended.wait(PATIENCE)
 
 
 def test_a_path_that_fails_only_when_another_has_won_is_no_error() -> None:
@@ -225,27 +246,40 @@ def test_a_path_that_fails_only_when_another_has_won_is_no_error() -> None:
     assert done.run.method == "bm25"
 
 
+@pytest.fixture
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """More of a time limit is kept for an answer to be heard: two milliseconds are not enough on a busy machine."""
+    monkeypatch.setattr(stopping, "_TO_ANSWER", 500.0)
+
+
+@pytest.mark.usefixtures("patient")
 def test_one_by_one_a_slow_layer_leaves_time_for_the_next() -> None:
-    done = ran(Made(LayerName.BM25, until_stopped), Made(LayerName.AGENTIC, finds(0.5)), mode=Mode.SEQUENTIAL, timeout_ms=400)
+    done = ran(Made(LayerName.BM25, until_stopped), Made(LayerName.AGENTIC, finds(0.5)), mode=Mode.SEQUENTIAL, timeout_ms=2000)
     assert outcomes(done.run)["agentic"] == "insufficient"
-    assert done.seconds < 0.39
+    assert [h.title for h in done.run.hits] == ["partial", "0: 0.5"]
 
 
+@pytest.mark.usefixtures("patient")
 def test_what_a_layer_has_when_its_time_is_up_is_kept() -> None:
-    done = ran(Made(LayerName.AGENTIC, until_stopped), mode=Mode.SEQUENTIAL, timeout_ms=200)
+    done = ran(Made(LayerName.AGENTIC, until_stopped), mode=Mode.SEQUENTIAL, timeout_ms=2000)
     assert [h.title for h in done.run.hits] == ["partial"]
-    assert done.seconds < 0.25
 
 
 def test_a_layer_that_hears_nothing_is_left_at_the_deadline_and_what_others_found_is_kept() -> None:
-    reads = Reads()
-    deaf = Made(LayerName.VECTOR, reads.block)
-    done = ran(Made(LayerName.BM25, finds(0.3)), deaf, timeout_ms=100, interrupt=reads.interrupt)
-    assert 0.05 < done.seconds < 0.2
+    heard = threading.Event()
+
+    def hears_nothing(_: Budget) -> LayerAnswer:
+        assert heard.wait(PATIENCE)
+        return LayerAnswer(())
+
+    deaf = Made(LayerName.VECTOR, hears_nothing)
+    done = ran(Made(LayerName.BM25, finds(0.3)), deaf, timeout_ms=1000)
+    assert not deaf.ended.is_set()
     assert outcomes(done.run) == {"bm25": "insufficient", "vector": "timed out"}
     assert [h.score for h in done.run.hits] == [0.3]
     assert done.budget.hit == ["timeout_ms"]
-    assert deaf.ended.wait(1)
+    heard.set()
+    assert deaf.ended.wait(PATIENCE)
 
 
 @pytest.fixture(autouse=True)

@@ -3,6 +3,7 @@
 import dataclasses
 import itertools
 import json
+import math
 import random
 from collections.abc import Mapping, Sequence
 
@@ -62,11 +63,11 @@ def parts(hits: Sequence[Hit], name: str) -> dict[str, float]:
 @requirement("contract:ranking-salience", "contract:ranking-recency", "contract:ranking-relevance", "contract:ranking-usage")
 def test_the_spec_preset_weighs_three_signals_alike_and_usage_a_third_of_them() -> None:
     settings = RankingSettings(preset="spec", half_life_days=10, usage=True)
-    one = hit("a", score=0.8, days=10, kind="procedure", salience=0.8)
+    one = hit("a", score=0.1**0.6, days=10, kind="procedure", salience=0.8)
     [found] = ranked([one], settings, usage={"grip:a": Used((NOW, NOW))})
     assert dict(found.parts) == {
-        "salience": 0.9, "recency": 0.5, "relevance": 0.8, "usage": 0.75,
-        "rank": round(0.3 * 0.9 + 0.3 * 0.5 + 0.3 * 0.8 + 0.1 * 0.75, 4),
+        "salience": 0.9, "recency": 0.5, "relevance": 0.9, "usage": 0.75,
+        "rank": round(0.3 * 0.9 + 0.3 * 0.5 + 0.3 * 0.9 + 0.1 * 0.75, 4),
     }  # fmt: skip
     assert PRESETS["spec"] == {"salience": 0.3, "recency": 0.3, "relevance": 0.3, "usage": 0.1}
 
@@ -103,7 +104,16 @@ def test_what_names_a_time_or_an_identifier_is_not_outranked_by_recency(named: d
     assert names(ranked(hits)) == ["new", "old"]
     found = ranked(hits, **named)
     assert names(found) == ["old", "new"]
-    assert parts(found, "old") == {"salience": 0.5, "relevance": 0.51, "rank": pytest.approx((0.5 + 0.51) / 2, abs=1e-4)}
+    relevance = 1 + math.log10(0.51) / 6
+    assert parts(found, "old") == {
+        "salience": 0.5, "relevance": round(relevance, 4), "rank": pytest.approx((0.5 + relevance) / 2, abs=1e-4)
+    }  # fmt: skip
+
+
+@requirement("contract:ranking-relevance")
+def test_relevance_is_even_where_each_score_is_the_same_share_of_the_one_before() -> None:
+    found = ranked([hit(str(n), score=10.0**-n) for n in range(8)])
+    assert [parts(found, str(n))["relevance"] for n in range(8)] == [1.0, 0.8333, 0.6667, 0.5, 0.3333, 0.1667, 0.0, 0.0]
 
 
 @requirement("contract:ranking-salience")
@@ -151,13 +161,19 @@ def test_a_hit_is_used_whichever_of_its_grips_was_opened() -> None:
         assert frequency(several, NOW, 30, {opened: Used((NOW,))}) == 0.5
 
 
-def test_a_weight_of_its_own_takes_the_place_of_the_presets() -> None:
-    hits = [hit("new", score=0.5), hit("good", score=0.9, days=400), hit("rule", score=0.4, days=400, kind="procedure")]
-    assert names(ranked(hits, RankingSettings(preset="spec", salience_weight=0, recency_weight=0))) == ["good", "new", "rule"]
-    assert names(ranked(hits, RankingSettings(preset="spec", relevance_weight=0, recency_weight=0)))[0] == "rule"
-    assert names(ranked(hits, RankingSettings(preset="spec", relevance_weight=0, recency_weight=1)))[0] == "new"
-    counting = RankingSettings(preset="spec", usage=True, usage_weight=1)
-    assert names(ranked(hits, counting, usage={"grip:good": Used((NOW,))}))[0] == "good"
+def test_of_hits_that_are_level_in_all_else_each_signal_puts_the_better_first() -> None:
+    """With the weights of either preset."""
+    pairs = {
+        "salience": (hit("rule", kind="procedure"), hit("seen")),
+        "recency": (hit("new"), hit("old", days=400)),
+        "relevance": (hit("good", score=0.6), hit("poor", score=0.5)),
+        "usage": (hit("opened"), hit("left")),
+    }
+    for preset in PRESETS:
+        settings = RankingSettings(preset=preset, usage=True)
+        for better, worse in pairs.values():
+            found = ranked([worse, better], settings, usage={"grip:opened": Used((NOW,))})
+            assert names(found) == [better.title, worse.title]
 
 
 # repetitions
@@ -195,11 +211,13 @@ def test_repetitions_are_seen_where_no_spaces_part_the_words() -> None:
     assert names(ranked([hit("a", quote=said), hit("b", quote=said[::-1])])) == ["a", "b"]
 
 
-def test_one_quotation_and_one_node_are_one_result() -> None:
+def test_one_quotation_and_one_message_are_one_result_and_two_messages_of_a_node_are_two() -> None:
     same = [hit("a", 0.9, grips=("grip:x",)), hit("b", 0.8, grips=("grip:x", "grip:y"))]
     assert ranked(same)[0].grip_ids == ("grip:x", "grip:y")
-    twice = [hit("a", 0.9, grips=("grip:x",)), hit("a", 0.8, grips=("grip:y",))]
+    twice = [hit("a", 0.9, grips=("grip:x",), event_id="evt:1"), hit("a", 0.8, grips=("grip:y",), event_id="evt:1")]
     assert [(h.score, h.grip_ids) for h in ranked(twice)] == [(0.9, ("grip:x", "grip:y"))]
+    apart = [hit("a", 0.9, grips=("grip:x",), event_id="evt:1"), hit("a", 0.8, grips=("grip:y",), event_id="evt:2")]
+    assert [h.event_id for h in ranked(apart)] == ["evt:1", "evt:2"]
 
 
 def test_repetitions_stay_where_the_settings_want_them() -> None:
@@ -272,18 +290,14 @@ def test_no_hits_are_no_hits() -> None:
     [
         ("preset", "best", "default or spec"),
         ("half_life_days", 0, "half_life_days"),
-        ("recency_weight", 1.5, "between 0 and 1"),
-        ("usage_weight", -0.5, "between 0 and 1"),
+        ("half_life_days", 40_000, "at most 36500"),
+        ("recency_weight", 0.5, "preset chooses the weights"),
+        ("usage_weight", 0.5, "preset chooses the weights"),
     ],
 )
 def test_a_setting_that_cannot_be_is_refused_by_its_name(key: str, value: object, words: str) -> None:
     with pytest.raises(ConfigError, match=words):
         load({}, {f"ranking.{key}": value})
-
-
-def test_something_must_be_left_to_rank_by_when_recency_and_usage_are_off() -> None:
-    with pytest.raises(ConfigError, match="cannot both be 0"):
-        load({}, {"ranking.salience_weight": 0, "ranking.relevance_weight": 0})
 
 
 def test_the_settings_come_from_the_environment_as_from_the_file() -> None:

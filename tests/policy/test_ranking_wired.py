@@ -1,5 +1,6 @@
 """The ranking layer through the shipped entry point: each of its settings changes what is asked for, or how it is shown."""
 
+import math
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -15,8 +16,10 @@ from memory_mcp.indexes.settings import TeleportSettings
 from memory_mcp.layers.base import Hit, Query
 from memory_mcp.policy.plan import How
 from memory_mcp.policy.rank import RankingSettings
-from memory_mcp.server import shapes
-from memory_mcp.server.tools.evidence import expand
+from memory_mcp.requests.expand import ExpandRequest, expand
+from memory_mcp.requests.results import FullResult
+from memory_mcp.requests.scope import Caller
+from memory_mcp.requests.search import SearchRequest, search
 from tests.factories import draft
 from tests.fakes import NOON, FakeClock
 from tests.requirements import requirement
@@ -25,6 +28,8 @@ DAY = 86_400_000
 #: Two sessions that a question fits alike, half a year apart; the older one is a rule.
 OLD = "Never restart the zirconium gateway by hand."
 NEW = "We did restart the zirconium gateway again."
+#: Most words of the older one, and not its whole text.
+BETTER = "never restart the gateway by hand"
 LONG = "the palladium importer reads every ledger row twice and keeps the later one of them because the first may be partial"
 
 
@@ -35,7 +40,7 @@ def directory(tmp_path_factory: pytest.TempPathFactory) -> Path:
     with opened(made) as app:
         said = [(OLD, 180), (NEW, 1), *((f"{LONG}.", 20 + n) for n in range(3)), ("A palladium rack stands in the cellar.", 25)]
         app.write([draft(text, at=NOON - days * DAY, session=f"s{days}", source_id=f"{days}") for text, days in said], "test")
-        app.catch_up()
+        app.derivation.run()
     return made
 
 
@@ -70,57 +75,40 @@ def test_each_signal_and_the_final_value_are_told_and_the_score_is_the_layers_ow
     for hit in hits:
         parts = dict(hit.parts)
         assert {"salience", "recency", "relevance", "rank"} <= set(parts)
-        assert parts["relevance"] == round(hit.score, 4)
+        assert parts["relevance"] == pytest.approx(1 + math.log10(hit.score) / 6, abs=2e-4)
         assert parts["rank"] == pytest.approx((parts["salience"] + parts["recency"] + parts["relevance"]) / 3, abs=2e-4)
     values = [dict(h.parts)["rank"] for h in hits]
     assert values == sorted(values, reverse=True)
 
 
-@requirement("contract:layer-6")
+@requirement("contract:layer-6", "contract:ranking-relevance")
 def test_the_preset_decides_between_what_is_newer_and_what_fits_better(directory: Path) -> None:
-    better = "never restart the zirconium gateway by hand"
-    assert sessions(asked(directory, better))[0] == "s180"
-    assert sessions(asked(directory, better, preset="spec", salience_weight=0, half_life_days=10))[0] == "s1"
+    assert sessions(asked(directory, BETTER))[0] == "s180"
+    assert sessions(asked(directory, BETTER, preset="spec", half_life_days=10))[0] == "s1"
 
 
-@requirement("contract:ranking-recency")
+@requirement("contract:ranking-recency", "contract:ranking-salience")
 def test_the_half_life_decides_how_much_newer_counts(directory: Path) -> None:
-    only = {"preset": "spec", "salience_weight": 0.3, "relevance_weight": 0.0}
-    assert sessions(asked(directory, QUESTION, half_life_days=5, **only))[0] == "s1"
-    assert sessions(asked(directory, QUESTION, half_life_days=30_000, **only))[0] == "s180"
-
-
-@pytest.mark.parametrize(
-    ("weights", "first"),
-    [
-        ({"salience_weight": 1.0, "recency_weight": 0.0, "relevance_weight": 0.0}, "s180"),
-        ({"salience_weight": 0.01, "recency_weight": 1.0, "relevance_weight": 0.0}, "s1"),
-    ],
-)
-def test_a_weight_of_its_own_decides(directory: Path, weights: dict[str, float], first: str) -> None:
-    assert sessions(asked(directory, QUESTION, **weights))[0] == first
-
-
-@requirement("contract:ranking-relevance")
-def test_the_weight_of_relevance_decides(directory: Path) -> None:
-    better = "never restart the zirconium gateway by hand"
-    base = {"salience_weight": 0.01, "recency_weight": 1.0, "half_life_days": 10}
-    assert sessions(asked(directory, better, relevance_weight=0.0, **base))[0] == "s1"
-    with opened(directory, **(base | {"recency_weight": 0.0}), relevance_weight=1.0) as app:
-        assert sessions(list(app.ask(Query(better)).hits))[0] == "s180"
+    """What is newer stands first where half a year is long, and the rule where it is nothing."""
+    assert sessions(asked(directory, QUESTION, preset="spec", half_life_days=5))[0] == "s1"
+    assert sessions(asked(directory, QUESTION, preset="spec", half_life_days=30_000))[0] == "s180"
 
 
 @requirement("contract:ranking-usage")
-def test_openings_move_what_was_opened_where_usage_is_on_and_by_its_weight(directory: Path, tmp_path: Path) -> None:
+def test_openings_move_what_was_opened_where_usage_is_on(directory: Path, tmp_path: Path) -> None:
     shutil.copytree(directory, own := tmp_path / "data")
+    even = {"preset": "spec", "half_life_days": 30_000}
     with opened(own, usage=True) as app:
         for hit in app.ask(Query(QUESTION)).hits:
             if hit.session_id == "s1":
-                expand(app, hit.grip_ids[0])
-    rule = {"salience_weight": 0.5, "recency_weight": 0.0, "relevance_weight": 0.0}
-    assert sessions(asked(own, QUESTION, usage=True, usage_weight=1.0, **rule))[0] == "s1"
-    assert sessions(asked(own, QUESTION, usage=True, usage_weight=0.0, **rule))[0] == "s180"
-    assert sessions(asked(own, QUESTION, usage=False, usage_weight=1.0, **rule))[0] == "s180"
+                for _ in range(4):
+                    expand(app, ExpandRequest(grip_id=hit.grip_ids[0]), Caller())
+    on, off = (asked(own, QUESTION, usage=usage, **even) for usage in (True, False))
+    [opened_on], [opened_off] = ([h for h in hits if h.session_id == "s1"] for hits in (on, off))
+    assert dict(opened_on.parts)["usage"] > 0.9
+    assert "usage" not in dict(opened_off.parts)
+    assert dict(opened_on.parts)["rank"] > dict(opened_off.parts)["rank"]
+    assert sessions(off)[0] == "s180"
 
 
 def test_repetitions_are_shown_once_unless_the_settings_want_them_all(directory: Path) -> None:
@@ -138,20 +126,19 @@ def test_a_query_that_names_a_time_does_not_go_by_recency(directory: Path) -> No
 
 
 def test_an_identifier_that_is_named_exactly_is_not_outranked_by_recency(tmp_path: Path) -> None:
-    with opened(tmp_path / "data", preset="spec", half_life_days=5, recency_weight=1.0) as app:
+    with opened(tmp_path / "data", preset="spec", half_life_days=5) as app:
         said = [("drain_queue_v2 must never run twice.", 300), ("We drain the queue tonight.", 1)]
         app.write([draft(text, at=NOON - days * DAY, session=f"s{days}", source_id=f"{days}") for text, days in said], "test")
-        app.catch_up()
+        app.derivation.run()
         assert sessions(list(app.ask(Query("drain_queue_v2")).hits))[0] == "s300"
 
 
 def test_a_superseded_statement_stands_behind_its_successor(directory: Path, tmp_path: Path) -> None:
     shutil.copytree(directory, own := tmp_path / "data")
-    better = "never restart the zirconium gateway by hand"
     with opened(own) as app:
-        grips = {h.session_id: h.grip_ids[0] for h in app.ask(Query(better)).hits}
+        grips = {h.session_id: h.grip_ids[0] for h in app.ask(Query(BETTER)).hits}
         app.storage.superseded.record(grips["s180"], grips["s1"], NOON)
-        hits = list(app.ask(Query(better)).hits)
+        hits = list(app.ask(Query(BETTER)).hits)
     assert sessions(hits)[:2] == ["s1", "s180"]
     assert (hits[0].superseded_by, hits[1].superseded_by) == ("", grips["s1"])
 
@@ -168,7 +155,9 @@ def test_recency_is_counted_from_the_moment_that_is_asked_about(directory: Path)
 def test_the_server_tells_the_signals_only_where_everything_is_asked_for(directory: Path) -> None:
     with opened(directory) as app:
         [first, *_] = app.ask(Query(QUESTION)).hits
-        full, lean = (shapes.result(first, app.calendar, full=f) for f in (True, False))
-    assert "rank" in full.score_parts
-    assert lean.score_parts == {}
+        requests = [SearchRequest(query=QUESTION, detail=detail) for detail in ("full", "lean")]
+        full, lean = (search(app, one, Caller()).results[0] for one in requests)
+    assert isinstance(full, FullResult)
+    assert "rank" in (full.score_parts or {})
+    assert not hasattr(lean, "score_parts")
     assert replace(first, parts=()).score == first.score

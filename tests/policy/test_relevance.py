@@ -1,4 +1,4 @@
-"""The floor and the stop rule: evidence by hand, and what must hold whatever the evidence."""
+"""What makes an answer strong: evidence by hand, and what must hold whatever the evidence."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -7,213 +7,124 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_mcp.layers.base import Hit, LayerName
-from memory_mcp.model.ids import GripId, NodeId
-from memory_mcp.policy.relevance import COMPARED, CURVES, Evidence, confidence, evidence, relevant, sufficient
-from memory_mcp.text import query_terms
+from memory_mcp.layers.base import Weighed
+from memory_mcp.model.ids import NodeId
+from memory_mcp.policy.relevance import COMPARED, STRONG, Confidence, Evidence, confidence, evidence, sureness
+from memory_mcp.text import query_terms, term_set
+from tests.policy.hits import hit
 
-FITTED = tuple(CURVES)
-FOUND = st.builds(
-    Evidence,
-    hits=st.integers(1, 10),
-    best=st.floats(0, 1),
-    coverage=st.floats(0, 1),
-    segments=st.integers(0, 100_000),
-    exact=st.booleans(),
-    overlooked=st.booleans(),
-)
-WEAK = Evidence(hits=10, best=0.02, coverage=0.2, segments=100)
-STRONG = Evidence(hits=10, best=0.85, coverage=0.9, segments=100)
+SHARES = st.floats(0, 1)
+FOUND = st.builds(Evidence, held=SHARES, unknown=SHARES, literal=st.booleans(), hits=st.integers(0, 10))
+EVERYTHING = Evidence(held=1.0, unknown=0.0, literal=False, hits=3)
+ORDER = (Confidence.NONE, Confidence.WEAK, Confidence.STRONG)
 
 
-def hit(number: int = 1, score: float = 0.1, quote: str = "", title: str = "", filed: bool = True) -> Hit:
-    """A hit in a segment of that number, or in an event that is not filed yet."""
-    return Hit(
-        node_id=NodeId(f"toc:segment:{number}" if filed else ""),
-        title=title,
-        quote=quote,
-        grip_ids=(GripId(f"grip:{number}"),),
-        timestamp=number,
-        session_id=f"s{number}",
-        project="",
-        agent="",
-        role="user",
-        speaker="",
-        score=score,
-    )
-
-
-def of(text: str, held: Mapping[int, str], counts: Mapping[str, int] | None = None, segments: int = 100) -> Evidence:
-    """Evidence of a query, all of whose words weigh alike, from segments that hold these words; words not counted are common."""
+def weighed(text: str, counts: Mapping[str, int] | None = None, weights: Mapping[str, float] | None = None) -> Weighed:
+    """A question as a scope sees it: words weigh alike and are common where nothing else is said."""
     terms = query_terms(text)
-    in_scope = dict.fromkeys(terms, 40) | {t: n for word, n in (counts or {}).items() for t in query_terms(word)}
-    hits = [hit(number) for number in held]
-    covered = {NodeId(f"toc:segment:{number}"): query_terms(words) for number, words in held.items() if words}
-    return evidence(text, dict.fromkeys(terms, 1.0), in_scope, hits, covered, segments)
+    held = dict.fromkeys(terms, 40) | {t: n for word, n in (counts or {}).items() for t in query_terms(word)}
+    heavy = dict.fromkeys(terms, 1.0) | {t: w for word, w in (weights or {}).items() for t in query_terms(word)}
+    return Weighed(heavy, held, segments=100)
 
 
-@pytest.mark.parametrize("layer", FITTED)
-def test_nothing_found_is_neither_relevant_nor_sufficient_nor_sure(layer: LayerName) -> None:
-    nothing = Evidence(hits=0, best=0.0, coverage=0.0, segments=100)
-    assert not relevant(nothing, layer)
-    assert not sufficient(nothing, layer, 0.0)
-    assert confidence(nothing, layer) == 0
+def of(text: str, *quotes: str, asked: Weighed | None = None) -> Evidence:
+    """Evidence of a question from hits that hold these words, and of whose segments nothing is known."""
+    return evidence(asked or weighed(text), [hit(q, quote=q) for q in quotes], {}, literal=False)
 
 
-@pytest.mark.parametrize("layer", FITTED)
-def test_weak_hits_that_share_one_common_word_with_the_query_are_noise(layer: LayerName) -> None:
-    assert not relevant(WEAK, layer)
-    assert not sufficient(WEAK, layer, 0.0)
+def test_nothing_found_is_none_and_anything_found_is_more() -> None:
+    assert confidence(replace(EVERYTHING, hits=0)) is Confidence.NONE
+    assert sureness(replace(EVERYTHING, hits=0, literal=True)) == 0.0
+    assert confidence(Evidence(held=0.0, unknown=1.0, literal=False, hits=1)) is Confidence.WEAK
 
 
-@pytest.mark.parametrize("layer", FITTED)
-def test_a_strong_hit_with_nearly_all_words_is_relevant_and_ends_the_search(layer: LayerName) -> None:
-    assert relevant(STRONG, layer)
-    assert sufficient(STRONG, layer, 0.6)
+def test_an_answer_that_holds_every_word_is_strong_and_one_that_holds_none_is_weak() -> None:
+    text = "palladium ledger rows"
+    assert confidence(of(text, "the palladium ledger keeps its rows")) is Confidence.STRONG
+    assert confidence(of(text, "something else altogether")) is Confidence.WEAK
 
 
-@pytest.mark.parametrize("layer", FITTED)
-def test_a_hit_that_holds_every_word_is_never_withheld_however_low_its_score(layer: LayerName) -> None:
-    assert relevant(Evidence(hits=1, best=0.0, coverage=1.0, segments=100_000), layer)
+def test_what_is_named_literally_and_held_is_strong_whatever_else_is_missing() -> None:
+    assert confidence(Evidence(held=0.0, unknown=1.0, literal=True, hits=1)) is Confidence.STRONG
+    assert sureness(Evidence(held=0.0, unknown=1.0, literal=True, hits=1)) == 1.0
 
 
-@pytest.mark.parametrize("layer", FITTED)
-def test_a_hit_with_something_exact_is_never_withheld_but_need_not_end_the_search(layer: LayerName) -> None:
-    exact = replace(WEAK, exact=True)
-    assert relevant(exact, layer)
-    assert not sufficient(exact, layer, 0.6)
+@given(found=FOUND)
+def test_none_is_said_exactly_where_nothing_was_found(found: Evidence) -> None:
+    assert (confidence(found) is Confidence.NONE) is (found.hits == 0)
+    assert 0 <= sureness(found) <= 1
+    assert (confidence(found) is Confidence.STRONG) is (sureness(found) >= STRONG)
 
 
-def test_a_layer_that_nothing_was_fitted_for_is_believed() -> None:
-    assert relevant(WEAK, LayerName.TOPICS)
-    assert confidence(STRONG, LayerName.TOPICS) == STRONG.best
-    assert not sufficient(WEAK, LayerName.TOPICS, 0.6)
-
-
-def test_constants_only_ever_reward_what_speaks_for_an_answer() -> None:
-    for curve in CURVES.values():
-        assert min(curve.score, curve.coverage, curve.size) > 0
-        assert 0 < curve.floor < 1
-
-
-@given(found=FOUND, better=st.floats(0, 1), layer=st.sampled_from(FITTED))
-def test_a_better_best_score_or_more_coverage_never_makes_an_answer_less(
-    found: Evidence, better: float, layer: LayerName
-) -> None:
+@given(found=FOUND, other=SHARES)
+def test_more_of_the_question_held_and_less_of_it_unknown_never_makes_an_answer_weaker(found: Evidence, other: float) -> None:
     for more in (
-        replace(found, best=max(found.best, better)),
-        replace(found, coverage=max(found.coverage, better)),
-        replace(found, exact=True),
+        replace(found, held=max(found.held, other)),
+        replace(found, unknown=min(found.unknown, other)),
+        replace(found, literal=True),
     ):
-        assert confidence(more, layer) >= confidence(found, layer)
-        assert relevant(more, layer) >= relevant(found, layer)
-        assert sufficient(more, layer, 0.6) >= sufficient(found, layer, 0.6)
+        assert sureness(more) >= sureness(found)
+        assert ORDER.index(confidence(more)) >= ORDER.index(confidence(found))
 
 
-@given(found=FOUND, others=st.integers(0, 100_000), layer=st.sampled_from(FITTED))
-def test_the_same_evidence_says_no_more_among_more_segments(found: Evidence, others: int, layer: LayerName) -> None:
-    more = replace(found, segments=found.segments + others)
-    assert confidence(more, layer) <= confidence(found, layer)
-    assert relevant(more, layer) <= relevant(found, layer)
-
-
-@given(found=FOUND, asked=st.floats(0, 1), less=st.floats(0, 1), layer=st.sampled_from(FITTED))
-def test_what_is_sufficient_is_relevant_and_sufficient_for_who_asks_less(
-    found: Evidence, asked: float, less: float, layer: LayerName
-) -> None:
-    assert 0 <= confidence(found, layer) <= 1
-    if sufficient(found, layer, asked):
-        assert relevant(found, layer)
-        assert sufficient(found, layer, min(asked, less))
-
-
-def test_coverage_is_the_largest_share_of_the_words_that_one_segment_holds() -> None:
-    found = of("deploy the billing worker to frankfurt", {1: "deploy billing", 2: "deploy billing worker", 3: "frankfurt"})
-    assert found.coverage == pytest.approx(3 / 4)
+def test_the_share_held_is_the_largest_that_one_result_holds_not_what_they_hold_together() -> None:
+    found = of("deploy billing worker frankfurt", "deploy billing", "deploy billing worker", "frankfurt")
+    assert found.held == pytest.approx(3 / 4)
     assert found.hits == 3
 
 
-def test_only_the_first_hits_are_looked_at() -> None:
-    held = dict.fromkeys(range(COMPARED), "deploy") | {COMPARED: "deploy billing worker"}
-    assert of("deploy billing worker", held).coverage == pytest.approx(1 / 3)
+def test_only_the_first_results_are_looked_at() -> None:
+    quotes = [f"deploy {n}" for n in range(COMPARED)]
+    assert of("deploy billing worker", *quotes, "deploy billing worker").held == pytest.approx(1 / 3)
 
 
-def test_the_best_score_is_taken_wherever_it_stands() -> None:
-    found = evidence("deploy", {"deploy": 1.0}, {"deploy": 3}, [hit(1, 0.2), hit(2, 0.7)], {}, 50)
-    assert (found.best, found.segments) == (0.7, 50)
+def test_words_count_by_their_rarity_in_the_store() -> None:
+    asked = weighed("deploy osmium", weights={"osmium": 9.0})
+    assert of("", "we deploy", asked=asked).held == pytest.approx(0.1)
+    assert of("", "osmium", asked=asked).held == pytest.approx(0.9)
 
 
-def test_of_an_event_that_is_not_filed_yet_the_words_shown_count() -> None:
-    fresh = hit(1, quote="We deploy to Frankfurt now", filed=False)
-    found = evidence("deploy frankfurt", {"deploy": 1.0, "frankfurt": 1.0}, {"deploy": 9, "frankfurt": 0}, [fresh], {}, 100)
-    assert found.coverage == 1
+def test_what_the_whole_segment_of_a_result_holds_counts_with_the_words_shown() -> None:
+    node = NodeId("toc:segment:2026-01-01:1")
+    one = hit("one", quote="we deploy", node=node)
+    asked = weighed("deploy frankfurt")
+    assert evidence(asked, [one], {}, literal=False).held == pytest.approx(1 / 2)
+    assert evidence(asked, [one], {node: term_set("frankfurt")}, literal=False).held == 1.0
+    elsewhere = {NodeId("toc:segment:2026-01-01:2"): term_set("frankfurt")}
+    assert evidence(asked, [one], elsewhere, literal=False).held == pytest.approx(1 / 2)
 
 
-def test_of_a_segment_whose_words_are_not_given_title_and_quotation_count() -> None:
-    found = evidence(
-        "deploy frankfurt", {"deploy": 1.0, "frankfurt": 1.0}, {}, [hit(1, quote="we deploy", title="Frankfurt")], {}, 100
-    )
-    assert found.coverage == 1
+def test_who_says_it_counts_as_one_of_the_words() -> None:
+    said = hit("one", quote="a dog of my own", speaker="Caroline")
+    assert evidence(weighed("caroline dog"), [said], {}, literal=False).held == 1.0
 
 
-@pytest.mark.parametrize(
-    ("text", "held", "why"),
-    [
-        ('who said "blue green rollout" on the call', "blue green rollout", "a quoted phrase"),
-        ("why does `retry budget` go down so often", "retry budget", "a phrase between back ticks"),
-        ("what became of parseRetryBudget in the old worker", "parseRetryBudget", "a name with inner capitals"),
-        ("what became of parse_retry in the old worker", "parse_retry", "a name with underscores"),
-        ("who last touched src/worker/retry.py before the release", "src/worker/retry.py", "a path"),
-        ("which host gave ERR-4017 during the last migration", "ERR-4017", "an error code"),
-        ("what changed with release 2.14.3 of the worker", "2.14.3", "a version"),
-    ],
-)
-def test_a_hit_that_holds_what_the_query_names_exactly_is_marked(text: str, held: str, why: str) -> None:
-    assert of(text, {1: held}).exact, why
-    assert relevant(of(text, {1: held}), LayerName.BM25), why
-    assert not of(text, {1: "worker call"}).exact, why
+def test_words_that_the_store_holds_nowhere_speak_against_an_answer() -> None:
+    asked = weighed("deploy osmium", counts={"osmium": 0})
+    found = of("", "we deploy", asked=asked)
+    assert found.unknown == pytest.approx(1 / 2)
+    assert sureness(found) < sureness(of("deploy osmium", "we deploy"))
+    assert of("deploy osmium", "we deploy").unknown == 0.0
 
 
 @pytest.mark.parametrize(
-    "text",
+    ("text", "quote"),
     [
-        "what was said about the follow-up in Caroline's office?",
-        "how did the state-of-the-art review end (the second one)?",
-        "who paid 250 in 2023 for the office",
-        'half of a "blue green rollout"',
+        ("wann ist die Abgabe der Steuererklärung", "Die Abgabe der Steuererklärung ist im Mai."),
+        ("où est le certificat de naissance", "Le certificat de naissance est dans le tiroir."),
+        ("dónde está el contrato de alquiler", "El contrato de alquiler está en el cajón."),
+        ("打印机的密码是什么", "打印机的密码是四个零"),
+        ("プリンターの暗証番号", "プリンターの暗証番号はゼロが四つです"),
     ],
+    ids=["German", "French", "Spanish", "Chinese", "Japanese"],
 )
-def test_hyphens_genitives_numbers_and_half_a_phrase_are_not_exact(text: str) -> None:
-    assert not of(text, {1: "follow-up Caroline office state-of-the-art review 250 2023 blue"}).exact
+def test_a_question_in_any_language_is_judged_alike(text: str, quote: str) -> None:
+    """All words are of one weight: no list of any language's small words says what matters."""
+    assert confidence(of(text, quote)) is Confidence.STRONG
+    assert confidence(of(text, "zzz")) is Confidence.WEAK
 
 
-def test_one_rare_word_that_makes_up_much_of_the_query_is_enough() -> None:
-    assert of("kundalini class", {1: "kundalini"}, {"kundalini": 1}).exact
-    assert not of("kundalini class", {1: "class"}, {"kundalini": 1}).exact
-
-
-def test_one_rare_word_among_many_is_not_enough() -> None:
-    assert not of("which kundalini class did the new neighbour from Oslo recommend", {1: "kundalini"}, {"kundalini": 1}).exact
-
-
-def test_a_word_that_many_segments_hold_is_not_rare() -> None:
-    assert not of("kundalini class", {1: "kundalini"}, {"kundalini": 3}).exact
-
-
-def test_an_exact_word_that_the_scope_holds_and_no_hit_does_was_overlooked() -> None:
-    text = "what became of parse_retry in the dark worker"
-    assert of(text, {1: "worker"}, {"dark": 0}).overlooked
-    assert not of(text, {1: "worker"}, {"dark": 0, "parse_retry": 0}).overlooked
-    assert not of(text, {1: "parse_retry worker"}, {"dark": 0}).overlooked
-
-
-def test_words_that_all_occur_somewhere_may_occur_together_where_the_layer_did_not_look() -> None:
-    assert of("deploy billing worker", {1: "deploy"}).overlooked
-    assert not of("deploy billing worker", {1: "deploy"}, {"billing": 0}).overlooked
-    assert not of("deploy billing worker", {1: "deploy billing worker"}).overlooked
-
-
-@pytest.mark.parametrize("layer", FITTED)
-def test_what_is_of_the_time_that_a_query_without_words_asks_for_is_relevant(layer: LayerName) -> None:
-    assert relevant(evidence("", {}, {}, [hit(1, 0.02)], {}, 100), layer)
-    assert not relevant(evidence("", {}, {}, [], {}, 100), layer)
+def test_a_question_without_a_word_is_held_by_nothing_and_unknown_to_nothing() -> None:
+    found = evidence(Weighed({}, {}, segments=100), [hit("one")], {}, literal=False)
+    assert (found.held, found.unknown) == (0.0, 0.0)
+    assert confidence(found) is Confidence.WEAK

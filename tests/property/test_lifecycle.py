@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from memory_mcp.app import App
 from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.jobs.derivation import Depth
 from memory_mcp.layers.base import Query
 from memory_mcp.layers.budget import Budget, StopConditions
 from memory_mcp.model.calendar import Calendar
@@ -26,7 +27,7 @@ from tests.toc.helpers import rebuild, texts
 
 HOUR = 3_600_000
 _REST = ("roll up", "reopen", "rebuild", "fold", "compact", "drop tree", "pin")
-STEPS = ("append", "append", "append late", "append again", "append other words", "derive", "derive", "catch up", *_REST)
+STEPS = ("append", "append", "append late", "append again", "append other words", "derive", "derive", "derive", *_REST)
 SEQUENCES = st.lists(st.tuples(st.sampled_from(STEPS), st.integers(0, 2**32)), min_size=1, max_size=12)
 #: Words no stemmer changes; each planted one is said exactly once.
 NAMES = [
@@ -100,21 +101,18 @@ class Life:
             )
 
     def _derive(self, rng: random.Random) -> None:
-        self.app.derive()
-
-    def _catch_up(self, rng: random.Random) -> None:
-        self.app.catch_up()
+        self.app.derivation.run()
 
     def _roll_up(self, rng: random.Random) -> None:
-        self.app.segments.run()
-        self.app.rollups.run()
+        self.app.derivation.run(Depth.SEGMENTS)
+        self.app.derivation.run(Depth.PERIODS)
 
     def _reopen(self, rng: random.Random) -> None:
         self.app.close()
         self.app = self._open()
 
     def _rebuild(self, rng: random.Random) -> None:
-        self.app.catch_up()
+        self.app.derivation.run()
         report = rebuild(self.app)
         assert (report.nodes_changed, report.nodes_dropped, report.terms_rewritten) == (0, 0, 0)
 
@@ -126,7 +124,7 @@ class Life:
 
     def _drop_tree(self, rng: random.Random) -> None:
         """Everything derived but cuts and grips is lost, and made again."""
-        self.app.catch_up()
+        self.app.derivation.run()
         before = texts(self.app)
         self.app.storage.toc.drop_nodes([n.node_id for n in self.app.storage.toc.all_nodes()])
         rebuild(self.app)
@@ -149,7 +147,7 @@ class Life:
         self.shown |= {c.node_id for c in self.app.storage.toc.iter_cuts()}
 
     def _stale(self, rule: str) -> bool:
-        return rule in ("nodes", "freshness") and self.app.segments.pending() > 0
+        return rule in ("nodes", "freshness") and self.app.derivation.pending() > 0
 
     def finds(self, name: str) -> None:
         """The planted word, in its own project, by its exact words; and not in the other project."""
@@ -173,7 +171,7 @@ def live(steps: Sequence[tuple[str, int]], each: bool = True) -> None:
             life.step(name, seed)
             if each:
                 life.holds()
-        life.app.catch_up()
+        life.app.derivation.run()
         life.holds()
         for name in life.planted:
             life.finds(name)

@@ -319,7 +319,7 @@ PLAN: tuple[Requirement, ...] = (
         AGENT_NAVIGATION_LOOP,
         "A match above 0.5 is strong, and navigate explains what it found and descends into it.",
         departure=(
-            "The threshold is the setting strong_match, because scores made of weighted stems are not those the plan had in mind."
+            "A score is the share of the query's weighted stems, because such scores tell more than those the plan had in mind."
         ),
     ),
     Requirement(

@@ -12,7 +12,6 @@ from memory_mcp.embed.settings import EmbedderSettings
 from memory_mcp.indexes.settings import TeleportSettings
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.gate import Gate
-from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.layers.base import Query
 from memory_mcp.model.sentinel import CLOSE, OPEN
 from memory_mcp.server.recall import recall_text
@@ -31,7 +30,7 @@ def app() -> Iterator[App]:
     opened.write(
         [draft("Norway again " + "and much more " * 200, at="2026-01-22 10:30", session="long", project=BILLING)], "test"
     )
-    opened.catch_up()
+    opened.derivation.run()
     yield opened
     opened.close()
 
@@ -85,7 +84,7 @@ def test_a_search_that_goes_everywhere_by_setting_does_so_here() -> None:
 def test_what_was_told_never_becomes_a_memory(app: App) -> None:
     text = recall_text(app, "Which VAT percent do invoices to Norway carry?", BILLING)
     assert text
-    gate = Gate(IngestSettings())
+    gate = Gate()
     assert gate.clean(draft(text), ImportReport()) is None
     kept = gate.clean(draft(f"My own words.\n{text}"), ImportReport())
     assert kept is not None
@@ -97,7 +96,7 @@ def test_with_an_index_on_a_prompt_is_answered_as_without(tmp_path: Path) -> Non
     app = App(replace(settings, teleport=TeleportSettings()), FakeClock())
     try:
         app.write([*a_small_history(1), draft(NORWAY, at="2026-01-21 10:30", session="norway", project=BILLING)], "test")
-        app.catch_up()
+        app.derivation.run()
         app.accelerators.settle()
         assert app.ask(Query("Which VAT percent do invoices to Norway carry?")).why.method == "bm25"
         assert NORWAY in recall_text(app, "Which VAT percent do invoices to Norway carry?", BILLING)

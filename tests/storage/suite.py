@@ -20,9 +20,10 @@ from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import MemoryKind, TocBullet
 from memory_mcp.model.usage import Used
 from memory_mcp.storage.base import Storage
-from memory_mcp.storage.values import Build, DocumentFrequency, Request, Scope, SessionInfo, StoredEvent, Tally, TermDelta
+from memory_mcp.storage.values import Build, DocumentFrequency, Place, Request, Scope, SessionInfo, StoredEvent, Tally, TermDelta
 from tests.factories import BILLING, SHOP, cut, event, grip, ms, node, run_of
 from tests.requirements import requirement
+from tests.waiting import PATIENCE
 
 DAY = NodeId("toc:day:2026-01-12")
 
@@ -216,14 +217,33 @@ def test_events_that_hold_every_one_of_some_texts_are_found_whatever_the_case(st
     assert store.events.holding(february, ["ledger"], 5)[0] == 1
 
 
-def test_streams_are_told_by_the_event_of_theirs_that_holds_most_by_weight(store: Storage) -> None:
+@pytest.mark.parametrize("text", ["ROUNDS half  up", "rounds\nhalf", "half up", "e Ledger rounds ha", "Straße 5"])
+def test_a_text_of_several_words_is_found_as_it_stands_whatever_the_white_space(store: Storage, text: str) -> None:
+    said = [
+        "The Ledger rounds\n  half up, in der Straße 5",
+        "half the ledger rounds up",
+        "Straße rounds the 5 halves, e ledger ha up",
+    ]
+    store.events.append([event(words, session=str(n)) for n, words in enumerate(said)])
+    assert [e.session_id for e in store.events.holding(Scope(), [text], 5)[1]] == ["0"]
+
+
+def test_who_said_it_narrows_what_is_read(store: Storage) -> None:
+    ada = replace(event("the ledger of Ada", session="a"), speaker="Ada")
+    tool = event("the ledger on paper", session="b", role=Role.TOOL)
+    store.events.append([ada, tool])
+    for scope, only in ((Scope(speaker="aDA"), ada), (Scope(role="tool"), tool)):
+        assert store.events.holding(scope, ["ledger"], 5) == (1, [only])
+        assert store.events.likely(scope, {"ledger": 1.0}, 5) == (1, [Place(only.stream, only.order)])
+
+
+def test_places_are_told_of_the_events_that_hold_most_by_weight(store: Storage) -> None:
     said = [("a", "ledger"), ("a", "rounding"), ("b", "ledger rounding"), ("c", "nothing of it")]
     events = [event(text, session=name, at=f"2026-01-20T10:0{n}") for n, (name, text) in enumerate(said)]
     store.events.append(events)
-    streams = {e.session_id: e.stream for e in events}
-    count, found = store.events.likely(Scope(SHOP), {"ledger": 1.0, "round": 2.0}, 5)
-    assert (count, found) == (4, [streams["b"], streams["a"]])
-    assert store.events.likely(Scope(SHOP), {"ledger": 1.0, "round": 2.0}, 1)[1] == [streams["b"]]
+    alone, rounding, both, _ = (Place(e.stream, e.order) for e in events)
+    assert store.events.likely(Scope(SHOP), {"ledger": 1.0, "round": 2.0}, 5) == (4, [both, rounding, alone])
+    assert store.events.likely(Scope(SHOP), {"ledger": 1.0, "round": 2.0}, 1) == (4, [both])
 
 
 def test_sessions_come_latest_first_with_their_span_and_size(store: Storage) -> None:
@@ -363,7 +383,7 @@ def test_readers_on_eight_threads_see_whole_transactions_while_one_writes(store:
         store.events.append(batch)
     done.set()
     for reader in readers:
-        reader.join(timeout=5)
+        reader.join(PATIENCE)
     assert not any(reader.is_alive() for reader in readers)
     assert torn == []
     assert store.events.last_seq() == 250
@@ -375,7 +395,7 @@ def test_writers_on_many_threads_lose_nothing_and_number_everything_once(store: 
     for writer in writers:
         writer.start()
     for writer in writers:
-        writer.join(timeout=5)
+        writer.join(PATIENCE)
     stored = store.events.after(0, 1000)
     assert [s.seq for s in stored] == list(range(1, 81))
     assert {s.event.event_id for s in stored} == {e.event_id for part in parts for e in part}
@@ -841,7 +861,7 @@ def test_readers_and_writers_wait_while_the_files_are_rewritten(opened: Callable
         store.compact()
     done.set()
     for thread in threads:
-        thread.join(timeout=5)
+        thread.join(PATIENCE)
     assert failures == []
     assert not any(thread.is_alive() for thread in threads)
     store.close()

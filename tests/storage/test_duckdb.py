@@ -29,12 +29,13 @@ from memory_mcp.errors import (
 )
 from memory_mcp.model.ids import GripId
 from memory_mcp.model.usage import Used
-from memory_mcp.storage.duckdb import migrations, open_storage
+from memory_mcp.storage.duckdb import migrations, open_storage, publish
 from memory_mcp.storage.duckdb.connection import Connection, translated
 from memory_mcp.storage.duckdb.store import DuckStorage
-from memory_mcp.storage.values import Request, Scope
-from tests.factories import event, run_of
+from memory_mcp.storage.values import Build, Request, Scope
+from tests.factories import event, node, run_of
 from tests.fakes import FakeClock
+from tests.waiting import PATIENCE
 
 FILE = "memory.duckdb"
 #: What an error must never tell anyone to do to a store.
@@ -129,7 +130,7 @@ def test_the_file_is_written_in_a_format_that_an_older_duckdb_reads(data_dir: Pa
 
 def child(code: str, *arguments: object, cwd: Path | None = None) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-c", code, *map(str, arguments)]
-    return subprocess.run(command, capture_output=True, text=True, timeout=30, check=False, cwd=cwd)
+    return subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=False, cwd=cwd)
 
 
 OPEN = """
@@ -447,7 +448,7 @@ def test_a_query_that_is_interrupted_says_so_within_a_moment() -> None:
 
     reader = threading.Thread(target=run)
     reader.start()
-    assert began.wait(timeout=5)
+    assert began.wait(PATIENCE)
     for _ in range(50):
         con.interrupt()
         reader.join(timeout=0.1)
@@ -460,7 +461,7 @@ def test_a_query_that_is_interrupted_says_so_within_a_moment() -> None:
 
 def test_a_query_that_needs_too_much_memory_says_so_and_the_store_goes_on() -> None:
     con = Connection(None, 64, 1)
-    with pytest.raises(ResourceExhausted, match="memory_limit_mb"):
+    with pytest.raises(ResourceExhausted, match="more memory than the store may use"):
         con.rows("SELECT list(range::VARCHAR || 'xxxxxxxxxxxxxxxx') FROM range(20000000)")
     assert con.row("SELECT 1") == (1,)
     con.close()
@@ -492,9 +493,23 @@ def test_a_failed_write_takes_its_numbers_back(storage: DuckStorage) -> None:
     assert storage.events.after(0, 5)[0].seq == 1
 
 
+def test_a_version_is_told_when_what_it_names_can_be_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What was read under one version is kept until the next: one told too early would be kept with what is older."""
+    store = open_storage(tmp_path / "data", "UTC")
+    seen: list[tuple[str, int]] = []
+    monkeypatch.setattr(publish, "failpoint", lambda name: seen.append((name, store.toc.version())))
+    before = store.toc.version()
+    built = store.toc.publish(Build(nodes=(node(),)))
+    store.close()
+    assert seen == [("derive.before_commit", before), ("derive.committed", built)]
+    assert before < built
+
+
 def test_the_clock_of_a_real_store_is_the_machines_own() -> None:
     clock = SystemClock()
-    assert abs(clock.now_ms() - time.time() * 1000) < 5000
+    before = time.time_ns()
+    now = clock.now_ms()
+    assert now in range(before // 1_000_000, time.time_ns() // 1_000_000 + 1)
     assert clock.monotonic() <= clock.monotonic()
 
 

@@ -17,11 +17,11 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 @pytest.fixture
 def store(engine: str) -> Iterator[Storage]:
-    opened = ENGINES[engine](None, "Europe/Berlin", 256, None)
+    opened = ENGINES[engine](None, "Europe/Berlin", None)
     yield opened
     opened.close()
 
 
 @pytest.fixture
 def opened(engine: str, tmp_path: Path) -> Callable[[], Storage]:
-    return lambda: ENGINES[engine](tmp_path / "data", "Europe/Berlin", 256, None)
+    return lambda: ENGINES[engine](tmp_path / "data", "Europe/Berlin", None)

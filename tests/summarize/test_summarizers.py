@@ -1,12 +1,13 @@
 """Every registered summarizer keeps the contract."""
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_mcp.model.event import Event, EventType, Role
 from memory_mcp.summarize.base import Summarizer
 from memory_mcp.summarize.registry import SUMMARIZERS
+from tests.examples import examples
 from tests.summarize.suite import check_pure, check_roll_up, check_summary, dialogue, event, node, talk
 
 ODD = {
@@ -94,7 +95,7 @@ def test_tool_calls_alone_get_a_plain_title(summarizer: Summarizer) -> None:
     assert summary.title.startswith("3 tool calls: Read, Bash")
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(texts=st.lists(st.text(max_size=300), max_size=6), role=st.sampled_from(list(Role)), speaker=st.text(max_size=20))
 def test_no_text_makes_it_raise(texts: list[str], role: Role, speaker: str) -> None:
     events = [event(n, text, role, speaker) for n, text in enumerate(texts)]
@@ -102,7 +103,7 @@ def test_no_text_makes_it_raise(texts: list[str], role: Role, speaker: str) -> N
         check_summary(events, make().summarize(events))
 
 
-@settings(max_examples=60, deadline=None)
+@examples(60)
 @given(
     lines=st.lists(
         st.sampled_from(
@@ -155,7 +156,6 @@ def test_a_period_is_the_same_when_it_is_rolled_up_again(summarizer: Summarizer)
     assert summarizer.roll_up(CHILDREN) == other(summarizer).roll_up(list(CHILDREN))
 
 
-@settings(max_examples=40, deadline=None)
 @given(titles=st.lists(st.text(max_size=120), max_size=5), words=st.lists(st.text(max_size=30), max_size=14))
 def test_no_children_make_it_raise(titles: list[str], words: list[str]) -> None:
     children = [node(n, title, words[:3], words) for n, title in enumerate(titles)]

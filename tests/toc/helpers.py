@@ -20,7 +20,7 @@ def memory(drafts: Iterable[EventDraft] = (), clock: FakeClock | None = None) ->
     given = list(drafts)
     if given:
         app.write(given, "test")
-        app.catch_up()
+        app.derivation.run()
     return app
 
 

@@ -80,7 +80,7 @@ def test_a_segment_of_another_project_does_not_exist_for_the_scope(shared: App) 
 
 def test_periods_without_a_segment_of_the_scope_do_not_exist_for_it(shared: App) -> None:
     shared.write([draft("only billing here", at="2026-02-10 09:00", session="c", project=BILLING)], "test")
-    shared.catch_up()
+    shared.derivation.run()
     february = NodeId("toc:month:2026-02")
     assert shared.tree.children(NodeId("toc:year:2026"), SHOP) == ["toc:month:2026-01"]
     assert february in shared.tree.children(NodeId("toc:year:2026"), BILLING)
@@ -121,7 +121,7 @@ def test_what_a_scope_reads_follows_the_store(shared: App) -> None:
     day = NodeId(f"toc:day:{DAY}")
     before = shared.tree.node(day, BILLING)
     shared.write([draft("We chose the osmium codec.", at=f"{DAY} 18:00", session="d", project=BILLING)], "test")
-    shared.catch_up()
+    shared.derivation.run()
     after = shared.tree.node(day, BILLING)
     assert after.event_count == before.event_count + 1
     assert "osmium" in said(after).lower()
@@ -133,7 +133,7 @@ def test_a_node_that_was_dropped_and_made_again_is_not_read_from_memory(shared: 
     assert "palladium" in said(shared.tree.node(day, BILLING)).lower()
     shared.storage.toc.drop_nodes([day])
     shared.write([draft("We chose the osmium codec.", at=f"{DAY} 18:00", session="d", project=BILLING)], "test")
-    shared.catch_up()
+    shared.derivation.run()
     assert shared.storage.toc.nodes([day])[day].version == 1
     assert shared.tree.node(day, BILLING).event_count == 3
 

@@ -12,12 +12,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
 from memory_mcp import link
-from memory_mcp.app import App, few_collections, importer_named
+from memory_mcp.app import App, importer_named
+from memory_mcp.children import few_collections
 from memory_mcp.config import Settings
 from memory_mcp.errors import LayerUnavailable, MemoryMcpError
 
 if TYPE_CHECKING:
     from memory_mcp.ingest.base import Importer, ImportReport
+    from memory_mcp.jobs.derivation import Spent
     from memory_mcp.model.event import EventDraft, Trust
     from memory_mcp.storage.values import Appended, Request
 
@@ -50,8 +52,8 @@ class Memory(Protocol):
         """Events that are not in the tree yet, as far as that is known."""
         ...
 
-    def derive_in_bulk(self, progress: Callable[[int], None]) -> tuple[float, float]:
-        """See App."""
+    def derive(self, progress: Callable[[int], None]) -> "Spent":
+        """Bring the whole tree up to date."""
         ...
 
     def holdings(self) -> dict[str, Any]:
@@ -66,7 +68,13 @@ class Here:
         self._app = app
         self.settings = app.settings
         self.importer, self.run_import, self.append = app.importer, app.run_import, app.append
-        self.derive_in_bulk, self.holdings, self.pending = app.derive_in_bulk, app.holdings, app.segments.pending
+        self.holdings, self.pending = app.holdings, app.derivation.pending
+
+    def derive(self, progress: Callable[[int], None]) -> "Spent":
+        """See Memory."""
+        from memory_mcp.jobs.derivation import Place
+
+        return self._app.derivation.run(place=Place.SHARED, progress=progress)
 
 
 class There:
@@ -89,7 +97,7 @@ class There:
         from memory_mcp.ingest.pipeline import Pipeline
 
         with few_collections():
-            return Pipeline(self, self, Gate(self.settings.ingest)).run(self.importer(name), path, progress, newest)
+            return Pipeline(self, self, Gate()).run(self.importer(name), path, progress, newest)
 
     def append(
         self, drafts: "Sequence[EventDraft]", source: str, trust: "Trust | None" = None, request: "Request | None" = None
@@ -116,8 +124,10 @@ class There:
         """See Memory: what this command has sent, until the daemon tells how much of it is left."""
         return self._left
 
-    def derive_in_bulk(self, progress: Callable[[int], None]) -> tuple[float, float]:
+    def derive(self, progress: Callable[[int], None]) -> "Spent":
         """See Memory; the seconds after the last event was sent, all of them counted as filing."""
+        from memory_mcp.jobs.derivation import Spent
+
         began, left = time.monotonic(), self._left
 
         def hear(message: dict[str, Any]) -> None:
@@ -127,7 +137,7 @@ class There:
             left = min(left, now)
 
         self._holdings = self._ask("import/derive", {}, hear)["holdings"]
-        return time.monotonic() - began, 0.0
+        return Spent(0, time.monotonic() - began, 0.0)
 
     def holdings(self) -> dict[str, Any]:
         """See Memory."""

@@ -31,6 +31,8 @@ from memory_mcp.errors import AddressInUse, ConfigError
 
 log = logging.getLogger(__name__)
 
+#: Largest request body (bytes): far more than any tool call, far less than memory.
+MAX_BODY = 4 * 1024 * 1024
 #: How long calls under way may still take when the door closes (seconds).
 GRACE = 1
 
@@ -46,6 +48,7 @@ class HttpDoor:
         health: Callable[[], dict[str, Any]] = dict,
         metrics: Callable[[], str] = str,
         take_hook: TakeHook = lambda client, payload: None,  # noqa: ARG005
+        max_body: int = MAX_BODY,
     ) -> None:
         """ConfigError when the settings name an address that must not be bound, or the token cannot be used."""
         check_address(settings)
@@ -53,7 +56,7 @@ class HttpDoor:
         self._server = server
         counts.start()
         token, place = token_of(settings.http_token, data_dir)
-        self._rules = Rules(token, place, settings.http_max_body_bytes, hosts_of(settings))
+        self._rules = Rules(token, place, max_body, hosts_of(settings))
         self._health = health
         self._asked = Asked(self._told, metrics, take_hook)
         self._began = time.monotonic()

@@ -118,9 +118,9 @@ class Methods:
 
     async def derive(self, talk: Conversation, _: Mapping[str, Any]) -> Mapping[str, Any]:
         """Wait until everything stored is in the tree, telling how many events are left."""
-        app = await self._host.write(lambda app: app)
+        # Opens the store where it is not open yet.
+        await self._host.write(lambda app: app)
         self._service.filled()
-        app.on_write()
         before = -1
         while (left := self._service.pending) or self._service.deriving:
             if error := self._host.deriver_error():

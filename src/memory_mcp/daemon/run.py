@@ -91,9 +91,8 @@ class _Daemon:
         self._began = time.monotonic()
         self._ending = anyio.Event()
         self._why = ""
-        self._service = Service(settings, lock)
+        self._service = Service(settings, lock, lambda _: metrics.start())
         self._clients = Clients()
-        self._service.on_open = lambda _: metrics.start()
         metrics.provide("daemon_clients", lambda: {"": float(len(self._clients))})
         self._server = assemble(self._service.host)
         self._doors = Doors(settings.server, self._http_door, paths.token_file(self._directory))
@@ -190,6 +189,7 @@ class _Daemon:
     def status(self) -> dict[str, Any]:
         """What `daemon status` tells."""
         from memory_mcp.gauges import spooled
+        from memory_mcp.policy.stopping import at_work
 
         host = self._service.host
         return {
@@ -204,6 +204,7 @@ class _Daemon:
                 "events_to_file": self._service.pending,
                 "spool": spooled(self._directory),
                 "calls": host.calls,
+                "searches": at_work(),
             },
             "deriving": self._service.deriving,
             "http": self._doors.url,

@@ -95,7 +95,7 @@ class Rules:
 
     def too_large(self) -> Refusal:
         """What is said about a body beyond the bound."""
-        hint = "Send less at once, or raise server.http_max_body_bytes."
+        hint = "Send less at once."
         return Refusal(413, "RESOURCE_EXHAUSTED", f"the request body is larger than {self.max_body} bytes", hint)
 
     def _host(self, given: list[str]) -> bool:

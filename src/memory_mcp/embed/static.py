@@ -14,6 +14,7 @@ from pathlib import Path
 
 from model2vec import StaticModel
 from tokenizers import Tokenizer
+from tqdm import tqdm
 
 from memory_mcp.embed.models import CONFIG, TOKENIZER, WEIGHTS, is_ours
 from memory_mcp.embed.prepare import split_identifiers
@@ -24,6 +25,9 @@ MOSTLY = 0.5
 #: How tokenizers mark a token that begins inside a word (WordPiece), or at a space (the others).
 _INSIDE, _SPACES = "##", "▁Ġ"
 _SYMBOLS = re.compile(r"[^\w\s\x00-\x7f]+")
+
+# Even a progress bar that is switched off starts a thread, which wakes up every ten seconds for the rest of the process.
+tqdm.monitor_interval = 0
 
 
 class Static(StaticModel):

@@ -1,19 +1,16 @@
 """A grip in, what was said out: the words it quotes, verified against the stored event, and what came before and after."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from memory_mcp.errors import NotFound
 from memory_mcp.model.event import Event
 from memory_mcp.model.grip import Grip, quote_hash, quote_of
 from memory_mcp.model.ids import EventId, GripId, event_key, parse_span_grip, span_grip_id
-from memory_mcp.model.tokens import estimate_tokens
 from memory_mcp.storage.base import Storage
 
 #: Neighbours read at most on each side.
 MAX_NEIGHBOURS = 50
-#: An event's text is cut to this many tokens at least before it is left out for the budget.
-_LEAST = 24
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +25,6 @@ class Expanded:
     before: tuple[Event, ...]
     excerpt: tuple[Event, ...]
     after: tuple[Event, ...]
-    #: Something was shortened or left out to stay within the token budget.
-    truncated: bool
 
 
 class Evidence:
@@ -38,15 +33,15 @@ class Evidence:
     def __init__(self, storage: Storage) -> None:
         self._storage = storage
 
-    def expand(self, grip_id: str, before: int = 3, after: int = 3, token_budget: int | None = None) -> Expanded:
+    def expand(self, grip_id: str, before: int = 3, after: int = 3) -> Expanded:
         """The quotation and up to so many neighbours; NotFound for an unknown grip."""
         grip, events = self._find(grip_id)
         quote = quoted(grip, events)
         verified = quote_hash(quote) == grip.quote_hash
         earlier, _ = self._storage.events.around(events[0], min(max(before, 0), MAX_NEIGHBOURS), 0)
         _, later = self._storage.events.around(events[-1], 0, min(max(after, 0), MAX_NEIGHBOURS))
-        fitted = _fit(quote, earlier, events, later, grip, token_budget)
-        return Expanded(grip.grip_id, quote, verified, grip.timestamp, grip.segment or None, *fitted)
+        around = tuple(earlier), tuple(events), tuple(later)
+        return Expanded(grip.grip_id, quote, verified, grip.timestamp, grip.segment or None, *around)
 
     def quotes(self, grips: Sequence[Grip]) -> dict[GripId, str]:
         """The words of several grips."""
@@ -99,44 +94,3 @@ def _spanned(event: Event, start: int, end: int) -> Grip:
 
 def _unknown(grip_id: str) -> NotFound:
     return NotFound(f"no grip {grip_id}", "Take grip ids from search results or from a node's bullets (browse_toc).")
-
-
-def _fit(
-    quote: str, before: list[Event], own: list[Event], after: list[Event], grip: Grip, budget: int | None
-) -> tuple[tuple[Event, ...], tuple[Event, ...], tuple[Event, ...], bool]:
-    """Neighbours dropped from the far ends, then texts shortened, until everything fits; the quote itself stays whole."""
-    if budget is None:
-        return tuple(before), tuple(own), tuple(after), False
-    left = budget - estimate_tokens(quote)
-    own_budget = max(left // 2, 0)
-    excerpt, cut = _shorten_around(own, grip, own_budget)
-    left -= sum(estimate_tokens(e.text) for e in excerpt)
-    kept_before, kept_after = list(before), list(after)
-    while kept_before or kept_after:
-        cost = sum(estimate_tokens(e.text) for e in (*kept_before, *kept_after))
-        if cost <= left:
-            break
-        cut = True
-        (kept_before if len(kept_before) >= len(kept_after) else kept_after).pop(0 if len(kept_before) >= len(kept_after) else -1)
-    return tuple(kept_before), tuple(excerpt), tuple(kept_after), cut
-
-
-def _shorten_around(own: list[Event], grip: Grip, budget: int) -> tuple[list[Event], bool]:
-    if sum(estimate_tokens(e.text) for e in own) <= budget:
-        return own, False
-    share = max(budget // max(len(own), 1), 0) * 4
-    shortened = []
-    for event in own:
-        middle = grip.span_start if len(own) == 1 else (0 if event is own[-1] else max(len(event.text) - share, 0))
-        start = max(0, min(middle - share // 4, len(event.text) - share))
-        shortened.append(replace(event, text=_window(event.text, start, share)))
-    return [e for e in shortened if e.text], True
-
-
-def _window(text: str, start: int, width: int) -> str:
-    if width < _LEAST:
-        return ""
-    piece = text[start : start + width]
-    while len(piece.encode("utf-8", "surrogatepass")) > width:
-        piece = piece[: max(len(piece) - 8, 0)]
-    return piece

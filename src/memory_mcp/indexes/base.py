@@ -41,11 +41,13 @@ class Filters:
     agent: str | None = None
     speaker: str | None = None
     kind: MemoryKind | None = None
+    #: Who said it (user, assistant, system, tool); of grips: a node was said by nobody.
+    role: str | None = None
 
     @property
     def wants_nodes(self) -> bool:
         """Whether a node can be found."""
-        return self.doc_type is not DocType.GRIP
+        return self.doc_type is not DocType.GRIP and self.role is None
 
     @property
     def wants_grips(self) -> bool:
@@ -72,6 +74,8 @@ class Match:
     #: Further grips of the same segment that match.
     also: tuple[GripId, ...] = ()
     parts: tuple[tuple[str, float], ...] = ()
+    #: How near it is in meaning; 0 where that was not asked.
+    similarity: float = 0.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +105,17 @@ class Searcher(Protocol):
 
         InvalidQuery for a text without words.
         """
+        ...
+
+    def candidates(self, text: str, filters: Filters, limit: int, also: Any) -> Any:
+        """Return the best `limit` messages as `Candidates`, and those whose names `also` (`(n,)` uint64) holds.
+
+        InvalidQuery for a text without words, IndexUnreadable when the index cannot say.
+        """
+        ...
+
+    def scale(self, text: str) -> float:
+        """Return what raw scores of messages are divided by to be shares of what the text could give."""
         ...
 
     def unfiled(self, text: str, events: Iterable[Event]) -> list[Unfiled]:

@@ -18,7 +18,7 @@ from memory_mcp.indexes.files import Array
 Table = tuple[tuple[float, float], ...]
 
 #: Added to what a query could give: one short common word says little however well it is met.
-_SLACK = 8.0
+SLACK = 8.0
 #: Results compared with each other.
 COMPARED = 10
 #: How much a difference of one in BM25 scores counts.
@@ -80,7 +80,7 @@ def standing(scores: Array, possible: float, sharpness: float) -> Array:
     if not len(scores):
         return scores
     odds = np.exp(sharpness * (scores - scores[0]))
-    found: Array = scores / (possible + _SLACK) * odds / odds[:COMPARED].sum()
+    found: Array = scores / (possible + SLACK) * odds / odds[:COMPARED].sum()
     return found
 
 

@@ -9,16 +9,21 @@ from memory_mcp.indexes.base import Filters, Visible
 from memory_mcp.indexes.document import IndexDocument, Unit
 from memory_mcp.indexes.files import Array
 from memory_mcp.model.calendar import LEVELS, TimeWindow, TocLevel
+from memory_mcp.model.event import Role
 from memory_mcp.model.toc import MemoryKind
 
 _KINDS = ("", *(k.value for k in MemoryKind))
+#: On disk by place: only ever added to.
+ROLES = ("", Role.USER.value, Role.ASSISTANT.value, Role.SYSTEM.value, Role.TOOL.value)
 #: Between the names of one list of names.
 _AND = "\x1f"
 _TYPES = {
     "hi": "<u8", "lo": "<u8", "start": "<i8", "end": "<i8", "level": "u1", "kind": "u1", "seen": "u1",
-    "project": "<i4", "agents": "<i4", "speakers": "<i4", "unit": "<i4",
+    "project": "<i4", "agents": "<i4", "speakers": "<i4", "unit": "<i4", "message": "<u8", "role": "u1", "asks": "u1",
 }  # fmt: skip
 NAMES = tuple(_TYPES)
+#: What is written of units, in the order of `Units.counted`.
+UNIT_NAMES = ("key", "level", "end", "nodes", "grips", "session")
 #: Code of the level of segments.
 SEGMENT = LEVELS.index(TocLevel.SEGMENT)
 
@@ -54,6 +59,12 @@ class Columns:
     speakers: Array
     #: Place of the unit each belongs to; never falls.
     unit: Array
+    #: Of grips: what names the message each was cut from (0: a message of its own); those of one follow each other.
+    message: Array
+    #: Of grips: place of who said it in `ROLES`.
+    role: Array
+    #: Of grips: share that only asks, in steps of 1/255.
+    asks: Array
 
     def __len__(self) -> int:
         """Documents."""
@@ -64,7 +75,7 @@ class Columns:
         """From documents, and the place of the unit of each."""
         rows = [
             (*d.key, d.start_ms, d.end_ms, LEVELS.index(d.level), _KINDS.index(d.kind), int(d.visible), names.code(d.project),
-             names.code(_AND.join(d.agents)), names.code(_AND.join(d.speakers)), unit)
+             names.code(_AND.join(d.agents)), names.code(_AND.join(d.speakers)), unit, d.message, ROLES.index(d.role), d.asks)
             for d, unit in zip(documents, units, strict=True)
         ]  # fmt: skip
         columns = zip(*rows, strict=True) if rows else ([] for _ in NAMES)
@@ -98,6 +109,8 @@ class Columns:
         if filters.speaker is not None:
             wanted = filters.speaker.casefold()
             mask &= _holding(self.speakers, strings, lambda s: wanted in s.casefold().split(_AND))
+        if filters.role is not None:
+            mask &= self.role == ROLES.index(filters.role)
         if filters.kind is not None:
             mask &= self.kind == _KINDS.index(filters.kind.value)
         if filters.level is not None:
@@ -135,6 +148,8 @@ class Units:
     node_count: Array
     grip_first: Array
     grip_count: Array
+    #: Names the session of each segment; 0 for periods.
+    session: Array
 
     def __len__(self) -> int:
         """Units."""
@@ -151,16 +166,18 @@ class Units:
             np.array([u.end_ms for u in units], dtype="<i8"),
             nodes,
             grips,
+            np.array([u.session for u in units], dtype="<u8"),
         )
 
     @classmethod
-    def counted(cls, key: Array, level: Array, end: Array, nodes: Array, grips: Array) -> "Units":
+    def counted(cls, key: Array, level: Array, end: Array, nodes: Array, grips: Array, session: Array) -> "Units":
         """From how many documents each has: they follow each other."""
-        return cls(key, level, end, _firsts(nodes), nodes, _firsts(grips), grips)
+        return cls(key, level, end, _firsts(nodes), nodes, _firsts(grips), grips, session)
 
     def arrays(self) -> dict[str, Array]:
         """What cannot be computed, to be written."""
-        return {"key": self.key, "level": self.level, "end": self.end, "nodes": self.node_count, "grips": self.grip_count}
+        held = (self.key, self.level, self.end, self.node_count, self.grip_count, self.session)
+        return dict(zip(UNIT_NAMES, held, strict=True))
 
 
 def _firsts(counts: Array) -> Array:

@@ -4,11 +4,12 @@ A *unit* is what is replaced as a whole: a segment with its grips, or a period. 
 one part, so that what neighbours a grip never depends on when it was indexed.
 """
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from memory_mcp.indexes.base import DocType, Visible
-from memory_mcp.indexes.keys import grip_doc, node_doc
+from memory_mcp.indexes.keys import grip_doc, message_name, node_doc, session_name
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.event import Event
 from memory_mcp.model.grip import Grip, quote_of
@@ -18,7 +19,9 @@ from memory_mcp.model.toc import TocNode
 from memory_mcp.toc.build import pieces
 
 #: What is indexed of a node or grip; part of every index's fingerprint.
-DOCUMENT_VERSION = 1
+DOCUMENT_VERSION = 2
+#: A sentence that asks, in any script that marks one.
+_ASKING = re.compile(r"[^.!?。！？\n]*[?？]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +53,12 @@ class IndexDocument:
     words: tuple[str, ...]
     #: What it is about, for its meaning.
     gist: str
+    #: Of a grip: the low 64 bits of its event's key; 0: a message of its own.
+    message: int = 0
+    #: Of a grip: who said it (user, assistant, system, tool); "" for a node.
+    role: str = ""
+    #: Of a grip: the share of it that only asks, 0..255.
+    asks: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +70,8 @@ class Unit:
     end_ms: int
     nodes: tuple[IndexDocument, ...]
     grips: tuple[IndexDocument, ...]
+    #: Of a segment: names its session; 0 for a period.
+    session: int = 0
 
     @property
     def size(self) -> int:
@@ -77,7 +88,8 @@ def unit_of(source: Source) -> Unit:
     grips = sorted(source.grips, key=lambda g: (g.timestamp, texts[g.event_id_start].order, g.span_start, g.grip_id))
     kinds = _kinds(node)
     documents = tuple(_grip(g, texts, source.segment, kinds.get(g.grip_id, "")) for g in grips)
-    return Unit(source.segment.key, node.level, node.end_ms, (_segment(node, source, grips),), documents)
+    session = session_name(source.segment.session_id)
+    return Unit(source.segment.key, node.level, node.end_ms, (_segment(node, source, grips),), documents, session)
 
 
 def _kinds(node: TocNode) -> dict[str, str]:
@@ -186,4 +198,13 @@ def _grip(grip: Grip, events: dict[EventId, Event], segment: Segment, kind: str)
         kind=kind,
         words=(first.speaker, quote) if first.speaker else (quote,),
         gist=f"{first.speaker}: {quote}" if first.speaker else quote,
+        message=message_name(first.event_id),
+        role=first.role.value,
+        asks=_asks(quote),
     )
+
+
+def _asks(quote: str) -> int:
+    """Return the share of a text's characters that are in questions, 0..255."""
+    asking = sum(len(found) for found in _ASKING.findall(quote))
+    return round(255 * asking / len(quote)) if quote else 0

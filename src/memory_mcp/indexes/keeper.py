@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from memory_mcp.errors import LayerUnavailable
+from memory_mcp.errors import IndexNotReady
 from memory_mcp.indexes.base import Health, IndexStatus
 from memory_mcp.indexes.build import Workshop
 from memory_mcp.indexes.follow import follow, named, rebuild
@@ -68,6 +68,11 @@ class Keeper:
             log.exception("the %s index cannot be loaded; it is built again", self.index.kind.name)
             self.index.give_up(f"it cannot be loaded: {error}")
 
+    def load_once(self) -> None:
+        """Load the index from disk if it is not loaded yet."""
+        if self.index.health is Health.LOADING and not self._ended:
+            self.load()
+
     def tend(self) -> bool:
         """One round: damage noticed, changes taken in, what is due committed; whether more is waiting."""
         if self._ended or time.monotonic() < self._wait_until:
@@ -84,8 +89,7 @@ class Keeper:
             return False
 
     def _round(self) -> bool:
-        if self.index.health is Health.LOADING:
-            self.load()
+        self.load_once()
         if not self.index.verify():
             self.heal()
             return False
@@ -121,10 +125,13 @@ class Keeper:
     def rebuild(self, told: Callable[[int], None] = lambda _: None, keep_cutoffs: bool = True) -> Rebuilt:
         """Build a new generation from the store and swap it in; the old one serves meanwhile if it can.
 
-        LayerUnavailable when a build is under way already.
+        IndexNotReady when a build is under way already.
         """
         if not self._building.acquire(blocking=False):
-            raise LayerUnavailable(f"the {self.index.kind.name} index is being built already", "Wait until it has finished.")
+            raise IndexNotReady(
+                f"the {self.index.kind.name} index is being built already",
+                "It is built in the background: retry in a few seconds.",
+            )
         began = time.monotonic()
         try:
             self._built = 0

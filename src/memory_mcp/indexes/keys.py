@@ -8,10 +8,12 @@ import datetime as dt
 
 from memory_mcp.model.calendar import LEVELS, TocLevel, level_of, span_of
 from memory_mcp.model.ids import (
+    EventId,
     GripId,
     NodeId,
     day_id,
     digest,
+    event_key,
     grip_id_from,
     grip_key,
     month_id,
@@ -58,6 +60,16 @@ def node_of(high: int, low: int) -> NodeId:
 def grip_of(high: int, low: int) -> GripId:
     """The grip a document stands for."""
     return grip_id_from(high << 64 | low)
+
+
+def message_name(event_id: EventId) -> int:
+    """Return the 64-bit name of a message: the low half of its event's key."""
+    return event_key(event_id) & _LOW
+
+
+def session_name(session_id: str) -> int:
+    """Return the 64-bit name of a session."""
+    return digest("session", session_id, bits=63)
 
 
 def _day_of_segment(node_id: NodeId) -> int:

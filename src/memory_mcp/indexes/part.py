@@ -12,9 +12,10 @@ from typing import Any, Generic, Protocol, TypeVar
 import numpy as np
 
 from memory_mcp.indexes.base import DocType
-from memory_mcp.indexes.columns import NAMES, SEGMENT, Columns, Names, Units
+from memory_mcp.indexes.columns import NAMES, SEGMENT, UNIT_NAMES, Columns, Names, Units
 from memory_mcp.indexes.document import Unit
 from memory_mcp.indexes.files import Array, Checked, Contents, seal, write_arrays
+from memory_mcp.indexes.messages import Messages
 from memory_mcp.model.calendar import LEVELS
 
 B = TypeVar("B")
@@ -119,10 +120,10 @@ def write_part(kind: Kind[B], part: Part[B], directory: Path) -> dict[str, Check
 def read_part(kind: Kind[B], directory: Path, files: dict[str, Checked], scratch: Path) -> Part[B]:
     """A part from its files, all of them verified; IndexUnreadable when they are not what they were."""
     contents = Contents(directory, files, scratch)
-    held = contents.arrays(_UNITS, ("key", "level", "end", "nodes", "grips"))
+    held = contents.arrays(_UNITS, UNIT_NAMES)
     return Part(
         name=directory.name,
-        units=Units.counted(*(held[n] for n in ("key", "level", "end", "nodes", "grips"))),
+        units=Units.counted(*(held[n] for n in UNIT_NAMES)),
         nodes=Columns(**contents.arrays(_NODES, NAMES)),
         grips=Columns(**contents.arrays(_GRIPS, NAMES)),
         strings=tuple(contents.json_of(_STRINGS)),
@@ -134,7 +135,7 @@ def read_part(kind: Kind[B], directory: Path, files: dict[str, Checked], scratch
 class LivePart(Generic[B]):
     """A part and which of its units still count. Never changes; `without` gives another."""
 
-    __slots__ = ("_alive_rows", "_order", "_segments", "alive", "counts", "masks", "part")
+    __slots__ = ("_alive_rows", "_by_message", "_messages", "_order", "_segments", "alive", "counts", "masks", "part")
 
     def __init__(self, part: Part[B], alive: Array | None = None, order: Array | None = None) -> None:
         self.part = part
@@ -142,6 +143,8 @@ class LivePart(Generic[B]):
         self.alive = alive
         self._order = np.argsort(part.units.key, kind="stable") if order is None else order
         self._segments: Array | None = None
+        self._messages: Messages | None = None
+        self._by_message: Array | None = None
         self._alive_rows: dict[DocType, Array | None] = dict.fromkeys(TABLES)
         #: Documents that count, by table.
         self.counts = {t: len(part.table(t)) for t in TABLES}
@@ -165,6 +168,25 @@ class LivePart(Generic[B]):
         return self._segments
 
     @property
+    def messages(self) -> Messages:
+        """Its grips by message."""
+        if self._messages is None:
+            self._messages = Messages.of(self.part.grips)
+        return self._messages
+
+    def messages_named(self, names: Array) -> Array:
+        """Return the places of those messages (`(n,)` uint64) that lie here, ascending."""
+        own = self.part.grips.message[self.messages.first]
+        if not len(own) or not len(names):
+            return np.zeros(0, dtype=np.int64)
+        if self._by_message is None:
+            self._by_message = np.argsort(own, kind="stable")
+        order = self._by_message
+        at = np.minimum(np.searchsorted(own, names, sorter=order), len(own) - 1)
+        found: Array = np.unique(order[at][own[order[at]] == names])
+        return found if self.alive is None else found[self.alive[self.messages.unit[found]]]
+
+    @property
     def size(self) -> int:
         """Documents that count."""
         return sum(self.counts.values())
@@ -185,7 +207,9 @@ class LivePart(Generic[B]):
             return self
         alive = np.ones(len(self.part.units), dtype=bool) if self.alive is None else self.alive.copy()
         alive[places] = False
-        return LivePart(self.part, alive, self._order)
+        rest = LivePart(self.part, alive, self._order)
+        rest._messages, rest._by_message = self._messages, self._by_message
+        return rest
 
     def lost_in(self, later: "LivePart[B]") -> Array:
         """Places of units that counted here and no longer do in a later state of the same part."""
@@ -221,7 +245,7 @@ def merged(kind: Kind[B], parts: Sequence[LivePart[B]]) -> Part[B]:
         for table, own in zip(TABLES, rows, strict=True):
             tables[table].append(part.table(table).taken(own, moved, codes))
         held = part.units
-        units.append(tuple(a[places] for a in (held.key, held.level, held.end, held.node_count, held.grip_count)))
+        units.append(tuple(a[places] for a in (held.key, held.level, held.end, held.node_count, held.grip_count, held.session)))
     body = kind.joined([live.part.body for live in parts], kept)
     whole = Units.counted(*(np.concatenate(c) for c in zip(*units, strict=True)))
     nodes, grips = (Columns.joined(tables[t]) for t in TABLES)

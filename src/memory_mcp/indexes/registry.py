@@ -20,17 +20,17 @@ def _vector(options: Mapping[str, Any]) -> Kind[Any]:
     return opened(options)
 
 
-def _bm25_searcher(keeper: Keeper, _: Mapping[str, Any]) -> Searcher:
+def _bm25_searcher(keeper: Keeper) -> Searcher:
     from memory_mcp.indexes.bm25.index import Bm25Index
 
     return Bm25Index(keeper)
 
 
-def _vector_searcher(keeper: Keeper, options: Mapping[str, Any]) -> Searcher:
+def _vector_searcher(keeper: Keeper) -> Searcher:
     from memory_mcp.indexes.vector.index import VectorIndex
 
-    return VectorIndex(keeper, options["graph_from"])
+    return VectorIndex(keeper)
 
 
 KINDS: dict[str, Callable[[Mapping[str, Any]], Kind[Any]]] = {"bm25": _bm25, "vector": _vector}
-SEARCHERS: dict[str, Callable[[Keeper, Mapping[str, Any]], Searcher]] = {"bm25": _bm25_searcher, "vector": _vector_searcher}
+SEARCHERS: dict[str, Callable[[Keeper], Searcher]] = {"bm25": _bm25_searcher, "vector": _vector_searcher}

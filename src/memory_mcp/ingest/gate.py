@@ -12,11 +12,12 @@ from dataclasses import replace
 
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.redact import Redactor, strip_private
-from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.event import EventDraft, EventType
 from memory_mcp.model.ids import digest, encode
 from memory_mcp.model.sentinel import carries_mark, strip_fenced
 
+#: Longest text of one event and of one tool result, UTF-8 bytes; of a longer one head and tail are kept.
+MAX_TEXT_BYTES, MAX_TOOL_RESULT_BYTES = 1024 * 1024, 64 * 1024
 #: Bounds of what goes with a text.
 MAX_SESSION_CHARS = 200
 MAX_NAME_CHARS = 500
@@ -36,8 +37,7 @@ _UNSTORABLE = "\ufffd"
 class Gate:
     """Cleans drafts, each on its own; what it remembers only saves looking twice."""
 
-    def __init__(self, settings: IngestSettings) -> None:
-        self._settings = settings
+    def __init__(self) -> None:
         self._redactor = Redactor()
         self._harmless: set[tuple[str, str]] = set()
 
@@ -62,9 +62,7 @@ class Gate:
             return NO_SESSION
         text = self.redact(text, report)
         metadata = self._metadata(draft.metadata, report)
-        bound = self._settings.max_text_bytes
-        if draft.type is EventType.TOOL_RESULT:
-            bound = self._settings.tool_result_bytes
+        bound = MAX_TOOL_RESULT_BYTES if draft.type is EventType.TOOL_RESULT else MAX_TEXT_BYTES
         text, full_size = shorten(text, bound)
         if full_size:
             metadata[SIZE_KEY] = str(full_size)
@@ -81,8 +79,8 @@ class Gate:
         )
 
     def redact(self, text: str, report: ImportReport) -> str:
-        """`text` without secrets, unless the user turned that off; counted by rule."""
-        return self._redactor.redact(text, report.redacted) if self._settings.redact else text
+        """Return `text` without secrets, counted by rule in `report`."""
+        return self._redactor.redact(text, report.redacted)
 
     def _metadata(self, given: Mapping[str, str], report: ImportReport) -> dict[str, str]:
         kept: dict[str, str] = {}
@@ -90,8 +88,7 @@ class Gate:
             if len(kept) >= MAX_METADATA_KEYS:
                 break
             kept[_storable(str(key))[:MAX_SESSION_CHARS]] = strip_private(_storable(str(value)))
-        if self._settings.redact:
-            self._redact_values(kept, report)
+        self._redact_values(kept, report)
         for key, value in kept.items():
             if len(value) > MAX_METADATA_BYTES // 4:
                 kept[key] = shorten(value, MAX_METADATA_BYTES)[0]

@@ -32,7 +32,7 @@ FOLD_AT = 24
 
 
 class CloseSegments:
-    """The deriver. Only one may run at a time; `app` sees to that."""
+    """Derives segments. Only one may run at a time; see `Derivation.publishing`."""
 
     def __init__(self, storage: Storage, calendar: Calendar, summarizer: Summarizer, settings: SegmentSettings) -> None:
         self._storage = storage
@@ -55,34 +55,34 @@ class CloseSegments:
         derive_batch: DeriveBatch | None = None,
         size: int = BATCH,
         steps: int | None = None,
-    ) -> set[str]:
-        """Derive everything pending, or `steps` steps of it, of `size` events each; the days whose segments changed.
+    ) -> None:
+        """Derive everything pending, or `steps` steps of it, of `size` events each.
 
         `derive_batch` may spread the pure part over processes; it must give what `toc.build.derive` gives.
         """
         work = derive_batch or (lambda batch: derive(batch, self._calendar, self._summarizer))
-        days: set[str] = set()
+        changed = False
         while True:
             self._done = self._storage.outbox.checkpoint(FOLLOWER)
             batch = self._storage.events.after(self._done, size)
             if not batch:
                 break
             with metrics.run("derive"):
-                days |= self._step([s.event for s in batch], batch[-1].seq, work)
+                changed |= self._step([s.event for s in batch], batch[-1].seq, work)
             self._done = batch[-1].seq
             if progress:
                 progress(len(batch))
             if steps is not None and (steps := steps - 1) <= 0:
                 break
-        if days and steps is None:
+        if changed and steps is None:
             self.fold()
-        return days
 
     def fold(self) -> None:
         """Join the term rows of nodes that have many."""
         self._storage.toc.fold_terms(FOLD_AT)
 
-    def _step(self, events: Sequence[Event], derived_to: int, derive_batch: DeriveBatch) -> set[str]:
+    def _step(self, events: Sequence[Event], derived_to: int, derive_batch: DeriveBatch) -> bool:
+        """Derive and publish what one batch changes; whether any segment did."""
         batch = self._placed(events)
         derived = derive_batch(self._work(batch, derived_to))
         failpoint("derive.computed")
@@ -91,7 +91,7 @@ class CloseSegments:
         except BaseException:
             self._terms.forget()
             raise
-        return {d.segment.day for d in derived}
+        return bool(derived)
 
     def _placed(self, events: Sequence[Event]) -> "_Placed":
         """Which segments these events change: those they join, and those that held what they stand for from now on."""

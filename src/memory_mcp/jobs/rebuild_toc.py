@@ -34,7 +34,7 @@ class RebuildReport:
 
 
 class RebuildToc:
-    """One rebuild. Nothing else may derive meanwhile; `app` sees to that."""
+    """One rebuild. Nothing else may derive meanwhile; see `Derivation.publishing`."""
 
     def __init__(self, storage: Storage, calendar: Calendar, summarizer: Summarizer, settings: SegmentSettings) -> None:
         self._storage = storage

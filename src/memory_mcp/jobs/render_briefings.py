@@ -18,12 +18,12 @@ from memory_mcp.errors import NotFound
 from memory_mcp.events.evidence import Evidence
 from memory_mcp.jobs.base import JobReport
 from memory_mcp.jobs.schedule import Every
-from memory_mcp.model.event import Event, Role, Trust
-from memory_mcp.model.ids import GripId, NodeId, digest, segment_key_of
+from memory_mcp.model.ids import NodeId, digest, segment_key_of
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
 from memory_mcp.storage.base import Storage
-from memory_mcp.toc.briefing import VERSION, Pinned, Said, Stretch, briefing
+from memory_mcp.toc.briefing import VERSION, Pinned, Stretch, briefing
+from memory_mcp.toc.told import speaker_of, stretches
 from memory_mcp.toc.tree import Tree
 
 #: This follower's name among those who read the outbox.
@@ -44,8 +44,8 @@ class BriefingSettings:
 
     directory: Path | None
     enabled: bool
-    tokens: int
     token_factor: float
+    tokens: int = 400
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,12 +157,7 @@ class RenderBriefings:
     # what is told
 
     def _stretches(self, project: str) -> list[Stretch]:
-        cuts = [cut for cut in self._last_cuts(project) if not cut.thread]
-        nodes = self._storage.toc.nodes([cut.node_id for cut in cuts])
-        told = [nodes[cut.node_id] for cut in cuts if cut.node_id in nodes and nodes[cut.node_id].bullets][:_STRETCHES]
-        speakers = self._speakers({grip for node in told for b in node.bullets for grip in b.grip_ids})
-        stretches = [_stretch(node, speakers) for node in told]
-        return [stretch for stretch in stretches if stretch.said]
+        return stretches(self._storage, self._last_cuts(project), _STRETCHES)
 
     def _last_cuts(self, project: str) -> list[Segment]:
         """The newest cuts of a project, newest first."""
@@ -172,17 +167,6 @@ class RenderBriefings:
             if len(found) >= _CUTS:
                 break
         return sorted(found, key=lambda cut: cut.start, reverse=True)[:_CUTS]
-
-    def _speakers(self, grips: set[GripId]) -> dict[GripId, str]:
-        """Who said what each grip quotes; what a tool printed, alone or behind its call, is left out."""
-        found = self._storage.grips.get_many(grips)
-        events = self._storage.events.get_many({e for g in found.values() for e in (g.event_id_start, g.event_id_end)})
-        made: dict[GripId, str] = {}
-        for grip_id, grip in found.items():
-            said = [_speaker(events[e]) if e in events else None for e in (grip.event_id_start, grip.event_id_end)]
-            if said[0] is not None and said[1] is not None:
-                made[grip_id] = said[0]
-        return made
 
     def _pinned(self) -> list[tuple[str, Pinned]]:
         """Pinned quotations and segments, each with its project."""
@@ -203,7 +187,7 @@ class RenderBriefings:
         except NotFound:
             return []
         said = found.excerpt[0]
-        return [(said.project, Pinned(found.timestamp, found.quote, _speaker(said) or "tool", found.grip_id))]
+        return [(said.project, Pinned(found.timestamp, found.quote, speaker_of(said) or "tool", found.grip_id))]
 
     def _pinned_periods(self, project: str) -> list[Pinned]:
         """Pinned days, weeks, months and years, as far as they are this project's."""
@@ -221,24 +205,6 @@ def _sweep(folder: Path, keep: set[str]) -> int:
 
 def _plural(count: int, noun: str) -> str:
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
-
-
-def _speaker(event: Event) -> str | None:
-    """Whose words they are; None for what no one said."""
-    if event.trust is Trust.AGENT_NOTE:
-        return "note"
-    return {Role.USER: "user", Role.ASSISTANT: "agent"}.get(event.role)
-
-
-def _stretch(node: TocNode, speakers: dict[GripId, str]) -> Stretch:
-    """A refined node's words are the agent's, whatever they rest on."""
-    refined = node.author == "agent"
-    said = [
-        Said(b.text, "agent" if refined else speakers[b.grip_ids[0]], b.grip_ids[0], b.kind)
-        for b in node.bullets
-        if b.grip_ids and (refined or all(grip in speakers for grip in b.grip_ids))
-    ]
-    return Stretch(node.start_ms, node.title, tuple(said))
 
 
 def _pinned_node(node: TocNode) -> Pinned:

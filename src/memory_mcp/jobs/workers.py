@@ -32,15 +32,15 @@ def _derived(child: Child, part: Sequence[Work]) -> list[Derived]:
 class DeriveWorkers:
     """Children, started with the first big batch. Use as a context manager, so that they never outlive their work.
 
-    `let_through`: this process leaves the work to them while they live, because it has others to answer; it is called
+    `give_way`: this process leaves the work to them while they live, because it has others to answer; it is called
     before each frame, and waits while somebody is being answered.
     """
 
-    def __init__(self, calendar: Calendar, summarizer: Summarizer, let_through: Callable[[], None] | None = None) -> None:
+    def __init__(self, calendar: Calendar, summarizer: Summarizer, give_way: Callable[[], None] | None = None) -> None:
         self._calendar = calendar
         self._summarizer = summarizer
-        self._aside = aside = let_through is not None
-        self._let_through = let_through or (lambda: None)
+        self._aside = aside = give_way is not None
+        self._give_way = give_way or (lambda: None)
         cores = os.cpu_count() or 1
         self._wanted = max(1, min(_MOST, cores)) if aside else min(1, cores - 1)
         self._children: list[Child] = []
@@ -81,7 +81,7 @@ class DeriveWorkers:
                 child.begin()
                 while (frame := batch.take()) is not None:
                     start, part = frame
-                    self._let_through()
+                    self._give_way()
                     try:
                         batch.give(start, _derived(child, part))
                     except (OSError, EOFError):

@@ -68,6 +68,11 @@ class Query:
     project: str | None = None
     agent: str | None = None
     window: TimeWindow | None = None
+    #: Who said it: user, assistant or tool, and by name; None: anybody.
+    role: str | None = None
+    speaker: str | None = None
+    #: It names something by its exact words, so that the output of tools counts as much as what was said.
+    literal: bool = False
     #: Nothing in particular is asked for: what happened is listed by periods rather than by segments.
     overview: bool = False
 
@@ -98,6 +103,8 @@ class Hit:
     #: The engine's own number, where one was asked: BM25 or cosine similarity.
     raw: float | None = None
     keywords: tuple[str, ...] = ()
+    #: How near it is to the query in meaning (cosine, 0..1); 0 where meaning was not asked.
+    similarity: float = 0.0
     #: It lies outside the time that was named, and is shown because nothing lies inside.
     outside: bool = False
     #: The kind of memory of the words found (`MemoryKind`); "" for an observation.
@@ -217,9 +224,9 @@ class Scanner(Protocol):
         ...
 
     def read(self, query: Query, words: Sequence[str]) -> Slice:
-        """Events of the query's window and scope that hold every one of some texts, whatever their case, newest first.
+        """Return events of the query's window and scope that hold every one of some texts, newest first.
 
-        Without any text, segments of the sessions that hold most of the query's words, scored as a walk does.
+        Neither case nor the kind of white space matters.
         """
         ...
 

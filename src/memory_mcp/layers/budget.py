@@ -3,11 +3,14 @@
 Invariants
 1. Counters are exact, whoever counts: paths of one search that run side by side share them.
 2. Nothing beyond a bound is begun. A soft budget may go beyond one bound, once and by at most half, and only while nothing
-   was found; that it did is told.
-3. A cancelled branch is out of time, and so is every branch of a search whose caller has gone.
+   was found; that it did is told. A bound that the caller names is never exceeded.
+3. A cancelled budget is out of time, with everything made of it, and so is every budget of a search whose caller has gone.
+4. A share never uses what is kept for the attempts after it.
 """
 
+import math
 import threading
+from collections.abc import Sequence
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
 
@@ -21,6 +24,13 @@ GONE: ContextVar[threading.Event | None] = ContextVar("gone", default=None)
 _WAITED = 60.0
 #: When the call arrived (`time.monotonic`), set by the same: what it waited for its turn counts against its time.
 SINCE: ContextVar[float | None] = ContextVar("since", default=None)
+
+
+def leave_out(seconds: float) -> None:
+    """Do not count this much of the time since the call arrived against its time limit."""
+    since = SINCE.get()
+    if since is not None:
+        SINCE.set(since + seconds)
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +73,21 @@ class Spent:
     exceeded: str = ""
     #: Whether something was found, so that no bound needs to be exceeded.
     satisfied: bool = False
+    #: What was visited by name; seen by another layer again, it costs nothing more.
+    named: set[str] = field(default_factory=set)
     lock: threading.RLock = field(default_factory=threading.RLock)
+
+
+@dataclass(slots=True)
+class _Share:
+    """What one attempt of a search may use by itself, and has used."""
+
+    nodes: int
+    calls: int
+    #: The limits end with the first thing found: no later attempt needs what was kept for it.
+    until_found: bool
+    nodes_used: int = 0
+    calls_used: int = 0
 
 
 @dataclass(slots=True)
@@ -75,9 +99,15 @@ class Budget:
     factor: float = 1.0
     #: Whether every bound is hard (agent-retrieval-policy-prd.md, section 5.5: enforcement by intent).
     strict: bool = True
+    #: Bounds that are hard even where others are not: those that the caller named.
+    hard: frozenset[str] = frozenset()
     spent: Spent = field(default_factory=Spent)
     #: Milliseconds after which this path alone ends; None: with the search.
     own_ms: int | None = None
+    #: What this attempt alone may use; None: whatever the search may.
+    own: _Share | None = None
+    #: What this was made of: its limits hold here too.
+    parent: "Budget | None" = None
     started: float = field(default=-1.0)
     _begun: float = field(init=False)
     _cancelled: threading.Event = field(init=False, default_factory=threading.Event)
@@ -94,8 +124,25 @@ class Budget:
             self.started = since if since is not None and arrived else self._begun
 
     def branch(self, own_ms: int | None = None) -> "Budget":
-        """For one of several paths: the same counters, an end of its own."""
-        return replace(self, own_ms=own_ms)
+        """Return a budget for one of several paths: the same counters, an end of its own."""
+        return replace(self, own_ms=own_ms, own=None, parent=self)
+
+    def share(self, fraction: float, until_found: bool = False) -> "Budget":
+        """Return a budget for one of several attempts: a fraction of the nodes, calls and time that are left.
+
+        What the attempt uses counts for the whole search. It has at least one node and one call while there are any. The last
+        attempt takes 1.0, which is everything that is left. With `until_found` the limits end once something was found,
+        because no attempt follows then.
+        """
+        if fraction >= 1:
+            return self.branch()
+        own = _Share(math.ceil(self.nodes_left() * fraction), math.ceil(self.calls_left() * fraction), until_found)
+        return replace(self, own_ms=max(1, int(self.left_ms() * fraction)), own=own, parent=self)
+
+    def beside(self, nodes: int) -> "Budget":
+        """Return a budget for paths that run beside one which is to have so many nodes, and a call, to itself."""
+        own = _Share(max(0, self.nodes_left() - nodes), max(0, self.calls_left() - 1), until_found=False)
+        return replace(self, own=own, parent=self)
 
     @property
     def nodes_visited(self) -> int:
@@ -134,7 +181,9 @@ class Budget:
     @property
     def cancelled(self) -> bool:
         """Whether this path is no longer wanted, or nobody waits for the search."""
-        return self._cancelled.is_set() or (self._gone is not None and self._gone.is_set())
+        if self._cancelled.is_set() or (self._gone is not None and self._gone.is_set()):
+            return True
+        return self.parent is not None and self.parent.cancelled
 
     def is_cancelled(self) -> bool:
         """As `cancelled`, to be handed on."""
@@ -147,8 +196,16 @@ class Budget:
     def left_ms(self) -> float:
         """Milliseconds until this path must end; negative when it is over."""
         now = self.clock.monotonic()
-        left = self.bounds.timeout_ms - (now - self.started) * 1000
-        return left if self.own_ms is None else min(left, self.own_ms - (now - self._begun) * 1000)
+        return min(self.bounds.timeout_ms - (now - self.started) * 1000, self._own_ms_left(now))
+
+    def _own_ms_left(self, now: float) -> float:
+        """Milliseconds until the first end of its own that this path, or what it was made of, has."""
+        left = math.inf if self.own_ms is None or self._is_released() else self.own_ms - (now - self._begun) * 1000
+        return left if self.parent is None else min(left, self.parent._own_ms_left(now))
+
+    def _is_released(self) -> bool:
+        """Whether this attempt's limits have ended with what was found."""
+        return self.own is not None and self.own.until_found and self.spent.satisfied
 
     def limit(self, name: str) -> int:
         """A bound, as far as it may be gone now."""
@@ -159,21 +216,27 @@ class Budget:
         with self.spent.lock:
             if used + more <= self.limit(name):
                 return False
-            may_exceed = not self.strict and not self.spent.satisfied and not self.spent.exceeded
+            soft = not self.strict and name not in self.hard
+            may_exceed = soft and not self.spent.satisfied and not self.spent.exceeded
             if may_exceed and getattr(self.bounds, name) > 1:
                 self.spent.exceeded = name
                 if used + more <= self.limit(name):
                     return False
+            self.tell(name)
+            return True
+
+    def tell(self, name: str) -> None:
+        """Enter the name of a bound that stopped something."""
+        with self.spent.lock:
             if name not in self.hit:
                 self.hit.append(name)
-            return True
 
     def out_of_time(self) -> bool:
         """Whether this path must end: the time is up, or nobody wants it any more."""
         if self.cancelled:
             return True
-        if self.own_ms is not None and (self.clock.monotonic() - self._begun) * 1000 > self.own_ms:
-            self._tell_time()
+        if self._own_ms_left(self.clock.monotonic()) < 0:
+            self.tell("timeout_ms")
             return True
         return self._stopped("timeout_ms", self.elapsed_ms(), 0)
 
@@ -181,34 +244,70 @@ class Budget:
         """Whether less than that is left, which counts as the time being up."""
         if self.left_ms() >= ms:
             return False
-        self._tell_time()
+        self.tell("timeout_ms")
         return True
-
-    def _tell_time(self) -> None:
-        with self.spent.lock:
-            if "timeout_ms" not in self.hit:
-                self.hit.append("timeout_ms")
 
     def call(self) -> bool:
         """Count one call; False, and nothing counted, when there is none left or the time is up."""
         with self.spent.lock:
-            if self.out_of_time() or self._stopped("max_rpc_calls", self.rpc_calls, 1):
+            if self.out_of_time():
+                return False
+            if self._own_left()[1] < 1:
+                self.tell("max_rpc_calls")
+                return False
+            if self._stopped("max_rpc_calls", self.rpc_calls, 1):
                 return False
             self.spent.rpc_calls += 1
+            self._use(0, 1)
             return True
 
     def visit(self, count: int) -> int:
         """Count up to `count` nodes; how many may be compared."""
         with self.spent.lock:
-            if count > self.nodes_left():
-                self._stopped("max_nodes_visited", self.nodes_visited, count)
+            within = min(count, self._own_left()[0])
+            if within < count:
+                self.tell("max_nodes_visited")
+            if within > self.nodes_left():
+                self._stopped("max_nodes_visited", self.nodes_visited, int(within))
             allowed = min(count, self.nodes_left())
             self.spent.nodes_visited += allowed
+            self._use(allowed, 0)
             return allowed
+
+    def visit_named(self, names: Sequence[str]) -> int:
+        """Count what is visited by name, each once in a whole search; how many of the first of them may be used."""
+        with self.spent.lock:
+            left = self.visit(sum(name not in self.spent.named for name in names))
+            for used, name in enumerate(names):
+                if name not in self.spent.named:
+                    if not left:
+                        return used
+                    self.spent.named.add(name)
+                    left -= 1
+            return len(names)
 
     def nodes_left(self) -> int:
         """Nodes that may still be compared."""
-        return max(0, self.limit("max_nodes_visited") - self.nodes_visited)
+        return int(max(0, min(self.limit("max_nodes_visited") - self.nodes_visited, self._own_left()[0])))
+
+    def calls_left(self) -> int:
+        """Calls that may still be made."""
+        return int(max(0, min(self.limit("max_rpc_calls") - self.rpc_calls, self._own_left()[1])))
+
+    def _own_left(self) -> tuple[float, float]:
+        """Nodes and calls left to the attempts that this path is part of; infinite where it is part of none."""
+        nodes, calls = (math.inf, math.inf) if self.parent is None else self.parent._own_left()
+        if self.own is None or self._is_released():
+            return nodes, calls
+        return min(nodes, self.own.nodes - self.own.nodes_used), min(calls, self.own.calls - self.own.calls_used)
+
+    def _use(self, nodes: int, calls: int) -> None:
+        """Count for the attempts that this path is part of."""
+        if self.own is not None:
+            self.own.nodes_used += nodes
+            self.own.calls_used += calls
+        if self.parent is not None:
+            self.parent._use(nodes, calls)
 
     def go_down(self, depth: int) -> bool:
         """Whether a search may stand at this depth (years are 1); remembers the deepest."""
@@ -226,8 +325,7 @@ class Budget:
         """As `spend`, for a piece of so many tokens. Never exceeded: whoever asks has no room for more."""
         with self.spent.lock:
             if self.tokens + tokens > self.bounds.max_token_budget:
-                if "max_token_budget" not in self.hit:
-                    self.hit.append("max_token_budget")
+                self.tell("max_token_budget")
                 return False
             self.spent.tokens += tokens
             return True

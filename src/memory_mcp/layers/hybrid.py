@@ -3,13 +3,16 @@
 import time
 from dataclasses import replace
 
+import numpy as np
+
 from memory_mcp.errors import InvalidQuery, LayerUnavailable
 from memory_mcp.indexes.base import Filters, Match
-from memory_mcp.indexes.settings import HybridSettings
+from memory_mcp.indexes.candidates import Candidates
 from memory_mcp.layers.base import CONTRACTS, LayerAnswer, LayerName, LayerStatus, Query
 from memory_mcp.layers.budget import Budget
 from memory_mcp.layers.fuse import fuse, fuse_unfiled
-from memory_mcp.layers.teleport import WIDER, Found, Teleported, TeleportLayer, as_layer, one_per_node
+from memory_mcp.layers.score import BOTH, KEYWORDS, MEANING
+from memory_mcp.layers.teleport import DEPTH, Found, Side, Teleported, TeleportLayer, Wanted, as_layer
 from memory_mcp.tracing import span
 
 #: Documents each side is asked for at least: what the other side puts first may stand far behind here.
@@ -21,11 +24,10 @@ class HybridLayer:
 
     name = LayerName.HYBRID
 
-    def __init__(self, bm25: TeleportLayer, vector: TeleportLayer, settings: HybridSettings) -> None:
+    def __init__(self, bm25: TeleportLayer, vector: TeleportLayer) -> None:
         self.contract = CONTRACTS[self.name]
         self._bm25 = bm25
         self._vector = vector
-        self._settings = settings
 
     def status(self) -> LayerStatus:
         """Whole only with both sides; what one of them lacks is the reason."""
@@ -35,13 +37,12 @@ class HybridLayer:
         count = min(s.count for s in sides)
         return LayerStatus(self.name, all(s.enabled for s in sides), lacking is None, count, reason)
 
-    def teleport(self, text: str, filters: Filters, limit: int, per_node: bool = False) -> Teleported:
-        """The best of both; of one when the other cannot answer; LayerUnavailable when neither can.
-
-        With `per_node` the best nodes, each once with its grips.
-        """
+    def teleport(self, text: str, filters: Filters, limit: int) -> Teleported:
+        """The best documents of both; of one when the other cannot answer; LayerUnavailable when neither can."""
         if not text.strip():
             raise InvalidQuery("the query is empty", "Give at least one word to look for.")
+        if not filters.wants_nodes:
+            return self.messages(Wanted(text, filters, limit, literal=False))
         with span("hybrid_search"):
             began = time.perf_counter()
             sides: dict[LayerName, Found] = {}
@@ -53,12 +54,40 @@ class HybridLayer:
                     missing[layer.name] = error
             if not sides:
                 raise missing[LayerName.BM25]
-            found = self._fused(sides, limit * WIDER if per_node else limit)
-            found = one_per_node(found, limit) if per_node else found
+            found = self._fused(sides, limit)
             took = (time.perf_counter() - began) * 1000
-            notices = (*found.notices, *(f"partial: {name} could not answer ({e.reason})" for name, e in missing.items()))
+            notices = (*found.notices, *map(_partial, missing.items()))
             shown = self._bm25.show(text, filters, limit, replace(found, took_ms=took, notices=notices))
         return replace(shown, partial=bool(missing))
+
+    def messages(self, asked: Wanted) -> Teleported:
+        """Return the best messages of both sides, as `teleport` does of documents.
+
+        Each side rates what the other found, so that no message lacks a number for having stood too far behind.
+        """
+        with span("hybrid_search"):
+            began = time.perf_counter()
+            sides: dict[LayerName, Side] = {}
+            missing: dict[LayerName, LayerUnavailable] = {}
+            names = np.zeros(0, dtype=np.uint64)
+            for layer in (self._vector, self._bm25):
+                try:
+                    sides[layer.name] = layer.side(asked.text, asked.filters, max(DEPTH, asked.limit), names)
+                    names = sides[layer.name].found.message
+                except LayerUnavailable as error:
+                    missing[layer.name] = error
+            if not sides:
+                raise missing[LayerName.BM25]
+            if not missing:
+                similar = sides[LayerName.VECTOR]
+                others = names[~np.isin(names, similar.found.message)]
+                rated = self._vector.rated(asked.text, asked.filters, others)
+                sides[LayerName.VECTOR] = replace(similar, found=Candidates.joined([similar.found, rated]))
+            weights = BOTH if not missing else KEYWORDS if LayerName.BM25 in sides else MEANING
+            found = self._bm25.listed(sides, weights, asked)
+            took = (time.perf_counter() - began) * 1000
+        notices = (*found.notices, *map(_partial, missing.items()))
+        return replace(found, took_ms=took, notices=notices, partial=bool(missing))
 
     def _fused(self, sides: dict[LayerName, Found], limit: int) -> Found:
         """One list; where one side alone answered, its own, in its own order and with its own scores."""
@@ -66,13 +95,16 @@ class HybridLayer:
             (only,) = sides.values()
             return replace(only, matches=only.matches[:limit])
         bm25, vector = sides[LayerName.BM25], sides[LayerName.VECTOR]
-        weights = (self._settings.bm25_weight, self._settings.vector_weight)
-        by_rank = self._settings.fusion == "rrf"
-        matches: list[Match] = fuse(bm25.matches, vector.matches, weights, by_rank, limit)
+        matches: list[Match] = fuse(bm25.matches, vector.matches, limit)
         notices = bm25.notices or vector.notices
         total = max(bm25.total, len({m.grip_id or m.node_id for m in (*bm25.matches, *vector.matches)}))
-        return Found(tuple(matches), tuple(fuse_unfiled(bm25.unfiled, vector.unfiled, weights)), total, 0.0, notices)
+        return Found(tuple(matches), tuple(fuse_unfiled(bm25.unfiled, vector.unfiled)), total, 0.0, notices)
 
     def search(self, query: Query, budget: Budget) -> LayerAnswer:
         """See Layer."""
-        return as_layer(query, budget, lambda text, filters, limit: self.teleport(text, filters, limit, per_node=True))
+        return as_layer(query, budget, self.messages)
+
+
+def _partial(missing: tuple[LayerName, LayerUnavailable]) -> str:
+    name, error = missing
+    return f"partial: {name} could not answer ({error.reason})"

@@ -85,6 +85,7 @@ class Showing:
             level=node.level,
             grip_id=grip.grip_id if grip and not own else "",
             raw=match.raw,
+            similarity=match.similarity,
             keywords=node.keywords,
             kind=_given_kind(named, bullet, event),
         )

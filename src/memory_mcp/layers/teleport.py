@@ -5,16 +5,23 @@ Events in no document yet are searched beside the index, so that nothing acknowl
 
 import heapq
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from memory_mcp.errors import IndexUnreadable, InvalidQuery, LayerUnavailable
+import numpy as np
+
+from memory_mcp.errors import IndexNotReady, IndexUnreadable, InvalidQuery, LayerUnavailable
+from memory_mcp.indexes import keys
 from memory_mcp.indexes.base import DocType, Filters, Match, Searcher, Unfiled
+from memory_mcp.indexes.candidates import NONE, Candidates, lone
+from memory_mcp.indexes.files import Array
 from memory_mcp.layers.base import CONTRACTS, Hit, LayerAnswer, LayerName, LayerStatus, Query
 from memory_mcp.layers.budget import Budget
+from memory_mcp.layers.score import KEYWORDS, MEANING, Weights, joined, ranked
 from memory_mcp.layers.showing import Showing
-from memory_mcp.model.ids import NodeId
+from memory_mcp.model.event import Event, EventType
+from memory_mcp.model.ids import EventId, NodeId
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope
 from memory_mcp.text import probe, query_terms, terms
@@ -22,19 +29,27 @@ from memory_mcp.toc.tree import Tree
 from memory_mcp.tracing import span
 
 T = TypeVar("T")
-#: Text, filters and limit in, what a jump found out.
-Jump = Callable[[str, Filters, int], "Teleported"]
+#: What is wanted in, what a jump found out.
+Jump = Callable[["Wanted"], "Teleported"]
+#: Messages that each side is asked for: what the other side puts first may stand far behind here.
+DEPTH = 120
+#: What speaks for a message, as a result's parts name it.
+PARTS = ("own", "near", "segment", "best", "similarity", "segment_similarity")
+#: Events that say nothing but that something began or ended.
+_MARKS = frozenset({EventType.SESSION_START, EventType.SESSION_END})
 
 #: Events behind the index that are searched one by one; while an import is ahead by more, the oldest of them wait.
 UNFILED = 2000
 #: Of those, the newest that are compared by meaning: each has to be embedded first. Words are looked for in all of them.
 EMBEDDED = 64
-#: Documents asked for per answer wanted, because several may lie in one segment.
-WIDER = 4
 #: A jump waits so long for an index that is still being read (seconds).
 _LOADING = 2.0
 #: Literal beginnings of the messages of layers that cannot answer.
 NOT_ENABLED = {LayerName.BM25: "BM25 index not enabled", LayerName.VECTOR: "Vector index not enabled"}
+#: The tools that search by one layer, the best first.
+TOOLS = {LayerName.HYBRID: "hybrid_search", LayerName.BM25: "teleport_search", LayerName.VECTOR: "vector_teleport"}
+#: Needs nothing but the tree.
+_ALWAYS = "search_children"
 _SPANS = {LayerName.BM25: "teleport_search", LayerName.VECTOR: "vector_teleport"}
 _WORDS = {LayerName.BM25: "BM25 index", LayerName.VECTOR: "Vector index"}
 
@@ -82,8 +97,11 @@ class TeleportLayer:
         searcher: "Callable[[], Searcher | Switch]",
         storage: Storage,
         tree: Tree,
+        others: Callable[[], Sequence[LayerStatus]] = tuple,
     ) -> None:
+        """`others` says how the other layers are that a caller may use where this one cannot answer."""
         self.name = name
+        self._others = others
         self.contract = CONTRACTS[name]
         #: The index, or why there is none; asked each time, so that nothing is loaded before it is needed.
         self._find = searcher
@@ -107,21 +125,20 @@ class TeleportLayer:
         """The index; LayerUnavailable with what to do instead."""
         found = self._find()
         if isinstance(found, Switch):
-            instead = "use search_children meanwhile"
+            instead = f"use {best_tool(self._others())} meanwhile"
             how = f"Enable with {found.enable_with}" if found.enable_with else found.reason[:1].upper() + found.reason[1:]
             raise LayerUnavailable(NOT_ENABLED[self.name], f"{how}; {instead}.", found.reason)
         return found
 
-    def teleport(self, text: str, filters: Filters, limit: int, least: float = 0.0, per_node: bool = False) -> Teleported:
-        """The best documents for a text, or the best nodes with their grips (`per_node`).
+    def teleport(self, text: str, filters: Filters, limit: int, least: float = 0.0) -> Teleported:
+        """The best documents for a text.
 
         InvalidQuery for an empty text, LayerUnavailable when the index cannot answer.
         """
         if not text.strip():
             raise InvalidQuery("the query is empty", "Give at least one word to look for.")
         with span(_SPANS[self.name]):
-            found = self.find(text, filters, limit * WIDER if per_node else limit, least)
-            return self.show(text, filters, limit, one_per_node(found, limit) if per_node else found)
+            return self.show(text, filters, limit, self.find(text, filters, limit, least))
 
     def find(self, text: str, filters: Filters, limit: int, least: float = 0.0) -> Found:
         """What the index says, and which events behind it match; LayerUnavailable when it cannot answer."""
@@ -152,8 +169,8 @@ class TeleportLayer:
         try:
             return work()
         except IndexUnreadable as error:
-            hint = "It is built in the background; use search_children meanwhile."
-            raise LayerUnavailable(f"{_WORDS[self.name]} not ready: {error.message}", hint, error.message) from error
+            hint = f"It is built in the background: retry in a few seconds, or use {best_tool(self._others())} meanwhile."
+            raise IndexNotReady(f"{_WORDS[self.name]} not ready: {error.message}", hint, error.message) from error
 
     def _beside(self, text: str, filters: Filters, least: float, done: int) -> tuple[list[Unfiled], list[str]]:
         """Matches among events behind number `done`, which no document holds yet."""
@@ -164,37 +181,140 @@ class TeleportLayer:
         scope = Scope(filters.project, filters.agent, filters.window)
         probes = list(map(probe, query_terms(text))) if self.name is LayerName.BM25 else ()
         events = self._storage.events.arrived(first, last, scope, probes)
-        spoken = [e for e in events if filters.speaker is None or e.speaker.casefold() == filters.speaker.casefold()]
+        spoken = [e for e in events if e.type not in _MARKS and _fits(e, filters)]
         spoken = spoken[-EMBEDDED:] if self.name is LayerName.VECTOR else spoken
         found = [u for u in self._ask(lambda: self.searcher.unfiled(text, spoken)) if u.raw >= least]
         return found, [f"{first - done:,} events wait to be indexed"] if first > done else []
 
+    def side(self, text: str, filters: Filters, limit: int, also: Array) -> "Side":
+        """Return what the index and the events behind it say of messages; LayerUnavailable when it cannot answer.
+
+        `also` names messages (`(n,)` uint64) that are rated whatever their rank is.
+        """
+        self.searcher.keeper.index.wait(_LOADING)
+        # Read before the search: an event that is filed meanwhile is found twice rather than not at all.
+        done = self.searcher.keeper.index.position.events
+        found: Candidates = self._ask(lambda: self.searcher.candidates(text, filters, limit, also))
+        beside, notices = self._beside(text, filters, 0.0, done)
+        scale = self._ask(lambda: self.searcher.scale(text)) if beside else 1.0
+        shares = {u.event.event_id: max(u.raw / scale, 0.0) for u in beside}
+        return Side(found, tuple(beside), shares, tuple(notices))
+
+    def rated(self, text: str, filters: Filters, names: Array) -> Candidates:
+        """Return what the index says of the named messages (`(n,)` uint64) alone."""
+        found: Candidates = self._ask(lambda: self.searcher.candidates(text, filters, 0, names))
+        return found
+
+    def listed(self, sides: "Mapping[LayerName, Side]", weights: Weights, asked: "Wanted") -> Teleported:
+        """Return one list of messages from what one or both sides say, each with the words that are quoted of it."""
+        found = joined(*(sides[n].found if n in sides else NONE for n in (LayerName.BM25, LayerName.VECTOR)))
+        unfiled = {u.event.event_id: u for side in sides.values() for u in side.unfiled}
+        names = {keys.message_name(i): u for i, u in unfiled.items()}
+        waiting = _waiting(sides, unfiled, set(found.message.tolist()))
+        everything = Candidates.joined([found, waiting])
+        ranking = ranked(everything, weights, asked.literal, asked.limit)
+        matches = matches_of(everything.taken(ranking.places), ranking.score)
+        wanted = frozenset(query_terms(asked.text))
+        hits: list[Hit] = []
+        filed = self._showing.hits([m for m in matches if m.grip_id], asked.filters, wanted)
+        by_grip = {h.grip_id: h for h in filed}
+        for match, place in zip(matches, ranking.places.tolist(), strict=True):
+            if match.grip_id:
+                hits += [by_grip[match.grip_id]] if match.grip_id in by_grip else []
+            else:
+                one = names[int(everything.message[place])]
+                hits += self._showing.unfiled([replace(one, score=match.score)], wanted)
+        notices = tuple(dict.fromkeys(n for s in sides.values() for n in s.notices))
+        return Teleported(tuple(hits), len(everything), 0.0, notices)
+
     def search(self, query: Query, budget: Budget) -> LayerAnswer:
         """See Layer."""
-        return as_layer(query, budget, lambda text, filters, limit: self.teleport(text, filters, limit, per_node=True))
+        weights = KEYWORDS if self.name is LayerName.BM25 else MEANING
+
+        def jump(asked: Wanted) -> Teleported:
+            none = np.zeros(0, dtype=np.uint64)
+            with span(_SPANS[self.name]):
+                return self.listed({self.name: self.side(asked.text, asked.filters, DEPTH, none)}, weights, asked)
+
+        return as_layer(query, budget, jump)
 
 
-def one_per_node(found: Found, limit: int) -> Found:
-    """Each node once, by its best document; what else of it was found is named with it."""
-    best: dict[NodeId, Match] = {}
-    for match in found.matches:
-        held = best.get(match.node_id)
-        grips = tuple(g for g in (match.grip_id, match.best_grip) if g)
-        if held is None:
-            # A grip stands for its segment here; whichever it is, the words shown are that grip's.
-            best[match.node_id] = replace(match, grip_id=None, doc_type=DocType.NODE, best_grip=grips[0] if grips else None)
-        else:
-            best[match.node_id] = replace(held, also=(*held.also, *(g for g in grips if g != held.best_grip)))
-    return replace(found, matches=tuple(best.values())[:limit])
+@dataclass(frozen=True, slots=True)
+class Side:
+    """What one index says of messages: candidates, events that no document holds yet, and the share of each by its id."""
+
+    found: Candidates
+    unfiled: tuple[Unfiled, ...]
+    shares: Mapping[EventId, float]
+    notices: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """A query as a jump gets it."""
+
+    text: str
+    filters: Filters
+    limit: int
+    #: It names something by its exact words.
+    literal: bool
+
+
+def _fits(event: Event, filters: Filters) -> bool:
+    """Whether an event was said by whom the filters want."""
+    speaker = filters.speaker is None or event.speaker.casefold() == filters.speaker.casefold()
+    return speaker and (filters.role is None or event.role.value == filters.role)
+
+
+def _waiting(sides: Mapping[LayerName, Side], unfiled: Mapping[EventId, Unfiled], known: set[int]) -> Candidates:
+    """Return events that no document holds yet as candidates: each as if its segment held nothing else."""
+    made: list[Candidates] = []
+    for event_id, one in unfiled.items():
+        name = keys.message_name(event_id)
+        if name in known:
+            continue
+        share = {side: s.shares.get(event_id, 0.0) for side, s in sides.items()}
+        own, near = share.get(LayerName.BM25, 0.0), share.get(LayerName.VECTOR, 0.0)
+        session = keys.session_name(one.event.session_id)
+        made.append(lone(name, session, one.event.timestamp, one.event.role.value, own, near))
+    return Candidates.joined(made)
+
+
+def matches_of(found: Candidates, score: Array) -> list[Match]:
+    """Return candidates in their order as matches; one without a grip is an event that no document holds yet."""
+    rows = zip(
+        found.hi.tolist(), found.lo.tolist(), found.node_hi.tolist(), found.node_lo.tolist(), found.unit.tolist(),
+        found.start.tolist(), found.raw.tolist(), found.words.tolist(), found.meaning.tolist(), score.tolist(), strict=True,
+    )  # fmt: skip
+    return [
+        Match(
+            doc_type=DocType.GRIP,
+            node_key=unit,
+            node_id=keys.node_of(node_hi, node_lo) if unit else NodeId(""),
+            grip_id=keys.grip_of(hi, lo) if hi or lo else None,
+            start_ms=start,
+            score=round(value, 6),
+            raw=raw,
+            similarity=meaning[0],
+            parts=tuple((name, round(x, 4)) for name, x in zip(PARTS, (*words, *meaning), strict=True) if x),
+        )
+        for hi, lo, node_hi, node_lo, unit, start, raw, words, meaning, value in rows
+    ]
+
+
+def best_tool(statuses: Sequence[LayerStatus]) -> str:
+    """Return the tool that searches by the best layer that can answer; search_children where none but the tree can."""
+    usable = {status.name for status in statuses if status.usable}
+    return next((tool for name, tool in TOOLS.items() if name in usable), _ALWAYS)
 
 
 def as_layer(query: Query, budget: Budget, jump: Jump) -> LayerAnswer:
-    """A jump as the policy asks for it: one call, each segment one hit, and every hit a node visited."""
+    """A jump as the policy asks for it: one call, each message one hit, and every hit a node visited."""
     if query.window is not None and not terms(query.text):
         return LayerAnswer((), window=query.window, notices=("a time and no word to look for",))
     if not budget.call():
         return LayerAnswer((), window=query.window)
-    filters = Filters(window=query.window, project=query.project, agent=query.agent)
-    found = jump(query.text, filters, query.limit)
-    hits = found.hits[: budget.visit(len(found.hits))]
+    filters = Filters(DocType.GRIP, None, query.window, query.project, query.agent, query.speaker, None, query.role)
+    found = jump(Wanted(query.text, filters, query.limit, query.literal))
+    hits = found.hits[: budget.visit_named([h.event_id or h.node_id for h in found.hits])]
     return LayerAnswer(hits, window=query.window, notices=found.notices)

@@ -147,6 +147,13 @@ def span_of(node_id: NodeId) -> tuple[dt.date, dt.date]:
     raise InvalidQuery(f"not a period: {node_id}", "Segments have stored times, not calendar windows.")
 
 
+def period_of(window: TimeWindow, calendar: Calendar) -> NodeId | None:
+    """Return the day, week, month or year whose window is exactly this one; None when there is none."""
+    date = calendar.local(window.start_ms).date()
+    found = rollup_targets(date.isoformat())
+    return next((node_id for node_id in found if calendar.window(node_id) == window), None)
+
+
 def parents_of_day(day: str) -> tuple[NodeId, ...]:
     """Tree parent of a day: its ISO week."""
     iso = dt.date.fromisoformat(day).isocalendar()
@@ -179,6 +186,7 @@ def parents(node_id: NodeId) -> tuple[NodeId, ...]:
     return (ROOT,)
 
 
+@lru_cache(maxsize=4096)
 def rollup_targets(day: str) -> tuple[NodeId, ...]:
     """The periods whose summary a change on this local day makes stale, finest first: day, week, month, year."""
     date = dt.date.fromisoformat(day)

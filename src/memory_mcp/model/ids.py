@@ -43,6 +43,12 @@ _YEAR = re.compile(r"toc:year:([0-9]{4})\Z")
 _MONTH = re.compile(r"toc:month:([0-9]{4})[-:]([0-9]{2})\Z")
 _WEEK = re.compile(r"toc:week:([0-9]{4})[-:]W([0-9]{2})\Z")
 _DAY = re.compile(r"toc:day:([0-9]{4})-([0-9]{2})-([0-9]{2})\Z")
+_SHORT = (
+    ("year", re.compile(r"[0-9]{4}")),
+    ("month", re.compile(r"[0-9]{4}-[0-9]{2}")),
+    ("week", re.compile(r"[0-9]{4}-?W[0-9]{2}", re.I)),
+    ("day", re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")),
+)
 _SEGMENT = re.compile(r"toc:segment:([0-9]{4}-[0-9]{2}-[0-9]{2}):([0-9A-Za-z]+)\Z")
 
 
@@ -170,6 +176,15 @@ def node_key(node_id: NodeId) -> int:
     """The 60-bit key a node is stored under: a segment's own hash, a hash of the id for a period."""
     key = segment_key_of(node_id)
     return digest("node", node_id, bits=_SEGMENT_BITS) if key is None else key
+
+
+def find_period(value: str) -> NodeId | None:
+    """Return the id of a period written in its short form: 2026, 2026-01, 2026-W05 or 2026-01-30; None for anything else."""
+    text = value.strip()
+    level = next((level for level, form in _SHORT if form.fullmatch(text)), None)
+    if level is None:
+        return None
+    return week_id(int(text[:4]), int(text[-2:])) if level == "week" else NodeId(f"toc:{level}:{text}")
 
 
 def parse_node_id(value: str) -> NodeId:

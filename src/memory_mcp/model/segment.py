@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass
 
-from memory_mcp.model.ids import EventId, NodeId, segment_id, segment_key
+from memory_mcp.model.ids import NodeId, segment_id, segment_key
 
 #: Order of an event inside its stream: (timestamp, event id).
 Position = tuple[int, str]
@@ -39,8 +39,3 @@ class Segment:
     def node_id(self) -> NodeId:
         """The id of this segment's TOC node."""
         return segment_id(self.day, self.key)
-
-    @property
-    def first_event(self) -> EventId:
-        """Id of the first event."""
-        return EventId(self.start[1])

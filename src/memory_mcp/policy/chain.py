@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from memory_mcp.layers.base import LayerName
-from memory_mcp.policy.intent import Intent
+from memory_mcp.question.intent import Intent
 
 #: The order in which an intent tries its layers; agentic is always last (agent-retrieval-policy-prd.md, sections 4 and 10).
 #: None stands for the best accelerator available.

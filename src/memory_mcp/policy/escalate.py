@@ -12,11 +12,12 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 from memory_mcp.errors import DeadlineExceeded, StorageError
-from memory_mcp.layers.base import Hit, Query, Scanner, Slice
+from memory_mcp.layers.base import Hit, LayerName, Query, Scanner, Slice
 from memory_mcp.layers.budget import Budget
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.policy.explain import Scanned
-from memory_mcp.policy.stopping import Interrupt, reserve_ms, stop
+from memory_mcp.policy.plan import Plan
+from memory_mcp.policy.stopping import SCAN, Interrupt, reserve_ms, stop
 from memory_mcp.text import STOPWORDS
 
 log = logging.getLogger(__name__)
@@ -27,6 +28,8 @@ AT_ONCE = 2
 _LATER = 0.001
 #: Words that every event found must hold; a longer question is not one that was said in those words.
 _MOST_WORDS = 6
+#: Characters of a whole question that is looked for word for word.
+_SHORTEST_PHRASE, _LONGEST_PHRASE = 10, 200
 #: Shortest word that is looked for.
 _SHORTEST = 2
 #: How often a scan looks whether its caller has gone (seconds).
@@ -40,6 +43,27 @@ def looked_for(text: str, exact: Sequence[str]) -> tuple[str, ...]:
     words = [w.strip(".,;:!?()[]{}\"'`").lower() for w in text.split()]
     wanted = dict.fromkeys(w for w in words if len(w) >= _SHORTEST and w not in STOPWORDS)
     return tuple(wanted) if len(wanted) <= _MOST_WORDS else ()
+
+
+def phrase_of(text: str) -> str:
+    """Return a question as a text that may be stored word for word; "" where it is too short or too long for one."""
+    phrase = " ".join(text.strip().strip('"“”`').split())
+    return phrase if _SHORTEST_PHRASE <= len(phrase) <= _LONGEST_PHRASE else ""
+
+
+def to_find(plan: Plan, question: str, found: Sequence[Hit], is_enough: bool, was_cut: bool) -> Iterator[tuple[str, ...]]:
+    """Return what scans have to find, one after the other until one does.
+
+    Where a walk alone was asked and did not see everything, the question itself, word for word; then the texts that
+    nothing found.
+    """
+    alone = plan.order == (LayerName.AGENTIC,) and not plan.browses
+    phrase = phrase_of(question) if alone and (was_cut or not is_enough) else ""
+    if phrase and not any(phrase.lower() in " ".join(h.quote.split()).lower() for h in found[:1]):
+        yield (phrase,)
+    words = looked_for(plan.text, plan.exact)
+    if words and not is_enough and (not found or plan.first_match):
+        yield words
 
 
 class _Scan:
@@ -61,8 +85,8 @@ class _Scan:
     def start(self) -> None:
         """Begin in threads of their own; whoever calls waits on `woken` for `working` to be empty."""
         context = contextvars.copy_context()
-        for _ in range(AT_ONCE):
-            thread = threading.Thread(target=context.copy().run, args=(self._work,), name="scan", daemon=True)
+        for number in range(AT_ONCE):
+            thread = threading.Thread(target=context.copy().run, args=(self._work,), name=f"{SCAN}{number}", daemon=True)
             with self.woken:
                 thread.start()
                 self._working.add(thread.ident or 0)
@@ -95,8 +119,7 @@ class _Scan:
     def _next(self) -> tuple[int, TimeWindow | None] | None:
         with self._handing_out:
             if self._left is None:
-                # What most of the words are looked for in is compared with everything else: it is read as one.
-                slices = self._scanner.slices(self._query) if self._words else [self._query.window]
+                slices = self._scanner.slices(self._query)
                 self.slices, self._left = len(slices), iter(enumerate(slices))
             found = sum(len(s.hits) for s in list(self.read.values()))
             if self.error is not None or found >= self._query.limit or self._budget.cancelled:
@@ -129,7 +152,7 @@ def escalate(
     _pass_up(error)
     listed = [h for place in sorted(read) for h in read[place].hits][: query.limit]
     # The newest first: of events that hold every word nothing else tells them apart.
-    hits = tuple(replace(h, score=round(h.score - _LATER * place, 4)) if words else h for place, h in enumerate(listed))
+    hits = tuple(replace(h, score=round(h.score - _LATER * place, 4)) for place, h in enumerate(listed))
     ms = round((budget.clock.monotonic() - began) * 1000, 1)
     return hits, Scanned(why, scan.slices, len(read), sum(s.events for s in read.values()), len(hits), ms)
 

@@ -18,11 +18,11 @@ from dataclasses import dataclass, field
 from memory_mcp.errors import DeadlineExceeded, InvalidQuery, LayerUnavailable, NotFound, StorageError
 from memory_mcp.layers.base import Hit, Layer, LayerAnswer, LayerName, Query
 from memory_mcp.layers.budget import Budget
-from memory_mcp.policy.chain import MADE_OF
-from memory_mcp.policy.explain import Tried
+from memory_mcp.policy.chain import BEST, MADE_OF
+from memory_mcp.policy.explain import Outcome, Tried
 from memory_mcp.policy.merge import arbitration, merge
 from memory_mcp.policy.plan import Mode, Plan, Skipped
-from memory_mcp.policy.stopping import Interrupt, reserve_ms, stop
+from memory_mcp.policy.stopping import LAYER, Interrupt, reserve_ms, stop
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +35,8 @@ _GRACE, _FAR_LONGER = 50.0, 3.0
 _LOOK = 0.01
 #: Of the time that is left, what one layer may use when others come after it.
 _SHARE = 0.7
+#: Of the nodes that are left, what paths side by side leave to the best layer at most.
+_FOR_BEST = 0.75
 #: Of what is kept, what a layer's time ends before whoever waits for it, so that its partial answer is still heard.
 _TO_HEAR = 0.5
 
@@ -43,8 +45,7 @@ _TO_HEAR = 0.5
 class Verdict:
     """What is thought of one layer's answer."""
 
-    relevant: bool
-    #: No other layer need be asked: there is evidence enough, or enough to say that there is nothing relevant.
+    #: No other layer need be asked: there is evidence enough.
     sufficient: bool
     #: How sure the layer's answer is to be about the question, 0..1.
     best: float
@@ -61,7 +62,7 @@ Judge = Callable[[LayerName, Sequence[Hit]], Verdict]
 class Run:
     """What came of a plan."""
 
-    #: What relevant answers hold, best first.
+    #: What was found, best first.
     hits: tuple[Hit, ...] = ()
     #: The layer that answered, or the last one asked.
     method: str = LayerName.AGENTIC
@@ -91,7 +92,7 @@ class _Path:
 
     def start(self) -> "_Path":
         context = contextvars.copy_context()
-        self.thread = threading.Thread(target=context.run, args=(self._work,), name=f"layer {self.name}", daemon=True)
+        self.thread = threading.Thread(target=context.run, args=(self._work,), name=f"{LAYER}{self.name}", daemon=True)
         self.thread.start()
         return self
 
@@ -112,8 +113,8 @@ class _Path:
         return 0 if self.done or self.thread is None else self.thread.ident or 0
 
     def ran_out(self) -> bool:
-        """Whether it ended for want of time and found nothing, which does not say that there is nothing."""
-        if self.answer is None or self.answer.hits or self.budget.left_ms() > 0:
+        """Return whether it ended without hits because it was out of time or stopped; it then counts as no answer."""
+        if self.answer is None or self.answer.hits or (self.budget.left_ms() > 0 and not self.budget.cancelled):
             return False
         whole = self.budget.strict or self.budget.elapsed_ms() >= self.budget.bounds.timeout_ms
         if whole and "timeout_ms" not in self.budget.hit:
@@ -149,22 +150,20 @@ class Execution:
             path = self._path(name, query, budget, 1.0 if last else _SHARE)
             self._wait([path], budget, lambda *_: False)
             verdict = self._judged(path, judge, run)
-            if verdict is not None and verdict.relevant and path.answer is not None:
+            if verdict is not None and path.answer is not None and path.answer.hits:
                 kept[name] = path.answer.hits
                 run.method = name
                 budget.spent.satisfied = True
-            # That there is nothing relevant is no layer's to say once another has found something.
-            if verdict is not None and verdict.sufficient and (verdict.relevant or not kept):
-                run.method = name
+            if verdict is not None and verdict.sufficient:
                 run.sufficient = True
                 break
         run.used, run.hits, run.arbitration = tuple(kept), merge(kept), arbitration(kept)
         if len(kept) > 1:
-            run.method = "+".join(kept)
+            run.method = _method(plan, kept)
         return run
 
     def _side_by_side(self, plan: Plan, query: Query, budget: Budget, judge: Judge) -> Run:
-        """All paths at once. One with enough evidence cancels those still at work; in hybrid mode it answers alone."""
+        """All paths at once, fused. One with enough evidence cancels those that lag."""
         run = Run()
         verdicts: dict[LayerName, Verdict] = {}
 
@@ -175,34 +174,35 @@ class Execution:
                 verdict = self._judged(path, judge, run)
                 if verdict is not None:
                     verdicts[path.name] = verdict
-                    budget.spent.satisfied |= verdict.relevant
-                    if verdict.relevant and verdict.sufficient:
+                    budget.spent.satisfied |= path.answer is not None and bool(path.answer.hits)
+                    if verdict.sufficient:
                         strong.append(path)
             return bool(strong) and _lags(paths, strong[0])
 
-        paths = self._wait([self._path(n, query, budget, 1.0) for n in plan.paths], budget, enough)
-        if plan.order[-1] not in plan.paths and not any(v.relevant for v in verdicts.values()) and not budget.out_of_time():
+        paths = self._wait(self._beside(plan, query, budget), budget, enough)
+        found_any = any(p.answer is not None and p.answer.hits for p in paths)
+        if plan.order[-1] not in plan.paths and not found_any and not budget.out_of_time():
             # The last layer counts against no beam: it is asked after the others, where they came to nothing.
             paths += self._wait([self._path(plan.order[-1], query, budget, 1.0)], budget, enough)
         # Of several that are sure, the surest, whichever ended first: the same question has the same answer.
-        sure = [n for n in plan.order if n in verdicts and verdicts[n].relevant and verdicts[n].sufficient]
+        sure = [n for n in plan.order if n in verdicts and verdicts[n].sufficient]
         winner = max(sure, key=lambda n: verdicts[n].best, default=None)
         for path in paths:
             if path.name not in {t.layer for t in run.tried}:
                 run.tried.append(_ended(path, winner))
-        answered = {p.name: p.answer.hits for p in paths if p.answer is not None and p.name in verdicts}
-        kept = {n: hits for n, hits in answered.items() if verdicts[n].relevant}
+        kept = {p.name: p.answer.hits for p in paths if p.answer is not None and p.name in verdicts and p.answer.hits}
         run.sufficient = winner is not None
-        rivals = [n for n in kept if n != winner and verdicts[n].best >= verdicts[winner].best] if winner else list(kept)
-        if plan.mode is Mode.HYBRID and winner is not None and not rivals:
-            others = ", ".join(p.name for p in paths if p.name != winner)
-            run.arbitration = f"{winner} dominates with {verdicts[winner].best:.2f}; {others or 'nothing else'} was left"
-            kept = {winner: kept[winner]}
-        else:
-            run.arbitration = arbitration(kept)
+        run.arbitration = arbitration(kept)
         run.used, run.hits = tuple(kept), merge(kept)
         run.method = _method(plan, kept)
         return run
+
+    def _beside(self, plan: Plan, query: Query, budget: Budget) -> list[_Path]:
+        """Every path of a plan; what the others visit leaves the best layer enough for its own list."""
+        best = next((n for n in BEST if n in plan.paths), None)
+        kept = min(query.limit, max(1, int(budget.nodes_left() * _FOR_BEST)))
+        others = budget if best is None else budget.beside(kept)
+        return [self._path(n, query, budget if n is best else others, 1.0) for n in plan.paths]
 
     def _path(self, name: LayerName, query: Query, budget: Budget, share: float) -> _Path:
         own = max(1, int((budget.left_ms() - reserve_ms(budget) * (1 + _TO_HEAR)) * share))
@@ -260,11 +260,10 @@ class Execution:
         run.answers[path.name] = path.answer
         hits = path.answer.hits
         verdict = judge(path.name, hits)
-        outcome = "nothing" if not hits else "irrelevant" if not verdict.relevant else "insufficient"
-        outcome = "sufficient" if verdict.relevant and verdict.sufficient else outcome
-        if outcome in ("nothing", "irrelevant") and path.name is not LayerName.AGENTIC:
+        outcome = Outcome.SUFFICIENT if verdict.sufficient else Outcome.INSUFFICIENT if hits else Outcome.NOTHING
+        if outcome is Outcome.NOTHING and path.name is not LayerName.AGENTIC:
             nothing = "found nothing" if path.budget.nodes_left() else "no node was left to visit"
-            run.skipped.append(Skipped(path.name, verdict.reason if hits else nothing))
+            run.skipped.append(Skipped(path.name, nothing))
         run.tried.append(Tried(path.name, outcome, verdict.reason, len(hits), round(verdict.best, 3), round(path.ms, 1)))
         return verdict
 
@@ -283,14 +282,14 @@ def _ended(path: _Path, winner: LayerName | None) -> Tried:
     """A path without an answer."""
     match path.error:
         case None:
-            outcome = "cancelled" if winner else "timed out"
+            outcome = Outcome.CANCELLED if winner else Outcome.TIMED_OUT
             reason = f"{winner} had evidence enough" if winner else "its time was up"
         case LayerUnavailable():
-            outcome, reason = "unavailable", path.error.reason
+            outcome, reason = Outcome.UNAVAILABLE, path.error.reason
         case DeadlineExceeded():
-            outcome, reason = "timed out", "its time was up"
+            outcome, reason = Outcome.TIMED_OUT, "its time was up"
         case _:
-            outcome, reason = "failed", str(path.error)
+            outcome, reason = Outcome.FAILED, str(path.error)
             log.warning("the layer %s failed", path.name, exc_info=path.error)
     return Tried(path.name, outcome, reason, 0, 0.0, round(path.ms, 1))
 

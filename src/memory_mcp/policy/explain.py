@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import StrEnum
 
 from memory_mcp.layers.base import Step
 from memory_mcp.model.calendar import TimeWindow
@@ -9,13 +10,24 @@ from memory_mcp.policy.plan import Mode, Skipped
 from memory_mcp.policy.tier import Tier
 
 
+class Outcome(StrEnum):
+    """How a layer that was run ended."""
+
+    SUFFICIENT = "sufficient"
+    INSUFFICIENT = "insufficient"
+    NOTHING = "nothing"
+    UNAVAILABLE = "unavailable"
+    FAILED = "failed"
+    TIMED_OUT = "timed out"
+    CANCELLED = "cancelled"
+
+
 @dataclass(frozen=True, slots=True)
 class Tried:
     """One layer that was run: how it ended, what it found, and why it was followed or left."""
 
     layer: str
-    #: sufficient, insufficient, irrelevant, nothing, unavailable, failed, timed out, cancelled
-    outcome: str
+    outcome: Outcome
     reason: str
     hits: int
     #: How sure its answer was to be about the question, 0..1.

@@ -1,60 +1,44 @@
-"""Several layers' hits in, one list out: each segment once, by calibrated score. Pure."""
+"""Several layers' hits in, one list out: the best layer's own, and behind it what the others add. Pure."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from memory_mcp.layers.base import Hit, LayerName
+from memory_mcp.model.calendar import TimeWindow
+from memory_mcp.policy.chain import BEST, MADE_OF
 
-#: No layer is surer than this, either way.
-_LEAST, _MOST = 0.005, 0.995
+#: Of so many results in a row, how many come from inside the time that a question names: of the first, and of further ones.
+_BLOCK, _INSIDE, _FURTHER = 5, 3, 4
+#: What a hit that stands behind another is worth beside it at most, so that the order shows in the scores, and nothing that
+#: ranking adds turns it.
+_BEHIND = 0.85
 
 
 def identity(hit: Hit) -> str:
-    """What makes two hits the same: the node, or the event of one that is not filed yet."""
-    return hit.node_id or hit.event_id
+    """What makes two hits the same: the message, or the node of a hit that quotes none."""
+    return hit.event_id or hit.node_id
 
 
 def merge(found: Mapping[LayerName, Sequence[Hit]]) -> tuple[Hit, ...]:
-    """One list, best first, ties by id. Alone, a layer's list is as it was.
+    """Return the best layer's list as it is, and behind it what other layers found besides.
 
-    What several layers name comes before what one names as surely: the scores are shares of what was right, so a hit's
-    lies half way between the best that a layer said of it and what independent layers would say together. Grips of the
-    same segment are kept, three at most.
+    An answer is never worse than the best layer's: nothing takes the place of its results. Parts of a layer that has
+    answered add nothing, as it has heard them.
     """
     lists = {name: hits for name, hits in found.items() if hits}
-    if len(lists) < 2:
-        return tuple(next(iter(lists.values()), ()))
-    best: dict[str, Hit] = {}
-    given: dict[str, dict[LayerName, float]] = {}
-    for name, hits in lists.items():
-        for hit in hits:
-            key = identity(hit)
-            held = best.get(key)
-            best[key] = hit if held is None else _joined(held, hit)
-            given.setdefault(key, {})[name] = max(hit.score, given.get(key, {}).get(name, 0.0))
-    scored = [replace(h, score=round(_pooled(given[k]), 6), parts=_parts(h, given[k])) for k, h in best.items()]
-    return tuple(sorted(scored, key=lambda h: (-h.score, identity(h))))
-
-
-def _joined(one: Hit, other: Hit) -> Hit:
-    """The better of two hits in the same place, with what else of it was found."""
-    better, worse = (one, other) if one.score >= other.score else (other, one)
-    grips = tuple(dict.fromkeys((*better.grip_ids, *worse.grip_ids)))[:3]
-    return replace(better, grip_ids=grips)
-
-
-def _pooled(given: Mapping[LayerName, float]) -> float:
-    """At least the best single score; more where others agree."""
-    miss = 1.0
-    for score in given.values():
-        miss *= 1.0 - min(max(score, _LEAST), _MOST)
-    best = max(given.values())
-    return max(best, (1.0 - miss + best) / 2)
-
-
-def _parts(hit: Hit, given: Mapping[LayerName, float]) -> tuple[tuple[str, float], ...]:
-    own = tuple(p for p in hit.parts if p[0] not in {n.value for n in given})
-    return (*own, *((name.value, round(score, 6)) for name, score in given.items()))
+    order = [n for n in (*BEST, LayerName.AGENTIC, *lists) if n in lists]
+    merged: list[Hit] = []
+    known: set[str] = set()
+    for name in dict.fromkeys(order):
+        if any(name in MADE_OF.get(other, ()) for other in lists):
+            continue
+        last = merged[-1].score if merged else 1.0
+        for hit in lists[name]:
+            if identity(hit) not in known:
+                known.add(identity(hit))
+                last = min(hit.score, last * _BEHIND) if merged and name is not order[0] else hit.score
+                merged.append(replace(hit, score=round(last, 6)))
+    return tuple(merged)
 
 
 def arbitration(found: Mapping[LayerName, Sequence[Hit]]) -> str:
@@ -65,5 +49,34 @@ def arbitration(found: Mapping[LayerName, Sequence[Hit]]) -> str:
     named = [{identity(h) for h in hits} for hits in lists.values()]
     everything, shared = set.union(*named), sum(sum(k in n for n in named) > 1 for k in set.union(*named))
     told = ", ".join(f"{name} {len(hits)}" for name, hits in lists.items())
-    rest = "what several name comes first" if shared else "they share nothing: the surer comes first"
-    return f"merged {told}: {shared} of {len(everything)} in several; {rest}"
+    first = next(n for n in (*BEST, LayerName.AGENTIC, *lists) if n in lists)
+    return f"merged {told}: {shared} of {len(everything)} in several; {first} comes first"
+
+
+def preferred(inside: Sequence[Hit], everywhere: Sequence[Hit], window: TimeWindow) -> tuple[Hit, ...]:
+    """Return hits with those inside a time first: three of five, and the best two from outside, marked.
+
+    What happened in a time is often told outside it: with three and two the right session was among five for 134 of 156
+    questions that name a time, inside alone for 122.
+    """
+    held = list(inside)
+    outside = [replace(h, outside=True) for h in everywhere if not window.contains(h.timestamp)]
+    merged: list[Hit] = []
+    while held or outside:
+        most = _FURTHER if merged else _INSIDE
+        block = held[:most] + outside[: _BLOCK - min(len(held), most)]
+        block += held[most : most + _BLOCK - len(block)]
+        merged += block
+        taken = {identity(h) for h in block}
+        held = [h for h in held if identity(h) not in taken]
+        outside = [h for h in outside if identity(h) not in taken]
+    return descending(merged)
+
+
+def descending(hits: Sequence[Hit]) -> tuple[Hit, ...]:
+    """Return hits in their order with scores that never rise."""
+    shown: list[Hit] = []
+    for hit in hits:
+        score = min(hit.score, shown[-1].score * _BEHIND) if shown else hit.score
+        shown.append(replace(hit, score=round(score, 6)))
+    return tuple(shown)

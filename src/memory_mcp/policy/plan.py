@@ -8,19 +8,15 @@ from enum import StrEnum
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.layers.base import LayerName, LayerStatus, Query
 from memory_mcp.layers.budget import StopConditions
-from memory_mcp.layers.timehints import find_time
 from memory_mcp.model.calendar import Calendar, TimeWindow
 from memory_mcp.policy.chain import BEST, CHAINS, MADE_OF, RULES, Rules
-from memory_mcp.policy.intent import AMBIGUOUS, Classified, Intent, classify
-from memory_mcp.policy.phrases import is_general, subject
 from memory_mcp.policy.rank import POOL
 from memory_mcp.policy.tier import Tier, detect
-from memory_mcp.text import terms
+from memory_mcp.question.intent import AMBIGUOUS, Intent
+from memory_mcp.question.understand import Question, understand
 
 #: Paths run side by side where nobody says how many (2 to 5).
 PATHS = 3
-#: How a reason begins that is about a layer's time.
-TOO_SLOW = "usually takes"
 #: Share of a time limit that the best accelerator may usually take.
 _OF_TIME = 0.6
 _LEFT_OUT = "left out of this plan"
@@ -60,6 +56,8 @@ class Skipped:
 
     layer: str
     reason: str
+    #: It would use up the time; it is tried again in time.
+    too_slow: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,10 +69,8 @@ class Plan:
     signals: tuple[str, ...]
     #: What a result must hold literally, where the query names such a thing.
     exact: tuple[str, ...]
-    #: The words to look for: the question without its deadline and its time.
+    #: The words to look for: the question without its deadline, its time and what asks for a search.
     text: str
-    #: Of these, what the question is about: whether an answer is relevant is judged by them.
-    subject: str
     #: Nothing in particular is asked for: what happened is listed.
     browses: bool
     tier: Tier
@@ -105,9 +101,9 @@ class Plan:
 
     @property
     def paths(self) -> tuple[LayerName, ...]:
-        """What runs side by side in the modes that do: parts rather than the layer made of them, at most a beam of them."""
-        whole = [n for n in self.order if n in MADE_OF and MADE_OF[n] <= set(self.order)]
-        return tuple(n for n in self.order if n not in whole)[: self.bounds.beam_width]
+        """What runs side by side in the modes that do, at most a beam of them: a layer rather than those it is made of."""
+        parts = {part for n in self.order for part in MADE_OF.get(n, ())}
+        return tuple(n for n in self.order if n not in parts)[: self.bounds.beam_width]
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,13 +122,12 @@ def make_plan(query: Query, how: How, known: Known) -> Plan:
     """Decide everything that can be decided beforehand; InvalidQuery for an empty question."""
     if not query.text.strip():
         raise InvalidQuery("the query is empty", "Give at least one word to look for.")
-    seen = classify(query.text, how.bounds.get("timeout_ms"))
+    now_ms = known.now_ms if how.as_of is None else how.as_of
+    seen = understand(query.text, now_ms, how.calendar or known.calendar, how.bounds.get("timeout_ms"))
     intent = how.intent or seen.intent
     rules = RULES[intent]
-    now_ms = known.now_ms if how.as_of is None else how.as_of
-    text, window, words = _timed(query, seen, now_ms, how.calendar or known.calendar)
     live = [_without(s, how.without) for s in known.statuses]
-    browses = not is_particular(text) and (window is not None or intent is Intent.EXPLORE)
+    browses = seen.asks_period or (seen.is_general and (query.window is not None or intent is Intent.EXPLORE))
     mode, why = _mode(how, seen)
     bounds = _bounds(how.bounds, known.settings, rules, mode, seen.deadline_ms, pool_of(query.limit, how.offset))
     slow = _too_slow(live, known.usual_ms, bounds.timeout_ms) if intent is Intent.TIME_BOXED else {}
@@ -142,8 +137,7 @@ def make_plan(query: Query, how: How, known: Known) -> Plan:
         confidence=1.0 if how.intent else seen.confidence,
         signals=(f"{intent}: named by the caller",) if how.intent else seen.signals,
         exact=seen.exact,
-        text="" if browses else _particular(text) if intent is Intent.EXPLORE else text,
-        subject=subject(text),
+        text="" if browses else seen.particular if intent is Intent.EXPLORE else seen.words,
         browses=browses,
         tier=detect(live),
         mode=mode,
@@ -159,8 +153,8 @@ def make_plan(query: Query, how: How, known: Known) -> Plan:
         escalates_when=rules.trigger if rules.escalates and not browses else "",
         deadline_ms=seen.deadline_ms,
         now_ms=now_ms,
-        window=window,
-        window_words=words,
+        window=query.window or seen.window,
+        window_words="" if query.window else seen.window_words,
     )
 
 
@@ -170,16 +164,6 @@ def pool_of(limit: int, offset: int) -> int:
     return max(POOL, wanted + _FOLDED) if not offset else wanted * 3 + POOL
 
 
-def is_particular(text: str) -> bool:
-    """Whether a text names anything that could be looked for."""
-    return not is_general(text)
-
-
-def _particular(text: str) -> str:
-    """A text without the words that ask for patterns: what they are patterns of is what has to be found."""
-    return " ".join(word for word in text.split() if not is_general(word) or not terms(word))
-
-
 def layers_named(names: Sequence[str]) -> frozenset[LayerName]:
     """Layers by name; InvalidQuery for one that does not exist or cannot be left out."""
     known = [n.value for n in LayerName if n not in (LayerName.TOC, LayerName.AGENTIC)]
@@ -187,17 +171,6 @@ def layers_named(names: Sequence[str]) -> frozenset[LayerName]:
         if name not in known:
             raise InvalidQuery(f"cannot plan without {name!r}", f"Layers that can be left out are {', '.join(known)}.")
     return frozenset(LayerName(n) for n in names)
-
-
-def _timed(query: Query, seen: Classified, now_ms: int, calendar: Calendar) -> tuple[str, TimeWindow | None, str]:
-    """The words to look for, and the window: the caller's, or the one that the question names."""
-    text = seen.rest if seen.rest.strip() else query.text
-    if query.window is not None:
-        return text, query.window, ""
-    hint = find_time(text, now_ms, calendar)
-    if hint.window is None:
-        return text, None, ""
-    return hint.rest, hint.window, hint.words
 
 
 def _without(status: LayerStatus, left_out: frozenset[LayerName]) -> LayerStatus:
@@ -212,7 +185,7 @@ def _too_slow(statuses: Sequence[LayerStatus], usual_ms: Mapping[LayerName, floa
     usable = [s.name for s in statuses if s.usable and s.name in BEST]
     quickest = min((usual_ms.get(n, 0.0) for n in usable), default=0.0)
     return {
-        name: f"{TOO_SLOW} {usual_ms[name]:.0f} ms, too long for {timeout_ms} ms"
+        name: f"usually takes {usual_ms[name]:.0f} ms, too long for {timeout_ms} ms"
         for name in usable
         if usual_ms.get(name, 0.0) > max(_OF_TIME * timeout_ms, quickest)
     }
@@ -242,7 +215,7 @@ def _routed(
                 order.append(candidate)
                 break
             reason = slow.get(candidate) or (status.reason if status is not None else "no such layer")
-            skipped.append(Skipped(candidate, reason))
+            skipped.append(Skipped(candidate, reason, candidate in slow))
     first = CHAINS[intent][0] or order[0]
     if LayerName.AGENTIC not in order:  # it needs nothing but the tree, and is tried whatever its status says
         order.append(LayerName.AGENTIC)
@@ -250,7 +223,7 @@ def _routed(
     return tuple(order), tuple(skipped), first
 
 
-def _mode(how: How, seen: Classified) -> tuple[Mode, str]:
+def _mode(how: How, seen: Question) -> tuple[Mode, str]:
     beam = how.bounds.get("beam_width") or 1
     if how.mode is not None:
         return how.mode, "named by the caller"

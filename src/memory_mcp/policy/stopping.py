@@ -1,5 +1,6 @@
 """The end of a search's time: what is kept of it for the answer, and threads that nobody waits for any more."""
 
+import atexit
 import contextlib
 import queue
 import threading
@@ -45,7 +46,7 @@ class _Stopping:
     """One thread that ends others: to begin a thread would cost whoever is late more than a millisecond."""
 
     def __init__(self) -> None:
-        self._new: queue.SimpleQueue[_Abandoned] = queue.SimpleQueue()
+        self._new: queue.SimpleQueue[_Abandoned | None] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._thread: threading.Thread | None = None
 
@@ -56,16 +57,33 @@ class _Stopping:
             if self._thread is None or not self._thread.is_alive():
                 self._thread = threading.Thread(target=self._run, name="stopping", daemon=True)
                 self._thread.start()
+                atexit.register(self._end, self._thread)
 
     def _run(self) -> None:
         going: list[_Abandoned] = []
         while True:
             with contextlib.suppress(queue.Empty):
-                going.append(self._new.get(timeout=_TICK if going else None))
+                fresh = self._new.get(timeout=_TICK if going else None)
+                if fresh is None:
+                    return
+                going.append(fresh)
             going = [one for one in going if one.interrupted()]
+
+    def _end(self, thread: threading.Thread) -> None:
+        """End it with the process: libraries that are unloaded beside a running thread report what they think is lost."""
+        self._new.put(None)
+        thread.join(_GIVE_UP)
 
 
 _stopping = _Stopping()
+
+#: How the names of threads begin that search for somebody: a layer, or a slice of the scan.
+LAYER, SCAN = "layer ", "scan "
+
+
+def at_work() -> int:
+    """Count the threads of this process that search, those included that nobody waits for any more."""
+    return sum(thread.name.startswith((LAYER, SCAN)) for thread in threading.enumerate())
 
 
 def stop(working: Callable[[], Sequence[int]], woken: threading.Condition, interrupt: Interrupt) -> None:

@@ -16,8 +16,8 @@ from memory_mcp.layers.base import Target
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.ids import parse_span_grip
 from memory_mcp.policy.explain import WhyNot
-from memory_mcp.policy.intent import Intent
 from memory_mcp.policy.plan import Mode
+from memory_mcp.question.intent import Intent
 
 #: A call's arguments, or a change of them; inside `bounds` as well, "" stands for one that is not given.
 Arguments = Mapping[str, Any]

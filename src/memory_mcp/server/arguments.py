@@ -4,21 +4,22 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 
-#: Longest question, in characters.
-MAX_QUERY = 4000
+from memory_mcp.requests import limits
+from memory_mcp.requests.limits import AROUND, MAX_QUERY, PAGE, RESULTS, TOKENS
 
 Query = Annotated[str, Field(description="What to look for", max_length=MAX_QUERY)]
 Words = Annotated[str, Field(description="Words to look for; one match is enough", max_length=MAX_QUERY)]
-NodeId = Annotated[str, Field(description="e.g. toc:month:2026-01; empty: root", max_length=300)]
+NodeId = Annotated[str, Field(description="e.g. toc:month:2026-01, 2026-W05, last week; empty: root", max_length=300)]
 ParentId = Annotated[str, Field(description="Node to look below; empty: root", max_length=300)]
 GripId = Annotated[str, Field(description="As results carry it: grip:<ms>:<id>", max_length=300)]
-Limit = Annotated[int, Field(ge=1, le=100)]
-Few = Annotated[int, Field(ge=0, le=50)]
+Limit = Annotated[int, Field(ge=RESULTS.least, le=RESULTS.most)]
+Page = Annotated[int, Field(ge=PAGE.least, le=PAGE.most)]
+Few = Annotated[int, Field(ge=AROUND.least, le=AROUND.most)]
 #: 0 counts as not given.
-Tokens = Annotated[int | None, Field(description="Most tokens in the answer", ge=0, le=200_000)]
+Tokens = Annotated[int | None, Field(description="Most tokens in the answer", ge=TOKENS.least, le=TOKENS.most)]
 Cursor = Annotated[str, Field(description="next_cursor of the page before", max_length=200)]
-Since = Annotated[str, Field(description="ISO time or date", max_length=60, coerce_numbers_to_str=True)]
-Until = Annotated[str, Field(description="ISO time, or a date (included)", max_length=60, coerce_numbers_to_str=True)]
+Since = Annotated[str, Field(description="ISO time or date, or a phrase: last week", max_length=60, coerce_numbers_to_str=True)]
+Until = Annotated[str, Field(description="As since; a date is included", max_length=60, coerce_numbers_to_str=True)]
 Project = Annotated[str, Field(description="Only this project", max_length=500)]
 Scope = Annotated[
     Literal["", "project", "all"], Field(description="Default: the caller's project when known; all: every project")
@@ -29,6 +30,7 @@ FieldName = Literal["title", "summary", "bullets", "keywords"]
 DocType = Annotated[Literal["", "toc_node", "grip"], Field(description="Only nodes or only grips")]
 Agent = Annotated[str, Field(description="Only this agent's sessions", max_length=500)]
 Speaker = Annotated[str, Field(max_length=300)]
+Role = Annotated[Literal["", "user", "assistant", "tool"], Field(description="Only what this role said")]
 Kind = Literal["", "procedure", "constraint", "definition", "preference", "observation"]
 
 _Bound = Annotated[int | None, Field(ge=1, le=1_000_000)]
@@ -46,3 +48,7 @@ class Bounds(BaseModel):
     timeout_ms: _Bound = None
     beam_width: Annotated[int | None, Field(ge=1, le=5)] = None
     min_confidence: Annotated[float | None, Field(ge=0, le=1)] = None
+
+    def value(self) -> limits.Bounds:
+        """Return the bounds as requests carry them."""
+        return limits.Bounds(**self.model_dump())

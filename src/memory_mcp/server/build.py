@@ -55,7 +55,7 @@ def assemble(host: Host, project: str = "") -> MemoryServer:
         cache_hints={"tools/list": _HINT, "prompts/list": _HINT, "resources/templates/list": _HINT},
     )
     add_resources(server, kit)
-    add_prompts(server)
+    add_prompts(server, kit)
     add_completion(server, kit)
     return server
 

@@ -38,7 +38,9 @@ def _values(app: App, project: str | None, name: str, typed: str) -> list[str]:
         levels = (TocLevel.WEEK,) if name == "week" else _PERIODS
         if typed.startswith("toc:segment:"):
             levels = (TocLevel.SEGMENT,)
-        found = [i for level in levels for i in reversed(app.tree.descendants(ROOT, level, project))]
+        found: list[str] = [i for level in levels for i in reversed(app.tree.descendants(ROOT, level, project))]
+        if typed[:1].isdigit():  # the short form: 2026-W04
+            found = [i.rpartition(":")[2] for i in found]
         return [i for i in found if i.startswith(typed)]
     if name == "session_id":
         sessions = app.storage.events.sessions(Scope(project=project), _SESSIONS)

@@ -22,9 +22,11 @@ _HINTS = {
     "UNAVAILABLE": "get_retrieval_status says what works.",
     "INVALID_ARGUMENT": "Correct the arguments and call again.",
 }
-_RETRY = {True: "A retry may help.", False: "A retry of the same call will not help."}
+_RETRY = {True: "A retry may help (retryable: true).", False: "A retry of the same call will not help."}
 #: Argument errors named in one answer; the rest would only bury them.
 _MOST = 3
+#: How a choice that may be left out begins in the validator's words.
+_EMPTY_CHOICE = "'', "
 _KINDS = {
     "string": "text",
     "int": "a whole number",
@@ -81,6 +83,13 @@ def check_names(given: Iterable[str], known: Iterable[str]) -> None:
             raise _unknown(name, names)
 
 
+def check_prompt(name: str, known: Iterable[str]) -> None:
+    """InvalidQuery for a prompt that does not exist."""
+    names = list(known)
+    if name not in names:
+        raise InvalidQuery(f"unknown prompt {name!r}", f"Prompts are {', '.join(names)}.")
+
+
 def _unknown(name: str, known: list[str]) -> InvalidQuery:
     near = get_close_matches(name.rsplit(".", 1)[-1], known, n=1)
     takes = f"Arguments are {', '.join(known)}." if known else "It takes no arguments."
@@ -104,7 +113,7 @@ def _say(one: Mapping[str, Any]) -> str:
         if kind == suffix:
             return f"{name} must be {words} {bound['ge' if words == 'at least' else 'le']}"
     if kind == "literal_error":
-        return f"{name} must be {bound['expected']}"
+        return f"{name} must be {str(bound['expected']).removeprefix(_EMPTY_CHOICE)}"
     if kind in ("string_too_long", "too_long"):
         return f"{name} is too long: at most {bound['max_length']}"
     if kind in ("string_too_short", "too_short"):

@@ -1,4 +1,4 @@
-"""The one place every tool call passes: names checked, nulls dropped, any failure turned into an error an agent can use."""
+"""What every tool call and every prompt passes: names are checked, nulls dropped, failures become errors of ours."""
 
 import asyncio
 import itertools
@@ -13,10 +13,11 @@ from mcp.server import MCPServer
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.tools import Tool
 from mcp.shared.exceptions import MCPError
-from mcp.types import CallToolResult, InputRequiredResult
+from mcp.types import INVALID_PARAMS, CallToolResult, GetPromptResult, InputRequiredResult
 
 from memory_mcp import metrics
-from memory_mcp.server.errors import as_ours, check_names, check_tool, error_result
+from memory_mcp.errors import InvalidQuery
+from memory_mcp.server.errors import as_ours, check_names, check_prompt, check_tool, describe, error_result
 
 log = logging.getLogger(__name__)
 
@@ -53,6 +54,16 @@ class MemoryServer(MCPServer[Any]):
             return error_result(ours)
         finally:
             _record(name if name in self._ours else "unknown", outcome, time.perf_counter() - began)
+
+    async def get_prompt(
+        self, name: str, arguments: dict[str, Any] | None = None, context: Context[Any, Any] | None = None
+    ) -> GetPromptResult | InputRequiredResult:
+        """See MCPServer; an unknown name is refused in our words."""
+        try:
+            check_prompt(name, [prompt.name for prompt in await self.list_prompts()])
+        except InvalidQuery as error:
+            raise MCPError(code=INVALID_PARAMS, message=describe(error)) from error
+        return await super().get_prompt(name, arguments, context)
 
     async def _call(
         self, name: str, arguments: dict[str, Any], context: Context[Any, Any] | None

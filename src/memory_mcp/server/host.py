@@ -17,7 +17,7 @@ import anyio.to_thread
 from memory_mcp.app import App
 from memory_mcp.config import Settings
 from memory_mcp.errors import DeadlineExceeded, MemoryMcpError
-from memory_mcp.layers.budget import GONE, SINCE
+from memory_mcp.layers.budget import GONE, SINCE, leave_out
 
 log = logging.getLogger(__name__)
 
@@ -32,7 +32,7 @@ _TURN = 0.1
 class Host:
     """One App, and the calls that run on it."""
 
-    def __init__(self, settings: Settings, opener: Callable[[], App]) -> None:
+    def __init__(self, settings: Settings, opener: Callable[[], App], deriver_error: Callable[[], str] = lambda: "") -> None:
         self.settings = settings
         self._opener = opener
         self._opening = threading.Lock()
@@ -41,7 +41,7 @@ class Host:
         self._running: dict[object, int] = {}
         self._running_lock = threading.Lock()
         #: What the background deriver's last failed run said.
-        self.deriver_error: Callable[[], str] = lambda: ""
+        self.deriver_error = deriver_error
 
     @classmethod
     def of(cls, app: App) -> "Host":
@@ -77,7 +77,7 @@ class Host:
         """Reading calls now running."""
         return len(self._running)
 
-    def let_through(self) -> None:
+    def give_way(self) -> None:
         """Wait while calls are being answered, so that background work takes turns with them; never for long."""
         end = time.monotonic() + _TURN
         while self._running and time.monotonic() < end:
@@ -108,10 +108,19 @@ class Host:
                 raise DeadlineExceeded("nobody waits for the answer")
             self._running[call] = threading.get_ident()
         try:
-            return work(self.app())
+            return work(self._awaited())
         finally:
             with self._running_lock:
                 del self._running[call]
+
+    def _awaited(self) -> App:
+        """The App; waiting for it to be opened does not count against the call's own time."""
+        if self._app is None:
+            began = time.monotonic()
+            app = self.app()
+            leave_out(time.monotonic() - began)
+            return app
+        return self.app()
 
     def _stop(self, call: object) -> None:
         """Interrupt the abandoned call's own reads until it has ended: it may be between two queries, or about to begin."""

@@ -14,6 +14,8 @@ MOST, _WIDTH = 3, 400
 _LOOKED_AT = 12
 #: Longest part of a prompt that is searched for: pasted output says nothing about what is wanted.
 _PROMPT = 1000
+#: Of the best quotation's score, what another must have to be told beside it.
+_BESIDE = 0.3
 #: Fewer distinct words than this (yes, go on, fix it) fit anything.
 _LEAST_TERMS = 2
 _BEGIN = "From earlier sessions (quoted as they were said then; they may be out of date):"
@@ -25,8 +27,9 @@ def recall_text(app: "App", prompt: str, project: str, session_id: str = "", tim
     What session `session_id` itself holds is left out: whoever asks from there has it in sight. Without a project nothing
     is told, unless searches go everywhere by setting.
     """
-    from memory_mcp.policy.intent import Intent
     from memory_mcp.policy.plan import How
+    from memory_mcp.policy.relevance import Confidence
+    from memory_mcp.question.intent import Intent
     from memory_mcp.text import query_terms
 
     asked = prompt[:_PROMPT].strip()
@@ -36,10 +39,10 @@ def recall_text(app: "App", prompt: str, project: str, session_id: str = "", tim
     found = app.ask(
         Query(asked, _LOOKED_AT, None if everywhere else project), How(Intent.ANSWER, bounds={"timeout_ms": timeout_ms})
     )
-    strong = app.settings.retrieval.strong_match
-    fitting = [
-        h for h in found.hits if dict(h.parts).get("coverage", 0.0) >= strong and h.session_id != session_id and h.grip_ids
-    ]
+    if found.confidence is not Confidence.STRONG or not found.hits:
+        return ""
+    least = found.hits[0].score * _BESIDE
+    fitting = [h for h in found.hits if h.score >= least and h.session_id != session_id and h.grip_ids]
     lines = dict.fromkeys(_line(app, hit) for hit in fitting)
     return fence("\n".join([_BEGIN, *list(lines)[:MOST]])) if lines else ""
 

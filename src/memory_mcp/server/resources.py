@@ -1,21 +1,22 @@
 """Nodes, grips, sessions and the status as resources, for clients that read rather than call."""
 
 from collections.abc import Callable
-from typing import TypeVar
+from typing import Any
 
 from mcp.server import MCPServer
 from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery, NotFound
-from memory_mcp.server import shapes, wire
+from memory_mcp.requests.events import Events, GetEvents
+from memory_mcp.requests.expand import ExpandRequest
+from memory_mcp.requests.limits import Detail
+from memory_mcp.requests.nodes import GetNode
+from memory_mcp.requests.plain import compact
+from memory_mcp.requests.registry import respond
+from memory_mcp.requests.status import GetStatus
 from memory_mcp.server.errors import as_ours, describe
-from memory_mcp.server.tools.evidence import expand
-from memory_mcp.server.tools.full import read_events, whole_node
 from memory_mcp.server.tools.kit import Kit
-from memory_mcp.server.tools.status import Status
-
-W = TypeVar("W", bound=wire.Wire)
 
 JSON = "application/json"
 #: The templates, as completion names them.
@@ -26,40 +27,39 @@ _EVENTS = 100
 
 def add_resources(server: MCPServer, kit: Kit) -> None:
     """Register the four."""
-    status = Status(kit)
 
     @server.resource("memory://status", name="status", title="Memory status", mime_type=JSON)
     async def memory_status() -> str:
         """Tier, layers and counts."""
-        return await _read(kit, "status", lambda app: status.status(app, full=True))
+        return await _read(kit, "status", lambda app: respond(app, GetStatus(Detail.FULL), kit.caller))
 
     @server.resource(TOC, name="toc", title="Page of the time tree", mime_type=JSON)
     async def toc(node_id: str) -> str:
         """A node with its bullets, context and children."""
-        return await _read(kit, node_id, lambda app: whole_node(app, node_id, kit.scoped(app)))
+        return await _read(kit, node_id, lambda app: respond(app, GetNode(node_id), kit.caller))
 
     @server.resource(GRIP, name="grip", title="Quotation in its context", mime_type=JSON)
     async def grip(grip_id: str) -> str:
         """The exact words and what was said around them."""
-        return await _read(kit, grip_id, lambda app: expand(app, grip_id))
+        return await _read(kit, grip_id, lambda app: respond(app, ExpandRequest(grip_id=grip_id), kit.caller))
 
     @server.resource(SESSION, name="session", title="Events of a session", mime_type=JSON)
     async def session(session_id: str) -> str:
         """The first events of a session, in order."""
-        return await _read(kit, session_id, lambda app: _session(app, session_id))
+        return await _read(kit, session_id, lambda app: _session(app, session_id, kit))
 
 
-def _session(app: App, session_id: str) -> wire.EventsAnswer:
-    found = read_events(app, None, None, session_id, _EVENTS)
+def _session(app: App, session_id: str, kit: Kit) -> Events:
+    found: Events = respond(app, GetEvents(session_id=session_id, limit=_EVENTS), kit.caller)
     if not found.events:
         raise NotFound(f"no session {session_id}", "Results and get_events carry session ids.")
     return found
 
 
-async def _read(kit: Kit, what: str, work: Callable[[App], W]) -> str:
+async def _read(kit: Kit, what: str, work: Callable[[App], Any]) -> str:
     """The compact JSON of an answer; failures in the protocol's terms, with our text."""
     try:
-        return shapes.compact(await kit.host.read(work))
+        return compact(await kit.host.read(work))
     except (NotFound, InvalidQuery) as error:
         raise ResourceNotFoundError(describe(error)) from error
     except Exception as error:

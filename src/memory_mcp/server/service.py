@@ -7,12 +7,14 @@ import time
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from memory_mcp.app import App
+from memory_mcp.app import App, Callbacks
 from memory_mcp.config import Settings
+from memory_mcp.jobs.derivation import Depth, Place
 from memory_mcp.jobs.deriver import Deriver
 from memory_mcp.server.host import Host
 
 if TYPE_CHECKING:
+    from memory_mcp.jobs.derivation import Derivation
     from memory_mcp.storage.lock import DirectoryLock
 
 log = logging.getLogger(__name__)
@@ -23,8 +25,6 @@ _PATIENCE = 1.0
 _QUIET = 3.0
 #: While one runs, periods are rolled up at least this often (seconds).
 _OLDEST = 60.0
-#: How old the statistics of the tree may be meanwhile (seconds).
-_LAG = 2.0
 #: More events than this are derived by child processes, so that this one goes on answering.
 _BULK = 400
 #: How often the files of the indexes are looked at, and the shortest time between two rounds (seconds).
@@ -34,62 +34,59 @@ _WATCH, _TURNS = 1.0, 0.1
 class Service:
     """One open memory, derived in the background."""
 
-    def __init__(self, settings: Settings, lock: "DirectoryLock | None" = None) -> None:
+    def __init__(
+        self, settings: Settings, lock: "DirectoryLock | None" = None, on_open: Callable[[App], None] = lambda _: None
+    ) -> None:
+        """Serve the memory of `settings`, opened when it is first asked for; `on_open` gets it in the thread that opened it."""
         self._settings = settings
         self._lock = lock
-        self._deriver: Deriver | None = None
-        self._tender: Deriver | None = None
+        self._on_open = on_open
+        self._app: App | None = None
+        self._deriver = Deriver(self._derive)
+        self._tender = Deriver(self._tend, _TURNS, "tender of the indexes")
         self._caught_up = False
         #: When an import last sent a batch, and when all periods were last rolled up.
         self._filled, self._rolled_up = -math.inf, time.monotonic()
-        self.host = Host(settings, self._open)
-        #: Called with the App once it is open, in the thread that opened it.
-        self.on_open: Callable[[App], None] = lambda _: None
+        self.host = Host(settings, self._open, lambda: self._deriver.last_error)
 
     def _open(self) -> App:
-        app = App(self._settings, lock=self._lock)
-        deriver = Deriver(lambda: self._derive(app))
-        app.on_write = deriver.notify
-        app.busy = lambda: self._importing
-        app.tree.lag = lambda: _LAG if self._importing else 0.0
-        self.host.deriver_error = lambda: deriver.last_error
-        app.accelerators.tended = True
-        app.accelerators.let_through = self.host.let_through
-        tender = Deriver(lambda: self._tend(app), _TURNS, "tender of the indexes")
-        deriver.start()
-        tender.start()
-        self._deriver, self._tender = deriver, tender
-        self.on_open(app)
+        callbacks = Callbacks(self._deriver.notify, lambda: self._importing, self.host.give_way, tends_indexes=True)
+        self._app = app = App(self._settings, lock=self._lock, callbacks=callbacks)
+        self._deriver.start()
+        self._tender.start()
+        self._on_open(app)
         app.scheduler.start()
         return app
 
-    def _tend(self, app: App) -> float:
+    def _tend(self) -> float:
         """One round for the indexes; in how many seconds the next is needed."""
-        more = app.accelerators.tend()
+        assert self._app is not None
+        more = self._app.accelerators.tend()
         return _TURNS if more and not self._importing else _WATCH
 
-    def _derive(self, app: App) -> float | None:
+    def _derive(self) -> float | None:
         """As `_derive_now`; the indexes take in what came of it."""
-        again = self._derive_now(app)
-        if self._tender is not None and not self._importing:
+        assert self._app is not None
+        again = self._derive_now(self._app.derivation)
+        if not self._importing:
             # During an import the indexes come round by themselves, in larger steps.
             self._tender.notify()
         return again
 
-    def _derive_now(self, app: App) -> float | None:
+    def _derive_now(self, derivation: "Derivation") -> float | None:
         """One run of the deriver; in how many seconds another is needed without any write."""
-        many = app.segments.pending() > _BULK
+        many = derivation.pending() > _BULK
         if many:
-            app.derive_aside(self.host.let_through)
+            derivation.run(Depth.SEGMENTS, Place.ASIDE)
         if self._caught_up and not many and not self._importing:
-            app.derive()
+            derivation.run()
             return None
-        app.derive_segments()
+        derivation.run(Depth.SEGMENTS)
         if self._importing and time.monotonic() - self._rolled_up <= _OLDEST:
             # Periods would be rolled up again and again; what is found does not depend on them.
             self._caught_up = False
             return _QUIET
-        app.roll_up(self._give_way)
+        derivation.run(Depth.PERIODS, Place.ASIDE)
         self._caught_up = True
         self._rolled_up = time.monotonic()
         return None
@@ -99,10 +96,6 @@ class Service:
         """Whether an import sends one batch after the other."""
         return time.monotonic() - self._filled < _QUIET
 
-    def _give_way(self) -> bool:
-        self.host.let_through()
-        return False
-
     def filling(self) -> None:
         """An import has sent a batch, and more will follow."""
         self._filled = time.monotonic()
@@ -110,17 +103,18 @@ class Service:
     def filled(self) -> None:
         """The import has sent everything: the periods are due."""
         self._filled = -math.inf
+        self._deriver.notify()
 
     @property
     def pending(self) -> int:
         """Events that wait to be derived; 0 while nothing is open."""
         app = self.host.opened
-        return app.segments.pending() if app is not None else 0
+        return app.derivation.pending() if app is not None else 0
 
     @property
     def deriving(self) -> bool:
         """Whether derivation is under way or due."""
-        return self._deriver is not None and self._deriver.busy
+        return self._deriver.busy
 
     @property
     def indexing(self) -> bool:
@@ -141,7 +135,7 @@ class Service:
 
     def _end(self, app: App) -> None:
         stops: list[Callable[[], object]] = [lambda: app.scheduler.stop(_PATIENCE)]
-        stops += [d.stop for d in (self._deriver, self._tender) if d is not None]
+        stops += [self._deriver.stop, self._tender.stop]
         threads = [threading.Thread(target=stop, name="stopping", daemon=True) for stop in stops]
         for thread in threads:
             thread.start()

@@ -36,24 +36,29 @@ class Quote(Wire):
 
 
 class Result(Wire):
-    """One thing found."""
+    """One thing found. Lean results say session and project where they differ from the result above."""
 
-    id: str
-    kind: str
-    level: str = ""
-    title: str = ""
-    quote: str = ""
     when: str
-    session_id: str = ""
+    who: str = ""
+    quote: str = ""
+    grip: Annotated[str, Field(description="Cite it; expand_grip opens it")] = ""
+    node: str = ""
+    title: str = ""
+    session: Annotated[str, Field(description="Left out: as above; also project")] = ""
     project: str = ""
-    agent: str = ""
-    role: str = ""
-    speaker: str = ""
-    grip_ids: Annotated[list[str], Field(description="Cite these")]
     score: float
+    outside: Annotated[bool | None, Field(description="Not in the time named")] = None
+    superseded_by: SkipJsonSchema[str] = ""
+    id: SkipJsonSchema[str] = ""
+    kind: SkipJsonSchema[str] = ""
+    level: SkipJsonSchema[str] = ""
+    session_id: SkipJsonSchema[str] = ""
+    agent: SkipJsonSchema[str] = ""
+    role: SkipJsonSchema[str] = ""
+    speaker: SkipJsonSchema[str] = ""
+    grip_ids: SkipJsonSchema[list[str] | None] = None
     also: SkipJsonSchema[list[Quote]] = []
     outside_window: SkipJsonSchema[bool | None] = None
-    superseded_by: SkipJsonSchema[str] = ""
     event_id: SkipJsonSchema[str] = ""
     score_parts: SkipJsonSchema[dict[str, float]] = {}
 
@@ -79,6 +84,7 @@ class Step(Wire):
     node_id: str
     label: str
     searched: int
+    searched_level: SkipJsonSchema[str] = ""
     matched: str = ""
     score: float
     decision: str
@@ -213,6 +219,7 @@ class Event(Wire):
 class Context(Wire):
     """Where a node stands."""
 
+    session_id: str = ""
     before: Annotated[list[Event], Field(description="End of the session's segment before")] = []
     parents: list[Child] = []
 
@@ -234,18 +241,32 @@ class Grip(Wire):
     when: str
     node_id: str = ""
     event_id_start: str
-    event_id_end: str
+    event_id_end: str = ""
+
+
+class Said(Wire):
+    """An event around a quotation, or the quoted one, which alone carries its ids."""
+
+    event_id: str = ""
+    source_id: str = ""
+    session_id: str = ""
+    when: str
+    role: str
+    type: str = ""
+    speaker: str = ""
+    text: str = ""
 
 
 class GripAnswer(Recalled):
     """expand_grip."""
 
     grip: Grip
-    events_before: list[Event]
-    excerpt_events: list[Event]
-    events_after: list[Event]
     verified: Annotated[bool, Field(description="The stored event still holds exactly these words")]
-    truncated: Annotated[bool | None, Field(description="Shortened to the token budget")] = None
+    events_before: list[Said]
+    excerpt_events: list[Said]
+    events_after: list[Said]
+    truncated: Annotated[bool | None, Field(description="Something is shortened or left out")] = None
+    more: Annotated[dict[str, int], Field(description="Arguments that show everything")] = {}
 
 
 class EventsAnswer(Recalled):

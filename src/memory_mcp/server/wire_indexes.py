@@ -3,6 +3,7 @@
 from typing import Annotated
 
 from pydantic import Field
+from pydantic.json_schema import SkipJsonSchema
 
 from memory_mcp.server.wire import Recalled, Result, Wire
 
@@ -11,7 +12,7 @@ class KeywordResult(Result):
     """One thing found by its words."""
 
     bm25_score: float | None = None
-    keywords: list[str] = []
+    keywords: SkipJsonSchema[list[str]] = []
 
 
 class SimilarResult(Result):
@@ -55,10 +56,10 @@ class IndexDetail(Wire):
     last_prune_at: str = ""
     pruned: Annotated[dict[str, int], Field(description="Documents left out by age, by level")] = {}
     documents: dict[str, int] = {}
-    behind: Annotated[int, Field(description="Changes not taken in yet")] = 0
+    behind: Annotated[int | None, Field(description="Changes not taken in yet")] = None
     building: Annotated[int | None, Field(description="Documents of a build under way")] = None
-    generation: int = 0
-    parts: int = 0
+    generation: int | None = None
+    parts: int | None = None
     error: str = ""
 
 

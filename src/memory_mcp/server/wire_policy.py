@@ -41,7 +41,7 @@ class WhyNot(Wire):
 class Explanation(Wire):
     """Why an answer is what it is."""
 
-    query: str = ""
+    query: SkipJsonSchema[str] = ""
     intent: str
     confidence: SkipJsonSchema[float | None] = None
     signals: SkipJsonSchema[list[str]] = []
@@ -50,21 +50,21 @@ class Explanation(Wire):
     tier_used: int
     method_used: str
     fallback_occurred: bool
-    skipped: list[Skipped]
+    skipped: list[Skipped] = []
     tried: SkipJsonSchema[list[Tried]] = []
     arbitration: SkipJsonSchema[str] = ""
     scan: SkipJsonSchema[Scanned | None] = None
-    bounds_hit: list[str]
+    bounds_hit: list[str] = []
     bounds: SkipJsonSchema[dict[str, BoundUse]] = {}
-    nodes_visited: int
-    rpc_calls: int
+    nodes_visited: SkipJsonSchema[int | None] = None
+    rpc_calls: SkipJsonSchema[int | None] = None
     depth: SkipJsonSchema[int | None] = None
     tokens: SkipJsonSchema[int | None] = None
     elapsed_ms: SkipJsonSchema[int | None] = None
-    scope: str
+    scope: str = ""
     window: Window | None = None
     notices: list[str] = []
-    path: list[Step] = []
+    path: SkipJsonSchema[list[Step]] = []
     why_not: SkipJsonSchema[WhyNot | None] = None
 
 
@@ -72,6 +72,8 @@ class SearchAnswer(Recalled):
     """intelligent_search."""
 
     results: list[Result]
+    confidence: Annotated[str, Field(description="strong, weak or none")]
+    complete: Annotated[bool | None, Field(description="false: something ran out before all was searched")] = None
     next_cursor: str = ""
     next: SkipJsonSchema[str] = ""
     explanation: Explanation

@@ -18,7 +18,18 @@ from memory_mcp.model.ids import EventId, GripId, NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
 from memory_mcp.model.usage import Used
-from memory_mcp.storage.values import Appended, Build, Freshness, Request, Scope, SessionInfo, StoredEvent, StoreStats, Tally
+from memory_mcp.storage.values import (
+    Appended,
+    Build,
+    Freshness,
+    Place,
+    Request,
+    Scope,
+    SessionInfo,
+    StoredEvent,
+    StoreStats,
+    Tally,
+)
 
 
 class EventStore(Protocol):
@@ -78,13 +89,16 @@ class EventStore(Protocol):
         ...
 
     def holding(self, scope: Scope, words: Sequence[str], limit: int) -> tuple[int, list[Event]]:
-        """How many events of a scope are shown, and those that hold every one of some texts, whatever the case, newest first."""
+        """How many events of a scope are shown, and those that hold every one of some texts, newest first.
+
+        Neither case nor the kind of white space matters.
+        """
         ...
 
-    def likely(self, scope: Scope, probes: Mapping[str, float], limit: int) -> tuple[int, list[int]]:
-        """How many events of a scope are shown, and the streams with an event that holds most of some texts, by their weights.
+    def likely(self, scope: Scope, probes: Mapping[str, float], limit: int) -> tuple[int, list[Place]]:
+        """Return how many events of a scope are shown, and where those lie that hold most of some texts, by their weights.
 
-        The texts are in lower case; the best streams first, the latest among equals.
+        The texts are in lower case; the best events first, the latest among equals.
         """
         ...
 
@@ -94,6 +108,10 @@ class EventStore(Protocol):
 
     def sessions(self, scope: Scope, limit: int = 100) -> list[SessionInfo]:
         """Sessions, latest first."""
+        ...
+
+    def speakers(self, scope: Scope) -> list[str]:
+        """Return the names of those who spoke, in order."""
         ...
 
     def iter_all(self, batch: int = 2000) -> Iterator[list[StoredEvent]]:

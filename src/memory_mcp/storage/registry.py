@@ -7,12 +7,12 @@ from memory_mcp.storage.base import Storage
 from memory_mcp.storage.lock import DirectoryLock
 
 
-def _duckdb(directory: Path | None, timezone: str, memory_limit_mb: int, lock: DirectoryLock | None) -> Storage:
+def _duckdb(directory: Path | None, timezone: str, lock: DirectoryLock | None) -> Storage:
     from memory_mcp.storage.duckdb import open_storage
 
-    return open_storage(directory, timezone, memory_limit_mb=memory_limit_mb, lock=lock)
+    return open_storage(directory, timezone, lock=lock)
 
 
-#: Engine name to a function of data directory (None: in memory), zone for a new store, memory limit, and the directory's
+#: Engine name to a function of data directory (None: in memory), zone for a new store, and the directory's
 #: lock when it is held already.
-ENGINES: dict[str, Callable[[Path | None, str, int, DirectoryLock | None], Storage]] = {"duckdb": _duckdb}
+ENGINES: dict[str, Callable[[Path | None, str, DirectoryLock | None], Storage]] = {"duckdb": _duckdb}

@@ -18,6 +18,9 @@ class Scope:
     project: str | None = None
     agent: str | None = None
     window: TimeWindow | None = None
+    #: Of events alone: who said it, by role and by name (whatever its case).
+    role: str | None = None
+    speaker: str | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,14 @@ class StoredEvent:
 
     seq: int
     event: Event
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """Where an event lies: its stream, and its order in it."""
+
+    stream: int
+    order: tuple[int, str]
 
 
 @dataclass(frozen=True, slots=True)

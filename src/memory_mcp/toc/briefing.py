@@ -8,7 +8,7 @@ Pure.
 """
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from memory_mcp.model.calendar import Calendar
@@ -31,6 +31,8 @@ _PINNED_SHARE = 0.45
 _STATEMENTS = (4, 2, 2, 1)
 #: Characters of a quoted statement, and of a stretch's title.
 _QUOTED, _TITLE = 170, 90
+#: How far behind the telling statements of a day its other ones come.
+_LESS = 10
 #: Below this budget only titles fit, and every word of ours costs one.
 _ROOMY = 120
 
@@ -70,21 +72,81 @@ class Pinned:
     pinned_id: str
 
 
-def briefing(stretches: Iterable[Stretch], pinned: Iterable[Pinned], calendar: Calendar, budget: int, factor: float = 1.0) -> str:
+def briefing(
+    stretches: Iterable[Stretch],
+    pinned: Iterable[Pinned],
+    calendar: Calendar,
+    budget: int,
+    factor: float = 1.0,
+    head: str = HEAD,
+) -> str:
     """The text of at most `budget` tokens, newest first; "" when there is nothing to tell."""
     told = sorted(stretches, key=lambda s: -s.at_ms)
     kept = sorted(pinned, key=lambda p: (-p.at_ms, p.pinned_id))
     roomy = budget >= _ROOMY * factor
-    page = _Page(budget, factor, [MORE] if roomy else [])
+    page = _Page(budget, factor, [MORE] if roomy else [], head)
     _add_pinned(page, kept, calendar, roomy, budget * _PINNED_SHARE if told else budget)
     _add_stretches(page, told, calendar, roomy)
     return page.text()
 
 
+def digest(stretches: Iterable[Stretch], calendar: Calendar, budget: int, factor: float, head: str) -> str:
+    """A period day by day, oldest first, in at most `budget` tokens; each day's most telling statements before its next ones."""
+    days: dict[str, list[_Line]] = {}
+    ordered = sorted(stretches, key=lambda s: s.at_ms)
+    for stretch in ordered:
+        telling = ranked_of(stretch, newest=stretch is ordered[-1])
+        told = [said for said, _ in telling]
+        moment, lines = calendar.local(stretch.at_ms), days.setdefault(f"{calendar.local(stretch.at_ms):%Y-%m-%d, %A}", [])
+        title = f"{moment:%H:%M} {quoted(title_of(stretch.title), _TITLE)}\n"
+        for place, (said, label) in enumerate([*telling, *((s, "said") for s in stretch.said if s not in told)]):
+            words = f"- {label}{by(said.speaker)}: {quoted(said.text)} {said.grip_id}"
+            # What tells nothing in particular comes behind what does, of all stretches.
+            rank = place if said in told or not place else place + _LESS
+            lines.append(_Line(rank, len(lines), "" if place else title, words, said.text.casefold()))
+    offered = [(rank, line, day) for day, lines in days.items() for rank, line in enumerate(_told_once(lines))]
+    kept: dict[str, list[_Line]] = {}
+    page = _Page(budget, factor, [], head)
+    for _, line, day in sorted(offered, key=lambda o: (o[0], o[2])):
+        tried = {**kept, day: [*kept.get(day, []), line]}
+        if page.cost(*_of_days(tried)) <= budget:
+            kept = tried
+    page.add(*_of_days(kept))
+    return page.text()
+
+
+@dataclass(frozen=True, slots=True)
+class _Line:
+    """A statement of a day: how telling it is among its stretch, its place in the day, its title and words, and what it says."""
+
+    rank: int
+    number: int
+    title: str
+    words: str
+    says: str
+
+
+def _told_once(lines: Iterable[_Line]) -> list[_Line]:
+    """A day's lines without repetitions: the first of each stretch, then the second, and so on."""
+    seen: dict[str, _Line] = {}
+    for line in sorted(lines, key=lambda one: (one.rank, one.number)):
+        seen.setdefault(line.says, line)
+    return list(seen.values())
+
+
+def _of_days(kept: Mapping[str, Iterable[_Line]]) -> list[str]:
+    return [
+        text
+        for day in sorted(kept)
+        for text in (day, *(f"{one.title}{one.words}" for one in sorted(kept[day], key=lambda one: one.number)))
+    ]
+
+
 class _Page:
     """Lines that fit."""
 
-    def __init__(self, budget: int, factor: float, last: Sequence[str]) -> None:
+    def __init__(self, budget: int, factor: float, last: Sequence[str], head: str) -> None:
+        self._head = head
         self._budget = budget
         self._factor = factor
         self._last = last
@@ -118,13 +180,13 @@ class _Page:
         return self._whole(self._lines) if self._lines else ""
 
     def _whole(self, lines: Sequence[str]) -> str:
-        return fence("\n".join([HEAD, *lines, *self._last])) + "\n"
+        return fence("\n".join([self._head, *lines, *self._last])) + "\n"
 
 
 def _add_pinned(page: _Page, kept: Sequence[Pinned], calendar: Calendar, roomy: bool, within: float) -> None:
     heading = [PINNED] if roomy else []
     for memory in kept:
-        line = f"- {calendar.day_of(memory.at_ms)}{_by(memory.speaker)}: {_quoted(memory.text)} {memory.pinned_id}"
+        line = f"- {calendar.day_of(memory.at_ms)}{by(memory.speaker)}: {quoted(memory.text)} {memory.pinned_id}"
         if page.add(*heading, line, within=within):
             heading = []
 
@@ -141,8 +203,8 @@ def _add_stretches(page: _Page, told: Sequence[Stretch], calendar: Calendar, roo
         same = next((said for said, _ in ranked if _is_title(said.text, name)), None)
         told_here = [(said, label) for said, label in ranked if said is not same and said.text.casefold() not in seen]
         told_here = told_here[: _STATEMENTS[min(place, len(_STATEMENTS) - 1)]]
-        title = f"{calendar.local(stretch.at_ms):%Y-%m-%d %H:%M} {_quoted(name, _TITLE if roomy else 24)}"
-        lines = [f"- {label}{_by(said.speaker)}: {_quoted(said.text)} {said.grip_id}" for said, label in told_here]
+        title = f"{calendar.local(stretch.at_ms):%Y-%m-%d %H:%M} {quoted(name, _TITLE if roomy else 24)}"
+        lines = [f"- {label}{by(said.speaker)}: {quoted(said.text)} {said.grip_id}" for said, label in told_here]
         fitted = page.add_most([*heading, f"{title} {same.grip_id}" if same else title], lines)
         if fitted is None:
             return
@@ -208,11 +270,12 @@ def title_of(title: str) -> str:
     return without_date(title).partition(SEPARATOR)[0].strip() or title
 
 
-def _by(speaker: str) -> str:
+def by(speaker: str) -> str:
+    """A speaker behind a label, in brackets; "" for none."""
     return f" ({speaker})" if speaker else ""
 
 
-def _quoted(text: str, width: int = _QUOTED) -> str:
+def quoted(text: str, width: int = _QUOTED) -> str:
     """Recorded words on one line in quotation marks."""
     flat = " ".join(_UNSEEN.sub(" ", text).split())
     return '"' + shorten(_TAG.sub("‹", flat).replace('"', "'"), width) + '"'

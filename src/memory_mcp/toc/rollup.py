@@ -6,7 +6,7 @@ Invariants
 3. Rolling up twice changes nothing.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from memory_mcp.failpoints import failpoint
@@ -25,15 +25,11 @@ BULLETS = 10
 _PER_PUBLISH = 200
 
 
-def plan(freshness: Freshness, only_days: Iterable[str] | None = None) -> list[list[NodeId]]:
-    """Due periods, one list per level, finest first. Pure.
-
-    With `only_days`, just those days and the periods above them are looked at.
-    """
+def plan(freshness: Freshness) -> list[list[NodeId]]:
+    """Return the stale periods, one list per level, finest first. Pure."""
     newest: dict[NodeId, int] = {}
-    days = freshness.segment_days if only_days is None else {d: freshness.segment_days.get(d, 0) for d in only_days}
     due: set[NodeId] = set()
-    for day, built in days.items():
+    for day, built in freshness.segment_days.items():
         target = day_id(day)
         if freshness.periods.get(target, -1) < built:
             due.add(target)
@@ -57,10 +53,10 @@ class RollUps:
         self._calendar = calendar
         self._summarizer = summarizer
 
-    def run(self, only_days: Iterable[str] | None = None, should_stop: Callable[[], bool] = lambda: False) -> int:
-        """Publish every due period, or until `should_stop` says so between two transactions; how many."""
+    def run(self, should_stop: Callable[[], bool] = lambda: False) -> int:
+        """Publish every stale period, or until `should_stop` says so between two transactions; how many."""
         done = 0
-        for level in plan(self._storage.toc.freshness(), only_days):
+        for level in plan(self._storage.toc.freshness()):
             for start in range(0, len(level), _PER_PUBLISH):
                 if should_stop():
                     return done

@@ -19,7 +19,7 @@ from memory_mcp.model.event import Event
 from memory_mcp.model.ids import ROOT, NodeId, segment_key_of
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
-from memory_mcp.segments import SegmentSettings, overlap
+from memory_mcp.segments import overlap
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope, Tally
 from memory_mcp.summarize.base import Summarizer
@@ -62,11 +62,13 @@ class _Assembled:
 class Tree:
     """Reading side of layer 1. Safe from any thread."""
 
-    def __init__(self, storage: Storage, calendar: Calendar, summarizer: Summarizer, settings: SegmentSettings) -> None:
+    def __init__(
+        self, storage: Storage, calendar: Calendar, summarizer: Summarizer, lag: Callable[[], float] = lambda: 0.0
+    ) -> None:
+        """Read `storage`; statistics may be `lag` seconds old."""
         self._storage = storage
         self._calendar = calendar
         self._summarizer = summarizer
-        self._settings = settings
         self._kept: OrderedDict[tuple[str, NodeId, int], _Assembled] = OrderedDict()
         self._nodes: OrderedDict[NodeId, TocNode] = OrderedDict()
         self._hashes: OrderedDict[tuple[NodeId, Stamp], Hashes] = OrderedDict()
@@ -75,12 +77,11 @@ class Tree:
         self._facts: dict[object, object] = {}
         self._facts_of = -1
         self._statistics: dict[object, tuple[float, object]] = {}
-        #: How old statistics may be (seconds); a server points it at its service, which says more than 0 during an import.
-        self.lag: Callable[[], float] = lambda: 0.0
+        self._lag = lag
 
     def _statistic(self, key: object, read: Callable[[], T]) -> T:
         """As `_fact`; while an import stores something every few milliseconds, `lag` seconds old is good enough."""
-        if lag := self.lag():
+        if lag := self._lag():
             with self._lock:
                 at, value = self._statistics.get(key, (-lag, None))
             if time.monotonic() - at < lag:
@@ -276,7 +277,7 @@ class Tree:
         previous = self._storage.events.in_segment(cuts[place - 1]) if place else []
         above = self.path(segment.node_id)[:-1]
         nodes = self.nodes(above, project)
-        return Context(tuple(overlap(previous, segment.start[0], self._settings)), tuple(nodes[i] for i in above if i in nodes))
+        return Context(tuple(overlap(previous, segment.start[0])), tuple(nodes[i] for i in above if i in nodes))
 
     def term_sets(self, ids: Sequence[NodeId], project: str | None = None) -> dict[NodeId, Hashes]:
         """The terms that lie below each node, as the scope may know them."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from memory_mcp.cli import render
 from memory_mcp.cli.commands import teleport
-from memory_mcp.cli.commands.base import Subparsers, as_json, family, file_pending, leaf, opened, reopen
+from memory_mcp.cli.commands.base import Subparsers, answered, as_json, family, file_pending, leaf, opened, reopen
 from memory_mcp.errors import InvalidQuery
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def run_check(args: argparse.Namespace) -> int:
     """Findings, and 1 when there are any."""
     from memory_mcp.toc.check import check
 
-    with opened(args, settled=True) as app, app.publishing:
+    with opened(args, settled=True) as app, app.derivation.publishing:
         findings = check(app.storage, app.calendar)
         counts = {"events": app.storage.events.last_seq(), "segments": app.tree.tally().segments}
     shapes = [{"rule": f.rule, "subject": f.subject, "detail": f.detail} for f in findings]
@@ -65,7 +65,7 @@ def run_rebuild(args: argparse.Namespace) -> int:
     """Derive everything again."""
     from memory_mcp.jobs.rebuild_toc import RebuildToc
 
-    with opened(args, catch_up=False) as app, app.publishing, render.Progress("rebuilding") as bar:
+    with opened(args, catch_up=False) as app, app.derivation.publishing, render.Progress("rebuilding") as bar:
         file_pending(app)
         job = RebuildToc(app.storage, app.calendar, app.summarizer, app.settings.toc)
         report = job.run(args.timezone, lambda done, total: bar.at(done / max(total, 1), f"{done:,} of {total:,} segments"))
@@ -167,22 +167,25 @@ def _rebuilt_lines(made: dict[str, dict[str, Any]]) -> Iterator[str]:
 
 def run_prune(args: argparse.Namespace) -> int:
     """Leave documents out by age."""
+    from memory_mcp.requests.indexes import PruneIndex
+
     with opened(args) as app:
         teleport.settle(app, args.index)
-        pruned = dict(app.accelerators.prune(args.index, args.age_days, args.level))
-    total = sum(pruned.values())
+        data = answered(app, PruneIndex(args.index, args.age_days, args.level))
+    pruned: dict[str, int] = data["pruned"]
     levels = f" ({', '.join(f'{count:,} {level}' for level, count in pruned.items())})" if pruned else ""
-    line = f"{render.plural(total, 'document')} left out of the {args.index} index{levels}. The memory keeps them."
-    render.emit(as_json(args), {"index": args.index, "pruned": pruned, "total": total}, [line])
+    total = render.plural(sum(pruned.values()), "document")
+    line = f"{total} left out of the {args.index} index{levels}. The memory keeps them."
+    render.emit(as_json(args), data, [line])
     return 0
 
 
 def run_index_stats(args: argparse.Namespace) -> int:
     """Every index, as it lies there: nothing is built or mended."""
-    from memory_mcp.server.tools.indexes import teleport_status
+    from memory_mcp.requests.indexes import GetTeleportStatus
 
     with opened(args, catch_up=False) as app:
-        shown = teleport_status(app).model_dump(mode="json").get("indexes", {})
+        shown = answered(app, GetTeleportStatus()).get("indexes", {})
         health = {name: status.health.value for name, status in app.accelerators.statuses().items()}
         layers = {s.name.value: s for s in app.engine.statuses()}
     data: dict[str, Any] = {}

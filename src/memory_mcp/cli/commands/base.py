@@ -1,9 +1,7 @@
 """What every command is given: arguments in common, settings, an open memory, the scope and times people write."""
 
 import argparse
-import datetime as dt
 import os
-import re
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
@@ -20,7 +18,7 @@ if TYPE_CHECKING:
     from memory_mcp.cli.bulk import Memory
     from memory_mcp.config import Settings
     from memory_mcp.model.calendar import Calendar, TimeWindow
-    from memory_mcp.storage.values import Scope
+    from memory_mcp.requests.scope import Scoped
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +43,6 @@ Run = Callable[[argparse.Namespace], int]
 #: With more events than this to file first, a reading command says so; in the daemon it leaves them to the deriver.
 _MANY_PENDING = 2000
 _FEW_PENDING = 200
-_DATE = re.compile(r"\d{4}-\d{2}-\d{2}", re.A)
-_EPOCH_MS = re.compile(r"\d{12,14}", re.A)
 EMPTY_HINT = "The memory is empty. Fill it with: memory-mcp import claude-code (or try it first: memory-mcp try)"
 
 
@@ -116,8 +112,8 @@ def opened(args: argparse.Namespace, catch_up: bool = True, settled: bool = Fals
     """
     if (session := SESSION.get()) is not None:
         # What is not filed yet is searched directly, so a long import keeps nobody waiting.
-        if settled or (catch_up and 0 < session.app.segments.pending() <= _FEW_PENDING):
-            session.app.catch_up()
+        if settled or (catch_up and 0 < session.app.derivation.pending() <= _FEW_PENDING):
+            session.app.derivation.run()
         yield session.app
         return
     from memory_mcp.app import App
@@ -164,10 +160,10 @@ def reopen() -> None:
 def file_pending(app: "App") -> None:
     """Bring the tree up to date with what an earlier process stored."""
     app.drain()
-    pending = app.segments.pending()
+    pending = app.derivation.pending()
     if pending > _MANY_PENDING:
         render.err(f"filing {pending:,} events that were stored and not yet filed ...")
-    app.catch_up()
+    app.derivation.run()
 
 
 def add_scope(parser: argparse.ArgumentParser) -> None:
@@ -177,34 +173,54 @@ def add_scope(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--all", action="store_true", help="all projects")
 
 
-def scope_of(app: "App", args: argparse.Namespace, from_here: bool = False) -> str | None:
-    """The project a command is bound to; None for all. With `from_here` the project of the working directory counts."""
-    known = app.tree.tally().projects
-    if args.project is not None:
-        return _named_project(args.project, known)
-    if args.all or not from_here or app.settings.server.scope != "project":
-        return None
+def scope_of(app: "App", args: argparse.Namespace) -> "Scoped":
+    """Return what a command is bound to: the project of the working directory where none is named and the memory knows it."""
+    from memory_mcp.requests import scope
+
+    name = _project_typed(app, args.project or "")
+    found = scope.scope_of(app, name, scope.ScopeName.ALL if args.all else "", _project_here(app))
+    if found.by_default:
+        render.err(f"searching {found.project} only; --all searches every project")
+    return found
+
+
+def whose(app: "App", args: argparse.Namespace) -> dict[str, str]:
+    """Return the project and scope of a request, and say on stderr when the working directory bounds it."""
+    from memory_mcp.requests.scope import ScopeName
+
+    scope_of(app, args)
+    return {"project": _project_typed(app, args.project or ""), "scope": ScopeName.ALL.value if args.all else ""}
+
+
+def answered(app: "App", request: Any) -> dict[str, Any]:
+    """Return the response of a request, as JSON knows it."""
+    from memory_mcp.requests.plain import as_json as shape
+    from memory_mcp.requests.registry import respond
+    from memory_mcp.requests.scope import Caller
+
+    found: dict[str, Any] = shape(respond(app, request, Caller(_project_here(app))))
+    return found
+
+
+def _project_here(app: "App") -> str:
+    """Return the project of the working directory where the memory knows it, else ""."""
     from memory_mcp.scope import caller_project
 
     session = SESSION.get()
     here = caller_project(session.environ, session.cwd) if session else caller_project(os.environ, str(Path.cwd()))
-    if not here or here not in known:
-        return None
-    render.err(f"searching {here} only; --all searches every project")
-    return here
+    return here if here in app.tree.tally().projects else ""
 
 
-def _named_project(name: str, known: tuple[str, ...]) -> str:
-    if name in known:
+def _project_typed(app: "App", name: str) -> str:
+    """Return a project's name; one that is written as a relative path is that of the directory there."""
+    from memory_mcp.scope import caller_project
+
+    if not name.startswith((".", "~")):
         return name
     session = SESSION.get()
-    base = Path(session.cwd) if session else Path.cwd()
-    wanted = str((base / Path(name).expanduser()).resolve()) if name.startswith((".", "~")) else name
-    found = [p for p in known if p == wanted or p.rstrip("/").rsplit("/", 1)[-1] == wanted]
-    if len(found) == 1:
-        return found[0]
-    names = ", ".join(p or '""' for p in (found or known)[:10]) or "none yet"
-    raise InvalidQuery(f"{'several projects are' if found else 'no project is'} called {name!r}", f"Projects: {names}.")
+    place = str((Path(session.cwd if session else Path.cwd()) / Path(name).expanduser()).resolve())
+    here = caller_project({}, place)
+    return here if here in app.tree.tally().projects else place
 
 
 def add_times(parser: argparse.ArgumentParser) -> None:
@@ -214,55 +230,15 @@ def add_times(parser: argparse.ArgumentParser) -> None:
 
 
 def window_of(app: "App", args: argparse.Namespace) -> "TimeWindow | None":
-    """The window that --since and --until leave open."""
-    since = moment(args.since, app.calendar, app.clock.now_ms(), at_end=False) if args.since else None
-    until = moment(args.until, app.calendar, app.clock.now_ms(), at_end=True) if args.until else None
-    return app.window(since, until)
+    """Return the window that --since and --until leave open."""
+    from memory_mcp.requests.times import times_of
 
-
-def moment(text: str, calendar: "Calendar", now_ms: int, at_end: bool) -> int:
-    """A time as people write it, in UTC milliseconds: its beginning, or its end for a day or a longer time."""
-    from memory_mcp.layers.timehints import find_time
-
-    given = text.strip()
-    if _EPOCH_MS.fullmatch(given):
-        return int(given)
-    try:
-        if _DATE.fullmatch(given):
-            day = dt.date.fromisoformat(given)
-            return calendar.midnight(day + dt.timedelta(days=1)) if at_end else calendar.midnight(day)
-        if "T" in given or ":" in given:
-            stamp = dt.datetime.fromisoformat(given)
-            return round((stamp if stamp.tzinfo else stamp.replace(tzinfo=calendar.zone)).timestamp() * 1000)
-    except (ValueError, OverflowError):
-        raise _no_time(text) from None
-    for lead in ("until" if at_end else "since", "", "in"):
-        hint = find_time(f"{lead} {given}", now_ms, calendar)
-        if hint.window is not None and not hint.rest:
-            return hint.window.end_ms if at_end else hint.window.start_ms
-    raise _no_time(text)
-
-
-def _no_time(text: str) -> InvalidQuery:
-    return InvalidQuery(f"not a time: {text!r}", "Write 2026-01-30, 2026-01-30T14:00, yesterday, 'last week' or 'january 2026'.")
-
-
-def storage_scope(app: "App", args: argparse.Namespace) -> "Scope":
-    """The scope of --project, --all, --since and --until for reading the store."""
-    from memory_mcp.storage.values import Scope
-
-    return Scope(project=scope_of(app, args), window=window_of(app, args))
+    return times_of(app).window(args.since or "", args.until or "")
 
 
 def stamp(calendar: "Calendar", ms: int, seconds: bool = False) -> str:
     """Local date and time, as shown in text."""
     return calendar.local(ms).strftime("%Y-%m-%d %H:%M:%S" if seconds else "%Y-%m-%d %H:%M")
-
-
-def check_limit(limit: int, most: int) -> None:
-    """InvalidQuery unless from 1 to `most` results are asked for."""
-    if not 1 <= limit <= most:
-        raise InvalidQuery(f"limit must be 1 to {most}, not {limit}")
 
 
 def words_of(args: argparse.Namespace) -> str:
@@ -271,10 +247,9 @@ def words_of(args: argparse.Namespace) -> str:
     named = getattr(args, "query", None)
     if named is not None and loose:
         raise InvalidQuery("the query is given twice", "Use either --query WORDS or the words alone.")
-    query: str = loose if named is None else named
-    if not query.strip():
-        raise InvalidQuery("the query is empty", "Give at least one word to look for.")
-    return query
+    from memory_mcp.requests.limits import words
+
+    return words(loose if named is None else named)
 
 
 def hint_when_empty(app: "App") -> None:

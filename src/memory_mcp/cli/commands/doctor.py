@@ -107,8 +107,8 @@ def _directory(directory: Path) -> Iterator[Check]:
 def _store(settings: "Settings") -> Iterator[Check]:
     if (session := SESSION.get()) is not None:
         yield Check(OK, "lock", f"held by the daemon (process {os.getpid()}), which answers")
-        session.app.catch_up()
-        with session.app.publishing:
+        session.app.derivation.run()
+        with session.app.derivation.publishing:
             yield from _inside(session.app)
         return
     from memory_mcp.app import App

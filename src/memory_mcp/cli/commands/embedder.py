@@ -1,15 +1,13 @@
-"""`embedder`: the model that turns texts into vectors: which one, how much it knows, others, and which of them finds more."""
+"""`embedder`: the model that turns texts into vectors: which one, how much it knows, and others."""
 
 import argparse
 import os
 from collections.abc import Iterator
 from contextlib import suppress
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import (
-    SESSION,
     Subparsers,
     as_json,
     family,
@@ -24,22 +22,15 @@ from memory_mcp.embed.models import BUNDLED, FILES, PRETRAINED, Model, fetched, 
 from memory_mcp.errors import ConfigError, InvalidQuery, LayerUnavailable, MemoryMcpError
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
-    from memory_mcp.app import App
     from memory_mcp.config import Settings
-    from memory_mcp.embed.trial import Pair
 
 _KEY = "embedder.model"
 _VARIABLE = "MEMORY_MCP_EMBEDDER__MODEL"
-#: Titles that are asked for, and fewer than which say nothing.
-_TITLES, _FEW, _MOST = 1000, 20, 5000
 
 
 def add(parsers: Subparsers) -> None:
     """Arguments of `embedder`."""
-    inner = family(parsers, "embedder", "look at the embedding model, fetch others, choose one, and compare them")
+    inner = family(parsers, "embedder", "look at the embedding model, fetch others, and choose one")
     leaf(inner, "status", run_status, "show which model embeds, and what share of the memory it knows")
     leaf(inner, "list", run_list, "list the models that are here and some that can be fetched")
     aside = "This is the only command that fetches anything."
@@ -48,9 +39,6 @@ def add(parsers: Subparsers) -> None:
     aside = "The memory is embedded anew in the background; the old index serves meanwhile."
     use = leaf(inner, "use", run_use, "choose the model, and write that into the settings", aside)
     use.add_argument("model", metavar="NAME", help="bundled, a fetched model's name, or the folder of a model2vec model")
-    trial = leaf(inner, "eval", run_eval, "test models on your own memory: titles against their segments")
-    trial.add_argument("models", nargs="*", metavar="NAME", help="models to compare (every one that is here)")
-    trial.add_argument("--limit", type=int, default=_TITLES, metavar="N", help=f"most titles to ask for ({_TITLES})")
 
 
 def run_status(args: argparse.Namespace) -> int:
@@ -202,109 +190,3 @@ def _restart(args: argparse.Namespace) -> bool:
     except LayerUnavailable as error:
         raise LayerUnavailable(f"the choice is saved, but {error.message}", error.hint) from None
     return True
-
-
-def run_eval(args: argparse.Namespace) -> int:
-    """Ask for each title's segment by each model, and say which finds more."""
-    from memory_mcp.embed import trial
-
-    if not _FEW <= args.limit <= _MOST:
-        raise InvalidQuery(f"limit must be {_FEW} to {_MOST:,}, not {args.limit}")
-    with opened(args) as app:
-        models = _compared(app, args.models)
-        setting, home = app.settings.embedder.model, app.settings.storage.directory
-        used = named(setting, home).name if setting else ""
-        pairs = _pairs(app, args.limit)
-    if len(pairs) < _FEW:
-        hint = "Try again when more has been recorded." if pairs else "Fill it with: memory-mcp import claude-code"
-        raise LayerUnavailable(f"the memory has {len(pairs)} segments to ask for, which says nothing (at least {_FEW})", hint)
-    found = {m.name: trial.ranks(*_embedded(m, pairs)) for m in models}
-    data = {"titles": len(pairs), **_verdict(found), "in_use": used}
-    render.emit(as_json(args), data, _eval_lines(data))
-    return 0
-
-
-def _verdict(found: "dict[str, NDArray[np.int64]]") -> dict[str, Any]:
-    """From the places of all titles by model: what each finds, which finds most, and how far the others are behind."""
-    from memory_mcp.embed.trial import FOUND_IN, difference
-
-    best = max(found, key=lambda name: ((found[name] <= FOUND_IN).mean(), (1 / found[name]).mean()))
-    rows = []
-    for name, places in found.items():
-        row: dict[str, Any] = {
-            "name": name,
-            "found_first": round(float((places == 1).mean()), 4),
-            f"found_in_{FOUND_IN}": round(float((places <= FOUND_IN).mean()), 4),
-        }
-        if name != best:
-            less = difference(places, found[best])
-            interval = [round(less.low, 4), round(less.high, 4)]
-            row |= {"difference": round(less.mean, 4), "interval": interval, "certain": less.told}
-        rows.append(row)
-    return {"models": rows, "finds_more": best}
-
-
-def _compared(app: "App", names: list[str]) -> list[Model]:
-    """Models by name, or every one that is here; LayerUnavailable for one by name that cannot be used."""
-    home = app.settings.storage.directory
-    if names:
-        chosen = [located(_from_here(name), home) for name in names]
-    else:
-        used = [named(app.settings.embedder.model, home)] if app.settings.embedder.model else []
-        chosen = [m for m in (named(BUNDLED, home), *used, *fetched(home)) if m.here]
-    found = list({m.folder: m for m in chosen}.values())
-    for model in found:
-        _try_out(model)
-    return found
-
-
-def _from_here(name: str) -> str:
-    """A folder as the caller means it, whose working directory is not the daemon's."""
-    session = SESSION.get()
-    return str((Path(session.cwd) / name).resolve()) if session and name.startswith(".") else name
-
-
-def _pairs(app: "App", limit: int) -> "list[Pair]":
-    """Of at most so many segments, spread evenly over the memory."""
-    from memory_mcp.embed.trial import pair
-    from memory_mcp.indexes.document import subject
-    from memory_mcp.indexes.units import frames
-    from memory_mcp.model.calendar import TocLevel
-
-    ids = app.storage.toc.ids_at(TocLevel.SEGMENT)
-    step = max(len(ids) / limit, 1.0)
-    chosen = [ids[int(i * step)] for i in range(min(limit, len(ids)))]
-    sources = (s for frame in frames(app.storage, chosen) for s in frame)
-    found = (pair(subject(s.node), [e.text for e in s.events]) for s in sources)
-    return [p for p in found if p is not None]
-
-
-def _embedded(model: Model, pairs: "list[Pair]") -> Any:
-    from memory_mcp.embed import trial
-
-    texts = [p.title for p in pairs] + [p.stretch for p in pairs]
-    with render.Progress(f"embedding with {model.name}") as bar:
-        rows = trial.embedded(model.folder, texts, lambda done: bar.at(done / len(texts), f"{done:,} texts"))
-    return rows[: len(pairs)], rows[len(pairs) :]
-
-
-def _eval_lines(data: dict[str, Any]) -> Iterator[str]:
-    from memory_mcp.embed.trial import FOUND_IN
-
-    yield f"{data['titles']:,} titles asked for among as many segments, by meaning alone:"
-    yield f"  {'model':<36} {'first':>7} {f'in {FOUND_IN}':>7}"
-    for row in data["models"]:
-        told = f"  {row['name']:<36} {row['found_first']:>7.1%} {row[f'found_in_{FOUND_IN}']:>7.1%}"
-        if "interval" in row:
-            low, high = (100 * x for x in row["interval"])
-            told += f"   {100 * row['difference']:+.1f} points [{low:+.1f}, {high:+.1f}]"
-        yield told
-    others = [r for r in data["models"] if r["name"] != data["finds_more"]]
-    if not others:
-        yield "There is no other model here to compare it with: memory-mcp embedder list"
-    elif not all(r["certain"] for r in others):
-        yield f"{data['finds_more']} finds most, by no more than chance can do."
-    elif data["finds_more"] == data["in_use"]:
-        yield f"{data['finds_more']} finds more, and is in use."
-    else:
-        yield f"{data['finds_more']} finds more. Use it: memory-mcp embedder use {data['finds_more']}"

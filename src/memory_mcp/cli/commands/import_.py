@@ -104,8 +104,8 @@ def build(app: "Memory") -> dict[str, float]:
             done += count
             bar.at(min(1.0, done / pending) if pending else 1.0, f"{done:,} of {pending:,} events")
 
-        segments, rollups = app.derive_in_bulk(tell)
-    return {"segment+summarise": segments, "roll up": rollups}
+        spent = app.derive(tell)
+    return {"segment+summarise": spent.segment_seconds, "roll up": spent.period_seconds}
 
 
 def report_shape(report: "ImportReport", seconds: dict[str, float]) -> dict[str, Any]:

@@ -48,7 +48,7 @@ def _from_stdin(app: "Memory") -> "ImportReport":
     from memory_mcp.ingest.base import ImportReport, Quote
     from memory_mcp.ingest.gate import Gate
 
-    report, gate = ImportReport(files=1), Gate(app.settings.ingest)
+    report, gate = ImportReport(files=1), Gate()
     with tempfile.NamedTemporaryFile(prefix="memory-mcp-ingest-", suffix=".jsonl") as copy:
         while chunk := sys.stdin.buffer.read(1 << 20):
             copy.write(chunk)

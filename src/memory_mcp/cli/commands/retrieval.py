@@ -2,15 +2,11 @@
 
 import argparse
 from collections.abc import Iterator
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.ask import add_how, how_of
-from memory_mcp.cli.commands.base import Subparsers, as_json, family, leaf, opened, words_of
-
-if TYPE_CHECKING:
-    from memory_mcp.layers.base import LayerStatus
+from memory_mcp.cli.commands.ask import add_how, bounds_of
+from memory_mcp.cli.commands.base import Subparsers, answered, as_json, family, leaf, opened, words_of
 
 #: Order of the layout.
 _ORDER = ("bm25", "vector", "hybrid", "topics", "agentic")
@@ -20,66 +16,69 @@ _UNITS = {"bm25": "docs", "vector": "vectors", "hybrid": "docs", "topics": "topi
 def add(parsers: Subparsers) -> None:
     """Arguments of `retrieval`."""
     inner = family(parsers, "retrieval", "show how questions are answered")
-    leaf(inner, "status", run, "show tier and layers")
+    status = leaf(inner, "status", run, "show tier and layers")
+    status.add_argument("--detail", default="lean", metavar="D", help="full: also what each layer can and cannot do (JSON)")
     plan = leaf(inner, "plan", run_plan, "show what would be done with a question, and do nothing")
     plan.add_argument("words", nargs="+", metavar="QUERY", help="a question")
     plan.add_argument("--without", default="", metavar="L,L", help="as if these layers were off: bm25,vector")
     add_how(plan)
+    _add_when(plan)
     classify = leaf(inner, "classify", run_classify, "show what a question is taken for, and the signs of it")
     classify.add_argument("words", nargs="+", metavar="QUERY", help="a question")
+    classify.add_argument("--timeout-ms", type=int, default=0, metavar="N", help="a hard limit; makes it time_boxed")
+    _add_when(classify)
 
 
 def run(args: argparse.Namespace) -> int:
     """Show the tier and every layer."""
-    from memory_mcp.policy.tier import detect
+    from memory_mcp.requests.status import GetStatus
 
     with opened(args, catch_up=False) as app:
-        statuses = app.engine.statuses()
-    tier = detect(statuses)
-    layers = [_shape(s) for s in sorted(statuses, key=lambda s: _ORDER.index(s.name.value))]
-    data = {"tier": int(tier), "name": tier.label, "layers": layers}
+        data = answered(app, GetStatus(args.detail))
     render.emit(as_json(args), data, _lines(data))
     return 0
 
 
 def run_plan(args: argparse.Namespace) -> int:
     """Show the plan for a question."""
-    from memory_mcp.cli.commands import shapes
-    from memory_mcp.layers.base import Query
-    from memory_mcp.policy.plan import layers_named
+    from memory_mcp.requests.limits import Bounds
+    from memory_mcp.requests.plans import PlanQuery
 
-    query = words_of(args)
-    left_out = layers_named([name.strip() for name in args.without.split(",") if name.strip()])
+    query, bounds = words_of(args), Bounds(**bounds_of(args))
+    without = [name.strip() for name in args.without.split(",") if name.strip()]
+    request = PlanQuery(query, without, args.intent or "", args.mode or "", as_of=args.as_of, tz=args.tz, bounds=bounds)
     with opened(args, catch_up=False) as app:
-        plan = app.plan(Query(query), replace(how_of(app, args), without=left_out))
-        data = {"query": query, **shapes.plan(plan, app.calendar)}
+        data = answered(app, request)
     render.emit(as_json(args), data, _plan_lines(data))
     return 0
 
 
 def run_classify(args: argparse.Namespace) -> int:
     """Show what a question is taken for."""
-    from memory_mcp.cli.commands import shapes
-    from memory_mcp.layers.base import Query
-    from memory_mcp.policy.plan import How
+    from memory_mcp.requests.plans import ClassifyQuery
 
-    query = words_of(args)
     with opened(args, catch_up=False) as app:
-        data = {"query": query, **shapes.classified(app.plan(Query(query), How()), app.calendar)}
+        data = answered(app, ClassifyQuery(words_of(args), args.timeout_ms, args.as_of, args.tz))
     render.emit(as_json(args), data, _understood_lines(data))
     return 0
+
+
+def _add_when(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--as-of", default="", metavar="TIME", help="now, for time words in the question")
+    parser.add_argument("--tz", default="", metavar="ZONE", help="zone of times, such as Europe/Berlin")
 
 
 def _understood_lines(data: dict[str, Any]) -> Iterator[str]:
     yield f"Intent:     {data['intent']} (confidence {data['confidence']:.2f})"
     yield f"Signals:    {'; '.join(data['signals']) or 'none: Answer is the default'}"
-    if data["exact"]:
+    if "exact" in data:
         yield f"Literally:  {', '.join(data['exact'])}"
-    if data["deadline_ms"]:
+    if "deadline_ms" in data:
         yield f"Deadline:   {data['deadline_ms']} ms"
-    if data["window"]:
-        yield f'Time:       "{data["window_words"]}" {" ".join(f"{k} {v}" for k, v in data["window"].items())}'
-    yield f"Looks for:  {data['text'] or '(everything in that time)'}"
+    if "window" in data:
+        span = " ".join(f"{k} {data['window'][k]}" for k in ("since", "until") if k in data["window"])
+        yield f'Time:       "{data["window"].get("words", "")}" {span}'
+    yield f"Looks for:  {data.get('text') or '(everything in that time)'}"
 
 
 def _plan_lines(data: dict[str, Any]) -> Iterator[str]:
@@ -91,23 +90,12 @@ def _plan_lines(data: dict[str, Any]) -> Iterator[str]:
     for skipped in data["skipped"]:
         yield f"Skipped:    {skipped['layer']}: {skipped['reason']}"
     yield f"Bounds:     {', '.join(f'{k} {v}' for k, v in data['bounds'].items())} ({'hard' if data['strict'] else 'soft'})"
-    yield f"Then:       {'a scan of time slices, if ' + data['escalates_when'] if data['escalates_when'] else 'stop'}"
-
-
-def _shape(status: "LayerStatus") -> dict[str, Any]:
-    shape = {
-        "name": status.name.value,
-        "enabled": status.enabled,
-        "healthy": status.healthy,
-        "count": status.count,
-        "reason": status.reason,
-        "enable_with": status.enable_with,
-    }
-    return {k: v for k, v in shape.items() if v != ""}
+    yield f"Then:       {'a scan of time slices, if ' + data['escalates_when'] if 'escalates_when' in data else 'stop'}"
 
 
 def _lines(data: dict[str, Any]) -> Iterator[str]:
-    usable = [x for x in data["layers"] if x["enabled"] and x["healthy"]]
+    layers = sorted((x for x in data["layers"] if x["name"] in _ORDER), key=lambda x: _ORDER.index(x["name"]))
+    usable = [x for x in layers if x["enabled"] and x["healthy"]]
     yield "Retrieval Capabilities"
     yield "-" * 40
     yield f"Current Tier:    {data['tier']} ({data['name']})"
@@ -116,7 +104,7 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
         what = f"{layer['count']} {_UNITS[layer['name']]}" if layer["name"] in _UNITS else "TOC available"
         yield f"  - {layer['name'] + ':':<8} healthy ({what})"
     yield "Unavailable:"
-    others = [x for x in data["layers"] if x not in usable]
+    others = [x for x in layers if x not in usable]
     for layer in others:
         yield f"  - {layer['name'] + ':':<8} {layer.get('reason', 'unhealthy')}"
     if not others:

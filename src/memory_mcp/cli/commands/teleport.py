@@ -2,7 +2,7 @@
 
 import argparse
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from memory_mcp.cli import render
@@ -11,34 +11,27 @@ from memory_mcp.cli.commands.base import (
     Subparsers,
     add_scope,
     add_times,
+    answered,
     as_json,
-    check_limit,
     family,
     hint_when_empty,
     leaf,
     opened,
-    scope_of,
-    window_of,
+    whose,
     words_of,
 )
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.requests.limits import RESULTS
 
 if TYPE_CHECKING:
     from memory_mcp.app import App
-    from memory_mcp.indexes.base import Filters
-    from memory_mcp.layers.base import Hit
-    from memory_mcp.layers.teleport import Teleported
-    from memory_mcp.model.calendar import Calendar
+    from memory_mcp.requests.teleport import Jump
 
-#: What each command asks, and the indexes behind it.
-Ask = Callable[["App", argparse.Namespace, str, "Filters"], "Teleported"]
 _BM25, _VECTOR = "bm25", "vector"
 _WORDS = {_BM25: "keyword", _VECTOR: "vector"}
-#: The engine's own score by the name its tool gives it; the fused one has no name of its own.
-_RAW = {"search": "bm25_score", "vector": "similarity"}
-_MOST = 1000
-#: Characters of a quotation and keywords of a node that are shown as text.
-_QUOTED, _KEYWORDS = 300, 8
+#: The scores of the indexes.
+_RAW = ("bm25_score", "similarity")
+#: Characters of a quotation that are shown as text.
+_QUOTED = 300
 #: Work on an index that takes longer than this is told (seconds).
 _LONG = 1.0
 
@@ -63,60 +56,49 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--query", metavar="WORDS", help="what to look for")
     parser.add_argument("--type", metavar="TYPE", help="toc_node or grip")
     parser.add_argument("--level", metavar="LEVEL", help="only nodes of it: year, month, week, day or segment")
-    parser.add_argument("--limit", type=int, default=10, metavar="N", help="most results (10)")
+    parser.add_argument("--limit", type=int, default=RESULTS.default, metavar="N", help=f"most results ({RESULTS.default})")
     add_times(parser)
     add_scope(parser)
     parser.add_argument("--agent", metavar="A", help="only this agent's sessions")
     parser.add_argument("--speaker", metavar="S", help="only what this person said")
+    parser.add_argument("--role", metavar="R", help="only what this role said: user, assistant or tool")
+    parser.add_argument("--detail", metavar="D", help="lean or full; JSON is lean, text full")
     parser.add_argument("--kind", metavar="KIND", help="procedure, constraint, definition, preference or observation")
 
 
 def run_search(args: argparse.Namespace) -> int:
     """By keywords."""
+    from memory_mcp.requests.teleport import TeleportSearch
 
-    def ask(app: "App", args: argparse.Namespace, query: str, filters: "Filters") -> "Teleported":
-        from memory_mcp.layers.base import LayerName
-
-        return app.teleport(LayerName.BM25).teleport(query, filters, args.limit)
-
-    return _run(args, ask, "search", (_BM25,))
+    return _run(args, TeleportSearch, (_BM25,))
 
 
 def run_vector(args: argparse.Namespace) -> int:
     """By meaning."""
-    if not 0 <= args.min_similarity <= 1:
-        raise InvalidQuery(f"min-similarity must be 0 to 1, not {args.min_similarity}")
+    from memory_mcp.requests.teleport import VectorTeleport
 
-    def ask(app: "App", args: argparse.Namespace, query: str, filters: "Filters") -> "Teleported":
-        from memory_mcp.layers.base import LayerName
-
-        return app.teleport(LayerName.VECTOR).teleport(query, filters, args.limit, args.min_similarity)
-
-    return _run(args, ask, "vector", (_VECTOR,))
+    return _run(args, VectorTeleport, (_VECTOR,), min_similarity=args.min_similarity)
 
 
 def run_hybrid(args: argparse.Namespace) -> int:
     """By both."""
+    from memory_mcp.requests.teleport import HybridSearch
 
-    def ask(app: "App", args: argparse.Namespace, query: str, filters: "Filters") -> "Teleported":
-        return app.hybrid().teleport(query, filters, args.limit)
-
-    return _run(args, ask, "hybrid", (_BM25, _VECTOR))
+    return _run(args, HybridSearch, (_BM25, _VECTOR))
 
 
-def _run(args: argparse.Namespace, ask: Ask, name: str, indexes: tuple[str, ...]) -> int:
+def _run(args: argparse.Namespace, ask: "type[Jump]", indexes: tuple[str, ...], **more: Any) -> int:
+    """Jump; text shows all that is known of a result, JSON what the tool would."""
+    as_text = not as_json(args)
+    given = {name: getattr(args, name) or "" for name in ("level", "since", "until", "agent", "speaker", "role", "kind")}
+    detail = args.detail or ("full" if as_text else "lean")
     query = words_of(args)
-    check_limit(args.limit, _MOST)
     with opened(args) as app:
-        filters = _filters(app, args)
+        where = whose(app, args)
         settle(app, *indexes)
-        found = ask(app, args, query, filters)
-        results = [_result(h, app.calendar, _RAW.get(name, "")) for h in found.hits]
+        request = ask(query=query, doc_type=args.type or "", limit=args.limit, detail=detail, **given, **where, **more)
+        data = answered(app, request)
         hint_when_empty(app)
-    data: dict[str, Any] = {"query": query, "results": results}
-    if name == "hybrid":
-        data["partial"] = found.partial
-    data |= {"search_time_ms": round(found.took_ms, 3), "total_hits": found.total, "notices": list(found.notices)}
     render.emit(as_json(args), data, _lines(data), recalled=True)
     return 0
 
@@ -138,95 +120,51 @@ def settle(app: "App", *names: str) -> None:
             told.cancel()
 
 
-def _filters(app: "App", args: argparse.Namespace) -> "Filters":
-    from memory_mcp.indexes.base import DocType, Filters
-    from memory_mcp.model.calendar import parse_level
-    from memory_mcp.model.toc import MemoryKind
-
-    return Filters(
-        doc_type=_one_of(DocType, "type", args.type),
-        level=parse_level(args.level) if args.level else None,
-        window=window_of(app, args),
-        project=scope_of(app, args, from_here=True),
-        agent=args.agent or None,
-        speaker=args.speaker or None,
-        kind=_one_of(MemoryKind, "kind", args.kind),
-    )
-
-
-def _one_of(values: Any, name: str, given: str | None) -> Any:
-    if not given:
-        return None
-    try:
-        return values(given)
-    except ValueError:
-        raise InvalidQuery(f"unknown {name}: {given!r}", f"One of {', '.join(values)}.") from None
-
-
-def _result(hit: "Hit", calendar: "Calendar", raw: str) -> dict[str, Any]:
-    from memory_mcp.cli.commands.shapes import dropping_empty
-
-    shape = {
-        raw: round(hit.raw, 4) if raw and hit.raw is not None else None,
-        "level": str(hit.level) if hit.node_id and not hit.grip_id else "",
-        "title": hit.title,
-        "quote": hit.quote,
-        "when": calendar.iso(hit.timestamp),
-        "session_id": hit.session_id,
-        "project": hit.project,
-        "agent": hit.agent,
-        "role": hit.role,
-        "speaker": hit.speaker,
-        "keywords": [] if hit.grip_id else list(hit.keywords),
-        "grip_ids": list(hit.grip_ids),
-    }
-    head = {"doc_id": hit.grip_id or hit.node_id, "doc_type": "grip" if hit.grip_id else "toc_node", "score": round(hit.score, 4)}
-    return head | dropping_empty(shape)
-
-
 def _lines(data: dict[str, Any]) -> Iterator[str]:
     shown, took = len(data["results"]), data["search_time_ms"]
-    yield f"Results ({shown:,} of {data['total_hits']:,} found, {took:.1f} ms)"
+    of = f" of {data['total_hits']:,}" if "total_hits" in data else ""
+    yield f"Results ({shown:,}{of} found, {took:.1f} ms)"
     for place, result in enumerate(data["results"], start=1):
-        yield f"  {place}. {result['doc_id']} (score: {result['score']:.2f})"
-        yield from _block(result)
-    for notice in data["notices"]:
+        name = result.get("id") or result.get("grip") or result.get("node", "")
+        yield f"  {place}. {name} (score: {result['score']:.2f})"
+        yield from _block(result, name)
+    for notice in data.get("notices", ()):
         yield f"Note: {notice}"
 
 
-def _block(result: dict[str, Any]) -> Iterator[str]:
-    raw = next((f" ({name.replace('_', ' ')}: {result[name]:.2f})" for name in _RAW.values() if name in result), "")
-    yield f"     Type: {result['doc_type']}{raw}"
-    if "level" in result:
+def _block(result: dict[str, Any], name: str) -> Iterator[str]:
+    raw = next((f" ({score.replace('_', ' ')}: {result[score]:.2f})" for score in _RAW if score in result), "")
+    yield f"     Type: {'grip' if name.startswith('grip:') else 'toc_node'}{raw}"
+    if "level" in result and result.get("kind") != "grip":
         yield f"     Level: {result['level']}"
     if "keywords" in result:
-        yield f"     Keywords: {', '.join(result['keywords'][:_KEYWORDS])}"
-    whose = [result[k] for k in ("speaker", "role", "project") if k in result]
-    yield f"     Date: {', '.join([result['when'][:16].replace('T', ' '), *whose])}"
-    yield f"     Title: {render.one_line(result['title'], render.WIDTH)}"
+        yield f"     Keywords: {', '.join(result['keywords'])}"
+    said = [result[k] for k in ("who", "speaker", "role", "project") if k in result]
+    yield f"     Date: {', '.join([result['when'][:16].replace('T', ' '), *said])}"
+    yield f"     Title: {render.one_line(result.get('title', ''), render.WIDTH)}"
     if "quote" in result:
         yield f'     > "{render.one_line(result["quote"], _QUOTED)}"'
-    grips = [g for g in result.get("grip_ids", ()) if g != result["doc_id"]]
+    grips = [g for g in result.get("grip_ids", ()) if g != name]
     if grips:
         yield f"     {' '.join(f'[{g}]' for g in grips)}"
 
 
 def run_status(args: argparse.Namespace) -> int:
     """Both indexes, by the names the tool gives."""
-    from memory_mcp.server.tools.indexes import teleport_status
+    from memory_mcp.requests.indexes import GetTeleportStatus
+    from memory_mcp.requests.status import GetStatus
 
     with opened(args) as app:
         settle(app, _BM25, _VECTOR)
-        data = teleport_status(app).model_dump(mode="json")
-        reasons = {s.name.value: s.reason for s in app.engine.statuses()}
-    data |= {f"{name}_reason": reasons[name] for name in (_BM25, _VECTOR) if reasons[name]}
-    render.emit(as_json(args), data, _status_lines(data))
+        data = answered(app, GetTeleportStatus())
+        reasons = {layer["name"]: layer.get("reason", "") for layer in answered(app, GetStatus())["layers"]}
+    render.emit(as_json(args), data, _status_lines(data, reasons))
     return 0
 
 
-def _status_lines(data: dict[str, Any]) -> Iterator[str]:
+def _status_lines(data: dict[str, Any], reasons: dict[str, str]) -> Iterator[str]:
     for name in (_BM25, _VECTOR):
-        yield f"{name}: {state(data[f'{name}_enabled'], data[f'{name}_healthy'], data.get(f'{name}_reason', ''))}"
+        yield f"{name}: {state(data[f'{name}_enabled'], data[f'{name}_healthy'], reasons[name])}"
         detail = data.get("indexes", {}).get(name)
         if detail is not None:
             yield from detail_lines(detail)
@@ -247,12 +185,12 @@ def detail_lines(detail: dict[str, Any]) -> Iterator[str]:
 
     facts = {
         "documents": counts("documents"),
-        "size": render.size(detail["size_bytes"]),
-        "generation": f"{detail['generation']:,} in {render.plural(detail['parts'], 'part')}" if detail["generation"] else "",
+        "size": render.size(detail.get("size_bytes", 0)),
+        "generation": f"{detail['generation']:,} in {render.plural(detail['parts'], 'part')}" if detail.get("generation") else "",
         "last commit": detail.get("last_commit_at", "")[:19].replace("T", " "),
         "last prune": detail.get("last_prune_at", "")[:19].replace("T", " "),
         "pruned": counts("pruned"),
-        "behind": render.plural(detail["behind"], "change") if detail["behind"] else "",
+        "behind": render.plural(detail["behind"], "change") if detail.get("behind") else "",
         "being built": render.plural(detail["building"], "document") if detail.get("building") is not None else "",
         "last error": detail.get("error", ""),
     }

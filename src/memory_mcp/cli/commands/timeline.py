@@ -56,7 +56,7 @@ def _days(app: "App", args: argparse.Namespace) -> list[dict[str, Any]]:
     from memory_mcp.model.calendar import TocLevel
     from memory_mcp.model.ids import ROOT
 
-    project, window = scope_of(app, args), _window(app, args)
+    project, window = scope_of(app, args).project, _window(app, args)
     ids = app.tree.descendants(ROOT, TocLevel.DAY, project, window)
     if window is None:
         ids = ids[-7:]

@@ -34,6 +34,8 @@ _INDEXED = ("bm25", "vector")
 _PATIENCE = 30.0
 #: Seconds that the indexes may take until they can be asked, and between two looks at them.
 _READY, _LOOK = 30.0, 0.1
+#: Tokens that a quotation with its conversation may have: it is shown to a person.
+_EXPANDED = 4000
 
 
 def add(parsers: Subparsers) -> None:
@@ -217,7 +219,7 @@ async def _session(
             answer: dict[str, Any] = {"question": question.text, **found}
             grips = found["results"][0]["grip_ids"] if found["results"] else []
             if grips:
-                expand = {"grip_id": grips[0], "before": 1, "after": 1}
+                expand = {"grip_id": grips[0], "before": 1, "after": 1, "token_budget": _EXPANDED}
                 answer["expanded"] = _content(await client.call_tool("expand_grip", expand))
             answers.append(answer)
         return answers
@@ -275,7 +277,7 @@ def _answer_lines(answer: dict[str, Any]) -> Iterator[str]:
             yield from render.wrapped(f'matched "{matched}" (score {step["score"]:.2f})', "       ")
         yield from render.wrapped(step["decision"], "       ")
     if not answer["results"]:
-        yield "  Answer: nothing relevant was found."
+        yield "  Answer: nothing was found."
         return
     result = answer["results"][0]
     place = result.get("project", "").rstrip("/").rsplit("/", 1)[-1]
@@ -296,7 +298,7 @@ def _expanded_lines(expanded: dict[str, Any]) -> Iterator[str]:
         for event in expanded[key]:
             who = event.get("speaker") or event["role"]
             lead = f"   {mark}{event['when'][11:16]} {who:<9} "
-            yield from render.wrapped(render.one_line(event["text"], 230), " " * len(lead), lead)
+            yield from render.wrapped(render.one_line(event.get("text", ""), 230), " " * len(lead), lead)
 
 
 def _local(iso: str) -> str:

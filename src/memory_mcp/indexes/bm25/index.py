@@ -6,7 +6,10 @@ from collections.abc import Callable, Iterable
 from memory_mcp import metrics
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.indexes.base import Filters, Matches, Unfiled
-from memory_mcp.indexes.bm25.search import search, unfiled_score, weigh
+from memory_mcp.indexes.bm25.search import candidates, search, unfiled_score, weigh
+from memory_mcp.indexes.calibrate import SLACK
+from memory_mcp.indexes.candidates import Candidates
+from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.keeper import Keeper
 from memory_mcp.model.event import Event
 from memory_mcp.text import iter_terms, query_terms
@@ -31,6 +34,18 @@ class Bm25Index:
         if least <= 0:
             return found
         return Matches(tuple(m for m in found.best if m.raw >= least), found.total)
+
+    def candidates(self, text: str, filters: Filters, limit: int, also: Array) -> Candidates:
+        """See Searcher."""
+        terms = query_terms(text)
+        if not terms:
+            raise InvalidQuery("the query is empty", "Give at least one word to look for.")
+        with span("execute_search"), metrics.timed("bm25_search_latency_seconds"):
+            return candidates(self.keeper.index.snapshot, terms, filters, limit, also)
+
+    def scale(self, text: str) -> float:
+        """See Searcher."""
+        return weigh(self.keeper.index.snapshot, query_terms(text)).total + SLACK
 
     def improve(self, goes_on: Callable[[], bool]) -> int:
         """See Searcher: there is nothing."""

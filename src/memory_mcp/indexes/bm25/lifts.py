@@ -1,9 +1,10 @@
-"""Scores of one part's grips, with shares of those beside them, and the best of each segment.
+"""Score the messages of one part from the scores of its grips, neighbouring messages included.
 
-Where a query touches many grips, whole arrays are worked on, else only the touched rows; both do the same sums in the same
-order, so that a score never depends on which it was.
+A message is scored by its best grip; what neighbours it is counted by message, so that the pieces of a long one never
+stand for its neighbours.
 """
 
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -11,80 +12,93 @@ import numpy as np
 
 from memory_mcp.indexes.columns import Units
 from memory_mcp.indexes.files import Array
+from memory_mcp.indexes.messages import ASKING, Messages, by_message
 from memory_mcp.indexes.part import LivePart
 
-#: Shares of the grips one and two places before and behind (measured: +9 points of turns found among the first five).
-NEIGHBOURS = (0.5, 0.35)
-#: Rows of one block, of which the highest is looked at first.
-_BLOCK = 256
+#: Shares of the messages one and two places before and behind (fitted: see `layers.score`).
+NEIGHBOURS = (0.17, 0.12)
+
+
+class _Lane(threading.local):
+    """Per thread: zeros as long as the longest part, all zero again after each use."""
+
+    def __init__(self) -> None:
+        self.kept = np.zeros(1024, dtype=np.float64)
+
+    def take(self, size: int) -> Array:
+        """Zeros."""
+        if len(self.kept) < size:
+            self.kept = np.zeros(size, dtype=np.float64)
+        return self.kept
+
+
+_lane = _Lane()
 
 
 @dataclass(frozen=True, slots=True)
 class Smoothed:
-    """Grips that may be found."""
+    """The messages that may be found, ascending; arrays are as long as there are such."""
 
     units: Units
-    #: Rows that may be among the best, ascending, and their scores.
+    #: Places of the messages, the row of the best grip of each, and the unit.
+    place: Array
     rows: Array
-    score: Array
-    #: Highest score per unit; 0: no grip of it may be found.
+    unit: Array
+    #: Its own score, and shares of its neighbours'.
+    own: Array
+    near: Array
+    #: Per unit: highest score of a message with its neighbours' shares; 0: none may be found.
     best: Array
-    #: How many may be found.
+    #: How many hold a term themselves.
     count: int
-    #: Scores of all rows, where whole arrays were worked on.
-    dense: Array | None = None
 
     def best_row(self, unit: int) -> int:
-        """The row of a unit's best grip, the first of equals; -1 where there is none."""
-        first, count = int(self.units.grip_first[unit]), int(self.units.grip_count[unit])
-        if self.best[unit] <= 0:
+        """Return the row of a unit's best grip, the first of equals; -1 where there is none."""
+        start, end = np.searchsorted(self.unit, (unit, unit + 1)).tolist()
+        if start == end or self.best[unit] <= 0:
             return -1
-        if self.dense is not None:
-            return first + int(np.argmax(self.dense[first : first + count]))
-        start, end = np.searchsorted(self.rows, (first, first + count)).tolist()
-        return int(self.rows[start + int(np.argmax(self.score[start:end]))])
+        return int(self.rows[start + int(np.argmax(self.own[start:end] + self.near[start:end]))])
 
 
-def some(live: LivePart[Any], rows: Array, dense: Array, shown: Array | None) -> Smoothed:
-    """From the touched rows alone (ascending)."""
+def smoothed(live: LivePart[Any], rows: Array, dense: Array, shown: Array | None, also: Array | None = None) -> Smoothed:
+    """Return the messages of the touched rows (ascending), and those at the places `also`, whatever they hold.
+
+    `dense` are the scores of all rows; `shown` says which rows may be found (None: all).
+    """
+    messages, units = live.messages, live.part.units
+    value = dense[rows] * (1 - ASKING / 255 * live.part.grips.asks[rows])
+    place, own, best = by_message(messages, rows, value)
+    lane = _lane.take(len(messages))
+    lane[place] = own
     if shown is not None:
-        rows = rows[shown[rows]]
-    units = live.part.units
-    unit = live.part.grips.unit[rows]
-    before = rows - units.grip_first[unit]
-    behind = units.grip_count[unit] - 1 - before
-    score = dense[rows]
+        keep = shown[rows]
+        place, own, best = by_message(messages, rows[keep], value[keep])
+    count = len(place)
+    if also is not None and len(also):
+        extra = np.setdiff1d(also, place, assume_unique=True)
+        order = np.argsort(np.concatenate([place, extra]), kind="stable")
+        place, own, best = (
+            np.concatenate([a, b])[order] for a, b in ((place, extra), (own, np.zeros(len(extra))), (best, messages.first[extra]))
+        )
+    near = _near(messages, lane, place)
+    lane[messages.of_row[rows]] = 0.0
+    unit = messages.unit[place]
+    return Smoothed(units, place, best, unit, own, near, _best(own, near, unit, len(units)), count)
+
+
+def _near(messages: Messages, lane: Array, place: Array) -> Array:
+    near = np.zeros(len(place))
+    unit, last = messages.unit[place], len(messages) - 1
     for distance, share in enumerate(NEIGHBOURS, start=1):
-        score += share * (dense.take(rows - distance, mode="clip") * (before >= distance))
-        score += share * (dense.take(rows + distance, mode="clip") * (behind >= distance))
-    best = np.zeros(len(units))
-    if len(rows):
+        for other in (place - distance, place + distance):
+            beside = np.clip(other, 0, last)
+            near += share * lane[beside] * ((other == beside) & (messages.unit[beside] == unit))
+    return near
+
+
+def _best(own: Array, near: Array, unit: Array, units: int) -> Array:
+    best = np.zeros(units)
+    if len(unit):
         starts = np.flatnonzero(np.concatenate([[True], unit[1:] != unit[:-1]]))
-        best[unit[starts]] = np.maximum.reduceat(score, starts)
-    return Smoothed(units, rows, score, best, len(rows))
-
-
-def all_of(live: LivePart[Any], dense: Array, shown: Array | None, limit: int, slack: float) -> Smoothed:
-    """From all rows; those are left out that cannot be among the best `limit` even with `slack` more."""
-    units, unit = live.part.units, live.part.grips.unit
-    score = dense.copy()
-    for distance, share in enumerate(NEIGHBOURS, start=1):
-        beside = unit[distance:] == unit[:-distance]
-        score[distance:] += share * (dense[:-distance] * beside)
-        score[:-distance] += share * (dense[distance:] * beside)
-    found = dense > 0 if shown is None else (dense > 0) & shown
-    score *= found
-    best = np.zeros(len(units))
-    quoted = np.flatnonzero(units.grip_count)
-    best[quoted] = np.maximum.reduceat(score, units.grip_first[quoted])
-    rows = np.flatnonzero(score >= max(_edge(score, limit) - slack, np.finfo(np.float64).tiny))
-    return Smoothed(units, rows, score[rows], best, int(np.count_nonzero(found)), score)
-
-
-def _edge(score: Array, limit: int) -> float:
-    """A number that at least `limit` scores reach: the lowest of the highest of the best blocks."""
-    whole = len(score) // _BLOCK * _BLOCK
-    highest = score[:whole].reshape(-1, _BLOCK).max(axis=1)
-    if len(highest) <= limit:
-        return 0.0
-    return float(np.partition(highest, len(highest) - limit)[len(highest) - limit])
+        best[unit[starts]] = np.maximum.reduceat(np.where(own > 0, own + near, 0.0), starts)
+    return best

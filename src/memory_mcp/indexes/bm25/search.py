@@ -1,12 +1,13 @@
 """BM25 over a snapshot: only the postings of the query's terms are touched, and inverse document frequency is live.
 
-A grip's score is its own with shares of its neighbours' in the same segment and of the segment's; a segment's is its own
-with that of its best grip so counted. Only documents that hold a term themselves are found.
+A message's score is that of its best grip, with shares of its neighbours', of its segment's and of the best message in
+that; a segment's is its own with that of its best message. Only what holds a term itself is found.
 """
 
 import math
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,14 +17,16 @@ from memory_mcp.indexes.base import DocType, Filters, Match, Matches
 from memory_mcp.indexes.bm25 import lifts
 from memory_mcp.indexes.bm25.kind import Body
 from memory_mcp.indexes.bm25.postings import STEP, term_key, term_part
-from memory_mcp.indexes.calibrate import BM25, BM25_SHARPNESS, COMPARED, calibrated, standing
+from memory_mcp.indexes.calibrate import BM25, BM25_SHARPNESS, COMPARED, SLACK, calibrated, standing
+from memory_mcp.indexes.candidates import Candidates
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.part import TABLES, LivePart
 from memory_mcp.indexes.ranking import Best, Ranked, merged, ranked
 from memory_mcp.indexes.snapshot import Snapshot, findable, segment_of
 
-#: Share of its segment's score in a grip's, and of its best grip's in a segment's.
-SEGMENT, GRIP = 0.35, 1.0
+#: Shares of its segment's score and of the best message in that in a message's (fitted: see `layers.score`), and of its
+#: best message in a segment's.
+SEGMENT, BEST, GRIP = 0.95, 0.54, 1.0
 #: A query that touches more than one row in so many is scored over whole arrays.
 _MANY = 8
 
@@ -123,17 +126,23 @@ def unfiled_score(weights: Weights, counts: Sequence[int], length: int) -> tuple
 
 
 def _search_part(live: LivePart[Body], weights: Weights, filters: Filters, limit: int) -> list[tuple[_Best, int]]:
+    with _borrowed(live, weights) as (nodes, grips):
+        return _choose(live, nodes, grips, filters, limit)
+
+
+@contextmanager
+def _borrowed(live: LivePart[Body], weights: Weights) -> Iterator[tuple[_Scored, _Scored]]:
+    """Lend the scores of both tables, and leave the arrays they lie in zero again."""
     try:
         nodes = _scored(live, DocType.NODE, weights)
         grips = _scored(live, DocType.GRIP, weights)
-        found = _choose(live, nodes, grips, filters, limit)
+        yield nodes, grips
         for scored in (nodes, grips):
             scored.dense[slice(None) if scored.rows is None else scored.rows] = 0.0
     except BaseException:
         # Left half filled they would add to the next query.
         _sums.kept.clear()
         raise
-    return found
 
 
 def _scored(live: LivePart[Body], table: DocType, weights: Weights) -> _Scored:
@@ -155,13 +164,51 @@ def _scored(live: LivePart[Body], table: DocType, weights: Weights) -> _Scored:
     return _Scored(rows[np.concatenate([[True], rows[1:] != rows[:-1]])], dense)
 
 
+def _smoothed(live: LivePart[Body], grips: _Scored, filters: Filters, also: Array | None = None) -> lifts.Smoothed:
+    rows = np.flatnonzero(grips.dense) if grips.rows is None else grips.rows
+    return lifts.smoothed(live, rows, grips.dense, findable(live, DocType.GRIP, filters), also)
+
+
+def _raw(nodes: _Scored, smoothed: lifts.Smoothed) -> Array:
+    segment = nodes.dense[smoothed.units.node_first[smoothed.unit]]
+    raw: Array = smoothed.own + smoothed.near + SEGMENT * segment + BEST * smoothed.best[smoothed.unit]
+    return raw
+
+
+def candidates(snapshot: Snapshot[Body], terms: Sequence[str], filters: Filters, limit: int, also: Array) -> Candidates:
+    """Return the best `limit` messages for the terms, and those named in `also` (`(n,)` uint64), with what speaks for each."""
+    weights = weigh(snapshot, terms)
+    scale = weights.total + SLACK
+    found = [_candidates(live, weights, scale, filters, limit, also) for live in snapshot]
+    return Candidates.joined(found).best(limit, also)
+
+
+def _candidates(live: LivePart[Body], weights: Weights, scale: float, filters: Filters, limit: int, also: Array) -> Candidates:
+    with _borrowed(live, weights) as (nodes, grips):
+        places = live.messages_named(also)
+        shown = findable(live, DocType.GRIP, filters)
+        if shown is not None:
+            places = places[shown[live.messages.first[places]]]
+        smoothed = _smoothed(live, grips, filters, places)
+        raw = _raw(nodes, smoothed)
+        segment = nodes.dense[smoothed.units.node_first[smoothed.unit]]
+    columns = live.part.grips
+    chosen = np.union1d(
+        _top(raw * (smoothed.own > 0), columns.hi[smoothed.rows], columns.lo[smoothed.rows], limit),
+        np.flatnonzero(np.isin(smoothed.place, places)),
+    )
+    rows = smoothed.rows[chosen]
+    return Candidates.of(
+        live,
+        rows,
+        smoothed.unit[chosen],
+        raw[chosen],
+        words=np.stack([smoothed.own, smoothed.near, segment, smoothed.best[smoothed.unit]], axis=1)[chosen] / scale,
+    )
+
+
 def _choose(live: LivePart[Body], nodes: _Scored, grips: _Scored, filters: Filters, limit: int) -> list[tuple[_Best, int]]:
-    shown = findable(live, DocType.GRIP, filters)
-    if grips.rows is None:
-        slack = SEGMENT * float(nodes.dense.max(initial=0.0))
-        smoothed = lifts.all_of(live, grips.dense, shown, limit, slack)
-    else:
-        smoothed = lifts.some(live, grips.rows, grips.dense, shown)
+    smoothed = _smoothed(live, grips, filters)
     found = []
     if filters.wants_grips and smoothed.count:
         found.append((_top_grips(live, nodes, grips, smoothed, limit), smoothed.count))
@@ -172,7 +219,7 @@ def _choose(live: LivePart[Body], nodes: _Scored, grips: _Scored, filters: Filte
 
 def _top_grips(live: LivePart[Body], nodes: _Scored, grips: _Scored, smoothed: lifts.Smoothed, limit: int) -> _Best:
     columns, rows = live.part.grips, smoothed.rows
-    score = smoothed.score + SEGMENT * nodes.dense[live.part.units.node_first[columns.unit[rows]]]
+    score = _raw(nodes, smoothed)
     chosen = _top(score, columns.hi[rows], columns.lo[rows], limit)
     return _Best(live, DocType.GRIP, rows[chosen], score[chosen], grips.dense[rows[chosen]], rows[chosen].tolist())
 

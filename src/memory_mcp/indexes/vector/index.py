@@ -10,13 +10,15 @@ from memory_mcp.embed.base import Embedder
 from memory_mcp.errors import IndexUnreadable, InvalidQuery
 from memory_mcp.indexes.base import DocType, Filters, Health, Matches, Unfiled
 from memory_mcp.indexes.calibrate import SIMILARITY, calibrated
+from memory_mcp.indexes.candidates import NONE, Candidates
+from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.keeper import Keeper
 from memory_mcp.indexes.part import TABLES, LivePart
 from memory_mcp.indexes.snapshot import Snapshot
-from memory_mcp.indexes.vector.graph import GRAPH_FROM, Graphs
+from memory_mcp.indexes.vector.graph import Graphs
 from memory_mcp.indexes.vector.kind import Body, Vector
 from memory_mcp.indexes.vector.rows import Query, Rows
-from memory_mcp.indexes.vector.search import search
+from memory_mcp.indexes.vector.search import candidates, rated, search
 from memory_mcp.model.event import Event
 from memory_mcp.model.ids import EventId
 from memory_mcp.tracing import span
@@ -28,9 +30,9 @@ _REMEMBERED = 512
 class VectorIndex:
     """See Searcher."""
 
-    def __init__(self, keeper: Keeper, graph_from: int = GRAPH_FROM) -> None:
+    def __init__(self, keeper: Keeper) -> None:
         self.keeper = keeper
-        self.graphs = Graphs(keeper.index.home.directory, graph_from)
+        self.graphs = Graphs(keeper.index.home.directory)
         #: Events' rows, and what embedded them.
         self._remembered: tuple[Embedder | None, dict[EventId, Rows]] = None, {}
 
@@ -64,6 +66,23 @@ class VectorIndex:
             vector = embedder.embed([text])[0]
         with span("execute_search"), metrics.timed("vector_search_latency_seconds"):
             return search(snapshot, vector, filters, limit, least, self.graphs)
+
+    def candidates(self, text: str, filters: Filters, limit: int, also: Array) -> Candidates:
+        """See Searcher."""
+        snapshot: Snapshot[Body] = self.keeper.index.snapshot
+        embedder = _embedder(snapshot)
+        if embedder is None:
+            return NONE
+        with span("execute_search"), metrics.timed("vector_search_latency_seconds"):
+            vector = embedder.embed([text])[0]
+            found = candidates(snapshot, vector, filters, limit, self.graphs) if limit else NONE
+            missing = also[~np.isin(also, found.message)]
+            return Candidates.joined([found, rated(snapshot, vector, missing)]) if len(missing) else found
+
+    def scale(self, text: str) -> float:
+        """See Searcher: a similarity is a share already."""
+        del text
+        return 1.0
 
     def unfiled(self, text: str, events: Iterable[Event]) -> list[Unfiled]:
         """See Searcher: an event is compared as a grip that quotes it whole."""

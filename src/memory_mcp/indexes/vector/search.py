@@ -3,7 +3,8 @@
 Raw scores are cosine similarities. The best of each table over all parts are calibrated side by side, then merged.
 """
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 import numpy as np
@@ -11,7 +12,9 @@ import numpy as np
 from memory_mcp.indexes import keys
 from memory_mcp.indexes.base import DocType, Filters, Match, Matches
 from memory_mcp.indexes.calibrate import COMPARED, VECTOR, share
+from memory_mcp.indexes.candidates import NONE, Candidates
 from memory_mcp.indexes.files import Array
+from memory_mcp.indexes.messages import ASKING, by_message
 from memory_mcp.indexes.part import TABLES, LivePart
 from memory_mcp.indexes.ranking import Best, Ranked, merged, ranked
 from memory_mcp.indexes.snapshot import Snapshot, findable, segment_of
@@ -25,6 +28,8 @@ _LEAST = np.nextafter(np.float32(0), np.float32(1))
 _GATHER = 0.2
 #: Rows whose maximum is taken together when the best are looked for.
 _BLOCK = 256
+#: Grips looked at per message wanted: a long message has several.
+_PIECES = 3
 #: Candidates that a graph is asked for, per result, and at least.
 _WIDER, _CANDIDATES = 4, 64
 
@@ -82,8 +87,63 @@ def search(
                 found[table].append(best)
                 total += count
     chosen = merged(ranked(found[table], table, asked.limit, share, VECTOR[table]) for table in TABLES)
-    shown = [r for r in chosen if r.raw >= floor][:limit]
+    shown = _one_per_message(r for r in chosen if r.raw >= floor)[:limit]
     return Matches(tuple(_match(r, asked, place < _QUOTED) for place, r in enumerate(shown)), total)
+
+
+def candidates(
+    snapshot: Snapshot[Body], query_vector: Array, filters: Filters, limit: int, graphs: Nearest | None = None
+) -> Candidates:
+    """Return the `limit` messages nearest to a vector, with how similar each and its segment are."""
+    query = Query.of(query_vector)
+    near = graphs if graphs is not None and _is_wide(filters) and graphs.serves(snapshot) else None
+    asked = _Asked(query, replace(filters, doc_type=DocType.GRIP), limit * _PIECES, _LEAST, near)
+    if query.inverse <= 0:
+        return NONE
+    found = []
+    for live in snapshot:
+        best, _ = _search_table(live, DocType.GRIP, asked)
+        order = np.argsort(best.rows)
+        found.append(_candidates(live, query, best.rows[order], best.raw[order]))
+    return Candidates.joined(found).best(limit, np.zeros(0, dtype=np.uint64))
+
+
+def rated(snapshot: Snapshot[Body], query_vector: Array, names: Array) -> Candidates:
+    """Return the named messages (`(n,)` uint64) with how similar each and its segment are to a vector."""
+    query = Query.of(query_vector)
+    found = []
+    for live in snapshot:
+        messages = live.messages
+        places = live.messages_named(names)
+        ends = np.append(messages.first[1:], len(messages.of_row))
+        rows = np.concatenate([np.arange(messages.first[p], ends[p]) for p in places] or [np.zeros(0, dtype=np.int64)])
+        raw = live.part.body.table(DocType.GRIP).similarities(query, rows)
+        found.append(_candidates(live, query, rows, raw))
+    return Candidates.joined(found)
+
+
+def _candidates(live: LivePart[Body], query: Query, rows: Array, raw: Array) -> Candidates:
+    """Return the messages of some rows (ascending), each with its nearest grip."""
+    places, similarity, best = by_message(live.messages, rows, raw.astype(np.float64))
+    unit = live.messages.unit[places]
+    units, back = np.unique(unit, return_inverse=True)
+    segment = live.part.body.table(DocType.NODE).similarities(query, live.part.units.node_first[units])
+    asks = 1 - ASKING / 255 * live.part.grips.asks[best]
+    meaning = np.stack([similarity * np.sqrt(asks), segment[back]], axis=1)
+    return Candidates.of(live, best, unit, similarity, meaning=np.maximum(meaning, 0.0))
+
+
+def _one_per_message(found: Iterable[Ranked[Best]]) -> list[Ranked[Best]]:
+    """Leave out grips of a message that a better one was cut from."""
+    seen: set[int] = set()
+    kept = []
+    for one in found:
+        grips = one.best.live.part.grips
+        name = int(grips.message[one.best.rows[one.at]]) if one.best.table is DocType.GRIP else 0
+        if not name or name not in seen:
+            seen.add(name)
+            kept.append(one)
+    return kept
 
 
 def _is_wide(filters: Filters) -> bool:

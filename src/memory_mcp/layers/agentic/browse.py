@@ -1,7 +1,7 @@
 """A time and no word to look for: what happened then, as a list of segments or, for an overview, of periods."""
 
 from memory_mcp.layers.base import Hit, Query
-from memory_mcp.model.calendar import TocLevel
+from memory_mcp.model.calendar import TimeWindow, TocLevel
 from memory_mcp.model.ids import ROOT, NodeId
 from memory_mcp.model.toc import TocNode
 from memory_mcp.storage.values import Scope
@@ -21,7 +21,21 @@ def listed(tree: Tree, query: Query, scope: Scope) -> list[TocNode]:
     if not ids:
         ids = _segments(tree, query, scope)
     found = tree.nodes(ids, scope.project)
-    return sorted(found.values(), key=lambda n: (-n.start_ms, n.node_id))
+    listed = sorted(found.values(), key=lambda n: (-n.start_ms, n.node_id))
+    whole = _whole(tree, scope) if scope.agent is None else None
+    return listed if whole is None else [whole, *(n for n in listed if n.node_id != whole.node_id)]
+
+
+def _whole(tree: Tree, scope: Scope) -> TocNode | None:
+    """Return the node of the period that the window is, where it is one and something happened in it."""
+    if scope.window is None:
+        return None
+    inside = TimeWindow(scope.window.start_ms, scope.window.end_ms - 1)
+    for level in _PERIODS:
+        ids = [i for i in tree.descendants(ROOT, level, scope.project, inside) if tree.calendar.window(i) == scope.window]
+        if ids:
+            return tree.nodes(ids, scope.project).get(ids[0])
+    return None
 
 
 def _periods(tree: Tree, query: Query, scope: Scope) -> list[NodeId]:

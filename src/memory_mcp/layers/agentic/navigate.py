@@ -1,39 +1,45 @@
 """A question in, cited segments out, by walking the tree from the root: the whole loop of layer 2.
 
 Best-first over one frontier across levels. A node's bound is the IDF-weighted share of the query that its term set
-holds: nothing below it can cover more, so the walk may stop as soon as enough hits cover as much as the best bound.
+holds: nothing below it can cover more, so the walk may stop as soon as enough hits cover as much as the best bound. It
+keeps half of its nodes and calls back: where it would need more, the events themselves are sifted for the segments to read.
 
 Invariants
 1. A node is visited (compared) at most once, and every visit and call is counted.
 2. What is returned was read and matched in the stored words; a hash only chooses where to look.
-3. Running into a bound gives what was found so far, and says so.
+3. What was compared is read before more is compared, so that running into a bound gives what was found so far; it is said.
+4. Of a period only its set of terms is looked at, which may hold more than the scope's: with a project it is not told.
 """
 
 import heapq
+import math
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import islice
 
 from memory_mcp import metrics
 from memory_mcp.clock import Clock
 from memory_mcp.layers.agentic import browse
 from memory_mcp.layers.agentic.calibrate import calibrated
-from memory_mcp.layers.agentic.match import FIELDS, Weighted, below
-from memory_mcp.layers.agentic.read import Found, Reader
+from memory_mcp.layers.agentic.match import Weighted, below
+from memory_mcp.layers.agentic.read import Found, Message, Reader, best_messages, may_show
 from memory_mcp.layers.agentic.search import NodeSearch
+from memory_mcp.layers.agentic.sift import LARGE_SLICE, SLICE, Sift
+from memory_mcp.layers.agentic.steps import descended, label, swept
 from memory_mcp.layers.base import CONTRACTS, Hit, LayerAnswer, LayerName, LayerStatus, Query, Step
 from memory_mcp.layers.budget import Budget
 from memory_mcp.layers.standing import with_standing
-from memory_mcp.layers.timehints import TimeHint, find_time
 from memory_mcp.model.calendar import DEPTH, TimeWindow, TocLevel, level_of
 from memory_mcp.model.event import Event
 from memory_mcp.model.ids import ROOT, NodeId
 from memory_mcp.model.segment import Segment
+from memory_mcp.question.timehints import TimeHint, find_time
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope
 from memory_mcp.text import terms
+from memory_mcp.toc.terms import EMPTY
 from memory_mcp.toc.tree import Tree
-from memory_mcp.toc.tree import below as finer
 from memory_mcp.tracing import span
 
 #: A node with at most this many segments below is compared segment by segment at once, instead of level by level.
@@ -43,11 +49,19 @@ _READ_FACTOR = 2
 _READ_LEAST = 12
 #: Segments read between two looks at the time.
 _READ_AT_ONCE = 12
-#: Reading the words to quote takes so long at most (milliseconds, at 100,000 documents); a long question takes longer, and has
-#: this share of a longer time for it, up to so many milliseconds.
-_TO_QUOTE, _QUOTE_SHARE, _MOST_TO_QUOTE = 8.0, 0.05, 60.0
+#: Kept of a search's time for reading the words to quote: this share of it, at least and at most so many milliseconds. It
+#: takes 8 at 100,000 documents on a quiet machine.
+_TO_QUOTE, _QUOTE_SHARE, _MOST_TO_QUOTE = 8.0, 0.4, 60.0
 #: Hits quoted between two looks at the time.
 _QUOTED_AT_ONCE = 5
+#: Of the nodes and calls, and of the time, what walking may use while there is more to be compared than it may compare.
+_TO_WALK, _TIME_TO_WALK = 0.5, 0.3
+#: Time limits from which events are read in large slices (milliseconds).
+_AMPLE = 2000
+#: What a slice takes, as long as none was read (milliseconds).
+_SLICE_MS = 20.0
+#: Segments that one slice names at most, and at least while there are nodes left.
+_SIFTED, _SIFTED_LEAST = 36, 6
 
 
 @dataclass(slots=True)
@@ -59,8 +73,13 @@ class _Walk:
     scope: Scope
     budget: Budget
     mean_tokens: float
-    strong: float
-    frontier: list[tuple[float, float, int, int, NodeId]] = field(default_factory=list)
+    #: What is kept back for sifting: nodes and calls; and when walking ends (monotonic seconds).
+    kept_nodes: int = 0
+    kept_calls: int = 0
+    until: float = math.inf
+    #: Something that may answer was not compared.
+    is_cut: bool = False
+    frontier: list[tuple[float, int, int, NodeId]] = field(default_factory=list)
     seen: set[NodeId] = field(default_factory=set)
     found: list[Found] = field(default_factory=list)
     path: list[Step] = field(default_factory=list)
@@ -73,13 +92,13 @@ class AgenticLayer:
     name = LayerName.AGENTIC
     contract = CONTRACTS[LayerName.AGENTIC]
 
-    def __init__(self, storage: Storage, tree: Tree, clock: Clock, strong_match: float = 0.5) -> None:
+    def __init__(self, storage: Storage, tree: Tree, clock: Clock) -> None:
         self._storage = storage
         self._tree = tree
         self._clock = clock
-        self._strong = strong_match
         self.nodes = NodeSearch(tree)
         self._reader = Reader(storage, tree)
+        self._sift = Sift(storage, tree)
 
     def status(self) -> LayerStatus:
         """Always usable: it needs nothing but the tree."""
@@ -113,9 +132,10 @@ class AgenticLayer:
         with span("parse_query"):
             walk = self._begin(replace(query, text=hint.rest or query.text), query.window or hint.window, budget)
         with span("execute_search"):
-            self._run(walk, start)
-            if widen and hint.window and not walk.found:
-                self._widen(walk, hint.window, start)
+            if widen and hint.window:
+                self._attempts(walk, hint.window, start)
+            else:
+                self._attempt(walk, start)
         with span("collect_results"):
             hits = self._collect(walk)
         return LayerAnswer(tuple(hits), tuple(walk.path), walk.scope.window, hint.words, tuple(walk.notices))
@@ -123,15 +143,29 @@ class AgenticLayer:
     def _begin(self, query: Query, window: TimeWindow | None, budget: Budget) -> _Walk:
         tally = self._tree.tally(query.project)
         mean = tally.tokens / tally.segments if tally.segments else 0.0
-        scope = Scope(query.project, query.agent, window)
-        return _Walk(query, self.nodes.weigh(query.text, query.project), scope, budget, mean, self._strong)
+        scope = _scope(query, window)
+        return _Walk(query, self.nodes.weigh(query.text, query.project), scope, budget, mean)
+
+    def _attempt(self, walk: _Walk, start: NodeId) -> None:
+        """Walk, and sift what the walk could not compare; within half of the bounds, then within all of them."""
+        budget = walk.budget
+        walk.kept_nodes = int(budget.nodes_left() * (1 - _TO_WALK))
+        walk.kept_calls = int(budget.calls_left() * (1 - _TO_WALK))
+        walk.until = budget.clock.monotonic() + budget.left_ms() * _TIME_TO_WALK / 1000
+        walk.is_cut = False
+        self._run(walk, start)
+        walk.kept_nodes = walk.kept_calls = 0
+        walk.until = math.inf
+        if walk.is_cut:
+            self._sift_below(walk, start)
 
     def _run(self, walk: _Walk, start: NodeId) -> None:
-        walk.frontier = [(-1.0, 0.0, 0, 0, start)]
+        walk.frontier = [(-1.0, 0, 0, start)]
         while walk.frontier and not self._enough(walk):
-            batch = [heapq.heappop(walk.frontier)[4] for _ in range(min(walk.budget.bounds.beam_width, len(walk.frontier)))]
+            batch = [heapq.heappop(walk.frontier)[3] for _ in range(min(walk.budget.bounds.beam_width, len(walk.frontier)))]
             for node_id in batch:
-                if self._is_late(walk) or not self._expand(walk, node_id):
+                if self._is_late(walk) or walk.budget.clock.monotonic() > walk.until or not self._expand(walk, node_id):
+                    walk.is_cut = True
                     return
 
     def _is_late(self, walk: _Walk, found: Sequence[Found] = (), step_ms: float = 0.0) -> bool:
@@ -157,9 +191,11 @@ class AgenticLayer:
         count = self._tree.count_below(node_id, walk.scope)
         if count == 0:
             return True
+        if walk.kept_calls and walk.budget.calls_left() <= walk.kept_calls:
+            return False
         if not walk.budget.call():
             return False
-        if count <= min(SWEEP, walk.budget.nodes_left()) or level_of(node_id) is TocLevel.DAY:
+        if count <= min(SWEEP, self._nodes_left(walk)) or level_of(node_id) is TocLevel.DAY:
             return self._sweep(walk, node_id)
         return self._descend(walk, node_id)
 
@@ -173,24 +209,24 @@ class AgenticLayer:
             for c in self._tree.children(node_id, walk.query.project)
             if c not in walk.seen and self._tree.reaches(c, walk.scope.window)
         ]
-        allowed = walk.budget.visit(len(ids))
-        ranked = self.nodes.rank(ids[::-1][:allowed], walk.weighted, FIELDS, True, walk.query.project)
-        for result in ranked:
-            own = result.matches[0].score if result.matches[0].field in FIELDS else 0.0
-            entry = (-result.relevance, -own, -depth, -result.node.start_ms, result.node.node_id)
-            heapq.heappush(walk.frontier, entry)
-        level = finer(level_of(node_id))
-        if ranked:
-            best = ranked[0]
-            reason = f"Drilling into {label(best.node.node_id)} ({self._strength(best.relevance)} {level} match)"
-            step = Step(node_id, label(node_id), allowed, level, best.matches[0].text, best.relevance, reason)
-        else:
-            step = Step(node_id, label(node_id), allowed, level, "", 0.0, "Nothing here: leaving this branch")
-        walk.path.append(step)
+        allowed = self._visit(walk, len(ids))
+        chosen = ids[::-1][:allowed]
+        sets = self._tree.term_sets(chosen)
+        held = {i: below(walk.weighted, sets.get(i, EMPTY)) for i in chosen}
+        for child, found in held.items():
+            if found:
+                start_ms = self._tree.calendar.window(child).start_ms
+                heapq.heappush(walk.frontier, (-walk.weighted.share(found), -depth, -start_ms, child))
+        walk.path.append(descended(node_id, held, walk.weighted, walk.query.project is None))
         return allowed == len(ids)
 
-    def _strength(self, score: float) -> str:
-        return "strongest" if score > self._strong else "best, though weak,"
+    def _nodes_left(self, walk: _Walk) -> int:
+        """Nodes that walking may still compare."""
+        return max(0, walk.budget.nodes_left() - walk.kept_nodes)
+
+    def _visit(self, walk: _Walk, count: int) -> int:
+        """Count nodes, but not those kept back; how many may be compared."""
+        return walk.budget.visit(min(count, self._nodes_left(walk)) if walk.kept_nodes else count)
 
     def _sweep(self, walk: _Walk, node_id: NodeId) -> bool:
         """Compare every segment below a node, newest first, and read those that may answer.
@@ -201,22 +237,48 @@ class AgenticLayer:
         if walk.budget.bounds.max_depth >= DEPTH[TocLevel.SEGMENT]:
             walk.budget.go_down(DEPTH[TocLevel.SEGMENT])
         below_it = self._tree.segments_below(node_id, walk.scope)
-        segments = [s for s in below_it if s.node_id == node_id or s.node_id not in walk.seen]
-        allowed = walk.budget.visit(len(segments))
-        chosen = segments[::-1][:allowed]
-        walk.seen.update(s.node_id for s in chosen)
-        held = self._held(walk, chosen)
-        found = self._read(walk, held)
+        # Ids are hashes: those of thousands of segments take as long as comparing dozens.
+        unseen = (s for s in reversed(below_it) if s.node_id == node_id or s.node_id not in walk.seen)
+        segments = list(islice(unseen, walk.budget.nodes_left() + 1))
+        allowed = self._visit(walk, len(segments))
+        found = self._compared(walk, segments[:allowed])
+        walk.path.append(swept(node_id, allowed, found, "Nothing here: trying a sibling"))
+        return allowed == len(segments)
+
+    def _compared(self, walk: _Walk, segments: Sequence[Segment]) -> list[Found]:
+        """Compare segments by their terms and read those that may answer; what was found."""
+        walk.seen.update(s.node_id for s in segments)
+        found = self._read(walk, self._held(walk, segments))
         walk.found += found
         walk.budget.spent.satisfied |= bool(found)
-        best = max(found, key=lambda f: (f.coverage, f.score), default=None)
-        if best:
-            decision = f"Found {len(found)} relevant segment{'s' if len(found) != 1 else ''}"
-            step = Step(node_id, label(node_id), allowed, TocLevel.SEGMENT, best.node.title, round(best.coverage, 3), decision)
-        else:
-            step = Step(node_id, label(node_id), allowed, TocLevel.SEGMENT, "", 0.0, "Nothing here: trying a sibling")
-        walk.path.append(step)
-        return allowed == len(segments)
+        return found
+
+    def _sift_below(self, walk: _Walk, start: NodeId) -> None:
+        """Read the events slice by slice for segments that may answer, and those before the next slice is begun."""
+        budget, clock, took = walk.budget, walk.budget.clock, _SLICE_MS
+        slices = self._sift.slices(self._inside(walk.scope, start), LARGE_SLICE if budget.bounds.timeout_ms >= _AMPLE else SLICE)
+        for number, part in enumerate(slices):
+            if not budget.nodes_left():
+                budget.tell("max_nodes_visited")
+                return
+            if self._is_late(walk, step_ms=took) or not budget.call():
+                return
+            began = clock.monotonic()
+            most = min(_SIFTED, max(budget.nodes_left() // (len(slices) - number), _SIFTED_LEAST))
+            likely, is_full = self._sift.likely(part, walk.weighted, most)
+            fresh = [s for s in likely if s.node_id not in walk.seen]
+            allowed = budget.visit(len(fresh))
+            found = self._compared(walk, fresh[:allowed])
+            walk.path.append(swept(start, allowed, found, "Nothing here that was not compared before"))
+            took = (clock.monotonic() - began) * 1000
+            if is_full and most < _SIFTED:
+                budget.tell("max_nodes_visited")
+
+    def _inside(self, scope: Scope, node_id: NodeId) -> Scope:
+        """The part of a scope that lies in a period."""
+        if node_id == ROOT or level_of(node_id) is TocLevel.SEGMENT:
+            return scope
+        return replace(scope, window=self._tree.calendar.window(node_id).meet(scope.window))
 
     def _held(self, walk: _Walk, segments: Sequence[Segment]) -> list[tuple[float, Segment]]:
         """Segments whose term set holds any of the query, by how much of it, newest first among equals."""
@@ -239,27 +301,31 @@ class AgenticLayer:
                 began = clock.monotonic()
                 some = [s for _, s in part[place : place + _READ_AT_ONCE]]
                 gone = walk.budget.is_cancelled
-                found += self._reader.verify(some, walk.weighted, walk.scope.window, walk.mean_tokens, gone)
+                found += self._reader.verify(some, walk.weighted, walk.scope, walk.mean_tokens, gone, walk.query.literal)
                 took = (clock.monotonic() - began) * 1000
         return found
 
-    def _widen(self, walk: _Walk, window: TimeWindow, start: NodeId) -> None:
-        """Nothing inside the time named: look beside it, then everywhere; what comes is marked as outside."""
+    def _attempts(self, walk: _Walk, window: TimeWindow, start: NodeId) -> None:
+        """Look inside the time named; where nothing is found, beside it, then everywhere. Each has its own share."""
         length = window.end_ms - window.start_ms
         wider = TimeWindow(window.start_ms - length, window.end_ms + length)
-        for scope, words in ((wider, "the periods beside it"), (None, "all time")):
-            if walk.budget.out_of_time():
-                return
-            walk.notices.append(f"nothing found in the time named; widened to {words}")
+        ways = ((window, "", 0.5), (wider, "the periods beside it", 0.5), (None, "all time", 1.0))
+        whole = walk.budget
+        for scope, words, share in ways:
+            if whole.out_of_time():
+                break
+            if words:
+                walk.notices.append(f"nothing found in the time named; widened to {words}")
+            walk.budget = whole.share(share, until_found=True)
             walk.scope = replace(walk.scope, window=scope)
             walk.seen.clear()
-            self._run(walk, start)
+            self._attempt(walk, start)
             if walk.found:
-                return
+                break
+        walk.budget = whole
 
     def _collect(self, walk: _Walk) -> list[Hit]:
-        ranked = sorted(walk.found, key=lambda f: (-f.score, -f.segment.start[0], f.segment.key))
-        hits = self._quoted(walk, ranked[: walk.query.limit])
+        hits = self._quoted(walk, best_messages(walk.found, walk.query.limit))
         # An event that waits may lie in the time of a segment, and was read with it.
         read = {h.event_id for h in hits}
         unread = (e for e in self._waiting(walk.scope, walk.budget, walk.weighted.probes) if e.event_id not in read)
@@ -267,17 +333,18 @@ class AgenticLayer:
         if waiting:
             walk.notices.append(f"{len(waiting)} found among events not yet filed in the tree")
             hits = sorted([*hits, *waiting], key=lambda h: (-h.score, -h.timestamp))[: walk.query.limit]
-        if walk.budget.hit:
-            walk.notices.append(f"stopped by {', '.join(walk.budget.hit)}; there may be more")
         return calibrated(hits)
 
-    def _quoted(self, walk: _Walk, ranked: Sequence[Found]) -> list[Hit]:
+    def _quoted(self, walk: _Walk, ranked: Sequence[tuple[Found, Message]]) -> list[Hit]:
         """Hits for what was found, the best first, as far as the time goes."""
         hits: list[Hit] = []
+        clock, took = walk.budget.clock, 0.0
         for place in range(0, len(ranked), _QUOTED_AT_ONCE):
-            if place and (walk.budget.cancelled or walk.budget.is_short_of(_TO_QUOTE)):
+            if place and (walk.budget.cancelled or walk.budget.is_short_of(2 * took)):
                 break
+            began = clock.monotonic()
             hits += self._reader.hits(ranked[place : place + _QUOTED_AT_ONCE], walk.weighted)
+            took = (clock.monotonic() - began) * 1000
         return hits
 
     def _waiting(self, scope: Scope, budget: Budget, probes: Sequence[str] = ()) -> Iterator[Event]:
@@ -285,19 +352,22 @@ class AgenticLayer:
         done = self._tree.pending_from()
         if done is None:
             return iter(())
-        return self._reader.waiting(done, scope, budget.out_of_time, probes)
+        found = self._reader.waiting(done, scope, budget.out_of_time, probes)
+        return (e for e in found if may_show(e, scope))
 
     def _browse(self, query: Query, hint: TimeHint, budget: Budget) -> LayerAnswer:
         """No word to look for: what happened in the window, newest first; see `browse`."""
         budget.call()
-        scope = Scope(query.project, query.agent, hint.window)
+        scope = _scope(query, hint.window)
         nodes = browse.listed(self._tree, query, scope)
         allowed = budget.visit(len(nodes))
         budget.spent.satisfied |= allowed > 0
         hits = [browse.hit(node, query) for node in nodes[:allowed]]
         if not query.overview:
             hits += [self._reader.listed(e) for e in self._waiting(scope, budget)]
-        hits = sorted(hits, key=lambda h: -h.timestamp)[: query.limit]
+        # The period that was asked for as such stays first.
+        whole = 1 if len(nodes) > 1 and nodes[0].level is not nodes[1].level else 0
+        hits = [*hits[:whole], *sorted(hits[whole:], key=lambda h: -h.timestamp)][: query.limit]
         hits = with_standing(hits, {n.node_id: n for n in nodes}, self._storage)
         level = nodes[0].level if nodes else TocLevel.SEGMENT
         told = f"Listed what happened {hint.words}".rstrip()
@@ -305,15 +375,10 @@ class AgenticLayer:
         return LayerAnswer(tuple(hits), (step,), hint.window, hint.words, ())
 
 
+def _scope(query: Query, window: TimeWindow | None) -> Scope:
+    return Scope(query.project, query.agent, window, query.role, query.speaker)
+
+
 def _to_quote(budget: Budget) -> float:
     """What of a search's time is kept for quoting, milliseconds."""
     return max(_TO_QUOTE, min(_MOST_TO_QUOTE, _QUOTE_SHARE * budget.bounds.timeout_ms))
-
-
-def label(node_id: NodeId) -> str:
-    """A node's place in words: Root, Year 2026, Month 2026-01, Day 2026-01-30."""
-    if node_id == ROOT:
-        return "Root"
-    level = level_of(node_id)
-    name = node_id.split(":", 2)[2]
-    return f"{level.capitalize()} {name}" if level is not TocLevel.SEGMENT else f"Segment {name}"

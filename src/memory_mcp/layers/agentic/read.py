@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memory_mcp.events.evidence import Evidence, quotes_in
+from memory_mcp.layers.agentic.calibrate import TERMS
 from memory_mcp.layers.agentic.match import Weighted, count_terms, text_score
 from memory_mcp.layers.base import Hit, unfiled_hit
 from memory_mcp.layers.standing import with_standing
-from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.event import Event, EventType
 from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import EventId, GripId, NodeId, span_grip_id
@@ -22,8 +22,18 @@ from memory_mcp.text import term_set
 from memory_mcp.toc.build import searchable
 from memory_mcp.toc.tree import Tree
 
-#: Grips named by one hit.
-GRIPS_PER_HIT = 3
+#: Messages of one segment that may be hits.
+PER_SEGMENT = 3
+#: Shares of the messages one and two places before and behind in a message's score, and of its segment's.
+NEIGHBOURS, SEGMENT = (0.5, 0.35), 0.35
+#: The highest sum there can be, so that a score lies within 0..1.
+_POSSIBLE = 1 + 2 * sum(NEIGHBOURS) + SEGMENT
+#: Terms of an average message, and characters per term of a text in words; of one without spaces each character is a term.
+_AVERAGE, _PER_TERM = 16.0, 10
+#: Characters from which a query that a message holds word for word is what it was asked for.
+_PHRASE = 10
+#: Characters per word from which a text is taken for one without spaces.
+_LONG_WORDS = 12
 #: A quotation of words that no stored grip covers, characters.
 _SPAN = 400
 #: A tool's output is quoted only when it says clearly more than anybody did.
@@ -39,13 +49,21 @@ _SUMMARY_WEIGHT = 1
 
 
 @dataclass(frozen=True, slots=True)
+class Message:
+    """An event that holds query terms, and how well it answers with what stands beside it, 0..1."""
+
+    event: Event
+    score: float
+
+
+@dataclass(frozen=True, slots=True)
 class Found:
     """A segment whose own words hold query terms: verified, never by hash alone."""
 
     segment: Segment
     node: TocNode
-    #: The events that hold terms, with their counts.
-    events: tuple[tuple[Event, Counter[str]], ...]
+    #: The best messages, best first.
+    messages: tuple[Message, ...]
     terms: frozenset[str]
     coverage: float
     score: float
@@ -66,22 +84,26 @@ class Reader:
         self,
         segments: Sequence[Segment],
         query: Weighted,
-        window: TimeWindow | None,
+        scope: Scope,
         mean_tokens: float,
         gone: Callable[[], bool] = lambda: False,
+        literal: bool = False,
     ) -> list[Found]:
-        """Those segments whose events inside the window hold query terms, with their scores; none further once `gone`."""
+        """Return those segments whose events in the scope hold query terms, with their scores; none further once `gone`.
+
+        With `literal` what tools printed counts as much as what was said.
+        """
+        asked = _Asked(query, scope, mean_tokens, literal, _folded(query.text))
         nodes = self._tree.nodes([s.node_id for s in segments])
         events = self._events(segments, nodes)
         found = []
         for segment in segments:
             if gone():
                 break
-            own = [e for e in events.get(segment.key, ()) if window is None or window.contains(e.timestamp)]
-            matched = _matching(own, query)
             node = nodes.get(segment.node_id)
-            if matched and node:
-                found.append(_found(segment, node, matched, query, mean_tokens))
+            if node is not None:
+                one = _found(segment, node, events.get(segment.key, ()), asked)
+                found += [one] if one is not None else []
         return found
 
     def _events(self, segments: Sequence[Segment], nodes: Mapping[NodeId, TocNode]) -> dict[int, list[Event]]:
@@ -112,48 +134,39 @@ class Reader:
         hidden = self._storage.events.duplicates(e.event_id for own in kept.values() for e in own)
         return {key: [e for e in own if e.event_id not in hidden] for key, own in kept.items()}
 
-    def hits(self, found: Sequence[Found], query: Weighted) -> list[Hit]:
-        """A hit for each, in the order given: its best words, exactly as stored, and the grips that prove them."""
-        chosen = {f.segment.key: _best_events(f, query) for f in found}
-        grips = self._storage.grips.of_events({e.event_id for events in chosen.values() for e in events})
-        read = {e.event_id: e for f in found for e, _ in f.events}
+    def hits(self, chosen: Sequence[tuple[Found, Message]], query: Weighted) -> list[Hit]:
+        """Return a hit for each message, in order: its best words, exactly as stored, and the grip that proves them."""
+        grips = self._storage.grips.of_events({m.event.event_id for _, m in chosen})
+        read = {m.event.event_id: m.event for _, m in chosen}
         quotes = self._quotes([g for several in grips.values() for g in several], read)
-        hits = [self._hit(f, chosen[f.segment.key], grips, quotes, query) for f in found]
-        return with_standing(hits, {f.node.node_id: f.node for f in found}, self._storage)
+        hits = [self._hit(f, m, grips.get(m.event.event_id, ()), quotes, query) for f, m in chosen]
+        return with_standing(hits, {f.node.node_id: f.node for f, _ in chosen}, self._storage)
 
     def _quotes(self, grips: Sequence[Grip], read: Mapping[EventId, Event]) -> dict[GripId, str]:
         """The words of some grips; most are of events that were read already."""
         missing = [g for g in grips if not {g.event_id_start, g.event_id_end} <= read.keys()]
         return quotes_in(grips, read) | (self._evidence.quotes(missing) if missing else {})
 
-    def _hit(
-        self,
-        found: Found,
-        events: Sequence[Event],
-        grips: dict[EventId, list[Grip]],
-        quotes: dict[GripId, str],
-        query: Weighted,
-    ) -> Hit:
-        best = events[0]
-        named: list[tuple[GripId, str]] = []
-        for event in events:
-            named.append(_quote(event, grips.get(event.event_id, []), quotes, query))
-        ids = tuple(dict.fromkeys(g for g, _ in named))[:GRIPS_PER_HIT]
+    def _hit(self, found: Found, message: Message, grips: Sequence[Grip], quotes: Mapping[GripId, str], query: Weighted) -> Hit:
+        event = message.event
+        grip, quote = _quote(event, grips, quotes, query)
         return Hit(
             node_id=found.node.node_id,
             title=found.node.title,
-            quote=named[0][1],
-            grip_ids=ids,
-            timestamp=best.timestamp,
+            quote=quote,
+            grip_ids=(grip,),
+            timestamp=event.timestamp,
             session_id=found.segment.session_id,
             project=found.segment.project,
             agent=found.segment.agent,
-            role=best.role.value,
-            speaker=best.speaker,
-            score=round(found.score, 4),
-            parts=(("coverage", round(found.coverage, 4)), ("terms", round(found.score, 4))),
-            event_id=best.event_id,
-            kind=best.metadata.get("kind", ""),
+            role=event.role.value,
+            speaker=event.speaker,
+            score=round(message.score, 4),
+            parts=(("coverage", round(found.coverage, 4)), (TERMS, round(found.score, 4))),
+            event_id=event.event_id,
+            grip_id=grip,
+            keywords=found.node.keywords,
+            kind=event.metadata.get("kind", ""),
         )
 
     def waiting(self, after_seq: int, scope: Scope, stop: Callable[[], bool], probes: Sequence[str] = ()) -> Iterator[Event]:
@@ -175,9 +188,12 @@ class Reader:
         likely = sorted(events, key=lambda e: (query.probes_in(searchable(e)), e.order), reverse=True)
         parts = (_matching(likely[start : start + _LIKELY], query) for start in range(0, len(likely), _LIKELY))
         matched = next((part for part in parts if part), [])
-        scored = ((text_score(query, counts, 1, 1), event, counts) for event, counts in matched)
+        scored = ((_own_score(query, event, counts), event, counts) for event, counts in matched)
         best = heapq.nlargest(limit, scored, key=lambda found: (found[0], found[1].order))
-        hits = [_unfiled(event, *_quote(event, [], {}, query), score, query.share(counts)) for score, event, counts in best]
+        hits = []
+        for score, event, counts in best:
+            hit = _unfiled(event, *_quote(event, [], {}, query), score * (1 + SEGMENT) / _POSSIBLE, query.share(counts))
+            hits.append(replace(hit, parts=(*hit.parts, (TERMS, round(text_score(query, counts, 1, 1), 4)))))
         return with_standing(hits, {}, self._storage)
 
     def listed(self, event: Event) -> Hit:
@@ -202,31 +218,81 @@ def _matching(events: Iterable[Event], query: Weighted) -> list[tuple[Event, Cou
     return matched
 
 
-def _found(
-    segment: Segment, node: TocNode, matched: list[tuple[Event, Counter[str]]], query: Weighted, mean_tokens: float
-) -> Found:
-    total: Counter[str] = Counter()
-    for _, counts in matched:
-        total.update(counts)
-    coverage = query.share(total)
+def best_messages(found: Sequence[Found], limit: int) -> list[tuple[Found, Message]]:
+    """Return the best messages of some segments, best first, the newest among equals."""
+    every = ((f, m) for f in found for m in f.messages)
+    return sorted(every, key=lambda x: (-x[1].score, -x[1].event.timestamp, x[1].event.event_id))[:limit]
+
+
+def may_show(event: Event, scope: Scope) -> bool:
+    """Return whether an event of a segment lies in the scope: by its time, and by who said it."""
+    if scope.window is not None and not scope.window.contains(event.timestamp):
+        return False
+    if scope.role is not None and event.role.value != scope.role:
+        return False
+    return scope.speaker is None or event.speaker.casefold() == scope.speaker.casefold()
+
+
+def _folded(text: str) -> str:
+    """A text as it is compared word for word: neither case nor the kind of white space matters."""
+    return " ".join(text.split()).lower()
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """What segments are compared with."""
+
+    query: Weighted
+    scope: Scope
+    mean_tokens: float
+    #: What tools printed counts as much as what was said.
+    literal: bool
+    #: The whole query: a message that holds it word for word answers best.
+    phrase: str
+
+
+def _found(segment: Segment, node: TocNode, events: Sequence[Event], asked: _Asked) -> Found | None:
+    """A segment with its best messages; None where no message of the scope holds a term."""
+    query, mean_tokens = asked.query, asked.mean_tokens
+    counts = [count_terms(query, text) if query.may_be_in(text := searchable(e)) else Counter[str]() for e in events]
+    shown = [at for at, event in enumerate(events) if counts[at] and may_show(event, asked.scope)]
+    if not shown:
+        return None
+    total = sum((counts[at] for at in shown), Counter[str]())
     summary = " ".join([node.title, *node.keywords, *(b.text for b in node.bullets)])
     weighted = total + Counter({t: c * _SUMMARY_WEIGHT for t, c in count_terms(query, summary).items() if t in total})
     score = text_score(query, weighted, segment.tokens, mean_tokens)
-    return Found(segment, node, tuple(matched), frozenset(total), coverage, score)
+    own = [_own_score(query, e, c, asked.literal) if c else 0.0 for e, c in zip(events, counts, strict=True)]
+    messages = [Message(events[at], (_with_neighbours(own, at) + SEGMENT * score) / _POSSIBLE) for at in shown]
+    if len(asked.phrase) >= _PHRASE:
+        messages = [replace(m, score=1.0) if asked.phrase in _folded(m.event.text) else m for m in messages]
+    best = sorted(messages, key=lambda m: (-m.score, m.event.order))[:PER_SEGMENT]
+    return Found(segment, node, tuple(best), frozenset(total), query.share(total), score)
 
 
-def _best_events(found: Found, query: Weighted) -> list[Event]:
-    """The event that answers best, then those that add terms it lacks; what was said goes before what tools printed."""
-    ranked = sorted(found.events, key=lambda e: (-text_score(query, e[1], 1, 1) * _VOICE.get(e[0].type, 1.0), e[0].order))
-    chosen, seen = [ranked[0][0]], set(ranked[0][1])
-    for event, counts in ranked[1:]:
-        if len(chosen) < GRIPS_PER_HIT and set(counts) - seen:
-            chosen.append(event)
-            seen |= set(counts)
-    return chosen
+def _own_score(query: Weighted, event: Event, counts: Mapping[str, int], literal: bool = False) -> float:
+    """How well a message's own words answer, 0..1; what tools printed counts less than what was said."""
+    length = len(event.text) / _PER_TERM if event.text.isascii() else _length(event.text)
+    return text_score(query, counts, length, _AVERAGE) * (1.0 if literal else _VOICE.get(event.type, 1.0))
 
 
-def _quote(event: Event, grips: Sequence[Grip], quotes: dict[GripId, str], query: Weighted) -> tuple[GripId, str]:
+def _length(text: str) -> float:
+    """About how many terms a text has that is not plain English: where no spaces part the words, every character."""
+    words = text.count(" ") + 1
+    return len(text) / _PER_TERM if len(text) < _LONG_WORDS * words else float(len(text))
+
+
+def _with_neighbours(own: Sequence[float], at: int) -> float:
+    """A message's score with shares of those beside it."""
+    score = own[at]
+    for distance, share in enumerate(NEIGHBOURS, start=1):
+        before = own[at - distance] if at >= distance else 0.0
+        behind = own[at + distance] if at + distance < len(own) else 0.0
+        score += share * (before + behind)
+    return score
+
+
+def _quote(event: Event, grips: Sequence[Grip], quotes: Mapping[GripId, str], query: Weighted) -> tuple[GripId, str]:
     """The grip of this event that holds most of the query, and its words; else a span made for the match."""
     scored = []
     for grip in grips:

@@ -16,9 +16,10 @@ from memory_mcp.ingest.gate import Gate
 from memory_mcp.ingest.jsonl import draft_of
 from memory_mcp.model.calendar import TocLevel, span_of
 from memory_mcp.model.event import Event, EventDraft, EventType, Role, Trust
-from memory_mcp.model.ids import ROOT, GripId, NodeId, parse_node_id, segment_key_of
+from memory_mcp.model.ids import ROOT, GripId, NodeId, segment_key_of
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocBullet, TocNode
+from memory_mcp.requests.times import times_of
 from memory_mcp.server import wire
 from memory_mcp.server.caller import agent_of, request_key
 from memory_mcp.server.tools.kit import ADDS, SETS, Kit, answer, tool
@@ -96,14 +97,14 @@ class Curate:
         agent = agent_of(ctx)
 
         def work(app: App) -> wire.Refined:
-            with app.publishing:
-                before = app.tree.node(parse_node_id(node_id))
+            with app.derivation.publishing:
+                before = app.tree.node(times_of(app).node_id(node_id))
                 node = _refined(app, before, title, bullets, agent)
                 # A call that is sent again finds its own words and leaves them.
                 if replace(node, version=before.version, built=before.built) == before:
                     return wire.Refined(node_id=node.node_id, version=before.version, author=before.author)
                 app.storage.toc.publish(Build(nodes=(node,)))
-                app.catch_up()
+                app.derivation.run()
             return wire.Refined(node_id=node.node_id, version=node.version, author=node.author)
 
         return answer(await self._kit.host.write(work))
@@ -126,7 +127,7 @@ class Curate:
 
 
 def _pinnable(app: App, given: str) -> NodeId:
-    node = app.tree.node(parse_node_id(given))
+    node = app.tree.node(times_of(app).node_id(given))
     if node.node_id == ROOT:
         raise InvalidQuery("the root cannot be pinned", "Pin a year, month, week, day, segment or grip.")
     return node.node_id
@@ -136,7 +137,7 @@ def _refined(app: App, before: TocNode, title: str, bullets: Sequence[BulletArgu
     """The next version of the node with the agent's words, cleaned as any write is, and its proofs checked."""
     if before.node_id == ROOT:
         raise InvalidQuery("the root has no summary", "Refine a year, month, week, day or segment.")
-    gate = Gate(app.settings.ingest)
+    gate = Gate()
     name = period_name(before.node_id) if before.level is not TocLevel.SEGMENT else ""
     gist = _clean(gate, title).removeprefix(f"{name} · ")
     made = []

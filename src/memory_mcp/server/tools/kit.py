@@ -8,11 +8,14 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 
 from memory_mcp.app import App
-from memory_mcp.errors import InvalidQuery
 from memory_mcp.model.sentinel import fence
-from memory_mcp.server import shapes, wire
+from memory_mcp.requests.plain import as_json
+from memory_mcp.requests.registry import respond
+from memory_mcp.requests.scope import Caller, Scoped, scope_of
+from memory_mcp.server import wire
 from memory_mcp.server.caller import CALLER
 from memory_mcp.server.host import Host
+from memory_mcp.server.markdown import markdown
 from memory_mcp.server.schema import lean_input, lean_output
 
 #: A call that only reads, gives the same answer twice, and knows nothing but the memory.
@@ -21,28 +24,6 @@ READS = ToolAnnotations(read_only_hint=True, destructive_hint=False, idempotent_
 ADDS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=False, open_world_hint=False)
 #: A write that, made again, changes nothing more.
 SETS = ToolAnnotations(read_only_hint=False, destructive_hint=False, idempotent_hint=True, open_world_hint=False)
-
-ALL_PROJECTS = "all projects"
-
-
-@dataclass(frozen=True, slots=True)
-class Scoped:
-    """Which project a call is bound to (None: all), in words, and whether only the default bound it."""
-
-    project: str | None
-    by_default: bool = False
-
-    @property
-    def words(self) -> str:
-        """As answers name it."""
-        return ALL_PROJECTS if self.project is None else self.project
-
-    def nothing(self, what: str = "results") -> list[str]:
-        """What an answer without results says about its scope."""
-        if self.project is None:
-            return []
-        leave = "" if self.by_default else "without project, "
-        return [f"0 {what} in project {self.project}; {leave}scope='all' searches everything"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,35 +39,31 @@ class Kit:
         """The project the calling client works on; "" when it is not known."""
         return CALLER.get().project or self.usual_project
 
+    @property
+    def caller(self) -> Caller:
+        """The calling client, as requests know it."""
+        return Caller(self.project, self.host.deriver_error())
+
+    async def ask(self, request: Any) -> CallToolResult:
+        """Return the response of a request that only reads."""
+        caller = self.caller
+        return answer(await self.host.read(lambda app: respond(app, request, caller)))
+
+    async def write(self, request: Any) -> CallToolResult:
+        """Return the response of a request that is carried out whatever the client does meanwhile."""
+        caller = self.caller
+        return answer(await self.host.write(lambda app: respond(app, request, caller)))
+
     def scoped(self, app: App, project: str = "", scope: str = "") -> Scoped:
-        """Explicit project, else the caller's, else everything."""
-        if project:
-            return Scoped(known_project(app, project))
-        if scope == "all":
-            return Scoped(None)
-        if scope == "project" and not self.project:
-            raise InvalidQuery("the caller's project is not known", "Name one with project, or use scope='all'.")
-        if self.project and (scope == "project" or self.host.settings.server.scope == "project"):
-            return Scoped(self.project, by_default=True)
-        return Scoped(None)
+        """See `requests.scope`."""
+        return scope_of(app, project, scope, self.project)
 
 
-def known_project(app: App, name: str) -> str:
-    """The stored project of that name, or the only one whose last parts it is; else the name as given."""
-    known = app.tree.tally().projects
-    if name in known:
-        return name
-    ends = [p for p in known if p.endswith("/" + name.strip("/"))]
-    if len(ends) > 1:
-        raise InvalidQuery(f"project {name!r} may be {' or '.join(ends[:5])}", "Give the whole name.")
-    return ends[0] if ends else name
-
-
-def answer(value: wire.Wire) -> CallToolResult:
-    """The structured answer; its text form is the same JSON, fenced when it carries words from the memory."""
-    structured: dict[str, Any] = value.model_dump(mode="json")
-    text = shapes.compact(value)
-    if isinstance(value, wire.Recalled):
+def answer(value: object) -> CallToolResult:
+    """The structured answer of a wire shape or a response; as text in Markdown, fenced where it carries words from the memory."""
+    structured: dict[str, Any] = value.model_dump(mode="json") if isinstance(value, wire.Wire) else as_json(value)
+    text = markdown(structured)
+    if "origin" in structured:
         text = fence(text)
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=structured)
 

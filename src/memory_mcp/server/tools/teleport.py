@@ -8,13 +8,12 @@ from pydantic import Field
 
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery, LayerUnavailable
-from memory_mcp.indexes.base import DocType, Filters
 from memory_mcp.layers.base import LayerName
-from memory_mcp.model.calendar import TocLevel
-from memory_mcp.model.toc import MemoryKind
-from memory_mcp.server import arguments, shapes, wire, wire_indexes
-from memory_mcp.server.times import since_ms, until_ms
-from memory_mcp.server.tools.kit import Kit, Scoped, answer, tool
+from memory_mcp.layers.teleport import best_tool
+from memory_mcp.requests.limits import RESULTS
+from memory_mcp.requests.teleport import TeleportSearch, VectorTeleport
+from memory_mcp.server import arguments, wire, wire_indexes
+from memory_mcp.server.tools.kit import Kit, tool
 
 
 class Teleport:
@@ -36,62 +35,70 @@ class Teleport:
         query: arguments.Query,
         doc_type: arguments.DocType = "",
         level: arguments.Level = "",
-        limit: arguments.Limit = 10,
+        limit: arguments.Limit = RESULTS.default,
         since: arguments.Since = "",
         until: arguments.Until = "",
         project: arguments.Project = "",
         scope: arguments.Scope = "",
         agent: arguments.Agent = "",
         speaker: arguments.Speaker = "",
+        role: arguments.Role = "",
         kind: arguments.Kind = "",
         detail: arguments.Detail = "lean",
     ) -> Annotated[CallToolResult, wire_indexes.TeleportAnswer]:
         """Jump by exact keywords (BM25) to nodes and grips. Needs the keyword index; see get_retrieval_status."""
-
-        def work(app: App) -> wire_indexes.TeleportAnswer:
-            scoped = self._kit.scoped(app, project, scope)
-            chosen = filters(app, scoped, doc_type, level, since, until, agent, speaker, kind)
-            found = app.teleport(LayerName.BM25).teleport(query, chosen, limit)
-            results = [shapes.keyword_result(h, app.calendar, detail == "full") for h in found.hits]
-            return wire_indexes.TeleportAnswer(
-                results=fitting(app, results),
-                search_time_ms=round(found.took_ms, 3),
-                total_hits=found.total,
-                notices=[*found.notices, *([] if results else scoped.nothing())],
-            )
-
-        return answer(await self._kit.host.read(work))
+        request = TeleportSearch(
+            query=query,
+            doc_type=doc_type,
+            level=level,
+            limit=limit,
+            since=since,
+            until=until,
+            project=project,
+            scope=scope,
+            agent=agent,
+            speaker=speaker,
+            role=role,
+            kind=kind,
+            detail=detail,
+        )
+        return await self._kit.ask(request)
 
     async def vector_teleport(
         self,
         query: arguments.Query,
         doc_type: arguments.DocType = "",
         level: arguments.Level = "",
-        limit: arguments.Limit = 10,
+        limit: arguments.Limit = RESULTS.default,
         since: arguments.Since = "",
         until: arguments.Until = "",
         project: arguments.Project = "",
         scope: arguments.Scope = "",
         agent: arguments.Agent = "",
         speaker: arguments.Speaker = "",
+        role: arguments.Role = "",
         kind: arguments.Kind = "",
         detail: arguments.Detail = "lean",
         min_similarity: Annotated[float, Field(ge=0, le=1)] = 0.0,
     ) -> Annotated[CallToolResult, wire_indexes.SimilarAnswer]:
         """Jump by meaning to nodes and grips. Needs the vector index; see get_retrieval_status."""
-
-        def work(app: App) -> wire_indexes.SimilarAnswer:
-            scoped = self._kit.scoped(app, project, scope)
-            chosen = filters(app, scoped, doc_type, level, since, until, agent, speaker, kind)
-            found = app.teleport(LayerName.VECTOR).teleport(query, chosen, limit, min_similarity)
-            results = [shapes.similar_result(h, app.calendar, detail == "full") for h in found.hits]
-            return wire_indexes.SimilarAnswer(
-                results=fitting(app, results),
-                search_time_ms=round(found.took_ms, 3),
-                notices=[*found.notices, *([] if results else scoped.nothing())],
-            )
-
-        return answer(await self._kit.host.read(work))
+        request = VectorTeleport(
+            query=query,
+            doc_type=doc_type,
+            level=level,
+            limit=limit,
+            since=since,
+            until=until,
+            project=project,
+            scope=scope,
+            agent=agent,
+            speaker=speaker,
+            role=role,
+            kind=kind,
+            detail=detail,
+            min_similarity=min_similarity,
+        )
+        return await self._kit.ask(request)
 
     async def topics_by_query(
         self,
@@ -106,33 +113,16 @@ class Teleport:
         raise AssertionError
 
 
-def filters(
-    app: App, scoped: Scoped, doc_type: str, level: str, since: str, until: str, agent: str, speaker: str, kind: str
-) -> Filters:
-    """What a document must be, from the arguments of a tool; InvalidQuery for a time that is none."""
-    return Filters(
-        doc_type=DocType(doc_type) if doc_type else None,
-        level=TocLevel(level) if level else None,
-        window=app.window(since_ms(since, app.calendar), until_ms(until, app.calendar)),
-        project=scoped.project,
-        agent=agent or None,
-        speaker=speaker or None,
-        kind=MemoryKind(kind) if kind else None,
-    )
-
-
-def fitting(app: App, results: list[shapes.W]) -> list[shapes.W]:
-    """As many results as the settings' token budget holds."""
-    retrieval = app.settings.retrieval
-    return shapes.fitting(results, retrieval.bounds.max_token_budget, retrieval.token_factor)
-
-
 def _no_topics(app: App, query: str) -> NoReturn:
     """The specification's own words, and how to go on."""
     if not query.strip():
         raise InvalidQuery("the query is empty", "Give at least one word to look for.")
     message, key = "Topic graph not enabled", "topics.enabled"
+    names = [LayerName.BM25, LayerName.VECTOR]
+    statuses = [app.teleport(name).status() for name in names]
+    if app.settings.server.profile == "full":
+        statuses.append(app.hybrid().status())
+    instead = f"use {best_tool(statuses)} meanwhile"
     if app.settings.topics.enabled:
-        hint = f"This version has no topic graph yet ({key} is already true); use search_children meanwhile."
-        raise LayerUnavailable(message, hint)
-    raise LayerUnavailable(message, f"Enable with {key} = true; use search_children meanwhile.")
+        raise LayerUnavailable(message, f"This version has no topic graph yet ({key} is already true); {instead}.")
+    raise LayerUnavailable(message, f"Enable with {key} = true; {instead}.")

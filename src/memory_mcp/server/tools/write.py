@@ -12,9 +12,10 @@ from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery, NotFound
 from memory_mcp.model.event import EventDraft, EventType, Role, Trust
 from memory_mcp.model.ids import EventId, event_id, span_grip_id
+from memory_mcp.requests.scope import project_to_store
 from memory_mcp.server import arguments, wire
 from memory_mcp.server.caller import agent_of, request_key
-from memory_mcp.server.tools.kit import ADDS, Kit, answer, known_project, tool
+from memory_mcp.server.tools.kit import ADDS, Kit, answer, tool
 from memory_mcp.storage.values import Request
 
 #: Source kind of what tools write.
@@ -51,7 +52,7 @@ class Write:
         agent, key = agent_of(ctx), request_key(ctx, idempotency_key)
 
         def work(app: App) -> wire.Remembered:
-            where = known_project(app, project) if project else self._kit.project
+            where = project_to_store(app, project) if project else self._kit.project
             stored = _note(app, text, kind, where, agent, key)
             found = app.storage.events.find(stored)
             if found is None:

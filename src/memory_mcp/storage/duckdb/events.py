@@ -17,7 +17,7 @@ from memory_mcp.storage.duckdb.connection import Connection
 from memory_mcp.storage.duckdb.duplicates import SHOWN, Duplicates
 from memory_mcp.storage.duckdb.outbox import Numbers, add_changes, forget_old_requests
 from memory_mcp.storage.duckdb.rows import EVENT, event_columns, event_of, keys_of
-from memory_mcp.storage.values import Appended, Request, Scope, SessionInfo, StoredEvent
+from memory_mcp.storage.values import Appended, Place, Request, Scope, SessionInfo, StoredEvent
 
 _INSERT = """
 INSERT INTO event SELECT unnest(?::BIGINT[]), unnest(?::HUGEINT[]), unnest(?::BIGINT[]), unnest(?::BIGINT[]),
@@ -199,26 +199,24 @@ class DuckEvents:
         where, parameters = self._conditions(scope, None)
         (count,) = self._con.rows(f"SELECT count(*) FROM event {_where(where)}", parameters)[0]
         for word in words:
-            caseless = _caseless(word)
-            if len(caseless) >= _CASELESS:
-                where.append(f"contains({_TEXT}, ?)")
-                parameters.append(caseless)
-            if caseless != word:
-                where.append(f"contains(lower({_TEXT}), ?)")
-                parameters.append(word.lower())
+            held, values = _held(word)
+            where.append(held)
+            parameters += values
         sql = f"SELECT {EVENT} FROM event {_where(where)} ORDER BY ts DESC, event_id DESC LIMIT ?"
         return count, [event_of(row) for row in self._con.rows(sql, [*parameters, limit])]
 
-    def likely(self, scope: Scope, probes: Mapping[str, float], limit: int) -> tuple[int, list[int]]:
+    def likely(self, scope: Scope, probes: Mapping[str, float], limit: int) -> tuple[int, list[Place]]:
         """See EventStore."""
         where, parameters = self._conditions(scope, None)
         held = " + ".join(["? * contains(folded, ?)::INTEGER"] * len(probes)) or "0"
         weighed = [part for text, weight in probes.items() for part in (weight, text)]
-        sql = f"""SELECT stream, count(*), max({held}) AS weight FROM (
-                    SELECT stream, ts, lower(concat_ws(' ', speaker, text, metadata)) AS folded FROM event {_where(where)})
-                  GROUP BY stream ORDER BY weight DESC, max(ts) DESC"""
-        rows = self._con.rows(sql, [*weighed, *parameters])
-        return sum(row[1] for row in rows), [row[0] for row in rows[:limit] if row[2] > 0]
+        sql = f"""SELECT stream, ts, event_id, {held} AS weight, count(*) OVER () FROM (
+                    SELECT stream, ts, event_id, lower(concat_ws(' ', speaker, text, metadata)) AS folded
+                    FROM event {_where(where)})
+                  ORDER BY weight DESC, ts DESC, event_id DESC LIMIT ?"""
+        rows = self._con.rows(sql, [*weighed, *parameters, limit])
+        places = [Place(row[0], (row[1], event_id_from(row[2]))) for row in rows if row[3] > 0]
+        return rows[0][4] if rows else 0, places
 
     def span(self, scope: Scope) -> TimeWindow | None:
         """See EventStore."""
@@ -233,13 +231,23 @@ class DuckEvents:
                   GROUP BY session_id, project ORDER BY max(ts) DESC, session_id LIMIT ?"""
         return [SessionInfo(*row) for row in self._con.rows(sql, [*parameters, limit])]
 
+    def speakers(self, scope: Scope) -> list[str]:
+        """See EventStore."""
+        where, parameters = self._conditions(scope, None)
+        sql = f"SELECT DISTINCT speaker FROM event {_where([*where, 'speaker <> ?'])} ORDER BY speaker"
+        return [row[0] for row in self._con.rows(sql, [*parameters, ""])]
+
     def _conditions(self, scope: Scope, session_id: str | None) -> tuple[list[str], list[Any]]:
         where: list[str] = [SHOWN] if self._pairs.any else []
         parameters: list[Any] = []
-        for column, value in (("project", scope.project), ("agent", scope.agent), ("session_id", session_id)):
+        own = (("project", scope.project), ("agent", scope.agent), ("session_id", session_id), ("role", scope.role))
+        for column, value in own:
             if value is not None:
                 where.append(f"{column} = ?")
                 parameters.append(value)
+        if scope.speaker is not None:
+            where.append("lower(speaker) = ?")
+            parameters.append(scope.speaker.lower())
         if scope.window:
             where.append("ts >= ? AND ts < ?")
             parameters += [scope.window.start_ms, scope.window.end_ms]
@@ -251,6 +259,24 @@ class DuckEvents:
         while found := self.after(seq, batch):
             yield found
             seq = found[-1].seq
+
+
+def _held(text: str) -> tuple[str, list[str]]:
+    """The condition that an event holds a text, and its parameters; what costs more is looked at only where the rest holds."""
+    found, values = [], list[str]()
+    pieces = text.split()
+    for piece in dict.fromkeys(pieces):
+        caseless = _caseless(piece)
+        if len(caseless) >= _CASELESS:
+            found.append(f"contains({_TEXT}, ?)")
+            values.append(caseless)
+        if caseless != piece:
+            found.append(f"contains(lower({_TEXT}), ?)")
+            values.append(piece.lower())
+    if len(pieces) < 2:
+        return " AND ".join(found) or "true", values
+    whole = f"contains(regexp_replace(lower({_TEXT}), '\\s+', ' ', 'g'), ?)"
+    return f"CASE WHEN {' AND '.join(found)} THEN {whole} ELSE false END", [*values, " ".join(pieces).lower()]
 
 
 def _caseless(word: str) -> str:

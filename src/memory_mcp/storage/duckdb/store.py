@@ -27,6 +27,8 @@ from memory_mcp.storage.values import StoreStats
 log = logging.getLogger(__name__)
 
 FILE_NAME = "memory.duckdb"
+#: Memory that DuckDB may use (larger results spill to disk), and its threads: callers bring their own.
+_MEMORY_MB, _THREADS = 128, 1
 _HIGH_WATER = "high-water.json"
 _TABLES = ("event", "duplicate", "segment_cut", "node", "bullet", "grip", "term_delta", "outbox")
 
@@ -35,8 +37,6 @@ def open_storage(
     directory: Path | None,
     timezone: str = "",
     clock: Clock | None = None,
-    memory_limit_mb: int = 256,
-    threads: int = 1,
     lock: DirectoryLock | None = None,
 ) -> "DuckStorage":
     """Open the store of a data directory, made when it is missing; None keeps everything in memory.
@@ -49,7 +49,7 @@ def open_storage(
     if directory is not None and lock is None:
         lock = DirectoryLock(directory)
     try:
-        return DuckStorage(directory, lock, timezone, clock or SystemClock(), memory_limit_mb, threads)
+        return DuckStorage(directory, lock, timezone, clock or SystemClock())
     except BaseException:
         if lock and not given:
             lock.release()
@@ -65,8 +65,6 @@ class DuckStorage:
         lock: DirectoryLock | None,
         timezone: str,
         clock: Clock,
-        memory_limit_mb: int,
-        threads: int,
     ) -> None:
         self._directory = directory
         self._lock = lock
@@ -76,7 +74,7 @@ class DuckStorage:
         self._lost = 0
         if self._path:
             _compacting(self._path).unlink(missing_ok=True)
-        self._con = Connection(self._path, memory_limit_mb, threads)
+        self._con = Connection(self._path, _MEMORY_MB, _THREADS)
         try:
             self._bring_up(timezone)
             if self._path:

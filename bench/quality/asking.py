@@ -1,0 +1,131 @@
+"""A store asked through its server's own tools, in this process, and what its results stand for.
+
+Calls go through `MemoryServer.call_tool`, which every client's call passes: arguments are checked, errors made and results
+shaped as for a client. What is left out is the protocol's transport, so that times are those of the answer.
+"""
+
+import json
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from mcp.types import CallToolResult, TextContent
+
+from memory_mcp.app import App
+from memory_mcp.model.ids import parse_span_grip
+from memory_mcp.model.tokens import estimate_tokens
+from memory_mcp.server.build import build_server
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a tool answered."""
+
+    structured: Mapping[str, Any]
+    text: str
+    ms: float
+
+    @property
+    def results(self) -> Sequence[Mapping[str, Any]]:
+        """The list of results, best first."""
+        found: Sequence[Mapping[str, Any]] = self.structured.get("results", [])
+        return found
+
+    @property
+    def explanation(self) -> Mapping[str, Any]:
+        """How it was found; empty where a tool does not tell."""
+        found: Mapping[str, Any] = self.structured.get("explanation", {})
+        return found
+
+    @property
+    def confidence(self) -> str:
+        """The answer's own word; where it gives none, an answer without results is none and any other strong."""
+        for holder in (self.structured, self.explanation):
+            if holder.get("confidence") in ("strong", "weak", "none"):
+                return str(holder["confidence"])
+        return "strong" if self.results else "none"
+
+    @property
+    def method(self) -> str:
+        """The layer that answered."""
+        return str(self.explanation.get("method_used", ""))
+
+    @property
+    def tokens(self) -> int:
+        """What a model reads: its client shows it either the text or the structured answer; the larger counts."""
+        compact = json.dumps(self.structured, ensure_ascii=False, separators=(",", ":"))
+        return max(estimate_tokens(self.text), estimate_tokens(compact))
+
+    @property
+    def shown(self) -> str:
+        """Every word that is shown."""
+        return "\n".join((*_strings(self.structured), self.text))
+
+
+def _strings(value: object) -> Iterator[str]:
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for part in value.values():
+            yield from _strings(part)
+    elif isinstance(value, list):
+        for part in value:
+            yield from _strings(part)
+
+
+class Server:
+    """The tools of one open store."""
+
+    def __init__(self, app: App) -> None:
+        self._server = build_server(app, "")
+
+    async def call(self, tool: str, arguments: Mapping[str, object]) -> Answer:
+        """Call a tool; RuntimeError with its message when it fails."""
+        began = time.perf_counter()
+        result = await self._server.call_tool(tool, dict(arguments))
+        took = 1000 * (time.perf_counter() - began)
+        assert isinstance(result, CallToolResult)
+        text = "\n".join(c.text for c in result.content if isinstance(c, TextContent))
+        if result.is_error:
+            raise RuntimeError(f"{tool} {dict(arguments)}: {text}")
+        return Answer(result.structured_content or {}, text, took)
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What a result stands for: its session, and the messages that it quotes or names."""
+
+    session: str
+    messages: tuple[str, ...]
+
+
+class Places:
+    """From results to the corpus's own ids, whichever of its ids a result carries."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._events: dict[str, tuple[str, str]] = {
+            stored.event.event_id: (stored.event.session_id, stored.event.source_id)
+            for batch in app.storage.events.iter_all()
+            for stored in batch
+        }
+
+    def of(self, result: Mapping[str, Any]) -> Place:
+        """The place of a result, lean or full."""
+        further = [quote.get("grip_id") or quote.get("grip") for quote in result.get("also") or ()]
+        named = [result.get("event_id"), result.get("grip"), result.get("id"), *(result.get("grip_ids") or ()), *further]
+        events = [event for name in named if name for event in self._named(str(name))]
+        found = [self._events[event] for event in dict.fromkeys(events)]
+        session = result.get("session_id") or (found[0][0] if found else result.get("session", ""))
+        return Place(session, tuple(dict.fromkeys(message for _, message in found)))
+
+    def _named(self, name: str) -> list[str]:
+        """The events behind an id of an event or a grip; none for other ids."""
+        if name in self._events:
+            return [name]
+        span = parse_span_grip(name)
+        if span is not None:
+            return [span[0]]
+        grip = self._app.storage.grips.find(name) if name.startswith("grip:") else None
+        return [grip.event_id_start, grip.event_id_end] if grip is not None else []

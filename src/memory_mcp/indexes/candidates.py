@@ -1,0 +1,92 @@
+"""Messages that may answer a query, with what speaks for each: the arrays that one list is made from."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+
+from memory_mcp.indexes.columns import ROLES
+from memory_mcp.indexes.files import Array
+from memory_mcp.indexes.part import LivePart
+
+#: Columns of `words`: the message's own BM25 score, its neighbours' shares, its segment's, the best of its segment, each
+#: over what the query could give; and of `meaning`: cosine similarity of the message, and of its segment.
+OWN, NEAR, SEGMENT, BEST = range(4)
+SIMILARITY, SEGMENT_SIMILARITY = range(2)
+
+
+@dataclass(frozen=True, slots=True)
+class Candidates:
+    """One message a place; every array is `(n,)`, `words` `(n, 4)` and `meaning` `(n, 2)`, both float64."""
+
+    #: uint64 names of the message and of its session.
+    message: Array
+    session: Array
+    #: uint64 halves of the keys of its best grip and of its segment.
+    hi: Array
+    lo: Array
+    node_hi: Array
+    node_lo: Array
+    unit: Array
+    #: When it was said, UTC milliseconds, int64; place of its role in `columns.ROLES`.
+    start: Array
+    role: Array
+    #: The index's own number.
+    raw: Array
+    words: Array
+    meaning: Array
+
+    def __len__(self) -> int:
+        """Messages."""
+        return len(self.message)
+
+    @classmethod
+    def of(
+        cls, live: LivePart[Any], rows: Array, unit: Array, raw: Array, words: Array | None = None, meaning: Array | None = None
+    ) -> "Candidates":
+        """From the rows of their best grips and their units (`(n,)` places) in one part."""
+        grips, nodes, units = live.part.grips, live.part.nodes, live.part.units
+        node = units.node_first[unit]
+        name = np.where(grips.message[rows] != 0, grips.message[rows], grips.lo[rows])
+        return cls(
+            name, units.session[unit], grips.hi[rows], grips.lo[rows], nodes.hi[node], nodes.lo[node], units.key[unit],
+            grips.start[rows], grips.role[rows], raw,
+            np.zeros((len(rows), 4)) if words is None else words,
+            np.zeros((len(rows), 2)) if meaning is None else meaning,
+        )  # fmt: skip
+
+    @classmethod
+    def joined(cls, several: Sequence["Candidates"]) -> "Candidates":
+        """One behind the other."""
+        if not several:
+            return NONE
+        return cls(**{f.name: np.concatenate([getattr(c, f.name) for c in several]) for f in fields(cls)})
+
+    def taken(self, places: Array) -> "Candidates":
+        """Return some of them, in that order."""
+        return Candidates(**{f.name: getattr(self, f.name)[places] for f in fields(self)})
+
+    def best(self, limit: int, also: Array) -> "Candidates":
+        """Return the `limit` highest by `raw`, best first, equals by key, and behind them what `also` names."""
+        order = np.lexsort((self.lo, self.hi, -self.raw))
+        kept = np.isin(self.message[order], also)
+        kept[:limit] = True
+        return self.taken(order[kept])
+
+
+def lone(name: int, session: int, start_ms: int, role: str, share: float, similarity: float) -> Candidates:
+    """Return one message that no document holds yet, as if its segment held nothing else; without grip and segment."""
+    zero = np.zeros(1, dtype=np.uint64)
+    return Candidates(
+        np.array([name], dtype=np.uint64), np.array([session], dtype=np.uint64), zero, zero, zero, zero, zero,
+        np.array([start_ms], dtype=np.int64), np.array([ROLES.index(role)], dtype=np.uint8), np.array([share + similarity]),
+        np.array([[share, 0.0, share, share]]), np.array([[similarity, similarity]]),
+    )  # fmt: skip
+
+
+_U8 = np.zeros(0, dtype=np.uint64)
+NONE = Candidates(
+    _U8, _U8, _U8, _U8, _U8, _U8, _U8, np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.uint8), np.zeros(0),
+    np.zeros((0, 4)), np.zeros((0, 2)),
+)  # fmt: skip

@@ -1,0 +1,53 @@
+"""Grips by the message they were cut from: several of a long one, never against each other in one list."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from memory_mcp.indexes.columns import Columns
+from memory_mcp.indexes.files import Array
+
+#: What a message that only asks loses of its score: such sentences hold the words of a question, and not its answer. More
+#: gains on dialogue and loses on personal records (`bench.quality`).
+ASKING = 0.15
+
+
+@dataclass(frozen=True, slots=True)
+class Messages:
+    """The messages of a part in order: the rows of grips that were cut from one event follow each other."""
+
+    #: `(grips,)` int32, the place of each grip's message.
+    of_row: Array
+    #: `(messages,)` int64, the first row and the unit of each.
+    first: Array
+    unit: Array
+
+    def __len__(self) -> int:
+        """Messages."""
+        return len(self.first)
+
+    @classmethod
+    def of(cls, grips: Columns) -> "Messages":
+        """Group the rows of a table of grips."""
+        if not len(grips):
+            none = np.zeros(0, dtype=np.int64)
+            return cls(none.astype(np.int32), none, none)
+        begins = np.ones(len(grips), dtype=bool)
+        same = (grips.message[1:] == grips.message[:-1]) & (grips.unit[1:] == grips.unit[:-1])
+        begins[1:] = ~(same & (grips.message[1:] != 0))
+        first = np.flatnonzero(begins)
+        return cls((np.cumsum(begins) - 1).astype(np.int32), first, grips.unit[first])
+
+
+def by_message(messages: Messages, rows: Array, value: Array) -> tuple[Array, Array, Array]:
+    """Return the places of the messages of some rows (ascending), their highest values, and the rows that have these."""
+    if not len(rows):
+        none = np.zeros(0, dtype=np.int64)
+        return none, np.zeros(0), none
+    of_row = messages.of_row[rows]
+    starts = np.flatnonzero(np.concatenate([[True], of_row[1:] != of_row[:-1]]))
+    highest = np.maximum.reduceat(value, starts)
+    is_highest = np.flatnonzero(value == np.repeat(highest, np.diff(np.append(starts, len(rows)))))
+    firsts = of_row[is_highest]
+    chosen = is_highest[np.concatenate([[True], firsts[1:] != firsts[:-1]])]
+    return of_row[starts].astype(np.int64), highest, rows[chosen]

@@ -1,0 +1,146 @@
+"""One way to bring the tree up to date: which levels of it, and which processes do the work.
+
+Invariants
+1. Whoever publishes nodes holds `publishing`, so that two never make the same version.
+2. Killed at any point it leaves a valid store, and the next run goes on from there.
+"""
+
+import itertools
+import threading
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from enum import Enum, Flag, auto
+
+from memory_mcp.children import few_collections
+from memory_mcp.clock import Clock
+from memory_mcp.jobs.close_segments import CloseSegments
+from memory_mcp.jobs.workers import DeriveWorkers
+from memory_mcp.toc.build import Derived, Work
+from memory_mcp.toc.rollup import RollUps
+
+#: Events of one step beside a serving process: its commit holds nobody up for long.
+_STEP = 300
+#: Steps after which term rows are joined: a search reads all of those of the root.
+_FOLD_EVERY = 10
+
+
+class Depth(Flag):
+    """Levels of the tree to bring up to date."""
+
+    SEGMENTS = auto()
+    #: Days, weeks, months and years, as far as they are older than what they are made of.
+    PERIODS = auto()
+    ALL = SEGMENTS | PERIODS
+
+
+class Place(Enum):
+    """Where the work is done."""
+
+    #: In the calling thread.
+    HERE = auto()
+    #: Here, and big batches also in a child process: for a command that does nothing else.
+    SHARED = auto()
+    #: In child processes, committed in small steps that give way to callers: for a process that serves them.
+    ASIDE = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """What one run published and how long it took."""
+
+    #: Days, weeks, months and years published.
+    periods: int
+    segment_seconds: float
+    period_seconds: float
+
+
+class Derivation:
+    """Derives segments from events and periods from segments."""
+
+    def __init__(
+        self,
+        segments: CloseSegments,
+        rollups: RollUps,
+        workers: Callable[[Callable[[], None] | None], DeriveWorkers],
+        clock: Clock,
+        give_way: Callable[[], None],
+    ) -> None:
+        self._segments = segments
+        self._rollups = rollups
+        self._workers = workers
+        self._clock = clock
+        self._give_way = give_way
+        #: Held by whoever publishes nodes.
+        self.publishing = threading.RLock()
+
+    def pending(self) -> int:
+        """Events stored and not yet derived."""
+        return self._segments.pending()
+
+    def run(
+        self,
+        depth: Depth = Depth.ALL,
+        place: Place = Place.HERE,
+        progress: Callable[[int], None] | None = None,
+        should_stop: Callable[[], bool] = lambda: False,
+    ) -> Spent:
+        """Derive everything pending and publish every stale period, as far as `depth` asks for them.
+
+        Args:
+            depth: Levels to bring up to date.
+            place: Where to do the work. Aside, the lock is held for one step of segments at a time.
+            progress: Called with the number of events of each batch of segments; never aside.
+            should_stop: Asked between two transactions of periods; true ends the run early.
+
+        """
+        with ExitStack() as held:
+            if place is not Place.ASIDE:
+                held.enter_context(self.publishing)
+            if place is Place.SHARED:
+                held.enter_context(few_collections())
+            started = self._clock.monotonic()
+            if Depth.SEGMENTS in depth:
+                self._derive_segments(place, progress)
+            halfway = self._clock.monotonic()
+            periods = self._roll_up(place, should_stop) if Depth.PERIODS in depth else 0
+            return Spent(periods, halfway - started, self._clock.monotonic() - halfway)
+
+    def _derive_segments(self, place: Place, progress: Callable[[int], None] | None) -> None:
+        if place is Place.HERE:
+            self._segments.run(progress)
+        elif place is Place.SHARED:
+            with self._workers(None) as workers:
+                self._segments.run(progress, workers.derive)
+        else:
+            self._derive_aside()
+
+    def _derive_aside(self) -> None:
+        with self._workers(self._give_way) as workers:
+
+            def derive(batch: Sequence[Work]) -> list[Derived]:
+                self._give_way()
+                derived = workers.derive(batch)
+                self._give_way()
+                return derived
+
+            for step in itertools.count(1):
+                if not self._segments.pending():
+                    break
+                if step % _FOLD_EVERY == 0:
+                    with self.publishing:
+                        self._segments.fold()
+                self._give_way()
+                with self.publishing:
+                    self._segments.run(None, derive, _STEP, steps=1)
+            with self.publishing:
+                self._segments.fold()
+
+    def _roll_up(self, place: Place, should_stop: Callable[[], bool]) -> int:
+        def stop() -> bool:
+            if place is Place.ASIDE:
+                self._give_way()
+            return should_stop()
+
+        with self.publishing:
+            return self._rollups.run(stop)

@@ -1,0 +1,47 @@
+"""The steps of a walk in words: what was compared where, and what was decided. Pure."""
+
+from collections.abc import Mapping, Sequence
+
+from memory_mcp.layers.agentic.match import Weighted
+from memory_mcp.layers.agentic.read import Found
+from memory_mcp.layers.base import Step
+from memory_mcp.model.calendar import TocLevel, level_of
+from memory_mcp.model.ids import ROOT, NodeId
+from memory_mcp.toc.tree import below as finer
+
+#: Share of the query's weight from which a match is called strong.
+STRONG_MATCH = 0.5
+
+
+def descended(node_id: NodeId, held: Mapping[NodeId, frozenset[str]], query: Weighted, tell: bool) -> Step:
+    """Return the step of a descent; what a period holds is told only with `tell`: it may be of another project."""
+    level = finer(level_of(node_id))
+    best = max(held, key=lambda i: query.share(held[i]), default=None)
+    if best is None or not held[best]:
+        return Step(node_id, label(node_id), len(held), level, "", 0.0, "Nothing here: leaving this branch")
+    if not tell:
+        return Step(node_id, label(node_id), len(held), level, "", 0.0, f"Drilling into {label(best)}")
+    share = round(query.share(held[best]), 4)
+    strength = "strongest" if share > STRONG_MATCH else "best, though weak,"
+    words = f"below it: {', '.join(t for t in query.weights if t in held[best])}"
+    return Step(
+        node_id, label(node_id), len(held), level, words, share, f"Drilling into {label(best)} ({strength} {level} match)"
+    )
+
+
+def swept(node_id: NodeId, compared: int, found: Sequence[Found], otherwise: str) -> Step:
+    """Return the step of comparing segments; `otherwise` is the decision where none answers."""
+    best = max(found, key=lambda f: (f.coverage, f.score), default=None)
+    if best is None:
+        return Step(node_id, label(node_id), compared, TocLevel.SEGMENT, "", 0.0, otherwise)
+    told = f"Found {len(found)} relevant segment{'s' if len(found) != 1 else ''}"
+    return Step(node_id, label(node_id), compared, TocLevel.SEGMENT, best.node.title, round(best.coverage, 3), told)
+
+
+def label(node_id: NodeId) -> str:
+    """A node's place in words: Root, Year 2026, Month 2026-01, Day 2026-01-30."""
+    if node_id == ROOT:
+        return "Root"
+    level = level_of(node_id)
+    name = node_id.split(":", 2)[2]
+    return f"{level.capitalize()} {name}" if level is not TocLevel.SEGMENT else f"Segment {name}"

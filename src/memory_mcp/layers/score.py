@@ -1,0 +1,115 @@
+"""Messages with what speaks for each in, one ranked list out. Pure.
+
+A message's log odds are a weighted sum: its own BM25 score, its neighbours', its segment's and the best in that, each over
+what the query could give, and how similar it and its segment are in meaning. The weights are those under which the judged
+messages of all corpora together are likeliest (softmax over the candidates, each corpus alike; the tuning halves of
+`bench.quality`). Left out one at a time, no corpus loses by not having been seen. The score is that likelihood, 0..1.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from memory_mcp.indexes.candidates import OWN, SIMILARITY, Candidates
+from memory_mcp.indexes.columns import ROLES
+from memory_mcp.indexes.files import Array
+
+#: Log odds that a message of its session's likelihood gains, and that each message costs those of its session behind it;
+#: the second for the first so many places, where a reader looks for the right session.
+_SESSION, _AGAIN, _SPREAD = 0.35, 2.0, 5
+#: What the output of a tool loses against words, unless the question is literal.
+_TOOL = 1.0
+_TOOL_ROLE = ROLES.index("tool")
+#: Places told apart by at least this, so that the order survives in the scores.
+_STEP = 1e-3
+
+
+@dataclass(frozen=True, slots=True)
+class Weights:
+    """Log odds per column of `Candidates.words` and of `Candidates.meaning` (the first of those squared)."""
+
+    words: tuple[float, float, float, float]
+    meaning: tuple[float, float]
+
+
+KEYWORDS = Weights((13.2, 13.2, 12.6, 7.1), (0.0, 0.0))
+MEANING = Weights((0.0, 0.0, 0.0, 0.0), (13.85, 9.76))
+BOTH = Weights((9.65, 11.75, 13.0, 6.86), (8.22, 2.42))
+
+
+@dataclass(frozen=True, slots=True)
+class Ranking:
+    """Places of candidates, best first, with the score of each; `(n,)` arrays."""
+
+    places: Array
+    score: Array
+
+
+def joined(keyword: Candidates, similar: Candidates) -> Candidates:
+    """Return the messages of both sides once; of each the grip of the side that says more for it."""
+    both = Candidates.joined([keyword, similar])
+    names, first, inverse = np.unique(both.message, return_index=True, return_inverse=True)
+    words, meaning = np.zeros((len(names), 4)), np.zeros((len(names), 2))
+    np.maximum.at(words, inverse, both.words)
+    np.maximum.at(meaning, inverse, both.meaning)
+    grip = first.copy()
+    nearest = len(keyword) + np.arange(len(similar))
+    says_more = BOTH.meaning[0] * similar.meaning[:, SIMILARITY] ** 2 > BOTH.words[0] * words[inverse[nearest], OWN]
+    grip[inverse[nearest[says_more]]] = nearest[says_more]
+    chosen = both.taken(grip)
+    raw = _log_odds(words, meaning, BOTH) if len(keyword) and len(similar) else chosen.raw
+    return Candidates(
+        chosen.message, chosen.session, chosen.hi, chosen.lo, chosen.node_hi, chosen.node_lo, chosen.unit, chosen.start,
+        chosen.role, raw, words, meaning,
+    )  # fmt: skip
+
+
+def ranked(found: Candidates, weights: Weights, literal: bool, limit: int) -> Ranking:
+    """Return at most `limit` of the candidates; a message that neither holds a term nor resembles the query is left out."""
+    counts = (found.words[:, OWN] > 0) | (found.meaning[:, SIMILARITY] > 0)
+    places = np.flatnonzero(counts)
+    if not len(places):
+        return Ranking(places, np.zeros(0))
+    odds = _log_odds(found.words[places], found.meaning[places], weights)
+    if not literal:
+        odds = odds - _TOOL * (found.role[places] == _TOOL_ROLE)
+    whole = _mass(odds, np.zeros(len(places), dtype=np.int64))[0]
+    session = np.unique(found.session[places], return_inverse=True)[1]
+    odds = odds + _SESSION * (_mass(odds, session)[session] - odds)
+    order, values = _spread(odds, session, np.lexsort((found.lo[places], found.hi[places], -odds)))
+    values = values - _STEP * np.arange(len(values))
+    return Ranking(places[order][:limit], np.exp(np.minimum(values - whole, 0.0))[:limit])
+
+
+def _log_odds(words: Array, meaning: Array, weights: Weights) -> Array:
+    similarity = meaning.copy()
+    similarity[:, SIMILARITY] **= 2
+    odds: Array = words @ np.array(weights.words) + similarity @ np.array(weights.meaning)
+    return odds
+
+
+def _mass(odds: Array, group: Array) -> Array:
+    """Return the log of the summed odds of each group."""
+    highest = odds.max()
+    total = np.zeros(int(group.max()) + 1)
+    np.add.at(total, group, np.exp(odds - highest))
+    found: Array = np.log(np.maximum(total, np.finfo(float).tiny)) + highest
+    return found
+
+
+def _spread(odds: Array, session: Array, order: Array) -> tuple[Array, Array]:
+    """Return an order in which the first places are spread over sessions, and the values it goes by."""
+    left: list[int] = order.tolist()
+    chosen: list[int] = []
+    values: list[float] = []
+    seen: dict[int, int] = {}
+    while left and len(chosen) < _SPREAD:
+        best = max(left, key=lambda i: odds[i] - _AGAIN * seen.get(int(session[i]), 0))
+        values.append(float(odds[best]) - _AGAIN * seen.get(int(session[best]), 0))
+        seen[int(session[best])] = seen.get(int(session[best]), 0) + 1
+        left.remove(best)
+        chosen.append(best)
+    rest = odds[left]
+    if len(rest):  # what was passed over for others of its session stands behind them, as far apart as it was
+        rest = rest - max(0.0, float(rest[0]) - values[-1])
+    return np.array(chosen + left, dtype=np.int64), np.concatenate([values, rest])

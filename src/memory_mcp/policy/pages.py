@@ -1,0 +1,54 @@
+"""Lists that questions were answered from, kept for a while: pages cut from one list never repeat or lose a result."""
+
+import threading
+from collections import OrderedDict
+from dataclasses import dataclass, replace
+
+from memory_mcp.layers.base import Hit, Query
+from memory_mcp.policy.explain import Explanation
+from memory_mcp.policy.plan import How
+from memory_mcp.policy.relevance import Confidence
+
+#: Questions whose lists are kept; each is some 30 kB.
+_KEPT = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Listed:
+    """Everything that a question's pages have been cut from so far, best first."""
+
+    hits: tuple[Hit, ...]
+    #: There may be more behind the last.
+    goes_on: bool
+    why: Explanation
+    confidence: Confidence
+    complete: bool
+
+
+class Pages:
+    """The lists of the latest questions, by everything that was asked but the page."""
+
+    def __init__(self) -> None:
+        self._lists: OrderedDict[object, Listed] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def find(self, query: Query, how: How) -> Listed | None:
+        """Return the list that a further page continues; None for a first page, or one whose list is gone."""
+        if not how.offset:
+            return None
+        with self._lock:
+            return self._lists.get(_key(query, how))
+
+    def keep(self, query: Query, how: How, listed: Listed) -> None:
+        """Keep a list for the pages to come; a question asked anew replaces its own."""
+        with self._lock:
+            key = _key(query, how)
+            self._lists[key] = listed
+            self._lists.move_to_end(key)
+            while len(self._lists) > _KEPT:
+                self._lists.popitem(last=False)
+
+
+def _key(query: Query, how: How) -> object:
+    bounds = tuple(sorted((name, value) for name, value in how.bounds.items() if name not in ("timeout_ms", "max_token_budget")))
+    return replace(query, limit=0), how.intent, how.mode, bounds, how.min_confidence, how.without, how.as_of

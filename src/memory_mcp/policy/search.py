@@ -1,0 +1,288 @@
+"""One question on its way: run its plan, judge, prefer the time it names, escalate, rank, explain."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+
+from memory_mcp.clock import Clock
+from memory_mcp.layers.base import Hit, Layer, LayerName, LayerStatus, Query, Scanner, Weighed, Words
+from memory_mcp.layers.budget import Budget
+from memory_mcp.model.calendar import Calendar, TimeWindow, TocLevel
+from memory_mcp.model.event import Role
+from memory_mcp.model.ids import GripId, NodeId
+from memory_mcp.model.usage import Used
+from memory_mcp.policy import relevance
+from memory_mcp.policy.chain import MADE_OF, chain_of
+from memory_mcp.policy.escalate import escalate, to_find
+from memory_mcp.policy.execute import Execution, Run, Verdict
+from memory_mcp.policy.explain import Explanation, Outcome, Scanned
+from memory_mcp.policy.merge import descending, identity, preferred
+from memory_mcp.policy.pages import Listed
+from memory_mcp.policy.plan import Mode, Plan, Skipped
+from memory_mcp.policy.rank import RankingSettings, rank
+from memory_mcp.policy.relevance import Confidence
+from memory_mcp.policy.stopping import Interrupt
+
+#: Of a search's bounds, what looking everywhere may use before the time that the question names is looked at.
+_EVERYWHERE = 0.6
+#: Bounds that end a walk before it has seen everything that may answer.
+_WALKED = frozenset({"max_nodes_visited", "max_rpc_calls"})
+#: Characters that a recorded question may have besides its words.
+_SLACK = 20
+#: Milliseconds within which a message of the same words is taken for the question being asked; what ends one that asks.
+_JUST_ASKED, _ASKING = 600_000, ("?", "？")
+#: Milliseconds that a scan must have left.
+_TO_SCAN = 50.0
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """What the engine is made of."""
+
+    layers: Mapping[LayerName, Layer]
+    unavailable: Sequence[LayerStatus]
+    words: Words
+    scanner: Scanner
+    #: Stops the reads of a thread.
+    interrupt: Interrupt
+    clock: Clock
+    calendar: Calendar
+    #: Multiplies estimated tokens.
+    factor: float
+    ranking: RankingSettings
+    #: Waits for indexes that are being read from disk, at most so many seconds; how long it did.
+    wait: Callable[[float], float]
+    #: How often grips were opened, where that is counted.
+    usage_of: Callable[[Iterable[GripId]], Mapping[GripId, Used]]
+
+
+class Search:
+    """One question on its way."""
+
+    def __init__(self, parts: Parts, execution: Execution, plan: Plan, asked: Query, question: str, budget: Budget) -> None:
+        self._parts = parts
+        self._execution = execution
+        self._plan = plan
+        self._asked = asked
+        self._budget = budget
+        self._weighed: Weighed | None = None
+        self._covered: dict[NodeId, frozenset[str]] = {}
+        self._notices: list[str] = []
+        self._question = question
+        self._confidence: Confidence | None = None
+        self._sure = 0.0
+
+    def listed(self, before: Listed | None, offset: int) -> Listed:
+        """The whole story; `before` is what earlier pages of the same question listed."""
+        run = self._run_in_time()
+        hits, scan = self._escalated(run)
+        earlier = before.hits if before is not None else ()
+        known = {identity(h) for h in earlier}
+        fresh = [h for h in self._ranked(hits) if identity(h) not in known and not self._repeats_the_question(h)]
+        good = [h for h in fresh if self._plan.floor is None or h.score >= self._plan.floor]
+        everything = (*earlier, *good)
+        # A list that was asked for no further may go on behind what was left out of it.
+        goes_on = bool(good) and len(hits) >= self._asked.limit
+        # A project that holds nothing is told by whoever knows what else there is to search.
+        holds_nothing = scan is not None and not scan.events and self._asked.project is not None and self._plan.window is None
+        if not everything and not offset and (run.tried or scan) and not holds_nothing:
+            self._notices.append(self._nothing(run, scan))
+        elif len(everything) <= offset and offset:
+            self._notices.append("no further results")
+        sure = Confidence.NONE if not everything else self._confidence or Confidence.STRONG
+        return Listed(everything, goes_on, self._explained(run, scan), sure, self._is_complete(run))
+
+    def _is_complete(self, run: Run) -> bool:
+        """Whether everything that may answer was looked at: nothing ran out, and no layer was cut short."""
+        return not self._budget.hit and not any(t.outcome in (Outcome.TIMED_OUT, Outcome.FAILED) for t in run.tried)
+
+    def _repeats_the_question(self, hit: Hit) -> bool:
+        """Whether a hit is nothing but the question itself, as a client records it before it asks."""
+        # Longer by a half it says something else; taking texts apart for nothing cost 9 ms of an answer (measured).
+        alike = 2 * len(hit.quote) <= 3 * len(self._question) + _SLACK
+        if not (self._plan.text and alike and _bare(hit.quote) == _bare(self._question)):
+            return False
+        # A statement that is looked for word for word is what answers, unless it is what was just typed.
+        fresh = hit.role == Role.USER and abs(self._parts.clock.now_ms() - hit.timestamp) <= _JUST_ASKED
+        return fresh or any(text.rstrip().endswith(_ASKING) for text in (hit.quote, self._question))
+
+    def _run(self, query: Query, budget: Budget) -> Run:
+        run = self._execution.run(self._plan, query, budget, self._judge)
+        for answer in run.answers.values():
+            self._notices += [n for n in answer.notices if n not in self._notices]
+        return run
+
+    def _run_in_time(self) -> Run:
+        """Run the plan, inside the time given with the question, or with the time that it names preferred."""
+        plan, window = self._plan, self._plan.window
+        if window is None or plan.browses or not plan.window_words:
+            run = self._run(replace(self._asked, window=window), self._budget)
+            return run if run.hits or window is None else self._outside(run, window)
+        everywhere = self._run(replace(self._asked, window=None), self._budget.share(_EVERYWHERE))
+        inside = self._run(replace(self._asked, window=window), self._budget.share(1.0))
+        if not inside.hits:
+            empty = self._is_complete(inside)
+            told = "nothing found in the time named" if empty else "the time named was not searched to its end"
+            self._notices.append(f"{told}; widened to all time")
+        return replace(everywhere, hits=preferred(inside.hits, everywhere.hits, window))
+
+    def _outside(self, run: Run, window: TimeWindow) -> Run:
+        """Say that a window is empty; of a list of what happened, show what came before it, marked."""
+        if not self._plan.window_words:
+            if self._is_complete(run):
+                self._notices.append("nothing found between since and until; leave them out to search all time")
+            return run
+        if self._budget.out_of_time():
+            return run
+        before = self._run(replace(self._asked, window=TimeWindow(0, window.start_ms)), self._budget.share(1.0))
+        if before.hits:
+            self._notices.append("nothing found in the time named; widened to what came before")
+            return replace(before, hits=tuple(replace(h, outside=True) for h in before.hits))
+        if self._is_complete(before):
+            self._notices.append("nothing found in the time named, nor before it")
+        return run
+
+    def _judge(self, layer: LayerName, hits: Sequence[Hit]) -> Verdict:
+        """Whether one layer's hits are enough."""
+        if not hits:
+            return Verdict(False, 0.0, "found nothing")
+        if not self._plan.text or self._plan.floor is not None:
+            return Verdict(True, max(h.score for h in hits), "every result is taken")
+        if self._weighed is None:
+            self._weighed = self._parts.words.weigh(self._plan.text, self._asked.project)
+        first = hits[: relevance.COMPARED]
+        self._cover(self._weighed, first)
+        literal = self._literally(first)
+        found = relevance.evidence(self._weighed, first, self._covered, bool(literal))
+        sure, verdict = relevance.sureness(found), relevance.confidence(found)
+        if self._confidence is None or sure > self._sure:
+            self._confidence, self._sure = verdict, sure
+        told = f"confidence {sure:.2f}, {found.held:.0%} of the words"
+        if self._plan.first_match:
+            return Verdict(bool(literal), sure, f"holds {literal} literally" if literal else told)
+        enough = sure >= self._plan.min_confidence and verdict is Confidence.STRONG
+        if layer is LayerName.AGENTIC and self._was_cut():
+            enough, told = False, f"{told}, ended by its bounds"
+        return Verdict(enough, sure, told)
+
+    def _cover(self, weighed: Weighed, hits: Sequence[Hit]) -> None:
+        """Read which of the question's terms the hits' segments hold; of a period only the words shown count."""
+        missing = [h.node_id for h in hits if h.node_id and h.level == TocLevel.SEGMENT and h.node_id not in self._covered]
+        if missing:
+            self._covered |= self._parts.words.covered(weighed, list(dict.fromkeys(missing)))
+
+    def _literally(self, hits: Sequence[Hit]) -> str:
+        """The literal thing that the words shown of some hit hold, "" for none."""
+        shown = [f"{hit.title}\n{hit.quote}".lower() for hit in hits]
+        return next((wanted for wanted in self._plan.exact if any(wanted.lower() in text for text in shown)), "")
+
+    def _escalated(self, run: Run) -> tuple[tuple[Hit, ...], Scanned | None]:
+        """A scan, where the intent allows one, nothing sufficed, and the bounds leave room; what it finds joins the rest."""
+        plan, budget, parts = self._plan, self._budget, self._parts
+        asked = replace(self._asked, window=None if plan.window_words else plan.window)
+        scan: Scanned | None = None
+        sought = to_find(plan, self._question, run.hits, run.sufficient, self._was_cut())
+        for words in sought if plan.escalates_when else ():
+            if budget.left_ms() < _TO_SCAN or not budget.calls_left() or budget.out_of_time():
+                break
+            found, scan = escalate(parts.scanner, asked, words, budget, plan.escalates_when, parts.interrupt)
+            if found:
+                known = {identity(h) for h in found}
+                return (*found, *(h for h in run.hits if identity(h) not in known)), scan
+        return run.hits, scan
+
+    def _was_cut(self) -> bool:
+        """Whether a bound ended a walk that might have found more."""
+        return not _WALKED.isdisjoint(self._budget.hit)
+
+    def _nothing(self, run: Run, scan: Scanned | None) -> str:
+        """What was searched in vain."""
+        searched = ", ".join(t.layer for t in run.tried) + (f" and {scan.events:,} events" if scan else "")
+        if not self._is_complete(run):
+            return f"no result in the time and bounds given: searched {searched}"
+        return f"nothing found: searched {searched}"
+
+    def _ranked(self, hits: Sequence[Hit]) -> Sequence[Hit]:
+        """By relevance and what else speaks for a hit; a list of what happened stays in its order."""
+        plan, parts = self._plan, self._parts
+        if plan.browses:
+            return hits
+        ids = {GripId(i) for h in hits for i in (*h.grip_ids, h.grip_id) if i} if parts.ranking.usage else set()
+        used = parts.usage_of(ids) if ids else {}
+        named = bool(plan.window_words)
+        ranked = rank(hits, parts.ranking, plan.now_ms, names_time=named, exact=bool(plan.exact), usage=used)
+        if plan.window is None or not named:
+            return self._literal_first(ranked)
+        return preferred([h for h in ranked if not h.outside], [h for h in ranked if h.outside], plan.window)
+
+    def _literal_first(self, hits: Sequence[Hit]) -> Sequence[Hit]:
+        """Hits that hold literally what is named before all others, where those that came first do not; else as they are."""
+        if not self._plan.first_match or self._literally(hits[: relevance.COMPARED]):
+            return hits
+        literal = [replace(h, score=max(h.score, hits[0].score)) for h in hits if self._literally([h])]
+        known = {identity(h) for h in literal}
+        return descending([*literal, *(h for h in hits if identity(h) not in known)])
+
+    def _passed_over(self, run: Run) -> list[Skipped]:
+        """Layers that could not be used, as far down the chain as it was gone."""
+        chain = chain_of(self._plan.intent)
+        last = max((chain.index(LayerName(t.layer)) for t in run.tried), default=len(chain))
+        return [s for s in self._plan.skipped if chain.index(LayerName(s.layer)) < last]
+
+    def _fell_back(self, run: Run) -> bool:
+        """Whether what the intent tries first has no part in the answer, because it could not or found nothing.
+
+        Side by side, the parts of a layer stand for it, and one that was cancelled or outdone was not given up.
+        """
+        first = self._plan.first
+        # A layer answers for those that it is made of.
+        answered = {run.method, *run.used}.union(*(MADE_OF.get(name, frozenset()) for name in run.used))
+        if self._plan.mode is not Mode.SEQUENTIAL and first in self._plan.order:
+            heard = (Outcome.CANCELLED, Outcome.SUFFICIENT, Outcome.INSUFFICIENT)
+            answered |= {t.layer for t in run.tried if t.outcome in heard}
+            return not answered & {first, *MADE_OF.get(first, ())}
+        return first not in answered
+
+    def _explained(self, run: Run, scan: Scanned | None) -> Explanation:
+        plan, budget, asked = self._plan, self._budget, self._asked
+        notices = [*self._notices]
+        if budget.spent.exceeded:
+            notices.append(f"{budget.spent.exceeded} was exceeded once (by at most half)")
+        return Explanation(
+            intent=plan.intent,
+            confidence=plan.confidence,
+            signals=plan.signals,
+            tier=plan.tier,
+            mode=plan.mode,
+            why_mode=plan.why_mode,
+            method=_method(run, scan),
+            fallback=self._fell_back(run),
+            skipped=(*self._passed_over(run), *run.skipped),
+            tried=tuple(run.tried),
+            bounds_hit=tuple(budget.hit),
+            exceeded=budget.spent.exceeded,
+            limits={f.name: getattr(plan.bounds, f.name) for f in fields(plan.bounds)},
+            nodes_visited=budget.nodes_visited,
+            rpc_calls=budget.rpc_calls,
+            depth=budget.depth,
+            tokens=budget.tokens,
+            elapsed_ms=budget.elapsed_ms(),
+            scope=asked.project if asked.project is not None else "all projects",
+            window=plan.window,
+            window_words=plan.window_words,
+            arbitration=run.arbitration,
+            scan=scan,
+            notices=tuple(notices),
+            path=next((a.path for a in run.answers.values() if a.path), ()),
+        )
+
+
+def _bare(text: str) -> str:
+    """A text without what sets two writings of the same words apart."""
+    return "".join(c for c in text.casefold() if c.isalnum())
+
+
+def _method(run: Run, scan: Scanned | None) -> str:
+    """What answered: the layers, the scan, or both."""
+    if scan is None or not scan.found:
+        return run.method
+    return f"scan+{run.method}" if run.hits else "scan"

@@ -1,0 +1,1 @@
+"""What a question asks for: intent, literal things, deadline and time."""

@@ -1,0 +1,267 @@
+"""The words of a query in, the deadline it sets for its own answer out, and where it says so. Pure.
+
+A duration is a deadline only where the query speaks of its answer: in a clause that says nothing else ("max 1 second:"),
+after a demand ("reply within 1s", "you have half a second"), or as a limit that opens or closes the query ("within 200 ms").
+A duration that is measured, past or repeated ("took 200 ms", "the last 20 minutes", "every 5 s") is none.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from memory_mcp.question.phrases import Deadlines, Found
+from memory_mcp.question.words import NUMBER, Word
+
+#: What "quickly" allows, in ms (the design's number).
+HURRY_MS = 500
+#: Longer durations are nobody's patience for an answer, in ms.
+_LONGEST_MS = 600_000
+#: Most words of an amount: "a quarter of a", "two hundred and fifty".
+_MOST_NUMBERS = 5
+_MOST_BETWEEN = 6
+#: Of so many words of a limit one may be of another kind: "the page freezes if this takes over 1 s".
+_MOST_STRANGE = 3
+#: How near a measured thing stands to its duration, in words.
+_BESIDE = 3
+#: Durations that are read at each end of a query; a text with more is a log.
+_MOST_UNITS = 8
+#: How far from a duration its clause is read, in words.
+_FAR = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Deadline:
+    """A deadline in ms, and the words of the query that say it: first place and the place after the last."""
+
+    ms: int
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Clause:
+    """A duration with the words of its clause before and after it, and where the clause begins and ends."""
+
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    first: int
+    last: int
+
+
+def find_deadline(text: str, query: Sequence[Word], hurry: Sequence[Found], terms: Deadlines) -> Deadline | None:
+    """The shortest deadline of a query; none where nothing else would be left to ask."""
+    units = [i for i, word in enumerate(query) if word.key in terms.units]
+    found = [
+        each for i in (*units[:_MOST_UNITS], *units[_MOST_UNITS:][-_MOST_UNITS:]) for each in _at_unit(text, query, i, terms)
+    ]
+    found += [_hurried(each) for each in hurry]
+    found = [each for each in found if each.end - each.start < len(query)]
+    return min(found, key=lambda d: d.ms, default=None)
+
+
+def _hurried(found: Found) -> Deadline:
+    """What a phrase of hurry sets: of "find ... quickly" the last words, the others belong to the demand."""
+    start = end = found.at[-1]
+    while start - 1 in found.at:
+        start -= 1
+    return Deadline(HURRY_MS, start, end + 1)
+
+
+def _at_unit(text: str, query: Sequence[Word], unit: int, terms: Deadlines) -> list[Deadline]:
+    start, amount = _amount(text, query, unit, terms)
+    ms = round(amount * terms.units[query[unit].key]) if amount < _LONGEST_MS else 0
+    if start == unit or not 0 < ms <= _LONGEST_MS:
+        return []
+    clause = _clause(query, start, unit + 1)
+    if 0 < clause.first == start and unit + 1 == len(query) and "?" in text[query[unit].end :]:
+        return []
+    span = _span(query, clause, start, unit + 1, terms)
+    return [Deadline(ms, *span)] if span else []
+
+
+def _amount(text: str, query: Sequence[Word], unit: int, terms: Deadlines) -> tuple[int, float]:
+    """Where the amount before a unit begins, and the amount: the product of its numbers."""
+    amount, start, i = 1.0, unit, unit - 1
+    while i >= max(0, unit - _MOST_NUMBERS) and query[i].clause == query[unit].clause:
+        word = query[i]
+        if word.key == NUMBER:
+            return i, amount * _number(text[word.start : word.end])
+        factor = terms.numbers.get(word.key)
+        if factor is None:
+            break
+        if factor > 0:
+            amount, start = amount * factor, i
+        i -= 1
+    return start, amount
+
+
+def _number(digits: str) -> float:
+    """1.5, 1,5 and 1,500 as they are meant; more points or commas than a number has are no number."""
+    whole, comma, part = digits.partition(",")
+    try:
+        return float(whole + part if comma and len(part) == 3 and whole != "0" else digits.replace(",", "."))
+    except ValueError:
+        return float("inf")
+
+
+def _clause(query: Sequence[Word], start: int, end: int) -> _Clause:
+    number, first, last = query[start].clause, start, end
+    while first > max(0, start - _FAR) and query[first - 1].clause == number:
+        first -= 1
+    while last < min(len(query), end + _FAR) and query[last].clause == number:
+        last += 1
+    keys = [word.key for word in query[first:last]]
+    return _Clause(tuple(keys[: start - first]), tuple(keys[end - first :]), first, last)
+
+
+def _span(query: Sequence[Word], clause: _Clause, start: int, end: int, terms: Deadlines) -> tuple[int, int] | None:
+    """Which words set the deadline; None: the duration is none."""
+    before, after = clause.before, clause.after
+    if (after and after[0] in terms.ago) or _is_a_least(before, terms):
+        return None
+    reply = _reply(before, terms)
+    tight = start - _run(reversed(before), terms), end + _run(after, terms)
+    if reply is not None:
+        while reply > 0 and before[reply - 1] in terms.joins:
+            reply -= 1
+        return clause.first + reply, tight[1]
+    if _says_nothing_else(query, clause, terms) or _leads(query, clause, terms):
+        return clause.first, clause.last
+    if _is_granted(before, after, terms):
+        is_own = len(query) > clause.last - clause.first and not {*after} & (terms.replies | terms.asks)
+        return clause.first, (clause.last if is_own else tight[1])
+    if before[-1:] and before[-1] in terms.past | terms.known:
+        return None
+    if query[0].key in terms.polar and {*before[:1]} <= terms.polar and not terms.you & {*before[:2]}:
+        return None
+    added = _added(query, clause, terms)
+    if added is not None:
+        return clause.first + added, clause.last
+    return tight if _is_edge(query, clause, tight[0], terms) or _is_parenthesis(clause, tight, terms) else None
+
+
+def _is_a_least(before: tuple[str, ...], terms: Deadlines) -> bool:
+    """What lasts longer than something, where nothing denies or drops it: "tests that need more than 5 s"."""
+    return bool(terms.over & {*before[-_BESIDE:]}) and not terms.denied & {*before}
+
+
+def _added(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> int | None:
+    """Where a limit begins that is added to what is asked, in the same clause: "list the threads but stop after 1 s"."""
+    before, usual = clause.before, terms.limits | terms.company
+    if clause.last != len(query) or not {*clause.after} <= usual | terms.next:
+        return None
+    first = len(before)
+    while first > 1 and before[first - 1] in usual:
+        first -= 1
+    for at in range(first, len(before)):
+        said = {*before[at:], *clause.after}
+        is_limit = bool(said & (terms.limits | terms.has | terms.replies)) or bool(terms.bounds & {*clause.after})
+        if before[at] in terms.adds and is_limit:
+            return at if _is_demand(query, before[:at], terms) else None
+    is_bare = not before[-1:] or before[-1] not in terms.limits | terms.inside
+    return len(before) if is_bare and terms.limits & {*clause.after} and _is_demand(query, before, terms) else None
+
+
+def _opening(query: Sequence[Word], told: tuple[str, ...], terms: Deadlines) -> set[str]:
+    """The words that say what kind of sentence it is: the first, and the one behind "can you"."""
+    is_polite = bool(terms.polar & {*told[:1]} and terms.you & {*told[1:2]})
+    return {query[0].key, *told[:1], *(told[2:3] if is_polite else ())}
+
+
+def _is_demand(query: Sequence[Word], told: tuple[str, ...], terms: Deadlines) -> bool:
+    """Whether words ask for something, and for nothing that lasts."""
+    opening = _opening(query, told, terms)
+    if opening & terms.asks:
+        return not terms.measured & {*told[-2:]}
+    return bool(opening & terms.questions and not terms.measured & {*told})
+
+
+def _is_parenthesis(clause: _Clause, tight: tuple[int, int], terms: Deadlines) -> bool:
+    """A limit between a demand and what is demanded: "let me know in 2 s which port it is"."""
+    told = {*clause.before[: tight[0] - clause.first]}
+    limits = {*clause.before[tight[0] - clause.first :]}
+    usual = terms.limits | terms.company | terms.asks
+    following = clause.after[tight[1] - clause.last + len(clause.after) :]
+    is_told = told <= usual and bool({*told, *following[:1]} & terms.asks)
+    return bool(told and following) and is_told and bool(limits & (terms.bounds | terms.limits))
+
+
+def _run(keys: Iterable[str], terms: Deadlines) -> int:
+    """How many words from a duration on still belong to the deadline."""
+    count = 0
+    for key in keys:
+        if key not in terms.limits and key not in terms.inside and key not in terms.next:
+            break
+        count += 1
+    return count
+
+
+def _reply(before: tuple[str, ...], terms: Deadlines) -> int | None:
+    """Place of a demand to reply from which only words of limits lead to the duration."""
+    allowed = terms.limits | terms.company | terms.after
+    for i in range(len(before) - 1, max(-1, len(before) - 2 - _MOST_BETWEEN), -1):
+        if before[i] in terms.replies and (i == 0 or before[i - 1] in terms.joins):
+            return i if i + 1 < len(before) else None
+        if before[i] not in allowed:
+            return None
+    return None
+
+
+def _says_nothing_else(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> bool:
+    words = {*clause.before, *clause.after}
+    following = query[clause.last].key if clause.last < len(query) else ""
+    if clause.first == 0 and words and words <= terms.inside and following in terms.asks | terms.questions:
+        return True
+    if not words <= terms.limits | terms.company or (clause.before[:1] and clause.before[0] in terms.questions):
+        return False
+    if words:
+        is_dropped = bool(words & terms.over and words & terms.denied)
+        return is_dropped or bool(words & (terms.limits | terms.bounds | terms.replies))
+    is_after_limit = clause.first > 0 and _is_company(query, clause.first - 1, terms)
+    is_last = {word.key for word in query[clause.last :]} <= terms.company
+    return clause.first == 0 or is_last or following in terms.then or is_after_limit
+
+
+def _leads(query: Sequence[Word], clause: _Clause, terms: Deadlines) -> bool:
+    """A clause of its own before what is asked, nearly all of whose words go with limits: "don't think longer than 1 s, what"."""
+    before, after = clause.before, clause.after
+    usual = terms.limits | terms.company
+    if clause.first > 0 or clause.last == len(query) or not before or before[0] not in usual or before[-1] in terms.past:
+        return False
+    strange = [word for word in (*before, *after) if word not in usual]
+    if len(strange) > max(1, len(before + after) // _MOST_STRANGE) or {*strange} & (terms.measured | terms.questions):
+        return False
+    is_asked = query[clause.last].key in terms.asks | terms.questions
+    said = {*before, *after}
+    is_dropped = bool(said & terms.over and said & terms.denied)
+    return is_dropped or bool(said & terms.limits - terms.nouns) or (not strange and is_asked)
+
+
+def _is_company(query: Sequence[Word], at: int, terms: Deadlines) -> bool:
+    """Whether the clause that ends here has only words that go with a limit: "please be quick"."""
+    clause = [word.key for word in query[max(0, at - _MOST_BETWEEN) : at + 1] if word.clause == query[at].clause]
+    return {*clause} <= terms.limits | terms.company
+
+
+def _is_granted(before: tuple[str, ...], after: tuple[str, ...], terms: Deadlines) -> bool:
+    """You have half a second; got 5 seconds before the demo; I can wait three seconds."""
+    is_said = bool(terms.has & {*before}) and {*before} <= terms.limits | terms.company
+    rest = after[_run(after, terms) :]
+    return is_said and (not rest or after[0] in terms.next or rest[0] in terms.next | terms.joins | terms.asks)
+
+
+def _is_edge(query: Sequence[Word], clause: _Clause, start: int, terms: Deadlines) -> bool:
+    """A limit that opens the query, or closes it and says of nothing else that it lasts so long."""
+    before, after = clause.before, clause.after
+    limits = before[start - clause.first :]
+    if start == 0:
+        said = {*limits, *after[: _run(after, terms)]}
+        is_fact = bool(terms.measured & {*after[:_BESIDE]})
+        is_asked = bool({*after[:2]} & (terms.asks | terms.questions))
+        return is_asked or (not is_fact and bool(said & terms.limits - terms.nouns))
+    is_closing = clause.last == len(query) and {*after} <= terms.limits | terms.next
+    if not is_closing or not {*limits} & terms.inside:
+        return False
+    told = before[: start - clause.first]
+    if _opening(query, told, terms) & terms.asks:
+        return not terms.measured & {*told[-2:]}
+    return bool({*limits} & terms.limits - terms.nouns) and not terms.measured & {*told}

@@ -1,0 +1,263 @@
+"""A query in, what it quotes and every piece of code in it out, with their places: what a result must literally hold. Pure.
+
+Invariants
+1. A piece is exactly as written; only quotation marks and the punctuation of the sentence around it are taken off.
+2. Ordinary words, capitalised or not, plain numbers and the names of products are no code.
+3. Every pattern takes time linear in the text: repetitions are bounded or cannot overlap.
+"""
+
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+#: Longer runs without a space are data (base64, minified code), which nobody searches for.
+_MAX_CHUNK = 200
+_MAX_QUOTE = 300
+
+_BODY = rf"{{1,{_MAX_QUOTE}}}"
+#: Double quotes of several languages, backticks (also closed by an apostrophe, as gcc prints them), single quotes that
+#: are no apostrophes.
+_QUOTE = re.compile(
+    rf"\"([^\"\n]{_BODY})\"|“([^“”\n]{_BODY})”|„([^„“”\n]{_BODY})[“”]|«([^«»\n]{_BODY})»|「([^「」\n]{_BODY})」"
+    rf"|`{{1,3}}([^`\n]{_BODY})`{{1,3}}|`([^`'\n]{_BODY})'|(?<!\w)'([^'\n]{{2,{_MAX_QUOTE}}})'(?!\w)"
+)
+_STATUS = re.compile(r"\bHTTP[ /]?[1-5]\d\d\b")
+_ANY_QUOTE = re.compile(r"[\"'`“„«「]")
+_BREAKS = r"\s,;\"“”„«»「」`—–…、。，？！：；（）"
+#: A run without a break, unless it is all lower case letters: most are, and none of those is code.
+_CHUNK = re.compile(rf"(?<![^{_BREAKS}])[a-z]*+[^{_BREAKS}a-z][^{_BREAKS}]*+")
+_LEFT, _RIGHT = "([{<'*>", ".:!?)]}>'*<"
+_PAIRS = {")": "(", "]": "[", "}": "{", ">": "<"}
+
+_URL = re.compile(r"[A-Za-z][A-Za-z0-9+.\-]{0,20}://.*")
+_FLAG = re.compile(r"--[A-Za-z][\w\-]*(?:=.*)?|-[A-Z]\w[\w\-]+")
+_ENVIRONMENT = re.compile(r"[A-Z][A-Z0-9_]+=.*|\$\{?[A-Za-z_]\w*\}?|%[A-Z_]{2,}%")
+_HASH = re.compile(r"(?:sha\d+|md5):[0-9a-f]+|0x[0-9A-Fa-f]+|[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}", re.I)
+_HEX = re.compile(r"(?=[a-f]*[0-9])(?=[0-9]*[a-f])[0-9a-f]{7,64}")
+_VERSION = re.compile(r"v\d+(?:\.\d+)+[\w.+\-]*|\d+\.\d+\.\d+[\w.+\-]*|[\w\-]+(?:==|@)v?\d+(?:\.\d+)*", re.I)
+_TICKET = re.compile(r"([A-Z][A-Z0-9]{1,9})-\d{2,}(?:-\d+)?")
+_NUMBERED = re.compile(r"([A-Z]{1,4})\d{3,5}")
+_ERRNO = re.compile(
+    r"E(?:CONN|HOST|NET|ADDR|NO|NOT|PROTO|TIME|ACC|AI)[A-Z]+|E(?:PERM|EXIST|PIPE|AGAIN|BADF|BUSY|INVAL|ISDIR|MFILE|NFILE|ROFS"
+    r"|INTR|FAULT|RANGE|XDEV|LOOP|FBIG|SRCH|CHILD|DEADLK|STALE|OVERFLOW|MSGSIZE|NAMETOOLONG|INTEGRITY|RESOLVE|USAGE|CANCELED)"
+    r"|SIG[A-Z]{3,6}|ERR_[A-Z_]+"
+)
+_CAMEL = re.compile(r"[a-z][A-Z]|[A-Z]{2}[a-z]{2}")
+_SNAKE = re.compile(r"[^\W_]_+[^\W_]|^__?\w*[^\W_]{2}")
+_DOTTED = re.compile(r"\.?[\w\-]+(?:\.[\w\-]+)+|\.[A-Za-z][\w\-]{2,}")
+#: A dotted name with the ending of a file; longer endings and ones with capitals are members of something.
+_MEMBER = re.compile(r"[a-z]{2,40}\.[A-Z][a-z]{2,40}")
+#: Words of a text that names it: two sentences have more.
+_WORDS_BESIDE = 4
+_FILE = re.compile(r"[\w\-]+|.*\.[a-z][a-z0-9]{0,4}")
+_CALL = re.compile(r"([\w.:>\-]+)\((.*)\)")
+_HEADER = re.compile(r"X(?:-[A-Z][A-Za-z]+)+")
+_ISSUE = re.compile(r"#\d+")
+_POSITION = re.compile(r"(?::\d+){1,2}$")
+_EMAIL = re.compile(r"[\w.+\-]+@[\w\-]+(?:\.[\w\-]+)+")
+_SCOPED = re.compile(r"@[\w\-]+/[\w.\-]+")
+_NUMBER = re.compile(r"[\d.,:/%+\-]+")
+_MEASURE = re.compile(r"[\d.,]+(?:[A-Za-z%]{1,2}|msec|secs?|mins?|[kKMGT]i?[Bb]|mb|gb)|[a-z]+=[\d.,]+(?:ms|s|sec)")
+_INNER = re.compile(r"[^/:=()|]+")
+
+
+#: Kinds that stand in questions and keywords as often as in what is looked for.
+FAINT = frozenset(("version", "status", "number"))
+
+
+@dataclass(frozen=True, slots=True)
+class Piece:
+    """Something literal in a text: its kind in words, the literal, and where it stands, quotes and all."""
+
+    #: quote, path, identifier, file, flag, variable, error code, hash; or one of `FAINT`.
+    kind: str
+    text: str
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Common:
+    """What no pattern can tell: which mixed-case words are products, which folders open a path."""
+
+    names: frozenset[str]
+    folders: frozenset[str]
+    standards: frozenset[str]
+    file_names: frozenset[str]
+    short_endings: frozenset[str]
+
+
+@cache
+def _common() -> _Common:
+    data = tomllib.loads((files("memory_mcp.question") / "signals" / "common.toml").read_text(encoding="utf-8"))
+    words = {key: frozenset(value.split()) for key, value in data.items()}
+    return _Common(words["names"], words["folders"], words["standards"], words["file_names"], words["short_endings"])
+
+
+def pieces(text: str) -> list[Piece]:
+    """The literal pieces of a text in reading order; they do not overlap."""
+    if not _ANY_QUOTE.search(text):
+        return _code_in(text, 0, len(text))
+    found: list[Piece] = []
+    at = 0
+    for match in _QUOTE.finditer(text):
+        quoted = next(group for group in match.groups() if group is not None).strip()
+        if any(c.isalnum() for c in quoted):
+            found += _code_in(text, at, match.start())
+            found.append(Piece("quote", quoted, *match.span()))
+            at = match.end()
+    return found + _code_in(text, at, len(text))
+
+
+def _code_in(text: str, start: int, end: int) -> list[Piece]:
+    found: list[Piece] = []
+    for match in _STATUS.finditer(text, start, end):
+        found += _chunks(text, start, match.start())
+        found.append(Piece("status", match[0], *match.span()))
+        start = match.end()
+    return found + _chunks(text, start, end)
+
+
+def _chunks(text: str, start: int, end: int) -> list[Piece]:
+    found: list[Piece] = []
+    for match in _CHUNK.finditer(text, start, end):
+        chunk = match[0]
+        is_word = chunk.isalpha() and (chunk.islower() or chunk.istitle())
+        if len(chunk) > _MAX_CHUNK or (is_word and chunk not in _common().file_names):
+            continue
+        a, b = _trimmed(chunk)
+        piece = _piece(chunk[a:b], match.start() + a) or _exported(text, match.start() + a, match.start() + b)
+        found += [piece] if piece else _parts(chunk[a:b], match.start() + a)
+    return found
+
+
+def _trimmed(chunk: str) -> tuple[int, int]:
+    """Without the sentence's punctuation; brackets stay where both stand: `flush()`, `Vec<u8>`."""
+    a, b = 0, len(chunk)
+    while a < b and chunk[a] in _LEFT:
+        a += 1
+    while a < b and chunk[b - 1] in _RIGHT:
+        if chunk[b - 1] in _PAIRS and _PAIRS[chunk[b - 1]] in chunk[a:b]:
+            break
+        if chunk.endswith("://", a, b + 2):
+            break
+        b -= 1
+    if chunk.endswith(("'s", "’s"), a, b):
+        b -= 2
+    return a, b
+
+
+def _exported(text: str, start: int, end: int) -> Piece | None:
+    """A package's name with one of its members, `strings.Builder`, in a text too short for two sentences."""
+    if not _MEMBER.fullmatch(text, start, end) or len(text) > _MAX_CHUNK or len(text.split()) > _WORDS_BESIDE:
+        return None
+    return Piece("identifier", text[start:end], start, end)
+
+
+def _parts(chunk: str, start: int) -> list[Piece]:
+    """Code beside code, or beside a word: `TokenBucket/LRUCache`, `error:E0308`."""
+    if chunk.isalnum():
+        return []
+    found = (_piece(match[0], start + match.start()) for match in _INNER.finditer(chunk))
+    return [piece for piece in found if piece]
+
+
+def _piece(chunk: str, start: int) -> Piece | None:
+    kind = _kind(chunk) if len(chunk) > 1 else ""
+    return Piece(kind, chunk, start, start + len(chunk)) if kind else None
+
+
+def _kind(chunk: str) -> str:
+    """What kind of code a chunk is; empty: none."""
+    if _MEASURE.fullmatch(chunk) or (_NUMBER.fullmatch(chunk) and not _VERSION.fullmatch(chunk)):
+        return ""
+    if _URL.fullmatch(chunk):
+        return "path"
+    if _FLAG.fullmatch(chunk):
+        return "flag"
+    if _ENVIRONMENT.fullmatch(chunk):
+        return "variable"
+    if _is_error_code(chunk):
+        return "error code"
+    if _HASH.fullmatch(chunk) or _HEX.fullmatch(chunk):
+        return "hash"
+    if _VERSION.fullmatch(chunk):
+        return "version"
+    if _ISSUE.fullmatch(chunk):
+        return "number"
+    bare = _POSITION.sub("", chunk)
+    if _is_path(bare):
+        return "path"
+    if _is_file(bare):
+        return "file" if _FILE.fullmatch(bare) else "identifier"
+    return "identifier" if _is_identifier(bare) else ""
+
+
+def _is_error_code(chunk: str) -> bool:
+    if _ERRNO.fullmatch(chunk):
+        return True
+    match = _TICKET.fullmatch(chunk) or _NUMBERED.fullmatch(chunk)
+    return match is not None and match[1] not in _common().standards
+
+
+def _is_path(chunk: str) -> bool:
+    if "\\" in chunk:
+        return bool(re.search(r"\w\\+\w|^\w:\\", chunk))
+    if "/" not in chunk or "(" in chunk or not any(c.isalpha() for c in chunk):
+        return False
+    if _SCOPED.fullmatch(chunk) or chunk.startswith(("./", "../", "~/")):
+        return True
+    parts = [part for part in chunk.split("/") if part]
+    if chunk.startswith("/"):
+        return len(parts[0]) > 1
+    if parts[0].lower() in _common().folders or len(parts) > 3:
+        return True
+    return _is_file(parts[-1]) or ("_" in chunk and all(_looks_written(part) for part in parts))
+
+
+def _looks_written(part: str) -> bool:
+    return part.islower() and all(c.isalnum() or c in "_-." for c in part)
+
+
+def _is_file(chunk: str) -> bool:
+    """A file name or a dotted name; not e.g, a.m, Node.js, 3.9, nor two sentences without a space between."""
+    if chunk in _common().file_names:
+        return True
+    if not _DOTTED.fullmatch(chunk) or chunk.lower() in _common().names:
+        return False
+    head, _, tail = chunk.rpartition(".")
+    if not any(c.isalpha() for c in tail) and not re.search(r"[A-Za-z]\w*\.", head + "."):
+        return False
+    if len(tail) == 1:
+        return len(head) > 1 and (tail.lower() in _common().short_endings or tail.isdigit())
+    return not (tail.istitle() and tail.isalpha() and head.islower() and head.isalpha())
+
+
+def _is_identifier(chunk: str) -> bool:
+    name = chunk.strip("_")
+    if "::" in chunk or "->" in chunk or "#" in chunk[1:]:
+        return bool(re.search(r"\w(?:::|->)~?\w|[a-z]\w*#\w", chunk))
+    call = _CALL.fullmatch(chunk)
+    if call:
+        return not call[2] or _is_coded(call[1]) or _is_file(call[1])
+    if "<" in chunk and re.fullmatch(r"\w+<.+>", chunk):
+        return True
+    if chunk.startswith("@") and chunk[1:].isidentifier():
+        return True
+    if _HEADER.fullmatch(chunk) or _EMAIL.fullmatch(chunk):
+        return True
+    return bool(name) and _is_coded(chunk)
+
+
+def _is_coded(chunk: str) -> bool:
+    """snake_case, camelCase, PascalCase; no product's name, no plural of an acronym."""
+    if not re.fullmatch(r"[\w$.]+", chunk):
+        return False
+    if _SNAKE.search(chunk):
+        return not (chunk.startswith("_") and chunk.endswith("_") and chunk.strip("_").isalpha() and not chunk.startswith("__"))
+    if not chunk.isascii() or not _CAMEL.search(chunk):
+        return False
+    folded = chunk.lower()
+    return folded not in _common().names and folded.removesuffix("s") not in _common().names

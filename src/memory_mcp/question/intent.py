@@ -1,0 +1,178 @@
+"""A query in, what is wanted out: explore, answer, locate or time-boxed, how sure that is, and what gave it away. Pure.
+
+Invariants
+1. Signals are whole words outside code and quotes; never a part of a word.
+2. A deadline, in the query or given beside it, makes a query time-boxed, whatever else it wants.
+3. What is quoted and what is code stands in `exact`, whatever the intent: a question about an identifier is a question.
+4. Dates and past durations say nothing about the intent.
+"""
+
+import itertools
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from memory_mcp.question.deadline import Deadline, find_deadline
+from memory_mcp.question.exact import FAINT, Piece, pieces
+from memory_mcp.question.phrases import Found, Table, find, read_by, requests
+from memory_mcp.question.words import Word, words
+from memory_mcp.text import terms
+
+#: Most exact pieces that are kept of one query, the first ones: a pasted trace has hundreds.
+MOST_EXACT = 16
+#: At and below this confidence two intents are nearly as likely as each other.
+AMBIGUOUS = 0.65
+
+#: What the default counts for: less than any sure sign of another intent, as much as a weak one.
+_DEFAULT = 1.0
+#: What code or a quotation counts for, alone and beside words that ask for something.
+_LITERAL, _LITERAL_BESIDE, _EACH_MORE = 2.0, 0.5, 0.5
+#: What a pasted line counts for: a command with its flags, an error as a program prints it.
+_PASTED = 3.0
+_SHORT_FLAG = re.compile(r"\s-[A-Za-z]{1,3}(?=\s)")
+_ANY_FLAG = re.compile(r"\s--?[A-Za-z]")
+#: A program, a kind of failure and a colon.
+_ERROR = re.compile(
+    r"\s*(?:\S{1,40}\s+){0,3}?[\w.]{0,40}(?:error|exception|panic|fatal|warning|traceback|err!)(?:\[\w+\]|\s\w+){0,2}:\s", re.I
+)
+_UNSURE, _SURE_OF_DEADLINE, _SURE_OF_HURRY = 0.7, 0.95, 0.8
+_LEFT_OVER, _RIGHT_OVER = " \t\n,;:.!-–—)>、。，：；）", " \t\n,;:-–—(<、，：；（¿¡"
+
+
+class Intent(StrEnum):
+    """What a query wants (agent-retrieval-policy-prd.md, section 3)."""
+
+    EXPLORE = "explore"
+    ANSWER = "answer"
+    LOCATE = "locate"
+    TIME_BOXED = "time_boxed"
+
+
+@dataclass(frozen=True, slots=True)
+class Classified:
+    """What a query wants, and what it says besides."""
+
+    intent: Intent
+    #: 0 to 1; low where signals of two intents disagree.
+    confidence: float
+    #: What was seen, in words: 'explore: "working on"', 'locate: identifier parse_config'.
+    signals: tuple[str, ...]
+    #: Quotations and code as written, without quotation marks: what a result must literally hold.
+    exact: tuple[str, ...]
+    #: Time for the answer in ms, as the query or the caller allows it; None: no deadline.
+    deadline_ms: int | None
+    #: The words to look for: the query without its deadline and without what asks for a search (find, where is, show me).
+    rest: str
+
+
+def classify(text: str, timeout_ms: int | None = None) -> Classified:
+    """What a query wants; `timeout_ms` is the caller's own deadline. Never fails."""
+    literal = pieces(text)
+    query = words(text, literal)
+    reading = read_by(query)
+    found = find(query, reading)
+    hurry = [each for each in found if each.phrase.group == "hurry"]
+    deadline = find_deadline(text, query, hurry, reading.deadlines)
+    asked = [each for each in found if each.phrase.group != "hurry" and not _overlaps(each, deadline)]
+    pasted = _is_command(text, query, literal, reading) or ("?" not in text and bool(_ERROR.match(text)))
+    scores = _scores(asked, literal, pasted)
+    signals = _signals(text, query, asked, literal)
+    intent, confidence = _decide(scores)
+    limits = [ms for ms in (timeout_ms, deadline.ms if deadline else None) if ms is not None]
+    if limits:
+        intent = Intent.TIME_BOXED
+        confidence = 1.0 if timeout_ms is not None else _sure_of(deadline, hurry)
+        signals = _deadline_signals(text, query, deadline, timeout_ms) + signals
+    exact = tuple(dict.fromkeys(piece.text for piece in literal))[:MOST_EXACT]
+    rest = _without(text, query, [(deadline.start, deadline.end)]) if deadline else text
+    if not pasted:
+        rest = _without_requests(text, query, reading, deadline) or rest
+    return Classified(intent, confidence, signals, exact, min(limits, default=None), rest)
+
+
+def _overlaps(found: Found, deadline: Deadline | None) -> bool:
+    return deadline is not None and any(deadline.start <= i < deadline.end for i in found.at)
+
+
+def _scores(asked: Sequence[Found], literal: Sequence[Piece], is_pasted: bool) -> dict[Intent, float]:
+    """Weight per intent; code and quotations count in full only where no words ask for anything."""
+    scores = {Intent.EXPLORE: 0.0, Intent.ANSWER: 0.0, Intent.LOCATE: 0.0}
+    for each in asked:
+        scores[Intent(each.phrase.group)] += each.phrase.weight
+    strong = [piece for piece in literal if piece.kind not in FAINT]
+    is_asking = scores[Intent.EXPLORE] + scores[Intent.ANSWER] >= _LITERAL
+    if is_pasted and not is_asking:
+        scores[Intent.LOCATE] += _PASTED
+    if strong:
+        scores[Intent.LOCATE] += _LITERAL_BESIDE if is_asking else _LITERAL + _EACH_MORE * min(2, len(strong) - 1)
+    elif literal:
+        scores[Intent.LOCATE] += _LITERAL_BESIDE
+    return scores
+
+
+def _is_command(text: str, query: Sequence[Word], literal: Sequence[Piece], reading: Table) -> bool:
+    """A pasted command line: flags, and no word that only sentences have."""
+    has_flag = any(piece.kind == "flag" for piece in literal) or _SHORT_FLAG.search(text)
+    return bool(has_flag) and len(query) > 1 and reading.marks.isdisjoint(word.key for word in query)
+
+
+def _decide(scores: dict[Intent, float]) -> tuple[Intent, float]:
+    """The intent of most weight, the default before others; how sure: its share beside the next one's."""
+    seen = sorted(scores.values(), reverse=True)
+    intent = max(Intent.ANSWER, Intent.LOCATE, Intent.EXPLORE, key=lambda i: scores[i] + _DEFAULT * (i is Intent.ANSWER))
+    if seen[0] == 0:
+        return intent, _UNSURE
+    other = max(score for name, score in scores.items() if name is not intent)
+    mine = scores[intent] + _DEFAULT * (intent is Intent.ANSWER)
+    return intent, round(mine / (mine + other), 3)
+
+
+def _sure_of(deadline: Deadline | None, hurry: Sequence[Found]) -> float:
+    is_hurry = deadline is not None and any(each.at[0] == deadline.start for each in hurry)
+    return _SURE_OF_HURRY if is_hurry else _SURE_OF_DEADLINE
+
+
+def _signals(text: str, query: Sequence[Word], asked: Sequence[Found], literal: Sequence[Piece]) -> tuple[str, ...]:
+    said = [f'{each.phrase.group}: "{_quoted(text, query, each.at)}"' for each in asked]
+    said += [f'locate: quote "{p.text}"' if p.kind == "quote" else f"locate: {p.kind} {p.text}" for p in literal[:MOST_EXACT]]
+    return tuple(dict.fromkeys(said))
+
+
+def _quoted(text: str, query: Sequence[Word], at: Sequence[int]) -> str:
+    """The words at these places as written, with an ellipsis where some are left out."""
+    said = text[query[at[0]].start : query[at[0]].end]
+    for before, place in itertools.pairwise(at):
+        between = text[query[before].end : query[place].start] if place == before + 1 else " … "
+        said += between + text[query[place].start : query[place].end]
+    return said
+
+
+def _deadline_signals(text: str, query: Sequence[Word], deadline: Deadline | None, timeout_ms: int | None) -> tuple[str, ...]:
+    said = [f"{Intent.TIME_BOXED}: timeout_ms={timeout_ms}"] if timeout_ms is not None else []
+    if deadline:
+        said.append(f'{Intent.TIME_BOXED}: "{text[query[deadline.start].start : query[deadline.end - 1].end]}"')
+    return tuple(said)
+
+
+def _without_requests(text: str, query: Sequence[Word], reading: Table, deadline: Deadline | None) -> str:
+    """Return the text without what asks for a search, and without its deadline; empty where no other word is left."""
+    asked = requests(query, reading)
+    if not asked or (_ANY_FLAG.search(text) and reading.marks.isdisjoint(word.key for word in query)):
+        return ""
+    if deadline:
+        asked.append((deadline.start, deadline.end))
+    rest = _without(text, query, sorted(asked))
+    return rest if any(terms(rest)) else ""
+
+
+def _without(text: str, query: Sequence[Word], spans: Sequence[tuple[int, int]]) -> str:
+    """Return the text without these words, in order, and without the punctuation that set them off."""
+    kept, at = "", 0
+    for start, end in spans:
+        left = text[at : query[start].start].rstrip(_RIGHT_OVER)
+        kept, at = f"{kept} {left}".strip(), max(at, query[end - 1].end)
+        at += len(text[at:]) - len(text[at:].lstrip(_LEFT_OVER))
+    right = text[at:]
+    kept = f"{kept} {right}".strip() if any(c.isalnum() for c in right) else kept + right.strip()
+    return kept if any(c.isalnum() for c in kept) else text

@@ -1,0 +1,334 @@
+"""Signal tables in, phrases found in a query out: `signals/*.toml`, one file per language, read once and lazily. Pure.
+
+A phrase is a row of words: `a|b` either, `x?` may be left out, `@list` any word of that list, `<code>` `<quote>` `<number>`
+a literal piece or a number, `...` up to eight words, a leading `^` at a clause's start (words of courtesy before it do
+not count), a closing `$` at its end. No phrase reaches over a clause.
+"""
+
+import tomllib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+from itertools import chain, product
+from typing import Any
+
+from memory_mcp.question.words import CODE, NUMBER, QUOTE, Word, fold, words
+from memory_mcp.text import terms
+
+#: The languages with a table; where a query's words tell none apart, the first that finds a phrase reads it.
+LANGUAGES = ("en", "de", "fr", "es", "ja", "zh")
+#: What a phrase counts for by the list it stands in. A question word beats an identifier and a bare keyword, and only
+#: the phrases in `sure` beat a question word; chosen on the tuning part of the labelled queries.
+WEIGHTS: Mapping[str, float] = {"sure": 5.0, "strong": 3.0, "plain": 2.0, "weak": 1.0}
+_GAP = 8
+#: What a query wants is said in so many words; a longer text is a paste.
+_MOST_WORDS = 200
+#: Most words from a phrase's first to its last.
+_REACH = 24
+_CLASSES = frozenset((CODE, QUOTE, NUMBER))
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """A row of words to be found, as sets of alternatives; None is a gap."""
+
+    #: explore, answer, locate or hurry.
+    group: str
+    weight: float
+    steps: tuple[frozenset[str] | None, ...]
+    is_first: bool
+    is_last: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """The phrases that begin with one word: that word alone, by the word behind it, by the word behind a gap."""
+
+    alone: tuple[Phrase, ...]
+    followed: Mapping[str, tuple[Phrase, ...]]
+    gapped: Mapping[str, tuple[Phrase, ...]]
+
+
+@dataclass(frozen=True, slots=True)
+class Found:
+    """A phrase in a query: which, and the places of its words."""
+
+    phrase: Phrase
+    at: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Deadlines:
+    """How a language sets a deadline; all words folded."""
+
+    #: Milliseconds of a unit.
+    units: Mapping[str, float]
+    #: What a number word multiplies by: two hundred, half a.
+    numbers: Mapping[str, float]
+    #: Words that make a duration a limit (within, max, deadline), and the nouns among them, which may also state a fact.
+    limits: frozenset[str]
+    nouns: frozenset[str]
+    #: What may stand beside a limit in a clause that says nothing else.
+    company: frozenset[str]
+    #: You *have* half a second.
+    has: frozenset[str]
+    #: Demands to reply, and the words that may stand before one.
+    replies: frozenset[str]
+    joins: frozenset[str]
+    #: Demands for something, and question words.
+    asks: frozenset[str]
+    questions: frozenset[str]
+    #: What stands directly beside a duration and belongs to it.
+    inside: frozenset[str]
+    #: Before (last) and after (ago) a duration that is no deadline.
+    past: frozenset[str]
+    ago: frozenset[str]
+    #: Between a demand to reply and a duration: stop *after*.
+    after: frozenset[str]
+    #: Things and acts that last: the *page loads* in under a second.
+    measured: frozenset[str]
+    #: What may follow a duration that is granted, and what opens the clause after one that stands alone.
+    next: frozenset[str]
+    then: frozenset[str]
+    #: Words that make a duration a limit only where nothing else is said: *in* 2 s, *only* 2 s, I can *spare* 2 s.
+    bounds: frozenset[str] = frozenset()
+    #: What begins a limit that is added to a demand: *but* stop after 1 s, *without* taking longer.
+    adds: frozenset[str] = frozenset()
+    #: Words that make a duration a least, and the words that deny or drop what exceeds it.
+    over: frozenset[str] = frozenset()
+    #: Directly before a duration that is known already: *the* 5 s timeout.
+    known: frozenset[str] = frozenset()
+    #: What opens a question for yes or no, which asks of facts unless it asks *you*: *did* the tests pass within 5 s.
+    polar: frozenset[str] = frozenset()
+    you: frozenset[str] = frozenset()
+    denied: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
+class Table:
+    """One language: words that only it uses so often, words of courtesy, phrases by their first word, deadlines."""
+
+    language: str
+    marks: frozenset[str]
+    #: Words that begin a phrase, set a limit or are courtesy.
+    known: frozenset[str]
+    courtesy: frozenset[str]
+    starts: Mapping[str, Start]
+    deadlines: Deadlines
+    #: Words that ask for what there is, and name nothing of it.
+    general: frozenset[str]
+    #: Phrases that ask for a search (find, where is, show me) and are no words to look for, by their first word.
+    requests: Mapping[str, Start]
+    #: Words behind such a phrase that make it another thing: find *and* replace.
+    no_request: frozenset[str]
+
+
+@cache
+def table(language: str) -> Table:
+    """The table of a language."""
+    source = files("memory_mcp.question") / "signals" / f"{language}.toml"
+    data = tomllib.loads(source.read_text(encoding="utf-8"))
+    lists = {key: _split(value) for key, value in data.get("lists", {}).items()}
+    rows = [
+        (group, WEIGHTS[strength], row)
+        for group in ("explore", "answer", "locate", "hurry")
+        for strength, said in data[group].items()
+        for row in said
+    ]
+    by_first = _by_first(rows, lists)
+    requests = _by_first([("request", 0.0, row) for row in data["requests"]["phrases"]], lists)
+    deadlines, courtesy = _deadlines(data["deadline"]), _split(data["courtesy"])
+    return Table(
+        language=language,
+        marks=_split(data["marks"]),
+        known=deadlines.limits | courtesy | ({*by_first, *requests} - _CLASSES),
+        courtesy=courtesy,
+        starts={word: _start(found) for word, found in by_first.items()},
+        requests={word: _start(found) for word, found in requests.items()},
+        no_request=_split(data["requests"]["unless_before"]),
+        deadlines=deadlines,
+        general=frozenset(word.key for word in words(data["general"])),
+    )
+
+
+def is_general(text: str) -> bool:
+    """Whether every word of a text asks for what there is and names nothing of it: "what happened", "anything important".
+
+    By whole words, not by their stems: *important* names nothing, *imports* do. One language must know all of them,
+    beside English, which questions mix with any other.
+    """
+    asked = {word.key for word in words(text) if terms(text[word.start : word.end])} - table("en").general
+    return not asked or any(asked <= table(language).general for language in LANGUAGES)
+
+
+def particular(text: str) -> str:
+    """Return a text without the words that ask for patterns: what they are patterns of is what has to be found."""
+    return " ".join(word for word in text.split() if not is_general(word) or not terms(word))
+
+
+def _by_first(rows: Sequence[tuple[str, float, str]], lists: Mapping[str, frozenset[str]]) -> dict[str, list[Phrase]]:
+    """Phrases by each word that they may begin with; a row is a group, a weight and a pattern."""
+    by_first: dict[str, list[Phrase]] = {}
+    for group, weight, row in rows:
+        for phrase in _phrases(row, group, weight, lists):
+            for word in phrase.steps[0] or ():
+                by_first.setdefault(word, []).append(phrase)
+    return by_first
+
+
+def _start(phrases: Sequence[Phrase]) -> Start:
+    followed: dict[str, list[Phrase]] = {}
+    gapped: dict[str, list[Phrase]] = {}
+    for phrase in phrases:
+        rest = phrase.steps[1:3]
+        for word in rest[0] or () if rest else ():
+            followed.setdefault(word, []).append(phrase)
+        if rest and rest[0] is None:
+            for word in rest[1] or ():
+                gapped.setdefault(word, []).append(phrase)
+    return Start(
+        alone=tuple(each for each in phrases if len(each.steps) == 1),
+        followed={word: tuple(found) for word, found in followed.items()},
+        gapped={word: tuple(found) for word, found in gapped.items()},
+    )
+
+
+def _deadlines(data: Mapping[str, Any]) -> Deadlines:
+    """Factors are `{ factor = "words" }` in the file: the words are the longer part."""
+    factors = {
+        key: {word: float(factor) for factor, row in data[key].items() for word in _split(row)} for key in ("units", "numbers")
+    }
+    sets = {key: _split(value) for key, value in data.items() if key not in factors}
+    return Deadlines(units=factors["units"], numbers=factors["numbers"], **sets)
+
+
+def _split(row: str) -> frozenset[str]:
+    return frozenset(fold(word) for word in row.split())
+
+
+def _phrases(row: str, group: str, weight: float, lists: Mapping[str, frozenset[str]]) -> list[Phrase]:
+    is_first, is_last = row.startswith("^"), row.endswith("$")
+    choices: list[list[list[frozenset[str] | None]]] = []
+    for part in row.strip("^$ ").split():
+        is_free = part.endswith("?")
+        steps = _steps(part.removesuffix("?"), lists)
+        choices.append([steps, []] if is_free else [steps])
+    rows = [tuple(step for steps in chosen for step in steps) for chosen in product(*choices)]
+    return [Phrase(group, weight, steps, is_first, is_last) for steps in rows]
+
+
+def _steps(part: str, lists: Mapping[str, frozenset[str]]) -> list[frozenset[str] | None]:
+    if part == "...":
+        return [None]
+    if part.startswith("<") and part.endswith(">"):
+        return [frozenset({part})]
+    if "|" in part or part.startswith("@"):
+        either: set[str] = set()
+        for word in part.split("|"):
+            either |= lists[word[1:]] if word.startswith("@") else {word if word.startswith("<") else fold(word)}
+        return [frozenset(either)]
+    return [frozenset({word.key}) for word in words(part)]
+
+
+def read_by(found: Sequence[Word]) -> Table:
+    """The table that reads a query: of the language most of whose marks it holds, then most of whose other words."""
+    keys = {word.key for word in found}
+    counts = {language: len(table(language).marks & keys) for language in LANGUAGES}
+    most = max(counts.values())
+    tied = [table(language) for language in LANGUAGES if counts[language] == most]
+    return max(tied, key=lambda each: len(keys & each.known))
+
+
+def find(query: Sequence[Word], reading: Table) -> list[Found]:
+    """The phrases of a query, none of them inside another: the longer says more."""
+    return _find(query[:_MOST_WORDS], reading.starts, reading.courtesy)
+
+
+def requests(query: Sequence[Word], reading: Table) -> list[tuple[int, int]]:
+    """Return where a query asks for a search: the first place of each phrase and the place after its last.
+
+    Words of courtesy in front belong to the phrase: *can you please find*.
+    """
+    spans: list[tuple[int, int]] = []
+    for each in _find(query[:_MOST_WORDS], reading.requests, reading.courtesy):
+        start, end = each.at[0], each.at[-1] + 1
+        if end < len(query) and query[end].key in reading.no_request and query[end].clause == query[start].clause:
+            continue
+        while each.phrase.is_first and start and query[start - 1].clause == query[start].clause:
+            start -= 1
+        spans.append((start, end))
+    return spans
+
+
+def _find(query: Sequence[Word], starts: Mapping[str, Start], courtesy: frozenset[str]) -> list[Found]:
+    keys = [word.key for word in query]
+    found: list[Found] = []
+    for i, key in enumerate(keys):
+        start = starts.get(key)
+        if start is None:
+            continue
+        end = _clause_end(query, i)
+        following = start.followed.get(keys[i + 1], ()) if i + 1 < end else ()
+        gapped = [start.gapped[k] for k in keys[i + 1 : min(end, i + 2 + _GAP)] if k in start.gapped] if start.gapped else ()
+        if not (start.alone or following or gapped):
+            continue
+        opens = _opens(query, i, courtesy)
+        for phrase in chain(start.alone, following, *gapped):
+            if opens or not phrase.is_first:
+                at = _rest(keys, i, end, phrase, 1)
+                if at:
+                    found.append(Found(phrase, at))
+    return _outermost(found)
+
+
+def _clause_end(query: Sequence[Word], at: int) -> int:
+    """The place after the last word of a clause, or after the last that a phrase from `at` on may take."""
+    end, clause = at + 1, query[at].clause
+    last = min(len(query), at + _REACH)
+    while end < last and query[end].clause == clause:
+        end += 1
+    return end
+
+
+def _opens(query: Sequence[Word], at: int, courtesy: frozenset[str]) -> bool:
+    clause = query[at].clause
+    for i in range(at - 1, max(-1, at - 1 - _GAP), -1):
+        if query[i].clause != clause:
+            return True
+        if query[i].key not in courtesy:
+            return False
+    return at <= _GAP
+
+
+def _rest(keys: Sequence[str], at: int, end: int, phrase: Phrase, number: int) -> tuple[int, ...]:
+    """`at`, and the places of the phrase's words from a step on, after `at` and before `end`; empty: they are not there."""
+    first, steps = at, phrase.steps
+    while number < len(steps):
+        step = steps[number]
+        if step is None:
+            after = steps[number + 1] or ()
+            for i in range(at + 1, min(end, at + 2 + _GAP)):
+                if keys[i] in after:
+                    rest = _rest(keys, i, end, phrase, number + 2)
+                    if rest:
+                        return (*range(first, at + 1), *rest)
+            return ()
+        at += 1
+        if at >= end or keys[at] not in step:
+            return ()
+        number += 1
+    return () if phrase.is_last and at + 1 != end else tuple(range(first, at + 1))
+
+
+def _outermost(found: list[Found]) -> list[Found]:
+    kept: list[Found] = []
+    taken: dict[int, list[frozenset[int]]] = {}
+    for each in sorted(found, key=lambda f: (-len(f.at), -f.phrase.weight, f.at)):
+        places = frozenset(each.at)
+        if any(places <= other for other in taken.get(each.at[0], ())):
+            continue
+        kept.append(each)
+        for place in places:
+            taken.setdefault(place, []).append(places)
+    return sorted(kept, key=lambda f: f.at)

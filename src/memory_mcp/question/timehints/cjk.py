@@ -1,0 +1,258 @@
+"""Chinese and Japanese: times in text without spaces. Only shapes whose reading is certain are read."""
+
+import datetime as dt
+import re
+import unicodedata
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from memory_mcp.model.calendar import TimeWindow
+from memory_mcp.question.timehints.windows import DAY, SECONDS, Windows
+
+#: A text of so many times that are none is no question.
+_MOST_BLOCKED = 8
+_YEAR_MS = 364 * 86_400_000
+_HAS_CJK = re.compile("[\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff]")
+_KANA = re.compile("[\u3040-\u30ff]")
+#: Titles and quotations: times in them mean nothing.
+_QUOTED = re.compile('「[^」]*」|『[^』]*』|“[^”]*”|《[^》]*》|"[^"]*"|`[^`]*`')
+_NUMERALS = {c: n for n, c in enumerate("零一二三四五六七八九十")} | {"〇": 0, "两": 2, "兩": 2}
+_WEEKDAYS = {c: n for n, c in enumerate("一二三四五六日")} | {c: n for n, c in enumerate("月火水木金土")} | {"天": 6}
+_BACK = {"上上": 2, "先々": 2, "上": 1, "先": 1, "这": 0, "這": 0, "本": 0, "今": 0}
+_YEARS_BACK = {"一昨": 2, "去": 1, "昨": 1, "今": 0}
+_DAYS_BACK = {
+    "大前天": 3,
+    "前天": 2,
+    "一昨日": 2,
+    "おととい": 2,
+    "昨天": 1,
+    "昨日": 1,
+    "昨晚": 1,
+    "昨夜": 1,
+    "昨晩": 1,
+    "きのう": 1,
+}
+_DAYS_BACK |= {"今天": 0, "今日": 0, "今早": 0, "今朝": 0, "今晚": 0, "今晩": 0}
+_PARTS = {"早": (5, 12), "朝": (5, 12), "上午": (5, 12), "午前": (5, 12), "下午": (12, 18), "午後": (12, 18)}
+_PARTS |= {"晚": (18, 24), "晩": (18, 24), "夜": (18, 24)}
+_SEASONS = {"春": 3, "夏": 6, "秋": 9, "冬": 12}
+_THIRDS = {"初": 0, "上旬": 0, "中旬": 1, "下旬": 2, "底": 2, "末": 2}
+_UNITS = {"天": "day", "日": "day", "周": "week", "週": "week", "星期": "week", "礼拜": "week", "月": "month", "年": "year"}
+_UNITS |= {"小时": "hour", "小時": "hour", "時間": "hour", "分": "minute", "秒": "second"}
+
+
+def _any(words: Mapping[str, object]) -> str:
+    return "(?:" + "|".join(sorted(words, key=len, reverse=True)) + ")"
+
+
+#: Before a counted month or week.
+_COUNTER = "(?:个|個|か|カ|ヶ|ヵ|ケ)"
+_PIECES = {
+    "year": r"(?<!\d)(?:(?P<y>(?:19[89]|20\d)\d|二[〇零一二三四五六七八九]{3})|(?P<yb>" + _any(_YEARS_BACK) + "))年的?の?",
+    "month": "(?<![0-9個个か月ヶ第])(?P<m>1[0-2]|0?[1-9]|十[一二]?|[一二三四五六七八九])月(?!間|间|曜)",
+    "day": "(?P<d>3[01]|[12][0-9]|0?[1-9]|三十一?|二?十[一二三四五六七八九]?|[一二三四五六七八九])[日号號](?!間|间|曜)",
+    "third": f"(?P<third>{_any(_THIRDS)})",
+    "week": "(?:个|個)?(?:周|週|星期|礼拜|禮拜)",
+    "back": f"(?<![日基根以])(?P<back>{_any(_BACK)})",
+    "number": r"(?<![\d第一二三四五六七八九十])(?P<n>[1-9]\d{0,2}|[一二三四五六七八九两兩]|十[一二三四五六七八九]?)",
+    "unit": f"(?:{_COUNTER}?(?P<u>天|日|周|週|星期|礼拜|年|小时|小時|時間|分|秒)|{_COUNTER}(?P<mu>月))(?:間|间|钟|鐘)?",
+    "part": f"(?:の?(?P<part>{_any(_PARTS)})(?![餐饭飯会會])[上晨间間]?)?",
+    "wd": "(?:(?:的|の)?(?P<wj>[月火水木金土日])曜日?|(?P<w>[一二三四五六日天])(?![共起直定样些次个個下本点段])|(?P<end>末))?",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Phrase:
+    """A window and the places of its words; `behind` is where the question goes on, after a particle."""
+
+    window: TimeWindow
+    start: int
+    end: int
+    behind: int
+
+
+def _compiled(template: str) -> re.Pattern[str]:
+    return re.compile(re.sub(r"\{([a-z]+)\}", lambda m: _PIECES[m[1]], template))
+
+
+def _number(text: str) -> int:
+    """12, 十二, 二十三 or 二〇二三 as a number."""
+    if text.isdigit() and text.isascii():
+        return int(text)
+    if "十" in text:
+        tens, _, ones = text.partition("十")
+        return _NUMERALS.get(tens, 1) * 10 + _NUMERALS.get(ones, 0)
+    return int("".join(str(_NUMERALS[c]) for c in text))
+
+
+def _year(m: re.Match[str], on: Windows) -> int | None:
+    return _number(m["y"]) if m["y"] else on.today.year - _YEARS_BACK[m["yb"]] if m["yb"] else None
+
+
+def _date(m: re.Match[str], on: Windows) -> TimeWindow:
+    """2023年10月28日, 10月28日: the latest such day when no year is said."""
+    month, day = _number(m["m"]), _number(m["d"])
+    return on.day(dt.date(_year(m, on) or on.begun(month, day), month, day), _hours(m))
+
+
+def _iso(m: re.Match[str], on: Windows) -> TimeWindow:
+    return on.day(dt.date(int(m["y"]), int(m["m"]), int(m["d"])))
+
+
+def _month(m: re.Match[str], on: Windows) -> TimeWindow | None:
+    month = _number(m["m"])
+    return _third(on.months(_year(m, on) or on.begun(month), month, 1), m, on)
+
+
+def _third(window: TimeWindow, m: re.Match[str], on: Windows) -> TimeWindow | None:
+    return on.third(window, _THIRDS[m["third"]]) if m["third"] else window
+
+
+def _season(m: re.Match[str], on: Windows) -> TimeWindow | None:
+    year = _year(m, on)
+    return on.months(year, _SEASONS[m["s"]], 3) if year else None
+
+
+def _whole_year(m: re.Match[str], on: Windows) -> TimeWindow | None:
+    year = _year(m, on)
+    return _third(on.months(year, 1, 12), m, on) if year and year <= on.today.year else None
+
+
+def _week(m: re.Match[str], on: Windows) -> TimeWindow | None:
+    """上周, 上周六, 先週の土曜日, 先週末."""
+    week = on.period("week", _BACK[m["back"]])
+    if m["end"]:
+        return on.weekend(_BACK[m["back"]])
+    name = m["w"] or m["wj"]
+    return on.nth(week, "day", _WEEKDAYS[name] + 1) if name else week
+
+
+def _back_month(m: re.Match[str], on: Windows) -> TimeWindow | None:
+    return _third(on.period("month", _BACK[m["back"]]), m, on)
+
+
+def _named(m: re.Match[str], on: Windows) -> TimeWindow:
+    word = m["word"]
+    part = next((hours for name, hours in _PARTS.items() if word.endswith(name)), None)
+    return on.day(on.today - dt.timedelta(days=_DAYS_BACK[word]), part or _hours(m))
+
+
+def _hours(m: re.Match[str]) -> tuple[int, int] | None:
+    return _PARTS[m["part"]] if m["part"] else None
+
+
+def _ago(m: re.Match[str], on: Windows) -> TimeWindow | None:
+    """三天前, 2週間前; 3日前 is "before the 3rd" in Chinese."""
+    unit = _UNITS[m["u"] or m["mu"]]
+    if m["u"] == "日" and not _KANA.search(m.string):
+        return None
+    return on.ago(unit, _number(m["n"])) if unit in SECONDS else on.period(unit, _number(m["n"]))
+
+
+def _rolling(m: re.Match[str], on: Windows) -> TimeWindow:
+    return on.rolling(_UNITS[m["u"] or m["mu"]], _number(m["n"]))
+
+
+_Resolver = Callable[[re.Match[str], Windows], TimeWindow | None]
+#: The longer of two that begin at one place first.
+_FORMS: tuple[tuple[re.Pattern[str], _Resolver], ...] = (
+    (_compiled(r"(?<![0-9A-Za-z_.\-/])(?P<y>20\d\d)[-/](?P<m>[01]?\d)[-/](?P<d>[0-3]?\d)(?![0-9A-Za-z.\-/:])"), _iso),
+    (_compiled("(?:{year})?{month}{day}{part}"), _date),
+    (_compiled("(?:{year})?{month}(?![0-9]{1,2}[日号號])份?(?:(?:的|の)?{third})?"), _month),
+    (_compiled("{year}(?P<s>[春夏秋冬])[天季]?"), _season),
+    (_compiled("{year}(?![0-9一二三四五六七八九十]+月){third}?"), _whole_year),
+    (_compiled("{back}{week}(?!期)(?!年|刊){wd}"), _week),
+    (_compiled("{back}(?:个|個)?月(?!曜){third}?"), _back_month),
+    (_compiled(f"(?P<word>{_any(_DAYS_BACK)})(?<!今日(?=本)){{part}}"), _named),
+    (_compiled("{number}{unit}(?:之|以)?前(?!後|后)"), _ago),
+    (_compiled("(?:最近|过去|過去|近|这|這|ここ|直近|この)(?:的|の)?{number}{unit}(?!前)"), _rolling),
+)
+#: Before a time these make it another one, or turn it round.
+_BLOCKED = re.compile("(?:不是|除了|并非|非|[每毎]年?|下|来|來|翌|明)$")
+_RANGE_END = re.compile("(?:まで|为止|為止|之间|之間|の間)")
+_SINCE = re.compile("(?:自从|自從|自|从|從)$")
+_UNTIL = re.compile("(?:到|截至|截止)$")
+_BESIDE = re.compile(
+    "(?:(?:之|以)?[后後]|の次)(?:的|の)?(?:第一个|第一個|那个|那個|最初の)?(?:(?:周|週|星期|礼拜)(?P<w>[一二三四五六日天])|(?P<wj>[月火水木金土日])曜日?)"
+)
+_BOUNDS = (
+    (re.compile("(?:以来|以來|以降|から(?!い)|起|开始|開始)"), "since"),
+    (re.compile("(?:之后|以后|之後|以後|より後)"), "after"),
+    (re.compile("(?:之前|以前|より前)"), "before"),
+    (re.compile("(?:まで|为止|為止)"), "until"),
+)
+_JOINT = re.compile("(?:から|到|至|～|〜|~|和|与|與|と)")
+_PARTICLE = re.compile("[的のには、，]*")
+
+
+def read(query: str, on: Windows) -> Phrase | None:
+    """Return the first time that a Chinese or Japanese text names; None for any other text."""
+    if query.isascii() or not _HAS_CJK.search(query):
+        return None
+    text = "".join(n if len(n := unicodedata.normalize("NFKC", c)) == 1 else c for c in query)
+    text = _QUOTED.sub(lambda m: "\0" * len(m.group()), text)
+    behind = 0
+    for _ in range(_MOST_BLOCKED):
+        found = _next(text, behind, on)
+        if not found:
+            return None
+        window, start, end = found
+        if not _BLOCKED.search(text[max(0, start - 2) : start]):
+            return _extended(text, window, start, end, on)
+        behind = end
+    return None
+
+
+def _next(text: str, at: int, on: Windows) -> tuple[TimeWindow, int, int] | None:
+    """The first point in time from a place on, and where it stands."""
+    found = [(m.start(), number, m) for number, (form, _) in enumerate(_FORMS) if (m := form.search(text, at))]
+    for start, number, m in sorted(found, key=lambda f: f[:2]):
+        try:
+            window = _FORMS[number][1](m, on)
+        except (ValueError, OverflowError, OSError):
+            continue
+        if window is not None:
+            return window, start, m.end()
+    return None
+
+
+def _extended(text: str, window: TimeWindow, start: int, end: int, on: Windows) -> Phrase:
+    """A point with what stands around it: a second one, since, before, after or until, the Saturday after."""
+    beside = _BESIDE.match(text, end)
+    weekday = _WEEKDAYS[beside["w"] or beside["wj"]] if beside else 0
+    if beside and (near := on.beside(window, weekday, 1, 1, as_span=False)):
+        return _phrase(text, near, start, beside.end())
+    whole = _range(text, window, start, end, on)
+    if whole:
+        return whole
+    kind, last = next(((kind, m.end()) for form, kind in _BOUNDS if (m := form.match(text, end))), ("", end))
+    before = text[max(0, start - 2) : start]
+    led = _SINCE.search(before) or _UNTIL.search(before)
+    if led and kind in {"", "since"}:
+        kind = kind or ("since" if _SINCE.search(before) else "until")
+        start -= len(led.group())
+    tomorrow = on.calendar.midnight(on.today + DAY)
+    first = {"since": window.start_ms, "after": window.end_ms, "": window.start_ms}.get(kind, 0)
+    after = {"before": window.start_ms, "until": window.end_ms, "": window.end_ms}.get(kind, tomorrow)
+    return _phrase(text, TimeWindow(first, after), start, last) if first < after else _phrase(text, window, start, end)
+
+
+def _range(text: str, window: TimeWindow, start: int, end: int, on: Windows) -> Phrase | None:
+    """从3月到5月, 3月から5月まで: a year that only the first names counts for both."""
+    joint = _JOINT.match(text, end)
+    other = _next(text, joint.end(), on) if joint else None
+    if not joint or not other or other[1] != joint.end():
+        return None
+    second = text[joint.end() : other[2]]
+    if "年" in text[start:end] and "月" in second and "年" not in second:
+        other = _next(text, joint.end(), on.seen_from(min(window.start_ms + _YEAR_MS, on.now_ms))) or other
+    if other[0].end_ms <= window.start_ms:
+        return None
+    closing = _RANGE_END.match(text, other[2])
+    start -= bool(_SINCE.search(text[max(0, start - 1) : start]))
+    return _phrase(text, TimeWindow(window.start_ms, other[0].end_ms), start, closing.end() if closing else other[2])
+
+
+def _phrase(text: str, window: TimeWindow, start: int, end: int) -> Phrase:
+    particle = _PARTICLE.match(text, end)
+    return Phrase(window, start, end, particle.end() if particle else end)

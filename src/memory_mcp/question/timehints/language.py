@@ -1,0 +1,147 @@
+"""What a language must say about its words for times; the forms of its phrases are patterns over these tables."""
+
+import re
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from functools import cache
+
+#: A year; not the epoch's: that is what a missing time looks like.
+YEAR = r"(?:197[1-9]|19[89]\d|20\d\d)"
+DATE = YEAR + r"-\d\d-\d\d"
+#: An offset from UTC, as far as zones go.
+OFFSET = r"(?:z|[+-](?:0\d|1[0-4]):?[0-5]\d)"
+CLOCK = r"(?:[01]?\d|2[0-3]):[0-5]\d"
+
+
+def any_of(words: Iterable[str]) -> str:
+    """A pattern of any of the words, the longer of two first."""
+    return "(?:" + "|".join(sorted(words, key=len, reverse=True)) + ")"
+
+
+#: Nouns that make a number a count, of all languages: other languages use the English ones for what is in a file.
+COUNTED = (
+    any_of(
+        """ms s secs? seconds? minutes? hours? h am pm days? weeks? months? times bytes? [kmg]b chars? tokens? words? lines?
+    rows? files? items? entry entries events? messages? records? requests? query queries tests? errors? bugs? commits?
+    sekunden? minuten? stunden? tagen? wochen? monaten? mal zeilen? zeichen wörter dateien? einträgen? fehlern?
+    anfragen? nachrichten?""".split()
+    )
+    + r"(?!\w)"
+)
+
+
+def expand(template: str, pieces: Mapping[str, str] | None = None) -> str:
+    """A template as pattern text: a space is white space, {piece} one of the pieces."""
+    text = re.sub(r"\{([a-z_]+)\}", lambda m: expand((pieces or {})[m[1]], pieces), template)
+    return text.replace(" ?", r"\s*").replace(" ", r"\s+")
+
+
+def compiled(template: str, pieces: Mapping[str, str] | None = None) -> re.Pattern[str]:
+    """A template as a pattern, whatever the case."""
+    return re.compile(expand(template, pieces), re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """A phrase that is a point in time.
+
+    heads: the words it may begin with, as `head_of` gives them. resolver: a method of the reader, which is given the match.
+    What stands in the group `fixed` (a year, "last") says which Friday or January is meant.
+    """
+
+    heads: frozenset[str]
+    text: str
+    resolver: str
+
+
+@cache
+def matching(text: str) -> Callable[[str, int], re.Match[str] | None]:
+    """Matches a form at a place. Compiled when it is first wanted: all of them take a tenth of a second."""
+    return re.compile(text, re.I).match
+
+
+_HEAD = re.compile(r"[^\W\d_]+|\d{4}|\d")
+
+
+def head_of(text: str, i: int = 0) -> str:
+    """The letters that stand at a place, in lower case; "0" for a short number, "0000" for a year or a longer one."""
+    m = _HEAD.match(text, i)
+    return "" if not m else "0" * len(m.group()) if m.group().isdigit() else m.group().lower()
+
+
+def form(resolver: str, heads: Iterable[str], template: str, pieces: Mapping[str, str]) -> Form:
+    """A form that ends where a word ends; of a head of several words the first counts."""
+    firsts = frozenset(map(head_of, heads))
+    return Form(firsts, expand(f"(?:{template})" + r"(?!\w)", pieces), resolver)
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """The words of a language, in lower case, and the forms of its phrases, the longer of two first."""
+
+    months: Mapping[str, int]
+    short_months: Mapping[str, int]
+    #: From Monday, 0.
+    weekdays: Mapping[str, int]
+    numbers: Mapping[str, int]
+    #: Which one of several in a row; the last is -1.
+    ordinals: Mapping[str, int]
+    #: Days back, with a part of the day where the word has one.
+    named_days: Mapping[str, tuple[int, str]]
+    #: Local hours, from and up to; the night ends on the next day.
+    day_parts: Mapping[str, tuple[int, int]]
+    #: Beginning, middle and end of a period: 0, 1, 2.
+    thirds: Mapping[str, int]
+    #: First month.
+    seasons: Mapping[str, int]
+    #: Periods before the current one.
+    shifts: Mapping[str, int]
+    units: Mapping[str, str]
+    #: The words of "the Saturday after" and "two days before": 1 for after, -1 for before.
+    sides: Mapping[str, int]
+    #: Noon.
+    noons: frozenset[str]
+    #: Words for a day that mean something else in another language, and a word that tells the two apart.
+    doubtful_days: frozenset[str]
+    speaks: re.Pattern[str]
+    #: Prepositions that lead a time and add nothing to it, each as the English one.
+    leads: Mapping[str, str]
+    bounds: Mapping[str, str]
+    #: Between and from, where they open a range.
+    pairs: Mapping[str, str]
+    #: Shortened and ordinary words that are months only where something makes them one; months that are also names.
+    doubtful_months: frozenset[str]
+    named_months: frozenset[str]
+    #: Seasons that need a year or a word such as "last".
+    doubtful_seasons: frozenset[str]
+    #: Before a time or its preposition these turn it round.
+    negations: frozenset[str]
+    #: Right before a time these make it another thing.
+    blockers: frozenset[str]
+    articles: re.Pattern[str]
+    #: A side of `sides`, after a space.
+    side: re.Pattern[str]
+    #: An article that makes the latest of "the last" one of many.
+    the_before: re.Pattern[str]
+    #: A unit of time, at the end.
+    unit_before: re.Pattern[str]
+    lead: re.Pattern[str]
+    bound: re.Pattern[str]
+    pair: re.Pattern[str]
+    joint: re.Pattern[str]
+    conjunction: re.Pattern[str]
+    #: A clock time behind a day.
+    clock: re.Pattern[str]
+    forms: Mapping[str, tuple[Form, ...]]
+    #: Words of leads, bounds and pairs that a phrase may begin with; the heads of the forms and the articles are the others.
+    openers: frozenset[str]
+    begins: frozenset[str]
+
+
+def by_head(forms: Iterable[Form]) -> dict[str, tuple[Form, ...]]:
+    """The forms that may begin with a word, in their order."""
+    found: dict[str, tuple[Form, ...]] = {}
+    for one in forms:
+        for head in one.heads:
+            found[head] = (*found.get(head, ()), one)
+    return found

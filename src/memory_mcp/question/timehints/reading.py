@@ -1,0 +1,117 @@
+"""Reads a phrase at a place in a text: a range, a bound, or a point in time."""
+
+import re
+from dataclasses import replace
+
+from memory_mcp.model.calendar import TimeWindow
+from memory_mcp.question.timehints.language import Language, head_of, matching
+from memory_mcp.question.timehints.points import (
+    BACK,
+    INSIDE,
+    PAIR_LEADS,
+    PLAIN_LEADS,
+    POSSESSIVES,
+    RESOLVERS,
+    Found,
+    Points,
+    Resolver,
+)
+from memory_mcp.question.timehints.windows import DAY, Windows
+
+#: A window takes as long as trying so many forms, about 10 us.
+RESOLVING = 15
+
+
+class Reader(Points):
+    """Reads phrases of one language at a place in the text. Every method gives None where its form does not stand."""
+
+    def __init__(self, text: str, windows: Windows, language: Language) -> None:
+        super().__init__(text, windows, language)
+        #: What reading cost so far: forms that were tried.
+        self.effort = 0
+        self._read: dict[tuple[int, str], Found | None] = {}
+        self._known: dict[int, list[tuple[Resolver, re.Match[str]]]] = {}
+
+    def read(self, i: int, head: str) -> Found | None:
+        """A range, a bound or a point, the longest form first; `head` is what stands there."""
+        if head not in self._words.openers and not self._matches(self._behind_article(i)):
+            return None
+        self.effort += 4  # pair, bound, lead and article
+        return self._range(i) or self._bound(i) or self._led(i)
+
+    def _led(self, i: int) -> Found | None:
+        """A point, or two with "and" between them."""
+        m = self._words.lead.match(self._text, i)
+        lead = self._words.leads[m[1].lower()] if m else ""
+        begin, lead = m.end() if m else i, "" if lead == "between" else lead
+        a = self.point(begin, lead)
+        joint = self._words.conjunction.match(self._text, a.end) if a else None
+        b = self.point(joint.end(), "of" if lead in PLAIN_LEADS else lead) if joint else None
+        return (a and b and self._joined(a, b, lead)) or a
+
+    def _range(self, i: int) -> Found | None:
+        """Between A and B; from A to B; A to B, where one of them must be a time by itself."""
+        m = self._words.pair.match(self._text, i)
+        kind = self._words.pairs[m[1].lower()] if m else ""
+        begin, lead = (m.end(), "between") if m else (i, "to")
+        a = self.point(begin, lead)
+        joint = (self._words.conjunction if kind == "between" else self._words.joint).match(self._text, a.end) if a else None
+        b = self.point(joint.end(), lead) if joint else None
+        if not a or not joint or not b or not (m or self.point(i, "") or self.point(joint.end(), "")):
+            return None
+        both = None if b.needs_day else self._joined(a, b, lead)
+        return replace(both, start=i) if both else None
+
+    def _joined(self, a: Found, b: Found, lead: str) -> Found | None:
+        if a.floating and (lead in PAIR_LEADS or not b.floating):  # the Friday before that Monday, the January of that year
+            a = Reader(self._text, self._on.seen_from(b.window.start_ms), self._words).point(a.start, lead) or a
+        start, end = min(a.first_ms, b.first_ms), max(a.last_ms, b.last_ms)
+        return Found(TimeWindow(start, end), a.start, b.end) if start < end else None
+
+    def _bound(self, i: int) -> Found | None:
+        """Since, before, after, until a point."""
+        m = self._words.bound.match(self._text, i)
+        kind = self._words.bounds[" ".join(m[1].lower().split())] if m else ""
+        if kind in {"before", "after"} and self._words.unit_before.search(self._text[max(0, i - BACK) : i]):
+            return None  # "two days before yesterday"
+        point = self.point(m.end(), kind) if m else None
+        if not point:
+            return None
+        tomorrow = self._on.calendar.midnight(self._on.today + DAY)
+        start = {"since": point.first_ms, "after": point.last_ms}.get(kind, 0)
+        end = {"before": point.first_ms, "until": point.last_ms}.get(kind, tomorrow)
+        return Found(TimeWindow(start, end), i, point.end) if start < end else None
+
+    def point(self, i: int, lead: str) -> Found | None:
+        """See Points; each place is read once under each lead."""
+        if (i, lead) not in self._read:
+            self._read[i, lead] = self._resolved(i, lead)
+        return self._read[i, lead]
+
+    def _resolved(self, i: int, lead: str) -> Found | None:
+        for resolve, m in self._matches(self._behind_article(i)):
+            self.effort += 3
+            try:
+                found = resolve(self, m, lead)
+            except (ValueError, OverflowError, OSError):
+                continue
+            if isinstance(found, TimeWindow):
+                found = Found(found, i, m.end(), m.groupdict("").get("fixed") == "")
+            if found:
+                self.effort += RESOLVING
+                end = found.end + 2 * self._text.startswith(POSSESSIVES, found.end)
+                return self._at_clock(replace(found, start=i, end=end)) if lead not in INSIDE else replace(found, start=i)
+        return None
+
+    def _matches(self, i: int) -> list[tuple[Resolver, re.Match[str]]]:
+        """The forms that stand at a place, whatever leads them; each place is read under several leads."""
+        known = self._known.get(i)
+        if known is None:
+            forms = self._words.forms.get(head_of(self._text, i), ())
+            self.effort += len(forms)
+            known = self._known[i] = [(RESOLVERS[f.resolver], m) for f in forms if (m := matching(f.text)(self._text, i))]
+        return known
+
+    def _behind_article(self, i: int) -> int:
+        article = self._words.articles.match(self._text, i)
+        return article.end() if article else i

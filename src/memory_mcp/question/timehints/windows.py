@@ -1,0 +1,209 @@
+"""Windows of the user's calendar, seen from a moment: last week, the rolling month, the third Monday of a year.
+
+An impossible date, and a window before time began or on a day that a zone left out, is a ValueError.
+"""
+
+import datetime as dt
+from dataclasses import dataclass
+from itertools import pairwise
+
+from memory_mcp.model.calendar import Calendar, TimeWindow
+
+DAY, WEEK = dt.timedelta(days=1), dt.timedelta(days=7)
+SECONDS = {"second": 1, "minute": 60, "hour": 3600}
+_MONTHS_OF = {"month": 1, "quarter": 3, "year": 12}
+_DAYS_OF = {"day": 1, "week": 7, "fortnight": 14}
+
+
+def month_of(year: int, month: int) -> dt.date:
+    """First day of a month; months beyond a year's end or beginning count on."""
+    index = year * 12 + month - 1
+    return dt.date(index // 12, index % 12 + 1, 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Windows:
+    """The calendar as it is seen on a day. now_ms: for what is counted in hours and less."""
+
+    calendar: Calendar
+    now_ms: int
+    today: dt.date
+
+    def seen_from(self, ms: int) -> "Windows":
+        """The same calendar on another day."""
+        return Windows(self.calendar, self.now_ms, self.calendar.local(ms).date())
+
+    def days(self, first: dt.date, after: dt.date) -> TimeWindow:
+        """From one date up to another."""
+        window = self.calendar.days(first, after)
+        if not 0 < window.start_ms < window.end_ms:
+            raise ValueError(first)
+        return window
+
+    def dates(self, window: TimeWindow) -> tuple[dt.date, dt.date] | None:
+        """First date and the one after the last of a window of whole days; None for any other."""
+        first, after = (self.calendar.local(ms).date() for ms in (window.start_ms, window.end_ms))
+        return (first, after) if first < after and self.calendar.days(first, after) == window else None
+
+    def months(self, year: int, month: int, count: int) -> TimeWindow:
+        """So many whole months."""
+        return self.days(month_of(year, month), month_of(year, month + count))
+
+    def day(self, day: dt.date, hours: tuple[int, int] | None = None) -> TimeWindow:
+        """A day, or its hours from and up to."""
+        whole = self.days(day, day + DAY)
+        return TimeWindow(self.at(day, hours[0] * 60), self.at(day, hours[1] * 60)) if hours else whole
+
+    def at(self, day: dt.date, minute: int) -> int:
+        """The moment at which a local clock shows so many minutes; the earlier of two."""
+        local = dt.datetime.combine(day, dt.time()) + dt.timedelta(minutes=minute)
+        return round(local.replace(tzinfo=self.calendar.zone).timestamp() * 1000)
+
+    def week(self, year: int, week: int) -> TimeWindow:
+        """An ISO week."""
+        monday = dt.date.fromisocalendar(year, week, 1)
+        return self.days(monday, monday + WEEK)
+
+    def period(self, unit: str, back: int) -> TimeWindow:
+        """The day, week, month, quarter or year so many before the current one; a fortnight is two weeks."""
+        day = self.today
+        if unit == "day":
+            return self.day(day - dt.timedelta(days=back))
+        if unit in _DAYS_OF:
+            monday = day - dt.timedelta(days=day.weekday() + _DAYS_OF[unit] * back)
+            return self.days(monday, monday + WEEK)
+        count = _MONTHS_OF[unit]
+        return self.months(day.year, (day.month - 1) // count * count + 1 - back * count, count)
+
+    def rolling(self, unit: str, count: int) -> TimeWindow:
+        """From so long ago up to and with today; up to and with this millisecond for hours and less."""
+        day = self.today
+        if unit in SECONDS:
+            start = self.now_ms - count * SECONDS[unit] * 1000
+            return _positive(TimeWindow(start, self.now_ms + 1))
+        if unit in _DAYS_OF:
+            first = day - dt.timedelta(days=count * _DAYS_OF[unit])
+        else:
+            month = month_of(day.year, day.month - count * _MONTHS_OF[unit])
+            first = min(month + dt.timedelta(days=day.day - 1), month_of(month.year, month.month + 1) - DAY)
+        return self.days(first, day + DAY)
+
+    def ago(self, unit: str, count: int) -> TimeWindow:
+        """About so many hours, minutes or seconds ago: give or take a quarter."""
+        length = count * SECONDS[unit] * 1000
+        start = self.now_ms - length - length // 4
+        return _positive(TimeWindow(start, self.now_ms - length + length // 4))
+
+    def weekend(self, back: int | None) -> TimeWindow:
+        """The weekend so many weeks before this week's; the latest begun for None."""
+        saturday = self.today + dt.timedelta(days=5 - self.today.weekday())
+        weeks = (saturday > self.today) if back is None else back
+        return self.days(saturday - weeks * WEEK, saturday - weeks * WEEK + 2 * DAY)
+
+    def season(self, month: int, shift: int | None) -> TimeWindow:
+        """The three months from one: the latest begun (None), the running one or this year's (0), the latest over (1)."""
+        now = self.today
+        start = month_of(self.begun(month), month)
+        running = now < month_of(start.year, month + 3)
+        if shift and running:
+            start = month_of(start.year - 1, month)
+        if shift == 0 and not running:
+            start = month_of(now.year, month)
+        return self.months(start.year, month, 3)
+
+    def begun(self, month: int, day: int = 1) -> int:
+        """The latest year in which that date exists and has come."""
+        now = self.today
+        for year in range(now.year - ((month, day) > (now.month, now.day)), now.year - 9, -1):
+            if day <= 28 or day <= (month_of(year, month + 1) - month_of(year, month)).days:
+                return year
+        raise ValueError(day)
+
+    def nth_day(self, day: int) -> TimeWindow:
+        """The latest day of that number that has come."""
+        for back in range(3):  # no two months in a row lack it
+            month = month_of(self.today.year, self.today.month - back)
+            date = month + dt.timedelta(days=day - 1)
+            if date.month == month.month and date <= self.today:
+                return self.day(date)
+        raise ValueError(day)
+
+    def third(self, window: TimeWindow, which: int) -> TimeWindow | None:
+        """Beginning, middle or end (0, 1, 2) of a whole week, month, quarter or year; None for another window."""
+        dates, unit = self.dates(window), self.unit(window)
+        if not dates or not unit:
+            return None
+        first, after = dates
+        if unit in {"quarter", "year"}:
+            count = _MONTHS_OF[unit] // 3
+            return self.months(first.year, first.month + which * count, count)
+        cuts = [first + dt.timedelta(days=n) for n in ((0, 2, 4) if unit == "week" else (0, 10, 20))] + [after]
+        return self.days(cuts[which], cuts[which + 1])
+
+    def unit(self, window: TimeWindow) -> str:
+        """Which whole unit of the calendar a window is, or nothing."""
+        first, after = self.dates(window) or (self.today, self.today)
+        if (after - first, first.weekday()) == (WEEK, 0):
+            return "week"
+        found = (name for name, n in _MONTHS_OF.items() if first.day == 1 and after == month_of(first.year, first.month + n))
+        return "day" if after - first == DAY else next(found, "")
+
+    def nth(self, window: TimeWindow, unit: str | int, n: int) -> TimeWindow | None:
+        """The nth (the last: -1) day, week, half, quarter or weekday (its number) of a longer unit; None when it has none."""
+        dates, whole = self.dates(window), self.unit(window)
+        if not dates or (whole not in {"month", "quarter", "year"} and (whole, unit) != ("week", "day")):
+            return None
+        first, after = dates
+        if unit == "half":
+            middle = month_of(first.year, 7) if whole == "year" else first + dt.timedelta(days=15)
+            parts = [(first, middle), (middle, after)] if whole in {"year", "month"} else []
+        elif unit == "quarter":
+            starts = [month_of(first.year, month) for month in (1, 4, 7, 10, 13)] if whole == "year" else []
+            parts = list(pairwise(starts))
+        elif unit == "week":
+            parts = [(start := first + (n - 1) * WEEK, start + WEEK)] if n > 0 else [(after - WEEK, after)]
+            return self.days(*parts[0])
+        else:
+            return self._nth_day(first, after, unit, n)
+        return self.days(*parts[n if n < 0 else n - 1]) if n <= len(parts) and parts else None
+
+    def beside(self, window: TimeWindow, unit: str | int, count: int, side: int, *, as_span: bool) -> TimeWindow | None:
+        """Return what is so many units after (side 1) or before (-1) a window of whole days; None where that is unclear.
+
+        A unit is a weekday's number, "weekend" or a unit of time; `as_span` means the days in between.
+        """
+        dates = self.dates(window)
+        if not dates:
+            return None
+        first, after = dates
+        if isinstance(unit, int) or unit == "weekend":
+            weekday, length = (unit, 1) if isinstance(unit, int) else (5, 2)
+            nearest = after if side > 0 else first - dt.timedelta(days=length)
+            nearest += side * dt.timedelta(days=side * (weekday - nearest.weekday()) % 7) + side * (count - 1) * WEEK
+            return self.days(nearest, nearest + length * DAY)
+        seen = self.seen_from(window.start_ms)
+        if unit in _MONTHS_OF:
+            is_one = count == 1 if self.unit(window) == unit else self.unit(window) == "day" and not as_span
+            return seen.period(unit, -side * count) if is_one else None
+        if unit not in _DAYS_OF:
+            return None
+        far = dt.timedelta(days=_DAYS_OF[unit] * count)
+        if as_span:
+            return self.days(after, after + far) if side > 0 else self.days(first - far, first)
+        if self.unit(window) != "day":
+            return None
+        return self.day(first + side * far) if unit == "day" else seen.period(unit, -side * count)
+
+    def _nth_day(self, first: dt.date, after: dt.date, unit: str | int, n: int) -> TimeWindow | None:
+        step = 1 if unit == "day" else 7
+        if isinstance(unit, int):
+            first += dt.timedelta(days=(unit - first.weekday()) % 7)
+            after -= dt.timedelta(days=(after.weekday() - 1 - unit) % 7)
+        day = first + dt.timedelta(days=step * (n - 1)) if n > 0 else after - DAY
+        return self.day(day) if first <= day < after else None
+
+
+def _positive(window: TimeWindow) -> TimeWindow:
+    if not 0 < window.start_ms < window.end_ms:
+        raise ValueError(window)
+    return window

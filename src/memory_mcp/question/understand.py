@@ -1,0 +1,69 @@
+"""A question, read once: what it wants and of what, which time it is about, and how long its answer may take. Pure."""
+
+from dataclasses import dataclass
+
+from memory_mcp.model.calendar import Calendar, TimeWindow
+from memory_mcp.question.intent import Intent, classify
+from memory_mcp.question.phrases import is_general, particular
+from memory_mcp.question.timehints import find_time
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """A question as it was understood."""
+
+    text: str
+    intent: Intent
+    #: 0 to 1; low where signals of two intents disagree.
+    confidence: float
+    #: What was seen, in words: 'explore: "working on"', 'locate: identifier parse_config'.
+    signals: tuple[str, ...]
+    #: Quotations and code as written: what a result must literally hold.
+    exact: tuple[str, ...]
+    #: Time for the answer in ms, named in the question or given with it; None: no deadline.
+    deadline_ms: int | None
+    #: The time that the question names, and the words it was read from ("" for none).
+    window: TimeWindow | None
+    window_words: str
+    #: The words to look for: the text without its deadline, its time and what asks for a search.
+    words: str
+    #: Nothing in particular is asked for: "what happened", "anything important".
+    is_general: bool
+
+    @property
+    def particular(self) -> str:
+        """The words that name something, for a question about patterns."""
+        return particular(self.words)
+
+    @property
+    def asks_period(self) -> bool:
+        """Whether a period is asked for as such: "what did we do on 2 February"."""
+        return self.is_general and self.window is not None
+
+
+def understand(text: str, now_ms: int, calendar: Calendar, timeout_ms: int | None = None) -> Question:
+    """Read a question once; never fails.
+
+    Args:
+        text: The question as it was asked.
+        now_ms: The moment that its times are relative to, UTC milliseconds.
+        calendar: The calendar that its times are read on.
+        timeout_ms: A deadline given with the question; the shorter of two counts.
+
+    """
+    seen = classify(text, timeout_ms)
+    rest = seen.rest if seen.rest.strip() else text
+    hint = find_time(rest, now_ms, calendar)
+    words = rest if hint.window is None else hint.rest
+    return Question(
+        text=text,
+        intent=seen.intent,
+        confidence=seen.confidence,
+        signals=seen.signals,
+        exact=seen.exact,
+        deadline_ms=seen.deadline_ms,
+        window=hint.window,
+        window_words=hint.words,
+        words=words,
+        is_general=is_general(words),
+    )

@@ -1,0 +1,61 @@
+"""A query and its literal pieces in, its words out: folded, with their places and the clause each stands in. Pure.
+
+Invariants
+1. Case and accents do not count; an apostrophe or a hyphen ends a word; 200ms is a number and a word.
+2. Scripts without spaces give one word per character, so that a phrase of theirs is a sequence of words as well.
+"""
+
+import re
+import unicodedata
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from memory_mcp.question.exact import Piece
+
+#: What a word's key is where its text does not count.
+CODE, QUOTE, NUMBER = "<code>", "<quote>", "<number>"
+
+_CJK = "\u3040-\u30ff\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff"
+_WORD = re.compile(
+    rf"(?P<plain>[A-Za-z]++(?![^\W{_CJK}]|[\u0300-\u036f]))|(?P<number>\d+(?:[.,]\d+)*)|(?P<word>[{_CJK}]|[^\W\d{_CJK}][^\W{_CJK}\u0300-\u036f]*(?:[\u0300-\u036f]+[^\W{_CJK}]*)*)"
+    r"|(?P<sign>[<>≤]=?)|(?P<stop>[,;.?!()\[\]{}\n–—、。，？！：；（）]|:(?!\s?\d)|(?<=\s)--?(?=\s))"
+)
+
+
+class Word(NamedTuple):
+    """A word: what it is compared by, where it stands in the text, and the number of its clause."""
+
+    key: str
+    start: int
+    end: int
+    clause: int
+
+
+def fold(text: str) -> str:
+    """Case folded, accents dropped."""
+    if text.isascii():
+        return text.lower()
+    decomposed = unicodedata.normalize("NFKD", text.casefold())
+    return "".join(c for c in decomposed if not unicodedata.combining(c))
+
+
+def words(text: str, literal: Sequence[Piece] = ()) -> list[Word]:
+    """The words of a text in order; a literal piece is one word, whatever it holds."""
+    found: list[Word] = []
+    clause = at = 0
+    for piece in literal:
+        clause = _scan(text, at, piece.start, clause, found)
+        found.append(Word(QUOTE if piece.kind == "quote" else CODE, piece.start, piece.end, clause))
+        at = piece.end
+    _scan(text, at, len(text), clause, found)
+    return found
+
+
+def _scan(text: str, start: int, end: int, clause: int, found: list[Word]) -> int:
+    for match in _WORD.finditer(text, start, end):
+        kind = match.lastgroup
+        if kind == "stop":
+            clause += 1
+        else:
+            found.append(Word(NUMBER if kind == "number" else fold(match[0]), *match.span(), clause))
+    return clause

@@ -1,0 +1,1 @@
+"""Requests in, responses out: what both doors offer, with its times, scopes, cursors, limits and defaults."""

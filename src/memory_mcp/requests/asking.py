@@ -1,0 +1,150 @@
+"""The arguments of intelligent_search in, what is asked of the policy and how out."""
+
+import time
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+from memory_mcp.app import App
+from memory_mcp.errors import DeadlineExceeded
+from memory_mcp.layers.base import Query
+from memory_mcp.layers.budget import GONE
+from memory_mcp.model.calendar import Calendar
+from memory_mcp.policy.plan import How, Mode, Plan
+from memory_mcp.policy.why_not import Seen
+from memory_mcp.question.intent import Intent
+from memory_mcp.requests.cursors import offset_of
+from memory_mcp.requests.limits import BOUNDS, SEARCHED, Bounds, Detail, choice, words
+from memory_mcp.requests.people import role_of, speaker_of
+from memory_mcp.requests.scope import Scoped
+from memory_mcp.requests.times import Times, times_of
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """One call, understood."""
+
+    query: Query
+    how: How
+    scoped: Scoped
+    calendar: Calendar
+    #: What a cursor is bound to.
+    question: tuple[str, ...]
+    full: bool
+
+
+#: The project that a call's `project` and `scope` bind it to.
+ScopeOf = Callable[[str, str], Scoped]
+
+
+def asked_of(app: App, scope_of: ScopeOf, given: Mapping[str, Any]) -> Asked:
+    """A call from its arguments, those left out not among them; InvalidQuery where they make no sense."""
+    times = times_of(app, given.get("tz", ""), given.get("as_of", ""))
+    scoped = scope_of(given.get("project", ""), given.get("scope", ""))
+    window = times.window(given.get("since", ""), given.get("until", ""))
+    told = [given.get(name, "") for name in ("query", "since", "until", "as_of", "tz", "agent", "role", "speaker")]
+    question = (*told, scoped.words, given.get("intent", ""), given.get("mode", ""))
+    return Asked(
+        query=Query(
+            words(given["query"]),
+            SEARCHED.check(given.get("limit", SEARCHED.default)),
+            scoped.project,
+            given.get("agent") or None,
+            window,
+            role_of(given.get("role", "")),
+            speaker_of(app, given.get("speaker", ""), scoped),
+        ),
+        how=how_of(
+            times,
+            given.get("intent", ""),
+            given.get("mode", ""),
+            Bounds(**given.get("bounds", {})),
+            given.get("token_budget"),
+            given.get("timeout_ms"),
+            offset_of(given.get("cursor", ""), *question),
+            bool(given.get("as_of")),
+        ),
+        scoped=scoped,
+        calendar=times.calendar,
+        question=question,
+        full=choice(Detail, "detail", given.get("detail", "")) is Detail.FULL,
+    )
+
+
+def how_of(
+    times: Times,
+    intent: str = "",
+    mode: str = "",
+    bounds: Bounds | None = None,
+    token_budget: int | None = None,
+    timeout_ms: int | None = None,
+    offset: int = 0,
+    has_moment: bool = True,
+) -> How:
+    """What the caller said: the six bounds (the smaller of a bound and its shorthand), and the rest."""
+    asked = bounds or Bounds()
+    changes = dict(asked.stops())
+    for name, short in (("max_token_budget", token_budget), ("timeout_ms", timeout_ms)):
+        changes[name] = min((v for v in (changes[name], short or None) if v), default=None)
+    return How(
+        intent=choice(Intent, "intent", intent),
+        mode=choice(Mode, "mode", mode),
+        bounds=changes,
+        min_confidence=asked.min_confidence,
+        offset=offset,
+        as_of=times.now_ms if has_moment else None,
+        calendar=times.calendar,
+    )
+
+
+class Trying:
+    """A call with changed arguments, as the caller would see it answered; see the Door of `why_not`.
+
+    A call that names its time is not kept longer by changes that are tried; another has its usual time for them.
+    """
+
+    def __init__(self, app: App, scope_of: ScopeOf, shown: Callable[[Asked], Sequence[Collection[str]]], began: float) -> None:
+        self._app = app
+        self._scope_of = scope_of
+        self._shown = shown
+        self._began = began
+        self._asked = time.monotonic()
+        self._first: Plan | None = None
+
+    def look(self, arguments: Mapping[str, Any]) -> Seen:
+        """See Door."""
+        asked = asked_of(self._app, self._scope_of, arguments)
+        plan = self._app.plan(asked.query, asked.how)
+        self._first = self._first or plan
+        return Seen(
+            project=asked.scoped.project,
+            agent=asked.query.agent,
+            window=plan.window,
+            window_words=plan.window_words,
+            text=plan.text,
+            intent=plan.intent,
+            mode=plan.mode,
+            bounds={name: getattr(plan.bounds, name) for name in BOUNDS},
+            limit=asked.query.limit,
+            offset=asked.how.offset,
+            floor=plan.floor,
+        )
+
+    def ask(self, arguments: Mapping[str, Any]) -> Sequence[Collection[str]]:
+        """See Door."""
+        asked = asked_of(self._app, self._scope_of, arguments)
+        left = self._left_ms()
+        gone = GONE.get()
+        if left < 1 or (gone is not None and gone.is_set()):
+            raise DeadlineExceeded("Timeout exceeded", "Ask for less, or give more time.")
+        if self._first is not None and self._first.strict:
+            own = asked.how.bounds.get("timeout_ms")
+            bounds = {**asked.how.bounds, "timeout_ms": int(left if own is None else min(own, left))}
+            asked = replace(asked, how=replace(asked.how, bounds=bounds))
+        return self._shown(asked)
+
+    def _left_ms(self) -> float:
+        first = self._first
+        if first is None:
+            return float(self._app.settings.retrieval.bounds.timeout_ms)
+        return first.bounds.timeout_ms - 1000 * (time.monotonic() - (self._began if first.strict else self._asked))

@@ -1,0 +1,152 @@
+"""A long text and the words of a question in, the part of the text that holds most of them out. Pure.
+
+Invariants
+1. What lies between two ellipses is an exact part of the text.
+2. A cut falls between words where white space or punctuation is near, and never inside a character.
+3. A text that fits is returned unchanged.
+"""
+
+import math
+import unicodedata
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+from memory_mcp.text import placed_terms, query_terms, term_hash
+
+if TYPE_CHECKING:  # numpy, behind it, would double the time to the handshake
+    from memory_mcp.toc.terms import Frequencies
+
+#: Marks a cut.
+ELLIPSIS = "…"
+#: Characters given up at most to cut at white space, and at the end of a word without any.
+_TO_SPACE, _TO_WORD_END = 24, 48
+#: Share of the free room that stands before the words found: what follows them says more.
+_BEFORE = 0.3
+#: Share of a stretch's weight below which a term at its end is given up.
+_LIGHT = 0.1
+_EQUAL = 1e-9
+_ZERO_WIDTH_JOINER = "\u200d"
+
+
+def term_weights(query: str, frequencies: "Frequencies", segments: int, project: str | None) -> dict[str, float]:
+    """Weights of a query's terms: the rarer in the project's segments, the heavier."""
+    return {t: math.log(1 + (segments + 1) / (1 + frequencies.of(term_hash(t), project))) for t in query_terms(query)}
+
+
+class Excerpt:
+    """A text, searched once for weighted terms, that can be cut to any width."""
+
+    def __init__(self, text: str, weights: Mapping[str, float]) -> None:
+        self.text = text.strip()
+        self._weights = weights
+        self._found: Sequence[tuple[int, int, str]] | None = None
+
+    def cut(self, width: int) -> str:
+        """At most `width` characters around the heaviest terms that stand together, ellipses included."""
+        if len(self.text) <= width:
+            return self.text
+        room = max(width - 2 * len(ELLIPSIS), 1)
+        first, last = self._densest(room)
+        start = max(min(first - int((room - (last - first)) * _BEFORE), len(self.text) - room), 0)
+        end = min(start + room, len(self.text))
+        return cut_out(self.text, start, end, (first, last))
+
+    def _densest(self, room: int) -> tuple[int, int]:
+        """Start and end of the stretch of at most `room` characters whose distinct terms weigh most; the earliest of several."""
+        if self._found is None:
+            self._found = [one for one in placed_terms(self.text) if one[2] in self._weights]
+        found, held = self._found, Counter[str]()
+        best, most, weight, left = (0, 0), 0.0, 0.0, 0
+        for right, (_, end, term) in enumerate(found):
+            weight += 0.0 if held[term] else self._weights[term]
+            held[term] += 1
+            while end - found[left][0] > room and left < right:
+                held[found[left][2]] -= 1
+                weight -= 0.0 if held[found[left][2]] else self._weights[found[left][2]]
+                left += 1
+            if weight > most + _EQUAL:
+                most, best = weight, (left, right + 1)
+        kept = self._trimmed(found[slice(*best)], most)
+        return (kept[0][0], min(kept[-1][1], kept[0][0] + room)) if kept else (0, 0)
+
+    def _trimmed(self, found: Sequence[tuple[int, int, str]], total: float) -> Sequence[tuple[int, int, str]]:
+        """A stretch without the terms at its ends that stand in it again or weigh little: what follows needs the room."""
+        held = Counter(term for _, _, term in found)
+        low, high = 0, len(found)
+
+        def spare(place: int) -> bool:
+            term = found[place][2]
+            light = held[term] > 1 or self._weights[term] < _LIGHT * total
+            held[term] -= light
+            return light
+
+        while high - low > 1 and spare(low):
+            low += 1
+        while high - low > 1 and spare(high - 1):
+            high -= 1
+        return found[low:high]
+
+
+def cut_out(text: str, start: int, end: int, kept: tuple[int, int] | None = None) -> str:
+    """The part from `start` to `end`, its ends moved inwards to the ends of words but not into `kept`; ellipses mark cuts."""
+    first, last = kept or (end, start)
+    start = start if start <= 0 else _forward(text, start, min(first, end))
+    end = end if end >= len(text) else _back(text, end, max(last, start))
+    piece = text[start:end].strip()
+    return f"{ELLIPSIS if start > 0 else ''}{piece}{ELLIPSIS if end < len(text) else ''}"
+
+
+def head_and_tail(text: str, width: int) -> str:
+    """A long text's beginning and end, `width` characters in all, with how much lies between them."""
+    text = text.strip()
+    if len(text) <= width:
+        return text
+    note = f" {ELLIPSIS} [{len(text) - width:,} characters] {ELLIPSIS} "
+    room = max(width - len(note), 2)
+    head = cut_out(text, 0, room * 3 // 5).removesuffix(ELLIPSIS)
+    tail = cut_out(text, len(text) - room * 2 // 5, len(text)).removeprefix(ELLIPSIS)
+    return f"{head}{note}{tail}"
+
+
+def _forward(text: str, start: int, most: int) -> int:
+    """The nearest good place to begin at or behind `start`, at most `most`."""
+    for reach, good in ((_TO_SPACE, _at_space), (_TO_WORD_END, _between_words)):
+        for at in range(start, min(start + reach, most) + 1):
+            if good(text, at):
+                return at
+    return next((at for at in range(start, most + 1) if _between_characters(text, at)), most)
+
+
+def _back(text: str, end: int, least: int) -> int:
+    """The nearest good place to end at or before `end`, at least `least`."""
+    for reach, good in ((_TO_SPACE, _at_space), (_TO_WORD_END, _between_words)):
+        for at in range(end, max(end - reach, least) - 1, -1):
+            if good(text, at):
+                return at
+    return next((at for at in range(end, least - 1, -1) if _between_characters(text, at)), least)
+
+
+def _at_space(text: str, at: int) -> bool:
+    return at >= len(text) or at <= 0 or text[at].isspace() or text[at - 1].isspace()
+
+
+def _between_words(text: str, at: int) -> bool:
+    """Whether no word of letters with spaces between words reaches over this place."""
+    if not _between_characters(text, at):
+        return False
+    before, after = text[at - 1], text[at]
+    return not (_joins(before) and _joins(after))
+
+
+def _joins(character: str) -> bool:
+    """Whether a character belongs to a word that must not be cut: of a script that puts spaces between words."""
+    return character == "_" or (character.isalnum() and unicodedata.category(character) != "Lo")
+
+
+def _between_characters(text: str, at: int) -> bool:
+    if at <= 0 or at >= len(text):
+        return True
+    before, after = text[at - 1], text[at]
+    joined = _ZERO_WIDTH_JOINER in (before, after) or "\U0001f3fb" <= after <= "\U0001f3ff"
+    return not (joined or unicodedata.category(after).startswith("M"))

@@ -1,0 +1,219 @@
+"""expand_grip: the exact words behind a citation, checked, with what was said around them, within a budget of tokens.
+
+The quoted words stay whole as long as they fit at all. Then comes the rest of their event, then its neighbours, the nearest
+first; long texts are shortened, tool output more than words.
+"""
+
+import functools
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from memory_mcp.app import App
+from memory_mcp.events.evidence import Expanded
+from memory_mcp.model.calendar import Calendar
+from memory_mcp.model.event import DEFAULT_TYPES, Event, Role
+from memory_mcp.model.grip import JOINT
+from memory_mcp.requests.excerpts import ELLIPSIS, cut_out, head_and_tail
+from memory_mcp.requests.limits import AROUND, TOKENS
+from memory_mcp.requests.plain import largest, tokens_of
+from memory_mcp.requests.response import Recalled
+from memory_mcp.requests.scope import Caller
+
+#: Tokens of a response where the caller names no budget.
+EXPAND_TOKENS = 600
+#: Fewest characters of a neighbour worth showing, and of a quotation too long for the budget.
+_LEAST, _LEAST_QUOTE = 60, 80
+#: Below this width a text's beginning is shown alone.
+_NARROW = 120
+#: What would show everything is told in steps of so many tokens.
+_STEP = 50
+#: Stands for the quoted words in the shortened text of their event.
+QUOTATION = "[the quotation]"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpandRequest:
+    """A citation, and how many events before and after its own are wanted."""
+
+    grip_id: str
+    before: int = AROUND.default
+    after: int = AROUND.default
+    token_budget: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Cited:
+    """A citation and its exact words."""
+
+    grip_id: str
+    quote: str
+    when: str
+    node_id: str = ""
+    event_id_start: str
+    #: Where the words reach into another event.
+    event_id_end: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Said:
+    """An event: the quoted one as events are shown everywhere; a neighbour, of the same session, by its time and words."""
+
+    event_id: str = ""
+    source_id: str = ""
+    session_id: str = ""
+    when: str
+    role: str
+    #: Of a neighbour where it is not the usual one of its role.
+    type: str = ""
+    speaker: str = ""
+    text: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExpandResponse(Recalled):
+    """The words, whether the stored event still holds exactly these, and their surroundings."""
+
+    grip: Cited
+    verified: bool
+    events_before: tuple[Said, ...]
+    excerpt_events: tuple[Said, ...]
+    events_after: tuple[Said, ...]
+    #: Something was shortened or left out.
+    truncated: bool = False
+    #: The arguments with which nothing is.
+    more: Mapping[str, int] | None = None
+
+
+def expand(app: App, request: ExpandRequest, caller: Caller) -> ExpandResponse:
+    """Show a citation's words in their place.
+
+    Raises:
+        InvalidQuery: an argument makes no sense.
+        NotFound: there is no such citation.
+
+    """
+    del caller
+    before, after = AROUND.check(request.before, "before"), AROUND.check(request.after, "after")
+    budget = TOKENS.check(request.token_budget or 0, "token_budget") or EXPAND_TOKENS
+    found = app.evidence.expand(request.grip_id, before, after)
+    app.count_opening(found.grip_id)
+    segments = app.storage.toc.segments([found.node_segment]) if found.node_segment else {}
+    node_id = next((s.node_id for s in segments.values()), "")
+    return _Fitting(found, node_id, app.calendar, app.settings.retrieval.token_factor).within(budget)
+
+
+class _Fitting:
+    """One citation, brought into a budget."""
+
+    def __init__(self, found: Expanded, node_id: str, calendar: Calendar, factor: float) -> None:
+        self._found = found
+        self._calendar = calendar
+        self._factor = factor
+        first, last = found.excerpt[0].event_id, found.excerpt[-1].event_id
+        cited = Cited(
+            grip_id=found.grip_id,
+            quote=found.quote,
+            when=self._when(found.timestamp),
+            node_id=node_id,
+            event_id_start=first,
+            event_id_end="" if last == first else last,
+        )
+        said = tuple(self._said(e, e.text, own=True) for e in found.excerpt)
+        self._bare = ExpandResponse(grip=cited, verified=found.verified, events_before=(), excerpt_events=said, events_after=())
+        #: Neighbours by their distance: (side, place counted from the quotation).
+        sides = itertools.zip_longest(
+            ((0, place) for place in range(len(found.before))), ((1, place) for place in range(len(found.after)))
+        )
+        self._nearest = [one for pair in sides for one in pair if one is not None]
+
+    def within(self, budget: int) -> ExpandResponse:
+        """Return everything, or as much as the budget holds and what would show everything."""
+        whole = self._around(self._bare, len(self._nearest), None)
+        cost = tokens_of(whole, self._factor)
+        if cost <= budget:
+            return whole
+        needed = min(-(-cost // _STEP) * _STEP, TOKENS.most)
+        base = replace(self._bare, truncated=True, more={"token_budget": needed})
+        silent = replace(base, excerpt_events=tuple(replace(e, text="") for e in base.excerpt_events))
+        longest = 2 * max(len(e.text) for e in self._all())
+        for shown, count in itertools.product((base, silent), range(len(self._nearest), -1, -1)):
+            make = functools.partial(self._around, shown, count)
+            width = largest(_LEAST, longest, lambda w, make=make: self._fits(make(w), budget))  # type: ignore[misc]
+            if width is not None:
+                return make(width)
+        quoted = functools.partial(self._with_quote, silent)
+        width = largest(_LEAST_QUOTE, len(self._found.quote), lambda w: self._fits(quoted(w), budget))
+        return quoted(width or _LEAST_QUOTE)
+
+    def _fits(self, response: ExpandResponse, budget: int) -> bool:
+        return tokens_of(response, self._factor) <= budget
+
+    def _all(self) -> Sequence[Event]:
+        return (*self._found.before, *self._found.excerpt, *self._found.after)
+
+    def _with_quote(self, response: ExpandResponse, width: int) -> ExpandResponse:
+        return replace(response, grip=replace(response.grip, quote=_headed(self._found.quote, width)))
+
+    def _around(self, response: ExpandResponse, count: int, width: int | None) -> ExpandResponse:
+        """Return a response with its nearest neighbours; `width` is that of a message's text, None for whole texts."""
+        near = set(self._nearest[:count])
+        before = [e for place, e in enumerate(reversed(self._found.before)) if (0, place) in near]
+        after = [e for place, e in enumerate(self._found.after) if (1, place) in near]
+        excerpt = response.excerpt_events
+        if width is not None:
+            pairs = zip(excerpt, self._found.excerpt, _spans(self._found), strict=True)
+            excerpt = tuple(replace(s, text=_window(e.text, span, width)) if s.text else s for s, e, span in pairs)
+        return replace(
+            response,
+            events_before=tuple(self._said(e, _neighbour(e, width)) for e in reversed(before)),
+            excerpt_events=excerpt,
+            events_after=tuple(self._said(e, _neighbour(e, width)) for e in after),
+        )
+
+    def _said(self, event: Event, text: str, own: bool = False) -> Said:
+        return Said(
+            event_id=event.event_id if own else "",
+            source_id=event.source_id if own else "",
+            session_id=event.session_id if own else "",
+            when=self._calendar.iso(event.timestamp) if own else self._when(event.timestamp),
+            role=event.role.value,
+            type="" if event.type is DEFAULT_TYPES[event.role] and not own else event.type.value,
+            speaker=event.speaker,
+            text=text,
+        )
+
+    def _when(self, ms: int) -> str:
+        return self._calendar.iso(ms)[:16]
+
+
+def _spans(found: Expanded) -> list[tuple[int, int]]:
+    """Return where the quoted words stand in each event that they are of."""
+    texts = [e.text for e in found.excerpt]
+    if len(texts) == 1:
+        start = max(texts[0].find(found.quote), 0)
+        return [(start, min(start + len(found.quote), len(texts[0])))]
+    head, _, tail = found.quote.partition(JOINT)
+    return [(max(len(texts[0]) - len(head), 0), len(texts[0])), (0, min(len(tail), len(texts[1])))]
+
+
+def _window(text: str, span: tuple[int, int], width: int) -> str:
+    """Return `width` characters before and behind the quoted words, and a mark in their place: they are said already."""
+    start, end = span
+    before = cut_out(text, max(start - width, 0), start, (start, start)).removesuffix(ELLIPSIS)
+    after = cut_out(text, end, min(end + width, len(text)), (end, end)).removeprefix(ELLIPSIS)
+    return " ".join(part for part in (before, QUOTATION, after) if part)
+
+
+def _neighbour(event: Event, width: int | None) -> str:
+    """Return a text's beginning and end; half as much of what a tool said."""
+    if width is None:
+        return event.text
+    return _headed(event.text, width // 2 if event.role is Role.TOOL else width)
+
+
+def _headed(text: str, width: int) -> str:
+    """Return a text's beginning and end, or its beginning alone where there is little room."""
+    if len(text) <= width:
+        return text
+    return head_and_tail(text, width) if width > _NARROW else cut_out(text, 0, width - len(ELLIPSIS))

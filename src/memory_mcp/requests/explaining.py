@@ -1,0 +1,151 @@
+"""Why an answer is what it is: the policy's explanation as both doors show it, lean or whole. Pure."""
+
+import re
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, replace
+from typing import Any
+
+from memory_mcp.model.calendar import Calendar
+from memory_mcp.policy import explain
+from memory_mcp.requests.plain import tokens_of
+from memory_mcp.requests.shapes import Skipped, Window, window
+
+#: Tokens that a lean explanation keeps to, as far as leaving out what `detail="full"` says better achieves that.
+LEAN_TOKENS = 80
+_BRACKETS = re.compile(r" \([^()]*\)")
+
+
+@dataclass(frozen=True, slots=True)
+class WhyNot:
+    """Why something is missing, and the arguments with which it shows."""
+
+    id: str
+    reason: str
+    change: Mapping[str, Any] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """What was understood and which layer answered; what did not happen is left out."""
+
+    intent: str
+    tier_used: int
+    method_used: str
+    fallback_occurred: bool
+    skipped: tuple[Skipped, ...] = ()
+    bounds_hit: tuple[str, ...] = ()
+    scope: str = ""
+    window: Window | None = None
+    notices: tuple[str, ...] = ()
+    why_not: WhyNot | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class FullExplanation:
+    """Everything that was decided."""
+
+    query: str
+    intent: str
+    tier_used: int
+    method_used: str
+    fallback_occurred: bool
+    skipped: tuple[Skipped, ...]
+    bounds_hit: tuple[str, ...]
+    nodes_visited: int
+    rpc_calls: int
+    scope: str
+    confidence: float
+    mode: str
+    why_mode: str
+    depth: int
+    tokens: int
+    elapsed_ms: int
+    signals: tuple[str, ...] = ()
+    tried: tuple[explain.Tried, ...] = ()
+    arbitration: str = ""
+    scan: explain.Scanned | None = None
+    bounds: Mapping[str, Mapping[str, int]] | None = None
+    window: Window | None = None
+    notices: tuple[str, ...] = ()
+    path: tuple[Mapping[str, Any], ...] = ()
+    why_not: WhyNot | None = None
+
+
+def lean(why: explain.Explanation, calendar: Calendar) -> Explanation:
+    """What a model needs of an explanation.
+
+    As far as it is long, first what stands in brackets is left out, then layers that only lack another one which is named
+    itself, then layers that were tried.
+    """
+    made = Explanation(
+        intent=why.intent,
+        tier_used=int(why.tier),
+        method_used=str(why.method),
+        fallback_occurred=why.fallback,
+        skipped=_skipped(why),
+        bounds_hit=why.bounds_hit,
+        scope=why.scope,
+        window=_to_minutes(window(why.window, why.window_words, calendar)),
+        notices=why.notices,
+    )
+    return _brief(made, {t.layer for t in why.tried})
+
+
+def full(why: explain.Explanation, query: str, calendar: Calendar) -> FullExplanation:
+    """Everything that was decided."""
+    used = why.used
+    bounds = {n: {"limit": limit} | ({"used": used[n]} if n in used else {}) for n, limit in why.limits.items()}
+    return FullExplanation(
+        query=query,
+        intent=why.intent,
+        tier_used=int(why.tier),
+        method_used=str(why.method),
+        fallback_occurred=why.fallback,
+        skipped=_skipped(why),
+        bounds_hit=why.bounds_hit,
+        nodes_visited=why.nodes_visited,
+        rpc_calls=why.rpc_calls,
+        scope=why.scope,
+        confidence=round(why.confidence, 3),
+        mode=why.mode.value,
+        why_mode=why.why_mode,
+        depth=why.depth,
+        tokens=why.tokens,
+        elapsed_ms=why.elapsed_ms,
+        signals=why.signals,
+        tried=why.tried,
+        arbitration=why.arbitration,
+        scan=why.scan,
+        bounds=bounds,
+        window=window(why.window, why.window_words, calendar),
+        notices=why.notices,
+        path=tuple(_step(asdict(s)) for s in why.path),
+    )
+
+
+def _to_minutes(value: Window | None) -> Window | None:
+    """Return a window in local time, without seconds and zone."""
+    return None if value is None else replace(value, since=value.since[:16], until=value.until[:16])
+
+
+def _skipped(why: explain.Explanation) -> tuple[Skipped, ...]:
+    return tuple(Skipped(str(s.layer), s.reason) for s in why.skipped)
+
+
+def _step(step: dict[str, Any]) -> dict[str, Any]:
+    shown = {**step, "score": round(step["score"], 3)}
+    del shown["searched_level"]
+    return {name: value for name, value in shown.items() if name != "matched" or value}
+
+
+def _brief(made: Explanation, tried: Collection[str]) -> Explanation:
+    if tokens_of(made, 1.0) <= LEAN_TOKENS:
+        return made
+    skipped = tuple(replace(s, reason=_BRACKETS.sub("", s.reason)) for s in made.skipped)
+    made = replace(made, skipped=skipped, notices=tuple(_BRACKETS.sub("", n) for n in made.notices))
+    names = {s.layer for s in skipped}
+    shorter = tuple(s for s in skipped if s.reason.partition(":")[0] not in names)
+    for fewer in (shorter, tuple(s for s in shorter if s.layer not in tried)):
+        if tokens_of(made, 1.0) > LEAN_TOKENS:
+            made = replace(made, skipped=fewer)
+    return made

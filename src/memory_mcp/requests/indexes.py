@@ -1,0 +1,202 @@
+"""The indexes themselves: their status, building one anew, leaving old documents out."""
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from enum import StrEnum
+
+from memory_mcp.app import App
+from memory_mcp.errors import InvalidQuery
+from memory_mcp.indexes.base import IndexStatus
+from memory_mcp.layers.base import LayerName
+from memory_mcp.requests.limits import Range, choice
+from memory_mcp.requests.scope import Caller
+
+#: Days.
+AGE = Range(0, most=100_000)
+
+
+class IndexName(StrEnum):
+    """An index that is kept on disk."""
+
+    BM25 = "bm25"
+    VECTOR = "vector"
+
+
+class PruneLevel(StrEnum):
+    """Whose documents are left out; grips go with segments."""
+
+    SEGMENT = "segment"
+    DAY = "day"
+    WEEK = "week"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class GetTeleportStatus:
+    """Both indexes."""
+
+
+@dataclass(frozen=True, slots=True)
+class GetVectorStatus:
+    """The vector index."""
+
+
+@dataclass(frozen=True, slots=True)
+class RebuildIndex:
+    """An index to build anew from the store."""
+
+    index_type: str
+
+
+@dataclass(frozen=True, slots=True)
+class PruneIndex:
+    """An index to leave documents out of that ended so many days ago."""
+
+    index_type: str
+    age_days: int
+    level: str = PruneLevel.ALL
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class IndexDetail:
+    """One index in numbers."""
+
+    size_bytes: int = 0
+    last_commit_at: str = ""
+    last_prune_at: str = ""
+    #: Documents left out by age, by level.
+    pruned: Mapping[str, int] = field(default_factory=dict)
+    documents: Mapping[str, int] = field(default_factory=dict)
+    #: Changes not taken in yet; None where the index is not open.
+    behind: int | None = None
+    #: Documents of a build under way.
+    building: int | None = None
+    generation: int | None = None
+    parts: int | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeleportStatus:
+    """Both indexes by the specification's names."""
+
+    bm25_enabled: bool
+    bm25_healthy: bool
+    bm25_doc_count: int
+    vector_enabled: bool
+    vector_healthy: bool
+    vector_doc_count: int
+    message: str
+    indexes: Mapping[str, IndexDetail] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorStatus(IndexDetail):
+    """The vector index by the specification's names."""
+
+    enabled: bool
+    ready: bool
+    vector_count: int
+    message: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RebuiltIndex:
+    """What an index holds now."""
+
+    success: bool
+    documents_indexed: int
+    duration_ms: int
+    message: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PrunedIndex:
+    """What an index holds no more, by level."""
+
+    success: bool
+    pruned: Mapping[str, int]
+    message: str
+
+
+def teleport_status(app: App, request: GetTeleportStatus, caller: Caller) -> TeleportStatus:
+    """Return the state of both indexes."""
+    del request, caller
+    bm25, vector = app.teleport(LayerName.BM25).status(), app.teleport(LayerName.VECTOR).status()
+    said = [
+        f"BM25: {'healthy' if bm25.usable else bm25.reason or 'not healthy'}",
+        f"vector: {_healthy(app) if vector.usable else vector.reason or 'not healthy'}",
+    ]
+    return TeleportStatus(
+        bm25_enabled=bm25.enabled,
+        bm25_healthy=bm25.usable,
+        bm25_doc_count=bm25.count,
+        vector_enabled=vector.enabled,
+        vector_healthy=vector.usable,
+        vector_doc_count=vector.count,
+        message="; ".join(said),
+        indexes={name: _detail(app, status) for name, status in app.accelerators.statuses().items()},
+    )
+
+
+def vector_status(app: App, request: GetVectorStatus, caller: Caller) -> VectorStatus:
+    """Return the state of the vector index."""
+    del request, caller
+    status = app.teleport(LayerName.VECTOR).status()
+    found = app.accelerators.statuses().get(IndexName.VECTOR)
+    detail = _detail(app, found) if found else IndexDetail()
+    return VectorStatus(
+        enabled=status.enabled,
+        ready=status.usable,
+        vector_count=status.count,
+        message=_healthy(app) if status.usable else status.reason,
+        **asdict(detail),
+    )
+
+
+def rebuild_index(app: App, request: RebuildIndex, caller: Caller) -> RebuiltIndex:
+    """Build an index anew; LayerUnavailable where there can be none."""
+    del caller
+    name = _named(request.index_type)
+    made = app.accelerators.rebuild(name)
+    message = f"the {name} index holds {made.documents:,} documents"
+    return RebuiltIndex(success=True, documents_indexed=made.documents, duration_ms=made.duration_ms, message=message)
+
+
+def prune_index(app: App, request: PruneIndex, caller: Caller) -> PrunedIndex:
+    """Leave old documents out of an index; LayerUnavailable where there is none."""
+    del caller
+    name, level = _named(request.index_type), choice(PruneLevel, "level", request.level) or PruneLevel.ALL
+    gone = dict(app.accelerators.prune(name, AGE.check(request.age_days, "age_days"), level))
+    return PrunedIndex(success=True, pruned=gone, message=f"{sum(gone.values()):,} documents left out")
+
+
+def _named(name: str) -> IndexName:
+    found = choice(IndexName, "index_type", name)
+    if found is None:
+        raise InvalidQuery("index_type is missing", "One of bm25, vector.")
+    return found
+
+
+def _healthy(app: App) -> str:
+    """Return the state of the vector index, with what its model leaves to others."""
+    found = app.accelerators.embedding()
+    return f"healthy ({found.remark})" if found and found.remark else "healthy"
+
+
+def _detail(app: App, status: IndexStatus) -> IndexDetail:
+    def when(ms: int) -> str:
+        return app.calendar.iso(ms) if ms else ""
+
+    return IndexDetail(
+        size_bytes=status.size_bytes,
+        last_commit_at=when(status.last_commit_ms),
+        last_prune_at=when(status.last_prune_ms),
+        pruned=dict(status.pruned),
+        documents=dict(status.counts),
+        behind=status.behind,
+        building=status.building,
+        generation=status.generation,
+        parts=status.parts,
+        error=status.last_error,
+    )

@@ -1,0 +1,102 @@
+"""What a request may ask for, and what it gets when it does not say: numbers, texts, and names from a list."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict, dataclass, fields
+from enum import StrEnum
+from typing import TypeVar
+
+from memory_mcp.errors import InvalidQuery
+
+E = TypeVar("E", bound=StrEnum)
+
+
+@dataclass(frozen=True, slots=True)
+class Range:
+    """What a number may be, and what it is when not given."""
+
+    default: int
+    least: int = 1
+    most: int = 100
+
+    def check(self, value: int, name: str = "limit") -> int:
+        """Return `value`; InvalidQuery outside the range."""
+        if value < self.least:
+            raise InvalidQuery(f"{name} must be at least {self.least}")
+        if value > self.most:
+            raise InvalidQuery(f"{name} must be at most {self.most}")
+        return value
+
+
+#: Results of a question, and of a jump by an index.
+SEARCHED, RESULTS = Range(5), Range(10)
+#: Segments of evidence of a walk through the tree.
+EVIDENCE = Range(5)
+#: Children of a node, and events in order of time, on one page.
+PAGE = Range(20, most=1000)
+#: Events before and after a quotation.
+AROUND = Range(3, least=0, most=50)
+#: Tokens of a response; 0 counts as not given.
+TOKENS = Range(0, least=0, most=200_000)
+#: Milliseconds; 0 counts as not given.
+TIMEOUT = Range(0, least=0, most=600_000)
+#: Characters of a question.
+MAX_QUERY = 4000
+
+
+class Detail(StrEnum):
+    """How much a response says."""
+
+    LEAN = "lean"
+    FULL = "full"
+
+
+@dataclass(frozen=True, slots=True)
+class Bounds:
+    """Where a search stops; None leaves a bound to the settings."""
+
+    max_depth: int | None = None
+    max_nodes_visited: int | None = None
+    max_rpc_calls: int | None = None
+    max_token_budget: int | None = None
+    timeout_ms: int | None = None
+    beam_width: int | None = None
+    #: Least score of a result; 0 shows the nearest.
+    min_confidence: float | None = None
+
+    def __post_init__(self) -> None:
+        """Check every bound that is given."""
+        for name in BOUNDS:
+            value = getattr(self, name)
+            if value is not None:
+                Range(1, most=5 if name == "beam_width" else 1_000_000).check(value, name)
+        if self.min_confidence is not None and not 0 <= self.min_confidence <= 1:
+            raise InvalidQuery(f"min_confidence must be 0 to 1, not {self.min_confidence}")
+
+    def stops(self) -> Mapping[str, int | None]:
+        """Return the six bounds by their names."""
+        return {name: value for name, value in asdict(self).items() if name in BOUNDS}
+
+
+#: The six bounds by their names in the settings.
+BOUNDS = tuple(f.name for f in fields(Bounds) if f.name != "min_confidence")
+
+
+def choice(known: Iterable[E], name: str, given: str) -> E | None:
+    """Return the member that is given by its value, None for ""; InvalidQuery where it is none of those known."""
+    if not given:
+        return None
+    members = list(known)
+    found = next((member for member in members if member == given), None)
+    if found is None:
+        *others, last = [f"'{member}'" for member in members]
+        raise InvalidQuery(f"{name} must be {', '.join(others)} or {last}")
+    return found
+
+
+def words(text: str) -> str:
+    """Return a query; InvalidQuery when it is empty or too long."""
+    if not text.strip():
+        raise InvalidQuery("the query is empty", "Give at least one word to look for.")
+    if len(text) > MAX_QUERY:
+        raise InvalidQuery(f"query is too long: at most {MAX_QUERY}")
+    return text

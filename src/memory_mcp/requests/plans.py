@@ -1,0 +1,116 @@
+"""What would be done with a question, and nothing of it done: plan_query and classify_query."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
+
+from memory_mcp.app import App
+from memory_mcp.layers.base import Query
+from memory_mcp.model.calendar import Calendar
+from memory_mcp.policy.plan import Mode, Plan, layers_named
+from memory_mcp.requests import limits, shapes
+from memory_mcp.requests.asking import how_of
+from memory_mcp.requests.limits import TIMEOUT, Bounds
+from memory_mcp.requests.scope import Caller
+from memory_mcp.requests.shapes import Skipped, Window
+from memory_mcp.requests.times import times_of
+
+
+@dataclass(frozen=True, slots=True)
+class PlanQuery:
+    """A question, and layers to plan without."""
+
+    query: str
+    without: Sequence[str] = ()
+    intent: str = ""
+    mode: str = ""
+    #: 0 counts as not given.
+    timeout_ms: int = TIMEOUT.default
+    as_of: str = ""
+    tz: str = ""
+    bounds: Bounds = field(default_factory=Bounds)
+
+
+@dataclass(frozen=True, slots=True)
+class ClassifyQuery:
+    """A question."""
+
+    query: str
+    timeout_ms: int = TIMEOUT.default
+    as_of: str = ""
+    tz: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Classified:
+    """What a question is taken for."""
+
+    query: str
+    intent: str
+    confidence: float
+    signals: Sequence[str]
+    #: What a result must hold literally.
+    exact: Sequence[str] = ()
+    #: Looked for, without time and deadline.
+    text: str = ""
+    deadline_ms: int | None = None
+    window: Window | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Planned(Classified):
+    """A decision before it is carried out."""
+
+    tier: int
+    name: str
+    mode: str
+    why_mode: str
+    order: Sequence[str]
+    skipped: Sequence[Skipped]
+    bounds: Mapping[str, int]
+    strict: bool
+    min_confidence: float
+    escalates_when: str = ""
+
+
+def plan_query(app: App, request: PlanQuery, caller: Caller) -> Planned:
+    """Return the plan of a question; InvalidQuery for an unknown layer, intent, mode or time."""
+    del caller
+    times, timeout = times_of(app, request.tz, request.as_of), TIMEOUT.check(request.timeout_ms, "timeout_ms")
+    how = how_of(times, request.intent, request.mode, request.bounds, None, timeout)
+    query = limits.words(request.query)
+    plan = app.plan(Query(query), replace(how, without=layers_named(request.without)))
+    return Planned(
+        **_understood(plan, query, times.calendar),
+        tier=plan.tier,
+        name=plan.tier.label,
+        mode=plan.mode,
+        why_mode=plan.why_mode,
+        order=plan.order if plan.mode is Mode.SEQUENTIAL else plan.paths,
+        skipped=[Skipped(layer=s.layer, reason=s.reason) for s in plan.skipped],
+        bounds={f.name: getattr(plan.bounds, f.name) for f in fields(plan.bounds)},
+        strict=plan.strict,
+        min_confidence=plan.min_confidence,
+        escalates_when=plan.escalates_when,
+    )
+
+
+def classify_query(app: App, request: ClassifyQuery, caller: Caller) -> Classified:
+    """Return what a question is taken for."""
+    del caller
+    times, timeout = times_of(app, request.tz, request.as_of), TIMEOUT.check(request.timeout_ms, "timeout_ms")
+    query = limits.words(request.query)
+    return Classified(**_understood(app.plan(Query(query), how_of(times, timeout_ms=timeout)), query, times.calendar))
+
+
+def _understood(plan: Plan, query: str, calendar: Calendar) -> dict[str, Any]:
+    return {
+        "query": query,
+        "intent": plan.intent,
+        "confidence": round(plan.confidence, 3),
+        "signals": plan.signals,
+        "exact": plan.exact,
+        "text": plan.text,
+        "deadline_ms": plan.deadline_ms,
+        "window": shapes.window(plan.window, plan.window_words, calendar),
+    }

@@ -1,0 +1,45 @@
+"""The requests, by the names of their tools. One line each."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from memory_mcp.app import App
+from memory_mcp.requests import events, expand, indexes, nodes, plans, search, status, teleport, walk, words
+from memory_mcp.requests.scope import Caller
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """What is asked, and what answers it."""
+
+    request: type[Any]
+    handle: Callable[[App, Any, Caller], Any]
+
+
+REQUESTS: Mapping[str, Entry] = {
+    "intelligent_search": Entry(search.SearchRequest, search.search),
+    "teleport_search": Entry(teleport.TeleportSearch, teleport.teleport),
+    "vector_teleport": Entry(teleport.VectorTeleport, teleport.teleport),
+    "hybrid_search": Entry(teleport.HybridSearch, teleport.teleport),
+    "expand_grip": Entry(expand.ExpandRequest, expand.expand),
+    "browse_toc": Entry(nodes.Browse, nodes.browse),
+    "get_node": Entry(nodes.GetNode, nodes.get_node),
+    "get_events": Entry(events.GetEvents, events.get_events),
+    "search_children": Entry(words.SearchChildren, words.search_children),
+    "search_node": Entry(words.SearchNode, words.search_node),
+    "navigate": Entry(walk.Navigate, walk.navigate),
+    "plan_query": Entry(plans.PlanQuery, plans.plan_query),
+    "classify_query": Entry(plans.ClassifyQuery, plans.classify_query),
+    "get_retrieval_status": Entry(status.GetStatus, status.get_status),
+    "get_teleport_status": Entry(indexes.GetTeleportStatus, indexes.teleport_status),
+    "get_vector_index_status": Entry(indexes.GetVectorStatus, indexes.vector_status),
+    "rebuild_index": Entry(indexes.RebuildIndex, indexes.rebuild_index),
+    "prune_index": Entry(indexes.PruneIndex, indexes.prune_index),
+}
+_HANDLERS = {entry.request: entry.handle for entry in REQUESTS.values()}
+
+
+def respond(app: App, request: Any, caller: Caller) -> Any:
+    """Return the response of any request; raises what its handler raises."""
+    return _HANDLERS[type(request)](app, request, caller)

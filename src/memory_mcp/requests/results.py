@@ -1,0 +1,211 @@
+"""Hits in, the results of a search as both doors show them out: lean ones within a budget, or everything there is. Pure.
+
+A lean result says nothing twice. Its title stands where its segment is first shown; its session, and its project where that
+is not the answer's own, where they differ from the result above.
+"""
+
+import functools
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from memory_mcp.layers.base import Hit
+from memory_mcp.model.calendar import Calendar, TocLevel
+from memory_mcp.requests.excerpts import Excerpt, cut_out
+from memory_mcp.requests.plain import largest
+
+#: Characters of a quotation where the caller names no budget, and the fewest worth showing.
+QUOTE, LEAST_QUOTE = 300, 80
+#: Characters of a title.
+_TITLE = 60
+#: Equal quotations of so many characters and more are shown once: "yes, do that" is said everywhere and about everything.
+_TELLING = 40
+#: How a project is written that is none, below one that is.
+_NO_PROJECT = "none"
+#: What stands between the time and the words of a segment's title.
+_DOT = " · "
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Result:
+    """One thing found, lean."""
+
+    when: str
+    who: str = ""
+    quote: str = ""
+    #: Its citation: `expand_grip` opens it.
+    grip: str = ""
+    #: Of a period, or where there is no grip: `browse_toc` opens it.
+    node: str = ""
+    title: str = ""
+    session: str = ""
+    project: str = ""
+    score: float
+    #: It lies outside the time that the question names.
+    outside: bool = False
+    #: The grip of the statement that stands in its place now.
+    superseded_by: str = ""
+    bm25_score: float | None = None
+    similarity: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Quote:
+    """Further words of the same segment."""
+
+    grip_id: str
+    quote: str
+
+
+@dataclass(frozen=True, slots=True)
+class FullResult:
+    """One thing found, with everything that is known of it."""
+
+    id: str
+    kind: str
+    when: str
+    grip_ids: tuple[str, ...]
+    score: float
+    level: str = ""
+    title: str = ""
+    quote: str = ""
+    session_id: str = ""
+    project: str = ""
+    agent: str = ""
+    role: str = ""
+    speaker: str = ""
+    also: tuple[Quote, ...] = ()
+    outside_window: bool = False
+    superseded_by: str = ""
+    event_id: str = ""
+    score_parts: Mapping[str, float] | None = None
+    bm25_score: float | None = None
+    similarity: float | None = None
+    keywords: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Lean:
+    """The lean results of an answer, and how many hits they stand for: some repeat a quotation that is shown."""
+
+    results: tuple[Result, ...]
+    hits: int
+
+
+def full_result(hit: Hit, calendar: Calendar) -> FullResult:
+    """A hit with everything that is known of it: a node, a grip in one, or an event that is not in the tree yet."""
+    return FullResult(
+        id=(hit.grip_id if hit.node_id else "") or hit.node_id or hit.event_id,
+        kind=("grip" if hit.grip_id else hit.level) if hit.node_id else "event",
+        level=hit.level if hit.node_id else "",
+        title=hit.title if hit.node_id else "",
+        quote=hit.quote,
+        when=calendar.iso(hit.timestamp),
+        session_id=hit.session_id,
+        project=hit.project,
+        agent=hit.agent,
+        role=hit.role,
+        speaker=hit.speaker,
+        grip_ids=tuple(hit.grip_ids),
+        score=round(hit.score, 3),
+        outside_window=hit.outside,
+        superseded_by=hit.superseded_by,
+        event_id=hit.event_id if hit.node_id else "",
+        score_parts=dict(hit.parts),
+    )
+
+
+class LeanResults:
+    """Hits that are brought into a budget: quotations give way first, then the last results."""
+
+    def __init__(
+        self, hits: Sequence[Hit], calendar: Calendar, weights: Mapping[str, float], project: str | None, with_nodes: bool = False
+    ) -> None:
+        """Prepare the results of hits.
+
+        Args:
+            hits: What was found, best first.
+            calendar: Shows the times.
+            weights: Weights of the query's terms.
+            project: The project that the answer is bound to; None for all.
+            with_nodes: Whether results name their nodes, also those that have a grip.
+
+        """
+        repeats = [_repeats(hit, hits[:i]) for i, hit in enumerate(hits)]
+        made = [_bare(hit, calendar, with_nodes) for hit in hits]
+        #: The places of the hits that are shown: not of one that repeats a quotation and names no node of its own.
+        self.places = [i for i, again in enumerate(repeats) if not again or made[i].node]
+        shown = [hits[i] for i in self.places]
+        self._ends = [*self.places[1:], len(hits)]
+        self._bare = _grouped([made[i] for i in self.places], shown, project)
+        self._excerpts = [Excerpt("" if repeats[i] else hits[i].quote, weights) for i in self.places]
+
+    def fitting(self, fits: Callable[[Lean], bool], most: int | None = QUOTE) -> Lean:
+        """As many results as fit with a legible quotation each, and as much of each quotation as fits then.
+
+        Args:
+            fits: Whether some results are not too much.
+            most: Longest quotation in characters; None for no limit.
+
+        """
+        longest = max((len(e.text) for e in self._excerpts), default=0)
+        most = max(min(most or longest, longest), LEAST_QUOTE)
+        for count in range(len(self._bare), 0, -1):
+            width = largest(LEAST_QUOTE, most, functools.partial(self._fits, fits, count))
+            if width is not None:
+                return self._cut(count, width)
+        return Lean((), 0)
+
+    def _fits(self, fits: Callable[[Lean], bool], count: int, width: int) -> bool:
+        return fits(self._cut(count, width))
+
+    def _cut(self, count: int, width: int) -> Lean:
+        pairs = zip(self._bare[:count], self._excerpts, strict=False)
+        made = tuple(replace(bare, quote=excerpt.cut(width)) for bare, excerpt in pairs)
+        return Lean(made, self._ends[count - 1])
+
+
+def _repeats(hit: Hit, before: Sequence[Hit]) -> bool:
+    """Whether a hit only says again, word for word, what an earlier one says."""
+    words = hit.quote.split()
+    return len(hit.quote) >= _TELLING and any(other.quote.split() == words for other in before)
+
+
+def _grouped(results: Sequence[Result], hits: Sequence[Hit], project: str | None) -> list[Result]:
+    """Return results without what the results before say of them."""
+    made: list[Result] = []
+    titled: set[str] = set()
+    session, place = "", project or ""
+    for result, hit in zip(results, hits, strict=True):
+        made.append(
+            replace(
+                result,
+                title="" if hit.node_id in titled else result.title,
+                session="" if hit.session_id == session else hit.session_id,
+                project="" if hit.project == place else hit.project or _NO_PROJECT,
+            )
+        )
+        titled.add(hit.node_id)
+        session, place = hit.session_id, hit.project
+    return made
+
+
+def _bare(hit: Hit, calendar: Calendar, with_node: bool) -> Result:
+    """Return a result without its quotation."""
+    period = bool(hit.node_id) and hit.level != TocLevel.SEGMENT and not hit.grip_id
+    grip = hit.grip_id or (hit.grip_ids[0] if hit.grip_ids else "")
+    return Result(
+        when=calendar.iso(hit.timestamp)[:16],
+        who=hit.speaker or hit.role,
+        grip=grip,
+        node=hit.node_id if period or not grip or (with_node and not hit.grip_id) else "",
+        title=_title(hit.title) if hit.node_id else "",
+        score=round(hit.score, 2),
+        outside=hit.outside,
+        superseded_by=hit.superseded_by,
+    )
+
+
+def _title(title: str) -> str:
+    """A title without the time before it, which the result says anyway, cut where it is long."""
+    words = title.partition(_DOT)[2] if title[:4].isdigit() and _DOT in title else title
+    return words if len(words) <= _TITLE else cut_out(words, 0, _TITLE)

@@ -1,0 +1,106 @@
+"""A request's project and scope in, the project that it is bound to out; the one rule of matching project names."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from memory_mcp.app import App
+from memory_mcp.errors import InvalidQuery
+from memory_mcp.requests.limits import choice
+from memory_mcp.storage.values import Scope
+
+ALL_PROJECTS = "all projects"
+#: Projects that an error names.
+_NAMED = 10
+
+
+class ScopeName(StrEnum):
+    """What a request may say about its scope."""
+
+    PROJECT = "project"
+    ALL = "all"
+
+
+@dataclass(frozen=True, slots=True)
+class Caller:
+    """What a door knows of who asks."""
+
+    #: The project that the caller works on; "" when it is not known.
+    project: str = ""
+    #: What the last failed run of the process's background deriver said.
+    deriver_error: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Scoped:
+    """The project that a request is bound to (None: all), and whether only the default bound it."""
+
+    project: str | None
+    by_default: bool = False
+
+    @property
+    def words(self) -> str:
+        """The scope as responses name it."""
+        return ALL_PROJECTS if self.project is None else self.project
+
+    def nothing(self, app: App) -> list[str]:
+        """Return the notices of a response without results: how much was in its scope, and how to search more."""
+        if self.project is None:
+            return []
+        leave = "" if self.by_default else " without project"
+        events = app.tree.tally(self.project).events
+        return [f"0 of {events:,} events in project {self.project}; scope='all'{leave} searches every project"]
+
+
+def scope_of(app: App, project: str = "", scope: str = "", caller: str = "") -> Scoped:
+    """Return the scope of a request: its project, else the caller's, else everything.
+
+    Args:
+        app: The memory that is asked.
+        project: A project's name or its last parts; "" when the request names none.
+        scope: A value of ScopeName; "" for the caller's project where the settings want that.
+        caller: The project that the caller works on; "" when it is not known.
+
+    Raises:
+        InvalidQuery: the project is unknown or ambiguous, or the caller's is wanted and not known.
+
+    """
+    wanted = choice(ScopeName, "scope", scope)
+    if project:
+        return Scoped(known_project(app, project))
+    if wanted is ScopeName.ALL:
+        return Scoped(None)
+    if wanted is ScopeName.PROJECT and not caller:
+        raise InvalidQuery("the caller's project is not known", "Name one with project, or use scope='all'.")
+    if caller and (wanted is ScopeName.PROJECT or app.settings.server.scope == ScopeName.PROJECT):
+        return Scoped(caller, by_default=True)
+    return Scoped(None)
+
+
+def known_project(app: App, name: str) -> str:
+    """Return the stored project of that name, or the only one whose last parts it is.
+
+    Raises:
+        InvalidQuery: there is no such project, or there are several.
+
+    """
+    found = _matching(app, name)
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise InvalidQuery(f"project {name!r} may be {' or '.join(found[:5])}", "Give the whole name.")
+    known = ", ".join([p for p in app.tree.tally().projects if p][:_NAMED]) or "none yet"
+    raise InvalidQuery(f"no project is called {name!r}", f"Projects: {known}.")
+
+
+def project_to_store(app: App, name: str) -> str:
+    """Return the project of that name as it is stored, else the name itself; InvalidQuery when there are several."""
+    return known_project(app, name) if _matching(app, name) else name
+
+
+def _matching(app: App, name: str) -> list[str]:
+    """Return the stored projects that a name may mean: the one of that name, else those that end in its parts."""
+    known = app.tree.tally().projects
+    # What was stored a moment ago is not in the tree yet.
+    if name in known or app.storage.events.sessions(Scope(project=name), 1):
+        return [name]
+    return [p for p in known if p.endswith("/" + name.strip("/"))]

@@ -1,0 +1,236 @@
+"""intelligent_search: one question, answered by the policy; a lean response within its tokens, or everything there is."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from typing import Any
+
+from memory_mcp.app import App
+from memory_mcp.layers.base import Hit
+from memory_mcp.layers.budget import SINCE
+from memory_mcp.model.ids import GripId, NodeId, find_period, parse_span_grip
+from memory_mcp.policy.engine import Answer
+from memory_mcp.requests import explaining
+from memory_mcp.requests.asking import Asked, Trying, asked_of
+from memory_mcp.requests.cursors import offset_cursor
+from memory_mcp.requests.excerpts import Excerpt, term_weights
+from memory_mcp.requests.explaining import Explanation, FullExplanation, WhyNot
+from memory_mcp.requests.limits import SEARCHED, TOKENS, Bounds, Detail
+from memory_mcp.requests.plain import tokens_of
+from memory_mcp.requests.response import Recalled
+from memory_mcp.requests.results import FullResult, Lean, LeanResults, Quote, Result, full_result
+from memory_mcp.requests.scope import Caller, Scoped, scope_of
+
+#: Tokens of a lean response of up to `SEARCHED.default` results where the caller names no budget.
+ANSWER_TOKENS = 900
+_PER_RESULT = ANSWER_TOKENS // SEARCHED.default
+_TOKEN_BOUND = "max_token_budget"
+_TOO_SMALL = "the next result does not fit the token budget; raise token_budget to see it"
+_PARTIAL = "Timeout exceeded: these are partial results"
+_KEYWORDS_OFF = "BM25 search is not enabled: used {}; enable with {}"
+#: What is used instead of it, where it is not the layer's own name.
+_INSTEAD = {"agentic": "TOC navigation", "scan": "a scan"}
+#: With full detail: results of which further quotations are shown, how many of each, and characters of one.
+_QUOTED, _FURTHER, _WIDTH = 3, 2, 300
+#: They are read only where so much of the time is left (ms).
+_TO_QUOTE = 15
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchRequest:
+    """A question; what is "" or None is left to the settings and to the question's own words."""
+
+    query: str
+    intent: str = ""
+    mode: str = ""
+    limit: int = SEARCHED.default
+    token_budget: int | None = None
+    timeout_ms: int | None = None
+    since: str = ""
+    until: str = ""
+    as_of: str = ""
+    tz: str = ""
+    project: str = ""
+    agent: str = ""
+    role: str = ""
+    speaker: str = ""
+    scope: str = ""
+    detail: str = Detail.LEAN
+    cursor: str = ""
+    #: The id of something that is missing.
+    why_not: str = ""
+    bounds: Bounds | None = None
+
+    def given(self) -> dict[str, Any]:
+        """Return the arguments that say something, as changes of a call name them."""
+        said = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("why_not", "bounds")}
+        bounds = {} if self.bounds is None else {n: v for n, v in asdict(self.bounds).items() if v is not None}
+        return {name: value for name, value in {**said, "bounds": bounds}.items() if value or name == "query"}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SearchResponse(Recalled):
+    """What was found, how sure that is, and how it was searched."""
+
+    results: tuple[Result, ...] | tuple[FullResult, ...]
+    #: strong, weak or none.
+    confidence: str
+    #: Whether every part of the memory that was to be searched was searched.
+    complete: bool = True
+    next_cursor: str = ""
+    #: With full detail: where to go on from the best result.
+    next: str = ""
+    explanation: Explanation | FullExplanation
+
+
+def search(app: App, request: SearchRequest, caller: Caller) -> SearchResponse:
+    """Answer a question.
+
+    Raises:
+        InvalidQuery: an argument makes no sense.
+        NotFound: `why_not` names nothing that is stored.
+
+    """
+    began = time.monotonic()
+    TOKENS.check(request.token_budget or 0, "token_budget")
+    given = request.given()
+
+    def bind(project: str, scope: str) -> Scoped:
+        return scope_of(app, project, scope, caller.project)
+
+    asked = asked_of(app, bind, given)
+    response, _ = _Shaping(app, app.ask(asked.query, asked.how), asked).shaped()
+    if not request.why_not:
+        return response
+    SINCE.set(None)  # what is tried out now are calls of their own
+    missing = app.why_not(
+        find_period(request.why_not) or request.why_not, given, Trying(app, bind, lambda other: _shown(app, other), began)
+    )
+    why = WhyNot(missing.id, missing.reason, dict(missing.change))
+    return replace(response, explanation=replace(response.explanation, why_not=why))
+
+
+def _shown(app: App, asked: Asked) -> list[set[str]]:
+    """Return what each result of a call names, and the event that it quotes."""
+    response, hits = _Shaping(app, app.ask(asked.query, asked.how), asked).shaped()
+    also = [{q.grip_id for q in r.also} if isinstance(r, FullResult) else set() for r in response.results]
+    also += [set()] * (len(hits) - len(also))
+    return [{h.node_id, h.event_id, h.grip_id, *h.grip_ids} | more for h, more in zip(hits, also, strict=True)]
+
+
+class _Shaping:
+    """An answer of the policy, brought into the shape and size that was asked for."""
+
+    def __init__(self, app: App, found: Answer, asked: Asked) -> None:
+        self._app = app
+        self._found = found
+        self._asked = asked
+        self._factor = app.settings.retrieval.token_factor
+        bound, named = found.why.limits[_TOKEN_BOUND], asked.how.bounds.get(_TOKEN_BOUND) is not None
+        usual = _PER_RESULT * max(asked.query.limit, SEARCHED.default)
+        self._budget = bound if named or asked.full else min(bound, usual)
+
+    def shaped(self) -> tuple[SearchResponse, Sequence[Hit]]:
+        """Return the response, and the hits that its results stand for."""
+        return self._full() if self._asked.full else self._lean()
+
+    def _lean(self) -> tuple[SearchResponse, Sequence[Hit]]:
+        """Return as much as fits the budget, the explanation and all else included."""
+        app, query = self._app, self._asked.query
+        frequencies, tally = app.tree.frequencies(), app.tree.tally(query.project)
+        weights = term_weights(query.text, frequencies, tally.segments, query.project)
+        made = LeanResults(self._found.hits, self._asked.calendar, weights, query.project)
+
+        def fits(lean: Lean) -> bool:
+            return tokens_of(self._whole(lean.results, lean.hits), self._factor) <= self._budget
+
+        # Quotations use up the tokens: cut to 300 characters, 7 of 30 first answers held what was asked for, not cut 11.
+        lean = made.fitting(fits, None)
+        return self._whole(lean.results, lean.hits), self._found.hits[: lean.hits]
+
+    def _full(self) -> tuple[SearchResponse, Sequence[Hit]]:
+        """Return as many results as fit the budget; the explanation is not counted."""
+        hits, left, kept = self._found.hits, self._budget, list[FullResult]()
+        for hit in hits:
+            result = full_result(hit, self._asked.calendar)
+            left -= tokens_of(result, self._factor)
+            if left < 0:
+                break
+            kept.append(result)
+        if len(kept) == len(hits):
+            kept = self._quoted(kept, left)
+        response = self._whole(tuple(kept), len(kept))
+        return replace(response, next=_handles(kept)), hits[: len(kept)]
+
+    def _quoted(self, results: Sequence[FullResult], left: int) -> list[FullResult]:
+        """Return results with further quotations of the first, as far as `left` tokens hold them."""
+        why, hits = self._found.why, self._found.hits[:_QUOTED]
+        if why.limits["timeout_ms"] - why.elapsed_ms < _TO_QUOTE:
+            return list(results)
+        further, made = _further_quotes(self._app, hits), list(results)
+        for place, hit in enumerate(hits):
+            more = replace(made[place], also=further.get(hit.node_id, ()))
+            cost = tokens_of(more, self._factor) - tokens_of(made[place], self._factor)
+            if cost <= left:
+                made[place], left = more, left - cost
+        return made
+
+    def _whole(self, results: Sequence[Result] | Sequence[FullResult], hits: int) -> SearchResponse:
+        """Return the response with these results, which stand for the first `hits` hits."""
+        found, asked = self._found, self._asked
+        more = bool(results) and (found.has_more or hits < len(found.hits))
+        why = replace(found.why, notices=self._notices(bool(results)), bounds_hit=self._bounds_hit(hits))
+        full = explaining.full(why, asked.query.text, asked.calendar) if asked.full else None
+        return SearchResponse(
+            results=tuple(results),  # type: ignore[arg-type]
+            confidence=found.confidence.value,
+            complete=found.complete,
+            next_cursor=offset_cursor(asked.how.offset + hits, *asked.question) if more else "",
+            explanation=full or explaining.lean(why, asked.calendar),
+        )
+
+    def _bounds_hit(self, hits: int) -> tuple[str, ...]:
+        hit = self._found.why.bounds_hit
+        cut = hits < len(self._found.hits) and _TOKEN_BOUND not in hit
+        return (*hit, _TOKEN_BOUND) if cut else hit
+
+    def _notices(self, any_shown: bool) -> tuple[str, ...]:
+        """Return the policy's notices, and what this response lacks."""
+        why, found, asked = self._found.why, self._found, self._asked
+        notices = list(why.notices)
+        if "timeout_ms" in why.bounds_hit:
+            notices.append(_PARTIAL)
+        teleport = self._app.settings.teleport
+        off = {"teleport.enabled": not teleport.enabled, "teleport.bm25.enabled": not teleport.bm25.enabled}
+        if any(off.values()):
+            enabling = ", ".join(f"{name} = true" for name, is_off in off.items() if is_off)
+            notices.append(_KEYWORDS_OFF.format(_INSTEAD.get(why.method, why.method), enabling))
+        if not any_shown and (found.hits or found.has_more):
+            notices.append(_TOO_SMALL)
+        elif not any_shown and not asked.how.offset:
+            notices += asked.scoped.nothing(self._app)
+        return tuple(notices)
+
+
+def _handles(results: Sequence[FullResult]) -> str:
+    """Return where to go on from the best result."""
+    best = next((r for r in results if r.grip_ids), None)
+    if best is None:
+        return ""
+    return f"expand_grip {best.grip_ids[0]} for its context; browse_toc toc:day:{best.when[:10]} for its day"
+
+
+def _further_quotes(app: App, hits: Sequence[Hit]) -> Mapping[str, tuple[Quote, ...]]:
+    """Return by node what its further grips quote, without what its own result says."""
+    stored = {h.node_id: [g for g in h.grip_ids[1:] if parse_span_grip(g) is None][:_FURTHER] for h in hits if h.node_id}
+    grips = app.storage.grips.get_many([g for several in stored.values() for g in several])
+    quotes = app.evidence.quotes(list(grips.values()))
+    own = {h.node_id: h.quote for h in hits}
+
+    def told(node: NodeId, grip: GripId) -> bool:
+        return bool(quotes.get(grip)) and quotes[grip] not in own[node]
+
+    return {
+        node: tuple(Quote(g, Excerpt(quotes[g], {}).cut(_WIDTH)) for g in several if told(node, g))
+        for node, several in stored.items()
+    }

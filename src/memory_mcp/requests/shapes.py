@@ -1,0 +1,150 @@
+"""Stored things in, the parts that responses are made of out; times are ISO, on the calendar of the request."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memory_mcp.model import event as domain
+from memory_mcp.model.calendar import Calendar, TimeWindow, parents
+from memory_mcp.model.ids import ROOT
+from memory_mcp.model.toc import MemoryKind, TocNode
+from memory_mcp.requests.times import EARLIEST_MS, LATEST_MS
+
+#: Keywords of a node that is only named by another.
+_CHILD_KEYWORDS = 5
+#: Names listed where there may be hundreds.
+NAMES_SHOWN = 20
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Bullet:
+    """One statement and what proves it."""
+
+    text: str
+    grip_ids: Sequence[str]
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Child:
+    """A node named by another."""
+
+    node_id: str
+    level: str = ""
+    title: str
+    keywords: Sequence[str] = ()
+    events: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Node:
+    """One page of the time tree."""
+
+    node_id: str
+    level: str
+    title: str
+    summary: str = ""
+    bullets: Sequence[Bullet] = ()
+    keywords: Sequence[str] = ()
+    start: str = ""
+    end: str = ""
+    sessions: int
+    events: int
+    projects: Sequence[str] = ()
+    agents: Sequence[str] = ()
+    parents: Sequence[str] = ()
+    previous: str = ""
+    next: str = ""
+    author: str = ""
+    pinned: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Event:
+    """Something said or done."""
+
+    event_id: str
+    source_id: str = ""
+    session_id: str
+    when: str
+    role: str
+    type: str
+    speaker: str = ""
+    text: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Window:
+    """The time a search was bound to; an open end is left out."""
+
+    since: str = ""
+    until: str = ""
+    #: The words it was read from.
+    words: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """A layer that was not used."""
+
+    layer: str
+    reason: str
+
+
+def child(node: TocNode) -> Child:
+    """Return a node as its parent lists it."""
+    return Child(
+        node_id=node.node_id,
+        level=node.level,
+        title=node.title,
+        keywords=node.keywords[:_CHILD_KEYWORDS],
+        events=node.event_count,
+    )
+
+
+def node(value: TocNode, calendar: Calendar, previous: str = "", following: str = "") -> Node:
+    """Return a whole node. `previous` and `following` are its neighbours in time."""
+    return Node(
+        node_id=value.node_id,
+        level=value.level,
+        title=value.title,
+        summary=value.summary,
+        bullets=[
+            Bullet(text=b.text, grip_ids=b.grip_ids, kind="" if b.kind is MemoryKind.OBSERVATION else b.kind)
+            for b in value.bullets
+        ],
+        keywords=value.keywords,
+        start=calendar.iso(value.start_ms) if value.end_ms else "",
+        end=calendar.iso(value.end_ms) if value.end_ms else "",
+        sessions=value.session_count,
+        events=value.event_count,
+        projects=value.projects[:NAMES_SHOWN],
+        agents=value.agents[:NAMES_SHOWN],
+        parents=[p for p in parents(value.node_id) if p != ROOT],
+        previous=previous,
+        next=following,
+        author="" if value.author == "extractive" else value.author,
+        pinned=True if value.pinned else None,
+    )
+
+
+def event(value: domain.Event, calendar: Calendar) -> Event:
+    """Return one event with its words."""
+    return Event(
+        event_id=value.event_id,
+        source_id=value.source_id,
+        session_id=value.session_id,
+        when=calendar.iso(value.timestamp),
+        role=value.role,
+        type=value.type,
+        speaker=value.speaker,
+        text=value.text,
+    )
+
+
+def window(value: TimeWindow | None, words: str, calendar: Calendar) -> Window | None:
+    """Return a filter by time; None for none."""
+    if value is None:
+        return None
+    since = calendar.iso(value.start_ms) if value.start_ms > EARLIEST_MS else ""
+    until = calendar.iso(value.end_ms) if value.end_ms < LATEST_MS else ""
+    return Window(since=since, until=until, words=words)

@@ -1,0 +1,128 @@
+"""What the memory can do now: get_retrieval_status."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+
+from memory_mcp.app import App
+from memory_mcp.layers.base import CONTRACTS, LayerName, LayerStatus
+from memory_mcp.policy.tier import detect
+from memory_mcp.requests.limits import Detail, choice
+from memory_mcp.requests.scope import Caller
+from memory_mcp.requests.shapes import NAMES_SHOWN
+from memory_mcp.storage.values import StoreStats
+
+
+@dataclass(frozen=True, slots=True)
+class GetStatus:
+    """`detail` full: what each layer can and cannot do, and the names of projects and agents."""
+
+    detail: str = Detail.LEAN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LayerInfo:
+    """A retrieval layer."""
+
+    name: str
+    enabled: bool
+    healthy: bool
+    count: int
+    reason: str = ""
+    enable_with: str = ""
+    contract: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Lag:
+    """How far the tree is behind the events."""
+
+    events: int
+    index_changes: int | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Store:
+    """What the memory holds."""
+
+    events: int
+    sessions: int
+    segments: int
+    nodes: int
+    grips: int
+    first: str = ""
+    last: str = ""
+    timezone: str
+    size_bytes: int
+    projects: Sequence[str] = ()
+    agents: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Status:
+    """Tier, layers, lag and store."""
+
+    tier: int
+    name: str
+    layers: Sequence[LayerInfo]
+    embedder: str
+    lag: Lag
+    store: Store
+    #: The caller's, to which searches are scoped.
+    project: str = ""
+    notices: Sequence[str] = ()
+
+
+def get_status(app: App, request: GetStatus, caller: Caller) -> Status:
+    """Return what works, and what would enable the rest."""
+    full = choice(Detail, "detail", request.detail) is Detail.FULL
+    statuses = app.engine.statuses()
+    tier = detect(statuses)
+    if full:
+        statuses.insert(0, LayerStatus(LayerName.TOC, enabled=True, healthy=True, count=app.tree.tally().segments))
+    stats = app.storage.stats(text=False)
+    lost = stats.extra.get("lost_events", "")
+    return Status(
+        tier=tier,
+        name=tier.label,
+        layers=[_layer(s, full) for s in statuses],
+        embedder=app.accelerators.embedder,
+        lag=_lag(app, stats, caller.deriver_error),
+        store=_store(app, stats, full),
+        project=caller.project,
+        notices=[f"{lost} acknowledged events are missing; run: memory-mcp doctor"] if lost else [],
+    )
+
+
+def _layer(status: LayerStatus, full: bool) -> LayerInfo:
+    return LayerInfo(
+        name=status.name,
+        enabled=status.enabled,
+        healthy=status.healthy,
+        count=status.count,
+        reason=status.reason,
+        enable_with=status.enable_with,
+        contract=asdict(CONTRACTS[status.name]) if full else {},
+    )
+
+
+def _lag(app: App, stats: StoreStats, error: str) -> Lag:
+    behind = max((s.behind for s in app.accelerators.statuses().values()), default=0)
+    return Lag(events=stats.last_seq - stats.derived_to, index_changes=behind or None, error=error)
+
+
+def _store(app: App, stats: StoreStats, full: bool) -> Store:
+    tally = app.tree.tally()
+    return Store(
+        events=stats.rows["event"],
+        sessions=tally.sessions,
+        segments=tally.segments,
+        nodes=stats.rows["node"],
+        grips=stats.rows["grip"],
+        first="" if stats.first_ms is None else app.calendar.iso(stats.first_ms),
+        last="" if stats.last_ms is None else app.calendar.iso(stats.last_ms),
+        timezone=stats.timezone,
+        size_bytes=stats.size_bytes,
+        projects=tally.projects[:NAMES_SHOWN] if full else (),
+        agents=tally.agents[:NAMES_SHOWN] if full else (),
+    )

@@ -1,0 +1,167 @@
+"""teleport_search, vector_teleport and hybrid_search: a jump by an index to nodes and grips."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, TypeVar
+
+from memory_mcp.app import App
+from memory_mcp.errors import InvalidQuery
+from memory_mcp.indexes.base import DocType, Filters
+from memory_mcp.layers.base import Hit, LayerName
+from memory_mcp.model.calendar import LEVELS, Calendar
+from memory_mcp.model.toc import MemoryKind
+from memory_mcp.requests.excerpts import term_weights
+from memory_mcp.requests.limits import RESULTS, Detail, choice, words
+from memory_mcp.requests.people import role_of, speaker_of
+from memory_mcp.requests.plain import tokens_of
+from memory_mcp.requests.response import Recalled, fitting
+from memory_mcp.requests.results import FullResult, Lean, LeanResults, Result, full_result
+from memory_mcp.requests.scope import Caller, Scoped, scope_of
+from memory_mcp.requests.times import times_of
+
+if TYPE_CHECKING:  # numpy, behind it, would double the time to the handshake
+    from memory_mcp.layers.teleport import Teleported
+
+R = TypeVar("R", Result, FullResult)
+
+#: Tokens of a lean result, with its share of everything else.
+_PER_RESULT = 180
+#: Results whose share a response has anyway.
+_FEW = 5
+#: Keywords of a node that was found.
+_KEYWORDS = 8
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Jump:
+    """What is looked for, and what a document must be."""
+
+    query: str
+    doc_type: str = ""
+    level: str = ""
+    limit: int = RESULTS.default
+    since: str = ""
+    until: str = ""
+    project: str = ""
+    scope: str = ""
+    agent: str = ""
+    speaker: str = ""
+    role: str = ""
+    kind: str = ""
+    detail: str = Detail.LEAN
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeleportSearch(Jump):
+    """A jump by keywords."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class VectorTeleport(Jump):
+    """A jump by meaning."""
+
+    #: The least similarity of a result.
+    min_similarity: float = 0.0
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class HybridSearch(Jump):
+    """A jump by both."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TeleportResponse(Recalled):
+    """What was found."""
+
+    results: tuple[Result, ...] | tuple[FullResult, ...]
+    #: Of a jump by both indexes: whether one of them could not answer.
+    partial: bool | None = None
+    search_time_ms: float
+    #: Documents that match; a jump by meaning has no such number.
+    total_hits: int | None = None
+    notices: tuple[str, ...] = ()
+
+
+def teleport(app: App, request: Jump, caller: Caller) -> TeleportResponse:
+    """Jump by an index.
+
+    Raises:
+        InvalidQuery: an argument makes no sense.
+        LayerUnavailable: the index cannot be used.
+
+    """
+    scoped = scope_of(app, request.project, request.scope, caller.project)
+    detail = choice(Detail, "detail", request.detail)
+    found = _found(app, request, _filters(app, scoped, request))
+    made = TeleportResponse(
+        results=(),
+        partial=found.partial if isinstance(request, HybridSearch) else None,
+        search_time_ms=round(found.took_ms, 3),
+        total_hits=None if isinstance(request, VectorTeleport) else found.total,
+        notices=(*found.notices, *(() if found.hits else scoped.nothing(app))),
+    )
+    if detail is Detail.FULL:
+        return replace(made, results=_full(app, request, found.hits))
+    return replace(made, results=_lean(app, request, scoped, made, found.hits))
+
+
+def _found(app: App, request: Jump, filters: Filters) -> "Teleported":
+    query, limit = words(request.query), RESULTS.check(request.limit)
+    if isinstance(request, HybridSearch):
+        return app.hybrid().teleport(query, filters, limit)
+    if isinstance(request, VectorTeleport):
+        least = request.min_similarity
+        if not 0 <= least <= 1:
+            raise InvalidQuery(f"min_similarity must be at {'least 0.0' if least < 0 else 'most 1.0'}")
+        return app.teleport(LayerName.VECTOR).teleport(query, filters, limit, least)
+    return app.teleport(LayerName.BM25).teleport(query, filters, limit)
+
+
+def _filters(app: App, scoped: Scoped, request: Jump) -> Filters:
+    return Filters(
+        doc_type=choice(DocType, "doc_type", request.doc_type),
+        level=choice(LEVELS, "level", request.level),
+        window=times_of(app).window(request.since, request.until),
+        project=scoped.project,
+        agent=request.agent or None,
+        speaker=speaker_of(app, request.speaker, scoped),
+        role=role_of(request.role),
+        kind=choice(MemoryKind, "kind", request.kind),
+    )
+
+
+def _full(app: App, request: Jump, hits: Sequence[Hit]) -> tuple[FullResult, ...]:
+    """Return as many results as the settings' tokens hold, with everything that is known of each."""
+    return tuple(fitting(app, (_full_result(hit, request, app.calendar) for hit in hits), 0))
+
+
+def _full_result(hit: Hit, request: Jump, calendar: Calendar) -> FullResult:
+    keywords = () if hit.grip_id else hit.keywords[:_KEYWORDS]
+    return _scored(replace(full_result(hit, calendar), keywords=keywords), hit.raw, request, 4)
+
+
+def _lean(app: App, request: Jump, scoped: Scoped, bare: TeleportResponse, hits: Sequence[Hit]) -> tuple[Result, ...]:
+    """Return the results that the response holds within its tokens."""
+    retrieval = app.settings.retrieval
+    budget = min(_PER_RESULT * max(request.limit, _FEW), retrieval.bounds.max_token_budget)
+    weights = term_weights(request.query, app.tree.frequencies(), app.tree.tally(scoped.project).segments, scoped.project)
+    made = LeanResults(hits, app.calendar, weights, scoped.project, with_nodes=True)
+
+    def scored(lean: Lean) -> tuple[Result, ...]:
+        pairs = zip(lean.results, (hits[place].raw for place in made.places), strict=False)
+        return tuple(_scored(result, raw, request, 2) for result, raw in pairs)
+
+    def fits(lean: Lean) -> bool:
+        return tokens_of(replace(bare, results=scored(lean)), retrieval.token_factor) <= budget
+
+    return scored(made.fitting(fits))
+
+
+def _scored(result: R, raw: float | None, request: Jump, places: int) -> R:
+    """Return a result with the score of its index."""
+    if raw is None or isinstance(request, HybridSearch):
+        return result
+    score = round(raw, places)
+    if isinstance(request, TeleportSearch):
+        return replace(result, bm25_score=score)
+    return replace(result, similarity=score)

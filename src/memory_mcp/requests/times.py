@@ -1,0 +1,142 @@
+"""Times and node ids as agents and people write them in; UTC milliseconds, windows and canonical ids out."""
+
+import datetime as dt
+import re
+from dataclasses import dataclass, replace
+
+from memory_mcp.app import App
+from memory_mcp.errors import InvalidQuery
+from memory_mcp.model.calendar import Calendar, TimeWindow, period_of
+from memory_mcp.model.ids import NodeId, find_period, parse_node_id
+from memory_mcp.question.timehints import find_time
+
+#: Open ends of a window: no event lies before or behind, and every calendar can still show them.
+EARLIEST_MS, LATEST_MS = 0, 253_370_764_800_000
+_MILLISECONDS = re.compile(r"[0-9]{12,15}")
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+_EXPECTED = "expected ISO 8601 or a phrase such as 'last Tuesday'"
+_HINT = "Write 2026-01-30, 2026-01-30T14:00, 2026-W05, yesterday, 'last week', 'january 2026' or epoch milliseconds."
+#: Characters of an invalid time that its error repeats.
+_SHOWN = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Reads the times of one request: on its calendar, relative to its moment."""
+
+    calendar: Calendar
+    #: What "today" is relative to, UTC milliseconds.
+    now_ms: int
+
+    def since(self, text: str, name: str = "since") -> int | None:
+        """Return the first millisecond of what `text` names; None for "".
+
+        Raises:
+            InvalidQuery: `text` is no time; the message begins with `name`.
+
+        """
+        if not text.strip():
+            return None
+        found = self._read(text, name, ("since", "", "in", "on"))
+        return found if isinstance(found, int) else found.start_ms
+
+    def until(self, text: str) -> int | None:
+        """Return the end of what `text` names: a day, week, month or year is included whole; None for "".
+
+        Raises:
+            InvalidQuery: `text` is no time.
+
+        """
+        if not text.strip():
+            return None
+        found = self._read(text, "until", ("until", "", "in", "on"))
+        return found if isinstance(found, int) else found.end_ms
+
+    def window(self, since: str, until: str) -> TimeWindow | None:
+        """Return the window between two optional times; None when neither is given.
+
+        Raises:
+            InvalidQuery: one of them is no time, or the window is empty.
+
+        """
+        first, after = self.since(since), self.until(until)
+        if first is None and after is None:
+            return None
+        window = TimeWindow(EARLIEST_MS if first is None else first, LATEST_MS if after is None else after)
+        if window.start_ms >= window.end_ms:
+            raise InvalidQuery("since must lie before until")
+        return window
+
+    def node_id(self, text: str) -> NodeId:
+        """Return the canonical form of a node id, of its short form (2026-W05) or of a period's name (last week).
+
+        Raises:
+            InvalidQuery: `text` names no node and no single day, week, month or year.
+
+        """
+        if (period := find_period(text)) is not None:
+            return period
+        try:
+            return parse_node_id(text)
+        except InvalidQuery:
+            window = self._phrase(text, ("", "in", "on"))
+            named = None if window is None else period_of(window, self.calendar)
+            if named is None:
+                raise
+            return named
+
+    def _read(self, text: str, name: str, leads: tuple[str, ...]) -> int | TimeWindow:
+        """Return the moment or the window that `text` names, whose phrase may follow one of `leads`."""
+        given = text.strip()
+        invalid = InvalidQuery(f"invalid {name}: {text[:_SHOWN]!r} ({_EXPECTED})", _HINT)
+        found: int | TimeWindow | None
+        try:
+            if (period := find_period(given)) is not None:
+                found = self.calendar.window(period)
+            elif _MILLISECONDS.fullmatch(given):
+                found = int(given)
+            else:
+                found = self._stamp(given)
+        except (InvalidQuery, ValueError, OverflowError):
+            raise invalid from None
+        found = self._phrase(given, leads) if found is None else found
+        end = found.end_ms if isinstance(found, TimeWindow) else found
+        if found is None or end is None or end > LATEST_MS:
+            raise invalid
+        return found
+
+    def _stamp(self, given: str) -> int | None:
+        """Return the moment of an ISO time, local unless it names an offset; None when it is none."""
+        try:
+            moment = dt.datetime.fromisoformat(given)
+        except ValueError:
+            return None
+        local = moment if moment.tzinfo else moment.replace(tzinfo=self.calendar.zone)
+        return (local - _EPOCH) // dt.timedelta(milliseconds=1)
+
+    def _phrase(self, given: str, leads: tuple[str, ...]) -> TimeWindow | None:
+        """Return the window of a phrase that is a time and nothing else."""
+        for lead in leads:
+            hint = find_time(f"{lead} {given}".strip(), self.now_ms, self.calendar)
+            if hint.window is not None and not hint.rest:
+                return hint.window
+        return None
+
+
+def times_of(app: App, zone: str = "", as_of: str = "") -> Times:
+    """Return the reader of a request's times.
+
+    Args:
+        app: Gives the store's calendar and the clock.
+        zone: An IANA name, the calendar's zone for this request; "" for the store's.
+        as_of: The moment that takes the place of now; "" for now.
+
+    Raises:
+        InvalidQuery: the zone is unknown, or `as_of` is no time.
+
+    """
+    calendar = replace(app.calendar, zone_name=zone) if zone else app.calendar
+    calendar.day_of(0)
+    times = Times(calendar, app.clock.now_ms())
+    moment = times.since(as_of, "as_of")
+    return times if moment is None else Times(times.calendar, moment)

@@ -1,0 +1,150 @@
+"""The walk through the time tree to the evidence for a question, with every step: navigate."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from typing import TYPE_CHECKING
+
+from memory_mcp.app import App
+from memory_mcp.layers.base import Hit, Query
+from memory_mcp.layers.base import Step as LayerStep
+from memory_mcp.layers.budget import Budget
+from memory_mcp.model.calendar import Calendar
+from memory_mcp.model.ids import ROOT
+from memory_mcp.requests import shapes
+from memory_mcp.requests.limits import BOUNDS, EVIDENCE, Bounds, words
+from memory_mcp.requests.plain import tokens_of
+from memory_mcp.requests.response import Recalled, fitting
+from memory_mcp.requests.results import FullResult, full_result
+from memory_mcp.requests.scope import Caller, Scoped, scope_of
+from memory_mcp.requests.shapes import Window
+from memory_mcp.requests.times import times_of
+
+if TYPE_CHECKING:
+    from memory_mcp.layers.base import LayerAnswer
+
+_TOKEN_BOUND = "max_token_budget"
+
+
+@dataclass(frozen=True, slots=True)
+class Navigate:
+    """A question, and where to start."""
+
+    query: str
+    node_id: str = ""
+    limit: int = EVIDENCE.default
+    as_of: str = ""
+    since: str = ""
+    until: str = ""
+    project: str = ""
+    scope: str = ""
+    bounds: Bounds = field(default_factory=Bounds)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Step:
+    """One step from the root towards the evidence."""
+
+    node_id: str
+    label: str
+    searched: int
+    searched_level: str = ""
+    matched: str = ""
+    score: float
+    decision: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class BoundUse:
+    """A bound and how much of it was used."""
+
+    limit: int
+    used: int | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Navigated(Recalled):
+    """The path, the evidence, and what it cost."""
+
+    query: str
+    path: Sequence[Step]
+    results: Sequence[FullResult]
+    bounds: Mapping[str, BoundUse]
+    bounds_hit: Sequence[str]
+    scope: str
+    window: Window | None = None
+    notices: Sequence[str] = ()
+    next: str = ""
+
+
+def navigate(app: App, request: Navigate, caller: Caller) -> Navigated:
+    """Return the evidence for a question and the path to it; NotFound for an unknown node to start from."""
+    query, limit = words(request.query), EVIDENCE.check(request.limit)
+    scoped = scope_of(app, request.project, request.scope, caller.project)
+    times, retrieval = times_of(app, as_of=request.as_of), app.settings.retrieval
+    budget = Budget(retrieval.bounds.with_(**request.bounds.stops()), app.clock, retrieval.token_factor)
+    asked = Query(query, limit, scoped.project, None, times.window(request.since, request.until))
+    start = times.node_id(request.node_id)
+    if start != ROOT:
+        app.tree.node(start, scoped.project)
+    found = app.agentic.navigate(asked, budget, times.now_ms, start)
+    results = [_evidence(hit, app.calendar) for hit in found.hits]
+    kept = fitting(app, results, budget.bounds.max_token_budget)
+    if len(kept) < len(results):
+        budget.hit.append(_TOKEN_BOUND)
+    budget.spent.tokens = sum(tokens_of(r, retrieval.token_factor) for r in kept)
+    return Navigated(
+        query=query,
+        path=[_step(step) for step in found.path],
+        results=kept,
+        bounds=_used(budget),
+        bounds_hit=tuple(budget.hit),
+        scope=scoped.words,
+        window=shapes.window(found.window, found.window_words, app.calendar),
+        notices=_notices(app, found, len(kept), scoped, budget),
+        next=_offer(kept),
+    )
+
+
+def _evidence(hit: Hit, calendar: Calendar) -> FullResult:
+    """Return a hit under its segment's id, its own citation first."""
+    found = full_result(hit, calendar)
+    if not (hit.node_id and hit.grip_id):
+        return found
+    grips = dict.fromkeys((hit.grip_id, *found.grip_ids))
+    return replace(found, id=hit.node_id, kind=hit.level, grip_ids=tuple(grips))
+
+
+def _step(step: LayerStep) -> Step:
+    return Step(
+        node_id=step.node_id,
+        label=step.label,
+        searched=step.searched,
+        searched_level=step.searched_level,
+        matched=step.matched,
+        score=round(step.score, 3),
+        decision=step.decision,
+    )
+
+
+def _used(budget: Budget) -> dict[str, BoundUse]:
+    used = {
+        "max_depth": budget.depth,
+        "max_nodes_visited": budget.nodes_visited,
+        "max_rpc_calls": budget.rpc_calls,
+        _TOKEN_BOUND: budget.tokens,
+        "timeout_ms": budget.elapsed_ms(),
+    }
+    return {name: BoundUse(limit=getattr(budget.bounds, name), used=used.get(name)) for name in BOUNDS}
+
+
+def _notices(app: App, found: "LayerAnswer", kept: int, scoped: Scoped, budget: Budget) -> list[str]:
+    left_out = len(found.hits) - kept
+    more = [f"{left_out} of {len(found.hits)} results left out to stay within {_TOKEN_BOUND}"] if left_out else []
+    if budget.hit:
+        more.append(f"stopped by {', '.join(budget.hit)}; there may be more")
+    return [*found.notices, *more, *([] if found.hits else scoped.nothing(app))]
+
+
+def _offer(results: Sequence[FullResult]) -> str:
+    grips = [grip for result in results for grip in result.grip_ids]
+    return f"expand_grip {grips[0]} shows the conversation around the best match" if grips else ""

@@ -1,0 +1,150 @@
+"""Words searched in the time tree: search_children and search_node."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from memory_mcp.app import App
+from memory_mcp.model.calendar import LEVELS
+from memory_mcp.requests import limits
+from memory_mcp.requests.cursors import offset_cursor, offset_of
+from memory_mcp.requests.limits import RESULTS, TOKENS, choice
+from memory_mcp.requests.response import Recalled, fitting
+from memory_mcp.requests.scope import Caller, Scoped, scope_of
+from memory_mcp.requests.times import times_of
+
+if TYPE_CHECKING:  # numpy, behind these, would double the time to the handshake
+    from memory_mcp.layers.agentic.match import FieldMatch
+    from memory_mcp.layers.agentic.search import ChildrenResult, NodeResult
+
+
+@dataclass(frozen=True, slots=True)
+class SearchChildren:
+    """Words to look for below a node."""
+
+    query: str
+    parent_id: str = ""
+    child_level: str = ""
+    #: Fields of a node; None for all, and the events below.
+    fields: Sequence[str] | None = None
+    limit: int = RESULTS.default
+    token_budget: int = TOKENS.default
+    cursor: str = ""
+    project: str = ""
+    scope: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class SearchNode:
+    """Words to look for in a node's own text."""
+
+    node_id: str
+    query: str
+    fields: Sequence[str] | None = None
+    limit: int = RESULTS.default
+    token_budget: int = TOKENS.default
+    project: str = ""
+    scope: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Match:
+    """One field of a node that holds words of the query."""
+
+    field: str
+    text: str
+    grip_ids: Sequence[str] = ()
+    score: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class NodeMatch:
+    """A node that matched."""
+
+    node_id: str
+    title: str
+    level: str
+    matches: Sequence[Match]
+    relevance_score: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundChildren(Recalled):
+    """Nodes that hold the words, best first."""
+
+    results: Sequence[NodeMatch]
+    has_more: bool
+    next_cursor: str = ""
+    scope: str
+    notices: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundInNode(Recalled):
+    """Fields of one node that hold the words, best first."""
+
+    matched: bool
+    matches: Sequence[Match]
+    node_id: str
+    level: str
+
+
+def search_children(app: App, request: SearchChildren, caller: Caller) -> FoundChildren:
+    """Return the nodes below one that hold the words; NotFound for an unknown parent."""
+    query, limit = limits.words(request.query), RESULTS.check(request.limit)
+    budget = TOKENS.check(request.token_budget, "token_budget")
+    scoped = scope_of(app, request.project, request.scope, caller.project)
+    parent, fields = times_of(app).node_id(request.parent_id), _fields(request.fields)
+    level = choice(LEVELS, "child_level", request.child_level)
+    question = ("search_children", query, parent, request.child_level, *fields, scoped.words)
+    offset = offset_of(request.cursor, *question)
+    found = app.agentic.nodes.search_children(parent, query, level, fields, limit, scoped.project, offset)
+    kept = fitting(app, map(_node_match, found.results), budget)
+    more = found.next_offset is not None or len(kept) < len(found.results)
+    return FoundChildren(
+        results=kept,
+        has_more=more,
+        next_cursor=offset_cursor(offset + len(kept), *question) if more and kept else "",
+        scope=scoped.words,
+        notices=_notices(app, found, len(kept), scoped, offset),
+    )
+
+
+def search_node(app: App, request: SearchNode, caller: Caller) -> FoundInNode:
+    """Return the fields of a node that hold the words; NotFound for an unknown node."""
+    query, limit = limits.words(request.query), RESULTS.check(request.limit)
+    budget = TOKENS.check(request.token_budget, "token_budget")
+    scoped = scope_of(app, request.project, request.scope, caller.project)
+    node_id = times_of(app).node_id(request.node_id)
+    found, matches = app.agentic.nodes.search_node(node_id, query, _fields(request.fields), limit, scoped.project)
+    kept = fitting(app, map(_match, matches), budget)
+    return FoundInNode(matched=bool(matches), matches=kept, node_id=found.node_id, level=found.level)
+
+
+def _fields(names: Sequence[str] | None) -> list[str]:
+    from memory_mcp.layers.agentic.match import FIELDS
+
+    found = [choice(FIELDS, f"fields.{place}", name) for place, name in enumerate(names or ())]
+    return [name for name in found if name is not None]
+
+
+def _notices(app: App, found: "ChildrenResult", kept: int, scoped: Scoped, offset: int) -> list[str]:
+    if not found.results:
+        return [] if offset else scoped.nothing(app)
+    if not kept:
+        return ["the next result does not fit the token budget; raise token_budget to see it"]
+    return []
+
+
+def _match(value: "FieldMatch") -> Match:
+    return Match(field=value.field, text=value.text, grip_ids=value.grip_ids, score=value.score)
+
+
+def _node_match(value: "NodeResult") -> NodeMatch:
+    return NodeMatch(
+        node_id=value.node.node_id,
+        title=value.node.title,
+        level=value.node.level,
+        matches=[_match(m) for m in value.matches],
+        relevance_score=value.relevance,
+    )

@@ -1,0 +1,117 @@
+"""A tool's answer as readable Markdown, for people and for clients that show text only. Pure; the words stay as they are."""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+Shape = Mapping[str, Any]
+
+#: Said by the fence already, or by the headings.
+_UNSAID = frozenset({"origin"})
+#: Fields that name a thing in a list, the first one present.
+_NAMES = ("node_id", "topic_id", "name", "layer", "id", "event_id", "grip_id")
+
+
+def markdown(answer: Shape) -> str:
+    """Return an answer as Markdown: searches as a list of quotations, a citation as a transcript, all else as fields."""
+    shown = {name: value for name, value in answer.items() if name not in _UNSAID}
+    return "\n".join(_form(shown)(shown)).strip()
+
+
+def _form(answer: Shape) -> Callable[[Shape], Iterator[str]]:
+    if "excerpt_events" in answer:
+        return _transcript
+    if "results" in answer and all("when" in one for one in answer["results"]):
+        return _search
+    return _fields
+
+
+def _search(answer: Shape) -> Iterator[str]:
+    for number, one in enumerate(answer["results"], 1):
+        yield from _result(number, one)
+    if not answer["results"]:
+        yield "No results."
+    rest = {name: value for name, value in answer.items() if name not in ("results", "explanation")}
+    yield ""
+    yield from _fields(rest)
+    why = answer.get("explanation")
+    if why:
+        yield from _fields(why)
+
+
+def _result(number: int, one: Shape) -> Iterator[str]:
+    who = one.get("who") or one.get("speaker") or one.get("role", "")
+    place = [str(one[name]) for name in ("title", "session", "session_id", "project") if one.get(name)]
+    outside = ["outside the time named"] if one.get("outside") or one.get("outside_window") else []
+    head = " · ".join([one["when"][:16].replace("T", " "), *([who] if who else []), *outside, *place])
+    yield f"{number}. **{head}**"
+    if one.get("quote"):
+        yield from _quoted(one["quote"], "   > ")
+    known = {"when", "who", "speaker", "role", "title", "session", "session_id", "project", "outside", "outside_window", "quote"}
+    rest = ", ".join(f"{_name(name)}: {_inline(value)}" for name, value in one.items() if name not in known and _says(value))
+    if rest:
+        yield f"   {rest}"
+
+
+def _transcript(answer: Shape) -> Iterator[str]:
+    grip = answer["grip"]
+    yield f"**{grip['grip_id']}** · {grip['when'].replace('T', ' ')} · {'verified' if answer['verified'] else 'NOT verified'}"
+    yield from _quoted(grip["quote"], "> ")
+    said = {"grip_id", "when", "quote"}
+    yield from _fields({name: value for name, value in grip.items() if name not in said})
+    for name in ("events_before", "excerpt_events", "events_after"):
+        if answer[name]:
+            yield from ("", f"**{_name(name)}**", "")
+        for event in answer[name]:
+            yield f"- {event['when'][:16].replace('T', ' ')} {event.get('speaker') or event['role']}:"
+            yield from _quoted(event.get("text", ""), "  > ")
+    if "more" in answer:
+        yield from ("", f"Shortened; everything with {_inline(answer['more'])}.")
+
+
+def _fields(answer: Shape, indent: str = "") -> Iterator[str]:
+    """Return one line for each field, and lists of objects below their name."""
+    for name, value in answer.items():
+        if isinstance(value, Mapping):
+            yield f"{indent}- {_name(name)}:"
+            yield from _fields(value, indent + "  ")
+        elif isinstance(value, list) and any(isinstance(one, Mapping) for one in value):
+            yield f"{indent}- {_name(name)}:"
+            yield from _items(value, indent + "  ")
+        elif isinstance(value, str) and "\n" in value:
+            yield f"{indent}- {_name(name)}:"
+            yield from _quoted(value, f"{indent}  > ")
+        elif _says(value):
+            yield f"{indent}- {_name(name)}: {_inline(value)}"
+
+
+def _items(values: Sequence[Any], indent: str) -> Iterator[str]:
+    for one in values:
+        if not isinstance(one, Mapping):
+            yield f"{indent}- {one}"
+            continue
+        key = next((name for name in _NAMES if name in one), next(iter(one), ""))
+        yield f"{indent}- **{_inline(one.get(key, ''))}**"
+        yield from _fields({name: value for name, value in one.items() if name != key}, indent + "  ")
+
+
+def _quoted(text: str, mark: str) -> Iterator[str]:
+    yield from (f"{mark}{line}" for line in text.splitlines())
+
+
+def _name(name: str) -> str:
+    return name.replace("_", " ")
+
+
+def _says(value: Any) -> bool:
+    return not (value is None or value == "" or value == [] or value == {})
+
+
+def _inline(value: Any) -> str:
+    """Return a value on one line."""
+    if isinstance(value, bool):
+        return "yes" if value else "no"
+    if isinstance(value, list):
+        return ", ".join(map(_inline, value))
+    if isinstance(value, Mapping):
+        return ", ".join(f"{name} {_inline(one)}" for name, one in value.items())
+    return " ".join(str(value).split())

@@ -1,0 +1,31 @@
+"""Questions of one corpus asked of another, and written ones that nothing answers: what their labels hold."""
+
+import hashlib
+from collections import Counter
+
+import pytest
+
+from bench.locomo import load
+from bench.quality.corpora import LABELS as FOLDER
+
+LABELS = FOLDER / "unanswerable.jsonl"
+
+
+def test_a_third_of_the_labels_is_held_out_by_the_hash_of_id_or_text_alone() -> None:
+    labels = load(LABELS)
+    for label in labels:
+        name = label.get("query_id") or label["query"]
+        assert label["held_out"] is (int(hashlib.sha1(name.encode()).hexdigest(), 16) % 3 == 0)
+    assert sum(label["held_out"] for label in labels) / len(labels) == pytest.approx(1 / 3, abs=0.05)
+
+
+def test_three_hundred_labels_refer_to_queries_of_another_corpus_and_a_hundred_are_written() -> None:
+    labels = load(LABELS)
+    referred = [label for label in labels if "query_id" in label]
+    assert len(referred) == 300
+    assert all(label["corpus_of_query"] != label["asked_of"] and "query" not in label for label in referred)
+    assert len({(label["query_id"], label["asked_of"]) for label in referred}) == 300
+    assert set(Counter((label["corpus_of_query"], label["asked_of"]) for label in referred).values()) == {7, 8}
+    written = [label for label in labels if "query" in label]
+    assert Counter(label["hard"] for label in written) == {True: 50, False: 50}
+    assert len({label["query"] for label in written}) == 100

@@ -1,0 +1,212 @@
+"""`bench.quality` end to end on a small corpus of its own: rows, tables made from them alone, and the verifier."""
+
+import asyncio
+import datetime as dt
+import json
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+import pytest
+
+from bench.quality import rows as rows_file
+from bench.quality.__main__ import main
+from bench.quality.agent import Reading, Script, around, ask_agent
+from bench.quality.asking import Place, Places
+from bench.quality.corpora import Half, Kind, Message, Question, half_of, messages_of
+from bench.quality.rows import Row
+from bench.quality.stores import Stores
+from bench.quality.tables import difference, first_difference, interval, recall, tables
+from memory_mcp.app import App
+from memory_mcp.model.event import EventDraft, EventType, Role
+
+TOPICS = {
+    "kiln": (
+        "The kiln reaches cone six after nine hours.",
+        "The glaze with rutile ran off the shelf.",
+        "Ventilate the shed first.",
+    ),
+    "boat": ("We caulked the hull with oakum.", "The rudder pintle was bent by the slipway.", "Varnish dries in two days."),
+    "bees": ("The queen was marked with a green dot.", "Varroa counts stayed under two percent.", "We moved the apiary uphill."),
+    "bread": ("The rye starter doubled overnight.", "Bake at 240 degrees with steam.", "The crust cracked along the score."),
+    "radio": ("The dipole hangs at eleven metres.", "Its balun overheated on forty metres.", "We logged a station in Iceland."),
+}
+QUESTIONS = (
+    ("What ran off the shelf, the glaze with rutile?", "kiln", 1, "4 single-hop"),
+    ("What bent the rudder pintle?", "boat", 1, "4 single-hop"),
+    ("Which dot was the queen marked with?", "bees", 0, "1 multi-hop"),
+    ("At how many degrees with steam did we bake?", "bread", 1, "4 single-hop"),
+    ("Where did the balun overheat?", "radio", 1, "2 temporal"),
+    ("Who restored the harpsichord?", "", 0, "3 open-domain"),
+)
+
+
+def units() -> list[dict[str, str]]:
+    made = []
+    for day, (session, texts) in enumerate(TOPICS.items(), 1):
+        for number, text in enumerate(texts * 2):
+            words = text if number < len(texts) else f"Yes, I remember that, thanks for telling me ({session}, {number})."
+            stamp = f"2024-03-{day:02d}T09:00:{number:02d}"
+            who = "Ada" if number % 2 == 0 else "Bo"
+            turn = {"corpus": "toy", "id": f"D{day}:{number}", "session": session}
+            made.append({**turn, "ts": stamp, "role": who, "text": words})
+    return made
+
+
+def queries() -> list[dict[str, object]]:
+    return [
+        {
+            "corpus": "toy",
+            "id": f"q{number}",
+            "query": text,
+            "category": category,
+            "gold": [f"D{list(TOPICS).index(session) + 1}:{place}"] if session else [],
+            "gold_sessions": [session] if session else [],
+            "ts": "2024-04-01T00:00:00",
+        }
+        for number, (text, session, place, category) in enumerate(QUESTIONS)
+    ]
+
+
+def write(path: Path, rows: Iterable[Mapping[str, object]]) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows), encoding="utf-8")
+
+
+@pytest.fixture
+def data(tmp_path: Path) -> Path:
+    write(tmp_path / "data" / "locomo" / "units.jsonl", units())
+    write(tmp_path / "data" / "locomo" / "queries.jsonl", queries())
+    return tmp_path / "data"
+
+
+def test_without_data_it_says_that_it_was_skipped(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--data", str(tmp_path / "absent")]) == 0
+    assert capsys.readouterr().out == "skipped: --data DIR with the corpora is not there\n"
+
+
+def test_a_run_gives_rows_and_tables_that_the_verifier_confirms(
+    data: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    rows, table = tmp_path / "rows.jsonl", tmp_path / "tables.md"
+    options = ["--data", str(data), "--corpora", "locomo", "--stores", str(tmp_path / "stores"), "--rows", str(rows)]
+    assert main([*options, "--tiers", "2", "5", "--table", str(table)]) == 0
+    assert "built toy: 30 messages" in capsys.readouterr().err
+    found = rows_file.read(rows)
+    systems = {r.system for r in found}
+    assert {"intelligent_search tier 2", "intelligent_search tier 5", "hybrid grips", "navigate", "default answer"} <= systems
+    assert {"plain BM25 sessions", "plain BM25 messages", "score mix"} <= systems
+    asked = {s: len([r for r in found if r.system == s]) for s in systems}
+    assert asked["intelligent_search tier 5"] == asked["default answer"] == len(QUESTIONS)
+    assert asked["hybrid grips"] == asked["score mix"] == len(QUESTIONS) - 1
+    assert {r.question: (r.kind, r.half) for r in found} == {
+        f"q{n}": ("answerable" if session else "unanswerable", half_of(f"q{n}")) for n, (_, session, _, _) in enumerate(QUESTIONS)
+    }
+    told = {(r.system, r.question): r for r in found}
+    for system in ("intelligent_search tier 2", "bm25 grips", "plain BM25 messages", "default answer"):
+        assert (told[system, "q1"].session_rank, told[system, "q1"].found, told[system, "q1"].gold) == (1, 1, 1), system
+    assert told["default answer", "q1"].tokens > 0
+    assert main(["verify", str(rows), str(table)]) == 0
+    # Stores are built once.
+    assert main([*options, "--tiers", "5", "--systems", "intelligent", "--questions", "1"]) == 0
+    assert "built" not in capsys.readouterr().err
+
+
+def row(question: str, system: str, rank: int, half: Half = Half.TUNE) -> Row:
+    return Row("locomo", system, half, question, Kind.ANSWERABLE, session_rank=rank, gold=2, found=int(rank == 1))
+
+
+def test_the_verifier_names_a_number_that_was_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    own = [row(f"q{n}", s, rank) for s, rank in (("intelligent_search tier 2", 1), ("bm25 grips", 2)) for n in range(9)]
+    rows, table = tmp_path / "rows.jsonl", tmp_path / "tables.md"
+    rows_file.write(rows, own)
+    text = tables(own)
+    assert "| intelligent_search tier 2 | 100.0 / 100.0 / 50.0 |" in text
+    assert "| locomo | session@1 | 100.0 | bm25 grips 0.0 | +100.0 [+100.0, +100.0] |" in text
+    table.write_text(text.replace("| bm25 grips | 0.0 / 100.0", "| bm25 grips | 1.0 / 100.0"), encoding="utf-8")
+    assert main(["verify", str(rows), str(table)]) == 1
+    assert "the rows give '| bm25 grips | 0.0 / 100.0" in capsys.readouterr().out
+    table.write_text(text, encoding="utf-8")
+    rows_file.write(rows, [*own[:-1], row("q8", "bm25 grips", 1)])
+    assert main(["verify", str(rows), str(table)]) == 1
+    assert first_difference(own, text) == ""
+    assert "(nothing)" in first_difference(own, text + "more\n")
+    assert "| bm25 grips | 0.0 / 100.0 / 0.0 (of 8) |" in tables(own[:-1])
+
+
+def test_two_runs_are_compared_question_by_question(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    before, after = tmp_path / "before.jsonl", tmp_path / "after.jsonl"
+    rows_file.write(before, [row("a", "navigate", 2), row("b", "navigate", 1), row("b", "gone", 1)])
+    rows_file.write(after, [row("a", "navigate", 1), row("c", "navigate", 1), row("b", "new", 1)])
+    assert main(["compare", str(before), str(after)]) == 0
+    shown = capsys.readouterr().out
+    assert "| navigate | session@1 | 100.0: +100.0 [+100.0, +100.0] |" in shown
+    assert "gone" not in shown
+    assert "new" not in shown
+
+
+def test_a_difference_is_paired_by_question_and_leaves_out_what_is_not_measured() -> None:
+    ours = [row("a", "x", 1), row("b", "x", 1)]
+    theirs = [row("b", "y", 2), row("c", "y", 1)]
+    assert difference(ours, theirs, recall) == "+50.0 [+50.0, +50.0]"
+    assert difference(ours, [Row("locomo", "y", Half.TUNE, "b", Kind.ANSWERABLE)], recall) == "–"
+    gap, low, high = interval([1.0, 0.0] * 50)
+    assert gap == 50
+    assert low < 42 < 58 < high
+
+
+def test_a_result_leads_to_its_messages_by_whichever_id_it_carries(app: App) -> None:
+    drafts = [
+        EventDraft("s1", Role.USER, EventType.USER_MESSAGE, text, 1_700_000_000_000 + n, source_id=f"m{n}")
+        for n, text in enumerate(("The rudder pintle was bent by the slipway.", "Varnish dries in two days on a warm deck."))
+    ]
+    app.write(drafts, "test")
+    app.derivation.run()
+    grips = {g.event_id_start: g.grip_id for batch in app.storage.grips.iter_all() for g in batch}
+    ids = {s.event.source_id: s.event.event_id for batch in app.storage.events.iter_all() for s in batch}
+    places = Places(app)
+    first, second = grips[ids["m0"]], grips[ids["m1"]]
+    assert places.of({"when": "", "who": "user", "quote": "", "grip": first, "score": 1.0}) == Place("s1", ("m0",))
+    full = {"id": "toc:segment:x", "session_id": "s1", "grip_ids": [second, first], "event_id": ids["m0"]}
+    assert places.of(full) == Place("s1", ("m0", "m1"))
+    assert places.of({"grip_ids": [first], "also": [{"grip_id": second}]}) == Place("s1", ("m0", "m1"))
+    assert places.of({"id": "toc:day:2026-01-01", "session_id": "", "grip_ids": None}) == Place("", ())
+    assert places.of({"when": "", "node": "toc:segment:x", "session": "s2"}) == Place("s2", ())
+
+
+def question(text: str, again: str, answer: str) -> Question:
+    as_of = dt.datetime(2024, 4, 1, tzinfo=dt.UTC)
+    return Question("answers", "toy", "q", text, Kind.ANSWERABLE, Half.TUNE, as_of, again=again, answer=answer)
+
+
+def test_an_agent_stops_reading_once_the_answer_was_shown(tmp_path: Path) -> None:
+    messages = messages_of(units())
+    asked = [question("balun overheated", "dipole height", "forty\\W+metres"), question("harpsichord", "organ pipes", "no such")]
+    found = ask_agent(Stores(tmp_path, {"toy": messages}), "toy", asked, 2, messages)
+    assert len({r.system for r in found}) == 5
+    right = [r for r in found if r.right_at]
+    assert {r.right_at for r in right} == {1}
+    assert len(right) == 5
+    assert all(r.tokens == r.first_tokens > 0 for r in right)
+    assert all(r.tokens > 0 for r in found if not r.right_at and "intelligent" in r.system)
+
+
+def test_the_script_shows_one_line_a_hit_within_its_tokens() -> None:
+    when = dt.datetime(2024, 4, 1, 9, 30, tzinfo=dt.UTC)
+    long = "word " * 400 + "the balun overheated on forty metres " + "word " * 400
+    script = Script([Message(f"m{n}", "s", when, "user", "", long) for n in range(40)], "porter")
+    text, places = script.search('Why did the "balun" overheat?')
+    assert len(text.splitlines()) == len(places) < 40
+    assert text.startswith("2024-04-01 09:30 user: ")
+    assert "balun overheated" in text.splitlines()[0]
+    assert script.search("?!") == ("", [])
+    assert around("short text", "nothing of it") == "short text"
+
+
+def test_reading_counts_every_step_up_to_the_right_one() -> None:
+    async def shown(text: str, tokens: int) -> tuple[str, int]:
+        return text, tokens
+
+    steps = [lambda text=t: shown(text, 10) for t in ("no", "still no", "YES\nindeed", "never read")]
+    read = asyncio.run(Reading(re.compile("yes.indeed", re.I | re.S)).read(steps))
+    assert (read.right_at, read.first_tokens, read.tokens) == (3, 10, 30)

@@ -1,0 +1,54 @@
+"""Requests asked of the installed program: the command and a client on a pipe give the same responses and errors."""
+
+import json
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from mcp import Client
+from mcp.types import TextContent
+
+from bench.place import Place
+from tests.daemon.places import DAEMON, needs_proc
+from tests.daemon.test_pump import talk
+from tests.factories import a_small_history
+from tests.fakes import FakeClock
+from tests.indexes.helpers import opened
+from tests.requests.test_doors import FOUND, GRIP, REFUSED, argv, newest_grip, steady
+
+pytestmark = needs_proc
+
+
+@pytest.fixture(scope="module")
+def doors(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Place, str]]:
+    """Two weeks of three projects, without indexes (their state would differ from one call to the next), and a grip of it."""
+    more = {**DAEMON, "MEMORY_MCP_SERVER__PROFILE": "full", "MEMORY_MCP_TELEPORT__ENABLED": "false"}
+    with Place(tmp_path_factory.mktemp("doors"), idle=60, more=more) as made:
+        app = opened(made.directory, FakeClock())
+        app.write(a_small_history(2), "test")
+        app.derivation.run()
+        grip = newest_grip(app)
+        app.close()
+        yield made, grip
+
+
+def test_the_command_and_a_client_on_a_pipe_are_answered_alike(doors: tuple[Place, str]) -> None:
+    place, grip = doors
+    asked = [(name, {k: grip if v == GRIP else v for k, v in given.items()}) for name, given in FOUND if name != "prune_index"]
+    asked += [(name, arguments) for name, arguments, _ in REFUSED if name != "prune_index"]
+
+    async def work(client: Client) -> list[tuple[Any, str]]:
+        told = []
+        for name, arguments in asked:
+            found = await client.call_tool(name, arguments)
+            [block] = found.content
+            assert isinstance(block, TextContent)
+            told.append((None, block.text) if found.is_error else (found.structured_content, ""))
+        return told
+
+    told = talk(place, work)
+    for (name, arguments), (response, error) in zip(asked, told, strict=True):
+        done = place.run(*argv(name, arguments), "--json")
+        assert bool(done.returncode) is bool(error), (name, arguments, done.stderr)
+        assert steady(response) == (None if error else steady(json.loads(done.stdout))), (name, arguments)
+        assert error.startswith(done.stderr.strip()), (name, arguments)

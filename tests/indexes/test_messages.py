@@ -1,0 +1,230 @@
+"""Grips by message: what lends to what, who said it, and the messages that either index names with what speaks for each."""
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import pytest
+
+from memory_mcp.embed.model2vec import Model2Vec
+from memory_mcp.indexes.base import DocType, Filters
+from memory_mcp.indexes.bm25 import lifts
+from memory_mcp.indexes.bm25.search import BEST, SEGMENT, SLACK, candidates, search, weigh
+from memory_mcp.indexes.candidates import OWN, SIMILARITY, Candidates
+from memory_mcp.indexes.columns import ROLES
+from memory_mcp.indexes.document import Unit
+from memory_mcp.indexes.keys import grip_of
+from memory_mcp.indexes.messages import ASKING, Messages, by_message
+from memory_mcp.indexes.snapshot import Snapshot
+from memory_mcp.indexes.vector.kind import Body, Vector
+from memory_mcp.indexes.vector.search import candidates as near_candidates
+from memory_mcp.indexes.vector.search import rated
+from memory_mcp.text import query_terms
+from tests.indexes.helpers import of_messages, unit
+from tests.indexes.models import snapshot as vectors_of
+from tests.indexes.models import static_model
+from tests.indexes.test_bm25 import in_parts
+
+NO_NAMES = np.zeros(0, dtype=np.uint64)
+GRIPS = Filters(doc_type=DocType.GRIP)
+
+
+def names(*numbers: int) -> Any:
+    return np.array(numbers, dtype=np.uint64)
+
+
+def smoothed(units: Sequence[Unit], scores: Sequence[float]) -> lifts.Smoothed:
+    """What lifts make of the scores of a lone part's grips; 0: holds no term."""
+    [live] = in_parts(units, ())
+    dense = np.array(scores, dtype=np.float64)
+    return lifts.smoothed(live, np.flatnonzero(dense), dense, None)
+
+
+def found_by(held: Snapshot[Any], query: str, filters: Filters = GRIPS, limit: int = 10, also: Any = NO_NAMES) -> Candidates:
+    return candidates(held, query_terms(query), filters, limit, also)
+
+
+# grouping
+
+
+def test_grips_that_follow_each_other_are_one_message_within_a_unit_and_unnamed_ones_are_each_their_own() -> None:
+    units = [of_messages(unit(0, "", *"abcd"), [5, 5, 6, 7]), of_messages(unit(1, "", *"ef"), [7, 7]), unit(2, "", *"gh")]
+    [live] = in_parts(units, ())
+    messages = live.messages
+    assert messages.of_row.tolist() == [0, 0, 1, 2, 3, 3, 4, 5]
+    assert (messages.first.tolist(), messages.unit.tolist()) == ([0, 2, 3, 4, 6, 7], [0, 0, 0, 1, 2, 2])
+    assert live.messages_named(names(6, 7, 99)).tolist()[0] == 1
+    assert live.messages_named(NO_NAMES).tolist() == []
+
+
+def test_messages_of_no_grip_at_all() -> None:
+    [live] = in_parts([unit(0, "words")], ())
+    assert len(live.messages) == 0
+    assert live.messages_named(names(1)).tolist() == []
+    place, value, rows = by_message(Messages.of(live.part.grips), np.zeros(0, dtype=np.int64), np.zeros(0))
+    assert (place.tolist(), value.tolist(), rows.tolist()) == ([], [], [])
+
+
+def test_a_message_has_its_best_grip_the_first_of_equals() -> None:
+    [live] = in_parts([of_messages(unit(0, "", *"abcde"), [5, 5, 5, 6, 6])], ())
+    place, value, rows = by_message(live.messages, np.array([0, 1, 2, 4]), np.array([1.0, 3.0, 3.0, 2.0]))
+    assert (place.tolist(), value.tolist(), rows.tolist()) == ([0, 1], [3.0, 2.0], [1, 4])
+
+
+# lifts
+
+
+def test_pieces_of_one_long_message_do_not_lift_each_other() -> None:
+    alone = smoothed([of_messages(unit(0, "", *"abc"), [1, 2, 3])], [4.0, 0.0, 0.0])
+    pieces = smoothed([of_messages(unit(0, "", *"abc"), [1, 1, 1])], [4.0, 3.0, 2.0])
+    assert (pieces.own.tolist(), pieces.near.tolist()) == (alone.own.tolist(), alone.near.tolist()) == ([4.0], [0.0])
+
+
+def test_neighbours_are_counted_by_message_however_many_pieces_lie_between() -> None:
+    """The third grip's neighbour is the first message, though a long one's pieces stand beside it."""
+    one, two = lifts.NEIGHBOURS
+    found = smoothed([of_messages(unit(0, "", *"abcde"), [1, 2, 2, 2, 3])], [5.0, 0.0, 1.0, 0.0, 2.0])
+    assert found.own.tolist() == [5.0, 1.0, 2.0]
+    assert found.near.tolist() == pytest.approx([one * 1.0 + two * 2.0, one * 5.0 + one * 2.0, one * 1.0 + two * 5.0])
+
+
+def test_nothing_is_lent_across_the_edge_of_a_segment() -> None:
+    units = [of_messages(unit(0, "", "a"), [1]), of_messages(unit(1, "", "b"), [2])]
+    assert smoothed(units, [5.0, 3.0]).near.tolist() == [0.0, 0.0]
+
+
+def test_a_message_that_only_asks_loses_a_share_and_lends_less() -> None:
+    units = [of_messages(unit(0, "", "a", "b"), [1, 2], asks=[255, 0])]
+    found = smoothed(units, [4.0, 1.0])
+    assert found.own.tolist() == pytest.approx([4.0 * (1 - ASKING), 1.0])
+    assert found.near.tolist() == pytest.approx([lifts.NEIGHBOURS[0], lifts.NEIGHBOURS[0] * 4.0 * (1 - ASKING)])
+
+
+def test_the_arrays_that_threads_keep_are_zero_again_after_each_use() -> None:
+    units = [of_messages(unit(0, "", *"abc"), [1, 2, 3])]
+    first = smoothed(units, [4.0, 2.0, 1.0])
+    assert smoothed(units, [0.0, 0.0, 3.0]).near.tolist() == [0.0]
+    assert smoothed(units, [4.0, 2.0, 1.0]).near.tolist() == first.near.tolist()
+
+
+def test_a_search_names_one_grip_of_a_message_the_one_that_fits_best() -> None:
+    long = of_messages(unit(0, "report", "queue first", "osmium queue retry", "osmium at last"), [9, 9, 9])
+    short = of_messages(unit(1, "osmium", "osmium"), [3])
+    held = in_parts([long, short], ())
+    best = search(held, query_terms("osmium queue"), GRIPS, 10).best
+    assert sorted(m.grip_id for m in best) == sorted(grip_of(*d.key) for d in (long.grips[1], short.grips[0]))
+
+
+# roles
+
+
+def test_a_role_is_filtered_before_the_best_are_chosen() -> None:
+    """Fifty messages of tools fit better than the one that the user said."""
+    loud = [of_messages(unit(n, "", "osmium osmium"), [n + 1], ["tool"]) for n in range(50)]
+    said = of_messages(unit(60, "", "about osmium and so many other things that were said on that day"), [900], ["user"])
+    held = in_parts([*loud, said], (20,))
+    assert [m.node_key for m in search(held, query_terms("osmium"), Filters(role="user"), 1).best] == [said.key]
+    assert found_by(held, "osmium", Filters(DocType.GRIP, role="user"), limit=1).message.tolist() == [900]
+    assert len(search(held, query_terms("osmium"), Filters(role="tool"), 100).best) == 50
+    assert search(held, query_terms("osmium"), Filters(role="assistant"), 5).best == ()
+
+
+def test_a_role_leaves_nodes_out_as_nobody_said_them() -> None:
+    held = in_parts([of_messages(unit(0, "osmium", "osmium"), [1], ["assistant"])], ())
+    assert {m.doc_type for m in search(held, query_terms("osmium"), Filters(), 5).best} == set(DocType)
+    assert {m.doc_type for m in search(held, query_terms("osmium"), Filters(role="assistant"), 5).best} == {DocType.GRIP}
+
+
+# candidates of words
+
+
+def test_candidates_of_words_say_what_speaks_for_each_over_what_the_query_could_give() -> None:
+    one = of_messages(
+        unit(0, "osmium report", "osmium here", "nothing of it", "osmium osmium"), [1, 2, 3], ["user", "tool", "user"]
+    )
+    held = in_parts([one, of_messages(unit(1, "queue", "queue"), [4])], ())
+    found = found_by(held, "osmium")
+    assert sorted(found.message.tolist()) == [1, 3]
+    scale = weigh(held, query_terms("osmium")).total + SLACK
+    own, near, segment, best = (found.words * scale).T
+    assert found.raw == pytest.approx(own + near + SEGMENT * segment + BEST * best)
+    assert found.raw.tolist() == sorted(found.raw.tolist(), reverse=True)
+    assert best == pytest.approx([max(own + near)] * 2)
+    assert ((found.words >= 0) & (found.words <= 1)).all()
+    assert found.session.tolist() == [one.key] * 2
+    assert [ROLES[r] for r in found.role] == ["user", "user"]
+
+
+def test_what_is_named_is_rated_whatever_its_rank_and_whether_it_holds_a_term() -> None:
+    units = [of_messages(unit(n, "", "osmium " * (n + 1)), [n + 1]) for n in range(6)]
+    silent = of_messages(unit(9, "about osmium", "queue"), [50])
+    held = in_parts([*units, silent], (3,))
+    found = found_by(held, "osmium", limit=2, also=names(1, 50, 777))
+    assert {1, 50} <= set(found.message.tolist())
+    assert len(found) == 4
+    [place] = np.flatnonzero(found.message == 50)
+    assert found.words[place, OWN] == 0
+    assert found.words[place].sum() > 0
+
+
+def test_what_is_named_and_does_not_pass_the_filters_stays_out() -> None:
+    held = in_parts([of_messages(unit(0, "", "osmium", "osmium"), [1, 2], ["user", "tool"])], ())
+    found = found_by(held, "osmium", Filters(DocType.GRIP, role="user"), also=names(1, 2))
+    assert found.message.tolist() == [1]
+
+
+def test_candidates_do_not_depend_on_which_part_holds_a_message() -> None:
+    units = [of_messages(unit(n, "osmium", "osmium " * (n % 3 + 1), "queue"), [2 * n + 1, 2 * n + 2]) for n in range(12)]
+    whole, parted = (found_by(in_parts(units, sizes), "osmium queue", also=names(3)) for sizes in ((), (2, 5, 1)))
+    assert whole.message.tolist() == parted.message.tolist()
+    assert whole.words == pytest.approx(parted.words)
+    assert whole.raw == pytest.approx(parted.raw)
+
+
+# candidates of meaning
+
+
+@pytest.fixture(scope="module")
+def kind(tmp_path_factory: pytest.TempPathFactory) -> Vector:
+    return Vector(Model2Vec(static_model(tmp_path_factory.mktemp("model"))))
+
+
+def near(kind: Vector, held: Snapshot[Body], text: str, limit: int = 10, filters: Filters = GRIPS) -> Candidates:
+    return near_candidates(held, kind.embedder.embed([text])[0], filters, limit)
+
+
+def test_candidates_of_meaning_name_a_message_once_by_its_nearest_grip_with_its_segments_similarity(kind: Vector) -> None:
+    long = of_messages(unit(0, "invoice payment", "garden sunrise", "kitten garden", "kitten"), [1, 1, 1])
+    held = vectors_of(kind, [long, of_messages(unit(1, "music", "piano concert"), [2])])
+    found = near(kind, held, "kitten")
+    [place] = np.flatnonzero(found.message == 1)
+    assert (int(found.hi[place]), int(found.lo[place])) == long.grips[2].key
+    assert found.meaning[place, SIMILARITY] == pytest.approx(1.0, abs=0.01)
+    assert found.message.tolist().count(1) == 1
+    assert (found.meaning >= 0).all()
+
+
+def test_a_message_that_only_asks_is_less_near(kind: Vector) -> None:
+    units = [of_messages(unit(n, "music", "kitten garden"), [n + 1], asks=[share]) for n, share in enumerate((255, 0))]
+    found = near(kind, vectors_of(kind, units), "kitten garden")
+    by_name = dict(zip(found.message.tolist(), found.meaning[:, SIMILARITY].tolist(), strict=True))
+    assert by_name[1] == pytest.approx(by_name[2] * np.sqrt(1 - ASKING))
+
+
+def test_meaning_too_filters_roles_before_the_best_are_chosen(kind: Vector) -> None:
+    loud = [of_messages(unit(n, "music", "kitten"), [n + 1], ["tool"]) for n in range(40)]
+    said = of_messages(unit(60, "music", "kitten garden harvest"), [900], ["user"])
+    held = vectors_of(kind, [*loud, said])
+    assert near(kind, held, "kitten", 1, Filters(DocType.GRIP, role="user")).message.tolist() == [900]
+    assert 900 not in near(kind, held, "kitten", 1).message.tolist()
+
+
+def test_what_is_named_is_rated_in_meaning_as_it_would_be_found(kind: Vector) -> None:
+    units = [of_messages(unit(n, "music", "kitten", "piano concert"), [2 * n + 1, 2 * n + 2]) for n in range(5)]
+    held = vectors_of(kind, units)
+    found = near(kind, held, "kitten piano", 50)
+    told = rated(held, kind.embedder.embed(["kitten piano"])[0], names(4, 3, 99))
+    assert sorted(told.message.tolist()) == [3, 4]
+    for name, meaning in zip(told.message.tolist(), told.meaning.tolist(), strict=True):
+        [place] = np.flatnonzero(found.message == name)
+        assert meaning == pytest.approx(found.meaning[place].tolist(), abs=1e-6)

@@ -1,0 +1,101 @@
+"""Several layers' lists as one, and a time that is preferred: nothing takes the place of the best layer's results."""
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_mcp.layers.base import Hit, LayerName
+from memory_mcp.model.calendar import TimeWindow
+from memory_mcp.policy.merge import arbitration, identity, merge, preferred
+from tests.policy.hits import hit, listed
+
+DAY = TimeWindow(1000, 2000)
+LAYERS = (LayerName.HYBRID, LayerName.BM25, LayerName.VECTOR, LayerName.TOPICS, LayerName.AGENTIC)
+SCORES = st.lists(st.integers(0, 100), max_size=8, unique=True).map(lambda n: [x / 100 for x in sorted(n, reverse=True)])
+
+
+def names(hits: "tuple[Hit, ...] | list[Hit]") -> list[str]:
+    return [h.quote for h in hits]
+
+
+@st.composite
+def lists(draw: st.DrawFn) -> dict[LayerName, list[Hit]]:
+    """Lists of some layers that name some of the same messages."""
+    found: dict[LayerName, list[Hit]] = {}
+    for name in draw(st.lists(st.sampled_from(LAYERS), unique=True)):
+        scores = draw(SCORES)
+        numbers = draw(st.lists(st.integers(0, 12), min_size=len(scores), max_size=len(scores), unique=True))
+        found[name] = [hit(f"m{n}", score) for n, score in zip(numbers, scores, strict=True)]
+    return found
+
+
+@given(lists())
+def test_the_best_layers_list_comes_first_as_it_is_and_nothing_is_lost_or_named_twice(found: dict[LayerName, list[Hit]]) -> None:
+    merged = merge(found)
+    usable = {name: hits for name, hits in found.items() if hits}
+    best = next((n for n in (LayerName.HYBRID, LayerName.BM25, LayerName.VECTOR, LayerName.AGENTIC) if n in usable), None)
+    if best is not None:
+        assert list(merged[: len(usable[best])]) == usable[best]
+    # What a whole layer is made of has been heard with it.
+    heard = [n for n in usable if LayerName.HYBRID not in usable or n not in (LayerName.BM25, LayerName.VECTOR)]
+    assert sorted(map(identity, merged)) == sorted({identity(h) for n in heard for h in usable[n]})
+
+
+@given(lists())
+def test_scores_never_rise_along_a_merged_list(found: dict[LayerName, list[Hit]]) -> None:
+    assert all(a.score >= b.score for a, b in pairwise(merge(found)))
+
+
+def test_what_only_a_lesser_layer_found_stands_behind_however_sure_that_layer_is() -> None:
+    merged = merge({LayerName.AGENTIC: listed("walk", 0.9, 0.8), LayerName.BM25: listed("word", 0.3, 0.1)})
+    assert names(merged) == ["word0", "word1", "walk0", "walk1"]
+    assert merged[1].score > merged[2].score > merged[3].score > 0
+
+
+def test_a_message_that_two_layers_found_is_shown_once_as_the_best_layer_shows_it() -> None:
+    walked = [hit("one", 0.9, quote="another part"), hit("two", 0.4)]
+    merged = merge({LayerName.BM25: [hit("one", 0.3, quote="the part that answers")], LayerName.AGENTIC: walked})
+    assert names(merged) == ["the part that answers", "two"]
+
+
+def test_one_layers_list_alone_is_as_it_was() -> None:
+    own = listed("a", 0.4, 0.4, 0.1)
+    assert list(merge({LayerName.VECTOR: own, LayerName.BM25: []})) == own
+    assert merge({}) == ()
+
+
+def test_what_was_made_of_several_lists_is_told_in_words() -> None:
+    shared = hit("both", 0.2)
+    found = {LayerName.AGENTIC: [shared, *listed("walk", 0.1)], LayerName.BM25: [shared]}
+    assert arbitration(found) == "merged agentic 2, bm25 1: 1 of 2 in several; bm25 comes first"
+    assert arbitration({LayerName.BM25: [shared], LayerName.VECTOR: []}) == ""
+
+
+def made(prefix: str, count: int, at: int) -> list[Hit]:
+    return [hit(f"{prefix}{n}", 0.9 - n / 100, at=at) for n in range(count)]
+
+
+def test_of_the_first_five_two_come_from_outside_marked_and_one_of_each_further_five() -> None:
+    inside, beside = made("in", 7, 1500), made("out", 6, 3000)
+    shown = preferred(inside, [*beside, *inside], DAY)
+    assert names(shown)[:10] == ["in0", "in1", "in2", "out0", "out1", "in3", "in4", "in5", "in6", "out2"]
+    assert [h.outside for h in shown[:5]] == [False, False, False, True, True]
+    assert len(shown) == 13
+
+
+def test_where_too_little_lies_inside_the_places_go_to_what_lies_outside_and_the_other_way_round() -> None:
+    assert names(preferred(made("in", 1, 1500), made("out", 6, 3000), DAY))[:5] == ["in0", "out0", "out1", "out2", "out3"]
+    assert names(preferred(made("in", 6, 1500), made("out", 1, 3000), DAY))[:5] == ["in0", "in1", "in2", "out0", "in3"]
+    assert names(preferred([], made("out", 2, 3000), DAY)) == ["out0", "out1"]
+    assert names(preferred(made("in", 7, 1500), [], DAY)) == [f"in{n}" for n in range(7)]
+
+
+@given(st.integers(0, 9), st.integers(0, 9), st.integers(0, 9))
+def test_a_preferred_time_loses_and_repeats_nothing_and_keeps_both_orders(within: int, beside: int, shared: int) -> None:
+    inside = made("in", within, 1500)
+    everywhere = sorted([*made("out", beside, 3000), *inside[:shared]], key=lambda h: -h.score)
+    shown = preferred(inside, everywhere, DAY)
+    assert [h.quote for h in shown if not h.outside] == names(inside)
+    assert [h.quote for h in shown if h.outside] == [f"out{n}" for n in range(beside)]
+    assert all(a.score >= b.score for a, b in pairwise(shown))

@@ -1,0 +1,312 @@
+"""Every request asked at both doors, the server's tools and the command line: the same responses and the same errors."""
+
+import io
+import json
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, fields
+from typing import Any
+
+import pytest
+
+from memory_mcp.app import App
+from memory_mcp.cli import render
+from memory_mcp.cli.commands.base import SESSION, Session
+from memory_mcp.cli.main import perform
+from memory_mcp.config import ServerSettings, Settings, StorageSettings
+from memory_mcp.layers.base import Query
+from memory_mcp.requests.registry import REQUESTS
+from tests.factories import BILLING, SHOP, a_small_history, ms
+from tests.fakes import FakeClock
+from tests.interaction.conftest import Door
+
+
+@dataclass(frozen=True)
+class Command:
+    """How a request is written on the command line."""
+
+    words: tuple[str, ...]
+    #: Arguments that stand without a flag.
+    plain: tuple[str, ...] = ()
+    #: Flags that are not called as their arguments are.
+    flags: Mapping[str, str] = field(default_factory=dict)
+
+
+_FILTERED = {"doc_type": "type"}
+COMMANDS = {
+    "intelligent_search": Command(("ask",), ("query",)),
+    "teleport_search": Command(("teleport", "search"), ("query",), _FILTERED),
+    "vector_teleport": Command(("teleport", "vector"), ("query",), _FILTERED),
+    "hybrid_search": Command(("teleport", "hybrid"), ("query",), _FILTERED),
+    "expand_grip": Command(("query", "expand-grip"), ("grip_id",)),
+    "browse_toc": Command(("query", "browse"), ("node_id",)),
+    "get_node": Command(("query", "node"), ("node_id",)),
+    "get_toc_root": Command(("query", "root")),
+    "get_events": Command(("query", "events"), flags={"session_id": "session"}),
+    "search_children": Command(("search",), ("query",), {"parent_id": "parent", "child_level": "level"}),
+    "search_node": Command(("search",), ("query",), {"node_id": "node"}),
+    "navigate": Command(("navigate",), ("query",), {"node_id": "node"}),
+    "plan_query": Command(("retrieval", "plan"), ("query",)),
+    "classify_query": Command(("retrieval", "classify"), ("query",)),
+    "get_retrieval_status": Command(("retrieval", "status")),
+    "get_teleport_status": Command(("teleport", "status")),
+    "prune_index": Command(("admin",)),
+}
+#: No command asks these alone: one builds several indexes and shows how far it is, another has the status of both.
+TOOLS_ALONE = {"rebuild_index", "get_vector_index_status"}
+#: A quotation of the small history.
+GRIP = "the newest grip"
+FOUND: list[tuple[str, dict[str, Any]]] = [
+    ("intelligent_search", {"query": "what did we decide about the retry queue last week"}),
+    (
+        "intelligent_search",
+        {"query": "retry queue", "since": "2026-02-02", "until": "last Tuesday", "limit": 3, "project": "billing"},
+    ),
+    ("intelligent_search", {"query": "where is the idempotency key", "intent": "explore", "mode": "sequential", "scope": "all"}),
+    ("intelligent_search", {"query": "retry queue", "token_budget": 300, "tz": "America/New_York"}),
+    ("intelligent_search", {"query": "xylophone", "why_not": GRIP}),
+    ("intelligent_search", {"query": "retry queue", "role": "user", "detail": "full", "bounds": {"max_nodes_visited": 40}}),
+    ("teleport_search", {"query": "retry queue", "doc_type": "grip", "limit": 3}),
+    ("teleport_search", {"query": "retry queue", "role": "assistant", "until": "2026-W05"}),
+    ("teleport_search", {"query": "retry queue", "level": "day", "since": "2026-02", "detail": "full", "project": "billing"}),
+    ("vector_teleport", {"query": "retry queue", "min_similarity": 0.2, "scope": "all"}),
+    ("hybrid_search", {"query": "retry queue", "agent": "codex"}),
+    ("expand_grip", {"grip_id": GRIP}),
+    ("expand_grip", {"grip_id": GRIP, "before": 1, "after": 0, "token_budget": 200}),
+    ("browse_toc", {}),
+    ("browse_toc", {"node_id": "2026-01", "limit": 3}),
+    ("browse_toc", {"node_id": "2026-W05", "project": "billing"}),
+    ("browse_toc", {"node_id": "last week", "scope": "all"}),
+    ("browse_toc", {"node_id": "toc:day:2026-02-13"}),
+    ("get_node", {"node_id": "toc:month:2026:02"}),
+    ("get_node", {"node_id": "2026-02-12", "project": SHOP}),
+    ("get_toc_root", {}),
+    ("get_toc_root", {"scope": "all"}),
+    ("get_events", {"since": "yesterday"}),
+    ("get_events", {"since": "2026-02-09", "until": "last Tuesday", "limit": 7, "project": "acme/billing"}),
+    ("get_events", {"session_id": "billing-2026-02-12"}),
+    ("get_events", {"since": 1_770_000_000_000, "token_budget": 400}),
+    ("search_children", {"query": "refresh token rotation", "child_level": "segment"}),
+    ("search_children", {"query": "decided cause", "parent_id": "last week", "limit": 3, "fields": ["title", "bullets"]}),
+    ("search_children", {"query": "decided cause", "parent_id": "2026", "token_budget": 300, "scope": "all"}),
+    ("search_children", {"query": "xylophone", "parent_id": "2026", "project": "shop"}),
+    ("search_node", {"query": "decided cause", "node_id": "2026-01"}),
+    ("search_node", {"query": "xylophone", "node_id": "2026-W06", "fields": ["summary"], "limit": 2}),
+    ("navigate", {"query": "the refresh token rotation decided last week"}),
+    ("navigate", {"query": "decided cause", "node_id": "2026-W05", "limit": 2, "project": "billing"}),
+    ("navigate", {"query": "decided cause", "since": "last week", "bounds": {"max_nodes_visited": 4, "max_token_budget": 300}}),
+    ("navigate", {"query": "xylophone", "as_of": "2026-01-30", "scope": "all"}),
+    ("plan_query", {"query": "what did we decide about the queue last week", "without": ["bm25"]}),
+    ("plan_query", {"query": "where is `parse_ledger`", "intent": "explore", "mode": "parallel", "as_of": "yesterday"}),
+    ("classify_query", {"query": "why did it fail on Tuesday", "as_of": "2026-01-30", "tz": "America/New_York"}),
+    ("classify_query", {"query": "quickly: the retry queue", "timeout_ms": 300}),
+    ("get_retrieval_status", {}),
+    ("get_retrieval_status", {"detail": "full"}),
+    ("get_teleport_status", {}),
+    ("prune_index", {"index_type": "bm25", "age_days": 10_000}),
+    ("prune_index", {"index_type": "vector", "age_days": 10_000, "level": "day"}),
+]
+PAGED = [
+    ("intelligent_search", {"query": "can you find out why", "limit": 2}),
+    ("browse_toc", {"node_id": "2026-02", "limit": 1}),
+    ("get_events", {"since": "2026-02-09", "limit": 9}),
+    ("search_children", {"query": "decided cause", "child_level": "segment", "limit": 4}),
+]
+REFUSED: list[tuple[str, dict[str, Any], str]] = [
+    ("intelligent_search", {"query": " "}, "INVALID_ARGUMENT: the query is empty"),
+    ("intelligent_search", {"query": "a", "since": "soonish"}, "INVALID_ARGUMENT: invalid since: 'soonish'"),
+    ("intelligent_search", {"query": "a", "intent": "guess"}, "INVALID_ARGUMENT: intent must be 'explore', 'answer'"),
+    ("intelligent_search", {"query": "a", "limit": 101}, "INVALID_ARGUMENT: limit must be at most 100"),
+    ("intelligent_search", {"query": "a", "cursor": "zzz"}, "INVALID_ARGUMENT: the cursor is damaged"),
+    ("intelligent_search", {"query": "a", "detail": "huge"}, "INVALID_ARGUMENT: detail must be 'lean' or 'full'"),
+    ("intelligent_search", {"query": "a", "token_budget": -1}, "INVALID_ARGUMENT: token_budget must be at least 0"),
+    ("intelligent_search", {"query": "a", "role": "boss"}, "INVALID_ARGUMENT: role must be 'user', 'assistant' or 'tool'"),
+    ("intelligent_search", {"query": "a", "speaker": "nobody"}, "INVALID_ARGUMENT: unknown speaker: 'nobody'"),
+    ("intelligent_search", {"query": "a", "why_not": "2019-W01"}, "NOT_FOUND: no node toc:week:2019-W01"),
+    ("teleport_search", {"query": "a", "role": "boss"}, "INVALID_ARGUMENT: role must be 'user', 'assistant' or 'tool'"),
+    ("teleport_search", {"query": "a", "level": "decade"}, "INVALID_ARGUMENT: level must be 'year', 'month'"),
+    ("teleport_search", {"query": "a", "doc_type": "page"}, "INVALID_ARGUMENT: doc_type must be 'toc_node' or 'grip'"),
+    ("vector_teleport", {"query": "a", "min_similarity": 2}, "INVALID_ARGUMENT: min_similarity must be at most 1"),
+    ("hybrid_search", {"query": "a", "project": "nobody"}, "INVALID_ARGUMENT: no project is called 'nobody'"),
+    ("expand_grip", {"grip_id": "nonsense"}, "INVALID_ARGUMENT: "),
+    ("expand_grip", {"grip_id": "grip:1768986120000:0123456789abcdef"}, "NOT_FOUND: no grip grip:1768986120000"),
+    (
+        "expand_grip",
+        {"grip_id": "grip:1768986120000:0123456789abcdef", "before": 51},
+        "INVALID_ARGUMENT: before must be at most 50",
+    ),
+    ("browse_toc", {"node_id": "nonsense"}, "INVALID_ARGUMENT: not a node id"),
+    ("browse_toc", {"node_id": "2019-05"}, "NOT_FOUND: no node toc:month:2019-05"),
+    ("browse_toc", {"node_id": "2026-W60"}, "NOT_FOUND: no node toc:week:2026-W60"),
+    ("browse_toc", {"limit": 0}, "INVALID_ARGUMENT: limit must be at least 1"),
+    ("browse_toc", {"limit": 1001}, "INVALID_ARGUMENT: limit must be at most 1000"),
+    ("browse_toc", {"cursor": "nonsense"}, "INVALID_ARGUMENT: the cursor is damaged"),
+    ("browse_toc", {"project": "nobody"}, "INVALID_ARGUMENT: no project is called 'nobody'. Projects: "),
+    ("get_node", {"node_id": "toc:segment:2026-02-12:0123456789ab"}, "NOT_FOUND: no node toc:segment:2026-02-12:0123456789ab"),
+    ("get_events", {"since": "soonish"}, "INVALID_ARGUMENT: invalid since: 'soonish'"),
+    ("get_events", {"until": "2026-13"}, "INVALID_ARGUMENT: invalid until: '2026-13'"),
+    ("get_events", {"since": "2026-02-01", "until": "2026-01-01"}, "INVALID_ARGUMENT: since must lie before until"),
+    ("get_events", {"cursor": "zzz"}, "INVALID_ARGUMENT: the cursor is damaged"),
+    ("get_events", {"limit": 0}, "INVALID_ARGUMENT: limit must be at least 1"),
+    ("get_events", {"project": "ill"}, "INVALID_ARGUMENT: no project is called 'ill'"),
+    ("search_children", {"query": " "}, "INVALID_ARGUMENT: the query is empty"),
+    ("search_children", {"query": "a", "limit": 101}, "INVALID_ARGUMENT: limit must be at most 100"),
+    ("search_children", {"query": "a", "child_level": "decade"}, "INVALID_ARGUMENT: child_level must be 'year', 'month'"),
+    ("search_children", {"query": "a", "fields": ["body"]}, "INVALID_ARGUMENT: fields.0 must be 'title'"),
+    (
+        "search_children",
+        {"query": "a", "parent_id": "2026-02-12", "child_level": "month"},
+        "INVALID_ARGUMENT: month is not below",
+    ),
+    ("search_node", {"query": "a", "node_id": "2019"}, "NOT_FOUND: no node toc:year:2019"),
+    ("search_node", {"query": "a", "node_id": "2026", "token_budget": -1}, "INVALID_ARGUMENT: token_budget must be at least 0"),
+    ("navigate", {"query": ""}, "INVALID_ARGUMENT: the query is empty"),
+    ("navigate", {"query": "a", "node_id": "2019-W01"}, "NOT_FOUND: no node toc:week:2019-W01"),
+    ("navigate", {"query": "a", "limit": 0}, "INVALID_ARGUMENT: limit must be at least 1"),
+    ("navigate", {"query": "a", "until": "soon"}, "INVALID_ARGUMENT: invalid until: 'soon'"),
+    ("navigate", {"query": "a", "project": "nobody"}, "INVALID_ARGUMENT: no project is called 'nobody'"),
+    ("plan_query", {"query": "a", "intent": "guess"}, "INVALID_ARGUMENT: intent must be 'explore', 'answer'"),
+    ("plan_query", {"query": "a", "mode": "fast"}, "INVALID_ARGUMENT: mode must be 'sequential', 'parallel' or 'hybrid'"),
+    ("plan_query", {"query": "a", "without": ["bm52"]}, "INVALID_ARGUMENT: "),
+    ("plan_query", {"query": "a", "as_of": "soon"}, "INVALID_ARGUMENT: invalid as_of: 'soon'"),
+    ("classify_query", {"query": "a", "tz": "Middle/Earth"}, "INVALID_ARGUMENT: unknown time zone: 'Middle/Earth'"),
+    ("get_retrieval_status", {"detail": "huge"}, "INVALID_ARGUMENT: detail must be 'lean' or 'full'"),
+    ("prune_index", {"index_type": "bm25", "age_days": 0}, "INVALID_ARGUMENT: age_days must be at least 1"),
+    (
+        "prune_index",
+        {"index_type": "vector", "age_days": 3, "level": "month"},
+        "INVALID_ARGUMENT: level must be 'segment', 'day'",
+    ),
+]
+
+
+@dataclass
+class Doors:
+    """One open memory and both ways into it, for a caller who works on a project or on none."""
+
+    app: App
+    caller: str
+
+    def tool(self, name: str, arguments: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
+        """Return the structured answer of a tool, or the text of its error."""
+        found = Door(self.app, "auto", self.caller).call(name, **arguments)
+        [block] = found.content
+        return (None, str(block.text)) if found.is_error else (found.structured_content, "")  # type: ignore[union-attr]
+
+    def command(self, name: str, arguments: dict[str, Any]) -> tuple[dict[str, Any] | None, str]:
+        """Return the JSON of the command, or the line of its error."""
+        out, err = io.StringIO(), io.StringIO()
+        terminal = render.TERMINAL.set(render.Terminal(out, err))
+        session = SESSION.set(Session(self.app, "/", {"CLAUDE_PROJECT_DIR": self.caller}, lambda: None))
+        try:
+            status = perform([*argv(name, arguments), "--json"])
+        finally:
+            SESSION.reset(session)
+            render.TERMINAL.reset(terminal)
+        assert bool(status) is not bool(out.getvalue()), err.getvalue()
+        return (None, err.getvalue().strip()) if status else (json.loads(out.getvalue()), "")
+
+
+def argv(name: str, arguments: Mapping[str, Any]) -> list[str]:
+    """Return a request as it is typed."""
+    command = COMMANDS[name]
+    typed = [*command.words, *([f"prune-{arguments['index_type']}"] if name == "prune_index" else [])]
+    for key, value in arguments.items():
+        text = ",".join(value) if isinstance(value, list) else str(value)
+        if key == "index_type":
+            continue
+        if key == "bounds":
+            typed += [f"--{bound.replace('_', '-')}={limit}" for bound, limit in value.items()]
+        elif key == "scope":
+            typed += ["--all"]
+        elif key in command.plain:
+            typed += [text]
+        else:
+            typed += [f"--{command.flags.get(key, key).replace('_', '-')}={text}"]
+    return typed
+
+
+@pytest.fixture(scope="module")
+def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
+    """Four weeks of three projects, 960 events; today is the Monday after."""
+    place = tmp_path_factory.mktemp("doors")
+    storage = StorageSettings(str(place / "data"), "Europe/Berlin")
+    made = App(Settings(storage=storage, server=ServerSettings(profile="full")), FakeClock(ms("2026-02-16 09:00")))
+    made.write(a_small_history(), "jsonl")
+    made.derivation.run()
+    made.accelerators.settle()
+    yield made
+    made.close()
+
+
+@pytest.fixture(params=["", SHOP], ids=["nowhere", "in a project"])
+def doors(app: App, request: pytest.FixtureRequest) -> Doors:
+    return Doors(app, str(request.param))
+
+
+def newest_grip(app: App) -> str:
+    """Return the citation of the newest statement of the memory."""
+    [best] = app.ask(Query("retry queue", 1)).hits
+    return str(best.grip_ids[0])
+
+
+def timeless(response: dict[str, Any] | None) -> dict[str, Any]:
+    """Return a response without what it took."""
+    assert response is not None
+    return {name: value for name, value in response.items() if name != "search_time_ms"}
+
+
+def test_every_request_is_asked_here() -> None:
+    assert set(COMMANDS) == {name for name, _ in FOUND}
+    assert {name for name, _ in FOUND} | TOOLS_ALONE >= set(REQUESTS)
+    takes_nothing = {name for name, entry in REQUESTS.items() if not fields(entry.request)}
+    assert {name for name, *_ in REFUSED} | TOOLS_ALONE | takes_nothing == set(REQUESTS)
+
+
+@pytest.mark.parametrize(("name", "arguments"), FOUND, ids=[f"{n} {a}" for n, a in FOUND])
+def test_a_request_has_the_same_response_at_both_doors(doors: Doors, name: str, arguments: dict[str, Any]) -> None:
+    arguments = {key: newest_grip(doors.app) if value == GRIP else value for key, value in arguments.items()}
+    told, error = doors.tool(name, arguments)
+    assert not error
+    assert steady(timeless(told)) == steady(timeless(doors.command(name, arguments)[0]))
+
+
+#: Fields whose values pass with the time.
+PASSING = ("ms", "elapsed_ms", "search_time_ms", "score_parts")
+
+
+def steady(value: Any) -> Any:
+    """Return a response without what differs from one call to the next: how long something took, and how old that makes it."""
+    if isinstance(value, list):
+        return [steady(one) for one in value]
+    if not isinstance(value, dict):
+        return value
+    kept = {name: steady(one) for name, one in value.items() if name not in PASSING}
+    elapsed = kept.get("timeout_ms")
+    return {**kept, "timeout_ms": {"limit": elapsed["limit"]}} if isinstance(elapsed, dict) else kept
+
+
+@pytest.mark.parametrize(("name", "arguments"), PAGED, ids=[name for name, _ in PAGED])
+def test_a_cursor_of_one_door_goes_on_at_the_other(doors: Doors, name: str, arguments: dict[str, Any]) -> None:
+    first, _ = doors.tool(name, arguments)
+    assert first is not None
+    second, error = doors.command(name, {**arguments, "cursor": first["next_cursor"]})
+    assert second is not None, error
+    assert doors.tool(name, {**arguments, "cursor": first["next_cursor"]})[0] == second
+    assert doors.tool(name, {**arguments, "cursor": second["next_cursor"]})[0] not in (None, first, second)
+
+
+@pytest.mark.parametrize(("name", "arguments", "error"), REFUSED, ids=[f"{n} {a}" for n, a, _ in REFUSED])
+def test_a_request_is_refused_in_the_same_words_at_both_doors(app: App, name: str, arguments: dict[str, Any], error: str) -> None:
+    doors = Doors(app, "")
+    told, text = doors.tool(name, arguments)
+    assert told is None
+    assert text.startswith(error)
+    assert text.startswith(doors.command(name, arguments)[1])
+
+
+def test_a_project_is_bound_to_and_left_alike(app: App) -> None:
+    doors = Doors(app, SHOP)
+    for arguments, scope in (({}, SHOP), ({"scope": "all"}, "all projects"), ({"project": "billing"}, BILLING)):
+        for found in (doors.tool("browse_toc", arguments), doors.command("browse_toc", arguments)):
+            assert found[0] is not None
+            assert found[0]["scope"] == scope

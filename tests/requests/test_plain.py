@@ -1,0 +1,50 @@
+"""Responses as JSON values: what is said and what is left out."""
+
+from dataclasses import dataclass, field
+from enum import StrEnum
+
+import pytest
+
+from memory_mcp.requests.plain import as_json, compact, largest, tokens_of
+
+
+class Colour(StrEnum):
+    RED = "red"
+
+
+@dataclass(frozen=True)
+class Inner:
+    name: str
+    note: str = ""
+
+
+@dataclass(frozen=True)
+class Outer:
+    items: tuple[Inner, ...]
+    complete: bool = True
+    outside: bool = False
+    colour: Colour | None = None
+    more: dict[str, int] = field(default_factory=dict)
+
+
+def test_a_field_that_holds_its_default_or_nothing_is_left_out() -> None:
+    assert as_json(Outer(())) == {"items": []}
+    full = Outer((Inner("a", "b"),), complete=False, outside=True, colour=Colour.RED, more={"token_budget": 3})
+    assert as_json(full) == {
+        "items": [{"name": "a", "note": "b"}],
+        "complete": False,
+        "outside": True,
+        "colour": "red",
+        "more": {"token_budget": 3},
+    }
+
+
+def test_what_it_costs_is_counted_over_the_compact_json() -> None:
+    assert compact(Outer(())) == '{"items":[]}'
+    assert tokens_of(Outer((Inner("账本"),)), 1.0) == -(-len('{"items":[{"name":"账本"}]}'.encode()) // 4)
+
+
+@pytest.mark.parametrize("most", [0, 1, 7, 41, 42, 43, 1000])
+def test_the_largest_number_that_fits_is_found(most: int) -> None:
+    assert largest(0, most, lambda n: n <= 42) == min(most, 42)
+    assert largest(3, most + 3, lambda _: False) is None

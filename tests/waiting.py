@@ -1,0 +1,29 @@
+"""Waiting for what other threads and processes do; the only module of the short form that compares a clock with a number.
+
+A wait ends as soon as what is waited for is there, so patience costs nothing where all is well and may be generous: a machine
+that is slow, or busy with something else, is no defect.
+"""
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable
+
+#: How long anything is waited for at most (seconds): more than ten times what the slowest of it takes on a quiet machine.
+PATIENCE = 90.0
+_TICK = 0.02
+
+
+def until(done: Callable[[], object], what: object = "") -> None:
+    """Wait until `done` gives something true; AssertionError, with `what`, when patience ends first."""
+    end = time.monotonic() + PATIENCE
+    while not done():
+        assert time.monotonic() < end, f"waited in vain {what}"
+        time.sleep(_TICK)
+
+
+async def until_async(done: Callable[[], Awaitable[object]], what: object = "") -> None:
+    """Wait as `until` does for something that is itself awaited."""
+    end = time.monotonic() + PATIENCE
+    while not await done():
+        assert time.monotonic() < end, f"waited in vain {what}"
+        await asyncio.sleep(_TICK)
