@@ -125,6 +125,9 @@ class Load:
             wait_for(self._settled, _GRACE)
         report.seconds_to_empty, left = self.place.wait_until_empty(self.options.idle + _GRACE)
         report.left = [f"{seen.pid} {seen.command}" for seen in left]
+        if left:
+            told = self.place.status()
+            report.left += [f"{name}: {told.get(name)}" for name in ("idle_exit_s", "clients", "commands", "stays_for")]
         report.spooled = self.place.spooled()
         for seen in left:
             end(seen.pid)
@@ -220,7 +223,9 @@ class Load:
 
     def _victim(self, number: int) -> None:
         """A client in a process of its own; it or its relay is killed in the middle of its work."""
-        command = [sys.executable, "-m", "bench.load", "--be-client", f"v{number:02d}", "--place", str(self.place.root)]
+        # It may be the one that starts the next daemon, which is to end as soon as any.
+        which = ["--place", str(self.place.root), f"--idle={self.options.idle}"]
+        command = [sys.executable, "-m", "bench.load", "--be-client", f"v{number:02d}", *which]
         with subprocess.Popen(
             command, env=self.place.environment(), cwd=Path(__file__).parents[1], stdout=subprocess.PIPE, text=True
         ) as victim:
@@ -339,14 +344,14 @@ def measure(options: Options, more: dict[str, str] | None = None) -> Report:
         return Load(place, options).run()
 
 
-def be_client(root: Path, name: str) -> None:
+def be_client(root: Path, idle: int, name: str) -> None:
     """The client that is going to be killed: says on stdout what it tries and what it was promised."""
 
     def heard(line: str) -> None:
         print(line, flush=True)
 
     async def talk() -> None:
-        talker = Talker(Place(root), name, ERAS[int(name[1:]) // 2 % 2], heard)
+        talker = Talker(Place(root, idle), name, ERAS[int(name[1:]) // 2 % 2], heard)
         await talker.talk(lambda _: not talker.account.errors)
 
     anyio.run(talk)
@@ -363,7 +368,7 @@ def main() -> int:
     parser.add_argument("--place", type=Path, help=argparse.SUPPRESS)
     arguments = parser.parse_args()
     if arguments.be_client:
-        be_client(arguments.place, arguments.be_client)
+        be_client(arguments.place, arguments.idle, arguments.be_client)
         return 0
     options = Options(**{name: getattr(arguments, name) for name in asdict(usual)})
     report = measure(options)

@@ -41,7 +41,10 @@ def test_start_status_restart_and_stop_say_what_is_so(place: Place) -> None:
     status = place.status()
     assert (status["running"], status["pid"], status["clients"], status["last_error"]) == (True, pid, [], "")
     assert set(status["queues"]) == {"events_to_file", "spool", "calls", "searches"}
+    assert (status["idle_exit_s"], [one["pid"] > 0 for one in status["commands"]]) == (60, [True])
+    assert set(status["stays_for"]) <= {"files events", "brings an index up to date", "runs a job, or is about to"}
     text = place.ok("daemon", "status")
+    assert "ends 60 s after its last client" in text
     assert f"process {pid}, " in text
     assert "clients: 0" in text
     again = json.loads(place.ok("daemon", "restart", "--json"))["pid"]

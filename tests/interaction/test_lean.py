@@ -175,6 +175,24 @@ def test_equal_quotations_are_shown_once_and_the_page_goes_on_behind_them(own: D
     assert same in quotes
 
 
+def test_what_comes_next_is_told_in_a_line_each_within_the_same_tokens_and_shown_whole_by_the_next_page(own: Door) -> None:
+    for number in range(12):
+        text = f"Gannet number {number} carried the semaphore to the {'north south east west'.split()[number % 4]} pier. " * 3
+        own.ok("ingest_events", events=[{**_event(text), "session_id": f"s{number}"}])
+    own.app.derivation.run()
+    first = own.ok("intelligent_search", query="gannet semaphore", limit=3)
+    assert cost(first) <= ANSWER
+    assert len(first["results"]) == 3
+    assert len(first["also"]) >= 3
+    assert all(len(one["quote"]) <= 160 for one in first["also"])
+    second = own.ok("intelligent_search", query="gannet semaphore", limit=3, cursor=first["next_cursor"])
+    assert [r["grip"] for r in second["results"]] == [one["grip"] for one in first["also"][:3]]
+    assert own.ok("expand_grip", grip_id=first["also"][0]["grip"])["verified"]
+    [block] = own.call("intelligent_search", query="gannet semaphore", limit=3).content
+    assert first["also"][0]["grip"] in getattr(block, "text", "")
+    assert "also" not in own.full("intelligent_search", query="gannet semaphore", limit=3)
+
+
 def test_text_only_clients_read_markdown_with_the_words_fenced_as_data(shop: Door) -> None:
     for tool, given in (
         ("intelligent_search", {"query": "refresh token grace window"}),

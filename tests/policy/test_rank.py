@@ -15,7 +15,7 @@ from memory_mcp.layers.base import Hit
 from memory_mcp.model.ids import GripId, NodeId
 from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind
 from memory_mcp.model.usage import Used
-from memory_mcp.policy.rank import PRESETS, RankingSettings, frequency, identity, rank, recency, salience
+from memory_mcp.policy.rank import PRESETS, RankingSettings, besides, frequency, identity, rank, recency, salience
 from tests.requirements import requirement
 
 NOW = 1_772_452_800_000
@@ -224,6 +224,14 @@ def test_repetitions_stay_where_the_settings_want_them() -> None:
     said = " ".join(WORDS)
     settings = RankingSettings(collapse=False)
     assert names(ranked([hit("a", quote=said), hit("b", quote=said)], settings)) == ["a", "b"]
+
+
+def test_what_an_earlier_page_has_said_is_not_said_again_by_another_message() -> None:
+    said = " ".join(WORDS)
+    earlier, hits = [hit("a", quote=said)], [hit("b", quote=said.upper()), hit("c", quote="something else"), hit("d", quote=said)]
+    assert names(besides(earlier, hits, RankingSettings())) == ["c"]
+    assert names(besides(earlier, hits, RankingSettings(collapse=False))) == ["b", "c", "d"]
+    assert names(besides([], hits, RankingSettings())) == ["b", "c", "d"]
 
 
 # statements that hold no more

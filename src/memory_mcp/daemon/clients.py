@@ -68,8 +68,12 @@ class Clients:
         return 0.0 if self._open else time.monotonic() - self._touched
 
     def shapes(self) -> list[dict[str, Any]]:
-        """For status answers; whoever asks is left out."""
+        """For status answers; commands of this program are not clients."""
         return [c.shape() for c in self._open if c.kind != "rpc"]
+
+    def commands(self) -> list[dict[str, Any]]:
+        """Commands and hooks now connected, whoever asks among them."""
+        return [{"pid": c.pid, "connected_s": round(time.monotonic() - c.since, 1)} for c in self._open if c.kind == "rpc"]
 
 
 def resident_bytes() -> int:

@@ -148,7 +148,7 @@ class _Daemon:
                 log.critical("the data directory was taken away; ended without closing it")
                 logging.shutdown()
                 os._exit(1)
-            if self._clients.idle_s() >= self._settings.server.idle_exit_secs and not self._busy():
+            if self._clients.idle_s() >= self._settings.server.idle_exit_secs and not self._work():
                 self.stop(f"idle for {self._settings.server.idle_exit_secs} s")
 
     def _http_door(self, settings: ServerSettings) -> "HttpDoor":
@@ -177,14 +177,19 @@ class _Daemon:
         self._clients.touch()
         keep(paths.spool_dir(self._directory), client, payload)
 
-    def _busy(self) -> bool:
+    def _work(self) -> list[str]:
+        """What there is still to do, so that this process stays although nobody is connected."""
         if self._doors.lasting:
-            return True
+            return ["serves HTTP by its settings"]
         app = self._service.host.opened
         if app is None:
-            return False
-        working = self._service.pending or self._service.deriving or self._service.indexing
-        return bool(working) or app.scheduler.due_soon()
+            return []
+        looked_at = {
+            "files events": self._service.pending or self._service.deriving,
+            "brings an index up to date": self._service.indexing,
+            "runs a job, or is about to": app.scheduler.due_soon(),
+        }
+        return [work for work, under_way in looked_at.items() if under_way]
 
     def status(self) -> dict[str, Any]:
         """What `daemon status` tells."""
@@ -200,6 +205,9 @@ class _Daemon:
             "rss_bytes": resident_bytes(),
             "clients": self._clients.shapes(),
             "served": self._clients.served,
+            "commands": self._clients.commands(),
+            "idle_exit_s": self._settings.server.idle_exit_secs,
+            "stays_for": self._work(),
             "queues": {
                 "events_to_file": self._service.pending,
                 "spool": spooled(self._directory),

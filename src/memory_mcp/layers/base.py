@@ -1,6 +1,6 @@
 """What a retrieval layer is: a status, a contract, and an answer to a query within a budget."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Protocol
@@ -173,6 +173,11 @@ class Weighed:
     #: Segments of the scope, and its events.
     segments: int
     events: int = 0
+
+    def share(self, terms: Collection[str]) -> float:
+        """How much of the query, by weight, these terms are; 0 for a query without words."""
+        total = sum(self.weights.values())
+        return sum(self.weights[t] for t in self.weights.keys() & terms) / total if total else 0.0
 
 
 class Words(Protocol):

@@ -25,6 +25,8 @@ _USUAL = How()
 _AGED = 0.9
 #: The first question after a start waits so long for its indexes (seconds); from what on it waited at all.
 _LOADING, _NO_WAIT = 3.0, 0.001
+#: Hits behind a page that its answer knows of.
+_FURTHER = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +39,8 @@ class Answer:
     confidence: Confidence = Confidence.STRONG
     #: False where time, nodes or files ran out before everything that may answer was looked at.
     complete: bool = True
+    #: The next of the list, for a short look ahead: their own page shows them whole.
+    further: tuple[Hit, ...] = ()
 
 
 class Engine:
@@ -133,7 +137,8 @@ def _page(listed: Listed, limit: int, offset: int, budget: Budget) -> Answer:
     kept = within(good[:limit], budget)
     more = len(good) > len(kept) or (bool(kept) and listed.goes_on)
     why = replace(listed.why, tokens=budget.tokens, bounds_hit=tuple(dict.fromkeys((*listed.why.bounds_hit, *budget.hit))))
-    return Answer(tuple(kept), more, why, listed.confidence, listed.complete)
+    further = tuple(good[len(kept) : len(kept) + _FURTHER])
+    return Answer(tuple(kept), more, why, listed.confidence, listed.complete, further)
 
 
 def within(hits: Sequence[Hit], budget: Budget) -> list[Hit]:

@@ -71,6 +71,8 @@ class Plan:
     exact: tuple[str, ...]
     #: The words to look for: the question without its deadline, its time and what asks for a search.
     text: str
+    #: Those of them that results are judged by: a question about patterns need not find the words that ask for patterns.
+    judged: str
     #: Nothing in particular is asked for: what happened is listed.
     browses: bool
     tier: Tier
@@ -128,6 +130,7 @@ def make_plan(query: Query, how: How, known: Known) -> Plan:
     rules = RULES[intent]
     live = [_without(s, how.without) for s in known.statuses]
     browses = seen.asks_period or (seen.is_general and (query.window is not None or intent is Intent.EXPLORE))
+    text = "" if browses else seen.words
     mode, why = _mode(how, seen)
     bounds = _bounds(how.bounds, known.settings, rules, mode, seen.deadline_ms, pool_of(query.limit, how.offset))
     slow = _too_slow(live, known.usual_ms, bounds.timeout_ms) if intent is Intent.TIME_BOXED else {}
@@ -137,7 +140,8 @@ def make_plan(query: Query, how: How, known: Known) -> Plan:
         confidence=1.0 if how.intent else seen.confidence,
         signals=(f"{intent}: named by the caller",) if how.intent else seen.signals,
         exact=seen.exact,
-        text="" if browses else seen.particular if intent is Intent.EXPLORE else seen.words,
+        text=text,
+        judged=seen.particular if text and intent is Intent.EXPLORE else text,
         browses=browses,
         tier=detect(live),
         mode=mode,

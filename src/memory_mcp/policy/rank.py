@@ -181,6 +181,18 @@ def _collapsed(ordered: Sequence[Hit]) -> list[Hit]:
     return kept
 
 
+def besides(earlier: Sequence[Hit], hits: Sequence[Hit], settings: RankingSettings) -> list[Hit]:
+    """Those of `hits` that say something besides what earlier pages have shown, in order.
+
+    Folding does not see to it: among more hits, another of those that say the same may come first and stand for them.
+    """
+    if not (earlier and settings.collapse):
+        return list(hits)
+    shown = [(hit, _runs(hit.quote)) for hit in earlier]
+    fresh = [(hit, _runs(hit.quote)) for hit in hits]
+    return [hit for hit, own in fresh if not any(_says_the_same(better, theirs, hit, own) for better, theirs in shown)]
+
+
 def _says_the_same(better: Hit, theirs: frozenset[str], hit: Hit, own: frozenset[str]) -> bool:
     """Whether `hit` adds nothing to `better`: the same quotation, the same node, or nearly the same words."""
     if better.superseded_by and not hit.superseded_by:

@@ -50,16 +50,10 @@ class Evidence:
 def evidence(weighed: Weighed, hits: Sequence[Hit], covered: Mapping[NodeId, Collection[str]], literal: bool) -> Evidence:
     """Return what the first hits show; `covered` names the terms that a hit's whole segment holds."""
     first = hits[:COMPARED]
-    terms = frozenset(weighed.weights)
-    total = sum(weighed.weights.values())
-
-    def share(found: Collection[str]) -> float:
-        return sum(weighed.weights[t] for t in terms.intersection(found)) / total if total else 0.0
-
     own = [term_set(f"{h.quote} {h.speaker}") for h in first]
     return Evidence(
-        held=max((share(own[at] | set(covered.get(h.node_id, ()))) for at, h in enumerate(first)), default=0.0),
-        unknown=share([t for t in terms if not weighed.counts.get(t)]),
+        held=max((weighed.share(own[at] | set(covered.get(h.node_id, ()))) for at, h in enumerate(first)), default=0.0),
+        unknown=weighed.share({t for t in weighed.weights if not weighed.counts.get(t)}),
         literal=literal,
         hits=len(hits),
     )

@@ -18,9 +18,10 @@ from memory_mcp.policy.explain import Explanation, Outcome, Scanned
 from memory_mcp.policy.merge import descending, identity, preferred
 from memory_mcp.policy.pages import Listed
 from memory_mcp.policy.plan import Mode, Plan, Skipped
-from memory_mcp.policy.rank import RankingSettings, rank
+from memory_mcp.policy.rank import RankingSettings, besides, rank
 from memory_mcp.policy.relevance import Confidence
 from memory_mcp.policy.stopping import Interrupt
+from memory_mcp.text import term_set
 
 #: Of a search's bounds, what looking everywhere may use before the time that the question names is looked at.
 _EVERYWHERE = 0.6
@@ -30,6 +31,8 @@ _WALKED = frozenset({"max_nodes_visited", "max_rpc_calls"})
 _SLACK = 20
 #: Milliseconds within which a message of the same words is taken for the question being asked; what ends one that asks.
 _JUST_ASKED, _ASKING = 600_000, ("?", "？")
+#: Share of a question's words, by weight, from which the literal things that it names are all that is asked for.
+_WHOLE = 0.9
 #: Milliseconds that a scan must have left.
 _TO_SCAN = 50.0
 
@@ -71,13 +74,23 @@ class Search:
         self._confidence: Confidence | None = None
         self._sure = 0.0
 
+    def _seek(self) -> None:
+        """Look for all words, unless those that are judged are nowhere: what asks for patterns alone answers nothing."""
+        plan = self._plan
+        if plan.judged != plan.text:
+            self._weighed = self._parts.words.weigh(plan.judged, self._asked.project)
+            if not any(self._weighed.counts.values()):
+                self._asked = replace(self._asked, text=plan.judged)
+
     def listed(self, before: Listed | None, offset: int) -> Listed:
         """The whole story; `before` is what earlier pages of the same question listed."""
+        self._seek()
         run = self._run_in_time()
         hits, scan = self._escalated(run)
         earlier = before.hits if before is not None else ()
         known = {identity(h) for h in earlier}
         fresh = [h for h in self._ranked(hits) if identity(h) not in known and not self._repeats_the_question(h)]
+        fresh = besides(earlier, fresh, self._parts.ranking)
         good = [h for h in fresh if self._plan.floor is None or h.score >= self._plan.floor]
         everything = (*earlier, *good)
         # A list that was asked for no further may go on behind what was left out of it.
@@ -148,7 +161,7 @@ class Search:
         if not self._plan.text or self._plan.floor is not None:
             return Verdict(True, max(h.score for h in hits), "every result is taken")
         if self._weighed is None:
-            self._weighed = self._parts.words.weigh(self._plan.text, self._asked.project)
+            self._weighed = self._parts.words.weigh(self._plan.judged, self._asked.project)
         first = hits[: relevance.COMPARED]
         self._cover(self._weighed, first)
         literal = self._literally(first)
@@ -157,8 +170,12 @@ class Search:
         if self._confidence is None or sure > self._sure:
             self._confidence, self._sure = verdict, sure
         told = f"confidence {sure:.2f}, {found.held:.0%} of the words"
+        if self._plan.first_match and literal:
+            # Of a question that asks for more than the literal thing, keywords alone put the right message first less often.
+            whole = layer is not self._plan.first or self._weighed.share(term_set(" ".join(self._plan.exact))) >= _WHOLE
+            return Verdict(whole, sure, f"holds {literal} literally" + ("" if whole else f", {told}"))
         if self._plan.first_match:
-            return Verdict(bool(literal), sure, f"holds {literal} literally" if literal else told)
+            return Verdict(False, sure, told)
         enough = sure >= self._plan.min_confidence and verdict is Confidence.STRONG
         if layer is LayerName.AGENTIC and self._was_cut():
             enough, told = False, f"{told}, ended by its bounds"

@@ -83,6 +83,16 @@ class FullResult:
     keywords: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Brief:
+    """A further thing found, in a line."""
+
+    when: str
+    who: str
+    quote: str
+    grip: str
+
+
 @dataclass(frozen=True, slots=True)
 class Lean:
     """The lean results of an answer, and how many hits they stand for: some repeat a quotation that is shown."""
@@ -162,6 +172,19 @@ class LeanResults:
         pairs = zip(self._bare[:count], self._excerpts, strict=False)
         made = tuple(replace(bare, quote=excerpt.cut(width)) for bare, excerpt in pairs)
         return Lean(made, self._ends[count - 1])
+
+
+def brief(
+    hits: Sequence[Hit], before: Sequence[Hit], calendar: Calendar, weights: Mapping[str, float], width: int
+) -> list[Brief]:
+    """Return hits with a citation and words of their own in a line each; `before` are those shown as results."""
+    made = []
+    for at, hit in enumerate(hits):
+        grip = hit.grip_id or (hit.grip_ids[0] if hit.grip_ids else "")
+        if grip and hit.quote and not _repeats(hit, [*before, *hits[:at]]):
+            quote = " ".join(Excerpt(hit.quote, weights).cut(width).split())
+            made.append(Brief(when=calendar.iso(hit.timestamp)[:16], who=hit.speaker or hit.role, quote=quote, grip=grip))
+    return made
 
 
 def _repeats(hit: Hit, before: Sequence[Hit]) -> bool:

@@ -30,7 +30,11 @@ def _search(answer: Shape) -> Iterator[str]:
         yield from _result(number, one)
     if not answer["results"]:
         yield "No results."
-    rest = {name: value for name, value in answer.items() if name not in ("results", "explanation")}
+    if answer.get("also"):
+        yield from ("", "Further, shortened:")
+    for one in answer.get("also", ()):
+        yield f"- {one['when'].replace('T', ' ')} {one['who']}: {one['quote']} [{one['grip']}]"
+    rest = {name: value for name, value in answer.items() if name not in ("results", "also", "explanation")}
     yield ""
     yield from _fields(rest)
     why = answer.get("explanation")

@@ -74,6 +74,7 @@ class SearchAnswer(Recalled):
     results: list[Result]
     confidence: Annotated[str, Field(description="strong, weak or none")]
     complete: Annotated[bool | None, Field(description="false: something ran out before all was searched")] = None
+    also: Annotated[list[dict[str, str]], Field(description="What comes next, shortened")] = []
     next_cursor: str = ""
     next: SkipJsonSchema[str] = ""
     explanation: Explanation

@@ -132,6 +132,8 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
     yield f"http: {http}"
     yield f"data directory: {data['data_dir']}, log: {data['log']}"
     yield f"last error: {data['last_error'] or 'none'}"
+    stays = " and ".join(data["stays_for"])
+    yield f"ends {_span(data['idle_exit_s'])} after its last client{f'; stays meanwhile, as it {stays}' if stays else ''}"
     yield f"clients: {len(data['clients'])}"
     for client in data["clients"]:
         name = " ".join(filter(None, (client["name"] or "not introduced yet", client["version"])))
