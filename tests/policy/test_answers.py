@@ -10,7 +10,8 @@ from memory_mcp.layers.base import LayerName, Query
 from memory_mcp.layers.budget import Budget, StopConditions
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.event import Role
-from memory_mcp.policy.plan import How, Mode
+from memory_mcp.policy.execute import Execution, Judge, Run
+from memory_mcp.policy.plan import How, Mode, Plan
 from memory_mcp.policy.relevance import Confidence
 from memory_mcp.question.intent import Intent
 from tests.factories import draft, ms
@@ -93,6 +94,25 @@ def test_what_lies_inside_the_time_named_comes_first_and_the_best_from_outside_b
     assert (found.hits[0].session_id, found.hits[0].outside) == ("slow", False)
     assert ("gateway", True) in [(h.session_id, h.outside) for h in found.hits]
     assert {h.session_id for h in found.hits if not h.outside} <= {"slow"}
+
+
+@pytest.mark.parametrize(("timeout_ms", "runs"), [(None, 2), (200, 1)])
+def test_in_a_short_time_everything_is_searched_once_and_what_lies_inside_still_comes_first(
+    app: App, monkeypatch: pytest.MonkeyPatch, timeout_ms: int | None, runs: int
+) -> None:
+    windows: list[TimeWindow | None] = []
+    run = Execution.run
+
+    def counted(self: Execution, plan: Plan, query: Query, budget: Budget, judge: Judge) -> Run:
+        windows.append(query.window)
+        return run(self, plan, query, budget, judge)
+
+    monkeypatch.setattr(Execution, "run", counted)
+    found = app.ask(Query("zirconium gateway on 10 February 2026"), How(bounds={"timeout_ms": timeout_ms}))
+    assert found.hits[0].session_id == "gateway"
+    assert [h.outside for h in found.hits][:2] == [False, True]
+    assert len(windows) == runs
+    assert windows[0] is None
 
 
 def test_a_window_that_the_caller_gives_filters(app: App) -> None:
