@@ -31,11 +31,12 @@ def _search(answer: Shape) -> Iterator[str]:
     if not answer["results"]:
         yield "No results."
     if answer.get("also"):
-        yield from ("", "Further, shortened:")
+        yield "Further, shortened:"
     for one in answer.get("also", ()):
         yield f"- {one['when'].replace('T', ' ')} {one['who']}: {one['quote']} [{one['grip']}]"
+    if answer.get("also"):
+        yield ""
     rest = {name: value for name, value in answer.items() if name not in ("results", "also", "explanation")}
-    yield ""
     yield from _fields(rest)
     why = answer.get("explanation")
     if why:
@@ -47,13 +48,13 @@ def _result(number: int, one: Shape) -> Iterator[str]:
     place = [str(one[name]) for name in ("title", "session", "session_id", "project") if one.get(name)]
     outside = ["outside the time named"] if one.get("outside") or one.get("outside_window") else []
     head = " · ".join([one["when"][:16].replace("T", " "), *([who] if who else []), *outside, *place])
-    yield f"{number}. **{head}**"
-    if one.get("quote"):
-        yield from _quoted(one["quote"], "   > ")
     known = {"when", "who", "speaker", "role", "title", "session", "session_id", "project", "outside", "outside_window", "quote"}
     rest = ", ".join(f"{_name(name)}: {_inline(value)}" for name, value in one.items() if name not in known and _says(value))
-    if rest:
-        yield f"   {rest}"
+    yield f"**{number}. {head}** {rest}".rstrip()
+    if one.get("quote"):
+        yield from _quoted(one["quote"], "> ")
+    # A line right behind a quotation would belong to it.
+    yield ""
 
 
 def _transcript(answer: Shape) -> Iterator[str]:
