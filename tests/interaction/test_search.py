@@ -143,8 +143,8 @@ def test_the_text_is_markdown_with_each_quotation_and_its_grip(shop: Door) -> No
     [block] = found.content
     assert isinstance(block, TextContent)
     for number, one in enumerate(found.structured_content["results"], 1):
-        assert f"{number}. **{one['when'].replace('T', ' ')} · {one['who']}" in block.text
-        assert f"   > {one['quote']}" in block.text
+        assert f"**{number}. {one['when'].replace('T', ' ')} · {one['who']}" in block.text
+        assert f"\n> {one['quote']}" in block.text
         assert one["grip"] in block.text
     assert "{" not in block.text
 

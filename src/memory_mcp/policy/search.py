@@ -166,26 +166,37 @@ class Search:
             return Verdict(False, 0.0, "found nothing")
         if not self._plan.text or self._plan.floor is not None:
             return Verdict(True, max(h.score for h in hits), "every result is taken")
-        if self._weighed is None:
-            self._weighed = self._parts.words.weigh(self._plan.judged, self._asked.project)
         first = hits[: relevance.COMPARED]
-        self._cover(self._weighed, first)
         literal = self._literally(first)
-        found = relevance.evidence(self._weighed, first, self._covered, bool(literal))
+        weighed, found = self._evidence(first, bool(literal))
         sure, verdict = relevance.sureness(found), relevance.confidence(found)
         if self._confidence is None or sure > self._sure:
             self._confidence, self._sure = verdict, sure
         told = f"confidence {sure:.2f}, {found.held:.0%} of the words"
         if self._plan.first_match and literal:
             # Of a question that asks for more than the literal thing, keywords alone put the right message first less often.
-            whole = layer is not self._plan.first or self._weighed.share(term_set(" ".join(self._plan.exact))) >= _WHOLE
+            whole = layer is not self._plan.first or weighed.share(term_set(" ".join(self._plan.exact))) >= _WHOLE
             return Verdict(whole, sure, f"holds {literal} literally" + ("" if whole else f", {told}"))
         if self._plan.first_match:
             return Verdict(False, sure, told)
-        enough = sure >= self._plan.min_confidence and verdict is Confidence.STRONG
+        enough = self._is_enough(found)
         if layer is LayerName.AGENTIC and self._was_cut():
             enough, told = False, f"{told}, ended by its bounds"
         return Verdict(enough, sure, told)
+
+    def _evidence(self, first: Sequence[Hit], is_literal: bool) -> tuple[Weighed, relevance.Evidence]:
+        """What the first hits show. What else their segments hold is read only where the words shown do not settle it (3 ms)."""
+        if self._weighed is None:
+            self._weighed = self._parts.words.weigh(self._plan.judged, self._asked.project)
+        found = relevance.evidence(self._weighed, first, self._covered, is_literal)
+        if not self._is_enough(found):
+            self._cover(self._weighed, first)
+            found = relevance.evidence(self._weighed, first, self._covered, is_literal)
+        return self._weighed, found
+
+    def _is_enough(self, found: relevance.Evidence) -> bool:
+        """Whether evidence makes a strong answer, as sure as the plan wants it."""
+        return relevance.sureness(found) >= self._plan.min_confidence and relevance.confidence(found) is Confidence.STRONG
 
     def _cover(self, weighed: Weighed, hits: Sequence[Hit]) -> None:
         """Read which of the question's terms the hits' segments hold; of a period only the words shown count."""

@@ -12,6 +12,7 @@ from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.ids import ROOT
 from memory_mcp.requests import shapes
 from memory_mcp.requests.limits import BOUNDS, EVIDENCE, Bounds, words
+from memory_mcp.requests.people import role_of, speaker_of
 from memory_mcp.requests.plain import tokens_of
 from memory_mcp.requests.response import Recalled, fitting
 from memory_mcp.requests.results import FullResult, full_result
@@ -36,6 +37,8 @@ class Navigate:
     since: str = ""
     until: str = ""
     project: str = ""
+    role: str = ""
+    speaker: str = ""
     scope: str = ""
     bounds: Bounds = field(default_factory=Bounds)
 
@@ -82,7 +85,8 @@ def navigate(app: App, request: Navigate, caller: Caller) -> Navigated:
     scoped = scope_of(app, request.project, request.scope, caller.project)
     times, retrieval = times_of(app, as_of=request.as_of), app.settings.retrieval
     budget = Budget(retrieval.bounds.with_(**request.bounds.stops()), app.clock, retrieval.token_factor)
-    asked = Query(query, limit, scoped.project, None, times.window(request.since, request.until))
+    role, speaker = role_of(request.role), speaker_of(app, request.speaker, scoped)
+    asked = Query(query, limit, scoped.project, None, times.window(request.since, request.until), role, speaker)
     start = times.node_id(request.node_id)
     if start != ROOT:
         app.tree.node(start, scoped.project)

@@ -9,6 +9,7 @@ from memory_mcp.cli.commands.base import (
     Subparsers,
     add_scope,
     add_times,
+    add_who,
     answered,
     as_json,
     hint_when_empty,
@@ -37,8 +38,7 @@ def add(parsers: Subparsers) -> None:
     parser.add_argument("--explain", action="store_true", help="everything that was decided, and the parts of each score")
     parser.add_argument("--why-not", metavar="ID", help="why this node, grip or event is missing, and what would show it")
     parser.add_argument("--agent", metavar="A", help="only this agent's sessions")
-    parser.add_argument("--role", metavar="R", help="only what this role said: user, assistant or tool")
-    parser.add_argument("--speaker", metavar="S", help="only what this person said")
+    add_who(parser)
     parser.add_argument("--as-of", metavar="TIME", help="now, for time words in the question")
     parser.add_argument("--tz", metavar="ZONE", help="zone of times, such as Europe/Berlin")
     parser.add_argument("--detail", default="lean", metavar="D", help="lean, or full as with --explain")
@@ -95,8 +95,8 @@ def _asked(app: "App", args: argparse.Namespace, query: str) -> dict[str, Any]:
             as_of=args.as_of or "",
             tz=args.tz or "",
             agent=args.agent or "",
-            role=args.role or "",
-            speaker=args.speaker or "",
+            role=args.role,
+            speaker=args.speaker,
             detail="full" if args.explain else args.detail,
             why_not=args.why_not or "",
             cursor=args.cursor or "",

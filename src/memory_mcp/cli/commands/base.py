@@ -173,6 +173,12 @@ def add_scope(parser: argparse.ArgumentParser) -> None:
     group.add_argument("--all", action="store_true", help="all projects")
 
 
+def add_who(parser: argparse.ArgumentParser) -> None:
+    """--role and --speaker."""
+    parser.add_argument("--role", metavar="R", default="", help="only what this role said: user, assistant or tool")
+    parser.add_argument("--speaker", metavar="S", default="", help="only what this person said")
+
+
 def scope_of(app: "App", args: argparse.Namespace) -> "Scoped":
     """Return what a command is bound to: the project of the working directory where none is named and the memory knows it."""
     from memory_mcp.requests import scope

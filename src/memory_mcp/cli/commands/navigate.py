@@ -9,6 +9,7 @@ from memory_mcp.cli.commands.base import (
     Subparsers,
     add_scope,
     add_times,
+    add_who,
     answered,
     as_json,
     hint_when_empty,
@@ -36,6 +37,7 @@ def add(parsers: Subparsers) -> None:
     parser.add_argument("--as-of", default="", metavar="TIME", help="now, for time words in the question")
     for bound in BOUNDS:
         parser.add_argument(f"--{bound.replace('_', '-')}", type=int, metavar="N", help=f"setting retrieval.bounds.{bound}")
+    add_who(parser)
     add_times(parser)
     add_scope(parser)
 
@@ -48,7 +50,9 @@ def run(args: argparse.Namespace) -> int:
     query, bounds = words_of(args), Bounds(**{b: getattr(args, b) for b in BOUNDS})
     when = {"as_of": args.as_of, "since": args.since or "", "until": args.until or ""}
     with opened(args) as app:
-        request = Navigate(query, args.node, args.limit, **when, **whose(app, args), bounds=bounds)
+        request = Navigate(
+            query, args.node, args.limit, **when, role=args.role, speaker=args.speaker, **whose(app, args), bounds=bounds
+        )
         data = answered(app, request)
         hint_when_empty(app)
     render.emit(as_json(args), data, path_lines(data, args.verbose), recalled=True)

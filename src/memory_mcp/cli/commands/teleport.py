@@ -11,6 +11,7 @@ from memory_mcp.cli.commands.base import (
     Subparsers,
     add_scope,
     add_times,
+    add_who,
     answered,
     as_json,
     family,
@@ -60,8 +61,7 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
     add_times(parser)
     add_scope(parser)
     parser.add_argument("--agent", metavar="A", help="only this agent's sessions")
-    parser.add_argument("--speaker", metavar="S", help="only what this person said")
-    parser.add_argument("--role", metavar="R", help="only what this role said: user, assistant or tool")
+    add_who(parser)
     parser.add_argument("--detail", metavar="D", help="lean or full; JSON is lean, text full")
     parser.add_argument("--kind", metavar="KIND", help="procedure, constraint, definition, preference or observation")
 

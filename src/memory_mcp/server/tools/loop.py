@@ -32,9 +32,12 @@ class Loop:
         since: arguments.Since = "",
         until: arguments.Until = "",
         project: arguments.Project = "",
+        role: arguments.Role = "",
+        speaker: arguments.Speaker = "",
         scope: arguments.Scope = "",
         bounds: Bounds | None = None,
     ) -> Annotated[CallToolResult, wire.NavigateAnswer]:
         """Walk the time tree to the evidence for a question, and show every step with its reason."""
         given = bounds.value() if bounds else limits.Bounds()
-        return await self._kit.ask(walk.Navigate(query, node_id, limit, as_of, since, until, project, scope, given))
+        request = walk.Navigate(query, node_id, limit, as_of, since, until, project, role, speaker, scope, given)
+        return await self._kit.ask(request)
