@@ -120,7 +120,7 @@ class SourceUnreadable(MemoryMcpError):
 
 
 class IndexUnreadable(LayerUnavailable):
-    """Files of an index are damaged, missing or another store's. Nothing is lost: it is built again from the store."""
+    """An index cannot be read: its files are damaged, missing or belong to another store. It is built again from the store."""
 
     retryable = True
 

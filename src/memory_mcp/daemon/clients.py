@@ -23,6 +23,11 @@ class Client:
     era: str = ""
     since: float = field(default_factory=time.monotonic)
 
+    @property
+    def connected_s(self) -> float:
+        """How long it has been connected, seconds."""
+        return round(time.monotonic() - self.since, 1)
+
     def shape(self) -> dict[str, Any]:
         """For status answers."""
         return {
@@ -32,7 +37,7 @@ class Client:
             "pid": self.pid,
             "era": self.era,
             "cwd": self.cwd,
-            "connected_s": round(time.monotonic() - self.since, 1),
+            "connected_s": self.connected_s,
         }
 
 
@@ -72,8 +77,8 @@ class Clients:
         return [c.shape() for c in self._open if c.kind != "rpc"]
 
     def commands(self) -> list[dict[str, Any]]:
-        """Commands and hooks now connected, whoever asks among them."""
-        return [{"pid": c.pid, "connected_s": round(time.monotonic() - c.since, 1)} for c in self._open if c.kind == "rpc"]
+        """Return the commands and hooks that are connected; one that asks for the status is among them."""
+        return [{"pid": c.pid, "connected_s": c.connected_s} for c in self._open if c.kind == "rpc"]
 
 
 def resident_bytes() -> int:

@@ -80,10 +80,14 @@ class Search:
     def _seek(self) -> None:
         """Look for all words, unless those that are judged are nowhere: what asks for patterns alone answers nothing."""
         plan = self._plan
-        if plan.judged != plan.text:
-            self._weighed = self._parts.words.weigh(plan.judged, self._asked.project)
-            if not any(self._weighed.counts.values()):
-                self._asked = replace(self._asked, text=plan.judged)
+        if plan.judged != plan.text and not any(self._weigh().counts.values()):
+            self._asked = replace(self._asked, text=plan.judged)
+
+    def _weigh(self) -> Weighed:
+        """The words that results are judged by, weighed once."""
+        if self._weighed is None:
+            self._weighed = self._parts.words.weigh(self._plan.judged, self._asked.project)
+        return self._weighed
 
     def listed(self, before: Listed | None, offset: int) -> Listed:
         """The whole story; `before` is what earlier pages of the same question listed."""
@@ -186,13 +190,12 @@ class Search:
 
     def _evidence(self, first: Sequence[Hit], is_literal: bool) -> tuple[Weighed, relevance.Evidence]:
         """What the first hits show. What else their segments hold is read only where the words shown do not settle it (3 ms)."""
-        if self._weighed is None:
-            self._weighed = self._parts.words.weigh(self._plan.judged, self._asked.project)
-        found = relevance.evidence(self._weighed, first, self._covered, is_literal)
+        weighed = self._weigh()
+        found = relevance.evidence(weighed, first, self._covered, is_literal)
         if not self._is_enough(found):
-            self._cover(self._weighed, first)
-            found = relevance.evidence(self._weighed, first, self._covered, is_literal)
-        return self._weighed, found
+            self._cover(weighed, first)
+            found = relevance.evidence(weighed, first, self._covered, is_literal)
+        return weighed, found
 
     def _is_enough(self, found: relevance.Evidence) -> bool:
         """Whether evidence makes a strong answer, as sure as the plan wants it."""

@@ -180,10 +180,10 @@ def brief(
     """Return hits with a citation and words of their own in a line each; `before` are those shown as results."""
     made = []
     for at, hit in enumerate(hits):
-        grip = hit.grip_id or (hit.grip_ids[0] if hit.grip_ids else "")
-        if grip and hit.quote and not _repeats(hit, [*before, *hits[:at]]):
+        bare = _bare(hit, calendar, with_node=False)
+        if bare.grip and hit.quote and not _repeats(hit, [*before, *hits[:at]]):
             quote = " ".join(Excerpt(hit.quote, weights).cut(width).split())
-            made.append(Brief(when=calendar.iso(hit.timestamp)[:16], who=hit.speaker or hit.role, quote=quote, grip=grip))
+            made.append(Brief(when=bare.when, who=bare.who, quote=quote, grip=bare.grip))
     return made
 
 

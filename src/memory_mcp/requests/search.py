@@ -1,5 +1,6 @@
 """intelligent_search: one question, answered by the policy; a lean response within its tokens, or everything there is."""
 
+import functools
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
@@ -133,7 +134,6 @@ class _Shaping:
         self._factor = app.settings.retrieval.token_factor
         bound, named = found.why.limits[_TOKEN_BOUND], asked.how.bounds.get(_TOKEN_BOUND) is not None
         usual = _PER_RESULT * max(asked.query.limit, SEARCHED.default)
-        self._also: tuple[Brief, ...] = ()
         self._budget = bound if named or asked.full else min(bound, usual)
 
     def shaped(self) -> tuple[SearchResponse, Sequence[Hit]]:
@@ -147,17 +147,16 @@ class _Shaping:
         weights = term_weights(query.text, frequencies, tally.segments, query.project)
         made = LeanResults(self._found.hits, self._asked.calendar, weights, query.project)
 
-        def fits(lean: Lean) -> bool:
-            return tokens_of(self._whole(lean.results, lean.hits), self._factor) <= self._budget
+        def fits(lean: Lean, also: tuple[Brief, ...] = ()) -> bool:
+            return tokens_of(self._whole(lean.results, lean.hits, also), self._factor) <= self._budget
 
         lean = made.fitting(fits, _FIRST_QUOTES)
-        if lean.hits == len(self._found.hits):
-            self._also = self._ahead(weights)
-            while self._also and not fits(lean):
-                self._also = self._also[:-1]
+        also = self._ahead(weights) if lean.hits == len(self._found.hits) else ()
+        while also and not fits(lean, also):
+            also = also[:-1]
         # Quotations use up the tokens: cut to 300 characters, 7 of 30 first answers held what was asked for, not cut 11.
-        lean = made.fitting(fits, None)
-        return self._whole(lean.results, lean.hits), self._found.hits[: lean.hits]
+        lean = made.fitting(functools.partial(fits, also=also), None)
+        return self._whole(lean.results, lean.hits, also), self._found.hits[: lean.hits]
 
     def _ahead(self, weights: Mapping[str, float]) -> tuple[Brief, ...]:
         """Return what comes next, in a line each."""
@@ -191,8 +190,8 @@ class _Shaping:
                 made[place], left = more, left - cost
         return made
 
-    def _whole(self, results: Sequence[Result] | Sequence[FullResult], hits: int) -> SearchResponse:
-        """Return the response with these results, which stand for the first `hits` hits."""
+    def _whole(self, results: Sequence[Result] | Sequence[FullResult], hits: int, also: tuple[Brief, ...] = ()) -> SearchResponse:
+        """Return the response with these results, which stand for the first `hits` hits, and what comes next."""
         found, asked = self._found, self._asked
         more = bool(results) and (found.has_more or hits < len(found.hits))
         why = replace(found.why, notices=self._notices(bool(results)), bounds_hit=self._bounds_hit(hits))
@@ -201,7 +200,7 @@ class _Shaping:
             results=tuple(results),  # type: ignore[arg-type]
             confidence=found.confidence.value,
             complete=found.complete,
-            also=self._also,
+            also=also,
             next_cursor=offset_cursor(asked.how.offset + hits, *asked.question) if more else "",
             explanation=full or explaining.lean(why, asked.calendar),
         )

@@ -30,12 +30,11 @@ def _search(answer: Shape) -> Iterator[str]:
         yield from _result(number, one)
     if not answer["results"]:
         yield "No results."
-    if answer.get("also"):
-        yield "Further, shortened:"
-    for one in answer.get("also", ()):
-        yield f"- {one['when'].replace('T', ' ')} {one['who']}: {one['quote']} [{one['grip']}]"
-    if answer.get("also"):
-        yield ""
+    further = [
+        f"- {one['when'].replace('T', ' ')} {one['who']}: {one['quote']} [{one['grip']}]" for one in answer.get("also", [])
+    ]
+    if further:
+        yield from ("Further, shortened:", *further, "")
     rest = {name: value for name, value in answer.items() if name not in ("results", "also", "explanation")}
     yield from _fields(rest)
     why = answer.get("explanation")

@@ -275,7 +275,7 @@ class AgenticLayer:
                 budget.tell("max_nodes_visited")
 
     def _inside(self, scope: Scope, node_id: NodeId) -> Scope:
-        """The part of a scope that lies in a period."""
+        """Return the scope, its window narrowed to a period."""
         if node_id == ROOT or level_of(node_id) is TocLevel.SEGMENT:
             return scope
         return replace(scope, window=self._tree.calendar.window(node_id).meet(scope.window))
@@ -306,7 +306,7 @@ class AgenticLayer:
         return found
 
     def _attempts(self, walk: _Walk, window: TimeWindow, start: NodeId) -> None:
-        """Look inside the time named; where nothing is found, beside it, then everywhere. Each has its own share."""
+        """Search the window, the time beside it, then all time, until something is found; each has a share of the bounds."""
         length = window.end_ms - window.start_ms
         wider = TimeWindow(window.start_ms - length, window.end_ms + length)
         ways = ((window, "", 0.5), (wider, "the periods beside it", 0.5), (None, "all time", 1.0))

@@ -50,7 +50,7 @@ _SUMMARY_WEIGHT = 1
 
 @dataclass(frozen=True, slots=True)
 class Message:
-    """An event that holds query terms, and how well it answers with what stands beside it, 0..1."""
+    """An event that holds query terms, with a score, 0..1, that counts its neighbours."""
 
     event: Event
     score: float
@@ -225,7 +225,7 @@ def best_messages(found: Sequence[Found], limit: int) -> list[tuple[Found, Messa
 
 
 def may_show(event: Event, scope: Scope) -> bool:
-    """Return whether an event of a segment lies in the scope: by its time, and by who said it."""
+    """Return whether an event of a segment has a time and a speaker that the scope allows."""
     if scope.window is not None and not scope.window.contains(event.timestamp):
         return False
     if scope.role is not None and event.role.value != scope.role:
