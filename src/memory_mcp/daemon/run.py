@@ -149,7 +149,9 @@ class _Daemon:
                 logging.shutdown()
                 os._exit(1)
             if self._clients.idle_s() >= self._settings.server.idle_exit_secs and not self._work():
-                self.stop(f"idle for {self._settings.server.idle_exit_secs} s")
+                await anyio.to_thread.run_sync(self._service.tidy)
+                if self._clients.idle_s() >= self._settings.server.idle_exit_secs:
+                    self.stop(f"idle for {self._settings.server.idle_exit_secs} s")
 
     def _http_door(self, settings: ServerSettings) -> "HttpDoor":
         from memory_mcp.daemon.http import HttpDoor

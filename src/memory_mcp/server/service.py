@@ -11,6 +11,7 @@ from memory_mcp.app import App, Callbacks
 from memory_mcp.config import Settings
 from memory_mcp.jobs.derivation import Depth, Place
 from memory_mcp.jobs.deriver import Deriver
+from memory_mcp.jobs.housekeeping import compact_if_worth_it
 from memory_mcp.server.host import Host
 
 if TYPE_CHECKING:
@@ -121,6 +122,12 @@ class Service:
         """Whether an index is being built or has changes to take in."""
         app = self.host.opened
         return app is not None and app.accelerators.busy
+
+    def tidy(self) -> None:
+        """Nobody needs the memory now: its file is rewritten when enough of it holds nothing."""
+        app = self.host.opened
+        if app is not None:
+            compact_if_worth_it(app.storage)
 
     def close(self, patience: float = 2 * _PATIENCE) -> None:
         """Stop deriving and close the store, waiting for work under way no longer than a client would."""

@@ -372,8 +372,12 @@ class Storage(Protocol):
         """Write what the log holds into the file, so that opening it after a crash has little to replay."""
         ...
 
+    def dead_bytes(self) -> int:
+        """How much of the files holds nothing, and would be gone after `compact`."""
+        ...
+
     def compact(self) -> tuple[int, int]:
-        """Rewrite the files without dead space: size before and after, bytes."""
+        """Rewrite the files without dead space, while reads go on and writes wait: size before and after, bytes."""
         ...
 
     def close(self) -> None:
