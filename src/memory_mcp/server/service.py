@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from memory_mcp.app import App, Callbacks
+from memory_mcp.children import few_collections
 from memory_mcp.config import Settings
 from memory_mcp.jobs.derivation import Depth, Place
 from memory_mcp.jobs.deriver import Deriver
@@ -52,7 +53,8 @@ class Service:
 
     def _open(self) -> App:
         callbacks = Callbacks(self._deriver.notify, lambda: self._importing, self.host.give_way, tends_indexes=True)
-        self._app = app = App(self._settings, lock=self._lock, callbacks=callbacks)
+        with few_collections():
+            self._app = app = App(self._settings, lock=self._lock, callbacks=callbacks)
         self._deriver.start()
         self._tender.start()
         self._on_open(app)
