@@ -16,6 +16,7 @@ from memory_mcp.indexes import keys
 from memory_mcp.indexes.base import DocType, Filters, Match, Searcher, Unfiled
 from memory_mcp.indexes.candidates import NONE, Candidates, lone
 from memory_mcp.indexes.files import Array
+from memory_mcp.indexes.shown import Shown
 from memory_mcp.layers.base import CONTRACTS, Hit, LayerAnswer, LayerName, LayerStatus, Query
 from memory_mcp.layers.budget import Budget
 from memory_mcp.layers.score import KEYWORDS, MEANING, Weights, joined, ranked
@@ -97,6 +98,7 @@ class TeleportLayer:
         searcher: "Callable[[], Searcher | Switch]",
         storage: Storage,
         tree: Tree,
+        shown: Shown,
         others: Callable[[], Sequence[LayerStatus]] = tuple,
     ) -> None:
         """`others` says how the other layers are that a caller may use where this one cannot answer."""
@@ -107,7 +109,7 @@ class TeleportLayer:
         self._find = searcher
         self._storage = storage
         self._tree = tree
-        self._showing = Showing(storage, tree)
+        self._showing = Showing(storage, tree, shown)
 
     def status(self) -> LayerStatus:
         """See Layer."""
