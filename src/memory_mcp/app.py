@@ -172,7 +172,7 @@ class App:
     def _agentic(self) -> "AgenticLayer":
         from memory_mcp.layers.agentic.navigate import AgenticLayer
 
-        return AgenticLayer(self.storage, self.tree, self.clock)
+        return AgenticLayer(self.storage, self.tree, self.clock, lambda: self.teleport(LayerName.BM25).holds_all_words())
 
     def _engine(self) -> "Engine":
         from memory_mcp.layers.agentic.scan import Scan

@@ -17,7 +17,7 @@ from memory_mcp.indexes.columns import Names
 from memory_mcp.indexes.files import Array, Contents, write_arrays
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.grip import Said, quote_hash
-from memory_mcp.model.ids import GripId, NodeId, event_id_from, event_key
+from memory_mcp.model.ids import NodeId, event_id_from, event_key
 from memory_mcp.model.toc import MemoryKind, TocBullet, TocNode
 
 #: What is coded of a quotation, in the order of `Said`.
@@ -92,10 +92,10 @@ class Copies:
             tuple(names.strings),
         )
 
-    def node(self, row: int) -> TocNode | None:
-        """What is shown of a row of the table of nodes; None where nothing was copied."""
+    def node(self, row: int, whole: bool) -> TocNode | None:
+        """What is shown of a row of the table of nodes, its bullets if it is wanted `whole`; None where nothing was copied."""
         text = self.nodes.at(row)
-        return _unpacked(text) if text else None
+        return _unpacked(text, whole) if text else None
 
     def said(self, row: int, timestamp: int) -> Said | None:
         """What is shown of a row of the table of grips; None where nothing was copied, or the words are others."""
@@ -156,11 +156,11 @@ def _packed(node: TocNode) -> bytes:
     return json.dumps(values, ensure_ascii=False, separators=(",", ":")).encode("utf-8", "surrogatepass")
 
 
-def _unpacked(text: str) -> TocNode:
+def _unpacked(text: str, whole: bool) -> TocNode:
     held = dict(zip(_NAMES, json.loads(text), strict=True))
     held["bullets"] = tuple(
-        TocBullet(said, tuple(map(GripId, grips)), MemoryKind(kind), project, agent)
-        for said, grips, kind, project, agent in held["bullets"]
+        TocBullet(said, tuple(grips), MemoryKind(kind), project, agent)
+        for said, grips, kind, project, agent in (held["bullets"] if whole else ())
     )
     held |= {name: tuple(held[name]) for name in ("keywords", "agents", "projects")}
     held |= {"node_id": NodeId(held["node_id"]), "level": TocLevel(held["level"]), "kind": MemoryKind(held["kind"])}

@@ -37,12 +37,12 @@ class Shown:
         self._index = index
         self._outbox = outbox
 
-    def nodes(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
-        """Nodes as the store has them; whether they are pinned is not told."""
+    def nodes(self, ids: Iterable[NodeId], whole: bool = True) -> dict[NodeId, TocNode]:
+        """Nodes as the store has them, without bullets unless `whole`; whether they are pinned is not told."""
         now = self._now()
         found: dict[NodeId, TocNode] = {}
         for node_id in dict.fromkeys(ids) if now else ():
-            held = None if now is None or node_id in now.changed else _node(now.snapshot, node_id)
+            held = None if now is None or node_id in now.changed else _node(now.snapshot, node_id, whole)
             if held is not None:
                 found[node_id] = held
         return found
@@ -70,11 +70,11 @@ class Shown:
         return None if changed is None else _Now(snapshot, changed)
 
 
-def _node(snapshot: "Snapshot[Body]", node_id: NodeId) -> TocNode | None:
+def _node(snapshot: "Snapshot[Body]", node_id: NodeId, whole: bool) -> TocNode | None:
     key = np.array([node_key(node_id)], dtype=np.uint64)
     for live in snapshot:
         for place in live.places(key).tolist():
-            held = live.part.body.copies.node(int(live.part.units.node_first[place]))
+            held = live.part.body.copies.node(int(live.part.units.node_first[place]), whole)
             if held is not None and held.node_id == node_id:
                 return held
     return None

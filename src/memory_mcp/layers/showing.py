@@ -4,7 +4,7 @@ They are read from the copies beside the index, as far as these are what the sto
 neither holds, or is not for this caller, is left out.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
 from memory_mcp.events.evidence import quotes_in, said_of
@@ -52,17 +52,14 @@ class Showing:
 
     def _nodes(self, matches: Sequence[Match], project: str | None) -> dict[NodeId, TocNode]:
         """Nodes to be named, with bullets only where these are what is shown."""
+        ids = {m.node_id for m in matches}
         told = {m.node_id for m in matches if m.grip_id is None and m.best_grip is None}
-        whole = self._held(told, self._tree.nodes)
+        whole = self._shown.nodes(told)
+        whole |= self._tree.nodes([i for i in told if i not in whole])
         if project is not None:
             whole = {i: n if n.level is TocLevel.SEGMENT else share_of(n, project) for i, n in whole.items()}
-        heads = self._held({m.node_id for m in matches} - told, self._storage.toc.heads)
-        return {i: replace(n, bullets=()) for i, n in heads.items()} | whole
-
-    def _held(self, ids: Collection[NodeId], read: Callable[[list[NodeId]], dict[NodeId, TocNode]]) -> dict[NodeId, TocNode]:
-        copied = self._shown.nodes(ids)
-        missing = [i for i in ids if i not in copied]
-        return copied | read(missing) if missing else copied
+        heads = self._shown.nodes(ids - told, whole=False)
+        return heads | self._storage.toc.heads([i for i in ids - told if i not in heads]) | whole
 
     def said(self, ids: Collection[GripId]) -> dict[GripId, Said]:
         """Quotations with what is told of their events, as far as they are held."""
