@@ -88,10 +88,12 @@ class EventStore(Protocol):
         """Events that are shown, in (timestamp, id) order, starting behind `after`."""
         ...
 
-    def holding(self, scope: Scope, words: Sequence[str], limit: int) -> tuple[int, list[Event]]:
+    def holding(
+        self, scope: Scope, words: Sequence[str], limit: int, segments: Sequence[Segment] | None = None
+    ) -> tuple[int, list[Event]]:
         """How many events of a scope are shown, and those that hold every one of some texts, newest first.
 
-        Neither case nor the kind of white space matters.
+        Neither case nor the kind of white space matters. `segments`: look in these alone.
         """
         ...
 
