@@ -368,6 +368,10 @@ class Storage(Protocol):
         """Stop the reads running now, in one thread (by its identity) or in all; they raise DeadlineExceeded."""
         ...
 
+    def reread(self) -> None:
+        """Drop what is kept in memory of the store's content, so that checks and repairs see what is in the file."""
+        ...
+
     def checkpoint(self) -> None:
         """Write what the log holds into the file, so that opening it after a crash has little to replay."""
         ...

@@ -1,15 +1,19 @@
 """Outbox, checkpoints, request answers and the counters that number everything."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import duckdb
 
 from memory_mcp.model.change import Change, ChangeKind
-from memory_mcp.storage.duckdb.connection import Connection
+from memory_mcp.storage.duckdb.connection import Connection, insert
+from memory_mcp.storage.duckdb.recent import Changes
 
 #: Answers to re-sent writes are kept this long (milliseconds).
 REQUEST_KEPT_MS = 3_600_000
+#: The checkpoint that every write is followed by: how far events are part of the tree.
+DERIVER = "deriver"
+_OUTBOX = ("BIGINT", "VARCHAR", "VARCHAR")
 
 
 class Numbers:
@@ -19,19 +23,41 @@ class Numbers:
         self._con = con
         self.last_event: int = 0
         self.last_change: int = 0
-        #: The last change whose transaction is committed: what a reader may count on.
+        #: The highest event id: whatever lies above it is new.
+        self.newest: int = -1
+        #: The last numbers whose transaction is committed: what a reader may count on.
         self.committed: int = 0
+        self.committed_event: int = 0
+        #: How far the deriver got.
+        self.derived: int = 0
+        self.changes = Changes()
+        #: What to do once the transaction under way is committed.
+        self._settling: list[Callable[[], None]] = []
         self.load()
 
     def load(self) -> None:
         """Read the counters from the store, after opening and after a failed transaction."""
-        row = self._con.row("SELECT (SELECT coalesce(max(seq), 0) FROM event), (SELECT coalesce(max(seq), 0) FROM outbox)")
-        self.last_event, self.last_change = row or (0, 0)
+        self._settling.clear()
+        self.changes.forget()
+        row = self._con.row(
+            """SELECT (SELECT coalesce(max(seq), 0) FROM event), (SELECT coalesce(max(seq), 0) FROM outbox),
+                      (SELECT coalesce(max(event_id), -1) FROM event), (SELECT max(value) FROM checkpoint WHERE name = ?)""",
+            [DERIVER],
+        )
+        self.last_event, self.last_change, self.newest, derived = row or (0, 0, -1, None)
+        self.derived = int(derived or 0)
         self.settle()
+
+    def once_committed(self, act: Callable[[], None]) -> None:
+        """Call `act` when the transaction under way is committed, before the next begins; never if it is not."""
+        self._settling.append(act)
 
     def settle(self) -> None:
         """What was handed out is committed."""
-        self.committed = self.last_change
+        for act in self._settling:
+            act()
+        self._settling.clear()
+        self.committed, self.committed_event = self.last_change, self.last_event
 
     def take_events(self, count: int) -> int:
         """The first of `count` new event numbers."""
@@ -48,17 +74,24 @@ def add_changes(con: duckdb.DuckDBPyConnection, numbers: Numbers, changes: Seque
     """Write outbox entries inside the caller's transaction; the number of the last."""
     if changes:
         first = numbers.take_changes(len(changes))
-        con.execute(
-            "INSERT INTO outbox SELECT unnest(?::BIGINT[]), unnest(?::VARCHAR[]), unnest(?::VARCHAR[])",
-            [list(range(first, first + len(changes))), [k.value for k, _ in changes], [s for _, s in changes]],
-        )
+        made = [Change(seq, kind, subject) for seq, (kind, subject) in enumerate(changes, first)]
+        columns: list[list[Any]] = [[c.seq for c in made], [c.kind.value for c in made], [c.subject for c in made]]
+        insert(con, "outbox", _OUTBOX, columns)
+        numbers.once_committed(lambda: numbers.changes.add(made))
     return numbers.last_change
 
 
-def put_checkpoint(con: duckdb.DuckDBPyConnection, name: str, value: str) -> None:
+def put_checkpoint(con: duckdb.DuckDBPyConnection, numbers: Numbers, name: str, value: str) -> None:
     """Replace one checkpoint inside the caller's transaction."""
-    con.execute("DELETE FROM checkpoint WHERE name = ?", [name])
-    con.execute("INSERT INTO checkpoint VALUES (?, ?)", [name, value])
+    found = con.execute("UPDATE checkpoint SET value = ? WHERE name = ?", [value, name]).fetchone()
+    if not found or not found[0]:
+        con.execute("INSERT INTO checkpoint VALUES (?, ?)", [name, value])
+    if name == DERIVER:
+
+        def settle() -> None:
+            numbers.derived = int(value)
+
+        numbers.once_committed(settle)
 
 
 def forget_old_requests(con: duckdb.DuckDBPyConnection, now_ms: int) -> int:
@@ -70,23 +103,31 @@ def forget_old_requests(con: duckdb.DuckDBPyConnection, now_ms: int) -> int:
 class DuckOutbox:
     """The outbox and everybody's position in it."""
 
-    def __init__(self, con: Connection) -> None:
+    def __init__(self, con: Connection, numbers: Numbers) -> None:
         self._con = con
+        self._numbers = numbers
 
     def after(self, seq: int, limit: int) -> list[Change]:
         """See Outbox."""
+        if seq >= self._numbers.committed:
+            return []
+        found = self._numbers.changes.after(seq, limit)
+        if found is not None:
+            return found
         rows = self._con.rows("SELECT seq, kind, subject FROM outbox WHERE seq > ? ORDER BY seq LIMIT ?", [seq, limit])
         return [Change(row[0], ChangeKind(row[1]), row[2]) for row in rows]
 
     def checkpoint(self, follower: str) -> int:
         """See Outbox."""
+        if follower == DERIVER:
+            return self._numbers.derived
         row = self._con.row("SELECT value FROM checkpoint WHERE name = ?", [follower])
         return int(row[0]) if row else 0
 
     def mark(self, follower: str, value: str) -> None:
         """See Outbox."""
         with self._con.writing() as con:
-            put_checkpoint(con, follower, value)
+            put_checkpoint(con, self._numbers, follower, value)
 
     def marks(self, prefix: str) -> dict[str, str]:
         """See Outbox."""
