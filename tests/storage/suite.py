@@ -558,8 +558,7 @@ def test_counts_over_days_are_those_of_their_segments(store: Storage) -> None:
     assert store.toc.tally("2026-01-01", "2026-02-01", None) == everything
     assert store.toc.tally("2026-01-01", "2026-02-01", SHOP) == shop
     assert store.toc.tally("2026-01-01", "2026-02-01", "nobody") == nothing
-    spans = [("2026-01-12", "2026-01-13"), ("2026-01-13", "2026-01-14"), ("2026-01-01", "2026-02-01")]
-    assert store.toc.tallies(spans) == [shop, nothing, everything]
+    assert store.toc.tally("2026-01-13", "2026-01-14", None) == nothing
     assert store.toc.segments_by_day() == [("2026-01-12", 2), ("2026-01-14", 1)]
     assert store.toc.days_with(None, "2026-01-01", "2026-01-14") == ["2026-01-12"]
     assert store.toc.days_with(BILLING, "2026-01-01", "2026-02-01") == ["2026-01-14"]
@@ -612,6 +611,17 @@ def test_reset_throws_a_nodes_rows_away_before_new_ones_are_added(store: Storage
     assert store.toc.term_sets([DAY, other]) == {DAY: [terms(9)], other: [terms(2)]}
 
 
+def test_folding_leaves_a_large_row_and_joins_the_small_ones(store: Storage) -> None:
+    large = TermDelta(DAY, terms(*range(0, 40_000, 2)))
+    store.toc.publish(Build(terms=(large, *(TermDelta(DAY, terms(n)) for n in range(1, 11, 2)))))
+    assert store.toc.fold_terms(4) == 1
+    assert sorted(store.toc.term_sets([DAY])[DAY], key=len) == [terms(1, 3, 5, 7, 9), large.hashes]
+    many = [terms(*range(n, 40_000 + n)) for n in range(5)]
+    store.toc.publish(Build(terms=tuple(TermDelta(DAY, row) for row in many)))
+    assert store.toc.fold_terms(4) == 1
+    assert store.toc.term_sets([DAY]) == {DAY: [terms(*range(40_004))]}
+
+
 def test_document_frequencies_fold_to_the_same_sums(store: Storage) -> None:
     rows = [
         DocumentFrequency(SHOP, terms(1, 2), counts(3, 1)),
@@ -623,7 +633,8 @@ def test_document_frequencies_fold_to_the_same_sums(store: Storage) -> None:
         store.toc.publish(Build(frequencies=(row,)))
     expected = {(SHOP, 1): 3, (SHOP, 2): 5, (BILLING, 2): 7}
     assert summed(store.toc.frequencies()) == expected
-    assert store.toc.fold_terms(3) == 2
+    assert store.toc.fold_terms(3) == 0
+    assert store.toc.fold_terms(2) == 1
     assert summed(store.toc.frequencies()) == expected
     assert len(store.toc.frequencies()) == 2
     store.toc.publish(Build(frequencies=(rows[3],), reset_frequencies=True))

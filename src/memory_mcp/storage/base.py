@@ -201,10 +201,6 @@ class TocStore(Protocol):
         """Stored term rows of all a project's segments in a span of days."""
         ...
 
-    def tallies(self, spans: Sequence[tuple[str, str]]) -> list[Tally]:
-        """The tally of each span of days, all projects, in the order given."""
-        ...
-
     def freshness(self) -> Freshness:
         """Build numbers that decide which roll-ups are due."""
         ...

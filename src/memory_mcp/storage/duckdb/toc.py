@@ -230,10 +230,6 @@ class DuckToc(DuckTerms):
                  ORDER BY n.salience DESC, n.start_ms DESC, n.node_id LIMIT ?"""
         return [NodeId(row[0]) for row in self._con.rows(sql, [project, first_day, after_day, limit])]
 
-    def tallies(self, spans: Sequence[tuple[str, str]]) -> list[Tally]:
-        """See TocStore."""
-        return [self._days.tally(first, after) for first, after in spans]
-
     def segments_by_day(self, project: str | None = None) -> list[tuple[str, int]]:
         """See TocStore."""
         if project is None:
