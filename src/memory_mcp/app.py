@@ -172,7 +172,7 @@ class App:
     def _agentic(self) -> "AgenticLayer":
         from memory_mcp.layers.agentic.navigate import AgenticLayer
 
-        return AgenticLayer(self.storage, self.tree, self.clock)
+        return AgenticLayer(self.storage, self.tree, self.clock, lambda: self.teleport(LayerName.BM25).holds_all_words())
 
     def _engine(self) -> "Engine":
         from memory_mcp.layers.agentic.scan import Scan
@@ -198,6 +198,7 @@ class App:
 
     def teleport(self, name: LayerName) -> "TeleportLayer":
         """Layer 3 or 4."""
+        from memory_mcp.indexes.shown import Shown
         from memory_mcp.layers.teleport import Switch, TeleportLayer
 
         off = self.accelerators.switched_off(name.value)
@@ -212,7 +213,10 @@ class App:
             return found or (Switch(True, reason) if reason else switch)
 
         others = [other for other in (LayerName.BM25, LayerName.VECTOR) if other is not name]
-        return TeleportLayer(name, searcher, self.storage, self.tree, lambda: [self.teleport(other).status() for other in others])
+        shown = Shown(lambda: self.accelerators.searcher(LayerName.BM25.value), self.storage.outbox)
+        return TeleportLayer(
+            name, searcher, self.storage, self.tree, shown, lambda: [self.teleport(other).status() for other in others]
+        )
 
     def hybrid(self) -> "HybridLayer":
         """Layers 3 and 4 as one."""

@@ -75,6 +75,8 @@ class Query:
     literal: bool = False
     #: Nothing in particular is asked for: what happened is listed by periods rather than by segments.
     overview: bool = False
+    #: Keywords have been looked for already by an index: texts need not be read once more for words that it holds.
+    looked_up: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,9 +13,10 @@ import numpy as np
 
 from memory_mcp.errors import IndexNotReady, IndexUnreadable, InvalidQuery, LayerUnavailable
 from memory_mcp.indexes import keys
-from memory_mcp.indexes.base import DocType, Filters, Match, Searcher, Unfiled
+from memory_mcp.indexes.base import DocType, Filters, Health, Match, Searcher, Unfiled
 from memory_mcp.indexes.candidates import NONE, Candidates, lone
 from memory_mcp.indexes.files import Array
+from memory_mcp.indexes.shown import Shown
 from memory_mcp.layers.base import CONTRACTS, Hit, LayerAnswer, LayerName, LayerStatus, Query
 from memory_mcp.layers.budget import Budget
 from memory_mcp.layers.score import KEYWORDS, MEANING, Weights, joined, ranked
@@ -97,6 +98,7 @@ class TeleportLayer:
         searcher: "Callable[[], Searcher | Switch]",
         storage: Storage,
         tree: Tree,
+        shown: Shown,
         others: Callable[[], Sequence[LayerStatus]] = tuple,
     ) -> None:
         """`others` says how the other layers are that a caller may use where this one cannot answer."""
@@ -107,7 +109,7 @@ class TeleportLayer:
         self._find = searcher
         self._storage = storage
         self._tree = tree
-        self._showing = Showing(storage, tree)
+        self._showing = Showing(storage, tree, shown)
 
     def status(self) -> LayerStatus:
         """See Layer."""
@@ -129,6 +131,15 @@ class TeleportLayer:
             how = f"Enable with {found.enable_with}" if found.enable_with else found.reason[:1].upper() + found.reason[1:]
             raise LayerUnavailable(NOT_ENABLED[self.name], f"{how}; {instead}.", found.reason)
         return found
+
+    def holds_all_words(self) -> bool:
+        """Whether every word of the store is in the index or in events that are searched beside it; loads nothing."""
+        found = self._find()
+        if isinstance(found, Switch):
+            return False
+        index = found.keeper.index
+        waiting = self._storage.events.last_seq() - index.position.events
+        return index.health is Health.HEALTHY and not index.has_pruned and waiting <= UNFILED
 
     def teleport(self, text: str, filters: Filters, limit: int, least: float = 0.0) -> Teleported:
         """The best documents for a text.

@@ -297,6 +297,10 @@ class Outbox(Protocol):
         """Up to `limit` changes behind `seq`."""
         ...
 
+    def changed_since(self, seq: int) -> frozenset[str] | None:
+        """Nodes that changed behind `seq` (and maybe ""); None where that cannot be told from memory."""
+        ...
+
     def checkpoint(self, follower: str) -> int:
         """How far a follower got; 0 at first. The deriver is called `deriver`, and counts events."""
         ...

@@ -105,7 +105,7 @@ class RollUps:
     ) -> list[TocNode]:
         """What these periods say now; one with nothing below it is left out. `fresh` children are not stored yet."""
         below = {i: children_of(self._storage.toc, i) for i in ids}
-        found = self._storage.toc.nodes([c for children in below.values() for c in children]) | (fresh or {})
+        found = self._storage.toc.nodes([c for children in below.values() for c in children]) | dict(fresh or {})
         nodes = []
         for node_id in ids:
             children = sorted((found[c] for c in below[node_id] if c in found), key=lambda n: (n.start_ms, n.node_id))

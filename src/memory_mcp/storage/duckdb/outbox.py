@@ -33,12 +33,12 @@ class Numbers:
         self.changes = Changes()
         #: What to do once the transaction under way is committed.
         self._settling: list[Callable[[], None]] = []
+        self._changed: tuple[tuple[int, int], frozenset[str]] = ((-1, -1), frozenset())
         self.load()
 
     def load(self) -> None:
         """Read the counters from the store, after opening and after a failed transaction."""
         self._settling.clear()
-        self.changes.forget()
         row = self._con.row(
             """SELECT (SELECT coalesce(max(seq), 0) FROM event), (SELECT coalesce(max(seq), 0) FROM outbox),
                       (SELECT coalesce(max(event_id), -1) FROM event), (SELECT max(value) FROM checkpoint WHERE name = ?)""",
@@ -58,6 +58,19 @@ class Numbers:
             act()
         self._settling.clear()
         self.committed, self.committed_event = self.last_change, self.last_event
+
+    def changed_since(self, seq: int) -> frozenset[str] | None:
+        """Nodes changed behind that number; None where it lies further back than is known."""
+        last = self.committed
+        if seq >= last:
+            return frozenset()
+        if self._changed[0] != (seq, last):
+            behind = self.changes.after(seq)
+            if behind is None:
+                return None
+            told = ("" if c.kind is ChangeKind.EVENTS_APPENDED else c.subject for c in behind if c.seq <= last)
+            self._changed = ((seq, last), frozenset(told))
+        return self._changed[1]
 
     def take_events(self, count: int) -> int:
         """The first of `count` new event numbers."""
@@ -106,6 +119,10 @@ class DuckOutbox:
     def __init__(self, con: Connection, numbers: Numbers) -> None:
         self._con = con
         self._numbers = numbers
+
+    def changed_since(self, seq: int) -> frozenset[str] | None:
+        """See Outbox."""
+        return self._numbers.changed_since(seq)
 
     def after(self, seq: int, limit: int) -> list[Change]:
         """See Outbox."""

@@ -22,8 +22,9 @@ from memory_mcp.storage.values import StoredEvent
 #: Bounds: events in order of arrival, and of streams that are being written; characters, with `_EACH` for every event.
 _ARRIVED_CHARS, _TAILS_CHARS = 2_000_000, 4_000_000
 _EACH = 600
-#: Changes, some 200 bytes each, and events whose grips are known, some 500 with them.
-_CHANGES, _QUOTED = 4096, 4096
+#: Changes, some 250 bytes each: readers of an index ask what it does not hold yet. And events whose grips are known, some
+#: 500 bytes with them.
+_CHANGES, _QUOTED = 20_000, 4096
 
 #: An event of a tail: its order, its number, and itself.
 _Placed = tuple[Position, int, Event]
@@ -33,23 +34,23 @@ class Changes:
     """The last entries of the outbox, without gaps."""
 
     def __init__(self) -> None:
+        self._lock = threading.Lock()
         self._kept: deque[Change] = deque(maxlen=_CHANGES)
 
     def add(self, changes: Iterable[Change]) -> None:
         """Take in what a transaction has written."""
-        self._kept.extend(changes)
+        with self._lock:
+            self._kept.extend(changes)
 
-    def after(self, seq: int, limit: int) -> list[Change] | None:
+    def after(self, seq: int, limit: int = _CHANGES) -> list[Change] | None:
         """Return up to `limit` changes behind `seq`; None when some of them are not here."""
-        kept = list(self._kept)
-        if not kept or kept[0].seq > seq + 1:
-            return None
-        first = seq + 1 - kept[0].seq
-        return kept[first : first + limit]
-
-    def forget(self) -> None:
-        """A transaction failed: numbers may be given out again."""
-        self._kept.clear()
+        with self._lock:
+            kept = self._kept
+            if not kept or kept[0].seq > seq + 1:
+                return None
+            # From the end, where a queue is fast and readers ask.
+            behind = kept[-1].seq - seq
+            return [kept[-place] for place in range(behind, max(behind - limit, 0), -1)]
 
 
 @dataclass(slots=True)
