@@ -45,7 +45,7 @@ class CloseSegments:
         #: Steps since term rows were joined last: no node has got more rows than that. None: it is not known.
         self._unfolded: int | None = None
         #: Days whose segments were published since somebody took them.
-        self._touched: set[str] = set()
+        self.touched: set[str] = set()
 
     def pending(self) -> int:
         """Events stored and not yet derived. Costs a query the first time, and nothing after it."""
@@ -89,7 +89,7 @@ class CloseSegments:
 
     def take_touched(self) -> set[str]:
         """Return the days whose segments were published since the last call."""
-        touched, self._touched = self._touched, set()
+        touched, self.touched = self.touched, set()
         return touched
 
     def _step(self, events: Sequence[Event], derived_to: int, derive_batch: DeriveBatch) -> bool:
@@ -102,7 +102,7 @@ class CloseSegments:
         except BaseException:
             self._terms.forget()
             raise
-        self._touched.update(d.segment.day for d in derived)
+        self.touched.update(d.segment.day for d in derived)
         if self._unfolded is not None:
             self._unfolded += 1
         return bool(derived)

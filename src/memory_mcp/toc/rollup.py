@@ -81,6 +81,11 @@ class RollUps:
             now |= {i: _counted(before[i], self._tally(i)) for i in same}
         return self._write(list(now.values()), before)
 
+    def lacking(self, days: Iterable[str]) -> bool:
+        """Whether one of these days has no node yet."""
+        ids = [day_id(day) for day in days]
+        return len(self._storage.toc.nodes(ids)) < len(ids)
+
     def _hears(self, node_id: NodeId, now: Mapping[NodeId, TocNode], before: Mapping[NodeId, TocNode]) -> bool:
         """Whether a child of this period is among those that say something new."""
         children = (i for i in children_of(self._storage.toc, node_id) if i in now)
