@@ -33,8 +33,9 @@ _EVENTS, _PERIODS = Patience(2.0, 10.0), Patience(8.0, 50.0)
 _MANY = 200
 #: More events than this are derived by child processes, so that this one goes on answering.
 _BULK = 400
-#: How often the files of the indexes are looked at, and the shortest time between two rounds (seconds).
-_WATCH, _TURNS = 1.0, 0.1
+#: How often the indexes are looked at while there is something to do, the shortest time between two rounds, and how often
+#: while they rest: whoever reads has their files looked at, too (seconds).
+_WATCH, _TURNS, _REST = 1.0, 0.1, 60.0
 
 
 class Service:
@@ -51,17 +52,20 @@ class Service:
         self._deriver = Deriver(self._derive, patience=_EVENTS)
         self._unrolled = Waiting(_PERIODS)
         self._tender = Deriver(self._tend, _TURNS, "tender of the indexes")
+        self._tended = -math.inf
         self._caught_up = False
         #: When an import last sent a batch, and when all periods were last rolled up.
         self._filled, self._rolled_up = -math.inf, time.monotonic()
         self.host = Host(settings, self._open, lambda: self._deriver.last_error, self._on_read)
 
     def _open(self) -> App:
-        callbacks = Callbacks(self._on_write, lambda: self._importing, self.host.give_way, tends_indexes=True)
+        callbacks = Callbacks(self._on_write, lambda: self._importing, self.host.give_way, tends_indexes=True, watches_spool=True)
         self._app = app = App(self._settings, lock=self._lock, callbacks=callbacks)
         self._deriver.start()
         self._tender.start()
         self._on_open(app)
+        # What came while nobody watched.
+        app.scheduler.hasten("drain_spool")
         app.scheduler.start()
         return app
 
@@ -74,12 +78,17 @@ class Service:
     def _on_read(self) -> None:
         if self.pending:
             self._deriver.hurry()
+        if time.monotonic() - self._tended > _WATCH:
+            self._tender.hurry()
 
     def _tend(self) -> float:
         """One round for the indexes; in how many seconds the next is needed."""
         assert self._app is not None
+        self._tended = time.monotonic()
         more = self._app.accelerators.tend()
-        return _TURNS if more and not self._importing else _WATCH
+        if more and not self._importing:
+            return _TURNS
+        return _REST if self._app.accelerators.at_rest else _WATCH
 
     def _derive(self) -> float | None:
         """As `_derive_now`; the indexes take in what came of it."""
