@@ -41,7 +41,9 @@ _SUCCESSION = 5.0
 _END = 2.7
 #: The interpreter hands its lock on after so long (seconds): a call beside bulk work waits this often, not five times it.
 _SWITCH = 0.0005
-_LOOK = 0.5
+#: How often it is looked whether the directory is still there and anybody needs this process (seconds): seldom, and more
+#: often as the end of the idle time is near.
+_LOOK, _LOOK_NEAR = 3.0, 0.5
 #: An answer that is being written when the daemon is asked to end still goes out (seconds).
 _LAST_WORDS = 0.1
 
@@ -167,7 +169,8 @@ class _Daemon:
         import anyio
 
         while True:
-            await anyio.sleep(_LOOK)
+            left = self._settings.server.idle_exit_secs - self._clients.idle_s()
+            await anyio.sleep(min(_LOOK, max(_LOOK_NEAR, left)))
             if not self._lock.in_place:
                 # Closing would write into what may be another daemon's directory by now.
                 log.critical("the data directory was taken away; ended without closing it")

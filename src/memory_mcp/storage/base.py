@@ -203,10 +203,6 @@ class TocStore(Protocol):
         """Stored term rows of all a project's segments in a span of days."""
         ...
 
-    def tallies(self, spans: Sequence[tuple[str, str]]) -> list[Tally]:
-        """The tally of each span of days, all projects, in the order given."""
-        ...
-
     def freshness(self) -> Freshness:
         """Build numbers that decide which roll-ups are due."""
         ...
@@ -372,6 +368,10 @@ class Storage(Protocol):
 
     def interrupt(self, thread: int | None = None) -> None:
         """Stop the reads running now, in one thread (by its identity) or in all; they raise DeadlineExceeded."""
+        ...
+
+    def reread(self) -> None:
+        """Drop what is kept in memory of the store's content, so that checks and repairs see what is in the file."""
         ...
 
     def checkpoint(self) -> None:

@@ -4,7 +4,7 @@ A DuckDB connection shared by threads returns wrong rows (measured: 878 of 3,200
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -101,6 +101,12 @@ class Connection:
                 self.on_rollback()
                 raise
 
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """Nothing is written while the block runs."""
+        with self._write_lock:
+            yield
+
     def _roll_back(self) -> None:
         try:
             self._con.execute("ROLLBACK")
@@ -186,6 +192,17 @@ def compacting(path: Path) -> Path:
 
 def _quoted(path: Path) -> str:
     return str(path).replace("'", "''")
+
+
+def insert(con: duckdb.DuckDBPyConnection, table: str, types: Sequence[str], columns: Sequence[list[Any]]) -> None:
+    """Insert the rows of `columns`, all of one length and in the table's order, inside the caller's transaction.
+
+    A single row, as a live write has, is planned in half the time as values (measured); more of them are faster as lists.
+    """
+    if len(columns[0]) == 1:
+        con.execute(f"INSERT INTO {table} VALUES ({', '.join(f'?::{kind}' for kind in types)})", [c[0] for c in columns])
+    else:
+        con.execute(f"INSERT INTO {table} SELECT {', '.join(f'unnest(?::{kind}[])' for kind in types)}", list(columns))
 
 
 class _Closed:

@@ -19,6 +19,7 @@ from memory_mcp.storage.duckdb.connection import Connection, compacting
 from memory_mcp.storage.duckdb.events import DuckEvents
 from memory_mcp.storage.duckdb.grips import DuckGrips
 from memory_mcp.storage.duckdb.outbox import DuckOutbox, Numbers
+from memory_mcp.storage.duckdb.recent import RecentGrips
 from memory_mcp.storage.duckdb.toc import DuckToc
 from memory_mcp.storage.duckdb.usage import DuckSuperseded, DuckUsage
 from memory_mcp.storage.lock import DirectoryLock
@@ -89,9 +90,10 @@ class DuckStorage:
             self._numbers = Numbers(self._con)
             self._con.on_rollback = self._numbers.load
             self._con.on_commit = self._numbers.settle
-            self.events = DuckEvents(self._con, self._numbers, clock, self._write_high_water)
-            self.toc = DuckToc(self._con, self._numbers, clock)
-            self.grips = DuckGrips(self._con)
+            self._quoted = quoted = RecentGrips()
+            self.events = DuckEvents(self._con, self._numbers, clock, self._write_high_water, quoted)
+            self.toc = DuckToc(self._con, self._numbers, clock, quoted)
+            self.grips = DuckGrips(self._con, quoted)
             self.usage = DuckUsage(self._con)
             self.superseded = DuckSuperseded(self._con)
             self.outbox = DuckOutbox(self._con, self._numbers)
@@ -172,6 +174,14 @@ class DuckStorage:
         """See Storage."""
         self._con.interrupt(thread)
 
+    def reread(self) -> None:
+        """See Storage."""
+        with self._con.still():
+            self._numbers.load()
+            self.events.reread()
+            self.toc.reread()
+            self._quoted.forget()
+
     def checkpoint(self) -> None:
         """See Storage."""
         self._con.run("CHECKPOINT")
@@ -192,7 +202,7 @@ class DuckStorage:
             os.replace(fresh, self._path)
             _sync(self._path.parent)
             failpoint("compact.swapped")
-        self.toc.forget_stamps()
+        self.reread()
         return before, self._size()
 
     def _check_high_water(self) -> int:
@@ -209,18 +219,21 @@ class DuckStorage:
         """Say how far the store got. After each append without a sync: what may be lost unnoticed is the log of a crash."""
         if self._directory is None or self._lost:
             return
-        target = self._directory / _HIGH_WATER
-        aside = target.with_suffix(".new")
         # Writers come here after their transaction, side by side; the mark must not fall behind an earlier one.
         with self._marking:
+            mark = json.dumps({"last_seq": self._numbers.last_event}).encode("ascii")
             try:
-                descriptor = os.open(aside, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
-                with os.fdopen(descriptor, "w", encoding="utf-8") as f:
-                    json.dump({"last_seq": self._numbers.last_event}, f)
+                # In place, since a file made anew for every event would be a block written for every event. The numbers only
+                # grow, and so few bytes are written whole.
+                descriptor = os.open(self._directory / _HIGH_WATER, os.O_CREAT | os.O_WRONLY, 0o600)
+                try:
+                    os.write(descriptor, mark)
+                    if os.fstat(descriptor).st_size > len(mark):
+                        os.ftruncate(descriptor, len(mark))
                     if sync:
-                        f.flush()
-                        os.fsync(f.fileno())
-                os.replace(aside, target)
+                        os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
             except OSError as error:
                 # What it counts is committed already: a full disk must not make that look like a failure.
                 log.warning("the high-water mark could not be written: %s", error)
