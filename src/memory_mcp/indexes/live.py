@@ -159,9 +159,8 @@ class LiveIndex(Generic[B]):
     def _check(self, manifest: Manifest, last_change: int, named: Callable[[int], str]) -> Kind[B]:
         """The kind that made it, if it can be used."""
         check_origin(manifest, self._store_id, last_change, named)
-        if manifest.fingerprint == self.wanted.fingerprint():
-            return self.wanted
-        kind = self.wanted.predecessor(manifest.fingerprint)
+        same = manifest.fingerprint == self.wanted.fingerprint()
+        kind = self.wanted if same else self.wanted.predecessor(manifest.fingerprint)
         if kind is None:
             raise IndexUnreadable("it was built by another version or with other settings")
         return kind
