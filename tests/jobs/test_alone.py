@@ -63,7 +63,7 @@ def one_after_another(app: App, noted: list[str]) -> tuple[list[str], list[str]]
     """Statements of the append and of the derivation of an event that continues a session, and of its periods."""
     for number in range(4):
         noted.clear()
-        app.write([draft(f"Thought number {number} of the afternoon.", at=f"2027-03-30 15:0{number}", session="alone")], "test")
+        app.write([draft(f"Thought number {number} of the afternoon.", at=f"2026-10-30 15:0{number}", session="alone")], "test")
         stored = list(noted)
         noted.clear()
         app.derivation.run(Depth.SEGMENTS)
@@ -73,9 +73,9 @@ def one_after_another(app: App, noted: list[str]) -> tuple[list[str], list[str]]
 
 def test_an_event_alone_costs_few_statements_and_as_many_in_a_larger_store(data_dir: Path, noted: list[str]) -> None:
     counts = []
-    for days in (1, 12):
-        app = App(settings(data_dir / str(days)))
-        app.write(a_small_history(days), "test")
+    for weeks in (1, 6):
+        app = App(settings(data_dir / str(weeks)))
+        app.write(a_small_history(weeks), "test")
         app.derivation.run()
         stored, derived = one_after_another(app, noted)
         assert len(stored) <= MOST_APPEND, stored
@@ -96,7 +96,7 @@ def served(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable
         monkeypatch.setattr(services, "_EVENTS", events)
         monkeypatch.setattr(services, "_PERIODS", periods)
         app = App(settings(data_dir))
-        app.write([*a_small_history(3), draft("The first thought.", at="2027-03-30 15:00", session="alone")], "test")
+        app.write([*a_small_history(3), draft("The first thought.", at="2026-10-30 15:00", session="alone")], "test")
         app.derivation.run()
         app.close()
         found = Service(settings(data_dir))
@@ -125,10 +125,10 @@ def test_a_segment_is_published_after_a_silence_and_its_periods_after_a_longer_o
     service = served(Patience(0, 0), Patience(1.5, 3600))
     app = service.host.app()
     before = app.storage.toc.version()
-    app.write([draft("A second thought that says much more of Norway.", at="2027-03-30 15:01", session="alone")], "test")
+    app.write([draft("A second thought that says much more of Norway.", at="2026-10-30 15:01", session="alone")], "test")
     until(lambda: not service.pending)
     assert levels(published(app, before)) == {TocLevel.SEGMENT}
-    day = NodeId("toc:day:2027-03-30")
+    day = NodeId("toc:day:2026-10-30")
     assert app.tree.node(day).event_count == 1
     until(lambda: app.tree.node(day).event_count == 2)
     assert {TocLevel.SEGMENT, TocLevel.DAY} <= levels(published(app, before))
@@ -138,8 +138,8 @@ def test_a_segment_is_published_after_a_silence_and_its_periods_after_a_longer_o
 def test_a_day_without_a_node_is_rolled_up_at_once(served: Callable[[Patience, Patience], Service]) -> None:
     service = served(Patience(0, 0), Patience(3600, 3600))
     app = service.host.app()
-    app.write([draft("The first thought of another month.", at="2027-05-05 15:00", session="later")], "test")
-    until(lambda: "toc:day:2027-05-05" in app.tree.nodes([NodeId("toc:day:2027-05-05")]))
+    app.write([draft("The first thought of another month.", at="2026-11-05 15:00", session="later")], "test")
+    until(lambda: "toc:day:2026-11-05" in app.tree.nodes([NodeId("toc:day:2026-11-05")]))
     until(lambda: not service.deriving)
     assert findings(app) == []
 
@@ -147,7 +147,7 @@ def test_a_day_without_a_node_is_rolled_up_at_once(served: Callable[[Patience, P
 def test_whoever_reads_has_what_was_written_derived_at_once(served: Callable[[Patience, Patience], Service]) -> None:
     service = served(Patience(3600, 3600), Patience(3600, 3600))
     app = service.host.app()
-    app.write([draft("A thought nobody has asked for yet.", at="2027-03-30 15:02", session="alone")], "test")
+    app.write([draft("A thought nobody has asked for yet.", at="2026-10-30 15:02", session="alone")], "test")
     assert service.pending == 1
     anyio.run(service.host.read, lambda opened: opened.tree.root())
     until(lambda: not service.pending)
