@@ -348,4 +348,4 @@ def files_of(directory: Path) -> list[Path]:
 
 def shown_of(keeper: Keeper, storage: Storage) -> Shown:
     """What a keyword index shows."""
-    return Shown(lambda: Bm25Index(keeper), storage.outbox)
+    return Shown(lambda: Bm25Index(keeper), storage.outbox, storage.events.last_seq)

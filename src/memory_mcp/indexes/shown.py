@@ -1,16 +1,17 @@
-"""Ids in, what a hit shows of them out, from the copies beside the index: as far as they are what the store holds now.
+"""What the keyword index tells without being searched: what ids stand for, and where words are at all.
 
-What changed in the store since the index followed it, and what the index does not hold, is left to the store.
+It is told as far as it is what the store holds now. What changed since the index followed it, and what the index does not
+hold, is left to the store.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
 from memory_mcp.errors import IndexUnreadable
-from memory_mcp.indexes.base import DocType, Searcher
+from memory_mcp.indexes.base import DocType, Health, Searcher
 from memory_mcp.indexes.keys import grip_doc
 from memory_mcp.indexes.snapshot import Snapshot, segment_of
 from memory_mcp.model.grip import Said
@@ -19,7 +20,12 @@ from memory_mcp.model.toc import TocNode
 from memory_mcp.storage.base import Outbox
 
 if TYPE_CHECKING:  # the engine behind it may be missing
+    from memory_mcp.indexes.bm25.index import Bm25Index
     from memory_mcp.indexes.bm25.kind import Body
+
+
+#: Events behind the index that are searched one by one; while an import is ahead by more, the oldest of them wait.
+MOST_WAITING = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,12 +36,41 @@ class _Now:
     changed: frozenset[str]
 
 
-class Shown:
-    """Reads the copies that the keyword index keeps."""
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """Segments that hold some words, by key, and the number of the last event that this was told of."""
 
-    def __init__(self, index: Callable[[], Searcher | None], outbox: Outbox) -> None:
+    segments: tuple[int, ...]
+    events: int
+
+
+class Shown:
+    """Reads what the keyword index keeps."""
+
+    def __init__(self, index: Callable[[], Searcher | None], outbox: Outbox, last_event: Callable[[], int]) -> None:
         self._index = index
         self._outbox = outbox
+        self._last_event = last_event
+
+    def holds_all_words(self) -> bool:
+        """Whether every word of the store is in the index, or in events that are searched beside it."""
+        searcher = self._index()
+        if searcher is None:
+            return False
+        index = searcher.keeper.index
+        waiting = self._last_event() - index.position.events
+        return index.health is Health.HEALTHY and not index.cutoffs and waiting <= MOST_WAITING
+
+    def holding(self, terms: Sequence[str], project: str | None) -> Holding | None:
+        """Segments that hold every one of the terms, in one project or (None) in all; None where that cannot be told."""
+        searcher = cast("Bm25Index | None", self._index())
+        if searcher is None or not terms or not self.holds_all_words():
+            return None
+        try:
+            reached = searcher.keeper.index.position.events
+            return Holding(tuple(searcher.holding(terms, project)), reached)
+        except IndexUnreadable:
+            return None
 
     def nodes(self, ids: Iterable[NodeId], whole: bool = True) -> dict[NodeId, TocNode]:
         """Nodes as the store has them, without bullets unless `whole`; whether they are pinned is not told."""

@@ -226,8 +226,11 @@ class Slice:
 class Scanner(Protocol):
     """Reads events themselves, slice by slice of time: what exists is found, whatever any layer says."""
 
-    def slices(self, query: Query) -> list[TimeWindow]:
-        """The query's window, or all time, cut at week boundaries into a few stretches, the newest first."""
+    def slices(self, query: Query, words: Sequence[str]) -> list[TimeWindow]:
+        """The query's window, or all time, cut at week boundaries into a few stretches, the newest first.
+
+        It stays whole where it is known which segments hold the words.
+        """
         ...
 
     def read(self, query: Query, words: Sequence[str]) -> Slice:

@@ -13,10 +13,10 @@ import numpy as np
 
 from memory_mcp.errors import IndexNotReady, IndexUnreadable, InvalidQuery, LayerUnavailable
 from memory_mcp.indexes import keys
-from memory_mcp.indexes.base import DocType, Filters, Health, Match, Searcher, Unfiled
+from memory_mcp.indexes.base import DocType, Filters, Match, Searcher, Unfiled
 from memory_mcp.indexes.candidates import NONE, Candidates, lone
 from memory_mcp.indexes.files import Array
-from memory_mcp.indexes.shown import Shown
+from memory_mcp.indexes.shown import MOST_WAITING, Shown
 from memory_mcp.layers.base import CONTRACTS, Hit, LayerAnswer, LayerName, LayerStatus, Query
 from memory_mcp.layers.budget import Budget
 from memory_mcp.layers.score import KEYWORDS, MEANING, Weights, joined, ranked
@@ -39,8 +39,6 @@ PARTS = ("own", "near", "segment", "best", "similarity", "segment_similarity")
 #: Events that say nothing but that something began or ended.
 _MARKS = frozenset({EventType.SESSION_START, EventType.SESSION_END})
 
-#: Events behind the index that are searched one by one; while an import is ahead by more, the oldest of them wait.
-UNFILED = 2000
 #: Of those, the newest that are compared by meaning: each has to be embedded first. Words are looked for in all of them.
 EMBEDDED = 64
 #: A jump waits so long for an index that is still being read (seconds).
@@ -132,15 +130,6 @@ class TeleportLayer:
             raise LayerUnavailable(NOT_ENABLED[self.name], f"{how}; {instead}.", found.reason)
         return found
 
-    def holds_all_words(self) -> bool:
-        """Whether every word of the store is in the index or in events that are searched beside it; loads nothing."""
-        found = self._find()
-        if isinstance(found, Switch):
-            return False
-        index = found.keeper.index
-        waiting = self._storage.events.last_seq() - index.position.events
-        return index.health is Health.HEALTHY and not index.has_pruned and waiting <= UNFILED
-
     def teleport(self, text: str, filters: Filters, limit: int, least: float = 0.0) -> Teleported:
         """The best documents for a text.
 
@@ -188,7 +177,7 @@ class TeleportLayer:
         last = self._storage.events.last_seq()
         if last <= done or not filters.wants_grips or filters.kind is not None:
             return [], []
-        first = max(done, last - UNFILED)
+        first = max(done, last - MOST_WAITING)
         scope = Scope(filters.project, filters.agent, filters.window)
         probes = list(map(probe, query_terms(text))) if self.name is LayerName.BM25 else ()
         events = self._storage.events.arrived(first, last, scope, probes)

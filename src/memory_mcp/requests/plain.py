@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
 from functools import cache
+from json.encoder import encode_basestring
 from typing import Any
 
 from memory_mcp.model.tokens import estimate_tokens
@@ -50,7 +51,8 @@ def compact(value: Any) -> str:
 
 def size_of(value: Any) -> int:
     """Bytes of a response in its compact JSON form."""
-    return len(compact(value).encode("utf-8", "surrogatepass"))
+    text = encode_basestring(value) if type(value) is str else compact(value)
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def tokens_of(value: Any, factor: float) -> int:

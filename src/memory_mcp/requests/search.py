@@ -149,15 +149,15 @@ class _Shaping:
         frequencies, tally = app.tree.frequencies(), app.tree.tally(query.project)
         weights = term_weights(query.text, frequencies, tally.segments, query.project)
         made = LeanResults(self._found.hits, self._asked.calendar, weights, query.project)
-        around: dict[tuple[int, int], int] = {}
+        around: dict[int, int] = {}
 
         def fits(lean: Lean, also: tuple[Brief, ...] = ()) -> bool:
             # Widths of quotations are tried out one after the other: all else is put in its form once.
-            kind = (len(lean.results), len(also))
-            if kind not in around:
+            count = len(lean.results)
+            if count not in around:
                 bare = tuple(replace(r, quote=r.quote and _ANY) for r in lean.results)
-                around[kind] = size_of(self._whole(bare, lean.hits, also)) - sum(size_of(r.quote) for r in bare if r.quote)
-            size = around[kind] + sum(size_of(r.quote) for r in lean.results if r.quote)
+                around[count] = size_of(self._whole(bare, lean.hits)) - sum(size_of(r.quote) for r in bare if r.quote)
+            size = around[count] + sum(size_of(r.quote) for r in lean.results if r.quote) + _listed("also", also)
             return tokens_in(size, self._factor) <= self._budget
 
         lean = made.fitting(fits, _FIRST_QUOTES)
@@ -236,6 +236,11 @@ class _Shaping:
         elif not any_shown and not asked.how.offset:
             notices += asked.scoped.nothing(self._app)
         return tuple(notices)
+
+
+def _listed(name: str, values: Sequence[object]) -> int:
+    """Return the bytes that a field with these values adds to a response in its compact JSON form."""
+    return len(f',"{name}":[]') + sum(map(size_of, values)) + len(values) - 1 if values else 0
 
 
 def _handles(results: Sequence[FullResult]) -> str:

@@ -8,9 +8,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from memory_mcp.app import App, Callbacks
+from memory_mcp.children import few_collections
 from memory_mcp.config import Settings
 from memory_mcp.jobs.derivation import Depth, Place
 from memory_mcp.jobs.deriver import Deriver, Patience, Waiting
+from memory_mcp.jobs.housekeeping import compact_if_worth_it
 from memory_mcp.server.host import Host
 
 if TYPE_CHECKING:
@@ -60,7 +62,8 @@ class Service:
 
     def _open(self) -> App:
         callbacks = Callbacks(self._on_write, lambda: self._importing, self.host.give_way, tends_indexes=True, watches_spool=True)
-        self._app = app = App(self._settings, lock=self._lock, callbacks=callbacks)
+        with few_collections():
+            self._app = app = App(self._settings, lock=self._lock, callbacks=callbacks)
         self._deriver.start()
         self._tender.start()
         self._on_open(app)
@@ -160,6 +163,12 @@ class Service:
         """Whether an index is being built or has changes to take in."""
         app = self.host.opened
         return app is not None and app.accelerators.busy
+
+    def tidy(self) -> None:
+        """Nobody needs the memory now: its file is rewritten when enough of it holds nothing."""
+        app = self.host.opened
+        if app is not None:
+            compact_if_worth_it(app.storage)
 
     def close(self, patience: float = 2 * _PATIENCE) -> None:
         """Stop deriving and close the store, waiting for work under way no longer than a client would."""

@@ -88,10 +88,12 @@ class EventStore(Protocol):
         """Events that are shown, in (timestamp, id) order, starting behind `after`."""
         ...
 
-    def holding(self, scope: Scope, words: Sequence[str], limit: int) -> tuple[int, list[Event]]:
+    def holding(
+        self, scope: Scope, words: Sequence[str], limit: int, segments: Sequence[Segment] | None = None
+    ) -> tuple[int, list[Event]]:
         """How many events of a scope are shown, and those that hold every one of some texts, newest first.
 
-        Neither case nor the kind of white space matters.
+        Neither case nor the kind of white space matters. `segments`: look in these alone.
         """
         ...
 
@@ -376,8 +378,12 @@ class Storage(Protocol):
         """Write what the log holds into the file, so that opening it after a crash has little to replay."""
         ...
 
+    def dead_bytes(self) -> int:
+        """How much of the files holds nothing, and would be gone after `compact`."""
+        ...
+
     def compact(self) -> tuple[int, int]:
-        """Rewrite the files without dead space: size before and after, bytes."""
+        """Rewrite the files without dead space, while reads go on and writes wait: size before and after, bytes."""
         ...
 
     def close(self) -> None:

@@ -19,6 +19,8 @@ STORAGE_FORMAT = "v1.5.0"
 Row = tuple[Any, ...]
 #: How long closing waits for readers (seconds): background work that has not seen yet that it is to end.
 _LAST_READS = 1.0
+#: What DuckDB calls the files of one database: itself, its log, and its logs during a checkpoint and after a crash in one.
+_FILES = ("", ".wal", ".wal.checkpoint", ".wal.recovery")
 
 
 class Connection:
@@ -30,7 +32,6 @@ class Connection:
             "threads": threads,
             "memory_limit": f"{memory_limit_mb}MB",
             "python_enable_replacements": False,
-            "enable_external_access": False,
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
             "storage_compatibility_version": STORAGE_FORMAT,
@@ -44,11 +45,19 @@ class Connection:
         self.on_rollback: Callable[[], None] = lambda: None
         #: Called after a commit, before the next transaction begins.
         self.on_commit: Callable[[], None] = lambda: None
+        #: Transactions committed since the file was opened: what was read at the same number still holds.
+        self.commits = 0
         self._con = self._open()
 
     def _open(self) -> duckdb.DuckDBPyConnection:
         with translated(self._path):
-            return duckdb.connect(str(self._path) if self._path else ":memory:", config=self._config)
+            con = duckdb.connect(str(self._path) if self._path else ":memory:", config=self._config)
+            if self._path:
+                # The one database beside its own that statements may name; this can only be said before the door is shut.
+                copy = compacting(self._path)
+                con.execute("SET allowed_paths = ?", [[f"{copy}{end}" for end in _FILES]])
+            con.execute("SET enable_external_access = false")
+            return con
 
     @contextmanager
     def reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -87,6 +96,7 @@ class Connection:
             try:
                 yield self._con
                 self._con.execute("COMMIT")
+                self.commits += 1
                 self.on_commit()
             except BaseException:
                 self._roll_back()
@@ -119,6 +129,35 @@ class Connection:
         with self._write_lock, translated(self._path):
             self._con.execute(sql)
 
+    def dead_bytes(self) -> int:
+        """How much of the file holds nothing. Checkpoints join stretches of a table and keep the room that they took before."""
+        row = self.row("SELECT free_blocks * block_size FROM pragma_database_size()")
+        return int(row[0]) if row and self._path else 0
+
+    @contextmanager
+    def rewritten(self) -> Iterator[Path]:
+        """A dense copy of the file, complete before the block begins; reads go on while it is made. Else as `replaced`."""
+        assert self._path is not None
+        fresh = compacting(self._path)
+        with self._write_lock:
+            try:
+                self._copy(fresh)
+                with self.replaced():
+                    yield fresh
+            finally:
+                fresh.unlink(missing_ok=True)
+
+    def _copy(self, fresh: Path) -> None:
+        fresh.unlink(missing_ok=True)
+        with self.reading() as cursor:
+            (name,) = cursor.execute("SELECT current_database()").fetchall()[0]
+            cursor.execute(f"ATTACH '{_quoted(fresh)}' AS fresh (STORAGE_VERSION '{STORAGE_FORMAT}')")
+            try:
+                cursor.execute(f'COPY FROM DATABASE "{name}" TO fresh')
+                cursor.execute("CHECKPOINT fresh")
+            finally:
+                cursor.execute("DETACH fresh")
+
     @contextmanager
     def replaced(self) -> Iterator[None]:
         """The file is closed while the block runs and opened again after it; reads and writes wait."""
@@ -148,6 +187,15 @@ class Connection:
             if not isinstance(self._con, _Closed):
                 self._con.close()
                 self._con = cast("duckdb.DuckDBPyConnection", _Closed())
+
+
+def compacting(path: Path) -> Path:
+    """Where a compacted copy is made; one that a killed compaction left behind is worth nothing."""
+    return path.with_name(path.name + ".compact")
+
+
+def _quoted(path: Path) -> str:
+    return str(path).replace("'", "''")
 
 
 def insert(con: duckdb.DuckDBPyConnection, table: str, types: Sequence[str], columns: Sequence[list[Any]]) -> None:
