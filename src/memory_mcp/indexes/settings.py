@@ -29,9 +29,7 @@ class IndexSettings:
     memory_budget_mb: int = field(default=50, metadata={"help": "Memory that documents may fill while an index is built, MB."})
     commit_interval_secs: int = field(
         default=60,
-        metadata={
-            "help": "At most this often changes are written to disk, fewer than 200 documents once an hour; they can be found within two seconds regardless."
-        },
+        metadata={"help": "How often changes are written to disk, a few only once an hour; found within two seconds regardless."},
     )
     retention_days: RetentionDays = field(default_factory=RetentionDays)
     retention_min_docs: int = field(
