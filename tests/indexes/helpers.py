@@ -74,9 +74,9 @@ class Here(Workshop):
             return _made(maker, frames, lambda _: None)
 
     @contextmanager
-    def merging(self, entries: Sequence[PartEntry]) -> Iterator[Built]:
+    def merging(self, entries: Sequence[PartEntry], improve: bool = False) -> Iterator[Built]:
         with self._maker(self._index.kind, {}) as maker:
-            yield cast("Built", maker.answer(Merge(tuple(entries))))
+            yield cast("Built", maker.answer(Merge(tuple(entries), improve)))
 
     @contextmanager
     def _maker(self, kind: Kind[Any], cutoffs: Mapping[str, int]) -> Iterator[Maker]:

@@ -43,9 +43,11 @@ class Finish:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """Make one part of several."""
+    """Make one part of several, or of one."""
 
     entries: tuple[PartEntry, ...]
+    #: In the form that is searched fastest.
+    improve: bool = False
 
 
 class Workshop:
@@ -99,12 +101,12 @@ class Workshop:
         return True
 
     @contextmanager
-    def merging(self, entries: Sequence[PartEntry]) -> Iterator[Built]:
+    def merging(self, entries: Sequence[PartEntry], improve: bool = False) -> Iterator[Built]:
         """One part of several that lie on disk, safe from sweeps while the block runs."""
         child = self._child(self._index.kind, {})
         try:
             child.begin()
-            yield cast("Built", child.ask(Merge(tuple(entries))))
+            yield cast("Built", child.ask(Merge(tuple(entries), improve)))
         finally:
             self._end(child)
 

@@ -69,7 +69,7 @@ class LiveIndex(Generic[B]):
         self._loaded = threading.Event()
         self._closed = False
         #: Merges large parts in a child process, where there is one.
-        self.merge_aside: Callable[[Sequence[PartEntry]], AbstractContextManager[Built]] | None = None
+        self.merge_aside: Callable[[Sequence[PartEntry], bool], AbstractContextManager[Built]] | None = None
         #: By level: what ended before is left out (UTC milliseconds).
         self.cutoffs: dict[str, int] = {}
         self._pruned: dict[str, int] = {}
@@ -306,26 +306,30 @@ class LiveIndex(Generic[B]):
             self._disk = [live for live in self._disk if live.size]
             self._put(self.position)
 
-    def merge(self, thoroughly: bool = False) -> bool:
+    def merge(self, thoroughly: bool = False, improve: bool = False) -> bool:
         """Make one part of several where that is due, or wherever it can be; whether it was.
 
-        Changes go on being applied meanwhile.
+        `improve`: instead write one part anew that is searched faster then; it is left to a child process, where there is
+        one. Changes go on being applied meanwhile.
         """
         with self._lock:
             sizes = [merges.Size(p.size, p.part.size) for p in self._disk]
             groups = merges.whole(sizes) if thoroughly else merges.plan(sizes)
+            if improve:
+                able = self._disk if self.merge_aside is not None else []
+                groups = [[i] for i, p in enumerate(able) if self.kind.improved(p.part.body) is not None]
             if self._snapshot is None or self._closed or not groups:
                 return False
             chosen = [self._disk[i] for i in groups[0]]
-        with span("index_merge"), self._merged(chosen) as whole:
+        with span("index_merge"), self._merged(chosen, improve) as whole:
             self._replace(chosen, LivePart(whole))
         return True
 
     @contextmanager
-    def _merged(self, chosen: Sequence[LivePart[B]]) -> Iterator[Part[B]]:
+    def _merged(self, chosen: Sequence[LivePart[B]], improve: bool) -> Iterator[Part[B]]:
         """One part on disk from several there, safe from sweeps while the block runs."""
-        if sum(p.size for p in chosen) >= ASIDE and self.merge_aside is not None:
-            with self.merge_aside(list(map(entry_of, chosen))) as built:
+        if self.merge_aside is not None and (improve or sum(p.size for p in chosen) >= ASIDE):
+            with self.merge_aside(list(map(entry_of, chosen)), improve) as built:
                 yield self._shelf.read(self.kind, built.name, built.files)
             return
         with self._shelf.making("m") as name:
