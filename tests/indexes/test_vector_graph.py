@@ -116,14 +116,19 @@ def test_too_few_that_count_mean_an_exact_search(kind: Vector, tmp_path: Path) -
 
 
 def test_a_question_that_is_far_from_every_row_is_scanned(kind: Vector, tmp_path: Path) -> None:
-    rows = on_disk(kind, tmp_path, made_up(1500)).parts[0].part.body.grips
+    held = on_disk(kind, tmp_path, made_up(1500))
+    rows = held.parts[0].part.body.grips
     assert rows.graph is not None
-    far = np.linalg.svd(rows.codes.astype(np.float64), full_matrices=False)[2][-1]
-    assert rows.graph.near(Query.of(far).codes) is None
-    near = rows.graph.near(rows.codes[0])
-    assert near is not None
-    assert len(near) >= min(NAMED, len(rows.codes)) > 0
-    assert 0 in near.tolist()
+    query = Query.of(kind.embedder.embed([QUERIES[0]])[0])
+    tenth = float(np.sort(rows.similarities(query)[np.unique(rows.place, return_index=True)[1]])[-10])
+    for least, told in ((tenth - 0.01, True), (tenth + 0.01, False)):
+        near = replace(rows.graph, least=least).near(query.codes)
+        assert (near is not None) == told
+        assert near is None or len(near) >= NAMED
+    body = replace(held.parts[0].part.body, grips=replace(rows, graph=replace(rows.graph, least=1.0)))
+    doubted = Snapshot.of((LivePart(replace(held.parts[0].part, body=body)),), Position())
+    only = Filters(doc_type=DocType.GRIP)
+    assert ask(kind, doubted, QUERIES[0], only) == ask(kind, scanned(held), QUERIES[0], only)
 
 
 def test_usual_parts_and_parts_in_memory_get_no_graph(kind: Vector) -> None:
