@@ -45,8 +45,8 @@ class Vectors:
     def build(self, folder: Path, home: Path) -> Built:
         from memory_mcp.indexes import merges
         from memory_mcp.indexes.base import Position
-        from memory_mcp.indexes.live import Built as Part
         from memory_mcp.indexes.part import LivePart, merged, part_of, read_part, write_part
+        from memory_mcp.indexes.shelf import Built as Part
 
         index, grips = _vector_index(folder, home), _grips(folder)
         index.home.prepare()

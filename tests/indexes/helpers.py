@@ -26,9 +26,10 @@ from memory_mcp.indexes.follow import follow
 from memory_mcp.indexes.generation import PartEntry
 from memory_mcp.indexes.keeper import Keeper
 from memory_mcp.indexes.keys import grip_doc, node_doc
-from memory_mcp.indexes.live import Built, LiveIndex
+from memory_mcp.indexes.live import LiveIndex
 from memory_mcp.indexes.part import Kind
 from memory_mcp.indexes.settings import TeleportSettings, VectorSettings
+from memory_mcp.indexes.shelf import Built
 from memory_mcp.indexes.shown import Shown
 from memory_mcp.model.calendar import TimeWindow, TocLevel
 from memory_mcp.model.ids import grip_id_from, node_key, segment_id

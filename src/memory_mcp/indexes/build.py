@@ -14,8 +14,9 @@ from typing import Any, cast
 from memory_mcp.children import Child
 from memory_mcp.indexes.document import Source
 from memory_mcp.indexes.generation import PartEntry
-from memory_mcp.indexes.live import Built, LiveIndex
+from memory_mcp.indexes.live import LiveIndex
 from memory_mcp.indexes.part import Kind
+from memory_mcp.indexes.shelf import Built
 
 #: Segments from which a second child pays: it takes half a second to begin.
 _MANY = 1500

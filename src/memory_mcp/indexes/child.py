@@ -13,8 +13,8 @@ from memory_mcp.indexes import merges
 from memory_mcp.indexes.build import Finish, Hello, Merge
 from memory_mcp.indexes.document import Source, Unit, unit_of
 from memory_mcp.indexes.generation import PartEntry
-from memory_mcp.indexes.live import Built
 from memory_mcp.indexes.part import Kind, LivePart, Part, merged, part_of, read_part, write_part
+from memory_mcp.indexes.shelf import Built
 
 B = TypeVar("B")
 
