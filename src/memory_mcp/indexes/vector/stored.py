@@ -64,12 +64,14 @@ def _distinct(rows: Rows) -> tuple[Array, Array, Array]:
     """Distinct codes in the order of the documents, one over their lengths, and the row of each document (int32)."""
     if not len(rows):
         return rows.codes[:0], rows.inverse[:0], rows.place.astype(np.int32)
-    whole = np.ascontiguousarray(rows.codes[rows.place]).view(np.dtype((np.void, rows.codes.shape[1]))).ravel()
-    _, first, back = np.unique(whole, return_index=True, return_inverse=True)
-    rank = np.empty(len(first), dtype=np.int32)
-    rank[np.argsort(first)] = np.arange(len(first), dtype=np.int32)
-    chosen = rows.place[np.sort(first)]
-    return rows.codes[chosen], rows.inverse[chosen], rank[back]
+    whole = np.ascontiguousarray(rows.codes).view(np.dtype((np.void, rows.codes.shape[1]))).ravel()
+    _, row, back = np.unique(whole, return_index=True, return_inverse=True)
+    had, document, place = np.unique(back[rows.place], return_index=True, return_inverse=True)
+    order = np.argsort(document)
+    rank = np.empty(len(had), dtype=np.int32)
+    rank[order] = np.arange(len(had), dtype=np.int32)
+    chosen = row[had[order]]
+    return rows.codes[chosen], rows.inverse[chosen], rank[place]
 
 
 def _by_row(place: Array, count: int, least: float | None) -> dict[str, Array]:
