@@ -147,6 +147,8 @@ class Accelerators:
             options["model"] = str(located(self._model, self._directory).folder)
         path = self._settings.bm25.index_path if name == "bm25" else ""
         folder = Path(path).expanduser() if path else self._directory / "indexes" / name
+        if path:
+            folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         store_id = self._storage.stats(text=False).store_id
         index: LiveIndex[Any] = LiveIndex(KINDS[name](options), folder, store_id, self._clock)
         keeper = Keeper(self._storage, index, Workshop(index, options, self._settings.bm25.memory_budget_mb), self._give_way)
@@ -244,14 +246,19 @@ class Accelerators:
         """Whether one is being built or has changes to take in; loads nothing."""
         return any(s is not None and s.keeper.busy for s in list(self._searchers.values()))
 
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing is to be done for any of them until something is stored."""
+        return all(keeper.at_rest for keeper in self.keepers.values())
+
     def settle(self) -> None:
         """Bring every index up to date while the caller waits."""
         for keeper in self.keepers.values():
             keeper.settle()
 
     def commit(self) -> int:
-        """Make changes durable; how many indexes had any."""
-        return sum(keeper.index.commit() for keeper in self.keepers.values())
+        """Make changes durable where that is worth it; how many indexes had any."""
+        return sum(keeper.index.commit_due() for keeper in self.keepers.values())
 
     def improve(self) -> bool:
         """Begin to build, in a thread of its own, what makes searching faster; False while that is under way."""
