@@ -20,8 +20,10 @@ from memory_mcp.toc.build import pieces
 
 #: What is indexed of a node or grip; part of every index's fingerprint.
 DOCUMENT_VERSION = 2
-#: A sentence that asks, in any script that marks one.
-_ASKING = re.compile(r"[^.!?。！？\n]*[?？]")
+#: A sentence, in any script that marks its end. It takes what ends it along: matching from each place inside a sentence
+#: that asks nothing would cost the square of its length.
+_SENTENCE = re.compile(r"[^.!?。！？\n]*+[.!?。！？\n]?")
+_ASKING = ("?", "？")
 
 
 @dataclass(frozen=True, slots=True)
@@ -206,5 +208,7 @@ def _grip(grip: Grip, events: dict[EventId, Event], segment: Segment, kind: str)
 
 def _asks(quote: str) -> int:
     """Return the share of a text's characters that are in questions, 0..255."""
-    asking = sum(len(found) for found in _ASKING.findall(quote))
-    return round(255 * asking / len(quote)) if quote else 0
+    if not any(mark in quote for mark in _ASKING):
+        return 0
+    asking = sum(len(found) for found in _SENTENCE.findall(quote) if found.endswith(_ASKING))
+    return round(255 * asking / len(quote))

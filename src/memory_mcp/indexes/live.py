@@ -241,10 +241,19 @@ class LiveIndex(Generic[B]):
     def _is_old(self, unit: Unit) -> bool:
         return unit.end_ms < self.cutoffs.get(unit.level.value, 0)
 
-    def adopt(self, built: Sequence[Built], position: Position, whole: bool, cutoffs: Mapping[str, int] | None = None) -> None:
+    def adopt(
+        self,
+        built: Sequence[Built],
+        position: Position,
+        whole: bool,
+        cutoffs: Mapping[str, int] | None = None,
+        reached: Position | None = None,
+        gone: Iterable[int] = (),
+    ) -> None:
         """Take parts that a child process has made: instead of everything (`whole`), or in the place of their units.
 
-        Units alone are taken only while the index stands at `position`. `cutoffs`, where given, are those it was made with;
+        Units alone are taken only while the index stands at `position`; `reached` is where it stands then, and units of
+        the keys in `gone` are dropped. `cutoffs`, where given, are those it was made with;
         else what was pruned meanwhile stays out.
         """
         with self._lock:
@@ -261,8 +270,9 @@ class LiveIndex(Generic[B]):
                 return
             for live in parts:
                 self._drop(live.part.units.key.tolist())
+            self._drop(gone)
             self._disk += parts
-            self._publish(position)
+            self._publish(reached or position)
             self._count(sum(p.size for p in parts), 0)
             self._dirty = True
             if whole:

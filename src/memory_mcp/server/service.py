@@ -5,10 +5,13 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memory_mcp import paths
 from memory_mcp.app import App, Callbacks
 from memory_mcp.config import Settings
+from memory_mcp.ingest import handover
 from memory_mcp.jobs.derivation import Depth, Place
 from memory_mcp.jobs.deriver import Deriver
 from memory_mcp.server.host import Host
@@ -21,10 +24,8 @@ log = logging.getLogger(__name__)
 
 #: How long ending waits for work under way (seconds).
 _PATIENCE = 1.0
-#: An import that has sent nothing for so long has ended or is stuck (seconds).
-_QUIET = 3.0
-#: While one runs, periods are rolled up at least this often (seconds).
-_OLDEST = 60.0
+#: An import that has sent nothing for so long is stuck, and what waits for its end goes on (seconds).
+_QUIET = 30.0
 #: More events than this are derived by child processes, so that this one goes on answering.
 _BULK = 400
 #: How often the files of the indexes are looked at, and the shortest time between two rounds (seconds).
@@ -45,13 +46,15 @@ class Service:
         self._deriver = Deriver(self._derive)
         self._tender = Deriver(self._tend, _TURNS, "tender of the indexes")
         self._caught_up = False
-        #: When an import last sent a batch, and when all periods were last rolled up.
-        self._filled, self._rolled_up = -math.inf, time.monotonic()
+        #: Imports under way, and when one of them last sent something.
+        self._imports: set[int] = set()
+        self._filled = -math.inf
         self.host = Host(settings, self._open, lambda: self._deriver.last_error)
 
     def _open(self) -> App:
         callbacks = Callbacks(self._deriver.notify, lambda: self._importing, self.host.give_way, tends_indexes=True)
         self._app = app = App(self._settings, lock=self._lock, callbacks=callbacks)
+        handover.sweep(Path(paths.spool_dir(str(self._settings.storage.directory))))
         self._deriver.start()
         self._tender.start()
         self._on_open(app)
@@ -61,49 +64,64 @@ class Service:
     def _tend(self) -> float:
         """One round for the indexes; in how many seconds the next is needed."""
         assert self._app is not None
-        more = self._app.accelerators.tend()
-        return _TURNS if more and not self._importing else _WATCH
+        if self._importing:
+            # What an import brings is indexed at its end, all of it at once.
+            self._app.accelerators.load()
+            return _WATCH
+        return _TURNS if self._app.accelerators.tend() else _WATCH
 
     def _derive(self) -> float | None:
         """As `_derive_now`; the indexes take in what came of it."""
         assert self._app is not None
         again = self._derive_now(self._app.derivation)
-        if not self._importing:
-            # During an import the indexes come round by themselves, in larger steps.
-            self._tender.notify()
+        self._tender.notify()
         return again
 
     def _derive_now(self, derivation: "Derivation") -> float | None:
         """One run of the deriver; in how many seconds another is needed without any write."""
-        many = derivation.pending() > _BULK
+        many = self._importing or derivation.pending() > _BULK
         if many:
-            derivation.run(Depth.SEGMENTS, Place.ASIDE)
-        if self._caught_up and not many and not self._importing:
+            # Periods follow once the import has ended: what is found does not depend on them.
+            derivation.run(Depth.SEGMENTS, Place.ASIDE, more=lambda: self._importing)
+        if self._caught_up and not many:
             derivation.run()
             return None
         derivation.run(Depth.SEGMENTS)
-        if self._importing and time.monotonic() - self._rolled_up <= _OLDEST:
-            # Periods would be rolled up again and again; what is found does not depend on them.
-            self._caught_up = False
-            return _QUIET
         derivation.run(Depth.PERIODS, Place.ASIDE)
         self._caught_up = True
-        self._rolled_up = time.monotonic()
         return None
 
     @property
     def _importing(self) -> bool:
-        """Whether an import sends one batch after the other."""
-        return time.monotonic() - self._filled < _QUIET
+        """Whether an import sends one file after the other."""
+        return bool(self._imports) and time.monotonic() - self._filled < _QUIET
 
-    def filling(self) -> None:
-        """An import has sent a batch, and more will follow."""
+    def import_goes_on(self, key: int) -> bool:
+        """An import has sent something, and more will follow until it has ended; whether it is new."""
+        new = key not in self._imports
+        self._imports.add(key)
         self._filled = time.monotonic()
+        if new:
+            self._deriver.notify()
+        return new
 
-    def filled(self) -> None:
-        """The import has sent everything: the periods are due."""
-        self._filled = -math.inf
+    def import_ended(self, key: int) -> None:
+        """The import has sent everything, or its process has gone: what waited for that is due."""
+        self._imports.discard(key)
         self._deriver.notify()
+
+    def upkeep(self) -> tuple[int, int, int] | None:
+        """Events that are not in the tree, and documents' worth of index work done and in all; None when nothing is due."""
+        app = self.host.opened
+        if app is None:
+            return None
+        left = app.derivation.pending()
+        if left or self._deriver.busy:
+            return left, 0, 0
+        # Asked for here too: the tender looks at the indexes once a second.
+        self._tender.notify()
+        due = app.accelerators.due()
+        return (0, *due) if due else None
 
     @property
     def pending(self) -> int:
@@ -124,6 +142,7 @@ class Service:
 
     def close(self, patience: float = 2 * _PATIENCE) -> None:
         """Stop deriving and close the store, waiting for work under way no longer than a client would."""
+        self._imports.clear()
         app = self.host.opened
         if app is None:
             return
