@@ -21,6 +21,8 @@ _LENGTH = 8
 _AHEAD = 3
 #: Far below whatever somebody waits for.
 _NICE = 10
+#: Thresholds of the garbage collector during bulk work.
+_RARELY = (100_000, 50, 50)
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,15 +55,34 @@ def receive(stream: IO[bytes]) -> object:
     return pickle.loads(data)
 
 
+class _Collections:
+    """How often garbage is collected in this process, while anybody does bulk work in it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._working = 0
+        self._before = gc.get_threshold()
+
+    def fewer(self, change: int) -> None:
+        """One more (1) or one less (-1) does bulk work."""
+        with self._lock:
+            if not self._working:
+                self._before = gc.get_threshold()
+            self._working += change
+            gc.set_threshold(*(_RARELY if self._working else self._before))
+
+
+_collections = _Collections()
+
+
 @contextmanager
 def few_collections() -> Iterator[None]:
     """Collect garbage rarely: bulk work makes millions of objects and no cycles; looking for them cost a tenth of it."""
-    before = gc.get_threshold()
-    gc.set_threshold(100_000, 50, 50)
+    _collections.fewer(1)
     try:
         yield
     finally:
-        gc.set_threshold(*before)
+        _collections.fewer(-1)
 
 
 class Child:

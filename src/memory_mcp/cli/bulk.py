@@ -8,6 +8,7 @@ import os
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -20,7 +21,6 @@ from memory_mcp.errors import LayerUnavailable, MemoryMcpError
 if TYPE_CHECKING:
     from memory_mcp.ingest.base import Importer, ImportReport
     from memory_mcp.ingest.handover import Token
-    from memory_mcp.jobs.derivation import Spent
     from memory_mcp.model.event import EventDraft
 
 #: Below everything that somebody waits for.
@@ -31,6 +31,17 @@ _TRIES, _A_WHILE = 5, 1.0
 #: Events that were new, and that were known.
 Counts = tuple[int, int]
 Tell = Callable[["ImportReport", Path, float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """What is left to do once everything is stored."""
+
+    #: Events that are not in the tree yet.
+    to_file: int
+    #: Of the work on the indexes that is known: done, and in all (0: not begun).
+    indexed: int = 0
+    to_index: int = 0
 
 
 class Memory(Protocol):
@@ -50,12 +61,8 @@ class Memory(Protocol):
         """Store drafts that have passed the gate; how many were new, and how many known."""
         ...
 
-    def pending(self) -> int:
-        """Events that are not in the tree yet, as far as that is known."""
-        ...
-
-    def derive(self, progress: Callable[[int], None]) -> "Spent":
-        """Bring the whole tree up to date."""
+    def build(self, progress: Callable[["Upkeep"], None]) -> dict[str, float]:
+        """Bring the tree up to date, and the indexes of a process that keeps them; seconds by stage."""
         ...
 
     def holdings(self) -> dict[str, Any]:
@@ -70,18 +77,26 @@ class Here:
         self._app = app
         self.settings = app.settings
         self.importer, self.run_import = app.importer, app.run_import
-        self.holdings, self.pending = app.holdings, app.derivation.pending
+        self.holdings = app.holdings
 
     def append(self, drafts: "Sequence[EventDraft]", source: str) -> Counts:
         """See Memory."""
         stored = self._app.append(drafts, source)
         return len(stored.new), len(stored.known)
 
-    def derive(self, progress: Callable[[int], None]) -> "Spent":
-        """See Memory."""
+    def build(self, progress: Callable[[Upkeep], None]) -> dict[str, float]:
+        """See Memory; an index follows when it is next used."""
         from memory_mcp.jobs.derivation import Place
 
-        return self._app.derivation.run(place=Place.SHARED, progress=progress)
+        left = self._app.derivation.pending()
+
+        def tell(count: int) -> None:
+            nonlocal left
+            left = max(0, left - count)
+            progress(Upkeep(left))
+
+        spent = self._app.derivation.run(place=Place.SHARED, progress=tell)
+        return {"segment+summarise": spent.segment_seconds, "roll up": spent.period_seconds}
 
 
 class There:
@@ -93,7 +108,6 @@ class There:
         self._line: link.Line | None = None
         self._token: Token | None = None
         self._appended = 0
-        self._left = 0
         self._finished: dict[str, Any] = {}
 
     def importer(self, name: str) -> "Importer":
@@ -155,7 +169,6 @@ class There:
         report.new += answer["new"]
         report.known += answer["known"]
         report.seconds["store"] += time.monotonic() - began
-        self._left = answer["left"]
 
     def marks(self, prefix: str) -> dict[str, str]:
         """See Outbox."""
@@ -166,24 +179,21 @@ class There:
         """See Outbox: never asked for, marks are stored with the events before them."""
         raise NotImplementedError
 
-    def pending(self) -> int:
-        """See Memory: what this command has sent, until the daemon tells how much of it is left."""
-        return self._left
-
-    def derive(self, progress: Callable[[int], None]) -> "Spent":
-        """See Memory; the seconds after the last event was sent, all of them counted as filing."""
-        from memory_mcp.jobs.derivation import Spent
-
-        began, left = time.monotonic(), self._left
+    def build(self, progress: Callable[[Upkeep], None]) -> dict[str, float]:
+        """See Memory; filing is what follows the last event that was sent, until nothing is left but the indexes."""
+        began, filed = time.monotonic(), 0.0
 
         def hear(message: dict[str, Any]) -> None:
-            nonlocal left
-            now = int(message.get("left", left))
-            progress(max(0, left - now))
-            left = min(left, now)
+            nonlocal filed
+            now = Upkeep(int(message["left"]), int(message["indexed"]), int(message["to_index"]))
+            if now.to_index and not filed:
+                filed = time.monotonic()
+            progress(now)
 
         self._finished = self._ask("import/finish", {}, hear)
-        return Spent(0, time.monotonic() - began, 0.0)
+        ended = time.monotonic()
+        filed = filed or ended
+        return {"segment+summarise": filed - began, "index": ended - filed}
 
     def holdings(self) -> dict[str, Any]:
         """See Memory."""

@@ -92,7 +92,7 @@ class Methods:
         if marks:
             # Behind everything of the file: a mark that is missing after a crash costs reading, one too many would lose.
             await self._host.write(lambda app: app.storage.outbox.mark_all(marks))
-        return {"new": new, "known": known, "left": self._service.pending}
+        return {"new": new, "known": known}
 
     def _importing(self, talk: Conversation) -> None:
         """An import goes on for as long as its connection: what can wait does."""

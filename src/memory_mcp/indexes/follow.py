@@ -10,6 +10,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
+from memory_mcp.children import few_collections
 from memory_mcp.failpoints import failpoint
 from memory_mcp.indexes import units
 from memory_mcp.indexes.base import Position
@@ -109,6 +110,7 @@ def follow_aside(storage: Storage, members: Sequence[Member], let_through: Calla
                 member.told(min(start + units.READ, len(due.nodes)), len(due.nodes))
 
     with ExitStack() as held:
+        held.enter_context(few_collections())
         children = [held.enter_context(member.workshop.following()) for member in members]
         built = built_together(children, frames())
         failpoint("index.built")

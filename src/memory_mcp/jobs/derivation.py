@@ -102,7 +102,7 @@ class Derivation:
         with ExitStack() as held:
             if place is not Place.ASIDE:
                 held.enter_context(self.publishing)
-            if place is Place.SHARED:
+            if place is not Place.HERE:
                 held.enter_context(few_collections())
             started = self._clock.monotonic()
             if Depth.SEGMENTS in depth:
