@@ -17,6 +17,7 @@ from memory_mcp.model.calendar import Calendar
 if TYPE_CHECKING:
     from memory_mcp.accelerators import Accelerators
     from memory_mcp.indexes.base import Searcher
+    from memory_mcp.indexes.shown import Shown
     from memory_mcp.ingest.base import Importer, ImportReport
     from memory_mcp.ingest.settings import IngestSettings
     from memory_mcp.ingest.spool import DrainReport, Spool
@@ -106,6 +107,7 @@ class App:
         self.pipeline = Pipeline(self.log, self.storage.outbox, Gate())
         self.spool = self._spool(directory)
         self.derivation = self._derivation()
+        self.shown = self._shown()
         self.agentic = self._agentic()
         self.accelerators = self._accelerators(directory)
         self.engine = self._engine()
@@ -171,10 +173,16 @@ class App:
         )
         return Scheduler([make(parts) for make in JOBS.values()], self.storage.outbox, self.calendar, self.clock)
 
+    def _shown(self) -> "Shown":
+        from memory_mcp.indexes.shown import Shown
+
+        storage = self.storage
+        return Shown(lambda: self.accelerators.searcher(LayerName.BM25.value), storage.outbox, storage.events.last_seq)
+
     def _agentic(self) -> "AgenticLayer":
         from memory_mcp.layers.agentic.navigate import AgenticLayer
 
-        return AgenticLayer(self.storage, self.tree, self.clock)
+        return AgenticLayer(self.storage, self.tree, self.clock, self.shown.holds_all_words)
 
     def _engine(self) -> "Engine":
         from memory_mcp.layers.agentic.scan import Scan
@@ -187,7 +195,7 @@ class App:
             layers={layer.name: layer for layer in layers},
             unavailable=[self._topics()],
             words=TreeWords(self.tree),
-            scanner=Scan(self.storage, self.tree),
+            scanner=Scan(self.storage, self.tree, self.shown.holding),
             interrupt=self.storage.interrupt,
             wait=self.accelerators.wait,
             clock=self.clock,
@@ -214,7 +222,9 @@ class App:
             return found or (Switch(True, reason) if reason else switch)
 
         others = [other for other in (LayerName.BM25, LayerName.VECTOR) if other is not name]
-        return TeleportLayer(name, searcher, self.storage, self.tree, lambda: [self.teleport(other).status() for other in others])
+        return TeleportLayer(
+            name, searcher, self.storage, self.tree, self.shown, lambda: [self.teleport(other).status() for other in others]
+        )
 
     def hybrid(self) -> "HybridLayer":
         """Layers 3 and 4 as one."""

@@ -22,6 +22,8 @@ TOKENIZER_VERSION = 1
 #: Longer runs are data (base64, minified code), not words; hashes of up to 64 hex digits stay whole.
 MAX_TOKEN = 64
 _CACHE_LIMIT = 200_000
+#: Words of the quotations of some hundred answers, some 200 bytes each.
+_PLACED_LIMIT = 20_000
 
 _CJK = "\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff\uff66-\uff9f"
 # A token is a run of word characters, joined by the punctuation that code and names put inside words; C++ and C# keep
@@ -58,6 +60,7 @@ class _Terms(threading.local):
         self.stem = Stemmer.Stemmer("english", 0).stemWord
         self.known = _Known()
         self.hashed = _Hashed()
+        self.placed = _Placed()
 
 
 class _Known(dict[str, tuple[str, ...]]):
@@ -77,6 +80,16 @@ class _Hashed(dict[str, tuple[int, ...]]):
         if len(self) > _CACHE_LIMIT:
             self.clear()
         found = self[raw] = tuple(map(term_hash, _state.known.get(raw) or _terms_of(raw)))
+        return found
+
+
+class _Placed(dict[str, tuple[str, ...]]):
+    """What stands between two white spaces and its terms, remembered."""
+
+    def __missing__(self, piece: str) -> tuple[str, ...]:
+        if len(self) > _PLACED_LIMIT:
+            self.clear()
+        found = self[piece] = tuple(iter_terms(piece))
         return found
 
 
@@ -123,7 +136,8 @@ def placed_terms(text: str) -> Iterator[tuple[int, int, str]]:
             for at in range(len(piece) - step + 1):
                 yield from ((start + at, start + at + step, term) for term in iter_terms(piece[at : at + step]))
         else:
-            yield from ((start, match.end(), term) for term in iter_terms(piece))
+            for term in _state.placed[piece]:
+                yield start, match.end(), term
 
 
 def name_parts(name: str) -> list[str]:

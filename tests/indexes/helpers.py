@@ -18,6 +18,7 @@ from memory_mcp.clock import Clock
 from memory_mcp.config import Settings, StorageSettings
 from memory_mcp.indexes import units as units_of_store
 from memory_mcp.indexes.base import DocType, Filters, Match, Position, Visible
+from memory_mcp.indexes.bm25.index import Bm25Index
 from memory_mcp.indexes.bm25.kind import Bm25
 from memory_mcp.indexes.bm25.search import search
 from memory_mcp.indexes.build import Finish, Hello, Merge, Workshop
@@ -30,6 +31,7 @@ from memory_mcp.indexes.keys import grip_doc, node_doc
 from memory_mcp.indexes.live import Built, LiveIndex
 from memory_mcp.indexes.part import Kind
 from memory_mcp.indexes.settings import TeleportSettings, VectorSettings
+from memory_mcp.indexes.shown import Shown
 from memory_mcp.model.calendar import TimeWindow, TocLevel
 from memory_mcp.model.ids import grip_id_from, node_key, segment_id
 from memory_mcp.model.toc import MemoryKind
@@ -364,3 +366,8 @@ DAMAGES: tuple[Callable[[Path], None], ...] = (flip, truncate, halve, extend, de
 def files_of(directory: Path) -> list[Path]:
     """Every file below a folder, in order."""
     return sorted(p for p in directory.rglob("*") if p.is_file())
+
+
+def shown_of(keeper: Keeper, storage: Storage) -> Shown:
+    """What a keyword index shows."""
+    return Shown(lambda: Bm25Index(keeper), storage.outbox, storage.events.last_seq)

@@ -21,7 +21,7 @@ from memory_mcp.model.calendar import TimeWindow, TocLevel
 from memory_mcp.model.ids import day_id, event_id, grip_id_from, month_id, segment_id, span_grip_id, week_id, year_id
 from memory_mcp.model.toc import TocBullet
 from tests.factories import BILLING, SHOP, SITE, a_small_history, draft, event, grip, ms, node
-from tests.indexes.helpers import followed, found, keeper_of, opened, units_in
+from tests.indexes.helpers import followed, found, keeper_of, opened, shown_of, units_in
 from tests.requirements import requirement
 
 DAYS = st.dates(min_value=dt.date(1970, 1, 1))
@@ -36,7 +36,7 @@ def keeper(kept: App, tmp_path: Path) -> Keeper:
 
 
 def layer_of(app: App, keeper: Keeper) -> TeleportLayer:
-    return TeleportLayer(LayerName.BM25, lambda: Bm25Index(keeper), app.storage, app.tree)
+    return TeleportLayer(LayerName.BM25, lambda: Bm25Index(keeper), app.storage, app.tree, shown_of(keeper, app.storage))
 
 
 @requirement("bm25:indexed-toc_node-doc_id")
@@ -175,23 +175,6 @@ def test_what_the_store_does_not_hold_any_more_is_not_shown(kept: App, keeper: K
     kept.storage.toc.drop_nodes([gone])
     after = layer.teleport("ticket cause", Filters(level=TocLevel.SEGMENT), 50).hits
     assert [h.node_id for h in after] == [h.node_id for h in before if h.node_id != gone]
-
-
-def test_an_index_of_other_words_shows_only_words_of_the_store(tmp_path: Path) -> None:
-    """Even an index that is wrong in everything makes nothing up: ids, quotations and projects are the store's."""
-    one, other = opened(tmp_path / "one"), opened(tmp_path / "other")
-    one.write([draft(f"zirconium {n}", at=ms("2026-01-12 09:00") + n * 60_000, source_id=str(n)) for n in range(9)], "test")
-    other.write([draft(f"palladium {n}", at=ms("2026-01-12 09:00") + n * 60_000, source_id=str(n)) for n in range(9)], "test")
-    one.derivation.run()
-    other.derivation.run()
-    wrong = keeper_of(other.storage, tmp_path / "index")
-    wrong.load()
-    wrong.rebuild()
-    for hit in layer_of(one, wrong).teleport("palladium", Filters(), 50).hits:
-        assert one.storage.toc.find(hit.node_id) is not None
-        assert "palladium" not in hit.quote
-    one.close()
-    other.close()
 
 
 @requirement("bm25:optional")

@@ -338,8 +338,8 @@ class Watched:
     inner: Scanner
     before: Callable[[TimeWindow | None], None]
 
-    def slices(self, query: Query) -> list[TimeWindow]:
-        return self.inner.slices(query)
+    def slices(self, query: Query, words: Any) -> list[TimeWindow]:
+        return self.inner.slices(query, words)
 
     def read(self, query: Query, words: Any) -> Slice:
         self.before(query.window)

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from memory_mcp.errors import NotFound
 from memory_mcp.model.event import Event
-from memory_mcp.model.grip import Grip, quote_hash, quote_of
+from memory_mcp.model.grip import Grip, Said, quote_hash, quote_of
 from memory_mcp.model.ids import EventId, GripId, event_key, parse_span_grip, span_grip_id
 from memory_mcp.storage.base import Storage
 
@@ -77,6 +77,22 @@ def quotes_in(grips: Iterable[Grip], events: Mapping[EventId, Event]) -> dict[Gr
             pair = [events[grip.event_id_start], events[grip.event_id_end]]
             found[grip.grip_id] = quoted(grip, pair if pair[0].event_id != pair[1].event_id else pair[:1])
     return found
+
+
+def said_of(grip: Grip, event: Event, quote: str) -> Said:
+    """Return what a hit tells of a grip; `event` is its first."""
+    return Said(
+        quote=quote,
+        event_id=event.event_id,
+        timestamp=event.timestamp,
+        session_id=event.session_id,
+        project=event.project,
+        agent=event.agent,
+        role=event.role.value,
+        speaker=event.speaker,
+        kind=event.metadata.get("kind", ""),
+        quote_hash=grip.quote_hash,
+    )
 
 
 def _spanned(event: Event, start: int, end: int) -> Grip:

@@ -8,18 +8,19 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
+from memory_mcp.events.evidence import said_of
 from memory_mcp.indexes.base import DocType, Visible
 from memory_mcp.indexes.keys import grip_doc, message_name, node_doc, session_name
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.event import Event
-from memory_mcp.model.grip import Grip, quote_of
+from memory_mcp.model.grip import Grip, Said, quote_of
 from memory_mcp.model.ids import EventId, node_key
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
 from memory_mcp.toc.build import pieces
 
 #: What is indexed of a node or grip; part of every index's fingerprint.
-DOCUMENT_VERSION = 2
+DOCUMENT_VERSION = 3
 #: A sentence, in any script that marks its end. It takes what ends it along: matching from each place inside a sentence
 #: that asks nothing would cost the square of its length.
 _SENTENCE = re.compile(r"[^.!?。！？\n]*+[.!?。！？\n]?")
@@ -61,6 +62,8 @@ class IndexDocument:
     role: str = ""
     #: Of a grip: the share of it that only asks, 0..255.
     asks: int = 0
+    #: What a hit shows of it; None where another document of its unit has it.
+    copy: TocNode | Said | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -134,6 +137,7 @@ def _segment(node: TocNode, source: Source, grips: Sequence[Grip]) -> IndexDocum
         kind=node.kind.value,
         words=(*_words(said, node), *(text for e in source.events for text in _cut(e, spans.get(e.event_id, ())))),
         gist=" \n".join(said),
+        copy=node,
     )
 
 
@@ -180,6 +184,7 @@ def _of_period(node: TocNode, project: str, visible: Visible, said: Sequence[str
         kind=node.kind.value,
         words=words,
         gist=" \n".join(said),
+        copy=None if scoped else node,
     )
 
 
@@ -203,6 +208,7 @@ def _grip(grip: Grip, events: dict[EventId, Event], segment: Segment, kind: str)
         message=message_name(first.event_id),
         role=first.role.value,
         asks=_asks(quote),
+        copy=said_of(grip, first, quote),
     )
 
 

@@ -95,6 +95,11 @@ class LiveIndex(Generic[B]):
         return found.position if found else Position()
 
     @property
+    def has_pruned(self) -> bool:
+        """Whether documents were left out for their age."""
+        return bool(self._pruned)
+
+    @property
     def tail_size(self) -> int:
         """Documents that are in memory alone."""
         return sum(u.size for u, _ in self._tail.values())

@@ -135,7 +135,7 @@ def read_part(kind: Kind[B], directory: Path, files: dict[str, Checked], scratch
 class LivePart(Generic[B]):
     """A part and which of its units still count. Never changes; `without` gives another."""
 
-    __slots__ = ("_alive_rows", "_by_message", "_messages", "_order", "_segments", "alive", "counts", "masks", "part")
+    __slots__ = ("_alive_rows", "_by_grip", "_by_message", "_messages", "_order", "_segments", "alive", "counts", "masks", "part")
 
     def __init__(self, part: Part[B], alive: Array | None = None, order: Array | None = None) -> None:
         self.part = part
@@ -145,6 +145,7 @@ class LivePart(Generic[B]):
         self._segments: Array | None = None
         self._messages: Messages | None = None
         self._by_message: Array | None = None
+        self._by_grip: Array | None = None
         self._alive_rows: dict[DocType, Array | None] = dict.fromkeys(TABLES)
         #: Documents that count, by table.
         self.counts = {t: len(part.table(t)) for t in TABLES}
@@ -186,6 +187,19 @@ class LivePart(Generic[B]):
         found: Array = np.unique(order[at][own[order[at]] == names])
         return found if self.alive is None else found[self.alive[self.messages.unit[found]]]
 
+    def row_of_grip(self, high: int, low: int) -> int | None:
+        """Return the row of a grip by its document's key; None where it is not here or does not count."""
+        grips = self.part.grips
+        if self._by_grip is None:
+            self._by_grip = np.argsort(grips.lo, kind="stable").astype(np.int32)
+        order = self._by_grip
+        for row in order[int(np.searchsorted(grips.lo, np.uint64(low), sorter=order)) :]:
+            if grips.lo[row] != low:
+                break
+            if grips.hi[row] == high:
+                return int(row) if self.alive is None or self.alive[grips.unit[row]] else None
+        return None
+
     @property
     def size(self) -> int:
         """Documents that count."""
@@ -208,7 +222,7 @@ class LivePart(Generic[B]):
         alive = np.ones(len(self.part.units), dtype=bool) if self.alive is None else self.alive.copy()
         alive[places] = False
         rest = LivePart(self.part, alive, self._order)
-        rest._messages, rest._by_message = self._messages, self._by_message
+        rest._messages, rest._by_message, rest._by_grip = self._messages, self._by_message, self._by_grip
         return rest
 
     def lost_in(self, later: "LivePart[B]") -> Array:

@@ -75,6 +75,8 @@ class Query:
     literal: bool = False
     #: Nothing in particular is asked for: what happened is listed by periods rather than by segments.
     overview: bool = False
+    #: Keywords have been looked for already by an index: texts need not be read once more for words that it holds.
+    looked_up: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -224,8 +226,11 @@ class Slice:
 class Scanner(Protocol):
     """Reads events themselves, slice by slice of time: what exists is found, whatever any layer says."""
 
-    def slices(self, query: Query) -> list[TimeWindow]:
-        """The query's window, or all time, cut at week boundaries into a few stretches, the newest first."""
+    def slices(self, query: Query, words: Sequence[str]) -> list[TimeWindow]:
+        """The query's window, or all time, cut at week boundaries into a few stretches, the newest first.
+
+        It stays whole where it is known which segments hold the words.
+        """
         ...
 
     def read(self, query: Query, words: Sequence[str]) -> Slice:

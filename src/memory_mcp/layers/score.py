@@ -99,17 +99,17 @@ def _mass(odds: Array, group: Array) -> Array:
 
 def _spread(odds: Array, session: Array, order: Array) -> tuple[Array, Array]:
     """Return an order in which the first places are spread over sessions, and the values it goes by."""
-    left: list[int] = order.tolist()
-    chosen: list[int] = []
-    values: list[float] = []
-    seen: dict[int, int] = {}
-    while left and len(chosen) < _SPREAD:
-        best = max(left, key=lambda i: odds[i] - _AGAIN * seen.get(int(session[i]), 0))
-        values.append(float(odds[best]) - _AGAIN * seen.get(int(session[best]), 0))
-        seen[int(session[best])] = seen.get(int(session[best]), 0) + 1
-        left.remove(best)
-        chosen.append(best)
-    rest = odds[left]
+    value, group = odds[order], session[order]
+    seen = np.zeros(int(group.max()) + 1)
+    chosen = np.zeros(min(len(order), _SPREAD), dtype=np.int64)
+    values = np.zeros(len(chosen))
+    left = np.ones(len(order), dtype=bool)
+    for place in range(len(chosen)):
+        worth = np.where(left, value - _AGAIN * seen[group], -np.inf)
+        best = int(np.argmax(worth))
+        chosen[place], values[place], left[best] = best, worth[best], False
+        seen[group[best]] += 1
+    rest = value[left]
     if len(rest):  # what was passed over for others of its session stands behind them, as far apart as it was
-        rest = rest - max(0.0, float(rest[0]) - values[-1])
-    return np.array(chosen + left, dtype=np.int64), np.concatenate([values, rest])
+        rest = rest - max(0.0, float(rest[0]) - float(values[-1]))
+    return order[np.concatenate([chosen, np.flatnonzero(left)])], np.concatenate([values, rest])

@@ -1,19 +1,20 @@
-"""Matches of an index in, hits out: ids become the words they stand for, read from the store and nowhere else.
+"""Matches of an index in, hits out: ids become the words they stand for.
 
-What the store does not hold, or does not show to this caller, is left out: an index is never believed.
+They are read from the copies beside the index, as far as these are what the store holds now, and from the store else. What
+neither holds, or is not for this caller, is left out.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 
-from memory_mcp.events.evidence import quotes_in
+from memory_mcp.events.evidence import quotes_in, said_of
 from memory_mcp.indexes.base import DocType, Filters, Match, Unfiled
+from memory_mcp.indexes.shown import Shown
 from memory_mcp.layers.base import Hit, unfiled_hit
 from memory_mcp.layers.standing import with_standing
 from memory_mcp.model.calendar import TocLevel
-from memory_mcp.model.event import Event
-from memory_mcp.model.grip import Grip
-from memory_mcp.model.ids import EventId, GripId, NodeId, span_grip_id
+from memory_mcp.model.grip import Said
+from memory_mcp.model.ids import GripId, NodeId, span_grip_id
 from memory_mcp.model.toc import TocBullet, TocNode
 from memory_mcp.storage.base import Storage
 from memory_mcp.text import term_set
@@ -25,69 +26,76 @@ _SPAN = 400
 
 @dataclass(frozen=True, slots=True)
 class _Read:
-    """What the store holds of the matches."""
+    """What is held of the matches."""
 
     nodes: dict[NodeId, TocNode]
-    grips: dict[GripId, Grip]
-    quotes: dict[GripId, str]
-    events: dict[EventId, Event]
+    said: dict[GripId, Said]
 
 
 class Showing:
     """Reads what matches stand for."""
 
-    def __init__(self, storage: Storage, tree: Tree) -> None:
+    def __init__(self, storage: Storage, tree: Tree, shown: Shown) -> None:
         self._storage = storage
         self._tree = tree
+        self._shown = shown
 
     def hits(self, matches: Sequence[Match], filters: Filters, wanted: frozenset[str]) -> list[Hit]:
         """A hit for each match that the store still holds for this caller, in order; `wanted` are the query's terms."""
         nodes = self._nodes(matches, filters.project)
         chosen = {i: _quoted_bullet(n, wanted) for i, n in nodes.items() if n.bullets}
         named = [m.grip_id or m.best_grip or _first(chosen.get(m.node_id)) for m in matches]
-        grips = self._storage.grips.get_many([g for g in named if g])
-        events = self._storage.events.get_many({i for g in grips.values() for i in (g.event_id_start, g.event_id_end)})
-        read = _Read(nodes, grips, quotes_in(grips.values(), events), events)
+        read = _Read(nodes, self.said([g for g in named if g]))
         shown = (self._hit(m, g, read, chosen.get(m.node_id)) for m, g in zip(matches, named, strict=True))
         seen = [h for h in shown if h is not None and _may_see(h, filters)]
         return with_standing(seen, nodes, self._storage)
 
     def _nodes(self, matches: Sequence[Match], project: str | None) -> dict[NodeId, TocNode]:
-        """Nodes to be named, whole only where their bullets are what is shown."""
+        """Nodes to be named, with bullets only where these are what is shown."""
+        ids = {m.node_id for m in matches}
         told = {m.node_id for m in matches if m.grip_id is None and m.best_grip is None}
-        whole = self._tree.nodes(list(told)) if told else {}
+        whole = self._shown.nodes(told)
+        whole |= self._tree.nodes([i for i in told if i not in whole])
         if project is not None:
             whole = {i: n if n.level is TocLevel.SEGMENT else share_of(n, project) for i, n in whole.items()}
-        return self._storage.toc.heads({m.node_id for m in matches} - told) | whole
+        heads = self._shown.nodes(ids - told, whole=False)
+        return heads | self._storage.toc.heads([i for i in ids - told if i not in heads]) | whole
+
+    def said(self, ids: Collection[GripId]) -> dict[GripId, Said]:
+        """Quotations with what is told of their events, as far as they are held."""
+        copied = self._shown.said(ids)
+        grips = self._storage.grips.get_many([i for i in ids if i not in copied])
+        events = self._storage.events.get_many({i for g in grips.values() for i in (g.event_id_start, g.event_id_end)})
+        quotes = quotes_in(grips.values(), events)
+        return copied | {i: said_of(grips[i], events[grips[i].event_id_start], quote) for i, quote in quotes.items()}
 
     def _hit(self, match: Match, named: GripId | None, read: _Read, bullet: TocBullet | None) -> Hit | None:
         node = read.nodes.get(match.node_id)
-        grip = read.grips.get(named) if named else None
-        if node is None or (match.doc_type is DocType.GRIP and grip is None):
+        said = read.said.get(named) if named else None
+        if node is None or (match.doc_type is DocType.GRIP and said is None):
             return None
-        event = read.events.get(grip.event_id_start) if grip else None
         own = match.doc_type is DocType.NODE
         ids = tuple(dict.fromkeys(i for i in (named, *match.also, *(bullet.grip_ids if bullet and own else ())) if i))
         return Hit(
             node_id=node.node_id,
             title=node.title,
-            quote=read.quotes.get(grip.grip_id, "") if grip else (bullet.text if bullet else ""),
+            quote=said.quote if said else (bullet.text if bullet else ""),
             grip_ids=ids[:3],
-            timestamp=event.timestamp if event else node.start_ms,
-            session_id=event.session_id if event else "",
-            project=event.project if event else (node.projects[0] if len(node.projects) == 1 else ""),
-            agent=event.agent if event else "",
-            role=event.role.value if event else "",
-            speaker=event.speaker if event else "",
+            timestamp=said.timestamp if said else node.start_ms,
+            session_id=said.session_id if said else "",
+            project=said.project if said else (node.projects[0] if len(node.projects) == 1 else ""),
+            agent=said.agent if said else "",
+            role=said.role if said else "",
+            speaker=said.speaker if said else "",
             score=match.score,
             parts=match.parts,
-            event_id=event.event_id if event else "",
+            event_id=said.event_id if said else "",
             level=node.level,
-            grip_id=grip.grip_id if grip and not own else "",
+            grip_id=named if named and said and not own else "",
             raw=match.raw,
             similarity=match.similarity,
             keywords=node.keywords,
-            kind=_given_kind(named, bullet, event),
+            kind=_given_kind(named, bullet, said),
         )
 
     def unfiled(self, found: Iterable[Unfiled], wanted: frozenset[str]) -> list[Hit]:
@@ -104,11 +112,11 @@ def _quoted_bullet(node: TocNode, wanted: frozenset[str]) -> TocBullet | None:
     return max(node.bullets, key=lambda b: len(wanted & term_set(b.text)), default=None)
 
 
-def _given_kind(named: GripId | None, bullet: TocBullet | None, event: Event | None) -> str:
+def _given_kind(named: GripId | None, bullet: TocBullet | None, said: Said | None) -> str:
     """The kind of the bullet that is shown, or that the event's author gave; "" where neither is known."""
     if bullet and (not named or named in bullet.grip_ids):
         return bullet.kind.value
-    return event.metadata.get("kind", "") if event else ""
+    return said.kind if said else ""
 
 
 def _may_see(hit: Hit, filters: Filters) -> bool:

@@ -16,6 +16,7 @@ from memory_mcp.indexes import keys
 from memory_mcp.indexes.base import DocType, Filters, Match, Searcher, Unfiled
 from memory_mcp.indexes.candidates import NONE, Candidates, lone
 from memory_mcp.indexes.files import Array
+from memory_mcp.indexes.shown import MOST_WAITING, Shown
 from memory_mcp.layers.base import CONTRACTS, Hit, LayerAnswer, LayerName, LayerStatus, Query
 from memory_mcp.layers.budget import Budget
 from memory_mcp.layers.score import KEYWORDS, MEANING, Weights, joined, ranked
@@ -38,8 +39,6 @@ PARTS = ("own", "near", "segment", "best", "similarity", "segment_similarity")
 #: Events that say nothing but that something began or ended.
 _MARKS = frozenset({EventType.SESSION_START, EventType.SESSION_END})
 
-#: Events behind the index that are searched one by one; while an import is ahead by more, the oldest of them wait.
-UNFILED = 2000
 #: Of those, the newest that are compared by meaning: each has to be embedded first. Words are looked for in all of them.
 EMBEDDED = 64
 #: A jump waits so long for an index that is still being read (seconds).
@@ -97,6 +96,7 @@ class TeleportLayer:
         searcher: "Callable[[], Searcher | Switch]",
         storage: Storage,
         tree: Tree,
+        shown: Shown,
         others: Callable[[], Sequence[LayerStatus]] = tuple,
     ) -> None:
         """`others` says how the other layers are that a caller may use where this one cannot answer."""
@@ -107,7 +107,7 @@ class TeleportLayer:
         self._find = searcher
         self._storage = storage
         self._tree = tree
-        self._showing = Showing(storage, tree)
+        self._showing = Showing(storage, tree, shown)
 
     def status(self) -> LayerStatus:
         """See Layer."""
@@ -177,7 +177,7 @@ class TeleportLayer:
         last = self._storage.events.last_seq()
         if last <= done or not filters.wants_grips or filters.kind is not None:
             return [], []
-        first = max(done, last - UNFILED)
+        first = max(done, last - MOST_WAITING)
         scope = Scope(filters.project, filters.agent, filters.window)
         probes = list(map(probe, query_terms(text))) if self.name is LayerName.BM25 else ()
         events = self._storage.events.arrived(first, last, scope, probes)

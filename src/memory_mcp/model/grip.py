@@ -30,6 +30,24 @@ class Grip:
     segment: int
 
 
+@dataclass(frozen=True, slots=True)
+class Said:
+    """A quotation, and what a hit tells of the event it was cut from."""
+
+    quote: str
+    event_id: EventId
+    #: When it was said, UTC milliseconds.
+    timestamp: int
+    session_id: str
+    project: str
+    agent: str
+    role: str
+    speaker: str
+    #: The kind that its author gave; "" where none was given.
+    kind: str
+    quote_hash: int
+
+
 def quote_of(first: str, last: str | None, span_start: int, span_end: int) -> str:
     """The quoted words, from the text of the first event and, for a pair, of the last (None for one event)."""
     if last is None:

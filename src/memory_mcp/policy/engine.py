@@ -87,7 +87,9 @@ class Engine:
             pool = max(wanted, pool_of(query.limit, how.offset), 1 if plan.browses else relevance.COMPARED)
             pool = max(wanted, min(pool, plan.bounds.max_nodes_visited))
             overview = plan.browses and plan.intent is Intent.EXPLORE
-            asked = replace(query, text=plan.text, limit=pool, overview=overview, literal=bool(plan.exact))
+            asked = replace(
+                query, text=plan.text, limit=pool, overview=overview, literal=bool(plan.exact), looked_up=plan.looks_up
+            )
             listed = Search(self._parts, self._execution, plan, asked, query.text, budget).listed(before, how.offset)
             self._pages.keep(query, how, listed)
             answer = _page(listed, query.limit, how.offset, budget)

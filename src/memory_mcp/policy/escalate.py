@@ -119,7 +119,7 @@ class _Scan:
     def _next(self) -> tuple[int, TimeWindow | None] | None:
         with self._handing_out:
             if self._left is None:
-                slices = self._scanner.slices(self._query)
+                slices = self._scanner.slices(self._query, self._words)
                 self.slices, self._left = len(slices), iter(enumerate(slices))
             found = sum(len(s.hits) for s in list(self.read.values()))
             if self.error is not None or found >= self._query.limit or self._budget.cancelled:

@@ -102,6 +102,11 @@ class Plan:
     window_words: str = ""
 
     @property
+    def looks_up(self) -> bool:
+        """Whether a keyword index is asked."""
+        return not {LayerName.BM25, LayerName.HYBRID}.isdisjoint(self.order)
+
+    @property
     def paths(self) -> tuple[LayerName, ...]:
         """What runs side by side in the modes that do, at most a beam of them: a layer rather than those it is made of."""
         parts = {part for n in self.order for part in MADE_OF.get(n, ())}

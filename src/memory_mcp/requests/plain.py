@@ -2,8 +2,10 @@
 
 import json
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, Field, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass
 from enum import Enum
+from functools import cache
+from json.encoder import encode_basestring
 from typing import Any
 
 from memory_mcp.model.tokens import estimate_tokens
@@ -11,9 +13,15 @@ from memory_mcp.model.tokens import estimate_tokens
 
 def as_json(value: Any) -> Any:
     """Dataclasses as objects, in the order of their fields. A field that holds its default, or nothing, is left out."""
+    if isinstance(value, _PLAIN) and not isinstance(value, Enum):
+        return value
     if is_dataclass(value) and not isinstance(value, type):
-        shown = ((f, getattr(value, f.name)) for f in fields(value))
-        return {f.name: as_json(held) for f, held in shown if _required(f) or not (held == f.default or _is_empty(held))}
+        made = {}
+        for name, required, default in _shape(type(value)):
+            held = getattr(value, name)
+            if required or not (held == default or _is_empty(held)):
+                made[name] = as_json(held)
+        return made
     if isinstance(value, Enum):
         return value.value
     if isinstance(value, Mapping):
@@ -23,8 +31,13 @@ def as_json(value: Any) -> Any:
     return value
 
 
-def _required(field: "Field[Any]") -> bool:
-    return field.default is MISSING and field.default_factory is MISSING
+_PLAIN = (str, int, float, bool)
+
+
+@cache
+def _shape(kind: type) -> tuple[tuple[str, bool, Any], ...]:
+    """Name, whether it is always told, and default of each field of a dataclass."""
+    return tuple((f.name, f.default is MISSING and f.default_factory is MISSING, f.default) for f in fields(kind))
 
 
 def _is_empty(value: Any) -> bool:
@@ -34,6 +47,12 @@ def _is_empty(value: Any) -> bool:
 def compact(value: Any) -> str:
     """The JSON that an agent reads, without white space."""
     return json.dumps(as_json(value), ensure_ascii=False, separators=(",", ":"))
+
+
+def size_of(value: Any) -> int:
+    """Bytes of a response in its compact JSON form."""
+    text = encode_basestring(value) if type(value) is str else compact(value)
+    return len(text) if text.isascii() else len(text.encode("utf-8", "surrogatepass"))
 
 
 def tokens_of(value: Any, factor: float) -> int:

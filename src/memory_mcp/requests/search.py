@@ -10,6 +10,7 @@ from memory_mcp.app import App
 from memory_mcp.layers.base import Hit
 from memory_mcp.layers.budget import SINCE
 from memory_mcp.model.ids import GripId, NodeId, find_period, parse_span_grip
+from memory_mcp.model.tokens import tokens_in
 from memory_mcp.policy.engine import Answer
 from memory_mcp.requests import explaining
 from memory_mcp.requests.asking import Asked, Trying, asked_of
@@ -17,7 +18,7 @@ from memory_mcp.requests.cursors import offset_cursor
 from memory_mcp.requests.excerpts import Excerpt, term_weights
 from memory_mcp.requests.explaining import Explanation, FullExplanation, WhyNot
 from memory_mcp.requests.limits import SEARCHED, TOKENS, Bounds, Detail
-from memory_mcp.requests.plain import tokens_of
+from memory_mcp.requests.plain import size_of, tokens_of
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.results import Brief, FullResult, Lean, LeanResults, Quote, Result, brief, full_result
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
@@ -36,6 +37,8 @@ _KEYWORDS_OFF = "BM25 search is not enabled: used {}; enable with {}"
 _INSTEAD = {"agentic": "TOC navigation", "scan": "a scan"}
 #: With full detail: results of which further quotations are shown, how many of each, and characters of one.
 _QUOTED, _FURTHER, _WIDTH = 3, 2, 300
+#: Stands for a quotation whose size is not known yet.
+_ANY = "…"
 #: They are read only where so much of the time is left (ms).
 _TO_QUOTE = 15
 
@@ -146,9 +149,16 @@ class _Shaping:
         frequencies, tally = app.tree.frequencies(), app.tree.tally(query.project)
         weights = term_weights(query.text, frequencies, tally.segments, query.project)
         made = LeanResults(self._found.hits, self._asked.calendar, weights, query.project)
+        around: dict[int, int] = {}
 
         def fits(lean: Lean, also: tuple[Brief, ...] = ()) -> bool:
-            return tokens_of(self._whole(lean.results, lean.hits, also), self._factor) <= self._budget
+            # Widths of quotations are tried out one after the other: all else is put in its form once.
+            count = len(lean.results)
+            if count not in around:
+                bare = tuple(replace(r, quote=r.quote and _ANY) for r in lean.results)
+                around[count] = size_of(self._whole(bare, lean.hits)) - sum(size_of(r.quote) for r in bare if r.quote)
+            size = around[count] + sum(size_of(r.quote) for r in lean.results if r.quote) + _listed("also", also)
+            return tokens_in(size, self._factor) <= self._budget
 
         lean = made.fitting(fits, _FIRST_QUOTES)
         also = self._ahead(weights) if lean.hits == len(self._found.hits) else ()
@@ -226,6 +236,11 @@ class _Shaping:
         elif not any_shown and not asked.how.offset:
             notices += asked.scoped.nothing(self._app)
         return tuple(notices)
+
+
+def _listed(name: str, values: Sequence[object]) -> int:
+    """Return the bytes that a field with these values adds to a response in its compact JSON form."""
+    return len(f',"{name}":[]') + sum(map(size_of, values)) + len(values) - 1 if values else 0
 
 
 def _handles(results: Sequence[FullResult]) -> str:

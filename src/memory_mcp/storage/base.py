@@ -88,10 +88,12 @@ class EventStore(Protocol):
         """Events that are shown, in (timestamp, id) order, starting behind `after`."""
         ...
 
-    def holding(self, scope: Scope, words: Sequence[str], limit: int) -> tuple[int, list[Event]]:
+    def holding(
+        self, scope: Scope, words: Sequence[str], limit: int, segments: Sequence[Segment] | None = None
+    ) -> tuple[int, list[Event]]:
         """How many events of a scope are shown, and those that hold every one of some texts, newest first.
 
-        Neither case nor the kind of white space matters.
+        Neither case nor the kind of white space matters. `segments`: look in these alone.
         """
         ...
 
@@ -299,6 +301,10 @@ class Outbox(Protocol):
 
     def after(self, seq: int, limit: int) -> list[Change]:
         """Up to `limit` changes behind `seq`."""
+        ...
+
+    def changed_since(self, seq: int) -> frozenset[str] | None:
+        """Nodes that changed behind `seq` (and maybe ""); None where that cannot be told from memory."""
         ...
 
     def checkpoint(self, follower: str) -> int:

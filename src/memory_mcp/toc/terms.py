@@ -248,6 +248,10 @@ def frequency(project: str, parts: Sequence[Hashes], sign: int = 1) -> DocumentF
     return DocumentFrequency(project, hashes.astype("<u4").tobytes(), (sign * counts).astype("<i4").tobytes())
 
 
+#: Counts of terms that are remembered, some 150 bytes each: one question asks for each of its terms three times.
+_REMEMBERED = 5_000
+
+
 class Frequencies:
     """Document frequencies by project, from the root's rows: in how many segments a term occurs."""
 
@@ -256,9 +260,18 @@ class Frequencies:
         for project, hashes, counts in rows:
             parts.setdefault(project, []).append((from_bytes(hashes), np.frombuffer(counts, dtype="<i4")))
         self._by_project = parts
+        self._known: dict[tuple[int, str | None], int] = {}
 
     def of(self, term_hash: int, project: str | None) -> int:
-        """Segments that hold the term, in one project or (None) in all."""
+        """Segments that hold the term, in one project or (None) in all; what was asked lately is remembered."""
+        known = self._known.get((term_hash, project))
+        if known is None:
+            if len(self._known) >= _REMEMBERED:
+                self._known.clear()
+            known = self._known[term_hash, project] = self._count(np.uint32(term_hash), project)
+        return known
+
+    def _count(self, term_hash: np.uint32, project: str | None) -> int:
         projects = self._by_project if project is None else {project: self._by_project.get(project, [])}
         total = 0
         for rows in projects.values():

@@ -1,12 +1,12 @@
 """The BM25 index as layers ask it: words in, matches out."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
 from memory_mcp import metrics
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.indexes.base import Filters, Matches, Unfiled
-from memory_mcp.indexes.bm25.search import candidates, search, unfiled_score, weigh
+from memory_mcp.indexes.bm25.search import candidates, holding, search, unfiled_score, weigh
 from memory_mcp.indexes.calibrate import SLACK
 from memory_mcp.indexes.candidates import Candidates
 from memory_mcp.indexes.files import Array
@@ -42,6 +42,10 @@ class Bm25Index:
             raise InvalidQuery("the query is empty", "Give at least one word to look for.")
         with span("execute_search"), metrics.timed("bm25_search_latency_seconds"):
             return candidates(self.keeper.index.snapshot, terms, filters, limit, also)
+
+    def holding(self, terms: Sequence[str], project: str | None) -> list[int]:
+        """Return the keys of the segments that hold every one of the terms; IndexUnreadable when the index cannot say."""
+        return holding(self.keeper.index.snapshot, terms, project)
 
     def scale(self, text: str) -> float:
         """See Searcher."""

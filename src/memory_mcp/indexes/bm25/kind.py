@@ -7,22 +7,34 @@ from typing import Any
 
 from memory_mcp.indexes.base import DocType
 from memory_mcp.indexes.bm25.postings import FORMS, Counted, Postings, added, counted
+from memory_mcp.indexes.copies import Copies
 from memory_mcp.indexes.document import DOCUMENT_VERSION, IndexDocument, Unit
 from memory_mcp.indexes.files import Array, Contents
+from memory_mcp.model.grip import Said
+from memory_mcp.model.toc import TocNode
 from memory_mcp.text import TOKENIZER_VERSION
 
-#: Terms of a unit's nodes and of its grips.
-_Counted = tuple[list[Counted], list[Counted]]
 #: The layout of its files.
-FORMAT = 1
+FORMAT = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A unit's terms and what is shown of it, by document: of nodes, then of grips."""
+
+    nodes: list[Counted]
+    grips: list[Counted]
+    shown: list[TocNode | None]
+    quoted: list[Said | None]
 
 
 @dataclass(frozen=True, slots=True)
 class Body:
-    """Postings of both tables of a part."""
+    """Postings of both tables of a part, and what hits on them show."""
 
     nodes: Postings
     grips: Postings
+    copies: Copies
 
     def table(self, doc_type: DocType) -> Postings:
         """Those of one table."""
@@ -48,32 +60,37 @@ class Bm25:
         """See Kind: a new one is built in seconds."""
         del fingerprint
 
-    def prepared(self, unit: Unit) -> _Counted:
+    def prepared(self, unit: Unit) -> Prepared:
         """See Kind: the terms of its documents."""
         # A message that is quoted whole is one text of its segment and of its grip: taken apart once.
         known: dict[str, Counted] = {}
-        tables = [[_counts(d, known) for d in documents] for documents in (unit.nodes, unit.grips)]
-        return tables[0], tables[1]
+        nodes, grips = ([_counts(d, known) for d in documents] for documents in (unit.nodes, unit.grips))
+        shown = [d.copy if isinstance(d.copy, TocNode) else None for d in unit.nodes]
+        return Prepared(nodes, grips, shown, [d.copy if isinstance(d.copy, Said) else None for d in unit.grips])
 
-    def body_of(self, prepared: Sequence[_Counted]) -> Body:
+    def body_of(self, prepared: Sequence[Prepared]) -> Body:
         """See Kind."""
-        nodes = [counts for own, _ in prepared for counts in own]
-        grips = [counts for _, own in prepared for counts in own]
-        return Body(Postings.of(nodes, DocType.NODE), Postings.of(grips, DocType.GRIP))
+        nodes = Postings.of([counts for own in prepared for counts in own.nodes], DocType.NODE)
+        grips = Postings.of([counts for own in prepared for counts in own.grips], DocType.GRIP)
+        copies = Copies.of([n for own in prepared for n in own.shown], [q for own in prepared for q in own.quoted])
+        return Body(nodes, grips, copies)
 
     def joined(self, bodies: Sequence[Body], kept: Sequence[tuple[Array, Array]]) -> Body:
         """See Kind."""
         nodes = Postings.joined([b.nodes for b in bodies], [rows for rows, _ in kept])
-        return Body(nodes, Postings.joined([b.grips for b in bodies], [rows for _, rows in kept]))
+        grips = Postings.joined([b.grips for b in bodies], [rows for _, rows in kept])
+        return Body(nodes, grips, Copies.joined([b.copies for b in bodies], kept))
 
     def write(self, body: Body, directory: Path) -> None:
         """See Kind."""
         body.nodes.write(directory)
         body.grips.write(directory)
+        body.copies.write(directory)
 
     def read(self, contents: Contents) -> Body:
         """See Kind."""
-        return Body(Postings.read(contents, DocType.NODE), Postings.read(contents, DocType.GRIP))
+        nodes, grips = (Postings.read(contents, table) for table in (DocType.NODE, DocType.GRIP))
+        return Body(nodes, grips, Copies.read(contents))
 
 
 def _counts(document: IndexDocument, known: dict[str, Counted]) -> Counted:

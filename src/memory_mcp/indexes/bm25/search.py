@@ -23,6 +23,7 @@ from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.part import TABLES, LivePart
 from memory_mcp.indexes.ranking import Best, Ranked, merged, ranked
 from memory_mcp.indexes.snapshot import Snapshot, findable, segment_of
+from memory_mcp.model.calendar import TocLevel
 
 #: Shares of its segment's score and of the best message in that in a message's (fitted: see `layers.score`), and of its
 #: best message in a segment's.
@@ -64,6 +65,22 @@ def _add_frequencies(df: Array, live: LivePart[Body], table: DocType, hashes: Ar
         if place is not None:
             rows = postings.indices[place]
             df[i] += len(rows) if counting is None else np.count_nonzero(counting[rows])
+
+
+def holding(snapshot: Snapshot[Body], terms: Sequence[str], project: str | None) -> list[int]:
+    """Return the keys of the segments that hold every one of the terms, in one project or (None) in all."""
+    hashes = np.array([term_key(t) for t in terms], dtype=np.uint64)
+    filters = Filters(project=project, level=TocLevel.SEGMENT)
+    keys: list[int] = []
+    for live in snapshot:
+        postings, places = live.part.body.nodes, live.part.body.nodes.slices(hashes)
+        rows = np.arange(postings.rows)
+        for place in places:
+            rows = rows[:0] if place is None else np.intersect1d(rows, postings.indices[place], assume_unique=True)
+        shown = findable(live, DocType.NODE, filters)
+        rows = rows if shown is None else rows[shown[rows]]
+        keys += live.part.units.key[live.part.nodes.unit[rows]].tolist()
+    return keys
 
 
 class _Sums(threading.local):

@@ -14,7 +14,7 @@ Invariants
 import heapq
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
 
@@ -92,10 +92,12 @@ class AgenticLayer:
     name = LayerName.AGENTIC
     contract = CONTRACTS[LayerName.AGENTIC]
 
-    def __init__(self, storage: Storage, tree: Tree, clock: Clock) -> None:
+    def __init__(self, storage: Storage, tree: Tree, clock: Clock, holds_all_words: Callable[[], bool] = lambda: False) -> None:
+        """`holds_all_words` says whether a keyword index tells, with what is searched beside it, of every word there is."""
         self._storage = storage
         self._tree = tree
         self._clock = clock
+        self._holds_all_words = holds_all_words
         self.nodes = NodeSearch(tree)
         self._reader = Reader(storage, tree)
         self._sift = Sift(storage, tree)
@@ -156,7 +158,7 @@ class AgenticLayer:
         self._run(walk, start)
         walk.kept_nodes = walk.kept_calls = 0
         walk.until = math.inf
-        if walk.is_cut:
+        if walk.is_cut and not (walk.query.looked_up and self._holds_all_words()):
             self._sift_below(walk, start)
 
     def _run(self, walk: _Walk, start: NodeId) -> None:

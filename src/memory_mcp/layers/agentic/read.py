@@ -93,7 +93,7 @@ class Reader:
 
         With `literal` what tools printed counts as much as what was said.
         """
-        asked = _Asked(query, scope, mean_tokens, literal, _folded(query.text))
+        asked = _Asked(query, scope, mean_tokens, literal, folded(query.text))
         nodes = self._tree.nodes([s.node_id for s in segments])
         events = self._events(segments, nodes)
         found = []
@@ -233,7 +233,7 @@ def may_show(event: Event, scope: Scope) -> bool:
     return scope.speaker is None or event.speaker.casefold() == scope.speaker.casefold()
 
 
-def _folded(text: str) -> str:
+def folded(text: str) -> str:
     """A text as it is compared word for word: neither case nor the kind of white space matters."""
     return " ".join(text.split()).lower()
 
@@ -265,7 +265,7 @@ def _found(segment: Segment, node: TocNode, events: Sequence[Event], asked: _Ask
     own = [_own_score(query, e, c, asked.literal) if c else 0.0 for e, c in zip(events, counts, strict=True)]
     messages = [Message(events[at], (_with_neighbours(own, at) + SEGMENT * score) / _POSSIBLE) for at in shown]
     if len(asked.phrase) >= _PHRASE:
-        messages = [replace(m, score=1.0) if asked.phrase in _folded(m.event.text) else m for m in messages]
+        messages = [replace(m, score=1.0) if asked.phrase in folded(m.event.text) else m for m in messages]
     best = sorted(messages, key=lambda m: (-m.score, m.event.order))[:PER_SEGMENT]
     return Found(segment, node, tuple(best), frozenset(total), query.share(total), score)
 

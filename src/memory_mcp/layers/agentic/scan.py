@@ -1,17 +1,27 @@
-"""Events read word by word in one stretch of time: what holds a text is found, whatever any index or term set says."""
+"""Events read word by word in one stretch of time: what holds a text is found, whatever any layer says.
+
+Where a keyword index can tell which segments hold the words at all, those alone are read, and what is filed nowhere yet.
+"""
 
 import datetime as dt
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from memory_mcp.indexes.shown import Holding
+from memory_mcp.layers.agentic.read import folded
 from memory_mcp.layers.base import Hit, Query, Slice, unfiled_hit
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.event import Event
 from memory_mcp.model.ids import span_grip_id
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope
+from memory_mcp.text import terms
 from memory_mcp.toc.tree import Tree
 
+#: Tells which segments of a project (None: of all) hold some terms.
+Holder = Callable[[Sequence[str], str | None], Holding | None]
+#: More segments take the store's engine longer to look up than all events to compare.
+_FEW = 300
 #: Stretches that a scan is cut into at most.
 SLICES = 8
 #: What a hit of a scan is worth: it holds every word, which says little about whether it answers. Not calibrated: no layer
@@ -27,16 +37,20 @@ _WEEK = dt.timedelta(days=7)
 class Scan:
     """See Scanner."""
 
-    def __init__(self, storage: Storage, tree: Tree) -> None:
+    def __init__(self, storage: Storage, tree: Tree, holding: Holder) -> None:
+        """`holding` tells which segments of a project hold some terms; None where it cannot."""
         self._storage = storage
         self._tree = tree
+        self._holding = holding
 
-    def slices(self, query: Query) -> list[TimeWindow]:
+    def slices(self, query: Query, words: Sequence[str]) -> list[TimeWindow]:
         """See Scanner."""
         calendar = self._tree.calendar
         held = self._storage.events.span(Scope(query.project, query.agent, query.window, query.role, query.speaker))
         if held is None:
             return []
+        if self._where(query, words) is not None:
+            return [held]
         first, last = (calendar.local(ms).date() for ms in (held.start_ms, held.end_ms))
         monday = first - dt.timedelta(days=first.weekday())
         weeks = (last - monday).days // 7 + 1
@@ -48,8 +62,29 @@ class Scan:
     def read(self, query: Query, words: Sequence[str]) -> Slice:
         """See Scanner."""
         scope = Scope(query.project, query.agent, query.window, query.role, query.speaker)
-        count, found = self._storage.events.holding(scope, words, query.limit)
+        where = self._where(query, words)
+        if where is None:
+            count, found = self._storage.events.holding(scope, words, query.limit)
+        else:
+            count, found = self._inside(where, scope, words, query.limit)
         return Slice(tuple(self._hits(found, words)), count)
+
+    def _where(self, query: Query, words: Sequence[str]) -> Holding | None:
+        """Segments that hold the words, where that can be told and they are few enough to be looked up one by one."""
+        found = self._holding(list(dict.fromkeys(t for w in words for t in terms(w))), query.project)
+        return found if found is not None and len(found.segments) <= _FEW else None
+
+    def _inside(self, where: Holding, scope: Scope, words: Sequence[str], limit: int) -> tuple[int, list[Event]]:
+        """Of these segments, and of what was stored since: as `EventStore.holding` tells of all events."""
+        last, wanted = self._storage.events.last_seq(), [folded(w) for w in words]
+        waiting = self._storage.events.arrived(where.events, last, scope) if last > where.events else []
+        found = {e.event_id: e for e in waiting if all(w in folded(e.text) for w in wanted)}
+        count = len(waiting)
+        if where.segments:
+            segments = list(self._storage.toc.segments(where.segments).values())
+            compared, held = self._storage.events.holding(scope, words, limit, segments)
+            count, found = count + compared, found | {e.event_id: e for e in held}
+        return count, sorted(found.values(), key=lambda e: e.order, reverse=True)[:limit]
 
     def _hits(self, events: Sequence[Event], words: Sequence[str]) -> list[Hit]:
         """Return one for each event, the newest first."""

@@ -25,13 +25,17 @@ INSERT INTO event SELECT unnest(?::BIGINT[]), unnest(?::HUGEINT[]), unnest(?::BI
   unnest(?::VARCHAR[]), unnest(?::VARCHAR[]), unnest(?::VARCHAR[]), unnest(?::VARCHAR[]), unnest(?::VARCHAR[]),
   unnest(?::BIGINT[]), unnest(?::VARCHAR[]), unnest(?::VARCHAR[])"""
 _KNOWN = "SELECT event_id, content FROM event WHERE event_id IN (SELECT unnest(?::HUGEINT[]))"
+#: Parameters: see `_spans`.
+_SPANS = """unnest(?::BIGINT[]) AS own, unnest(?::BIGINT[]) AS from_ts, unnest(?::HUGEINT[]) AS from_id,
+             unnest(?::BIGINT[]) AS to_ts, unnest(?::HUGEINT[]) AS to_id"""
+_INSIDE = """(e.ts > s.from_ts OR (e.ts = s.from_ts AND e.event_id >= s.from_id))
+  AND (e.ts < s.to_ts OR (e.ts = s.to_ts AND e.event_id <= s.to_id))"""
+_WITHIN = f"(SELECT {_SPANS}) s JOIN event e ON e.stream = s.own AND {_INSIDE}"
 _IN_SEGMENTS = f"""
 SELECT s.key, {", ".join("e." + c for c in EVENT.split(", "))}
-FROM (SELECT unnest(?::BIGINT[]) AS key, unnest(?::BIGINT[]) AS stream, unnest(?::BIGINT[]) AS from_ts,
-             unnest(?::HUGEINT[]) AS from_id, unnest(?::BIGINT[]) AS to_ts, unnest(?::HUGEINT[]) AS to_id) s
-JOIN event e ON e.stream = s.stream
-WHERE (e.ts > s.from_ts OR (e.ts = s.from_ts AND e.event_id >= s.from_id))
-  AND (e.ts < s.to_ts OR (e.ts = s.to_ts AND e.event_id <= s.to_id))
+FROM (SELECT unnest(?::BIGINT[]) AS key, {_SPANS}) s
+JOIN event e ON e.stream = s.own
+WHERE {_INSIDE}
   AND (? IS NULL OR e.seq <= ?) {{which}}
 ORDER BY s.key, e.ts, e.event_id"""
 #: Times in ids bound what of the pairs is looked at.
@@ -155,16 +159,7 @@ class DuckEvents:
     def _in_segments(
         self, segments: Sequence[Segment], last_seq: int | None, which: str, bounds: Sequence[int]
     ) -> dict[int, list[Event]]:
-        parameters: list[Any] = [
-            [s.key for s in segments],
-            [s.stream for s in segments],
-            [s.start[0] for s in segments],
-            [event_key(s.start[1]) for s in segments],
-            [s.end[0] for s in segments],
-            [event_key(s.end[1]) for s in segments],
-            *(last_seq, last_seq),
-            *bounds,
-        ]
+        parameters: list[Any] = [[s.key for s in segments], *_spans(segments), *(last_seq, last_seq), *bounds]
         found: dict[int, list[Event]] = {}
         for row in self._con.rows(_IN_SEGMENTS.format(which=which), parameters):
             found.setdefault(row[0], []).append(event_of(row[1:]))
@@ -194,16 +189,22 @@ class DuckEvents:
         sql = f"SELECT {EVENT} FROM event {_where(where)} ORDER BY ts, event_id LIMIT ?"
         return [event_of(row) for row in self._con.rows(sql, [*parameters, limit])]
 
-    def holding(self, scope: Scope, words: Sequence[str], limit: int) -> tuple[int, list[Event]]:
+    def holding(
+        self, scope: Scope, words: Sequence[str], limit: int, segments: Sequence[Segment] | None = None
+    ) -> tuple[int, list[Event]]:
         """See EventStore."""
         where, parameters = self._conditions(scope, None)
-        (count,) = self._con.rows(f"SELECT count(*) FROM event {_where(where)}", parameters)[0]
+        table, within = "event", list[Any]()
+        if segments is None:
+            (count,) = self._con.rows(f"SELECT count(*) FROM event {_where(where)}", parameters)[0]
+        else:
+            count, table, within = sum(s.events for s in segments), _WITHIN, _spans(segments)
         for word in words:
             held, values = _held(word)
             where.append(held)
             parameters += values
-        sql = f"SELECT {EVENT} FROM event {_where(where)} ORDER BY ts DESC, event_id DESC LIMIT ?"
-        return count, [event_of(row) for row in self._con.rows(sql, [*parameters, limit])]
+        sql = f"SELECT {EVENT} FROM {table} {_where(where)} ORDER BY ts DESC, event_id DESC LIMIT ?"
+        return count, [event_of(row) for row in self._con.rows(sql, [*within, *parameters, limit])]
 
     def likely(self, scope: Scope, probes: Mapping[str, float], limit: int) -> tuple[int, list[Place]]:
         """See EventStore."""
@@ -259,6 +260,17 @@ class DuckEvents:
         while found := self.after(seq, batch):
             yield found
             seq = found[-1].seq
+
+
+def _spans(segments: Sequence[Segment]) -> list[Any]:
+    """Parameters of `_SPANS`."""
+    return [
+        [s.stream for s in segments],
+        [s.start[0] for s in segments],
+        [event_key(s.start[1]) for s in segments],
+        [s.end[0] for s in segments],
+        [event_key(s.end[1]) for s in segments],
+    ]
 
 
 def _held(text: str) -> tuple[str, list[str]]:

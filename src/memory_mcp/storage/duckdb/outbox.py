@@ -1,5 +1,7 @@
 """Outbox, checkpoints, request answers and the counters that number everything."""
 
+import itertools
+from collections import deque
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -10,6 +12,8 @@ from memory_mcp.storage.duckdb.connection import Connection
 
 #: Answers to re-sent writes are kept this long (milliseconds).
 REQUEST_KEPT_MS = 3_600_000
+#: The last changes are kept in memory, some 150 bytes each: readers of an index ask what it does not hold yet.
+_RECENT = 20_000
 
 
 class Numbers:
@@ -21,17 +25,45 @@ class Numbers:
         self.last_change: int = 0
         #: The last change whose transaction is committed: what a reader may count on.
         self.committed: int = 0
+        #: The last changes, and the number from which they are all there; those of an open transaction stand aside.
+        self._recent: deque[tuple[int, str]] = deque(maxlen=_RECENT)
+        self._open: list[tuple[int, str]] = []
+        self._since = 0
+        self._changed: tuple[tuple[int, int], frozenset[str]] = ((-1, -1), frozenset())
         self.load()
+        self._since = self.last_change
 
     def load(self) -> None:
         """Read the counters from the store, after opening and after a failed transaction."""
         row = self._con.row("SELECT (SELECT coalesce(max(seq), 0) FROM event), (SELECT coalesce(max(seq), 0) FROM outbox)")
         self.last_event, self.last_change = row or (0, 0)
+        self._open.clear()
         self.settle()
 
     def settle(self) -> None:
         """What was handed out is committed."""
+        for change in self._open:
+            if len(self._recent) == _RECENT:
+                self._since = self._recent[0][0]
+            self._recent.append(change)
+        self._open.clear()
         self.committed = self.last_change
+
+    def note(self, first: int, subjects: Sequence[str]) -> None:
+        """Nodes that the open transaction changes, by number from `first` on."""
+        self._open += zip(itertools.count(first), subjects)
+
+    def changed_since(self, seq: int) -> frozenset[str] | None:
+        """Nodes changed behind that number; None where it lies further back than is known."""
+        last = self.committed
+        if seq >= last:
+            return frozenset()
+        if seq < self._since:
+            return None
+        if self._changed[0] != (seq, last):
+            behind = (subject for number, subject in self._recent.copy() if seq < number <= last)
+            self._changed = ((seq, last), frozenset(behind))
+        return self._changed[1]
 
     def take_events(self, count: int) -> int:
         """The first of `count` new event numbers."""
@@ -52,6 +84,7 @@ def add_changes(con: duckdb.DuckDBPyConnection, numbers: Numbers, changes: Seque
             "INSERT INTO outbox SELECT unnest(?::BIGINT[]), unnest(?::VARCHAR[]), unnest(?::VARCHAR[])",
             [list(range(first, first + len(changes))), [k.value for k, _ in changes], [s for _, s in changes]],
         )
+        numbers.note(first, ["" if k is ChangeKind.EVENTS_APPENDED else s for k, s in changes])
     return numbers.last_change
 
 
@@ -70,8 +103,13 @@ def forget_old_requests(con: duckdb.DuckDBPyConnection, now_ms: int) -> int:
 class DuckOutbox:
     """The outbox and everybody's position in it."""
 
-    def __init__(self, con: Connection) -> None:
+    def __init__(self, con: Connection, numbers: Numbers) -> None:
         self._con = con
+        self._numbers = numbers
+
+    def changed_since(self, seq: int) -> frozenset[str] | None:
+        """See Outbox."""
+        return self._numbers.changed_since(seq)
 
     def after(self, seq: int, limit: int) -> list[Change]:
         """See Outbox."""

@@ -87,7 +87,7 @@ class DuckStorage:
             self.grips = DuckGrips(self._con)
             self.usage = DuckUsage(self._con)
             self.superseded = DuckSuperseded(self._con)
-            self.outbox = DuckOutbox(self._con)
+            self.outbox = DuckOutbox(self._con, self._numbers)
             self._lost = self._check_high_water()
         except BaseException:
             # An open file would stay locked, and a second try in this process would meet the first one's state.

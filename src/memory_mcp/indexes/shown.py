@@ -1,0 +1,125 @@
+"""What the keyword index tells without being searched: what ids stand for, and where words are at all.
+
+It is told as far as it is what the store holds now. What changed since the index followed it, and what the index does not
+hold, is left to the store.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, cast
+
+import numpy as np
+
+from memory_mcp.errors import IndexUnreadable
+from memory_mcp.indexes.base import DocType, Health, Searcher
+from memory_mcp.indexes.keys import grip_doc
+from memory_mcp.indexes.snapshot import Snapshot, segment_of
+from memory_mcp.model.grip import Said
+from memory_mcp.model.ids import GripId, NodeId, node_key
+from memory_mcp.model.toc import TocNode
+from memory_mcp.storage.base import Outbox
+
+if TYPE_CHECKING:  # the engine behind it may be missing
+    from memory_mcp.indexes.bm25.index import Bm25Index
+    from memory_mcp.indexes.bm25.kind import Body
+
+
+#: Events behind the index that are searched one by one; while an import is ahead by more, the oldest of them wait.
+MOST_WAITING = 2000
+
+
+@dataclass(frozen=True, slots=True)
+class _Now:
+    """What can be believed: a snapshot, without the nodes that changed since."""
+
+    snapshot: "Snapshot[Body]"
+    changed: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """Segments that hold some words, by key, and the number of the last event that this was told of."""
+
+    segments: tuple[int, ...]
+    events: int
+
+
+class Shown:
+    """Reads what the keyword index keeps."""
+
+    def __init__(self, index: Callable[[], Searcher | None], outbox: Outbox, last_event: Callable[[], int]) -> None:
+        self._index = index
+        self._outbox = outbox
+        self._last_event = last_event
+
+    def holds_all_words(self) -> bool:
+        """Whether every word of the store is in the index, or in events that are searched beside it."""
+        searcher = self._index()
+        if searcher is None:
+            return False
+        index = searcher.keeper.index
+        waiting = self._last_event() - index.position.events
+        return index.health is Health.HEALTHY and not index.has_pruned and waiting <= MOST_WAITING
+
+    def holding(self, terms: Sequence[str], project: str | None) -> Holding | None:
+        """Segments that hold every one of the terms, in one project or (None) in all; None where that cannot be told."""
+        searcher = cast("Bm25Index | None", self._index())
+        if searcher is None or not terms or not self.holds_all_words():
+            return None
+        try:
+            reached = searcher.keeper.index.position.events
+            return Holding(tuple(searcher.holding(terms, project)), reached)
+        except IndexUnreadable:
+            return None
+
+    def nodes(self, ids: Iterable[NodeId], whole: bool = True) -> dict[NodeId, TocNode]:
+        """Nodes as the store has them, without bullets unless `whole`; whether they are pinned is not told."""
+        now = self._now()
+        found: dict[NodeId, TocNode] = {}
+        for node_id in dict.fromkeys(ids) if now else ():
+            held = None if now is None or node_id in now.changed else _node(now.snapshot, node_id, whole)
+            if held is not None:
+                found[node_id] = held
+        return found
+
+    def said(self, ids: Iterable[GripId]) -> dict[GripId, Said]:
+        """Quotations with what is told of their events."""
+        now = self._now()
+        found: dict[GripId, Said] = {}
+        for grip_id in dict.fromkeys(ids) if now else ():
+            held = None if now is None else _said(now, grip_id)
+            if held is not None:
+                found[grip_id] = held
+        return found
+
+    def _now(self) -> _Now | None:
+        """None while there is no such index, or it is further behind than can be told."""
+        searcher = self._index()
+        if searcher is None:
+            return None
+        try:
+            snapshot: Snapshot[Any] = searcher.keeper.index.snapshot
+        except IndexUnreadable:
+            return None
+        changed = self._outbox.changed_since(snapshot.position.outbox)
+        return None if changed is None else _Now(snapshot, changed)
+
+
+def _node(snapshot: "Snapshot[Body]", node_id: NodeId, whole: bool) -> TocNode | None:
+    key = np.array([node_key(node_id)], dtype=np.uint64)
+    for live in snapshot:
+        for place in live.places(key).tolist():
+            held = live.part.body.copies.node(int(live.part.units.node_first[place]), whole)
+            if held is not None and held.node_id == node_id:
+                return held
+    return None
+
+
+def _said(now: _Now, grip_id: GripId) -> Said | None:
+    high, low = grip_doc(grip_id)
+    for live in now.snapshot:
+        row = live.row_of_grip(high, low)
+        if row is not None:
+            is_old = bool(now.changed) and segment_of(live.part, row) in now.changed
+            return None if is_old else live.part.body.copies.said(row, int(live.part.table(DocType.GRIP).start[row]))
+    return None

@@ -1,0 +1,155 @@
+"""What hits show, copied beside the index: as the store has it, and no longer once the store has something else."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from memory_mcp.app import App
+from memory_mcp.events.evidence import quoted, said_of
+from memory_mcp.indexes.base import Filters
+from memory_mcp.indexes.bm25.index import Bm25Index
+from memory_mcp.indexes.copies import Copies, Texts
+from memory_mcp.indexes.follow import Member, follow
+from memory_mcp.indexes.keeper import Keeper
+from memory_mcp.indexes.part import LivePart
+from memory_mcp.layers.base import LayerName
+from memory_mcp.layers.teleport import TeleportLayer
+from memory_mcp.model.calendar import LEVELS
+from memory_mcp.model.grip import Said
+from memory_mcp.model.ids import GripId, NodeId
+from memory_mcp.storage.base import Storage
+from memory_mcp.storage.duckdb import events
+from memory_mcp.storage.duckdb.connection import Connection
+from tests.factories import draft
+from tests.indexes.helpers import keeper_of, merged, shown_of
+
+
+@pytest.fixture
+def keeper(kept: App, tmp_path: Path) -> Keeper:
+    made = keeper_of(kept.storage, tmp_path / "index")
+    made.load()
+    made.rebuild()
+    return made
+
+
+def all_nodes(storage: Storage) -> list[NodeId]:
+    return [i for level in LEVELS for i in storage.toc.ids_at(level)]
+
+
+def all_said(storage: Storage) -> dict[GripId, Said]:
+    found = {}
+    for grips in storage.grips.iter_all():
+        for grip in grips:
+            events = storage.events.get_many([grip.event_id_start, grip.event_id_end])
+            pair = [events[grip.event_id_start], events[grip.event_id_end]]
+            quote = quoted(grip, pair if pair[0].event_id != pair[1].event_id else pair[:1])
+            found[grip.grip_id] = said_of(grip, pair[0], quote)
+    return found
+
+
+@contextmanager
+def statements(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    seen: list[str] = []
+    read = Connection.rows
+
+    def rows(self: Connection, sql: str, parameters: list[Any] | None = None) -> list[Any]:
+        seen.append(sql)
+        return read(self, sql, parameters)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(Connection, "rows", rows)
+        yield seen
+
+
+def test_everything_is_shown_as_the_store_has_it(kept: App, keeper: Keeper) -> None:
+    shown = shown_of(keeper, kept.storage)
+    nodes = all_nodes(kept.storage)
+    assert len(nodes) > 10
+    assert shown.nodes(nodes) == {i: replace(n, pinned=False) for i, n in kept.storage.toc.nodes(nodes).items()}
+    said = all_said(kept.storage)
+    assert len(said) > 20
+    assert shown.said(said) == said
+
+
+def test_it_is_the_same_after_changes_merges_and_a_restart(kept: App, keeper: Keeper, tmp_path: Path) -> None:
+    for n in range(4):
+        kept.write([draft(f"rhodium {n} is what we decided on", at=f"2026-03-0{n + 1} 09:00", session=f"s{n}")], "test")
+        kept.derivation.run()
+        while follow(kept.storage, Member(keeper.index, keeper._workshop)):
+            continue
+        keeper.index.commit()
+    merged(keeper.index)
+    again = keeper_of(kept.storage, tmp_path / "index")
+    again.load()
+    for one in (keeper, again):
+        shown = shown_of(one, kept.storage)
+        assert shown.said(all_said(kept.storage)) == all_said(kept.storage)
+        assert set(shown.nodes(all_nodes(kept.storage))) == set(all_nodes(kept.storage))
+
+
+def test_what_changed_since_is_left_to_the_store(kept: App, keeper: Keeper) -> None:
+    shown = shown_of(keeper, kept.storage)
+    (first, *_) = kept.storage.toc.iter_cuts()
+    own = {
+        i for i, s in all_said(kept.storage).items() if s.event_id in {e.event_id for e in kept.storage.events.in_segment(first)}
+    }
+    before = shown.said(all_said(kept.storage))
+    assert own & set(before)
+    kept.storage.toc.drop_nodes([first.node_id])
+    assert first.node_id not in shown.nodes([*all_nodes(kept.storage), first.node_id])
+    assert set(shown.said(before)) == set(before) - own
+
+
+def test_an_index_further_behind_than_is_known_shows_nothing(kept: App, keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    shown = shown_of(keeper, kept.storage)
+    monkeypatch.setattr(kept.storage.outbox, "changed_since", lambda _: None)
+    assert not shown.nodes(all_nodes(kept.storage))
+    assert not shown.said(all_said(kept.storage))
+
+
+def test_words_that_are_not_those_of_the_grip_are_not_shown(keeper: Keeper) -> None:
+    live: LivePart[Any] = keeper.index.snapshot.parts[0]
+    copies: Copies = live.part.body.copies
+    row = int(np.argmax(np.diff(copies.quotes.ends, prepend=0)))
+    assert copies.said(row, 0) is not None
+    data = bytearray(copies.quotes.data)
+    data[int(copies.quotes.ends[row]) - 1] ^= 1
+    assert replace(copies, quotes=Texts(bytes(data), copies.quotes.ends)).said(row, 0) is None
+
+
+def test_a_jump_reads_nothing_by_id(kept: App, keeper: Keeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    layer = TeleportLayer(LayerName.BM25, lambda: Bm25Index(keeper), kept.storage, kept.tree, shown_of(keeper, kept.storage))
+    layer.teleport("first", Filters(), 1)  # reads which statements were superseded
+    with statements(monkeypatch) as seen:
+        assert len(layer.teleport("ticket cause", Filters(), 20).hits) > 5
+    assert seen == []
+
+
+def test_changes_are_told_from_memory(kept: App) -> None:
+    outbox = kept.storage.outbox
+    last = kept.storage.toc.version()
+    (first, *_) = kept.storage.toc.iter_cuts()
+    assert outbox.changed_since(last) == frozenset()
+    kept.storage.toc.drop_nodes([first.node_id])
+    assert outbox.changed_since(last) == {first.node_id}
+    assert outbox.changed_since(last + 1) == frozenset()
+
+
+def test_changes_of_a_transaction_that_failed_are_not_told(kept: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    last = kept.storage.toc.version()
+    (first, *_) = kept.storage.toc.iter_cuts()
+    monkeypatch.setattr(events, "failpoint", fail)
+    with pytest.raises(RuntimeError, match="in the middle"):
+        kept.write([draft("never stored", at="2026-03-01 09:00")], "test")
+    monkeypatch.undo()
+    kept.storage.toc.drop_nodes([first.node_id])
+    assert kept.storage.outbox.changed_since(last) == {first.node_id}
+
+
+def fail(name: str) -> None:
+    raise RuntimeError(f"in the middle: {name}")
