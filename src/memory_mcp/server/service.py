@@ -64,8 +64,8 @@ class Service:
     def _tend(self) -> float:
         """One round for the indexes; in how many seconds the next is needed."""
         assert self._app is not None
-        if self._importing:
-            # What an import brings is indexed at its end, all of it at once.
+        if self._importing or (not self._caught_up and self._deriver.busy):
+            # What an import brings is indexed at its end, all of it at once; so is what an earlier process left.
             self._app.accelerators.load()
             return _WATCH
         return _TURNS if self._app.accelerators.tend() else _WATCH
@@ -102,6 +102,7 @@ class Service:
         self._imports.add(key)
         self._filled = time.monotonic()
         if new:
+            self._caught_up = False
             self._deriver.notify()
         return new
 
