@@ -256,14 +256,19 @@ class Accelerators:
         parts = [found for keeper in self.keepers.values() if (found := keeper.due()) is not None]
         return (sum(done for done, _ in parts), sum(total for _, total in parts)) if parts else None
 
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing is to be done for any of them until something is stored."""
+        return all(keeper.at_rest for keeper in self.keepers.values())
+
     def settle(self) -> None:
         """Bring every index up to date while the caller waits."""
         for keeper in self.keepers.values():
             keeper.settle()
 
     def commit(self) -> int:
-        """Make changes durable; how many indexes had any."""
-        return sum(keeper.index.commit() for keeper in self.keepers.values())
+        """Make changes durable where that is worth it; how many indexes had any."""
+        return sum(keeper.index.commit_due() for keeper in self.keepers.values())
 
     def improve(self) -> bool:
         """Begin to build, in a thread of its own, what makes searching faster; False while that is under way."""

@@ -55,34 +55,27 @@ def receive(stream: IO[bytes]) -> object:
     return pickle.loads(data)
 
 
-class _Collections:
-    """How often garbage is collected in this process, while anybody does bulk work in it."""
-
-    def __init__(self) -> None:
-        self._lock = threading.Lock()
-        self._working = 0
-        self._before = gc.get_threshold()
-
-    def fewer(self, change: int) -> None:
-        """One more (1) or one less (-1) does bulk work."""
-        with self._lock:
-            if not self._working:
-                self._before = gc.get_threshold()
-            self._working += change
-            gc.set_threshold(*(_RARELY if self._working else self._before))
-
-
-_collections = _Collections()
+#: Of those within `few_collections` now, and what held before the first of them.
+_few: list[tuple[int, int, int]] = []
+_few_lock = threading.Lock()
 
 
 @contextmanager
 def few_collections() -> Iterator[None]:
-    """Collect garbage rarely: bulk work makes millions of objects and no cycles; looking for them cost a tenth of it."""
-    _collections.fewer(1)
+    """Collect garbage rarely: bulk work and imports make millions of objects and no cycles; looking for them cost a tenth.
+
+    Threads may be within it side by side; the last to leave puts back what held before the first.
+    """
+    with _few_lock:
+        _few.append(_few[-1] if _few else gc.get_threshold())
+        gc.set_threshold(100_000, 50, 50)
     try:
         yield
     finally:
-        _collections.fewer(-1)
+        with _few_lock:
+            before = _few.pop()
+            if not _few:
+                gc.set_threshold(*before)
 
 
 class Child:

@@ -21,10 +21,8 @@ from memory_mcp.toc.build import pieces
 
 #: What is indexed of a node or grip; part of every index's fingerprint.
 DOCUMENT_VERSION = 3
-#: A sentence, in any script that marks its end. It takes what ends it along: matching from each place inside a sentence
-#: that asks nothing would cost the square of its length.
-_SENTENCE = re.compile(r"[^.!?。！？\n]*+[.!?。！？\n]?")
-_ASKING = ("?", "？")
+#: A sentence with what ends it. Every text is one after the other of these, so that it is read once.
+_SENTENCE = re.compile(r"[^.!?。！？\n]*(?:[.!?。！？\n]|\Z)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -214,7 +212,5 @@ def _grip(grip: Grip, events: dict[EventId, Event], segment: Segment, kind: str)
 
 def _asks(quote: str) -> int:
     """Return the share of a text's characters that are in questions, 0..255."""
-    if not any(mark in quote for mark in _ASKING):
-        return 0
-    asking = sum(len(found) for found in _SENTENCE.findall(quote) if found.endswith(_ASKING))
-    return round(255 * asking / len(quote))
+    asking = sum(len(found) for found in _SENTENCE.findall(quote) if found.endswith(("?", "？")))
+    return round(255 * asking / len(quote)) if quote else 0

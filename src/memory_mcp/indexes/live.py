@@ -32,6 +32,8 @@ B = TypeVar("B")
 
 #: Documents in memory from which a commit is due: making their part anew, with each change, takes 20 ms per thousand.
 TAIL = 2000
+#: So few documents in memory are not worth a commit, for so long (milliseconds).
+FEW, FEW_MS = 200, 3_600_000
 #: Documents from which parts are merged by a child process: 20,000 take some 50 ms.
 ASIDE = 20_000
 
@@ -63,6 +65,8 @@ class LiveIndex(Generic[B]):
         self._snapshot: Snapshot[B] | None = None
         self._health, self._reason = Health.LOADING, "its files are being read"
         self._dirty = False
+        #: When the oldest change came that is not on disk (UTC milliseconds).
+        self._dirty_ms = 0
         self.last_error = ""
         #: The last commit failed: what it was to write waits for the next.
         self.commit_failed = False
@@ -231,7 +235,8 @@ class LiveIndex(Generic[B]):
             fresh = [u for u in units if not self._is_old(u)]
             self._tail.update({u.key: (u, self.kind.prepared(u)) for u in fresh})
             self._publish(position)
-            self._dirty = True
+            if not self._dirty:
+                self._dirty, self._dirty_ms = True, self._clock.now_ms()
             added = sum(u.size for u in fresh)
             self._count(added, sum(before.values()) + added - sum(self.snapshot.counts.values()))
         failpoint("index.followed")
@@ -292,6 +297,15 @@ class LiveIndex(Generic[B]):
                 return False
             self._commit()
             return True
+
+    def commit_due(self) -> bool:
+        """As `commit`, but a few documents wait for more to come, for `FEW_MS` at most: until then following again costs less.
+
+        Whatever their number, they are two dozen files, most of them smaller than the block that each of them takes.
+        """
+        with self._lock:
+            waits = 0 < self.tail_size < FEW and 0 <= self._clock.now_ms() - self._dirty_ms < FEW_MS
+            return not waits and self.commit()
 
     def close(self) -> None:
         """Commit what waits, and take nothing more; it can still be searched. OSError when it cannot be written."""

@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING
 
 from memory_mcp import paths
 from memory_mcp.app import App, Callbacks
+from memory_mcp.children import few_collections
 from memory_mcp.config import Settings
 from memory_mcp.ingest import handover
 from memory_mcp.jobs.derivation import Depth, Place
-from memory_mcp.jobs.deriver import Deriver
+from memory_mcp.jobs.deriver import Deriver, Patience, Waiting
+from memory_mcp.jobs.housekeeping import compact_if_worth_it
 from memory_mcp.server.host import Host
 
 if TYPE_CHECKING:
@@ -26,10 +28,17 @@ log = logging.getLogger(__name__)
 _PATIENCE = 1.0
 #: An import that has sent nothing for so long is stuck, and what waits for its end goes on (seconds).
 _QUIET = 30.0
+#: What is written is derived after so long a silence, and periods are rolled up after a longer one: what comes together is
+#: done once. Nothing is missing meanwhile, since every layer searches events that are in no segment yet, and whoever reads
+#: has them derived at once.
+_EVENTS, _PERIODS = Patience(2.0, 10.0), Patience(8.0, 50.0)
+#: So many events do not wait: they are searched one by one.
+_MANY = 200
 #: More events than this are derived by child processes, so that this one goes on answering.
 _BULK = 400
-#: How often the files of the indexes are looked at, and the shortest time between two rounds (seconds).
-_WATCH, _TURNS = 1.0, 0.1
+#: How often the indexes are looked at while there is something to do, the shortest time between two rounds, and how often
+#: while they rest: whoever reads has their files looked at, too (seconds).
+_WATCH, _TURNS, _REST = 1.0, 0.1, 60.0
 
 
 class Service:
@@ -43,32 +52,55 @@ class Service:
         self._lock = lock
         self._on_open = on_open
         self._app: App | None = None
-        self._deriver = Deriver(self._derive)
+        self._deriver = Deriver(self._derive, patience=_EVENTS)
+        self._unrolled = Waiting(_PERIODS)
         self._tender = Deriver(self._tend, _TURNS, "tender of the indexes")
+        self._tended = -math.inf
         self._caught_up = False
         #: Imports under way, and when one of them last sent something.
         self._imports: set[int] = set()
         self._filled = -math.inf
-        self.host = Host(settings, self._open, lambda: self._deriver.last_error)
+        self.host = Host(settings, self._open, lambda: self._deriver.last_error, self._on_read)
 
     def _open(self) -> App:
-        callbacks = Callbacks(self._deriver.notify, lambda: self._importing, self.host.give_way, tends_indexes=True)
-        self._app = app = App(self._settings, lock=self._lock, callbacks=callbacks)
+        callbacks = Callbacks(self._on_write, lambda: self._importing, self.host.give_way, tends_indexes=True, watches_spool=True)
+        with few_collections():
+            self._app = app = App(self._settings, lock=self._lock, callbacks=callbacks)
         handover.sweep(Path(paths.spool_dir(str(self._settings.storage.directory))))
         self._deriver.start()
         self._tender.start()
         self._on_open(app)
+        # What came while nobody watched.
+        app.scheduler.hasten("drain_spool")
         app.scheduler.start()
         return app
+
+    def _on_write(self) -> None:
+        if self._importing:
+            # The deriver's run lasts as long as the import.
+            return
+        if self.pending < _MANY:
+            self._deriver.notify()
+        else:
+            self._deriver.hurry()
+
+    def _on_read(self) -> None:
+        if self.pending and not self._importing:
+            self._deriver.hurry()
+        if time.monotonic() - self._tended > _WATCH:
+            self._tender.hurry()
 
     def _tend(self) -> float:
         """One round for the indexes; in how many seconds the next is needed."""
         assert self._app is not None
+        self._tended = time.monotonic()
         if self._importing or (not self._caught_up and self._deriver.busy):
             # What an import brings is indexed at its end, all of it at once; so is what an earlier process left.
             self._app.accelerators.load()
             return _WATCH
-        return _TURNS if self._app.accelerators.tend() else _WATCH
+        if self._app.accelerators.tend():
+            return _TURNS
+        return _REST if self._app.accelerators.at_rest else _WATCH
 
     def _derive(self) -> float | None:
         """As `_derive_now`; the indexes take in what came of it."""
@@ -79,16 +111,29 @@ class Service:
 
     def _derive_now(self, derivation: "Derivation") -> float | None:
         """One run of the deriver; in how many seconds another is needed without any write."""
-        many = self._importing or derivation.pending() > _BULK
+        pending = derivation.pending()
+        if pending:
+            self._unrolled.note(time.monotonic())
+        many = self._importing or pending > _BULK
         if many:
             # Periods follow once the import has ended: what is found does not depend on them.
             derivation.run(Depth.SEGMENTS, Place.ASIDE, more=lambda: self._importing)
-        if self._caught_up and not many:
-            derivation.run()
-            return None
         derivation.run(Depth.SEGMENTS)
+        if self._caught_up and not many:
+            return self._roll_up(derivation)
         derivation.run(Depth.PERIODS, Place.ASIDE)
         self._caught_up = True
+        return None
+
+    def _roll_up(self, derivation: "Derivation") -> float | None:
+        """Roll up the periods of what was derived, when that is due; in how many seconds it will be."""
+        if not derivation.touched:
+            return None
+        now, due = time.monotonic(), self._unrolled.due
+        if due is not None and due > now and not derivation.lacks_a_period():
+            return due - now
+        self._unrolled.first = None
+        derivation.roll_up_touched()
         return None
 
     @property
@@ -101,15 +146,16 @@ class Service:
         new = key not in self._imports
         self._imports.add(key)
         self._filled = time.monotonic()
-        if new:
-            self._caught_up = False
-            self._deriver.notify()
+        self._caught_up = False
+        if not self._deriver.running:
+            self._deriver.hurry()
         return new
 
     def import_ended(self, key: int) -> None:
         """The import has sent everything, or its process has gone: what waited for that is due."""
         self._imports.discard(key)
-        self._deriver.notify()
+        if not self._deriver.running:
+            self._deriver.hurry()
 
     def upkeep(self) -> tuple[int, int, int] | None:
         """Events that are not in the tree, and documents' worth of index work done and in all; None when nothing is due."""
@@ -118,9 +164,11 @@ class Service:
             return None
         left = app.derivation.pending()
         if left or self._deriver.busy:
+            if not self._deriver.running:
+                self._deriver.hurry()
             return left, 0, 0
         # Asked for here too: the tender looks at the indexes once a second.
-        self._tender.notify()
+        self._tender.hurry()
         due = app.accelerators.due()
         return (0, *due) if due else None
 
@@ -140,6 +188,12 @@ class Service:
         """Whether an index is being built or has changes to take in."""
         app = self.host.opened
         return app is not None and app.accelerators.busy
+
+    def tidy(self) -> None:
+        """Nobody needs the memory now: its file is rewritten when enough of it holds nothing."""
+        app = self.host.opened
+        if app is not None:
+            compact_if_worth_it(app.storage)
 
     def close(self, patience: float = 2 * _PATIENCE) -> None:
         """Stop deriving and close the store, waiting for work under way no longer than a client would."""

@@ -30,9 +30,9 @@ _STORING, _FILING = 0.65, 0.2
 _ESTIMATE_AFTER, _LEAST_DONE, _A_MINUTE = 3.0, 0.02, 90
 
 
-def add(parsers: Subparsers) -> None:
+def add(parsers: Subparsers, about: str) -> None:
     """Arguments of `import`."""
-    parser = leaf(parsers, "import", run, "import transcripts and other histories", "Importing twice changes nothing.")
+    parser = leaf(parsers, "import", run, about, "Importing twice changes nothing.")
     parser.add_argument(
         "source", choices=(AUTO, *SOURCES), metavar="SOURCE", help=f"{', '.join(SOURCES)}, or auto to tell by what lies at PATH"
     )
