@@ -16,7 +16,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -64,6 +64,20 @@ class Manifest:
         return f"gen-{self.number:06d}"
 
 
+def check_origin(manifest: Manifest, store_id: str, last_change: int, named: Callable[[int], str]) -> None:
+    """Raise IndexUnreadable where a generation was made from another store, or from another history of this one.
+
+    `last_change` is the store's newest, `named` says what one of its changes is about ("": it cannot tell).
+    """
+    if manifest.store_id != store_id:
+        raise IndexUnreadable("it belongs to another store")
+    place = manifest.position
+    if place.outbox > last_change:
+        raise IndexUnreadable("it has followed further than the store reaches: the store is an older copy")
+    if place.mark and named(place.outbox) not in ("", place.mark):
+        raise IndexUnreadable("it has followed another history of this store: the store was an older copy since")
+
+
 class Home:
     """The folder of one index."""
 
@@ -74,10 +88,14 @@ class Home:
         self.building: set[str] = set()
 
     def prepare(self) -> None:
-        """Make the folder, if it is missing; a file in the place of its parts is none of ours."""
+        """Make the folder and the one it lies in, if they are missing; a file in the place of its parts is none of ours.
+
+        A data directory that was taken away is not made again.
+        """
         if self.parts.is_file():
             self.parts.unlink()
-        self.parts.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in (self.directory.parent, self.directory, self.parts):
+            folder.mkdir(mode=0o700, exist_ok=True)
 
     def current(self) -> Manifest | None:
         """The manifest in force; None where there is none; IndexUnreadable when it cannot be used."""

@@ -20,7 +20,7 @@ from memory_mcp.indexes import merges
 from memory_mcp.indexes.base import Health, IndexStatus, Position
 from memory_mcp.indexes.document import Unit
 from memory_mcp.indexes.files import Checked
-from memory_mcp.indexes.generation import Home, Manifest, PartEntry
+from memory_mcp.indexes.generation import Home, Manifest, PartEntry, check_origin
 from memory_mcp.indexes.part import TABLES, Kind, LivePart, Part, merged, outdated, part_of
 from memory_mcp.indexes.shelf import Shelf, entry_of
 from memory_mcp.indexes.snapshot import Snapshot, sorted_keys
@@ -99,11 +99,6 @@ class LiveIndex(Generic[B]):
         return found.position if found else Position()
 
     @property
-    def has_pruned(self) -> bool:
-        """Whether documents were left out for their age."""
-        return bool(self._pruned)
-
-    @property
     def tail_size(self) -> int:
         """Documents that are in memory alone."""
         return sum(u.size for u, _ in self._tail.values())
@@ -163,16 +158,9 @@ class LiveIndex(Generic[B]):
 
     def _check(self, manifest: Manifest, last_change: int, named: Callable[[int], str]) -> Kind[B]:
         """The kind that made it, if it can be used."""
-        if manifest.store_id != self._store_id:
-            raise IndexUnreadable("it belongs to another store")
-        if manifest.position.outbox > last_change:
-            raise IndexUnreadable("it has followed further than the store reaches: the store is an older copy")
-        place = manifest.position
-        if place.mark and named(place.outbox) not in ("", place.mark):
-            raise IndexUnreadable("it has followed another history of this store: the store was an older copy since")
-        if manifest.fingerprint == self.wanted.fingerprint():
-            return self.wanted
-        kind = self.wanted.predecessor(manifest.fingerprint)
+        check_origin(manifest, self._store_id, last_change, named)
+        same = manifest.fingerprint == self.wanted.fingerprint()
+        kind = self.wanted if same else self.wanted.predecessor(manifest.fingerprint)
         if kind is None:
             raise IndexUnreadable("it was built by another version or with other settings")
         return kind
