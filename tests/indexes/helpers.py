@@ -294,7 +294,7 @@ def made_up(count: int, seed: int = 1, first: int = 0) -> list[Unit]:
 def filled(directory: Path, groups: Iterable[Sequence[Unit]], clock: Clock | None = None) -> LiveIndex[Any]:
     """An index on disk, one commit per group; small parts are merged as they come."""
     index = index_at(directory, clock=clock)
-    index.adopt([], Position(), whole=True)
+    index.adopt([], Position())
     for n, group in enumerate(groups, start=1):
         index.apply(group, [], Position(n, n))
         index.commit()

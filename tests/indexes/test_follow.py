@@ -408,7 +408,7 @@ def test_a_generation_swapped_in_while_a_batch_is_followed_misses_no_change(
 
     def swapped_meanwhile(*given: Any) -> Any:
         monkeypatch.setattr(units, "read", read)
-        keeper.index.adopt(built, begun, whole=True)
+        keeper.index.adopt(built, begun)
         return read(*given)
 
     monkeypatch.setattr(units, "read", swapped_meanwhile)

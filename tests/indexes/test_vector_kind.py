@@ -298,6 +298,6 @@ def test_commits_while_a_new_generation_is_built_leave_it_alone(app: App, model:
         kept.follow()
         assert kept.index.commit()
         assert kept.search() == kept.built_anew(old)
-        kept.index.adopt(built, position, whole=True)
+        kept.index.adopt(built, position)
     kept.follow()
     assert kept.search() == kept.built_anew(new)

@@ -115,7 +115,8 @@ def follow_aside(storage: Storage, members: Sequence[Member], let_through: Calla
         built = built_together(children, frames())
         failpoint("index.built")
         for member, parts in zip(members, built, strict=True):
-            member.index.adopt(parts, since, whole=False, reached=due.position, gone=gone)
+            member.index.apply([], gone, since, since)
+            member.index.adopt(parts, due.position, since)
     return due.more or any(member.index.position != due.position for member in members)
 
 
@@ -143,5 +144,5 @@ def rebuild(
     segments = storage.toc.tally(*_ALWAYS, None).segments
     with workshop.building(units.everything(storage), keep_cutoffs, count, segments) as built:
         failpoint("index.built")
-        index.adopt(built, position, whole=True, cutoffs=None if keep_cutoffs else {})
+        index.adopt(built, position, cutoffs=None if keep_cutoffs else {})
     return done
