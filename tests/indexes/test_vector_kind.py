@@ -16,7 +16,7 @@ from memory_mcp.indexes.base import DocType, Filters, Health, Matches, Position
 from memory_mcp.indexes.build import Workshop
 from memory_mcp.indexes.document import Unit, unit_of
 from memory_mcp.indexes.files import Checked
-from memory_mcp.indexes.follow import follow, rebuild
+from memory_mcp.indexes.follow import Member, follow, rebuild
 from memory_mcp.indexes.generation import Home, Manifest, PartEntry
 from memory_mcp.indexes.live import LiveIndex
 from memory_mcp.indexes.part import LivePart, Part, merged, part_of, read_part, write_part
@@ -217,7 +217,7 @@ class Kept:
         rebuild(self.app.storage, self.index, self.workshop, lambda _: None)
 
     def follow(self) -> None:
-        while follow(self.app.storage, self.index, self.workshop):
+        while follow(self.app.storage, Member(self.index, self.workshop)):
             continue
 
     def search(self, text: str = "rename the login handler") -> Matches:
@@ -303,6 +303,6 @@ def test_commits_while_a_new_generation_is_built_leave_it_alone(app: App, model:
         kept.follow()
         assert kept.index.commit()
         assert kept.search() == kept.built_anew(old)
-        kept.index.adopt(built, position, whole=True)
+        kept.index.adopt(built, position)
     kept.follow()
     assert kept.search() == kept.built_anew(new)

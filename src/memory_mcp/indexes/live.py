@@ -230,23 +230,24 @@ class LiveIndex(Generic[B]):
     def _is_old(self, unit: Unit) -> bool:
         return unit.end_ms < self.cutoffs.get(unit.level.value, 0)
 
-    def adopt(self, built: Sequence[Built], position: Position, whole: bool, cutoffs: Mapping[str, int] | None = None) -> None:
-        """Take parts that a child process has made: instead of everything (`whole`), or in the place of their units.
+    def adopt(
+        self, built: Sequence[Built], position: Position, since: Position | None = None, cutoffs: Mapping[str, int] | None = None
+    ) -> None:
+        """Take parts that a child made: instead of everything, or in the place of their units while it stands at `since`.
 
-        Units alone are taken only while the index stands at `position`. `cutoffs`, where given, are those it was made with;
-        else what was pruned meanwhile stays out.
+        `cutoffs`, where given, are those everything was made with; else what was pruned meanwhile stays out.
         """
         with self._lock:
             if self._closed:
                 return
-            kind = self.wanted if whole else self.kind
+            kind = self.wanted if (whole := since is None) else self.kind
             parts = [LivePart(self._shelf.read(kind, b.name, b.files)) for b in built]
             if whole:
                 self._disk, self._tail, self.kind = [], {}, kind
                 if cutoffs is not None:
                     self.cutoffs, self._pruned = dict(cutoffs), {}
                 parts = [live.without(outdated(live, self.cutoffs, {})) for live in parts]
-            elif self._snapshot is None or self._snapshot.position != position:
+            elif self._snapshot is None or self._snapshot.position != since:
                 return
             for live in parts:
                 self._drop(live.part.units.key.tolist())
@@ -254,9 +255,8 @@ class LiveIndex(Generic[B]):
             self._publish(position)
             self._count(sum(p.size for p in parts), 0)
             self._dirty = True
-            if whole:
-                # What lies there is nothing of this generation; until it is committed, it serves from memory.
-                self._manifest, self._stamps = None, None
+            # What lies there is nothing of a whole generation; until it is committed, that serves from memory.
+            self._manifest, self._stamps = (None, None) if whole else (self._manifest, self._stamps)
             self._commit(verified=whole)
 
     def commit(self) -> bool:
