@@ -244,14 +244,19 @@ class Accelerators:
         """Whether one is being built or has changes to take in; loads nothing."""
         return any(s is not None and s.keeper.busy for s in list(self._searchers.values()))
 
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing is to be done for any of them until something is stored."""
+        return all(keeper.at_rest for keeper in self.keepers.values())
+
     def settle(self) -> None:
         """Bring every index up to date while the caller waits."""
         for keeper in self.keepers.values():
             keeper.settle()
 
     def commit(self) -> int:
-        """Make changes durable; how many indexes had any."""
-        return sum(keeper.index.commit() for keeper in self.keepers.values())
+        """Make changes durable where that is worth it; how many indexes had any."""
+        return sum(keeper.index.commit_due() for keeper in self.keepers.values())
 
     def improve(self) -> bool:
         """Begin to build, in a thread of its own, what makes searching faster; False while that is under way."""

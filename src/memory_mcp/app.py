@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from memory_mcp.ingest.base import Importer, ImportReport
     from memory_mcp.ingest.settings import IngestSettings
     from memory_mcp.ingest.spool import DrainReport, Spool
+    from memory_mcp.ingest.watch import Watch
     from memory_mcp.jobs.derivation import Derivation
     from memory_mcp.jobs.scheduler import Scheduler
     from memory_mcp.layers.agentic.navigate import AgenticLayer
@@ -57,6 +58,8 @@ class Callbacks:
     give_way: Callable[[], None] = lambda: None
     #: Whether the process calls `accelerators.tend` again and again.
     tends_indexes: bool = False
+    #: Whether the process watches the spool: what comes is stored at once, and nothing is polled.
+    watches_spool: bool = False
 
 
 #: Of a process that serves nobody else.
@@ -109,8 +112,11 @@ class App:
         self.agentic = self._agentic()
         self.accelerators = self._accelerators(directory)
         self.engine = self._engine()
+        self._watch = self._watched(directory) if callbacks.watches_spool else None
         #: Jobs of this store; whoever keeps the App open for long starts it.
         self.scheduler = self._scheduler(directory)
+        if self._watch is not None:
+            self._watch.start(lambda: self.scheduler.hasten("drain_spool"))
 
     def _derivation(self) -> "Derivation":
         from memory_mcp.jobs.close_segments import CloseSegments
@@ -134,6 +140,11 @@ class App:
         if directory is None:
             return None
         return Spool(Path(paths.spool_dir(str(directory))), self.log, Gate(), HOOKS)
+
+    def _watched(self, directory: Path | None) -> "Watch | None":
+        from memory_mcp.ingest.watch import Watch
+
+        return None if directory is None else Watch.on(Path(paths.spool_dir(str(directory))) / "new")
 
     def _accelerators(self, directory: Path | None) -> "Accelerators":
         from memory_mcp.accelerators import Accelerators
@@ -162,6 +173,7 @@ class App:
             roll_up=lambda should_stop: self.derivation.run(Depth.PERIODS, should_stop=should_stop).periods,
             busy=self._callbacks.importing,
             drain=lambda: self.drain(_DRAINED).new,
+            spool_watched=self._watch is not None,
             briefings=BriefingSettings(directory, self.settings.hooks.briefing, factor),
             housekeeping_at=self.settings.scheduler.housekeeping_at,
             commit_indexes=self.accelerators.commit,
@@ -319,6 +331,9 @@ class App:
 
     def close(self) -> None:
         """Let everything go; closing twice is nothing."""
+        if self._watch is not None:
+            self._watch.close()
+            self._watch = None
         self.scheduler.stop()
         self.accelerators.close()
         self.storage.close()

@@ -40,15 +40,27 @@ def receive(stream: IO[bytes]) -> object:
     return pickle.loads(data)
 
 
+#: Of those within `few_collections` now, and what held before the first of them.
+_few: list[tuple[int, int, int]] = []
+_few_lock = threading.Lock()
+
+
 @contextmanager
 def few_collections() -> Iterator[None]:
-    """Collect garbage rarely: bulk work makes millions of objects and no cycles; looking for them cost a tenth of it."""
-    before = gc.get_threshold()
-    gc.set_threshold(100_000, 50, 50)
+    """Collect garbage rarely: bulk work and imports make millions of objects and no cycles; looking for them cost a tenth.
+
+    Threads may be within it side by side; the last to leave puts back what held before the first.
+    """
+    with _few_lock:
+        _few.append(_few[-1] if _few else gc.get_threshold())
+        gc.set_threshold(100_000, 50, 50)
     try:
         yield
     finally:
-        gc.set_threshold(*before)
+        with _few_lock:
+            before = _few.pop()
+            if not _few:
+                gc.set_threshold(*before)
 
 
 class Child:

@@ -2,8 +2,12 @@
 
 import io
 import json
+import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -51,8 +55,6 @@ def test_help_lists_every_command_and_version_is_told(cli: Cli) -> None:
 
 
 def test_building_the_arguments_loads_no_engine() -> None:
-    import subprocess
-
     script = (
         "import sys; from memory_mcp.cli.main import build_parser; build_parser(); "
         "print([m for m in ('duckdb', 'mcp', 'numpy', 'rich', 'pydantic', 'anyio', 'memory_mcp.app') if m in sys.modules])"
@@ -61,11 +63,87 @@ def test_building_the_arguments_loads_no_engine() -> None:
     assert done.stdout.strip() == "[]"
 
 
+#: Runs the program and says on stderr which modules that loaded.
+LOADED = """
+import sys
+from memory_mcp.__main__ import main
+sys.argv = ["memory-mcp", *sys.argv[1:]]
+try:
+    sys.exit(main())
+finally:
+    print(*sys.modules, file=sys.stderr)
+"""
+#: What a command line needs before any command is known.
+FRONT = {
+    "memory_mcp",
+    "memory_mcp.cli",
+    "memory_mcp.cli.commands",
+    "memory_mcp.cli.commands.base",
+    "memory_mcp.cli.commands.registry",
+}
+FRONT |= {
+    "memory_mcp.__main__",
+    "memory_mcp.cli.main",
+    "memory_mcp.cli.render",
+    "memory_mcp.errors",
+    "memory_mcp.model",
+    "memory_mcp.model.sentinel",
+}
+
+
+@pytest.mark.parametrize(
+    ("argv", "ours"),
+    [
+        ("--help", set()),
+        ("--version", set()),
+        ("config --help", {"memory_mcp.cli.commands.config"}),
+        ("daemon status", {"memory_mcp.cli.commands.daemon", "memory_mcp.link", "memory_mcp.paths"}),
+    ],
+)
+def test_help_version_and_status_load_next_to_nothing(argv: str, ours: set[str], tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    directory.mkdir()
+    with _listening(directory) if argv == "daemon status" else nullcontext():
+        command = [sys.executable, "-c", LOADED, "--data-dir", str(directory), *argv.split()]
+        done = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
+    assert done.stdout
+    loaded = set(done.stderr.split())
+    assert {m for m in loaded if m.split(".")[0] == "memory_mcp"} == FRONT | ours
+    assert not {"dataclasses", "inspect", "asyncio", "ssl", "email.message"} & loaded
+
+
+@contextmanager
+def _listening(directory: Path) -> Iterator[None]:
+    """A daemon of that directory."""
+    command = [sys.executable, "-m", "memory_mcp", "--data-dir", str(directory), "daemon"]
+    subprocess.run([*command, "start"], check=True)
+    try:
+        yield
+    finally:
+        subprocess.run([*command, "stop"], check=True)
+
+
+def test_help_is_the_same_whether_one_command_was_loaded_or_all(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", "100")
+    whole = build_parser()
+    assert build_parser([]).format_help() == whole.format_help()
+    for name, parser in _commands(whole).items():
+        one = build_parser([name])
+        assert one.format_help() == whole.format_help()
+        assert _commands(one)[name].format_help() == parser.format_help()
+
+
+def _commands(parser: Any) -> dict[str, Any]:
+    found: dict[str, Any] = parser._subparsers._group_actions[0].choices
+    return found
+
+
 def test_every_command_explains_itself(cli: Cli) -> None:
-    parser = build_parser()
-    names = parser._subparsers._group_actions[0].choices  # type: ignore[union-attr]
-    for name in names or ():
-        assert cli(name, "--help").status == 0
+    for name in _commands(build_parser()):
+        shown = cli(name, "--help")
+        assert shown.status == 0
+        about = registry.COMMANDS[name]
+        assert " ".join(shown.out.split()).count(about[0].upper() + about[1:] + ".") == 1
 
 
 @pytest.mark.parametrize("before", [True, False])

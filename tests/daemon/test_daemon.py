@@ -10,6 +10,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from bench.place import Place
@@ -52,7 +53,8 @@ def test_start_status_restart_and_stop_say_what_is_so(place: Place) -> None:
     assert gone(pid)
     assert place.ok("daemon", "stop") == f"Stopped (process {again}).\n"
     assert gone(again)
-    assert place.processes() == {}
+    # A child that was still loading notices the end of its parent when it has loaded.
+    until(lambda: place.processes() == {}, place.processes)
     assert not (place.directory / "daemon.sock").exists()
 
 
@@ -271,3 +273,24 @@ def test_a_data_directory_on_another_machine_is_refused(tmp_path: Path, monkeypa
 def test_the_socket_lets_in_this_user_alone(place: Place) -> None:
     start(place)
     assert Path(paths.socket_path(str(place.directory))).stat().st_mode & 0o777 == 0o600
+
+
+def test_a_daemon_that_nobody_needs_gives_back_room_before_it_ends(tmp_path: Path) -> None:
+    with Place(tmp_path, idle=1, more=DAEMON) as place:
+        file = place.directory / "memory.duckdb"
+        pid = start(place)
+        assert place.ok("daemon", "stop")
+        until(lambda: gone(pid))
+        with duckdb.connect(str(file)) as con:
+            con.execute("CREATE TABLE gone AS SELECT md5(i::VARCHAR) || md5((i + 1)::VARCHAR) AS text FROM range(500000) r(i)")
+            con.execute("CHECKPOINT")
+            # Behind it, so that the file does not end where the dead room begins.
+            con.execute("CREATE TABLE behind AS SELECT md5(i::VARCHAR) AS text FROM range(20000) r(i)")
+            con.execute("CHECKPOINT")
+            con.execute("DROP TABLE gone")
+        assert file.stat().st_size > 16_000_000
+        pid = start(place)
+        place.ok("query", "root")
+        until(lambda: gone(pid))
+        assert "idle for 1 s" in (place.directory / "daemon.log").read_text()
+        assert file.stat().st_size < 8_000_000

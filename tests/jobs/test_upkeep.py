@@ -5,6 +5,8 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -16,6 +18,8 @@ from memory_mcp.jobs.derivation import Depth
 from memory_mcp.jobs.drain_spool import DrainSpool
 from memory_mcp.jobs.registry import JOBS
 from memory_mcp.model.event import Trust
+from memory_mcp.storage.base import Storage
+from memory_mcp.storage.duckdb.store import DuckStorage
 from memory_mcp.storage.values import Request
 from tests.factories import a_small_history, draft
 from tests.fakes import FakeClock
@@ -113,11 +117,55 @@ def test_upkeep_folds_terms_drops_old_answers_and_checkpoints(data_dir: Path) ->
     report = app.scheduler.run_now("housekeeping")
     assert report.counts["dropped"] == 8
     assert report.counts["folded"] == 2
-    assert report.words.endswith("dropped 8 old answers, wrote the log into the file")
+    assert report.words.endswith("dropped 8 old answers, wrote the log into the file, freed 0 MB")
     assert one(app, "SELECT max(n) FROM (SELECT count(*) AS n FROM term_delta GROUP BY key)") == 1
     assert not log.exists() or log.stat().st_size < 1000
     assert findings(app) == []
-    assert app.scheduler.run_now("housekeeping").counts == {"folded": 0, "dropped": 0}
+    assert app.scheduler.run_now("housekeeping").counts == {"folded": 0, "dropped": 0, "freed_bytes": 0}
+    app.close()
+
+
+class Half:
+    """A store of which so much is dead."""
+
+    def __init__(self, dead: int, size: int) -> None:
+        self._dead, self._size = dead, size
+        self.compacted = 0
+
+    def dead_bytes(self) -> int:
+        return self._dead
+
+    def stats(self, text: bool) -> Any:
+        assert not text
+        return SimpleNamespace(size_bytes=self._size)
+
+    def compact(self) -> tuple[int, int]:
+        self.compacted += 1
+        return self._size, self._size - self._dead
+
+
+@pytest.mark.parametrize(("dead", "size", "freed"), [(31, 100, 31), (29, 100, 0), (15, 20, 0), (0, 0, 0)])
+def test_the_file_is_rewritten_only_when_much_of_it_is_dead(dead: int, size: int, freed: int) -> None:
+    from memory_mcp.jobs.housekeeping import compact_if_worth_it
+
+    store = Half(dead * 1_000_000, size * 1_000_000)
+    assert compact_if_worth_it(cast("Storage", store)) == freed * 1_000_000
+    assert store.compacted == (freed > 0)
+
+
+def test_upkeep_gives_back_the_room_of_what_is_gone(data_dir: Path) -> None:
+    app = App(Settings(storage=StorageSettings(str(data_dir), "Europe/Berlin")), FakeClock())
+    assert isinstance(app.storage, DuckStorage)
+    with app.storage._con.writing() as con:
+        con.execute("CREATE TABLE gone AS SELECT md5(i::VARCHAR) || md5((i + 1)::VARCHAR) AS text FROM range(500000) r(i)")
+    app.storage.checkpoint()
+    with app.storage._con.writing() as con:
+        con.execute("DROP TABLE gone")
+    before = (data_dir / "memory.duckdb").stat().st_size
+    report = app.scheduler.run_now("housekeeping")
+    assert report.counts["freed_bytes"] > before / 2 > 8_000_000
+    assert (data_dir / "memory.duckdb").stat().st_size < before / 2
+    assert app.scheduler.run_now("housekeeping").counts["freed_bytes"] == 0
     app.close()
 
 
@@ -126,7 +174,7 @@ def test_upkeep_ends_between_two_steps_when_it_must() -> None:
     from memory_mcp.jobs.housekeeping import Housekeeping
     from memory_mcp.jobs.schedule import Daily
 
-    looks = iter([False, True, True])
+    looks = iter([False, True, True, True])
     report = Housekeeping(app.storage, Daily(3, 0)).run(0, lambda: next(looks))
     assert set(report.counts) == {"folded"}
     assert report.words.endswith("stopped early")

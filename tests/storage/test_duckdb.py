@@ -533,3 +533,61 @@ def test_the_mark_of_how_far_the_store_got_is_written_by_many_writers_at_once(tm
     store.close()
     assert failed == []
     assert json.loads((tmp_path / "data" / "high-water.json").read_text())["last_seq"] == 240
+
+
+def test_what_is_counted_is_read_again_only_after_a_commit(storage: DuckStorage, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str] = []
+    rows = Connection.rows
+
+    def spy(self: Connection, sql: str, parameters: list[object] | None = None) -> list[tuple[object, ...]]:
+        said.append(sql)
+        return rows(self, sql, parameters)
+
+    monkeypatch.setattr(Connection, "rows", spy)
+    storage.events.append(run_of(3))
+    assert storage.stats(text=False).rows["event"] == 3
+    said.clear()
+    for _ in range(5):
+        assert storage.stats(text=False).rows["event"] == 3
+    assert said == []
+    assert storage.stats().text_bytes > 0
+    assert len(said) == 1
+    storage.events.append([event("one more")])
+    found = storage.stats(text=False)
+    assert (found.rows["event"], found.last_seq, found.timezone) == (4, 4, storage.timezone)
+    # All counts in one statement, and three facts.
+    assert len(said) <= 6
+    storage.set_timezone("Asia/Tokyo")
+    assert storage.stats(text=False).timezone == "Asia/Tokyo"
+
+
+def test_reads_go_on_while_a_compacted_copy_is_made(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    made(data_dir)
+    store = open_storage(data_dir)
+    assert isinstance(store, DuckStorage)
+    seen: list[int] = []
+    copied = Connection._copy
+
+    def copy(self: Connection, fresh: Path) -> None:
+        copied(self, fresh)
+        reader = threading.Thread(target=lambda: seen.append(len(store.events.after(0, 100))))
+        reader.start()
+        reader.join(PATIENCE)
+
+    monkeypatch.setattr(Connection, "_copy", copy)
+    store.compact()
+    assert seen == [50]
+    store.close()
+
+
+def test_a_copy_that_cannot_be_made_leaves_the_store_as_it_is(data_dir: Path) -> None:
+    made(data_dir)
+    store = open_storage(data_dir)
+    (data_dir / (FILE + ".compact")).mkdir()
+    with pytest.raises((StorageError, OSError)):
+        store.compact()
+    (data_dir / (FILE + ".compact")).rmdir()
+    store.events.append([event("after it")])
+    assert store.compact()[1] > 0
+    assert store.events.last_seq() == 51
+    store.close()

@@ -10,6 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_mcp.app import App
+from memory_mcp.jobs.derivation import Depth
 from memory_mcp.model.calendar import DEPTH, LEVELS, PERIODS, Calendar, TocLevel, level_of, parents, rollup_targets
 from memory_mcp.model.event import EventType, Role
 from memory_mcp.model.ids import ROOT, NodeId
@@ -132,13 +133,35 @@ def test_open_periods_always_have_a_roll_up(app: App) -> None:
 def test_a_late_event_makes_only_its_own_periods_stale(app: App) -> None:
     app.write([*a_day_of_drafts("2026-01-12"), *a_day_of_drafts("2026-02-16")], "test")
     app.derivation.run()
-    before = {n.node_id: n.version for n in app.storage.toc.all_nodes()}
+    before = {n.node_id: n for n in app.storage.toc.all_nodes()}
     app.write([draft("a late thought", at="2026-01-13 10:00", session="late")], "test")
     app.derivation.run()
-    after = {n.node_id: n.version for n in app.storage.toc.all_nodes()}
-    changed = {i for i in after if after[i] != before.get(i)}
-    periods = {i for i in changed if level_of(i) is not TocLevel.SEGMENT}
-    assert periods == {"toc:day:2026-01-13", "toc:week:2026-W03", "toc:month:2026-01", "toc:year:2026"}
+    after = {n.node_id: n for n in app.storage.toc.all_nodes()}
+    periods = {i: n for i, n in after.items() if n != before.get(i) and level_of(i) is not TocLevel.SEGMENT}
+    assert set(periods) == {"toc:day:2026-01-13", "toc:week:2026-W03", "toc:month:2026-01", "toc:year:2026"}
+    assert findings(app) == []
+
+
+def test_a_period_that_says_what_it_said_is_counted_anew_and_no_new_version(app: App) -> None:
+    """Nobody is told of it: no entry of the outbox, so no index takes in the same words again."""
+    app.write([*a_day_of_drafts("2026-01-12"), *a_day_of_drafts("2026-02-16")], "test")
+    app.derivation.run()
+    before = {n.node_id: n for n in app.storage.toc.all_nodes()}
+    changes = app.storage.toc.version()
+    app.write([draft("ok", at="2026-01-12 09:00:30", session="late")], "test")
+    app.derivation.run(Depth.SEGMENTS)
+    told = app.storage.toc.version()
+    assert app.derivation.roll_up_touched() == 4
+    after = {n.node_id: n for n in app.storage.toc.all_nodes()}
+    year = NodeId("toc:year:2026")
+    assert after[year].event_count == before[year].event_count + 1
+    assert after[year].session_count == before[year].session_count + 1
+    assert (after[year].version, after[year].title) == (before[year].version, before[year].title)
+    fresh = {i for i, n in after.items() if n.version != getattr(before.get(i), "version", 0)}
+    published = {c.subject for c in app.storage.outbox.after(changes, 100)} - {str(app.storage.events.last_seq())}
+    assert published == fresh
+    assert year not in published
+    assert app.storage.toc.version() - told == len(fresh - {c.subject for c in app.storage.outbox.after(changes, told - changes)})
     assert findings(app) == []
 
 

@@ -5,7 +5,6 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from difflib import get_close_matches
 from typing import NoReturn
 
 from memory_mcp import __version__
@@ -26,14 +25,16 @@ class Parser(argparse.ArgumentParser):
         """InvalidQuery with the nearest known word, and where to read on."""
         hint = f"See: {self.prog} --help"
         if choice := _CHOICE.search(message):
+            from difflib import get_close_matches
+
             near = get_close_matches(choice[1], [c.strip(" '") for c in choice[2].split(",")], n=1)
             message = f"unknown: {choice[1]!r}"
             hint = f"Did you mean {near[0]}? {hint}" if near else hint
         raise InvalidQuery(message, hint)
 
 
-def build_parser() -> Parser:
-    """The whole argument tree."""
+def build_parser(argv: Sequence[str] | None = None) -> Parser:
+    """The argument tree: of the commands that `argv` may mean, the others by name only; None: all of it."""
     parser = Parser(
         prog="memory-mcp",
         description="Long-term memory for coding agents. On a pipe, without a command, this is the MCP server on stdio.",
@@ -43,8 +44,11 @@ def build_parser() -> Parser:
     )
     parser.add_argument("--version", action="version", version=f"memory-mcp {__version__}")
     parsers = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", parser_class=Parser)
-    for command in registry.COMMANDS:
-        command.add(parsers)
+    for name, about in registry.COMMANDS.items():
+        if argv is None or name in argv:
+            registry.add(parsers, name)
+        else:
+            parsers.add_parser(name, help=about, add_help=False)
     return parser
 
 
@@ -89,7 +93,7 @@ def _failed(text: str, status: int) -> int:
 
 
 def _run(argv: list[str]) -> int:
-    parser = build_parser()
+    parser = build_parser(argv)
     try:
         args = parser.parse_args(argv)
     except SystemExit as asked:
@@ -101,6 +105,6 @@ def _run(argv: list[str]) -> int:
             return 0
         from memory_mcp.cli.commands import serve
 
-        return serve.run(parser.parse_args(["serve", *argv]))
+        return serve.run(build_parser(["serve"]).parse_args(["serve", *argv]))
     status: int = args.run(args)
     return status

@@ -7,16 +7,12 @@ Invariants
 3. Results go to stdout, everything else to stderr.
 """
 
-import json
 import sys
-import textwrap
 import time
-import traceback
 from collections.abc import Iterable, Mapping
 from contextvars import ContextVar
-from dataclasses import dataclass
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, TextIO
+from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
 from memory_mcp.model.sentinel import CLOSE, MARK, OPEN
 
@@ -30,8 +26,7 @@ WIDTH = 100
 _CONTROLS = {c: "\ufffd" for c in (*range(32), *range(127, 160)) if chr(c) not in "\n\t"}
 
 
-@dataclass(frozen=True, slots=True)
-class Terminal:
+class Terminal(NamedTuple):
     """Where a command's words go when that is not this process's own terminal."""
 
     out: TextIO
@@ -89,6 +84,8 @@ def flush() -> None:
 
 def trace() -> None:
     """The traceback of the exception being handled."""
+    import traceback
+
     traceback.print_exc(file=_err())
 
 
@@ -108,6 +105,8 @@ def emit(as_json: bool, data: Mapping[str, Any], lines: Iterable[str], recalled:
 
 def out_json(data: Mapping[str, Any], recalled: bool = False) -> None:
     """One JSON document."""
+    import json
+
     marked = {"origin": MARK, **data} if recalled else data
     is_utf8 = (getattr(_out(), "encoding", None) or "").lower().replace("-", "") == "utf8"
     print(json.dumps(marked, ensure_ascii=not is_utf8, indent=2, default=str), file=_out())
@@ -115,6 +114,8 @@ def out_json(data: Mapping[str, Any], recalled: bool = False) -> None:
 
 def json_lines(data: Mapping[str, Any]) -> list[str]:
     """JSON to be copied out of a text."""
+    import json
+
     return json.dumps(data, indent=2).splitlines()
 
 
@@ -147,6 +148,8 @@ def one_line(text: str, width: int = 0) -> str:
 
 def wrapped(text: str, indent: str = "", first: str | None = None, width: int = WIDTH) -> list[str]:
     """`text` in lines of at most `width` characters; its own line breaks stay."""
+    import textwrap
+
     lines: list[str] = []
     for part in text.splitlines() or [""]:
         lead = (indent if first is None else first) if not lines else indent

@@ -13,6 +13,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from email.utils import formatdate
 from pathlib import Path
 from typing import Any
 
@@ -20,6 +21,7 @@ import anyio
 import uvicorn
 from anyio.abc import TaskStatus
 from mcp.server.mcpserver import MCPServer
+from uvicorn.server import ServerState
 
 from memory_mcp import __version__
 from memory_mcp import metrics as counts
@@ -100,13 +102,26 @@ class HttpDoor:
         """
         if self._uvicorn is None or self._connection is None or self._uvicorn.should_exit:
             return
-        self._uvicorn.should_exit = True
+        self._uvicorn.end()
         self._connection.end_streams()
         asyncio.get_running_loop().call_later(GRACE, self._connection.end_calls)
 
     def _told(self) -> dict[str, Any]:
         uptime = round(time.monotonic() - self._began, 1)
         return {"status": "ok", "version": __version__, "pid": os.getpid(), "uptime_seconds": uptime, **self._health()}
+
+
+class _State(ServerState):
+    """What uvicorn's connections share, with the date told when a response needs it instead of set every second."""
+
+    @property
+    def default_headers(self) -> list[tuple[bytes, bytes]]:
+        """Headers of every response."""
+        return [(b"date", formatdate(usegmt=True).encode("ascii"))]
+
+    @default_headers.setter
+    def default_headers(self, value: list[tuple[bytes, bytes]]) -> None:
+        """Nothing: uvicorn sets it as it starts."""
 
 
 class _Uvicorn(uvicorn.Server):
@@ -128,8 +143,19 @@ class _Uvicorn(uvicorn.Server):
             timeout_graceful_shutdown=GRACE + 1,
         )
         super().__init__(config)
+        self.server_state = _State()
         self._task_status = task_status
         self._shut = False
+        self._ending = asyncio.Event()
+
+    async def main_loop(self) -> None:
+        """See uvicorn.Server, which looks ten times a second whether it is to end."""
+        await self._ending.wait()
+
+    def end(self) -> None:
+        """Take no more requests; from the event loop's thread."""
+        self.should_exit = True
+        self._ending.set()
 
     @contextmanager
     def capture_signals(self) -> Iterator[None]:

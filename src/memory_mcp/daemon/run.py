@@ -6,6 +6,7 @@ Invariants
 3. Asked to end, it has ended within three seconds; what was acknowledged is committed, and the rest is derived later.
 """
 
+import gc
 import logging
 import os
 import signal
@@ -18,15 +19,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memory_mcp import __version__, metrics, paths
+from memory_mcp.children import few_collections
 from memory_mcp.config import ServerSettings, Settings
 from memory_mcp.daemon import log as logs
-from memory_mcp.daemon.clients import Clients, resident_bytes
+from memory_mcp.daemon.clients import Client, Clients, resident_bytes
 from memory_mcp.errors import MemoryMcpError
 from memory_mcp.storage.lock import DAEMON, DirectoryLock, owner
 
 if TYPE_CHECKING:
+    from anyio.abc import SocketStream
+
     from memory_mcp.daemon.http import HttpDoor
-    from memory_mcp.daemon.rpc import Execute
+    from memory_mcp.daemon.rpc import Execute, Lines
+    from memory_mcp.server.guard import MemoryServer
 
 log = logging.getLogger(__name__)
 
@@ -36,7 +41,9 @@ _SUCCESSION = 5.0
 _END = 2.7
 #: The interpreter hands its lock on after so long (seconds): a call beside bulk work waits this often, not five times it.
 _SWITCH = 0.0005
-_LOOK = 0.5
+#: How often it is looked whether the directory is still there and anybody needs this process (seconds): seldom, and more
+#: often as the end of the idle time is near.
+_LOOK, _LOOK_NEAR = 3.0, 0.5
 #: An answer that is being written when the daemon is asked to end still goes out (seconds).
 _LAST_WORDS = 0.1
 
@@ -81,7 +88,6 @@ class _Daemon:
         from memory_mcp.daemon.methods import Methods
         from memory_mcp.daemon.rpc import Private
         from memory_mcp.daemon.socket import SocketDoor
-        from memory_mcp.server.build import assemble
         from memory_mcp.server.service import Service
 
         self._settings = settings
@@ -94,10 +100,11 @@ class _Daemon:
         self._service = Service(settings, lock, lambda _: metrics.start())
         self._clients = Clients()
         metrics.provide("daemon_clients", lambda: {"": float(len(self._clients))})
-        self._server = assemble(self._service.host)
+        self._assembling = threading.Lock()
+        self._server: MemoryServer | None = None
         self._doors = Doors(settings.server, self._http_door, paths.token_file(self._directory))
         methods = Methods(self._service, self._doors, execute, self.status, self.stop)
-        self._door = SocketDoor(self._server, self._clients, Private(methods.table()).serve, told)
+        self._door = SocketDoor(self._speak, self._clients, Private(methods.table()).serve, told)
 
     async def run(self) -> None:
         """Serve until the end, then let everything go in order."""
@@ -117,6 +124,26 @@ class _Daemon:
             await self._close_door()
             tasks.cancel_scope.cancel()
         await anyio.to_thread.run_sync(self._service.close)
+
+    def _assembled(self) -> "MemoryServer":
+        """The server behind every client that speaks MCP, made for the first: commands and hooks are answered without it."""
+        with self._assembling:
+            if self._server is None:
+                with few_collections():
+                    from memory_mcp.server.build import assemble
+
+                    self._server = assemble(self._service.host)
+                # What was loaded stays: looking through it again and again held every call up.
+                gc.freeze()
+            return self._server
+
+    async def _speak(self, stream: "SocketStream", lines: "Lines", client: Client) -> None:
+        import anyio
+
+        server = await anyio.to_thread.run_sync(self._assembled)
+        from memory_mcp.daemon.protocol import speak
+
+        await speak(server, stream, lines, client)
 
     async def _close_door(self) -> None:
         import anyio
@@ -142,19 +169,22 @@ class _Daemon:
         import anyio
 
         while True:
-            await anyio.sleep(_LOOK)
+            left = self._settings.server.idle_exit_secs - self._clients.idle_s()
+            await anyio.sleep(min(_LOOK, max(_LOOK_NEAR, left)))
             if not self._lock.in_place:
                 # Closing would write into what may be another daemon's directory by now.
                 log.critical("the data directory was taken away; ended without closing it")
                 logging.shutdown()
                 os._exit(1)
             if self._clients.idle_s() >= self._settings.server.idle_exit_secs and not self._work():
-                self.stop(f"idle for {self._settings.server.idle_exit_secs} s")
+                await anyio.to_thread.run_sync(self._service.tidy)
+                if self._clients.idle_s() >= self._settings.server.idle_exit_secs:
+                    self.stop(f"idle for {self._settings.server.idle_exit_secs} s")
 
     def _http_door(self, settings: ServerSettings) -> "HttpDoor":
         from memory_mcp.daemon.http import HttpDoor
 
-        return HttpDoor(self._server, settings, Path(self._directory), self._health, self._metrics, self._take_hook)
+        return HttpDoor(self._assembled(), settings, Path(self._directory), self._health, self._metrics, self._take_hook)
 
     async def _open_http(self) -> None:
         """By the settings; what is wrong with them is told in the log and by `daemon status`, and stdio goes on."""

@@ -17,16 +17,12 @@ from typing import Any
 
 import anyio
 import anyio.abc
-from mcp import types
-from mcp.server.runner import serve_dual_era_loop
-from mcp.shared.message import SessionMessage
 
 from memory_mcp import __version__, paths
 from memory_mcp.daemon.clients import Client, Clients
 from memory_mcp.daemon.rpc import Conversation, Lines
 from memory_mcp.scope import caller_project
 from memory_mcp.server.caller import CALLER, Caller
-from memory_mcp.server.guard import MemoryServer
 
 log = logging.getLogger(__name__)
 
@@ -34,11 +30,12 @@ log = logging.getLogger(__name__)
 LONGEST = 64 * 1024 * 1024
 _HELLO_PATIENCE = 10.0
 _BACKLOG = 128
-_CLOSED = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream)
-_CLIENT_INFO = "io.modelcontextprotocol/clientInfo"
-_PROTOCOL = "io.modelcontextprotocol/protocolVersion"
+#: What a stream raises once either side has gone.
+CLOSED = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream)
 
 Serve = Callable[[Conversation], Awaitable[None]]
+#: Speaks MCP on a connection until its client goes.
+Speak = Callable[[anyio.abc.SocketStream, Lines, Client], Awaitable[None]]
 
 
 def bind(directory: str) -> socket.socket:
@@ -68,8 +65,8 @@ def unbind(directory: str) -> None:
 class SocketDoor:
     """Serves whoever connects."""
 
-    def __init__(self, server: MemoryServer, clients: Clients, private: Serve, settings: Mapping[str, str]) -> None:
-        self._server = server
+    def __init__(self, speak: Speak, clients: Clients, private: Serve, settings: Mapping[str, str]) -> None:
+        self._speak = speak
         self._clients = clients
         self._private = private
         #: What this daemon was started with, to tell a caller with other settings.
@@ -93,7 +90,7 @@ class SocketDoor:
                         return
                     await stream.send(_line({"memory-mcp": __version__, "pid": os.getpid(), **self._note(hello)}))
                 await self._serve(stream, lines, hello)
-        except (*_CLOSED, TimeoutError, OSError):
+        except (*CLOSED, TimeoutError, OSError):
             return
         except Exception:
             log.exception("a connection ended with a defect")
@@ -121,34 +118,7 @@ class SocketDoor:
                 await self._private(Conversation(stream, lines, cwd, environ))
                 return
             CALLER.set(Caller(caller_project(environ, cwd), relayed=True))
-            await self._protocol(stream, lines, client)
-
-    async def _protocol(self, stream: anyio.abc.SocketStream, lines: "_Lines", client: Client) -> None:
-        """MCP, in the era of the client's first request."""
-        low = self._server._lowlevel_server  # the SDK has no public handle for streams of one's own
-        to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)
-        to_client, from_server = anyio.create_memory_object_stream[SessionMessage](0)
-
-        async def read() -> None:
-            async with to_server:
-                with suppress(*_CLOSED):
-                    async for line in lines:
-                        await to_server.send(_parsed(line, client))
-
-        async def write() -> None:
-            async with from_server:
-                with suppress(*_CLOSED):
-                    async for message in from_server:
-                        await stream.send(message.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
-
-        async with anyio.create_task_group() as tasks:
-            tasks.start_soon(read)
-            tasks.start_soon(write)
-            try:
-                options = low.create_initialization_options()
-                await serve_dual_era_loop(low, from_client, to_client, lifespan_state={}, init_options=options)
-            finally:
-                tasks.cancel_scope.cancel()
+            await self._speak(stream, lines, client)
 
 
 class _Lines(Lines):
@@ -178,31 +148,11 @@ class _Lines(Lines):
                 raise StopAsyncIteration
             try:
                 self._buffer += await self._stream.receive(1 << 18)
-            except _CLOSED:
+            except CLOSED:
                 raise StopAsyncIteration from None
         line = bytes(self._buffer[:end])
         del self._buffer[: end + 1]
         return line
-
-
-def _parsed(line: bytes, client: Client) -> SessionMessage | Exception:
-    try:
-        message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-    except ValueError as error:
-        return error
-    if not client.name and isinstance(message, types.JSONRPCRequest):
-        _introduce(client, message.method, message.params or {})
-    return SessionMessage(message)
-
-
-def _introduce(client: Client, method: str, params: Mapping[str, Any]) -> None:
-    """Keep what a client says of itself in its first request."""
-    meta = params.get("_meta")
-    meta = meta if isinstance(meta, dict) else {}
-    info = params.get("clientInfo") if method == "initialize" else meta.get(_CLIENT_INFO)
-    if isinstance(info, dict):
-        client.name, client.version = str(info.get("name", ""))[:100], str(info.get("version", ""))[:50]
-    client.era = str(params.get("protocolVersion") or meta.get(_PROTOCOL) or "")[:20]
 
 
 def _is_ours(stream: anyio.abc.SocketStream) -> bool:

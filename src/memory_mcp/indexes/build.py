@@ -90,6 +90,11 @@ class Workshop:
             self.rest()
             raise
 
+    @property
+    def kept(self) -> bool:
+        """Whether a child process is kept."""
+        return self._kept is not None
+
     def rest(self, after: float = 0.0) -> bool:
         """End the kept child, if it has had nothing to do for so long (seconds); whether it was ended."""
         if self._kept is None or time.monotonic() - self._used < after:

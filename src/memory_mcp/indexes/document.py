@@ -22,7 +22,8 @@ from memory_mcp.toc.build import pieces
 #: What is indexed of a node or grip; part of every index's fingerprint.
 DOCUMENT_VERSION = 3
 #: A sentence that asks, in any script that marks one.
-_ASKING = re.compile(r"[^.!?。！？\n]*[?？]")
+#: A sentence with what ends it. Every text is one after the other of these, so that it is read once.
+_SENTENCE = re.compile(r"[^.!?。！？\n]*(?:[.!?。！？\n]|\Z)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -212,5 +213,5 @@ def _grip(grip: Grip, events: dict[EventId, Event], segment: Segment, kind: str)
 
 def _asks(quote: str) -> int:
     """Return the share of a text's characters that are in questions, 0..255."""
-    asking = sum(len(found) for found in _ASKING.findall(quote))
+    asking = sum(len(found) for found in _SENTENCE.findall(quote) if found.endswith(("?", "？")))
     return round(255 * asking / len(quote)) if quote else 0

@@ -16,7 +16,7 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -62,6 +62,20 @@ class Manifest:
     def name(self) -> str:
         """As CURRENT says it."""
         return f"gen-{self.number:06d}"
+
+
+def check_origin(manifest: Manifest, store_id: str, last_change: int, named: Callable[[int], str]) -> None:
+    """Raise IndexUnreadable where a generation was made from another store, or from another history of this one.
+
+    `last_change` is the store's newest, `named` says what one of its changes is about ("": it cannot tell).
+    """
+    if manifest.store_id != store_id:
+        raise IndexUnreadable("it belongs to another store")
+    place = manifest.position
+    if place.outbox > last_change:
+        raise IndexUnreadable("it has followed further than the store reaches: the store is an older copy")
+    if place.mark and named(place.outbox) not in ("", place.mark):
+        raise IndexUnreadable("it has followed another history of this store: the store was an older copy since")
 
 
 class Home:

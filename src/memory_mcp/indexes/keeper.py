@@ -153,6 +153,12 @@ class Keeper:
         """Whether it is being built, or has changes to take in."""
         return self._built is not None or (self.index.health is Health.HEALTHY and self.status().behind > 0)
 
+    @property
+    def at_rest(self) -> bool:
+        """Whether nothing is to be done for it until something is stored, or its files are changed from outside."""
+        healthy = self.index.health is Health.HEALTHY and not self.index.commit_failed and not self.index.outdated
+        return self._ended or (healthy and not self.busy and not self._failures and not self._workshop.kept)
+
     def settle(self) -> None:
         """Bring the index up to date while the caller waits: loaded, built if it must be, every change taken in."""
         if self.index.health is not Health.HEALTHY:

@@ -20,7 +20,7 @@ from memory_mcp.indexes import merges
 from memory_mcp.indexes.base import Health, IndexStatus, Position
 from memory_mcp.indexes.document import Unit
 from memory_mcp.indexes.files import Checked
-from memory_mcp.indexes.generation import Home, Manifest, PartEntry
+from memory_mcp.indexes.generation import Home, Manifest, PartEntry, check_origin
 from memory_mcp.indexes.part import TABLES, Kind, LivePart, Part, merged, outdated, part_of
 from memory_mcp.indexes.shelf import Shelf, entry_of
 from memory_mcp.indexes.snapshot import Snapshot, sorted_keys
@@ -32,6 +32,8 @@ B = TypeVar("B")
 
 #: Documents in memory from which a commit is due: making their part anew, with each change, takes 20 ms per thousand.
 TAIL = 2000
+#: So few documents in memory are not worth a commit, for so long (milliseconds).
+FEW, FEW_MS = 200, 3_600_000
 #: Documents from which parts are merged by a child process: 20,000 take some 50 ms.
 ASIDE = 20_000
 
@@ -63,6 +65,8 @@ class LiveIndex(Generic[B]):
         self._snapshot: Snapshot[B] | None = None
         self._health, self._reason = Health.LOADING, "its files are being read"
         self._dirty = False
+        #: When the oldest change came that is not on disk (UTC milliseconds).
+        self._dirty_ms = 0
         self.last_error = ""
         #: The last commit failed: what it was to write waits for the next.
         self.commit_failed = False
@@ -93,11 +97,6 @@ class LiveIndex(Generic[B]):
         """How far it has followed; the beginning where there is nothing."""
         found = self._snapshot
         return found.position if found else Position()
-
-    @property
-    def has_pruned(self) -> bool:
-        """Whether documents were left out for their age."""
-        return bool(self._pruned)
 
     @property
     def tail_size(self) -> int:
@@ -159,13 +158,7 @@ class LiveIndex(Generic[B]):
 
     def _check(self, manifest: Manifest, last_change: int, named: Callable[[int], str]) -> Kind[B]:
         """The kind that made it, if it can be used."""
-        if manifest.store_id != self._store_id:
-            raise IndexUnreadable("it belongs to another store")
-        if manifest.position.outbox > last_change:
-            raise IndexUnreadable("it has followed further than the store reaches: the store is an older copy")
-        place = manifest.position
-        if place.mark and named(place.outbox) not in ("", place.mark):
-            raise IndexUnreadable("it has followed another history of this store: the store was an older copy since")
+        check_origin(manifest, self._store_id, last_change, named)
         if manifest.fingerprint == self.wanted.fingerprint():
             return self.wanted
         kind = self.wanted.predecessor(manifest.fingerprint)
@@ -231,7 +224,8 @@ class LiveIndex(Generic[B]):
             fresh = [u for u in units if not self._is_old(u)]
             self._tail.update({u.key: (u, self.kind.prepared(u)) for u in fresh})
             self._publish(position)
-            self._dirty = True
+            if not self._dirty:
+                self._dirty, self._dirty_ms = True, self._clock.now_ms()
             added = sum(u.size for u in fresh)
             self._count(added, sum(before.values()) + added - sum(self.snapshot.counts.values()))
         failpoint("index.followed")
@@ -282,6 +276,15 @@ class LiveIndex(Generic[B]):
                 return False
             self._commit()
             return True
+
+    def commit_due(self) -> bool:
+        """As `commit`, but a few documents wait for more to come, for `FEW_MS` at most: until then following again costs less.
+
+        Whatever their number, they are two dozen files, most of them smaller than the block that each of them takes.
+        """
+        with self._lock:
+            waits = 0 < self.tail_size < FEW and 0 <= self._clock.now_ms() - self._dirty_ms < FEW_MS
+            return not waits and self.commit()
 
     def close(self) -> None:
         """Commit what waits, and take nothing more; it can still be searched. OSError when it cannot be written."""

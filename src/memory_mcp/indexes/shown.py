@@ -59,7 +59,7 @@ class Shown:
             return False
         index = searcher.keeper.index
         waiting = self._last_event() - index.position.events
-        return index.health is Health.HEALTHY and not index.has_pruned and waiting <= MOST_WAITING
+        return index.health is Health.HEALTHY and not index.cutoffs and waiting <= MOST_WAITING
 
     def holding(self, terms: Sequence[str], project: str | None) -> Holding | None:
         """Segments that hold every one of the terms, in one project or (None) in all; None where that cannot be told."""

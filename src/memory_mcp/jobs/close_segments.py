@@ -42,6 +42,10 @@ class CloseSegments:
         self._terms = TermBook(storage.toc)
         #: The checkpoint as it was last read or written; None before that.
         self._done: int | None = None
+        #: Steps since term rows were joined last: no node has got more rows than that. None: it is not known.
+        self._unfolded: int | None = None
+        #: Days whose segments were published since somebody took them.
+        self.touched: set[str] = set()
 
     def pending(self) -> int:
         """Events stored and not yet derived. Costs a query the first time, and nothing after it."""
@@ -78,8 +82,15 @@ class CloseSegments:
             self.fold()
 
     def fold(self) -> None:
-        """Join the term rows of nodes that have many."""
-        self._storage.toc.fold_terms(FOLD_AT)
+        """Join the term rows of nodes that have many, where any can have: looking for them reads a column of all rows."""
+        if self._unfolded is None or self._unfolded >= FOLD_AT:
+            self._storage.toc.fold_terms(FOLD_AT)
+            self._unfolded = 0
+
+    def take_touched(self) -> set[str]:
+        """Return the days whose segments were published since the last call."""
+        touched, self.touched = self.touched, set()
+        return touched
 
     def _step(self, events: Sequence[Event], derived_to: int, derive_batch: DeriveBatch) -> bool:
         """Derive and publish what one batch changes; whether any segment did."""
@@ -91,6 +102,9 @@ class CloseSegments:
         except BaseException:
             self._terms.forget()
             raise
+        self.touched.update(d.segment.day for d in derived)
+        if self._unfolded is not None:
+            self._unfolded += 1
         return bool(derived)
 
     def _placed(self, events: Sequence[Event]) -> "_Placed":

@@ -137,10 +137,36 @@ class Derivation:
                 self._segments.fold()
 
     def _roll_up(self, place: Place, should_stop: Callable[[], bool]) -> int:
+        stopped = False
+
         def stop() -> bool:
+            nonlocal stopped
             if place is Place.ASIDE:
                 self._give_way()
-            return should_stop()
+            stopped = should_stop()
+            return stopped
 
         with self.publishing:
-            return self._rollups.run(stop)
+            periods = self._rollups.run(stop)
+            if not stopped:
+                self._segments.take_touched()
+            return periods
+
+    @property
+    def touched(self) -> bool:
+        """Whether segments were published whose periods are not rolled up."""
+        return bool(self._segments.touched)
+
+    def lacks_a_period(self) -> bool:
+        """Whether a segment was published on a day that has no node yet, so that a reader of the tree would miss the day."""
+        return self._rollups.lacking(self._segments.touched)
+
+    def roll_up_touched(self) -> int:
+        """Roll up the periods of the segments that this process has published since they were rolled up; how many."""
+        with self.publishing:
+            days = self._segments.take_touched()
+            try:
+                return self._rollups.run_days(days)
+            except BaseException:
+                self._segments.touched |= days
+                raise

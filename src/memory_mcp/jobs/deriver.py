@@ -1,8 +1,10 @@
-"""Derivation while a server runs: woken by every write, at most once a second, in one thread of its own."""
+"""Derivation while a server runs: woken by what is written, in one thread of its own, and asleep while nothing is due."""
 
 import logging
 import threading
+import time
 from collections.abc import Callable
+from dataclasses import dataclass
 
 log = logging.getLogger(__name__)
 
@@ -10,17 +12,61 @@ log = logging.getLogger(__name__)
 MIN_INTERVAL = 1.0
 
 
+@dataclass(frozen=True, slots=True)
+class Patience:
+    """How long what is to be done may wait, so that what comes together is done together (seconds)."""
+
+    #: After the last notice.
+    silence: float = 0.0
+    #: After the first, however many follow it.
+    longest: float = 0.0
+
+
+@dataclass(slots=True)
+class Waiting:
+    """Notices that nothing was done about yet, and when that is due; times by the monotonic clock."""
+
+    patience: Patience
+    first: float | None = None
+    last: float = 0.0
+
+    def note(self, now: float) -> None:
+        """There is something to do."""
+        self.first = now if self.first is None else self.first
+        self.last = now
+
+    @property
+    def due(self) -> float | None:
+        """When it is to be done; None while there is nothing."""
+        if self.first is None:
+            return None
+        return min(self.last + self.patience.silence, self.first + self.patience.longest)
+
+
 class Deriver:
-    """Runs `work` soon after `notify`, and again by itself after as many seconds as it answers, if it answers any.
+    """Runs `work` some time after `notify`, and again by itself after as many seconds as it answers, if it answers any.
 
     Failures are logged and tried again at the next notice.
     """
 
-    def __init__(self, work: Callable[[], float | None], interval: float = MIN_INTERVAL, name: str = "deriver") -> None:
+    def __init__(
+        self,
+        work: Callable[[], float | None],
+        interval: float = MIN_INTERVAL,
+        name: str = "deriver",
+        patience: Patience = Patience(),
+    ) -> None:
         self._work = work
         self._interval = interval
-        self._due = threading.Event()
-        self._stopped = threading.Event()
+        self._changed = threading.Condition()
+        self._waiting = Waiting(patience)
+        self._hurried = False
+        #: When it runs again without a notice, and when it may run again at all.
+        self._again: float | None = None
+        self._rested = 0.0
+        #: Until when the thread sleeps; None: until it is woken.
+        self._until: float | None = 0.0
+        self._stopped = False
         self._running = False
         self._thread = threading.Thread(target=self._loop, name=name, daemon=True)
         #: What the last failed run said; "" when the last run went well.
@@ -28,40 +74,67 @@ class Deriver:
 
     def start(self) -> None:
         """Begin; the first run is due at once, for what an earlier process left."""
-        self._due.set()
+        self.hurry()
         self._thread.start()
 
     @property
     def busy(self) -> bool:
         """Whether a run is under way or due."""
-        return self._running or self._due.is_set()
+        return self._running or self._hurried or self._waiting.first is not None
 
     def notify(self) -> None:
         """Something was written."""
-        self._due.set()
+        with self._changed:
+            self._waiting.note(time.monotonic())
+            self._wake()
+
+    def hurry(self) -> None:
+        """Somebody waits for what was written, or may: it is due at once."""
+        with self._changed:
+            self._hurried = True
+            self._wake()
+
+    def _wake(self) -> None:
+        """Wake the thread where it would sleep too long: a notice that only moves the end of a silence wakes nobody."""
+        due = self._due()
+        if self._until is None or (due is not None and due < self._until):
+            self._changed.notify_all()
+
+    def _due(self) -> float | None:
+        moments = [m for m in (self._waiting.due, self._again, 0.0 if self._hurried else None) if m is not None]
+        return max(min(moments), self._rested) if moments else None
 
     def stop(self) -> None:
         """End after the run that is under way."""
-        self._stopped.set()
-        self._due.set()
+        with self._changed:
+            self._stopped = True
+            self._changed.notify_all()
         if self._thread.is_alive():
             self._thread.join(timeout=10)
 
     def _loop(self) -> None:
-        again: float | None = None
-        while True:
-            self._due.wait(again)
-            if self._stopped.is_set():
-                return
-            self._running = True
-            self._due.clear()
-            again = None
+        while self._slept():
+            again: float | None = None
             try:
                 again = self._work()
                 self.last_error = ""
             except Exception as error:
                 self.last_error = str(error)
                 log.exception("the %s failed; it is tried again with the next write", self._thread.name)
-            finally:
+            with self._changed:
                 self._running = False
-            self._stopped.wait(self._interval)
+                now = time.monotonic()
+                self._rested = now + self._interval
+                self._again = None if again is None else now + again
+
+    def _slept(self) -> bool:
+        """Sleep until a run is due; False when it is to end."""
+        with self._changed:
+            while not self._stopped:
+                now, self._until = time.monotonic(), self._due()
+                if self._until is not None and self._until <= now:
+                    self._waiting.first, self._hurried, self._again, self._running = None, False, None, True
+                    self._until = 0.0
+                    return True
+                self._changed.wait(None if self._until is None else self._until - now)
+            return False

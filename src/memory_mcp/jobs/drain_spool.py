@@ -11,10 +11,11 @@ class DrainSpool:
 
     name = "drain_spool"
     help = "store what hooks captured"
-    schedule = Every(1)
 
-    def __init__(self, work: Callable[[], int]) -> None:
+    def __init__(self, work: Callable[[], int], watched: bool = False) -> None:
+        """Run every second; where the spool is `watched`, and the scheduler told of what comes, only to be sure."""
         self._work = work
+        self.schedule = Every(30 if watched else 1)
 
     def run(self, now_ms: int, should_stop: Callable[[], bool]) -> JobReport:  # noqa: ARG002 - see Job
         """See Job."""

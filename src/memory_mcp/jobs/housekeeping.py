@@ -1,4 +1,4 @@
-"""Daily upkeep of the store: term rows folded, answers nobody asks for again dropped, the log written into the file."""
+"""Daily upkeep of the store: term rows folded, answers nobody asks for again dropped, the file written up and kept small."""
 
 from collections.abc import Callable
 
@@ -8,13 +8,16 @@ from memory_mcp.storage.base import Storage
 
 #: A node with more rows of terms than this is folded; what derives folds much later, where it cannot wait.
 _FOLD_AT = 4
+#: The file is rewritten when this share of it holds nothing, and at least so many bytes. Checkpoints of a table that grew
+#: join its stretches and double the room it takes; later ones use that room, so it need not be given back each time.
+_DEAD_SHARE, _DEAD_BYTES = 0.3, 16_000_000
 
 
 class Housekeeping:
-    """Three steps, each a transaction of its own; all of them may be done any number of times."""
+    """Four steps, each of its own; all of them may be done any number of times."""
 
     name = "housekeeping"
-    help = "fold term sets, drop old answers, checkpoint the store"
+    help = "fold term sets, drop old answers, checkpoint the store, rewrite its file when much of it is dead"
 
     def __init__(self, storage: Storage, schedule: Schedule) -> None:
         self._storage = storage
@@ -32,5 +35,17 @@ class Housekeeping:
             done.append(f"dropped {counts['dropped']:,} old answers")
         if not should_stop():
             self._storage.checkpoint()
-            return JobReport(", ".join([*done, "wrote the log into the file"]), counts)
+            done.append("wrote the log into the file")
+        if not should_stop():
+            counts["freed_bytes"] = compact_if_worth_it(self._storage)
+            return JobReport(", ".join([*done, f"freed {counts['freed_bytes'] / 1e6:,.0f} MB"]), counts)
         return JobReport(", ".join([*done, "stopped early"]), counts)
+
+
+def compact_if_worth_it(storage: Storage) -> int:
+    """Rewrite the store's file when enough of it holds nothing; the bytes that gave back."""
+    dead, size = storage.dead_bytes(), storage.stats(text=False).size_bytes
+    if dead < _DEAD_BYTES or dead < size * _DEAD_SHARE:
+        return 0
+    before, after = storage.compact()
+    return before - after

@@ -47,6 +47,7 @@ class RebuildToc:
     def run(self, timezone: str | None = None, progress: Callable[[int, int], None] | None = None) -> RebuildReport:
         """Rebuild; with `timezone`, days are counted in that zone from now on. `progress` gets segments done and all."""
         started = time.perf_counter()
+        self._storage.reread()
         if timezone:
             self._move(timezone)
         cuts = sorted(self._storage.toc.iter_cuts(), key=lambda c: c.start)
@@ -90,6 +91,7 @@ class RebuildToc:
                 grips=tuple(g for d in derived for g in d.grips),
                 terms=tuple(TermDelta(d.node.node_id, d.hashes) for d in wrong),
                 reset_terms=tuple(d.node.node_id for d in wrong),
+                relist=True,
             )
         )
         self._changed += len(changed)
@@ -125,7 +127,7 @@ class RebuildToc:
                 before = self._storage.toc.nodes(part)
                 nodes = self._stale(rollups.compute(part, before), before)
                 if nodes:
-                    self._storage.toc.publish(Build(nodes=tuple(nodes)))
+                    self._storage.toc.publish(Build(nodes=tuple(nodes), relist=True))
                 self._changed += len(nodes)
                 self._rewritten += len(refit(self._storage.toc, part))
         rollups.run()

@@ -28,6 +28,8 @@ class Parts:
     busy: Callable[[], bool]
     #: Stores some of what lies in the spool; how many events.
     drain: Callable[[], int]
+    #: Whether the scheduler is told of what comes into the spool.
+    spool_watched: bool
     briefings: BriefingSettings
     #: Local time of the daily upkeep, such as 03:00.
     housekeeping_at: str
@@ -41,7 +43,7 @@ class Parts:
 
 
 JOBS: dict[str, Callable[[Parts], Job]] = {
-    "drain_spool": lambda parts: DrainSpool(parts.drain),
+    "drain_spool": lambda parts: DrainSpool(parts.drain, parts.spool_watched),
     "roll_up": lambda parts: RollUp(parts.roll_up),
     "render_briefings": lambda parts: RenderBriefings(parts.storage, parts.tree, parts.briefings, parts.busy),
     "commit_indexes": lambda parts: CommitIndexes(parts.commit_indexes, parts.commit_interval_secs),

@@ -3,7 +3,8 @@
 Invariants
 1. Never two jobs at once, and none twice at once, whoever asks for the run.
 2. A job that fails is logged, kept and tried again, each time later; nothing a job does ends the loop.
-3. What is paused, when a job ran and how it went survive the process. Jobs of a few seconds are written down seldom.
+3. What is paused, when a job ran and how it went survive the process; of a job that comes round again and again it is
+   written down when its fate turns, when it did something, seldom, and at the end: a process at rest writes nothing.
 """
 
 import json
@@ -27,8 +28,8 @@ log = logging.getLogger(__name__)
 PREFIX = "job:"
 #: The loop looks at the clocks at least so often: a machine that slept, or a clock that was put right, is noticed (s).
 _LONGEST_WAIT = 10.0
-#: A job that runs more often than this is written down only after `_SELDOM`, when its fate turns, or at the end (s).
-_OFTEN, _SELDOM = 60.0, 600.0
+#: A job that comes round again and again is written down after so long at the earliest (seconds).
+_SELDOM = 3600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +74,10 @@ class _Entry:
     state: _State
     running: bool = False
     due_ms: int = 0
+    #: It has done something since it was written down last.
+    worked: bool = False
+    #: It was hastened since its last run began.
+    hastened: bool = False
     #: The same by the monotonic clock, which nobody can put back; None where only the time of day counts.
     due_at: float | None = None
     saved: str = ""
@@ -120,6 +125,14 @@ class Scheduler:
         entry = self._named(name)
         with self._turn:
             return self._run(entry)
+
+    def hasten(self, name: str) -> None:
+        """Let a job run as soon as no other does, though it is not due yet; a paused one rests."""
+        entry = self._named(name)
+        with self._lock:
+            entry.due_ms, entry.due_at = self._clock.now_ms(), self._clock.monotonic()
+            entry.hastened = True
+        self._wake.set()
 
     @property
     def busy(self) -> bool:
@@ -222,11 +235,12 @@ class Scheduler:
         """One run, while the turn is ours."""
         started_ms, started = self._clock.now_ms(), self._clock.monotonic()
         with self._lock:
-            entry.running = True
+            entry.running, entry.hastened = True, False
         failed, result = True, "stopped"
         try:
             report = entry.job.run(started_ms, self._stopping.is_set)
             failed, result = False, f"ok: {report.words}"
+            entry.worked = entry.worked or any(report.counts.values())
             return report
         except Exception as error:
             result = str(error) or type(error).__name__
@@ -243,6 +257,8 @@ class Scheduler:
                 state.failures_in_a_row = state.failures_in_a_row + 1 if failed else 0
                 entry.due_at = None
                 self._plan(entry)
+                if entry.hastened:
+                    entry.due_ms, entry.due_at = self._clock.now_ms(), self._clock.monotonic()
             self._save(entry, force=False)
 
     def _tell(self, entry: _Entry, result: str) -> None:
@@ -302,15 +318,15 @@ class Scheduler:
         self._wake.set()
 
     def _save(self, entry: _Entry, force: bool) -> None:
-        """Write the state down, unless it is that of a frequent job and not worth a transaction yet."""
+        """Write the state down, unless it is not worth a transaction yet."""
         with self._saving:
             with self._lock:
                 text = json.dumps({f.name: getattr(entry.state, f.name) for f in fields(_State)})
                 failed = entry.state.failures_in_a_row > 0
-            schedule = entry.job.schedule
-            often = isinstance(schedule, Every) and schedule.seconds < _OFTEN
+            often = isinstance(entry.job.schedule, Every)
             rested = self._clock.monotonic() - entry.saved_at >= _SELDOM
-            if text == entry.saved or (often and not force and not rested and failed == entry.saved_failed):
+            turned = failed != entry.saved_failed
+            if text == entry.saved or (often and not force and not turned and not (rested and entry.worked)):
                 return
             try:
                 self._outbox.mark(PREFIX + entry.job.name, text)
@@ -320,6 +336,7 @@ class Scheduler:
                 log.exception("the state of job %s could not be written", entry.job.name)
                 return
             entry.saved, entry.saved_at, entry.saved_failed = text, self._clock.monotonic(), failed
+            entry.worked = False
 
 
 def _read(text: str, name: str, now_ms: int) -> _State:

@@ -3,8 +3,10 @@
 import re
 from contextvars import ContextVar
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from mcp.server.mcpserver import Context
+if TYPE_CHECKING:
+    from mcp.server.mcpserver import Context
 
 #: Set by a relay that sends a call again when a connection broke.
 KEY = "memory-mcp/key"
@@ -28,14 +30,14 @@ _NOBODY = Caller()
 CALLER: ContextVar[Caller] = ContextVar("caller", default=_NOBODY)
 
 
-def agent_of(ctx: Context) -> str:
+def agent_of(ctx: "Context") -> str:
     """The client's name in lower case, fit for an id; "agent" when it gives none."""
     params = ctx.request_context.session.client_params
     name = params.client_info.name if params is not None else ""
     return _ODD.sub("-", name.strip().lower()).strip("-")[:_LONGEST] or _UNNAMED
 
 
-def request_key(ctx: Context, given: str) -> str:
+def request_key(ctx: "Context", given: str) -> str:
     """The caller's own key, else the relay's; "" for neither."""
     if given:
         return given

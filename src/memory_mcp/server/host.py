@@ -32,9 +32,17 @@ _TURN = 0.1
 class Host:
     """One App, and the calls that run on it."""
 
-    def __init__(self, settings: Settings, opener: Callable[[], App], deriver_error: Callable[[], str] = lambda: "") -> None:
+    def __init__(
+        self,
+        settings: Settings,
+        opener: Callable[[], App],
+        deriver_error: Callable[[], str] = lambda: "",
+        on_read: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Open with `opener` when first asked; `on_read` is called as a reading call begins."""
         self.settings = settings
         self._opener = opener
+        self._on_read = on_read
         self._opening = threading.Lock()
         self._app: App | None = None
         #: Calls now running, with the thread each runs in.
@@ -108,7 +116,9 @@ class Host:
                 raise DeadlineExceeded("nobody waits for the answer")
             self._running[call] = threading.get_ident()
         try:
-            return work(self._awaited())
+            app = self._awaited()
+            self._on_read()
+            return work(app)
         finally:
             with self._running_lock:
                 del self._running[call]

@@ -8,9 +8,11 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from memory_mcp.app import App, Callbacks
+from memory_mcp.children import few_collections
 from memory_mcp.config import Settings
 from memory_mcp.jobs.derivation import Depth, Place
-from memory_mcp.jobs.deriver import Deriver
+from memory_mcp.jobs.deriver import Deriver, Patience, Waiting
+from memory_mcp.jobs.housekeeping import compact_if_worth_it
 from memory_mcp.server.host import Host
 
 if TYPE_CHECKING:
@@ -25,10 +27,17 @@ _PATIENCE = 1.0
 _QUIET = 3.0
 #: While one runs, periods are rolled up at least this often (seconds).
 _OLDEST = 60.0
+#: What is written is derived after so long a silence, and periods are rolled up after a longer one: what comes together is
+#: done once. Nothing is missing meanwhile, since every layer searches events that are in no segment yet, and whoever reads
+#: has them derived at once.
+_EVENTS, _PERIODS = Patience(2.0, 10.0), Patience(8.0, 50.0)
+#: So many events do not wait: they are searched one by one.
+_MANY = 200
 #: More events than this are derived by child processes, so that this one goes on answering.
 _BULK = 400
-#: How often the files of the indexes are looked at, and the shortest time between two rounds (seconds).
-_WATCH, _TURNS = 1.0, 0.1
+#: How often the indexes are looked at while there is something to do, the shortest time between two rounds, and how often
+#: while they rest: whoever reads has their files looked at, too (seconds).
+_WATCH, _TURNS, _REST = 1.0, 0.1, 60.0
 
 
 class Service:
@@ -42,27 +51,47 @@ class Service:
         self._lock = lock
         self._on_open = on_open
         self._app: App | None = None
-        self._deriver = Deriver(self._derive)
+        self._deriver = Deriver(self._derive, patience=_EVENTS)
+        self._unrolled = Waiting(_PERIODS)
         self._tender = Deriver(self._tend, _TURNS, "tender of the indexes")
+        self._tended = -math.inf
         self._caught_up = False
         #: When an import last sent a batch, and when all periods were last rolled up.
         self._filled, self._rolled_up = -math.inf, time.monotonic()
-        self.host = Host(settings, self._open, lambda: self._deriver.last_error)
+        self.host = Host(settings, self._open, lambda: self._deriver.last_error, self._on_read)
 
     def _open(self) -> App:
-        callbacks = Callbacks(self._deriver.notify, lambda: self._importing, self.host.give_way, tends_indexes=True)
-        self._app = app = App(self._settings, lock=self._lock, callbacks=callbacks)
+        callbacks = Callbacks(self._on_write, lambda: self._importing, self.host.give_way, tends_indexes=True, watches_spool=True)
+        with few_collections():
+            self._app = app = App(self._settings, lock=self._lock, callbacks=callbacks)
         self._deriver.start()
         self._tender.start()
         self._on_open(app)
+        # What came while nobody watched.
+        app.scheduler.hasten("drain_spool")
         app.scheduler.start()
         return app
+
+    def _on_write(self) -> None:
+        if self.pending < _MANY:
+            self._deriver.notify()
+        else:
+            self._deriver.hurry()
+
+    def _on_read(self) -> None:
+        if self.pending:
+            self._deriver.hurry()
+        if time.monotonic() - self._tended > _WATCH:
+            self._tender.hurry()
 
     def _tend(self) -> float:
         """One round for the indexes; in how many seconds the next is needed."""
         assert self._app is not None
+        self._tended = time.monotonic()
         more = self._app.accelerators.tend()
-        return _TURNS if more and not self._importing else _WATCH
+        if more and not self._importing:
+            return _TURNS
+        return _REST if self._app.accelerators.at_rest else _WATCH
 
     def _derive(self) -> float | None:
         """As `_derive_now`; the indexes take in what came of it."""
@@ -75,13 +104,15 @@ class Service:
 
     def _derive_now(self, derivation: "Derivation") -> float | None:
         """One run of the deriver; in how many seconds another is needed without any write."""
-        many = derivation.pending() > _BULK
+        pending = derivation.pending()
+        if pending:
+            self._unrolled.note(time.monotonic())
+        many = pending > _BULK
         if many:
             derivation.run(Depth.SEGMENTS, Place.ASIDE)
-        if self._caught_up and not many and not self._importing:
-            derivation.run()
-            return None
         derivation.run(Depth.SEGMENTS)
+        if self._caught_up and not many and not self._importing:
+            return self._roll_up(derivation)
         if self._importing and time.monotonic() - self._rolled_up <= _OLDEST:
             # Periods would be rolled up again and again; what is found does not depend on them.
             self._caught_up = False
@@ -89,6 +120,17 @@ class Service:
         derivation.run(Depth.PERIODS, Place.ASIDE)
         self._caught_up = True
         self._rolled_up = time.monotonic()
+        return None
+
+    def _roll_up(self, derivation: "Derivation") -> float | None:
+        """Roll up the periods of what was derived, when that is due; in how many seconds it will be."""
+        if not derivation.touched:
+            return None
+        now, due = time.monotonic(), self._unrolled.due
+        if due is not None and due > now and not derivation.lacks_a_period():
+            return due - now
+        self._unrolled.first = None
+        derivation.roll_up_touched()
         return None
 
     @property
@@ -103,7 +145,7 @@ class Service:
     def filled(self) -> None:
         """The import has sent everything: the periods are due."""
         self._filled = -math.inf
-        self._deriver.notify()
+        self._deriver.hurry()
 
     @property
     def pending(self) -> int:
@@ -121,6 +163,12 @@ class Service:
         """Whether an index is being built or has changes to take in."""
         app = self.host.opened
         return app is not None and app.accelerators.busy
+
+    def tidy(self) -> None:
+        """Nobody needs the memory now: its file is rewritten when enough of it holds nothing."""
+        app = self.host.opened
+        if app is not None:
+            compact_if_worth_it(app.storage)
 
     def close(self, patience: float = 2 * _PATIENCE) -> None:
         """Stop deriving and close the store, waiting for work under way no longer than a client would."""

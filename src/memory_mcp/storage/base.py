@@ -203,10 +203,6 @@ class TocStore(Protocol):
         """Stored term rows of all a project's segments in a span of days."""
         ...
 
-    def tallies(self, spans: Sequence[tuple[str, str]]) -> list[Tally]:
-        """The tally of each span of days, all projects, in the order given."""
-        ...
-
     def freshness(self) -> Freshness:
         """Build numbers that decide which roll-ups are due."""
         ...
@@ -374,12 +370,20 @@ class Storage(Protocol):
         """Stop the reads running now, in one thread (by its identity) or in all; they raise DeadlineExceeded."""
         ...
 
+    def reread(self) -> None:
+        """Drop what is kept in memory of the store's content, so that checks and repairs see what is in the file."""
+        ...
+
     def checkpoint(self) -> None:
         """Write what the log holds into the file, so that opening it after a crash has little to replay."""
         ...
 
+    def dead_bytes(self) -> int:
+        """How much of the files holds nothing, and would be gone after `compact`."""
+        ...
+
     def compact(self) -> tuple[int, int]:
-        """Rewrite the files without dead space: size before and after, bytes."""
+        """Rewrite the files without dead space, while reads go on and writes wait: size before and after, bytes."""
         ...
 
     def close(self) -> None:

@@ -81,6 +81,8 @@ class Build:
 
     segments: tuple[Segment, ...] = ()
     nodes: tuple[TocNode, ...] = ()
+    #: Nodes that say what they said: their counts of sessions and events are written, and that they are as new as this build.
+    counted: tuple[TocNode, ...] = ()
     grips: tuple[Grip, ...] = ()
     terms: tuple[TermDelta, ...] = ()
     frequencies: tuple[DocumentFrequency, ...] = ()
@@ -88,6 +90,8 @@ class Build:
     reset_terms: tuple[NodeId, ...] = ()
     #: Throw away all document frequencies before `frequencies` are added.
     reset_frequencies: bool = False
+    #: List nodes below their parents anew, also those that were listed with an earlier version.
+    relist: bool = False
     #: Event sequence number up to which everything is derived; None leaves the checkpoint alone.
     derived_to: int | None = None
 

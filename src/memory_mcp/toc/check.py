@@ -43,6 +43,7 @@ class _Seen:
 
 def check(storage: Storage, calendar: Calendar) -> list[Finding]:
     """All findings over everything that is derived so far; events not derived yet are no fault."""
+    storage.reread()
     seen = _Seen()
     seen.cuts = {c.key: c for c in storage.toc.iter_cuts()}
     seen.nodes = {n.node_id: n for n in storage.toc.all_nodes()}

@@ -3,10 +3,11 @@
 Invariants
 1. A roll-up is due whenever a child is newer than its parent, not when a clock strikes: open periods always have one.
 2. A week and a month are made of their own days, a year of its months; a bullet keeps the grips it had.
-3. Rolling up twice changes nothing.
+3. Rolling up twice changes nothing: a period that comes to the same words is no new version, and nobody is told of it;
+   its counts, and that it is as new as its children, are written where they stand.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from memory_mcp.failpoints import failpoint
@@ -54,39 +55,95 @@ class RollUps:
         self._summarizer = summarizer
 
     def run(self, should_stop: Callable[[], bool] = lambda: False) -> int:
-        """Publish every stale period, or until `should_stop` says so between two transactions; how many."""
+        """Bring every stale period up to date, or until `should_stop` says so between two transactions; how many."""
         done = 0
         for level in plan(self._storage.toc.freshness()):
             for start in range(0, len(level), _PER_PUBLISH):
                 if should_stop():
                     return done
-                done += self.publish(level[start : start + _PER_PUBLISH])
+                done += self._publish(level[start : start + _PER_PUBLISH])
             if level:
                 failpoint("rollup.level_published")
         return done
 
-    def publish(self, ids: Sequence[NodeId]) -> int:
+    def run_days(self, days: Iterable[str]) -> int:
+        """Bring the periods above some days up to date, whose segments were published; how many.
+
+        All of them in one transaction, and without looking at any other: a live write touches one day.
+        """
+        targets = {period for day in days for period in rollup_targets(day)}
+        before = self._storage.toc.nodes(targets)
+        now: dict[NodeId, TocNode] = {}
+        for level in PERIODS:
+            ids = sorted(t for t in targets if level_of(t) is level)
+            same = [i for i in ids if i in before and level is not TocLevel.DAY and not self._hears(i, now, before)]
+            now |= {n.node_id: n for n in self.compute([i for i in ids if i not in same], before, now)}
+            now |= {i: _counted(before[i], self._tally(i)) for i in same}
+        return self._write(list(now.values()), before)
+
+    def lacking(self, days: Iterable[str]) -> bool:
+        """Whether one of these days has no node yet."""
+        ids = [day_id(day) for day in days]
+        return len(self._storage.toc.nodes(ids)) < len(ids)
+
+    def _hears(self, node_id: NodeId, now: Mapping[NodeId, TocNode], before: Mapping[NodeId, TocNode]) -> bool:
+        """Whether a child of this period is among those that say something new."""
+        children = (i for i in children_of(self._storage.toc, node_id) if i in now)
+        return any(not _says_the_same(before.get(i), now[i]) for i in children)
+
+    def _publish(self, ids: Sequence[NodeId]) -> int:
         """Compute and publish these periods (of one level) in one transaction; those without children are skipped."""
-        nodes = self.compute(ids, self._storage.toc.nodes(ids))
+        before = self._storage.toc.nodes(ids)
+        return self._write(self.compute(ids, before), before)
+
+    def _write(self, nodes: Sequence[TocNode], before: Mapping[NodeId, TocNode]) -> int:
+        """Publish what says something new, and write the counts of the rest; how many periods these are."""
+        fresh = tuple(n for n in nodes if not _says_the_same(before.get(n.node_id), n))
+        told = {n.node_id for n in fresh}
+        same = tuple(replace(n, version=before[n.node_id].version) for n in nodes if n.node_id not in told)
         if nodes:
-            self._storage.toc.publish(Build(nodes=tuple(nodes)))
+            self._storage.toc.publish(Build(nodes=fresh, counted=same))
         return len(nodes)
 
-    def compute(self, ids: Sequence[NodeId], before: Mapping[NodeId, TocNode]) -> list[TocNode]:
-        """What these periods say now; one with nothing below it is left out."""
+    def compute(
+        self, ids: Sequence[NodeId], before: Mapping[NodeId, TocNode], fresh: Mapping[NodeId, TocNode] | None = None
+    ) -> list[TocNode]:
+        """What these periods say now; one with nothing below it is left out. `fresh` children are not stored yet."""
         below = {i: children_of(self._storage.toc, i) for i in ids}
-        found = self._storage.toc.nodes([c for children in below.values() for c in children])
-        spans = [tuple(d.isoformat() for d in span_of(i)) for i in ids]
-        tallies = self._storage.toc.tallies([(a, b) for a, b in spans])
+        found = self._storage.toc.nodes([c for children in below.values() for c in children]) | dict(fresh or {})
         nodes = []
-        for node_id, tally in zip(ids, tallies, strict=True):
+        for node_id in ids:
             children = sorted((found[c] for c in below[node_id] if c in found), key=lambda n: (n.start_ms, n.node_id))
             if children:
-                node = roll_up(node_id, children, tally, self._calendar, self._summarizer)
+                node = roll_up(node_id, children, self._tally(node_id), self._calendar, self._summarizer)
                 earlier = before.get(node_id)
                 node = keep_refinement(node, earlier)
                 nodes.append(replace(node, version=earlier.version + 1 if earlier else 1))
         return nodes
+
+    def _tally(self, node_id: NodeId) -> Tally:
+        first, after = span_of(node_id)
+        return self._storage.toc.tally(first.isoformat(), after.isoformat(), None)
+
+
+def _counted(node: TocNode, tally: Tally) -> TocNode:
+    """The next version of a period whose children say what they said."""
+    return replace(
+        node,
+        version=node.version + 1,
+        session_count=tally.sessions,
+        event_count=tally.events,
+        agents=tally.agents,
+        projects=tally.projects,
+    )
+
+
+def _says_the_same(before: TocNode | None, now: TocNode) -> bool:
+    """Whether nothing but counts, version, build number and pin differs."""
+    if before is None:
+        return False
+    stamped = replace(now, version=before.version, built=before.built, pinned=before.pinned)
+    return replace(stamped, session_count=before.session_count, event_count=before.event_count) == before
 
 
 def roll_up(node_id: NodeId, children: Sequence[TocNode], tally: Tally, calendar: Calendar, summarizer: Summarizer) -> TocNode:

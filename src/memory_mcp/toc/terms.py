@@ -20,6 +20,8 @@ Hashes = npt.NDArray[np.uint32]
 EMPTY: Hashes = np.empty(0, dtype="<u4")
 #: Sets of periods the writer keeps in memory, bytes; a year of 200,000 terms is 0.8 MB.
 _KEPT_BYTES = 48 * 1024 * 1024
+#: Segments published last whose sets are kept beside them, some 5 KB each: most of what comes belongs to one of these.
+_LIVE = 64
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,6 +135,7 @@ class TermBook:
         self._store = store
         self._sets: OrderedDict[NodeId, Hashes] = OrderedDict()
         self._bytes = 0
+        self._live: OrderedDict[NodeId, Hashes] = OrderedDict()
         #: Segments by day as of the last build; None until they are read.
         self._days: dict[str, int] | None = None
         self._counts: Counter[NodeId] = Counter()
@@ -141,6 +144,7 @@ class TermBook:
     def forget(self) -> None:
         """Drop what is remembered, after a build that was not published."""
         self._sets.clear()
+        self._live.clear()
         self._bytes = 0
         self._days = None
         self._stored.clear()
@@ -157,9 +161,11 @@ class TermBook:
         by_project: dict[str, list[Hashes]] = {}
         reset: list[NodeId] = []
         frequencies: list[DocumentFrequency] = []
-        stored = self._store.term_sets([s.node_id for s in segments if not s.new])
+        grown = [s.node_id for s in segments if not s.new and s.node_id not in self._live]
+        stored = {node_id: union(map(from_bytes, rows)) for node_id, rows in self._store.term_sets(grown).items()}
         for one in segments:
-            known, now = union(map(from_bytes, stored.get(one.node_id, []))), from_bytes(one.hashes)
+            now = from_bytes(one.hashes)
+            known = EMPTY if one.new else stored.get(one.node_id, self._live.get(one.node_id, EMPTY))
             fresh, gone = without(now, known), without(known, now)
             if one.new:
                 self._count(one.day)
@@ -168,6 +174,8 @@ class TermBook:
                 frequencies.append(frequency(one.project, [gone], -1))
             if len(fresh) or len(gone):
                 deltas.append(TermDelta(one.node_id, one.hashes if len(gone) else fresh.tobytes()))
+            self._live[one.node_id] = now
+            self._live.move_to_end(one.node_id)
             if len(fresh):
                 by_day.setdefault(one.day, []).append(fresh)
                 by_project.setdefault(one.project, []).append(fresh)
@@ -236,6 +244,8 @@ class TermBook:
 
     def _trim(self) -> None:
         """Between builds only: what a build prefetched must stay until it is done."""
+        while len(self._live) > _LIVE:
+            self._live.popitem(last=False)
         while self._bytes > _KEPT_BYTES and self._sets:
             node_id, hashes = self._sets.popitem(last=False)
             self._stored.discard(node_id)

@@ -17,9 +17,9 @@ _SHOWN = 50
 _INDEXES = ("bm25", "vector")
 
 
-def add(parsers: Subparsers) -> None:
+def add(parsers: Subparsers, about: str) -> None:
     """Arguments of `admin`."""
-    inner = family(parsers, "admin", "check and maintain the store")
+    inner = family(parsers, "admin", about)
     leaf(inner, "check", run_check, "check every invariant of the tree (exit status 1 when one is broken)")
     rebuild = leaf(inner, "rebuild-toc", run_rebuild, "derive the whole tree again from the events; ids stay")
     rebuild.add_argument("--timezone", metavar="ZONE", help="count days in this zone from now on, such as Europe/Berlin")

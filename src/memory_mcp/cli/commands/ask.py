@@ -30,9 +30,9 @@ if TYPE_CHECKING:
 _WIDTH = 500
 
 
-def add(parsers: Subparsers) -> None:
+def add(parsers: Subparsers, about: str) -> None:
     """Arguments of `ask`."""
-    parser = leaf(parsers, "ask", run, "ask the memory a question; the policy picks the layers and says why")
+    parser = leaf(parsers, "ask", run, about)
     parser.add_argument("words", nargs="+", metavar="QUERY", help="a question; it may name a time (last week, in january)")
     parser.add_argument("--limit", type=int, default=SEARCHED.default, metavar="N", help=f"most results ({SEARCHED.default})")
     parser.add_argument("--explain", action="store_true", help="everything that was decided, and the parts of each score")

@@ -5,14 +5,14 @@ import os
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import dataclass
-from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from memory_mcp.cli import render
 from memory_mcp.errors import ConfigError, InvalidQuery
 
 if TYPE_CHECKING:
+    from pathlib import Path
+
     from memory_mcp import link
     from memory_mcp.app import App
     from memory_mcp.cli.bulk import Memory
@@ -21,8 +21,7 @@ if TYPE_CHECKING:
     from memory_mcp.requests.scope import Scoped
 
 
-@dataclass(frozen=True, slots=True)
-class Session:
+class Session(NamedTuple):
     """A command that the daemon runs on its open memory, for somebody at another terminal."""
 
     app: "App"
@@ -78,11 +77,13 @@ def as_json(args: argparse.Namespace) -> bool:
     return bool(getattr(args, "json", False))
 
 
-def settings_file(args: argparse.Namespace) -> Path | None:
+def settings_file(args: argparse.Namespace) -> "Path | None":
     """The settings file named on the command line; ConfigError when there is none at that place."""
     named = getattr(args, "config", None)
     if named is None:
         return None
+    from pathlib import Path
+
     path = Path(named).expanduser()
     if not path.is_file():
         raise ConfigError(f"there is no settings file {path}", "Name an existing file, or leave --config out.")
@@ -210,6 +211,8 @@ def answered(app: "App", request: Any) -> dict[str, Any]:
 
 def _project_here(app: "App") -> str:
     """Return the project of the working directory where the memory knows it, else ""."""
+    from pathlib import Path
+
     from memory_mcp.scope import caller_project
 
     session = SESSION.get()
@@ -219,6 +222,8 @@ def _project_here(app: "App") -> str:
 
 def _project_typed(app: "App", name: str) -> str:
     """Return a project's name; one that is written as a relative path is that of the directory there."""
+    from pathlib import Path
+
     from memory_mcp.scope import caller_project
 
     if not name.startswith((".", "~")):

@@ -11,9 +11,9 @@ from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, as_json, family, flags_of, leaf, settings_file, settings_of
 
 
-def add(parsers: Subparsers) -> None:
+def add(parsers: Subparsers, about: str) -> None:
     """Arguments of `config`."""
-    inner = family(parsers, "config", "show and check the settings")
+    inner = family(parsers, "config", about)
     leaf(inner, "show", run_show, "show every setting with its value and where it comes from")
     leaf(inner, "path", run_path, "show where the settings file is looked for")
     leaf(inner, "check", run_check, "check the settings in force")

@@ -7,9 +7,9 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from memory_mcp import link
+from memory_mcp import link, paths
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import Subparsers, as_json, family, leaf, wanted
+from memory_mcp.cli.commands.base import Subparsers, as_json, family, leaf, settings_file, wanted
 from memory_mcp.errors import LayerUnavailable
 
 #: Longer than a daemon may take to end (seconds).
@@ -18,9 +18,9 @@ _LOOK = 0.05
 _ANSWER = 10.0
 
 
-def add(parsers: Subparsers) -> None:
+def add(parsers: Subparsers, about: str) -> None:
     """Arguments of `daemon`."""
-    inner = family(parsers, "daemon", "start, stop and look at the background process that serves all clients")
+    inner = family(parsers, "daemon", about)
     start = leaf(inner, "start", run_start, "start it, if it does not run already")
     leaf(inner, "stop", run_stop, "end it; the next client or command starts another")
     again = leaf(inner, "restart", run_restart, "end it and start another, with the settings of now; clients do not notice")
@@ -60,11 +60,13 @@ def run_restart(args: argparse.Namespace) -> int:
 
 def run_status(args: argparse.Namespace) -> int:
     """Who is connected, and how it is."""
-    which = wanted(args)
+    settings_file(args)
+    # All settings together take as long to load as the rest of this takes; a daemon that answers was started with good ones.
+    directory = paths.data_dir(getattr(args, "data_dir", None) or "", file=getattr(args, "config", None) or "")
     try:
-        data = link.call(which.directory, "daemon/status", {}, _ANSWER)
+        data = link.call(directory, "daemon/status", {}, _ANSWER)
     except (FileNotFoundError, ConnectionRefusedError):
-        data = {"running": False, "data_dir": which.directory}
+        data = {"running": False, "data_dir": wanted(args).directory}
     render.emit(as_json(args), data, _lines(data))
     return 0
 

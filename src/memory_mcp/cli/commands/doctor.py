@@ -35,9 +35,9 @@ class Check:
     next_step: str = ""
 
 
-def add(parsers: Subparsers) -> None:
+def add(parsers: Subparsers, about: str) -> None:
     """Arguments of `doctor`."""
-    leaf(parsers, "doctor", run, "check the installation and the store (exit status 1 when something fails)")
+    leaf(parsers, "doctor", run, about)
 
 
 def run(args: argparse.Namespace) -> int:

@@ -28,9 +28,9 @@ _KEY = "embedder.model"
 _VARIABLE = "MEMORY_MCP_EMBEDDER__MODEL"
 
 
-def add(parsers: Subparsers) -> None:
+def add(parsers: Subparsers, about: str) -> None:
     """Arguments of `embedder`."""
-    inner = family(parsers, "embedder", "look at the embedding model, fetch others, and choose one")
+    inner = family(parsers, "embedder", about)
     leaf(inner, "status", run_status, "show which model embeds, and what share of the memory it knows")
     leaf(inner, "list", run_list, "list the models that are here and some that can be fetched")
     aside = "This is the only command that fetches anything."

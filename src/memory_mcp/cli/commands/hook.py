@@ -11,9 +11,9 @@ _ASIDE = (
 )
 
 
-def add(parsers: Subparsers) -> None:
+def add(parsers: Subparsers, about: str) -> None:
     """Arguments of `hook`."""
-    parser = leaf(parsers, "hook", run, "keep what a client's hook tells on standard input", _ASIDE)
+    parser = leaf(parsers, "hook", run, about, _ASIDE)
     parser.add_argument("client", metavar="CLIENT", nargs="?", default="", help=f"who tells it: {' or '.join(hook.CLIENTS)}")
 
 

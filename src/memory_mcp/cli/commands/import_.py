@@ -24,9 +24,9 @@ _SNIFF_FILES = 50
 _FEW = 3
 
 
-def add(parsers: Subparsers) -> None:
+def add(parsers: Subparsers, about: str) -> None:
     """Arguments of `import`."""
-    parser = leaf(parsers, "import", run, "import transcripts and other histories", "Importing twice changes nothing.")
+    parser = leaf(parsers, "import", run, about, "Importing twice changes nothing.")
     parser.add_argument(
         "source", choices=(AUTO, *SOURCES), metavar="SOURCE", help=f"{', '.join(SOURCES)}, or auto to tell by what lies at PATH"
     )

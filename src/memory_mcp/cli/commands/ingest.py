@@ -24,9 +24,9 @@ _BATCH = 500
 _STDIN = "stdin"
 
 
-def add(parsers: Subparsers) -> None:
+def add(parsers: Subparsers, about: str) -> None:
     """Arguments of `ingest`."""
-    parser = leaf(parsers, "ingest", run, "store events from a JSONL file or from standard input", _FORM)
+    parser = leaf(parsers, "ingest", run, about, _FORM)
     parser.add_argument("file", metavar="FILE", help="file or folder of events, or - for standard input")
 
 

@@ -27,9 +27,9 @@ _QUOTE_VERBOSE = 1200
 OFFER = "Would you like me to expand a grip for the full conversation context?"
 
 
-def add(parsers: Subparsers) -> None:
+def add(parsers: Subparsers, about: str) -> None:
     """Arguments of `navigate`."""
-    parser = leaf(parsers, "navigate", run, "find something by walking the time tree, and show the path")
+    parser = leaf(parsers, "navigate", run, about)
     parser.add_argument("words", nargs="+", metavar="QUERY", help="a question; it may name a time (yesterday, in january)")
     parser.add_argument("--verbose", action="store_true", help="counters, bounds, window and longer quotations too")
     parser.add_argument("--limit", type=int, default=EVIDENCE.default, metavar="N", help=f"most segments ({EVIDENCE.default})")

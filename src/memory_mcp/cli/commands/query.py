@@ -26,9 +26,9 @@ _LINE = 160
 _CONTEXT = 600
 
 
-def add(parsers: Subparsers) -> None:
+def add(parsers: Subparsers, about: str) -> None:
     """Arguments of `query`."""
-    inner = family(parsers, "query", "read the time tree, events and quotations")
+    inner = family(parsers, "query", about)
     root = leaf(inner, "root", run_root, "show the years, and how much there is")
     add_scope(root)
     node = leaf(inner, "node", run_node, "show a node: its text, its grips, what came before, what lies around")

@@ -1,43 +1,35 @@
-"""The commands, in the order help shows them. One line each."""
+"""The commands, in the order help shows them, with what help says of each. A command is loaded when it is named.
 
-from memory_mcp.cli.commands import (
-    admin,
-    ask,
-    config,
-    daemon,
-    doctor,
-    embedder,
-    hook,
-    import_,
-    ingest,
-    navigate,
-    query,
-    retrieval,
-    scheduler,
-    search,
-    serve,
-    teleport,
-    timeline,
-    try_,
-)
+Loading them all costs three times what starting Python and reading a command line does.
+"""
 
-COMMANDS = (
-    try_,
-    serve,
-    daemon,
-    import_,
-    ingest,
-    hook,
-    ask,
-    search,
-    navigate,
-    query,
-    timeline,
-    teleport,
-    retrieval,
-    scheduler,
-    embedder,
-    admin,
-    config,
-    doctor,
-)
+from importlib import import_module
+from keyword import iskeyword
+from typing import Any
+
+COMMANDS = {
+    "try": "see it work: import transcripts, ask three questions through the real server, show cited answers",
+    "serve": "run the MCP server for one client on stdin and stdout, or for many over HTTP",
+    "daemon": "start, stop and look at the background process that serves all clients",
+    "import": "import transcripts and other histories",
+    "ingest": "store events from a JSONL file or from standard input",
+    "hook": "keep what a client's hook tells on standard input",
+    "ask": "ask the memory a question; the policy picks the layers and says why",
+    "search": "search the nodes of the time tree for words",
+    "navigate": "find something by walking the time tree, and show the path",
+    "query": "read the time tree, events and quotations",
+    "timeline": "show days with their titles and what happened in them",
+    "teleport": "jump to what was said by the keyword and vector indexes",
+    "retrieval": "show how questions are answered",
+    "scheduler": "show and steer the jobs that run by themselves",
+    "embedder": "look at the embedding model, fetch others, and choose one",
+    "admin": "check and maintain the store",
+    "config": "show and check the settings",
+    "doctor": "check the installation and the store (exit status 1 when something fails)",
+}
+
+
+def add(parsers: Any, name: str) -> None:
+    """Give the argument tree the arguments of one command."""
+    module = f"{name}_" if iskeyword(name) else name
+    import_module(f"memory_mcp.cli.commands.{module}").add(parsers, COMMANDS[name])

@@ -13,9 +13,9 @@ _ORDER = ("bm25", "vector", "hybrid", "topics", "agentic")
 _UNITS = {"bm25": "docs", "vector": "vectors", "hybrid": "docs", "topics": "topics"}
 
 
-def add(parsers: Subparsers) -> None:
+def add(parsers: Subparsers, about: str) -> None:
     """Arguments of `retrieval`."""
-    inner = family(parsers, "retrieval", "show how questions are answered")
+    inner = family(parsers, "retrieval", about)
     status = leaf(inner, "status", run, "show tier and layers")
     status.add_argument("--detail", default="lean", metavar="D", help="full: also what each layer can and cannot do (JSON)")
     plan = leaf(inner, "plan", run_plan, "show what would be done with a question, and do nothing")

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
     from memory_mcp.model.calendar import Calendar
 
 
-def add(parsers: Subparsers) -> None:
+def add(parsers: Subparsers, about: str) -> None:
     """Arguments of `scheduler`."""
-    inner = family(parsers, "scheduler", "show and steer the jobs that run by themselves")
+    inner = family(parsers, "scheduler", about)
     leaf(inner, "status", run_status, "show every job: schedule, last run and its result, next run")
     for name, run, text in (
         ("run", run_job, "run a job now, paused or not, and show its report"),

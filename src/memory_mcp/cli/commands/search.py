@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 _GRIPS_SHOWN = 2
 
 
-def add(parsers: Subparsers) -> None:
+def add(parsers: Subparsers, about: str) -> None:
     """Arguments of `search`."""
     parser = leaf(
         parsers,
         "search",
         run,
-        "search the nodes of the time tree for words",
+        about,
         "Without --node, --parent or --level every segment is searched.",
     )
     parser.add_argument("words", nargs="*", metavar="WORDS", help="what to look for (or --query)")

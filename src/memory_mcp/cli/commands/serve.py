@@ -8,9 +8,9 @@ from memory_mcp.errors import InvalidQuery
 _STDIO, _HTTP, _SSE = "stdio", "streamable-http", "sse"
 
 
-def add(parsers: Subparsers) -> None:
+def add(parsers: Subparsers, about: str) -> None:
     """Arguments of `serve`."""
-    parser = leaf(parsers, "serve", run, "run the MCP server for one client on stdin and stdout, or for many over HTTP")
+    parser = leaf(parsers, "serve", run, about)
     parser.add_argument("--profile", choices=("default", "full"), help="tools offered (setting server.profile)")
     parser.add_argument("--transport", choices=(_STDIO, _HTTP, _SSE), default=_STDIO, help="how clients talk to it (stdio)")
     parser.add_argument("--http", action="store_true", help="the same as --transport streamable-http; SSE is served beside it")

@@ -37,9 +37,9 @@ _QUOTED = 300
 _LONG = 1.0
 
 
-def add(parsers: Subparsers) -> None:
+def add(parsers: Subparsers, about: str) -> None:
     """Arguments of `teleport`."""
-    inner = family(parsers, "teleport", "jump to what was said by the keyword and vector indexes")
+    inner = family(parsers, "teleport", about)
     for name, run, text in (
         ("search", run_search, "jump by exact keywords (BM25)"),
         ("vector", run_vector, "jump by meaning"),

@@ -28,9 +28,9 @@ if TYPE_CHECKING:
 _MAX_DAYS = 3660
 
 
-def add(parsers: Subparsers) -> None:
+def add(parsers: Subparsers, about: str) -> None:
     """Arguments of `timeline`."""
-    parser = leaf(parsers, "timeline", run, "show days with their titles and what happened in them")
+    parser = leaf(parsers, "timeline", run, about)
     parser.add_argument("--days", type=int, metavar="N", help="the last N days (default: the last 7 that hold anything)")
     add_times(parser)
     add_scope(parser)

@@ -38,13 +38,13 @@ _READY, _LOOK = 30.0, 0.1
 _EXPANDED = 4000
 
 
-def add(parsers: Subparsers) -> None:
+def add(parsers: Subparsers, about: str) -> None:
     """Arguments of `try`."""
     parser = leaf(
         parsers,
         "try",
         run,
-        "see it work: import transcripts, ask three questions through the real server, show cited answers",
+        about,
         "Works offline. Without PATH your own Claude Code transcripts are used if you agree, else a sample set.",
     )
     parser.add_argument("path", nargs="?", type=Path, metavar="PATH", help="file or folder of transcripts")

@@ -4,7 +4,7 @@ A DuckDB connection shared by threads returns wrong rows (measured: 878 of 3,200
 """
 
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, cast
@@ -17,6 +17,8 @@ from memory_mcp.errors import DeadlineExceeded, MemoryMcpError, ResourceExhauste
 STORAGE_FORMAT = "v1.5.0"
 
 Row = tuple[Any, ...]
+#: What DuckDB calls the files of one database: itself, its log, and its logs during a checkpoint and after a crash in one.
+_FILES = ("", ".wal", ".wal.checkpoint", ".wal.recovery")
 
 
 class Connection:
@@ -28,7 +30,6 @@ class Connection:
             "threads": threads,
             "memory_limit": f"{memory_limit_mb}MB",
             "python_enable_replacements": False,
-            "enable_external_access": False,
             "autoinstall_known_extensions": False,
             "autoload_known_extensions": False,
             "storage_compatibility_version": STORAGE_FORMAT,
@@ -42,11 +43,19 @@ class Connection:
         self.on_rollback: Callable[[], None] = lambda: None
         #: Called after a commit, before the next transaction begins.
         self.on_commit: Callable[[], None] = lambda: None
+        #: Transactions committed since the file was opened: what was read at the same number still holds.
+        self.commits = 0
         self._con = self._open()
 
     def _open(self) -> duckdb.DuckDBPyConnection:
         with translated(self._path):
-            return duckdb.connect(str(self._path) if self._path else ":memory:", config=self._config)
+            con = duckdb.connect(str(self._path) if self._path else ":memory:", config=self._config)
+            if self._path:
+                # The one database beside its own that statements may name; this can only be said before the door is shut.
+                copy = compacting(self._path)
+                con.execute("SET allowed_paths = ?", [[f"{copy}{end}" for end in _FILES]])
+            con.execute("SET enable_external_access = false")
+            return con
 
     @contextmanager
     def reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -85,11 +94,18 @@ class Connection:
             try:
                 yield self._con
                 self._con.execute("COMMIT")
+                self.commits += 1
                 self.on_commit()
             except BaseException:
                 self._roll_back()
                 self.on_rollback()
                 raise
+
+    @contextmanager
+    def still(self) -> Iterator[None]:
+        """Nothing is written while the block runs."""
+        with self._write_lock:
+            yield
 
     def _roll_back(self) -> None:
         try:
@@ -110,6 +126,35 @@ class Connection:
         """A statement outside any transaction, such as CHECKPOINT."""
         with self._write_lock, translated(self._path):
             self._con.execute(sql)
+
+    def dead_bytes(self) -> int:
+        """How much of the file holds nothing. Checkpoints join stretches of a table and keep the room that they took before."""
+        row = self.row("SELECT free_blocks * block_size FROM pragma_database_size()")
+        return int(row[0]) if row and self._path else 0
+
+    @contextmanager
+    def rewritten(self) -> Iterator[Path]:
+        """A dense copy of the file, complete before the block begins; reads go on while it is made. Else as `replaced`."""
+        assert self._path is not None
+        fresh = compacting(self._path)
+        with self._write_lock:
+            try:
+                self._copy(fresh)
+                with self.replaced():
+                    yield fresh
+            finally:
+                fresh.unlink(missing_ok=True)
+
+    def _copy(self, fresh: Path) -> None:
+        fresh.unlink(missing_ok=True)
+        with self.reading() as cursor:
+            (name,) = cursor.execute("SELECT current_database()").fetchall()[0]
+            cursor.execute(f"ATTACH '{_quoted(fresh)}' AS fresh (STORAGE_VERSION '{STORAGE_FORMAT}')")
+            try:
+                cursor.execute(f'COPY FROM DATABASE "{name}" TO fresh')
+                cursor.execute("CHECKPOINT fresh")
+            finally:
+                cursor.execute("DETACH fresh")
 
     @contextmanager
     def replaced(self) -> Iterator[None]:
@@ -138,6 +183,26 @@ class Connection:
             if not isinstance(self._con, _Closed):
                 self._con.close()
                 self._con = cast("duckdb.DuckDBPyConnection", _Closed())
+
+
+def compacting(path: Path) -> Path:
+    """Where a compacted copy is made; one that a killed compaction left behind is worth nothing."""
+    return path.with_name(path.name + ".compact")
+
+
+def _quoted(path: Path) -> str:
+    return str(path).replace("'", "''")
+
+
+def insert(con: duckdb.DuckDBPyConnection, table: str, types: Sequence[str], columns: Sequence[list[Any]]) -> None:
+    """Insert the rows of `columns`, all of one length and in the table's order, inside the caller's transaction.
+
+    A single row, as a live write has, is planned in half the time as values (measured); more of them are faster as lists.
+    """
+    if len(columns[0]) == 1:
+        con.execute(f"INSERT INTO {table} VALUES ({', '.join(f'?::{kind}' for kind in types)})", [c[0] for c in columns])
+    else:
+        con.execute(f"INSERT INTO {table} SELECT {', '.join(f'unnest(?::{kind}[])' for kind in types)}", list(columns))
 
 
 class _Closed:

@@ -24,7 +24,8 @@ WINDOW_MS = 120_000
 #: A transcript tells a summary of the conversation with a sentence around it: its words are not compared.
 _SUMMARY = "compact_summary"
 
-_SESSIONS = "SELECT DISTINCT session_id FROM event WHERE starts_with(source, ?)"
+_SESSIONS = """
+SELECT session_id, bool_or(starts_with(source, ?)), bool_or(NOT starts_with(source, ?)) FROM event GROUP BY session_id"""
 #: Metadata is stored by `rows.pack`: compact, keys in order.
 _TOLD = r"""regexp_extract(metadata, '"tool_use_id":"((?:[^"\\]|\\.)*)"', 1)"""
 _CANDIDATES = f"""
@@ -72,17 +73,21 @@ class Duplicates:
         row = con.row("SELECT count(*) FROM (SELECT 1 FROM duplicate LIMIT 1)")
         #: Whether there may be any pair.
         self.any: bool = bool(row and row[0])
-        #: Sessions that a hook told of; read with the first append.
-        self._sessions: set[str] | None = None
+        #: Sessions that a hook told of, and those that another source did; read with the first append.
+        self._sessions: tuple[set[str], set[str]] | None = None
 
     def decide(self, con: duckdb.DuckDBPyConnection, fresh: Sequence[Event]) -> None:
         """Write the pairs that `fresh`, stored in this very transaction, makes among themselves and with older events."""
-        hooked = self._hooked(con, fresh)
-        twice = [e for e in fresh if e.session_id in hooked]
-        if not twice:
+        hooked, others = self._told(con)
+        # A session that only hooks have told of, as most are while they last, has no other half to be looked for.
+        met, mixed = ({e.session_id for e in fresh} & told for told in (hooked, others))
+        hooked.update(e.session_id for e in fresh if e.source.startswith(HOOK))
+        others.update(e.session_id for e in fresh if not e.source.startswith(HOOK))
+        told = [_told_of(e) for e in fresh if e.session_id in hooked]
+        if not told:
             return
-        told = [_told_of(e) for e in twice]
-        older = [*_older(con, [t for t in told if t.hook], False), *_older(con, [t for t in told if not t.hook], True)]
+        older = _older(con, [t for t in told if t.hook and t.session in mixed], False)
+        older += _older(con, [t for t in told if not t.hook and t.session in met], True)
         found = list(pairs([*older, *told]))
         if found:
             # Readers look for pairs from now on: too early is harmless, too late would show one message twice.
@@ -90,11 +95,11 @@ class Duplicates:
             columns = [[hidden.key for hidden, _ in found], [shown.key for _, shown in found]]
             con.execute("INSERT INTO duplicate SELECT unnest(?::HUGEINT[]), unnest(?::HUGEINT[])", columns)
 
-    def _hooked(self, con: duckdb.DuckDBPyConnection, fresh: Sequence[Event]) -> set[str]:
-        """Sessions that a hook told of, those of `fresh` included; a session too many, after a rollback, is harmless."""
+    def _told(self, con: duckdb.DuckDBPyConnection) -> tuple[set[str], set[str]]:
+        """Sessions that hooks and that others told of; a session too many, after a rollback, is harmless."""
         if self._sessions is None:
-            self._sessions = {row[0] for row in con.execute(_SESSIONS, [HOOK]).fetchall()}
-        self._sessions.update(e.session_id for e in fresh if e.source.startswith(HOOK))
+            rows = con.execute(_SESSIONS, [HOOK, HOOK]).fetchall()
+            self._sessions = {row[0] for row in rows if row[1]}, {row[0] for row in rows if row[2]}
         return self._sessions
 
     def of(self, ids: Iterable[EventId]) -> dict[EventId, EventId]:

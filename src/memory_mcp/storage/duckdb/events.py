@@ -13,17 +13,14 @@ from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.event import Event, content_hash
 from memory_mcp.model.ids import HASH_MASK, EventId, digest, event_id_from, event_key, key_of
 from memory_mcp.model.segment import Segment
-from memory_mcp.storage.duckdb.connection import Connection
+from memory_mcp.storage.duckdb.connection import Connection, insert
 from memory_mcp.storage.duckdb.duplicates import SHOWN, Duplicates
-from memory_mcp.storage.duckdb.outbox import Numbers, add_changes, forget_old_requests
+from memory_mcp.storage.duckdb.outbox import REQUEST_KEPT_MS, Numbers, add_changes, forget_old_requests
+from memory_mcp.storage.duckdb.recent import RecentEvents, RecentGrips
 from memory_mcp.storage.duckdb.rows import EVENT, event_columns, event_of, keys_of
 from memory_mcp.storage.values import Appended, Place, Request, Scope, SessionInfo, StoredEvent
 
-_INSERT = """
-INSERT INTO event SELECT unnest(?::BIGINT[]), unnest(?::HUGEINT[]), unnest(?::BIGINT[]), unnest(?::BIGINT[]),
-  unnest(?::VARCHAR[]), unnest(?::VARCHAR[]), unnest(?::VARCHAR[]), unnest(?::VARCHAR[]), unnest(?::VARCHAR[]),
-  unnest(?::VARCHAR[]), unnest(?::VARCHAR[]), unnest(?::VARCHAR[]), unnest(?::VARCHAR[]), unnest(?::VARCHAR[]),
-  unnest(?::BIGINT[]), unnest(?::VARCHAR[]), unnest(?::VARCHAR[])"""
+_COLUMNS = ("BIGINT", "HUGEINT", "BIGINT", "BIGINT", *["VARCHAR"] * 10, "BIGINT", "VARCHAR", "VARCHAR")
 _KNOWN = "SELECT event_id, content FROM event WHERE event_id IN (SELECT unnest(?::HUGEINT[]))"
 #: Parameters: see `_spans`.
 _SPANS = """unnest(?::BIGINT[]) AS own, unnest(?::BIGINT[]) AS from_ts, unnest(?::HUGEINT[]) AS from_id,
@@ -38,6 +35,12 @@ JOIN event e ON e.stream = s.own
 WHERE {_INSIDE}
   AND (? IS NULL OR e.seq <= ?) {{which}}
 ORDER BY s.key, e.ts, e.event_id"""
+#: One stretch of a stream to its end, its times as constants: what lies before it is not looked at.
+_TAIL = f"""SELECT seq, {EVENT} FROM event WHERE stream = ? AND ts >= ? AND (ts > ? OR event_id >= ?) ORDER BY seq"""
+#: With more segments than this the reading is bulk work, and nothing of it is kept.
+_LIVE = 8
+#: Answers to re-sent writes that are too old are removed this often (milliseconds).
+_FORGET_MS = 600_000
 #: Times in ids bound what of the pairs is looked at.
 _SHOWN_IN = "AND e.event_id NOT IN (SELECT d.event_id FROM duplicate d WHERE d.event_id BETWEEN ? AND ?)"
 _OUTDONE_IN = """AND e.event_id IN (SELECT d.event_id FROM duplicate d, event o
@@ -58,13 +61,16 @@ _CASELESS = 2
 class DuckEvents:
     """Layer 0 in one table."""
 
-    def __init__(self, con: Connection, numbers: Numbers, clock: Clock, stored: Callable[[], None]) -> None:
+    def __init__(self, con: Connection, numbers: Numbers, clock: Clock, stored: Callable[[], None], quoted: RecentGrips) -> None:
         self._con = con
         self._numbers = numbers
         self._clock = clock
         #: Called when events are committed, before they are acknowledged.
         self._stored = stored
         self._pairs = Duplicates(con)
+        self._recent = RecentEvents()
+        self._quoted = quoted
+        self._forgot_ms = 0
 
     def append(self, events: Sequence[Event], request: Request | None = None) -> Appended:
         """See EventStore."""
@@ -72,12 +78,9 @@ class DuckEvents:
             replay = self._replay(con, request)
             if replay is not None:
                 return Appended((), (), replay)
-            fresh, known = _sort_out(con, events)
+            fresh, known = self._sort_out(con, events)
             if fresh:
-                first = self._numbers.take_events(len(fresh))
-                con.execute(_INSERT, event_columns(fresh, first))
-                self._pairs.decide(con, fresh)
-                add_changes(con, self._numbers, [(ChangeKind.EVENTS_APPENDED, str(first + len(fresh) - 1))])
+                self._insert(con, fresh)
             if request:
                 answer = request.answer or " ".join(e.event_id for e in fresh)
                 con.execute("INSERT INTO request VALUES (?, ?, ?)", [request.key, answer, self._clock.now_ms()])
@@ -87,25 +90,76 @@ class DuckEvents:
             self._stored()
         return Appended(tuple(e.event_id for e in fresh), tuple(known))
 
+    def _insert(self, con: duckdb.DuckDBPyConnection, fresh: Sequence[Event]) -> None:
+        first = self._numbers.take_events(len(fresh))
+        columns = event_columns(fresh, first)
+        insert(con, "event", _COLUMNS, columns)
+        self._pairs.decide(con, fresh)
+        add_changes(con, self._numbers, [(ChangeKind.EVENTS_APPENDED, str(first + len(fresh) - 1))])
+        self._numbers.newest = max(self._numbers.newest, *columns[1])
+        seen = self._quoted.writes
+
+        def settle() -> None:
+            self._recent.add(first, fresh)
+            self._quoted.keep(dict.fromkeys((e.event_id for e in fresh), ()), seen)
+
+        self._numbers.once_committed(settle)
+
     def _replay(self, con: duckdb.DuckDBPyConnection, request: Request | None) -> str | None:
         if request is None:
             return None
-        forget_old_requests(con, self._clock.now_ms())
-        found = con.execute("SELECT answer FROM request WHERE key = ?", [request.key]).fetchall()
+        now = self._clock.now_ms()
+        if abs(now - self._forgot_ms) > _FORGET_MS:
+            forget_old_requests(con, now)
+            self._forgot_ms = now
+        sql = "SELECT answer FROM request WHERE key = ? AND at_ms >= ?"
+        found = con.execute(sql, [request.key, now - REQUEST_KEPT_MS]).fetchall()
         return str(found[0][0]) if found else None
+
+    def _sort_out(self, con: duckdb.DuckDBPyConnection, events: Sequence[Event]) -> tuple[list[Event], list[EventId]]:
+        """New events, and ids stored before; the same id with other words becomes a variant of its own id."""
+        # An id begins with its time: most events that come alone are later than all before, so nothing need be looked up.
+        newest = self._numbers.newest
+        stored = _stored(con, [e for e in events if event_key(e.event_id) <= newest])
+        contents = [content_hash(e.text) for e in events]
+        taken = dict(stored)
+        named: list[tuple[Event, int]] = []
+        for event, content in zip(events, contents, strict=True):
+            if taken.setdefault(event.event_id, content) == content:
+                named.append((event, content))
+            else:
+                named.append((_variant(event, content), content))
+        variants = [n for (n, _), event in zip(named, events, strict=True) if n is not event]
+        stored |= _stored(con, variants)
+        fresh: list[Event] = []
+        known: list[EventId] = []
+        for event, content in named:
+            if event.event_id in stored:
+                known.append(event.event_id)
+            else:
+                stored[event.event_id] = content
+                fresh.append(event)
+        return fresh, known
+
+    def reread(self) -> None:
+        """Drop what is kept."""
+        self._recent.forget()
 
     def find(self, event_id: EventId) -> Event | None:
         """See EventStore."""
+        if recent := self._recent.get(event_id):
+            return recent
         row = self._con.row(f"SELECT {EVENT} FROM event WHERE event_id = ?", [event_key(event_id)])
         return event_of(row) if row else None
 
     def get_many(self, ids: Iterable[EventId]) -> dict[EventId, Event]:
         """See EventStore."""
-        keys = list({event_key(i) for i in ids})
-        if not keys:
-            return {}
-        rows = self._con.rows(f"SELECT {EVENT} FROM event WHERE event_id IN (SELECT unnest(?::HUGEINT[]))", [keys])
-        return {e.event_id: e for e in map(event_of, rows)}
+        wanted = set(ids)
+        found = {i: event for i in wanted if (event := self._recent.get(i)) is not None}
+        if keys := list({event_key(i) for i in wanted if i not in found}):
+            rows = self._con.rows(f"SELECT {EVENT} FROM event WHERE event_id IN (SELECT unnest(?::HUGEINT[]))", [keys])
+            found |= {e.event_id: e for e in map(event_of, rows)}
+        return found
 
     def known_tails(self, tails: Sequence[int]) -> dict[int, EventId]:
         """See EventStore."""
@@ -117,6 +171,11 @@ class DuckEvents:
 
     def after(self, seq: int, limit: int) -> list[StoredEvent]:
         """See EventStore."""
+        if seq >= self._numbers.committed_event:
+            return []
+        found = self._recent.after(seq, limit)
+        if found is not None:
+            return found
         sql = f"SELECT seq, {EVENT} FROM event WHERE seq > ? AND seq <= ? ORDER BY seq"
         return [StoredEvent(row[0], event_of(row[1:])) for row in self._con.rows(sql, [seq, seq + limit])]
 
@@ -147,8 +206,26 @@ class DuckEvents:
 
     def in_segments(self, segments: Sequence[Segment], last_seq: int | None = None) -> dict[int, list[Event]]:
         """See EventStore."""
-        if not segments:
-            return {}
+        found: dict[int, list[Event]] = {}
+        for segment in segments if len(segments) <= _LIVE else ():
+            if own := self._live(segment, last_seq):
+                found[segment.key] = own
+        rest = [s for s in segments if s.key not in found]
+        return found | self._stored_in(rest, last_seq) if rest else found
+
+    def _live(self, segment: Segment, last_seq: int | None) -> list[Event]:
+        """Return the events of a segment that is being written, from memory; [] when the file has to be asked."""
+        inside = self._recent.inside(segment, last_seq)
+        if inside is None and segment.open:
+            seen = self._numbers.committed_event
+            start = (segment.start[0], segment.start[0], event_key(segment.start[1]))
+            rows = self._con.rows(_TAIL, [segment.stream, *start])
+            self._recent.keep(segment.stream, segment.start, [StoredEvent(row[0], event_of(row[1:])) for row in rows], seen)
+            inside = self._recent.inside(segment, last_seq)
+        hidden = self._pairs.of(e.event_id for e in inside) if inside else {}
+        return [e for e in inside or () if e.event_id not in hidden]
+
+    def _stored_in(self, segments: Sequence[Segment], last_seq: int | None) -> dict[int, list[Event]]:
         if not self._pairs.any:
             return self._in_segments(segments, last_seq, "", [])
         ends = [event_key(event_id) for s in segments for _, event_id in (s.start, s.end)]
@@ -301,30 +378,6 @@ def _where(conditions: Sequence[str]) -> str:
     return "WHERE " + " AND ".join(conditions) if conditions else ""
 
 
-def _sort_out(con: duckdb.DuckDBPyConnection, events: Sequence[Event]) -> tuple[list[Event], list[EventId]]:
-    """New events, and ids stored before; the same id with other words becomes a variant of its own id."""
-    stored = _stored(con, events)
-    contents = [content_hash(e.text) for e in events]
-    taken = dict(stored)
-    named: list[tuple[Event, int]] = []
-    for event, content in zip(events, contents, strict=True):
-        if taken.setdefault(event.event_id, content) == content:
-            named.append((event, content))
-        else:
-            named.append((_variant(event, content), content))
-    variants = [n for (n, _), event in zip(named, events, strict=True) if n is not event]
-    stored |= _stored(con, variants) if variants else {}
-    fresh: list[Event] = []
-    known: list[EventId] = []
-    for event, content in named:
-        if event.event_id in stored:
-            known.append(event.event_id)
-        else:
-            stored[event.event_id] = content
-            fresh.append(event)
-    return fresh, known
-
-
 def _variant(event: Event, content: int) -> Event:
     tail = digest("variant", event.event_id, str(content))
     identifier = event_id_from(key_of(event.timestamp, tail))
@@ -332,5 +385,7 @@ def _variant(event: Event, content: int) -> Event:
 
 
 def _stored(con: duckdb.DuckDBPyConnection, events: Sequence[Event]) -> dict[EventId, int]:
+    if not events:
+        return {}
     rows = con.execute(_KNOWN, [keys_of([e.event_id for e in events])]).fetchall()
     return {event_id_from(key): content for key, content in rows}

@@ -5,14 +5,19 @@ from collections.abc import Iterable, Iterator
 from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import HASH_MASK, EventId, GripId, event_id_from, event_key, grip_key
 from memory_mcp.storage.duckdb.connection import Connection
+from memory_mcp.storage.duckdb.recent import RecentGrips
 from memory_mcp.storage.duckdb.rows import GRIP, grip_of
+
+#: Events whose grips are kept from one reading: more of them are bulk work.
+_KEPT_AT_ONCE = 200
 
 
 class DuckGrips:
     """Quotations in one table."""
 
-    def __init__(self, con: Connection) -> None:
+    def __init__(self, con: Connection, recent: RecentGrips) -> None:
         self._con = con
+        self._recent = recent
 
     def find(self, grip_id: str) -> Grip | None:
         """See GripStore."""
@@ -25,27 +30,37 @@ class DuckGrips:
 
     def get_many(self, ids: Iterable[GripId]) -> dict[GripId, Grip]:
         """See GripStore."""
-        keys = list({grip_key(i)[0] for i in ids})
+        kept = {i: grip for i in ids if (grip := self._recent.get(i)) is not None} if (ids := list(ids)) else {}
+        keys = list({grip_key(i)[0] for i in ids if i not in kept})
         if not keys:
-            return {}
+            return kept
         rows = self._con.rows(f"SELECT {GRIP} FROM grip WHERE grip_id IN (SELECT unnest(?::HUGEINT[]))", [keys])
-        return {g.grip_id: g for g in map(grip_of, rows)}
+        return kept | {g.grip_id: g for g in map(grip_of, rows)}
 
     def of_events(self, ids: Iterable[EventId]) -> dict[EventId, list[Grip]]:
         """See GripStore."""
-        keys = list({event_key(i) for i in ids})
-        if not keys:
-            return {}
+        wanted = list(dict.fromkeys(ids))
+        seen = self._recent.writes
+        found = {i: own for i in wanted if (own := self._recent.of(i)) is not None}
+        if missing := [i for i in wanted if i not in found]:
+            read = self._read(missing)
+            if len(missing) <= _KEPT_AT_ONCE:
+                self._recent.keep(read, seen)
+            found |= read
+        return {event_id: own for event_id, own in found.items() if own}
+
+    def _read(self, ids: list[EventId]) -> dict[EventId, list[Grip]]:
+        """As `of_events`, with events that nothing quotes."""
+        keys = [event_key(i) for i in ids]
         # Joined by OR the two would be told for every row of the table, at twice the time.
         sql = f"""SELECT {GRIP} FROM grip WHERE event_start IN (SELECT unnest(?::HUGEINT[]))
                   UNION SELECT {GRIP} FROM grip WHERE event_end IN (SELECT unnest(?::HUGEINT[]))
                   ORDER BY event_start, span_start, span_end"""
-        wanted = {event_id_from(k) for k in keys}
-        found: dict[EventId, list[Grip]] = {}
+        found: dict[EventId, list[Grip]] = {i: [] for i in map(event_id_from, keys)}
         for grip in map(grip_of, self._con.rows(sql, [keys, keys])):
             for event_id in dict.fromkeys((grip.event_id_start, grip.event_id_end)):
-                if event_id in wanted:
-                    found.setdefault(event_id, []).append(grip)
+                if event_id in found:
+                    found[event_id].append(grip)
         return found
 
     def iter_all(self, batch: int = 5000) -> Iterator[list[Grip]]:

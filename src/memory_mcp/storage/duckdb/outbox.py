@@ -1,19 +1,19 @@
 """Outbox, checkpoints, request answers and the counters that number everything."""
 
-import itertools
-from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import duckdb
 
 from memory_mcp.model.change import Change, ChangeKind
-from memory_mcp.storage.duckdb.connection import Connection
+from memory_mcp.storage.duckdb.connection import Connection, insert
+from memory_mcp.storage.duckdb.recent import Changes
 
 #: Answers to re-sent writes are kept this long (milliseconds).
 REQUEST_KEPT_MS = 3_600_000
-#: The last changes are kept in memory, some 150 bytes each: readers of an index ask what it does not hold yet.
-_RECENT = 20_000
+#: The checkpoint that every write is followed by: how far events are part of the tree.
+DERIVER = "deriver"
+_OUTBOX = ("BIGINT", "VARCHAR", "VARCHAR")
 
 
 class Numbers:
@@ -23,46 +23,53 @@ class Numbers:
         self._con = con
         self.last_event: int = 0
         self.last_change: int = 0
-        #: The last change whose transaction is committed: what a reader may count on.
+        #: The highest event id: whatever lies above it is new.
+        self.newest: int = -1
+        #: The last numbers whose transaction is committed: what a reader may count on.
         self.committed: int = 0
-        #: The last changes, and the number from which they are all there; those of an open transaction stand aside.
-        self._recent: deque[tuple[int, str]] = deque(maxlen=_RECENT)
-        self._open: list[tuple[int, str]] = []
-        self._since = 0
+        self.committed_event: int = 0
+        #: How far the deriver got.
+        self.derived: int = 0
+        self.changes = Changes()
+        #: What to do once the transaction under way is committed.
+        self._settling: list[Callable[[], None]] = []
         self._changed: tuple[tuple[int, int], frozenset[str]] = ((-1, -1), frozenset())
         self.load()
-        self._since = self.last_change
 
     def load(self) -> None:
         """Read the counters from the store, after opening and after a failed transaction."""
-        row = self._con.row("SELECT (SELECT coalesce(max(seq), 0) FROM event), (SELECT coalesce(max(seq), 0) FROM outbox)")
-        self.last_event, self.last_change = row or (0, 0)
-        self._open.clear()
+        self._settling.clear()
+        row = self._con.row(
+            """SELECT (SELECT coalesce(max(seq), 0) FROM event), (SELECT coalesce(max(seq), 0) FROM outbox),
+                      (SELECT coalesce(max(event_id), -1) FROM event), (SELECT max(value) FROM checkpoint WHERE name = ?)""",
+            [DERIVER],
+        )
+        self.last_event, self.last_change, self.newest, derived = row or (0, 0, -1, None)
+        self.derived = int(derived or 0)
         self.settle()
+
+    def once_committed(self, act: Callable[[], None]) -> None:
+        """Call `act` when the transaction under way is committed, before the next begins; never if it is not."""
+        self._settling.append(act)
 
     def settle(self) -> None:
         """What was handed out is committed."""
-        for change in self._open:
-            if len(self._recent) == _RECENT:
-                self._since = self._recent[0][0]
-            self._recent.append(change)
-        self._open.clear()
-        self.committed = self.last_change
-
-    def note(self, first: int, subjects: Sequence[str]) -> None:
-        """Nodes that the open transaction changes, by number from `first` on."""
-        self._open += zip(itertools.count(first), subjects)
+        for act in self._settling:
+            act()
+        self._settling.clear()
+        self.committed, self.committed_event = self.last_change, self.last_event
 
     def changed_since(self, seq: int) -> frozenset[str] | None:
         """Nodes changed behind that number; None where it lies further back than is known."""
         last = self.committed
         if seq >= last:
             return frozenset()
-        if seq < self._since:
-            return None
         if self._changed[0] != (seq, last):
-            behind = (subject for number, subject in self._recent.copy() if seq < number <= last)
-            self._changed = ((seq, last), frozenset(behind))
+            behind = self.changes.after(seq)
+            if behind is None:
+                return None
+            told = ("" if c.kind is ChangeKind.EVENTS_APPENDED else c.subject for c in behind if c.seq <= last)
+            self._changed = ((seq, last), frozenset(told))
         return self._changed[1]
 
     def take_events(self, count: int) -> int:
@@ -80,18 +87,24 @@ def add_changes(con: duckdb.DuckDBPyConnection, numbers: Numbers, changes: Seque
     """Write outbox entries inside the caller's transaction; the number of the last."""
     if changes:
         first = numbers.take_changes(len(changes))
-        con.execute(
-            "INSERT INTO outbox SELECT unnest(?::BIGINT[]), unnest(?::VARCHAR[]), unnest(?::VARCHAR[])",
-            [list(range(first, first + len(changes))), [k.value for k, _ in changes], [s for _, s in changes]],
-        )
-        numbers.note(first, ["" if k is ChangeKind.EVENTS_APPENDED else s for k, s in changes])
+        made = [Change(seq, kind, subject) for seq, (kind, subject) in enumerate(changes, first)]
+        columns: list[list[Any]] = [[c.seq for c in made], [c.kind.value for c in made], [c.subject for c in made]]
+        insert(con, "outbox", _OUTBOX, columns)
+        numbers.once_committed(lambda: numbers.changes.add(made))
     return numbers.last_change
 
 
-def put_checkpoint(con: duckdb.DuckDBPyConnection, name: str, value: str) -> None:
+def put_checkpoint(con: duckdb.DuckDBPyConnection, numbers: Numbers, name: str, value: str) -> None:
     """Replace one checkpoint inside the caller's transaction."""
-    con.execute("DELETE FROM checkpoint WHERE name = ?", [name])
-    con.execute("INSERT INTO checkpoint VALUES (?, ?)", [name, value])
+    found = con.execute("UPDATE checkpoint SET value = ? WHERE name = ?", [value, name]).fetchone()
+    if not found or not found[0]:
+        con.execute("INSERT INTO checkpoint VALUES (?, ?)", [name, value])
+    if name == DERIVER:
+
+        def settle() -> None:
+            numbers.derived = int(value)
+
+        numbers.once_committed(settle)
 
 
 def forget_old_requests(con: duckdb.DuckDBPyConnection, now_ms: int) -> int:
@@ -113,18 +126,25 @@ class DuckOutbox:
 
     def after(self, seq: int, limit: int) -> list[Change]:
         """See Outbox."""
+        if seq >= self._numbers.committed:
+            return []
+        found = self._numbers.changes.after(seq, limit)
+        if found is not None:
+            return found
         rows = self._con.rows("SELECT seq, kind, subject FROM outbox WHERE seq > ? ORDER BY seq LIMIT ?", [seq, limit])
         return [Change(row[0], ChangeKind(row[1]), row[2]) for row in rows]
 
     def checkpoint(self, follower: str) -> int:
         """See Outbox."""
+        if follower == DERIVER:
+            return self._numbers.derived
         row = self._con.row("SELECT value FROM checkpoint WHERE name = ?", [follower])
         return int(row[0]) if row else 0
 
     def mark(self, follower: str, value: str) -> None:
         """See Outbox."""
         with self._con.writing() as con:
-            put_checkpoint(con, follower, value)
+            put_checkpoint(con, self._numbers, follower, value)
 
     def marks(self, prefix: str) -> dict[str, str]:
         """See Outbox."""

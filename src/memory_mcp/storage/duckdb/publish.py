@@ -1,6 +1,7 @@
 """Writes one build: cuts, nodes, bullets, grips, term rows, outbox entries and the checkpoint, in one transaction."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import duckdb
@@ -9,76 +10,111 @@ from memory_mcp.failpoints import failpoint
 from memory_mcp.model.calendar import TocLevel, parents
 from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.grip import Grip
-from memory_mcp.model.ids import grip_key, node_key
+from memory_mcp.model.ids import event_key, grip_key, node_key
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
-from memory_mcp.storage.duckdb.connection import Connection
-from memory_mcp.storage.duckdb.outbox import Numbers, add_changes, put_checkpoint
+from memory_mcp.storage.duckdb.connection import Connection, insert
+from memory_mcp.storage.duckdb.outbox import DERIVER, Numbers, add_changes, put_checkpoint
+from memory_mcp.storage.duckdb.recent import RecentGrips
 from memory_mcp.storage.duckdb.rows import grip_columns, node_columns, segment_columns
 from memory_mcp.storage.values import Build
 
-#: Versions of a node that are kept, the current one included.
+#: Versions of a node that are kept at least, the current one included.
 VERSIONS_KEPT = 3
 
+#: Versions of a node between two removals of old ones: each takes three statements.
+VERSIONS_BETWEEN = 4
+
 _IN = "(SELECT unnest(?::BIGINT[]))"
-_CUT = f"""INSERT INTO segment_cut SELECT {"unnest(?::BIGINT[]), " * 2} unnest(?::INTEGER[]),
-  {"unnest(?::VARCHAR[]), " * 5} unnest(?::BIGINT[]), unnest(?::HUGEINT[]), unnest(?::BIGINT[]), unnest(?::HUGEINT[]),
-  unnest(?::INTEGER[]), unnest(?::INTEGER[]), unnest(?::BOOLEAN[]), unnest(?::INTEGER[])"""
-_NODE = """INSERT INTO node SELECT unnest(?::BIGINT[]), unnest(?::VARCHAR[]), unnest(?::VARCHAR[]), unnest(?::INTEGER[]),
-  unnest(?::BOOLEAN[]), unnest(?::BIGINT[]), unnest(?::BIGINT[]), unnest(?::VARCHAR[]), unnest(?::VARCHAR[]),
-  unnest(?::VARCHAR[][]), unnest(?::VARCHAR[]), unnest(?::DOUBLE[]), unnest(?::INTEGER[]), unnest(?::INTEGER[]),
-  unnest(?::VARCHAR[][]), unnest(?::VARCHAR[][]), unnest(?::VARCHAR[]), unnest(?::BIGINT[])"""
-_BULLET = """INSERT INTO bullet SELECT unnest(?::BIGINT[]), unnest(?::INTEGER[]), unnest(?::INTEGER[]),
-  unnest(?::VARCHAR[]), unnest(?::VARCHAR[]), unnest(?::VARCHAR[]), unnest(?::VARCHAR[])"""
-_BULLET_GRIP = """INSERT INTO bullet_grip SELECT unnest(?::BIGINT[]), unnest(?::INTEGER[]), unnest(?::INTEGER[]),
-  unnest(?::HUGEINT[])"""
-_GRIP = """INSERT INTO grip SELECT unnest(?::HUGEINT[]), unnest(?::HUGEINT[]), unnest(?::HUGEINT[]),
-  unnest(?::INTEGER[]), unnest(?::INTEGER[]), unnest(?::BIGINT[]), unnest(?::BIGINT[]), unnest(?::BIGINT[])"""
-_PARENT = """INSERT INTO node_parent
-  SELECT unnest(?::BIGINT[]), unnest(?::BIGINT[]), unnest(?::VARCHAR[]), unnest(?::BIGINT[])"""
+_CUT = ("BIGINT", "BIGINT", "INTEGER", *["VARCHAR"] * 5, *["BIGINT", "HUGEINT"] * 2, "INTEGER", "INTEGER", "BOOLEAN", "INTEGER")
+_NODE = (
+    *("BIGINT", "VARCHAR", "VARCHAR", "INTEGER", "BOOLEAN", "BIGINT", "BIGINT", "VARCHAR", "VARCHAR", "VARCHAR[]", "VARCHAR"),
+    *("DOUBLE", "INTEGER", "INTEGER", "VARCHAR[]", "VARCHAR[]", "VARCHAR", "BIGINT"),
+)
+_BULLET = ("BIGINT", "INTEGER", "INTEGER", *["VARCHAR"] * 4)
+_BULLET_GRIP = ("BIGINT", "INTEGER", "INTEGER", "HUGEINT")
+_GRIP = ("HUGEINT", "HUGEINT", "HUGEINT", "INTEGER", "INTEGER", "BIGINT", "BIGINT", "BIGINT")
+_PARENT = ("BIGINT", "BIGINT", "VARCHAR", "BIGINT")
+_GROWN = "UPDATE segment_cut SET end_ts = ?, end_id = ?, events = ?, tokens = ?, open = ? WHERE key = ?"
+_COUNTED = """UPDATE node SET sessions = m.sessions, events = m.events, built = ?
+  FROM (SELECT unnest(?::BIGINT[]) AS key, unnest(?::INTEGER[]) AS sessions, unnest(?::INTEGER[]) AS events) m
+  WHERE node.current AND node.key = m.key"""
 _OLD = f"""key IN {_IN} AND version <=
   (SELECT n.version FROM node n WHERE n.current AND n.key = {{table}}.key) - {VERSIONS_KEPT}"""
 
 
-def publish(connection: Connection, numbers: Numbers, build: Build) -> int:
-    """Write `build`; the build number is the last outbox number of its transaction."""
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What is known of the store before a build, so that nothing need be read to write it."""
+
+    #: Cuts of the build's segments as they are, by key; a segment that is not here is new.
+    cuts: Mapping[int, Segment]
+    grips: RecentGrips
+
+
+def publish(connection: Connection, numbers: Numbers, build: Build, stored: Stored, settle: Callable[[], None]) -> int:
+    """Write `build` and call `settle` once it is committed; the build number is the last outbox number of its transaction."""
     with connection.writing() as con:
+        numbers.once_committed(settle)
         changes = [
             (ChangeKind.SEGMENT_PUBLISHED if n.level is TocLevel.SEGMENT else ChangeKind.NODE_PUBLISHED, n.node_id)
             for n in build.nodes
         ]
         built = add_changes(con, numbers, changes)
-        _cuts(con, build.segments)
-        _nodes(con, build.nodes, built)
-        _grips(con, build.grips)
+        _cuts(con, build.segments, stored.cuts)
+        _nodes(con, build, built)
+        _counts(con, build.counted, built)
+        fresh = _grips(con, build.grips, stored.grips)
+        numbers.once_committed(lambda: stored.grips.add(fresh))
         _terms(con, build)
         if build.derived_to is not None:
-            put_checkpoint(con, "deriver", str(build.derived_to))
+            put_checkpoint(con, numbers, DERIVER, str(build.derived_to))
         failpoint("derive.before_commit")
     failpoint("derive.committed")
     return built
 
 
-def _cuts(con: duckdb.DuckDBPyConnection, segments: Sequence[Segment]) -> None:
+def _cuts(con: duckdb.DuckDBPyConnection, segments: Sequence[Segment], before: Mapping[int, Segment]) -> None:
+    if len(segments) == 1 and (own := segments[0]).key in before:
+        grown = [own.end[0], event_key(own.end[1]), own.events, own.tokens, own.open, own.key]
+        con.execute(_GROWN, grown)
+        return
+    replaced = [s.key for s in segments if s.key in before]
+    if replaced:
+        con.execute(f"DELETE FROM segment_cut WHERE key IN {_IN}", [replaced])
     if segments:
-        con.execute(f"DELETE FROM segment_cut WHERE key IN {_IN}", [[s.key for s in segments]])
-        con.execute(_CUT, segment_columns(segments))
+        insert(con, "segment_cut", _CUT, segment_columns(segments))
 
 
-def _nodes(con: duckdb.DuckDBPyConnection, nodes: Sequence[TocNode], built: int) -> None:
+def _nodes(con: duckdb.DuckDBPyConnection, build: Build, built: int) -> None:
+    nodes = build.nodes
     if not nodes:
         return
     keys = [node_key(n.node_id) for n in nodes]
     replaced = [key for key, n in zip(keys, nodes, strict=True) if n.version > 1]
     if replaced:
-        con.execute(f"UPDATE node SET current = false WHERE current AND key IN {_IN}", [replaced])
-    con.execute(_NODE, node_columns(nodes, keys, built))
+        # Compared with a constant it is planned faster than as a join.
+        which, given = ("= ?", replaced[0]) if len(replaced) == 1 else (f"IN {_IN}", replaced)
+        con.execute(f"UPDATE node SET current = false WHERE current AND key {which}", [given])
+    insert(con, "node", _NODE, node_columns(nodes, keys, built))
     _bullets(con, nodes, keys)
-    aged = [key for key, n in zip(keys, nodes, strict=True) if n.version > VERSIONS_KEPT]
+    aged = [
+        key
+        for key, n in zip(keys, nodes, strict=True)
+        if n.version > VERSIONS_KEPT and (n.version - VERSIONS_KEPT) % VERSIONS_BETWEEN == 0
+    ]
     if aged:
         for table in ("bullet", "bullet_grip", "node"):
             con.execute(f"DELETE FROM {table} WHERE {_OLD.format(table=table)}", [aged])
-    _parents(con, nodes, keys)
+    listed = [(key, n) for key, n in zip(keys, nodes, strict=True) if n.version == 1 or build.relist]
+    if listed:
+        _parents(con, listed, build.relist)
+
+
+def _counts(con: duckdb.DuckDBPyConnection, nodes: Sequence[TocNode], built: int) -> None:
+    if nodes:
+        keys = [node_key(n.node_id) for n in nodes]
+        con.execute(_COUNTED, [built, keys, [n.session_count for n in nodes], [n.event_count for n in nodes]])
 
 
 def _bullets(con: duckdb.DuckDBPyConnection, nodes: Sequence[TocNode], keys: Sequence[int]) -> None:
@@ -89,30 +125,31 @@ def _bullets(con: duckdb.DuckDBPyConnection, nodes: Sequence[TocNode], keys: Seq
             rows.append((key, node.version, pos, b.text, b.kind.value, b.project, b.agent))
             links += [(key, node.version, pos, grip_key(g)[0]) for g in b.grip_ids]
     if rows:
-        con.execute(_BULLET, [list(c) for c in zip(*rows, strict=True)])
+        insert(con, "bullet", _BULLET, [list(c) for c in zip(*rows, strict=True)])
     if links:
-        con.execute(_BULLET_GRIP, [list(c) for c in zip(*links, strict=True)])
+        insert(con, "bullet_grip", _BULLET_GRIP, [list(c) for c in zip(*links, strict=True)])
 
 
-def _parents(con: duckdb.DuckDBPyConnection, nodes: Sequence[TocNode], keys: Sequence[int]) -> None:
-    rows = [
-        (key, node_key(parent), n.node_id, n.start_ms)
-        for key, n in zip(keys, nodes, strict=True)
-        for parent in parents(n.node_id)
-    ]
-    con.execute(f"DELETE FROM node_parent WHERE child IN {_IN}", [list(keys)])
-    con.execute(_PARENT, [list(c) for c in zip(*rows, strict=True)])
+def _parents(con: duckdb.DuckDBPyConnection, nodes: Sequence[tuple[int, TocNode]], again: bool) -> None:
+    """List nodes below their parents: which those are follows from the id, so a later version changes nothing."""
+    rows = [(key, node_key(parent), n.node_id, n.start_ms) for key, n in nodes for parent in parents(n.node_id)]
+    if again:
+        con.execute(f"DELETE FROM node_parent WHERE child IN {_IN}", [[key for key, _ in nodes]])
+    insert(con, "node_parent", _PARENT, [list(c) for c in zip(*rows, strict=True)])
 
 
-def _grips(con: duckdb.DuckDBPyConnection, grips: Sequence[Grip]) -> None:
-    if not grips:
-        return
-    fresh = {grip_key(g.grip_id)[0]: g for g in grips}
-    known = "SELECT grip_id FROM grip WHERE grip_id IN (SELECT unnest(?::HUGEINT[]))"
-    for row in con.execute(known, [list(fresh)]).fetchall():
-        del fresh[row[0]]
+def _grips(con: duckdb.DuckDBPyConnection, grips: Sequence[Grip], recent: RecentGrips) -> list[Grip]:
+    """Write those that are not stored; these."""
+    told = [(g, recent.known(g)) for g in {g.grip_id: g for g in grips}.values()]
+    fresh = {grip_key(g.grip_id)[0]: g for g, known in told if not known}
+    unsure = [grip_key(g.grip_id)[0] for g, known in told if known is None]
+    if unsure:
+        sql = "SELECT grip_id FROM grip WHERE grip_id IN (SELECT unnest(?::HUGEINT[]))"
+        for row in con.execute(sql, [unsure]).fetchall():
+            del fresh[row[0]]
     if fresh:
-        con.execute(_GRIP, grip_columns(list(fresh.values()), list(fresh)))
+        insert(con, "grip", _GRIP, grip_columns(list(fresh.values()), list(fresh)))
+    return list(fresh.values())
 
 
 def _terms(con: duckdb.DuckDBPyConnection, build: Build) -> None:
@@ -121,9 +158,8 @@ def _terms(con: duckdb.DuckDBPyConnection, build: Build) -> None:
     if build.reset_frequencies:
         con.execute("DELETE FROM frequency")
     if build.terms:
-        con.execute(
-            "INSERT INTO term_delta SELECT unnest(?::BIGINT[]), unnest(?::BLOB[])",
-            [[node_key(t.node_id) for t in build.terms], [t.hashes for t in build.terms]],
+        insert(
+            con, "term_delta", ("BIGINT", "BLOB"), [[node_key(t.node_id) for t in build.terms], [t.hashes for t in build.terms]]
         )
     for f in build.frequencies:
         con.execute("INSERT INTO frequency VALUES (?, ?, ?)", [f.project, f.hashes, f.counts])

@@ -1,13 +1,14 @@
 """What a search asks for again and again, kept in memory: three quarters of its time went into asking (measured).
 
 Invariants
-1. What is kept was read after the last write that touched it; whatever a write touches is forgotten before it returns.
+1. What is kept was read after the last write that touched it; what a write touches is replaced or forgotten before it returns.
 2. Only this process writes the store, so nothing changes unnoticed.
 """
 
 import threading
+from bisect import bisect_left
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Generic, TypeVar
 
 from memory_mcp.model.ids import NodeId
@@ -18,8 +19,12 @@ V = TypeVar("V")
 Stamped = tuple[NodeId, tuple[int, int, int]]
 #: Of stamps, about 300 bytes each, and of nodes without their bullets, some 2 KB: beyond it everything is begun anew.
 STAMPS, HEADS = 200_000, 4000
+#: Whole nodes, some 4 KB each; a reading of more than `AT_ONCE` nodes is bulk work and keeps none.
+NODES, AT_ONCE = 1000, 150
 #: Spans of days whose segments are kept: a year's weeks, or some projects' months.
 _SPANS = 64
+#: Streams whose cuts are kept: sessions that are being written, a few hundred bytes for each cut.
+_STREAMS = 128
 
 
 class Spans:
@@ -45,19 +50,97 @@ class Spans:
                     self._kept.popitem(last=False)
         return list(found)
 
+    def put(self, cuts: Iterable[Segment]) -> None:
+        """A build has written these."""
+        with self._lock:
+            self._writes += 1
+            for cut in cuts:
+                for (first, after, project), kept in self._kept.items():
+                    whole = not first and not after
+                    if (whole or first <= cut.day < after) and project in (None, cut.project):
+                        _set(kept, cut)
+
     def forget(self) -> None:
-        """A segment was written."""
+        """Segments were moved."""
         with self._lock:
             self._writes += 1
             self._kept.clear()
 
 
+class Streams:
+    """All cuts of the streams that were asked for last, in order."""
+
+    def __init__(self, read: Callable[[list[int]], dict[int, list[Segment]]]) -> None:
+        self._read = read
+        self._kept: OrderedDict[int, list[Segment]] = OrderedDict()
+        self._by_key: dict[int, Segment] = {}
+        self._writes = 0
+        self._lock = threading.Lock()
+
+    def of(self, streams: Sequence[int]) -> dict[int, list[Segment]]:
+        """Lists of the caller's own."""
+        with self._lock:
+            before = self._writes
+            found = {stream: list(self._kept[stream]) for stream in streams if stream in self._kept}
+            for stream in found:
+                self._kept.move_to_end(stream)
+        missing = [stream for stream in streams if stream not in found]
+        if not missing:
+            return found
+        read = self._read(missing)
+        with self._lock:
+            if before == self._writes and len(missing) <= _STREAMS:
+                for stream, cuts in read.items():
+                    self._kept[stream] = list(cuts)
+                    self._by_key.update((cut.key, cut) for cut in cuts)
+                while len(self._kept) > _STREAMS:
+                    _, old = self._kept.popitem(last=False)
+                    for cut in old:
+                        self._by_key.pop(cut.key, None)
+        return found | read
+
+    def named(self, keys: Iterable[int]) -> dict[int, Segment]:
+        """Those of some cuts that are kept."""
+        with self._lock:
+            return {key: self._by_key[key] for key in keys if key in self._by_key}
+
+    def put(self, cuts: Iterable[Segment]) -> None:
+        """A build has written these."""
+        with self._lock:
+            self._writes += 1
+            for cut in cuts:
+                kept = self._kept.get(cut.stream)
+                if kept is not None:
+                    _set(kept, cut)
+                    self._by_key[cut.key] = cut
+
+    def forget(self) -> None:
+        """Segments were moved."""
+        with self._lock:
+            self._writes += 1
+            self._kept.clear()
+            self._by_key.clear()
+
+
+def _set(kept: list[Segment], cut: Segment) -> None:
+    """Put a cut into a list in order of start, in the place of its earlier form: starts never move."""
+    at = bisect_left(kept, cut.start, key=lambda c: c.start)
+    while at < len(kept) and kept[at].start == cut.start:
+        if kept[at].key == cut.key:
+            kept[at] = cut
+            return
+        at += 1
+    kept.insert(at, cut)
+
+
 class ByNode(Generic[V]):
     """What was read of each node, by its key; None stands for a node that does not exist."""
 
-    def __init__(self, read: Callable[[Sequence[int]], dict[int, V]], most: int) -> None:
+    def __init__(self, read: Callable[[Sequence[int]], dict[int, V]], most: int, at_once: int | None = None) -> None:
+        """Keep what `read` gives of `most` nodes; a reading of more than `at_once` is not kept."""
         self._read = read
         self._most = most
+        self._at_once = most if at_once is None else at_once
         self._kept: dict[int, V | None] = {}
         self._writes = 0
         self._lock = threading.Lock()
@@ -74,11 +157,23 @@ class ByNode(Generic[V]):
             found |= fresh
             with self._lock:
                 # A write since the reading may have touched any of these.
-                if before == self._writes:
+                if before == self._writes and len(fresh) <= self._at_once:
                     if len(self._kept) + len(fresh) > self._most:
                         self._kept.clear()
                     self._kept |= fresh
         return [value for key in keys if (value := found[key]) is not None]
+
+    def put(self, values: Mapping[int, V]) -> None:
+        """A build has written these."""
+        with self._lock:
+            self._writes += 1
+            if len(self._kept) + len(values) > self._most:
+                self._kept.clear()
+            if len(values) <= self._at_once:
+                self._kept |= values
+            else:
+                for key in values:
+                    self._kept.pop(key, None)
 
     def forget(self, keys: Iterable[int] | None = None) -> None:
         """A write touched these nodes; None: any of them."""

@@ -6,19 +6,20 @@ import os
 import shutil
 import threading
 import uuid
+from dataclasses import replace
 from pathlib import Path
 
-import duckdb
 from tzlocal import get_localzone_name
 
 from memory_mcp.clock import Clock, SystemClock
 from memory_mcp.failpoints import failpoint
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.storage.duckdb import migrations
-from memory_mcp.storage.duckdb.connection import STORAGE_FORMAT, Connection, translated
+from memory_mcp.storage.duckdb.connection import Connection, compacting
 from memory_mcp.storage.duckdb.events import DuckEvents
 from memory_mcp.storage.duckdb.grips import DuckGrips
 from memory_mcp.storage.duckdb.outbox import DuckOutbox, Numbers
+from memory_mcp.storage.duckdb.recent import RecentGrips
 from memory_mcp.storage.duckdb.toc import DuckToc
 from memory_mcp.storage.duckdb.usage import DuckSuperseded, DuckUsage
 from memory_mcp.storage.lock import DirectoryLock
@@ -30,7 +31,12 @@ FILE_NAME = "memory.duckdb"
 #: Memory that DuckDB may use (larger results spill to disk), and its threads: callers bring their own.
 _MEMORY_MB, _THREADS = 128, 1
 _HIGH_WATER = "high-water.json"
-_TABLES = ("event", "duplicate", "segment_cut", "node", "bullet", "grip", "term_delta", "outbox")
+_TABLES = ("duplicate", "segment_cut", "node", "bullet", "grip", "term_delta", "outbox")
+#: In one statement: each costs as much again before it reads a row.
+_COUNTS = "SELECT 'event', count(*), min(ts), max(ts) FROM event" + "".join(
+    f" UNION ALL SELECT '{table}', count(*), NULL, NULL FROM {table}" for table in _TABLES
+)
+_TEXT_BYTES = "SELECT coalesce(sum(strlen(text)), 0)::BIGINT FROM event"
 
 
 def open_storage(
@@ -72,8 +78,10 @@ class DuckStorage:
         self._closed = False
         self._marking = threading.Lock()
         self._lost = 0
+        #: Commits when the rows were last counted, and what came of it.
+        self._counted: tuple[int, StoreStats | None] = (0, None)
         if self._path:
-            _compacting(self._path).unlink(missing_ok=True)
+            compacting(self._path).unlink(missing_ok=True)
         self._con = Connection(self._path, _MEMORY_MB, _THREADS)
         try:
             self._bring_up(timezone)
@@ -82,9 +90,10 @@ class DuckStorage:
             self._numbers = Numbers(self._con)
             self._con.on_rollback = self._numbers.load
             self._con.on_commit = self._numbers.settle
-            self.events = DuckEvents(self._con, self._numbers, clock, self._write_high_water)
-            self.toc = DuckToc(self._con, self._numbers, clock)
-            self.grips = DuckGrips(self._con)
+            self._quoted = quoted = RecentGrips()
+            self.events = DuckEvents(self._con, self._numbers, clock, self._write_high_water, quoted)
+            self.toc = DuckToc(self._con, self._numbers, clock, quoted)
+            self.grips = DuckGrips(self._con, quoted)
             self.usage = DuckUsage(self._con)
             self.superseded = DuckSuperseded(self._con)
             self.outbox = DuckOutbox(self._con, self._numbers)
@@ -127,28 +136,33 @@ class DuckStorage:
             con.execute("UPDATE meta SET value = ? WHERE name = 'timezone'", [name])
 
     def stats(self, text: bool = True) -> StoreStats:
-        """See Storage."""
-        rows = {t: self._count(t) for t in _TABLES}
-        added = "coalesce(sum(strlen(text)), 0)::BIGINT" if text else "0"
-        row = self._con.row(f"SELECT {added}, min(ts), max(ts) FROM event")
-        text_bytes, first, last = row or (0, None, None)
+        """See Storage. What rows say is read again only after a commit."""
+        commits, known = self._counted
+        if known is None or commits != self._con.commits:
+            # Read before the rows: what is committed meanwhile is counted again by the next caller.
+            commits = self._con.commits
+            known = self._count()
+            self._counted = (commits, known)
+        (text_bytes,) = (self._con.row(_TEXT_BYTES) if text else None) or (0,)
+        return replace(known, size_bytes=self._size(), text_bytes=text_bytes, last_seq=self._numbers.last_event)
+
+    def _count(self) -> StoreStats:
+        """The stats but for sizes."""
+        found = {table: told for table, *told in self._con.rows(_COUNTS)}
+        _, first, last = found["event"]
         return StoreStats(
-            rows=rows,
-            size_bytes=self._size(),
-            text_bytes=text_bytes,
+            rows={table: told[0] for table, told in found.items()},
+            size_bytes=0,
+            text_bytes=0,
             store_id=self._meta("store_id"),
             timezone=self.timezone,
             schema_version=migrations.CURRENT,
             first_ms=first,
             last_ms=last,
             derived_to=self.outbox.checkpoint("deriver"),
-            last_seq=self._numbers.last_event,
+            last_seq=0,
             extra={"lost_events": str(self._lost)} if self._lost else {},
         )
-
-    def _count(self, table: str) -> int:
-        row = self._con.row(f"SELECT count(*) FROM {table}")
-        return int(row[0]) if row else 0
 
     def _size(self) -> int:
         if self._path is None:
@@ -160,25 +174,35 @@ class DuckStorage:
         """See Storage."""
         self._con.interrupt(thread)
 
+    def reread(self) -> None:
+        """See Storage."""
+        with self._con.still():
+            self._numbers.load()
+            self.events.reread()
+            self.toc.reread()
+            self._quoted.forget()
+
     def checkpoint(self) -> None:
         """See Storage."""
         self._con.run("CHECKPOINT")
+
+    def dead_bytes(self) -> int:
+        """See Storage."""
+        return self._con.dead_bytes()
 
     def compact(self) -> tuple[int, int]:
         """See Storage. The old file stays beside the new one until the new one is in place."""
         if self._path is None:
             return 0, 0
-        with self._con.replaced():
+        with self._con.rewritten() as fresh:
             before = self._size()
-            fresh = _compacting(self._path)
-            fresh.unlink(missing_ok=True)
-            with translated(self._path):
-                _copy_database(self._path, fresh)
+            shutil.copymode(self._path, fresh)
+            _sync(fresh)
             failpoint("compact.copied")
             os.replace(fresh, self._path)
-            _sync_directory(self._path.parent)
+            _sync(self._path.parent)
             failpoint("compact.swapped")
-        self.toc.forget_stamps()
+        self.reread()
         return before, self._size()
 
     def _check_high_water(self) -> int:
@@ -195,18 +219,21 @@ class DuckStorage:
         """Say how far the store got. After each append without a sync: what may be lost unnoticed is the log of a crash."""
         if self._directory is None or self._lost:
             return
-        target = self._directory / _HIGH_WATER
-        aside = target.with_suffix(".new")
         # Writers come here after their transaction, side by side; the mark must not fall behind an earlier one.
         with self._marking:
+            mark = json.dumps({"last_seq": self._numbers.last_event}).encode("ascii")
             try:
-                descriptor = os.open(aside, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
-                with os.fdopen(descriptor, "w", encoding="utf-8") as f:
-                    json.dump({"last_seq": self._numbers.last_event}, f)
+                # In place, since a file made anew for every event would be a block written for every event. The numbers only
+                # grow, and so few bytes are written whole.
+                descriptor = os.open(self._directory / _HIGH_WATER, os.O_CREAT | os.O_WRONLY, 0o600)
+                try:
+                    os.write(descriptor, mark)
+                    if os.fstat(descriptor).st_size > len(mark):
+                        os.ftruncate(descriptor, len(mark))
                     if sync:
-                        f.flush()
-                        os.fsync(f.fileno())
-                os.replace(aside, target)
+                        os.fsync(descriptor)
+                finally:
+                    os.close(descriptor)
             except OSError as error:
                 # What it counts is committed already: a full disk must not make that look like a failure.
                 log.warning("the high-water mark could not be written: %s", error)
@@ -225,32 +252,9 @@ class DuckStorage:
                 self._lock.release()
 
 
-def _compacting(path: Path) -> Path:
-    """Where a compacted copy is made; one that a killed compaction left behind is worth nothing."""
-    return path.with_name(path.name + ".compact")
-
-
-def _copy_database(source: Path, target: Path) -> None:
-    """A dense copy of a closed file, on disk before this returns."""
-    con = duckdb.connect(":memory:", config={"threads": 1})
-    try:
-        con.execute(f"ATTACH '{_quoted(source)}' AS old (READ_ONLY)")
-        con.execute(f"ATTACH '{_quoted(target)}' AS fresh (STORAGE_VERSION '{STORAGE_FORMAT}')")
-        con.execute("COPY FROM DATABASE old TO fresh")
-        con.execute("CHECKPOINT fresh")
-    finally:
-        con.close()
-    shutil.copymode(source, target)
-    with target.open("rb+") as f:
-        os.fsync(f.fileno())
-
-
-def _quoted(path: Path) -> str:
-    return str(path).replace("'", "''")
-
-
-def _sync_directory(directory: Path) -> None:
-    descriptor = os.open(directory, os.O_RDONLY)
+def _sync(path: Path) -> None:
+    """Have a file, or the names in a directory, on disk."""
+    descriptor = os.open(path, os.O_RDONLY)
     try:
         os.fsync(descriptor)
     finally:

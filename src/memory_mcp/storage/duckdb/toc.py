@@ -1,6 +1,7 @@
 """TocStore on DuckDB."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
@@ -11,10 +12,12 @@ from memory_mcp.model.ids import NodeId, day_id, node_key, segment_id
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocBullet, TocNode
 from memory_mcp.storage.duckdb.connection import Connection, Row
+from memory_mcp.storage.duckdb.days import Days
 from memory_mcp.storage.duckdb.outbox import Numbers, add_changes
-from memory_mcp.storage.duckdb.publish import publish
+from memory_mcp.storage.duckdb.publish import Stored, publish
+from memory_mcp.storage.duckdb.recent import RecentGrips
 from memory_mcp.storage.duckdb.rows import NODE, SEGMENT, bullet_of, node_of, segment_of
-from memory_mcp.storage.duckdb.stamps import HEADS, STAMPS, ByNode, Spans, Stamped
+from memory_mcp.storage.duckdb.stamps import AT_ONCE, HEADS, NODES, STAMPS, ByNode, Spans, Stamped, Streams
 from memory_mcp.storage.duckdb.terms import DuckTerms
 from memory_mcp.storage.values import Build, Freshness, Scope, Tally
 
@@ -34,14 +37,18 @@ def _tally(row: Row | None) -> Tally:
 class DuckToc(DuckTerms):
     """Layer 1 in its tables."""
 
-    def __init__(self, con: Connection, numbers: Numbers, clock: Clock) -> None:
+    def __init__(self, con: Connection, numbers: Numbers, clock: Clock, grips: RecentGrips) -> None:
         super().__init__(con)
         self._numbers = numbers
         self._clock = clock
         self._pins: frozenset[str] | None = None
         self._stamps = ByNode(self._read_stamps, STAMPS)
         self._heads = ByNode(self._read_heads, HEADS)
+        self._whole = ByNode(self._read_whole, NODES, AT_ONCE)
         self._spans = Spans()
+        self._streams = Streams(self._read_cuts)
+        self._days = Days(self.iter_cuts, con.still)
+        self._grips = grips
 
     def version(self) -> int:
         """See TocStore."""
@@ -49,30 +56,58 @@ class DuckToc(DuckTerms):
 
     def publish(self, build: Build) -> int:
         """See TocStore."""
-        try:
-            return publish(self._con, self._numbers, build)
-        finally:
-            touched = [*(n.node_id for n in build.nodes), *(t.node_id for t in build.terms), *build.reset_terms]
-            self._forget(list(map(node_key, touched)))
-            if build.segments:
-                self._spans.forget()
+        touched = list(map(node_key, [*(t.node_id for t in build.terms), *build.reset_terms]))
+        named = list(map(node_key, (n.node_id for n in (*build.nodes, *build.counted))))
+        before = self.segments(s.key for s in build.segments)
 
-    def forget_stamps(self) -> None:
-        """The file was replaced: rows have other numbers."""
+        def settle() -> None:
+            self._stamps.forget([*touched, *named])
+            self._heads.forget(named)
+            self._keep(build)
+            self._spans.put(build.segments)
+            self._streams.put(build.segments)
+            self._days.add(build.segments, before)
+
+        try:
+            return publish(self._con, self._numbers, build, Stored(before, self._grips), settle)
+        except BaseException:
+            self.reread()
+            self._grips.forget()
+            raise
+
+    def _keep(self, build: Build) -> None:
+        """Nodes as they will be read from now on."""
+        built = self._numbers.last_change
+        fresh = {node_key(n.node_id): replace(n, built=built, pinned=False) for n in build.nodes}
+        counted = {node_key(n.node_id): n for n in build.counted}
+        self._whole.put(fresh | {key: replace(n, built=built, pinned=False) for key, n in counted.items()})
+
+    def reread(self) -> None:
+        """Drop what is kept: the file was replaced, so rows have other numbers, or is to be looked at."""
         self._forget()
+        self._forget_cuts()
+        self._pins = None
 
     def _forget(self, keys: Sequence[int] | None = None) -> None:
         """A write touched these nodes; None: any of them."""
         self._stamps.forget(keys)
         self._heads.forget(keys)
+        self._whole.forget(keys)
+
+    def _forget_cuts(self) -> None:
+        self._spans.forget()
+        self._streams.forget()
+        self._days.forget()
 
     def cuts(self, streams: Iterable[int]) -> dict[int, list[Segment]]:
         """See TocStore."""
-        wanted = list(set(streams))
+        return self._streams.of(list(dict.fromkeys(streams)))
+
+    def _read_cuts(self, streams: list[int]) -> dict[int, list[Segment]]:
         sql = f"""SELECT {SEGMENT} FROM segment_cut WHERE stream IN (SELECT unnest(?::BIGINT[]))
                   ORDER BY stream, start_ts, start_id"""
-        found: dict[int, list[Segment]] = {stream: [] for stream in wanted}
-        for segment in map(segment_of, self._con.rows(sql, [wanted])):
+        found: dict[int, list[Segment]] = {stream: [] for stream in streams}
+        for segment in map(segment_of, self._con.rows(sql, [streams])):
             found[segment.stream].append(segment)
         return found
 
@@ -82,8 +117,12 @@ class DuckToc(DuckTerms):
 
     def segments(self, keys: Iterable[int]) -> dict[int, Segment]:
         """See TocStore."""
-        sql = f"SELECT {SEGMENT} FROM segment_cut WHERE key IN (SELECT unnest(?::BIGINT[]))"
-        return {s.key: s for s in map(segment_of, self._con.rows(sql, [list(keys)]))}
+        wanted = list(keys)
+        found = self._streams.named(wanted)
+        if missing := [key for key in wanted if key not in found]:
+            sql = f"SELECT {SEGMENT} FROM segment_cut WHERE key IN (SELECT unnest(?::BIGINT[]))"
+            found |= {s.key: s for s in map(segment_of, self._con.rows(sql, [missing]))}
+        return found
 
     def segments_in(self, scope: Scope) -> list[Segment]:
         """See TocStore."""
@@ -116,8 +155,9 @@ class DuckToc(DuckTerms):
 
     def nodes(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
         """See TocStore."""
-        keys = list({node_key(i) for i in ids})
-        return self._whole(self._rows(keys), keys) if keys else {}
+        found = self._whole.of(list({node_key(i) for i in ids}))
+        pins = self.pins() if found else frozenset()
+        return {n.node_id: replace(n, pinned=True) if n.node_id in pins else n for n in found}
 
     def heads(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
         """See TocStore."""
@@ -129,7 +169,10 @@ class DuckToc(DuckTerms):
     def _rows(self, keys: list[int]) -> list[Row]:
         return self._con.rows(f"SELECT {NODE} FROM node WHERE current AND key IN (SELECT unnest(?::BIGINT[]))", [keys])
 
-    def _whole(self, rows: list[tuple[Any, ...]], keys: list[int]) -> dict[NodeId, TocNode]:
+    def _read_whole(self, wanted: Sequence[int]) -> dict[int, TocNode]:
+        """Whole nodes by key, none of them marked as pinned."""
+        keys = list(wanted)
+        rows = self._rows(keys)
         grips: dict[tuple[int, int, int], list[int]] = {}
         for key, version, pos, grip_id in self._con.rows(_GRIPS, [keys]):
             grips.setdefault((key, version, pos), []).append(grip_id)
@@ -138,9 +181,7 @@ class DuckToc(DuckTerms):
         for key, version, pos, text, kind, project, agent in sorted(self._con.rows(_BULLETS, [keys]), key=itemgetter(0, 2)):
             if current.get(key) == version:
                 bullets.setdefault(key, []).append(bullet_of(text, kind, project, agent, grips.get((key, version, pos), ())))
-        pins = self.pins()
-        nodes = (node_of(row, bullets.get(row[0], ()), row[1] in pins) for row in rows)
-        return {n.node_id: n for n in nodes}
+        return {row[0]: node_of(row, bullets.get(row[0], ()), False) for row in rows}
 
     def refined(self) -> list[NodeId]:
         """See TocStore."""
@@ -176,9 +217,11 @@ class DuckToc(DuckTerms):
 
     def tally(self, first_day: str, after_day: str, project: str | None) -> Tally:
         """See TocStore."""
+        if project is None:
+            return self._days.tally(first_day, after_day)
         sql = f"""SELECT {_TALLY} FROM segment_cut s
-                  WHERE s.day >= ? AND s.day < ? AND (?::VARCHAR IS NULL OR s.project = ?)"""
-        return _tally(self._con.row(sql, [first_day, after_day, project, project]))
+                  WHERE s.day >= ? AND s.day < ? AND s.project = ?"""
+        return _tally(self._con.row(sql, [first_day, after_day, project]))
 
     def salient(self, first_day: str, after_day: str, project: str, limit: int) -> list[NodeId]:
         """See TocStore."""
@@ -187,25 +230,19 @@ class DuckToc(DuckTerms):
                  ORDER BY n.salience DESC, n.start_ms DESC, n.node_id LIMIT ?"""
         return [NodeId(row[0]) for row in self._con.rows(sql, [project, first_day, after_day, limit])]
 
-    def tallies(self, spans: Sequence[tuple[str, str]]) -> list[Tally]:
-        """See TocStore."""
-        sql = f"""SELECT w.pos, {_TALLY}
-                  FROM (SELECT unnest(?::INTEGER[]) AS pos, unnest(?::VARCHAR[]) AS a, unnest(?::VARCHAR[]) AS b) w
-                  JOIN segment_cut s ON s.day >= w.a AND s.day < w.b GROUP BY w.pos"""
-        places = list(range(len(spans)))
-        found = {r[0]: r[1:] for r in self._con.rows(sql, [places, [a for a, _ in spans], [b for _, b in spans]])}
-        return [_tally(found.get(i)) for i in places]
-
     def segments_by_day(self, project: str | None = None) -> list[tuple[str, int]]:
         """See TocStore."""
-        sql = "SELECT day, count(*) FROM segment_cut WHERE ?::VARCHAR IS NULL OR project = ? GROUP BY day ORDER BY day"
-        return [(r[0], r[1]) for r in self._con.rows(sql, [project, project])]
+        if project is None:
+            return self._days.counts()
+        sql = "SELECT day, count(*) FROM segment_cut WHERE project = ? GROUP BY day ORDER BY day"
+        return [(r[0], r[1]) for r in self._con.rows(sql, [project])]
 
     def days_with(self, project: str | None, first_day: str, after_day: str) -> list[str]:
         """See TocStore."""
-        sql = """SELECT DISTINCT day FROM segment_cut WHERE (?::VARCHAR IS NULL OR project = ?) AND day >= ? AND day < ?
-                 ORDER BY day"""
-        return [row[0] for row in self._con.rows(sql, [project, project, first_day, after_day])]
+        if project is None:
+            return self._days.between(first_day, after_day)
+        sql = "SELECT DISTINCT day FROM segment_cut WHERE project = ? AND day >= ? AND day < ? ORDER BY day"
+        return [row[0] for row in self._con.rows(sql, [project, first_day, after_day])]
 
     def segments_of_days(self, first_day: str, after_day: str, project: str | None) -> list[Segment]:
         """See TocStore."""
@@ -278,7 +315,7 @@ class DuckToc(DuckTerms):
                 place,
             )
         self._forget()
-        self._spans.forget()
+        self._forget_cuts()
 
     def all_nodes(self) -> Iterator[TocNode]:
         """See TocStore."""
@@ -286,5 +323,5 @@ class DuckToc(DuckTerms):
         keys = [row[0] for row in rows]
         for start in range(0, len(keys), 1000):
             part = keys[start : start + 1000]
-            whole = {node_key(i): n for i, n in self._whole(self._rows(part), part).items()}
-            yield from (whole[key] for key in part if key in whole)
+            pins, whole = self.pins(), self._read_whole(part)
+            yield from (replace(whole[key], pinned=whole[key].node_id in pins) for key in part if key in whole)

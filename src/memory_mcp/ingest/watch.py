@@ -1,0 +1,81 @@
+"""A directory in, a call for every file that is put into it; told by the kernel, so that nobody looks again and again.
+
+Only Linux tells (inotify); elsewhere there is no watch, and whoever would be told looks for himself.
+"""
+
+import ctypes
+import logging
+import os
+import select
+import struct
+import sys
+import threading
+from collections.abc import Callable
+from pathlib import Path
+
+log = logging.getLogger(__name__)
+
+#: From <sys/inotify.h>: a file was moved here, made here; the directory is gone.
+_MOVED_TO, _CREATE, _IGNORED = 0x80, 0x100, 0x8000
+#: An event before its name: descriptor, mask, cookie, length of the name.
+_EVENT = struct.Struct("iIII")
+_BUFFER = 64 * 1024
+
+
+class Watch:
+    """From `start` on calls `act` in a thread of its own, until it is closed or the directory is gone."""
+
+    def __init__(self, inotify: int) -> None:
+        self._inotify = inotify
+        self._end_read, self._end_write = os.pipe()
+        self._thread: threading.Thread | None = None
+
+    def start(self, act: Callable[[], None]) -> None:
+        """Begin to call `act`, also for what was put there since the watch was made."""
+        self._thread = threading.Thread(target=self._listen, args=(act,), name="watch", daemon=True)
+        self._thread.start()
+
+    @classmethod
+    def on(cls, directory: Path) -> "Watch | None":
+        """Watch a directory, made if it is missing; None where that cannot be done."""
+        if not sys.platform.startswith("linux"):
+            return None
+        try:
+            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            libc = ctypes.CDLL(None, use_errno=True)
+            inotify = libc.inotify_init1(os.O_CLOEXEC)
+            if inotify < 0 or libc.inotify_add_watch(inotify, os.fsencode(directory), _MOVED_TO | _CREATE) < 0:
+                raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+        except (OSError, AttributeError) as error:
+            # Watches are limited per user, and some file systems have none.
+            log.info("%s cannot be watched (%s); it is looked at again and again", directory, error)
+            return None
+        return cls(inotify)
+
+    def _listen(self, act: Callable[[], None]) -> None:
+        ready = select.poll()
+        for descriptor in (self._inotify, self._end_read):
+            ready.register(descriptor, select.POLLIN)
+        gone = False
+        while not gone and all(descriptor == self._inotify for descriptor, _ in ready.poll()):
+            gone = _gone(os.read(self._inotify, _BUFFER))
+            act()
+        for descriptor in (self._inotify, self._end_read):
+            os.close(descriptor)
+
+    def close(self) -> None:
+        """Call no more."""
+        os.close(self._end_write)
+        if self._thread is not None:
+            self._thread.join(timeout=1)
+
+
+def _gone(events: bytes) -> bool:
+    """Whether one of these says that the directory is no longer watched."""
+    place = 0
+    while place < len(events):
+        _, mask, _, length = _EVENT.unpack_from(events, place)
+        if mask & _IGNORED:
+            return True
+        place += _EVENT.size + length
+    return False

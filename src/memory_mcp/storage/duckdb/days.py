@@ -1,0 +1,107 @@
+"""What each local day holds, counted once from the cuts and kept up with every build: which days there are, and their sums.
+
+A period's counts were a join over all cuts before, several times for every event (9 ms each at 3,400 cuts, measured).
+"""
+
+import threading
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass, field
+
+from memory_mcp.model.segment import Segment
+from memory_mcp.storage.values import Tally
+
+
+@dataclass(slots=True)
+class _Day:
+    """The sums of one day."""
+
+    events: int = 0
+    segments: int = 0
+    tokens: int = 0
+    sessions: set[str] = field(default_factory=set)
+    agents: set[str] = field(default_factory=set)
+    projects: set[str] = field(default_factory=set)
+
+    def add(self, cut: Segment, sign: int = 1) -> None:
+        """Count a cut, or with `sign` -1 take back the numbers of what it was: its names stay with its later form."""
+        self.events += sign * cut.events
+        self.tokens += sign * cut.tokens
+        self.segments += sign
+        self.sessions.add(cut.session_id)
+        self.agents |= {cut.agent} - {""}
+        self.projects |= {cut.project} - {""}
+
+
+class Days:
+    """Read when first asked, forgotten when cuts are moved or a build fails."""
+
+    def __init__(self, cuts: Callable[[], Iterable[Segment]], still: Callable[[], AbstractContextManager[object]]) -> None:
+        """Count what `cuts` gives; while a block of `still` runs, nothing is written."""
+        self._cuts = cuts
+        self._still = still
+        self._lock = threading.Lock()
+        self._days: dict[str, _Day] | None = None
+        self._order: list[str] = []
+
+    @contextmanager
+    def _read(self) -> Iterator[dict[str, _Day]]:
+        """Yield the days, under the lock."""
+        while True:
+            if self._days is None:
+                # In this order, as a build takes them: or what it writes would be counted twice, or not at all.
+                with self._still(), self._lock:
+                    if self._days is None:
+                        self._count()
+            with self._lock:
+                if self._days is not None:
+                    yield self._days
+                    return
+
+    def _count(self) -> None:
+        found: dict[str, _Day] = {}
+        for cut in self._cuts():
+            found.setdefault(cut.day, _Day()).add(cut)
+        self._days, self._order = found, sorted(found)
+
+    def add(self, cuts: Iterable[Segment], before: Mapping[int, Segment]) -> None:
+        """Take in what a build has written in the place of `before`."""
+        with self._lock:
+            if self._days is None:
+                return
+            for cut in cuts:
+                if cut.day not in self._days:
+                    insort(self._order, cut.day)
+                day = self._days.setdefault(cut.day, _Day())
+                if cut.key in before:
+                    day.add(before[cut.key], -1)
+                day.add(cut)
+
+    def forget(self) -> None:
+        """Cuts were moved, or it is not known what was written."""
+        with self._lock:
+            self._days = None
+
+    def between(self, first: str, after: str) -> list[str]:
+        """Return the days of a span that hold something, in order."""
+        with self._read():
+            return self._order[bisect_left(self._order, first) : bisect_left(self._order, after)]
+
+    def counts(self) -> list[tuple[str, int]]:
+        """Return every day with its number of segments, in order."""
+        with self._read() as days:
+            return [(day, days[day].segments) for day in self._order]
+
+    def tally(self, first: str, after: str) -> Tally:
+        """Return the sums of a span."""
+        with self._read() as days:
+            span = [days[day] for day in self._order[bisect_left(self._order, first) : bisect_left(self._order, after)]]
+            return Tally(
+                sessions=len(set[str]().union(*(d.sessions for d in span))),
+                events=sum(d.events for d in span),
+                segments=sum(d.segments for d in span),
+                tokens=sum(d.tokens for d in span),
+                agents=tuple(sorted(set[str]().union(*(d.agents for d in span)))),
+                projects=tuple(sorted(set[str]().union(*(d.projects for d in span)))),
+            )
