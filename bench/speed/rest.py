@@ -10,10 +10,11 @@ from pathlib import Path
 import anyio
 
 import memory_mcp
+from bench.alone import Cost, cost
 from bench.lag import anonymous, family
 from bench.place import Place, proportional, resident
 from bench.speed.run import EMPTY, Run, started, stopped
-from bench.speed.seen import Cost, Disk, Texts, cost, ran
+from bench.speed.seen import Disk, Texts, ran
 from bench.speed.table import Row
 from bench.speed.writes import disk_rows
 
@@ -124,27 +125,38 @@ async def start(run: Run) -> list[Row]:
 
 async def handshakes(run: Run) -> list[Row]:
     """From nothing to the list of tools: beside a daemon, without one, and an empty server's; what a pump holds."""
-    warm, cold, empty, held = [], [], [], (0, 0)
+    took: dict[str, list[tuple[float, float]]] = {"empty server": [], "no daemon": [], "daemon running": []}
+    held = (0, 0)
     for number in range(run.options.repeats):
         stopped(run.place)
-        for mine in (True, False) if number % 2 else (False, True):
-            began = time.perf_counter()
-            async with run.client() if mine else run.other("-c", EMPTY) as line:
+        for name in (*(list(took)[:2][:: 1 if number % 2 else -1]), "daemon running"):
+            ours, before, began = name != "empty server", _everything(run), time.perf_counter()
+            async with run.client() if ours else run.other("-c", EMPTY) as line:
                 await line.tools()
-                (cold if mine else empty).append(1000 * (time.perf_counter() - began))
-        began = time.perf_counter()
-        async with run.client() as line:
-            await line.tools()
-            warm.append(1000 * (time.perf_counter() - began))
-            [pump] = line.pids - family(run.place)
-            held = max(held, (resident(pump), proportional(pump)))
-    none = {"empty server": statistics.median(empty)}
+                wall = 1000 * (time.perf_counter() - began)
+                worked = _everything(run) - before if ours else cost(line.pids).worked
+                took[name].append((wall, 1000 * worked))
+                if name == "daemon running":
+                    [pump] = line.pids - family(run.place)
+                    held = max(held, (resident(pump), proportional(pump)))
+    middle = {name: [statistics.median(one[n] for one in times) for n in (0, 1)] for name, times in took.items()}
+    none = middle.pop("empty server")
+    bars: dict[str, dict[str, float]] = {"daemon running": {"wall": 150.0}, "no daemon": {}}
+    rows = [
+        Row(f"handshake to tools/list, {name}", "ms", {"wall": wall, "CPU": worked}, bars[name], beside={"empty server": none[0]})
+        for name, (wall, worked) in middle.items()
+    ]
+    over = {"wall": middle["no daemon"][0] / none[0], "CPU": middle["no daemon"][1] / none[1]}
     return [
-        Row("handshake to tools/list, daemon running", "ms", {"p50": statistics.median(warm)}, {"p50": 150.0}, beside=none),
-        Row("handshake to tools/list, no daemon", "ms", {"p50": statistics.median(cold)}, beside=none),
-        Row("… over an empty server's", "x", {"": statistics.median(cold) / statistics.median(empty)}, {"": 1.5}),
+        *rows,
+        Row("… over an empty server's", "x", over, {"wall": 1.5}),
         Row("memory of a pump", "MB", {"resident": held[0] / 1e6, "proportional": held[1] / 1e6}, {"resident": 15.0}),
     ]
+
+
+def _everything(run: Run) -> float:
+    """Processor seconds of all that serves the place: a daemon that has not opened its store yet as well."""
+    return cost(run.place.processes()).worked
 
 
 async def packages(run: Run) -> list[Row]:

@@ -19,9 +19,10 @@ from mcp import Client, StdioServerParameters
 from mcp.client.stdio import stdio_client
 from mcp.types import CallToolResult
 
+from bench.alone import cost
 from bench.lag import family
 from bench.place import Place, wait_for
-from bench.speed.seen import Texts, children, clock, cost
+from bench.speed.seen import Texts, children, clock
 
 #: A server that does nothing, as the SDK's own first page shows it, with one tool.
 EMPTY = """

@@ -4,7 +4,7 @@ import os
 import subprocess
 import tempfile
 import time
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,49 +12,14 @@ import duckdb
 
 from bench.place import PROC, Place
 
-_TICKS = os.sysconf("SC_CLK_TCK")
-
-
-@dataclass(frozen=True, slots=True)
-class Cost:
-    """What some processes have used up since they began."""
-
-    #: Processor seconds, of children that ended as well.
-    worked: float = 0.0
-    #: Bytes written to disk.
-    written: int = 0
-    #: Times a thread went to sleep.
-    sleeps: int = 0
-
-    def __sub__(self, other: "Cost") -> "Cost":
-        return Cost(self.worked - other.worked, self.written - other.written, self.sleeps - other.sleeps)
-
 
 def clock(pid: int) -> float:
     """Processor seconds of a process, in nanoseconds where `stat` counts hundredths; 0 when it is gone."""
     try:
-        # What clock_getcpuclockid(3) gives for a process.
+        # The kernel's name of that process's own clock.
         return time.clock_gettime((~pid << 3) | 2)
     except OSError:
         return 0.0
-
-
-def cost(pids: Iterable[int]) -> Cost:
-    """Used up by some processes together."""
-    worked, written, sleeps = 0.0, 0, 0
-    for pid in pids:
-        try:
-            ended = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()[13:15]
-            written += _number(PROC / str(pid) / "io", "write_bytes:")
-            sleeps += sum(_number(task / "status", "voluntary_ctxt_switches:") for task in (PROC / str(pid) / "task").iterdir())
-        except OSError:
-            continue
-        worked += clock(pid) + sum(map(int, ended)) / _TICKS
-    return Cost(worked, written, sleeps)
-
-
-def _number(path: Path, name: str) -> int:
-    return next((int(line.split()[1]) for line in path.read_text().splitlines() if line.startswith(name)), 0)
 
 
 def children() -> set[int]:

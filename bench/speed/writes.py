@@ -1,6 +1,5 @@
 """Rows about writes: one at a time, one alone, and a whole history, beside searches and by itself."""
 
-import importlib.util
 import re
 import subprocess
 import time
@@ -11,11 +10,13 @@ from typing import Any
 
 import anyio
 
+from bench.alone import Run as Alone
+from bench.alone import cost
 from bench.lag import anonymous, family
 from bench.place import Place, quantile
 from bench.speed import fts5
 from bench.speed.run import Options, Run, Tool, in_turns, stopped
-from bench.speed.seen import Disk, Texts, cost, ran
+from bench.speed.seen import Disk, Texts, ran
 from bench.speed.table import Row
 
 #: Every id of a transcript: sessions, records and calls.
@@ -67,17 +68,13 @@ async def _rate(work: Callable[[str], Any], texts: Sequence[str], pids: set[int]
 
 
 async def alone(run: Run) -> list[Row]:
-    """One event, and all that follows from it."""
-    if importlib.util.find_spec("bench.alone") is None:
-        return [Row("one event that arrives alone", "", {}, note="measured by python -m bench.alone")]
-    from bench.alone import Run as Alone
-
+    """One event, and all that follows from it, as `bench.alone` measures it."""
     one = Alone(run.place, Namespace(rest=run.options.rest, times=1, storm=0, writes=0))
     await one.measure()
     rows = []
-    for way, costs in one.figures.alone.items():
-        rows.append(Row(f"one event alone, {way}, CPU", "ms", {"": 1000 * costs[0].worked}, {"": 20.0}))
-        rows.append(Row(f"one event alone, {way}, written", "kB", {"": costs[0].written / 1000}, {"": 100.0}))
+    for way, [spent] in one.figures.alone.items():
+        rows.append(Row(f"one event alone, {way}, CPU", "ms", {"": 1000 * spent.worked}, {"": 20.0}))
+        rows.append(Row(f"… written, {way}", "kB", {"": spent.written / 1000}, {"": 100.0}))
     return rows
 
 

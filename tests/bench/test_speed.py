@@ -82,9 +82,18 @@ def test_stores_of_several_sizes_are_kept_and_compared(data: Path, tmp_path: Pat
     assert (again, told) == (home, first)
     tables = [scale.measured(home, TINY, ("start", "disk")), scale.measured(home, TINY, ("disk",))]
     assert (home / "data" / "memory.duckdb").stat().st_mtime_ns == database
-    drawn = scale.curve((40, 41), tables)
-    assert drawn[0].replace(" ", "") == "|what|40|41|lastoverfirst|"
-    assert any(line.startswith("| database at rest stopped, MB") and "1.00x" in line for line in drawn)
+    assert [tables[0][0].name, tables[0][2].name, tables[1][0].name] == [
+        "first answer after a daemon's start",
+        "database at rest",
+        "database at rest",
+    ]
+
+
+def test_growth_is_that_of_the_last_over_the_first() -> None:
+    tables = [[Row("a", "ms", {"p50": 2.0}), Row("b", "MB", {"": 4.0})], [Row("a", "ms", {"p50": 3.0})]]
+    cells = [[cell.strip() for cell in line.strip("|").split("|")] for line in scale.curve((1000, 2000), tables)]
+    assert cells[0] == ["what", "1,000", "2,000", "last over first"]
+    assert cells[2:] == [["a p50, ms", "2.00", "3.00", "1.50x"], ["b, MB", "4.00", "", ""]]
 
 
 def test_a_row_says_whether_its_bar_is_kept() -> None:
