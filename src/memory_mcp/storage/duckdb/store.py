@@ -6,6 +6,7 @@ import os
 import shutil
 import threading
 import uuid
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -202,6 +203,9 @@ class DuckStorage:
             os.replace(fresh, self._path)
             _sync(self._path.parent)
             failpoint("compact.swapped")
+            # Where DuckDB put what did not fit into memory; it leaves the empty folder.
+            with suppress(OSError):
+                self._path.with_name(self._path.name + ".tmp").rmdir()
         self.reread()
         return before, self._size()
 
