@@ -117,6 +117,7 @@ class Service:
             # Periods would be rolled up again and again; what is found does not depend on them.
             self._caught_up = False
             return _QUIET
+        self._unrolled.first = None
         derivation.run(Depth.PERIODS, Place.ASIDE)
         self._caught_up = True
         self._rolled_up = time.monotonic()
