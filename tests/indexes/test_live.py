@@ -48,7 +48,7 @@ def test_a_first_index_is_being_built_until_something_is_adopted(tmp_path: Path)
     index.apply([unit(0, "retry")], [], Position(3, 3))
     assert (index.health, index.position) == (Health.BUILDING, Position())
     assert not index.commit()
-    index.adopt([], Position(2, 2), whole=True)
+    index.adopt([], Position(2, 2))
     assert (index.health, index.position) == (Health.HEALTHY, Position(2, 2))
     assert reloaded(tmp_path).health is Health.HEALTHY
 
@@ -162,7 +162,7 @@ def test_a_reader_keeps_what_it_took_across_commits_merges_and_swaps(tmp_path: P
         index.commit()
         merged(index)
         assert _asked(kept) == before
-    index.adopt([], Position(99, 99), whole=True)
+    index.adopt([], Position(99, 99))
     assert _asked(kept) == before
     assert found(index, "retry") == (0, [])
 
@@ -248,7 +248,7 @@ def test_what_is_unhealthy_takes_in_nothing_and_a_new_generation_heals_it(tmp_pa
     assert not index.verify()
     index.apply([unit(50, "osmium")], [], Position(9, 9))
     assert (index.position, index.health) == (Position(), Health.UNHEALTHY)
-    index.adopt([], Position(3, 3), whole=True)
+    index.adopt([], Position(3, 3))
     assert (index.position, index.health, index.status().reason) == (Position(3, 3), Health.HEALTHY, "")
     assert index.verify()
 
@@ -257,14 +257,14 @@ def test_a_directory_in_the_place_of_current_is_healed(tmp_path: Path) -> None:
     (tmp_path / "CURRENT").mkdir()
     index = reloaded(tmp_path)
     assert index.health is Health.UNHEALTHY
-    index.adopt([], Position(3, 3), whole=True)
+    index.adopt([], Position(3, 3))
     assert reloaded(tmp_path).position == Position(3, 3)
 
 
 def test_a_file_in_the_place_of_the_folder_of_parts_is_healed(tmp_path: Path) -> None:
     (tmp_path / "parts").write_text("x")
     index = reloaded(tmp_path)
-    index.adopt([], Position(3, 3), whole=True)
+    index.adopt([], Position(3, 3))
     assert reloaded(tmp_path).position == Position(3, 3)
 
 
@@ -275,7 +275,7 @@ def test_a_new_generation_that_cannot_be_committed_serves_from_memory_and_is_tri
     with monkeypatch.context() as broken:
         PLACES["current"](broken)
         with pytest.raises(OSError, match="No space left"):
-            index.adopt([], Position(3, 3), whole=True)
+            index.adopt([], Position(3, 3))
     assert index.verify()
     assert index.commit()
     assert reloaded(tmp_path).position == Position(3, 3)
