@@ -179,6 +179,7 @@ class DuckStorage:
         """See Storage."""
         with self._con.still():
             self._numbers.load()
+            self._numbers.changes.forget()
             self.events.reread()
             self.toc.reread()
             self._quoted.forget()
