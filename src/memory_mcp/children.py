@@ -21,8 +21,8 @@ _LENGTH = 8
 _AHEAD = 3
 #: Far below whatever somebody waits for.
 _NICE = 10
-#: Thresholds of the garbage collector during bulk work.
-_RARELY = (100_000, 50, 50)
+#: Who started this process.
+_PARENT = os.getppid()
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +53,12 @@ def receive(stream: IO[bytes]) -> object:
     if not data or len(data) < size:
         raise EOFError("the other process has ended")
     return pickle.loads(data)
+
+
+def end_without_parent() -> None:
+    """Raise EOFError once the process that started this one has gone; for work of a child that takes minutes."""
+    if os.getppid() != _PARENT:
+        raise EOFError("the other process has ended")
 
 
 #: Of those within `few_collections` now, and what held before the first of them.

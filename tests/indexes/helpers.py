@@ -28,9 +28,10 @@ from memory_mcp.indexes.follow import Member, follow
 from memory_mcp.indexes.generation import PartEntry
 from memory_mcp.indexes.keeper import Keeper
 from memory_mcp.indexes.keys import grip_doc, node_doc
-from memory_mcp.indexes.live import Built, LiveIndex
+from memory_mcp.indexes.live import LiveIndex
 from memory_mcp.indexes.part import Kind
 from memory_mcp.indexes.settings import TeleportSettings, VectorSettings
+from memory_mcp.indexes.shelf import Built
 from memory_mcp.indexes.shown import Shown
 from memory_mcp.model.calendar import TimeWindow, TocLevel
 from memory_mcp.model.ids import grip_id_from, node_key, segment_id
@@ -79,9 +80,9 @@ class Here(Workshop):
             yield cast("Child", InProcess(maker))
 
     @contextmanager
-    def merging(self, entries: Sequence[PartEntry]) -> Iterator[Built]:
+    def merging(self, entries: Sequence[PartEntry], improve: bool = False) -> Iterator[Built]:
         with self._maker(self._index.kind, {}) as maker:
-            yield cast("Built", maker.answer(Merge(tuple(entries))))
+            yield cast("Built", maker.answer(Merge(tuple(entries), improve)))
 
     @contextmanager
     def _maker(self, kind: Kind[Any], cutoffs: Mapping[str, int]) -> Iterator[Maker]:

@@ -11,7 +11,7 @@ import pytest
 
 from memory_mcp.indexes import files, generation, part, shelf
 from memory_mcp.indexes.base import Health, IndexStatus, Position
-from memory_mcp.indexes.live import LiveIndex
+from memory_mcp.indexes.live import FEW, LiveIndex
 from tests.fakes import NOON, FakeClock
 from tests.indexes.helpers import DAMAGES, files_of, filled, found, index_at, made_up, merged, reloaded, same, unit
 from tests.requirements import requirement
@@ -93,6 +93,22 @@ def test_a_commit_writes_nothing_when_nothing_changed(tmp_path: Path) -> None:
     assert stamps() == before
     assert not reloaded(tmp_path).commit()
     assert stamps() == before
+
+
+def test_a_few_documents_wait_for_more_or_an_hour_before_they_are_committed(tmp_path: Path) -> None:
+    clock = FakeClock()
+    index = filled(tmp_path, [[unit(0, "retry")]], clock)
+    index.apply([unit(1, "osmium", "osmium")], [], Position(5, 5))
+    clock.advance(60)
+    assert not index.commit_due()
+    assert found(index, "osmium")[0] == 2
+    clock.advance(3600)
+    assert index.commit_due()
+    assert found(reloaded(tmp_path), "osmium")[0] == 2
+    index.apply(made_up(FEW, 1), [], Position(6, 6))
+    assert index.commit_due(), "many are written at once"
+    index.apply([], [unit(1, "").key], Position(7, 7))
+    assert index.commit_due(), "what is dropped waits for nothing"
 
 
 def test_applying_the_same_twice_comes_to_the_same(tmp_path: Path) -> None:

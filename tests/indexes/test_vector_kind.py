@@ -24,8 +24,9 @@ from memory_mcp.indexes.registry import KINDS
 from memory_mcp.indexes.snapshot import Snapshot
 from memory_mcp.indexes.units import everything
 from memory_mcp.indexes.vector.kind import Body, Vector, opened
-from memory_mcp.indexes.vector.rows import file_of
+from memory_mcp.indexes.vector.rows import Rows
 from memory_mcp.indexes.vector.search import search
+from memory_mcp.indexes.vector.stored import files_of
 from tests.factories import SHOP, a_day_of_drafts
 from tests.fakes import FakeClock
 from tests.indexes.models import WORDS, made_up, snapshot, static_model, unit
@@ -70,8 +71,12 @@ def part(kind: Vector, units: Sequence[Unit]) -> Part[Body]:
 
 
 def same(one: Body, another: Body) -> bool:
-    pairs = [(one.table(t), another.table(t)) for t in DocType]
-    return all(np.array_equal(getattr(a, n), getattr(b, n)) for a, b in pairs for n in ("codes", "digests", "inverse"))
+    pairs = [zip(by_document(one.table(t)), by_document(another.table(t)), strict=True) for t in DocType]
+    return all(np.array_equal(a, b) for table in pairs for a, b in table)
+
+
+def by_document(rows: Rows) -> tuple[Any, ...]:
+    return rows.codes[rows.place], rows.inverse[rows.place], rows.digests
 
 
 def written(kind: Vector, home: Home, units: Sequence[Unit], name: str = "p1") -> dict[str, Checked]:
@@ -98,7 +103,7 @@ def test_a_part_is_read_back_as_it_was_written(model: Path, tmp_path: Path, unit
 def test_any_damage_to_a_file_is_noticed(model: Path, tmp_path: Path) -> None:
     kind = Vector(Model2Vec(model))
     files = write_part(kind, part(kind, made_up(30)), tmp_path / "part")
-    assert {file_of(DocType.NODE), file_of(DocType.GRIP), "embedder.json"} < set(files)
+    assert {*files_of(DocType.NODE), *files_of(DocType.GRIP), "embedder.json"} < set(files)
     for name in files:
         path = tmp_path / "part" / name
         whole = path.read_bytes()
@@ -160,7 +165,7 @@ def test_damaged_vectors_are_embedded_anew(model: Path, tmp_path: Path) -> None:
     home = Home(tmp_path / "index")
     units = made_up(20)
     written(Vector(Model2Vec(model)), home, units)
-    path = home.parts / "p1" / file_of(DocType.GRIP)
+    path = home.parts / "p1" / files_of(DocType.GRIP)[0]
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     for damage in (lambda: None, lambda: shutil.rmtree(home.parts), lambda: (home.directory / "CURRENT").write_text("x")):
         damage()

@@ -14,8 +14,9 @@ from typing import Any, cast
 from memory_mcp.children import Child, Packed
 from memory_mcp.indexes.document import Source
 from memory_mcp.indexes.generation import PartEntry
-from memory_mcp.indexes.live import Built, LiveIndex
+from memory_mcp.indexes.live import LiveIndex
 from memory_mcp.indexes.part import Kind
+from memory_mcp.indexes.shelf import Built
 
 #: Segments from which a second child pays: it takes half a second to begin.
 _MANY = 1500
@@ -45,9 +46,11 @@ class Finish:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """Make one part of several."""
+    """Make one part of several, or of one."""
 
     entries: tuple[PartEntry, ...]
+    #: In the form that is searched fastest.
+    improve: bool = False
 
 
 class Workshop:
@@ -86,12 +89,12 @@ class Workshop:
             self._end(child)
 
     @contextmanager
-    def merging(self, entries: Sequence[PartEntry]) -> Iterator[Built]:
+    def merging(self, entries: Sequence[PartEntry], improve: bool = False) -> Iterator[Built]:
         """One part of several that lie on disk, safe from sweeps while the block runs."""
         child = self._child(self._index.kind, {})
         try:
             child.begin()
-            yield cast("Built", child.ask(Merge(tuple(entries))))
+            yield cast("Built", child.ask(Merge(tuple(entries), improve)))
         finally:
             self._end(child)
 
