@@ -23,8 +23,6 @@ _AHEAD = 3
 _NICE = 10
 #: Who started this process.
 _PARENT = os.getppid()
-#: Thresholds of the garbage collector during bulk work.
-_RARELY = (100_000, 50, 50)
 
 
 @dataclass(frozen=True, slots=True)

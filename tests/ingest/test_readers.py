@@ -69,7 +69,7 @@ def handed_over(importer: Importer, source: Path, storage: Storage, spool: Path,
     """As the two processes of an import do it: one reads by children, one stores."""
     report, log = ImportReport(), EventLog(storage.events, SystemClock())
     token = handover.Token(spool)
-    tasks = pipeline.survey(importer, source, storage.outbox, newest, report)
+    tasks = pipeline.survey(importer, source, storage.outbox.marks(pipeline.prefix_of(importer)), newest, report)
     with Readers(Hello(importer, token.folder, token.name), tasks) as reading:
         for _, part in reading.parts():
             if part.name:

@@ -6,7 +6,7 @@ files it in the tree, and answers everybody else meanwhile.
 
 import os
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,11 +118,11 @@ class There:
         """See Memory: files are read and cleaned by processes of this command, and stored by the daemon in their order."""
         from memory_mcp.ingest.base import ImportReport
         from memory_mcp.ingest.gate import Gate
-        from memory_mcp.ingest.pipeline import finish, survey
+        from memory_mcp.ingest.pipeline import finish, prefix_of, survey
         from memory_mcp.ingest.readers import Hello, Readers
 
         importer, report = self.importer(name), ImportReport()
-        tasks = survey(importer, path, self, newest, report)
+        tasks = survey(importer, path, self._marks(prefix_of(importer)), newest, report)
         done, total = 0, sum(t.size for t in tasks)
         token = self._claim()
         with few_collections(), Readers(Hello(importer, token.folder, token.name), tasks) as readers:
@@ -170,14 +170,9 @@ class There:
         report.known += answer["known"]
         report.seconds["store"] += time.monotonic() - began
 
-    def marks(self, prefix: str) -> dict[str, str]:
-        """See Outbox."""
+    def _marks(self, prefix: str) -> dict[str, str]:
         found: dict[str, str] = self._ask("import/marks", {"prefix": prefix})["marks"]
         return found
-
-    def mark_all(self, values: Mapping[str, str]) -> None:
-        """See Outbox: never asked for, marks are stored with the events before them."""
-        raise NotImplementedError
 
     def build(self, progress: Callable[[Upkeep], None]) -> dict[str, float]:
         """See Memory; filing is what follows the last event that was sent, until nothing is left but the indexes."""
@@ -202,7 +197,7 @@ class There:
 
     def connect(self) -> None:
         """Reach the daemon; LayerUnavailable when there is none to be had."""
-        self._ask("import/marks", {"prefix": "import:"})
+        self._marks("import:")
 
     def close(self) -> None:
         """Let go of the connection and of files that were not stored."""

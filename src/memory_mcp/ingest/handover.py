@@ -93,11 +93,6 @@ class Writer:
         """See Outbox: true once what was appended before is stored."""
         self._end_slice(values)
 
-    def marks(self, prefix: str) -> dict[str, str]:
-        """See Outbox: a task brings its own."""
-        del prefix
-        return {}
-
     def _end_slice(self, marks: Mapping[str, str]) -> None:
         if self._rows or marks:
             self._lines.append(json.dumps([self._rows, dict(marks)], ensure_ascii=False, separators=(",", ":")))

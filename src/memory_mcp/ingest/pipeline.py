@@ -48,11 +48,15 @@ class Log(Protocol):
 
 
 class Marks(Protocol):
-    """Where high-water marks are kept."""
+    """Where high-water marks go."""
 
     def mark_all(self, values: Mapping[str, str]) -> None:
         """See Outbox."""
         ...
+
+
+class KeptMarks(Marks, Protocol):
+    """Where high-water marks are kept."""
 
     def marks(self, prefix: str) -> dict[str, str]:
         """See Outbox."""
@@ -89,7 +93,7 @@ class Task:
 class Pipeline:
     """The write path of importers and tools."""
 
-    def __init__(self, log: Log, marks: Marks, gate: Gate) -> None:
+    def __init__(self, log: Log, marks: KeptMarks, gate: Gate) -> None:
         self._log = log
         self._marks = marks
         self._gate = gate
@@ -101,7 +105,7 @@ class Pipeline:
         left, and a later run without it reads them. `progress` hears of the report, the file and the fraction done.
         """
         report = ImportReport()
-        tasks = survey(importer, path, self._marks, newest, report)
+        tasks = survey(importer, path, self._marks.marks(prefix_of(importer)), newest, report)
         done, total = 0, sum(t.size for t in tasks)
         for task in tasks:
             before = done
@@ -132,9 +136,16 @@ class Pipeline:
         return self._log.append(clean, source, trust, request)
 
 
-def survey(importer: Importer, path: Path, marks: Marks, newest: int | None, report: ImportReport) -> list[Task]:
-    """List the files there are, in groups; what vanishes meanwhile is counted. SourceUnreadable when there is no path."""
-    known = marks.marks(f"import:{importer.name}:")
+def prefix_of(importer: Importer) -> str:
+    """How the names of an importer's marks begin."""
+    return f"import:{importer.name}:"
+
+
+def survey(importer: Importer, path: Path, known: Mapping[str, str], newest: int | None, report: ImportReport) -> list[Task]:
+    """List the files there are, in groups; what vanishes meanwhile is counted. SourceUnreadable when there is no path.
+
+    `known` holds the marks of the importer by name.
+    """
     files: list[SourceFile] = []
     for found in importer.files(path):
         report.files += 1

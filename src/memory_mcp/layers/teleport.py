@@ -180,7 +180,9 @@ class TeleportLayer:
         first = max(done, last - MOST_WAITING)
         scope = Scope(filters.project, filters.agent, filters.window)
         probes = list(map(probe, query_terms(text))) if self.name is LayerName.BM25 else ()
-        events = self._storage.events.arrived(first, last, scope, probes)
+        # What is told while an import goes on is not lost among what that brings.
+        told = self._storage.events.arrived(done, first, scope, probes, live=True)[-MOST_WAITING:] if first > done else []
+        events = [*told, *self._storage.events.arrived(first, last, scope, probes)]
         spoken = [e for e in events if e.type not in _MARKS and _fits(e, filters)]
         spoken = spoken[-EMBEDDED:] if self.name is LayerName.VECTOR else spoken
         found = [u for u in self._ask(lambda: self.searcher.unfiled(text, spoken)) if u.raw >= least]

@@ -45,6 +45,8 @@ class Trust(StrEnum):
 #: Sources that begin so are hooks of a client, which tell what happens while it happens; a transcript of the same
 #: session may tell it again. On disk: do not change it.
 HOOK = "hook:"
+#: Source of what tools write. On disk: do not change it.
+TOOL = "tool"
 
 #: What a role means when a source names no type.
 DEFAULT_TYPES = {

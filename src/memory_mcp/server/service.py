@@ -154,9 +154,10 @@ class Service:
 
     def import_ended(self, key: int) -> None:
         """The import has sent everything, or its process has gone: what waited for that is due."""
-        self._imports.discard(key)
-        if not self._deriver.running:
-            self._deriver.hurry()
+        if key in self._imports:
+            self._imports.discard(key)
+            if not self._deriver.running:
+                self._deriver.hurry()
 
     def upkeep(self) -> tuple[int, int, int] | None:
         """Events that are not in the tree, and documents' worth of index work done and in all; None when nothing is due."""

@@ -55,8 +55,11 @@ class EventStore(Protocol):
         """Up to `limit` events that arrived after `seq`, in order of arrival."""
         ...
 
-    def arrived(self, after: int, to: int, scope: Scope, probes: Sequence[str] = ()) -> list[Event]:
-        """Shown events of a scope that arrived after `after`, up to `to`; with lower-case `probes` those that may hold one."""
+    def arrived(self, after: int, to: int, scope: Scope, probes: Sequence[str] = (), live: bool = False) -> list[Event]:
+        """Shown events of a scope that arrived after `after`, up to `to`; with lower-case `probes` those that may hold one.
+
+        `live`: only those that a tool or a hook told while it happened, not those of an import.
+        """
         ...
 
     def last_seq(self) -> int:

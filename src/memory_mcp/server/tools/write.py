@@ -10,7 +10,7 @@ from pydantic import Field
 
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery, NotFound
-from memory_mcp.model.event import EventDraft, EventType, Role, Trust
+from memory_mcp.model.event import TOOL, EventDraft, EventType, Role, Trust
 from memory_mcp.model.ids import EventId, event_id, span_grip_id
 from memory_mcp.requests.scope import project_to_store
 from memory_mcp.server import arguments, wire
@@ -18,8 +18,6 @@ from memory_mcp.server.caller import agent_of, request_key
 from memory_mcp.server.tools.kit import ADDS, Kit, answer, tool
 from memory_mcp.storage.values import Request
 
-#: Source kind of what tools write.
-SOURCE = "tool"
 #: Characters of a note that its grip quotes.
 _QUOTED = 600
 
@@ -69,7 +67,7 @@ def _note(app: App, text: str, kind: str, project: str, agent: str, key: str) ->
     """Store the note once per key; its event id, known before it is written so that it can be the key's answer."""
     now = app.clock.now_ms()
     source_id = f"note:{uuid.uuid4().hex}"
-    made = event_id(now, SOURCE, source_id)
+    made = event_id(now, TOOL, source_id)
     draft = EventDraft(
         session_id=f"notes:{agent}:{app.calendar.day_of(now)}",
         role=Role.ASSISTANT,
@@ -81,7 +79,7 @@ def _note(app: App, text: str, kind: str, project: str, agent: str, key: str) ->
         project=project,
         metadata={"kind": kind} if kind else {},
     )
-    outcome = app.write([draft], SOURCE, Trust.AGENT_NOTE, Request(f"remember:{key}", made) if key else None)
+    outcome = app.write([draft], TOOL, Trust.AGENT_NOTE, Request(f"remember:{key}", made) if key else None)
     return EventId(outcome.replay) if outcome.replay is not None else outcome.new[0]
 
 

@@ -10,7 +10,7 @@ from memory_mcp.clock import Clock
 from memory_mcp.failpoints import failpoint
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.change import ChangeKind
-from memory_mcp.model.event import Event, content_hash
+from memory_mcp.model.event import HOOK, TOOL, Event, content_hash
 from memory_mcp.model.ids import HASH_MASK, EventId, digest, event_id_from, event_key, key_of
 from memory_mcp.model.segment import Segment
 from memory_mcp.storage.duckdb.connection import Connection, insert
@@ -179,9 +179,12 @@ class DuckEvents:
         sql = f"SELECT seq, {EVENT} FROM event WHERE seq > ? AND seq <= ? ORDER BY seq"
         return [StoredEvent(row[0], event_of(row[1:])) for row in self._con.rows(sql, [seq, seq + limit])]
 
-    def arrived(self, after: int, to: int, scope: Scope, probes: Sequence[str] = ()) -> list[Event]:
+    def arrived(self, after: int, to: int, scope: Scope, probes: Sequence[str] = (), live: bool = False) -> list[Event]:
         """See EventStore. What is not ASCII may be folded in ways that the engine does not know, so all of it may hold one."""
         where, parameters = self._conditions(scope, None)
+        if live:
+            where.append("(source = ? OR starts_with(source, ?))")
+            parameters += [TOOL, HOOK]
         if probes:
             holds = " OR ".join(["contains(folded, ?)"] * len(probes))
             where.append(f"(strlen(folded) <> length(folded) OR {holds})")
