@@ -264,6 +264,6 @@ async def started(run: Run) -> None:
 
 def stopped(place: Place) -> None:
     """Stop the daemon and wait until it is gone."""
-    place.stop()
-    if not wait_for(lambda: not family(place), 120):
+    place.run("daemon", "stop", patience=_REST)
+    if not wait_for(lambda: not family(place), _REST):
         raise RuntimeError("the daemon does not stop")
