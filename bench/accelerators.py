@@ -33,8 +33,8 @@ _COMPARED = 40
 _COMPARABLE = 200_000
 #: What is asked: of grips alone or of everything, with and without a project.
 KINDS = ("grips", "grips, project", "all", "all, project")
-#: Documents from which a graph is used.
-_GRAPH = 400_000
+#: Documents from which a part may have a graph.
+_GRAPH = 100_000
 
 
 @dataclass

@@ -40,18 +40,17 @@ class Vectors:
 
         self._with_graphs = graphs
         self._snapshot: Any = None
-        self._graphs: Any = None
         self._asked: dict[str, NDArray[np.float32]] = {}
 
     def build(self, folder: Path, home: Path) -> Built:
         from memory_mcp.indexes import merges
         from memory_mcp.indexes.base import Position
-        from memory_mcp.indexes.live import Built as Part
         from memory_mcp.indexes.part import LivePart, merged, part_of, read_part, write_part
+        from memory_mcp.indexes.shelf import Built as Part
 
         index, grips = _vector_index(folder, home), _grips(folder)
         index.home.prepare()
-        watch, documents = Watch(), 0
+        watch, improving, documents = Watch(), Watch(), 0
         parts: list[Any] = []
 
         def put(part: Any) -> Any:
@@ -67,30 +66,21 @@ class Vectors:
             while groups := merges.plan([merges.Size(p.size, p.part.size) for p in parts]):
                 joined = put(merged(index.kind, [parts[i] for i in groups[0]]))
                 parts = [*(p for i, p in enumerate(parts) if i not in groups[0]), joined]
-            index.adopt([Part(p.part.name, p.part.files) for p in parts], Position(), whole=True)
         note = f"{len(parts)} parts"
-        size = size_of(home)
         if self._with_graphs:
-            note += self._build_graphs(home, index)
-        return Built(documents, watch.seconds, watch.worked, size, note)
-
-    def _build_graphs(self, home: Path, index: Any) -> str:
-        from memory_mcp.indexes.vector.graph import Graphs
-
-        with Watch() as watch:
-            built = Graphs(home).build_missing(index.snapshot)
-        return f"; {built} graphs in {watch.seconds:.0f} s, {size_of(home / 'graphs') / 1e6:.0f} MB" if built else "; no graphs"
+            better = [index.kind.improved(p.part.body) for p in parts]
+            with improving:
+                parts = [put(replace(p.part, body=b)) if b else p for p, b in zip(parts, better, strict=True)]
+            note += f"; {len(parts) - better.count(None)} with graphs, in {improving.seconds:.0f} s"
+        with watch:
+            index.adopt([Part(p.part.name, p.part.files) for p in parts], Position(), whole=True)
+        return Built(documents, watch.seconds, watch.worked, size_of(home), note)
 
     def open(self, folder: Path, home: Path) -> None:
-        from memory_mcp.indexes.vector.graph import Graphs
-
         self._asked = material.read_asked(folder)
         index = _vector_index(folder, home)
         index.load(0)
         self._snapshot = index.snapshot
-        if self._with_graphs:
-            self._graphs = Graphs(home)
-            self._graphs.build_missing(self._snapshot)
 
     def ask(self, questions: Sequence[Question], grips: bool, told: bool) -> Asked:
         from memory_mcp.indexes.base import DocType, Filters
@@ -98,7 +88,7 @@ class Vectors:
 
         doc_type = DocType.GRIP if grips else None
         asked = [(self._asked[q.text], Filters(doc_type, project=q.project or None)) for q in questions]
-        times, answers = timed(lambda v=v, f=f: search(self._snapshot, v, f, LIMIT, graphs=self._graphs) for v, f in asked)
+        times, answers = timed(lambda v=v, f=f: search(self._snapshot, v, f, LIMIT) for v, f in asked)
         return replace(
             times, found=[[material.number_of(m.grip_id) for m in a.best if m.grip_id] for a in answers] if told else []
         )

@@ -46,6 +46,9 @@ def test_every_import_contract_holds() -> None:
         ("memory_mcp.cli.main", ("duckdb", "mcp", "pydantic", "anyio", "detect_secrets")),
         ("memory_mcp.storage.registry", ("duckdb", "mcp", "pydantic", "numpy")),
         ("memory_mcp.storage.duckdb", ("mcp", "pydantic", "anyio")),
+        # A command is answered without the protocol.
+        ("memory_mcp.daemon.methods", ("mcp", "pydantic", "starlette", "uvicorn")),
+        ("memory_mcp.daemon.socket", ("mcp", "pydantic", "starlette", "uvicorn")),
         ("memory_mcp.layers.agentic.navigate", ("duckdb", "mcp", "pydantic", "anyio", "bm25s", "usearch", "model2vec", "numba")),
     ],
 )

@@ -147,6 +147,8 @@ class Accelerators:
             options["model"] = str(located(self._model, self._directory).folder)
         path = self._settings.bm25.index_path if name == "bm25" else ""
         folder = Path(path).expanduser() if path else self._directory / "indexes" / name
+        if path:
+            folder.parent.mkdir(mode=0o700, parents=True, exist_ok=True)
         store_id = self._storage.stats(text=False).store_id
         index: LiveIndex[Any] = LiveIndex(KINDS[name](options), folder, store_id, self._clock)
         keeper = Keeper(self._storage, index, Workshop(index, options, self._settings.bm25.memory_budget_mb), self._give_way)
@@ -198,11 +200,18 @@ class Accelerators:
         """How every index is that is there."""
         return {name: keeper.status() for name, keeper in self.keepers.items()}
 
-    def tend(self) -> bool:
-        """One round for each index; whether more is waiting. All are read from disk first: questions wait for that."""
+    def load(self) -> None:
+        """Read every index from disk that is not read yet: questions wait for that."""
         for keeper in self.keepers.values():
             keeper.load_once()
         self._warm()
+
+    def tend(self) -> bool:
+        """One round for each index; whether more is waiting."""
+        self.load()
+        far = [keeper for keeper in self.keepers.values() if keeper.far_behind]
+        if len(far) > 1:
+            far[0].follow_beside(far[1:])
         waiting = [keeper.tend() for keeper in self.keepers.values()]
         self._warm()
         return any(waiting)
@@ -243,6 +252,11 @@ class Accelerators:
     def busy(self) -> bool:
         """Whether one is being built or has changes to take in; loads nothing."""
         return any(s is not None and s.keeper.busy for s in list(self._searchers.values()))
+
+    def due(self) -> tuple[int, int] | None:
+        """Work under way or waiting, done and in all, of every index that can be kept; None: there is none."""
+        parts = [found for keeper in self.keepers.values() if (found := keeper.due()) is not None]
+        return (sum(done for done, _ in parts), sum(total for _, total in parts)) if parts else None
 
     @property
     def at_rest(self) -> bool:

@@ -42,6 +42,8 @@ log = logging.getLogger(__name__)
 
 #: Payloads of hooks stored before the drain looks whether the process is to end.
 _DRAINED = 200
+#: Keywords that tell what a segment is about.
+_TOPIC = 3
 #: How old statistics of the tree may be while an import is under way (seconds).
 _LAG = 2.0
 
@@ -274,7 +276,17 @@ class App:
             "projects": [p for p in tally.projects if p],
             "agents": list(tally.agents),
             "root": self.tree.root().title,
+            "latest": self._latest(),
         }
+
+    def _latest(self) -> str:
+        """What the newest segment is about, in a few words; "" where there is none."""
+        toc = self.storage.toc
+        days = toc.segments_by_day()
+        cuts = toc.segments_of_days(days[-1][0], f"{days[-1][0]}~", None) if days else []
+        last = max(cuts, key=lambda cut: (not cut.thread, cut.end), default=None)
+        node = toc.nodes([last.node_id]).get(last.node_id) if last else None
+        return " ".join(node.keywords[:_TOPIC]) if node else ""
 
     def drain(self, limit: int | None = None) -> "DrainReport":
         """Store what hooks left in the spool, at most `limit` payloads of it, each exactly once; the tree follows."""

@@ -13,6 +13,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from typing import IO
 
 _LENGTH = 8
@@ -20,11 +21,27 @@ _LENGTH = 8
 _AHEAD = 3
 #: Far below whatever somebody waits for.
 _NICE = 10
+#: Who started this process.
+_PARENT = os.getppid()
+#: Thresholds of the garbage collector during bulk work.
+_RARELY = (100_000, 50, 50)
+
+
+@dataclass(frozen=True, slots=True)
+class Packed:
+    """A value that several children get: pickled once."""
+
+    data: bytes
+
+    @classmethod
+    def of(cls, value: object) -> "Packed":
+        """A value's pickle."""
+        return cls(pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL))
 
 
 def send(stream: IO[bytes], value: object) -> None:
     """One frame: its length, then its pickle."""
-    data = pickle.dumps(value, protocol=pickle.HIGHEST_PROTOCOL)
+    data = value.data if isinstance(value, Packed) else Packed.of(value).data
     stream.write(len(data).to_bytes(_LENGTH, "little"))
     stream.write(data)
     stream.flush()
@@ -38,6 +55,12 @@ def receive(stream: IO[bytes]) -> object:
     if not data or len(data) < size:
         raise EOFError("the other process has ended")
     return pickle.loads(data)
+
+
+def end_without_parent() -> None:
+    """Raise EOFError once the process that started this one has gone; for work of a child that takes minutes."""
+    if os.getppid() != _PARENT:
+        raise EOFError("the other process has ended")
 
 
 #: Of those within `few_collections` now, and what held before the first of them.
@@ -130,8 +153,13 @@ def answering(begin: Callable[[object], Callable[[object], object]]) -> None:
     source, sink = sys.stdin.buffer, sys.stdout.buffer
     # Nothing that prints may come between the frames.
     sys.stdout = sys.stderr
-    work = begin(receive(source))
-    send(sink, "ready")
+    with few_collections():
+        work = begin(receive(source))
+        send(sink, "ready")
+        _answer_all(work, source, sink)
+
+
+def _answer_all(work: Callable[[object], object], source: IO[bytes], sink: IO[bytes]) -> None:
     while True:
         try:
             request = receive(source)

@@ -38,7 +38,7 @@ REMOVED: Mapping[str, str] = {
     "teleport.vector.commit_interval_secs": "teleport.bm25.commit_interval_secs holds for both indexes.",
     "teleport.vector.retention_days": "teleport.bm25.retention_days holds for both indexes.",
     "teleport.vector.retention_min_docs": "teleport.bm25.retention_min_docs holds for both indexes.",
-    "teleport.vector.graph_from": "Graphs are searched first from 400,000 documents.",
+    "teleport.vector.graph_from": "A part of the vector index has a graph from 100,000 distinct texts.",
     "teleport.hybrid": "Words and meaning are fused into one list by their calibrated scores.",
     "retrieval.strong_match": "Half of the query counts as a strong match.",
     "ranking.salience_weight": "ranking.preset chooses the weights.",

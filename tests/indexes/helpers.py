@@ -1,6 +1,7 @@
 """Indexes of real stores and of made-up units: opened, followed, built in this process, asked, damaged."""
 
 import datetime as dt
+import pickle
 import random
 import shutil
 import uuid
@@ -12,6 +13,7 @@ from types import SimpleNamespace
 from typing import Any, cast
 
 from memory_mcp.app import ALONE, App, Callbacks
+from memory_mcp.children import Child, Packed
 from memory_mcp.clock import Clock
 from memory_mcp.config import Settings, StorageSettings
 from memory_mcp.indexes import units as units_of_store
@@ -22,13 +24,14 @@ from memory_mcp.indexes.bm25.search import search
 from memory_mcp.indexes.build import Finish, Hello, Merge, Workshop
 from memory_mcp.indexes.child import Maker
 from memory_mcp.indexes.document import IndexDocument, Source, Unit, unit_of
-from memory_mcp.indexes.follow import follow
+from memory_mcp.indexes.follow import Member, follow
 from memory_mcp.indexes.generation import PartEntry
 from memory_mcp.indexes.keeper import Keeper
 from memory_mcp.indexes.keys import grip_doc, node_doc
-from memory_mcp.indexes.live import Built, LiveIndex
+from memory_mcp.indexes.live import LiveIndex
 from memory_mcp.indexes.part import Kind
 from memory_mcp.indexes.settings import TeleportSettings, VectorSettings
+from memory_mcp.indexes.shelf import Built
 from memory_mcp.indexes.shown import Shown
 from memory_mcp.model.calendar import TimeWindow, TocLevel
 from memory_mcp.model.ids import grip_id_from, node_key, segment_id
@@ -71,14 +74,15 @@ class Here(Workshop):
         with self._maker(self._index.wanted, self._index.cutoffs if keep_cutoffs else {}) as maker:
             yield _made(maker, frames, told)
 
-    def following(self, frames: Iterable[Sequence[Source]]) -> list[Built]:
+    @contextmanager
+    def following(self) -> Iterator[Child]:
         with self._maker(self._index.kind, self._index.cutoffs) as maker:
-            return _made(maker, frames, lambda _: None)
+            yield cast("Child", InProcess(maker))
 
     @contextmanager
-    def merging(self, entries: Sequence[PartEntry]) -> Iterator[Built]:
+    def merging(self, entries: Sequence[PartEntry], improve: bool = False) -> Iterator[Built]:
         with self._maker(self._index.kind, {}) as maker:
-            yield cast("Built", maker.answer(Merge(tuple(entries))))
+            yield cast("Built", maker.answer(Merge(tuple(entries), improve)))
 
     @contextmanager
     def _maker(self, kind: Kind[Any], cutoffs: Mapping[str, int]) -> Iterator[Maker]:
@@ -89,6 +93,25 @@ class Here(Workshop):
             yield Maker(kind, Hello(kind.name, {}, str(home.directory), token, self._budget_mb, dict(cutoffs)))
         finally:
             home.building.discard(token)
+
+
+class InProcess:
+    """A child that is none."""
+
+    def __init__(self, maker: Maker) -> None:
+        self._maker = maker
+
+    def begin(self) -> None:
+        """Nothing has to be loaded."""
+
+    def ask(self, request: object) -> object:
+        return self._maker.answer(pickle.loads(request.data) if isinstance(request, Packed) else request)
+
+    def ask_all(self, requests: Iterable[object]) -> Iterator[object]:
+        return map(self.ask, requests)
+
+    def end(self) -> None:
+        """Nothing is held."""
 
 
 def _made(maker: Maker, frames: Iterable[Sequence[Source]], told: Callable[[int], None]) -> list[Built]:
@@ -122,7 +145,7 @@ def keeper_of(
 
 def followed(keeper: Keeper, storage: Storage) -> None:
     """Every change taken in."""
-    while follow(storage, keeper.index, keeper._workshop):
+    while follow(storage, Member(keeper.index, keeper._workshop)):
         continue
 
 
@@ -272,7 +295,7 @@ def made_up(count: int, seed: int = 1, first: int = 0) -> list[Unit]:
 def filled(directory: Path, groups: Iterable[Sequence[Unit]], clock: Clock | None = None) -> LiveIndex[Any]:
     """An index on disk, one commit per group; small parts are merged as they come."""
     index = index_at(directory, clock=clock)
-    index.adopt([], Position(), whole=True)
+    index.adopt([], Position())
     for n, group in enumerate(groups, start=1):
         index.apply(group, [], Position(n, n))
         index.commit()

@@ -49,7 +49,7 @@ def sizes(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Size]:
         units = [unit_of(material.source(stretch)) for stretch in material.read(folder)]
         index = index_at(folder / "index")
         index.load(0)
-        index.adopt([], Position(), whole=True)
+        index.adopt([], Position())
         index.apply(units, [], Position(1, 1))
         assert index.commit()
         found[count] = Size(index, units, questions, folder / "index")
@@ -97,7 +97,7 @@ def test_a_change_is_tokenized_once_however_many_wait_beside_it(tmp_path: Path, 
     units = [unit_of(material.source(stretch)) for stretch in material.read(tmp_path)]
     index = index_at(tmp_path / "index")
     index.load(0)
-    index.adopt([], Position(), whole=True)
+    index.adopt([], Position())
     for number, unit in enumerate(units):
         index.apply([unit], [], Position(number + 1, number + 1))
     assert sorted(texts) == sorted(unit.key for unit in units)

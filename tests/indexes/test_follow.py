@@ -21,7 +21,7 @@ from memory_mcp.indexes import follow as following
 from memory_mcp.indexes import units
 from memory_mcp.indexes.base import Filters, Health, Matches, Position
 from memory_mcp.indexes.bm25.index import Bm25Index
-from memory_mcp.indexes.follow import follow, pending, rebuild
+from memory_mcp.indexes.follow import Member, follow, pending, rebuild
 from memory_mcp.indexes.keeper import Keeper
 from memory_mcp.indexes.live import LiveIndex
 from memory_mcp.indexes.part import Kind
@@ -219,7 +219,7 @@ class Life:
 
     def _follow(self, rng: random.Random) -> None:
         for _ in range(rng.randrange(1, 6)):
-            follow(self.app.storage, self.index, self.keeper._workshop)
+            follow(self.app.storage, Member(self.index, self.keeper._workshop))
 
     def _follow_in_bulk(self, rng: random.Random) -> None:
         with pytest.MonkeyPatch.context() as patch:
@@ -356,7 +356,7 @@ def test_following_again_without_news_changes_nothing(kept: App, tmp_path: Path)
     keeper.rebuild()
     followed(keeper, kept.storage)
     snapshot = keeper.index.snapshot
-    assert not follow(kept.storage, keeper.index, keeper._workshop)
+    assert not follow(kept.storage, Member(keeper.index, keeper._workshop))
     assert keeper.index.snapshot is snapshot
     assert not keeper.index.commit()
 
@@ -383,7 +383,7 @@ def test_changes_made_while_a_new_generation_is_built_are_in_it_or_followed(kept
         if day < 18:
             kept.write(a_day_of_drafts(f"2026-01-{day}"), "test")
             kept.derivation.run()
-            follow(kept.storage, keeper.index, keeper._workshop)
+            follow(kept.storage, Member(keeper.index, keeper._workshop))
 
     rebuild(kept.storage, keeper.index, keeper._workshop, meanwhile)
     followed(keeper, kept.storage)
@@ -408,7 +408,7 @@ def test_a_generation_swapped_in_while_a_batch_is_followed_misses_no_change(
 
     def swapped_meanwhile(*given: Any) -> Any:
         monkeypatch.setattr(units, "read", read)
-        keeper.index.adopt(built, begun, whole=True)
+        keeper.index.adopt(built, begun)
         return read(*given)
 
     monkeypatch.setattr(units, "read", swapped_meanwhile)
@@ -458,4 +458,4 @@ def test_an_index_of_another_store_is_never_followed(kept: App, tmp_path: Path) 
     other = index_at(tmp_path / "index", "another")
     other.load(10**9)
     assert (other.health, other.status().reason) == (Health.UNHEALTHY, "it belongs to another store")
-    assert not follow(kept.storage, other, keeper._workshop) or other.health is Health.UNHEALTHY
+    assert not follow(kept.storage, Member(other, keeper._workshop)) or other.health is Health.UNHEALTHY

@@ -217,9 +217,9 @@ def test_a_new_generation_takes_the_place_of_the_old_one_whole(tmp_path: Path) -
     other = filled(tmp_path / "other", [[unit(0, "osmium")]])
     (made,) = [p.part for p in other.snapshot]
     (tmp_path / "other" / "parts" / made.name).rename(tmp_path / "parts" / "b1-1")
-    from memory_mcp.indexes.live import Built
+    from memory_mcp.indexes.shelf import Built
 
-    index.adopt([Built("b1-1", made.files or {})], Position(50, 50), whole=True)
+    index.adopt([Built("b1-1", made.files or {})], Position(50, 50))
     assert [p.name for p in (tmp_path / "parts").iterdir()] == ["b1-1"]
     assert "b1-1" not in before
     again = reloaded(tmp_path)

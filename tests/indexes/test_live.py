@@ -11,7 +11,7 @@ import pytest
 
 from memory_mcp.indexes import files, generation, part, shelf
 from memory_mcp.indexes.base import Health, IndexStatus, Position
-from memory_mcp.indexes.live import LiveIndex
+from memory_mcp.indexes.live import FEW, LiveIndex
 from tests.fakes import NOON, FakeClock
 from tests.indexes.helpers import DAMAGES, files_of, filled, found, index_at, made_up, merged, reloaded, same, unit
 from tests.requirements import requirement
@@ -48,7 +48,7 @@ def test_a_first_index_is_being_built_until_something_is_adopted(tmp_path: Path)
     index.apply([unit(0, "retry")], [], Position(3, 3))
     assert (index.health, index.position) == (Health.BUILDING, Position())
     assert not index.commit()
-    index.adopt([], Position(2, 2), whole=True)
+    index.adopt([], Position(2, 2))
     assert (index.health, index.position) == (Health.HEALTHY, Position(2, 2))
     assert reloaded(tmp_path).health is Health.HEALTHY
 
@@ -93,6 +93,22 @@ def test_a_commit_writes_nothing_when_nothing_changed(tmp_path: Path) -> None:
     assert stamps() == before
     assert not reloaded(tmp_path).commit()
     assert stamps() == before
+
+
+def test_a_few_documents_wait_for_more_or_an_hour_before_they_are_committed(tmp_path: Path) -> None:
+    clock = FakeClock()
+    index = filled(tmp_path, [[unit(0, "retry")]], clock)
+    index.apply([unit(1, "osmium", "osmium")], [], Position(5, 5))
+    clock.advance(60)
+    assert not index.commit_due()
+    assert found(index, "osmium")[0] == 2
+    clock.advance(3600)
+    assert index.commit_due()
+    assert found(reloaded(tmp_path), "osmium")[0] == 2
+    index.apply(made_up(FEW, 1), [], Position(6, 6))
+    assert index.commit_due(), "many are written at once"
+    index.apply([], [unit(1, "").key], Position(7, 7))
+    assert index.commit_due(), "what is dropped waits for nothing"
 
 
 def test_applying_the_same_twice_comes_to_the_same(tmp_path: Path) -> None:
@@ -146,7 +162,7 @@ def test_a_reader_keeps_what_it_took_across_commits_merges_and_swaps(tmp_path: P
         index.commit()
         merged(index)
         assert _asked(kept) == before
-    index.adopt([], Position(99, 99), whole=True)
+    index.adopt([], Position(99, 99))
     assert _asked(kept) == before
     assert found(index, "retry") == (0, [])
 
@@ -232,7 +248,7 @@ def test_what_is_unhealthy_takes_in_nothing_and_a_new_generation_heals_it(tmp_pa
     assert not index.verify()
     index.apply([unit(50, "osmium")], [], Position(9, 9))
     assert (index.position, index.health) == (Position(), Health.UNHEALTHY)
-    index.adopt([], Position(3, 3), whole=True)
+    index.adopt([], Position(3, 3))
     assert (index.position, index.health, index.status().reason) == (Position(3, 3), Health.HEALTHY, "")
     assert index.verify()
 
@@ -241,14 +257,14 @@ def test_a_directory_in_the_place_of_current_is_healed(tmp_path: Path) -> None:
     (tmp_path / "CURRENT").mkdir()
     index = reloaded(tmp_path)
     assert index.health is Health.UNHEALTHY
-    index.adopt([], Position(3, 3), whole=True)
+    index.adopt([], Position(3, 3))
     assert reloaded(tmp_path).position == Position(3, 3)
 
 
 def test_a_file_in_the_place_of_the_folder_of_parts_is_healed(tmp_path: Path) -> None:
     (tmp_path / "parts").write_text("x")
     index = reloaded(tmp_path)
-    index.adopt([], Position(3, 3), whole=True)
+    index.adopt([], Position(3, 3))
     assert reloaded(tmp_path).position == Position(3, 3)
 
 
@@ -259,7 +275,7 @@ def test_a_new_generation_that_cannot_be_committed_serves_from_memory_and_is_tri
     with monkeypatch.context() as broken:
         PLACES["current"](broken)
         with pytest.raises(OSError, match="No space left"):
-            index.adopt([], Position(3, 3), whole=True)
+            index.adopt([], Position(3, 3))
     assert index.verify()
     assert index.commit()
     assert reloaded(tmp_path).position == Position(3, 3)

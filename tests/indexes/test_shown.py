@@ -14,7 +14,7 @@ from memory_mcp.events.evidence import quoted, said_of
 from memory_mcp.indexes.base import Filters
 from memory_mcp.indexes.bm25.index import Bm25Index
 from memory_mcp.indexes.copies import Copies, Texts
-from memory_mcp.indexes.follow import follow
+from memory_mcp.indexes.follow import Member, follow
 from memory_mcp.indexes.keeper import Keeper
 from memory_mcp.indexes.part import LivePart
 from memory_mcp.layers.base import LayerName
@@ -80,7 +80,7 @@ def test_it_is_the_same_after_changes_merges_and_a_restart(kept: App, keeper: Ke
     for n in range(4):
         kept.write([draft(f"rhodium {n} is what we decided on", at=f"2026-03-0{n + 1} 09:00", session=f"s{n}")], "test")
         kept.derivation.run()
-        while follow(kept.storage, keeper.index, keeper._workshop):
+        while follow(kept.storage, Member(keeper.index, keeper._workshop)):
             continue
         keeper.index.commit()
     merged(keeper.index)

@@ -16,7 +16,7 @@ from memory_mcp.indexes.base import DocType, Filters, Health, Matches, Position
 from memory_mcp.indexes.build import Workshop
 from memory_mcp.indexes.document import Unit, unit_of
 from memory_mcp.indexes.files import Checked
-from memory_mcp.indexes.follow import follow, rebuild
+from memory_mcp.indexes.follow import Member, follow, rebuild
 from memory_mcp.indexes.generation import Home, Manifest, PartEntry
 from memory_mcp.indexes.live import LiveIndex
 from memory_mcp.indexes.part import LivePart, Part, merged, part_of, read_part, write_part
@@ -24,8 +24,9 @@ from memory_mcp.indexes.registry import KINDS
 from memory_mcp.indexes.snapshot import Snapshot
 from memory_mcp.indexes.units import everything
 from memory_mcp.indexes.vector.kind import Body, Vector, opened
-from memory_mcp.indexes.vector.rows import file_of
+from memory_mcp.indexes.vector.rows import Rows
 from memory_mcp.indexes.vector.search import search
+from memory_mcp.indexes.vector.stored import files_of
 from tests.factories import SHOP, a_day_of_drafts
 from tests.fakes import FakeClock
 from tests.indexes.models import WORDS, made_up, snapshot, static_model, unit
@@ -70,8 +71,12 @@ def part(kind: Vector, units: Sequence[Unit]) -> Part[Body]:
 
 
 def same(one: Body, another: Body) -> bool:
-    pairs = [(one.table(t), another.table(t)) for t in DocType]
-    return all(np.array_equal(getattr(a, n), getattr(b, n)) for a, b in pairs for n in ("codes", "digests", "inverse"))
+    pairs = [zip(by_document(one.table(t)), by_document(another.table(t)), strict=True) for t in DocType]
+    return all(np.array_equal(a, b) for table in pairs for a, b in table)
+
+
+def by_document(rows: Rows) -> tuple[Any, ...]:
+    return rows.codes[rows.place], rows.inverse[rows.place], rows.digests
 
 
 def written(kind: Vector, home: Home, units: Sequence[Unit], name: str = "p1") -> dict[str, Checked]:
@@ -98,7 +103,7 @@ def test_a_part_is_read_back_as_it_was_written(model: Path, tmp_path: Path, unit
 def test_any_damage_to_a_file_is_noticed(model: Path, tmp_path: Path) -> None:
     kind = Vector(Model2Vec(model))
     files = write_part(kind, part(kind, made_up(30)), tmp_path / "part")
-    assert {file_of(DocType.NODE), file_of(DocType.GRIP), "embedder.json"} < set(files)
+    assert {*files_of(DocType.NODE), *files_of(DocType.GRIP), "embedder.json"} < set(files)
     for name in files:
         path = tmp_path / "part" / name
         whole = path.read_bytes()
@@ -160,7 +165,7 @@ def test_damaged_vectors_are_embedded_anew(model: Path, tmp_path: Path) -> None:
     home = Home(tmp_path / "index")
     units = made_up(20)
     written(Vector(Model2Vec(model)), home, units)
-    path = home.parts / "p1" / file_of(DocType.GRIP)
+    path = home.parts / "p1" / files_of(DocType.GRIP)[0]
     path.write_bytes(path.read_bytes()[:-1] + b"x")
     for damage in (lambda: None, lambda: shutil.rmtree(home.parts), lambda: (home.directory / "CURRENT").write_text("x")):
         damage()
@@ -212,7 +217,7 @@ class Kept:
         rebuild(self.app.storage, self.index, self.workshop, lambda _: None)
 
     def follow(self) -> None:
-        while follow(self.app.storage, self.index, self.workshop):
+        while follow(self.app.storage, Member(self.index, self.workshop)):
             continue
 
     def search(self, text: str = "rename the login handler") -> Matches:
@@ -298,6 +303,6 @@ def test_commits_while_a_new_generation_is_built_leave_it_alone(app: App, model:
         kept.follow()
         assert kept.index.commit()
         assert kept.search() == kept.built_anew(old)
-        kept.index.adopt(built, position, whole=True)
+        kept.index.adopt(built, position)
     kept.follow()
     assert kept.search() == kept.built_anew(new)

@@ -40,6 +40,7 @@ class Noted:
         self._clock = clock
         self.ran: list[int] = []
         self.fails: Exception | None = None
+        self.idle = False
         self.during: Callable[[Callable[[], bool]], None] = lambda should_stop: None
 
     def run(self, now_ms: int, should_stop: Callable[[], bool]) -> JobReport:
@@ -47,7 +48,7 @@ class Noted:
         self.during(should_stop)
         if self.fails:
             raise self.fails
-        return JobReport(f"run {len(self.ran)}", {"runs": len(self.ran)})
+        return JobReport(f"run {len(self.ran)}", {"runs": 0 if self.idle else len(self.ran)})
 
 
 @pytest.fixture
@@ -356,13 +357,34 @@ def test_a_job_of_every_second_is_seldom_written_down_but_its_fate_at_once(
     clock.advance(1)
     steps(scheduler)
     assert kept()["last_result"] == "ok: run 103"
-    clock.advance(601)
+    clock.advance(3601)
     steps(scheduler)
+    assert kept()["runs"] == 104
+    often.idle = True
+    for _ in range(3):
+        clock.advance(3601)
+        steps(scheduler)
     assert kept()["runs"] == 104
     clock.advance(1)
     steps(scheduler)
     scheduler.stop()
-    assert kept()["runs"] == 105
+    assert kept()["runs"] == 108
+
+
+def test_a_hastened_job_runs_at_once_and_again_when_it_is_hastened_while_it_runs(
+    scheduler: Scheduler, clock: FakeClock, hourly: Noted
+) -> None:
+    steps(scheduler)
+    assert len(hourly.ran) == 1
+    scheduler.hasten("hourly")
+    hourly.during = lambda _: scheduler.hasten("hourly") if len(hourly.ran) == 2 else None
+    steps(scheduler)
+    assert len(hourly.ran) == 3
+    scheduler.pause("hourly")
+    scheduler.hasten("hourly")
+    steps(scheduler)
+    assert len(hourly.ran) == 3
+    clock.advance(1)
 
 
 # the thread

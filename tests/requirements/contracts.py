@@ -136,7 +136,7 @@ CONTRACTS: tuple[Requirement, ...] = (
         THE_COGNITIVE_LAYER_STACK,
         "Semantic teleport searches by similarity of embeddings and is configurable.",
         departure=(
-            "The layer is on by default, with usearch and exact search up to about 400,000 "
+            "The layer is on by default, with usearch and exact search up to about 100,000 "
             "vectors, because the model ships with the package and exact recall is 1.0."
         ),
     ),

@@ -19,8 +19,8 @@ GOALS: tuple[Requirement, ...] = (
         SECTION_10,
         "There is an embedded vector teleport index.",
         departure=(
-            "Below 400,000 vectors the search is exact and only above may it ask graphs of usearch, because "
-            "exact search is fast enough there and its recall is 1.0."
+            "Below 100,000 distinct vectors of a part the search is exact, over the rows of the usearch index, and only "
+            "above it asks the graph, because exact search costs less there and its recall is 1.0."
         ),
     ),
     Requirement(

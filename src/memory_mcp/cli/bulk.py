@@ -6,12 +6,13 @@ files it in the tree, and answers everybody else meanwhile.
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from memory_mcp import link
+from memory_mcp import link, paths
 from memory_mcp.app import App, importer_named
 from memory_mcp.children import few_collections
 from memory_mcp.config import Settings
@@ -19,16 +20,28 @@ from memory_mcp.errors import LayerUnavailable, MemoryMcpError
 
 if TYPE_CHECKING:
     from memory_mcp.ingest.base import Importer, ImportReport
-    from memory_mcp.jobs.derivation import Spent
-    from memory_mcp.model.event import EventDraft, Trust
-    from memory_mcp.storage.values import Appended, Request
+    from memory_mcp.ingest.handover import Token
+    from memory_mcp.model.event import EventDraft
 
 #: Below everything that somebody waits for.
 _NICE = 5
 #: A daemon that ends is followed by another; what it had not acknowledged is sent again, which changes nothing.
 _TRIES, _A_WHILE = 5, 1.0
 
+#: Events that were new, and that were known.
+Counts = tuple[int, int]
 Tell = Callable[["ImportReport", Path, float], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Upkeep:
+    """What is left to do once everything is stored."""
+
+    #: Events that are not in the tree yet.
+    to_file: int
+    #: Of the work on the indexes that is known: done, and in all (0: not begun).
+    indexed: int = 0
+    to_index: int = 0
 
 
 class Memory(Protocol):
@@ -44,16 +57,12 @@ class Memory(Protocol):
         """See App."""
         ...
 
-    def append(self, drafts: "Sequence[EventDraft]", source: str) -> "Appended":
-        """See App: drafts that have passed the gate."""
+    def append(self, drafts: "Sequence[EventDraft]", source: str) -> "Counts":
+        """Store drafts that have passed the gate; how many were new, and how many known."""
         ...
 
-    def pending(self) -> int:
-        """Events that are not in the tree yet, as far as that is known."""
-        ...
-
-    def derive(self, progress: Callable[[int], None]) -> "Spent":
-        """Bring the whole tree up to date."""
+    def build(self, progress: Callable[["Upkeep"], None]) -> dict[str, float]:
+        """Bring the tree up to date, and the indexes of a process that keeps them; seconds by stage."""
         ...
 
     def holdings(self) -> dict[str, Any]:
@@ -67,14 +76,27 @@ class Here:
     def __init__(self, app: App) -> None:
         self._app = app
         self.settings = app.settings
-        self.importer, self.run_import, self.append = app.importer, app.run_import, app.append
-        self.holdings, self.pending = app.holdings, app.derivation.pending
+        self.importer, self.run_import = app.importer, app.run_import
+        self.holdings = app.holdings
 
-    def derive(self, progress: Callable[[int], None]) -> "Spent":
+    def append(self, drafts: "Sequence[EventDraft]", source: str) -> Counts:
         """See Memory."""
+        stored = self._app.append(drafts, source)
+        return len(stored.new), len(stored.known)
+
+    def build(self, progress: Callable[[Upkeep], None]) -> dict[str, float]:
+        """See Memory; an index follows when it is next used."""
         from memory_mcp.jobs.derivation import Place
 
-        return self._app.derivation.run(place=Place.SHARED, progress=progress)
+        left = self._app.derivation.pending()
+
+        def tell(count: int) -> None:
+            nonlocal left
+            left = max(0, left - count)
+            progress(Upkeep(left))
+
+        spent = self._app.derivation.run(place=Place.SHARED, progress=tell)
+        return {"segment+summarise": spent.segment_seconds, "roll up": spent.period_seconds}
 
 
 class There:
@@ -84,74 +106,112 @@ class There:
         self.settings = settings
         self._wanted = wanted
         self._line: link.Line | None = None
-        self._left = 0
-        self._holdings: dict[str, Any] = {}
+        self._token: Token | None = None
+        self._appended = 0
+        self._finished: dict[str, Any] = {}
 
     def importer(self, name: str) -> "Importer":
         """See Memory."""
         return importer_named(name, self.settings.ingest)
 
     def run_import(self, name: str, path: Path, progress: Tell | None, newest: int | None) -> "ImportReport":
-        """See Memory."""
+        """See Memory: files are read and cleaned by processes of this command, and stored by the daemon in their order."""
+        from memory_mcp.ingest.base import ImportReport
         from memory_mcp.ingest.gate import Gate
-        from memory_mcp.ingest.pipeline import Pipeline
+        from memory_mcp.ingest.pipeline import finish, survey
+        from memory_mcp.ingest.readers import Hello, Readers
 
-        with few_collections():
-            return Pipeline(self, self, Gate()).run(self.importer(name), path, progress, newest)
+        importer, report = self.importer(name), ImportReport()
+        tasks = survey(importer, path, self, newest, report)
+        done, total = 0, sum(t.size for t in tasks)
+        token = self._claim()
+        with few_collections(), Readers(Hello(importer, token.folder, token.name), tasks) as readers:
+            for task, part in readers.parts():
+                if part.name:
+                    self._store(part.name, report)
+                if part.report is not None:
+                    report.add(part.report)
+                    done += task.size
+                if progress is not None:
+                    now = done if part.report is not None else done + part.done * task.size
+                    progress(report, part.file, now / total if total else 1.0)
+        finish(report, Gate())
+        return report
 
-    def append(
-        self, drafts: "Sequence[EventDraft]", source: str, trust: "Trust | None" = None, request: "Request | None" = None
-    ) -> "Appended":
-        """See Memory; trust and request are the daemon's to set."""
-        from memory_mcp.ingest.frames import pack
-        from memory_mcp.storage.values import Appended
+    def append(self, drafts: "Sequence[EventDraft]", source: str) -> Counts:
+        """See Memory."""
+        from memory_mcp.ingest.base import ImportReport
+        from memory_mcp.ingest.handover import Writer
 
-        del trust, request
-        answer = self._ask("import/append", {"rows": pack(drafts), "source": source})
-        self._left += len(answer["new"])
-        return Appended(tuple(answer["new"]), tuple(answer["known"]))
+        report = ImportReport()
+        token = self._claim()
+        writer = Writer(token.folder, token.name, self._appended, source)
+        self._appended += 1
+        writer.append(drafts, source)
+        writer.flush()
+        for name in writer.complete:
+            self._store(name, report)
+        return report.new, report.known
+
+    def _claim(self) -> "Token":
+        from memory_mcp.ingest.handover import Token
+
+        if self._token is None:
+            self._token = Token(Path(paths.spool_dir(str(self.settings.storage.directory.absolute()))))
+        return self._token
+
+    def _store(self, name: str, report: "ImportReport") -> None:
+        """Have one file stored, and count in `report` what was new in it."""
+        began = time.monotonic()
+        answer = self._ask("import/store", {"name": name})
+        if self._token is not None:
+            self._token.remove(name)
+        report.new += answer["new"]
+        report.known += answer["known"]
+        report.seconds["store"] += time.monotonic() - began
 
     def marks(self, prefix: str) -> dict[str, str]:
         """See Outbox."""
         found: dict[str, str] = self._ask("import/marks", {"prefix": prefix})["marks"]
         return found
 
-    def mark(self, follower: str, value: str) -> None:
-        """See Outbox."""
-        self._ask("import/mark", {"name": follower, "value": value})
+    def mark_all(self, values: Mapping[str, str]) -> None:
+        """See Outbox: never asked for, marks are stored with the events before them."""
+        raise NotImplementedError
 
-    def pending(self) -> int:
-        """See Memory: what this command has sent, until the daemon tells how much of it is left."""
-        return self._left
-
-    def derive(self, progress: Callable[[int], None]) -> "Spent":
-        """See Memory; the seconds after the last event was sent, all of them counted as filing."""
-        from memory_mcp.jobs.derivation import Spent
-
-        began, left = time.monotonic(), self._left
+    def build(self, progress: Callable[[Upkeep], None]) -> dict[str, float]:
+        """See Memory; filing is what follows the last event that was sent, until nothing is left but the indexes."""
+        began, filed = time.monotonic(), 0.0
 
         def hear(message: dict[str, Any]) -> None:
-            nonlocal left
-            now = int(message.get("left", left))
-            progress(max(0, left - now))
-            left = min(left, now)
+            nonlocal filed
+            now = Upkeep(int(message["left"]), int(message["indexed"]), int(message["to_index"]))
+            if now.to_index and not filed:
+                filed = time.monotonic()
+            progress(now)
 
-        self._holdings = self._ask("import/derive", {}, hear)["holdings"]
-        return Spent(0, time.monotonic() - began, 0.0)
+        self._finished = self._ask("import/finish", {}, hear)
+        ended = time.monotonic()
+        filed = filed or ended
+        return {"segment+summarise": filed - began, "index": ended - filed}
 
     def holdings(self) -> dict[str, Any]:
         """See Memory."""
-        return self._holdings
+        found: dict[str, Any] = self._finished["holdings"]
+        return found
 
     def connect(self) -> None:
         """Reach the daemon; LayerUnavailable when there is none to be had."""
         self._ask("import/marks", {"prefix": "import:"})
 
     def close(self) -> None:
-        """Let go of the connection."""
+        """Let go of the connection and of files that were not stored."""
         if self._line is not None:
             self._line.close()
             self._line = None
+        if self._token is not None:
+            self._token.release()
+            self._token = None
 
     def _ask(
         self, method: str, params: dict[str, Any], hear: Callable[[dict[str, Any]], None] = lambda _: None

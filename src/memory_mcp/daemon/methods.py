@@ -3,27 +3,21 @@
 import os
 from collections.abc import Callable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import anyio
 
-from memory_mcp import __version__
+from memory_mcp import __version__, paths
 from memory_mcp.app import App
 from memory_mcp.daemon.doors import Doors
 from memory_mcp.daemon.rpc import Conversation, Execute, Method, Pipe
 from memory_mcp.errors import StorageError
-from memory_mcp.ingest.frames import unpack
+from memory_mcp.ingest import handover
 from memory_mcp.server.service import Service
 
-if TYPE_CHECKING:
-    from memory_mcp.storage.values import Appended
-
-#: Events of an import that are committed at once: some milliseconds of work that nobody notices.
-_SLICE = 100
-#: Where a packed draft has its time.
-_TIME = 4
-#: An import waits while more events than this are not in the tree yet.
-_MOST_WAITING = 800
+#: An import waits while more events than this are not in the tree yet: as many as are searched beside it.
+_MOST_WAITING = 2000
 _TURN, _TURNS = 0.01, 10
 #: How often a waiting import looks at how much is left (seconds).
 _LOOK = 0.1
@@ -41,6 +35,7 @@ class Methods:
         self._execute = execute
         self._status = status
         self._stop = stop
+        self._spool = Path(paths.spool_dir(str(service.host.settings.storage.directory)))
 
     def table(self) -> dict[str, Method]:
         """By name."""
@@ -48,10 +43,9 @@ class Methods:
             "daemon/status": self.status,
             "daemon/stop": self.stop,
             "cli/run": self.run,
-            "import/append": self.append,
             "import/marks": self.marks,
-            "import/mark": self.mark,
-            "import/derive": self.derive,
+            "import/store": self.store,
+            "import/finish": self.finish,
             "hook/recall": self.recall,
             "http/open": self._doors.hold,
         }
@@ -81,24 +75,29 @@ class Methods:
 
         return {"status": await self._host.read(work)}
 
-    async def append(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Events of an import, read and cleaned by the caller's process; acknowledged by the answer."""
-        source, rows = str(params["source"]), params["rows"]
-        # A draft without a time gets it from the others of its batch, so such a batch is never taken apart.
-        size = _SLICE if all(row[_TIME] is not None for row in rows) else max(len(rows), 1)
-        self._service.filling()
-        new: list[str] = []
-        known: list[str] = []
-        for start in range(0, len(rows), size):
+    async def store(self, talk: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A file of slices that the caller's process read and cleaned; acknowledged by the answer."""
+        self._importing(talk)
+        source, each = await anyio.to_thread.run_sync(handover.slices, self._spool, str(params["name"]))
+        new = known = 0
+        marks: dict[str, str] = {}
+        while (piece := await anyio.to_thread.run_sync(next, each, None)) is not None:
             await self._give_way()
-            part = rows[start : start + size]
-            stored = await self._host.write(partial(_append, part, source))
-            new += stored.new
-            known += stored.known
-        # The deriver keeps up with what is stored, so that few events are searched without the tree.
-        while self._service.pending > _MOST_WAITING and self._service.deriving and not self._host.deriver_error():
-            await anyio.sleep(_TURN)
+            # The deriver keeps up with what is stored, so that few events are searched without the tree.
+            while self._service.pending > _MOST_WAITING and self._service.deriving and not self._host.deriver_error():
+                await anyio.sleep(_TURN)
+            stored = await self._host.write(partial(App.append, drafts=piece.drafts, source=source))
+            new, known = new + len(stored.new), known + len(stored.known)
+            marks |= piece.marks
+        if marks:
+            # Behind everything of the file: a mark that is missing after a crash costs reading, one too many would lose.
+            await self._host.write(lambda app: app.storage.outbox.mark_all(marks))
         return {"new": new, "known": known}
+
+    def _importing(self, talk: Conversation) -> None:
+        """An import goes on for as long as its connection: what can wait does."""
+        if self._service.import_goes_on(id(talk)):
+            talk.at_end.append(partial(self._service.import_ended, id(talk)))
 
     async def _give_way(self) -> None:
         """Whoever searches goes first, as long as that is no standstill."""
@@ -111,23 +110,21 @@ class Methods:
         """The high-water marks of an importer."""
         return {"marks": await self._host.read(lambda app: app.storage.outbox.marks(str(params["prefix"])))}
 
-    async def mark(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """How far a file was read."""
-        await self._host.write(lambda app: app.storage.outbox.mark(str(params["name"]), str(params["value"])))
-        return {}
-
-    async def derive(self, talk: Conversation, _: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Wait until everything stored is in the tree, telling how many events are left."""
+    async def finish(self, talk: Conversation, _: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Wait until everything stored is in the tree and in the indexes, telling how much is left of it."""
         # Opens the store where it is not open yet.
         await self._host.write(lambda app: app)
-        self._service.filled()
-        before = -1
-        while (left := self._service.pending) or self._service.deriving:
+        self._service.import_ended(id(talk))
+        before: tuple[int, int, int] | None = None
+        while True:
+            now = self._service.upkeep()
+            if now is None:
+                break
             if error := self._host.deriver_error():
                 raise StorageError(f"filing what was stored failed: {error}", "It is stored; run: memory-mcp doctor")
-            if left != before:
-                await talk.tell({"left": left})
-                before = left
+            if now != before:
+                left, indexed, to_index = before = now
+                await talk.tell({"left": left, "indexed": indexed, "to_index": to_index})
             await anyio.sleep(_LOOK)
         return {"holdings": await self._host.read(lambda app: app.holdings())}
 
@@ -137,7 +134,3 @@ class Methods:
 
         prompt, project, session = (str(params.get(name, "")) for name in ("prompt", "project", "session_id"))
         return {"text": await self._host.read(lambda app: recall_text(app, prompt, project, session))}
-
-
-def _append(rows: list[list[Any]], source: str, app: App) -> "Appended":
-    return app.append(unpack(rows), source)

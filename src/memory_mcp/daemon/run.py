@@ -245,6 +245,7 @@ class _Daemon:
                 "searches": at_work(),
             },
             "deriving": self._service.deriving,
+            "indexing": self._service.indexing,
             "http": self._doors.url,
             "http_connections": self._doors.connections,
             "last_error": logs.last_error.text or host.deriver_error(),

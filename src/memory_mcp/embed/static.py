@@ -1,20 +1,24 @@
 """A static model as this program uses one: its matrix mapped from the file, and texts it mostly does not know left alone.
 
 Invariants
-1. Nothing is fetched and no process or thread is started: the library is given what lies in the folder.
+1. Nothing is fetched and no process or thread is started: what lies in the folder is all that is read.
 2. The matrix of a model that only this program writes stays in its file: memory that any process may take back. A user's
    own file is read, as one that is shortened under a process that maps it kills the process.
+3. Its vectors are those of model2vec, to the last bit (a test compares). That library is not imported: it and what it
+   brings take 120 ms and 15 MB of every process that embeds, and keep the tokenizer twice.
 """
 
 import json
 import re
-from collections.abc import Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
+from typing import Any
 
-from model2vec import StaticModel
+import numpy as np
+from numpy.typing import NDArray
 from tokenizers import Tokenizer
-from tqdm import tqdm
 
 from memory_mcp.embed.models import CONFIG, TOKENIZER, WEIGHTS, is_ours
 from memory_mcp.embed.prepare import split_identifiers
@@ -25,13 +29,12 @@ MOSTLY = 0.5
 #: How tokenizers mark a token that begins inside a word (WordPiece), or at a space (the others).
 _INSIDE, _SPACES = "##", "▁Ġ"
 _SYMBOLS = re.compile(r"[^\w\s\x00-\x7f]+")
+#: Tokens of a text that are looked at where the model does not say.
+_LONGEST = 512
 
-# Even a progress bar that is switched off starts a thread, which wakes up every ten seconds for the rest of the process.
-tqdm.monitor_interval = 0
 
-
-class Static(StaticModel):
-    """The library's model, for which a text of mostly unknown words has no token at all.
+class Static:
+    """A model2vec model: the mean of its tokens' rows. A text of mostly unknown words has no token at all.
 
     An unknown word is one token, and in scripts without spaces each of their characters is. Over Russian manual pages the
     fusion with keywords finds 1 point less than keywords alone when such texts are embedded by what little is known of
@@ -40,16 +43,68 @@ class Static(StaticModel):
     (`bench.embedder --languages`).
     """
 
-    def tokenize(self, sentences: Sequence[str]) -> list[list[int]]:
-        """See StaticModel: ids without the unknown one."""
-        prepared = [split_identifiers(text, self._vocabulary) for text in sentences]
+    def __init__(self, found: Mapping[str, NDArray[Any]], tokenizer: Tokenizer, config: Mapping[str, Any]) -> None:
+        """`found` holds "embeddings" (rows, dimensions), for some models "weights" and "mapping" by token; ValueError."""
+        vocabulary = tokenizer.get_vocab()
+        self._tokens = sorted(vocabulary, key=vocabulary.__getitem__)
+        self._rows = found["embeddings"]
+        self._weights, self._mapping = found.get("weights"), found.get("mapping")
+        if self._mapping is None and len(self._rows) != len(self._tokens):
+            raise ValueError(f"it has {len(self._tokens)} tokens and rows for {len(self._rows)}")
+        self._tokenizer = tokenizer
+        self._unknown = _unknown_of(tokenizer)
+        self._normalize = bool(config.get("normalize", False))
+        self._characters: int | None = None
+        longest = config.get("max_length", _LONGEST)
+        if longest is not None:
+            # Nearly all of what is cut off here would be cut off behind the tokens too.
+            self._characters = longest * int(np.median([len(token) for token in self._tokens]))
+            tokenizer.enable_truncation(longest)
+        else:
+            tokenizer.no_truncation()
+        tokenizer.no_padding()
+
+    @property
+    def dim(self) -> int:
+        """Columns of the matrix."""
+        return int(self._rows.shape[1])
+
+    def encode(self, texts: Sequence[str]) -> NDArray[Any]:
+        """A row for each text, zeros for one without tokens."""
+        ids = self._ids([text[: self._characters] for text in texts])
+        kept = np.dtype(np.float32) if self._rows.dtype == np.int8 else self._rows.dtype
+        out = np.zeros((len(ids), self.dim), dtype=kept)
+        if self._mapping is None and self._weights is None:
+            alike: dict[int, list[int]] = defaultdict(list)
+            for place, several in enumerate(ids):
+                if several:
+                    alike[len(several)].append(place)
+            for places in alike.values():
+                out[places] = self._rows[np.array([ids[i] for i in places], dtype=np.int64)].mean(axis=1)
+        else:
+            for place, several in enumerate(ids):
+                if several:
+                    out[place] = self._weighed(several).mean(axis=0)
+        if not self._normalize:
+            return out
+        wide = out.astype(np.float32)
+        unit: NDArray[Any] = (wide / (np.linalg.norm(wide, axis=1, keepdims=True) + 1e-32)).astype(kept)
+        return unit
+
+    def _weighed(self, ids: list[int]) -> NDArray[Any]:
+        rows = self._rows[ids if self._mapping is None else self._mapping[ids]]
+        return rows if self._weights is None else rows * self._weights[ids][:, None]
+
+    def _ids(self, texts: Sequence[str]) -> list[list[int]]:
+        """The tokens of each text, without the unknown one."""
+        prepared = [split_identifiers(text, self._vocabulary) for text in texts]
         encoded = self._encoded(prepared)
-        if self.unk_token_id is None:
+        if self._unknown is None:
             return encoded
-        return [self._known(ids, text, self.unk_token_id) for ids, text in zip(encoded, prepared, strict=True)]
+        return [self._known(ids, text, self._unknown) for ids, text in zip(encoded, prepared, strict=True)]
 
     def _encoded(self, texts: Sequence[str]) -> list[list[int]]:
-        return [e.ids for e in self.tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
+        return [e.ids for e in self._tokenizer.encode_batch_fast(texts, add_special_tokens=False)]
 
     def _known(self, ids: list[int], text: str, unknown: int) -> list[int]:
         if unknown not in ids:
@@ -67,24 +122,25 @@ class Static(StaticModel):
 
     @cached_property
     def _vocabulary(self) -> frozenset[str]:
-        return frozenset(t.strip(_SPACES).lower() for t in self.tokens)
+        return frozenset(t.strip(_SPACES).lower() for t in self._tokens)
 
     @cached_property
     def _begins_word(self) -> list[bool]:
         """Of each token, whether a word begins with it: digits and punctuation say nothing of a text's language."""
-        return [not t.startswith(_INSIDE) and t.strip(_SPACES)[:1].isalpha() for t in self.tokens]
+        return [not t.startswith(_INSIDE) and t.strip(_SPACES)[:1].isalpha() for t in self._tokens]
 
 
 def load(folder: Path) -> Static:
     """The model of a folder; ValueError, KeyError or OSError when it cannot be read."""
-    found = tensors(folder / WEIGHTS, is_ours(folder))
     config = json.loads((folder / CONFIG).read_text(encoding="utf-8"))
-    return Static(
-        found["embeddings"],
-        Tokenizer.from_file(str(folder / TOKENIZER)),
-        config,
-        normalize=bool(config.get("normalize", False)),
-        weights=found.get("weights"),
-        token_mapping=found.get("mapping"),
-        max_length=config.get("max_length", 512),
-    )
+    return Static(tensors(folder / WEIGHTS, is_ours(folder)), Tokenizer.from_file(str(folder / TOKENIZER)), config)
+
+
+def _unknown_of(tokenizer: Tokenizer) -> int | None:
+    """The token that stands for what is in no vocabulary; None where there is none."""
+    model = tokenizer.model
+    if not hasattr(model, "unk_token"):
+        # Only the kind that is called Unigram has a number instead.
+        number: int | None = json.loads(tokenizer.to_str())["model"].get("unk_id")
+        return number
+    return None if model.unk_token is None else tokenizer.token_to_id(model.unk_token)

@@ -123,7 +123,7 @@ class Searcher(Protocol):
         ...
 
     def improve(self, goes_on: Callable[[], bool]) -> int:
-        """Build in this thread, for as long as `goes_on` says, what makes searching faster and is never needed; how much."""
+        """Have made, for as long as `goes_on` says, what makes searching faster and is never needed; how many parts."""
         ...
 
 

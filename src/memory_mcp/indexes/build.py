@@ -1,24 +1,27 @@
 """Building aside: the store's units streamed to a child process, which writes parts; and merges of large parts there."""
 
 import os
+import queue
 import threading
-import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
-from memory_mcp.children import Child
+from memory_mcp.children import Child, Packed
 from memory_mcp.indexes.document import Source
 from memory_mcp.indexes.generation import PartEntry
-from memory_mcp.indexes.live import Built, LiveIndex
+from memory_mcp.indexes.live import LiveIndex
 from memory_mcp.indexes.part import Kind
+from memory_mcp.indexes.shelf import Built
 
 #: Segments from which a second child pays: it takes half a second to begin.
 _MANY = 1500
+#: Frames that wait for a child.
+_AHEAD = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,9 +46,11 @@ class Finish:
 
 @dataclass(frozen=True, slots=True)
 class Merge:
-    """Make one part of several."""
+    """Make one part of several, or of one."""
 
     entries: tuple[PartEntry, ...]
+    #: In the form that is searched fastest.
+    improve: bool = False
 
 
 class Workshop:
@@ -55,9 +60,6 @@ class Workshop:
         self._index = index
         self._options = options
         self._budget_mb = budget_mb
-        #: What following in bulk used last: the kind and cutoffs it was told, and the child.
-        self._kept: tuple[tuple[Kind[Any], dict[str, int]], Child] | None = None
-        self._used = 0.0
         self._tokens: dict[Child, str] = {}
 
     @contextmanager
@@ -77,39 +79,22 @@ class Workshop:
             for child in children:
                 self._end(child)
 
-    def following(self, frames: Iterable[Sequence[Source]]) -> list[Built]:
-        """Parts of units that changed, by a child that is kept for the next time: an import follows again and again."""
-        wanted = (self._index.kind, dict(self._index.cutoffs))
-        if self._kept is None or self._kept[0] != wanted:
-            self.rest()
-            self._kept = (wanted, self._child(*wanted))
-        self._used = time.monotonic()
+    @contextmanager
+    def following(self) -> Iterator[Child]:
+        """A child that makes parts of units that changed (see `built_together`), safe from sweeps while the block runs."""
+        child = self._child(self._index.kind, dict(self._index.cutoffs))
         try:
-            return _built(self._kept[1], frames, lambda _: None)
-        except BaseException:
-            self.rest()
-            raise
-
-    @property
-    def kept(self) -> bool:
-        """Whether a child process is kept."""
-        return self._kept is not None
-
-    def rest(self, after: float = 0.0) -> bool:
-        """End the kept child, if it has had nothing to do for so long (seconds); whether it was ended."""
-        if self._kept is None or time.monotonic() - self._used < after:
-            return False
-        kept, self._kept = self._kept, None
-        self._end(kept[1])
-        return True
+            yield child
+        finally:
+            self._end(child)
 
     @contextmanager
-    def merging(self, entries: Sequence[PartEntry]) -> Iterator[Built]:
+    def merging(self, entries: Sequence[PartEntry], improve: bool = False) -> Iterator[Built]:
         """One part of several that lie on disk, safe from sweeps while the block runs."""
         child = self._child(self._index.kind, {})
         try:
             child.begin()
-            yield cast("Built", child.ask(Merge(tuple(entries))))
+            yield cast("Built", child.ask(Merge(tuple(entries), improve)))
         finally:
             self._end(child)
 
@@ -129,11 +114,42 @@ class Workshop:
         self._index.home.building.discard(self._tokens.pop(child))
 
 
-def _built(child: Child, frames: Iterable[Sequence[Source]], told: Callable[[int], None]) -> list[Built]:
+def _built(child: Child, frames: Iterable[object], told: Callable[[int], None]) -> list[Built]:
     child.begin()
     for added in child.ask_all(frames):
         told(cast("int", added))
     return cast("list[Built]", child.ask(Finish()))
+
+
+def built_together(children: Sequence[Child], frames: Iterable[Sequence[Source]]) -> list[list[Built]]:
+    """The parts that each of several children makes of the same units, which are read and packed once for all of them."""
+    queues: list[queue.Queue[Packed | None]] = [queue.Queue(_AHEAD) for _ in children]
+    with ThreadPoolExecutor(len(children), "building") as pool:
+        running = [
+            pool.submit(_built, child, iter(waiting.get, None), lambda _: None)
+            for child, waiting in zip(children, queues, strict=True)
+        ]
+        try:
+            for frame in frames:
+                packed = Packed.of(frame)
+                for waiting, made in zip(queues, running, strict=True):
+                    _put(waiting, packed, made)
+        except BaseException:
+            for child in children:
+                child.end()
+            raise
+        finally:
+            for waiting, made in zip(queues, running, strict=True):
+                _put(waiting, None, made)
+        return [made.result() for made in running]
+
+
+def _put(waiting: "queue.Queue[Packed | None]", frame: Packed | None, made: "Future[list[Built]]") -> None:
+    """Hand a frame over, unless whoever takes them has ended."""
+    while not made.done():
+        with suppress(queue.Full):
+            waiting.put(frame, timeout=0.2)
+            return
 
 
 def _together(children: Sequence[Child], frames: Iterable[Sequence[Source]], told: Callable[[int], None]) -> list[Built]:

@@ -2,6 +2,7 @@
 
 import shutil
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, TypeVar, cast
 
@@ -12,8 +13,8 @@ from memory_mcp.indexes import merges
 from memory_mcp.indexes.build import Finish, Hello, Merge
 from memory_mcp.indexes.document import Source, Unit, unit_of
 from memory_mcp.indexes.generation import PartEntry
-from memory_mcp.indexes.live import Built
 from memory_mcp.indexes.part import Kind, LivePart, Part, merged, part_of, read_part, write_part
+from memory_mcp.indexes.shelf import Built
 
 B = TypeVar("B")
 
@@ -42,7 +43,7 @@ class Maker:
         if isinstance(request, Finish):
             return self._finish()
         if isinstance(request, Merge):
-            return self._merge(request.entries)
+            return self._merge(request)
         return self._add(cast("Sequence[Source]", request))
 
     def _add(self, sources: Sequence[Source]) -> int:
@@ -77,8 +78,10 @@ class Maker:
         self._made = []
         return [Built(p.part.name, p.part.files or {}) for p in parts]
 
-    def _merge(self, entries: Sequence[PartEntry]) -> Built:
-        self._write(merged(self._kind, [self._read(e) for e in entries]))
+    def _merge(self, request: Merge) -> Built:
+        whole = merged(self._kind, [self._read(e) for e in request.entries])
+        better = self._kind.improved(whole.body) if request.improve else None
+        self._write(whole if better is None else replace(whole, body=better))
         made = self._made.pop()
         return Built(made.name, made.files)
 

@@ -21,7 +21,6 @@ from memory_mcp.toc.build import pieces
 
 #: What is indexed of a node or grip; part of every index's fingerprint.
 DOCUMENT_VERSION = 3
-#: A sentence that asks, in any script that marks one.
 #: A sentence with what ends it. Every text is one after the other of these, so that it is read once.
 _SENTENCE = re.compile(r"[^.!?。！？\n]*(?:[.!?。！？\n]|\Z)")
 

@@ -5,15 +5,17 @@ after a later one, comes to the same.
 """
 
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
+from memory_mcp.children import few_collections
 from memory_mcp.failpoints import failpoint
 from memory_mcp.indexes import units
 from memory_mcp.indexes.base import Position
-from memory_mcp.indexes.build import Workshop
-from memory_mcp.indexes.document import unit_of
+from memory_mcp.indexes.build import Workshop, built_together
+from memory_mcp.indexes.document import Source, unit_of
 from memory_mcp.indexes.live import LiveIndex
 from memory_mcp.model.change import Change, ChangeKind
 from memory_mcp.model.ids import NodeId
@@ -21,8 +23,9 @@ from memory_mcp.storage.base import Storage
 
 #: Changes read at a time.
 BATCH = 2000
-#: Segments from which a child process does the work.
-BULK = 100
+#: Segments from which a child process does the work, and changes it gets at most: parts of as many segments are as large
+#: as parts get.
+BULK, BULK_BATCH = 100, 12_000
 #: A span of days that holds every day.
 _ALWAYS = ("0000", "9999-99")
 #: Name of the deriver's checkpoint: how far events are part of the tree.
@@ -39,12 +42,12 @@ class Pending:
     more: bool
 
 
-def pending(storage: Storage, position: Position) -> Pending:
-    """The next batch behind a position."""
+def pending(storage: Storage, position: Position, most: int = BATCH) -> Pending:
+    """The next changes behind a position, at most so many."""
     # Read first: whatever the deriver had published by then is in the outbox read next.
     derived = storage.outbox.checkpoint(_DERIVER)
-    changes = storage.outbox.after(position.outbox, BATCH)
-    more = len(changes) == BATCH
+    changes = storage.outbox.after(position.outbox, most)
+    more = len(changes) == most
     last = changes[-1].seq if changes else position.outbox
     mark = changes[-1].subject if changes else position.mark
     reached = Position(last, position.events if more else max(derived, position.events), mark)
@@ -62,47 +65,59 @@ def named(storage: Storage, change: int) -> str:
     return found[0].subject if found and found[0].seq == change else ""
 
 
-def follow(storage: Storage, index: LiveIndex[Any], workshop: Workshop, let_through: Callable[[], None] = lambda: None) -> bool:
+@dataclass(frozen=True, slots=True)
+class Member:
+    """An index that follows, and where its bulk work is done."""
+
+    index: LiveIndex[Any]
+    workshop: Workshop
+    #: Gets units that are done and that there are, while a batch is taken in aside.
+    told: Callable[[int, int], None] = lambda _done, _all: None
+
+
+def follow(storage: Storage, member: Member, let_through: Callable[[], None] = lambda: None) -> bool:
     """Take in one batch of changes; whether more may wait."""
+    index = member.index
     since = index.position
     due = pending(storage, since)
     if not due.nodes and due.position == since:
         return False
-    segments = [i for i in due.nodes if units.is_segment(i)]
-    if len(segments) > BULK:
-        rest = [i for i in due.nodes if not units.is_segment(i)]
-        gone = _follow_aside(storage, index, workshop, segments, since, let_through)
-        sources, missing = units.read(storage, rest)
-    else:
-        gone = []
-        sources, missing = units.read(storage, due.nodes)
-    index.apply([unit_of(s) for s in sources], [*gone, *missing], due.position, since)
+    if sum(map(units.is_segment, due.nodes)) > BULK:
+        return follow_aside(storage, [member], let_through)
+    sources, missing = units.read(storage, due.nodes)
+    index.apply([unit_of(s) for s in sources], missing, due.position, since)
     # Another generation that took its place meanwhile follows from a position of its own.
     return due.more or index.position != due.position
 
 
-def _follow_aside(
-    storage: Storage,
-    index: LiveIndex[Any],
-    workshop: Workshop,
-    ids: Sequence[NodeId],
-    since: Position,
-    let_through: Callable[[], None],
-) -> list[int]:
-    """Segments in bulk; keys of those that are gone. The position stays: being killed here means doing it again."""
+def follow_aside(storage: Storage, members: Sequence[Member], let_through: Callable[[], None] = lambda: None) -> bool:
+    """Take in many changes by child processes, one for each index; whether more may wait.
+
+    The indexes stand at the same position, so that what changed is read once. Being killed here means doing it again.
+    """
+    since = members[0].index.position
+    due = pending(storage, since, BULK_BATCH)
     gone: list[int] = []
 
-    def frames() -> Any:
-        for start in range(0, len(ids), units.FRAME):
-            let_through()
-            sources, missing = units.read(storage, ids[start : start + units.FRAME])
+    def frames() -> Iterator[list[Source]]:
+        for start in range(0, len(due.nodes), units.READ):
+            found, missing = units.read(storage, due.nodes[start : start + units.READ])
             gone.extend(missing)
-            yield sources
+            for first in range(0, len(found), units.FRAME):
+                let_through()
+                yield found[first : first + units.FRAME]
+            for member in members:
+                member.told(min(start + units.READ, len(due.nodes)), len(due.nodes))
 
-    built = workshop.following(frames())
-    failpoint("index.built")
-    index.adopt(built, since, whole=False)
-    return gone
+    with ExitStack() as held:
+        held.enter_context(few_collections())
+        children = [held.enter_context(member.workshop.following()) for member in members]
+        built = built_together(children, frames())
+        failpoint("index.built")
+        for member, parts in zip(members, built, strict=True):
+            member.index.apply([], gone, since, since)
+            member.index.adopt(parts, due.position, since)
+    return due.more or any(member.index.position != due.position for member in members)
 
 
 def rebuild(
@@ -129,5 +144,5 @@ def rebuild(
     segments = storage.toc.tally(*_ALWAYS, None).segments
     with workshop.building(units.everything(storage), keep_cutoffs, count, segments) as built:
         failpoint("index.built")
-        index.adopt(built, position, whole=True, cutoffs=None if keep_cutoffs else {})
+        index.adopt(built, position, cutoffs=None if keep_cutoffs else {})
     return done

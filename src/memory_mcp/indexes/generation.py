@@ -88,10 +88,14 @@ class Home:
         self.building: set[str] = set()
 
     def prepare(self) -> None:
-        """Make the folder, if it is missing; a file in the place of its parts is none of ours."""
+        """Make the folder and the one it lies in, if they are missing; a file in the place of its parts is none of ours.
+
+        A data directory that was taken away is not made again.
+        """
         if self.parts.is_file():
             self.parts.unlink()
-        self.parts.mkdir(mode=0o700, parents=True, exist_ok=True)
+        for folder in (self.directory.parent, self.directory, self.parts):
+            folder.mkdir(mode=0o700, exist_ok=True)
 
     def current(self) -> Manifest | None:
         """The manifest in force; None where there is none; IndexUnreadable when it cannot be used."""

@@ -3,14 +3,14 @@
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from memory_mcp.errors import IndexNotReady
 from memory_mcp.indexes.base import Health, IndexStatus
 from memory_mcp.indexes.build import Workshop
-from memory_mcp.indexes.follow import follow, named, rebuild
+from memory_mcp.indexes.follow import BULK, Member, follow, follow_aside, named, rebuild
 from memory_mcp.indexes.live import TAIL, LiveIndex
 from memory_mcp.storage.base import Storage
 from memory_mcp.tracing import span
@@ -19,8 +19,6 @@ log = logging.getLogger(__name__)
 
 #: After a failure the next try waits so long, twice as long each time, and never longer than this (seconds).
 _FIRST, _LONGEST = 1.0, 60.0
-#: A child process that followed in bulk waits so long for more (seconds).
-_KEPT = 10.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,6 +52,11 @@ class Keeper:
         self._failed_builds, self._build_from = 0, 0.0
         self.last_rebuild_secs: float | None = None
         self._ended = False
+        #: Units done and in all, while changes are taken in by a child process.
+        self._following: tuple[int, int] | None = None
+        #: Changes came in bulk and their parts are not merged yet.
+        self._came_in_bulk = False
+        self._member = Member(index, workshop, self._hear)
 
     def status(self) -> IndexStatus:
         """How the index is, never raises."""
@@ -96,12 +99,50 @@ class Keeper:
         if self.index.outdated:
             self.heal()
         with span("index_follow"):
-            more = follow(self._storage, self.index, self._workshop, self._let_through)
-        # What came in bulk came in many parts, each of which costs every search a tenth of a millisecond.
-        thoroughly = self._workshop.rest(_KEPT)
+            try:
+                more = follow(self._storage, self._member, self._let_through)
+            finally:
+                self._following = None
+        # What came in bulk may have come in several parts, each of which costs every search a tenth of a millisecond.
+        thoroughly = self._came_in_bulk and not more
+        self._came_in_bulk &= more
         if self.index.tail_size >= TAIL or self.index.commit_failed:
             self.index.commit()
         return self.index.merge(thoroughly) or more
+
+    def _hear(self, done: int, total: int) -> None:
+        self._following, self._came_in_bulk = (done, total), True
+
+    @property
+    def far_behind(self) -> bool:
+        """Whether so many changes wait that a child process takes them in."""
+        ready = not self._ended and time.monotonic() >= self._wait_until and self.index.health is Health.HEALTHY
+        behind = self._storage.toc.version() - self.index.position.outbox
+        return ready and behind > BULK and self._built is None and not self.index.outdated and self.index.verify()
+
+    def follow_beside(self, others: "Sequence[Keeper]") -> None:
+        """Take in many changes together with indexes that stand at the same position."""
+        together = [self, *(k for k in others if k.index.position == self.index.position)]
+        try:
+            with span("index_follow"):
+                follow_aside(self._storage, [k._member for k in together], self._let_through)
+        except Exception as error:
+            log.exception("the indexes could not be kept together; each is kept on its own")
+            self.index.last_error = str(error)
+        finally:
+            for keeper in together:
+                keeper._following = None
+
+    def due(self) -> tuple[int, int] | None:
+        """Work under way or waiting, done and in all; None when there is none, or when it fails."""
+        if self._ended or self._failures or self._failed_builds:
+            return None
+        if self._following is not None:
+            return self._following
+        if self._built is not None:
+            return self._built, max(self._built, self.status().documents)
+        behind = self._storage.toc.version() - self.index.position.outbox
+        return (0, behind) if self.index.health is not Health.HEALTHY or behind > 0 else None
 
     def heal(self) -> None:
         """Have the index built again in the background, unless that is under way or has just failed."""
@@ -157,7 +198,7 @@ class Keeper:
     def at_rest(self) -> bool:
         """Whether nothing is to be done for it until something is stored, or its files are changed from outside."""
         healthy = self.index.health is Health.HEALTHY and not self.index.commit_failed and not self.index.outdated
-        return self._ended or (healthy and not self.busy and not self._failures and not self._workshop.kept)
+        return self._ended or (healthy and not self.busy and not self._failures and not self._came_in_bulk)
 
     def settle(self) -> None:
         """Bring the index up to date while the caller waits: loaded, built if it must be, every change taken in."""
@@ -165,15 +206,15 @@ class Keeper:
             self.load()
         if not self.index.verify() or self.index.outdated:
             self.rebuild()
-        while follow(self._storage, self.index, self._workshop):
+        while follow(self._storage, self._member):
             continue
+        self._following = None
 
     def close(self) -> None:
         """Commit what waits; closing twice is nothing."""
         if self._ended:
             return
         self._ended = True
-        self._workshop.rest()
         try:
             self.index.close()
         except Exception:

@@ -8,7 +8,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, Generic, TypeVar
 
@@ -19,10 +19,9 @@ from memory_mcp.failpoints import failpoint
 from memory_mcp.indexes import merges
 from memory_mcp.indexes.base import Health, IndexStatus, Position
 from memory_mcp.indexes.document import Unit
-from memory_mcp.indexes.files import Checked
 from memory_mcp.indexes.generation import Home, Manifest, PartEntry, check_origin
 from memory_mcp.indexes.part import TABLES, Kind, LivePart, Part, merged, outdated, part_of
-from memory_mcp.indexes.shelf import Shelf, entry_of
+from memory_mcp.indexes.shelf import Built, Shelf, entry_of
 from memory_mcp.indexes.snapshot import Snapshot, sorted_keys
 from memory_mcp.tracing import span
 
@@ -36,14 +35,6 @@ TAIL = 2000
 FEW, FEW_MS = 200, 3_600_000
 #: Documents from which parts are merged by a child process: 20,000 take some 50 ms.
 ASIDE = 20_000
-
-
-@dataclass(frozen=True, slots=True)
-class Built:
-    """A part that is complete on disk and named by no manifest yet."""
-
-    name: str
-    files: Mapping[str, Checked]
 
 
 class LiveIndex(Generic[B]):
@@ -73,7 +64,7 @@ class LiveIndex(Generic[B]):
         self._loaded = threading.Event()
         self._closed = False
         #: Merges large parts in a child process, where there is one.
-        self.merge_aside: Callable[[Sequence[PartEntry]], AbstractContextManager[Built]] | None = None
+        self.merge_aside: Callable[[Sequence[PartEntry], bool], AbstractContextManager[Built]] | None = None
         #: By level: what ended before is left out (UTC milliseconds).
         self.cutoffs: dict[str, int] = {}
         self._pruned: dict[str, int] = {}
@@ -159,9 +150,8 @@ class LiveIndex(Generic[B]):
     def _check(self, manifest: Manifest, last_change: int, named: Callable[[int], str]) -> Kind[B]:
         """The kind that made it, if it can be used."""
         check_origin(manifest, self._store_id, last_change, named)
-        if manifest.fingerprint == self.wanted.fingerprint():
-            return self.wanted
-        kind = self.wanted.predecessor(manifest.fingerprint)
+        same = manifest.fingerprint == self.wanted.fingerprint()
+        kind = self.wanted if same else self.wanted.predecessor(manifest.fingerprint)
         if kind is None:
             raise IndexUnreadable("it was built by another version or with other settings")
         return kind
@@ -240,23 +230,24 @@ class LiveIndex(Generic[B]):
     def _is_old(self, unit: Unit) -> bool:
         return unit.end_ms < self.cutoffs.get(unit.level.value, 0)
 
-    def adopt(self, built: Sequence[Built], position: Position, whole: bool, cutoffs: Mapping[str, int] | None = None) -> None:
-        """Take parts that a child process has made: instead of everything (`whole`), or in the place of their units.
+    def adopt(
+        self, built: Sequence[Built], position: Position, since: Position | None = None, cutoffs: Mapping[str, int] | None = None
+    ) -> None:
+        """Take parts that a child made: instead of everything, or in the place of their units while it stands at `since`.
 
-        Units alone are taken only while the index stands at `position`. `cutoffs`, where given, are those it was made with;
-        else what was pruned meanwhile stays out.
+        `cutoffs`, where given, are those everything was made with; else what was pruned meanwhile stays out.
         """
         with self._lock:
             if self._closed:
                 return
-            kind = self.wanted if whole else self.kind
+            kind = self.wanted if (whole := since is None) else self.kind
             parts = [LivePart(self._shelf.read(kind, b.name, b.files)) for b in built]
             if whole:
                 self._disk, self._tail, self.kind = [], {}, kind
                 if cutoffs is not None:
                     self.cutoffs, self._pruned = dict(cutoffs), {}
                 parts = [live.without(outdated(live, self.cutoffs, {})) for live in parts]
-            elif self._snapshot is None or self._snapshot.position != position:
+            elif self._snapshot is None or self._snapshot.position != since:
                 return
             for live in parts:
                 self._drop(live.part.units.key.tolist())
@@ -264,9 +255,8 @@ class LiveIndex(Generic[B]):
             self._publish(position)
             self._count(sum(p.size for p in parts), 0)
             self._dirty = True
-            if whole:
-                # What lies there is nothing of this generation; until it is committed, it serves from memory.
-                self._manifest, self._stamps = None, None
+            # What lies there is nothing of a whole generation; until it is committed, that serves from memory.
+            self._manifest, self._stamps = (None, None) if whole else (self._manifest, self._stamps)
             self._commit(verified=whole)
 
     def commit(self) -> bool:
@@ -314,26 +304,30 @@ class LiveIndex(Generic[B]):
             self._disk = [live for live in self._disk if live.size]
             self._put(self.position)
 
-    def merge(self, thoroughly: bool = False) -> bool:
-        """Make one part of several where that is due, or wherever it can be; whether it was.
+    def merge(self, thoroughly: bool = False, improve: bool = False) -> bool:
+        """Make one part of several where that is due, or wherever it can be; whether it was. Changes go on meanwhile.
 
-        Changes go on being applied meanwhile.
+        `improve`: instead have a child process, where there is one, write a part anew that is searched faster then.
         """
         with self._lock:
             sizes = [merges.Size(p.size, p.part.size) for p in self._disk]
-            groups = merges.whole(sizes) if thoroughly else merges.plan(sizes)
+            groups = self._improvable() if improve else merges.whole(sizes) if thoroughly else merges.plan(sizes)
             if self._snapshot is None or self._closed or not groups:
                 return False
             chosen = [self._disk[i] for i in groups[0]]
-        with span("index_merge"), self._merged(chosen) as whole:
+        with span("index_merge"), self._merged(chosen, improve) as whole:
             self._replace(chosen, LivePart(whole))
         return True
 
+    def _improvable(self) -> list[list[int]]:
+        disk = self._disk if self.merge_aside is not None else []
+        return [[i] for i, p in enumerate(disk) if self.kind.improved(p.part.body) is not None]
+
     @contextmanager
-    def _merged(self, chosen: Sequence[LivePart[B]]) -> Iterator[Part[B]]:
+    def _merged(self, chosen: Sequence[LivePart[B]], improve: bool) -> Iterator[Part[B]]:
         """One part on disk from several there, safe from sweeps while the block runs."""
-        if sum(p.size for p in chosen) >= ASIDE and self.merge_aside is not None:
-            with self.merge_aside(list(map(entry_of, chosen))) as built:
+        if self.merge_aside is not None and (improve or sum(p.size for p in chosen) >= ASIDE):
+            with self.merge_aside(list(map(entry_of, chosen)), improve) as built:
                 yield self._shelf.read(self.kind, built.name, built.files)
             return
         with self._shelf.making("m") as name:

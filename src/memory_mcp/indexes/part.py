@@ -68,6 +68,10 @@ class Kind(Protocol[B]):
         """The body that was written; IndexUnreadable when it contradicts itself."""
         ...
 
+    def improved(self, body: B) -> B | None:
+        """The same body, to be written in a form that is searched faster, which may take minutes; None: it has it already."""
+        ...
+
 
 @dataclass(frozen=True, slots=True)
 class Part(Generic[B]):

@@ -28,7 +28,8 @@ class IndexSettings:
     index_path: str = field(default="", metadata={"help": "Folder of this index; empty: below the data directory."})
     memory_budget_mb: int = field(default=50, metadata={"help": "Memory that documents may fill while an index is built, MB."})
     commit_interval_secs: int = field(
-        default=60, metadata={"help": "Longest time until changes are on disk; they can be found within two seconds regardless."}
+        default=60,
+        metadata={"help": "How often changes are written to disk, a few only once an hour; found within two seconds regardless."},
     )
     retention_days: RetentionDays = field(default_factory=RetentionDays)
     retention_min_docs: int = field(

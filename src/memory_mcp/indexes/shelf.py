@@ -3,6 +3,7 @@
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import TypeVar
 
 import numpy as np
@@ -13,6 +14,14 @@ from memory_mcp.indexes.generation import Home, PartEntry
 from memory_mcp.indexes.part import Kind, LivePart, Part, read_part, write_part
 
 B = TypeVar("B")
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A part that is complete on disk and named by no manifest yet."""
+
+    name: str
+    files: Mapping[str, Checked]
 
 
 class Shelf:

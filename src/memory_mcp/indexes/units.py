@@ -8,7 +8,7 @@ from memory_mcp.model.ids import NodeId, node_key, segment_key_of
 from memory_mcp.storage.base import Storage
 
 #: Segments read at a time, some 16 KB of text each: every query has a cost of its own (one by one: twice the time).
-_READ = 192
+READ = 192
 #: Units that are sent at a time.
 FRAME = 24
 
@@ -48,8 +48,8 @@ def everything(storage: Storage) -> Iterator[list[Source]]:
 
 def frames(storage: Storage, ids: Sequence[NodeId]) -> Iterator[list[Source]]:
     """Units of some nodes, in frames; nodes that no longer exist are left out."""
-    for start in range(0, len(ids), _READ):
-        found, _ = read(storage, ids[start : start + _READ])
+    for start in range(0, len(ids), READ):
+        found, _ = read(storage, ids[start : start + READ])
         for first in range(0, len(found), FRAME):
             yield found[first : first + FRAME]
 

@@ -66,6 +66,24 @@ class ImportReport:
         self.skipped[reason] += 1
         self.quote(reason, file, line, text)
 
+    def add(self, other: "ImportReport") -> None:
+        """Take in what another part of the same import did, as if it had been done here, behind what is counted already."""
+        for name in ("files", "files_unchanged", "files_failed", "lines", "lines_used", "bytes", "new", "known"):
+            setattr(self, name, getattr(self, name) + getattr(other, name))
+        self.cut |= other.cut
+        for reason, count in other.skipped.items():
+            full = reason not in self.skipped and len(self.skipped) >= MAX_REASONS
+            self.skipped[OTHER if full else reason] += count
+        for reason, several in other.quotes.items():
+            full = reason in other.skipped and reason not in self.skipped
+            kept = self.quotes.setdefault(OTHER if full else reason, [])
+            kept += several[: QUOTES_PER_REASON - len(kept)]
+        self.left_out.update(other.left_out)
+        self.dropped.update(other.dropped)
+        self.redacted.update(other.redacted)
+        for stage, seconds in other.seconds.items():
+            self.seconds[stage] += seconds
+
     def fail(self, file: Path | str, reason: str) -> None:
         """Count one file that could not be read."""
         self.files_failed += 1

@@ -7,10 +7,12 @@ Invariants
 3. No record and no file can stop an import: what cannot be read is counted.
 4. An event without a time shares its transaction with a neighbour of its own file whenever there is one, because that
    is where its time comes from.
+5. Files are read in groups that follow from their sizes alone, and no transaction holds events of two groups: who reads
+   the groups, one process or several, changes nothing of what is stored.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from time import perf_counter
@@ -27,8 +29,10 @@ from memory_mcp.storage.values import Appended, Request
 
 #: Events per transaction.
 BATCH = 500
-#: Characters per transaction, so that a batch of long messages stays small too.
-BATCH_CHARS = 16 * 1024 * 1024
+#: Characters per transaction, so that a batch of long messages stays small too: some 20 ms of the process that stores it.
+BATCH_CHARS = 1024 * 1024
+#: Bytes, and files, from which a group of files is large enough.
+GROUP_BYTES, GROUP_FILES = 4 * 1024 * 1024, 256
 
 Progress = Callable[[ImportReport, Path, float], None]
 
@@ -46,13 +50,40 @@ class Log(Protocol):
 class Marks(Protocol):
     """Where high-water marks are kept."""
 
-    def mark(self, follower: str, value: str) -> None:
+    def mark_all(self, values: Mapping[str, str]) -> None:
         """See Outbox."""
         ...
 
     def marks(self, prefix: str) -> dict[str, str]:
         """See Outbox."""
         ...
+
+
+@dataclass(frozen=True, slots=True)
+class SourceFile:
+    """A file to read, as it was when the files were listed."""
+
+    path: Path
+    #: What its mark is stored under.
+    name: str
+    size: int
+    mtime_ns: int
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """Files that are read one after the other by one process."""
+
+    files: tuple[SourceFile, ...]
+    #: Marks of those of them that were read before, by name.
+    known: Mapping[str, str] = field(default_factory=dict)
+    #: Read only about so many events, of the files changed last; None: all.
+    newest: int | None = None
+
+    @property
+    def size(self) -> int:
+        """Bytes of all its files."""
+        return sum(f.size for f in self.files)
 
 
 class Pipeline:
@@ -69,16 +100,21 @@ class Pipeline:
         `newest` reads only about so many events, of the files changed last; `report.cut` says that older ones are
         left, and a later run without it reads them. `progress` hears of the report, the file and the fraction done.
         """
-        run = _Run(importer, self._log, self._marks, self._gate, progress)
-        run.survey(path)
-        if newest is None:
-            run.read_all()
-        else:
-            run.read_newest(newest)
-        run.flush()
-        run.report.quotes = {k: [self._clean(q) for q in v] for k, v in run.report.quotes.items()}
-        _tell(run.report)
-        return run.report
+        report = ImportReport()
+        tasks = survey(importer, path, self._marks, newest, report)
+        done, total = 0, sum(t.size for t in tasks)
+        for task in tasks:
+            before = done
+
+            def tell(now: ImportReport, file: Path, part: float, task: Task = task, before: int = before) -> None:
+                if progress is not None:
+                    progress(now, file, (before + part * task.size) / total if total else 1.0)
+
+            for _ in reading(task, importer, self._log, self._marks, self._gate, report, tell):
+                continue
+            done += task.size
+        finish(report, self._gate)
+        return report
 
     def accept(
         self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None, request: Request | None = None
@@ -95,8 +131,56 @@ class Pipeline:
         _tell(report)
         return self._log.append(clean, source, trust, request)
 
-    def _clean(self, quote: Quote) -> Quote:
-        return Quote(quote.file, quote.line, self._gate.redact(quote.text, ImportReport()))
+
+def survey(importer: Importer, path: Path, marks: Marks, newest: int | None, report: ImportReport) -> list[Task]:
+    """List the files there are, in groups; what vanishes meanwhile is counted. SourceUnreadable when there is no path."""
+    known = marks.marks(f"import:{importer.name}:")
+    files: list[SourceFile] = []
+    for found in importer.files(path):
+        report.files += 1
+        try:
+            state = found.stat()
+        except OSError as error:
+            report.fail(found, str(error))
+            continue
+        files.append(SourceFile(found, mark_name(importer.name, found), state.st_size, state.st_mtime_ns))
+    groups = [files] if newest is not None else _groups(files)
+    return [Task(tuple(g), {f.name: known[f.name] for f in g if f.name in known}, newest) for g in groups if g]
+
+
+def _groups(files: Sequence[SourceFile]) -> list[list[SourceFile]]:
+    """Files in their order, as few groups as there can be of at most `GROUP_FILES` that end once they are large enough."""
+    groups: list[list[SourceFile]] = [[]]
+    size = 0
+    for file in files:
+        if size >= GROUP_BYTES or len(groups[-1]) >= GROUP_FILES:
+            groups.append([])
+            size = 0
+        groups[-1].append(file)
+        size += file.size
+    return groups
+
+
+def reading(
+    task: Task, importer: Importer, log: Log, marks: Marks, gate: Gate, report: ImportReport, progress: Progress | None = None
+) -> Iterator[None]:
+    """Read, clean and hand over what a task's files hold that is not known; yields every now and then.
+
+    What it did is added to `report`; `progress` hears which fraction of the task is done.
+    """
+    run = _Run(task, importer, log, marks, gate, report, progress)
+    yield from run.read_all() if task.newest is None else run.read_newest(task.newest)
+    run.flush()
+    yield
+
+
+def finish(report: ImportReport, gate: Gate) -> None:
+    """Take secrets out of the quotes of a report that is complete, and count what was redacted."""
+    hidden = ImportReport()
+    report.quotes = {
+        reason: [Quote(q.file, q.line, gate.redact(q.text, hidden)) for q in several] for reason, several in report.quotes.items()
+    }
+    _tell(report)
 
 
 def _tell(report: ImportReport) -> None:
@@ -104,68 +188,54 @@ def _tell(report: ImportReport) -> None:
         metrics.count("redactions_total", times, rule=rule)
 
 
-@dataclass(frozen=True, slots=True)
-class _File:
-    path: Path
-    #: What its mark is stored under.
-    name: str
-    size: int
-    mtime_ns: int
-
-
 @dataclass(slots=True)
 class _Step:
     """The events of one record, not stored yet, and the mark that is true once they are."""
 
-    file: _File
+    file: SourceFile
     drafts: list[EventDraft]
     mark: Mark | None
 
 
 class _Run:
-    """One import: its report, and the steps that wait to be stored together."""
+    """One task: its report, and the steps that wait to be stored together."""
 
-    def __init__(self, importer: Importer, log: Log, marks: Marks, gate: Gate, progress: Progress | None) -> None:
-        self.report = ImportReport()
+    def __init__(
+        self,
+        task: Task,
+        importer: Importer,
+        log: Log,
+        marks: Marks,
+        gate: Gate,
+        report: ImportReport,
+        progress: Progress | None,
+    ) -> None:
+        self.report = report
         self._importer, self._log, self._marks, self._gate = importer, log, marks, gate
         self._progress = progress
-        self._known = marks.marks(f"import:{importer.name}:")
-        self._files: list[_File] = []
+        self._files, self._known = task.files, task.known
         self._steps: list[_Step] = []
         self._waiting = self._chars = 0
-        self._done = self._total = 0
+        self._done, self._total = 0, task.size
 
-    def survey(self, path: Path) -> None:
-        """List the files there are, with their sizes; what vanishes meanwhile is counted."""
-        for found in self._importer.files(path):
-            self.report.files += 1
-            try:
-                state = found.stat()
-            except OSError as error:
-                self.report.fail(found, str(error))
-                continue
-            name = mark_name(self._importer.name, found)
-            self._files.append(_File(found, name, state.st_size, state.st_mtime_ns))
-            self._total += state.st_size
-
-    def read_all(self) -> None:
+    def read_all(self) -> Iterator[None]:
         """Read every file from where its last run ended."""
         for file in self._files:
-            self._guarded(file, lambda file, start: self._store(file, start, self._steps_from(file, start)))
+            yield from self._guarded(file, self._read_whole)
 
-    def read_newest(self, wanted: int) -> None:
+    def read_newest(self, wanted: int) -> Iterator[None]:
         """Read files, latest change first, until `wanted` events are read; of the last file only its end."""
         left = wanted
 
-        def read(file: _File, start: Mark) -> None:
+        def read(file: SourceFile, start: Mark) -> Iterator[None]:
             nonlocal left
-            left -= self._read_end(file, start, left)
+            left -= yield from self._read_end(file, start, left)
 
         for file in sorted(self._files, key=lambda f: (-f.mtime_ns, f.name)):
             if left <= 0:
                 self.report.cut = True
                 return
-            self._guarded(file, read)
+            yield from self._guarded(file, read)
 
     def flush(self, count: int | None = None) -> None:
         """Store the first `count` steps, by default all, then the marks of the files they came from."""
@@ -177,42 +247,47 @@ class _Run:
             self.report.new += len(stored.new)
             self.report.known += len(stored.known)
             failpoint("import.batch_stored")
-        for name, mark in {step.file.name: step.mark for step in steps}.items():
-            if mark is not None:
-                self._marks.mark(name, mark.dump())
-                failpoint("import.mark_written")
+        last = {step.file.name: step.mark for step in steps}
+        marks = {name: mark.dump() for name, mark in last.items() if mark is not None}
+        if marks:
+            self._marks.mark_all(marks)
+            failpoint("import.mark_written")
         del self._steps[:count]
         self._waiting -= len(drafts)
         self._chars -= sum(len(draft.text) for draft in drafts)
         self.report.seconds["store"] += perf_counter() - clock
 
-    def _guarded(self, file: _File, read: Callable[[_File, Mark], None]) -> None:
+    def _guarded(self, file: SourceFile, read: Callable[[SourceFile, Mark], Iterator[None]]) -> Iterator[None]:
         try:
             start = find_start(file.path, file.size, Mark.parse(self._known.get(file.name, "")))
             if start is None:
                 self.report.files_unchanged += 1
             else:
-                read(file, start)
+                yield from read(file, start)
         except OSError as error:
             self.report.fail(file.path, str(error))
         self._done += file.size
         self._tell(file, 0)
 
-    def _read_end(self, file: _File, start: Mark, wanted: int) -> int:
+    def _read_whole(self, file: SourceFile, start: Mark) -> Iterator[None]:
+        return self._store(file, start, self._steps_from(file, start))
+
+    def _read_end(self, file: SourceFile, start: Mark, wanted: int) -> Generator[None, None, int]:
         """Read the last `wanted` events of a file; how many that were. A file that is cut gets no mark."""
         # Counting first costs a second reading and saves holding the events.
         count = sum(len(step.drafts) for step in self._importer.read(file.path, start.offset, ImportReport()))
         if count <= wanted:
-            self._store(file, start, self._steps_from(file, start))
+            yield from self._read_whole(file, start)
             return count
         self.report.cut = True
         drafts = (draft for step in self._steps_from(file, start) for draft in step.drafts)
         for draft in islice(drafts, count - wanted, None):
             self._add(file, (draft,), None)
+            yield
         self._end(file, None)
         return wanted
 
-    def _steps_from(self, file: _File, start: Mark) -> Iterator[Read]:
+    def _steps_from(self, file: SourceFile, start: Mark) -> Iterator[Read]:
         """The importer's steps, the time they take counted."""
         steps = self._importer.read(file.path, start.offset, self.report)
         while True:
@@ -223,15 +298,16 @@ class _Run:
                 return
             yield step
 
-    def _store(self, file: _File, start: Mark, steps: Iterable[Read]) -> None:
+    def _store(self, file: SourceFile, start: Mark, steps: Iterable[Read]) -> Iterator[None]:
         offset = start.offset
         for step in steps:
             self.report.bytes += max(0, step.offset - offset)
             offset = step.offset
             self._add(file, step.drafts, start.at(offset))
+            yield
         self._end(file, start.ended(offset, file.size))
 
-    def _add(self, file: _File, drafts: Sequence[EventDraft], mark: Mark | None) -> None:
+    def _add(self, file: SourceFile, drafts: Sequence[EventDraft], mark: Mark | None) -> None:
         clock = perf_counter()
         clean = [kept for draft in drafts if (kept := self._gate.clean(draft, self.report)) is not None]
         self.report.seconds["redact"] += perf_counter() - clock
@@ -248,7 +324,7 @@ class _Run:
             self.flush(max(1, len(self._steps) - 1))
             self._tell(file, mark.offset if mark else 0)
 
-    def _end(self, file: _File, mark: Mark | None) -> None:
+    def _end(self, file: SourceFile, mark: Mark | None) -> None:
         """The file is read; its steps may wait for those of the next file, unless their times depend on each other."""
         if self._steps and self._steps[-1].file is file:
             self._steps[-1].mark = mark
@@ -257,7 +333,7 @@ class _Run:
         if any(draft.timestamp is None for step in self._steps for draft in step.drafts) or len(self._steps) > 2 * BATCH:
             self.flush()
 
-    def _tell(self, file: _File, offset: int) -> None:
+    def _tell(self, file: SourceFile, offset: int) -> None:
         if self._progress is not None:
             done = min(1.0, (self._done + offset) / self._total) if self._total else 1.0
             self._progress(self.report, file.path, done)

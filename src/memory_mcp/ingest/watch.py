@@ -37,11 +37,12 @@ class Watch:
 
     @classmethod
     def on(cls, directory: Path) -> "Watch | None":
-        """Watch a directory, made if it is missing; None where that cannot be done."""
+        """Watch a directory, made with the one it lies in if they are missing; None where that cannot be done."""
         if not sys.platform.startswith("linux"):
             return None
         try:
-            directory.mkdir(mode=0o700, parents=True, exist_ok=True)
+            for folder in (directory.parent, directory):
+                folder.mkdir(mode=0o700, exist_ok=True)
             libc = ctypes.CDLL(None, use_errno=True)
             inotify = libc.inotify_init1(os.O_CLOEXEC)
             if inotify < 0 or libc.inotify_add_watch(inotify, os.fsencode(directory), _MOVED_TO | _CREATE) < 0:

@@ -7,6 +7,7 @@ Invariants
 
 import itertools
 import threading
+import time
 from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -20,9 +21,11 @@ from memory_mcp.toc.build import Derived, Work
 from memory_mcp.toc.rollup import RollUps
 
 #: Events of one step beside a serving process: its commit holds nobody up for long.
-_STEP = 300
+_STEP = 1000
 #: Steps after which term rows are joined: a search reads all of those of the root.
-_FOLD_EVERY = 10
+_FOLD_EVERY = 40
+#: How often it is looked whether a step's worth of events has come (seconds).
+_LOOK = 0.02
 
 
 class Depth(Flag):
@@ -84,6 +87,7 @@ class Derivation:
         place: Place = Place.HERE,
         progress: Callable[[int], None] | None = None,
         should_stop: Callable[[], bool] = lambda: False,
+        more: Callable[[], bool] = lambda: False,
     ) -> Spent:
         """Derive everything pending and publish every stale period, as far as `depth` asks for them.
 
@@ -92,30 +96,31 @@ class Derivation:
             place: Where to do the work. Aside, the lock is held for one step of segments at a time.
             progress: Called with the number of events of each batch of segments; never aside.
             should_stop: Asked between two transactions of periods; true ends the run early.
+            more: Aside, whether more events are coming: they are waited for, and derived in whole steps until they end.
 
         """
         with ExitStack() as held:
             if place is not Place.ASIDE:
                 held.enter_context(self.publishing)
-            if place is Place.SHARED:
+            if place is not Place.HERE:
                 held.enter_context(few_collections())
             started = self._clock.monotonic()
             if Depth.SEGMENTS in depth:
-                self._derive_segments(place, progress)
+                self._derive_segments(place, progress, more)
             halfway = self._clock.monotonic()
             periods = self._roll_up(place, should_stop) if Depth.PERIODS in depth else 0
             return Spent(periods, halfway - started, self._clock.monotonic() - halfway)
 
-    def _derive_segments(self, place: Place, progress: Callable[[int], None] | None) -> None:
+    def _derive_segments(self, place: Place, progress: Callable[[int], None] | None, more: Callable[[], bool]) -> None:
         if place is Place.HERE:
             self._segments.run(progress)
         elif place is Place.SHARED:
             with self._workers(None) as workers:
                 self._segments.run(progress, workers.derive)
         else:
-            self._derive_aside()
+            self._derive_aside(more)
 
-    def _derive_aside(self) -> None:
+    def _derive_aside(self, more: Callable[[], bool]) -> None:
         with self._workers(self._give_way) as workers:
 
             def derive(batch: Sequence[Work]) -> list[Derived]:
@@ -125,7 +130,7 @@ class Derivation:
                 return derived
 
             for step in itertools.count(1):
-                if not self._segments.pending():
+                if not self._enough(more):
                     break
                 if step % _FOLD_EVERY == 0:
                     with self.publishing:
@@ -135,6 +140,12 @@ class Derivation:
                     self._segments.run(None, derive, _STEP, steps=1)
             with self.publishing:
                 self._segments.fold()
+
+    def _enough(self, more: Callable[[], bool]) -> bool:
+        """Whether events wait to be derived; less than a step of them waits as long as more are coming."""
+        while self._segments.pending() < _STEP and more():
+            time.sleep(_LOOK)
+        return self._segments.pending() > 0
 
     def _roll_up(self, place: Place, should_stop: Callable[[], bool]) -> int:
         stopped = False

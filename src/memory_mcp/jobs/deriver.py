@@ -82,6 +82,11 @@ class Deriver:
         """Whether a run is under way or due."""
         return self._running or self._hurried or self._waiting.first is not None
 
+    @property
+    def running(self) -> bool:
+        """Whether a run is under way."""
+        return self._running
+
     def notify(self) -> None:
         """Something was written."""
         with self._changed:

@@ -1,4 +1,4 @@
-"""What makes searching an index faster and is never needed: graphs of large vector parts."""
+"""What makes searching an index faster and is never needed: large vector parts written anew with a graph."""
 
 from collections.abc import Callable
 

@@ -34,6 +34,11 @@ _STRETCHES = 24
 _CUTS = 80
 #: With more changes than this to look through, rendering everything is faster.
 _MOST_CHANGES = 20_000
+#: A span of days that holds every day.
+_ALWAYS = ("0000", "9999-99")
+#: After so many changes it is written down how far the files show them: until then a new process looks through them again,
+#: which costs less than a transaction for every event.
+_MARKED = 200
 #: Changes looked through at once: a few milliseconds in which nobody else is answered.
 _PAGE = 500
 
@@ -72,6 +77,8 @@ class RenderBriefings:
         self._settings = settings
         self._evidence = Evidence(storage)
         self._done: _Done | None = None
+        #: What the store says of that.
+        self._marked: _Done | None = None
 
     def run(self, now_ms: int, should_stop: Callable[[], bool]) -> JobReport:  # noqa: ARG002 - see Job
         """See Job."""
@@ -113,9 +120,17 @@ class RenderBriefings:
         if changed is None:
             removed += _sweep(folder, keep)
         self._done = now
-        self._storage.outbox.mark(FOLLOWER, json.dumps({"seq": now.seq, "form": now.form}))
+        self._mark(now)
         counts = {"written": written, "removed": removed}
         return JobReport(f"{_plural(len(projects), 'project')} looked at, {_plural(written, 'file')} written", counts)
+
+    def _mark(self, now: _Done) -> None:
+        """Write down how far the files show the changes, where that lies far enough behind what is written."""
+        marked = self._marked or self._stored()
+        if marked is None or marked.form != now.form or not 0 <= now.seq - marked.seq < _MARKED:
+            self._storage.outbox.mark(FOLLOWER, json.dumps({"seq": now.seq, "form": now.form}))
+            marked = now
+        self._marked = marked
 
     def text(self, project: str, pinned: Iterable[tuple[str, Pinned]] | None = None) -> str:
         """The briefing of one project; "" when it has nothing to tell."""
@@ -162,7 +177,7 @@ class RenderBriefings:
     def _last_cuts(self, project: str) -> list[Segment]:
         """The newest cuts of a project, newest first."""
         found: list[Segment] = []
-        for day, _ in reversed(self._storage.toc.segments_by_day(project)):
+        for day in reversed(self._storage.toc.days_with(project, *_ALWAYS)):
             found += reversed(self._storage.toc.segments_of_days(day, f"{day}~", project))
             if len(found) >= _CUTS:
                 break

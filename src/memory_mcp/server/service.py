@@ -5,11 +5,14 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memory_mcp import paths
 from memory_mcp.app import App, Callbacks
 from memory_mcp.children import few_collections
 from memory_mcp.config import Settings
+from memory_mcp.ingest import handover
 from memory_mcp.jobs.derivation import Depth, Place
 from memory_mcp.jobs.deriver import Deriver, Patience, Waiting
 from memory_mcp.jobs.housekeeping import compact_if_worth_it
@@ -23,10 +26,8 @@ log = logging.getLogger(__name__)
 
 #: How long ending waits for work under way (seconds).
 _PATIENCE = 1.0
-#: An import that has sent nothing for so long has ended or is stuck (seconds).
-_QUIET = 3.0
-#: While one runs, periods are rolled up at least this often (seconds).
-_OLDEST = 60.0
+#: An import that has sent nothing for so long is stuck, and what waits for its end goes on (seconds).
+_QUIET = 30.0
 #: What is written is derived after so long a silence, and periods are rolled up after a longer one: what comes together is
 #: done once. Nothing is missing meanwhile, since every layer searches events that are in no segment yet, and whoever reads
 #: has them derived at once.
@@ -56,14 +57,16 @@ class Service:
         self._tender = Deriver(self._tend, _TURNS, "tender of the indexes")
         self._tended = -math.inf
         self._caught_up = False
-        #: When an import last sent a batch, and when all periods were last rolled up.
-        self._filled, self._rolled_up = -math.inf, time.monotonic()
+        #: Imports under way, and when one of them last sent something.
+        self._imports: set[int] = set()
+        self._filled = -math.inf
         self.host = Host(settings, self._open, lambda: self._deriver.last_error, self._on_read)
 
     def _open(self) -> App:
         callbacks = Callbacks(self._on_write, lambda: self._importing, self.host.give_way, tends_indexes=True, watches_spool=True)
         with few_collections():
             self._app = app = App(self._settings, lock=self._lock, callbacks=callbacks)
+        handover.sweep(Path(paths.spool_dir(str(self._settings.storage.directory))))
         self._deriver.start()
         self._tender.start()
         self._on_open(app)
@@ -73,13 +76,16 @@ class Service:
         return app
 
     def _on_write(self) -> None:
+        if self._importing:
+            # The deriver's run lasts as long as the import.
+            return
         if self.pending < _MANY:
             self._deriver.notify()
         else:
             self._deriver.hurry()
 
     def _on_read(self) -> None:
-        if self.pending:
+        if self.pending and not self._importing:
             self._deriver.hurry()
         if time.monotonic() - self._tended > _WATCH:
             self._tender.hurry()
@@ -88,8 +94,11 @@ class Service:
         """One round for the indexes; in how many seconds the next is needed."""
         assert self._app is not None
         self._tended = time.monotonic()
-        more = self._app.accelerators.tend()
-        if more and not self._importing:
+        if self._importing or (not self._caught_up and self._deriver.busy):
+            # What an import brings is indexed at its end, all of it at once; so is what an earlier process left.
+            self._app.accelerators.load()
+            return _WATCH
+        if self._app.accelerators.tend():
             return _TURNS
         return _REST if self._app.accelerators.at_rest else _WATCH
 
@@ -97,9 +106,7 @@ class Service:
         """As `_derive_now`; the indexes take in what came of it."""
         assert self._app is not None
         again = self._derive_now(self._app.derivation)
-        if not self._importing:
-            # During an import the indexes come round by themselves, in larger steps.
-            self._tender.notify()
+        self._tender.notify()
         return again
 
     def _derive_now(self, derivation: "Derivation") -> float | None:
@@ -107,19 +114,15 @@ class Service:
         pending = derivation.pending()
         if pending:
             self._unrolled.note(time.monotonic())
-        many = pending > _BULK
+        many = self._importing or pending > _BULK
         if many:
-            derivation.run(Depth.SEGMENTS, Place.ASIDE)
+            # Periods follow once the import has ended: what is found does not depend on them.
+            derivation.run(Depth.SEGMENTS, Place.ASIDE, more=lambda: self._importing)
         derivation.run(Depth.SEGMENTS)
-        if self._caught_up and not many and not self._importing:
+        if self._caught_up and not many:
             return self._roll_up(derivation)
-        if self._importing and time.monotonic() - self._rolled_up <= _OLDEST:
-            # Periods would be rolled up again and again; what is found does not depend on them.
-            self._caught_up = False
-            return _QUIET
         derivation.run(Depth.PERIODS, Place.ASIDE)
         self._caught_up = True
-        self._rolled_up = time.monotonic()
         return None
 
     def _roll_up(self, derivation: "Derivation") -> float | None:
@@ -135,17 +138,39 @@ class Service:
 
     @property
     def _importing(self) -> bool:
-        """Whether an import sends one batch after the other."""
-        return time.monotonic() - self._filled < _QUIET
+        """Whether an import sends one file after the other."""
+        return bool(self._imports) and time.monotonic() - self._filled < _QUIET
 
-    def filling(self) -> None:
-        """An import has sent a batch, and more will follow."""
+    def import_goes_on(self, key: int) -> bool:
+        """An import has sent something, and more will follow until it has ended; whether it is new."""
+        new = key not in self._imports
+        self._imports.add(key)
         self._filled = time.monotonic()
+        self._caught_up = False
+        if not self._deriver.running:
+            self._deriver.hurry()
+        return new
 
-    def filled(self) -> None:
-        """The import has sent everything: the periods are due."""
-        self._filled = -math.inf
-        self._deriver.hurry()
+    def import_ended(self, key: int) -> None:
+        """The import has sent everything, or its process has gone: what waited for that is due."""
+        self._imports.discard(key)
+        if not self._deriver.running:
+            self._deriver.hurry()
+
+    def upkeep(self) -> tuple[int, int, int] | None:
+        """Events that are not in the tree, and documents' worth of index work done and in all; None when nothing is due."""
+        app = self.host.opened
+        if app is None:
+            return None
+        left = app.derivation.pending()
+        if left or self._deriver.busy:
+            if not self._deriver.running:
+                self._deriver.hurry()
+            return left, 0, 0
+        # Asked for here too: the tender looks at the indexes once a second.
+        self._tender.hurry()
+        due = app.accelerators.due()
+        return (0, *due) if due else None
 
     @property
     def pending(self) -> int:
@@ -172,6 +197,7 @@ class Service:
 
     def close(self, patience: float = 2 * _PATIENCE) -> None:
         """Stop deriving and close the store, waiting for work under way no longer than a client would."""
+        self._imports.clear()
         app = self.host.opened
         if app is None:
             return

@@ -311,6 +311,10 @@ class Outbox(Protocol):
         """Remember a follower's or importer's own position under its name."""
         ...
 
+    def mark_all(self, values: Mapping[str, str]) -> None:
+        """Remember several, by name."""
+        ...
+
     def marks(self, prefix: str) -> dict[str, str]:
         """Positions by name, for names that begin so."""
         ...

@@ -1,6 +1,7 @@
 """`import`: someone else's files into the memory, and a report of what was read, left out and built."""
 
 import argparse
+import time
 from collections.abc import Iterator
 from itertools import islice
 from pathlib import Path
@@ -11,7 +12,7 @@ from memory_mcp.cli.commands.base import Subparsers, as_json, filling, leaf
 from memory_mcp.errors import InvalidQuery, SourceUnreadable
 
 if TYPE_CHECKING:
-    from memory_mcp.cli.bulk import Memory
+    from memory_mcp.cli.bulk import Memory, Upkeep
     from memory_mcp.ingest.base import ImportReport
 
 AUTO = "auto"
@@ -22,6 +23,11 @@ _SNIFF_RECORDS = 40
 _SNIFF_FILES = 50
 #: All quotes are shown of a reason that occurred at most so often, else the first.
 _FEW = 3
+#: Share of the whole work that is done once everything is stored (it is filed meanwhile), and of the rest once all of it
+#: is filed (measured on real histories).
+_STORING, _FILING = 0.65, 0.2
+#: Seconds, and the share of the work, from which an estimate is worth anything; from when on it is told in minutes.
+_ESTIMATE_AFTER, _LEAST_DONE, _A_MINUTE = 3.0, 0.02, 90
 
 
 def add(parsers: Subparsers, about: str) -> None:
@@ -45,8 +51,14 @@ def run(args: argparse.Namespace) -> int:
             raise SourceUnreadable(f"no {name} files below {path}", f"Name another PATH; known sources: {', '.join(SOURCES)}.")
         seconds = build(app)
         data = {"source": name, "path": str(path), **report_shape(report, seconds), "built": app.holdings()}
-    render.emit(as_json(args), data, report_lines(data))
+    render.emit(as_json(args), data, [*report_lines(data), *_what_to_try(data["built"]["latest"])])
     return 0
+
+
+def _what_to_try(topic: str) -> list[str]:
+    """The last line: a question that this memory can answer."""
+    words = render.one_line(topic.replace('"', ""), 60)
+    return [f'Try it: memory-mcp ask "{words}"'] if words else []
 
 
 def choose(app: "Memory", source: str, path: Path | None) -> tuple[str, Path]:
@@ -85,27 +97,50 @@ def _sniff(app: "Memory", name: str, path: Path) -> int:
 
 
 def read(app: "Memory", name: str, path: Path, newest: int | None) -> "ImportReport":
-    """Run the import with its progress on stderr."""
+    """Run the import with its progress on stderr; what is stored stays when somebody stops it, and that is said."""
+    began = time.monotonic()
     with render.Progress("importing") as bar:
 
         def tell(report: "ImportReport", file: Path, done: float) -> None:
-            bar.at(done, f"{report.new:,} new, {report.known:,} known, {file.name}")
+            left = _left(began, _STORING * done)
+            bar.at(_STORING * done, f"{report.new:,} new, {report.known:,} known, {file.name}{left}")
 
-        return app.run_import(name, path, tell, newest)
+        try:
+            return app.run_import(name, path, tell, newest)
+        except KeyboardInterrupt:
+            render.err("What was stored stays and will be filed and indexed; run the command again for the rest.")
+            raise
 
 
 def build(app: "Memory") -> dict[str, float]:
-    """File what was stored in the tree; seconds by stage."""
-    pending, done = app.pending(), 0
-    with render.Progress("summarising") as bar:
+    """File what was stored in the tree, and see the indexes complete where they are kept; seconds by stage."""
+    began = time.monotonic()
+    most = 1
+    with render.Progress("filing") as bar:
 
-        def tell(count: int) -> None:
-            nonlocal done
-            done += count
-            bar.at(min(1.0, done / pending) if pending else 1.0, f"{done:,} of {pending:,} events")
+        def tell(now: "Upkeep") -> None:
+            nonlocal most
+            most = max(most, now.to_file)
+            if not now.to_index:
+                bar.at(_FILING * (1 - now.to_file / most), f"{now.to_file:,} events to file")
+                return
+            done = _FILING + (1 - _FILING) * now.indexed / now.to_index
+            bar.at(done, f"indexing, {now.indexed:,} of {now.to_index:,}{_left(began, done)}")
 
-        spent = app.derive(tell)
-    return {"segment+summarise": spent.segment_seconds, "roll up": spent.period_seconds}
+        try:
+            return app.build(tell)
+        except KeyboardInterrupt:
+            render.err("Everything is stored; filing and indexing go on in the background.")
+            raise
+
+
+def _left(began: float, done: float) -> str:
+    """An estimate of the time that is left, once there is something to estimate from."""
+    spent = time.monotonic() - began
+    if spent < _ESTIMATE_AFTER or not _LEAST_DONE <= done < 1:
+        return ""
+    seconds = spent * (1 - done) / done
+    return f", about {render.plural(round(seconds / 60), 'minute') if seconds >= _A_MINUTE else f'{seconds:.0f} s'} left"
 
 
 def report_shape(report: "ImportReport", seconds: dict[str, float]) -> dict[str, Any]:

@@ -70,7 +70,7 @@ def _from_stdin(app: "Memory") -> "ImportReport":
 
 def _store(app: "Memory", batch: "list[EventDraft]", report: "ImportReport") -> None:
     if batch:
-        stored = app.append(batch, "jsonl")
-        report.new += len(stored.new)
-        report.known += len(stored.known)
+        new, known = app.append(batch, "jsonl")
+        report.new += new
+        report.known += known
         batch.clear()

@@ -8,14 +8,13 @@ import numpy as np
 from memory_mcp import metrics
 from memory_mcp.embed.base import Embedder
 from memory_mcp.errors import IndexUnreadable, InvalidQuery
-from memory_mcp.indexes.base import DocType, Filters, Health, Matches, Unfiled
+from memory_mcp.indexes.base import DocType, Filters, Matches, Unfiled
 from memory_mcp.indexes.calibrate import SIMILARITY, calibrated
 from memory_mcp.indexes.candidates import NONE, Candidates
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.keeper import Keeper
 from memory_mcp.indexes.part import TABLES, LivePart
 from memory_mcp.indexes.snapshot import Snapshot
-from memory_mcp.indexes.vector.graph import Graphs
 from memory_mcp.indexes.vector.kind import Body, Vector
 from memory_mcp.indexes.vector.rows import Query, Rows
 from memory_mcp.indexes.vector.search import candidates, rated, search
@@ -32,7 +31,6 @@ class VectorIndex:
 
     def __init__(self, keeper: Keeper) -> None:
         self.keeper = keeper
-        self.graphs = Graphs(keeper.index.home.directory)
         #: Events' rows, and what embedded them.
         self._remembered: tuple[Embedder | None, dict[EventId, Rows]] = None, {}
 
@@ -65,7 +63,7 @@ class VectorIndex:
         with span("parse_query"):
             vector = embedder.embed([text])[0]
         with span("execute_search"), metrics.timed("vector_search_latency_seconds"):
-            return search(snapshot, vector, filters, limit, least, self.graphs)
+            return search(snapshot, vector, filters, limit, least)
 
     def candidates(self, text: str, filters: Filters, limit: int, also: Array) -> Candidates:
         """See Searcher."""
@@ -75,7 +73,7 @@ class VectorIndex:
             return NONE
         with span("execute_search"), metrics.timed("vector_search_latency_seconds"):
             vector = embedder.embed([text])[0]
-            found = candidates(snapshot, vector, filters, limit, self.graphs) if limit else NONE
+            found = candidates(snapshot, vector, filters, limit) if limit else NONE
             missing = also[~np.isin(also, found.message)]
             return Candidates.joined([found, rated(snapshot, vector, missing)]) if len(missing) else found
 
@@ -109,14 +107,15 @@ class VectorIndex:
         return Rows.joined([held[e.event_id] for e in events])
 
     def improve(self, goes_on: Callable[[], bool] = lambda: True) -> int:
-        """See Searcher: graphs that large parts lack, which takes minutes."""
-        if self.keeper.index.health is not Health.HEALTHY:
-            return 0
-        return self.graphs.build_missing(self.keeper.index.snapshot, goes_on)
+        """See Searcher: graphs that large parts lack, which takes a child process minutes."""
+        built = 0
+        while goes_on() and self.keeper.index.merge(improve=True):
+            built += 1
+        return built
 
 
 def _unknown(live: LivePart[Body], table: DocType) -> int:
-    zeros = live.part.body.table(table).inverse == 0
+    zeros = live.part.body.table(table).unknown
     alive = live.alive_rows(table)
     return int(np.count_nonzero(zeros if alive is None else zeros & alive))
 

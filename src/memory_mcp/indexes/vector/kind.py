@@ -7,7 +7,7 @@ the model meet.
 import hashlib
 import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,11 +20,13 @@ from memory_mcp.indexes.base import DocType
 from memory_mcp.indexes.document import DOCUMENT_VERSION, IndexDocument, Unit
 from memory_mcp.indexes.files import Array, Contents
 from memory_mcp.indexes.part import TABLES
+from memory_mcp.indexes.vector import stored
+from memory_mcp.indexes.vector.graph import GRAPH_FROM
 from memory_mcp.indexes.vector.reuse import Reuse, identity
 from memory_mcp.indexes.vector.rows import MOST_DIMENSIONS, Rows
 
-#: The layout of its files, and how vectors become rows.
-FORMAT = 1
+#: The layout of its files, and how vectors become rows; raised too with any change of a graph's parameters.
+FORMAT = 2
 _MADE_BY = "embedder.json"
 
 
@@ -35,6 +37,8 @@ class Body:
     nodes: Rows
     grips: Rows
     embedder: Embedder
+    #: Whether large tables get graphs when it is written.
+    improved: bool = False
 
     def table(self, doc_type: DocType) -> Rows:
         """Those of one table."""
@@ -46,9 +50,19 @@ class Vector:
 
     name = "vector"
 
-    def __init__(self, embedder: Embedder, reuse: Path | None = None, opened: Callable[[str], Embedder] = Model2Vec) -> None:
-        """`reuse`: the folder of an index whose rows are taken where the text is the same, instead of embedding it."""
+    def __init__(
+        self,
+        embedder: Embedder,
+        reuse: Path | None = None,
+        opened: Callable[[str], Embedder] = Model2Vec,
+        graph_from: int = 0,
+    ) -> None:
+        """Make the kind of one model; a table of an improved part gets a graph from `graph_from` distinct rows (0: the usual).
+
+        `reuse`: the folder of an index whose rows are taken where the text is the same, instead of embedding it.
+        """
         self.embedder = embedder
+        self._graph_from = graph_from or GRAPH_FROM
         self._opened = opened
         self._reuse = Reuse(reuse, self.fingerprint()) if reuse else None
 
@@ -61,7 +75,8 @@ class Vector:
 
     def options(self, reuse: Path | None) -> dict[str, Any]:
         """See Kind."""
-        return {"model": self.embedder.fingerprint()["folder"], "reuse": str(reuse) if reuse else ""}
+        folder = self.embedder.fingerprint()["folder"]
+        return {"model": folder, "reuse": str(reuse) if reuse else "", "graph_from": self._graph_from}
 
     def predecessor(self, fingerprint: Mapping[str, Any]) -> "Vector | None":
         """See Kind: the same with the model that was used then, while that can still be loaded."""
@@ -93,7 +108,7 @@ class Vector:
         made = Rows.of(self.embedder.embed([documents[i].gist for i in fresh.tolist()]), digests[fresh])
         rows = Rows.joined([held, made])
         order = np.argsort(np.concatenate([np.flatnonzero(known), fresh]))
-        return Rows(rows.codes[order], rows.digests[order], rows.inverse[order])
+        return Rows(rows.codes, rows.inverse, rows.place[order], digests)
 
     def body_of(self, prepared: Sequence[Body]) -> Body:
         """See Kind."""
@@ -109,8 +124,8 @@ class Vector:
 
     def write(self, body: Body, directory: Path) -> None:
         """See Kind."""
-        body.nodes.write(directory, DocType.NODE)
-        body.grips.write(directory, DocType.GRIP)
+        for table in TABLES:
+            stored.write(body.table(table), directory, table, self._graph_from if body.improved else None)
         (directory / _MADE_BY).write_text(json.dumps(identity(self.embedder.fingerprint())), encoding="utf-8")
 
     def read(self, contents: Contents) -> Body:
@@ -118,8 +133,13 @@ class Vector:
         made = self.embedder.fingerprint()
         if contents.json_of(_MADE_BY) != identity(made):
             raise IndexUnreadable("a part of the index was made by another embedding model")
-        nodes, grips = (Rows.read(contents, t, made["dimensions"]) for t in TABLES)
+        nodes, grips = (stored.read(contents, t, made["dimensions"]) for t in TABLES)
         return Body(nodes, grips, self.embedder)
+
+    def improved(self, body: Body) -> Body | None:
+        """See Kind: with graphs of its large tables."""
+        lacking = [t for t in TABLES if len(body.table(t).codes) >= self._graph_from and body.table(t).graph is None]
+        return replace(body, improved=True) if lacking else None
 
 
 def opened(options: Mapping[str, Any]) -> Vector:
@@ -128,7 +148,7 @@ def opened(options: Mapping[str, Any]) -> Vector:
     LayerUnavailable when there is no such model.
     """
     reuse = options.get("reuse")
-    kind = Vector(Model2Vec(options["model"]), Path(reuse) if reuse else None)
+    kind = Vector(Model2Vec(options["model"]), Path(reuse) if reuse else None, graph_from=options.get("graph_from", 0))
     kind.fingerprint()
     return kind
 

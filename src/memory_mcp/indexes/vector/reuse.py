@@ -10,7 +10,8 @@ from memory_mcp.errors import IndexUnreadable
 from memory_mcp.indexes.files import Array, Contents
 from memory_mcp.indexes.generation import Home, Manifest
 from memory_mcp.indexes.part import TABLES
-from memory_mcp.indexes.vector.rows import Rows, file_of
+from memory_mcp.indexes.vector.rows import Rows
+from memory_mcp.indexes.vector.stored import files_of, read
 
 log = logging.getLogger(__name__)
 
@@ -38,17 +39,17 @@ class Reuse:
         inverse = np.zeros(len(places), dtype=np.float32)
         for i, (piece, row) in enumerate(places):
             codes[i], inverse[i] = pieces[piece].codes[row], pieces[piece].inverse[row]
-        return known, Rows(codes, digests[known], inverse)
+        return known, Rows(codes, inverse, np.arange(len(places)), digests[known])
 
     def _read(self) -> list[Rows]:
         home = Home(self._directory)
         self._pieces = pieces = []
         for entry in self._entries(home):
-            wanted = {file_of(t): entry.files[file_of(t)] for t in TABLES if file_of(t) in entry.files}
             try:
+                wanted = {name: entry.files[name] for t in TABLES for name in files_of(t)}
                 contents = Contents(home.parts / entry.name, wanted, self._directory)
-                pieces += [Rows.read(contents, t, self._wanted["embedder"]["dimensions"]) for t in TABLES if file_of(t) in wanted]
-            except (IndexUnreadable, ValueError) as error:
+                pieces += [read(contents, t, self._wanted["embedder"]["dimensions"]) for t in TABLES]
+            except (IndexUnreadable, ValueError, KeyError) as error:
                 log.info("vectors of %s are not used again: %s", entry.name, error)
         if pieces:
             self._sort(pieces)
@@ -66,7 +67,7 @@ class Reuse:
         order = np.argsort(digests, kind="stable")
         self._digests = digests[order]
         self._piece = np.repeat(np.arange(len(pieces)), [len(p) for p in pieces])[order]
-        self._row = np.concatenate([np.arange(len(p)) for p in pieces])[order]
+        self._row = np.concatenate([p.place for p in pieces])[order]
 
 
 def identity(embedder: dict[str, Any]) -> dict[str, Any]:

@@ -12,15 +12,13 @@ Invariants
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
 import numkong as nk
 import numpy as np
 
-from memory_mcp.errors import IndexUnreadable
-from memory_mcp.indexes.base import DocType
-from memory_mcp.indexes.files import Array, Contents, write_arrays
+from memory_mcp.indexes.files import Array
+from memory_mcp.indexes.vector.graph import Graph
 
 #: Largest component of a row.
 _MOST = 127
@@ -28,69 +26,66 @@ _MOST = 127
 #: `_MOST` it bounds the dimensions: 1,024 fill 31 bits.
 _FINER_BITS = 7
 MOST_DIMENSIONS = 1024
-_NAMES = ("codes", "digests", "inverse")
 
 
 @dataclass(frozen=True, slots=True)
 class Rows:
-    """The vectors of one table of a part; arrays are as long as it."""
+    """The vectors of one table of a part: of each document which row it has; several may share one."""
 
-    #: int8, one row per document; first in the file, where rows lie on the borders of cache lines.
+    #: `(rows, dimensions)` int8.
     codes: Array
-    #: uint64, of the texts: what was embedded already is found by them.
-    digests: Array
-    #: float32, one over the length of each row of codes; 0 where nothing of the text was known.
+    #: `(rows,)` float32, one over the length of each; 0 where nothing of the text was known.
     inverse: Array
+    #: `(documents,)` integers: where in `codes` each document's vector is.
+    place: Array
+    #: `(documents,)` uint64, of the texts: what was embedded already is found by them.
+    digests: Array
+    #: Names near rows without looking at all, where the table is large and has been improved.
+    graph: Graph | None = None
 
     def __len__(self) -> int:
         """Documents."""
-        return len(self.inverse)
+        return len(self.place)
 
     @classmethod
     def of(cls, vectors: Array, digests: Array) -> "Rows":
-        """From unit vectors and the digests of their texts."""
+        """From unit vectors `(n, dimensions)` float32 and the digests of their texts."""
         codes = np.rint(_stretched(vectors)).astype(np.int8)
-        return cls(codes, digests, _inverse(codes))
+        return cls(codes, _inverse(codes), np.arange(len(codes)), digests)
 
     @classmethod
     def empty(cls, dimensions: int) -> "Rows":
         """None."""
-        codes = np.zeros((0, dimensions), dtype=np.int8)
-        return cls(codes, np.zeros(0, dtype=np.uint64), np.zeros(0, dtype=np.float32))
+        return cls.of(np.zeros((0, dimensions), dtype=np.float32), np.zeros(0, dtype=np.uint64))
 
     @classmethod
     def joined(cls, pieces: Sequence["Rows"]) -> "Rows":
         """One behind the other."""
-        return cls(*(np.concatenate([getattr(p, n) for p in pieces]) for n in _NAMES))
+        before = np.cumsum([0, *(len(p.codes) for p in pieces)])
+        place = np.concatenate([p.place + n for p, n in zip(pieces, before.tolist(), strict=False)])
+        codes, inverse, digests = (np.concatenate([getattr(p, n) for p in pieces]) for n in ("codes", "inverse", "digests"))
+        return cls(codes, inverse, place, digests)
 
-    def taken(self, rows: Array) -> "Rows":
-        """Some of them, ascending."""
-        return self if len(rows) == len(self) else Rows(self.codes[rows], self.digests[rows], self.inverse[rows])
+    def taken(self, documents: Array) -> "Rows":
+        """Return those of some documents (ascending), without rows that none of them has."""
+        if len(documents) == len(self):
+            return self
+        rows, place = np.unique(self.place[documents], return_inverse=True)
+        return Rows(self.codes[rows], self.inverse[rows], place, self.digests[documents])
 
-    def write(self, directory: Path, table: DocType) -> None:
-        """As one file."""
-        write_arrays(directory / file_of(table), {n: getattr(self, n) for n in _NAMES})
-
-    @classmethod
-    def read(cls, contents: Contents, table: DocType, dimensions: int) -> "Rows":
-        """What `write` wrote; IndexUnreadable when it is something else."""
-        found = cls(**contents.arrays(file_of(table), _NAMES))
-        if found.codes.shape != (len(found.digests), dimensions) or len(found.digests) != len(found.inverse):
-            raise IndexUnreadable("the vectors of the index contradict each other")
+    @property
+    def unknown(self) -> Array:
+        """Return of which documents nothing is known, `(documents,)` bool."""
+        found: Array = (self.inverse == 0)[self.place]
         return found
 
-    def similarities(self, query: "Query", rows: Array | None = None) -> Array:
-        """Cosine similarity, float32, of all rows or of some; 0 for what nothing is known of."""
+    def similarities(self, query: "Query", documents: Array | None = None) -> Array:
+        """Cosine similarity, float32, of all documents or of some; 0 for what nothing is known of."""
+        if documents is None:
+            return np.take(_similarities(self.codes, self.inverse, query), self.place)
+        rows = self.place[documents]
         # mode="clip" only as it is faster than the check for places that do not exist.
-        codes = self.codes if rows is None else np.take(self.codes, rows, axis=0, mode="clip")
-        inverse = self.inverse if rows is None else self.inverse[rows]
-        sums = np.asarray(nk.dots_packed(codes, query.packed))
-        whole = sums[:, 0] << _FINER_BITS
-        whole += sums[:, 1]
-        found: Array = whole.astype(np.float32)
-        found *= inverse
-        found *= query.inverse
-        return found
+        return _similarities(np.take(self.codes, rows, axis=0, mode="clip"), self.inverse[rows], query)
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,9 +110,14 @@ class Query:
         return cls(both[0], nk.dots_pack(both), np.float32(1 / length if length else 0.0))
 
 
-def file_of(table: DocType) -> str:
-    """Where the rows of a table are kept."""
-    return f"{table.value}.vectors.npys"
+def _similarities(codes: Array, inverse: Array, query: Query) -> Array:
+    sums = np.asarray(nk.dots_packed(codes, query.packed))
+    whole = sums[:, 0] << _FINER_BITS
+    whole += sums[:, 1]
+    found: Array = whole.astype(np.float32)
+    found *= inverse
+    found *= query.inverse
+    return found
 
 
 def _stretched(vectors: Array) -> Array:

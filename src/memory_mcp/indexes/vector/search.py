@@ -1,11 +1,10 @@
-"""Vectors over a snapshot: every row that may be found is compared with the query, exactly; large parts may ask a graph.
+"""Vectors over a snapshot: every row that may be found is compared with the query, exactly; of large tables a graph names them.
 
 Raw scores are cosine similarities. The best of each table over all parts are calibrated side by side, then merged.
 """
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 
@@ -30,24 +29,8 @@ _GATHER = 0.2
 _BLOCK = 256
 #: Grips looked at per message wanted: a long message has several.
 _PIECES = 3
-#: Candidates that a graph is asked for, per result, and at least.
-_WIDER, _CANDIDATES = 4, 64
-
-
 #: Of so many of the best the nearest grip is looked up; whoever asks for more has them to be fused, and shows few.
 _QUOTED = 40
-
-
-class Nearest(Protocol):
-    """What can name near rows without looking at all of them; see `graph`."""
-
-    def serves(self, snapshot: Snapshot[Body]) -> bool:
-        """Whether it is worth asking."""
-        ...
-
-    def candidates(self, live: LivePart[Body], table: DocType, query: Query, count: int) -> Array | None:
-        """Some `count` rows of a table that are probably the nearest, with all that have the same text; None: unknown."""
-        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,7 +42,6 @@ class _Asked:
     limit: int
     #: Smallest similarity that counts.
     floor: np.float32
-    graphs: Nearest | None
 
 
 def search(
@@ -68,16 +50,14 @@ def search(
     filters: Filters,
     limit: int,
     min_similarity: float = 0.0,
-    graphs: Nearest | None = None,
 ) -> Matches:
     """The best `limit` documents of at least that similarity (0: of any), filters applied before choosing; ties by key.
 
     The total is of all documents of that similarity that pass; where a graph was asked, of those it named.
     """
     floor = max(np.float32(min_similarity), _LEAST)
-    near = graphs if graphs is not None and _is_wide(filters) and graphs.serves(snapshot) else None
     # What a result's score is does not depend on how many are asked for, nor on what is asked to be left out.
-    asked = _Asked(Query.of(query_vector), filters, max(limit, COMPARED), floor, near)
+    asked = _Asked(Query.of(query_vector), filters, max(limit, COMPARED), floor)
     found: dict[DocType, list[Best]] = {t: [] for t in TABLES}
     total = 0
     for live in snapshot:
@@ -91,13 +71,10 @@ def search(
     return Matches(tuple(_match(r, asked, place < _QUOTED) for place, r in enumerate(shown)), total)
 
 
-def candidates(
-    snapshot: Snapshot[Body], query_vector: Array, filters: Filters, limit: int, graphs: Nearest | None = None
-) -> Candidates:
+def candidates(snapshot: Snapshot[Body], query_vector: Array, filters: Filters, limit: int) -> Candidates:
     """Return the `limit` messages nearest to a vector, with how similar each and its segment are."""
     query = Query.of(query_vector)
-    near = graphs if graphs is not None and _is_wide(filters) and graphs.serves(snapshot) else None
-    asked = _Asked(query, replace(filters, doc_type=DocType.GRIP), limit * _PIECES, _LEAST, near)
+    asked = _Asked(query, replace(filters, doc_type=DocType.GRIP), limit * _PIECES, _LEAST)
     if query.inverse <= 0:
         return NONE
     found = []
@@ -178,15 +155,14 @@ def _scanned(live: LivePart[Body], table: DocType, shown: Array | None, asked: _
 
 def _near(live: LivePart[Body], table: DocType, shown: Array | None, asked: _Asked) -> tuple[Array | None, Array] | None:
     """The same, of what a graph names; None where there is none, or where it names too little that passes."""
-    if asked.graphs is None:
-        return None
-    rows = asked.graphs.candidates(live, table, asked.query, max(asked.limit * _WIDER, _CANDIDATES))
+    held = live.part.body.table(table)
+    rows = held.graph.near(asked.query.codes) if held.graph is not None and _is_wide(asked.filters) else None
     if rows is None:
         return None
     passing = rows if shown is None else rows[shown[rows]]
     if len(passing) < asked.limit:
         return None
-    return passing, live.part.body.table(table).similarities(asked.query, passing)
+    return passing, held.similarities(asked.query, passing)
 
 
 def _proven(live: LivePart[Body], shown: Array, asked: _Asked) -> Array:

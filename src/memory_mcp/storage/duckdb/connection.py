@@ -17,6 +17,8 @@ from memory_mcp.errors import DeadlineExceeded, MemoryMcpError, ResourceExhauste
 STORAGE_FORMAT = "v1.5.0"
 
 Row = tuple[Any, ...]
+#: How long closing waits for readers (seconds): background work that has not seen yet that it is to end.
+_LAST_READS = 1.0
 #: What DuckDB calls the files of one database: itself, its log, and its logs during a checkpoint and after a crash in one.
 _FILES = ("", ".wal", ".wal.checkpoint", ".wal.recovery")
 
@@ -180,6 +182,8 @@ class Connection:
         leaks on standard error.
         """
         with self._write_lock, self._reading_lock:
+            # Closing it closes its cursors, which fails while one is being read.
+            self._reading_lock.wait_for(lambda: not self._reading, _LAST_READS)
             if not isinstance(self._con, _Closed):
                 self._con.close()
                 self._con = cast("duckdb.DuckDBPyConnection", _Closed())

@@ -31,7 +31,7 @@ class _Day:
         self.segments += sign
         self.sessions.add(cut.session_id)
         self.agents |= {cut.agent} - {""}
-        self.projects |= {cut.project} - {""}
+        self.projects.add(cut.project)
 
 
 class Days:
@@ -83,10 +83,11 @@ class Days:
         with self._lock:
             self._days = None
 
-    def between(self, first: str, after: str) -> list[str]:
-        """Return the days of a span that hold something, in order."""
-        with self._read():
-            return self._order[bisect_left(self._order, first) : bisect_left(self._order, after)]
+    def between(self, first: str, after: str, project: str | None = None) -> list[str]:
+        """Return the days of a span that hold something, of a project if one is named, in order."""
+        with self._read() as days:
+            span = self._order[bisect_left(self._order, first) : bisect_left(self._order, after)]
+            return span if project is None else [day for day in span if project in days[day].projects]
 
     def counts(self) -> list[tuple[str, int]]:
         """Return every day with its number of segments, in order."""
@@ -103,5 +104,5 @@ class Days:
                 segments=sum(d.segments for d in span),
                 tokens=sum(d.tokens for d in span),
                 agents=tuple(sorted(set[str]().union(*(d.agents for d in span)))),
-                projects=tuple(sorted(set[str]().union(*(d.projects for d in span)))),
+                projects=tuple(sorted(set[str]().union(*(d.projects for d in span)) - {""})),
             )

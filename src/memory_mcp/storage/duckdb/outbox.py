@@ -1,6 +1,6 @@
 """Outbox, checkpoints, request answers and the counters that number everything."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import duckdb
@@ -145,6 +145,13 @@ class DuckOutbox:
         """See Outbox."""
         with self._con.writing() as con:
             put_checkpoint(con, self._numbers, follower, value)
+
+    def mark_all(self, values: Mapping[str, str]) -> None:
+        """See Outbox."""
+        with self._con.writing() as con:
+            con.execute("DELETE FROM checkpoint WHERE name IN (SELECT unnest(?::VARCHAR[]))", [list(values)])
+            columns = [list(values), list(values.values())]
+            con.execute("INSERT INTO checkpoint SELECT unnest(?::VARCHAR[]), unnest(?::VARCHAR[])", columns)
 
     def marks(self, prefix: str) -> dict[str, str]:
         """See Outbox."""

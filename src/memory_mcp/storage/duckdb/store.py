@@ -29,7 +29,7 @@ log = logging.getLogger(__name__)
 
 FILE_NAME = "memory.duckdb"
 #: Memory that DuckDB may use (larger results spill to disk), and its threads: callers bring their own.
-_MEMORY_MB, _THREADS = 128, 1
+_MEMORY_MB, _THREADS = 64, 1
 _HIGH_WATER = "high-water.json"
 _TABLES = ("duplicate", "segment_cut", "node", "bullet", "grip", "term_delta", "outbox")
 #: In one statement: each costs as much again before it reads a row.

@@ -239,10 +239,7 @@ class DuckToc(DuckTerms):
 
     def days_with(self, project: str | None, first_day: str, after_day: str) -> list[str]:
         """See TocStore."""
-        if project is None:
-            return self._days.between(first_day, after_day)
-        sql = "SELECT DISTINCT day FROM segment_cut WHERE project = ? AND day >= ? AND day < ? ORDER BY day"
-        return [row[0] for row in self._con.rows(sql, [project, first_day, after_day])]
+        return self._days.between(first_day, after_day, project)
 
     def segments_of_days(self, first_day: str, after_day: str, project: str | None) -> list[Segment]:
         """See TocStore."""

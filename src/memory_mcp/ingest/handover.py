@@ -1,0 +1,182 @@
+"""Slices of an import in files: written by a process that reads and cleans, stored by the one that has the memory open.
+
+Invariants
+1. A file is private, complete once it has its name, and named by this module alone: a name that was not made here is
+   never opened.
+2. A slice is what one transaction takes: drafts that have passed the gate, then the marks that are true once they are
+   stored.
+3. Files whose import has ended are swept: an import holds a lock as long as it lives.
+"""
+
+import json
+import os
+import re
+import stat
+import uuid
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from filelock import FileLock, Timeout
+
+from memory_mcp.errors import InvalidQuery
+from memory_mcp.ingest.frames import pack, unpack
+from memory_mcp.model.event import EventDraft, Trust
+from memory_mcp.storage.values import Appended, Request
+
+#: Folder of these files inside the spool.
+FOLDER = "import"
+#: Events, and characters, from which a file is complete.
+_EVENTS, _CHARS = 4_000, 4 * 1024 * 1024
+_NAME = re.compile(r"[0-9a-f]{32}-[0-9]{6}-[0-9]{6}\Z")
+_LOCK = ".lock"
+_FORM = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Slice:
+    """What belongs into one transaction."""
+
+    drafts: Sequence[EventDraft]
+    marks: Mapping[str, str]
+
+
+class Token:
+    """One import's claim on its files, which begin with its `name`."""
+
+    def __init__(self, spool: Path) -> None:
+        self.folder = spool / FOLDER
+        for folder in (spool, self.folder):
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        self.name = uuid.uuid4().hex
+        self._lock = FileLock(str(self.folder / f"{self.name}{_LOCK}"), mode=0o600)
+        self._lock.acquire()
+
+    def remove(self, name: str) -> None:
+        """One of them is stored: it goes."""
+        (self.folder / name).unlink(missing_ok=True)
+
+    def release(self) -> None:
+        """The import has ended: its files go."""
+        _remove(self.folder, self.name)
+        self._lock.release()
+        (self.folder / f"{self.name}{_LOCK}").unlink(missing_ok=True)
+
+
+class Writer:
+    """Where a task's clean drafts go (see `pipeline.Log` and `pipeline.Marks`): files, each named once it is complete."""
+
+    def __init__(self, folder: Path, token: str, number: int, source: str) -> None:
+        self._folder = folder
+        self._stem = f"{token}-{number:06d}"
+        self._source = source
+        self._count = 0
+        self._lines: list[str] = []
+        self._rows: list[list[object]] = []
+        self._events = self._chars = 0
+        #: Names of complete files nobody has been told of yet.
+        self.complete: list[str] = []
+
+    def append(
+        self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None, request: Request | None = None
+    ) -> Appended:
+        """See Log: which of them are new is known to whoever stores them."""
+        del source, trust, request
+        self._end_slice({})
+        self._rows = pack(drafts)
+        self._events += len(drafts)
+        self._chars += sum(len(d.text) for d in drafts)
+        return Appended((), ())
+
+    def mark_all(self, values: Mapping[str, str]) -> None:
+        """See Outbox: true once what was appended before is stored."""
+        self._end_slice(values)
+
+    def marks(self, prefix: str) -> dict[str, str]:
+        """See Outbox: a task brings its own."""
+        del prefix
+        return {}
+
+    def _end_slice(self, marks: Mapping[str, str]) -> None:
+        if self._rows or marks:
+            self._lines.append(json.dumps([self._rows, dict(marks)], ensure_ascii=False, separators=(",", ":")))
+            self._rows = []
+        if self._events >= _EVENTS or self._chars >= _CHARS:
+            self.flush()
+
+    def flush(self) -> None:
+        """Complete the file that is being collected, if it holds anything."""
+        if self._rows:
+            self._end_slice({})
+        if not self._lines:
+            return
+        self._count += 1
+        name = f"{self._stem}-{self._count:06d}"
+        aside = self._folder / f"{name}.new"
+        descriptor = os.open(aside, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as stream:
+            stream.write(json.dumps({"v": _FORM, "source": self._source}) + "\n")
+            stream.writelines(f"{line}\n" for line in self._lines)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(aside, self._folder / name)
+        self._lines, self._events, self._chars = [], 0, 0
+        self.complete.append(name)
+
+
+def slices(spool: Path, name: str) -> tuple[str, Iterator[Slice]]:
+    """The source of a file's events, and its slices one by one; InvalidQuery for a name that was not made here.
+
+    OSError when it is not there, ValueError or IndexError while it is read when it is not as it was written.
+    """
+    if not _NAME.match(name):
+        raise InvalidQuery(f"not a file of an import: {name[:80]!r}")
+    descriptor = os.open(spool / FOLDER / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    stream = os.fdopen(descriptor, "rb")
+    found = os.fstat(descriptor)
+    if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid():
+        stream.close()
+        raise InvalidQuery(f"not a file of this user's own: {name}")
+    head = json.loads(stream.readline())
+    if head.get("v") != _FORM:
+        stream.close()
+        raise InvalidQuery("another version wrote this file", "Both sides must be of the same version.")
+
+    def each() -> Iterator[Slice]:
+        with stream:
+            for line in stream:
+                rows, marks = json.loads(line)
+                yield Slice(unpack(rows), {str(k): str(v) for k, v in marks.items()})
+
+    return str(head["source"]), each()
+
+
+def sweep(spool: Path) -> int:
+    """Remove what imports left that have ended; how many files."""
+    folder = spool / FOLDER
+    try:
+        names = sorted(entry.name for entry in folder.iterdir())
+    except OSError:
+        return 0
+    living = set()
+    for name in (n for n in names if n.endswith(_LOCK)):
+        lock = FileLock(str(folder / name), mode=0o600)
+        try:
+            lock.acquire(timeout=0)
+        except Timeout:
+            living.add(name.removesuffix(_LOCK))
+            continue
+        lock.release()
+        (folder / name).unlink(missing_ok=True)
+    gone = [n for n in names if not n.endswith(_LOCK) and n.partition("-")[0] not in living]
+    for name in gone:
+        with suppress(OSError):
+            (folder / name).unlink()
+    return len(gone)
+
+
+def _remove(folder: Path, token: str) -> None:
+    for file in folder.glob(f"{token}-*"):
+        with suppress(OSError):
+            file.unlink()

@@ -1,0 +1,181 @@
+"""Tasks of an import, read and cleaned by child processes, one per core; their parts come out in the order of the tasks.
+
+Invariants
+1. Parts come in the same order, and hold the same, however many processes read.
+2. So many files wait to be stored at most, whatever the size of the import.
+"""
+
+import os
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from memory_mcp.children import Child
+from memory_mcp.errors import SourceUnreadable
+from memory_mcp.ingest.base import Importer, ImportReport
+from memory_mcp.ingest.gate import Gate
+from memory_mcp.ingest.handover import Writer
+from memory_mcp.ingest.pipeline import Task, reading
+
+#: Complete files, of some megabytes each, that wait to be stored at most.
+_MOST_WAITING = 12
+#: Bytes from which child processes pay: each takes a third of a second to begin.
+_MUCH = 8 * 1024 * 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Hello:
+    """What a child is told first."""
+
+    importer: Importer
+    #: Where its files go, and how their names begin.
+    folder: Path
+    token: str
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A step of a task."""
+
+    #: A complete file; "" when there is none.
+    name: str
+    #: The file that is being read, and how much of the task is done (0..1).
+    file: Path
+    done: float
+    #: What the whole task did; with its last step.
+    report: ImportReport | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Numbered:
+    """A task and its place among all."""
+
+    number: int
+    task: Task
+
+
+def parts(hello: Hello, numbered: Numbered, gate: Gate) -> Iterator[Part]:
+    """Read a task; the last part, and no other, has the report."""
+    task = numbered.task
+    writer = Writer(hello.folder, hello.token, numbered.number, hello.importer.name)
+    report = ImportReport()
+    at, done = task.files[0].path, 0.0
+
+    def tell(_: ImportReport, file: Path, fraction: float) -> None:
+        nonlocal at, done
+        at, done = file, fraction
+
+    for _ in reading(task, hello.importer, writer, writer, gate, report, tell):
+        while writer.complete:
+            yield Part(writer.complete.pop(0), at, done)
+    writer.flush()
+    while writer.complete:
+        yield Part(writer.complete.pop(0), at, done)
+    yield Part("", at, 1.0, report)
+
+
+class Readers:
+    """Reads tasks ahead of whoever stores them. Use as a context manager, so that no child outlives it."""
+
+    def __init__(self, hello: Hello, tasks: Sequence[Task]) -> None:
+        self._hello = hello
+        self._tasks = [Numbered(n, t) for n, t in enumerate(tasks)]
+        self._made: list[deque[Part]] = [deque() for _ in tasks]
+        self._next = self._current = self._waiting = 0
+        self._failed: BaseException | None = None
+        self._changed = threading.Condition()
+        self._ended = False
+        self._children: list[Child] = []
+
+    def __enter__(self) -> "Readers":
+        """Start as many children as there is work for."""
+        if sum(t.task.size for t in self._tasks) >= _MUCH:
+            with suppress(OSError):
+                for _ in range(min(os.cpu_count() or 1, len(self._tasks))):
+                    self._children.append(Child("memory_mcp.ingest.child", self._hello))
+        for child in self._children:
+            threading.Thread(target=self._feed, args=(child,), name="reading", daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """End the children."""
+        with self._changed:
+            self._ended = True
+            self._changed.notify_all()
+        for child in self._children:
+            child.end()
+
+    def parts(self) -> Iterator[tuple[Task, Part]]:
+        """Every part, in order; SourceUnreadable when a child has died."""
+        if not self._children:
+            gate = Gate()
+            for numbered in self._tasks:
+                yield from ((numbered.task, part) for part in parts(self._hello, numbered, gate))
+            return
+        for numbered in self._tasks:
+            while True:
+                part = self._take(numbered.number)
+                yield numbered.task, part
+                if part.report is not None:
+                    break
+
+    def _take(self, number: int) -> Part:
+        """The next part of a task; what was taken before is stored by now."""
+        with self._changed:
+            self._current = number
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._made[number] or self._failed is not None)
+            if not self._made[number]:
+                assert self._failed is not None
+                raise self._failed
+            part = self._made[number].popleft()
+            self._waiting -= bool(part.name)
+            return part
+
+    def _feed(self, child: Child) -> None:
+        try:
+            with child.turn:
+                child.begin()
+                while (numbered := self._claim()) is not None:
+                    request: object = numbered
+                    while self._give(numbered.number, part := self._asked(child, request)) and part.report is None:
+                        request = None
+        except (OSError, EOFError, ValueError):
+            hint = "What was acknowledged is stored; run the command again to go on."
+            self._fail(SourceUnreadable("a process that reads files has ended", hint))
+        except BaseException as error:
+            self._fail(error)
+
+    def _asked(self, child: Child, request: object) -> Part:
+        answer = child.ask(request)
+        assert isinstance(answer, Part)
+        return answer
+
+    def _claim(self) -> Numbered | None:
+        with self._changed:
+            if self._ended or self._failed is not None or self._next == len(self._tasks):
+                return None
+            self._next += 1
+            return self._tasks[self._next - 1]
+
+    def _give(self, number: int, part: Part) -> bool:
+        """Add a part, and wait until there is room for another; whether to go on."""
+        with self._changed:
+            self._made[number].append(part)
+            self._waiting += bool(part.name)
+            self._changed.notify_all()
+            self._changed.wait_for(lambda: self._ended or self._has_room(number))
+            return not self._ended
+
+    def _has_room(self, number: int) -> bool:
+        # The task that is being stored goes on while others fill the room: they wait for it.
+        own = number == self._current and len(self._made[number]) < _MOST_WAITING
+        return self._waiting < _MOST_WAITING or own
+
+    def _fail(self, error: BaseException) -> None:
+        with self._changed:
+            self._failed = self._failed or error
+            self._changed.notify_all()

@@ -1,0 +1,179 @@
+"""Imports through the daemon: the same memory as without it, complete when the command ends, and when it is killed."""
+
+import json
+import os
+import signal
+import stat
+import subprocess
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.place import Place
+from memory_mcp.indexes.generation import Home
+from memory_mcp.model.calendar import TocLevel
+from memory_mcp.model.change import ChangeKind
+from memory_mcp.storage.base import Storage
+from memory_mcp.storage.duckdb import open_storage
+from tests.daemon.places import look, needs_proc
+from tests.waiting import until
+
+pytestmark = needs_proc
+
+_START = 1_767_225_600_000
+_TOPICS = ("harbour", "fenders", "compasses", "tides", "ropes")
+
+
+def history(folder: Path, sessions: int, events: int = 40, size: int = 1_000) -> int:
+    """Sessions of some days, a file each; how many events."""
+    folder.mkdir()
+    for s in range(sessions):
+        said = (
+            {
+                "id": f"{s}-{n}",
+                "session_id": f"s{s}",
+                "timestamp": _START + s * 7_200_000 + n * 30_000,
+                "role": ("user", "assistant")[n % 2],
+                "project": f"/home/dev/p{s % 3}",
+                "text": f"Number {s} of {n}: the {_TOPICS[(s + n) % 5]} need {s * 7919 + n} looks. " * (size // 50),
+            }
+            for n in range(events)
+        )
+        (folder / f"{s:04d}.jsonl").write_text("".join(json.dumps(one) + "\n" for one in said))
+    return sessions * events
+
+
+def content(storage: Storage) -> dict[str, Any]:
+    """Everything that is stored but the times and numbers of building it."""
+    nodes = [replace(node, version=0, built=0) for node in storage.toc.all_nodes()]
+    cuts = storage.toc.segments_of_days("0000", "9999", None)
+    return {
+        "events": [(s.seq, s.event) for batch in storage.events.iter_all() for s in batch],
+        "nodes": {node.node_id: node for node in nodes},
+        "cuts": {cut.key: cut for cut in cuts},
+        "grips": {grip.grip_id: grip for batch in storage.grips.iter_all() for grip in batch},
+        "marks": storage.outbox.marks("import:"),
+        "frequencies": Counter(project for project, _, _ in storage.toc.frequencies()).keys(),
+    }
+
+
+def report(told: dict[str, Any]) -> dict[str, Any]:
+    """What an import says of itself but its seconds."""
+    return {k: v for k, v in told.items() if k != "seconds"}
+
+
+def parts(directory: Path) -> dict[str, int]:
+    """How many parts each index has."""
+    found = {name: Home(directory / "indexes" / name).current() for name in ("bm25", "vector")}
+    return {name: len(manifest.parts) if manifest else 0 for name, manifest in found.items()}
+
+
+def settled(place: Place) -> bool:
+    """Whether everything stored is filed and indexed."""
+    try:
+        now = look(place)
+    except OSError:
+        return False
+    return not now["queues"]["events_to_file"] and not now["deriving"] and not now["indexing"]
+
+
+def test_the_daemon_stores_what_a_process_of_its_own_would(place: Place, tmp_path: Path) -> None:
+    source = place.home / "events"
+    count = history(source, 30, 30)
+    told = json.loads(place.ok("import", "jsonl", str(source), "--json"))
+    assert told["new"] == count
+    assert settled(place)
+    place.stop()
+    assert all(1 <= number <= 2 for number in parts(place.directory).values())
+    assert list((place.directory / "spool" / "import").iterdir()) == []
+
+    with Place(tmp_path / "alone", more={"MEMORY_MCP_SERVER__DAEMON": "false"}) as alone:
+        here = json.loads(alone.ok("import", "jsonl", str(source), "--json"))
+        assert report(here) == report(told)
+        both = [open_storage(p.directory) for p in (place, alone)]
+        there, alike = map(content, both)
+        changes = both[0].outbox.after(0, 1_000_000)
+        for opened in both:
+            opened.close()
+    for kind, found in there.items():
+        assert found == alike[kind], kind
+    # Periods were rolled up once, after everything had been stored.
+    published = Counter(c.subject for c in changes if c.kind is ChangeKind.NODE_PUBLISHED)
+    assert set(published.values()) == {1}
+    stored = max(c.seq for c in changes if c.kind is ChangeKind.EVENTS_APPENDED)
+    assert min(c.seq for c in changes if c.kind is ChangeKind.NODE_PUBLISHED) > stored
+    assert {n.level for n in there["nodes"].values()} == set(TocLevel) - {TocLevel.ROOT}
+
+
+def test_the_command_ends_with_something_to_try(place: Place) -> None:
+    source = place.home / "events"
+    history(source, 2)
+    said = place.ok("import", "jsonl", str(source))
+    last = said.splitlines()[-1]
+    assert last.startswith('Try it: memory-mcp ask "')
+    assert place.run("ask", last.partition('"')[2].rstrip('"')).returncode == 0
+
+
+def start(place: Place, source: Path) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        [*place.command, "import", "jsonl", str(source), "--json"],
+        env=place.environment(),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def stored(place: Place) -> int:
+    """Events the running daemon has stored."""
+    try:
+        return int(json.loads((place.directory / "high-water.json").read_text())["last_seq"])
+    except (OSError, ValueError, KeyError):
+        return 0
+
+
+def test_importer_and_daemon_killed_the_next_daemon_files_and_indexes_what_was_stored(place: Place) -> None:
+    source = place.home / "events"
+    count = history(source, 100)
+    place.ok("daemon", "start")
+    daemon = look(place)["pid"]
+    importer = start(place, source)
+    until(lambda: stored(place) > 500)
+    left = [p for p in (place.directory / "spool" / "import").iterdir() if p.is_file()]
+    assert {stat.S_IMODE(p.stat().st_mode) for p in left} <= {0o600}
+    os.kill(importer.pid, signal.SIGKILL)
+    os.kill(daemon, signal.SIGKILL)
+    importer.communicate()
+    before = stored(place)
+    assert 500 < before < count
+    place.ok("daemon", "start")
+    # Answers once the memory is open, and with it everything that works beside it.
+    place.ok("retrieval", "status")
+    until(lambda: settled(place))
+    # What no import waits for is gone.
+    assert list((place.directory / "spool" / "import").iterdir()) == []
+    assert place.run("admin", "check").returncode == 0
+    told = json.loads(place.ok("import", "jsonl", str(source), "--json"))
+    assert told["built"]["events"] == count
+    assert settled(place)
+    place.stop()
+    assert all(number <= 3 for number in parts(place.directory).values())
+
+
+@pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
+def test_an_importer_that_ends_early_leaves_a_memory_that_is_finished_without_it(place: Place, end: signal.Signals) -> None:
+    source = place.home / "events"
+    count = history(source, 100)
+    place.ok("daemon", "start")
+    importer = start(place, source)
+    until(lambda: stored(place) > 500)
+    importer.send_signal(end)
+    _, beside = importer.communicate()
+    assert importer.returncode != 0
+    assert end != signal.SIGINT or "What was stored stays" in beside
+    until(lambda: settled(place))
+    assert 500 < stored(place) < count
+    assert place.run("admin", "check").returncode == 0

@@ -1,0 +1,155 @@
+"""Vectors as they lie on disk: usearch index files whose rows are mapped, and whatever is not such a file."""
+
+import mmap
+import struct
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from usearch.index import Index
+
+from memory_mcp.errors import IndexUnreadable
+from memory_mcp.indexes.base import DocType
+from memory_mcp.indexes.files import Contents, seal
+from memory_mcp.indexes.vector import stored
+from memory_mcp.indexes.vector.rows import Query, Rows
+from memory_mcp.indexes.vector.stored import files_of
+
+DIMENSIONS = 64
+INDEX, TEXTS = files_of(DocType.GRIP)
+
+
+def rows(count: int, same: int = 1, seed: int = 0) -> Rows:
+    """Return rows of random vectors, each had by `same` documents in turn."""
+    vectors = np.random.default_rng(seed).standard_normal((count, DIMENSIONS)).astype(np.float32)
+    return Rows.of(np.tile(vectors, (same, 1)), np.arange(count * same, dtype=np.uint64))
+
+
+def written(made: Rows, folder: Path, graph_from: int | None = None) -> Contents:
+    """Return a table's files, read back."""
+    folder.mkdir(exist_ok=True)
+    stored.write(made, folder, DocType.GRIP, graph_from)
+    return Contents(folder, seal(folder), folder)
+
+
+def read(made: Rows, folder: Path, graph_from: int | None = None) -> Rows:
+    return stored.read(written(made, folder, graph_from), DocType.GRIP, DIMENSIONS)
+
+
+@pytest.mark.parametrize("graph_from", [None, 1], ids=["rows", "graph"])
+def test_a_file_is_a_usearch_index_that_begins_with_its_rows_in_the_documents_order(
+    tmp_path: Path, graph_from: int | None
+) -> None:
+    made = rows(500)
+    written(made, tmp_path / "part", graph_from)
+    data = (tmp_path / "part" / INDEX).read_bytes()
+    assert struct.unpack("<II", data[:8]) == (500, DIMENSIONS)
+    assert data[8 : 8 + made.codes.size] == made.codes.tobytes()
+    index = Index.restore(tmp_path / "part" / INDEX, view=True)
+    assert index is not None
+    assert (len(index), str(index.dtype), index.metric_kind.name) == (500, "ScalarKind.I8", "Cos")
+    assert np.array_equal(index.get(77), made.codes[77])
+
+
+@pytest.mark.parametrize("graph_from", [None, 1], ids=["rows", "graph"])
+@pytest.mark.parametrize("count", [0, 1, 3, 700])
+def test_documents_are_as_similar_as_before_they_were_written(tmp_path: Path, count: int, graph_from: int | None) -> None:
+    made = rows(count, same=3)
+    found = read(made, tmp_path / "part", graph_from)
+    query = Query.of(np.random.default_rng(1).standard_normal(DIMENSIONS))
+    some = np.arange(0, len(made), 2)
+    assert np.array_equal(found.similarities(query), made.similarities(query))
+    assert np.array_equal(found.similarities(query, some), made.similarities(query)[some])
+    assert np.array_equal(found.digests, made.digests)
+
+
+def test_one_vector_is_stored_once_however_many_documents_have_it(tmp_path: Path) -> None:
+    silent = Rows.of(np.zeros((5, DIMENSIONS), dtype=np.float32), np.arange(5, dtype=np.uint64))
+    found = read(Rows.joined([rows(100, same=4), silent, rows(100)]), tmp_path / "part")
+    assert (len(found), found.codes.shape) == (505, (101, DIMENSIONS))
+    assert found.unknown.nonzero()[0].tolist() == list(range(400, 405))
+    assert len(Rows.joined([found.taken(np.array([0, 100, 400])), rows(2)]).codes) == 4
+
+
+@pytest.mark.parametrize("graph_from", [None, 1], ids=["rows", "graph"])
+def test_nothing_of_a_large_part_is_copied_into_memory(tmp_path: Path, graph_from: int | None) -> None:
+    found = read(rows(20_000), tmp_path / "part", None if graph_from is None else 20_001)
+    held = [found.codes, found.inverse, found.place, found.digests]
+    assert {type(_whose(array)) for array in held} == {mmap.mmap}
+
+
+def _whose(array: Any) -> object:
+    """Return what an array's bytes are part of."""
+    while isinstance(array, np.ndarray):
+        array = array.base
+    while isinstance(array, memoryview):
+        array = array.obj
+    return array
+
+
+def test_rows_cost_at_most_a_fifth_more_than_themselves(tmp_path: Path) -> None:
+    """Without a graph worth asking: 44 bytes of usearch, 16 of ours were counted."""
+    vectors = np.random.default_rng(0).standard_normal((5000, 256)).astype(np.float32)
+    contents = written(Rows.of(vectors, np.arange(5000, dtype=np.uint64)), tmp_path / "part")
+    assert len(contents.bytes_of(INDEX)) <= 5000 * (256 + 45) + 200
+    assert len(contents.bytes_of(TEXTS)) <= 5000 * 16 + 1000
+
+
+def _no_index(path: Path) -> None:
+    path.write_bytes(b"x" * path.stat().st_size)
+
+
+def _cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:-40])
+
+
+def _empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def _rows_elsewhere(path: Path) -> None:
+    data = path.read_bytes()
+    path.write_bytes(struct.pack("<II", 250, 2 * DIMENSIONS) + data[8:])
+
+
+def _other_kind(path: Path) -> None:
+    index = Index(ndim=DIMENSIONS, metric="ip", dtype="i8")
+    index.add(np.arange(500, dtype=np.uint64), rows(500).codes, threads=1)
+    index.save(path)
+
+
+def _other_order(path: Path) -> None:
+    index = Index(ndim=DIMENSIONS, metric="cos", dtype="i8")
+    index.add(np.arange(500, dtype=np.uint64)[::-1].copy(), rows(500).codes, threads=1)
+    index.save(path)
+
+
+def _fewer(path: Path) -> None:
+    index = Index(ndim=DIMENSIONS, metric="cos", dtype="i8")
+    index.add(np.arange(400, dtype=np.uint64), rows(400).codes, threads=1)
+    index.save(path)
+
+
+@pytest.mark.parametrize("harm", [_no_index, _cut, _empty, _rows_elsewhere, _other_kind, _other_order, _fewer])
+def test_a_file_that_is_not_laid_out_so_is_refused_whatever_its_checksum(tmp_path: Path, harm: Any) -> None:
+    """The layout is usearch's own and may change with it: what is mapped is compared with what usearch says."""
+    written(rows(500), tmp_path / "part")
+    harm(tmp_path / "part" / INDEX)
+    contents = Contents(tmp_path / "part", seal(tmp_path / "part"), tmp_path)
+    with pytest.raises(IndexUnreadable):
+        stored.read(contents, DocType.GRIP, DIMENSIONS)
+
+
+def test_texts_of_other_rows_are_refused(tmp_path: Path) -> None:
+    written(rows(500), tmp_path / "part")
+    written(rows(400), tmp_path / "less")
+    (tmp_path / "less" / INDEX).rename(tmp_path / "part" / INDEX)
+    with pytest.raises(IndexUnreadable, match="contradict"):
+        stored.read(Contents(tmp_path / "part", seal(tmp_path / "part"), tmp_path), DocType.GRIP, DIMENSIONS)
+
+
+def test_a_full_disk_is_an_error_of_the_system(tmp_path: Path) -> None:
+    (tmp_path / INDEX).symlink_to("/dev/full")
+    with pytest.raises(OSError, match="cannot be written"):
+        stored.write(rows(5000), tmp_path, DocType.GRIP, None)

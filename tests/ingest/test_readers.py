@@ -1,0 +1,162 @@
+"""Files read by child processes and handed over in files: the same store and report as read here, whoever reads."""
+
+import json
+import os
+import stat
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memory_mcp.clock import SystemClock
+from memory_mcp.errors import InvalidQuery
+from memory_mcp.events.log import EventLog
+from memory_mcp.ingest import handover, pipeline, readers
+from memory_mcp.ingest.base import Importer, ImportReport
+from memory_mcp.ingest.claude_code.reader import ClaudeCodeImporter
+from memory_mcp.ingest.gate import Gate
+from memory_mcp.ingest.jsonl import JsonlImporter
+from memory_mcp.ingest.readers import Hello, Readers
+from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.model.event import EventDraft, EventType, Role
+from memory_mcp.storage.base import Storage
+from memory_mcp.storage.duckdb import open_storage
+from tests.ingest.suite import claude_line, jsonl_line, write
+
+CLAUDE, JSONL = ClaudeCodeImporter(IngestSettings()), JsonlImporter(IngestSettings())
+DRAFT = EventDraft(session_id="s1", role=Role.USER, type=EventType.USER_MESSAGE, text="hello", timestamp=1_772_442_000_000)
+
+
+@pytest.fixture
+def many(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Files of every sort, read in many groups by child processes."""
+    monkeypatch.setattr(pipeline, "GROUP_BYTES", 2_000)
+    monkeypatch.setattr(readers, "_MUCH", 1)
+    monkeypatch.setattr(readers, "_MOST_WAITING", 2)
+    source = tmp_path / "source"
+    source.mkdir()
+    for n in range(12):
+        several = [claude_line(30 * n + i) for i in range(30)]
+        write(source / f"{n:02d}.jsonl", *several, "no json", f'{{"type": "odd {n}"}}', '{"type": "progress"}')
+    title = json.dumps({"type": "custom-title", "customTitle": "Cart", "sessionId": "s1"})
+    write(source / "20.jsonl", claude_line(5), claude_line(900), title)
+    write(source / "21.jsonl", claude_line(901).replace("words", "gh" + "p_16C7e42F292c6912E7710c838347Ae178B4a"))
+    write(source / "22.jsonl", claude_line(902), '{"torn', end="")
+    return source
+
+
+@pytest.fixture
+def storage() -> Iterator[Storage]:
+    opened = open_storage(None, timezone="UTC")
+    yield opened
+    opened.close()
+
+
+def told(report: ImportReport) -> tuple[object, ...]:
+    """A report without its seconds."""
+    names = [name for name in ImportReport.__slots__ if name != "seconds"]
+    return tuple((name, getattr(report, name)) for name in names)
+
+
+def held(storage: Storage) -> tuple[object, ...]:
+    """Everything an import stores."""
+    events = [(s.seq, s.event) for batch in storage.events.iter_all() for s in batch]
+    return events, storage.outbox.marks("import:")
+
+
+def handed_over(importer: Importer, source: Path, storage: Storage, spool: Path, newest: int | None = None) -> ImportReport:
+    """As the two processes of an import do it: one reads by children, one stores."""
+    report, log = ImportReport(), EventLog(storage.events, SystemClock())
+    token = handover.Token(spool)
+    tasks = pipeline.survey(importer, source, storage.outbox, newest, report)
+    with Readers(Hello(importer, token.folder, token.name), tasks) as reading:
+        for _, part in reading.parts():
+            if part.name:
+                name, each = handover.slices(spool, part.name)
+                for piece in each:
+                    stored = log.append(piece.drafts, name)
+                    report.new, report.known = report.new + len(stored.new), report.known + len(stored.known)
+                    storage.outbox.mark_all(piece.marks) if piece.marks else None
+            if part.report is not None:
+                report.add(part.report)
+    token.release()
+    pipeline.finish(report, Gate())
+    return report
+
+
+@pytest.mark.parametrize("newest", [None, 45])
+def test_children_give_what_reading_here_gives(many: Path, storage: Storage, tmp_path: Path, newest: int | None) -> None:
+    for n, file in enumerate(sorted(many.iterdir())):
+        os.utime(file, (n, n))
+    other = open_storage(None, timezone="UTC")
+    here = pipeline.Pipeline(EventLog(other.events, SystemClock()), other.outbox, Gate())
+    there = handed_over(CLAUDE, many, storage, tmp_path / "spool", newest)
+    assert told(there) == told(here.run(CLAUDE, many, newest=newest))
+    assert held(storage) == held(other)
+    assert there.new > 40
+    again = handed_over(CLAUDE, many, storage, tmp_path / "spool", newest)
+    assert told(again) == told(here.run(CLAUDE, many, newest=newest))
+    assert held(storage) == held(other)
+    assert list((tmp_path / "spool" / "import").iterdir()) == []
+    other.close()
+
+
+def test_a_small_import_is_read_without_children(storage: Storage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(readers, "Child", None)
+    source = write(tmp_path / "a.jsonl", *map(jsonl_line, range(30)))
+    assert handed_over(JSONL, source, storage, tmp_path / "spool").new == 30
+
+
+def test_a_report_of_parts_keeps_the_bounds_of_one() -> None:
+    whole, parts = ImportReport(), ImportReport()
+    for n in range(12):
+        part = ImportReport()
+        for report in (whole, part):
+            for i in range(20):
+                report.skip(f"reason {10 * n + i}", "file", i, "words")
+        parts.add(part)
+    assert told(parts) == told(whole)
+    assert whole.skipped["other reasons"] > 0
+
+
+def test_files_are_private_and_named_here_alone(tmp_path: Path) -> None:
+    spool = tmp_path / "spool"
+    token = handover.Token(spool)
+    writer = handover.Writer(token.folder, token.name, 0, "jsonl")
+    writer.append([DRAFT], "jsonl")
+    writer.mark_all({"import:jsonl:x": "1"})
+    writer.flush()
+    [name] = writer.complete
+    file = token.folder / name
+    assert [stat.S_IMODE(p.stat().st_mode) for p in (file, token.folder, spool)] == [0o600, 0o700, 0o700]
+    source, each = handover.slices(spool, name)
+    [piece] = each
+    assert (source, piece.drafts, piece.marks) == ("jsonl", [DRAFT], {"import:jsonl:x": "1"})
+    for bad in ("../memory.duckdb", f"{name}.new", "", f"/{name}", f"{name}/", f"{token.name}.lock", f"x{name}"):
+        with pytest.raises(InvalidQuery):
+            handover.slices(spool, bad)
+    link = f"{name[:-1]}9"
+    (token.folder / link).symlink_to(file)
+    with pytest.raises(OSError, match="symbolic"):
+        handover.slices(spool, link)
+
+
+def test_only_files_of_imports_that_have_ended_are_swept(tmp_path: Path) -> None:
+    spool = tmp_path / "spool"
+    token = handover.Token(spool)
+    for stem in (token.name, "f" * 32):
+        writer = handover.Writer(token.folder, stem, 0, "jsonl")
+        writer.append([DRAFT], "jsonl")
+        writer.flush()
+    (token.folder / f"{'e' * 32}.lock").touch()
+    # A lock is told from another holder's only in another thread or process.
+    swept: list[int] = []
+    sweeping = threading.Thread(target=lambda: swept.append(handover.sweep(spool)))
+    sweeping.start()
+    sweeping.join()
+    assert swept == [1]
+    assert sorted(p.name.partition("-")[0] for p in token.folder.iterdir()) == [token.name, f"{token.name}.lock"]
+    token.release()
+    assert list(token.folder.iterdir()) == []
+    assert handover.sweep(tmp_path / "nowhere") == 0

@@ -1,0 +1,174 @@
+"""What one event that arrives alone makes the store do, counted: statements, published nodes, bytes; never seconds."""
+
+import threading
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+
+from memory_mcp.app import App
+from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.jobs.derivation import Depth
+from memory_mcp.jobs.deriver import Patience
+from memory_mcp.jobs.schedule import Every
+from memory_mcp.model.calendar import TocLevel, level_of
+from memory_mcp.model.change import ChangeKind
+from memory_mcp.model.ids import NodeId
+from memory_mcp.server import service as services
+from memory_mcp.server.service import Service
+from memory_mcp.storage.duckdb.connection import Connection
+from tests.factories import a_small_history, draft
+from tests.toc.helpers import findings
+from tests.waiting import until
+
+#: Statements of an append and of a derivation to which the roll-up belongs, transactions included: each takes half a
+#: millisecond or more, whatever it does.
+MOST_APPEND, MOST_DERIVE = 4, 26
+
+
+class Counting:
+    """A DuckDB connection, or a cursor of it, that notes what it executes."""
+
+    def __init__(self, con: Any, noted: list[str]) -> None:
+        self._con = con
+        self._noted = noted
+
+    def execute(self, sql: str, *rest: Any) -> "Counting":
+        self._noted.append(" ".join(sql.split()))
+        self._con.execute(sql, *rest)
+        return self
+
+    def cursor(self) -> "Counting":
+        return Counting(self._con.cursor(), self._noted)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._con, name)
+
+
+@pytest.fixture
+def noted(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    found: list[str] = []
+    usual = Connection._open
+    monkeypatch.setattr(Connection, "_open", lambda self: Counting(usual(self), found))
+    return found
+
+
+def settings(data_dir: Path) -> Settings:
+    return Settings(storage=StorageSettings(str(data_dir), "Europe/Berlin"))
+
+
+def one_after_another(app: App, noted: list[str]) -> tuple[list[str], list[str]]:
+    """Statements of the append and of the derivation of an event that continues a session, and of its periods."""
+    for number in range(4):
+        noted.clear()
+        app.write([draft(f"Thought number {number} of the afternoon.", at=f"2026-10-30 15:0{number}", session="alone")], "test")
+        stored = list(noted)
+        noted.clear()
+        app.derivation.run(Depth.SEGMENTS)
+        app.derivation.roll_up_touched()
+    return stored, list(noted)
+
+
+def test_an_event_alone_costs_few_statements_and_as_many_in_a_larger_store(data_dir: Path, noted: list[str]) -> None:
+    counts = []
+    for weeks in (1, 6):
+        app = App(settings(data_dir / str(weeks)))
+        app.write(a_small_history(weeks), "test")
+        app.derivation.run()
+        stored, derived = one_after_another(app, noted)
+        assert len(stored) <= MOST_APPEND, stored
+        assert len(derived) <= MOST_DERIVE, derived
+        assert not [sql for sql in derived if sql.startswith("SELECT")], "what was just written is read from memory"
+        counts.append((len(stored), len(derived)))
+        assert findings(app) == []
+        app.close()
+    assert counts[0] == counts[1]
+
+
+@pytest.fixture
+def served(data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[Patience, Patience], Service]]:
+    """Make a service with these patiences for events and periods; its store holds some days and has been rolled up."""
+    made: list[Service] = []
+
+    def serve(events: Patience, periods: Patience) -> Service:
+        monkeypatch.setattr(services, "_EVENTS", events)
+        monkeypatch.setattr(services, "_PERIODS", periods)
+        app = App(settings(data_dir))
+        app.write([*a_small_history(3), draft("The first thought.", at="2026-10-30 15:00", session="alone")], "test")
+        app.derivation.run()
+        app.close()
+        found = Service(settings(data_dir))
+        made.append(found)
+        found.host.app()
+        until(lambda: not found.deriving and not found.indexing)
+        return found
+
+    yield serve
+    for one in made:
+        one.close()
+
+
+def published(app: App, since: int) -> set[NodeId]:
+    changes = app.storage.outbox.after(since, 1000)
+    return {NodeId(c.subject) for c in changes if c.kind is not ChangeKind.EVENTS_APPENDED}
+
+
+def levels(nodes: set[NodeId]) -> set[TocLevel]:
+    return {level_of(node) for node in nodes}
+
+
+def test_a_segment_is_published_after_a_silence_and_its_periods_after_a_longer_one(
+    served: Callable[[Patience, Patience], Service],
+) -> None:
+    service = served(Patience(0, 0), Patience(1.5, 3600))
+    app = service.host.app()
+    before = app.storage.toc.version()
+    app.write([draft("A second thought that says much more of Norway.", at="2026-10-30 15:01", session="alone")], "test")
+    until(lambda: not service.pending)
+    assert levels(published(app, before)) == {TocLevel.SEGMENT}
+    day = NodeId("toc:day:2026-10-30")
+    assert app.tree.node(day).event_count == 1
+    until(lambda: app.tree.node(day).event_count == 2)
+    assert {TocLevel.SEGMENT, TocLevel.DAY} <= levels(published(app, before))
+    assert findings(app) == []
+
+
+def test_a_day_without_a_node_is_rolled_up_at_once(served: Callable[[Patience, Patience], Service]) -> None:
+    service = served(Patience(0, 0), Patience(3600, 3600))
+    app = service.host.app()
+    app.write([draft("The first thought of another month.", at="2026-11-05 15:00", session="later")], "test")
+    until(lambda: "toc:day:2026-11-05" in app.tree.nodes([NodeId("toc:day:2026-11-05")]))
+    until(lambda: not service.deriving)
+    assert findings(app) == []
+
+
+def test_whoever_reads_has_what_was_written_derived_at_once(served: Callable[[Patience, Patience], Service]) -> None:
+    service = served(Patience(3600, 3600), Patience(3600, 3600))
+    app = service.host.app()
+    app.write([draft("A thought nobody has asked for yet.", at="2026-10-30 15:02", session="alone")], "test")
+    assert service.pending == 1
+    anyio.run(service.host.read, lambda opened: opened.tree.root())
+    until(lambda: not service.pending)
+
+
+def test_jobs_that_find_nothing_to_do_write_nothing(served: Callable[[Patience, Patience], Service], data_dir: Path) -> None:
+    service = served(Patience(), Patience())
+    app = service.host.app()
+    often = [job.name for job in app.scheduler._jobs if isinstance(job.schedule, Every)]
+
+    def round_of_jobs() -> None:
+        for name in often:
+            app.scheduler.run_now(name)
+        until(lambda: not any(t.name == "improving" for t in threading.enumerate()))
+
+    def files() -> dict[Path, tuple[int, int]]:
+        found = (path for path in data_dir.rglob("*") if path.is_file())
+        return {path: (path.stat().st_size, path.stat().st_mtime_ns) for path in found}
+
+    round_of_jobs()
+    before = files()
+    for _ in range(3):
+        round_of_jobs()
+    assert files() == before
