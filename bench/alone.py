@@ -30,6 +30,7 @@ from mcp.types import CallToolResult
 from bench import corpus
 from bench.lag import family
 from bench.place import PROC, VISIBLE, Place
+from bench.speed.seen import clock
 
 #: Longest wait for the store to come to rest (seconds).
 _REST = 1200.0
@@ -72,11 +73,9 @@ def cost(pids: Iterable[int]) -> Cost:
             io = dict(line.split(": ") for line in (PROC / str(pid) / "io").read_text().splitlines())
             ticks = (PROC / str(pid) / "stat").read_text().rpartition(")")[2].split()
             sleeps = sum(_sleeps(task) for task in (PROC / str(pid) / "task").iterdir())
-            # The kernel's name of that process's own clock: nanoseconds, where `stat` counts hundredths.
-            worked = time.clock_gettime((~pid << 3) | 2)
         except OSError:
             continue
-        total[0] += worked + sum(map(int, ticks[13:15])) / os.sysconf("SC_CLK_TCK")
+        total[0] += clock(pid) + sum(map(int, ticks[13:15])) / os.sysconf("SC_CLK_TCK")
         total[1] += int(io["write_bytes"])
         total[2] += int(io["wchar"])
         total[3] += sleeps

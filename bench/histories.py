@@ -76,7 +76,7 @@ def write(out: Path, data: Path, events: int, seed: int = 7) -> tuple[int, int]:
         lines = list(_told(session, real, rng, name, f"/home/user/{project}", start))
         text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
         (folder / f"{name}.jsonl").write_text(text, encoding="utf-8", errors="replace")
-        count += sum(_counts(line) for line in lines)
+        count += sum(counted(line) for line in lines)
         size += len(text.encode(errors="replace"))
     (out / "questions.json").write_text(json.dumps(questions(data)), encoding="utf-8")
     return count, size
@@ -241,7 +241,7 @@ def _spliced(kind: str, text: str, real: Material, rng: random.Random) -> str:
     return _WORD.sub(fresh, joined)
 
 
-def _counts(record: Record) -> int:
+def counted(record: Record) -> int:
     """Events that a record gives, roughly: one for each text, call and result."""
     message = record.get("message")
     if record.get("type") not in ("user", "assistant") or not isinstance(message, dict):

@@ -6,7 +6,6 @@ whatever the program starts, and however deep, is seen. Elsewhere than on Linux 
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -188,15 +187,6 @@ def _open_files(pid: int) -> set[str]:
     except OSError:
         return found
     return found
-
-
-def copy_store(place: Place, target: Path) -> Path:
-    """A copy of the data at rest; nobody may have it open."""
-    target.mkdir(parents=True, exist_ok=True)
-    for name in ("memory.duckdb", "high-water.json"):
-        if (place.directory / name).exists():
-            shutil.copy2(place.directory / name, target / name)
-    return target
 
 
 def quantile(values: list[float], share: float) -> float:

@@ -191,17 +191,17 @@ def _payload(place: Place, number: int, mark: str) -> dict[str, str]:
     return {**common, "hook_event_name": "UserPromptSubmit", "prompt": f"Please look at the retry queue, {mark}."}
 
 
-def history(count: int, name: str, seed: int, rare: int = 0) -> Iterator[dict[str, object]]:
+def history(count: int, name: str, seed: int) -> Iterator[dict[str, object]]:
     """Made-up events as `corpus` makes them, each with a mark, and with ids that no other name has."""
-    for number, event in enumerate(corpus.events(count, seed=seed, rare=rare)):
+    for number, event in enumerate(corpus.events(count, seed=seed)):
         own = {"id": f"{name}-{event['id']}", "session_id": f"{name}-{event['session_id']}"}
         yield event | own | {"text": f"{event['text']} See mark-import-{name}-{number:06d}."}
 
 
-def write_history(path: Path, count: int, name: str, seed: int, rare: int = 0) -> set[str]:
+def write_history(path: Path, count: int, name: str, seed: int) -> set[str]:
     """Write them to a file; their marks."""
     with path.open("w", encoding="utf-8") as out:
-        for event in history(count, name, seed, rare):
+        for event in history(count, name, seed):
             out.write(json.dumps(event) + "\n")
     return {f"mark-import-{name}-{number:06d}" for number in range(count)}
 

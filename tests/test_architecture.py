@@ -148,7 +148,7 @@ FINE = {
 AROUND = """
 import time
 from time import perf_counter
-from bench.latency import measure
+from bench.lag import measure
 def clocked():
     began = time.monotonic()
     return time.monotonic() - began

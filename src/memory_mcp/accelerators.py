@@ -268,9 +268,10 @@ class Accelerators:
         for keeper in self.keepers.values():
             keeper.settle()
 
-    def commit(self) -> int:
-        """Make changes durable where that is worth it; how many indexes had any."""
-        return sum(keeper.index.commit_due() for keeper in self.keepers.values())
+    def commit(self, few: bool = True) -> int:
+        """Make changes durable, with `few` also those that are few and recent; how many indexes had any."""
+        indexes = [keeper.index for keeper in self.keepers.values()]
+        return sum(index.commit() if few else index.commit_due() for index in indexes)
 
     def improve(self) -> bool:
         """Begin to build, in a thread of its own, what makes searching faster; False while that is under way."""

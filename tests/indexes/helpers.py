@@ -34,8 +34,9 @@ from memory_mcp.indexes.settings import TeleportSettings, VectorSettings
 from memory_mcp.indexes.shelf import Built
 from memory_mcp.indexes.shown import Shown
 from memory_mcp.model.calendar import TimeWindow, TocLevel
-from memory_mcp.model.ids import grip_id_from, node_key, segment_id
-from memory_mcp.model.toc import MemoryKind
+from memory_mcp.model.grip import Said, quote_hash
+from memory_mcp.model.ids import NodeId, digest, event_id_from, grip_id_from, key_of, node_key, segment_id
+from memory_mcp.model.toc import MemoryKind, TocNode
 from memory_mcp.storage.base import Storage
 from memory_mcp.text import query_terms
 from tests.factories import BILLING, SHOP, ms
@@ -239,7 +240,19 @@ def document(key: tuple[int, int], kind: DocType, words: Sequence[str], start: i
         kind="",
         words=tuple(words),
         gist=" ".join(words),
+        copy=said(words[-1], start, project) if kind is DocType.GRIP else toc_node(start, end, project),
     )
+
+
+def said(quote: str, at: int, project: str) -> Said:
+    """What is shown of a grip."""
+    key = event_id_from(key_of(at, digest("made up", quote)))
+    return Said(quote, key, at, "a session", project, "claude-code", "user", "", "", quote_hash(quote))
+
+
+def toc_node(start: int, end: int, project: str) -> TocNode:
+    """What is shown of a segment."""
+    return TocNode(NodeId("toc:segment:made-up"), TocLevel.SEGMENT, start, end, "a title", "", (), (), projects=(project,))
 
 
 def unit(number: int, text: str, *quotes: str, project: str = SHOP) -> Unit:

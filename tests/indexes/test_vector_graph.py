@@ -202,7 +202,7 @@ def graphs(index: VectorIndex) -> list[bool]:
 def test_a_child_process_writes_large_parts_anew_and_nothing_else_differs(kind: Vector, tmp_path: Path) -> None:
     index = index_of(kind, tmp_path / "index")
     live = index.keeper.index
-    live.adopt([], Position(), whole=True)
+    live.adopt([], Position())
     for n, units in enumerate((made_up(300), made_up(10, 1)), start=1):
         live.apply([replace(u, key=n << 40 | u.key) for u in units], [], Position(n, n))
         live.commit()
@@ -220,7 +220,7 @@ def test_a_child_process_writes_large_parts_anew_and_nothing_else_differs(kind: 
 def test_improving_leaves_off_when_it_is_told_to(kind: Vector, tmp_path: Path) -> None:
     index = index_of(kind, tmp_path / "index")
     assert index.improve() == 0, "there is nothing yet"
-    index.keeper.index.adopt([], Position(), whole=True)
+    index.keeper.index.adopt([], Position())
     index.keeper.index.apply(made_up(300), [], Position(1, 1))
     index.keeper.index.commit()
     assert index.improve(lambda: False) == 0
@@ -230,7 +230,7 @@ def test_improving_leaves_off_when_it_is_told_to(kind: Vector, tmp_path: Path) -
 def test_a_child_that_dies_leaves_everything_as_it_was(kind: Vector, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     index = index_of(kind, tmp_path / "index")
     live = index.keeper.index
-    live.adopt([], Position(), whole=True)
+    live.adopt([], Position())
     live.apply(made_up(300), [], Position(1, 1))
     live.commit()
     before = ask(kind, live.snapshot, QUERIES[0])

@@ -346,7 +346,10 @@ def test_compaction_gives_back_the_space_of_what_is_gone(data_dir: Path) -> None
     store._con.run("CHECKPOINT")
     with store._con.writing() as con:
         con.execute("DELETE FROM event WHERE seq > 10")
+    # As DuckDB leaves it where a copy took more memory than it may use.
+    (data_dir / (FILE + ".tmp")).mkdir()
     before, after = store.compact()
+    assert not (data_dir / (FILE + ".tmp")).exists()
     assert after < before / 2
     assert (data_dir / FILE).stat().st_size == after
     store.close()

@@ -31,10 +31,11 @@ def engine(app: App) -> DuckStorage:
 
 
 def run_sql(app: App, *statements: str) -> None:
-    """Tamper with the store."""
+    """Tamper with the store; what it keeps in memory is read again."""
     with engine(app)._con.writing() as con:
         for statement in statements:
             con.execute(statement)
+    app.storage.reread()
 
 
 def one(app: App, sql: str) -> object:

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 from memory_mcp.jobs.schedule import Schedule
 
@@ -41,4 +41,13 @@ class Job(Protocol):
 
         Raises whatever went wrong; the scheduler keeps it and tries again.
         """
+        ...
+
+
+@runtime_checkable
+class Asked(Protocol):
+    """A job that does more when somebody asks for it than when its time has come."""
+
+    def run_asked(self, now_ms: int, should_stop: Callable[[], bool]) -> JobReport:
+        """As `Job.run`, with what else would wait for more to come."""
         ...

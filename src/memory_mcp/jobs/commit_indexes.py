@@ -7,16 +7,23 @@ from memory_mcp.jobs.schedule import Every
 
 
 class CommitIndexes:
-    """`work` commits every index that has changed, and says how many."""
+    """`work` commits every index that has changed, with False those alone whose changes are worth it; it says how many."""
 
     name = "commit_indexes"
     help = "make index changes durable"
 
-    def __init__(self, work: Callable[[], int], seconds: float) -> None:
+    def __init__(self, work: Callable[[bool], int], seconds: float) -> None:
         self._work = work
         self.schedule = Every(seconds)
 
     def run(self, now_ms: int, should_stop: Callable[[], bool]) -> JobReport:  # noqa: ARG002 - see Job
         """See Job."""
-        count = 0 if should_stop() else self._work()
-        return JobReport(f"committed {count} index{'es' if count != 1 else ''}", {"committed": count})
+        return _told(0 if should_stop() else self._work(False))
+
+    def run_asked(self, now_ms: int, should_stop: Callable[[], bool]) -> JobReport:  # noqa: ARG002 - see Asked
+        """See Asked."""
+        return _told(0 if should_stop() else self._work(True))
+
+
+def _told(count: int) -> JobReport:
+    return JobReport(f"committed {count} index{'es' if count != 1 else ''}", {"committed": count})

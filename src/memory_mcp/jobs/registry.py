@@ -33,8 +33,8 @@ class Parts:
     briefings: BriefingSettings
     #: Local time of the daily upkeep, such as 03:00.
     housekeeping_at: str
-    #: Commits every index that has changed; how many.
-    commit_indexes: Callable[[], int]
+    #: Commits every index that has changed, or only those whose changes are worth it (False); how many.
+    commit_indexes: Callable[[bool], int]
     commit_interval_secs: float
     #: Begins to build what makes searching faster; whether it did.
     improve_indexes: Callable[[], bool]

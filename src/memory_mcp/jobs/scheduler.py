@@ -17,7 +17,7 @@ from typing import Any
 
 from memory_mcp.clock import Clock
 from memory_mcp.errors import InvalidQuery
-from memory_mcp.jobs.base import Job, JobReport
+from memory_mcp.jobs.base import Asked, Job, JobReport
 from memory_mcp.jobs.schedule import Every, next_due, retry_after
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.storage.base import Outbox
@@ -124,7 +124,7 @@ class Scheduler:
         """Run a job here and now, paused or not, after the one that runs; its report. Raises what the job raises."""
         entry = self._named(name)
         with self._turn:
-            return self._run(entry)
+            return self._run(entry, asked=True)
 
     def hasten(self, name: str) -> None:
         """Let a job run as soon as no other does, though it is not due yet; a paused one rests."""
@@ -231,14 +231,15 @@ class Scheduler:
         ]
         return min(due, key=lambda e: e.due_ms, default=None)
 
-    def _run(self, entry: _Entry) -> JobReport:
+    def _run(self, entry: _Entry, asked: bool = False) -> JobReport:
         """One run, while the turn is ours."""
+        work = entry.job.run_asked if asked and isinstance(entry.job, Asked) else entry.job.run
         started_ms, started = self._clock.now_ms(), self._clock.monotonic()
         with self._lock:
             entry.running, entry.hastened = True, False
         failed, result = True, "stopped"
         try:
-            report = entry.job.run(started_ms, self._stopping.is_set)
+            report = work(started_ms, self._stopping.is_set)
             failed, result = False, f"ok: {report.words}"
             entry.worked = entry.worked or any(report.counts.values())
             return report

@@ -121,6 +121,7 @@ class Service:
         derivation.run(Depth.SEGMENTS)
         if self._caught_up and not many:
             return self._roll_up(derivation)
+        self._unrolled.first = None
         derivation.run(Depth.PERIODS, Place.ASIDE)
         self._caught_up = True
         return None

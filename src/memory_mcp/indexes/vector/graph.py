@@ -21,11 +21,12 @@ from memory_mcp.indexes.files import Array
 log = logging.getLogger(__name__)
 
 #: Distinct rows of a table of a part from which it gets a graph. Of 248 real questions over the grips of recombined real
-#: sessions (`bench.graph`), mean CPU of the exact scan and of the graph, with the scans that it leaves to that: 0.35 and
-#: 0.75 ms at 20,000 rows, 0.7 and 0.8 at 45,000, 1.7 and 1.6 at 100,000, 3.6 and 2.6 at 200,000. They cross near 80,000.
+#: sessions (`bench.graph`), CPU of the exact scan (median) and of the graph (mean, with the scans that it leaves to that):
+#: 0.35 and 0.75 ms at 20,000 rows, 0.7 and 0.8 at 45,000, 1.7 and 1.6 at 100,000, 3.6 and 2.6 at 200,000, 7.1 and 3.0 at
+#: 363,000. They cross near 80,000.
 GRAPH_FROM = 100_000
-#: Rows that a graph names: as many as it visits, at least. It then finds .990 of the ten most similar at 20,000 rows and
-#: .988 at 200,000; of 256, too few. Whoever fuses wants 360 of them.
+#: Rows that a graph names: as many as it visits, at least. It then finds .990 of the ten most similar at 20,000 rows,
+#: .988 at 200,000 and .983 at 363,000; of 256, too few. Whoever fuses wants 360 of them.
 NAMED = 512
 #: Of a graph, and of an index that is only its rows: 0.1 to 0.3 ms a row and 148 bytes, against 3 us and 44 bytes.
 _CONNECTIVITY, _EXPANSION_ADD = 16, 128

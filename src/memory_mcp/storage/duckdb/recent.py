@@ -42,6 +42,11 @@ class Changes:
         with self._lock:
             self._kept.extend(changes)
 
+    def forget(self) -> None:
+        """Keep nothing."""
+        with self._lock:
+            self._kept.clear()
+
     def after(self, seq: int, limit: int = _CHANGES) -> list[Change] | None:
         """Return up to `limit` changes behind `seq`; None when some of them are not here."""
         with self._lock:

@@ -6,6 +6,7 @@ import os
 import shutil
 import threading
 import uuid
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -178,6 +179,7 @@ class DuckStorage:
         """See Storage."""
         with self._con.still():
             self._numbers.load()
+            self._numbers.changes.forget()
             self.events.reread()
             self.toc.reread()
             self._quoted.forget()
@@ -202,6 +204,9 @@ class DuckStorage:
             os.replace(fresh, self._path)
             _sync(self._path.parent)
             failpoint("compact.swapped")
+            # Where DuckDB put what did not fit into memory; it leaves the empty folder.
+            with suppress(OSError):
+                self._path.with_name(self._path.name + ".tmp").rmdir()
         self.reread()
         return before, self._size()
 

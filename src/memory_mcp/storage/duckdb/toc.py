@@ -292,7 +292,7 @@ class DuckToc(DuckTerms):
         """See TocStore."""
         folded = super().fold_terms(more_than)
         if folded:
-            self._forget()
+            self._stamps.forget()
         return folded
 
     def move_segments(self, days: Mapping[int, str]) -> None:

@@ -1,0 +1,90 @@
+"""What processes use up and hold, seen from outside."""
+
+import os
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import duckdb
+
+from bench.place import PROC, Place
+
+
+def clock(pid: int) -> float:
+    """Processor seconds of a process, in nanoseconds where `stat` counts hundredths; 0 when it is gone."""
+    try:
+        # The kernel's name of that process's own clock.
+        return time.clock_gettime((~pid << 3) | 2)
+    except OSError:
+        return 0.0
+
+
+def children() -> set[int]:
+    """Processes that this one started."""
+    found = set()
+    for task in (PROC / "self" / "task").iterdir():
+        found |= set(map(int, (task / "children").read_text().split()))
+    return found
+
+
+def ran(command: Sequence[str], environment: Mapping[str, str], home: Path, told: str = "") -> tuple[float, float]:
+    """Seconds of a command, by the wall and of the processor; what it started and waited for counts as well."""
+    with tempfile.TemporaryFile() as given, tempfile.TemporaryFile() as said:
+        given.write(told.encode())
+        given.seek(0)
+        began = time.perf_counter()
+        process = subprocess.Popen(command, env=environment, cwd=home, stdin=given, stdout=subprocess.DEVNULL, stderr=said)
+        _, status, used = os.wait4(process.pid, 0)
+        took = time.perf_counter() - began
+        process.returncode = os.waitstatus_to_exitcode(status)
+        if process.returncode:
+            said.seek(0)
+            raise RuntimeError(f"{' '.join(command)} ended with {process.returncode}: {said.read()[-500:].decode()}")
+    return took, used.ru_utime + used.ru_stime
+
+
+@dataclass(frozen=True, slots=True)
+class Disk:
+    """Bytes of a data directory."""
+
+    database: int
+    indexes: int
+
+    @classmethod
+    def of(cls, place: Place) -> "Disk":
+        """Its files as they are now."""
+        database = [place.directory / "memory.duckdb", place.directory / "memory.duckdb.wal"]
+        indexes = (place.directory / "indexes").rglob("*")
+        return cls(sum(map(_size, database)), sum(map(_size, indexes)))
+
+
+def _size(path: Path) -> int:
+    """Of a file; 0 of anything else, and of what is just being replaced."""
+    try:
+        return path.stat().st_size if path.is_file() else 0
+    except OSError:
+        return 0
+
+
+@dataclass(frozen=True, slots=True)
+class Texts:
+    """The texts of a store that nobody has open."""
+
+    place: Place
+
+    def size(self) -> tuple[int, int]:
+        """Events, and bytes of their texts."""
+        with self._connection() as connection:
+            events, size = connection.execute("SELECT count(*), sum(strlen(text)) FROM event").fetchall()[0]
+        return int(events), int(size or 0)
+
+    def said(self) -> list[tuple[str, str]]:
+        """Session and text of every event."""
+        with self._connection() as connection:
+            return connection.execute("SELECT session_id, text FROM event ORDER BY seq").fetchall()
+
+    def _connection(self) -> duckdb.DuckDBPyConnection:
+        return duckdb.connect(str(self.place.directory / "memory.duckdb"), read_only=True)
