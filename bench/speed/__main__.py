@@ -22,7 +22,7 @@ import anyio
 from bench import histories
 from bench.place import VISIBLE, Place
 from bench.speed import reads, rest, scale, writes
-from bench.speed.run import Options, Run, copied
+from bench.speed.run import Options, Run, copied, stopped
 from bench.speed.table import Row, lines
 from bench.speed.writes import bring_in
 
@@ -71,7 +71,7 @@ def measure(
             say(f"{name}: load {load()}")
             found[name] = anyio.run(GROUPS[name], run)
             say("\n".join(lines(found[name])))
-        place.stop()
+        stopped(place)
     return found
 
 
@@ -94,7 +94,7 @@ def sizes(arguments: argparse.Namespace, options: Options, say: Callable[[str], 
     for events in arguments.sizes:
         say(f"{events:,} events: load {load()}")
         home, rows = scale.built(arguments.data, arguments.folder, events, options.still)
-        tables[str(events)] = rows + scale.measured(home, options, arguments.rows or tuple(scale.GROUPS))
+        tables[str(events)] = rows + scale.measured(home, options, arguments.rows or tuple(scale.GROUPS), say)
     print("\n".join(scale.curve(arguments.sizes, list(tables.values()))))
     return tables
 

@@ -161,7 +161,7 @@ class Line:
             return False
         status = await self.call("get_teleport_status")
         whole = all(not one.get("behind") and one.get("building") is None for one in status["indexes"].values())
-        return bool(status["bm25_healthy"]) and whole
+        return whole and all(status[f"{name}_healthy"] or not status[f"{name}_enabled"] for name in ("bm25", "vector"))
 
     async def _works(self, seconds: float) -> bool:
         before = cost(self.pids).worked
@@ -264,6 +264,6 @@ async def started(run: Run) -> None:
 
 def stopped(place: Place) -> None:
     """Stop the daemon and wait until it is gone."""
-    place.stop()
-    if not wait_for(lambda: not family(place), 120):
+    place.run("daemon", "stop", patience=_REST)
+    if not wait_for(lambda: not family(place), _REST):
         raise RuntimeError("the daemon does not stop")

@@ -16,8 +16,8 @@ from bench import histories
 from bench.place import Place
 from bench.speed.reads import questions
 from bench.speed.rest import disk, memory, start
-from bench.speed.run import Options, Run, copied
-from bench.speed.table import Row, markdown, number
+from bench.speed.run import Options, Run, copied, stopped
+from bench.speed.table import Row, lines, markdown, number
 from bench.speed.writes import alone, bring_in
 
 Group = Callable[[Run], Awaitable[list[Row]]]
@@ -37,15 +37,16 @@ def built(data: Path, folder: Path, events: int, still: float) -> tuple[Path, li
     return home, [Row(**row) for row in json.loads(told.read_text(encoding="utf-8"))]
 
 
-def measured(home: Path, options: Options, groups: Sequence[str]) -> list[Row]:
+def measured(home: Path, options: Options, groups: Sequence[str], say: Callable[[str], None] = lambda _: None) -> list[Row]:
     """Rows of one size, on a copy."""
     rows: list[Row] = []
     with tempfile.TemporaryDirectory(dir=home) as scratch, Place(Path(scratch), profile="full") as place:
         copied(home / "data", place)
         run = Run(place, home / "history", options, paired=False)
         for name in groups:
-            rows += anyio.run(GROUPS[name], run)
-        place.stop()
+            rows += (found := anyio.run(GROUPS[name], run))
+            say("\n".join(lines(found)))
+        stopped(place)
     return rows
 
 
@@ -57,8 +58,8 @@ def curve(sizes: Sequence[int], tables: Sequence[Sequence[Row]]) -> list[str]:
             for name, value in row.values.items():
                 key = f"{row.name} {name}".strip() + f", {row.unit}"
                 found.setdefault(key, [None] * len(tables))[at] = value
-    lines = []
+    drawn = []
     for key, values in found.items():
         growth = f"{values[-1] / values[0]:.2f}x" if values[0] and values[-1] is not None else ""
-        lines.append((key, *("" if v is None else number(v) for v in values), growth))
-    return markdown(("what", *(f"{size:,}" for size in sizes), "last over first"), lines)
+        drawn.append((key, *("" if v is None else number(v) for v in values), growth))
+    return markdown(("what", *(f"{size:,}" for size in sizes), "last over first"), drawn)

@@ -81,9 +81,7 @@ async def alone(run: Run) -> list[Row]:
 async def imported(run: Run) -> list[Row]:
     """A whole history by the command and the daemon, into a store of its own."""
     with Place(run.root / "import", profile="full") as place:
-        rows = await bring_in(run.history, place, run.options.still)
-        place.stop()
-    return rows
+        return await bring_in(run.history, place, run.options.still)
 
 
 async def bring_in(history: Path, place: Place, still: float) -> list[Row]:

@@ -24,6 +24,8 @@ from memory_mcp.toc.terms import children_of
 BULLETS = 10
 #: Periods published in one transaction: keeps a first roll-up of years of history in small steps.
 _PER_PUBLISH = 200
+#: So few days are asked for their segments one by one: a live write touches one, and others may lie years apart.
+_DAYS_ALONE = 4
 
 
 def plan(freshness: Freshness) -> list[list[NodeId]]:
@@ -109,7 +111,7 @@ class RollUps:
         self, ids: Sequence[NodeId], before: Mapping[NodeId, TocNode], fresh: Mapping[NodeId, TocNode] | None = None
     ) -> list[TocNode]:
         """What these periods say now; one with nothing below it is left out. `fresh` children are not stored yet."""
-        below = {i: children_of(self._storage.toc, i) for i in ids}
+        below = self._below(ids)
         found = self._storage.toc.nodes([c for children in below.values() for c in children]) | dict(fresh or {})
         nodes = []
         for node_id in ids:
@@ -120,6 +122,17 @@ class RollUps:
                 node = keep_refinement(node, earlier)
                 nodes.append(replace(node, version=earlier.version + 1 if earlier else 1))
         return nodes
+
+    def _below(self, ids: Sequence[NodeId]) -> dict[NodeId, list[NodeId]]:
+        """What each of these periods is made of; of many days it is read in one go."""
+        if len(ids) <= _DAYS_ALONE or level_of(ids[0]) is not TocLevel.DAY:
+            return {i: children_of(self._storage.toc, i) for i in ids}
+        below: dict[NodeId, list[NodeId]] = {i: [] for i in ids}
+        first, after = min(span_of(i)[0] for i in ids), max(span_of(i)[1] for i in ids)
+        for cut in self._storage.toc.segments_of_days(first.isoformat(), after.isoformat(), None):
+            if day_id(cut.day) in below:
+                below[day_id(cut.day)].append(cut.node_id)
+        return below
 
     def _tally(self, node_id: NodeId) -> Tally:
         first, after = span_of(node_id)

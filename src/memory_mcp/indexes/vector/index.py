@@ -33,6 +33,8 @@ class VectorIndex:
         self.keeper = keeper
         #: Events' rows, and what embedded them.
         self._remembered: tuple[Embedder | None, dict[EventId, Rows]] = None, {}
+        #: The last question: it is searched for, its messages rated and the events beside compared, and embedded once.
+        self._asked: tuple[Embedder, str, Array] | None = None
 
     @property
     def embedder(self) -> Embedder:
@@ -61,7 +63,7 @@ class VectorIndex:
         if embedder is None:
             return Matches((), 0)
         with span("parse_query"):
-            vector = embedder.embed([text])[0]
+            vector = self._vector(embedder, text)
         with span("execute_search"), metrics.timed("vector_search_latency_seconds"):
             return search(snapshot, vector, filters, limit, least)
 
@@ -72,10 +74,16 @@ class VectorIndex:
         if embedder is None:
             return NONE
         with span("execute_search"), metrics.timed("vector_search_latency_seconds"):
-            vector = embedder.embed([text])[0]
+            vector = self._vector(embedder, text)
             found = candidates(snapshot, vector, filters, limit) if limit else NONE
             missing = also[~np.isin(also, found.message)]
             return Candidates.joined([found, rated(snapshot, vector, missing)]) if len(missing) else found
+
+    def _vector(self, embedder: Embedder, text: str) -> Array:
+        asked = self._asked
+        if asked is None or asked[0] is not embedder or asked[1] != text:
+            asked = self._asked = embedder, text, embedder.embed([text])[0]
+        return asked[2]
 
     def scale(self, text: str) -> float:
         """See Searcher: a similarity is a share already."""
@@ -89,7 +97,7 @@ class VectorIndex:
         if not waiting or not text.strip():
             return []
         rows = self._rows(embedder, waiting)
-        raw = rows.similarities(Query.of(embedder.embed([text])[0]))
+        raw = rows.similarities(Query.of(self._vector(embedder, text)))
         scores = calibrated(SIMILARITY, raw).tolist()
         found = zip(waiting, scores, raw.tolist(), strict=True)
         return [Unfiled(e, round(score, 6), min(similarity, 1.0)) for e, score, similarity in found if similarity > 0]
