@@ -262,7 +262,8 @@ def test_of_events_that_wait_only_the_newest_are_embedded_for_a_question(own: Do
 
 
 def test_a_note_is_found_behind_all_that_an_import_brings(own: Door, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("memory_mcp.layers.teleport.MOST_WAITING", 5)
+    monkeypatch.setattr("memory_mcp.layers.teleport.MOST_WAITING", 10)
+    monkeypatch.setattr("memory_mcp.layers.teleport.BROUGHT", 5)
     own.app.write([draft("The astrolabe is in the loft.", at="2026-02-26 09:00", session="live", source_id="a")], "tool")
     brought = [draft(f"Row {n} of the ledger.", at="2026-02-26 10:00", session="late", source_id=str(n)) for n in range(20)]
     own.app.write(brought, "jsonl")

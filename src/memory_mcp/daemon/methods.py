@@ -126,6 +126,8 @@ class Methods:
                 left, indexed, to_index = before = now
                 await talk.tell({"left": left, "indexed": indexed, "to_index": to_index})
             await anyio.sleep(_LOOK)
+        # A small import may be in memory alone: it is on disk before the command ends.
+        await self._host.write(lambda app: app.accelerators.commit())
         return {"holdings": await self._host.read(lambda app: app.holdings())}
 
     async def recall(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
