@@ -1,7 +1,7 @@
 """Rows about questions: what they cost on the whole store and on a small one, and what the status costs."""
 
 import json
-import math
+import random
 import shutil
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -100,7 +100,7 @@ def _conversations(folder: Path, source: Path, count: int) -> tuple[list[str], l
     source.write_text("".join(parts), encoding="utf-8")
     told = [q for q in locomo.load(folder / "queries.jsonl") if q["corpus"] in names and q["gold_sessions"]]
     told = [q for q in told if not q["category"].startswith("5")]
-    told = told[:: max(1, math.ceil(len(told) / count))]
+    told = random.Random(3).sample(told, min(count, len(told)))
     return [q["query"] for q in told], [{f"{q['corpus']}-{gold}" for gold in q["gold_sessions"]} for q in told]
 
 

@@ -10,13 +10,14 @@ from typing import Any
 
 import anyio
 
+from bench import import_
 from bench.alone import Run as Alone
 from bench.alone import cost
 from bench.lag import anonymous, family
 from bench.place import Place, quantile
 from bench.speed import fts5
 from bench.speed.run import Options, Run, Tool, in_turns, stopped
-from bench.speed.seen import Disk, Texts, ran
+from bench.speed.seen import Disk, Texts
 from bench.speed.table import Row
 
 #: Every id of a transcript: sessions, records and calls.
@@ -85,30 +86,27 @@ async def imported(run: Run) -> list[Row]:
 
 
 async def bring_in(history: Path, place: Place, still: float) -> list[Row]:
-    """Import a history into an empty place. Its daemon is stopped at the end."""
-    size = sum(path.stat().st_size for path in (history / "projects").rglob("*.jsonl"))
+    """Import a history into an empty place, as `bench.import_` measures it. Its daemon is stopped at the end."""
+    found = import_.measured(place, history / "projects", searching=False)
     began = time.perf_counter()
-    _, worked = ran([*place.command, "import", "claude-code", str(history / "projects")], place.environment(), place.home)
-    took = time.perf_counter() - began
     async with Run(place, history, Options()).client() as line:
         await line.complete()
-        complete = time.perf_counter() - began
+        again = time.perf_counter() - began
         await line.at_rest(still)
-    pids = family(place)
-    worked += cost(pids).worked
-    held = anonymous(pids)
-    running = Disk.of(place)
+        held = anonymous(family(place))
     stopped(place)
-    events, text = Texts(place).size()
+    events, size, after = found.said["new"], found.said["bytes"] / 1e6, Disk.of(place)
+    running = Disk(round(1e6 * found.disk["database"]), after.indexes)
+    each = {"": 1000 * sum(found.cpu.values()) / events}
+    shares = ", ".join(f"{name} {seconds:.1f} s" for name, seconds in found.cpu.items())
     return [
-        Row(
-            "import of all of it, by the command", "events/s", {"": events / took}, {"": 2000.0}, True, note=f"{events:,} events"
-        ),
-        Row("… transcripts", "MB/s", {"": size / took / 1e6}, {"": 14.0}, True, note=f"{size / 1e6:.0f} MB"),
-        Row("… until the indexes hold it, after the command's end", "s", {"": complete - took}),
-        Row("… CPU of all processes", "ms an event", {"": 1000 * worked / events}),
-        Row("memory of the daemon that imported, anonymous", "MB", {"": held / 1e6}),
-        *disk_rows("after the import", running, Disk.of(place), text),
+        Row("import of all of it", "events/s", {"": events / found.seconds}, {"": 2000.0}, True, note=f"{events:,} events"),
+        Row("… transcripts", "MB/s", {"": size / found.seconds}, {"": 14.0}, True, note=f"{size:.0f} MB"),
+        Row("… CPU of all processes", "ms an event", each, note=shares),
+        Row("… until a daemon started afterwards has all of it indexed", "s", {"": again}),
+        Row("… memory at most, anonymous", "MB", found.memory),
+        Row("… memory of that later daemon, anonymous", "MB", {"": held / 1e6}),
+        *disk_rows("after the import", running, after, Texts(place).size()[1]),
     ]
 
 
