@@ -194,7 +194,7 @@ class App:
     def _agentic(self) -> "AgenticLayer":
         from memory_mcp.layers.agentic.navigate import AgenticLayer
 
-        return AgenticLayer(self.storage, self.tree, self.clock, self.shown.holds_all_words)
+        return AgenticLayer(self.storage, self.tree, self.clock, self.shown.is_whole)
 
     def _engine(self) -> "Engine":
         from memory_mcp.layers.agentic.scan import Scan

@@ -47,7 +47,7 @@ class Maker:
         return self._add(cast("Sequence[Source]", request))
 
     def _add(self, sources: Sequence[Source]) -> int:
-        units = [unit_of(s) for s in sources]
+        units = [unit_of(s, self._kind.reads_words) for s in sources]
         units = [u for u in units if u.end_ms >= self._cutoffs.get(u.level.value, 0)]
         self._units += units
         self._prepared += map(self._kind.prepared, units)

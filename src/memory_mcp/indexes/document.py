@@ -82,8 +82,8 @@ class Unit:
         return len(self.nodes) + len(self.grips)
 
 
-def unit_of(source: Source) -> Unit:
-    """The documents of one unit."""
+def unit_of(source: Source, with_words: bool = True) -> Unit:
+    """The documents of one unit, without words where these are not what is indexed: cutting them takes longer than the rest."""
     node = source.node
     if source.segment is None:
         return Unit(node_key(node.node_id), node.level, node.end_ms, tuple(_period(node)), ())
@@ -92,7 +92,7 @@ def unit_of(source: Source) -> Unit:
     kinds = _kinds(node)
     documents = tuple(_grip(g, texts, source.segment, kinds.get(g.grip_id, "")) for g in grips)
     session = session_name(source.segment.session_id)
-    return Unit(source.segment.key, node.level, node.end_ms, (_segment(node, source, grips),), documents, session)
+    return Unit(source.segment.key, node.level, node.end_ms, (_segment(node, source, grips, with_words),), documents, session)
 
 
 def _kinds(node: TocNode) -> dict[str, str]:
@@ -114,7 +114,7 @@ def _words(said: Sequence[str], node: TocNode) -> tuple[str, ...]:
     return (*said, " ".join(node.keywords)) if node.keywords else tuple(said)
 
 
-def _segment(node: TocNode, source: Source, grips: Sequence[Grip]) -> IndexDocument:
+def _segment(node: TocNode, source: Source, grips: Sequence[Grip], with_words: bool) -> IndexDocument:
     assert source.segment is not None
     spans: dict[EventId, list[tuple[int, int]]] = {}
     for grip in grips:
@@ -122,6 +122,7 @@ def _segment(node: TocNode, source: Source, grips: Sequence[Grip]) -> IndexDocum
             spans.setdefault(grip.event_id_start, []).append((grip.span_start, grip.span_end))
     said = _said(node)
     speakers = tuple(sorted({e.speaker for e in source.events if e.speaker}))
+    texts = (text for e in source.events for text in _cut(e, spans.get(e.event_id, ()))) if with_words else ()
     return IndexDocument(
         key=node_doc(node.node_id),
         doc_type=DocType.NODE,
@@ -133,7 +134,7 @@ def _segment(node: TocNode, source: Source, grips: Sequence[Grip]) -> IndexDocum
         agents=node.agents,
         speakers=speakers,
         kind=node.kind.value,
-        words=(*_words(said, node), *(text for e in source.events for text in _cut(e, spans.get(e.event_id, ())))),
+        words=(*_words(said, node), *texts),
         gist=" \n".join(said),
         copy=node,
     )

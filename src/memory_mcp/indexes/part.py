@@ -33,6 +33,11 @@ class Kind(Protocol[B]):
         """As folders and metrics call it."""
         ...
 
+    @property
+    def reads_words(self) -> bool:
+        """Whether it indexes the words of documents, or only what they are about."""
+        ...
+
     def fingerprint(self) -> dict[str, Any]:
         """Everything that what is stored depends on; plain JSON. Another fingerprint needs another build."""
         ...

@@ -52,22 +52,20 @@ class Shown:
         self._outbox = outbox
         self._last_event = last_event
 
-    def holds_all_words(self) -> bool:
-        """Whether every word of the store is in the index, or in events that are searched beside it."""
+    def is_whole(self) -> bool:
+        """Whether the index can be asked and nothing was left out of it for its age; what waits is searched beside it."""
         searcher = self._index()
-        if searcher is None:
-            return False
-        index = searcher.keeper.index
-        waiting = self._last_event() - index.position.events
-        return index.health is Health.HEALTHY and not index.cutoffs and waiting <= MOST_WAITING
+        return searcher is not None and searcher.keeper.index.health is Health.HEALTHY and not searcher.keeper.index.cutoffs
 
     def holding(self, terms: Sequence[str], project: str | None) -> Holding | None:
         """Segments that hold every one of the terms, in one project or (None) in all; None where that cannot be told."""
         searcher = cast("Bm25Index | None", self._index())
-        if searcher is None or not terms or not self.holds_all_words():
+        if searcher is None or not terms or not self.is_whole():
+            return None
+        reached = searcher.keeper.index.position.events
+        if self._last_event() - reached > MOST_WAITING:
             return None
         try:
-            reached = searcher.keeper.index.position.events
             return Holding(tuple(searcher.holding(terms, project)), reached)
         except IndexUnreadable:
             return None

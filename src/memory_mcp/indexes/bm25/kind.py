@@ -45,6 +45,7 @@ class Bm25:
     """See Kind."""
 
     name = "bm25"
+    reads_words = True
 
     def fingerprint(self) -> dict[str, Any]:
         """See Kind."""

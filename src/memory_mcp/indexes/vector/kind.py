@@ -49,6 +49,7 @@ class Vector:
     """See Kind."""
 
     name = "vector"
+    reads_words = False
 
     def __init__(
         self,

@@ -92,12 +92,12 @@ class AgenticLayer:
     name = LayerName.AGENTIC
     contract = CONTRACTS[LayerName.AGENTIC]
 
-    def __init__(self, storage: Storage, tree: Tree, clock: Clock, holds_all_words: Callable[[], bool] = lambda: False) -> None:
-        """`holds_all_words` says whether a keyword index tells, with what is searched beside it, of every word there is."""
+    def __init__(self, storage: Storage, tree: Tree, clock: Clock, is_indexed: Callable[[], bool] = lambda: False) -> None:
+        """`is_indexed` says whether a keyword index holds the words of all that was filed before what waits for it."""
         self._storage = storage
         self._tree = tree
         self._clock = clock
-        self._holds_all_words = holds_all_words
+        self._is_indexed = is_indexed
         self.nodes = NodeSearch(tree)
         self._reader = Reader(storage, tree)
         self._sift = Sift(storage, tree)
@@ -158,7 +158,7 @@ class AgenticLayer:
         self._run(walk, start)
         walk.kept_nodes = walk.kept_calls = 0
         walk.until = math.inf
-        if walk.is_cut and not (walk.query.looked_up and self._holds_all_words()):
+        if walk.is_cut and not (walk.query.looked_up and self._is_indexed()):
             self._sift_below(walk, start)
 
     def _run(self, walk: _Walk, start: NodeId) -> None:
