@@ -54,8 +54,6 @@ ORDER BY ts, event_id LIMIT ?"""
 #: An event's text, in a form that the engine cannot look at before the other conditions: left to itself it reads and folds
 #: every text of a stretch whose times mix (measured on 100,000 events, an eighth of their time, 29 and 9 ms).
 _TEXT = "CASE WHEN ts IS NOT NULL THEN text END"
-#: Shortest part of a word without case that is looked for beside the whole word: not folding costs a third less.
-_CASELESS = 2
 
 
 class DuckEvents:
@@ -280,19 +278,19 @@ class DuckEvents:
         else:
             count, table, within = sum(s.events for s in segments), _WITHIN, _spans(segments)
         for word in words:
-            held, values = _held(word)
+            held, pattern = _held(word)
             where.append(held)
-            parameters += values
+            parameters.append(pattern)
         sql = f"SELECT {EVENT} FROM {table} {_where(where)} ORDER BY ts DESC, event_id DESC LIMIT ?"
         return count, [event_of(row) for row in self._con.rows(sql, [*within, *parameters, limit])]
 
     def likely(self, scope: Scope, probes: Mapping[str, float], limit: int) -> tuple[int, list[Place]]:
         """See EventStore."""
         where, parameters = self._conditions(scope, None)
-        held = " + ".join(["? * contains(folded, ?)::INTEGER"] * len(probes)) or "0"
-        weighed = [part for text, weight in probes.items() for part in (weight, text)]
+        held = " + ".join(["? * regexp_matches(whole, ?, 'i')::INTEGER"] * len(probes)) or "0"
+        weighed = [part for text, weight in probes.items() for part in (weight, _literal(text))]
         sql = f"""SELECT stream, ts, event_id, {held} AS weight, count(*) OVER () FROM (
-                    SELECT stream, ts, event_id, lower(concat_ws(' ', speaker, text, metadata)) AS folded
+                    SELECT stream, ts, event_id, concat_ws(' ', speaker, text, metadata) AS whole
                     FROM event {_where(where)})
                   ORDER BY weight DESC, ts DESC, event_id DESC LIMIT ?"""
         rows = self._con.rows(sql, [*weighed, *parameters, limit])
@@ -353,28 +351,17 @@ def _spans(segments: Sequence[Segment]) -> list[Any]:
     ]
 
 
-def _held(text: str) -> tuple[str, list[str]]:
-    """The condition that an event holds a text, and its parameters; what costs more is looked at only where the rest holds."""
-    found, values = [], list[str]()
-    pieces = text.split()
-    for piece in dict.fromkeys(pieces):
-        caseless = _caseless(piece)
-        if len(caseless) >= _CASELESS:
-            found.append(f"contains({_TEXT}, ?)")
-            values.append(caseless)
-        if caseless != piece:
-            found.append(f"contains(lower({_TEXT}), ?)")
-            values.append(piece.lower())
-    if len(pieces) < 2:
-        return " AND ".join(found) or "true", values
-    whole = f"contains(regexp_replace(lower({_TEXT}), '\\s+', ' ', 'g'), ?)"
-    return f"CASE WHEN {' AND '.join(found)} THEN {whole} ELSE false END", [*values, " ".join(pieces).lower()]
+def _held(text: str) -> tuple[str, str]:
+    """The condition that an event holds a text, and its parameter: neither case nor the kind of white space matters.
+
+    An expression that ignores case takes a third of the time of folding every text and looking for the folded one.
+    """
+    return f"regexp_matches({_TEXT}, ?, 'i')", "\\s+".join(map(_literal, text.split()))
 
 
-def _caseless(word: str) -> str:
-    """The longest part of a word whose characters have no case: it is looked for without folding every text."""
-    parts = "".join(c if c.lower() == c.upper() else " " for c in word).split(" ")
-    return max(parts, key=len)
+def _literal(piece: str) -> str:
+    """An expression for exactly these characters."""
+    return "".join(c if c.isalnum() or not c.isascii() else f"\\{c}" for c in piece)
 
 
 def _where(conditions: Sequence[str]) -> str:
