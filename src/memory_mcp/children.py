@@ -21,8 +21,8 @@ _LENGTH = 8
 _AHEAD = 3
 #: Far below whatever somebody waits for.
 _NICE = 10
-#: Who started this process.
-_PARENT = os.getppid()
+#: Of a child, who started it; anybody else may outlive its starter.
+_parent: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,8 +56,8 @@ def receive(stream: IO[bytes]) -> object:
 
 
 def end_without_parent() -> None:
-    """Raise EOFError once the process that started this one has gone; for work of a child that takes minutes."""
-    if os.getppid() != _PARENT:
+    """Raise EOFError in a child whose parent has gone: for work that takes minutes. Elsewhere nothing happens."""
+    if _parent is not None and os.getppid() != _parent:
         raise EOFError("the other process has ended")
 
 
@@ -146,6 +146,8 @@ class Child:
 
 def answering(begin: Callable[[object], Callable[[object], object]]) -> None:
     """A child's whole life: `begin` with the hello, then an answer to each frame until the parent has gone."""
+    global _parent
+    _parent = os.getppid()
     if hasattr(os, "nice"):
         os.nice(_NICE)
     source, sink = sys.stdin.buffer, sys.stdout.buffer

@@ -86,7 +86,9 @@ def test_events_in_no_document_yet_are_compared_as_grips_of_them_would_be(
     assert asked.unfiled(" ", events) == asked.unfiled("kitten", []) == []
 
 
-def test_unfiled_events_are_embedded_once(asked: VectorIndex, kind: Vector, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unfiled_events_and_a_question_are_embedded_once(
+    asked: VectorIndex, kind: Vector, monkeypatch: pytest.MonkeyPatch
+) -> None:
     events = [event(f"login token {i}", source_id=str(i)) for i in range(5)]
     asked.unfiled("login", events)
     texts: list[str] = []
@@ -98,7 +100,10 @@ def test_unfiled_events_are_embedded_once(asked: VectorIndex, kind: Vector, monk
 
     monkeypatch.setattr(kind.embedder, "embed", counted)
     asked.unfiled("login", events)
-    assert texts == ["login"]
+    assert texts == []
+    asked.unfiled("token", events)
+    asked.unfiled("token", events)
+    assert texts == ["token"]
 
 
 def test_the_registry_makes_it(kind: Vector, tmp_path: Path) -> None:
