@@ -167,7 +167,7 @@ def test_importer_and_daemon_killed_the_next_daemon_files_and_indexes_what_was_s
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])
 def test_an_importer_that_ends_early_leaves_a_memory_that_is_finished_without_it(place: Place, end: signal.Signals) -> None:
     source = place.home / "events"
-    count = history(source, 100)
+    count = history(source, 300)
     place.ok("daemon", "start")
     importer = start(place, source)
     until(lambda: stored(place) > 500)

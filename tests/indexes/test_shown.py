@@ -17,7 +17,8 @@ from memory_mcp.indexes.copies import Copies, Texts
 from memory_mcp.indexes.follow import Member, follow
 from memory_mcp.indexes.keeper import Keeper
 from memory_mcp.indexes.part import LivePart
-from memory_mcp.layers.base import LayerName
+from memory_mcp.layers.agentic.scan import Scan
+from memory_mcp.layers.base import LayerName, Query
 from memory_mcp.layers.teleport import TeleportLayer
 from memory_mcp.model.calendar import LEVELS
 from memory_mcp.model.grip import Said
@@ -153,3 +154,22 @@ def test_changes_of_a_transaction_that_failed_are_not_told(kept: App, monkeypatc
 
 def fail(name: str) -> None:
     raise RuntimeError(f"in the middle: {name}")
+
+
+@pytest.mark.parametrize(
+    ("words", "literal", "read"),
+    [("rhodium nowhere", False, 0), ("rhodium", False, 1), ("hodiu", True, None), ("x rhodium y", True, 1)],
+)
+def test_a_scan_reads_the_segments_that_hold_the_whole_words(
+    kept: App, tmp_path: Path, words: str, literal: bool, read: int | None
+) -> None:
+    """A text that is meant literally may begin and end inside a word: of these no index knows, and everything is read."""
+    kept.write([draft("rhodium is what we decided on", at="2026-03-01 09:00", session="s")], "test")
+    kept.derivation.run()
+    keeper = keeper_of(kept.storage, tmp_path / "index")
+    keeper.rebuild()
+    scan = Scan(kept.storage, kept.tree, shown_of(keeper, kept.storage).holding)
+    everything = kept.storage.events.last_seq()
+    found = scan.read(Query(words, literal=literal), words.split() if not literal else [words])
+    assert found.events == (everything if read is None else read)
+    assert bool(found.hits) == (words in ("rhodium", "hodiu"))

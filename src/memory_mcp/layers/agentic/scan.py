@@ -71,7 +71,9 @@ class Scan:
 
     def _where(self, query: Query, words: Sequence[str]) -> Holding | None:
         """Segments that hold the words, where that can be told and they are few enough to be looked up one by one."""
-        found = self._holding(list(dict.fromkeys(t for w in words for t in terms(w))), query.project)
+        # A text that is meant literally may begin and end inside a word, which is none that an index knows.
+        whole = [" ".join(w.split()[1:-1]) if query.literal else w for w in words]
+        found = self._holding(list(dict.fromkeys(t for w in whole for t in terms(w))), query.project)
         return found if found is not None and len(found.segments) <= _FEW else None
 
     def _inside(self, where: Holding, scope: Scope, words: Sequence[str], limit: int) -> tuple[int, list[Event]]:
