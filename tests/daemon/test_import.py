@@ -125,6 +125,8 @@ def start(place: Place, source: Path) -> "subprocess.Popen[str]":
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         text=True,
+        # Whoever runs the tests in the background of a shell has them ignore it.
+        preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),  # noqa: PLW1509 - no thread runs here
     )
 
 
@@ -162,6 +164,20 @@ def test_importer_and_daemon_killed_the_next_daemon_files_and_indexes_what_was_s
     assert settled(place)
     place.stop()
     assert all(number <= 3 for number in parts(place.directory).values())
+
+
+@needs_proc
+def test_an_import_goes_on_with_the_next_daemon_and_stores_everything_once(place: Place) -> None:
+    source = place.home / "events"
+    count = history(source, 300)
+    place.ok("daemon", "start")
+    importer = start(place, source)
+    until(lambda: stored(place) > 500)
+    os.kill(look(place)["pid"], signal.SIGKILL)
+    told, beside = importer.communicate()
+    assert importer.returncode == 0, beside
+    assert json.loads(told)["built"]["events"] == count
+    assert place.run("admin", "check").returncode == 0
 
 
 @pytest.mark.parametrize("end", [signal.SIGINT, signal.SIGKILL])

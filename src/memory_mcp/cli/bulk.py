@@ -201,12 +201,15 @@ class There:
 
     def close(self) -> None:
         """Let go of the connection and of files that were not stored."""
-        if self._line is not None:
-            self._line.close()
-            self._line = None
+        self._hang_up()
         if self._token is not None:
             self._token.release()
             self._token = None
+
+    def _hang_up(self) -> None:
+        if self._line is not None:
+            self._line.close()
+            self._line = None
 
     def _ask(
         self, method: str, params: dict[str, Any], hear: Callable[[dict[str, Any]], None] = lambda _: None
@@ -221,7 +224,8 @@ class There:
             except link.Refused as error:
                 raise _ours(error) from None
             except OSError as error:
-                self.close()
+                # The files stay: the next daemon stores those that were not acknowledged.
+                self._hang_up()
                 # A daemon that has worked for a while got somewhere, and so will the next.
                 failures = 1 if time.monotonic() - began > _A_WHILE else failures + 1
                 if failures >= _TRIES or isinstance(error, link.Unreachable):
