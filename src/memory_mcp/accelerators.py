@@ -260,7 +260,7 @@ class Accelerators:
 
     @property
     def at_rest(self) -> bool:
-        """Whether nothing is to be done for any of them until something is stored."""
+        """Whether every index has taken in and written all that is stored."""
         return all(keeper.at_rest for keeper in self.keepers.values())
 
     def settle(self) -> None:

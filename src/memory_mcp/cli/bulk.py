@@ -35,7 +35,7 @@ Tell = Callable[["ImportReport", Path, float], None]
 
 @dataclass(frozen=True, slots=True)
 class Upkeep:
-    """What is left to do once everything is stored."""
+    """Events to file and documents to index after everything is stored."""
 
     #: Events that are not in the tree yet.
     to_file: int
@@ -175,7 +175,7 @@ class There:
         return found
 
     def build(self, progress: Callable[[Upkeep], None]) -> dict[str, float]:
-        """See Memory; filing is what follows the last event that was sent, until nothing is left but the indexes."""
+        """See Memory; the time from the last event sent until only indexing is left counts as filing."""
         began, filed = time.monotonic(), 0.0
 
         def hear(message: dict[str, Any]) -> None:
@@ -200,7 +200,7 @@ class There:
         self._marks("import:")
 
     def close(self) -> None:
-        """Let go of the connection and of files that were not stored."""
+        """Close the connection, and delete the files that were not stored."""
         self._hang_up()
         if self._token is not None:
             self._token.release()

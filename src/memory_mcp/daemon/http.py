@@ -112,7 +112,7 @@ class HttpDoor:
 
 
 class _State(ServerState):
-    """What uvicorn's connections share, with the date told when a response needs it instead of set every second."""
+    """The state that uvicorn's connections share; its date header is computed for each response, not by a timer every second."""
 
     @property
     def default_headers(self) -> list[tuple[bytes, bytes]]:

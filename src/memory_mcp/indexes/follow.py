@@ -17,6 +17,7 @@ from memory_mcp.indexes.base import Position
 from memory_mcp.indexes.build import Workshop, built_together
 from memory_mcp.indexes.document import Source, unit_of
 from memory_mcp.indexes.live import LiveIndex
+from memory_mcp.model.calendar import EVERY_DAY
 from memory_mcp.model.change import Change, ChangeKind
 from memory_mcp.model.ids import NodeId
 from memory_mcp.storage.base import Storage
@@ -26,8 +27,6 @@ BATCH = 2000
 #: Segments from which a child process does the work, and changes it gets at most: parts of as many segments are as large
 #: as parts get.
 BULK, BULK_BATCH = 100, 12_000
-#: A span of days that holds every day.
-_ALWAYS = ("0000", "9999-99")
 #: Name of the deriver's checkpoint: how far events are part of the tree.
 _DERIVER = "deriver"
 
@@ -141,7 +140,7 @@ def rebuild(
             told(done)
         let_through()
 
-    segments = storage.toc.tally(*_ALWAYS, None).segments
+    segments = storage.toc.tally(*EVERY_DAY, None).segments
     with workshop.building(units.everything(storage), keep_cutoffs, count, segments) as built:
         failpoint("index.built")
         index.adopt(built, position, cutoffs=None if keep_cutoffs else {})

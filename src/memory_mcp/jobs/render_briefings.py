@@ -18,6 +18,7 @@ from memory_mcp.errors import NotFound
 from memory_mcp.events.evidence import Evidence
 from memory_mcp.jobs.base import JobReport
 from memory_mcp.jobs.schedule import Every
+from memory_mcp.model.calendar import EVERY_DAY
 from memory_mcp.model.ids import NodeId, digest, segment_key_of
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
@@ -34,8 +35,6 @@ _STRETCHES = 24
 _CUTS = 80
 #: With more changes than this to look through, rendering everything is faster.
 _MOST_CHANGES = 20_000
-#: A span of days that holds every day.
-_ALWAYS = ("0000", "9999-99")
 #: After so many changes it is written down how far the files show them: until then a new process looks through them again,
 #: which costs less than a transaction for every event.
 _MARKED = 200
@@ -177,7 +176,7 @@ class RenderBriefings:
     def _last_cuts(self, project: str) -> list[Segment]:
         """The newest cuts of a project, newest first."""
         found: list[Segment] = []
-        for day in reversed(self._storage.toc.days_with(project, *_ALWAYS)):
+        for day in reversed(self._storage.toc.days_with(project, *EVERY_DAY)):
             found += reversed(self._storage.toc.segments_of_days(day, f"{day}~", project))
             if len(found) >= _CUTS:
                 break

@@ -28,6 +28,8 @@ class TocLevel(StrEnum):
     SEGMENT = "segment"
 
 
+#: A span of days, as ISO dates, that holds every day.
+EVERY_DAY = ("0000", "9999-99")
 #: Coarse to fine, as browsing goes.
 LEVELS = (TocLevel.YEAR, TocLevel.MONTH, TocLevel.WEEK, TocLevel.DAY, TocLevel.SEGMENT)
 #: Periods that are rolled up, finest first: the order in which roll-ups must run.

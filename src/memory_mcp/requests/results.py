@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from memory_mcp.layers.base import Hit
 from memory_mcp.model.calendar import Calendar, TocLevel
 from memory_mcp.requests.excerpts import Excerpt, cut_out
-from memory_mcp.requests.plain import largest
+from memory_mcp.requests.plain import largest, size_of
 
 #: Characters of a quotation where the caller names no budget, and the fewest worth showing.
 QUOTE, LEAST_QUOTE = 300, 80
@@ -99,6 +99,34 @@ class Lean:
 
     results: tuple[Result, ...]
     hits: int
+
+
+#: Stands for a quotation whose size is not known yet.
+_ANY = "…"
+
+
+class Sizes:
+    """Bytes of a response, in compact JSON, with one list of results or another.
+
+    Widths of quotations are tried out one after the other: all else is put in its form once for each number of results.
+    """
+
+    def __init__(self, whole: Callable[[Lean], object]) -> None:
+        """`whole` is the response with some results; it keeps their quotations as they are."""
+        self._whole = whole
+        self._around: dict[int, int] = {}
+
+    def of(self, lean: Lean) -> int:
+        """With these results."""
+        count = len(lean.results)
+        if count not in self._around:
+            bare = replace(lean, results=tuple(replace(r, quote=r.quote and _ANY) for r in lean.results))
+            self._around[count] = size_of(self._whole(bare)) - _quoted(bare)
+        return self._around[count] + _quoted(lean)
+
+
+def _quoted(lean: Lean) -> int:
+    return sum(size_of(r.quote) for r in lean.results if r.quote)
 
 
 def full_result(hit: Hit, calendar: Calendar) -> FullResult:

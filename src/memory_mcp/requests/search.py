@@ -20,7 +20,7 @@ from memory_mcp.requests.explaining import Explanation, FullExplanation, WhyNot
 from memory_mcp.requests.limits import SEARCHED, TOKENS, Bounds, Detail
 from memory_mcp.requests.plain import size_of, tokens_of
 from memory_mcp.requests.response import Recalled
-from memory_mcp.requests.results import Brief, FullResult, Lean, LeanResults, Quote, Result, brief, full_result
+from memory_mcp.requests.results import Brief, FullResult, Lean, LeanResults, Quote, Result, Sizes, brief, full_result
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
 
 #: Tokens of a lean response of up to `SEARCHED.default` results where the caller names no budget.
@@ -37,8 +37,6 @@ _KEYWORDS_OFF = "BM25 search is not enabled: used {}; enable with {}"
 _INSTEAD = {"agentic": "TOC navigation", "scan": "a scan"}
 #: With full detail: results of which further quotations are shown, how many of each, and characters of one.
 _QUOTED, _FURTHER, _WIDTH = 3, 2, 300
-#: Stands for a quotation whose size is not known yet.
-_ANY = "…"
 #: They are read only where so much of the time is left (ms).
 _TO_QUOTE = 15
 
@@ -149,16 +147,10 @@ class _Shaping:
         frequencies, tally = app.tree.frequencies(), app.tree.tally(query.project)
         weights = term_weights(query.text, frequencies, tally.segments, query.project)
         made = LeanResults(self._found.hits, self._asked.calendar, weights, query.project)
-        around: dict[int, int] = {}
+        sizes = Sizes(lambda lean: self._whole(lean.results, lean.hits))
 
         def fits(lean: Lean, also: tuple[Brief, ...] = ()) -> bool:
-            # Widths of quotations are tried out one after the other: all else is put in its form once.
-            count = len(lean.results)
-            if count not in around:
-                bare = tuple(replace(r, quote=r.quote and _ANY) for r in lean.results)
-                around[count] = size_of(self._whole(bare, lean.hits)) - sum(size_of(r.quote) for r in bare if r.quote)
-            size = around[count] + sum(size_of(r.quote) for r in lean.results if r.quote) + _listed("also", also)
-            return tokens_in(size, self._factor) <= self._budget
+            return tokens_in(sizes.of(lean) + _listed("also", also), self._factor) <= self._budget
 
         lean = made.fitting(fits, _FIRST_QUOTES)
         also = self._ahead(weights) if lean.hits == len(self._found.hits) else ()

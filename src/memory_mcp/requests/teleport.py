@@ -10,12 +10,12 @@ from memory_mcp.indexes.base import DocType, Filters
 from memory_mcp.layers.base import Hit, LayerName
 from memory_mcp.model.calendar import LEVELS, Calendar
 from memory_mcp.model.toc import MemoryKind
+from memory_mcp.model.tokens import tokens_in
 from memory_mcp.requests.excerpts import term_weights
 from memory_mcp.requests.limits import RESULTS, Detail, choice, words
 from memory_mcp.requests.people import role_of, speaker_of
-from memory_mcp.requests.plain import tokens_of
 from memory_mcp.requests.response import Recalled, fitting
-from memory_mcp.requests.results import FullResult, Lean, LeanResults, Result, full_result
+from memory_mcp.requests.results import FullResult, Lean, LeanResults, Result, Sizes, full_result
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
 from memory_mcp.requests.times import times_of
 
@@ -151,10 +151,8 @@ def _lean(app: App, request: Jump, scoped: Scoped, bare: TeleportResponse, hits:
         pairs = zip(lean.results, (hits[place].raw for place in made.places), strict=False)
         return tuple(_scored(result, raw, request, 2) for result, raw in pairs)
 
-    def fits(lean: Lean) -> bool:
-        return tokens_of(replace(bare, results=scored(lean)), retrieval.token_factor) <= budget
-
-    return scored(made.fitting(fits))
+    sizes = Sizes(lambda lean: replace(bare, results=scored(lean)))
+    return scored(made.fitting(lambda lean: tokens_in(sizes.of(lean), retrieval.token_factor) <= budget))
 
 
 def _scored(result: R, raw: float | None, request: Jump, places: int) -> R:

@@ -14,7 +14,17 @@ from dataclasses import dataclass, replace
 from typing import TypeVar, cast
 
 from memory_mcp.errors import NotFound
-from memory_mcp.model.calendar import LEVELS, Calendar, TimeWindow, TocLevel, level_of, parents, rollup_targets, span_of
+from memory_mcp.model.calendar import (
+    EVERY_DAY,
+    LEVELS,
+    Calendar,
+    TimeWindow,
+    TocLevel,
+    level_of,
+    parents,
+    rollup_targets,
+    span_of,
+)
 from memory_mcp.model.event import Event
 from memory_mcp.model.ids import ROOT, NodeId, segment_key_of
 from memory_mcp.model.segment import Segment
@@ -233,7 +243,7 @@ class Tree:
         """
         if level_of(node_id) is TocLevel.SEGMENT:
             return len(self.segments_below(node_id, scope))
-        first, after = ("0000", "9999-99") if node_id == ROOT else (d.isoformat() for d in span_of(node_id))
+        first, after = EVERY_DAY if node_id == ROOT else (d.isoformat() for d in span_of(node_id))
         if scope.window:
             if scope.window.start_ms >= scope.window.end_ms:
                 return 0
@@ -314,7 +324,7 @@ class Tree:
 
     def tally(self, project: str | None = None) -> Tally:
         """Counts over everything of a scope."""
-        return self._statistic(("tally", project), lambda: self._storage.toc.tally("0000", "9999-99", project))
+        return self._statistic(("tally", project), lambda: self._storage.toc.tally(*EVERY_DAY, project))
 
     def pending_from(self) -> int | None:
         """The event number behind which events are not yet in the tree; None when all are."""

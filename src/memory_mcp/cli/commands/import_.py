@@ -97,7 +97,7 @@ def _sniff(app: "Memory", name: str, path: Path) -> int:
 
 
 def read(app: "Memory", name: str, path: Path, newest: int | None) -> "ImportReport":
-    """Run the import with its progress on stderr; what is stored stays when somebody stops it, and that is said."""
+    """Run the import with its progress on stderr; when it is interrupted, say that what was stored is kept."""
     began = time.monotonic()
     with render.Progress("importing") as bar:
 
