@@ -1,14 +1,18 @@
 """Grips by message: what lends to what, who said it, and the messages that either index names with what speaks for each."""
 
 from collections.abc import Sequence
+from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from memory_mcp.embed.model2vec import Model2Vec
 from memory_mcp.indexes.base import DocType, Filters
 from memory_mcp.indexes.bm25 import lifts
+from memory_mcp.indexes.bm25 import search as search_module
 from memory_mcp.indexes.bm25.search import BEST, SEGMENT, SLACK, candidates, search, weigh
 from memory_mcp.indexes.candidates import OWN, SIMILARITY, Candidates
 from memory_mcp.indexes.columns import ROLES
@@ -20,7 +24,8 @@ from memory_mcp.indexes.vector.kind import Body, Vector
 from memory_mcp.indexes.vector.search import candidates as near_candidates
 from memory_mcp.indexes.vector.search import rated
 from memory_mcp.text import query_terms
-from tests.indexes.helpers import of_messages, unit
+from tests.examples import examples
+from tests.indexes.helpers import FILTERS, made_up, of_messages, unit
 from tests.indexes.models import snapshot as vectors_of
 from tests.indexes.models import static_model
 from tests.indexes.test_bm25 import in_parts
@@ -69,6 +74,46 @@ def test_a_message_has_its_best_grip_the_first_of_equals() -> None:
     [live] = in_parts([of_messages(unit(0, "", *"abcde"), [5, 5, 5, 6, 6])], ())
     place, value, rows = by_message(live.messages, np.array([0, 1, 2, 4]), np.array([1.0, 3.0, 3.0, 2.0]))
     assert (place.tolist(), value.tolist(), rows.tolist()) == ([0, 1], [3.0, 2.0], [1, 4])
+
+
+# which are looked at
+
+
+@examples(25)
+@given(st.integers(0, 2**32), st.sampled_from(("retry queue", "invoice slow", "tokenStore login bank")), st.sampled_from(FILTERS))
+def test_what_cannot_be_among_the_best_is_left_out_and_nothing_else(seed: int, query: str, one: Filters) -> None:
+    """Candidates are those of looking at everything, to the last bit."""
+    held = in_parts(made_up(60, seed), ())
+    [live] = held
+    own = live.part.grips.message[live.messages.first]
+    also = np.random.default_rng(seed).choice(own, 3)
+    narrow = replace(one, doc_type=DocType.GRIP)
+
+    def all_touched(live: Any, nodes: Any, grips: Any, *_: Any) -> Any:
+        return np.flatnonzero(grips.dense)
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(search_module, "_FEW", 0)
+        found = found_by(held, query, narrow, limit=4, also=also)
+        patched.setattr(search_module, "_worth_it", all_touched)
+        wanted = found_by(held, query, narrow, limit=4, also=also)
+    for column in fields(Candidates):
+        assert np.array_equal(getattr(found, column.name), getattr(wanted, column.name)), column.name
+
+
+def test_of_many_messages_that_hold_a_word_most_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    texts = [f"retry {'queue ' * (place % 40 == 0)}{'filler ' * 12}" for place in range(2000)]
+    held = in_parts([unit(place, "", text, text) for place, text in enumerate(texts)], ())
+    looked: list[int] = []
+    smooth = lifts.smoothed
+
+    def counted(live: Any, rows: Any, *more: Any) -> lifts.Smoothed:
+        looked.append(len(rows))
+        return smooth(live, rows, *more)
+
+    monkeypatch.setattr(lifts, "smoothed", counted)
+    assert len(found_by(held, "retry queue", limit=10)) == 10
+    assert max(looked) < 200
 
 
 # lifts

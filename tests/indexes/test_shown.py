@@ -158,7 +158,7 @@ def fail(name: str) -> None:
 
 @pytest.mark.parametrize(
     ("words", "literal", "read"),
-    [("rhodium nowhere", False, 0), ("rhodium", False, 1), ("hodiu", True, None), ("x rhodium y", True, 1)],
+    [("rhodium nowhere", False, 0), ("rhodium", False, 1), ("hodiu", True, None), ("x rhodium y", True, 1), ("rhodium", True, 1)],
 )
 def test_a_scan_reads_the_segments_that_hold_the_whole_words(
     kept: App, tmp_path: Path, words: str, literal: bool, read: int | None
@@ -166,10 +166,34 @@ def test_a_scan_reads_the_segments_that_hold_the_whole_words(
     """A text that is meant literally may begin and end inside a word: of these no index knows, and everything is read."""
     kept.write([draft("rhodium is what we decided on", at="2026-03-01 09:00", session="s")], "test")
     kept.derivation.run()
-    keeper = keeper_of(kept.storage, tmp_path / "index")
-    keeper.rebuild()
-    scan = Scan(kept.storage, kept.tree, shown_of(keeper, kept.storage).holding)
-    everything = kept.storage.events.last_seq()
-    found = scan.read(Query(words, literal=literal), words.split() if not literal else [words])
-    assert found.events == (everything if read is None else read)
+    scan = scan_of(kept, tmp_path)
+    query, sought = Query(words, literal=literal), words.split() if not literal else [words]
+    named = scan.named(query, sought)
+    assert (named.events if named else None) == read
+    found = named or scan.read(query, sought)
     assert bool(found.hits) == (words in ("rhodium", "hodiu"))
+
+
+def test_where_many_segments_hold_a_literal_text_the_newest_of_them_answer(
+    kept: App, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("memory_mcp.layers.agentic.scan._FEW", 3)
+    days = [f"2026-03-{day:02d} 09:00" for day in range(1, 8)]
+    kept.write([draft("rhodium again", at=at, session=f"s{at}") for at in days], "test")
+    kept.derivation.run()
+    scan = scan_of(kept, tmp_path)
+    named = scan.named(Query("rhodium", 2, literal=True), ["rhodium"])
+    assert named is not None
+    assert named.events == 3
+    assert [hit.quote for hit in named.hits] == ["rhodium again"] * 2
+    newest = sorted((e.event.timestamp for batch in kept.storage.events.iter_all() for e in batch), reverse=True)
+    assert [hit.timestamp for hit in named.hits] == newest[:2]
+    # Fewer than wanted in those: the others may hold it too, so that all is read.
+    assert scan.named(Query("rhodium", 4, literal=True), ["rhodium"]) is None
+
+
+def scan_of(app: App, folder: Path) -> Scan:
+    """A scan beside a keyword index of everything."""
+    keeper = keeper_of(app.storage, folder / "index")
+    keeper.rebuild()
+    return Scan(app.storage, app.tree, shown_of(keeper, app.storage).holding)

@@ -147,7 +147,11 @@ class Slices:
     _lock: threading.Lock = field(default_factory=threading.Lock)
     _stopped: dict[int, threading.Event] = field(default_factory=dict)
 
-    def slices(self, query: Query, words: Sequence[str]) -> list[TimeWindow]:
+    def named(self, query: Query, words: Sequence[str]) -> Slice | None:
+        del query, words
+        return None
+
+    def slices(self, query: Query) -> list[TimeWindow]:
         del query
         return [TimeWindow(n, n + 1) for n in (3, 2, 1, 0)]
 

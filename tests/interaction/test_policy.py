@@ -338,8 +338,11 @@ class Watched:
     inner: Scanner
     before: Callable[[TimeWindow | None], None]
 
-    def slices(self, query: Query, words: Any) -> list[TimeWindow]:
-        return self.inner.slices(query, words)
+    def named(self, query: Query, words: Any) -> Slice | None:
+        return self.inner.named(query, words)
+
+    def slices(self, query: Query) -> list[TimeWindow]:
+        return self.inner.slices(query)
 
     def read(self, query: Query, words: Any) -> Slice:
         self.before(query.window)

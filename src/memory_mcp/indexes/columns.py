@@ -184,3 +184,10 @@ def _firsts(counts: Array) -> Array:
     firsts = np.zeros(len(counts), dtype="<i4")
     np.cumsum(counts[:-1], out=firsts[1:])
     return firsts
+
+
+def ranges(starts: Array, counts: Array) -> Array:
+    """Return start, start + 1, ... for each of some ranges, one behind the other, int64."""
+    wide = counts.astype(np.int64)
+    places: Array = np.repeat(starts - np.cumsum(wide) + wide, wide) + np.arange(wide.sum())
+    return places

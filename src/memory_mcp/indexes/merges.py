@@ -10,8 +10,9 @@ _GROUP = 4
 #: A part with more documents than this is merged with no other, and none of more than twice as many is made: a child that
 #: merges holds some 600 bytes of each.
 _MOST = 131_072
-#: Share of replaced documents from which a part is rewritten for its own sake.
-_STALE = 0.5
+#: Share of replaced documents from which a part is rewritten for its own sake, and their number: a handful of periods that
+#: a start left behind is replaced by the first event, and writing a part anew costs some 400 kB whatever its size.
+_STALE, _STALE_MANY = 0.5, 512
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,6 +21,11 @@ class Size:
 
     living: int
     stored: int
+
+    @property
+    def is_stale(self) -> bool:
+        """Whether so much of it was replaced that it is written anew."""
+        return self.stored - self.living >= max(_STALE_MANY, self.stored * _STALE)
 
 
 def plan(sizes: Sequence[Size]) -> list[list[int]]:
@@ -35,7 +41,7 @@ def plan(sizes: Sequence[Size]) -> list[list[int]]:
             groups += _bounded(places, sizes)
             taken.update(*groups)
     for place, size in enumerate(sizes):
-        if place not in taken and size.stored and size.living <= size.stored * (1 - _STALE):
+        if place not in taken and size.is_stale:
             groups.append([place])
     return groups
 

@@ -26,6 +26,12 @@ class Messages:
         """Messages."""
         return len(self.first)
 
+    def rows_of(self, places: Array) -> tuple[Array, Array]:
+        """Return the first row of each of some messages, and how many rows it has."""
+        after = np.minimum(places + 1, len(self) - 1)
+        ends = np.where(places + 1 < len(self), self.first[after], len(self.of_row))
+        return self.first[places], ends - self.first[places]
+
     @classmethod
     def of(cls, grips: Columns) -> "Messages":
         """Group the rows of a table of grips."""

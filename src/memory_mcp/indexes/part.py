@@ -153,7 +153,8 @@ class LivePart(Generic[B]):
         self._order = np.argsort(part.units.key, kind="stable") if order is None else order
         self._segments: Array | None = None
         self._messages: Messages | None = None
-        self._by_message: Array | None = None
+        #: Names of the messages, sorted, and the place of each.
+        self._by_message: tuple[Array, Array] | None = None
         self._by_grip: Array | None = None
         self._alive_rows: dict[DocType, Array | None] = dict.fromkeys(TABLES)
         #: Documents that count, by table.
@@ -186,14 +187,15 @@ class LivePart(Generic[B]):
 
     def messages_named(self, names: Array) -> Array:
         """Return the places of those messages (`(n,)` uint64) that lie here, ascending."""
-        own = self.part.grips.message[self.messages.first]
-        if not len(own) or not len(names):
+        if not len(self.part.grips) or not len(names):
             return np.zeros(0, dtype=np.int64)
         if self._by_message is None:
-            self._by_message = np.argsort(own, kind="stable")
-        order = self._by_message
-        at = np.minimum(np.searchsorted(own, names, sorter=order), len(own) - 1)
-        found: Array = np.unique(order[at][own[order[at]] == names])
+            own = self.part.grips.message[self.messages.first]
+            order = np.argsort(own, kind="stable").astype(np.int32)
+            self._by_message = (own[order], order)
+        sorted_names, order = self._by_message
+        at = np.minimum(np.searchsorted(sorted_names, names), len(order) - 1)
+        found: Array = np.unique(order[at[sorted_names[at] == names]]).astype(np.int64)
         return found if self.alive is None else found[self.alive[self.messages.unit[found]]]
 
     def row_of_grip(self, high: int, low: int) -> int | None:

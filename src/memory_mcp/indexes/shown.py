@@ -38,7 +38,7 @@ class _Now:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """Segments that hold some words, by key, and the number of the last event that this was told of."""
+    """Segments that hold some words, by key, the newest first, and the number of the last event that this was told of."""
 
     segments: tuple[int, ...]
     events: int

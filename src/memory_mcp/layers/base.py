@@ -226,11 +226,15 @@ class Slice:
 class Scanner(Protocol):
     """Reads events themselves, slice by slice of time: what exists is found, whatever any layer says."""
 
-    def slices(self, query: Query, words: Sequence[str]) -> list[TimeWindow]:
-        """The query's window, or all time, cut at week boundaries into a few stretches, the newest first.
+    def named(self, query: Query, words: Sequence[str]) -> Slice | None:
+        """Return what `read` would, of the few segments that are known to hold the words; None where only reading tells.
 
-        It stays whole where it is known which segments hold the words.
+        Of a literal text it is enough that some of them hold it: others may hold it inside of words.
         """
+        ...
+
+    def slices(self, query: Query) -> list[TimeWindow]:
+        """The query's window, or all time, cut at week boundaries into a few stretches, the newest first."""
         ...
 
     def read(self, query: Query, words: Sequence[str]) -> Slice:

@@ -119,13 +119,22 @@ class _Scan:
     def _next(self) -> tuple[int, TimeWindow | None] | None:
         with self._handing_out:
             if self._left is None:
-                slices = self._scanner.slices(self._query, self._words)
-                self.slices, self._left = len(slices), iter(enumerate(slices))
+                self._left = iter(enumerate(self._begin()))
             found = sum(len(s.hits) for s in list(self.read.values()))
             if self.error is not None or found >= self._query.limit or self._budget.cancelled:
                 return None
             got = next(self._left, None)
             return got if got is not None and self._budget.call() else None
+
+    def _begin(self) -> list[TimeWindow]:
+        """Return the slices to read: none where it is known without reading all."""
+        named = self._scanner.named(self._query, self._words) if self._budget.call() else None
+        if named is not None:
+            self.slices, self.read[0] = 1, named
+            return []
+        slices = self._scanner.slices(self._query)
+        self.slices = len(slices)
+        return slices
 
 
 def escalate(

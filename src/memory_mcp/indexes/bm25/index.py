@@ -44,7 +44,10 @@ class Bm25Index:
             return candidates(self.keeper.index.snapshot, terms, filters, limit, also)
 
     def holding(self, terms: Sequence[str], project: str | None) -> list[int]:
-        """Return the keys of the segments that hold every one of the terms; IndexUnreadable when the index cannot say."""
+        """Return the keys of the segments that hold every one of the terms, the newest first.
+
+        IndexUnreadable when the index cannot say.
+        """
         return holding(self.keeper.index.snapshot, terms, project)
 
     def scale(self, text: str) -> float:

@@ -14,11 +14,12 @@ import numpy as np
 
 from memory_mcp.indexes import keys
 from memory_mcp.indexes.base import DocType, Filters, Match, Matches
-from memory_mcp.indexes.bm25 import lifts
+from memory_mcp.indexes.bm25 import bounds, lifts
 from memory_mcp.indexes.bm25.kind import Body
 from memory_mcp.indexes.bm25.postings import STEP, term_key, term_part
 from memory_mcp.indexes.calibrate import BM25, BM25_SHARPNESS, COMPARED, SLACK, calibrated, standing
 from memory_mcp.indexes.candidates import Candidates
+from memory_mcp.indexes.columns import Units, ranges
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.part import TABLES, LivePart
 from memory_mcp.indexes.ranking import Best, Ranked, merged, ranked
@@ -30,6 +31,8 @@ from memory_mcp.model.calendar import TocLevel
 SEGMENT, BEST, GRIP = 0.95, 0.54, 1.0
 #: A query that touches more than one row in so many is scored over whole arrays.
 _MANY = 8
+#: So many touched rows for each message wanted are smoothed without asking first which units can matter.
+_FEW = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,10 +71,10 @@ def _add_frequencies(df: Array, live: LivePart[Body], table: DocType, hashes: Ar
 
 
 def holding(snapshot: Snapshot[Body], terms: Sequence[str], project: str | None) -> list[int]:
-    """Return the keys of the segments that hold every one of the terms, in one project or (None) in all."""
+    """Return the keys of the segments that hold every one of the terms, in one project or (None) in all, the newest first."""
     hashes = np.array([term_key(t) for t in terms], dtype=np.uint64)
     filters = Filters(project=project, level=TocLevel.SEGMENT)
-    keys: list[int] = []
+    found: list[tuple[int, int]] = []
     for live in snapshot:
         postings, places = live.part.body.nodes, live.part.body.nodes.slices(hashes)
         rows = np.arange(postings.rows)
@@ -79,8 +82,9 @@ def holding(snapshot: Snapshot[Body], terms: Sequence[str], project: str | None)
             rows = rows[:0] if place is None else np.intersect1d(rows, postings.indices[place], assume_unique=True)
         shown = findable(live, DocType.NODE, filters)
         rows = rows if shown is None else rows[shown[rows]]
-        keys += live.part.units.key[live.part.nodes.unit[rows]].tolist()
-    return keys
+        nodes = live.part.nodes
+        found += zip(nodes.start[rows].tolist(), live.part.units.key[nodes.unit[rows]].tolist(), strict=True)
+    return [key for _, key in sorted(found, reverse=True)]
 
 
 class _Sums(threading.local):
@@ -181,9 +185,12 @@ def _scored(live: LivePart[Body], table: DocType, weights: Weights) -> _Scored:
     return _Scored(rows[np.concatenate([[True], rows[1:] != rows[:-1]])], dense)
 
 
-def _smoothed(live: LivePart[Body], grips: _Scored, filters: Filters, also: Array | None = None) -> lifts.Smoothed:
-    rows = np.flatnonzero(grips.dense) if grips.rows is None else grips.rows
-    return lifts.smoothed(live, rows, grips.dense, findable(live, DocType.GRIP, filters), also)
+def _smoothed(live: LivePart[Body], grips: _Scored, filters: Filters) -> lifts.Smoothed:
+    return lifts.smoothed(live, _touched(grips), grips.dense, findable(live, DocType.GRIP, filters))
+
+
+def _touched(scored: _Scored) -> Array:
+    return np.flatnonzero(scored.dense) if scored.rows is None else scored.rows
 
 
 def _raw(nodes: _Scored, smoothed: lifts.Smoothed) -> Array:
@@ -206,7 +213,7 @@ def _candidates(live: LivePart[Body], weights: Weights, scale: float, filters: F
         shown = findable(live, DocType.GRIP, filters)
         if shown is not None:
             places = places[shown[live.messages.first[places]]]
-        smoothed = _smoothed(live, grips, filters, places)
+        smoothed = lifts.smoothed(live, _worth_it(live, nodes, grips, shown, places, limit), grips.dense, shown, places)
         raw = _raw(nodes, smoothed)
         segment = nodes.dense[smoothed.units.node_first[smoothed.unit]]
     columns = live.part.grips
@@ -222,6 +229,32 @@ def _candidates(live: LivePart[Body], weights: Weights, scale: float, filters: F
         raw[chosen],
         words=np.stack([smoothed.own, smoothed.near, segment, smoothed.best[smoothed.unit]], axis=1)[chosen] / scale,
     )
+
+
+def _worth_it(live: LivePart[Body], nodes: _Scored, grips: _Scored, shown: Array | None, also: Array, limit: int) -> Array:
+    """Return the rows that hold a term, ascending, of every unit in which one of the best `limit` messages may lie.
+
+    `shown` says which rows may be found (None: all); the units of the messages at the places `also` are there as well.
+    """
+    if grips.rows is not None and len(grips.rows) <= _FEW * limit:
+        return grips.rows
+    units, wanted = live.part.units, live.messages.unit[also]
+    bound = bounds.reachable(units, grips.dense, nodes.dense, SEGMENT, BEST)
+    least = 0.0
+    if limit and len(bound) > limit:
+        likely = np.sort(np.argpartition(bound, -limit)[-limit:])
+        rows = _grips_of(units, likely)
+        some = lifts.smoothed(live, rows[grips.dense[rows] > 0], grips.dense, shown)
+        reached = _raw(nodes, some)[some.own > 0]
+        least = float(np.partition(reached, -limit)[-limit]) if len(reached) >= limit else 0.0
+    kept = bound >= least if limit else np.zeros(len(bound), dtype=bool)
+    kept[wanted] = True
+    rows = _grips_of(units, np.flatnonzero(kept & (bound > 0)))
+    return rows[grips.dense[rows] > 0]
+
+
+def _grips_of(units: Units, places: Array) -> Array:
+    return ranges(units.grip_first[places], units.grip_count[places])
 
 
 def _choose(live: LivePart[Body], nodes: _Scored, grips: _Scored, filters: Filters, limit: int) -> list[tuple[_Best, int]]:
@@ -244,7 +277,7 @@ def _top_grips(live: LivePart[Body], nodes: _Scored, grips: _Scored, smoothed: l
 def _top_nodes(live: LivePart[Body], nodes: _Scored, smoothed: lifts.Smoothed, filters: Filters, limit: int) -> tuple[_Best, int]:
     """Segments lifted by their best grip; one that reaches over the window's edge counts only with a grip inside it."""
     columns = live.part.nodes
-    rows = np.flatnonzero(nodes.dense) if nodes.rows is None else nodes.rows
+    rows = _touched(nodes)
     shown = findable(live, DocType.NODE, filters)
     if shown is not None:
         rows = rows[shown[rows]]

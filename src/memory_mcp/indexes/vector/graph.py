@@ -16,6 +16,7 @@ import numpy as np
 from usearch.index import Index
 
 from memory_mcp.children import end_without_parent
+from memory_mcp.indexes.columns import ranges
 from memory_mcp.indexes.files import Array
 
 log = logging.getLogger(__name__)
@@ -68,9 +69,7 @@ class Graph:
             return None
         rows = np.asarray(found.keys).astype(np.int64)
         starts, counts = self.first[rows], self.first[rows + 1] - self.first[rows]
-        # Places starts[0], starts[0] + 1, ..., starts[1], ...: one range per row, without a loop.
-        places = np.repeat(starts - np.cumsum(counts) + counts, counts) + np.arange(counts.sum())
-        return np.sort(self.order[places]).astype(np.int64)
+        return np.sort(self.order[ranges(starts, counts)]).astype(np.int64)
 
     @classmethod
     def viewed(cls, data: memoryview, dimensions: int, least: float, order: Array, first: Array) -> "Graph":

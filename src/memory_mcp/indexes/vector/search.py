@@ -12,6 +12,7 @@ from memory_mcp.indexes import keys
 from memory_mcp.indexes.base import DocType, Filters, Match, Matches
 from memory_mcp.indexes.calibrate import COMPARED, VECTOR, share
 from memory_mcp.indexes.candidates import NONE, Candidates
+from memory_mcp.indexes.columns import ranges
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.messages import ASKING, by_message
 from memory_mcp.indexes.part import TABLES, LivePart
@@ -92,8 +93,7 @@ def rated(snapshot: Snapshot[Body], query_vector: Array, names: Array) -> Candid
     for live in snapshot:
         messages = live.messages
         places = live.messages_named(names)
-        ends = np.append(messages.first[1:], len(messages.of_row))
-        rows = np.concatenate([np.arange(messages.first[p], ends[p]) for p in places] or [np.zeros(0, dtype=np.int64)])
+        rows = ranges(*messages.rows_of(places))
         raw = live.part.body.table(DocType.GRIP).similarities(query, rows)
         found.append(_candidates(live, query, rows, raw))
     return Candidates.joined(found)

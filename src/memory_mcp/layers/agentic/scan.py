@@ -43,14 +43,27 @@ class Scan:
         self._tree = tree
         self._holding = holding
 
-    def slices(self, query: Query, words: Sequence[str]) -> list[TimeWindow]:
+    def named(self, query: Query, words: Sequence[str]) -> Slice | None:
+        """See Scanner."""
+        # A text that is meant literally may begin and end inside a word, which is none that an index knows.
+        inner = [" ".join(w.split()[1:-1]) for w in words] if query.literal else words
+        told = self._holder(inner, query.project)
+        if told is not None and len(told.segments) <= _FEW:
+            return self._within(told, query, words)
+        # Most begin and end where words do: then the newest that hold these answer, and only if none does, all is read.
+        told = self._holder(words, query.project) if query.literal else told
+        if told is None or not told.segments:
+            return None
+        found = self._within(replace(told, segments=told.segments[:_FEW]), query, words)
+        wanted = 1 if len(told.segments) <= _FEW else query.limit
+        return found if len(found.hits) >= wanted else None
+
+    def slices(self, query: Query) -> list[TimeWindow]:
         """See Scanner."""
         calendar = self._tree.calendar
-        held = self._storage.events.span(Scope(query.project, query.agent, query.window, query.role, query.speaker))
+        held = self._storage.events.span(_scope(query))
         if held is None:
             return []
-        if self._where(query, words) is not None:
-            return [held]
         first, last = (calendar.local(ms).date() for ms in (held.start_ms, held.end_ms))
         monday = first - dt.timedelta(days=first.weekday())
         weeks = (last - monday).days // 7 + 1
@@ -61,20 +74,16 @@ class Scan:
 
     def read(self, query: Query, words: Sequence[str]) -> Slice:
         """See Scanner."""
-        scope = Scope(query.project, query.agent, query.window, query.role, query.speaker)
-        where = self._where(query, words)
-        if where is None:
-            count, found = self._storage.events.holding(scope, words, query.limit)
-        else:
-            count, found = self._inside(where, scope, words, query.limit)
+        count, found = self._storage.events.holding(_scope(query), words, query.limit)
         return Slice(tuple(self._hits(found, words)), count)
 
-    def _where(self, query: Query, words: Sequence[str]) -> Holding | None:
-        """Segments that hold the words, where that can be told and they are few enough to be looked up one by one."""
-        # A text that is meant literally may begin and end inside a word, which is none that an index knows.
-        whole = [" ".join(w.split()[1:-1]) if query.literal else w for w in words]
-        found = self._holding(list(dict.fromkeys(t for w in whole for t in terms(w))), query.project)
-        return found if found is not None and len(found.segments) <= _FEW else None
+    def _holder(self, texts: Sequence[str], project: str | None) -> Holding | None:
+        """Which segments hold every word of some texts; None where that cannot be told."""
+        return self._holding(list(dict.fromkeys(t for text in texts for t in terms(text))), project)
+
+    def _within(self, where: Holding, query: Query, words: Sequence[str]) -> Slice:
+        count, found = self._inside(where, _scope(query), words, query.limit)
+        return Slice(tuple(self._hits(found, words)), count)
 
     def _inside(self, where: Holding, scope: Scope, words: Sequence[str], limit: int) -> tuple[int, list[Event]]:
         """Of these segments, and of what was stored since: as `EventStore.holding` tells of all events."""
@@ -116,3 +125,7 @@ def _place(text: str, words: Sequence[str]) -> int:
     places = [p for p in (lower.find(w.lower()) for w in words) if p >= 0]
     start = max(0, min(places, default=0) - _SPAN // 4)
     return text.rfind(" ", 0, start + 1) + 1
+
+
+def _scope(query: Query) -> Scope:
+    return Scope(query.project, query.agent, query.window, query.role, query.speaker)

@@ -287,8 +287,8 @@ class DuckEvents:
     def likely(self, scope: Scope, probes: Mapping[str, float], limit: int) -> tuple[int, list[Place]]:
         """See EventStore."""
         where, parameters = self._conditions(scope, None)
-        held = " + ".join(["? * regexp_matches(whole, ?, 'i')::INTEGER"] * len(probes)) or "0"
-        weighed = [part for text, weight in probes.items() for part in (weight, _literal(text))]
+        held = " + ".join(["? * regexp_matches(whole, ?)::INTEGER"] * len(probes)) or "0"
+        weighed = [part for text, weight in probes.items() for part in (weight, _either_case(text))]
         sql = f"""SELECT stream, ts, event_id, {held} AS weight, count(*) OVER () FROM (
                     SELECT stream, ts, event_id, concat_ws(' ', speaker, text, metadata) AS whole
                     FROM event {_where(where)})
@@ -354,14 +354,26 @@ def _spans(segments: Sequence[Segment]) -> list[Any]:
 def _held(text: str) -> tuple[str, str]:
     """The condition that an event holds a text, and its parameter: neither case nor the kind of white space matters.
 
-    An expression that ignores case takes a third of the time of folding every text and looking for the folded one.
+    An expression takes a third of the time of folding every text and looking for the folded one.
     """
-    return f"regexp_matches({_TEXT}, ?, 'i')", "\\s+".join(map(_literal, text.split()))
+    return f"regexp_matches({_TEXT}, ?)", "\\s+".join(map(_either_case, text.split()))
 
 
-def _literal(piece: str) -> str:
-    """An expression for exactly these characters."""
-    return "".join(c if c.isalnum() or not c.isascii() else f"\\{c}" for c in piece)
+def _either_case(piece: str) -> str:
+    """An expression for these characters in either case.
+
+    Both letters are named, since an expression that ignores case takes s and k for the long s and the sign of Kelvin as well:
+    one that begins so takes five times as long to look for (measured).
+    """
+    return "".join(map(_expression, piece))
+
+
+def _expression(c: str) -> str:
+    if not c.isascii():
+        return f"(?i:{c})"
+    if c.isalpha():
+        return f"[{c.lower()}{c.upper()}]"
+    return c if c.isdigit() else f"\\{c}"
 
 
 def _where(conditions: Sequence[str]) -> str:
