@@ -80,13 +80,18 @@ def test_a_message_has_its_best_grip_the_first_of_equals() -> None:
 
 
 @examples(25)
-@given(st.integers(0, 2**32), st.sampled_from(("retry queue", "invoice slow", "tokenStore login bank")), st.sampled_from(FILTERS))
-def test_what_cannot_be_among_the_best_is_left_out_and_nothing_else(seed: int, query: str, one: Filters) -> None:
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from(("retry queue", "invoice slow", "tokenStore login bank")),
+    st.sampled_from(FILTERS),
+    st.sampled_from(((), (30,), (5, 20, 10))),
+)
+def test_what_cannot_be_among_the_best_is_left_out_and_nothing_else(
+    seed: int, query: str, one: Filters, sizes: Sequence[int]
+) -> None:
     """Candidates are those of looking at everything, to the last bit."""
-    held = in_parts(made_up(60, seed), ())
-    [live] = held
-    own = live.part.grips.message[live.messages.first]
-    also = np.random.default_rng(seed).choice(own, 3)
+    held = in_parts(made_up(60, seed), sizes)
+    also = np.random.default_rng(seed).choice([n for live in held for n in live.part.grips.message.tolist()], 3)
     narrow = replace(one, doc_type=DocType.GRIP)
 
     def all_touched(live: Any, nodes: Any, grips: Any, *_: Any) -> Any:

@@ -18,7 +18,7 @@ from memory_mcp.indexes.bm25 import bounds, lifts
 from memory_mcp.indexes.bm25.kind import Body
 from memory_mcp.indexes.bm25.postings import STEP, term_key, term_part
 from memory_mcp.indexes.calibrate import BM25, BM25_SHARPNESS, COMPARED, SLACK, calibrated, standing
-from memory_mcp.indexes.candidates import Candidates
+from memory_mcp.indexes.candidates import OWN, Candidates
 from memory_mcp.indexes.columns import Units, ranges
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.part import TABLES, LivePart
@@ -203,17 +203,29 @@ def candidates(snapshot: Snapshot[Body], terms: Sequence[str], filters: Filters,
     """Return the best `limit` messages for the terms, and those named in `also` (`(n,)` uint64), with what speaks for each."""
     weights = weigh(snapshot, terms)
     scale = weights.total + SLACK
-    found = [_candidates(live, weights, scale, filters, limit, also) for live in snapshot]
+    found: list[Candidates] = []
+    reached = np.zeros(0)
+    for live in snapshot:
+        found.append(_candidates(live, weights, scale, filters, limit, also, _last_of(reached, limit)))
+        reached = np.concatenate([reached, found[-1].raw[found[-1].words[:, OWN] > 0]])
     return Candidates.joined(found).best(limit, also)
 
 
-def _candidates(live: LivePart[Body], weights: Weights, scale: float, filters: Filters, limit: int, also: Array) -> Candidates:
+def _last_of(scores: Array, limit: int) -> float:
+    """What the last of the best `limit` scores reaches; 0 where there are not so many."""
+    return float(np.partition(scores, -limit)[-limit]) if 0 < limit <= len(scores) else 0.0
+
+
+def _candidates(
+    live: LivePart[Body], weights: Weights, scale: float, filters: Filters, limit: int, also: Array, least: float
+) -> Candidates:
+    """The candidates of one part; `least`: what scores less is not among the best of all parts."""
     with _borrowed(live, weights) as (nodes, grips):
         places = live.messages_named(also)
         shown = findable(live, DocType.GRIP, filters)
         if shown is not None:
             places = places[shown[live.messages.first[places]]]
-        smoothed = lifts.smoothed(live, _worth_it(live, nodes, grips, shown, places, limit), grips.dense, shown, places)
+        smoothed = lifts.smoothed(live, _worth_it(live, nodes, grips, shown, places, limit, least), grips.dense, shown, places)
         raw = _raw(nodes, smoothed)
         segment = nodes.dense[smoothed.units.node_first[smoothed.unit]]
     columns = live.part.grips
@@ -231,7 +243,9 @@ def _candidates(live: LivePart[Body], weights: Weights, scale: float, filters: F
     )
 
 
-def _worth_it(live: LivePart[Body], nodes: _Scored, grips: _Scored, shown: Array | None, also: Array, limit: int) -> Array:
+def _worth_it(
+    live: LivePart[Body], nodes: _Scored, grips: _Scored, shown: Array | None, also: Array, limit: int, least: float
+) -> Array:
     """Return the rows that hold a term, ascending, of every unit in which one of the best `limit` messages may lie.
 
     `shown` says which rows may be found (None: all); the units of the messages at the places `also` are there as well.
@@ -240,13 +254,10 @@ def _worth_it(live: LivePart[Body], nodes: _Scored, grips: _Scored, shown: Array
         return grips.rows
     units, wanted = live.part.units, live.messages.unit[also]
     bound = bounds.reachable(units, grips.dense, nodes.dense, SEGMENT, BEST)
-    least = 0.0
-    if limit and len(bound) > limit:
-        likely = np.sort(np.argpartition(bound, -limit)[-limit:])
-        rows = _grips_of(units, likely)
+    if limit and np.count_nonzero(bound >= least) > limit:
+        rows = _grips_of(units, np.flatnonzero(bound >= _last_of(bound, limit)))
         some = lifts.smoothed(live, rows[grips.dense[rows] > 0], grips.dense, shown)
-        reached = _raw(nodes, some)[some.own > 0]
-        least = float(np.partition(reached, -limit)[-limit]) if len(reached) >= limit else 0.0
+        least = max(least, _last_of(_raw(nodes, some)[some.own > 0], limit))
     kept = bound >= least if limit else np.zeros(len(bound), dtype=bool)
     kept[wanted] = True
     rows = _grips_of(units, np.flatnonzero(kept & (bound > 0)))
