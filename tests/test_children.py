@@ -1,14 +1,21 @@
 """What child processes and bulk work share."""
 
+import array
+import fcntl
 import gc
 import os
+import signal
+import subprocess
+import sys
+import termios
 import threading
+from typing import IO
 
 import pytest
 
 from memory_mcp import children
-from memory_mcp.children import few_collections
-from tests.waiting import PATIENCE
+from memory_mcp.children import few_collections, receive, send
+from tests.waiting import PATIENCE, until
 
 
 def test_garbage_is_collected_as_before_when_the_last_of_several_threads_has_ended_its_bulk_work() -> None:
@@ -38,3 +45,32 @@ def test_only_a_child_ends_with_who_started_it(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(children, "_parent", 2)
     with pytest.raises(EOFError):
         children.end_without_parent()
+
+
+def test_an_answer_is_whole_where_output_is_unbuffered_and_a_signal_comes_in_the_middle() -> None:
+    """Containers set PYTHONUNBUFFERED; a write that a signal ends has written a part."""
+    code = "from memory_mcp.children import answering; answering(lambda hello: lambda size: bytes(size))"
+    environment = os.environ | {"PYTHONUNBUFFERED": "1"}
+    with subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment) as child:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        send(child.stdin, "hello")
+        assert receive(child.stdout) == "ready"
+        send(child.stdin, 300_000)
+        until(lambda: waiting_in(child.stdout) >= 1 << 15)
+        for one in (signal.SIGSTOP, signal.SIGCONT):
+            child.send_signal(one)
+        got: list[object] = []
+        reader = threading.Thread(target=lambda: got.append(receive(child.stdout)), daemon=True)
+        reader.start()
+        reader.join(PATIENCE)
+        if not got:
+            child.kill()
+        assert [len(one) for one in got if isinstance(one, bytes)] == [300_000]
+
+
+def waiting_in(pipe: IO[bytes] | None) -> int:
+    """Bytes that a pipe holds."""
+    count = array.array("i", [0])
+    fcntl.ioctl(pipe, termios.FIONREAD, count)  # type: ignore[arg-type]
+    return count[0]

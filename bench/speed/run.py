@@ -21,7 +21,7 @@ from mcp.types import CallToolResult
 
 from bench.alone import cost
 from bench.lag import family
-from bench.place import Place, wait_for
+from bench.place import PROC, Place, wait_for
 from bench.speed.seen import Texts, children, clock
 
 #: A server that does nothing, as the SDK's own first page shows it, with one tool.
@@ -264,6 +264,8 @@ async def started(run: Run) -> None:
 
 def stopped(place: Place) -> None:
     """Stop the daemon and wait until it is gone."""
+    before = family(place)
     place.run("daemon", "stop", patience=_REST)
-    if not wait_for(lambda: not family(place), _REST):
+    # One that has closed its files may still hold their locks until it is gone.
+    if not wait_for(lambda: not family(place) and not any((PROC / str(pid)).exists() for pid in before), _REST):
         raise RuntimeError("the daemon does not stop")

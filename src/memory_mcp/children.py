@@ -150,7 +150,8 @@ def answering(begin: Callable[[object], Callable[[object], object]]) -> None:
     _parent = os.getppid()
     if hasattr(os, "nice"):
         os.nice(_NICE)
-    source, sink = sys.stdin.buffer, sys.stdout.buffer
+    # Opened anew: where PYTHONUNBUFFERED is set, those of `sys` write once and forget what a signal left unwritten.
+    source, sink = open(0, "rb", closefd=False), open(1, "wb", closefd=False)  # noqa: SIM115 - for as long as it lives
     # Nothing that prints may come between the frames.
     sys.stdout = sys.stderr
     with few_collections():

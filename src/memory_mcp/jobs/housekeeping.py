@@ -10,7 +10,7 @@ from memory_mcp.storage.base import Storage
 _FOLD_AT = 4
 #: The file is rewritten when this share of it holds nothing, and at least so many bytes. Checkpoints of a table that grew
 #: join its stretches and double the room it takes; later ones use that room, so it need not be given back each time.
-_DEAD_SHARE, _DEAD_BYTES = 0.3, 16_000_000
+_DEAD_SHARE, _DEAD_BYTES = 0.15, 16_000_000
 
 
 class Housekeeping:
