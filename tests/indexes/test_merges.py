@@ -85,13 +85,21 @@ def test_a_part_too_large_for_a_child_is_merged_with_no_other() -> None:
 
 
 @given(st.lists(SIZES, max_size=40))
-def test_after_a_bulk_only_large_parts_and_one_rest_are_left(sizes: list[Size]) -> None:
+def test_after_a_bulk_only_large_parts_and_a_rest_are_left(sizes: list[Size]) -> None:
     groups = merges.whole(sizes)
     taken = [i for group in groups for i in group]
     assert len(taken) == len(set(taken))
     assert all(sum(sizes[i].living for i in group) <= 2 * merges._MOST for group in groups)
     left = [s for i, s in enumerate(sizes) if i not in taken and s.living <= merges._MOST]
-    assert len(left) <= 1 + len(groups)
+    assert len(left) <= 2 + len(groups)
+
+
+def test_after_a_bulk_a_large_part_is_written_anew_only_where_much_has_come() -> None:
+    large = Size(200_000, 200_000)
+    assert merges.whole([large, Size(3000, 3000)]) == []
+    assert merges.whole([large, Size(3000, 3000), Size(3000, 3000)]) == [[1, 2]]
+    assert merges.whole([large, Size(20_000, 20_000)]) == [[0, 1]]
+    assert merges.whole([large, large, Size(3000, 3000)]) == [[0, 1, 2]]
 
 
 def test_an_index_that_took_in_much_is_made_of_few_parts(tmp_path: Path) -> None:

@@ -13,12 +13,14 @@ from memory_mcp.embed.model2vec import Model2Vec
 from memory_mcp.indexes.base import DocType, Filters
 from memory_mcp.indexes.bm25 import lifts
 from memory_mcp.indexes.bm25 import search as search_module
+from memory_mcp.indexes.bm25.kind import Bm25
 from memory_mcp.indexes.bm25.search import BEST, SEGMENT, SLACK, candidates, search, weigh
 from memory_mcp.indexes.candidates import OWN, SIMILARITY, Candidates
 from memory_mcp.indexes.columns import ROLES
 from memory_mcp.indexes.document import Unit
 from memory_mcp.indexes.keys import grip_of
 from memory_mcp.indexes.messages import ASKING, Messages, by_message
+from memory_mcp.indexes.part import LivePart, part_of
 from memory_mcp.indexes.snapshot import Snapshot
 from memory_mcp.indexes.vector.kind import Body, Vector
 from memory_mcp.indexes.vector.search import candidates as near_candidates
@@ -74,6 +76,23 @@ def test_a_message_has_its_best_grip_the_first_of_equals() -> None:
     [live] = in_parts([of_messages(unit(0, "", *"abcde"), [5, 5, 5, 6, 6])], ())
     place, value, rows = by_message(live.messages, np.array([0, 1, 2, 4]), np.array([1.0, 3.0, 3.0, 2.0]))
     assert (place.tolist(), value.tolist(), rows.tolist()) == ([0, 1], [3.0, 2.0], [1, 4])
+
+
+# where they lie
+
+
+def test_grips_are_found_by_their_keys_also_where_halves_of_them_are_equal() -> None:
+    [live] = in_parts(made_up(30, 5), ())
+    grips = live.part.grips
+    crowded = LivePart(replace(live.part, grips=replace(grips, lo=np.full_like(grips.lo, 7), hi=grips.lo)))
+    nobody = np.array([1], dtype=np.uint64)
+    for held in (live, crowded):
+        hi, lo = held.part.grips.hi, held.part.grips.lo
+        assert held.rows_of_grips(hi, lo).tolist() == list(range(len(grips)))
+        assert held.rows_of_grips(nobody, lo[:1]).tolist() == [-1]
+        gone = held.without(np.array([0]))
+        assert (gone.rows_of_grips(hi, lo) >= 0).tolist() == (grips.unit != 0).tolist()
+    assert LivePart(part_of(Bm25(), [], [])).rows_of_grips(nobody, nobody).tolist() == [-1]
 
 
 # which are looked at

@@ -198,18 +198,28 @@ class LivePart(Generic[B]):
         found: Array = np.unique(order[at[sorted_names[at] == names]]).astype(np.int64)
         return found if self.alive is None else found[self.alive[self.messages.unit[found]]]
 
-    def row_of_grip(self, high: int, low: int) -> int | None:
-        """Return the row of a grip by its document's key; None where it is not here or does not count."""
+    def rows_of_grips(self, high: Array, low: Array) -> Array:
+        """Return the row of each of some grips by its document's key (`(n,)` uint64 halves); -1 for what does not count here."""
         grips = self.part.grips
+        rows = np.full(len(low), -1, dtype=np.int64)
+        if not len(grips):
+            return rows
         if self._by_grip is None:
             self._by_grip = np.argsort(grips.lo, kind="stable").astype(np.int32)
         order = self._by_grip
-        for row in order[int(np.searchsorted(grips.lo, np.uint64(low), sorter=order)) :]:
-            if grips.lo[row] != low:
-                break
-            if grips.hi[row] == high:
-                return int(row) if self.alive is None or self.alive[grips.unit[row]] else None
-        return None
+        at = np.searchsorted(grips.lo, low, sorter=order)
+        left = np.arange(len(low))
+        while len(left):  # once, but for halves that several grips share
+            left = left[at[left] < len(order)]
+            here = order[at[left]]
+            left, here = left[same := grips.lo[here] == low[left]], here[same]
+            found = grips.hi[here] == high[left]
+            rows[left[found]] = here[found]
+            left = left[~found]
+            at[left] += 1
+        if self.alive is not None:
+            rows[(rows >= 0) & ~self.alive[grips.unit[rows]]] = -1
+        return rows
 
     @property
     def size(self) -> int:

@@ -22,6 +22,7 @@ from memory_mcp.storage.base import Outbox
 if TYPE_CHECKING:  # the engine behind it may be missing
     from memory_mcp.indexes.bm25.index import Bm25Index
     from memory_mcp.indexes.bm25.kind import Body
+    from memory_mcp.indexes.part import LivePart
 
 
 #: Events behind the index that are searched one by one; while an import is ahead by more, the oldest of them wait.
@@ -82,12 +83,17 @@ class Shown:
 
     def said(self, ids: Iterable[GripId]) -> dict[GripId, Said]:
         """Quotations with what is told of their events."""
-        now = self._now()
+        now, left = self._now(), list(dict.fromkeys(ids))
         found: dict[GripId, Said] = {}
-        for grip_id in dict.fromkeys(ids) if now else ():
-            held = None if now is None else _said(now, grip_id)
-            if held is not None:
-                found[grip_id] = held
+        if now is None or not left:
+            return found
+        high, low = (np.array(half, dtype=np.uint64) for half in zip(*map(grip_doc, left), strict=True))
+        for live in now.snapshot:
+            rows = live.rows_of_grips(high, low)
+            for place in np.flatnonzero(rows >= 0).tolist():
+                held = _said(now, live, int(rows[place]))
+                if held is not None:
+                    found[left[place]] = held
         return found
 
     def _now(self) -> _Now | None:
@@ -113,11 +119,6 @@ def _node(snapshot: "Snapshot[Body]", node_id: NodeId, whole: bool) -> TocNode |
     return None
 
 
-def _said(now: _Now, grip_id: GripId) -> Said | None:
-    high, low = grip_doc(grip_id)
-    for live in now.snapshot:
-        row = live.row_of_grip(high, low)
-        if row is not None:
-            is_old = bool(now.changed) and segment_of(live.part, row) in now.changed
-            return None if is_old else live.part.body.copies.said(row, int(live.part.table(DocType.GRIP).start[row]))
-    return None
+def _said(now: _Now, live: "LivePart[Body]", row: int) -> Said | None:
+    is_old = bool(now.changed) and segment_of(live.part, row) in now.changed
+    return None if is_old else live.part.body.copies.said(row, int(live.part.table(DocType.GRIP).start[row]))

@@ -33,6 +33,8 @@ SEGMENT, BEST, GRIP = 0.95, 0.54, 1.0
 _MANY = 8
 #: So many touched rows for each message wanted are smoothed without asking first which units can matter.
 _FEW = 16
+#: And so many units for each, without looking at the likeliest of them first.
+_FEW_UNITS = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -254,7 +256,7 @@ def _worth_it(
         return grips.rows
     units, wanted = live.part.units, live.messages.unit[also]
     bound = bounds.reachable(units, grips.dense, nodes.dense, SEGMENT, BEST)
-    if limit and np.count_nonzero(bound >= least) > limit:
+    if limit and np.count_nonzero(bound >= least) > _FEW_UNITS * limit:
         rows = _grips_of(units, np.flatnonzero(bound >= _last_of(bound, limit)))
         some = lifts.smoothed(live, rows[grips.dense[rows] > 0], grips.dense, shown)
         least = max(least, _last_of(_raw(nodes, some)[some.own > 0], limit))
