@@ -125,6 +125,18 @@ def test_what_cannot_be_among_the_best_is_left_out_and_nothing_else(
         assert np.array_equal(getattr(found, column.name), getattr(wanted, column.name)), column.name
 
 
+@examples(25)
+@given(st.integers(0, 2**32), st.sampled_from(("retry queue", "invoice slow bank")), st.sampled_from(FILTERS), st.integers(1, 6))
+def test_a_search_finds_the_same_documents_where_it_looks_at_few(seed: int, query: str, one: Filters, limit: int) -> None:
+    held = in_parts(made_up(60, seed), (40,))
+    told = []
+    for few in (0, 10**9):
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(search_module, "_FEW", few)
+            told.append(search(held, query_terms(query), one, limit))
+    assert told[0] == told[1]
+
+
 def test_of_many_messages_that_hold_a_word_most_are_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     texts = [f"retry {'queue ' * (place % 40 == 0)}{'filler ' * 12}" for place in range(2000)]
     held = in_parts([unit(place, "", text, text) for place, text in enumerate(texts)], ())
@@ -137,6 +149,9 @@ def test_of_many_messages_that_hold_a_word_most_are_not_looked_at(monkeypatch: p
 
     monkeypatch.setattr(lifts, "smoothed", counted)
     assert len(found_by(held, "retry queue", limit=10)) == 10
+    assert max(looked) < 200
+    looked.clear()
+    assert len(search(held, query_terms("retry queue"), Filters(), 1).best) == 1
     assert max(looked) < 200
 
 

@@ -26,6 +26,11 @@ class Messages:
         """Messages."""
         return len(self.first)
 
+    def count(self, rows: Array) -> int:
+        """Return of how many messages some rows (ascending) are."""
+        of_row = self.of_row[rows]
+        return int(np.count_nonzero(of_row[1:] != of_row[:-1])) + bool(len(rows))
+
     def rows_of(self, places: Array) -> tuple[Array, Array]:
         """Return the first row of each of some messages, and how many rows it has."""
         after = np.minimum(places + 1, len(self) - 1)

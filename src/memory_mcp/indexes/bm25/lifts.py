@@ -49,8 +49,6 @@ class Smoothed:
     near: Array
     #: Per unit: highest score of a message with its neighbours' shares; 0: none may be found.
     best: Array
-    #: How many hold a term themselves.
-    count: int
 
     def best_row(self, unit: int) -> int:
         """Return the row of a unit's best grip, the first of equals; -1 where there is none."""
@@ -73,7 +71,6 @@ def smoothed(live: LivePart[Any], rows: Array, dense: Array, shown: Array | None
     if shown is not None:
         keep = shown[rows]
         place, own, best = by_message(messages, rows[keep], value[keep])
-    count = len(place)
     if also is not None and len(also):
         extra = np.setdiff1d(also, place, assume_unique=True)
         order = np.argsort(np.concatenate([place, extra]), kind="stable")
@@ -83,7 +80,7 @@ def smoothed(live: LivePart[Any], rows: Array, dense: Array, shown: Array | None
     near = _near(messages, lane, place)
     lane[messages.of_row[rows]] = 0.0
     unit = messages.unit[place]
-    return Smoothed(units, place, best, unit, own, near, _best(own, near, unit, len(units)), count)
+    return Smoothed(units, place, best, unit, own, near, _best(own, near, unit, len(units)))
 
 
 def _near(messages: Messages, lane: Array, place: Array) -> Array:

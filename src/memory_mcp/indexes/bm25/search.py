@@ -187,10 +187,6 @@ def _scored(live: LivePart[Body], table: DocType, weights: Weights) -> _Scored:
     return _Scored(rows[np.concatenate([[True], rows[1:] != rows[:-1]])], dense)
 
 
-def _smoothed(live: LivePart[Body], grips: _Scored, filters: Filters) -> lifts.Smoothed:
-    return lifts.smoothed(live, _touched(grips), grips.dense, findable(live, DocType.GRIP, filters))
-
-
 def _touched(scored: _Scored) -> Array:
     return np.flatnonzero(scored.dense) if scored.rows is None else scored.rows
 
@@ -255,7 +251,7 @@ def _worth_it(
     if grips.rows is not None and len(grips.rows) <= _FEW * limit:
         return grips.rows
     units, wanted = live.part.units, live.messages.unit[also]
-    bound = bounds.reachable(units, grips.dense, nodes.dense, SEGMENT, BEST)
+    bound = bounds.of_messages(units, bounds.highest_in(units, grips.dense), nodes.dense, SEGMENT, BEST)
     if limit and np.count_nonzero(bound >= least) > _FEW_UNITS * limit:
         rows = _grips_of(units, np.flatnonzero(bound >= _last_of(bound, limit)))
         some = lifts.smoothed(live, rows[grips.dense[rows] > 0], grips.dense, shown)
@@ -271,13 +267,44 @@ def _grips_of(units: Units, places: Array) -> Array:
 
 
 def _choose(live: LivePart[Body], nodes: _Scored, grips: _Scored, filters: Filters, limit: int) -> list[tuple[_Best, int]]:
-    smoothed = _smoothed(live, grips, filters)
+    shown, rows = findable(live, DocType.GRIP, filters), _touched(grips)
+    passing = rows if shown is None else rows[shown[rows]]
+    if filters.window is None and len(rows) > _FEW * COMPARED * limit:
+        rows = _promising(live, nodes, grips, filters, limit)
+    smoothed = lifts.smoothed(live, rows, grips.dense, shown)
     found = []
-    if filters.wants_grips and smoothed.count:
-        found.append((_top_grips(live, nodes, grips, smoothed, limit), smoothed.count))
+    if filters.wants_grips and len(passing):
+        found.append((_top_grips(live, nodes, grips, smoothed, limit), live.messages.count(passing)))
     if filters.wants_nodes:
         found.append(_top_nodes(live, nodes, smoothed, filters, limit))
     return found
+
+
+def _promising(live: LivePart[Body], nodes: _Scored, grips: _Scored, filters: Filters, limit: int) -> Array:
+    """Return the rows of grips, ascending, of units that may hold one of the best `limit` messages, or a node among these."""
+    units = live.part.units
+    highest = bounds.highest_in(units, grips.dense)
+    messages = bounds.of_messages(units, highest, nodes.dense, SEGMENT, BEST)
+    rows = _passing_nodes(live, nodes, filters) if filters.wants_nodes else np.zeros(0, dtype=np.int64)
+    unit, own = live.part.nodes.unit[rows], nodes.dense[rows]
+    reach = bounds.of_nodes(own, highest[unit], GRIP)
+
+    def held(message: float, node: float) -> Array:
+        kept = (messages >= message) & (highest > 0)
+        kept[unit[reach >= node]] = True
+        found = _grips_of(units, np.flatnonzero(kept))
+        return found[grips.dense[found] > 0]
+
+    likely = held(_last_of(messages, limit), _last_of(reach, limit))
+    some = lifts.smoothed(live, likely, grips.dense, findable(live, DocType.GRIP, filters))
+    least = _last_of(_raw(nodes, some)[some.own > 0], limit) if filters.wants_grips else math.inf
+    return held(least, _last_of(own + GRIP * some.best[unit], limit))
+
+
+def _passing_nodes(live: LivePart[Body], nodes: _Scored, filters: Filters) -> Array:
+    """Rows of the nodes that hold a term and pass the filters."""
+    rows, shown = _touched(nodes), findable(live, DocType.NODE, filters)
+    return rows if shown is None else rows[shown[rows]]
 
 
 def _top_grips(live: LivePart[Body], nodes: _Scored, grips: _Scored, smoothed: lifts.Smoothed, limit: int) -> _Best:
@@ -290,10 +317,7 @@ def _top_grips(live: LivePart[Body], nodes: _Scored, grips: _Scored, smoothed: l
 def _top_nodes(live: LivePart[Body], nodes: _Scored, smoothed: lifts.Smoothed, filters: Filters, limit: int) -> tuple[_Best, int]:
     """Segments lifted by their best grip; one that reaches over the window's edge counts only with a grip inside it."""
     columns = live.part.nodes
-    rows = _touched(nodes)
-    shown = findable(live, DocType.NODE, filters)
-    if shown is not None:
-        rows = rows[shown[rows]]
+    rows = _passing_nodes(live, nodes, filters)
     if filters.window is not None:
         rows = rows[~(columns.partly(rows, filters.window) & (smoothed.best[columns.unit[rows]] <= 0))]
     score = nodes.dense[rows] + GRIP * smoothed.best[columns.unit[rows]]
