@@ -378,8 +378,8 @@ DAMAGES: tuple[Callable[[Path], None], ...] = (flip, truncate, halve, extend, de
 
 
 def files_of(directory: Path) -> list[Path]:
-    """Every file below a folder, in order."""
-    return sorted(p for p in directory.rglob("*") if p.is_file())
+    """Every file below a folder that an index is read from, in order."""
+    return sorted(p for p in directory.rglob("*") if p.is_file() and p.name != "stamps")
 
 
 def shown_of(keeper: Keeper, storage: Storage) -> Shown:

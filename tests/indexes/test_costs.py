@@ -58,7 +58,10 @@ def sizes(tmp_path_factory: pytest.TempPathFactory) -> dict[int, Size]:
 
 @requirement("bm25:NFR-01.1", "bm25:NFR-01.2", "goal:G1", "metric:query-latency-p99", "bm25:NFR-03.1")
 def test_a_search_makes_as_many_calls_over_five_times_the_documents(sizes: dict[int, Size]) -> None:
-    """Whatever is done row by row is done inside numpy, over postings: 450 to 770 calls were counted."""
+    """Whatever is done row by row is done inside numpy, over postings: 450 to 930 calls were counted for few documents.
+
+    Where many hold a word, it is looked first which of them can matter: 350 calls more, whatever their number.
+    """
     for question in sizes[SMALL].questions:
         terms, filters = query_terms(question.text), Filters(project=question.project or None)
         counted = {}
@@ -66,8 +69,8 @@ def test_a_search_makes_as_many_calls_over_five_times_the_documents(sizes: dict[
             snapshot = size.index.snapshot
             search(snapshot, terms, filters, 10)
             counted[count] = calls(lambda s=snapshot, t=terms, f=filters: search(s, t, f, 10))  # type: ignore[misc]
-        assert counted[LARGE] <= 1.2 * counted[SMALL] + 100
-        assert counted[LARGE] <= 1_000
+        assert counted[LARGE] <= 1.2 * counted[SMALL] + 450
+        assert counted[LARGE] <= 1_500
 
 
 @requirement("bm25:FR-06.4", "goal:G3", "bm25:NFR-01.4")

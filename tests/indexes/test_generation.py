@@ -1,6 +1,7 @@
 """Generations on disk: what CURRENT leads to is used or refused, never half; leftovers go and nothing in use does."""
 
 import json
+import os
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
@@ -12,6 +13,7 @@ from hypothesis import strategies as st
 
 from memory_mcp.app import App
 from memory_mcp.errors import IndexUnreadable
+from memory_mcp.indexes import files
 from memory_mcp.indexes.base import Health, Position
 from memory_mcp.indexes.files import Checked
 from memory_mcp.indexes.generation import Home, Manifest, PartEntry, _checksum
@@ -100,6 +102,51 @@ def test_an_index_that_is_read_again_is_the_same(tmp_path: Path) -> None:
     assert (again.health, again.position, again.snapshot.counts) == (Health.HEALTHY, Position(9, 9), index.snapshot.counts)
     same(again, index, QUERIES)
     assert replace(again.status(), last_commit_ms=0) == replace(index.status(), last_commit_ms=0)
+
+
+def test_files_that_were_not_touched_since_they_were_verified_are_mapped_and_not_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    index = indexed(tmp_path)
+    copied: list[str] = []
+    copy = files._copy
+
+    def counted(path: Path, *more: Any) -> int:
+        copied.append(path.name)
+        return copy(path, *more)
+
+    monkeypatch.setattr(files, "_copy", counted)
+    same(reloaded(tmp_path), index, QUERIES)
+    assert copied == []
+    os.utime(next(path for path in files_of(tmp_path) if path.parent.parent.name == "parts"))
+    same(reloaded(tmp_path), index, QUERIES)
+    assert copied
+    copied.clear()
+    same(reloaded(tmp_path), index, QUERIES)
+    assert copied == []
+
+
+ODD: tuple[Callable[[Path], object], ...] = (lambda path: path.write_text('{"CURRENT": 7}'), lambda path: path.write_text("[]"))
+
+
+@pytest.mark.parametrize("damage", [*DAMAGES, *ODD])
+def test_without_stamps_every_file_is_verified_again(tmp_path: Path, damage: Callable[[Path], object]) -> None:
+    index = indexed(tmp_path)
+    damage(tmp_path / "stamps")
+    again = reloaded(tmp_path)
+    assert again.health is Health.HEALTHY
+    same(again, index, QUERIES)
+
+
+def test_a_mapped_file_that_is_cut_short_is_never_read_behind_its_end(tmp_path: Path) -> None:
+    indexed(tmp_path)
+    again = reloaded(tmp_path)
+    for path in files_of(tmp_path):
+        if path.suffix == ".npys":
+            os.truncate(path, 0)
+    with pytest.raises(IndexUnreadable, match="cut short"):
+        found(again, QUERIES[0])
+    assert not again.verify()
 
 
 @requirement("bm25:NFR-02.1")

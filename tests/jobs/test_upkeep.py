@@ -144,7 +144,7 @@ class Half:
         return self._size, self._size - self._dead
 
 
-@pytest.mark.parametrize(("dead", "size", "freed"), [(31, 100, 31), (29, 100, 0), (15, 20, 0), (0, 0, 0)])
+@pytest.mark.parametrize(("dead", "size", "freed"), [(16, 100, 16), (100, 700, 0), (15, 20, 0), (0, 0, 0)])
 def test_the_file_is_rewritten_only_when_much_of_it_is_dead(dead: int, size: int, freed: int) -> None:
     from memory_mcp.jobs.housekeeping import compact_if_worth_it
 

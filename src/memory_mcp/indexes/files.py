@@ -95,11 +95,20 @@ def replace_text(path: Path, text: str) -> None:
 
 
 class Contents:
-    """Verified files of one directory, privately held."""
+    """Files of one directory: verified and privately held, or mapped as they are where they were verified before."""
 
-    def __init__(self, directory: Path, files: Mapping[str, Checked], scratch: Path) -> None:
-        """Read every file of `files`; IndexUnreadable when one is missing, short, long or changed."""
+    def __init__(self, directory: Path, files: Mapping[str, Checked], scratch: Path, trusted: bool = False) -> None:
+        """Read every file of `files`; IndexUnreadable when one is missing, short, long or changed.
+
+        Those that are `trusted` are mapped instead: of 556 MB of files reading takes 2 s, of which a first answer waits.
+        """
         self._places: dict[str, tuple[int, int]] = {}
+        #: What is mapped where it lies; a file that was cut short since must not be read (see `cut_short`).
+        self.maps: dict[str, mmap.mmap] = {}
+        if trusted:
+            for name, wanted in files.items():
+                self.maps |= {name: _mapped(directory / name, wanted.size)} if wanted.size else {}
+            return
         total = sum(f.size + _ALIGN for f in files.values())
         if total <= _IN_MEMORY:
             sink: Any = io.BytesIO()
@@ -124,6 +133,8 @@ class Contents:
 
     def bytes_of(self, name: str) -> memoryview:
         """One file."""
+        if self.maps:
+            return memoryview(self.maps.get(name, b""))
         at, size = self._places[name]
         return self._view[at : at + size]
 
@@ -151,6 +162,22 @@ class Contents:
         count = int(np.prod(shape))
         array = np.frombuffer(data, dtype=dtype, count=count, offset=start).reshape(shape)
         return array, start + count * dtype.itemsize
+
+
+def cut_short(maps: Iterable[mmap.mmap]) -> bool:
+    """Whether a mapped file has become shorter: reading behind its end would end the process."""
+    return any(held.size() < len(held) for held in maps)
+
+
+def _mapped(path: Path, size: int) -> mmap.mmap:
+    try:
+        with path.open("rb") as f:
+            held = mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)
+    except (OSError, ValueError) as error:
+        raise IndexUnreadable(f"{path.name} of the index cannot be read: {error}") from error
+    if len(held) != size:
+        raise IndexUnreadable(f"{path.name} of the index is damaged")
+    return held
 
 
 def _scratch_file(scratch: Path) -> Any:

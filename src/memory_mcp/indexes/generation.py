@@ -17,6 +17,7 @@ import os
 import re
 import shutil
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
@@ -26,6 +27,8 @@ from memory_mcp.failpoints import failpoint
 from memory_mcp.indexes.base import Position
 from memory_mcp.indexes.files import Checked, replace_text
 
+#: Stamps of the files that were verified; no manifest's business, and swept by nobody.
+_STAMPS = "stamps"
 _CURRENT, _PARTS = "CURRENT", "parts"
 _NAME = re.compile(r"gen-([0-9]{6,})\Z")
 #: What a part and its files may be called: nothing that leads out of the folder.
@@ -153,6 +156,27 @@ class Home:
                 return None
             found[name] = (stat.st_size, stat.st_mtime_ns, stat.st_ctime_ns, stat.st_ino)
         return found
+
+    def remember(self, stamps: Mapping[str, tuple[int, ...]] | None) -> None:
+        """Keep the stamps of files that were read whole or written here. They need not be kept: then all are read again."""
+        aside = self.directory / f"{_STAMPS}.new"
+        with suppress(OSError):
+            aside.touch(0o600)
+            aside.write_text(json.dumps(stamps), encoding="utf-8")
+            aside.replace(self.directory / _STAMPS)
+
+    def trusted(self, manifest: Manifest, stamps: Mapping[str, tuple[int, ...]] | None) -> frozenset[str]:
+        """Return the parts whose files have not been touched since they were read whole or written.
+
+        A change of a file changes its stamp: nobody can set the time at which a file was changed last.
+        """
+        try:
+            told = json.loads((self.directory / _STAMPS).read_text(encoding="utf-8"))
+            known = {name: tuple(stamp) for name, stamp in told.items()}
+        except (OSError, ValueError, AttributeError, TypeError):
+            return frozenset()
+        same = {name for name, stamp in (stamps or {}).items() if known.get(name) == stamp}
+        return frozenset(p.name for p in manifest.parts if all(f"{_PARTS}/{p.name}/{f}" in same for f in p.files))
 
     def size_bytes(self) -> int:
         """Everything in the folder."""

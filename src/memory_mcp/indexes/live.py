@@ -19,6 +19,7 @@ from memory_mcp.failpoints import failpoint
 from memory_mcp.indexes import merges
 from memory_mcp.indexes.base import Health, IndexStatus, Position
 from memory_mcp.indexes.document import Unit
+from memory_mcp.indexes.files import cut_short
 from memory_mcp.indexes.generation import Home, Manifest, PartEntry, check_origin
 from memory_mcp.indexes.part import TABLES, Kind, LivePart, Part, merged, outdated, part_of
 from memory_mcp.indexes.shelf import Built, Shelf, entry_of
@@ -79,8 +80,8 @@ class LiveIndex(Generic[B]):
     def snapshot(self) -> Snapshot[B]:
         """What can be searched now; IndexUnreadable with the reason when nothing can."""
         found = self._snapshot
-        if found is None:
-            raise IndexUnreadable(self._reason)
+        if found is None or cut_short(m for live in found for m in live.part.maps):
+            raise IndexUnreadable("files of the index were cut short from outside" if found else self._reason)
         return found
 
     @property
@@ -137,7 +138,8 @@ class LiveIndex(Generic[B]):
                 self.kind = self._check(manifest, last_change, named)
                 self.home.prepare()
                 stamps = self.home.stamps(manifest)
-                parts = [self._shelf.living(self.kind, entry) for entry in manifest.parts]
+                trusted = self.home.trusted(manifest, stamps)
+                parts = [self._shelf.living(self.kind, entry, entry.name in trusted) for entry in manifest.parts]
             except IndexUnreadable as error:
                 self._lose(Health.UNHEALTHY, error.message)
                 return
@@ -146,6 +148,8 @@ class LiveIndex(Generic[B]):
             self._manifest, self._stamps, self._dirty = manifest, stamps, False
             self._publish(manifest.position)
             self.home.sweep(manifest)
+            if len(trusted) < len(parts):
+                self.home.remember(stamps)
 
     def _check(self, manifest: Manifest, last_change: int, named: Callable[[int], str]) -> Kind[B]:
         """The kind that made it, if it can be used."""
@@ -363,6 +367,7 @@ class LiveIndex(Generic[B]):
         self.home.put(manifest)
         self.home.sweep(manifest)
         self._manifest, self._stamps, self._dirty = manifest, self.home.stamps(manifest), False
+        self.home.remember(self._stamps)
         self._publish(position)
 
     def prune(self, cutoffs: Mapping[str, int]) -> dict[str, int]:

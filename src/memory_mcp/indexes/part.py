@@ -6,6 +6,7 @@ What has been replaced or dropped since a part was made is marked beside it (`Li
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from mmap import mmap
 from pathlib import Path
 from typing import Any, Generic, Protocol, TypeVar
 
@@ -89,6 +90,8 @@ class Part(Generic[B]):
     strings: tuple[str, ...]
     body: B
     files: dict[str, Checked] | None = None
+    #: Of those the ones that are mapped where they lie.
+    maps: tuple[mmap, ...] = ()
 
     def table(self, doc_type: DocType) -> Columns:
         """One of its tables."""
@@ -126,9 +129,9 @@ def write_part(kind: Kind[B], part: Part[B], directory: Path) -> dict[str, Check
     return seal(directory)
 
 
-def read_part(kind: Kind[B], directory: Path, files: dict[str, Checked], scratch: Path) -> Part[B]:
-    """A part from its files, all of them verified; IndexUnreadable when they are not what they were."""
-    contents = Contents(directory, files, scratch)
+def read_part(kind: Kind[B], directory: Path, files: dict[str, Checked], scratch: Path, trusted: bool = False) -> Part[B]:
+    """A part from its files, all verified unless they are trusted; IndexUnreadable when they are not what they were."""
+    contents = Contents(directory, files, scratch, trusted)
     held = contents.arrays(_UNITS, UNIT_NAMES)
     return Part(
         name=directory.name,
@@ -138,6 +141,7 @@ def read_part(kind: Kind[B], directory: Path, files: dict[str, Checked], scratch
         strings=tuple(contents.json_of(_STRINGS)),
         body=kind.read(contents),
         files=files,
+        maps=tuple(contents.maps.values()),
     )
 
 

@@ -31,13 +31,13 @@ class Shelf:
         self._home = home
         self._made = 0
 
-    def read(self, kind: Kind[B], name: str, files: Mapping[str, Checked]) -> Part[B]:
-        """A part; IndexUnreadable when its files are not what they were."""
-        return read_part(kind, self._home.parts / name, dict(files), self._home.directory)
+    def read(self, kind: Kind[B], name: str, files: Mapping[str, Checked], trusted: bool = False) -> Part[B]:
+        """A part; IndexUnreadable when its files are not what they were, which is not looked at where they are trusted."""
+        return read_part(kind, self._home.parts / name, dict(files), self._home.directory, trusted)
 
-    def living(self, kind: Kind[B], entry: PartEntry) -> LivePart[B]:
+    def living(self, kind: Kind[B], entry: PartEntry, trusted: bool) -> LivePart[B]:
         """A part as a manifest names it, without its units that do not count."""
-        live = LivePart(self.read(kind, entry.name, entry.files))
+        live = LivePart(self.read(kind, entry.name, entry.files, trusted))
         if any(not 0 <= place < len(live.part.units) for place in entry.dead):
             raise IndexUnreadable("the manifest of the index contradicts a part")
         return live.without(np.array(entry.dead, dtype=np.int64))

@@ -14,7 +14,7 @@ from memory_mcp.storage.values import Tally
 
 
 @dataclass(slots=True)
-class _Day:
+class Day:
     """The sums of one day."""
 
     events: int = 0
@@ -37,33 +37,28 @@ class _Day:
 class Days:
     """Read when first asked, forgotten when cuts are moved or a build fails."""
 
-    def __init__(self, cuts: Callable[[], Iterable[Segment]], still: Callable[[], AbstractContextManager[object]]) -> None:
-        """Count what `cuts` gives; while a block of `still` runs, nothing is written."""
-        self._cuts = cuts
+    def __init__(self, read: Callable[[], dict[str, Day]], still: Callable[[], AbstractContextManager[object]]) -> None:
+        """`read` gives the sums of every day that has cuts; while a block of `still` runs, nothing is written."""
+        self._sums = read
         self._still = still
         self._lock = threading.Lock()
-        self._days: dict[str, _Day] | None = None
+        self._days: dict[str, Day] | None = None
         self._order: list[str] = []
 
     @contextmanager
-    def _read(self) -> Iterator[dict[str, _Day]]:
+    def _read(self) -> Iterator[dict[str, Day]]:
         """Yield the days, under the lock."""
         while True:
             if self._days is None:
                 # In this order, as a build takes them: or what it writes would be counted twice, or not at all.
                 with self._still(), self._lock:
                     if self._days is None:
-                        self._count()
+                        self._days = self._sums()
+                        self._order = sorted(self._days)
             with self._lock:
                 if self._days is not None:
                     yield self._days
                     return
-
-    def _count(self) -> None:
-        found: dict[str, _Day] = {}
-        for cut in self._cuts():
-            found.setdefault(cut.day, _Day()).add(cut)
-        self._days, self._order = found, sorted(found)
 
     def add(self, cuts: Iterable[Segment], before: Mapping[int, Segment]) -> None:
         """Take in what a build has written in the place of `before`."""
@@ -73,7 +68,7 @@ class Days:
             for cut in cuts:
                 if cut.day not in self._days:
                     insort(self._order, cut.day)
-                day = self._days.setdefault(cut.day, _Day())
+                day = self._days.setdefault(cut.day, Day())
                 if cut.key in before:
                     day.add(before[cut.key], -1)
                 day.add(cut)

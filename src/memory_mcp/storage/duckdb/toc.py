@@ -12,7 +12,7 @@ from memory_mcp.model.ids import NodeId, day_id, node_key, segment_id
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocBullet, TocNode
 from memory_mcp.storage.duckdb.connection import Connection, Row
-from memory_mcp.storage.duckdb.days import Days
+from memory_mcp.storage.duckdb.days import Day, Days
 from memory_mcp.storage.duckdb.outbox import Numbers, add_changes
 from memory_mcp.storage.duckdb.publish import Stored, publish
 from memory_mcp.storage.duckdb.recent import RecentGrips
@@ -47,7 +47,7 @@ class DuckToc(DuckTerms):
         self._whole = ByNode(self._read_whole, NODES, AT_ONCE)
         self._spans = Spans()
         self._streams = Streams(self._read_cuts)
-        self._days = Days(self.iter_cuts, con.still)
+        self._days = Days(self._read_days, con.still)
         self._grips = grips
 
     def version(self) -> int:
@@ -114,6 +114,12 @@ class DuckToc(DuckTerms):
     def iter_cuts(self) -> Iterator[Segment]:
         """See TocStore."""
         yield from map(segment_of, self._con.rows(f"SELECT {SEGMENT} FROM segment_cut ORDER BY stream, start_ts, start_id"))
+
+    def _read_days(self) -> dict[str, Day]:
+        sql = """SELECT day, sum(events)::BIGINT, count(*), sum(tokens)::BIGINT, list(DISTINCT session_id), list(DISTINCT agent),
+                 list(DISTINCT project) FROM segment_cut GROUP BY day"""
+        rows = self._con.rows(sql)
+        return {row[0]: Day(row[1], row[2], row[3], set(row[4]), set(row[5]) - {""}, set(row[6])) for row in rows}
 
     def segments(self, keys: Iterable[int]) -> dict[int, Segment]:
         """See TocStore."""
