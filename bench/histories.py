@@ -11,6 +11,7 @@ OUT gets `projects/<name>/<session>.jsonl`, as Claude Code keeps them, and `ques
 import argparse
 import datetime as dt
 import json
+import os
 import random
 import re
 import uuid
@@ -75,7 +76,11 @@ def write(out: Path, data: Path, events: int, seed: int = 7) -> tuple[int, int]:
         folder.mkdir(parents=True, exist_ok=True)
         lines = list(_told(session, real, rng, name, f"/home/user/{project}", start))
         text = "".join(json.dumps(line, ensure_ascii=False) + "\n" for line in lines)
-        (folder / f"{name}.jsonl").write_text(text, encoding="utf-8", errors="replace")
+        file = folder / f"{name}.jsonl"
+        file.write_text(text, encoding="utf-8", errors="replace")
+        # As a client leaves them: an import reads the latest first, and what is near in time lies near in the store.
+        ended = max((at for line in lines if (at := _time(line))), default=start).timestamp()
+        os.utime(file, (ended, ended))
         count += sum(counted(line) for line in lines)
         size += len(text.encode(errors="replace"))
     (out / "questions.json").write_text(json.dumps(questions(data)), encoding="utf-8")

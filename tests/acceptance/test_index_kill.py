@@ -75,7 +75,7 @@ def nothing_left(home: Home) -> None:
     manifest = home.current()
     assert manifest is not None
     assert {p.name for p in home.parts.iterdir()} == {p.name for p in manifest.parts}
-    assert sorted(p.name for p in home.directory.iterdir()) == sorted(["CURRENT", f"{manifest.name}.json", "parts"])
+    assert sorted(p.name for p in home.directory.iterdir()) == sorted(["CURRENT", f"{manifest.name}.json", "parts", "stamps"])
 
 
 def test_every_point_of_an_index_is_tried() -> None:

@@ -390,7 +390,7 @@ class LiveIndex(Generic[B]):
             self._publish(self.position)
             self._dirty = True
             self._commit()
-        while self.merge():
+        while self.merge(thoroughly=True):
             continue
         return gone
 

@@ -25,10 +25,9 @@ class Size:
     living: int
     stored: int
 
-    @property
-    def is_stale(self) -> bool:
-        """Whether so much of it was replaced that it is written anew."""
-        return self.stored - self.living >= max(_STALE_MANY, self.stored * _STALE)
+    def is_stale(self, many: int = _STALE_MANY) -> bool:
+        """Whether so much of it was replaced, and at least so many documents, that it is written anew."""
+        return self.stored - self.living >= max(many, self.stored * _STALE)
 
 
 def plan(sizes: Sequence[Size]) -> list[list[int]]:
@@ -44,20 +43,22 @@ def plan(sizes: Sequence[Size]) -> list[list[int]]:
             groups += _bounded(places, sizes)
             taken.update(*groups)
     for place, size in enumerate(sizes):
-        if place not in taken and size.is_stale:
+        if place not in taken and size.is_stale():
             groups.append([place])
     return groups
 
 
 def whole(sizes: Sequence[Size]) -> list[list[int]]:
-    """Groups that make as few parts as there can be: worth it when much has come at once.
+    """Groups that make as few parts as there can be: worth it when much has come or gone at once.
 
-    The largest are left alone, and a lone large one where little has come.
+    The largest are left alone, and a lone large one where little has come, unless half of it is gone.
     """
     large = sum(_LARGE < s.living <= _MOST for s in sizes)
     little = sum(s.living for s in sizes if s.living <= _LARGE) * _WORTH < _LARGE
     most = _LARGE if large == 1 and little else _MOST
-    return _bounded([place for place, size in enumerate(sizes) if size.living <= most], sizes)
+    groups = _bounded([place for place, size in enumerate(sizes) if size.living <= most], sizes)
+    taken = {place for group in groups for place in group}
+    return groups + [[place] for place, size in enumerate(sizes) if place not in taken and size.is_stale(1)]
 
 
 def _bounded(places: Sequence[int], sizes: Sequence[Size]) -> list[list[int]]:
