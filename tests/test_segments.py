@@ -3,6 +3,7 @@
 import itertools
 import random
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given
@@ -12,7 +13,7 @@ from memory_mcp.errors import ConfigError
 from memory_mcp.model.event import Event, EventType, Role
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.tokens import estimate_tokens
-from memory_mcp.segments import SegmentSettings, assign, overlap
+from memory_mcp.segments import CUTTER_VERSION, SegmentSettings, assign, overlap, recut, size_of
 from tests.factories import CALENDAR, SHOP, cut, event, ms, run_of
 from tests.requirements import requirement
 
@@ -98,6 +99,66 @@ def test_sessions_projects_and_threads_are_streams_of_their_own() -> None:
     assert event("y", at="2026-05-01 10:00").stream == event("x").stream
 
 
+# tools
+
+
+def tool(at: str, size: int = 10, kind: EventType = EventType.TOOL_RESULT) -> Event:
+    """A call or its output of so many tokens."""
+    return event(f"{at} " + "x" * 4 * size, at=at, role=Role.TOOL, kind=kind)
+
+
+@pytest.mark.parametrize("kind", [EventType.TOOL_CALL, EventType.TOOL_RESULT])
+def test_what_a_tool_is_told_and_prints_hardly_counts(kind: EventType) -> None:
+    events = [event("look at it", at="2026-01-12 09:00"), *(tool(f"2026-01-12 09:{m:02d}", 3000, kind) for m in range(1, 16))]
+    (one,) = cut([*events, event("done", at="2026-01-12 09:20", role=Role.ASSISTANT)])
+    assert one.tokens == estimate_tokens("look at it") + 15 * 200 + estimate_tokens("done")
+
+
+def test_a_tool_belongs_to_whoever_asked_for_it_however_long_it_takes_and_however_much_was_said() -> None:
+    long = event("word " * 3190, at="2026-01-12 09:00")
+    events = [long, tool("2026-01-12 09:01"), tool("2026-01-12 11:30"), event("and now?", at="2026-01-12 11:31")]
+    assert members(cut(events), events) == [[0, 1, 2], [3]]
+
+
+def test_a_tool_ends_up_behind_the_end_of_its_session_too() -> None:
+    end = event("bye", at="2026-01-12 09:01", kind=EventType.SESSION_END)
+    events = [event("work", at="2026-01-12 09:00"), end, tool("2026-01-12 09:02")]
+    (one,) = cut(events)
+    assert (one.events, one.open) == (3, False)
+
+
+def test_no_stretch_grows_without_end_by_tools_alone() -> None:
+    events = [event("go on", at="2026-01-12 09:00"), *(tool(f"2026-01-12 {10 + m // 60}:{m % 60:02d}", 500) for m in range(200))]
+    cuts = cut(events)
+    assert len(cuts) == 3
+    assert all(c.tokens <= 4 * 4000 for c in cuts)
+    later = [events[0], tool("2026-01-13 09:01")]
+    assert members(cut(later), later) == [[0], [1]]
+
+
+def test_a_session_of_tools_alone_is_one_stretch_that_a_message_joins() -> None:
+    events = [tool("2026-01-12 09:00"), tool("2026-01-12 10:00"), event("what was that?", at="2026-01-12 10:05")]
+    (one,) = cut(events)
+    assert one.events == 3
+
+
+# older rules
+
+
+def test_a_stream_cut_by_older_rules_keeps_the_ids_of_what_begins_where_it_did() -> None:
+    events = [event("one", at="2026-01-12 09:00"), tool("2026-01-12 10:00"), event("two", at="2026-01-12 11:00")]
+    old = [cut([e])[0] for e in events]
+    old = [replace(c, cut_no=n, cutter=1, day="2026-01-11") for n, c in enumerate(old)]
+    made = recut(old, events, CALENDAR, SETTINGS)
+    assert [(c.cut_no, c.events, c.cutter, c.day) for c in made] == [
+        (0, 2, CUTTER_VERSION, "2026-01-11"),
+        (2, 1, CUTTER_VERSION, "2026-01-11"),
+    ]
+    assert [c.key for c in made] == [old[0].key, old[2].key]
+    # A beginning that is new has a number that none ever had.
+    assert [c.cut_no for c in recut(old[:2], [events[2]], CALENDAR, SETTINGS)] == [2]
+
+
 # late events
 
 
@@ -166,7 +227,7 @@ def test_a_late_end_of_the_session_closes_the_last_segment_only(kind: EventType)
 # laws
 
 MOMENTS = st.lists(
-    st.tuples(st.integers(0, 300), st.integers(0, 2500), st.sampled_from(["m", "m", "m", "m", "end"])), min_size=1, max_size=40
+    st.tuples(st.integers(0, 300), st.integers(0, 2500), st.sampled_from(["m", "m", "m", "tool", "end"])), min_size=1, max_size=40
 )
 
 
@@ -176,7 +237,7 @@ def _events(moments: Sequence[tuple[int, int, str]]) -> list[Event]:
         event(
             f"{i} " + "x" * size * 4,
             at=at + minute * MINUTE,
-            kind=EventType.SESSION_END if kind == "end" else EventType.USER_MESSAGE,
+            kind={"end": EventType.SESSION_END, "tool": EventType.TOOL_RESULT}.get(kind, EventType.USER_MESSAGE),
         )
         for i, (minute, size, kind) in enumerate(moments)
     ]
@@ -207,7 +268,7 @@ def test_in_whatever_order_and_batches_events_arrive_each_is_in_exactly_one_segm
     assert sorted(inside) == list(range(len(events)))
     assert all(a.end < b.start for a, b in itertools.pairwise(cuts))
     assert [len(part) for part in members(cuts, events)] == [c.events for c in cuts]
-    assert sum(c.tokens for c in cuts) == sum(estimate_tokens(e.text) for e in events)
+    assert sum(c.tokens for c in cuts) == sum(size_of(e) for e in events)
     assert [c.open for c in cuts][:-1] == [False] * (len(cuts) - 1)
     assert sorted(c.cut_no for c in cuts) == list(range(len(cuts)))
 

@@ -1,5 +1,8 @@
 """Events of one stream in, stretches out: where one ends and the next begins. Pure.
 
+A stretch is made of exchanges: what was asked, what was answered, and the tool calls between. Tools belong to whoever asked
+for them: a pause or the size of what they print opens no stretch of tool events alone.
+
 Invariants
 1. Every event belongs to exactly one segment of its stream; cuts of a stream never overlap in time order.
 2. Cut points are only added; an end may grow, a start never moves.
@@ -9,16 +12,23 @@ Invariants
 from bisect import bisect_right
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from itertools import count
 
 from memory_mcp.errors import ConfigError
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.event import Event, EventType
 from memory_mcp.model.ids import EventId
-from memory_mcp.model.segment import Position, Segment
+from memory_mcp.model.segment import Segment
 from memory_mcp.model.tokens import estimate_tokens
 
 #: Stored cuts say which rules made them.
-CUTTER_VERSION = 1
+CUTTER_VERSION = 2
+#: A tool's call or output counts as so many tokens at most, whatever it prints (DESIGN section 2).
+_TOOL_TOKENS = 200
+#: Tool events join a stretch that is so many times too large, and one that ended so long ago: a build may run overnight, and
+#: an agent may work for hours without a word, but no stretch grows without end.
+_TOOL_TIMES, _TOOL_GAP_MS = 4, 12 * 3_600_000
+_TOOLS = (EventType.TOOL_CALL, EventType.TOOL_RESULT)
 #: Context before a segment reaches back this far at most, and is at most this large.
 _OVERLAP_MS, _OVERLAP_TOKENS = 5 * 60_000, 500
 
@@ -57,6 +67,12 @@ def assign(cuts: Sequence[Segment], events: Sequence[Event], calendar: Calendar,
     return Assignment(tuple(changed), placing.members)
 
 
+def size_of(event: Event) -> int:
+    """Return the tokens that an event counts towards the size of its stretch."""
+    tokens = estimate_tokens(event.text)
+    return min(tokens, _TOOL_TOKENS) if event.type in _TOOLS else tokens
+
+
 class _Placing:
     """One run of `assign`: the cuts so far, ordered by start."""
 
@@ -71,20 +87,22 @@ class _Placing:
 
     def place(self, event: Event) -> None:
         at = bisect_right(self.cuts, event.order, key=lambda c: c.start) - 1
-        tokens = estimate_tokens(event.text)
-        if at >= 0 and self._belongs(at, event.order, tokens):
+        tokens = size_of(event)
+        if at >= 0 and self._belongs(at, event, tokens):
             self._join(at, event, tokens)
         else:
             self._open(at + 1, event, tokens)
 
-    def _belongs(self, at: int, position: Position, tokens: int) -> bool:
+    def _belongs(self, at: int, event: Event, tokens: int) -> bool:
         cut = self.cuts[at]
-        if position <= cut.end:
+        if event.order <= cut.end:
             return True
+        of_tool = event.type in _TOOLS
+        gap, most = (_TOOL_GAP_MS, _TOOL_TIMES * self._max_tokens) if of_tool else (self._gap_ms, self._max_tokens)
         # A cut that holds nothing has lost its words to a longer telling of them, and takes that in whatever its size.
-        if position[0] - cut.end[0] > self._gap_ms or (cut.events and cut.tokens + tokens > self._max_tokens):
+        if event.order[0] - cut.end[0] > max(gap, self._gap_ms) or (cut.events and cut.tokens + tokens > most):
             return False
-        return cut.open or at < len(self.cuts) - 1
+        return of_tool or cut.open or at < len(self.cuts) - 1
 
     def _join(self, at: int, event: Event, tokens: int) -> None:
         cut = self.cuts[at]
@@ -135,3 +153,18 @@ def overlap(previous: Sequence[Event], start_ms: int) -> list[Event]:
             break
         chosen.append(event)
     return chosen[::-1]
+
+
+def recut(cuts: Sequence[Segment], events: Sequence[Event], calendar: Calendar, settings: SegmentSettings) -> list[Segment]:
+    """Return the cuts that today's rules make of a stream whose `cuts` older rules made, ordered by start.
+
+    One that begins where an old one does keeps its number, hence its id, and its day; others get numbers not used before.
+    """
+    made = assign([], events, calendar, settings).changed
+    before = {cut.start: cut for cut in cuts}
+    free = count(max((cut.cut_no for cut in cuts), default=-1) + 1)
+    named = []
+    for cut in made:
+        same = before.get(cut.start)
+        named.append(replace(cut, cut_no=same.cut_no, day=same.day) if same else replace(cut, cut_no=next(free)))
+    return named

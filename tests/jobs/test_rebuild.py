@@ -5,9 +5,10 @@ from dataclasses import replace
 
 import pytest
 
+from memory_mcp import segments
 from memory_mcp.app import App
 from memory_mcp.model.calendar import Calendar, TocLevel
-from memory_mcp.model.event import Role
+from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.model.ids import NodeId
 from memory_mcp.model.toc import TocBullet
 from memory_mcp.storage.values import Build
@@ -202,3 +203,46 @@ def test_new_events_are_filed_right_after_a_rebuild(app: App) -> None:
     assert findings(app) == []
     assert texts(app) == texts(again)
     again.close()
+
+
+def test_a_store_cut_by_older_rules_is_cut_anew_and_every_id_still_leads_to_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as older:
+        older.setattr(segments, "CUTTER_VERSION", 1)
+        older.setattr(segments, "_TOOL_TIMES", 1)
+        older.setattr(segments, "_TOOL_GAP_MS", 0)
+        app = memory([*DRAFTS, *of_tools()])
+    before = list(app.storage.toc.iter_cuts())
+    quoted = {g: n for n in app.storage.toc.all_nodes() for b in n.bullets for g in b.grip_ids if n.level is TocLevel.SEGMENT}
+    assert tools_alone(app)
+    rebuild(app)
+    after = {c.node_id: c for c in app.storage.toc.iter_cuts()}
+    assert not tools_alone(app)
+    assert len(after) < len(before)
+    assert {c.cutter for c in after.values()} == {segments.CUTTER_VERSION}
+    for cut in before:
+        found = app.storage.toc.find(cut.node_id)
+        assert found is not None
+        assert after[found.node_id].start <= cut.start <= after[found.node_id].end
+    grips = app.storage.grips.get_many(quoted)
+    assert set(grips) == set(quoted)
+    keys = {c.key: c for c in after.values()}
+    events = app.storage.events.get_many(g.event_id_start for g in grips.values())
+    assert all(keys[g.segment].start <= events[g.event_id_start].order <= keys[g.segment].end for g in grips.values())
+    assert findings(app) == []
+    again = rebuild(app)
+    assert (again.nodes_changed, again.nodes_dropped, again.terms_rewritten) == (0, 0, 0)
+    app.close()
+
+
+def of_tools() -> list[EventDraft]:
+    """A question, and a build whose output comes an hour after its call."""
+    said = [("2026-02-03 09:00", Role.USER, "Please build the release candidate of the shop."),
+            ("2026-02-03 10:30", Role.TOOL, "Error: linker: undefined reference to checkout_total"),
+            ("2026-02-03 12:00", Role.TOOL, "Error: linker: undefined reference to inventory_lock")]  # fmt: skip
+    return [draft(text, at=at, session="build", role=role) for at, role, text in said]
+
+
+def tools_alone(app: App) -> list[str]:
+    """Segments that hold nothing but tool events."""
+    held = app.storage.events.in_segments(list(app.storage.toc.iter_cuts()))
+    return [str(key) for key, events in held.items() if all(e.role is Role.TOOL for e in events)]

@@ -486,16 +486,16 @@ def test_pins_hold_across_versions_until_they_are_taken_off(store: Storage) -> N
 
 def test_an_alias_leads_to_the_node_also_over_several_steps(store: Storage) -> None:
     store.toc.publish(Build(nodes=(node(),)))
-    store.toc.alias("toc:day:2026-01-01", "toc:day:2026-01-02")
-    store.toc.alias("toc:day:2026-01-02", DAY)
+    store.toc.recut([], {NodeId("toc:day:2026-01-01"): NodeId("toc:day:2026-01-02")})
+    store.toc.recut([], {NodeId("toc:day:2026-01-02"): DAY})
     found = store.toc.find(NodeId("toc:day:2026-01-01"))
     assert found is not None
     assert found.node_id == DAY
 
 
 def test_aliases_that_lead_in_a_circle_lead_nowhere(store: Storage) -> None:
-    store.toc.alias("toc:day:2026-01-01", "toc:day:2026-01-02")
-    store.toc.alias("toc:day:2026-01-02", "toc:day:2026-01-01")
+    store.toc.recut([], {NodeId("toc:day:2026-01-01"): NodeId("toc:day:2026-01-02")})
+    store.toc.recut([], {NodeId("toc:day:2026-01-02"): NodeId("toc:day:2026-01-01")})
     assert store.toc.find(NodeId("toc:day:2026-01-01")) is None
 
 
@@ -828,7 +828,7 @@ def fill(store: Storage) -> None:
         )
     store.toc.publish(Build(frequencies=(DocumentFrequency(SHOP, terms(4), counts(2)),)))
     store.toc.set_pin(DAY, True, "agent")
-    store.toc.alias("toc:day:2020-01-01", DAY)
+    store.toc.recut([], {NodeId("toc:day:2020-01-01"): DAY})
     store.outbox.mark("bm25", "3")
 
 

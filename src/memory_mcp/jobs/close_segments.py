@@ -13,8 +13,7 @@ from memory_mcp.model.event import Event
 from memory_mcp.model.ids import EventId
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
-from memory_mcp.model.tokens import estimate_tokens
-from memory_mcp.segments import SegmentSettings, assign
+from memory_mcp.segments import SegmentSettings, assign, size_of
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Build
 from memory_mcp.summarize.base import Summarizer
@@ -133,7 +132,7 @@ class CloseSegments:
         for place, cut in enumerate(cuts):
             if cut.start <= event.order <= cut.end:
                 held = event.event_id not in placed.events
-                left = max(cut.tokens - held * estimate_tokens(event.text), 0)
+                left = max(cut.tokens - held * size_of(event), 0)
                 cuts[place] = placed.changed[cut.key] = replace(cut, events=max(cut.events - held, 0), tokens=left)
                 placed.recounted.add(cut.key)
 
@@ -151,7 +150,7 @@ class CloseSegments:
             own = stored[cut.key] if cut.key in stored else sorted(members[cut.key], key=lambda e: e.order)
             counted = cut
             if len(own) != cut.events or cut.key in placed.recounted:
-                counted = replace(cut, events=len(own), tokens=sum(estimate_tokens(e.text) for e in own))
+                counted = replace(cut, events=len(own), tokens=sum(map(size_of, own)))
             work.append(Work(counted, tuple(own), before.get(cut.key)))
         return work
 

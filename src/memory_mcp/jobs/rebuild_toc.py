@@ -1,9 +1,12 @@
 """Derives the whole tree again from events and stored cuts, and writes only what differs: same ids, same text.
 
+Cuts that older rules made are made anew first; an id that goes leads to the segment that now holds what it began with.
+
 On a healthy store it changes nothing. Killed at any point it leaves a valid store; running it again goes on.
 """
 
 import time
+from bisect import bisect_right
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -11,7 +14,7 @@ from memory_mcp.model.calendar import PERIODS, Calendar, level_of, parents, roll
 from memory_mcp.model.ids import NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
-from memory_mcp.segments import SegmentSettings
+from memory_mcp.segments import CUTTER_VERSION, SegmentSettings, recut
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Build, TermDelta
 from memory_mcp.summarize.base import Summarizer
@@ -20,6 +23,8 @@ from memory_mcp.toc.rollup import RollUps
 from memory_mcp.toc.terms import Hashes, frequency, from_bytes, refit, union
 
 _CHUNK = 200
+#: Streams cut anew in one transaction.
+_STREAMS = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +55,7 @@ class RebuildToc:
         self._storage.reread()
         if timezone:
             self._move(timezone)
+        self._recut()
         cuts = sorted(self._storage.toc.iter_cuts(), key=lambda c: c.start)
         frequencies: dict[str, list[Hashes]] = {}
         for start in range(0, len(cuts), _CHUNK):
@@ -72,6 +78,26 @@ class RebuildToc:
         moved = {c.key: day for c in cuts if (day := self._calendar.day_of(c.start[0])) != c.day}
         if moved:
             self._storage.toc.move_segments(moved)
+
+    def _recut(self) -> None:
+        """Cut streams anew whose cuts older rules made; those that hold something refined or pinned stay as they are."""
+        streams: dict[int, list[Segment]] = {}
+        for cut in self._storage.toc.iter_cuts():
+            streams.setdefault(cut.stream, []).append(cut)
+        old = [cuts for cuts in streams.values() if any(c.cutter != CUTTER_VERSION for c in cuts)]
+        kept = self._storage.toc.pins().union(self._storage.toc.refined())
+        for start in range(0, len(old), _STREAMS):
+            part = [cuts for cuts in old[start : start + _STREAMS] if kept.isdisjoint(c.node_id for c in cuts)]
+            events = self._storage.events.in_segments([c for cuts in part for c in cuts])
+            fresh: list[Segment] = []
+            leads: dict[NodeId, NodeId] = {}
+            for cuts in part:
+                told = sorted((e for c in cuts for e in events.get(c.key, ())), key=lambda e: e.order)
+                if told:
+                    made = recut(cuts, told, self._calendar, self._settings)
+                    fresh += made
+                    leads |= _leads(cuts, made)
+            self._storage.toc.recut(fresh, leads)
 
     def _segments(self, cuts: Sequence[Segment]) -> list[Derived]:
         events = self._storage.events.in_segments(cuts)
@@ -143,3 +169,9 @@ def _differs(before: TocNode | None, now: TocNode) -> bool:
     if before is None:
         return True
     return replace(now, version=before.version, built=before.built, pinned=before.pinned) != before
+
+
+def _leads(before: Sequence[Segment], made: Sequence[Segment]) -> dict[NodeId, NodeId]:
+    """Where the ids of cuts lead that are none any more: to the cut that holds what they began with."""
+    starts, ids = [c.start for c in made], {c.node_id for c in made}
+    return {c.node_id: made[max(bisect_right(starts, c.start) - 1, 0)].node_id for c in before if c.node_id not in ids}

@@ -230,16 +230,16 @@ class TocStore(Protocol):
         """Everything pinned."""
         ...
 
-    def alias(self, old: str, new: str) -> None:
-        """Lead an id that was shown from now on to another."""
-        ...
-
     def drop_nodes(self, ids: Iterable[NodeId]) -> None:
         """Remove nodes that must not exist, with bullets and term sets, each a change; never events, cuts, grips or pins."""
         ...
 
     def move_segments(self, days: Mapping[int, str]) -> None:
         """File segments under other days (by segment key), after a change of zone, each a change; old ids stay readable."""
+        ...
+
+    def recut(self, cuts: Sequence[Segment], leads: Mapping[NodeId, NodeId]) -> None:
+        """Put cuts under their keys; drop those whose nodes `leads` names: such an id, and its grips, lead to another now."""
         ...
 
     def all_nodes(self) -> Iterator[TocNode]:

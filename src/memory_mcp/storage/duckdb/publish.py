@@ -26,7 +26,17 @@ VERSIONS_KEPT = 3
 VERSIONS_BETWEEN = 4
 
 _IN = "(SELECT unnest(?::BIGINT[]))"
-_CUT = ("BIGINT", "BIGINT", "INTEGER", *["VARCHAR"] * 5, *["BIGINT", "HUGEINT"] * 2, "INTEGER", "INTEGER", "BOOLEAN", "INTEGER")
+CUT_TYPES = (
+    "BIGINT",
+    "BIGINT",
+    "INTEGER",
+    *["VARCHAR"] * 5,
+    *["BIGINT", "HUGEINT"] * 2,
+    "INTEGER",
+    "INTEGER",
+    "BOOLEAN",
+    "INTEGER",
+)
 _NODE = (
     *("BIGINT", "VARCHAR", "VARCHAR", "INTEGER", "BOOLEAN", "BIGINT", "BIGINT", "VARCHAR", "VARCHAR", "VARCHAR[]", "VARCHAR"),
     *("DOUBLE", "INTEGER", "INTEGER", "VARCHAR[]", "VARCHAR[]", "VARCHAR", "BIGINT"),
@@ -39,6 +49,9 @@ _GROWN = "UPDATE segment_cut SET end_ts = ?, end_id = ?, events = ?, tokens = ?,
 _COUNTED = """UPDATE node SET sessions = m.sessions, events = m.events, built = ?
   FROM (SELECT unnest(?::BIGINT[]) AS key, unnest(?::INTEGER[]) AS sessions, unnest(?::INTEGER[]) AS events) m
   WHERE node.current AND node.key = m.key"""
+_MOVED = """UPDATE grip SET segment = m.segment
+  FROM (SELECT unnest(?::HUGEINT[]) AS id, unnest(?::BIGINT[]) AS segment) m
+  WHERE grip.grip_id = m.id AND grip.segment <> m.segment"""
 _OLD = f"""key IN {_IN} AND version <=
   (SELECT n.version FROM node n WHERE n.current AND n.key = {{table}}.key) - {VERSIONS_KEPT}"""
 
@@ -65,6 +78,8 @@ def publish(connection: Connection, numbers: Numbers, build: Build, stored: Stor
         _nodes(con, build, built)
         _counts(con, build.counted, built)
         fresh = _grips(con, build.grips, stored.grips)
+        if build.relist and build.grips:
+            con.execute(_MOVED, [[grip_key(g.grip_id)[0] for g in build.grips], [g.segment for g in build.grips]])
         numbers.once_committed(lambda: stored.grips.add(fresh))
         _terms(con, build)
         if build.derived_to is not None:
@@ -83,7 +98,7 @@ def _cuts(con: duckdb.DuckDBPyConnection, segments: Sequence[Segment], before: M
     if replaced:
         con.execute(f"DELETE FROM segment_cut WHERE key IN {_IN}", [replaced])
     if segments:
-        insert(con, "segment_cut", _CUT, segment_columns(segments))
+        insert(con, "segment_cut", CUT_TYPES, segment_columns(segments))
 
 
 def _nodes(con: duckdb.DuckDBPyConnection, build: Build, built: int) -> None:

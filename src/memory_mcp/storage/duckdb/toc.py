@@ -5,18 +5,20 @@ from dataclasses import replace
 from operator import itemgetter
 from typing import Any
 
+import duckdb
+
 from memory_mcp.clock import Clock
 from memory_mcp.model.calendar import TimeWindow, TocLevel
 from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.ids import NodeId, day_id, node_key, segment_id
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocBullet, TocNode
-from memory_mcp.storage.duckdb.connection import Connection, Row
+from memory_mcp.storage.duckdb.connection import Connection, Row, insert
 from memory_mcp.storage.duckdb.days import Day, Days
 from memory_mcp.storage.duckdb.outbox import Numbers, add_changes
-from memory_mcp.storage.duckdb.publish import Stored, publish
+from memory_mcp.storage.duckdb.publish import CUT_TYPES, Stored, publish
 from memory_mcp.storage.duckdb.recent import RecentGrips
-from memory_mcp.storage.duckdb.rows import NODE, SEGMENT, bullet_of, node_of, segment_of
+from memory_mcp.storage.duckdb.rows import NODE, SEGMENT, bullet_of, node_of, segment_columns, segment_of
 from memory_mcp.storage.duckdb.stamps import AT_ONCE, HEADS, NODES, STAMPS, ByNode, Spans, Stamped, Streams
 from memory_mcp.storage.duckdb.terms import DuckTerms
 from memory_mcp.storage.values import Build, Freshness, Scope, Tally
@@ -277,22 +279,37 @@ class DuckToc(DuckTerms):
             self._pins = frozenset(row[0] for row in self._con.rows("SELECT target FROM pin"))
         return self._pins
 
-    def alias(self, old: str, new: str) -> None:
-        """See TocStore."""
-        with self._con.writing() as con:
-            con.execute("DELETE FROM alias WHERE old = ?", [old])
-            con.execute("INSERT INTO alias VALUES (?, ?)", [old, new])
-
     def drop_nodes(self, ids: Iterable[NodeId]) -> None:
         """See TocStore."""
-        dropped = list(dict.fromkeys(ids))
-        keys = list({node_key(i) for i in dropped})
         with self._con.writing() as con:
-            add_changes(con, self._numbers, [(ChangeKind.NODE_DROPPED, i) for i in dropped])
-            for table in ("node", "bullet", "bullet_grip", "term_delta"):
-                con.execute(f"DELETE FROM {table} WHERE key IN (SELECT unnest(?::BIGINT[]))", [keys])
-            con.execute("DELETE FROM node_parent WHERE child IN (SELECT unnest(?::BIGINT[]))", [keys])
+            self._drop_nodes(con, list(dict.fromkeys(ids)))
         self._forget()
+
+    def _drop_nodes(self, con: duckdb.DuckDBPyConnection, ids: Sequence[NodeId]) -> None:
+        keys = list({node_key(i) for i in ids})
+        add_changes(con, self._numbers, [(ChangeKind.NODE_DROPPED, i) for i in ids])
+        for table in ("node", "bullet", "bullet_grip", "term_delta"):
+            con.execute(f"DELETE FROM {table} WHERE key IN (SELECT unnest(?::BIGINT[]))", [keys])
+        con.execute("DELETE FROM node_parent WHERE child IN (SELECT unnest(?::BIGINT[]))", [keys])
+
+    def recut(self, cuts: Sequence[Segment], leads: Mapping[NodeId, NodeId]) -> None:
+        """See TocStore."""
+        gone, to = ([node_key(i) for i in ids] for ids in (leads, leads.values()))
+        with self._con.writing() as con:
+            con.execute("DELETE FROM segment_cut WHERE key IN (SELECT unnest(?::BIGINT[]))", [[*gone, *(c.key for c in cuts)]])
+            if cuts:
+                insert(con, "segment_cut", CUT_TYPES, segment_columns(cuts))
+            con.execute(
+                """UPDATE grip SET segment = m.new FROM (SELECT unnest(?::BIGINT[]) AS old, unnest(?::BIGINT[]) AS new) m
+                   WHERE grip.segment = m.old""",
+                [gone, to],
+            )
+            self._drop_nodes(con, list(leads))
+            con.execute("DELETE FROM alias WHERE old IN (SELECT unnest(?::VARCHAR[]))", [list(leads)])
+            if leads:
+                insert(con, "alias", ("VARCHAR", "VARCHAR"), [list(leads), list(leads.values())])
+        self._grips.forget()
+        self.reread()
 
     def fold_terms(self, more_than: int) -> int:
         """See TocStore."""

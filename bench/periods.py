@@ -1,0 +1,152 @@
+"""Whether periods' own words lead to the right one: title, summary, bullets and keywords of days, weeks and months.
+
+Questions with the days, weeks and months that answer them are in `labels/periods`. All nodes of one level of one store are
+ranked by BM25 over their own text, without term sets and without indexes; places that tie share what they are worth. Beside
+it: how many segments a day has, and how many of them say nothing.
+
+    python -m bench.periods --data DIR [--folder DIR] [--show 5] [--half tune|held]
+"""
+
+import argparse
+import json
+import math
+import tempfile
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from bench.quality.corpora import LABELS, Half, corpora_in, half_of
+from bench.quality.stores import Stores
+from memory_mcp.app import App
+from memory_mcp.model.calendar import TocLevel
+from memory_mcp.model.toc import TocNode
+from memory_mcp.text import query_terms, terms
+
+CORPORA = ("commits", "lifebench-en", "lifebench-zh")
+#: Saturation and length weight: nodes of a level are about as long as each other.
+K1, B = 0.9, 0.4
+#: Levels with the key of a question that names the right ones, and how many of the first places count.
+LEVELS = {TocLevel.DAY: ("days", 3), TocLevel.WEEK: ("weeks", 1), TocLevel.MONTH: ("months", 1)}
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """One question and the periods that answer it, by level."""
+
+    store: str
+    id: str
+    text: str
+    weight: str
+    right: Mapping[TocLevel, frozenset[str]]
+
+    @property
+    def half(self) -> Half:
+        """The half it belongs to."""
+        return half_of(self.id)
+
+
+def questions() -> list[Question]:
+    """All of them."""
+    found = []
+    for file in sorted((LABELS / "periods").glob("*.jsonl")):
+        for line in file.read_text(encoding="utf-8").splitlines():
+            told = json.loads(line)
+            right = {level: frozenset(f"toc:{level.value}:{name}" for name in told[key]) for level, (key, _) in LEVELS.items()}
+            found.append(Question(told.get("corpus", "commits"), told["id"], told["query"], told["weight"], right))
+    return found
+
+
+class Ranking:
+    """Nodes of one level by their own words."""
+
+    def __init__(self, nodes: Sequence[TocNode]) -> None:
+        self._ids = [n.node_id for n in nodes]
+        self._counts = [Counter(terms(own_text(n))) for n in nodes]
+        self._lengths = [c.total() for c in self._counts]
+        self._mean = sum(self._lengths) / max(len(nodes), 1)
+        self._frequency = Counter(t for c in self._counts for t in c)
+
+    def share(self, text: str, right: frozenset[str], places: int) -> float:
+        """How likely one of the right ones is among the first places, when equals are in any order."""
+        scores = [self._score(at, query_terms(text)) for at in range(len(self._ids))]
+        best = max((s for s, i in zip(scores, self._ids, strict=True) if i in right), default=0.0)
+        if best <= 0:
+            return 0.0
+        before = sum(s > best for s in scores)
+        equal = sum(s == best for s in scores)
+        good = sum(s == best and i in right for s, i in zip(scores, self._ids, strict=True))
+        drawn = min(max(places - before, 0), equal)
+        return 1 - math.comb(equal - good, drawn) / math.comb(equal, drawn) if drawn else 0.0
+
+    def _score(self, at: int, wanted: Iterable[str]) -> float:
+        counts, norm = self._counts[at], K1 * (1 - B + B * self._lengths[at] / self._mean)
+        number = len(self._ids)
+        return sum(
+            math.log(1 + (number - self._frequency[t] + 0.5) / (self._frequency[t] + 0.5)) * counts[t] / (counts[t] + norm)
+            for t in wanted
+            if counts[t]
+        )
+
+
+def own_text(node: TocNode) -> str:
+    """What a reader sees of a node."""
+    return "\n".join([node.title, node.summary, *(b.text for b in node.bullets), *node.keywords])
+
+
+def nodes_of(app: App) -> dict[TocLevel, list[TocNode]]:
+    """All nodes by level, with everything they say."""
+    found: dict[TocLevel, list[TocNode]] = defaultdict(list)
+    for node in app.storage.toc.nodes([n.node_id for n in app.storage.toc.all_nodes()]).values():
+        found[node.level].append(node)
+    return found
+
+
+def shape(nodes: Mapping[TocLevel, Sequence[TocNode]]) -> dict[str, float]:
+    """How the tree looks."""
+    segments = nodes[TocLevel.SEGMENT]
+    of_tools = sum(" tool call" in n.title or " tool result" in n.title for n in segments)
+    sizes = [len(own_text(n).encode()) / 4 for level in (TocLevel.DAY, TocLevel.WEEK, TocLevel.MONTH) for n in nodes[level]]
+    return {
+        "segments": len(segments),
+        "a day": len(segments) / max(len(nodes[TocLevel.DAY]), 1),
+        "without a bullet, %": 100 * sum(not n.bullets for n in segments) / max(len(segments), 1),
+        "titled by tools, %": 100 * of_tools / max(len(segments), 1),
+        "tokens a period": sum(sizes) / max(len(sizes), 1),
+    }
+
+
+def main() -> None:
+    """Print the tables."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--data", type=Path, required=True)
+    parser.add_argument("--folder", type=Path, default=Path(tempfile.gettempdir()) / "memory-mcp-bench")
+    parser.add_argument("--half", type=Half, choices=list(Half))
+    parser.add_argument("--show", type=int, default=0, help="so many days, weeks and months as they read")
+    arguments = parser.parse_args()
+    asked = [q for q in questions() if arguments.half in (None, q.half)]
+    held = corpora_in(arguments.data, CORPORA).stores
+    stores = Stores(arguments.folder, held)
+    reached: dict[tuple[str, str], dict[TocLevel, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for name in sorted({q.store for q in asked} & set(held)):
+        with stores.opened(name, 5, {}) as app:
+            nodes = nodes_of(app)
+        print(name, ", ".join(f"{key} {value:,.1f}" for key, value in shape(nodes).items()))
+        for level, (_, places) in LEVELS.items():
+            ranking = Ranking(nodes[level])
+            for question in (q for q in asked if q.store == name):
+                share = ranking.share(question.text, question.right[level], places)
+                for group in ("all", question.weight):
+                    reached[name, group][level].append(share)
+            for node in nodes[level][:: max(1, len(nodes[level]) // max(arguments.show, 1))][: arguments.show]:
+                print(f"  {node.title}\n      {node.summary}\n      {', '.join(node.keywords)}")
+                print("".join(f"      - [{b.kind.value}] {b.text}\n" for b in node.bullets))
+    for (name, group), levels in reached.items():
+        told = ", ".join(f"{level.value}@{LEVELS[level][1]} {100 * sum(s) / len(s):.1f} %" for level, s in levels.items())
+        print(f"{name:16} {group:7} {len(levels[TocLevel.DAY]):4} questions: {told}")
+    if not reached:
+        print(f"skipped: {arguments.data} has none of {', '.join(CORPORA)}")
+
+
+if __name__ == "__main__":
+    main()
