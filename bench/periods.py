@@ -2,7 +2,8 @@
 
 Questions with the days, weeks and months that answer them are in `labels/periods`. All nodes of one level of one store are
 ranked by BM25 over their own text, without term sets and without indexes; places that tie share what they are worth. Beside
-it: how many segments a day has, and how many of them say nothing.
+it: the same over all that the segments below say, which is what no choice of words can exceed by much; how many segments a
+day has, and how many of them say nothing.
 
     python -m bench.periods --data DIR [--folder DIR] [--show 5] [--half tune|held]
 """
@@ -19,7 +20,8 @@ from pathlib import Path
 from bench.quality.corpora import LABELS, Half, corpora_in, half_of
 from bench.quality.stores import Stores
 from memory_mcp.app import App
-from memory_mcp.model.calendar import TocLevel
+from memory_mcp.model.calendar import TocLevel, rollup_targets
+from memory_mcp.model.ids import NodeId
 from memory_mcp.model.toc import TocNode
 from memory_mcp.text import query_terms, terms
 
@@ -60,11 +62,11 @@ def questions() -> list[Question]:
 class Ranking:
     """Nodes of one level by their own words."""
 
-    def __init__(self, nodes: Sequence[TocNode]) -> None:
-        self._ids = [n.node_id for n in nodes]
-        self._counts = [Counter(terms(own_text(n))) for n in nodes]
+    def __init__(self, texts: Mapping[NodeId, str]) -> None:
+        self._ids = list(texts)
+        self._counts = [Counter(terms(text)) for text in texts.values()]
         self._lengths = [c.total() for c in self._counts]
-        self._mean = sum(self._lengths) / max(len(nodes), 1)
+        self._mean = sum(self._lengths) / max(len(texts), 1)
         self._frequency = Counter(t for c in self._counts for t in c)
 
     def share(self, text: str, right: frozenset[str], places: int) -> float:
@@ -102,6 +104,15 @@ def nodes_of(app: App) -> dict[TocLevel, list[TocNode]]:
     return found
 
 
+def below(nodes: Sequence[TocNode], segments: Sequence[tuple[str, TocNode]]) -> dict[NodeId, str]:
+    """Everything that the segments of each period say; `segments` with their days."""
+    texts: dict[NodeId, list[str]] = {n.node_id: [] for n in nodes}
+    for day, segment in segments:
+        for period in texts.keys() & set(rollup_targets(day)):
+            texts[period].append(own_text(segment))
+    return {node_id: "\n".join(several) for node_id, several in texts.items()}
+
+
 def shape(nodes: Mapping[TocLevel, Sequence[TocNode]]) -> dict[str, float]:
     """How the tree looks."""
     segments = nodes[TocLevel.SEGMENT]
@@ -131,13 +142,16 @@ def main() -> None:
     for name in sorted({q.store for q in asked} & set(held)):
         with stores.opened(name, 5, {}) as app:
             nodes = nodes_of(app)
+            days = {c.node_id: c.day for c in app.storage.toc.iter_cuts()}
         print(name, ", ".join(f"{key} {value:,.1f}" for key, value in shape(nodes).items()))
         for level, (_, places) in LEVELS.items():
-            ranking = Ranking(nodes[level])
+            own = Ranking({n.node_id: own_text(n) for n in nodes[level]})
+            whole = Ranking(below(nodes[level], [(days[n.node_id], n) for n in nodes[TocLevel.SEGMENT]]))
             for question in (q for q in asked if q.store == name):
-                share = ranking.share(question.text, question.right[level], places)
+                share = own.share(question.text, question.right[level], places)
                 for group in ("all", question.weight):
                     reached[name, group][level].append(share)
+                reached[name, "below"][level].append(whole.share(question.text, question.right[level], places))
             for node in nodes[level][:: max(1, len(nodes[level]) // max(arguments.show, 1))][: arguments.show]:
                 print(f"  {node.title}\n      {node.summary}\n      {', '.join(node.keywords)}")
                 print("".join(f"      - [{b.kind.value}] {b.text}\n" for b in node.bullets))
