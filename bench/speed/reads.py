@@ -5,6 +5,7 @@ import random
 import shutil
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
@@ -38,7 +39,8 @@ async def systems(run: Run, place: Place, said: Sequence[tuple[str, str]]) -> As
             other = await stack.enter_async_context(run.other("-m", "bench.speed.fts5", str(file)))
             empty = await stack.enter_async_context(run.other("-c", EMPTY))
             found |= {"FTS5 server": Tool(other, "search"), "empty server": Tool(empty, "nothing")}
-            found["tantivy, in process"] = Tantivy(place.root / "tantivy", said)
+            if find_spec("tantivy"):  # of no use to the program, so that whoever wants it beside installs it
+                found["tantivy, in process"] = Tantivy(place.root / "tantivy", said)
         yield found
 
 
