@@ -108,6 +108,7 @@ def test_files_that_were_not_touched_since_they_were_verified_are_mapped_and_not
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     index = indexed(tmp_path)
+    monkeypatch.setattr(files, "_IN_MEMORY", 0)
     copied: list[str] = []
     copy = files._copy
 
@@ -124,13 +125,18 @@ def test_files_that_were_not_touched_since_they_were_verified_are_mapped_and_not
     copied.clear()
     same(reloaded(tmp_path), index, QUERIES)
     assert copied == []
+    monkeypatch.undo()
+    assert all(not live.part.maps for live in reloaded(tmp_path).snapshot), "small parts are read, so that few files stay open"
 
 
 ODD: tuple[Callable[[Path], object], ...] = (lambda path: path.write_text('{"CURRENT": 7}'), lambda path: path.write_text("[]"))
 
 
 @pytest.mark.parametrize("damage", [*DAMAGES, *ODD])
-def test_without_stamps_every_file_is_verified_again(tmp_path: Path, damage: Callable[[Path], object]) -> None:
+def test_without_stamps_every_file_is_verified_again(
+    tmp_path: Path, damage: Callable[[Path], object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(files, "_IN_MEMORY", 0)
     index = indexed(tmp_path)
     damage(tmp_path / "stamps")
     again = reloaded(tmp_path)
@@ -138,7 +144,8 @@ def test_without_stamps_every_file_is_verified_again(tmp_path: Path, damage: Cal
     same(again, index, QUERIES)
 
 
-def test_a_mapped_file_that_is_cut_short_is_never_read_behind_its_end(tmp_path: Path) -> None:
+def test_a_mapped_file_that_is_cut_short_is_never_read_behind_its_end(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(files, "_IN_MEMORY", 0)
     indexed(tmp_path)
     again = reloaded(tmp_path)
     for path in files_of(tmp_path):

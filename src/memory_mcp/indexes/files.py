@@ -100,20 +100,19 @@ class Contents:
     def __init__(self, directory: Path, files: Mapping[str, Checked], scratch: Path, trusted: bool = False) -> None:
         """Read every file of `files`; IndexUnreadable when one is missing, short, long or changed.
 
-        Those that are `trusted` are mapped instead: of 556 MB of files reading takes 2 s, of which a first answer waits.
+        Large ones that are `trusted` are mapped instead: reading 556 MB takes 2 s, for which a first answer waits.
         """
         self._places: dict[str, tuple[int, int]] = {}
         #: What is mapped where it lies; a file that was cut short since must not be read (see `cut_short`).
         self.maps: dict[str, mmap.mmap] = {}
-        if trusted:
-            for name, wanted in files.items():
-                self.maps |= {name: _mapped(directory / name, wanted.size)} if wanted.size else {}
-            return
         total = sum(f.size + _ALIGN for f in files.values())
         if total <= _IN_MEMORY:
             sink: Any = io.BytesIO()
             self._copy(directory, files, sink)
             self._view = memoryview(sink.getvalue())
+            return
+        if trusted:  # not the small ones: each file that is mapped stays open
+            self.maps = {name: _mapped(directory / name, wanted.size) for name, wanted in files.items() if wanted.size}
             return
         with _scratch_file(scratch) as held:
             self._copy(directory, files, held)
