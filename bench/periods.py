@@ -12,22 +12,20 @@ import argparse
 import json
 import math
 import tempfile
-from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from bench.quality.corpora import LABELS, Half, corpora_in, half_of
+from bench.quality.plain import Bm25
 from bench.quality.stores import Stores
 from memory_mcp.app import App
 from memory_mcp.model.calendar import TocLevel, rollup_targets
 from memory_mcp.model.ids import NodeId
 from memory_mcp.model.toc import TocNode
-from memory_mcp.text import query_terms, terms
 
 CORPORA = ("commits", "lifebench-en", "lifebench-zh")
-#: Saturation and length weight: nodes of a level are about as long as each other.
-K1, B = 0.9, 0.4
 #: Levels with the key of a question that names the right ones, and how many of the first places count.
 LEVELS = {TocLevel.DAY: ("days", 3), TocLevel.WEEK: ("weeks", 1), TocLevel.MONTH: ("months", 1)}
 
@@ -64,14 +62,11 @@ class Ranking:
 
     def __init__(self, texts: Mapping[NodeId, str]) -> None:
         self._ids = list(texts)
-        self._counts = [Counter(terms(text)) for text in texts.values()]
-        self._lengths = [c.total() for c in self._counts]
-        self._mean = sum(self._lengths) / max(len(texts), 1)
-        self._frequency = Counter(t for c in self._counts for t in c)
+        self._words = Bm25(list(texts.values()))
 
     def share(self, text: str, right: frozenset[str], places: int) -> float:
         """How likely one of the right ones is among the first places, when equals are in any order."""
-        scores = [self._score(at, query_terms(text)) for at in range(len(self._ids))]
+        scores = self._words.scores(text).tolist()
         best = max((s for s, i in zip(scores, self._ids, strict=True) if i in right), default=0.0)
         if best <= 0:
             return 0.0
@@ -80,15 +75,6 @@ class Ranking:
         good = sum(s == best and i in right for s, i in zip(scores, self._ids, strict=True))
         drawn = min(max(places - before, 0), equal)
         return 1 - math.comb(equal - good, drawn) / math.comb(equal, drawn) if drawn else 0.0
-
-    def _score(self, at: int, wanted: Iterable[str]) -> float:
-        counts, norm = self._counts[at], K1 * (1 - B + B * self._lengths[at] / self._mean)
-        number = len(self._ids)
-        return sum(
-            math.log(1 + (number - self._frequency[t] + 0.5) / (self._frequency[t] + 0.5)) * counts[t] / (counts[t] + norm)
-            for t in wanted
-            if counts[t]
-        )
 
 
 def own_text(node: TocNode) -> str:
@@ -99,7 +85,7 @@ def own_text(node: TocNode) -> str:
 def nodes_of(app: App) -> dict[TocLevel, list[TocNode]]:
     """All nodes by level, with everything they say."""
     found: dict[TocLevel, list[TocNode]] = defaultdict(list)
-    for node in app.storage.toc.nodes([n.node_id for n in app.storage.toc.all_nodes()]).values():
+    for node in app.storage.toc.all_nodes():
         found[node.level].append(node)
     return found
 

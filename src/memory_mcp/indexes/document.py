@@ -83,7 +83,7 @@ class Unit:
 
 
 def unit_of(source: Source, with_words: bool = True) -> Unit:
-    """The documents of one unit, without words where these are not what is indexed: cutting them takes longer than the rest."""
+    """Return the documents of one unit; without `with_words` those of its segment have no event texts, which are slow to cut."""
     node = source.node
     if source.segment is None:
         return Unit(node_key(node.node_id), node.level, node.end_ms, tuple(_period(node)), ())

@@ -102,40 +102,35 @@ class Contents:
 
         Large ones that are `trusted` are mapped instead: reading 556 MB takes 2 s, for which a first answer waits.
         """
-        self._places: dict[str, tuple[int, int]] = {}
+        self._views: dict[str, memoryview] = {}
         #: What is mapped where it lies; a file that was cut short since must not be read (see `cut_short`).
         self.maps: dict[str, mmap.mmap] = {}
         total = sum(f.size + _ALIGN for f in files.values())
         if total <= _IN_MEMORY:
-            sink: Any = io.BytesIO()
-            self._copy(directory, files, sink)
-            self._view = memoryview(sink.getvalue())
-            return
-        if trusted:  # not the small ones: each file that is mapped stays open
+            self._copy(directory, files, io.BytesIO())
+        elif trusted:  # not the small ones: each file that is mapped stays open
             self.maps = {name: _mapped(directory / name, wanted.size) for name, wanted in files.items() if wanted.size}
-            return
-        with _scratch_file(scratch) as held:
-            self._copy(directory, files, held)
-            held.flush()
-            if isinstance(held, io.BytesIO):
-                self._view = memoryview(held.getvalue())
-            else:
-                self._view = memoryview(mmap.mmap(held.fileno(), 0, access=mmap.ACCESS_READ))
+            self._views = {name: memoryview(self.maps.get(name, b"")) for name in files}
+        else:
+            with _scratch_file(scratch) as held:
+                self._copy(directory, files, held)
 
     def _copy(self, directory: Path, files: Mapping[str, Checked], sink: Any) -> None:
+        places: dict[str, tuple[int, int]] = {}
         at = 0
         for name, wanted in files.items():
             at += sink.write(b"\0" * (-at % _ALIGN))
             size = _copy(directory / name, wanted, sink)
-            self._places[name] = (at, size)
+            places[name] = (at, size)
             at += size
+        sink.flush()
+        in_memory = isinstance(sink, io.BytesIO)
+        view = memoryview(sink.getvalue() if in_memory else mmap.mmap(sink.fileno(), 0, access=mmap.ACCESS_READ))
+        self._views = {name: view[at : at + size] for name, (at, size) in places.items()}
 
     def bytes_of(self, name: str) -> memoryview:
         """One file."""
-        if self.maps:
-            return memoryview(self.maps.get(name, b""))
-        at, size = self._places[name]
-        return self._view[at : at + size]
+        return self._views[name]
 
     def json_of(self, name: str) -> Any:
         """One file as JSON."""

@@ -26,7 +26,7 @@ class Size:
     stored: int
 
     def is_stale(self, many: int = _STALE_MANY) -> bool:
-        """Whether so much of it was replaced, and at least so many documents, that it is written anew."""
+        """Whether at least half of its documents, and at least `many`, were replaced: it is then written anew."""
         return self.stored - self.living >= max(many, self.stored * _STALE)
 
 

@@ -39,7 +39,7 @@ class _Now:
 
 @dataclass(frozen=True, slots=True)
 class Holding:
-    """Segments that hold some words, by key, the newest first, and the number of the last event that this was told of."""
+    """Keys of the segments that hold some words, the newest first, and the number of the last event that the index has."""
 
     segments: tuple[int, ...]
     events: int

@@ -80,7 +80,7 @@ class RebuildToc:
             self._storage.toc.move_segments(moved)
 
     def _recut(self) -> None:
-        """Cut streams anew whose cuts older rules made; those that hold something refined or pinned stay as they are."""
+        """Replace the cuts of streams that an older cutter made, except of streams with a refined or pinned segment."""
         streams: dict[int, list[Segment]] = {}
         for cut in self._storage.toc.iter_cuts():
             streams.setdefault(cut.stream, []).append(cut)

@@ -1,4 +1,4 @@
-"""Which units can hold one of the best messages, told from the best score in each, before neighbours are looked at.
+"""Upper bounds of the scores of messages and nodes, computed per unit from the best score in it.
 
 A message's lifts are shares of scores of its own unit, so that what it can reach is bounded by the highest of these and its
 segment's. Of 400,000 grips that hold a word of a question, its best 120 messages then cost the smoothing of a few thousand.

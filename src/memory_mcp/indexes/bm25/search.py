@@ -19,7 +19,7 @@ from memory_mcp.indexes.bm25.kind import Body
 from memory_mcp.indexes.bm25.postings import STEP, term_key, term_part
 from memory_mcp.indexes.calibrate import BM25, BM25_SHARPNESS, COMPARED, SLACK, calibrated, standing
 from memory_mcp.indexes.candidates import OWN, Candidates
-from memory_mcp.indexes.columns import Units, ranges
+from memory_mcp.indexes.columns import ranges
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.part import TABLES, LivePart
 from memory_mcp.indexes.ranking import Best, Ranked, merged, ranked
@@ -35,6 +35,8 @@ _MANY = 8
 _FEW = 16
 #: And so many units for each, without looking at the likeliest of them first.
 _FEW_UNITS = 2
+#: A search for documents wants few of them, and has nodes to look at as well: it is so many times longer not worth asking.
+_LONGER = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -250,26 +252,29 @@ def _worth_it(
     """
     if grips.rows is not None and len(grips.rows) <= _FEW * limit:
         return grips.rows
-    units, wanted = live.part.units, live.messages.unit[also]
+    units = live.part.units
     bound = bounds.of_messages(units, bounds.highest_in(units, grips.dense), nodes.dense, SEGMENT, BEST)
-    if limit and np.count_nonzero(bound >= least) > _FEW_UNITS * limit:
-        rows = _grips_of(units, np.flatnonzero(bound >= _last_of(bound, limit)))
-        some = lifts.smoothed(live, rows[grips.dense[rows] > 0], grips.dense, shown)
+    least = least if limit else math.inf
+    if np.count_nonzero(bound >= least) > _FEW_UNITS * limit:
+        likely = _holding_in(live, grips, (bound >= _last_of(bound, limit)) & (bound > 0))
+        some = lifts.smoothed(live, likely, grips.dense, shown)
         least = max(least, _last_of(_raw(nodes, some)[some.own > 0], limit))
-    kept = bound >= least if limit else np.zeros(len(bound), dtype=bool)
-    kept[wanted] = True
-    rows = _grips_of(units, np.flatnonzero(kept & (bound > 0)))
+    kept = bound >= least
+    kept[live.messages.unit[also]] = True
+    return _holding_in(live, grips, kept & (bound > 0))
+
+
+def _holding_in(live: LivePart[Body], grips: _Scored, units: Array) -> Array:
+    """Rows of the grips of some units (`(units,)` bool) that hold a term, ascending."""
+    places = np.flatnonzero(units)
+    rows = ranges(live.part.units.grip_first[places], live.part.units.grip_count[places])
     return rows[grips.dense[rows] > 0]
-
-
-def _grips_of(units: Units, places: Array) -> Array:
-    return ranges(units.grip_first[places], units.grip_count[places])
 
 
 def _choose(live: LivePart[Body], nodes: _Scored, grips: _Scored, filters: Filters, limit: int) -> list[tuple[_Best, int]]:
     shown, rows = findable(live, DocType.GRIP, filters), _touched(grips)
     passing = rows if shown is None else rows[shown[rows]]
-    if filters.window is None and len(rows) > _FEW * COMPARED * limit:
+    if filters.window is None and len(rows) > _FEW * _LONGER * limit:
         rows = _promising(live, nodes, grips, filters, limit)
     smoothed = lifts.smoothed(live, rows, grips.dense, shown)
     found = []
@@ -292,8 +297,7 @@ def _promising(live: LivePart[Body], nodes: _Scored, grips: _Scored, filters: Fi
     def held(message: float, node: float) -> Array:
         kept = (messages >= message) & (highest > 0)
         kept[unit[reach >= node]] = True
-        found = _grips_of(units, np.flatnonzero(kept))
-        return found[grips.dense[found] > 0]
+        return _holding_in(live, grips, kept)
 
     likely = held(_last_of(messages, limit), _last_of(reach, limit))
     some = lifts.smoothed(live, likely, grips.dense, findable(live, DocType.GRIP, filters))

@@ -47,11 +47,11 @@ class Scan:
         """See Scanner."""
         # A text that is meant literally may begin and end inside a word, which is none that an index knows.
         inner = [" ".join(w.split()[1:-1]) for w in words] if query.literal else words
-        told = self._holder(inner, query.project)
+        told = self._segments_with(inner, query.project)
         if told is not None and len(told.segments) <= _FEW:
             return self._within(told, query, words)
         # Most begin and end where words do: then the newest that hold these answer, and only if none does, all is read.
-        told = self._holder(words, query.project) if query.literal else told
+        told = self._segments_with(words, query.project) if query.literal else told
         if told is None or not told.segments:
             return None
         found = self._within(replace(told, segments=told.segments[:_FEW]), query, words)
@@ -77,8 +77,8 @@ class Scan:
         count, found = self._storage.events.holding(_scope(query), words, query.limit)
         return Slice(tuple(self._hits(found, words)), count)
 
-    def _holder(self, texts: Sequence[str], project: str | None) -> Holding | None:
-        """Which segments hold every word of some texts; None where that cannot be told."""
+    def _segments_with(self, texts: Sequence[str], project: str | None) -> Holding | None:
+        """Return the segments that hold every word of some texts; None where the index cannot say."""
         return self._holding(list(dict.fromkeys(t for text in texts for t in terms(text))), project)
 
     def _within(self, where: Holding, query: Query, words: Sequence[str]) -> Slice:

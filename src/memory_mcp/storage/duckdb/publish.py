@@ -27,15 +27,8 @@ VERSIONS_BETWEEN = 4
 
 _IN = "(SELECT unnest(?::BIGINT[]))"
 CUT_TYPES = (
-    "BIGINT",
-    "BIGINT",
-    "INTEGER",
-    *["VARCHAR"] * 5,
-    *["BIGINT", "HUGEINT"] * 2,
-    "INTEGER",
-    "INTEGER",
-    "BOOLEAN",
-    "INTEGER",
+    *("BIGINT", "BIGINT", "INTEGER", *["VARCHAR"] * 5, *["BIGINT", "HUGEINT"] * 2),
+    *("INTEGER", "INTEGER", "BOOLEAN", "INTEGER"),
 )
 _NODE = (
     *("BIGINT", "VARCHAR", "VARCHAR", "INTEGER", "BOOLEAN", "BIGINT", "BIGINT", "VARCHAR", "VARCHAR", "VARCHAR[]", "VARCHAR"),
