@@ -75,10 +75,11 @@ class EventStore(Protocol):
         ...
 
     def in_segments(self, segments: Sequence[Segment], last_seq: int | None = None) -> dict[int, list[Event]]:
-        """Own events of several segments, by segment key, each in order; only those that arrived up to `last_seq`, if given.
+        """Of each segment (by key) its events in order, up to `last_seq`; of one told wholly elsewhere all the same."""
+        ...
 
-        Where a longer duplicate elsewhere stands for every one of them, they are shown after all.
-        """
+    def recaps(self, streams: Iterable[int]) -> list[Event]:
+        """Every recap (see `model.event.RECAP`) of these streams, in order."""
         ...
 
     def around(self, event: Event, before: int, after: int) -> tuple[list[Event], list[Event]]:

@@ -26,6 +26,8 @@ class Work:
     segment: Segment
     events: tuple[Event, ...]
     before: TocNode | None = None
+    #: The recap that tells of it, which may lie in a later segment of its stream.
+    recap: Event | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +49,10 @@ def derive_segment(work: Work, calendar: Calendar, summarizer: Summarizer) -> De
     """Node, grips and terms of one segment. The text an agent wrote stays; everything else follows from the events."""
     segment, events = work.segment, work.events
     grips = grips_of(events, segment.key)
-    summary = summarizer.summarize(events)
+    summary = summarizer.summarize(events, work.recap)
     by_id = {e.event_id: e for e in events}
-    bullets = tuple(_bullet(b, by_id, grips, segment) for b in summary.bullets)
+    elsewhere = [work.recap] if work.recap and work.recap.event_id not in by_id else []
+    bullets = tuple(_bullet(b, by_id, grips, segment, elsewhere) for b in summary.bullets)
     kind = max((b.kind for b in bullets), key=lambda k: KIND_SALIENCE[k], default=MemoryKind.OBSERVATION)
     node = TocNode(
         node_id=segment.node_id,
@@ -118,10 +121,19 @@ def pieces(event: Event) -> list[str]:
     return [event.speaker, event.text, *extra] if event.speaker else [event.text, *extra]
 
 
-def _bullet(draft: BulletDraft, events: Mapping[EventId, Event], grips: list[Grip], segment: Segment) -> TocBullet:
-    """A bullet with the grips that prove it; where no stored grip covers its words, one is made for exactly them."""
+def _bullet(
+    draft: BulletDraft, events: Mapping[EventId, Event], grips: list[Grip], segment: Segment, elsewhere: Sequence[Event]
+) -> TocBullet:
+    """A bullet with the grips that prove it; where no stored grip covers its words, one is made for exactly them.
+
+    Events `elsewhere` have their grips in another segment: they are named, and not stored again.
+    """
     chosen: list[GripId] = []
     for source in draft.sources:
+        other = next((e for e in elsewhere if e.event_id == source.event_id), None)
+        if other is not None:
+            chosen += [g.grip_id for g in covering(cut_grips(other, None, segment.key), other, source.start, source.end)[:1]]
+            continue
         event = events[source.event_id]
         cover = covering(grips, event, source.start, source.end)
         if not cover:

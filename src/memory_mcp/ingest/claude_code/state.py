@@ -31,6 +31,8 @@ class State:
         self.session = file.stem
         self.file_agent = file.stem.removeprefix(_AGENT_FILE) if file.stem.startswith(_AGENT_FILE) else ""
         self.first_cwd = ""
+        #: When the file was written last, UTC milliseconds, as text; "" where records have times of their own.
+        self.file_time = ""
         #: Names of tools by the id of their call.
         self.tools: OrderedDict[str, str] = OrderedDict()
         #: Threads whose first prompt has been seen.
@@ -46,13 +48,16 @@ class State:
     def recover(self, offset: int) -> None:
         """Learn the session and its first directory, and what the part before `offset` tells about the part behind it."""
         session = ""
+        timed = offset > 0
         for record in islice(iter_records(self._file), _HEAD_RECORDS):
+            timed = timed or "timestamp" in record.value
             session = session or as_text(record.value.get("sessionId"))
             self.first_cwd = self.first_cwd or as_text(record.value.get("cwd"))
             if session and self.first_cwd:
                 break
         if session and not _SESSION_NAME.match(self.session):
             self.session = session
+        self.file_time = "" if timed else str(int(self._file.stat().st_mtime * 1000))
         self._resumed = offset > 0
         for record in iter_tail(self._file, offset, _LOOK_BACK) if offset else ():
             if record.offset > offset:
