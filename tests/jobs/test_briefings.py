@@ -20,7 +20,8 @@ from memory_mcp.model.sentinel import CLOSE, OPEN, carries_mark, strip_fenced
 from memory_mcp.model.toc import MemoryKind
 from memory_mcp.model.tokens import estimate_tokens
 from memory_mcp.storage.values import Build
-from memory_mcp.toc.briefing import HEAD, LEFT_OFF, MORE, PINNED, Pinned, Said, Stretch, briefing, label_of
+from memory_mcp.toc.briefing import HEAD, LEFT_OFF, MORE, PINNED, Pinned, briefing
+from memory_mcp.toc.statements import Said, Stretch, label_of
 from tests.factories import BILLING, CALENDAR, SHOP, SITE, a_small_history, draft, ms
 from tests.fakes import FakeClock
 
@@ -45,7 +46,7 @@ def memory(built: Path, data_dir: Path, clock: FakeClock) -> Iterator[App]:
     app.close()
 
 
-def job(app: App, directory: Path, tokens: int = 400, enabled: bool = True, factor: float = 1.0) -> RenderBriefings:
+def job(app: App, directory: Path, tokens: int = 300, enabled: bool = True, factor: float = 1.0) -> RenderBriefings:
     return RenderBriefings(app.storage, app.tree, BriefingSettings(directory, enabled, factor, tokens))
 
 
@@ -74,17 +75,18 @@ def test_a_briefing_tells_when_what_and_where_to_look_within_its_budget(memory: 
     text = job(memory, data_dir).text(SHOP)
     lines = text.splitlines()
     assert (lines[0], lines[1], lines[2], lines[-2], lines[-1]) == (OPEN, HEAD, LEFT_OFF, MORE, CLOSE)
-    assert lines[3].startswith('2026-01-30 12:00 "')
+    assert lines[3].startswith('2026-01-30 12:00 user asked: "Ticket ')
+    assert any(line.startswith("- fixed (agent): ") for line in lines)
     assert any(line.startswith("- decision (") for line in lines)
     assert any(line.startswith("- constraint (user): ") and "always add a test before a fix" in line for line in lines)
     dates = [line[:16] for line in lines if line.startswith("2026-")]
     assert dates == sorted(dates, reverse=True)
-    assert 200 < estimate_tokens(text) <= 400
+    assert 200 < estimate_tokens(text) <= 300
 
 
 def test_every_grip_of_a_briefing_leads_to_the_words_beside_it(memory: App, data_dir: Path) -> None:
-    lines = [line for line in job(memory, data_dir).text(SHOP).splitlines() if line.startswith("- ")]
-    assert len(lines) >= 4
+    lines = [line for line in job(memory, data_dir).text(SHOP).splitlines() if "grip:" in line]
+    assert len(lines) >= 5
     for line in lines:
         quoted, grip = line.split(': "', 1)[1].rsplit('" ', 1)
         assert quoted.rstrip("….")[:40] in memory.evidence.expand(grip).quote
@@ -254,8 +256,8 @@ def test_the_newest_stretch_tells_how_it_ended_and_nothing_is_told_twice() -> No
     assert text.splitlines()[2:-2] == [
         LEFT_OFF,
         '1970-01-01 01:33 "The rates"',
-        '- decision (agent): "We decided on a table." g0',
         '- last (agent): "It is in rates.go now." g2',
+        '- decision (agent): "We decided on a table." g0',
         '1970-01-01 01:00 "The first look"',
     ]
     assert briefing([], [], CALENDAR, 400) == ""
