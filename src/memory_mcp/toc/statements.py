@@ -59,6 +59,7 @@ class Stretch:
 
 
 _RULES = {
+    MemoryKind.DECISION: (0, "decision"),
     MemoryKind.CONSTRAINT: (1, "constraint"),
     MemoryKind.PREFERENCE: (1, "preference"),
     MemoryKind.PROCEDURE: (3, "procedure"),
