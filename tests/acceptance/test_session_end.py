@@ -1,9 +1,11 @@
-"""A session that ends is told to the next one: hooks and daemon as real processes, from the payloads to the next session's start."""
+"""A session that ends is told to the next one: hooks and daemon as real processes, from payloads to the next start."""
 
+import datetime as dt
 import json
 import subprocess
 import sys
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -60,13 +62,7 @@ def rendered(place: Path) -> int:
     command = [sys.executable, "-m", "memory_mcp", "scheduler", "status", "--json"]
     done = subprocess.run(command, env=environment(place, **ON), cwd=ROOT, timeout=LIMIT, capture_output=True, check=True)
     [job] = [one for one in json.loads(done.stdout)["jobs"] if one["name"] == "render_briefings"]
-    return int(job["last_started_ms"]) if "last_started_ms" in job else ms_of(job["last_started"])
-
-
-def ms_of(iso: str) -> int:
-    import datetime as dt
-
-    return round(dt.datetime.fromisoformat(iso).timestamp() * 1000)
+    return round(dt.datetime.fromisoformat(job["last_started"]).timestamp() * 1000)
 
 
 def test_sessions_that_end_are_told_one_after_the_other_without_waiting_for_the_jobs_round(directory: Path) -> None:
@@ -78,7 +74,7 @@ def test_sessions_that_end_are_told_one_after_the_other_without_waiting_for_the_
         until(lambda matter=matter: f"Fixed {matter}" in briefed(directory, project), matter)  # type: ignore[misc]
         runs.append(rendered(directory))
     # By the schedule alone each would have come half a minute after the one before.
-    assert min(later - earlier for earlier, later in zip(runs, runs[1:], strict=False)) < ROUND_MS
+    assert min(later - earlier for earlier, later in pairwise(runs)) < ROUND_MS
     text = told(directory, project)
     assert 'user asked: "Please look into the ledger for me." grip:' in text
     assert '- fixed (agent): "Fixed the ledger in one place." grip:' in text
@@ -107,5 +103,5 @@ def test_no_daemon_is_started_where_none_may_run_or_for_a_payload_alone(director
     assert not Path(paths.start_lock(str(directory))).exists()
     lived(directory, project, "s1", "Please look into the retry queue for me.", "Fixed the retry queue.")
     assert len(kept(directory)) == 4
-    with pytest.raises(OSError):
+    with pytest.raises(FileNotFoundError):
         link.connect(str(directory))
