@@ -22,8 +22,8 @@ from memory_mcp.server.tools.kit import Kit
 JSON = "application/json"
 #: The templates, as completion names them.
 TOC, GRIP, SESSION = "memory://toc/{+node_id}", "memory://grip/{+grip_id}", "memory://session/{+session_id}"
-#: Behind a node's id: the next page of its children.
-_CURSOR = "?cursor="
+#: Between a node's id and a cursor, which leads to another page of its children.
+_BEHIND = "/"
 #: Events of a session shown at most; get_events pages through all.
 _EVENTS = 100
 
@@ -38,7 +38,7 @@ def add_resources(server: MCPServer, kit: Kit) -> None:
 
     @server.resource(TOC, name="toc", title="Page of the time tree", mime_type=JSON)
     async def toc(node_id: str) -> str:
-        """A node with its bullets, context and children; ?cursor= and next_cursor behind the id: its next page."""
+        """A node with its bullets and children; with / and next_cursor behind its id the next page; a segment in its context."""
         return await _read(kit, node_id, lambda app: _page(app, node_id, kit))
 
     @server.resource(GRIP, name="grip", title="Quotation in its context", mime_type=JSON)
@@ -54,7 +54,7 @@ def add_resources(server: MCPServer, kit: Kit) -> None:
 
 def _page(app: App, named: str, kit: Kit) -> Any:
     """A page of the tree as browse_toc gives it; a segment, which has no children, with what was said before it."""
-    node_id, _, cursor = named.partition(_CURSOR)
+    node_id, _, cursor = named.partition(_BEHIND)
     page: Browsed = respond(app, Browse(node_id, cursor=cursor), kit.caller)
     return respond(app, GetNode(node_id), kit.caller) if page.node.level == TocLevel.SEGMENT else page
 
