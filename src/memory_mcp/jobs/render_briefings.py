@@ -30,12 +30,12 @@ from memory_mcp.toc.tree import Tree
 
 #: This follower's name among those who read the outbox.
 FOLLOWER = "briefings"
-#: Stretches that may be told of; a budget of 2,000 tokens holds no more.
-_STRETCHES = 24
+#: Stretches that may be told of: twice what the budget holds.
+_STRETCHES = 12
 #: The newest of them, whose events are read: what the usual budget holds.
 _IN_FULL = 6
 #: Cuts looked through for them: those of subagents and of mere tool calls are left out.
-_CUTS = 80
+_CUTS = 40
 #: With more changes than this to look through, rendering everything is faster.
 _MOST_CHANGES = 20_000
 #: After so many changes it is written down how far the files show them: until then a new process looks through them again,

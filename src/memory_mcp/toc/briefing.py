@@ -118,15 +118,17 @@ def account(
 
 
 def _parts(parts: Sequence[tuple[str, Sequence[tuple[Said, str]], str]]) -> list[_Block]:
-    """The parts of an account: our own words first, each statement once, and in every part its first before any's second."""
+    """The parts of an account: each statement once, and room for the first of every part before any's second."""
     seen: set[str] = set()
     blocks = []
     for heading, statements, words in parts:
-        lines = [(0, f"- {words}")] if words else []
+        lines: list[tuple[int, str]] = []
         for said, label in statements:
             if said.text.casefold() not in seen and len(lines) < _MOST:
                 seen.add(said.text.casefold())
                 lines.append((len(lines), line_of(said, label)))
+        if words:
+            lines.append((0, f"- {words}"))
         if lines:
             blocks.append(_Block(0, heading, lines))
     return blocks

@@ -111,13 +111,13 @@ def ranked_of(stretch: Stretch, newest: bool) -> list[tuple[Said, str]]:
 
 
 def results_of(stretch: Stretch) -> list[tuple[Said, str]]:
-    """What came of it, the last first: results before causes; where none is told, how the agent closed."""
+    """What came of it, the last first; where no result is told, how the agent closed; then causes that were found."""
     told = [(said, label[1]) for said in reversed(stretch.said) if (label := label_of(said)) is not None and label[0] in _CAME]
-    told.sort(key=lambda one: one[1] == "cause")
+    came, causes = [one for one in told if one[1] != "cause"], [one for one in told if one[1] == "cause"]
     closing = stretch.closing or next((said for said in stretch.said[-1:] if said.speaker != "user"), None)
-    if not told and closing is not None and (label_of(closing) or (0, ""))[1] != "decision":
-        return [(closing, "last")]
-    return told
+    if not came and closing is not None and (label_of(closing) or (0, ""))[1] != "decision":
+        came = [(closing, "last")]
+    return came + [one for one in causes if closing is None or one[0].text != closing.text]
 
 
 def rules_of(stretch: Stretch) -> list[tuple[Said, str]]:
