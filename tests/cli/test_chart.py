@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from memory_mcp.cli import chart
+from memory_mcp.cli import chart, render
 from memory_mcp.cli.main import main
 from tests.cli.conftest import Cli
 
@@ -81,6 +81,19 @@ def test_blocks_are_drawn_only_where_a_terminal_has_them(
     assert ("█" in shown) is blocks
     assert ("#" in shown.split("most in a week")[0]) is not blocks
     assert ("\x1b[" in shown) is not bool(no_color) or "\x1b[1m" in shown
+
+
+@pytest.mark.parametrize(("tty", "plain", "blocks"), [(True, False, True), (True, True, False), (False, False, False)])
+def test_the_callers_terminal_decides_and_not_the_process_that_answers(
+    tty: bool, plain: bool, blocks: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("NO_COLOR", "" if plain else "1")
+    there = type("There", (io.StringIO,), {"isatty": lambda self: tty, "encoding": "utf-8"})()
+    token = render.TERMINAL.set(render.Terminal(there, there, 80, plain))
+    try:
+        assert render.draws_blocks() is blocks
+    finally:
+        render.TERMINAL.reset(token)
 
 
 def test_short_exchanges_are_one_line_in_the_timeline_and_can_be_opened(cli: Cli, tmp_path: Path) -> None:

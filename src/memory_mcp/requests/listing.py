@@ -17,7 +17,7 @@ from memory_mcp.requests.cursors import offset_cursor, offset_of
 from memory_mcp.requests.limits import PAGE
 from memory_mcp.requests.plain import largest, tokens_of
 from memory_mcp.requests.scope import Scoped
-from memory_mcp.requests.shapes import Bullet, Child, Told, child
+from memory_mcp.requests.shapes import Bullet, Child, Told, child, lessened
 from memory_mcp.toc.quiet import quiet
 
 #: Tokens within which the first children of a list are told with as much beside their titles as fits.
@@ -56,8 +56,11 @@ def listed(app: App, opened: TocNode, scoped: Scoped, limit: int, cursor: str = 
         InvalidQuery: the cursor is damaged, or of another question.
 
     """
-    ids = app.tree.children(opened.node_id, scoped.project)
-    hidden = _quiet(app, opened, ids)
+    below = app.tree.children(opened.node_id, scoped.project)
+    heads = app.storage.toc.heads(below)
+    # What is in no node yet comes with the next reading; a place in the list must not depend on it.
+    ids = [i for i in below if i in heads]
+    hidden = quiet([heads[i] for i in ids], app.storage.toc.pins()) if opened.level is TocLevel.DAY else []
     question: tuple[str, ...] = ("browse_toc", opened.node_id, scoped.words)
     behind = (*question, "folded")
     offset = _offset(cursor, behind) if hidden and cursor else None
@@ -66,8 +69,11 @@ def listed(app: App, opened: TocNode, scoped: Scoped, limit: int, cursor: str = 
         rows, asked, offset = [i for i in ids if i not in apart], question, offset_of(cursor, *question)
     else:
         rows, asked = hidden, behind
-    children = _children(app, rows[offset : offset + limit], scoped, _detail(app, rows[: PAGE.default], scoped))
-    folded = "" if cursor or not hidden else _words(app, hidden)
+    first = _children(app, rows[: PAGE.default], scoped)
+    told, end = _detail(first, app.settings.retrieval.token_factor), offset + limit
+    page = first[offset:end] if end <= PAGE.default else _children(app, rows[offset:end], scoped)
+    children = [lessened(one, told) for one in page]
+    folded = "" if cursor or not hidden else f"{len(hidden)} short exchanges, {sum(heads[i].event_count for i in hidden)} events"
     return Listing(children, folded, offset_cursor(0, *behind) if folded else "", offset, len(rows), asked)
 
 
@@ -81,23 +87,15 @@ def most_telling(bullets: Sequence[Bullet], tokens: float, factor: float) -> Seq
     return first(largest(0, len(bullets), lambda count: tokens_of(first(count), factor) <= tokens) or 0)
 
 
-def _children(app: App, ids: Sequence[NodeId], scoped: Scoped, told: Told) -> list[Child]:
+def _children(app: App, ids: Sequence[NodeId], scoped: Scoped) -> list[Child]:
     found = app.tree.nodes(ids, scoped.project)
-    return [child(found[i], app.tree.count_children(i, scoped.project), told) for i in ids if i in found]
+    return [child(found[i], app.tree.count_children(i, scoped.project)) for i in ids if i in found]
 
 
-def _detail(app: App, first: Sequence[NodeId], scoped: Scoped) -> Told:
+def _detail(first: Sequence[Child], factor: float) -> Told:
     """How much can be said of each child so that all of the first fit."""
-    factor = app.settings.retrieval.token_factor
-    return next((t for t in Told if tokens_of(_children(app, first, scoped, t), factor) <= _ROOM), Told.TITLES)
-
-
-def _quiet(app: App, opened: TocNode, ids: Sequence[NodeId]) -> list[NodeId]:
-    """Those of a day's children that are folded."""
-    if opened.level is not TocLevel.DAY:
-        return []
-    heads = app.storage.toc.heads(ids)
-    return quiet([heads[i] for i in ids if i in heads], app.storage.toc.pins())
+    fitting = (told for told in Told if tokens_of([lessened(one, told) for one in first], factor) <= _ROOM)
+    return next(fitting, Told.TITLES)
 
 
 def _offset(cursor: str, question: tuple[str, ...]) -> int | None:
@@ -106,8 +104,3 @@ def _offset(cursor: str, question: tuple[str, ...]) -> int | None:
         return offset_of(cursor, *question)
     except InvalidQuery:
         return None
-
-
-def _words(app: App, hidden: Sequence[NodeId]) -> str:
-    events = sum(node.event_count for node in app.storage.toc.heads(hidden).values())
-    return f"{len(hidden)} short exchanges, {events} events"

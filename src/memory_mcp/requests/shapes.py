@@ -1,8 +1,9 @@
 """Stored things in, the parts that responses are made of out; times are ISO, on the calendar of the request."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from enum import Enum
+from itertools import islice
 
 from memory_mcp.model import event as domain
 from memory_mcp.model.calendar import Calendar, TimeWindow, TocLevel, parents
@@ -116,8 +117,8 @@ class Skipped:
     reason: str
 
 
-def child(node: TocNode, children: int = 0, detail: Told = Told.ALL) -> Child:
-    """Return a node as its parent lists it: its title without the terms, and as much beside it as `detail` says."""
+def child(node: TocNode, children: int = 0) -> Child:
+    """Return a node as its parent lists it: its title without the terms, and all that is told beside it."""
     period = node.level is not TocLevel.SEGMENT
     title = node.title.partition(SEPARATOR)[0]
     said = set(terms(title))
@@ -125,12 +126,17 @@ def child(node: TocNode, children: int = 0, detail: Told = Told.ALL) -> Child:
         node_id=node.node_id,
         level=node.level,
         title=title,
-        summary=_short(node.summary if period else outcome_of(node), detail.summary),
-        keywords=[word for word in node.keywords if not said & set(terms(word))][: detail.keywords],
+        summary=_short(node.summary if period else outcome_of(node), Told.ALL.summary),
+        keywords=list(islice((word for word in node.keywords if not said & set(terms(word))), Told.ALL.keywords)),
         events=node.event_count,
         sessions=node.session_count if period else 0,
         children=children,
     )
+
+
+def lessened(value: Child, told: Told) -> Child:
+    """Return a child with no more beside its title than `told` says."""
+    return replace(value, summary=_short(value.summary, told.summary), keywords=value.keywords[: told.keywords])
 
 
 def _short(text: str, width: int) -> str:

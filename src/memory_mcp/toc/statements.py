@@ -8,6 +8,7 @@ Pure.
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 
 from memory_mcp.model.toc import MemoryKind, TocNode
 from memory_mcp.summarize.kinds import Cue, cues_of
@@ -75,6 +76,7 @@ _LOOSE = re.compile(r"\binstead of\b|\btodo\b(?!\s*:)", re.I)
 _STANDING = re.compile(r"\b(?:always|never|must|do not|don['’]t|from now on)\b", re.I)
 
 
+@lru_cache(maxsize=4096)
 def label_of(said: Said) -> tuple[int, str] | None:
     """Rank and name of a statement worth telling; None for any other."""
     cues = cues_of(_LOOSE.sub("", said.text))
@@ -173,13 +175,16 @@ def files_of(doings: Doings) -> str:
 
 
 def outcome_of(node: TocNode) -> str:
-    """What came of a segment, in the words of its bullets; "" where none tells, or its title tells it already."""
-    name = title_of(node.title).casefold()
-    said = [Said(b.text, "agent", "", b.kind) for b in node.bullets]
-    for one, _ in results_of(Stretch(node.start_ms, node.title, tuple(said))):
-        if one.text.casefold()[:_SAME] not in name:
-            return one.text
-    return ""
+    """What came of a segment, in the words of its last bullet that tells; "" where none does, or its title tells it already."""
+    name, cause = title_of(node.title).casefold(), ""
+    for bullet in reversed(node.bullets):
+        label = label_of(Said(bullet.text, "agent", "", bullet.kind))
+        if label is None or label[0] not in _CAME or bullet.text.casefold()[:_SAME] in name:
+            continue
+        if label[1] != "cause":
+            return bullet.text
+        cause = cause or bullet.text
+    return cause
 
 
 def line_of(said: Said, label: str, width: int = QUOTED) -> str:
