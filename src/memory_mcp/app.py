@@ -54,6 +54,8 @@ class Callbacks:
 
     #: Called after every write.
     on_write: Callable[[], None] = lambda: None
+    #: Called after a write that ends a session: another may begin, and is to be told of it.
+    on_session_end: Callable[[], None] = lambda: None
     #: Whether an import is under way, so that what can wait should.
     importing: Callable[[], bool] = lambda: False
     #: Waits while callers are answered, never for long.
@@ -258,6 +260,8 @@ class App:
         """Store drafts from a tool or a file: acknowledged when this returns; the tree follows."""
         appended = self.pipeline.accept(drafts, source, trust, request)
         self._callbacks.on_write()
+        if any(draft.type == "session_end" for draft in drafts):
+            self._callbacks.on_session_end()
         return appended
 
     def append(self, drafts: "Sequence[EventDraft]", source: str) -> "Appended":
@@ -295,6 +299,8 @@ class App:
         report = self.spool.drain(limit) if self.spool else DrainReport()
         if report.new:
             self._callbacks.on_write()
+        if report.ended:
+            self._callbacks.on_session_end()
         return report
 
     def importer(self, name: str) -> "Importer":

@@ -58,6 +58,7 @@ def directory(tmp_path: Path) -> Path:
 def environment(directory: Path, **more: str) -> dict[str, str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("MEMORY_MCP_", "CLAUDE_", "XDG_"))}
     nowhere = {"HOME": str(directory.parent), "MEMORY_MCP_STORAGE__TIMEZONE": "Europe/Berlin"}
+    nowhere["MEMORY_MCP_SERVER__DAEMON"] = "false"
     return kept | nowhere | {"MEMORY_MCP_STORAGE__DATA_DIR": str(directory)} | more
 
 

@@ -33,6 +33,8 @@ SEARCHED, RESULTS = Range(5), Range(10)
 EVIDENCE = Range(5)
 #: Children of a node, and events in order of time, on one page.
 PAGE = Range(20, most=1000)
+#: Tokens of a page of the tree, of the usual number of children.
+PAGE_TOKENS = 900
 #: Events before and after a quotation.
 AROUND = Range(3, least=0, most=50)
 #: Tokens of a response; 0 counts as not given.

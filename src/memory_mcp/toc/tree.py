@@ -202,6 +202,13 @@ class Tree:
             return [s.node_id for s in self._storage.toc.segments_of_days(first, after, project)]
         return self.outline(project).children(node_id)
 
+    def count_children(self, node_id: NodeId, project: str | None = None) -> int:
+        """How many children a node has; cheaper than listing them."""
+        level = level_of(node_id)
+        if level is TocLevel.DAY:
+            return self.count_below(node_id, Scope(project=project))
+        return 0 if level is TocLevel.SEGMENT else len(self.outline(project).children(node_id))
+
     def descendants(
         self, node_id: NodeId, level: TocLevel, project: str | None = None, window: TimeWindow | None = None
     ) -> list[NodeId]:
