@@ -66,6 +66,8 @@ class Status:
     name: str
     layers: Sequence[LayerInfo]
     embedder: str
+    #: Who improves summaries: extractive is nobody.
+    summarizer: str
     lag: Lag
     store: Store
     #: The caller's, to which searches are scoped.
@@ -81,12 +83,13 @@ def get_status(app: App, request: GetStatus, caller: Caller) -> Status:
     if full:
         statuses.insert(0, LayerStatus(LayerName.TOC, enabled=True, healthy=True, count=app.tree.tally().segments))
     stats = app.storage.stats(text=False)
-    lost = stats.extra.get("lost_events", "")
+    lost, settings = stats.extra.get("lost_events", ""), app.settings.summarizer
     return Status(
         tier=tier,
         name=tier.label,
         layers=[_layer(s, full) for s in statuses],
         embedder=app.accelerators.embedder,
+        summarizer=" ".join(filter(None, (settings.provider, settings.name if settings.is_on else ""))),
         lag=_lag(app, stats, caller.deriver_error),
         store=_store(app, stats, full),
         project=caller.project,

@@ -335,6 +335,7 @@ class StatusAnswer(Wire):
     name: str
     layers: list[LayerInfo]
     embedder: str
+    summarizer: str
     lag: Lag
     store: Store
     project: Annotated[str, Field(description="The caller's, to which searches are scoped")] = ""

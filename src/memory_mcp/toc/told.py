@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from memory_mcp.model.event import Event, Role, Trust
 from memory_mcp.model.ids import GripId
 from memory_mcp.model.segment import Segment
-from memory_mcp.model.toc import TocNode
+from memory_mcp.model.toc import EXTRACTIVE, TocNode
 from memory_mcp.storage.base import Storage
 from memory_mcp.toc.briefing import Said, Stretch
 
@@ -40,8 +40,8 @@ def _speakers(storage: Storage, grips: Iterable[GripId]) -> dict[GripId, str]:
 
 
 def _stretch(node: TocNode, speakers: dict[GripId, str]) -> Stretch:
-    """A refined node's words are the agent's, whatever they rest on."""
-    refined = node.author == "agent"
+    """What a refined node says are its writer's words, whatever they rest on, and never the user's."""
+    refined = node.author != EXTRACTIVE
     said = [
         Said(b.text, "agent" if refined else speakers[b.grip_ids[0]], b.grip_ids[0], b.kind)
         for b in node.bullets
