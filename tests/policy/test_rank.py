@@ -118,7 +118,7 @@ def test_relevance_is_even_where_each_score_is_the_same_share_of_the_one_before(
 
 @requirement("contract:ranking-salience")
 def test_the_more_durable_the_kind_the_more_salient() -> None:
-    kinds = [MemoryKind.PROCEDURE, MemoryKind.CONSTRAINT, MemoryKind.DEFINITION, MemoryKind.PREFERENCE, MemoryKind.OBSERVATION]
+    kinds = sorted(MemoryKind, key=KIND_SALIENCE.__getitem__, reverse=True)
     found = ranked([hit(k.value, kind=k.value) for k in reversed(kinds)])
     assert names(found) == [k.value for k in kinds]
     assert salience(hit("x")) == KIND_SALIENCE[MemoryKind.OBSERVATION]

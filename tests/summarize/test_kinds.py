@@ -27,7 +27,6 @@ NOT_PROCEDURES = (
     "Run the mail tests.",
     "Run the importer to see what fails.",
     "To be clear, use of the old table ended in May.",
-    "To summarize the decision: the cache stays.",
     "I ran the importer to fill the table.",
     "After lunch the build was green again.",
     "The step by the river was slippery.",
@@ -108,6 +107,15 @@ NOT_DEFINITIONS = (
     "mailer.py:31 - the queue grows without bound",
     "Oslo - a city by the sea",
 )
+DECISIONS = (
+    "We decided to keep the outbox in the same file.",
+    "Let's go with one worker per core.",
+    "Decision: no cache in front of the parser.",
+    "User chose the second option: a nested section.",
+    "To summarize the decision: the cache stays.",
+    "Wir haben uns für Postgres entschieden.",
+    "最后决定用本地缓存。",
+)
 PREFERENCES = (
     "I prefer tabs over spaces.",
     "My favourite editor is vim.",
@@ -146,6 +154,7 @@ NOT_PREFERENCES = (
         *((text, MemoryKind.CONSTRAINT) for text in CONSTRAINTS),
         *((text, MemoryKind.DEFINITION) for text in DEFINITIONS),
         *((text, MemoryKind.PREFERENCE) for text in PREFERENCES),
+        *((text, MemoryKind.DECISION) for text in DECISIONS),
     ],
 )
 def test_what_is_of_a_kind_is_told_as_it(text: str, kind: MemoryKind) -> None:

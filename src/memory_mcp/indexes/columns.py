@@ -12,7 +12,8 @@ from memory_mcp.model.calendar import LEVELS, TimeWindow, TocLevel
 from memory_mcp.model.event import Role
 from memory_mcp.model.toc import MemoryKind
 
-_KINDS = ("", *(k.value for k in MemoryKind))
+#: On disk by place: only ever added to.
+_KINDS = ("", "procedure", "constraint", "definition", "preference", "observation", MemoryKind.DECISION.value)
 #: On disk by place: only ever added to.
 ROLES = ("", Role.USER.value, Role.ASSISTANT.value, Role.SYSTEM.value, Role.TOOL.value)
 #: Between the names of one list of names.

@@ -8,18 +8,20 @@ from memory_mcp.model.ids import GripId, NodeId
 
 
 class MemoryKind(StrEnum):
-    """What sort of statement it is, most durable first. On disk: do not change the values."""
+    """What sort of statement it is. On disk: do not change the values."""
 
     PROCEDURE = "procedure"
+    DECISION = "decision"
     CONSTRAINT = "constraint"
     DEFINITION = "definition"
     PREFERENCE = "preference"
     OBSERVATION = "observation"
 
 
-#: Salience by kind, highest first (cognitive-architecture.md, ranking policy).
+#: Salience by kind, highest first (cognitive-architecture.md, ranking policy; it has no decisions, which people ask for most).
 KIND_SALIENCE = {
     MemoryKind.PROCEDURE: 1.0,
+    MemoryKind.DECISION: 0.95,
     MemoryKind.CONSTRAINT: 0.9,
     MemoryKind.DEFINITION: 0.8,
     MemoryKind.PREFERENCE: 0.7,

@@ -31,7 +31,7 @@ DocType = Annotated[Literal["", "toc_node", "grip"], Field(description="Only nod
 Agent = Annotated[str, Field(description="Only this agent's sessions", max_length=500)]
 Speaker = Annotated[str, Field(max_length=300)]
 Role = Annotated[Literal["", "user", "assistant", "tool"], Field(description="Only what this role said")]
-Kind = Literal["", "procedure", "constraint", "definition", "preference", "observation"]
+Kind = Literal["", "procedure", "decision", "constraint", "definition", "preference", "observation"]
 
 _Bound = Annotated[int | None, Field(ge=1, le=1_000_000)]
 

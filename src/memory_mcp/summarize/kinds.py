@@ -197,6 +197,31 @@ _NOT_A_RULE = _pattern(
     r"(?:it|that|this|there|i|we|you) should(?: not|n't)|",
     r"should(?: not|n't) (?:be (?:an?|too|that|hard|difficult)|have|take|matter|happen|contain))\b",
 )
+#: A choice that was made, by whoever may: not a proposal, and not the work that follows from it.
+_DECISION = _pattern(
+    r"\b(?:(?:we|i|user|they|team|it was|was|been|have|has|had|'ve|and|finally|then|just|also|(?:the|our) \w+) (?:all )?",
+    r"(?:decided|agreed|opted|settled|chose|elected)(?: (?:to|on|that|for|against|not|between|with)\b| [`\w])|",
+    r"decided (?:to|on|that|against|not)\b|(?:^|[-–—(:,] ?)(?:agreed|opted|settled|chose)(?: to| on| for|:| \w)|",
+    r"(?:we|i|they)(?:'re| are|'ll| will|'m| am|'ve)? (?:going to )?(?:going with|go with|went with|gone with|",
+    r"stick(?:ing)? (?:with|to)|stay(?:ing)? with|settling on)\b|",
+    r"(?:^|[,;:\"“(–—-] ?|\b(?:ok(?:ay)?|yes|no|nah|yeah|then|so) )(?:let's|lets|let us) ",
+    r"(?:go with|keep (?!\w+ing\b|movin)|use|stick|stay|drop|skip|leave|not|roll back|do (?:it|option|both|the)|",
+    r"remove|switch|rename|call it|make it|have it|(?:change|move|put|do) [^.]{2,60} instead)\b|",
+    r"^(?:going|go|went) with (?!the flow)\w|",
+    r"user (?:then |also |explicitly )?(?:chose|selected|picked|preferred|rejected|declined|approved|confirmed|opted)|",
+    r"(?:decision|verdict|conclusion|resolution|agreement)(?: \w+)?(?: was| is|:)(?! (?:needed|pending|open|required))|",
+    r"(?:final|key|design) decision\b|option [a-d0-9] (?:was |is )?(?:chosen|selected|it is)|",
+    r"beschlossen|entschieden|haben uns (?:auf|für)|décidé|choisi|decidimos|decidido|hemos elegido|acordamos)",
+    r"|决定(?!性)|決定(?!的)|选定|選定|约定|約定|决心|就这么定|定下来|決め(?:た|まし)|결정(?:했|하기)",
+)
+_UNDECIDED = _pattern(
+    r"\b(?:haven't|have not|not yet|hasn't|to be|still|needs? to|must|should|could|can|whether|if|until|before|undecided|who|",
+    r"how|didn't|did not|wasn't|as|already|already been|that) ",
+    r"(?:be |we |i |you |they |it |the |user |was |been |have )?(?:\w+ )?(?:decided?|agreed?|settled?|chosen?|decision)\b|",
+    r"\bdecid(?:e|ing)\b|\bagreed[.!]*$|^i agreed?\b|\b(?:let's|lets) (?:see|check|look)\b|",
+    r"\b(?:decided|agreed|chose) (?:that )?already\b|",
+    r"没决定|还没|未定|未决",
+)
 _DEFINITION = _pattern(
     r"^(?!\w+ing )[^,;?!]{2,48}?(?<!which)(?<! no)(?<! any)(?<! that) means (?:an?|the|[\"“`])|",
     r"^[^,;?!]{2,48}?\b(?:refers to (?:an?|the|any|how|both)|is (?:short for|defined as|known as))\b|\bstands for \w|",
@@ -309,6 +334,8 @@ def kind_of(text: str, cues: int) -> MemoryKind:
     folded = text.lower()
     if (folded.startswith(_PROCEDURE_STARTS) or _names_any(folded, _PROCEDURE_WORDS)) and _PROCEDURE.search(folded):
         return MemoryKind.PROCEDURE
+    if _names_any(folded, _DECISION_WORDS) and _DECISION.search(folded) and not _UNDECIDED.search(folded):
+        return MemoryKind.DECISION
     if (
         _names_any(folded, _CONSTRAINT_WORDS)
         and text[-1:] != "!"
@@ -339,6 +366,11 @@ _PROCEDURE_WORDS = ("run `", "execute `", " by ", "workflow: ", "steps: ", "proc
 _CONSTRAINT_WORDS = (
     *("must", "never", "always", "only", "do not", "should", "don't", "don’t", "requires ", "required", "mandatory"),
     *("forbidden", "not allowed", "under no", "no more than", "from now on", "make sure", "ensure", "avoid"),
+)
+_DECISION_WORDS = (
+    *("decided", "decision", "agree", "chose", "opted", "settl", " with ", "let's ", "let’s ", "lets ", "let us ", "verdict"),
+    *("user ", "conclusion", "resolution", "option ", "elected", "beschlossen", "entschieden", "uns ", "décidé", "choisi"),
+    *("decidi", "elegido", "acordamos", "决", "決", "选定", "選定", "约定", "約定", "这么定", "定下来", "결정"),
 )
 _DEFINITION_WORDS = ("means ", "refers to", "stands for", "which is", "is short", "is defined", "is called", "is known")
 _THING_WORDS = (" is a", " is the", " are the")

@@ -234,6 +234,7 @@ def _is_title(text: str, name: str) -> bool:
 
 
 _RULES = {
+    MemoryKind.DECISION: (0, "decision"),
     MemoryKind.CONSTRAINT: (1, "constraint"),
     MemoryKind.PREFERENCE: (1, "preference"),
     MemoryKind.PROCEDURE: (3, "procedure"),

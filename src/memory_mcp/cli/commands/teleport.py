@@ -63,7 +63,7 @@ def _add_filters(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--agent", metavar="A", help="only this agent's sessions")
     add_who(parser)
     parser.add_argument("--detail", metavar="D", help="lean or full; JSON is lean, text full")
-    parser.add_argument("--kind", metavar="KIND", help="procedure, constraint, definition, preference or observation")
+    parser.add_argument("--kind", metavar="KIND", help="procedure, decision, constraint, definition, preference or observation")
 
 
 def run_search(args: argparse.Namespace) -> int:
