@@ -1,4 +1,4 @@
-"""The requests, by the names of their tools. One line each."""
+"""The requests, by the names of their tools; what only a command asks is named like one. One line each."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass

@@ -335,7 +335,6 @@ class StatusAnswer(Wire):
     name: str
     layers: list[LayerInfo]
     embedder: str
-    summarizer: str
     lag: Lag
     store: Store
     project: Annotated[str, Field(description="The caller's, to which searches are scoped")] = ""
