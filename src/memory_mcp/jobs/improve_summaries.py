@@ -143,7 +143,7 @@ class _Run:
             if asked.held > left_today(self._settings, self._hands.storage, self._hands.calendar, asked.at_ms) - self._held():
                 # What is under way may cost less than was held for it.
                 if not self._under_way:
-                    self.reason = "today's budget is spent"
+                    self.reason = "the budget of the day does not bear another question"
                 return
             self.due.popleft()
             self._under_way[material.node_id] = asked

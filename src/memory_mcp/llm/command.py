@@ -67,9 +67,12 @@ class Command:
         """Its exit status; None when it is no longer waited for."""
         until = time.monotonic() + self._timeout
         while not stopped.is_set() and time.monotonic() < until and os.fstat(out.fileno()).st_size <= _MOST:
-            with suppress(subprocess.TimeoutExpired):
+            try:
                 process.communicate(given, timeout=_LOOK)
                 return process.returncode
+            except subprocess.TimeoutExpired:
+                # What is to be written was handed over with the first call.
+                given = b""
         return None
 
 

@@ -92,7 +92,7 @@ def of_period(
             made.append(f"## {child.title} ({child.event_count} events)")
             for bullet in child.bullets[:most]:
                 named = ",".join(labels[g] for g in bullet.grip_ids if g in labels)
-                project = f" (project {bullet.project})" if bullet.project else ""
+                project = f" (project {bullet.project.rpartition('/')[2]})" if bullet.project else ""
                 made.append(f"- [{named}] {bullet.kind.value}: {bullet.text}{project}")
         return made
 
