@@ -95,6 +95,7 @@ def test_every_node_that_is_due_gets_its_words_in_the_order_of_their_worth(app: 
         assert (new.summary, new.keywords, new.event_count) == ("What came of it.", old.keywords, old.event_count)
         assert all(b.grip_ids and b.project in (SHOP, BILLING, SITE) and b.agent for b in new.bullets)
     assert findings(app) == []
+    assert app.tree.refined() == frozenset()
     assert run(app).counts == {"ok": 0, "fallback": 0, "failed": 0, "left": 0}
     assert len(script.asked) == len(DUE)
 

@@ -5,7 +5,7 @@ import re
 import threading
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -44,12 +44,20 @@ class Status:
     headers: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True)
+class Drip:
+    """An answer that comes byte by byte, and never whole."""
+
+
+Step = Status | Drip | str | Callable[[Asked], str] | threading.Event
+
+
 @dataclass
 class Script:
     """What the endpoint does: one step for each request, then truthful answers."""
 
     #: A status, a text to answer with, a function of the request that gives one, or an event to wait for.
-    steps: deque[Status | str | Callable[[Asked], str] | threading.Event] = field(default_factory=deque)
+    steps: deque[Step] = field(default_factory=deque)
     asked: list[Asked] = field(default_factory=list)
     usage: bool = True
     url: str = ""
@@ -57,7 +65,7 @@ class Script:
 
 
 @contextmanager
-def scripted(*steps: Status | str | Callable[[Asked], str] | threading.Event) -> Iterator[Script]:
+def scripted(*steps: Step) -> Iterator[Script]:
     """The endpoint while it is needed; `url` is its base address."""
     script = Script(deque(steps))
 
@@ -78,6 +86,9 @@ def scripted(*steps: Status | str | Callable[[Asked], str] | threading.Event) ->
                 step = "too late"
             if callable(step):
                 step = step(asked)
+            if isinstance(step, Drip):
+                self._drip()
+                return
             status, headers = (step.code, step.headers) if isinstance(step, Status) else (200, {})
             raw = json.dumps(_shape(step, asked, script.usage) if isinstance(step, str) else {}).encode()
             try:
@@ -89,6 +100,17 @@ def scripted(*steps: Status | str | Callable[[Asked], str] | threading.Event) ->
             except OSError:
                 return
 
+        def _drip(self) -> None:
+            self.send_response(200)
+            self.send_header("Content-Length", "1000000")
+            self.end_headers()
+            with suppress(OSError):
+                while True:
+                    self.wfile.write(b" ")
+                    self.wfile.flush()
+                    gone.wait(0.05)
+
+    gone = threading.Event()
     server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     server.daemon_threads = True
     script.url = f"http://127.0.0.1:{server.server_port}/v1"

@@ -12,7 +12,7 @@ from memory_mcp.llm.prompt import Prompt
 from memory_mcp.llm.reply import Refused, Reply, Unavailable
 from memory_mcp.llm.settings import SummarizerSettings
 from memory_mcp.model.sentinel import opens_own_session
-from tests.llm.scripted import USED, Script, Status, scripted
+from tests.llm.scripted import USED, Drip, Script, Status, scripted
 
 PROMPT = Prompt("Say it better.", "what was recorded")
 AT_ONCE = {"Retry-After": "0"}
@@ -138,6 +138,11 @@ def test_a_silent_endpoint_is_left_after_the_time_it_has_and_its_tokens_count() 
             tried(settings(script, timeout_secs=1))
         late.set()
     assert (error.value.tokens_in, error.value.again) == (PROMPT.tokens, True)
+
+
+def test_an_answer_that_comes_drop_by_drop_gets_no_more_time_than_silence() -> None:
+    with scripted(Drip()) as script, pytest.raises(Unavailable, match="no answer in time"):
+        tried(settings(script, timeout_secs=1))
 
 
 def test_an_endpoint_that_is_not_there_is_said_to_be_unreachable() -> None:

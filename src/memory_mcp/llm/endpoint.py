@@ -84,7 +84,7 @@ class Endpoint:
             wire = connection.sock
             response = connection.getresponse()
             raw = b""
-            while len(raw) <= _MOST:
+            while not response.isclosed() and len(raw) <= _MOST:
                 if (left := until - time.monotonic()) <= 0:
                     raise TimeoutError
                 wire.settimeout(left)
