@@ -207,6 +207,22 @@ def test_a_live_write_has_the_same_effect_as_a_whole_roll_up(app: App) -> None:
     assert findings(app) == []
 
 
+def test_a_month_is_extractive_again_also_where_the_days_words_stay_as_they_were(app: App) -> None:
+    for period in DUE[2:]:
+        app.storage.toc.set_pin(period, on=True, by="me")
+    run(app)
+    assert written(app) == {"toc:month:2026-01", "toc:year:2026"}
+    day = node(app, "toc:day:2026-01-30")
+    said = DRAFTS[0]
+    app.write([replace(said, text="ok", source_id="ok", timestamp=(said.timestamp or 0) + 1000)], "test")
+    app.derivation.run(Depth.SEGMENTS)
+    app.derivation.roll_up_touched()
+    now = node(app, "toc:day:2026-01-30")
+    assert (now.title, now.bullets, now.event_count) == (day.title, day.bullets, day.event_count + 1)
+    assert written(app) == set()
+    assert rebuild(app).nodes_changed == 0
+
+
 def test_a_segment_that_grows_is_extractive_again(script: Script) -> None:
     clock = FakeClock(ms("2026-03-02 12:00"))
     long = [draft(f"Why does the harbour crane {n} stop? " * 60, f"2026-03-02 09:0{n}", "s", source_id=f"n{n}") for n in range(3)]
