@@ -52,6 +52,9 @@ def _run(argv: "list[str]") -> None:
         return
     from memory_mcp import paths
 
+    if os.environ.get(paths.SUMMARIZING):
+        # The session is our own summarizer's: nobody's work, and told of nothing.
+        return
     directory = paths.data_dir(named, file=config)
     told = {"project_dir": os.environ.get("CLAUDE_PROJECT_DIR", ""), "cwd": paths.here()}
     failed = ""

@@ -79,6 +79,16 @@ def kept(directory: Path, where: str = "new") -> list[Path]:
     return sorted(place.iterdir()) if place.exists() else []
 
 
+@pytest.mark.parametrize("way", WAYS)
+def test_a_hook_of_a_session_that_our_summarizer_has_keeps_nothing_and_answers_nothing(directory: Path, way: str) -> None:
+    for given in (PROMPT, payload("SessionStart", source="startup"), payload("Stop"), b"x" * 3_000_000):
+        done = hook(directory, given, way=way, MEMORY_MCP_SUMMARIZING="1")
+        assert (done.stdout, done.stderr) == (b"", b"")
+    assert not directory.exists()
+    hook(directory, PROMPT, way=way)
+    assert len(kept(directory)) == 1
+
+
 def stored(directory: Path) -> list[str]:
     app = App(Settings(storage=StorageSettings(str(directory), "Europe/Berlin")))
     app.derivation.run()

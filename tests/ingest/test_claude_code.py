@@ -10,7 +10,9 @@ import pytest
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.claude_code.reader import ClaudeCodeImporter
 from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.llm.prompt import Prompt
 from memory_mcp.model.event import FILE_TIME, EventDraft, EventType, Role
+from memory_mcp.model.sentinel import SUMMARIZER, fence
 from memory_mcp.storage.values import Scope
 from tests.ingest.suite import claude_line, ids, read, texts, write
 from tests.toc.helpers import memory
@@ -213,3 +215,30 @@ def test_a_summary_beside_messages_has_the_time_of_its_session(tmp_path: Path) -
     app.write(drafts_of(file), "claude-code")
     assert len({e.timestamp for e in app.storage.events.window(Scope())}) == 1
     app.close()
+
+
+def test_a_session_that_our_own_summarizer_had_gives_nothing_from_any_offset(tmp_path: Path) -> None:
+    prompt = Prompt("Say it better.", fence("We decided to use the outbox table.")).whole
+    file = write(
+        tmp_path / "own.jsonl",
+        json.dumps({"type": "queue-operation", "operation": "enqueue", "content": prompt, "sessionId": "s1"}),
+        said(content=prompt, uuid="u1"),
+        said(type="assistant", content=[{"type": "text", "text": '{"title": "The outbox table"}'}], uuid="u2"),
+        record(type="summary", summary="Summarizing the outbox table", leafUuid="u2"),
+    )
+    steps, report = read(IMPORTER, file)
+    assert [draft for step in steps for draft in step.drafts] == []
+    assert report.skipped == {"the summarizer's own session": 4}
+    assert report.lines == 4
+    for step in steps:
+        assert drafts_of(file, offset=step.offset) == []
+
+
+def test_a_session_that_only_speaks_of_the_summarizers_mark_is_kept(tmp_path: Path) -> None:
+    file = write(
+        tmp_path / "about.jsonl",
+        said(content=f"What does the summarizer write? See {SUMMARIZER[:10]} in sentinel.py", uuid="u1"),
+        said(content=[{"type": "tool_result", "tool_use_id": "t", "content": f"{SUMMARIZER}\nSay it better."}], uuid="u2"),
+        said(type="assistant", content=[{"type": "text", "text": "It marks its prompts."}], uuid="u3"),
+    )
+    assert len(drafts_of(file)) == 3

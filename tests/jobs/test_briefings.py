@@ -371,14 +371,15 @@ def test_what_was_rendered_is_known_after_a_restart(memory: App, data_dir: Path)
     assert after[file_of(data_dir, BILLING).name] == before[file_of(data_dir, BILLING).name]
 
 
-def test_a_refined_node_is_told_in_the_agents_words(memory: App, data_dir: Path) -> None:
+@pytest.mark.parametrize("author", ["agent", "llm:small#0000"])
+def test_a_refined_node_is_told_in_the_words_of_whoever_refined_it(memory: App, data_dir: Path, author: str) -> None:
     made = job(memory, data_dir)
     run(made)
     cut = memory.storage.toc.segments_of_days("2026-01-30", "2026-01-31", SHOP)[-1]
     node = memory.storage.toc.nodes([cut.node_id])[cut.node_id]
     bullet = replace(node.bullets[0], text="We decided to bury the cart.")
     refined = replace(
-        node, title="2026-01-30 12:00 · The cart is buried", bullets=(bullet,), author="agent", version=node.version + 1
+        node, title="2026-01-30 12:00 · The cart is buried", bullets=(bullet,), author=author, version=node.version + 1
     )
     memory.storage.toc.publish(Build(nodes=(refined,)))
     assert run(made)["written"] == 1

@@ -41,6 +41,8 @@ AROUND = Range(3, least=0, most=50)
 TOKENS = Range(0, least=0, most=200_000)
 #: Milliseconds; 0 counts as not given.
 TIMEOUT = Range(0, least=0, most=600_000)
+#: Local days of a ledger.
+DAYS = Range(7, most=3660)
 #: Characters of a question.
 MAX_QUERY = 4000
 

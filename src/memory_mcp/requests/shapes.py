@@ -8,7 +8,7 @@ from itertools import islice
 from memory_mcp.model import event as domain
 from memory_mcp.model.calendar import Calendar, TimeWindow, TocLevel, parents
 from memory_mcp.model.ids import ROOT
-from memory_mcp.model.toc import MemoryKind, TocNode
+from memory_mcp.model.toc import MemoryKind, TocNode, shown_author
 from memory_mcp.requests.times import EARLIEST_MS, LATEST_MS
 from memory_mcp.summarize.sentences import shorten
 from memory_mcp.summarize.titles import SEPARATOR
@@ -164,7 +164,7 @@ def node(value: TocNode, calendar: Calendar, previous: str = "", following: str 
         parents=[p for p in parents(value.node_id) if p != ROOT],
         previous=previous,
         next=following,
-        author="" if value.author == "extractive" else value.author,
+        author=shown_author(value.author),
         pinned=True if value.pinned else None,
     )
 

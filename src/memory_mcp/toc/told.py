@@ -3,11 +3,11 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from memory_mcp.grips import covering
-from memory_mcp.model.event import Event, Role, Trust
+from memory_mcp.model.event import Event, Role, Trust, is_recap
 from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import EventId, GripId, span_grip_id
 from memory_mcp.model.segment import Segment
-from memory_mcp.model.toc import TocNode
+from memory_mcp.model.toc import EXTRACTIVE, TocNode
 from memory_mcp.storage.base import Storage
 from memory_mcp.toc.doings import NOTHING, Doings, Words, doings_of
 from memory_mcp.toc.statements import Said, Stretch
@@ -30,10 +30,10 @@ def stretches(storage: Storage, cuts: Sequence[Segment], most: int, in_full: int
 
 
 def speaker_of(event: Event) -> str | None:
-    """Return whose words an event holds; None for tool output and the like."""
+    """Return whose words an event holds; None for tool output and the like. A recap is the agent's."""
     if event.trust is Trust.AGENT_NOTE:
         return "note"
-    return {Role.USER: "user", Role.ASSISTANT: "agent"}.get(event.role)
+    return "agent" if is_recap(event) else {Role.USER: "user", Role.ASSISTANT: "agent"}.get(event.role)
 
 
 def _speakers(storage: Storage, grips: Iterable[GripId]) -> dict[GripId, str]:
@@ -49,8 +49,8 @@ def _speakers(storage: Storage, grips: Iterable[GripId]) -> dict[GripId, str]:
 
 
 def _said(node: TocNode, speakers: Mapping[GripId, str]) -> tuple[Said, ...]:
-    """A node's statements. A refined node's words are the agent's, whatever they rest on."""
-    refined = node.author == "agent"
+    """A node's statements. A refined node's words are its writer's, whatever they rest on, and never the user's."""
+    refined = node.author != EXTRACTIVE
     return tuple(
         Said(b.text, "agent" if refined else speakers[b.grip_ids[0]], b.grip_ids[0], b.kind)
         for b in node.bullets
