@@ -132,7 +132,7 @@ _GREETING = _pattern(
     _OPENING,
     r"(?:you're (?:absolutely |totally |completely )?(?:right|welcome)|good (?:catch|point|question|idea|morning|news|call)|",
     r"sounds (?:good|great|like)|that's (?:great|awesome|amazing|cool|so|right|a (?:great|good))|thanks|thank you|hey|hi\b|",
-    r"hello|wow|bye|take care|congrat|see you|talk to you|i agree|exactly|no (?:problem|worries)|so (?:glad|happy|proud)|",
+    r"hello|wow|whoops|bye|take care|congrat|see you|talk to you|i agree|exactly|no (?:problem|worries)|so (?:glad|happy|proud)|",
     r"i(?:'m| am) (?:so )?(?:glad|sorry|happy for|proud of)\b|$)",
 )
 _NARRATION = _pattern(
@@ -278,7 +278,7 @@ _FIRST_WORDS = frozenset(
 )
 _INTERRUPTING = frozenset("request caveat this please base the command tool api analysis your if co generated".split())
 _NOTIFYING = frozenset("if resume this limit usage claude you tip press to approaching context generated co".split())
-_OPEN_ENDED = ("thanks", "hey", "hello", "wow", "bye", "congrat", "exactly")
+_OPEN_ENDED = ("thanks", "hey", "hello", "wow", "whoops", "bye", "congrat", "exactly")
 _LETTERS = re.compile("[a-z]*")
 
 

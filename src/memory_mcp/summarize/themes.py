@@ -18,6 +18,7 @@ from functools import lru_cache
 
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.toc import TocNode
+from memory_mcp.summarize.kinds import is_errand
 from memory_mcp.summarize.titles import gists, headline
 from memory_mcp.summarize.vocabulary import Word, is_vague, words
 
@@ -67,11 +68,11 @@ class Theme:
 
     def label(self, width: int) -> str:
         """The name in few characters, with the first shared term where it does not name that."""
-        name = headline(self.name, width)
+        name = _cut(self.name, width)
         if not self.terms or not is_vague(words(name)) or {w.key for w in words(self.terms[0])} & {w.key for w in words(name)}:
             return name
         room = width - len(self.terms[0]) - 2
-        return f"{self.terms[0]}: {headline(self.name, room)}" if room >= _ROOM else name
+        return f"{self.terms[0]}: {_cut(self.name, room)}" if room >= _ROOM else name
 
 
 #: What one item alone names makes a theme only where nothing is shared.
@@ -120,12 +121,19 @@ def written(themes: Sequence[Theme], width: int) -> str:
     text = ""
     for theme in themes:
         terms = f" [{', '.join(theme.terms)}]" if theme.terms else ""
-        name = headline(theme.name, _NAME).translate(_PLAIN)
+        name = _cut(theme.name, _NAME).translate(_PLAIN)
         one = f"{name}{terms.replace(';', ',')} ({_percent(theme.share)} %)"
         if text and len(text) + 2 + len(one) > width:
             break
         text += f"; {one}" if text else one
     return text[:width]
+
+
+def _cut(name: str, width: int) -> str:
+    """A name in few characters; of an outcome that was cut off nothing is left ("…: committed")."""
+    text = headline(name, width)
+    asked, _, rest = text.rpartition(": ")
+    return asked if asked and len(text) < len(name) and len(rest) < _ROOM else text
 
 
 def _percent(share: float) -> int:
@@ -159,7 +167,7 @@ def _fit(name: str, share: float, told: Mapping[str, float]) -> float:
     held = _words(name)
     keys = sorted({w.key for w in held})
     fit: float = math.fsum(told.get(key, 0.0) for key in keys) / (4.0 + len(keys)) ** 0.5 + 0.01 * bool(keys)
-    if is_vague(held):
+    if is_vague(held) or is_errand(name, 0, len(name)):
         fit *= 0.2
     if _LEANS.match(name) or name.endswith(("?", "？")):
         fit *= 0.5
