@@ -84,11 +84,18 @@ def salience_of(bullets: Sequence[TocBullet]) -> float:
 
 
 def keep_refinement(node: TocNode, before: TocNode | None) -> TocNode:
-    """`node` with the title, summary and bullets an agent gave its previous version."""
+    """`node` with all the words an agent gave its previous version, and what follows from them."""
     if before is None or before.author == "extractive":
         return node
     return replace(
-        node, title=before.title, summary=before.summary, bullets=before.bullets, kind=before.kind, author=before.author
+        node,
+        title=before.title,
+        summary=before.summary,
+        bullets=before.bullets,
+        keywords=before.keywords,
+        kind=before.kind,
+        salience=before.salience,
+        author=before.author,
     )
 
 
