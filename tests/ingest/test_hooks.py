@@ -88,6 +88,20 @@ def test_what_holds_nothing_to_keep_is_skipped_with_its_reason(event: str, more:
 
 
 @pytest.mark.parametrize(
+    ("event", "more", "ends"),
+    [
+        ("SessionEnd", {"reason": "clear"}, True),
+        ("PreCompact", {"trigger": "auto", "custom_instructions": ""}, True),
+        ("PreCompact", {"trigger": "manual", "custom_instructions": "keep ids"}, True),
+        ("Stop", {"last_assistant_message": "Done."}, False),
+        ("PostCompact", {"compact_summary": "All of it."}, False),
+    ],
+)
+def test_a_session_that_ends_or_is_compacted_names_its_project(event: str, more: dict[str, Any], ends: bool) -> None:
+    assert bool(heard(event, **more).ends) is ends
+
+
+@pytest.mark.parametrize(
     ("raw", "reason"),
     [
         ("", "not JSON"),

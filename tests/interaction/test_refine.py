@@ -232,6 +232,25 @@ def test_the_same_words_again_are_no_new_version(door: Door) -> None:
     assert retell(door, node_id) == retell(door, node_id)
 
 
+def test_a_title_is_told_whole_and_what_goes_on_is_said() -> None:
+    app = opened([*stretch("quokka", "2026-01-22 08:20", "now"), *stretch("okapi", "2026-01-22 06:00", "then")])
+    door = Door(app, "auto", SHOP)
+    going, over = sorted(
+        (c.node_id for c in app.storage.toc.iter_cuts() if c.open), key=lambda i: "now" not in session_of(app, i)
+    )
+    assert "notices" not in retell(door, over)
+    made = retell(door, going)
+    assert made["notices"][0].startswith("this node is not over")
+    bullets = [{"text": "Moored.", "grip_ids": grips_of(door, going)[:1]}]
+    door.ok("refine_summary", node_id=going, title="Ropes — replaced", bullets=bullets)
+    assert "replaced" in door.ok("browse_toc", node_id="toc:day:2026-01-22")["node"]["summary"]
+    app.close()
+
+
+def session_of(app: App, node_id: str) -> str:
+    return next(c.session_id for c in app.storage.toc.iter_cuts() if c.node_id == node_id)
+
+
 def test_a_refined_day_is_read_by_its_project_until_another_works_on_it_too(door: Door) -> None:
     day = f"toc:day:{DAYS[0]}"
     retell_day(door, day)

@@ -27,7 +27,7 @@ from memory_mcp.storage.values import Build
 from memory_mcp.summarize.keywords import MAX_KEYWORDS, keywords_of
 from memory_mcp.summarize.kinds import cues_of, kind_of
 from memory_mcp.summarize.sentences import shorten
-from memory_mcp.summarize.titles import without_date
+from memory_mcp.summarize.titles import SEPARATOR, without_date
 from memory_mcp.toc.build import salience_of, segment_title
 from memory_mcp.toc.refining import Due, Refining
 from memory_mcp.toc.rollup import period_name
@@ -38,6 +38,9 @@ MAX_BULLETS, MAX_GRIPS = 20, 20
 #: Characters of a summary that is made of title and bullets, as the summarizer's own.
 _SUMMARY = 300
 _AUTHOR = "agent"
+#: Stands for the dash behind which a title has mere terms, which periods and briefings leave out.
+_DASH = " \u2013 "
+_GOES_ON = "this node is not over: what comes is added to its events, and not to the words it has now"
 _UNCHANGED = "Nothing was changed."
 _FORM = (
     '{"title": "...", "bullets": [{"text": "...", "grip_ids": ["grip:..."]}]}; '
@@ -107,6 +110,7 @@ class Refined(Recalled):
     title: str
     version: int
     author: str
+    notices: Sequence[str] = ()
 
 
 def refine_due(app: App, request: RefineDue, caller: Caller) -> DueNodes:
@@ -114,8 +118,7 @@ def refine_due(app: App, request: RefineDue, caller: Caller) -> DueNodes:
     limit = PAGE.check(request.limit)
     scoped = scope_of(app, request.project, request.scope, caller.project)
     first, after = _days(app, request.day)
-    settled_ms = app.clock.now_ms() - app.settings.toc.gap_minutes * 60_000
-    refining = Refining(app.storage, app.tree.refined(), scoped.project, settled_ms)
+    refining = Refining(app.storage, app.tree.refined(), scoped.project, _settled_ms(app))
     found = list(islice(refining.due(first, after, app.calendar), limit + 1))
     nodes = app.tree.nodes([d.node_id for d in found[:limit]], scoped.project)
     return DueNodes(
@@ -139,10 +142,12 @@ def refine_summary(app: App, request: RefineSummary, _: Caller) -> Refined:
         before = app.tree.node(times_of(app).node_id(request.node_id))
         node = _refined(app, before, request)
         if replace(node, version=before.version, built=before.built) == before:
-            return Refined(node_id=node.node_id, title=node.title, version=before.version, author=before.author)
-        app.storage.toc.publish(Build(nodes=(node,)))
-        app.derivation.run(Depth.PERIODS)
-    return Refined(node_id=node.node_id, title=node.title, version=node.version, author=node.author)
+            node = before
+        else:
+            app.storage.toc.publish(Build(nodes=(node,)))
+            app.derivation.run(Depth.PERIODS)
+    notices = [_GOES_ON] if _goes_on(app, node) else []
+    return Refined(node_id=node.node_id, title=node.title, version=node.version, author=node.author, notices=notices)
 
 
 def refinement(node_id: str, given: object) -> RefineSummary:
@@ -170,6 +175,18 @@ def _days(app: App, day: str) -> tuple[str, str]:
     if start is None or end is None:
         return EVERY_DAY
     return app.calendar.day_of(start), f"{app.calendar.day_of(max(start, end - 1))}~"
+
+
+def _settled_ms(app: App) -> int:
+    """Return since when a session must have been silent to count as over, UTC milliseconds."""
+    return app.clock.now_ms() - app.settings.toc.gap_minutes * 60_000
+
+
+def _goes_on(app: App, node: TocNode) -> bool:
+    """Whether events may still come into a node."""
+    if (key := segment_key_of(node.node_id)) is None:
+        return node.end_ms > _settled_ms(app)
+    return app.storage.toc.segments([key])[key].open and node.end_ms >= _settled_ms(app)
 
 
 def _due_node(due: Due, node: TocNode, project: str | None) -> DueNode:
@@ -248,7 +265,7 @@ def _refined(app: App, before: TocNode, request: RefineSummary) -> TocNode:
     gate = Gate()
     name = period_name(before.node_id) if before.level is not TocLevel.SEGMENT else ""
     title = _clean(gate, request.title)
-    gist = title.removeprefix(f"{name} · ") if name else without_date(title) or title
+    gist = (title.removeprefix(f"{name} · ") if name else without_date(title) or title).replace(SEPARATOR, _DASH)
     bullets = tuple(_bullet(app, gate, before, one) for one in request.bullets)
     texts = [gist, *(b.text for b in bullets)]
     kind = max((b.kind for b in bullets), key=lambda k: KIND_SALIENCE[k])

@@ -76,3 +76,4 @@ class Refined(Recalled):
     title: str
     version: int
     author: str
+    notices: list[str] = []

@@ -22,6 +22,8 @@ RECENT_DAYS = 7
 #: Name of a project's request among the stored marks, before the project; its value is UTC milliseconds.
 _REQUEST = "refine:"
 _DAY_MS = 86_400_000
+#: Days whose segments are read at once: most callers want no more than the newest.
+_DAYS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +50,18 @@ class Refining:
 
     def due(self, first_day: str, after_day: str, calendar: Calendar) -> Iterator[Due]:
         """Return what is due on local days of a span, newest first; a day behind its segments, once none of them is due."""
-        for day in reversed(self._storage.toc.days_with(self._project, first_day, after_day)):
-            cuts = [c for c in self._storage.toc.segments_of_days(day, f"{day}~", self._project) if self._is_worth(c)]
-            own = [c for c in cuts if c.node_id not in self._refined]
-            yield from (_of_segment(c) for c in sorted(own, key=lambda c: c.start, reverse=True))
-            if not own and len(cuts) >= LEAST_SEGMENTS and (found := self._day(day, calendar)) is not None:
-                yield found
+        days = self._storage.toc.days_with(self._project, first_day, after_day)
+        while days:
+            days, last = days[:-_DAYS], days[-_DAYS:]
+            cuts = self._storage.toc.segments_of_days(last[0], f"{last[-1]}~", self._project)
+            worth: dict[str, list[Segment]] = {}
+            for cut in filter(self._is_worth, cuts):
+                worth.setdefault(cut.day, []).append(cut)
+            for day in sorted(worth, reverse=True):
+                own = [c for c in worth[day] if c.node_id not in self._refined]
+                yield from (_of_segment(c) for c in sorted(own, key=lambda c: c.start, reverse=True))
+                if not own and len(worth[day]) >= LEAST_SEGMENTS and (found := self._day(day, calendar)) is not None:
+                    yield found
 
     def count(self, since_ms: int, until_ms: int, calendar: Calendar) -> int:
         """Return how many segments are due that ended in a span of time."""

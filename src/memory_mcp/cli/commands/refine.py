@@ -84,7 +84,8 @@ def run_write(args: argparse.Namespace) -> int:
 
     with opened(args) as app:
         data = answered(app, refinement(args.id, _parsed(text)))
-    render.emit(as_json(args), data, [f"{data['node_id']}  {data['title']} (version {data['version']})"], recalled=True)
+    lines = [f"{data['node_id']}  {data['title']} (version {data['version']})", *(f"Note: {n}" for n in data.get("notices", ()))]
+    render.emit(as_json(args), data, lines, recalled=True)
     return 0
 
 
