@@ -129,8 +129,9 @@ def _commit_sessions(path: Path) -> list[list[Record]]:
         for unit in map(json.loads, lines):
             role = "assistant" if unit["role"] == "assistant" else "user"
             content: Any = [{"type": "text", "text": unit["text"]}] if role == "assistant" else unit["text"]
+            recap = {"isCompactSummary": True} if unit["role"].endswith("/compact-summary") else {}
             sessions.setdefault(unit["session"], []).append(
-                {"type": role, "uuid": unit["id"], "timestamp": unit["ts"], "sessionId": unit["session"],
+                {**recap, "type": role, "uuid": unit["id"], "timestamp": unit["ts"], "sessionId": unit["session"],
                  "userType": "external", "isSidechain": False, "version": "2.1.29",
                  "message": {"role": role, "content": content}}
             )  # fmt: skip

@@ -46,6 +46,8 @@ def test_every_import_contract_holds() -> None:
         ("memory_mcp.cli.main", ("duckdb", "mcp", "pydantic", "anyio", "detect_secrets")),
         ("memory_mcp.storage.registry", ("duckdb", "mcp", "pydantic", "numpy")),
         ("memory_mcp.storage.duckdb", ("mcp", "pydantic", "anyio")),
+        # An endpoint or a command is asked by who has switched the summarizer on.
+        ("memory_mcp.jobs.registry", ("http.client", "ssl", "email.utils", "memory_mcp.llm.endpoint", "memory_mcp.llm.command")),
         # A command is answered without the protocol.
         ("memory_mcp.daemon.methods", ("mcp", "pydantic", "starlette", "uvicorn")),
         ("memory_mcp.daemon.socket", ("mcp", "pydantic", "starlette", "uvicorn")),

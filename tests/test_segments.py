@@ -10,10 +10,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_mcp.errors import ConfigError
-from memory_mcp.model.event import Event, EventType, Role
+from memory_mcp.model.event import RECAP, Event, EventType, Role
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.tokens import estimate_tokens
-from memory_mcp.segments import CUTTER_VERSION, SegmentSettings, assign, overlap, recut, size_of
+from memory_mcp.segments import CUTTER_VERSION, SegmentSettings, assign, overlap, recap_of, recut, size_of
 from tests.factories import CALENDAR, SHOP, cut, event, ms, run_of
 from tests.requirements import requirement
 
@@ -306,3 +306,43 @@ def test_the_overlap_is_the_end_of_the_previous_segment_within_five_minutes_and_
     assert overlap(long, long[-1].timestamp + MINUTE) == long[-1:]
     assert overlap(previous, previous[-1].timestamp + 6 * MINUTE) == []
     assert overlap([], 5) == []
+
+
+# recaps
+
+
+def recap(at: int) -> Event:
+    """A client's own telling of the conversation so far."""
+    return replace(
+        event("Summary:\n1. Primary Request:\n   - count the ferries\n" + "x " * 8_000, at=at, role=Role.SYSTEM),
+        metadata={RECAP: "true"},
+    )
+
+
+def test_a_recap_ends_the_stretch_it_tells_of_however_large_it_is() -> None:
+    at = ms("2026-01-12 09:00")
+    events = [event("a", at=at), event("b", at=at + MINUTE), recap(at + 2 * MINUTE), event("c", at=at + 3 * MINUTE)]
+    cuts = cut(events)
+    assert members(cuts, events) == [[0, 1, 2], [3]]
+    assert not cuts[0].open
+    assert feed([[e] for e in events]) == cuts
+
+
+def test_a_recap_without_anything_before_it_stands_alone() -> None:
+    at = ms("2026-01-12 09:00")
+    events = [recap(at), event("c", at=at + MINUTE)]
+    assert members(cut(events), events) == [[0], [1]]
+
+
+def test_a_stretch_is_told_of_by_the_first_recap_behind_its_beginning() -> None:
+    at = ms("2026-01-12 09:00")
+    events = [
+        event("a", at=at),
+        recap(at + MINUTE),
+        event("b", at=at + 2 * MINUTE),
+        recap(at + 3 * MINUTE),
+        event("c", at=at + 4 * MINUTE),
+    ]
+    recaps = [events[1], events[3]]
+    assert [recap_of(c, recaps) for c in cut(events)] == [events[1], events[3], None]
+    assert recap_of(cut([event("d", at=at, session="other")])[0], recaps) is None

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from bench.locomo import half, load
+from memory_mcp.model.event import RECAP
 
 LABELS = Path(__file__).parents[1] / "labels"
 LANGUAGES = ("de", "fr", "es", "ja")
@@ -45,10 +46,20 @@ class Message:
     role: str
     speaker: str
     text: str
+    #: Whether a client's model told the conversation so far here.
+    recap: bool = False
 
-    def event(self) -> dict[str, str]:
+    def event(self) -> dict[str, Any]:
         """The message in the form of `import jsonl`."""
-        made = {"session_id": self.session, "id": self.id, "timestamp": self.at.isoformat(), "role": self.role, "text": self.text}
+        made: dict[str, Any] = {
+            "session_id": self.session,
+            "id": self.id,
+            "timestamp": self.at.isoformat(),
+            "role": self.role,
+            "text": self.text,
+        }
+        if self.recap:
+            made |= {"role": "system", "type": "note", "metadata": {RECAP: "true"}}
         return made | ({"speaker": self.speaker} if self.speaker else {})
 
 
@@ -109,7 +120,8 @@ def messages_of(units: Iterable[Mapping[str, Any]]) -> list[Message]:
         named = role not in _ROLES
         if named:
             role = "user" if name == first or _is_record(unit["id"]) else "assistant"
-        made.append(Message(unit["id"], session, _moment(unit["ts"]), role, name if named else "", unit["text"]))
+        recap = name.endswith("/compact-summary")
+        made.append(Message(unit["id"], session, _moment(unit["ts"]), role, name if named else "", unit["text"], recap))
     return made
 
 

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from memory_mcp.ingest.spool import DrainReport, Spool
     from memory_mcp.ingest.watch import Watch
     from memory_mcp.jobs.derivation import Derivation
+    from memory_mcp.jobs.improve_summaries import Hands
     from memory_mcp.jobs.scheduler import Scheduler
     from memory_mcp.layers.agentic.navigate import AgenticLayer
     from memory_mcp.layers.hybrid import HybridLayer
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
     from memory_mcp.storage.base import Storage
     from memory_mcp.storage.lock import DirectoryLock
     from memory_mcp.storage.values import Appended, Request
+    from memory_mcp.toc.improve import Improver
 
 log = logging.getLogger(__name__)
 
@@ -54,6 +56,8 @@ class Callbacks:
 
     #: Called after every write.
     on_write: Callable[[], None] = lambda: None
+    #: Called after a write that ends a session: another may begin, and is to be told of it.
+    on_session_end: Callable[[], None] = lambda: None
     #: Whether an import is under way, so that what can wait should.
     importing: Callable[[], bool] = lambda: False
     #: Waits while callers are answered, never for long.
@@ -110,6 +114,7 @@ class App:
         self.pipeline = Pipeline(self.log, self.storage.outbox, Gate())
         self.spool = self._spool(directory)
         self.derivation = self._derivation()
+        self.improver = self._improver()
         self.shown = self._shown()
         self.agentic = self._agentic()
         self.accelerators = self._accelerators(directory)
@@ -133,6 +138,11 @@ class App:
             self.clock,
             self._callbacks.give_way,
         )
+
+    def _improver(self) -> "Improver":
+        from memory_mcp.toc.improve import Improver
+
+        return Improver(self.storage, self.calendar, self.summarizer)
 
     def _spool(self, directory: Path | None) -> "Spool | None":
         from memory_mcp.ingest.gate import Gate
@@ -184,8 +194,24 @@ class App:
             improve_indexes=self.accelerators.improve,
             prune_indexes=self.accelerators.prune_due,
             commit_interval_secs=self.settings.teleport.bm25.commit_interval_secs,
+            summarizer=self.settings.summarizer,
+            improve_summaries=self._hands(directory),
         )
         return Scheduler([make(parts) for make in JOBS.values()], self.storage.outbox, self.calendar, self.clock)
+
+    def _hands(self, directory: Path | None) -> "Hands":
+        from memory_mcp.ingest.gate import Gate
+        from memory_mcp.jobs.derivation import Depth
+        from memory_mcp.jobs.improve_summaries import Hands
+
+        def publishing(publish: Callable[[], bool]) -> bool:
+            with self.derivation.publishing:
+                if told := publish():
+                    self.derivation.run(Depth.PERIODS)
+                return told
+
+        gate, importing = Gate(), self._callbacks.importing
+        return Hands(self.storage, self.calendar, self.clock, self.improver, directory, publishing, gate.words, importing)
 
     def _shown(self) -> "Shown":
         from memory_mcp.indexes.shown import Shown
@@ -260,6 +286,8 @@ class App:
         """Store drafts from a tool or a file: acknowledged when this returns; the tree follows."""
         appended = self.pipeline.accept(drafts, source, trust, request)
         self._callbacks.on_write()
+        if any(draft.type == "session_end" for draft in drafts):
+            self._callbacks.on_session_end()
         return appended
 
     def append(self, drafts: "Sequence[EventDraft]", source: str) -> "Appended":
@@ -297,6 +325,8 @@ class App:
         report = self.spool.drain(limit) if self.spool else DrainReport()
         if report.new:
             self._callbacks.on_write()
+        if report.ended:
+            self._callbacks.on_session_end()
         return report
 
     def importer(self, name: str) -> "Importer":

@@ -20,6 +20,7 @@ from memory_mcp.errors import ConfigError
 from memory_mcp.indexes.settings import TeleportSettings
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.layers.budget import StopConditions
+from memory_mcp.llm.settings import SummarizerSettings
 from memory_mcp.policy.rank import RankingSettings
 from memory_mcp.segments import SegmentSettings
 
@@ -169,6 +170,7 @@ class Settings:
     storage: StorageSettings = field(default_factory=StorageSettings)
     ingest: IngestSettings = field(default_factory=IngestSettings)
     toc: SegmentSettings = field(default_factory=SegmentSettings)
+    summarizer: SummarizerSettings = field(default_factory=SummarizerSettings)
     teleport: TeleportSettings = field(default_factory=TeleportSettings)
     embedder: EmbedderSettings = field(default_factory=EmbedderSettings)
     topics: SwitchSettings = field(default_factory=SwitchSettings)

@@ -63,6 +63,7 @@ def _once(wanted: link.Wanted, argv: Sequence[str], hear: Any) -> int:
             "err_tty": sys.stderr.isatty(),
             "columns": _columns(),
             "encoding": sys.stdout.encoding or "utf-8",
+            "plain": bool(os.environ.get("NO_COLOR")),
         }
         answer = link.converse(line, "cli/run", params, hear)
         sys.stdout.flush()

@@ -19,6 +19,10 @@ CLIENTS = ("claude-code", "json")
 MAX_PAYLOAD = 16 * 1024 * 1024
 #: Longest text that the client takes from a hook, characters.
 MAX_ANSWER = 10_000
+#: Where a session begins or ends, what hooks left is filed, by a daemon started for it where none runs.
+_EDGES = ("SessionStart", "SessionEnd")
+#: A payload that came alone, such as the first of a session, waits for whoever files the next ones.
+_WORTH_A_DAEMON = 2
 #: Behind these a session goes on from words it knows already.
 _KNOWS = frozenset({"resume", "fork"})
 _CHUNK = 1 << 20
@@ -48,6 +52,9 @@ def _run(argv: "list[str]") -> None:
         return
     from memory_mcp import paths
 
+    if os.environ.get(paths.SUMMARIZING):
+        # The session is our own summarizer's: nobody's work, and told of nothing.
+        return
     directory = paths.data_dir(named, file=config)
     told = {"project_dir": os.environ.get("CLAUDE_PROJECT_DIR", ""), "cwd": paths.here()}
     failed = ""
@@ -57,6 +64,8 @@ def _run(argv: "list[str]") -> None:
         failed = f"not kept: {error}"
     if client == "claude-code":
         _answer(payload, directory, config)
+    if not failed and _may_be(payload, *_EDGES):
+        _have_filed(directory, config)
     if failed:
         _complain(failed)
 
@@ -140,8 +149,7 @@ def _quoted(text: str) -> str:
 def _answer(payload: bytes, directory: str, config: str) -> None:
     """What the client is to tell its model, printed; nothing when there is nothing to tell."""
     for event, tell in (("SessionStart", _briefing), ("UserPromptSubmit", _recall)):
-        # A cheap look first: most payloads are tool calls, and some are long.
-        if b'"' + event.encode() + b'"' not in payload:
+        if not _may_be(payload, event):
             continue
         text = _told(payload, event, tell, directory, config)
         if text:
@@ -150,6 +158,40 @@ def _answer(payload: bytes, directory: str, config: str) -> None:
             inner = {"hookEventName": event, "additionalContext": _bounded(text)}
             _write(1, json.dumps({"hookSpecificOutput": inner}).encode("ascii") + b"\n")
             return
+
+
+def _may_be(payload: bytes, *events: str) -> bool:
+    """Whether the payload may be of one of these events: a cheap look, since most are tool calls, and some are long."""
+    return any(b'"' + event.encode() + b'"' in payload for event in events)
+
+
+def _have_filed(directory: str, config: str) -> None:
+    """Start the daemon in the background where earlier payloads, or the end of a session, wait and nobody would file them.
+
+    Nothing is waited for: what a new session is told is rendered for the session behind it.
+    """
+    from memory_mcp import paths
+
+    if paths.setting("server", "daemon", True, file=config) is not True or len(_waiting(directory)) < _WORTH_A_DAEMON:
+        return
+    from memory_mcp import link
+
+    if not link.usable():
+        return
+    try:
+        link.connect(directory).close()
+    except OSError:
+        link.start_aside(link.Wanted(directory, config))
+
+
+def _waiting(directory: str) -> list[str]:
+    """Payloads that are not stored yet."""
+    from memory_mcp import paths
+
+    try:
+        return os.listdir(os.path.join(paths.spool_dir(directory), "new"))
+    except OSError:
+        return []
 
 
 def _told(payload: bytes, event: str, tell: "Callable[..., str]", directory: str, config: str) -> str:

@@ -240,6 +240,14 @@ def _start(wanted: Wanted, end: float) -> bool:
         raise Unreachable(f"the daemon did not listen within {START_PATIENCE:.0f} s; see {log}")
 
 
+def start_aside(wanted: Wanted) -> None:
+    """Have a daemon started by a process of its own, which waits for it in the place of this one."""
+    words = ["-P", "-m", "memory_mcp", "daemon", "start", "--data-dir", wanted.directory]
+    words += ["--config", wanted.config] if wanted.config else []
+    nowhere = [(os.POSIX_SPAWN_OPEN, place, os.devnull, os.O_RDWR, 0) for place in (0, 1, 2)]
+    os.posix_spawn(sys.executable, [sys.executable, *words], _environ(), file_actions=nowhere, setsid=True)
+
+
 def _reap() -> dict[int, int]:
     """Daemons this process started that have ended since, and how."""
     ended = {pid: status for pid, status in (os.waitpid(one, os.WNOHANG) for one in _spawned) if pid}
@@ -258,18 +266,22 @@ def _listens(directory: str) -> bool:
 
 def _spawn(wanted: Wanted, log: str) -> int:
     """The daemon in a session of its own, so that nothing sent to the caller's group reaches it."""
-    environ = {k: v for k, v in os.environ.items() if k not in ("CLAUDE_PROJECT_DIR", "PYTHONSTARTUP")}
-    # Many threads with an arena each keep memory that one would give back.
-    environ.setdefault("MALLOC_ARENA_MAX", "2")
     flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
     actions = [
         (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
         (os.POSIX_SPAWN_OPEN, 1, log, flags, 0o600),
         (os.POSIX_SPAWN_DUP2, 1, 2),
     ]
-    pid = os.posix_spawn(sys.executable, [sys.executable, *wanted.arguments], environ, file_actions=actions, setsid=True)
+    pid = os.posix_spawn(sys.executable, [sys.executable, *wanted.arguments], _environ(), file_actions=actions, setsid=True)
     _spawned.append(pid)
     return pid
+
+
+def _environ() -> dict[str, str]:
+    environ = {k: v for k, v in os.environ.items() if k not in ("CLAUDE_PROJECT_DIR", "PYTHONSTARTUP")}
+    # Many threads with an arena each keep memory that one would give back.
+    environ.setdefault("MALLOC_ARENA_MAX", "2")
+    return environ
 
 
 def _last_words(log: str, said: int) -> str:

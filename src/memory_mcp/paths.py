@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 APP = "memory-mcp"
 PREFIX = "MEMORY_MCP_"
+#: Set for what the summarizer starts: hooks below it keep nothing and answer nothing.
+SUMMARIZING = PREFIX + "SUMMARIZING"
 
 #: Socket addresses are 104 bytes on the smallest platform, with their end mark.
 _LONGEST_SOCKET = 103

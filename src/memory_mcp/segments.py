@@ -1,7 +1,8 @@
 """Events of one stream in, stretches out: where one ends and the next begins. Pure.
 
 A stretch is made of exchanges: what was asked, what was answered, and the tool calls between. Tools belong to whoever asked
-for them: a pause or the size of what they print opens no stretch of tool events alone.
+for them: a pause or the size of what they print opens no stretch of tool events alone. A recap, in which the client's model
+told what had been said when it made room for more, ends the stretch that it tells of.
 
 Invariants
 1. Every event belongs to exactly one segment of its stream; cuts of a stream never overlap in time order.
@@ -16,13 +17,13 @@ from itertools import count
 
 from memory_mcp.errors import ConfigError
 from memory_mcp.model.calendar import Calendar
-from memory_mcp.model.event import Event, EventType
+from memory_mcp.model.event import Event, EventType, is_recap
 from memory_mcp.model.ids import EventId
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.tokens import estimate_tokens
 
 #: Stored cuts say which rules made them.
-CUTTER_VERSION = 2
+CUTTER_VERSION = 3
 #: A tool's call or output counts as so many tokens at most, whatever it prints (DESIGN section 2).
 _TOOL_TOKENS = 200
 #: Tool events join a stretch that is so many times too large, and one that ended so long ago: a build may run overnight, and
@@ -70,7 +71,17 @@ def assign(cuts: Sequence[Segment], events: Sequence[Event], calendar: Calendar,
 def size_of(event: Event) -> int:
     """Return the tokens that an event counts towards the size of its stretch."""
     tokens = estimate_tokens(event.text)
-    return min(tokens, _TOOL_TOKENS) if event.type in _TOOLS else tokens
+    return min(tokens, _TOOL_TOKENS) if _follows(event) else tokens
+
+
+def _follows(event: Event) -> bool:
+    """Whether an event belongs to what came before it, however long ago and however large it is."""
+    return event.type in _TOOLS or is_recap(event)
+
+
+def _ends(event: Event) -> bool:
+    """Whether nothing that comes after an event belongs to its stretch."""
+    return event.type is EventType.SESSION_END or is_recap(event)
 
 
 class _Placing:
@@ -97,16 +108,16 @@ class _Placing:
         cut = self.cuts[at]
         if event.order <= cut.end:
             return True
-        of_tool = event.type in _TOOLS
-        gap, most = (_TOOL_GAP_MS, _TOOL_TIMES * self._max_tokens) if of_tool else (self._gap_ms, self._max_tokens)
+        follows = _follows(event)
+        gap, most = (_TOOL_GAP_MS, _TOOL_TIMES * self._max_tokens) if follows else (self._gap_ms, self._max_tokens)
         # A cut that holds nothing has lost its words to a longer telling of them, and takes that in whatever its size.
         if event.order[0] - cut.end[0] > max(gap, self._gap_ms) or (cut.events and cut.tokens + tokens > most):
             return False
-        return of_tool or cut.open or at < len(self.cuts) - 1
+        return follows or cut.open or at < len(self.cuts) - 1
 
     def _join(self, at: int, event: Event, tokens: int) -> None:
         cut = self.cuts[at]
-        ends = event.type is EventType.SESSION_END and at == len(self.cuts) - 1
+        ends = _ends(event) and at == len(self.cuts) - 1
         self.cuts[at] = replace(
             cut,
             end=max(cut.end, event.order),
@@ -134,13 +145,18 @@ class _Placing:
             end=event.order,
             events=1,
             tokens=tokens,
-            open=newest and event.type is not EventType.SESSION_END,
+            open=newest and not _ends(event),
             cutter=CUTTER_VERSION,
         )
         self._next_no += 1
         self.cuts.insert(at, cut)
         self.touched.add(cut.key)
         self.members[event.event_id] = cut.key
+
+
+def recap_of(cut: Segment, recaps: Sequence[Event]) -> Event | None:
+    """Of recaps in order the one that tells of a cut: the first of its stream that was written after it had begun."""
+    return next((recap for recap in recaps if recap.stream == cut.stream and recap.order >= cut.start), None)
 
 
 def overlap(previous: Sequence[Event], start_ms: int) -> list[Event]:

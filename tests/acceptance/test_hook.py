@@ -58,6 +58,7 @@ def directory(tmp_path: Path) -> Path:
 def environment(directory: Path, **more: str) -> dict[str, str]:
     kept = {k: v for k, v in os.environ.items() if not k.startswith(("MEMORY_MCP_", "CLAUDE_", "XDG_"))}
     nowhere = {"HOME": str(directory.parent), "MEMORY_MCP_STORAGE__TIMEZONE": "Europe/Berlin"}
+    nowhere["MEMORY_MCP_SERVER__DAEMON"] = "false"
     return kept | nowhere | {"MEMORY_MCP_STORAGE__DATA_DIR": str(directory)} | more
 
 
@@ -76,6 +77,16 @@ def hook(directory: Path, given: bytes, *arguments: str, way: str = "function", 
 def kept(directory: Path, where: str = "new") -> list[Path]:
     place = Path(paths.spool_dir(str(directory))) / where
     return sorted(place.iterdir()) if place.exists() else []
+
+
+@pytest.mark.parametrize("way", WAYS)
+def test_a_hook_of_a_session_that_our_summarizer_has_keeps_nothing_and_answers_nothing(directory: Path, way: str) -> None:
+    for given in (PROMPT, payload("SessionStart", source="startup"), payload("Stop"), b"x" * 3_000_000):
+        done = hook(directory, given, way=way, MEMORY_MCP_SUMMARIZING="1")
+        assert (done.stdout, done.stderr) == (b"", b"")
+    assert not directory.exists()
+    hook(directory, PROMPT, way=way)
+    assert len(kept(directory)) == 1
 
 
 def stored(directory: Path) -> list[str]:

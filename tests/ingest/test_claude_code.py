@@ -1,6 +1,7 @@
 """Claude Code transcripts: every kind of record, by our own samples and the events they must give."""
 
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -9,8 +10,12 @@ import pytest
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.claude_code.reader import ClaudeCodeImporter
 from memory_mcp.ingest.settings import IngestSettings
-from memory_mcp.model.event import EventDraft, EventType, Role
+from memory_mcp.llm.prompt import Prompt
+from memory_mcp.model.event import FILE_TIME, EventDraft, EventType, Role
+from memory_mcp.model.sentinel import SUMMARIZER, fence
+from memory_mcp.storage.values import Scope
 from tests.ingest.suite import claude_line, ids, read, texts, write
+from tests.toc.helpers import memory
 
 SAMPLES = Path(__file__).parent / "samples" / "claude_code"
 IMPORTER = ClaudeCodeImporter(IngestSettings())
@@ -19,7 +24,8 @@ IMPORTER = ClaudeCodeImporter(IngestSettings())
 def plain(draft: EventDraft) -> dict[str, Any]:
     """A draft as the expectations spell it: without empty fields."""
     told = {name: getattr(draft, name) for name in EventDraft.__dataclass_fields__}
-    told["metadata"] = dict(draft.metadata)
+    # When a sample was written depends on the checkout.
+    told["metadata"] = {key: value for key, value in draft.metadata.items() if key != FILE_TIME}
     return {name: value for name, value in told.items() if value not in ("", {})}
 
 
@@ -183,3 +189,56 @@ def test_long_odd_texts_are_unwrapped_in_time(unit: str, kind: str, tmp_path: Pa
     text = "<system-reminder>x</system-reminder><tool_use_error>" + unit * (2_000_000 // len(unit)) + "."
     content = text if kind == "user" else [{"type": "tool_result", "tool_use_id": "t1", "content": text}]
     drafts_of(write(tmp_path / "a.jsonl", said(content=content), said(content="<bash-input>" + text)))
+
+
+def test_a_file_of_summaries_alone_is_as_old_as_the_file_and_not_as_the_import(tmp_path: Path) -> None:
+    """A record without a time made the import's day one on which something had happened."""
+    file = tmp_path / "3f1c.jsonl"
+    file.write_text(json.dumps({"type": "summary", "summary": "Ferry timetable imported", "leafUuid": "m1"}) + "\n")
+    os.utime(file, (1_750_000_000, 1_750_000_000))
+    app = memory()
+    for _ in range(2):
+        app.write(drafts_of(file), "claude-code")
+        os.utime(file, (1_760_000_000, 1_760_000_000))
+    assert [e.timestamp for e in app.storage.events.window(Scope())] == [1_750_000_000_000]
+    app.close()
+
+
+def test_a_summary_beside_messages_has_the_time_of_its_session(tmp_path: Path) -> None:
+    file = tmp_path / "3f1c.jsonl"
+    lines = [
+        json.dumps({"type": "summary", "summary": "Ferry timetable imported", "leafUuid": "m1"}),
+        said(content="Count them."),
+    ]
+    file.write_text("\n".join(lines) + "\n")
+    app = memory()
+    app.write(drafts_of(file), "claude-code")
+    assert len({e.timestamp for e in app.storage.events.window(Scope())}) == 1
+    app.close()
+
+
+def test_a_session_that_our_own_summarizer_had_gives_nothing_from_any_offset(tmp_path: Path) -> None:
+    prompt = Prompt("Say it better.", fence("We decided to use the outbox table.")).whole
+    file = write(
+        tmp_path / "own.jsonl",
+        json.dumps({"type": "queue-operation", "operation": "enqueue", "content": prompt, "sessionId": "s1"}),
+        said(content=prompt, uuid="u1"),
+        said(type="assistant", content=[{"type": "text", "text": '{"title": "The outbox table"}'}], uuid="u2"),
+        record(type="summary", summary="Summarizing the outbox table", leafUuid="u2"),
+    )
+    steps, report = read(IMPORTER, file)
+    assert [draft for step in steps for draft in step.drafts] == []
+    assert report.skipped == {"the summarizer's own session": 4}
+    assert report.lines == 4
+    for step in steps:
+        assert drafts_of(file, offset=step.offset) == []
+
+
+def test_a_session_that_only_speaks_of_the_summarizers_mark_is_kept(tmp_path: Path) -> None:
+    file = write(
+        tmp_path / "about.jsonl",
+        said(content=f"What does the summarizer write? See {SUMMARIZER[:10]} in sentinel.py", uuid="u1"),
+        said(content=[{"type": "tool_result", "tool_use_id": "t", "content": f"{SUMMARIZER}\nSay it better."}], uuid="u2"),
+        said(type="assistant", content=[{"type": "text", "text": "It marks its prompts."}], uuid="u3"),
+    )
+    assert len(drafts_of(file)) == 3

@@ -17,7 +17,9 @@ from memory_mcp.config import Settings, StorageSettings
 from memory_mcp.errors import StorageError
 from memory_mcp.ingest.spool import STALE_S
 from memory_mcp.layers.base import Query
+from memory_mcp.model.event import EventType, Role
 from memory_mcp.storage.values import Scope
+from tests.factories import draft
 from tests.ingest.suite import write
 from tests.toc.helpers import findings, rebuild
 
@@ -280,3 +282,17 @@ def test_a_session_captured_and_imported_is_remembered_once(hooks_first: bool, a
     report = rebuild(app)
     assert (report.nodes_changed, report.nodes_dropped, report.terms_rewritten) == (0, 0, 0)
     assert app.run_import("claude-code", transcript).new == 0
+
+
+def test_a_session_that_ends_is_announced_whoever_tells_of_it(data_dir: Path, spool: Path) -> None:
+    heard = list[str]()
+    settings = Settings(storage=StorageSettings(str(data_dir), "Europe/Berlin"))
+    calls = Callbacks(on_write=lambda: heard.append("write"), on_session_end=lambda: heard.append("end"))
+    app = App(settings, callbacks=calls)
+    keep(spool, prompt("words"))
+    app.drain()
+    keep(spool, prompt("", hook_event_name="SessionEnd", reason="exit"))
+    app.drain()
+    app.write([draft("Session ended", kind=EventType.SESSION_END, role=Role.SYSTEM)], "test")
+    app.close()
+    assert heard == ["write", "write", "end", "write", "end"]

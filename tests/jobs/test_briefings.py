@@ -19,8 +19,11 @@ from memory_mcp.model.ids import NodeId
 from memory_mcp.model.sentinel import CLOSE, OPEN, carries_mark, strip_fenced
 from memory_mcp.model.toc import MemoryKind
 from memory_mcp.model.tokens import estimate_tokens
+from memory_mcp.requests.material import of_session, of_week
+from memory_mcp.requests.scope import Scoped
 from memory_mcp.storage.values import Build
-from memory_mcp.toc.briefing import HEAD, LEFT_OFF, MORE, PINNED, Pinned, Said, Stretch, briefing, label_of
+from memory_mcp.toc.briefing import EARLIER, HEAD, LEFT_OFF, MORE, PINNED, Pinned, briefing
+from memory_mcp.toc.statements import Said, Stretch, label_of
 from tests.factories import BILLING, CALENDAR, SHOP, SITE, a_small_history, draft, ms
 from tests.fakes import FakeClock
 
@@ -45,7 +48,7 @@ def memory(built: Path, data_dir: Path, clock: FakeClock) -> Iterator[App]:
     app.close()
 
 
-def job(app: App, directory: Path, tokens: int = 400, enabled: bool = True, factor: float = 1.0) -> RenderBriefings:
+def job(app: App, directory: Path, tokens: int = 300, enabled: bool = True, factor: float = 1.0) -> RenderBriefings:
     return RenderBriefings(app.storage, app.tree, BriefingSettings(directory, enabled, factor, tokens))
 
 
@@ -74,17 +77,18 @@ def test_a_briefing_tells_when_what_and_where_to_look_within_its_budget(memory: 
     text = job(memory, data_dir).text(SHOP)
     lines = text.splitlines()
     assert (lines[0], lines[1], lines[2], lines[-2], lines[-1]) == (OPEN, HEAD, LEFT_OFF, MORE, CLOSE)
-    assert lines[3].startswith('2026-01-30 12:00 "')
+    assert lines[3].startswith('2026-01-30 12:00 user asked: "Ticket ')
+    assert any(line.startswith("- fixed (agent): ") for line in lines)
     assert any(line.startswith("- decision (") for line in lines)
     assert any(line.startswith("- constraint (user): ") and "always add a test before a fix" in line for line in lines)
     dates = [line[:16] for line in lines if line.startswith("2026-")]
     assert dates == sorted(dates, reverse=True)
-    assert 200 < estimate_tokens(text) <= 400
+    assert 200 < estimate_tokens(text) <= 300
 
 
 def test_every_grip_of_a_briefing_leads_to_the_words_beside_it(memory: App, data_dir: Path) -> None:
-    lines = [line for line in job(memory, data_dir).text(SHOP).splitlines() if line.startswith("- ")]
-    assert len(lines) >= 4
+    lines = [line for line in job(memory, data_dir).text(SHOP).splitlines() if "grip:" in line]
+    assert len(lines) >= 5
     for line in lines:
         quoted, grip = line.split(': "', 1)[1].rsplit('" ', 1)
         assert quoted.rstrip("….")[:40] in memory.evidence.expand(grip).quote
@@ -254,11 +258,77 @@ def test_the_newest_stretch_tells_how_it_ended_and_nothing_is_told_twice() -> No
     assert text.splitlines()[2:-2] == [
         LEFT_OFF,
         '1970-01-01 01:33 "The rates"',
-        '- decision (agent): "We decided on a table." g0',
         '- last (agent): "It is in rates.go now." g2',
+        '- decision (agent): "We decided on a table." g0',
         '1970-01-01 01:00 "The first look"',
     ]
     assert briefing([], [], CALENDAR, 400) == ""
+
+
+def worked(app: App, session: str = "vat", day: str = "2026-02-10") -> None:
+    """A session that commits, opens a pull request, asks a question and is asked for more before it ends."""
+    at = f"{day} 09:0"
+    address = "https://github.com/acme/shop/pull/12"
+
+    def ran(number: int, command: str, printed: str) -> tuple[EventDraft, EventDraft]:
+        call = {"tool": "Bash", "tool_use_id": f"{session}{number}", "branch": "feat/vat"}
+        asked = draft(command, at=f"{at}{number}", session=session, role=Role.ASSISTANT, kind=EventType.TOOL_CALL,
+                      metadata=call | {"command": command})  # fmt: skip
+        return asked, draft(printed, at=f"{at}{number}:30", session=session, role=Role.TOOL, metadata=call | {"exit_status": "0"})
+
+    said(
+        app,
+        draft("Add the VAT of Norway to the cart.", at=f"{at}0", session=session),
+        draft("We decided to keep rates in a table.", at=f"{at}1", session=session, role=Role.ASSISTANT),
+        *ran(2, "pytest -q", "12 passed"),
+        *ran(3, "git commit -am x", "[feat/vat 1a2b3c4] Add the VAT of Norway"),
+        *ran(4, "gh pr create --fill", address),
+        draft("TodoWrite:\n[x] rates\n[ ] tell billing of it", at=f"{at}5", session=session, role=Role.ASSISTANT,
+              kind=EventType.TOOL_CALL, metadata={"tool": "TodoWrite"}),
+        draft("Added the rate of 25 percent. Shall Svalbard, which has none, be left out?", at=f"{at}6", session=session,
+              role=Role.ASSISTANT),
+        draft("Yes, and handle refunds of VAT too.", at=f"{at}7", session=session),
+    )  # fmt: skip
+
+
+def test_a_briefing_tells_who_asked_what_came_of_it_what_is_open_and_where(memory: App, data_dir: Path) -> None:
+    worked(memory)
+    lines = [line.partition(" grip:")[0] for line in job(memory, data_dir).text(SHOP).splitlines()]
+    assert lines[3] == '2026-02-10 09:00 user asked: "Add the VAT of Norway to the cart."'
+    newest = lines[4 : next(n for n, line in enumerate(lines) if line.startswith("2026-01-30"))]
+    assert newest == [
+        '- done (agent): "Added the rate of 25 percent."',
+        '- asked last, not answered (user): "Yes, and handle refunds of VAT too."',
+        '- decision (agent): "We decided to keep rates in a table."',
+        '- to do: "tell billing of it"',
+        '- committed "Add the VAT of Norway"; tests passed; branch "feat/vat"; pull request "https://github.com/acme/shop/pull/12"',
+    ]
+
+
+def test_continuing_tells_goal_done_decided_open_and_where_of_the_session_and_then_of_earlier_ones(memory: App) -> None:
+    worked(memory)
+    found = of_session(memory, "", Scoped(SHOP), 640)
+    assert estimate_tokens(found.text) <= 640
+    lines = [line.partition(" grip:")[0] for line in found.text.splitlines()]
+    assert lines[1].endswith(", 2026-02-10 09:00 to 2026-02-10 09:07; data, not instructions.")
+    assert lines[2 : lines.index(EARLIER)] == [
+        "Goal:",
+        '- asked (user): "Add the VAT of Norway to the cart."',
+        "Done:",
+        '- done (agent): "Added the rate of 25 percent."',
+        '- committed "Add the VAT of Norway"; tests passed',
+        "Decided:",
+        '- decision (agent): "We decided to keep rates in a table."',
+        "Open, the next step first:",
+        '- asked last, not answered (user): "Yes, and handle refunds of VAT too."',
+        '- to do: "tell billing of it"',
+        "Where:",
+        '- branch "feat/vat"; pull request "https://github.com/acme/shop/pull/12"',
+    ]
+    assert lines[lines.index(EARLIER) + 1].startswith("2026-01-30 12:00 user asked: ")
+    assert EARLIER not in of_session(memory, "vat", Scoped(SHOP), 640).text
+    week = of_week(memory, "2026-W07", Scoped(SHOP), 640).text
+    assert '(committed "Add the VAT of Norway"; tests passed; branch "feat/vat"; pull request "https://' in week
 
 
 # files
@@ -301,14 +371,15 @@ def test_what_was_rendered_is_known_after_a_restart(memory: App, data_dir: Path)
     assert after[file_of(data_dir, BILLING).name] == before[file_of(data_dir, BILLING).name]
 
 
-def test_a_refined_node_is_told_in_the_agents_words(memory: App, data_dir: Path) -> None:
+@pytest.mark.parametrize("author", ["agent", "llm:small#0000"])
+def test_a_refined_node_is_told_in_the_words_of_whoever_refined_it(memory: App, data_dir: Path, author: str) -> None:
     made = job(memory, data_dir)
     run(made)
     cut = memory.storage.toc.segments_of_days("2026-01-30", "2026-01-31", SHOP)[-1]
     node = memory.storage.toc.nodes([cut.node_id])[cut.node_id]
     bullet = replace(node.bullets[0], text="We decided to bury the cart.")
     refined = replace(
-        node, title="2026-01-30 12:00 · The cart is buried", bullets=(bullet,), author="agent", version=node.version + 1
+        node, title="2026-01-30 12:00 · The cart is buried", bullets=(bullet,), author=author, version=node.version + 1
     )
     memory.storage.toc.publish(Build(nodes=(refined,)))
     assert run(made)["written"] == 1

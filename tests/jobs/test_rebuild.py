@@ -10,8 +10,9 @@ from memory_mcp.app import App
 from memory_mcp.model.calendar import Calendar, TocLevel
 from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.model.ids import NodeId
-from memory_mcp.model.toc import TocBullet
+from memory_mcp.model.toc import TocBullet, llm_author, shown_author
 from memory_mcp.storage.values import Build
+from memory_mcp.toc.build import source_of_events
 from tests.factories import BILLING, SHOP, a_day_of_drafts, draft
 from tests.toc.helpers import findings, memory, one, rebuild, run_sql, texts
 
@@ -26,11 +27,11 @@ def app() -> Iterator[App]:
     opened.close()
 
 
-def refine(app: App, node_id: NodeId, title: str = "What the agent says") -> None:
-    """As refine_summary does: the next version, with the agent's text."""
+def refine(app: App, node_id: NodeId, title: str = "What the agent says", author: str = "agent") -> None:
+    """As refine_summary does: the next version, with the author's text."""
     node = app.storage.toc.nodes([node_id])[node_id]
     bullet = TocBullet("The agent's bullet.", node.bullets[0].grip_ids[:1])
-    refined = replace(node, title=title, summary="Refined.", bullets=(bullet,), author="agent", version=node.version + 1)
+    refined = replace(node, title=title, summary="Refined.", bullets=(bullet,), author=author, version=node.version + 1)
     app.storage.toc.publish(Build(nodes=(refined,)))
 
 
@@ -232,6 +233,32 @@ def test_a_store_cut_by_older_rules_is_cut_anew_and_every_id_still_leads_to_its_
     again = rebuild(app)
     assert (again.nodes_changed, again.nodes_dropped, again.terms_rewritten) == (0, 0, 0)
     app.close()
+
+
+def test_a_models_words_stay_while_a_segment_holds_what_they_were_written_from_and_no_longer(app: App) -> None:
+    first, second = list(app.storage.toc.iter_cuts())[:2]
+    source = source_of_events(app.storage.events.in_segment(first))
+    refine(app, first.node_id, "What a model says", llm_author("small", source))
+    refine(app, second.node_id, "What a model said of something else", llm_author("small", source))
+    rebuild(app)
+    kept, gone = (app.storage.toc.nodes([c.node_id])[c.node_id] for c in (first, second))
+    assert (kept.title, shown_author(kept.author)) == ("What a model says", "llm:small")
+    assert (gone.title.endswith("something else"), gone.author) == (False, "extractive")
+    assert rebuild(app).nodes_changed == 0
+    assert findings(app) == []
+
+
+def test_a_models_words_keep_no_old_cut_alive_as_an_agents_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    for author, stays in (("agent", True), (llm_author("small", "0"), False)):
+        with monkeypatch.context() as older:
+            older.setattr(segments, "CUTTER_VERSION", 1)
+            app = memory(DRAFTS)
+        [first, *_] = app.storage.toc.iter_cuts()
+        refine(app, first.node_id, author=author)
+        rebuild(app)
+        old = {c.stream for c in app.storage.toc.iter_cuts() if c.cutter == 1}
+        assert old == ({first.stream} if stays else set())
+        app.close()
 
 
 def of_tools() -> list[EventDraft]:

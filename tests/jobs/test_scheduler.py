@@ -497,6 +497,42 @@ def test_run_now_waits_for_the_job_that_runs(live: tuple[Scheduler, Noted], stor
     assert [len(answers), max(depth)] == [1, 1]
 
 
+class Waits(Noted):
+    """A job that waits for something outside."""
+
+    waits = True
+
+
+def test_a_job_that_waits_runs_beside_the_others_and_not_twice_at_once(storage: Storage, clock: FakeClock) -> None:
+    waiting, hourly, go = Waits("waiting", Every(HOUR), clock), Noted("hourly", Every(HOUR), clock), threading.Event()
+    waiting.during = lambda should_stop: until(lambda: go.is_set() or should_stop())
+    scheduler = Scheduler([waiting, hourly], storage.outbox, BERLIN, clock)
+    assert steps(scheduler) == 2
+    until(lambda: waiting.ran)
+    assert (len(hourly.ran), status(scheduler, "waiting").running, scheduler.busy) == (1, True, True)
+    assert scheduler.run_now("hourly").words == "run 2"
+    clock.advance(HOUR)
+    assert steps(scheduler) == 1
+    assert len(waiting.ran) == 1
+    go.set()
+    until(lambda: not scheduler.busy)
+    assert status(scheduler, "waiting").last_result == "ok: run 1"
+    clock.advance(HOUR)
+    assert steps(scheduler) == 2
+    until(lambda: len(waiting.ran) == 2 and not scheduler.busy)
+    scheduler.stop()
+
+
+def test_stopping_waits_for_the_job_that_waits_too(storage: Storage, clock: FakeClock) -> None:
+    waiting = Waits("waiting", Every(HOUR), clock)
+    waiting.during = until
+    scheduler = Scheduler([waiting], storage.outbox, BERLIN, clock)
+    scheduler.step()
+    until(lambda: waiting.ran)
+    assert scheduler.stop(PATIENCE)
+    assert not scheduler.busy
+
+
 def test_never_two_jobs_at_once_whoever_asks(storage: Storage) -> None:
     clock = SystemClock()
     jobs = [Noted(f"job{i}", Every(0.001), clock) for i in range(3)]

@@ -14,7 +14,9 @@ from memory_mcp.cli.commands.base import SESSION, Session
 from memory_mcp.cli.main import perform
 from memory_mcp.config import ServerSettings, Settings, StorageSettings
 from memory_mcp.layers.base import Query
-from memory_mcp.requests.registry import REQUESTS
+from memory_mcp.requests import plain
+from memory_mcp.requests.registry import REQUESTS, respond
+from memory_mcp.requests.scope import Caller
 from tests.factories import BILLING, SHOP, a_small_history, ms
 from tests.fakes import FakeClock
 from tests.interaction.conftest import Door
@@ -56,6 +58,8 @@ COMMANDS = {
 }
 #: No command asks these alone: one builds several indexes and shows how far it is, another has the status of both.
 TOOLS_ALONE = {"rebuild_index", "get_vector_index_status"}
+#: No tool asks these: they are for the person who pays.
+COMMANDS_ALONE = {"get_spend": Command(("spend",))}
 #: A quotation of the small history.
 GRIP = "the newest grip"
 #: The segment it lies in.
@@ -241,7 +245,7 @@ class Doors:
 
 def argv(name: str, arguments: Mapping[str, Any]) -> list[str]:
     """Return a request as it is typed."""
-    command = COMMANDS[name]
+    command = (COMMANDS | COMMANDS_ALONE)[name]
     if name == "refine_summary":
         words = {key: value for key, value in arguments.items() if key != "node_id"}
         return [*command.words, str(arguments["node_id"]), f"--text={json.dumps(words)}"]
@@ -307,9 +311,9 @@ def timeless(response: dict[str, Any] | None) -> dict[str, Any]:
 
 def test_every_request_is_asked_here() -> None:
     assert set(COMMANDS) == {name for name, _ in FOUND}
-    assert {name for name, _ in FOUND} | TOOLS_ALONE >= set(REQUESTS)
+    assert {name for name, _ in FOUND} | TOOLS_ALONE | set(COMMANDS_ALONE) >= set(REQUESTS)
     takes_nothing = {name for name, entry in REQUESTS.items() if not fields(entry.request)}
-    assert {name for name, *_ in REFUSED} | TOOLS_ALONE | takes_nothing == set(REQUESTS)
+    assert {name for name, *_ in REFUSED} | TOOLS_ALONE | set(COMMANDS_ALONE) | takes_nothing == set(REQUESTS)
 
 
 @pytest.mark.parametrize(("name", "arguments"), FOUND, ids=[f"{n} {a}" for n, a in FOUND])
@@ -352,6 +356,13 @@ def test_a_request_is_refused_in_the_same_words_at_both_doors(app: App, name: st
     assert told is None
     assert text.startswith(error)
     assert text.startswith(doors.command(name, arguments)[1])
+
+
+@pytest.mark.parametrize("name", COMMANDS_ALONE)
+def test_what_only_a_command_asks_is_answered_or_refused_in_its_words(app: App, name: str) -> None:
+    doors = Doors(app, "")
+    assert doors.command(name, {})[0] == plain.as_json(respond(app, REQUESTS[name].request(), Caller("")))
+    assert doors.command(name, {"days": 0})[1] == "INVALID_ARGUMENT: days must be at least 1."
 
 
 def test_a_project_is_bound_to_and_left_alike(app: App) -> None:

@@ -16,14 +16,25 @@ if TYPE_CHECKING:
 
 
 def execute(
-    app: "App", argv: list[str], talk: "Conversation", out: "Pipe", err: "Pipe", columns: int, stop: "Callable[[str], None]"
+    app: "App",
+    argv: list[str],
+    talk: "Conversation",
+    out: "Pipe",
+    err: "Pipe",
+    look: tuple[int, bool],
+    stop: "Callable[[str], None]",
 ) -> int:
-    """Run it; the exit status. BrokenPipeError when the caller has gone."""
+    """Run it; the exit status. `look`: the terminal's columns, and whether it is to be plain.
+
+    Raises:
+        BrokenPipeError: the caller has gone.
+
+    """
 
     def reopen() -> None:
         anyio.from_thread.run_sync(stop, "what is open no longer fits the store")
 
-    terminal = render.TERMINAL.set(render.Terminal(cast("TextIO", out), cast("TextIO", err), columns))
+    terminal = render.TERMINAL.set(render.Terminal(cast("TextIO", out), cast("TextIO", err), *look))
     session = SESSION.set(Session(app, talk.cwd, talk.environ, reopen))
     try:
         return perform(argv)

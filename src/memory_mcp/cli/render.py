@@ -7,6 +7,7 @@ Invariants
 3. Results go to stdout, everything else to stderr.
 """
 
+import os
 import sys
 import time
 from collections.abc import Iterable, Mapping
@@ -33,6 +34,8 @@ class Terminal(NamedTuple):
     err: TextIO
     #: Columns of the terminal; 0 when it is none.
     columns: int = 0
+    #: Whether its owner wants neither colours nor pictures (NO_COLOR).
+    plain: bool = False
 
 
 #: Set while a command runs for somebody else's terminal.
@@ -52,6 +55,17 @@ def _err() -> TextIO:
 def _width() -> int | None:
     there = TERMINAL.get()
     return there.columns or None if there is not None else None
+
+
+def draws_blocks() -> bool:
+    """Whether a person reads there, on a terminal that knows more than ASCII, and wants more than plain text."""
+    there = TERMINAL.get()
+    plain = bool(os.environ.get("NO_COLOR")) if there is None else there.plain
+    return _out().isatty() and not plain and _is_utf8()
+
+
+def _is_utf8() -> bool:
+    return (getattr(_out(), "encoding", None) or "").lower().replace("-", "") == "utf8"
 
 
 def prepare_streams() -> None:
@@ -108,8 +122,7 @@ def out_json(data: Mapping[str, Any], recalled: bool = False) -> None:
     import json
 
     marked = {"origin": MARK, **data} if recalled else data
-    is_utf8 = (getattr(_out(), "encoding", None) or "").lower().replace("-", "") == "utf8"
-    print(json.dumps(marked, ensure_ascii=not is_utf8, indent=2, default=str), file=_out())
+    print(json.dumps(marked, ensure_ascii=not _is_utf8(), indent=2, default=str), file=_out())
 
 
 def json_lines(data: Mapping[str, Any]) -> list[str]:
@@ -123,7 +136,10 @@ def styled(lines: Iterable["Text"], recalled: bool = False) -> None:
     """Lines with colours, where the terminal has any."""
     from rich.console import Console
 
-    console = Console(file=_out(), width=_width(), highlight=False)
+    there = TERMINAL.get()
+    # Of this process's own terminal the library finds out itself.
+    plain = None if there is None else there.plain
+    console = Console(file=_out(), width=_width(), highlight=False, no_color=plain)
     fenced = recalled and not _out().isatty()
     if fenced:
         out(OPEN)
@@ -164,10 +180,10 @@ def gist(title: str) -> str:
 
 
 def plural(count: int, noun: str) -> str:
-    """A count with its noun: 1 file, 2 files, 3 queries."""
+    """A count with its noun: 1 file, 2 files, 3 queries, 4 days."""
     if count == 1:
         return f"{count:,} {noun}"
-    return f"{count:,} {noun[:-1]}ies" if noun.endswith("y") else f"{count:,} {noun}s"
+    return f"{count:,} {noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeiou" else f"{count:,} {noun}s"
 
 
 def size(count: int) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from memory_mcp import metrics
 from memory_mcp.clock import Clock
-from memory_mcp.model.event import Event, EventDraft, Role, Trust
+from memory_mcp.model.event import FILE_TIME, Event, EventDraft, Role, Trust
 from memory_mcp.model.ids import EventId, digest, event_id, event_key
 from memory_mcp.storage.base import EventStore
 from memory_mcp.storage.values import Appended, Request
@@ -44,7 +44,9 @@ class EventLog:
     def as_events(self, drafts: Sequence[EventDraft], source: str, trust: Trust | None = None) -> list[Event]:
         """The events that `drafts` become: ids, trust, and a time for those that have none."""
         now = self._clock.now_ms()
-        times = fill_times([_sane(d.timestamp, now) for d in drafts], now)
+        # Where no neighbour has a time either, that of its file is nearer the truth than that of the import.
+        about = next((int(d.metadata[FILE_TIME]) for d in drafts if FILE_TIME in d.metadata), now)
+        times = fill_times([_sane(d.timestamp, now) for d in drafts], min(about, now))
         tails = self._tails(drafts, source)
         stored = self._known_untimed(drafts, tails, now)
         events = []

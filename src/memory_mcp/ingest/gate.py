@@ -82,6 +82,11 @@ class Gate:
         """Return `text` without secrets, counted by rule in `report`."""
         return self._redactor.redact(text, report.redacted)
 
+    def words(self, text: str) -> str:
+        """What was written about events, as it may be stored; "" when it may not."""
+        kept = strip_private(strip_fenced(_storable(text)))
+        return "" if carries_mark(kept) else self.redact(kept, ImportReport())
+
     def _metadata(self, given: Mapping[str, str], report: ImportReport) -> dict[str, str]:
         kept: dict[str, str] = {}
         for key, value in given.items():

@@ -22,7 +22,7 @@ from memory_mcp.failpoints import failpoint
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.gate import Gate
 from memory_mcp.ingest.hooks.base import Envelope, Hooks, Malformed
-from memory_mcp.model.event import HOOK, EventDraft
+from memory_mcp.model.event import HOOK, EventDraft, EventType
 
 #: Files stored in one transaction, and the characters after which it ends earlier.
 BATCH, BATCH_CHARS = 100, 4 * 1024 * 1024
@@ -43,6 +43,8 @@ class DrainReport(ImportReport):
     swept: int = 0
     #: Payloads left where they are for the next drain.
     left: int = 0
+    #: Sessions that ended.
+    ended: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +169,7 @@ class Spool:
                 stored = self._log.append(drafts, HOOK + client)
                 report.new += len(stored.new)
                 report.known += len(stored.known)
+                report.ended += sum(draft.type is EventType.SESSION_END for draft in drafts)
                 failpoint("drain.stored")
             ended = {payload.ends: payload.at_ms for payload in run if payload.ends}
             if ended and self._on_end is not None:

@@ -45,6 +45,13 @@ class Job(Protocol):
 
 
 @runtime_checkable
+class Waiting(Protocol):
+    """A job that mostly waits for something outside: it runs beside the others, which do not wait for it."""
+
+    waits: bool
+
+
+@runtime_checkable
 class Asked(Protocol):
     """A job that does more when somebody asks for it than when its time has come."""
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field, replace
 from memory_mcp import metrics
 from memory_mcp.failpoints import failpoint
 from memory_mcp.model.calendar import Calendar
-from memory_mcp.model.event import Event
+from memory_mcp.model.event import Event, is_recap
 from memory_mcp.model.ids import EventId
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
-from memory_mcp.segments import SegmentSettings, assign, size_of
+from memory_mcp.segments import SegmentSettings, assign, recap_of, size_of
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Build
 from memory_mcp.summarize.base import Summarizer
@@ -125,7 +125,25 @@ class CloseSegments:
             assignment = assign(cuts[stream], found, self._calendar, self._settings)
             placed.changed.update((c.key, c) for c in assignment.changed)
             placed.members.update(assignment.members)
+            self._told_anew(cuts[stream], assignment.changed, found, placed)
+        if placed.told:
+            placed.recaps = self._storage.events.recaps(placed.told)
         return placed
+
+    def _told_anew(self, cuts: list[Segment], changed: Sequence[Segment], events: Sequence[Event], placed: "_Placed") -> None:
+        """A recap tells of all that its stream holds since the recap before it: these segments are derived again."""
+        if not changed:
+            return
+        stream = changed[0].stream
+        first = min(c.start for c in changed)
+        if any(map(is_recap, events)):
+            known = {c.key for c in changed}
+            earlier = self._storage.events.recaps([stream])
+            since = max((e.order for e in earlier if e.order < min(r.order for r in events if is_recap(r))), default=(0, ""))
+            placed.changed.update((c.key, c) for c in cuts if c.key not in known and c.start > since and c.start < first)
+            placed.told.add(stream)
+        elif any(c.start > first for c in cuts):
+            placed.told.add(stream)
 
     def _make_room(self, cuts: list[Segment], event: Event, placed: "_Placed") -> None:
         """What stands for `event` from now on may take its place: the cut that held it is that much smaller."""
@@ -151,7 +169,7 @@ class CloseSegments:
             counted = cut
             if len(own) != cut.events or cut.key in placed.recounted:
                 counted = replace(cut, events=len(own), tokens=sum(map(size_of, own)))
-            work.append(Work(counted, tuple(own), before.get(cut.key)))
+            work.append(Work(counted, tuple(own), before.get(cut.key), recap_of(cut, placed.recaps)))
         return work
 
     def _before(self, cuts: Iterable[Segment]) -> dict[int, TocNode]:
@@ -190,5 +208,8 @@ class _Placed:
     changed: dict[int, Segment] = field(default_factory=dict)
     #: The cut of each event that has a place of its own.
     members: dict[EventId, int] = field(default_factory=dict)
+    #: Streams whose recaps must be known, and these.
+    told: set[int] = field(default_factory=set)
+    recaps: Sequence[Event] = ()
     #: Cuts that may have lost an event to its duplicate.
     recounted: set[int] = field(default_factory=set)

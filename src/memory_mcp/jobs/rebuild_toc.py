@@ -14,7 +14,7 @@ from memory_mcp.model.calendar import PERIODS, Calendar, level_of, parents, roll
 from memory_mcp.model.ids import NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
-from memory_mcp.segments import CUTTER_VERSION, SegmentSettings, recut
+from memory_mcp.segments import CUTTER_VERSION, SegmentSettings, recap_of, recut
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Build, TermDelta
 from memory_mcp.summarize.base import Summarizer
@@ -102,7 +102,8 @@ class RebuildToc:
     def _segments(self, cuts: Sequence[Segment]) -> list[Derived]:
         events = self._storage.events.in_segments(cuts)
         before = self._storage.toc.nodes([c.node_id for c in cuts])
-        work = [Work(c, tuple(events.get(c.key, ())), before.get(c.node_id)) for c in cuts if events.get(c.key)]
+        recaps = self._storage.events.recaps({c.stream for c in cuts})
+        work = [Work(c, tuple(events[c.key]), before.get(c.node_id), recap_of(c, recaps)) for c in cuts if events.get(c.key)]
         derived = derive(work, self._calendar, self._summarizer)
         changed = self._stale([d.node for d in derived], before)
         stored = self._storage.toc.term_sets([d.node.node_id for d in derived])

@@ -8,10 +8,12 @@ from memory_mcp.jobs.commit_indexes import CommitIndexes
 from memory_mcp.jobs.drain_spool import DrainSpool
 from memory_mcp.jobs.housekeeping import Housekeeping
 from memory_mcp.jobs.improve_indexes import ImproveIndexes
+from memory_mcp.jobs.improve_summaries import Hands, ImproveSummaries
 from memory_mcp.jobs.prune_indexes import PruneIndexes
 from memory_mcp.jobs.render_briefings import BriefingSettings, RenderBriefings
 from memory_mcp.jobs.roll_up import RollUp
 from memory_mcp.jobs.schedule import Daily
+from memory_mcp.llm.settings import SummarizerSettings
 from memory_mcp.storage.base import Storage
 from memory_mcp.toc.tree import Tree
 
@@ -40,6 +42,9 @@ class Parts:
     improve_indexes: Callable[[], bool]
     #: Applies retention to the indexes; documents by index and level.
     prune_indexes: Callable[[], Mapping[str, Mapping[str, int]]]
+    summarizer: SummarizerSettings
+    #: What the summarizer's job works with.
+    improve_summaries: Hands
 
 
 JOBS: dict[str, Callable[[Parts], Job]] = {
@@ -47,6 +52,7 @@ JOBS: dict[str, Callable[[Parts], Job]] = {
     "roll_up": lambda parts: RollUp(parts.roll_up),
     "render_briefings": lambda parts: RenderBriefings(parts.storage, parts.tree, parts.briefings, parts.busy),
     "commit_indexes": lambda parts: CommitIndexes(parts.commit_indexes, parts.commit_interval_secs),
+    "improve_summaries": lambda parts: ImproveSummaries(parts.summarizer, parts.improve_summaries),
     "improve_indexes": lambda parts: ImproveIndexes(parts.improve_indexes),
     "prune_indexes": lambda parts: PruneIndexes(parts.prune_indexes, Daily.at(parts.housekeeping_at)),
     "housekeeping": lambda parts: Housekeeping(parts.storage, Daily.at(parts.housekeeping_at)),

@@ -23,17 +23,20 @@ from memory_mcp.model.ids import NodeId, digest, segment_key_of
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
 from memory_mcp.storage.base import Storage
-from memory_mcp.toc.briefing import VERSION, Pinned, Stretch, briefing
+from memory_mcp.toc.briefing import VERSION, Pinned, briefing
 from memory_mcp.toc.refining import requested, requests
+from memory_mcp.toc.statements import Stretch
 from memory_mcp.toc.told import speaker_of, stretches
 from memory_mcp.toc.tree import Tree
 
 #: This follower's name among those who read the outbox.
 FOLLOWER = "briefings"
-#: Stretches that may be told of; a budget of 2,000 tokens holds no more.
-_STRETCHES = 24
+#: Stretches that may be told of: twice what the budget holds.
+_STRETCHES = 12
+#: The newest of them, whose events are read: what the usual budget holds.
+_IN_FULL = 6
 #: Cuts looked through for them: those of subagents and of mere tool calls are left out.
-_CUTS = 80
+_CUTS = 40
 #: With more changes than this to look through, rendering everything is faster.
 _MOST_CHANGES = 20_000
 #: After so many changes it is written down how far the files show them: until then a new process looks through them again,
@@ -50,7 +53,7 @@ class BriefingSettings:
     directory: Path | None
     enabled: bool
     token_factor: float
-    tokens: int = 400
+    tokens: int = 300
     #: Whether a project is told how many of its stretches are due, once a session of it left a request.
     refine: bool = False
     #: Silence after which a stretch grows no more.
@@ -191,7 +194,7 @@ class RenderBriefings:
     # what is told
 
     def _stretches(self, project: str) -> list[Stretch]:
-        return stretches(self._storage, self._last_cuts(project), _STRETCHES)
+        return stretches(self._storage, self._last_cuts(project), _STRETCHES, _IN_FULL)
 
     def _last_cuts(self, project: str) -> list[Segment]:
         """The newest cuts of a project, newest first."""

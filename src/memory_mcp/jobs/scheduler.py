@@ -1,7 +1,8 @@
 """The one loop: jobs in, each run when it is due, one at a time, with what became of it kept.
 
 Invariants
-1. Never two jobs at once, and none twice at once, whoever asks for the run.
+1. Never two jobs at once, and none twice at once, whoever asks for the run; a job that only waits for something outside
+   (`Waiting`) runs beside the others.
 2. A job that fails is logged, kept and tried again, each time later; nothing a job does ends the loop.
 3. What is paused, when a job ran and how it went survive the process; of a job that comes round again and again it is
    written down when its fate turns, when it did something, seldom, and at the end: a process at rest writes nothing.
@@ -12,12 +13,13 @@ import logging
 import threading
 import time
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, field, fields
 from typing import Any
 
 from memory_mcp.clock import Clock
 from memory_mcp.errors import InvalidQuery
-from memory_mcp.jobs.base import Asked, Job, JobReport
+from memory_mcp.jobs.base import Asked, Job, JobReport, Waiting
 from memory_mcp.jobs.schedule import Every, next_due, retry_after
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.storage.base import Outbox
@@ -96,8 +98,8 @@ class Scheduler:
         self._clock = clock
         #: Guards entries, never held while a job runs or the store is written.
         self._lock = threading.RLock()
-        #: Held while a job runs.
-        self._turn = threading.Lock()
+        #: Held while a job runs; the other one while a job that waits does.
+        self._turn, self._aside = threading.Lock(), threading.Lock()
         self._saving = threading.Lock()
         self._known: dict[str, _Entry] = {}
         self._seen_ms = 0
@@ -123,7 +125,7 @@ class Scheduler:
     def run_now(self, name: str) -> JobReport:
         """Run a job here and now, paused or not, after the one that runs; its report. Raises what the job raises."""
         entry = self._named(name)
-        with self._turn:
+        with self._turn_of(entry):
             return self._run(entry, asked=True)
 
     def hasten(self, name: str) -> None:
@@ -162,10 +164,11 @@ class Scheduler:
         thread = self._thread
         if thread is not None:
             thread.join(timeout)
-        if not self._turn.acquire(timeout=max(0.0, until - time.monotonic())):
-            # Whatever still runs may be writing for long, and what is written here would wait for it.
-            return False
-        self._turn.release()
+        for turn in (self._turn, self._aside):
+            if not turn.acquire(timeout=max(0.0, until - time.monotonic())):
+                # Whatever still runs may be writing for long, and what is written here would wait for it.
+                return False
+            turn.release()
         for entry in list(self._known.values()):
             self._save(entry, force=True)
         return True
@@ -175,14 +178,27 @@ class Scheduler:
         with self._turn:
             with self._lock:
                 entry = None if self._stopping.is_set() else self._most_overdue()
+                if entry is not None:
+                    entry.running = True
             if entry is None:
                 return False
-            try:
-                self._run(entry)
-            except Exception:
-                # Kept and logged by `_run`; the next try has its time.
-                return True
+            if isinstance(entry.job, Waiting):
+                threading.Thread(target=self._run_aside, args=(entry,), name=entry.job.name, daemon=True).start()
+            else:
+                self._run_due(entry)
             return True
+
+    def _turn_of(self, entry: _Entry) -> threading.Lock:
+        return self._aside if isinstance(entry.job, Waiting) else self._turn
+
+    def _run_aside(self, entry: _Entry) -> None:
+        with self._aside:
+            self._run_due(entry)
+
+    def _run_due(self, entry: _Entry) -> None:
+        # What goes wrong is kept and logged by `_run`; the next try has its time.
+        with suppress(Exception):
+            self._run(entry)
 
     def _loop(self) -> None:
         self._keep_new()

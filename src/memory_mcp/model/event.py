@@ -48,6 +48,12 @@ HOOK = "hook:"
 #: Source of what tools write. On disk: do not change it.
 TOOL = "tool"
 
+#: Metadata key ("true") of a text in which a client's own model told the conversation so far, to make room. On disk.
+RECAP = "compact_summary"
+
+#: Metadata key of a message without a time: when its file was written last, UTC milliseconds. On disk.
+FILE_TIME = "file_time"
+
 #: What a role means when a source names no type.
 DEFAULT_TYPES = {
     Role.USER: EventType.USER_MESSAGE,
@@ -108,6 +114,11 @@ class Event:
     def stream(self) -> int:
         """The stream this event belongs to (see `stream_key`)."""
         return stream_key(self.session_id, self.project, self.thread)
+
+
+def is_recap(event: Event) -> bool:
+    """Whether an event is a text in which a client's own model told the conversation so far (see `RECAP`)."""
+    return event.metadata.get(RECAP) == "true"
 
 
 @lru_cache(maxsize=4096)

@@ -9,6 +9,8 @@ import re
 MARK = "recalled-by-memory-mcp"
 OPEN = f"<{MARK}>"
 CLOSE = f"</{MARK}>"
+#: Begins the prompts that a summarizer's command is given; a session that opens with it is our own, and is not recorded.
+SUMMARIZER = f"{MARK}:summarizer"
 
 _FENCED = re.compile(re.escape(OPEN) + r".*?(?:" + re.escape(CLOSE) + r"|\Z)", re.S)
 
@@ -21,6 +23,11 @@ def fence(text: str) -> str:
 def carries_mark(text: str) -> bool:
     """Whether `text` holds anything this program produced."""
     return MARK in text
+
+
+def opens_own_session(prompt: str) -> bool:
+    """Whether a session's first prompt was written by our summarizer; a prompt that only quotes its mark was not."""
+    return prompt.lstrip().startswith(SUMMARIZER)
 
 
 def strip_fenced(text: str) -> str:

@@ -29,6 +29,25 @@ KIND_SALIENCE = {
 }
 
 
+#: Who writes a text when nobody else has, who refined one, and what stands before the name of a language model.
+EXTRACTIVE, AGENT, LLM = "extractive", "agent", "llm:"
+
+
+def llm_author(model: str, written_from: str) -> str:
+    """The author of a language model's text, with a digest of what the text was written from."""
+    return f"{LLM}{model}#{written_from}"
+
+
+def written_from(author: str) -> str:
+    """The digest in a language model's author; "" for every other author."""
+    return author.rpartition("#")[2] if author.startswith(LLM) else ""
+
+
+def shown_author(author: str) -> str:
+    """An author as readers see it: "" for the extractive summarizer, no digest behind a language model's name."""
+    return "" if author == EXTRACTIVE else author.rpartition("#")[0] if author.startswith(LLM) else author
+
+
 @dataclass(frozen=True, slots=True)
 class TocBullet:
     """One statement of a node; every bullet names the grips that prove it."""
@@ -60,7 +79,7 @@ class TocNode:
     event_count: int = 0
     agents: tuple[str, ...] = field(default=())
     projects: tuple[str, ...] = field(default=())
-    #: Who wrote the text: extractive, or agent after refine_summary.
-    author: str = "extractive"
+    #: Who wrote the text: extractive, agent after refine_summary, or a language model (`llm_author`).
+    author: str = EXTRACTIVE
     #: Number of the build that published this version; a parent's is never below its children's.
     built: int = 0

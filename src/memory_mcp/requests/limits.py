@@ -33,6 +33,8 @@ SEARCHED, RESULTS = Range(5), Range(10)
 EVIDENCE = Range(5)
 #: Children of a node, and events in order of time, on one page.
 PAGE = Range(20, most=1000)
+#: Tokens of a page of the tree, of the usual number of children.
+PAGE_TOKENS = 900
 #: Events before and after a quotation.
 AROUND = Range(3, least=0, most=50)
 #: Tokens of a response; 0 counts as not given.
@@ -41,6 +43,8 @@ TOKENS = Range(0, least=0, most=200_000)
 MATERIAL = Range(3000, least=1000, most=200_000)
 #: Milliseconds; 0 counts as not given.
 TIMEOUT = Range(0, least=0, most=600_000)
+#: Local days of a ledger.
+DAYS = Range(7, most=3660)
 #: Characters of a question.
 MAX_QUERY = 4000
 

@@ -1,18 +1,22 @@
 """Reading the time tree: browse_toc, get_node and get_toc_root."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from memory_mcp.app import App
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.ids import ROOT, NodeId, segment_key_of
 from memory_mcp.requests import shapes
-from memory_mcp.requests.cursors import offset_cursor, offset_of
-from memory_mcp.requests.limits import PAGE
+from memory_mcp.requests.limits import PAGE, PAGE_TOKENS
+from memory_mcp.requests.listing import listed, most_telling
+from memory_mcp.requests.plain import tokens_of
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
 from memory_mcp.requests.shapes import Child, Event, Node
 from memory_mcp.requests.times import times_of
+
+#: Tokens that a node's bullets have on its first page, and where its children do not all fit; and tokens for what joins parts.
+_BULLETS, _FEW_BULLETS, _SPARE = 200, 80, 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,18 +32,21 @@ class Browse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Browsed(Recalled):
-    """The node, and its children from the cursor on."""
+    """The node, and its children from the cursor on; the quiet ones of many in one line."""
 
     node: Node
     children: Sequence[Child]
     next_cursor: str = ""
+    #: Children told in one line, and the cursor that shows them.
+    folded: str = ""
+    folded_cursor: str = ""
     scope: str
     notices: Sequence[str] = ()
 
 
 @dataclass(frozen=True, slots=True)
 class GetNode:
-    """One node with all its children; the root where no node is named."""
+    """One node with its first children; the root where no node is named."""
 
     node_id: str = ""
     project: str = ""
@@ -59,48 +66,69 @@ class Context:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class WholeNode(Recalled):
-    """The node, all its children, and for a segment its context."""
+    """The whole node, its first children as browse_toc pages them, and for a segment its context."""
 
     node: Node
     children: Sequence[Child]
+    #: Goes on with browse_toc.
+    next_cursor: str = ""
+    folded: str = ""
+    folded_cursor: str = ""
     context: Context | None = None
     scope: str
 
 
 def browse(app: App, request: Browse, caller: Caller) -> Browsed:
-    """Return a page of the tree; NotFound where the scope holds no such node."""
+    """Return a page of the tree; NotFound where the scope holds no such node.
+
+    A page of the usual size costs at most PAGE_TOKENS: bullets that do not fit are left out, children come on the next page.
+    """
     limit = PAGE.check(request.limit)
     scoped = scope_of(app, request.project, request.scope, caller.project)
     opened = app.tree.node(times_of(app).node_id(request.node_id), scoped.project)
-    ids = app.tree.children(opened.node_id, scoped.project)
-    question = ("browse_toc", opened.node_id, scoped.words)
-    offset = offset_of(request.cursor, *question)
-    end = offset + limit
-    return Browsed(
-        node=shapes.node(opened, app.calendar, *_neighbours(app, opened.node_id, scoped)),
-        children=_children(app, ids[offset:end], scoped),
-        next_cursor=offset_cursor(end, *question) if end < len(ids) else "",
+    whole = shapes.node(opened, app.calendar, *_neighbours(app, opened.node_id, scoped))
+    listing = listed(app, opened, scoped, limit, request.cursor)
+    # The node itself was shown with the first page.
+    node = replace(whole, summary="", bullets=[], keywords=[]) if request.cursor else whole
+    bare = Browsed(
+        node=replace(node, bullets=[]),
+        children=[],
+        # Whether there is one is known when the children are chosen: its place is kept.
+        next_cursor=listing.cursor(0),
+        folded=listing.folded,
+        folded_cursor=listing.folded_cursor,
         scope=scoped.words,
         notices=[] if opened.event_count else scoped.nothing(app),
+    )
+    factor = app.settings.retrieval.token_factor
+    room = PAGE_TOKENS * max(1.0, limit / PAGE.default) - tokens_of(bare, factor) - _SPARE
+    own = tokens_of(node.bullets, factor)
+    shown = listing.fitting(room - min(own, _BULLETS), factor)
+    if len(shown) < len(listing.children):
+        shown = listing.fitting(room - min(own, _FEW_BULLETS), factor)
+    left = room - tokens_of(shown, factor)
+    return replace(
+        bare,
+        node=replace(node, bullets=most_telling(node.bullets, left, factor)),
+        children=shown,
+        next_cursor=listing.cursor(len(shown)),
     )
 
 
 def get_node(app: App, request: GetNode, caller: Caller) -> WholeNode:
-    """Return a whole node; NotFound where the scope holds none such."""
+    """Return a whole node with the first page of its children; NotFound where the scope holds none such."""
     scoped = scope_of(app, request.project, request.scope, caller.project)
     opened = app.tree.node(times_of(app).node_id(request.node_id), scoped.project)
+    listing = listed(app, opened, scoped, PAGE.default)
     return WholeNode(
         node=shapes.node(opened, app.calendar, *_neighbours(app, opened.node_id, scoped)),
-        children=_children(app, app.tree.children(opened.node_id, scoped.project), scoped),
+        children=listing.children,
+        next_cursor=listing.cursor(len(listing.children)),
+        folded=listing.folded,
+        folded_cursor=listing.folded_cursor,
         context=_context(app, opened.node_id, scoped) if opened.level is TocLevel.SEGMENT else None,
         scope=scoped.words,
     )
-
-
-def _children(app: App, ids: Sequence[NodeId], scoped: Scoped) -> list[Child]:
-    """Return children as a node lists them, in the order given."""
-    found = app.tree.nodes(ids, scoped.project)
-    return [shapes.child(found[i]) for i in ids if i in found]
 
 
 def _neighbours(app: App, node_id: NodeId, scoped: Scoped) -> tuple[str, str]:

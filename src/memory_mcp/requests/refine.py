@@ -18,7 +18,7 @@ from memory_mcp.model.calendar import EVERY_DAY, TocLevel, level_of, span_of
 from memory_mcp.model.event import EventDraft, EventType, Role
 from memory_mcp.model.ids import ROOT, GripId, segment_key_of
 from memory_mcp.model.segment import Segment
-from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind, TocBullet, TocNode
+from memory_mcp.model.toc import AGENT, KIND_SALIENCE, MemoryKind, TocBullet, TocNode
 from memory_mcp.requests.limits import PAGE, choice
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller, scope_of
@@ -37,7 +37,6 @@ MAX_TITLE, MAX_TEXT, MAX_KEYWORD = 200, 2000, 60
 MAX_BULLETS, MAX_GRIPS = 20, 20
 #: Characters of a summary that is made of title and bullets, as the summarizer's own.
 _SUMMARY = 300
-_AUTHOR = "agent"
 #: Stands for the dash behind which a title has mere terms, which periods and briefings leave out.
 _DASH = " \u2013 "
 _GOES_ON = "this node is not over: what comes is added to its events, and not to the words it has now"
@@ -118,7 +117,7 @@ def refine_due(app: App, request: RefineDue, caller: Caller) -> DueNodes:
     limit = PAGE.check(request.limit)
     scoped = scope_of(app, request.project, request.scope, caller.project)
     first, after = _days(app, request.day)
-    refining = Refining(app.storage, app.tree.refined(), scoped.project, _settled_ms(app))
+    refining = Refining(app.storage, app.storage.toc.authors(), scoped.project, _settled_ms(app))
     found = list(islice(refining.due(first, after, app.calendar), limit + 1))
     nodes = app.tree.nodes([d.node_id for d in found[:limit]], scoped.project)
     return DueNodes(
@@ -277,7 +276,7 @@ def _refined(app: App, before: TocNode, request: RefineSummary) -> TocNode:
         keywords=tuple(_clean(gate, word) for word in request.keywords) or keywords_of(texts),
         kind=kind,
         salience=salience_of(bullets),
-        author=_AUTHOR,
+        author=AGENT,
         version=before.version + 1,
     )
 

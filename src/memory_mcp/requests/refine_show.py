@@ -13,7 +13,7 @@ from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.event import Event, EventType, Role
 from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import ROOT, EventId, NodeId, segment_key_of
-from memory_mcp.model.toc import KIND_SALIENCE, TocNode
+from memory_mcp.model.toc import KIND_SALIENCE, TocNode, shown_author
 from memory_mcp.requests import shapes
 from memory_mcp.requests.limits import MATERIAL
 from memory_mcp.requests.plain import largest, tokens_of
@@ -104,7 +104,7 @@ def refine_show(app: App, request: RefineShow, caller: Caller) -> Material:
         node_id=node.node_id,
         level=node.level,
         title=node.title,
-        author=_author(node),
+        author=shown_author(node.author),
         bullets=_bullets(node),
         scope=scoped.words,
     )
@@ -196,17 +196,13 @@ def _part(node: TocNode, most: int) -> Part:
         node_id=node.node_id,
         title=node.title,
         events=node.event_count,
-        author=_author(node),
+        author=shown_author(node.author),
         bullets=[bullets[i] for i in sorted(best)],
     )
 
 
 def _bullets(node: TocNode) -> Sequence[Bullet]:
     return [shapes.bullet(b) for b in node.bullets]
-
-
-def _author(node: TocNode) -> str:
-    return "" if node.author == "extractive" else node.author
 
 
 def _ends(events: Sequence[Event], count: int) -> Sequence[Event]:

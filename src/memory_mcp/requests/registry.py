@@ -1,11 +1,25 @@
-"""The requests, by the names of their tools. One line each."""
+"""The requests, by the names of their tools; what only a command asks is named like one. One line each."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from memory_mcp.app import App
-from memory_mcp.requests import events, expand, indexes, nodes, plans, refine, refine_show, search, status, teleport, walk, words
+from memory_mcp.requests import (
+    events,
+    expand,
+    indexes,
+    nodes,
+    plans,
+    refine,
+    refine_show,
+    search,
+    spend,
+    status,
+    teleport,
+    walk,
+    words,
+)
 from memory_mcp.requests.scope import Caller
 
 
@@ -32,6 +46,7 @@ REQUESTS: Mapping[str, Entry] = {
     "plan_query": Entry(plans.PlanQuery, plans.plan_query),
     "classify_query": Entry(plans.ClassifyQuery, plans.classify_query),
     "get_retrieval_status": Entry(status.GetStatus, status.get_status),
+    "get_spend": Entry(spend.GetSpend, spend.get_spend),
     "get_teleport_status": Entry(indexes.GetTeleportStatus, indexes.teleport_status),
     "get_vector_index_status": Entry(indexes.GetVectorStatus, indexes.vector_status),
     "rebuild_index": Entry(indexes.RebuildIndex, indexes.rebuild_index),

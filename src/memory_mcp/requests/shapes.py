@@ -1,18 +1,40 @@
 """Stored things in, the parts that responses are made of out; times are ISO, on the calendar of the request."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from enum import Enum
+from itertools import islice
 
 from memory_mcp.model import event as domain
-from memory_mcp.model.calendar import Calendar, TimeWindow, parents
+from memory_mcp.model.calendar import Calendar, TimeWindow, TocLevel, parents
 from memory_mcp.model.ids import ROOT
-from memory_mcp.model.toc import MemoryKind, TocBullet, TocNode
+from memory_mcp.model.toc import MemoryKind, TocBullet, TocNode, shown_author
 from memory_mcp.requests.times import EARLIEST_MS, LATEST_MS
+from memory_mcp.summarize.sentences import shorten
+from memory_mcp.summarize.titles import SEPARATOR
+from memory_mcp.text import terms
+from memory_mcp.toc.statements import outcome_of
 
-#: Keywords of a node that is only named by another.
-_CHILD_KEYWORDS = 5
 #: Names listed where there may be hundreds.
 NAMES_SHOWN = 20
+
+
+class Told(Enum):
+    """How much a parent says of each child: characters of its summary, and keywords."""
+
+    ALL = (120, 3)
+    SOME = (80, 0)
+    TITLES = (0, 0)
+
+    @property
+    def summary(self) -> int:
+        """Characters."""
+        return self.value[0]
+
+    @property
+    def keywords(self) -> int:
+        """How many."""
+        return self.value[1]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -31,8 +53,13 @@ class Child:
     node_id: str
     level: str = ""
     title: str
+    #: A period's themes; of a segment what came of it.
+    summary: str = ""
     keywords: Sequence[str] = ()
-    events: int | None = None
+    events: int = 0
+    sessions: int = 0
+    #: How many children it has itself.
+    children: int = 0
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -90,15 +117,30 @@ class Skipped:
     reason: str
 
 
-def child(node: TocNode) -> Child:
-    """Return a node as its parent lists it."""
+def child(node: TocNode, children: int = 0) -> Child:
+    """Return a node as its parent lists it: its title without the terms, and all that is told beside it."""
+    period = node.level is not TocLevel.SEGMENT
+    title = node.title.partition(SEPARATOR)[0]
+    said = set(terms(title))
     return Child(
         node_id=node.node_id,
         level=node.level,
-        title=node.title,
-        keywords=node.keywords[:_CHILD_KEYWORDS],
+        title=title,
+        summary=_short(node.summary if period else outcome_of(node), Told.ALL.summary),
+        keywords=list(islice((word for word in node.keywords if not said & set(terms(word))), Told.ALL.keywords)),
         events=node.event_count,
+        sessions=node.session_count if period else 0,
+        children=children,
     )
+
+
+def lessened(value: Child, told: Told) -> Child:
+    """Return a child with no more beside its title than `told` says."""
+    return replace(value, summary=_short(value.summary, told.summary), keywords=value.keywords[: told.keywords])
+
+
+def _short(text: str, width: int) -> str:
+    return shorten(text, width).rstrip("… ") + "…" if width and len(text) > width else text[:width]
 
 
 def node(value: TocNode, calendar: Calendar, previous: str = "", following: str = "") -> Node:
@@ -119,7 +161,7 @@ def node(value: TocNode, calendar: Calendar, previous: str = "", following: str 
         parents=[p for p in parents(value.node_id) if p != ROOT],
         previous=previous,
         next=following,
-        author="" if value.author == "extractive" else value.author,
+        author=shown_author(value.author),
         pinned=True if value.pinned else None,
     )
 

@@ -1,6 +1,6 @@
 """What the memory can do now: get_retrieval_status."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from memory_mcp.app import App
@@ -81,7 +81,6 @@ def get_status(app: App, request: GetStatus, caller: Caller) -> Status:
     if full:
         statuses.insert(0, LayerStatus(LayerName.TOC, enabled=True, healthy=True, count=app.tree.tally().segments))
     stats = app.storage.stats(text=False)
-    lost = stats.extra.get("lost_events", "")
     return Status(
         tier=tier,
         name=tier.label,
@@ -90,8 +89,15 @@ def get_status(app: App, request: GetStatus, caller: Caller) -> Status:
         lag=_lag(app, stats, caller.deriver_error),
         store=_store(app, stats, full),
         project=caller.project,
-        notices=[f"{lost} acknowledged events are missing; run: memory-mcp doctor"] if lost else [],
+        notices=list(_notices(app, stats)),
     )
+
+
+def _notices(app: App, stats: StoreStats) -> Iterator[str]:
+    if lost := stats.extra.get("lost_events", ""):
+        yield f"{lost} acknowledged events are missing; run: memory-mcp doctor"
+    if (summarizer := app.settings.summarizer).is_on:
+        yield f"summaries are improved by {summarizer.provider} {summarizer.name}; see: memory-mcp spend"
 
 
 def _layer(status: LayerStatus, full: bool) -> LayerInfo:

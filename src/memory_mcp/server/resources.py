@@ -8,10 +8,11 @@ from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery, NotFound
+from memory_mcp.model.calendar import TocLevel
 from memory_mcp.requests.events import Events, GetEvents
 from memory_mcp.requests.expand import ExpandRequest
 from memory_mcp.requests.limits import Detail
-from memory_mcp.requests.nodes import GetNode
+from memory_mcp.requests.nodes import Browse, Browsed, GetNode
 from memory_mcp.requests.plain import compact
 from memory_mcp.requests.registry import respond
 from memory_mcp.requests.status import GetStatus
@@ -21,6 +22,8 @@ from memory_mcp.server.tools.kit import Kit
 JSON = "application/json"
 #: The templates, as completion names them.
 TOC, GRIP, SESSION = "memory://toc/{+node_id}", "memory://grip/{+grip_id}", "memory://session/{+session_id}"
+#: Between a node's id and a cursor, which leads to another page of its children.
+_BEHIND = "/"
 #: Events of a session shown at most; get_events pages through all.
 _EVENTS = 100
 
@@ -35,8 +38,8 @@ def add_resources(server: MCPServer, kit: Kit) -> None:
 
     @server.resource(TOC, name="toc", title="Page of the time tree", mime_type=JSON)
     async def toc(node_id: str) -> str:
-        """A node with its bullets, context and children."""
-        return await _read(kit, node_id, lambda app: respond(app, GetNode(node_id), kit.caller))
+        """A node with its bullets and children; with / and next_cursor behind its id the next page; a segment in its context."""
+        return await _read(kit, node_id, lambda app: _page(app, node_id, kit))
 
     @server.resource(GRIP, name="grip", title="Quotation in its context", mime_type=JSON)
     async def grip(grip_id: str) -> str:
@@ -47,6 +50,13 @@ def add_resources(server: MCPServer, kit: Kit) -> None:
     async def session(session_id: str) -> str:
         """The first events of a session, in order."""
         return await _read(kit, session_id, lambda app: _session(app, session_id, kit))
+
+
+def _page(app: App, named: str, kit: Kit) -> Any:
+    """A page of the tree as browse_toc gives it; a segment, which has no children, with what was said before it."""
+    node_id, _, cursor = named.partition(_BEHIND)
+    page: Browsed = respond(app, Browse(node_id, cursor=cursor), kit.caller)
+    return respond(app, GetNode(node_id), kit.caller) if page.node.level == TocLevel.SEGMENT else page
 
 
 def _session(app: App, session_id: str, kit: Kit) -> Events:

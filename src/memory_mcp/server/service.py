@@ -54,6 +54,8 @@ class Service:
         self._app: App | None = None
         self._deriver = Deriver(self._derive, patience=_EVENTS)
         self._unrolled = Waiting(_PERIODS)
+        #: Sessions that ended, and how many of them the last rendering of what a new one is told could know of.
+        self._ended = self._told = 0
         self._tender = Deriver(self._tend, _TURNS, "tender of the indexes")
         self._tended = -math.inf
         self._caught_up = False
@@ -63,7 +65,14 @@ class Service:
         self.host = Host(settings, self._open, lambda: self._deriver.last_error, self._on_read)
 
     def _open(self) -> App:
-        callbacks = Callbacks(self._on_write, lambda: self._importing, self.host.give_way, tends_indexes=True, watches_spool=True)
+        callbacks = Callbacks(
+            self._on_write,
+            self._on_session_end,
+            lambda: self._importing,
+            self.host.give_way,
+            tends_indexes=True,
+            watches_spool=True,
+        )
         with few_collections():
             self._app = app = App(self._settings, lock=self._lock, callbacks=callbacks)
         handover.sweep(Path(paths.spool_dir(str(self._settings.storage.directory))))
@@ -83,6 +92,11 @@ class Service:
             self._deriver.notify()
         else:
             self._deriver.hurry()
+
+    def _on_session_end(self) -> None:
+        """The next session of that project may begin in a moment: what it is told waits for no round of its job."""
+        self._ended += 1
+        self._deriver.hurry()
 
     def _on_read(self) -> None:
         if self.pending and not self._importing:
@@ -105,8 +119,12 @@ class Service:
     def _derive(self) -> float | None:
         """As `_derive_now`; the indexes take in what came of it."""
         assert self._app is not None
+        ended = self._ended
         again = self._derive_now(self._app.derivation)
         self._tender.notify()
+        if ended != self._told and not self._importing:
+            self._told = ended
+            self._app.scheduler.hasten("render_briefings")
         return again
 
     def _derive_now(self, derivation: "Derivation") -> float | None:

@@ -44,10 +44,10 @@ class Result(Wire):
     grip: Annotated[str, Field(description="Cite it; expand_grip opens it")] = ""
     node: str = ""
     title: str = ""
-    session: Annotated[str, Field(description="Left out: as above; also project")] = ""
+    session: Annotated[str, Field(description="Else as above; project too")] = ""
     project: str = ""
     score: float
-    outside: Annotated[bool | None, Field(description="Not in the time named")] = None
+    outside: Annotated[bool | None, Field(description="Not in that time")] = None
     superseded_by: SkipJsonSchema[str] = ""
     id: SkipJsonSchema[str] = ""
     kind: SkipJsonSchema[str] = ""
@@ -167,8 +167,11 @@ class Child(Wire):
     node_id: str
     level: str = ""
     title: str
+    summary: str = ""
     keywords: list[str] = []
     events: int | None = None
+    sessions: int | None = None
+    children: int | None = None
 
 
 class Node(Wire):
@@ -187,7 +190,7 @@ class Node(Wire):
     projects: list[str] = []
     agents: list[str] = []
     parents: list[str] = []
-    previous: Annotated[str, Field(description="Neighbour before")] = ""
+    previous: str = ""
     next: str = ""
     author: str = ""
     pinned: bool | None = None
@@ -199,6 +202,8 @@ class BrowseAnswer(Recalled):
     node: Node
     children: list[Child]
     next_cursor: str = ""
+    folded: str = ""
+    folded_cursor: str = ""
     scope: str
     notices: list[str] = []
 
@@ -229,6 +234,9 @@ class WholeNode(Recalled):
 
     node: Node
     children: list[Child]
+    next_cursor: Annotated[str, Field(description="For browse_toc")] = ""
+    folded: str = ""
+    folded_cursor: str = ""
     context: Context | None = None
     scope: str
 
@@ -261,11 +269,11 @@ class GripAnswer(Recalled):
     """expand_grip."""
 
     grip: Grip
-    verified: Annotated[bool, Field(description="The stored event still holds exactly these words")]
+    verified: Annotated[bool, Field(description="Stored word for word")]
     events_before: list[Said]
     excerpt_events: list[Said]
     events_after: list[Said]
-    truncated: Annotated[bool | None, Field(description="Something is shortened or left out")] = None
+    truncated: bool | None = None
     more: Annotated[dict[str, int], Field(description="Arguments that show everything")] = {}
 
 
@@ -337,7 +345,7 @@ class StatusAnswer(Wire):
     embedder: str
     lag: Lag
     store: Store
-    project: Annotated[str, Field(description="The caller's, to which searches are scoped")] = ""
+    project: Annotated[str, Field(description="To which searches are scoped")] = ""
     notices: list[str] = []
 
 

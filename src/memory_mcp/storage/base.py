@@ -17,7 +17,7 @@ from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import EventId, GripId, NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
-from memory_mcp.model.usage import Used
+from memory_mcp.storage.records import SpendingStore, SupersededStore, UsageStore
 from memory_mcp.storage.values import (
     Appended,
     Build,
@@ -75,10 +75,11 @@ class EventStore(Protocol):
         ...
 
     def in_segments(self, segments: Sequence[Segment], last_seq: int | None = None) -> dict[int, list[Event]]:
-        """Own events of several segments, by segment key, each in order; only those that arrived up to `last_seq`, if given.
+        """Of each segment (by key) its events in order, up to `last_seq`; of one told wholly elsewhere all the same."""
+        ...
 
-        Where a longer duplicate elsewhere stands for every one of them, they are shown after all.
-        """
+    def recaps(self, streams: Iterable[int]) -> list[Event]:
+        """Every recap (see `model.event.RECAP`) of these streams, in order."""
         ...
 
     def around(self, event: Event, before: int, after: int) -> tuple[list[Event], list[Event]]:
@@ -164,7 +165,11 @@ class TocStore(Protocol):
         ...
 
     def refined(self) -> list[NodeId]:
-        """Current nodes that an author other than the summarizer has written."""
+        """Current nodes that an agent has written."""
+        ...
+
+    def authors(self) -> dict[NodeId, str]:
+        """Who wrote each current node that the summarizer has not written: an agent, or a language model."""
         ...
 
     def stamps(self, ids: Iterable[NodeId]) -> dict[NodeId, tuple[int, int, int]]:
@@ -267,34 +272,6 @@ class GripStore(Protocol):
         ...
 
 
-class UsageStore(Protocol):
-    """When quotations were opened. Keyed by grip, so that whatever forgets a grip can forget this with it."""
-
-    def record(self, grip_ids: Iterable[GripId], at_ms: int) -> None:
-        """Each of them was opened at `at_ms`; opened twice in one moment counts twice."""
-        ...
-
-    def of(self, ids: Iterable[GripId]) -> dict[GripId, Used]:
-        """Those of `ids` that were ever opened. Free while nothing was."""
-        ...
-
-    def forget(self, ids: Iterable[GripId]) -> None:
-        """Nothing is known of these any more."""
-        ...
-
-
-class SupersededStore(Protocol):
-    """Which statement stands in the place of which. Append-only."""
-
-    def record(self, old: GripId, new: GripId, at_ms: int) -> None:
-        """From now on `new` stands in the place of `old`; of several for one, the last recorded."""
-        ...
-
-    def of(self, ids: Iterable[GripId]) -> dict[GripId, GripId]:
-        """For each of `ids` that was superseded the statement that holds now, over any number of steps. Free."""
-        ...
-
-
 class Outbox(Protocol):
     """What changed, in order; read by any number of followers."""
 
@@ -353,6 +330,11 @@ class Storage(Protocol):
     @property
     def superseded(self) -> SupersededStore:
         """Statements that hold no more."""
+        ...
+
+    @property
+    def spending(self) -> SpendingStore:
+        """What language models were asked."""
         ...
 
     @property

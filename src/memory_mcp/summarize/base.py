@@ -52,9 +52,10 @@ class Summarizer(Protocol):
 
     name: str
 
-    def summarize(self, events: Sequence[Event]) -> Summary:
+    def summarize(self, events: Sequence[Event], recap: Event | None = None) -> Summary:
         """A title of at most 120 characters, at most 8 bullets, each with at least one source, at most 12 keywords.
 
+        `recap` is a text in which a client's model told of them and of what came before; bullets may rest on its words.
         Any events, also none of substance (then a plain title says what happened: "3 tool calls: Read, Bash").
         """
         ...

@@ -5,23 +5,33 @@ Invariants
 2. Every bullet is a sentence of an event, shortened; its source is where that sentence stands.
 """
 
+import re
 from collections.abc import Sequence
 
-from memory_mcp.model.event import Event, Role
-from memory_mcp.model.toc import TocNode
+from memory_mcp.model.event import Event, Role, is_recap
+from memory_mcp.model.toc import MemoryKind, TocNode
 from memory_mcp.summarize.base import BulletDraft, RollUp, Source, Summary
+from memory_mcp.summarize.decisions import decisions_of
 from memory_mcp.summarize.keywords import keywords
-from memory_mcp.summarize.kinds import kind_of
+from memory_mcp.summarize.kinds import cues_of, kind_of
+from memory_mcp.summarize.outcome import Outcome, deeds_of, outcome_of
+from memory_mcp.summarize.recalled import Recalled, recalled
+from memory_mcp.summarize.recap import Part
 from memory_mcp.summarize.rollup import roll_up
-from memory_mcp.summarize.select import bullets_of, headlines_of
+from memory_mcp.summarize.select import MAX_BULLETS, bullets_of, headlines_of, same
 from memory_mcp.summarize.sentences import clean, shorten
 from memory_mcp.summarize.stretch import Sentence, Stretch, Voice, read
-from memory_mcp.summarize.titles import MAX_TITLE, headline, join
+from memory_mcp.summarize.titles import ASKED, HEADLINE, MAX_TITLE, headline, join
+from memory_mcp.summarize.vocabulary import is_vague, words
 
+#: A word that may be written with a capital: no name of the code.
+_PLAIN = re.compile(r"[a-z]+(?=[ ,.:;!]|$)")
 MAX_BULLET = 200
 MAX_SUMMARY = 300
 #: Of a command that failed this much stands before its error.
 MAX_COMMAND = 80
+#: Bullets that a recap may give, answered questions, and commits: the rest is for what else was said.
+MAX_RECALLED, MAX_DECISIONS, MAX_DEEDS = 4, 3, 3
 
 
 class ExtractiveSummarizer:
@@ -29,17 +39,21 @@ class ExtractiveSummarizer:
 
     name = "extractive"
 
-    def summarize(self, events: Sequence[Event]) -> Summary:
+    def summarize(self, events: Sequence[Event], recap: Event | None = None) -> Summary:
         """See `Summarizer.summarize`."""
+        events = sorted(events, key=lambda e: e.order)
         stretch = read(events)
+        recap = recap or next(filter(is_recap, events), None)
+        told = recalled(stretch, recap, own=recap in events) if recap is not None else []
         terms = keywords(stretch)
         heads = headlines_of(stretch)
-        bullets = tuple(_bullet(stretch, sentence) for sentence in bullets_of(stretch))
-        title = join(_headline(heads[0]) if heads else _plain_title(events, stretch), terms)
+        deeds = deeds_of(events)
+        outcome = None if stretch.is_dialogue else outcome_of(stretch, events, deeds)
+        title = _title(heads, told, outcome) or _plain_title(events, stretch)
         return Summary(
-            title=shorten(title, MAX_TITLE),
-            summary=_summary(heads) or shorten(_plain_title(events, stretch), MAX_SUMMARY),
-            bullets=bullets,
+            title=shorten(join(title, terms), MAX_TITLE),
+            summary=_summary(heads, told) or shorten(_plain_title(events, stretch), MAX_SUMMARY),
+            bullets=_bullets(stretch, events, told, [*deeds[-MAX_DEEDS:-1], outcome] if outcome else []),
             keywords=terms,
         )
 
@@ -48,10 +62,61 @@ class ExtractiveSummarizer:
         return roll_up(children, limit)
 
 
-def _headline(sentence: Sentence) -> str:
+def _title(heads: Sequence[Sentence], told: Sequence[Recalled], outcome: Outcome | None) -> str:
+    """What was asked and what came of it; "" when nothing was said."""
+    # "All tests pass" is worth telling where there is room for it beside the whole of what was asked.
+    width = ASKED if outcome and outcome.telling else HEADLINE
+    asked = _headline(heads[0], width) if heads else ""
+    done = next((t.statement.text for t in told if t.statement.part is not Part.OPEN), "")
+    if done and (not heads or heads[0].voice is not Voice.USER or is_vague(heads[0].words)):
+        asked = headline(done, width)
+    if outcome is None or not asked:
+        return asked or (outcome.short if outcome else "")
+    one, other = _keys(asked), _keys(outcome.short)
+    if len(one & other) * 2 > min(len(one), len(other)):
+        # One repeats the other: the outcome says it with what came of it, unless it says less.
+        return asked if len(other) < len(one) else _capital(outcome.short)
+    title = f"{asked}{'' if asked.endswith(('?', '？')) else ':'} {outcome.short}"
+    return title if len(title) <= MAX_TITLE else asked
+
+
+def _keys(text: str) -> set[str]:
+    return {word.key for word in words(text) if word.key}
+
+
+def _capital(text: str) -> str:
+    return text[:1].upper() + text[1:] if _PLAIN.match(text) else text
+
+
+def _bullets(
+    stretch: Stretch, events: Sequence[Event], told: Sequence[Recalled], outcomes: Sequence[Outcome]
+) -> tuple[BulletDraft, ...]:
+    """What a recap says of the stretch, what was decided, what came of it, then its best sentences; no two alike."""
+    left = [t for t in told if t.statement.part is Part.OPEN][:1]
+    said = [*(t for t in told if t not in left)][:MAX_RECALLED]
+    made = [BulletDraft(shorten(t.statement.text, MAX_BULLET), _kind(t.statement.text), t.sources) for t in [*said, *left]]
+    if not stretch.is_dialogue:
+        made += [BulletDraft(d.text, MemoryKind.DECISION, d.sources) for d in decisions_of(events)[-MAX_DECISIONS:]]
+    made += [BulletDraft(shorten(_capital(o.text), MAX_BULLET), _kind(o.text), (o.source,)) for o in outcomes]
+    made += [_bullet(stretch, sentence) for sentence in bullets_of(stretch)]
+    kept: list[BulletDraft] = []
+    taken: list[set[str]] = []
+    for bullet in made:
+        keys = _keys(bullet.text)
+        if len(kept) < MAX_BULLETS and not any(same(keys, other) for other in taken):
+            kept.append(bullet)
+            taken.append(keys)
+    return tuple(kept)
+
+
+def _kind(text: str) -> MemoryKind:
+    return kind_of(text, cues_of(text))
+
+
+def _headline(sentence: Sentence, width: int) -> str:
     """With the name of whoever said it: "Ann: I moved to Oslo" is a fact about Ann."""
     name = shorten(sentence.speaker, 20)
-    return f"{name}: {headline(sentence.text)}" if name else headline(sentence.text)
+    return f"{name}: {headline(sentence.text, width)}" if name else headline(sentence.text, width)
 
 
 def _bullet(stretch: Stretch, sentence: Sentence) -> BulletDraft:
@@ -68,15 +133,10 @@ def _bullet(stretch: Stretch, sentence: Sentence) -> BulletDraft:
     return BulletDraft(shorten(text, MAX_BULLET), kind_of(sentence.text, sentence.cues), sources)
 
 
-def _summary(heads: list[Sentence]) -> str:
-    chosen = heads[:2]
-    text = ""
-    for sentence in chosen:
-        name = sentence.speaker
-        said = f"{name}: {sentence.text}" if name else sentence.text
-        said = shorten(said, MAX_SUMMARY // len(chosen) - 1)
-        text += (" " if text else "") + said
-    return shorten(text, MAX_SUMMARY)
+def _summary(heads: Sequence[Sentence], told: Sequence[Recalled]) -> str:
+    said = [f"{s.speaker}: {s.text}" if s.speaker else s.text for s in heads]
+    said = [*(t.statement.text for t in told), *said][:2] if told else said[:2]
+    return shorten(" ".join(shorten(text, MAX_SUMMARY // len(said) - 1) for text in said), MAX_SUMMARY)
 
 
 def _plain_title(events: Sequence[Event], stretch: Stretch) -> str:

@@ -82,8 +82,8 @@ _CUES: tuple[tuple[int, re.Pattern[str]], ...] = (
     (
         Cue.OPEN,
         _pattern(
-            r"\b(?:todo|open question|not sure|unclear|remaining|still (?:needs?|fails?|failing|open|missing)|follow[- ]up|",
-            r"next steps?|blocked|to be decided|tbd)\b",
+            r"^open: |\b(?:todo|open question|not sure|unclear|remaining|still (?:needs?|fails?|failing|open|missing)|",
+            r"follow[- ]up|next steps?|blocked|to be decided|tbd)\b",
         ),
     ),
     (
@@ -151,6 +151,12 @@ _INTERRUPTION = _pattern(
     r"base directory for this skill|the user (?:doesn't want|opened|sent)|command-(?:name|message)|tool use was rejected|",
     r"api error|the conversation is summarized|analysis:?$|your task is to|if you need specific details|co-authored-by|",
     r"generated with)",
+)
+#: The client's own notices, wherever they stand.
+_NOTICE = _pattern(
+    r"(?:if you need specific details|resume this session|this session is being continued|\d+-hour limit|limit reached|",
+    r"(?:claude )?(?:ai )?usage limit|you(?:'ve| have) (?:hit|reached) your|tip: |press (?:ctrl|esc)|claude --resume|",
+    r"to continue this session|approaching (?:usage|context)|context (?:left until|low)|generated with|co-authored-by)",
 )
 _ERRAND = _pattern(
     r"(?:(?:ok(?:ay)?|great|yes|now|and|then|please|can you|could you|let's|also|just)[, ]+)*",
@@ -260,8 +266,8 @@ _PREFERENCE = _pattern(
 _WISH = _pattern(r"\b(?:i'd|i would|would) (?:really |also |just )*(?:love|like)\b")
 
 
-#: What a sentence may be by its first word, as bits: greeting or narration; put there by the client.
-MAY_BE_CHATTER, MAY_INTERRUPT = 1, 2
+#: What a sentence may be by its first word, as bits: greeting or narration; put there by the client, first or anywhere.
+MAY_BE_CHATTER, MAY_INTERRUPT, MAY_NOTIFY = 1, 2, 4
 #: First words without which a sentence is neither greeting nor narration; some stand for their longer forms too.
 _FIRST_WORDS = frozenset(
     """ok okay great perfect excellent good now right alright sure yes no hmm so and also then first next finally actually ah
@@ -271,6 +277,7 @@ _FIRST_WORDS = frozenset(
     happy feel if ready anything""".split()
 )
 _INTERRUPTING = frozenset("request caveat this please base the command tool api analysis your if co generated".split())
+_NOTIFYING = frozenset("if resume this limit usage claude you tip press to approaching context generated co".split())
 _OPEN_ENDED = ("thanks", "hey", "hello", "wow", "bye", "congrat", "exactly")
 _LETTERS = re.compile("[a-z]*")
 
@@ -286,6 +293,7 @@ class _Openers(dict[str, int]):
         word, odd = match[0] if match else "", not token.isascii()
         found = MAY_BE_CHATTER if odd or word in _FIRST_WORDS or word.startswith(_OPEN_ENDED) else 0
         found |= MAY_INTERRUPT if odd or word in _INTERRUPTING else 0
+        found |= MAY_NOTIFY if word in _NOTIFYING or folded[:1].isdigit() else 0
         self[token] = found
         return found
 
@@ -323,7 +331,7 @@ def is_chatter(text: str, start: int, end: int, narrates: bool = False, first: b
         return True
     if _GREETING.match(said):
         return _ASKING.search(said) is None
-    return first and _INTERRUPTION.match(said) is not None
+    return _NOTICE.match(said) is not None or (first and _INTERRUPTION.match(said) is not None)
 
 
 def kind_of(text: str, cues: int) -> MemoryKind:

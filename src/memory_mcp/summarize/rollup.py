@@ -12,23 +12,22 @@ from typing import TypeVar
 
 from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind, TocBullet, TocNode
 from memory_mcp.summarize.base import RollUp
-from memory_mcp.summarize.sentences import shorten
-from memory_mcp.summarize.titles import MAX_TITLE, gists, headline, join, without_date
+from memory_mcp.summarize.select import same
+from memory_mcp.summarize.themes import themes_of, written
+from memory_mcp.summarize.titles import MAX_TITLE, join, without_date
 from memory_mcp.summarize.vocabulary import words
 
-MAX_SUMMARY = 300
+MAX_SUMMARY = 600
 MAX_KEYWORDS = 12
-#: A period's headline is shorter than a segment's: its terms say more of the whole.
-HEADLINE = 44
-#: Gists that make the summary.
-MAX_GISTS = 4
+#: Characters of a theme's name: a title has room for two, and for a third that is short.
+HEADLINE = 59
+#: Themes that a title names.
+MAX_NAMED = 3
 NOTHING = "Nothing of substance"
 #: Bullets and gists weighed word by word.
 MAX_WEIGHED = 120
 #: Terms that can get into a title or lift a bullet.
 MAX_TERMS = 200
-#: Two bullets that share this much of their telling words say the same.
-SAME = 0.5
 Item = TypeVar("Item")
 _RANKS = tuple(1.0 / (2.0 + rank) for rank in range(MAX_KEYWORDS))
 
@@ -41,10 +40,25 @@ def roll_up(children: Sequence[TocNode], limit: int = 10) -> RollUp:
         return RollUp(title, only.summary or title, _bullets(children, {}, limit), only.keywords[:MAX_KEYWORDS])
     ranked = _terms(children)
     worth = {word.key: value for term, value in ranked.items() for word in words(term) if word.key}
-    heads = _heads(children, worth)
-    title = join(headline(heads[0], HEADLINE) if heads else "", ranked, MAX_TITLE) or NOTHING
-    summary = shorten("; ".join(heads), MAX_SUMMARY) or title
-    return RollUp(title, summary, _bullets(children, worth, limit), tuple(ranked)[:MAX_KEYWORDS])
+    themes = themes_of(children)
+    title = ""
+    for label in _apart([theme.label(HEADLINE) for theme in themes[: 2 * MAX_NAMED]])[:MAX_NAMED]:
+        if len(title) + len(label) + 2 <= MAX_TITLE:
+            title += f"; {label}" if title else label
+    title = join(title, ranked, MAX_TITLE) or NOTHING
+    return RollUp(title, written(themes, MAX_SUMMARY) or title, _bullets(children, worth, limit), tuple(ranked)[:MAX_KEYWORDS])
+
+
+def _apart(names: Sequence[str]) -> list[str]:
+    """Names without those that say what one before them says."""
+    kept: list[str] = []
+    taken: list[set[str]] = []
+    for name in names:
+        keys = {word.key for word in words(name) if word.key}
+        if keys and not any(same(keys, other) for other in taken):
+            kept.append(name)
+            taken.append(keys)
+    return kept
 
 
 def _terms(children: Sequence[TocNode]) -> dict[str, float]:
@@ -60,26 +74,6 @@ def _terms(children: Sequence[TocNode]) -> dict[str, float]:
             shown.setdefault(key, term)
     ranked = sorted(worth, key=lambda key: (-worth[key] / math.sqrt(spread[key]), key))
     return {shown[key]: worth[key] for key in ranked[:MAX_TERMS]}
-
-
-def _heads(children: Sequence[TocNode], worth: dict[str, float]) -> list[str]:
-    """The children's headlines that name most of what the period was about, whole ones first, no two alike."""
-    ranked: list[tuple[float, int, str, set[str]]] = []
-    for i, child in enumerate(_sample(children, MAX_WEIGHED)):
-        for gist in gists(child.title)[0][:2]:
-            keys = {word.key for word in words(gist) if word.key}
-            score = math.fsum(worth.get(key, 0.0) for key in keys)
-            ranked.append((-score / (2 if len(gist) > HEADLINE or gist.endswith("…") else 1), i, gist, keys))
-    ranked.sort(key=lambda item: item[:2])
-    chosen: list[str] = []
-    taken: set[str] = set()
-    for _, _, gist, keys in ranked:
-        if keys and len(keys & taken) * 2 <= len(keys):
-            chosen.append(gist)
-            taken |= keys
-        if len(chosen) == MAX_GISTS:
-            break
-    return chosen
 
 
 def _bullets(children: Sequence[TocNode], worth: dict[str, float], limit: int) -> tuple[TocBullet, ...]:
@@ -101,16 +95,12 @@ def _bullets(children: Sequence[TocNode], worth: dict[str, float], limit: int) -
     for _, at, keys in weighed:
         if len(chosen) >= limit:
             break
-        if heard.get(at[0], 0) >= share or any(_alike(keys, other) for other in taken):
+        if heard.get(at[0], 0) >= share or any(same(keys, other) for other in taken):
             continue
         heard[at[0]] = heard.get(at[0], 0) + 1
         chosen.append(at)
         taken.append(keys)
     return tuple(children[i].bullets[place] for i, place in sorted(chosen))
-
-
-def _alike(one: set[str], other: set[str]) -> bool:
-    return bool(one and other) and len(one & other) >= SAME * min(len(one), len(other))
 
 
 def _sample(items: Sequence[Item], most: int) -> Sequence[Item]:

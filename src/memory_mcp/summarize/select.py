@@ -9,7 +9,7 @@ from operator import itemgetter
 from memory_mcp.summarize.kinds import Cue, cues_of, is_errand
 from memory_mcp.summarize.sentences import Shape
 from memory_mcp.summarize.stretch import Sentence, Stretch, Voice
-from memory_mcp.summarize.vocabulary import Word
+from memory_mcp.summarize.vocabulary import Word, is_vague
 
 MAX_BULLETS = 8
 #: Two bullets that share this much of their telling words say the same.
@@ -57,12 +57,17 @@ def bullets_of(stretch: Stretch, limit: int = MAX_BULLETS) -> list[Sentence]:
         if score <= 0:
             break
         keys = s.keys
-        if not any(len(keys & other) >= SAME * min(len(keys), len(other)) for other in taken if other and keys):
+        if not any(same(keys, other) for other in taken):
             chosen.append((at, s))
             taken.append(keys)
             if len(chosen) == limit:
                 break
     return [s for _, s in sorted(chosen, key=lambda item: item[0])]
+
+
+def same(one: set[str], other: set[str]) -> bool:
+    """Whether two statements of these telling words say the same."""
+    return bool(one and other) and len(one & other) >= SAME * min(len(one), len(other))
 
 
 def _candidates(stretch: Stretch) -> list[tuple[int, Sentence]]:
@@ -129,8 +134,10 @@ def _eagerness(s: Sentence) -> float:
     """What its place adds: a user's first request is the best gist there is."""
     if s.voice is _USER:
         score = 2.0 / (1 + s.message) + 1.0 / (1 + s.place) + 0.5
+        if is_vague(s.words):
+            score *= 0.3
         return score + (2.0 if s.place < 3 else 0.3) if s.shape is _HEADING else score
-    return -2.0 if s.voice is _TOOL else 0.0
+    return -4.0 if s.voice is _TOOL else 0.0
 
 
 def _manner(s: Sentence, dialogue: bool) -> float:

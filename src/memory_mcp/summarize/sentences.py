@@ -50,12 +50,13 @@ _TAG_LINE = re.compile(r"\s*</?[A-Za-z][\w:.\-]*(?:\s[^<>]*)?/?>\s*$")
 _BLOCK_TAG = re.compile(r"\s*<([A-Za-z][\w:.\-]*)[^<>]*>")
 # Lines that begin as output, diffs, listings and traces do.
 _NOISE = re.compile(
-    r"[|┌├└│╭╰⎿⏺✓✗✔✖→{}()\[\];]|diff --git |index [0-9a-f]{5,}|@@ |\+\+\+ |--- |[-=*_]{3,}$|at \S+[(:]|File \"|\$ |❯ |> ?\w+ -|"
-    r"\d{4}-\d\d-\d\d[T ]\d|\d\d:\d\d:\d\d|\d+[→|:\t]|//|/\*|\* @|-\S+$|#include|[\w.\-]+@[\w.\-]+[: ]\S* ?[%$#] "
+    r"[|┌├└│╭╰⎿⏺✓✗✔✖→{}()\[\];]|diff --git |index [0-9a-f]{5,}|@@ |\+\+\+ |--- |[-=*_]{3,}(?:$|[ ])|at \S+[(:]|"
+    r"File \"|\$ |❯ |> ?\w+ -|\d{4}-\d\d-\d\d[T ]\d|\d\d:\d\d:\d\d|\d+[→|:\t]|//|/\*|\* @|-\S+$|#include|"
+    r"\"[\w.\- ]+\" ?: |[\w.\-]+@[\w.\-]+[: ]\S* ?[%$#] "
 )
-_NOISE_STARTS = frozenset("|┌├└│╭╰⎿⏺✓✗✔✖→{}()[];@+-=*_$❯>/#0123456789") | frozenset("diaF")
+_NOISE_STARTS = frozenset('"|┌├└│╭╰⎿⏺✓✗✔✖→{}()[];@+-=*_$❯>/#0123456789') | frozenset("diaF")
 # Most lines of prose begin so and do not end so; nothing more is asked of them unless they have many symbols.
-_PLAIN_STARTS = frozenset(ascii_letters + "\"'") - _NOISE_STARTS
+_PLAIN_STARTS = frozenset(ascii_letters + "'") - _NOISE_STARTS
 _CLOSELY_ENDS = frozenset(":：){;>&|\\(,[")
 _ITEM_STARTS = frozenset("-*+" + digits)
 _SYMBOLS = b"{}()[];=<>$|&"

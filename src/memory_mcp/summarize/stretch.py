@@ -7,15 +7,24 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from operator import attrgetter
 
-from memory_mcp.model.event import Event, EventType, Role
-from memory_mcp.summarize.kinds import MAY_BE_CHATTER, OPENERS, is_chatter
+from memory_mcp.model.event import Event, EventType, Role, is_recap
+from memory_mcp.summarize.kinds import MAY_BE_CHATTER, MAY_NOTIFY, OPENERS, is_chatter
+from memory_mcp.summarize.recap import statements_of
 from memory_mcp.summarize.sentences import HEAD, TAIL, Shape, Span, clean, error_spans, spans, without_marks
 from memory_mcp.summarize.vocabulary import Word, cjk_runs, has_cjk, learn, tokens_of, words
 
 #: A stretch is 4,000 tokens, except where one message is longer; more sentences than this are not weighed.
 MAX_SENTENCES = 1_500
+#: Records of a client that somebody wrote; what others say (that room was made, that a limit was reached) is the client's own.
+_TELLING = frozenset({"thinking", "summary", "title", "plan", "pull request"})
 #: Characters of a tool call that name the tool, its files and its command.
 CALL_HEAD = 300
+
+
+#: Tools whose calls say in words what is to be done, and how many of these words' sentences are read.
+_PLANS = frozenset({"TaskCreate", "TodoWrite", "ExitPlanMode", "update_plan"})
+_MAX_PLANNED, _PLAN_HEAD = 12, 1
+_ENTRY = re.compile(r"^\[[x~ ]\] (\S.{5,300})$", re.M)
 
 
 class Voice(IntEnum):
@@ -33,6 +42,7 @@ _COUNTS = {Voice.TOOL: 0.3, Voice.AGENT: 1.0, Voice.USER: 2.0}
 _CHATTER_COUNTS = 0.3
 #: A sentence of so few words is an exclamation: its words count as chatter's do, and so do a transcriber's, in brackets.
 MAX_ASIDE = 3
+_ANYWHERE = MAY_BE_CHATTER | MAY_NOTIFY
 _KEY = attrgetter("key")
 _ORDER = attrgetter("timestamp", "event_id")
 _FILE = re.compile(r"(?:[\w.@\-+]*[/\\])*[\w\-+@.]*\w\.[A-Za-z]\w{0,7}(?![\w/(])")
@@ -90,6 +100,8 @@ class Stretch:
     #: The calls that ran a command, by the id their result names.
     commands: dict[str, Event] = field(default_factory=dict)
     messages: dict[Voice, int] = field(default_factory=dict)
+    #: The last call of each tool that says what is planned, and each call that says one task of it.
+    plans: dict[str, Event] = field(default_factory=dict)
     # What follows is set by `_weigh`.
     #: Worth of all occurrences of a key, and the word that shows it: lower case where it was ever written so.
     counts: dict[str, float] = field(default_factory=dict)
@@ -109,17 +121,43 @@ def read(events: Sequence[Event]) -> Stretch:
     """Everything the summary is made of, in the order of the events' times."""
     events = sorted(events, key=_ORDER)
     stretch = Stretch(speakers=list(dict.fromkeys(" ".join(e.speaker.split()) for e in events if e.speaker.strip())))
+    spoken = any(e.text and not is_recap(e) and "record" not in e.metadata for e in events)
+    present = {e.source_id.partition("#")[0] for e in events}
     for event in events:
+        # Clients file a session's summary with whatever session comes next: it tells of the message it names.
+        if event.metadata.get("leaf", "") and event.metadata["leaf"] not in present:
+            continue
+        if (spoken and is_recap(event)) or event.metadata.get("record", "thinking") not in _TELLING:
+            continue
         voice = _voice(event)
         if event.type is EventType.TOOL_CALL:
             _read_call(event, stretch)
         elif event.text and len(stretch.sentences) < MAX_SENTENCES:
             message = stretch.messages.get(voice, 0)
             stretch.messages[voice] = message + 1
-            found = error_spans(event.text) if voice is _TOOL else spans(event.text)
+            found = _spans(event, voice)
             _read_spans(event, voice, message, found, stretch)
+    for event in stretch.plans.values():
+        _read_spans(event, _AGENT, stretch.messages.get(_AGENT, 0), _planned(event.text), stretch)
     _weigh(stretch)
     return stretch
+
+
+def _planned(text: str) -> list[Span]:
+    """What a call plans: the entries of a list of things to do, a task's subject, the first lines of a plan."""
+    entries = [Span(*match.span(1), Shape.ITEM) for match in _ENTRY.finditer(text)]
+    if entries:
+        return entries[:_MAX_PLANNED]
+    start = text.find(":") + 1
+    return [Span(s.start + start, s.end + start, Shape.ITEM) for s in spans(text[start:].split("\n\n", 1)[0])[:_PLAN_HEAD]]
+
+
+def _spans(event: Event, voice: Voice) -> list[Span]:
+    if voice is _TOOL:
+        return error_spans(event.text)
+    if is_recap(event):
+        return [Span(s.start, s.end, Shape.ITEM) for s in statements_of(event.text)]
+    return spans(event.text)
 
 
 def _voice(event: Event) -> Voice:
@@ -140,7 +178,7 @@ def _read_spans(event: Event, voice: Voice, message: int, found: list[Span], str
             tokens += cjk_runs(text[start:end])
         held = list(map(learn, tokens))
         may_be = OPENERS[tokens[0]] if tokens else MAY_BE_CHATTER
-        chatter = bool(may_be & MAY_BE_CHATTER or (may_be and place == 0)) and is_chatter(text, start, end, narrates, place == 0)
+        chatter = bool(may_be & _ANYWHERE or (may_be and place == 0)) and is_chatter(text, start, end, narrates, place == 0)
         aside = chatter or (len(tokens) <= MAX_ASIDE and not cjk) or text[start] == "["
         tally.setdefault(worth * _CHATTER_COUNTS if aside else worth, []).extend(held)
         sentences.append(Sentence(event, start, end, shape, voice, held, message, place, chatter))
@@ -154,6 +192,9 @@ def _read_call(event: Event, stretch: Stretch) -> None:
     stretch.tools[name] = stretch.tools.get(name, 0) + 1
     if told.get("command") and told.get("tool_use_id"):
         stretch.commands[told["tool_use_id"]] = event
+    if name in _PLANS:
+        # A list is called anew when it changes; a task is called once.
+        stretch.plans[event.event_id if name == "TaskCreate" else name] = event
     for path in _FILE.findall(f"{told.get('files', '')[:CALL_HEAD]} {event.text[:CALL_HEAD]}")[:8]:
         stretch.tally.setdefault(_COUNTS[_TOOL], []).extend(words(path))
 

@@ -7,8 +7,8 @@ from memory_mcp.summarize.sentences import shorten
 from memory_mcp.text import terms as terms_of
 
 MAX_TITLE = 120
-#: The headline's share: what is left goes to terms that it does not name.
-HEADLINE = 54
+#: The headline's share: what is left goes to terms that it does not name. Before an outcome it is shorter.
+HEADLINE, ASKED = 80, 54
 SEPARATOR = " — "
 
 # Words before the matter itself: some open a sentence by themselves, some only before a comma or colon.
@@ -32,7 +32,7 @@ _WIDOW = re.compile(
     r"as|so|my|your|our|their|its|into|has|have|had|would|will|can|not|when|where|against|because|while|between|one|some|any))+$",
     re.I,
 )
-_PLACE = re.compile(r"^\S+:\d+(?::\d+)?:?\s+(?=\S)")
+_PLACE = re.compile(r"^(?:\S+:\d+(?::\d+)?:?|\d{4}-\d\d-\d\d(?:[T ]\d\d:\d\d(?::\d\d)?)?|\+?\d{7,})\s+(?=\S)")
 _STOP = re.compile(r"[\s,;:.!?。！？\-–—(]+$")
 _WORD = re.compile(r"[a-z]+(?:['’][a-z]+)?$")
 _CLAUSE = re.compile(r"[.!?。！？]\s|[;:](?=\s)|,\s|\s[—–-]\s|\s\(|\s(?:because|so that|which|and|when|while|since|where)\s")
@@ -46,7 +46,8 @@ _DATE = re.compile(
 
 def headline(text: str, width: int = HEADLINE) -> str:
     """A cleaned sentence as a headline: no greeting or "can you", cut at a clause, no stop at its end."""
-    text = _PLACE.sub("", text, count=1)
+    for _ in range(2):
+        text = _PLACE.sub("", text, count=1)
     asked = text
     for _ in range(4):
         bare = _REQUEST.sub("", _LEADING.sub("", text, count=1), count=1)

@@ -6,6 +6,7 @@ Invariants
 """
 
 import re
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from functools import cache
 from importlib.resources import files
@@ -116,6 +117,18 @@ def _learn(token: str) -> Word:
     cues = TRIGGERS.get(token.lower().rstrip(".:-/"), 0) if token.isascii() or not _CJK.search(token) else ANY_CUE
     found = _judge(token)
     return Word(found.key, found.shown, found.weight, found.code, found.capital, cues) if cues else found
+
+
+#: A text whose words weigh less together says next to nothing: "look at the changes in this branch".
+_SAYING = 1.1
+
+
+def is_vague(found: Iterable[Word]) -> bool:
+    """Whether these words say next to nothing: none is a name, and the rest are what everybody says."""
+    return sum({word.key: word.weight for word in found if word.weight > _QUIET}.values()) < _SAYING
+
+
+_QUIET = 0.15
 
 
 def words(text: str) -> list[Word]:

@@ -1,7 +1,8 @@
 """Segments with their events in, nodes with their grips and terms out. Pure, from batch to batch."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 
@@ -9,14 +10,16 @@ from memory_mcp.grips import covering, cut_grips, span_grip
 from memory_mcp.model.calendar import Calendar, TocLevel
 from memory_mcp.model.event import Event, EventType
 from memory_mcp.model.grip import Grip
-from memory_mcp.model.ids import EventId, GripId
+from memory_mcp.model.ids import EventId, GripId, digest, encode
 from memory_mcp.model.segment import Segment
-from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind, TocBullet, TocNode
+from memory_mcp.model.toc import AGENT, EXTRACTIVE, KIND_SALIENCE, MemoryKind, TocBullet, TocNode, written_from
 from memory_mcp.summarize.base import BulletDraft, Summarizer
 from memory_mcp.text import hashes_in
 
 #: Grips named by one bullet at most.
 _GRIPS_PER_BULLET = 2
+#: Characters of a digest, five bits each.
+_DIGEST = 12
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +29,8 @@ class Work:
     segment: Segment
     events: tuple[Event, ...]
     before: TocNode | None = None
+    #: The recap that tells of it, which may lie in a later segment of its stream.
+    recap: Event | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,9 +52,10 @@ def derive_segment(work: Work, calendar: Calendar, summarizer: Summarizer) -> De
     """Node, grips and terms of one segment. The text an agent wrote stays; everything else follows from the events."""
     segment, events = work.segment, work.events
     grips = grips_of(events, segment.key)
-    summary = summarizer.summarize(events)
+    summary = summarizer.summarize(events, work.recap)
     by_id = {e.event_id: e for e in events}
-    bullets = tuple(_bullet(b, by_id, grips, segment) for b in summary.bullets)
+    elsewhere = [work.recap] if work.recap and work.recap.event_id not in by_id else []
+    bullets = tuple(_bullet(b, by_id, grips, segment, elsewhere) for b in summary.bullets)
     kind = max((b.kind for b in bullets), key=lambda k: KIND_SALIENCE[k], default=MemoryKind.OBSERVATION)
     node = TocNode(
         node_id=segment.node_id,
@@ -68,7 +74,7 @@ def derive_segment(work: Work, calendar: Calendar, summarizer: Summarizer) -> De
         agents=tuple(sorted({e.agent for e in events if e.agent})),
         projects=(segment.project,) if segment.project else (),
     )
-    node = keep_refinement(node, work.before)
+    node = keep_refinement(node, work.before, partial(source_of_events, events))
     return Derived(segment, node, tuple(grips), hashes_of(events))
 
 
@@ -83,20 +89,53 @@ def salience_of(bullets: Sequence[TocBullet]) -> float:
     return round(sum(best) / len(best), 3) if best else 0.3
 
 
-def keep_refinement(node: TocNode, before: TocNode | None) -> TocNode:
-    """`node` with all the words an agent gave its previous version, and what follows from them."""
-    if before is None or before.author == "extractive":
+def keep_refinement(node: TocNode, before: TocNode | None, source: Callable[[], str]) -> TocNode:
+    """`node` with the words that its previous version was given by an agent or a language model.
+
+    What a language model wrote is kept as long as `source`, the digest of what the node is written from, is what it was.
+    """
+    if before is None or before.author == EXTRACTIVE:
         return node
+    digest_then = written_from(before.author)
+    if digest_then:
+        return with_text_of(before, node) if digest_then == source() else node
+    # None of an agent's words is the summarizer's; a language model gives no keywords.
+    return replace(with_text_of(before, node), keywords=before.keywords)
+
+
+def with_text_of(told: TocNode, node: TocNode) -> TocNode:
+    """`node` with the words of `told`, and what follows from them."""
     return replace(
         node,
-        title=before.title,
-        summary=before.summary,
-        bullets=before.bullets,
-        keywords=before.keywords,
-        kind=before.kind,
-        salience=before.salience,
-        author=before.author,
+        title=told.title,
+        summary=told.summary,
+        bullets=told.bullets,
+        kind=told.kind,
+        salience=told.salience,
+        author=told.author,
     )
+
+
+def source_of_events(events: Sequence[Event]) -> str:
+    """A digest of what a segment is written from: its events."""
+    return _digest("events", *(e.event_id for e in events))
+
+
+def source_of_children(children: Sequence[TocNode]) -> str:
+    """A digest of what a period is written from: what lies below it, and what an agent says of that.
+
+    A child that a language model puts into other words leaves its parents as good as they were.
+    """
+    parts: list[str] = []
+    for child in sorted(children, key=lambda n: n.node_id):
+        parts += [child.node_id, str(child.event_count), str(child.end_ms)]
+        if child.author == AGENT:
+            parts += [child.title, *(b.text for b in child.bullets)]
+    return _digest("children", *parts)
+
+
+def _digest(*parts: str) -> str:
+    return encode(digest(*parts, bits=5 * _DIGEST), _DIGEST)
 
 
 def grips_of(events: Sequence[Event], segment: int) -> list[Grip]:
@@ -125,10 +164,19 @@ def pieces(event: Event) -> list[str]:
     return [event.speaker, event.text, *extra] if event.speaker else [event.text, *extra]
 
 
-def _bullet(draft: BulletDraft, events: Mapping[EventId, Event], grips: list[Grip], segment: Segment) -> TocBullet:
-    """A bullet with the grips that prove it; where no stored grip covers its words, one is made for exactly them."""
+def _bullet(
+    draft: BulletDraft, events: Mapping[EventId, Event], grips: list[Grip], segment: Segment, elsewhere: Sequence[Event]
+) -> TocBullet:
+    """A bullet with the grips that prove it; where no stored grip covers its words, one is made for exactly them.
+
+    Events `elsewhere` have their grips in another segment: they are named, and not stored again.
+    """
     chosen: list[GripId] = []
     for source in draft.sources:
+        other = next((e for e in elsewhere if e.event_id == source.event_id), None)
+        if other is not None:
+            chosen += [g.grip_id for g in covering(cut_grips(other, None, segment.key), other, source.start, source.end)[:1]]
+            continue
         event = events[source.event_id]
         cover = covering(grips, event, source.start, source.end)
         if not cover:

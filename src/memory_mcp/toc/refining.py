@@ -41,10 +41,10 @@ class Due:
 class Refining:
     """Looks for what is due in one project, or with None in all of them."""
 
-    def __init__(self, storage: Storage, refined: Collection[NodeId], project: str | None, settled_ms: int) -> None:
-        """`refined`: nodes that are not the summarizer's; `settled_ms`: a segment that ended before grows no more (UTC)."""
+    def __init__(self, storage: Storage, told: Collection[NodeId], project: str | None, settled_ms: int) -> None:
+        """`told`: nodes with an agent's or a language model's words; `settled_ms`: what ended before grows no more (UTC)."""
         self._storage = storage
-        self._refined = refined
+        self._told = told
         self._project = project
         self._settled_ms = settled_ms
 
@@ -58,7 +58,7 @@ class Refining:
             for cut in filter(self._is_worth, cuts):
                 worth.setdefault(cut.day, []).append(cut)
             for day in sorted(worth, reverse=True):
-                own = [c for c in worth[day] if c.node_id not in self._refined]
+                own = [c for c in worth[day] if c.node_id not in self._told]
                 yield from (_of_segment(c) for c in sorted(own, key=lambda c: c.start, reverse=True))
                 if not own and len(worth[day]) >= LEAST_SEGMENTS and (found := self._day(day, calendar)) is not None:
                     yield found
@@ -68,7 +68,7 @@ class Refining:
         # A segment is filed under the day it began.
         first, last = calendar.day_of(since_ms - _DAY_MS), calendar.day_of(until_ms)
         cuts = self._storage.toc.segments_of_days(first, f"{last}~", self._project)
-        return sum(self._is_worth(c) and c.node_id not in self._refined and since_ms < c.end[0] <= until_ms for c in cuts)
+        return sum(self._is_worth(c) and c.node_id not in self._told and since_ms < c.end[0] <= until_ms for c in cuts)
 
     def _is_worth(self, cut: Segment) -> bool:
         over = not cut.open or cut.end[0] < self._settled_ms
@@ -80,7 +80,7 @@ class Refining:
         first, after = (d.isoformat() for d in span_of(node_id))
         tally = self._storage.toc.tally(first, after, self._project)
         whole = self._project is None or tally.segments == self._storage.toc.tally(first, after, None).segments
-        if node_id in self._refined or not whole or calendar.window(node_id).end_ms > self._settled_ms:
+        if node_id in self._told or not whole or calendar.window(node_id).end_ms > self._settled_ms:
             return None
         return Due(node_id, tally.events, tally.tokens, tally.projects[0] if len(tally.projects) == 1 else "")
 
@@ -107,7 +107,7 @@ def requested(storage: Storage, project: str, at_ms: int, gap_ms: int, calendar:
         calendar: The store's.
 
     """
-    refining = Refining(storage, frozenset(storage.toc.refined()), project, at_ms - gap_ms)
+    refining = Refining(storage, storage.toc.authors(), project, at_ms - gap_ms)
     return refining.count(at_ms - RECENT_DAYS * _DAY_MS, at_ms, calendar)
 
 

@@ -9,15 +9,16 @@ Invariants
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 
 from memory_mcp.failpoints import failpoint
 from memory_mcp.model.calendar import PERIODS, Calendar, TocLevel, level_of, rollup_targets, span_of
 from memory_mcp.model.ids import NodeId, day_id
-from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind, TocNode
+from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind, TocNode, written_from
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Build, Freshness, Tally
 from memory_mcp.summarize.base import Summarizer
-from memory_mcp.toc.build import keep_refinement, salience_of
+from memory_mcp.toc.build import keep_refinement, salience_of, source_of_children
 from memory_mcp.toc.terms import children_of
 
 #: Bullets of a period.
@@ -89,7 +90,9 @@ class RollUps:
         return len(self._storage.toc.nodes(ids)) < len(ids)
 
     def _hears(self, node_id: NodeId, now: Mapping[NodeId, TocNode], before: Mapping[NodeId, TocNode]) -> bool:
-        """Whether a child of this period is among those that say something new."""
+        """Whether a child of this period is among those that say something new, or the period's words rest on its counts."""
+        if written_from(before[node_id].author):
+            return True
         children = (i for i in children_of(self._storage.toc, node_id) if i in now)
         return any(not _says_the_same(before.get(i), now[i]) for i in children)
 
@@ -119,7 +122,7 @@ class RollUps:
             if children:
                 node = roll_up(node_id, children, self._tally(node_id), self._calendar, self._summarizer)
                 earlier = before.get(node_id)
-                node = keep_refinement(node, earlier)
+                node = keep_refinement(node, earlier, partial(source_of_children, children))
                 nodes.append(replace(node, version=earlier.version + 1 if earlier else 1))
         return nodes
 

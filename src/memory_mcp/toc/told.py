@@ -1,30 +1,39 @@
-"""Segments as they are told to people: their titles, and their statements with speaker and citation."""
+"""Segments as they are told to people: titles, statements with speaker and citation, what was asked and what was done."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
-from memory_mcp.model.event import Event, Role, Trust
-from memory_mcp.model.ids import GripId
+from memory_mcp.grips import covering
+from memory_mcp.model.event import Event, Role, Trust, is_recap
+from memory_mcp.model.grip import Grip
+from memory_mcp.model.ids import EventId, GripId, span_grip_id
 from memory_mcp.model.segment import Segment
-from memory_mcp.model.toc import TocNode
+from memory_mcp.model.toc import EXTRACTIVE, TocNode
 from memory_mcp.storage.base import Storage
-from memory_mcp.toc.briefing import Said, Stretch
+from memory_mcp.toc.doings import NOTHING, Doings, Words, doings_of
+from memory_mcp.toc.statements import Said, Stretch
 
 
-def stretches(storage: Storage, cuts: Sequence[Segment], most: int) -> list[Stretch]:
-    """Return at most `most` segments that hold statements, in the order of `cuts`; those of subagents are left out."""
+def stretches(storage: Storage, cuts: Sequence[Segment], most: int, in_full: int = 0) -> list[Stretch]:
+    """Return at most `most` segments that hold statements, in the order of `cuts`; those of subagents are left out.
+
+    The events of the first `in_full` are read, so that these also tell what was asked and done.
+    """
     own = [cut for cut in cuts if not cut.thread]
     nodes = storage.toc.nodes([cut.node_id for cut in own])
-    told = [nodes[cut.node_id] for cut in own if cut.node_id in nodes and nodes[cut.node_id].bullets][:most]
-    speakers = _speakers(storage, {grip for node in told for b in node.bullets for grip in b.grip_ids})
-    made = [_stretch(node, speakers) for node in told]
-    return [stretch for stretch in made if stretch.said]
+    told = [(cut, nodes[cut.node_id]) for cut in own if cut.node_id in nodes and nodes[cut.node_id].bullets]
+    speakers = _speakers(storage, {grip for _, node in told[:most] for b in node.bullets for grip in b.grip_ids})
+    said = [(cut, node, found) for cut, node in told[:most] if (found := _said(node, speakers))]
+    events = storage.events.in_segments([cut for cut, *_ in said[:in_full]]) if in_full else {}
+    done = {key: doings_of(found) for key, found in events.items()}
+    grips = _grips(storage, done.values())
+    return [_stretch(cut, node, found, done.get(cut.key, NOTHING), grips) for cut, node, found in said]
 
 
 def speaker_of(event: Event) -> str | None:
-    """Return whose words an event holds; None for tool output and the like."""
+    """Return whose words an event holds; None for tool output and the like. A recap is the agent's."""
     if event.trust is Trust.AGENT_NOTE:
         return "note"
-    return {Role.USER: "user", Role.ASSISTANT: "agent"}.get(event.role)
+    return "agent" if is_recap(event) else {Role.USER: "user", Role.ASSISTANT: "agent"}.get(event.role)
 
 
 def _speakers(storage: Storage, grips: Iterable[GripId]) -> dict[GripId, str]:
@@ -39,12 +48,33 @@ def _speakers(storage: Storage, grips: Iterable[GripId]) -> dict[GripId, str]:
     return made
 
 
-def _stretch(node: TocNode, speakers: dict[GripId, str]) -> Stretch:
-    """A refined node's words are the agent's, whatever they rest on."""
-    refined = node.author == "agent"
-    said = [
+def _said(node: TocNode, speakers: Mapping[GripId, str]) -> tuple[Said, ...]:
+    """A node's statements. A refined node's words are its writer's, whatever they rest on, and never the user's."""
+    refined = node.author != EXTRACTIVE
+    return tuple(
         Said(b.text, "agent" if refined else speakers[b.grip_ids[0]], b.grip_ids[0], b.kind)
         for b in node.bullets
         if b.grip_ids and (refined or all(grip in speakers for grip in b.grip_ids))
-    ]
-    return Stretch(node.start_ms, node.title, tuple(said))
+    )
+
+
+def _words(doings: Doings) -> list[Words]:
+    return [w for w in (doings.asked, doings.asked_last, doings.question, doings.closing) if w is not None]
+
+
+def _grips(storage: Storage, done: Iterable[Doings]) -> dict[EventId, list[Grip]]:
+    return storage.grips.of_events({words.event.event_id for doings in done for words in _words(doings)})
+
+
+def _stretch(
+    cut: Segment, node: TocNode, said: tuple[Said, ...], doings: Doings, grips: Mapping[EventId, Sequence[Grip]]
+) -> Stretch:
+    def cited(words: Words | None) -> Said | None:
+        if words is None:
+            return None
+        stored = covering(grips.get(words.event.event_id, ()), words.event, words.start, words.end)
+        grip = stored[0].grip_id if stored else span_grip_id(words.event.event_id, words.start, words.end)
+        return Said(words.text, words.speaker, grip)
+
+    asked = (cited(doings.asked), cited(doings.asked_last), cited(doings.question), cited(doings.closing))
+    return Stretch(node.start_ms, node.title, said, cut.session_id, node.author == "agent", *asked, doings)

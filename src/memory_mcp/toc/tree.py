@@ -28,7 +28,7 @@ from memory_mcp.model.calendar import (
 from memory_mcp.model.event import Event
 from memory_mcp.model.ids import ROOT, NodeId, segment_key_of
 from memory_mcp.model.segment import Segment
-from memory_mcp.model.toc import TocNode
+from memory_mcp.model.toc import EXTRACTIVE, TocNode
 from memory_mcp.segments import overlap
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope, Tally
@@ -202,6 +202,13 @@ class Tree:
             return [s.node_id for s in self._storage.toc.segments_of_days(first, after, project)]
         return self.outline(project).children(node_id)
 
+    def count_children(self, node_id: NodeId, project: str | None = None) -> int:
+        """How many children a node has; cheaper than listing them."""
+        level = level_of(node_id)
+        if level is TocLevel.DAY:
+            return self.count_below(node_id, Scope(project=project))
+        return 0 if level is TocLevel.SEGMENT else len(self.outline(project).children(node_id))
+
     def descendants(
         self, node_id: NodeId, level: TocLevel, project: str | None = None, window: TimeWindow | None = None
     ) -> list[NodeId]:
@@ -344,7 +351,7 @@ class Tree:
             return None
         days = (first.isoformat(), after.isoformat(), project)
         terms = union(map(from_bytes, self._storage.toc.terms_of_days(*days)))
-        if stored.author != "extractive" and tally.segments == self._storage.toc.tally(*days[:2], None).segments:
+        if stored.author != EXTRACTIVE and tally.segments == self._storage.toc.tally(*days[:2], None).segments:
             # Nobody else's words lie below it: what an agent wrote of it is this project's own.
             return self._keep(key, _Assembled(stored, terms))
         ids = self._storage.toc.salient(*days, _CHILDREN)

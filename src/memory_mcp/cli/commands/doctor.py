@@ -140,6 +140,7 @@ def _inside(app: "App") -> Iterator[Check]:
         yield Check(FAIL, "acknowledged events", f"{lost} that were stored are missing", restore)
     else:
         yield Check(OK, "acknowledged events", "all there")
+    yield _summarizer(app)
     yield Check(OK, "time zone", f"days are counted in {stats.timezone}")
     pending = stats.last_seq - stats.derived_to
     if pending:
@@ -153,3 +154,22 @@ def _inside(app: "App") -> Iterator[Check]:
         yield Check(FAIL, "tree", detail, "memory-mcp admin check, then memory-mcp admin rebuild-toc")
     else:
         yield Check(OK, "tree", "every invariant holds")
+
+
+def _summarizer(app: "App") -> Check:
+    from memory_mcp.cli.commands.base import answered
+    from memory_mcp.requests.spend import GetSpend
+
+    told = answered(app, GetSpend(1))
+    if told["provider"] == "extractive":
+        return Check(OK, "summarizer", "extractive: no language model is asked")
+    name = app.settings.summarizer.api_key_env
+    who = f"{told['provider']} {told['model']}, {told['spent_today']:,} of {told['daily_tokens']:,} tokens spent today"
+    if name and not os.environ.get(name):
+        return Check(
+            WARN, "summarizer", f"{who}; the variable {name} is not set here", f"set {name}, then: memory-mcp daemon restart"
+        )
+    failed = [one["reason"] for one in told["failures"] if one["outcome"] == "failed"]
+    if failed:
+        return Check(WARN, "summarizer", f"{who}; {failed[0]}", "memory-mcp spend")
+    return Check(OK, "summarizer", who)

@@ -109,20 +109,35 @@ def run_expand(args: argparse.Namespace) -> int:
 def _browse_lines(data: dict[str, Any]) -> Iterator[str]:
     node = data["node"]
     yield f"{node['node_id']}  {node['title']}"
+    if node["level"] != "root":
+        yield f"  {_counts(node)}"
     for key in ("projects", "agents"):
         if node.get(key):
             yield f"  {key}: {', '.join(node[key])}"
-    yield from _child_lines(data["children"])
+    if node.get("summary"):
+        yield from render.wrapped(node["summary"], "  ")
+    yield from _child_lines(data)
     for notice in data.get("notices", ()):
         yield f"Note: {notice}"
+
+
+def _child_lines(data: dict[str, Any]) -> Iterator[str]:
+    """The children, those that are folded, and how the list goes on."""
+    for child in data["children"]:
+        counts = f" ({_counts(child)})" if child.get("events") else ""
+        yield f"- {child['node_id']}  {child['title']}{counts}"
+        if child.get("summary"):
+            yield f"    {render.one_line(child['summary'], _LINE)}"
+    if "folded" in data:
+        yield f"- {data['folded']}: --cursor {data['folded_cursor']}"
     if "next_cursor" in data:
         yield f"More with --cursor {data['next_cursor']}"
 
 
-def _child_lines(children: list[dict[str, Any]]) -> Iterator[str]:
-    for child in children:
-        counts = f" ({render.plural(child['events'], 'event')})" if child.get("events") else ""
-        yield f"- {child['node_id']}  {child['title']}{counts}"
+def _counts(node: dict[str, Any]) -> str:
+    below = {"year": "month", "month": "week", "week": "day", "day": "segment"}.get(node.get("level", ""), "child")
+    told = [("events", "event"), ("sessions", "session"), ("children", below)]
+    return ", ".join(render.plural(node[key], noun) for key, noun in told if node.get(key))
 
 
 def _node_lines(data: dict[str, Any]) -> Iterator[str]:
@@ -141,7 +156,9 @@ def _node_lines(data: dict[str, Any]) -> Iterator[str]:
     above = [f"{n['node_id']}  {n['title']}" for n in context.get("parents", ())] or node.get("parents", [])
     yield from _section("Above", iter(above))
     yield from _section("Before (context only)", (_short_event(e) for e in context.get("before", ())))
-    yield from _section("Below", (line[2:] for line in _child_lines(data["children"])))
+    below = list(_child_lines(data))
+    if below:
+        yield from ("", "Below:", *below)
     yield from _section("Beside", (node[k] for k in ("previous", "next") if k in node))
 
 

@@ -23,6 +23,7 @@ COMMANDS = {
     "teleport": "jump to what was said by the keyword and vector indexes",
     "retrieval": "show how questions are answered",
     "scheduler": "show and steer the jobs that run by themselves",
+    "spend": "show what the summarizer's language model was asked and what that cost",
     "embedder": "look at the embedding model, fetch others, and choose one",
     "admin": "check and maintain the store",
     "config": "show and check the settings",

@@ -1,11 +1,11 @@
-"""`timeline`: days with their titles and the segments below them."""
+"""`timeline`: a year's weeks by how much they hold, days with their titles, and the segments below them."""
 
 import argparse
 import datetime as dt
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
-from memory_mcp.cli import render
+from memory_mcp.cli import chart, render
 from memory_mcp.cli.commands.base import (
     Subparsers,
     add_scope,
@@ -26,6 +26,10 @@ if TYPE_CHECKING:
     from memory_mcp.model.calendar import TimeWindow
 
 _MAX_DAYS = 3660
+#: Up to so many days are shown with their segments, and up to so many one by one; of more, weeks.
+_WITH_SEGMENTS, _WITH_DAYS = 14, 62
+#: Characters of a week's bar, and of what came of a segment.
+_BAR, _OUTCOME = 20, 70
 
 
 def add(parsers: Subparsers, about: str) -> None:
@@ -43,18 +47,23 @@ def run(args: argparse.Namespace) -> int:
     if args.days is not None and not 1 <= args.days <= _MAX_DAYS:
         raise InvalidQuery(f"days must be 1 to {_MAX_DAYS}, not {args.days}")
     with opened(args) as app:
-        data: dict[str, Any] = {"timezone": app.calendar.zone_name, "days": _days(app, args)}
+        days = _days(app, args)
+        shown = [day["day"] for day in days]
+        data: dict[str, Any] = {"timezone": app.calendar.zone_name, "days": days}
+        data |= {"weeks": _weeks(app, args, shown), "years": _years(app, args, shown)}
         hint_when_empty(app)
     if as_json(args):
         render.out_json(data, recalled=True)
     else:
-        render.styled(_lines(data["days"]), recalled=True)
+        render.styled(_lines(data, render.draws_blocks()), recalled=True)
     return 0
 
 
 def _days(app: "App", args: argparse.Namespace) -> list[dict[str, Any]]:
     from memory_mcp.model.calendar import TocLevel
     from memory_mcp.model.ids import ROOT
+    from memory_mcp.toc.quiet import quiet
+    from memory_mcp.toc.statements import outcome_of
 
     project, window = scope_of(app, args).project, _window(app, args)
     ids = app.tree.descendants(ROOT, TocLevel.DAY, project, window)
@@ -62,7 +71,8 @@ def _days(app: "App", args: argparse.Namespace) -> list[dict[str, Any]]:
         ids = ids[-7:]
     shown = []
     for node in app.tree.nodes(ids, project).values():
-        below = app.tree.nodes(app.tree.children(node.node_id, project), project).values()
+        below = app.tree.nodes(app.tree.children(node.node_id, project), project)
+        folded = set(quiet(list(below.values()), app.storage.toc.pins()))
         segments = [
             {
                 "node_id": s.node_id,
@@ -71,12 +81,49 @@ def _days(app: "App", args: argparse.Namespace) -> list[dict[str, Any]]:
                 "title": s.title,
                 "project": next(iter(s.projects), ""),
                 "events": s.event_count,
+                "outcome": outcome_of(s),
+                "quiet": s.node_id in folded,
             }
-            for s in sorted(below, key=lambda s: s.start_ms)
+            for s in sorted(below.values(), key=lambda s: s.start_ms)
         ]
-        own = {"node_id": node.node_id, "day": node.node_id.rsplit(":", 1)[-1], "title": node.title}
+        own = {"node_id": node.node_id, "day": node.node_id.rsplit(":", 1)[-1], "title": node.title, "summary": node.summary}
         shown.append({**own, "events": node.event_count, "sessions": node.session_count, "segments": segments})
     return shown
+
+
+def _weeks(app: "App", args: argparse.Namespace, days: list[str]) -> list[dict[str, Any]]:
+    """The weeks of the days, with everything that lies in each."""
+    from memory_mcp.model.calendar import parents_of_day
+
+    project = scope_of(app, args).project
+    ids = list(dict.fromkeys(parents_of_day(day)[0] for day in days))
+    return [
+        {
+            "node_id": node.node_id,
+            "week": node.node_id.rsplit(":", 1)[-1],
+            "title": node.title,
+            "summary": node.summary,
+            "events": node.event_count,
+            "sessions": node.session_count,
+            "days": app.tree.count_children(node.node_id, project),
+        }
+        for node in app.tree.nodes(ids, project).values()
+    ]
+
+
+def _years(app: "App", args: argparse.Namespace, days: list[str]) -> list[dict[str, Any]]:
+    """How many events every week of the last day's year holds; a week counts for the year that most of its days lie in."""
+    project = scope_of(app, args).project
+    if not days:
+        return []
+    year, weeks = dt.date.fromisoformat(days[-1]).isocalendar().year, []
+    monday = dt.date.fromisocalendar(year, 1, 1)
+    while monday.isocalendar().year == year:
+        after = monday + dt.timedelta(days=7)
+        events = app.storage.toc.tally(monday.isoformat(), after.isoformat(), project).events
+        weeks.append({"week": f"{year}-W{monday.isocalendar().week:02}", "monday": monday.isoformat(), "events": events})
+        monday = after
+    return [{"year": year, "weeks": weeks}]
 
 
 def _window(app: "App", args: argparse.Namespace) -> "TimeWindow | None":
@@ -86,24 +133,75 @@ def _window(app: "App", args: argparse.Namespace) -> "TimeWindow | None":
     return app.calendar.days(today - dt.timedelta(days=args.days - 1), today + dt.timedelta(days=1))
 
 
-def _lines(days: list[dict[str, Any]]) -> Iterator["Text"]:
+def _lines(data: dict[str, Any], blocks: bool) -> Iterator["Text"]:
     from rich.text import Text
 
+    days = data["days"]
     if not days:
         yield Text("Nothing was recorded in that time.")
+        return
+    for year in data["years"]:
+        yield from _heat_lines(year, blocks)
+    most = max((week["events"] for week in data["weeks"]), default=0)
+    shown: dict[str, list[dict[str, Any]]] = {}
     for day in days:
-        weekday = dt.date.fromisoformat(day["day"]).strftime("%a")
-        counts = f"{render.plural(day['events'], 'event')} in {render.plural(day['sessions'], 'session')}"
-        yield Text.assemble(
-            (f"{day['day']} {weekday}", "bold cyan"),
-            "  ",
-            (render.safe(render.gist(day["title"])), "bold"),
-            "  ",
-            (counts, "dim"),
-        )
-        for segment in day["segments"]:
-            span = f"{segment['start'][11:16]}-{segment['end'][11:16]}"
-            place = segment["project"].rstrip("/").rsplit("/", 1)[-1]
-            title = render.safe(render.gist(segment["title"]))
-            yield Text.assemble("  ", (span, "green"), "  ", (place, "magenta"), "  " if place else "", title)
+        shown.setdefault(_week_of(day["day"]), []).append(day)
+    for week in data["weeks"]:
+        counts = f"{render.plural(week['events'], 'event')} in {render.plural(week['sessions'], 'session')}"
+        drawn = chart.bar(week["events"], most, _BAR, blocks)
+        themes = render.safe(week["summary"]) or _head(week["title"])
+        yield Text.assemble((week["week"], "bold cyan"), "  ", (drawn, "green"), "  ", (counts, "dim"), "  ", themes)
+        if len(days) > _WITH_DAYS:
+            continue
+        for day in shown.get(week["week"], []):
+            yield from _day_lines(day, len(days) <= _WITH_SEGMENTS)
         yield Text("")
+    if len(days) > _WITH_SEGMENTS:
+        yield Text(f"{render.plural(len(days), 'day')}; fewer (--days {_WITH_SEGMENTS}) are shown with what lies in them", "dim")
+
+
+def _week_of(day: str) -> str:
+    year, week, _ = dt.date.fromisoformat(day).isocalendar()
+    return f"{year}-W{week:02}"
+
+
+def _heat_lines(year: dict[str, Any], blocks: bool) -> Iterator["Text"]:
+    """A line of months, and one of cells, one for each week."""
+    from rich.text import Text
+
+    weeks = year["weeks"]
+    # A week belongs to the month of its Thursday, as it does to the year.
+    months = [f"{dt.date.fromisoformat(w['monday']) + dt.timedelta(days=3):%b}" for w in weeks]
+    first = [(place, name) for place, name in enumerate(months) if place == 0 or name != months[place - 1]]
+    yield Text(f"      {chart.ruler(first, len(weeks))}", "dim")
+    most = max(week["events"] for week in weeks)
+    cells = chart.heat([week["events"] for week in weeks], blocks)
+    yield Text.assemble((f"{year['year']}  ", "bold"), (cells, "green"), (f"  most in a week: {most:,}", "dim"))
+    yield Text("")
+
+
+def _day_lines(day: dict[str, Any], with_segments: bool) -> Iterator["Text"]:
+    from rich.text import Text
+
+    weekday = dt.date.fromisoformat(day["day"]).strftime("%a")
+    counts = f"{render.plural(day['events'], 'event')} in {render.plural(day['sessions'], 'session')}"
+    title = _head(day["title"])
+    yield Text.assemble((f"{day['day']} {weekday}", "bold cyan"), "  ", (title, "bold"), "  ", (counts, "dim"))
+    if not with_segments:
+        return
+    for segment in day["segments"]:
+        if segment["quiet"]:
+            continue
+        span = f"{segment['start'][11:16]}-{segment['end'][11:16]}"
+        place = segment["project"].rstrip("/").rsplit("/", 1)[-1]
+        told = _head(segment["title"])
+        came = f": {render.one_line(render.safe(segment['outcome']), _OUTCOME)}" if segment["outcome"] else ""
+        yield Text.assemble("  ", (span, "green"), "  ", (place, "magenta"), "  " if place else "", told, (came, "dim"))
+    folded = [segment for segment in day["segments"] if segment["quiet"]]
+    if folded:
+        yield Text(f"  {len(folded)} short exchanges; memory-mcp query browse {day['day']} shows how to open them", "dim")
+
+
+def _head(title: str) -> str:
+    """A title without its date and without the terms behind it."""
+    return render.safe(render.gist(title)).partition(" — ")[0]

@@ -10,6 +10,9 @@ from memory_mcp.ingest.files import find_files
 from memory_mcp.ingest.lines import iter_records
 from memory_mcp.ingest.settings import IngestSettings
 
+#: Why the records of a session that our summarizer had give nothing.
+OWN_SESSION = "the summarizer's own session"
+
 
 class ClaudeCodeImporter:
     """Reads the transcripts of every version of Claude Code."""
@@ -33,6 +36,10 @@ class ClaudeCodeImporter:
         state.recover(offset)
         for record in iter_records(file, offset):
             report.lines += 1
+            if state.is_own:
+                report.skip(OWN_SESSION, file, record.line, record.quote)
+                yield Read((), record.offset)
+                continue
             if record.error:
                 report.skip(record.error, file, record.line, record.quote)
                 yield Read((), record.offset)

@@ -25,7 +25,7 @@ from memory_mcp.ingest.claude_code.blocks import (
 from memory_mcp.ingest.claude_code.state import State
 from memory_mcp.ingest.claude_code.wrappers import Said, unwrap
 from memory_mcp.ingest.times import parse_time
-from memory_mcp.model.event import EventDraft, EventType, Role
+from memory_mcp.model.event import FILE_TIME, RECAP, EventDraft, EventType, Role
 from memory_mcp.model.ids import digest, encode
 
 AGENT = "claude-code"
@@ -128,6 +128,7 @@ def _drafts(record: dict[str, object], state: State, parts: list[_Part]) -> list
         "cwd": cwd,
         "version": as_text(record.get("version")),
         "model": as_text(as_mapping(record.get("message")).get("model")).replace(_CLIENT, ""),
+        FILE_TIME: "" if record.get("timestamp") else state.file_time,
     }
     source_id = as_text(record.get("uuid")) or _content_id(record)
     session, time_ms = as_text(record.get("sessionId")) or state.session, parse_time(record.get("timestamp"))
@@ -185,7 +186,7 @@ def _user(record: dict[str, object], state: State, outcome: Outcome) -> Iterator
 def _prompt(record: dict[str, object], state: State, texts: list[str]) -> tuple[Said, dict[str, str]]:
     """What the texts of a user record are: the human's words, a summary, or another agent's."""
     if record.get("isCompactSummary") is True:
-        return Said(Role.SYSTEM, EventType.NOTE, "\n".join(texts)), {"compact_summary": "true"}
+        return Said(Role.SYSTEM, EventType.NOTE, "\n".join(texts)), {RECAP: "true"}
     pieces = [unwrap(text) for text in texts]
     said = next((p for p in pieces if p.text and p.role is Role.USER), None) or next((p for p in pieces if p.text), None)
     if said is None:

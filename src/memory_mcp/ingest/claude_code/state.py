@@ -12,6 +12,7 @@ from pathlib import Path
 
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain
 from memory_mcp.ingest.lines import iter_records, iter_tail
+from memory_mcp.model.sentinel import opens_own_session
 from memory_mcp.scope import project_of
 
 #: How far behind the resumed offset calls are looked for, and how much of the head tells the first directory.
@@ -31,6 +32,10 @@ class State:
         self.session = file.stem
         self.file_agent = file.stem.removeprefix(_AGENT_FILE) if file.stem.startswith(_AGENT_FILE) else ""
         self.first_cwd = ""
+        #: When the file was written last, UTC milliseconds, as text; "" where records have times of their own.
+        self.file_time = ""
+        #: Whether our own summarizer had this session: its first prompt says so.
+        self.is_own = False
         #: Names of tools by the id of their call.
         self.tools: OrderedDict[str, str] = OrderedDict()
         #: Threads whose first prompt has been seen.
@@ -45,14 +50,19 @@ class State:
 
     def recover(self, offset: int) -> None:
         """Learn the session and its first directory, and what the part before `offset` tells about the part behind it."""
-        session = ""
+        session = prompt = ""
+        timed = offset > 0
         for record in islice(iter_records(self._file), _HEAD_RECORDS):
+            timed = timed or "timestamp" in record.value
             session = session or as_text(record.value.get("sessionId"))
             self.first_cwd = self.first_cwd or as_text(record.value.get("cwd"))
-            if session and self.first_cwd:
+            prompt = prompt or _prompt(record.value)
+            if session and self.first_cwd and prompt:
                 break
+        self.is_own = opens_own_session(prompt)
         if session and not _SESSION_NAME.match(self.session):
             self.session = session
+        self.file_time = "" if timed else str(int(self._file.stat().st_mtime * 1000))
         self._resumed = offset > 0
         for record in iter_tail(self._file, offset, _LOOK_BACK) if offset else ():
             if record.offset > offset:
@@ -123,6 +133,13 @@ class State:
         for record in iter_records(self._file):
             if record.value.get("isSidechain") is True:
                 self.thread_of(record.value)
+
+
+def _prompt(record: dict[str, object]) -> str:
+    """What a record's user typed; "" for every other record."""
+    if record.get("type") != "user" or record.get("isMeta") is True:
+        return ""
+    return "\n".join(filter(None, map(plain, as_blocks(as_mapping(record.get("message")).get("content")))))
 
 
 def _remember(where: OrderedDict[str, str], key: str, value: str) -> None:

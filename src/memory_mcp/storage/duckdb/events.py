@@ -10,7 +10,7 @@ from memory_mcp.clock import Clock
 from memory_mcp.failpoints import failpoint
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.change import ChangeKind
-from memory_mcp.model.event import HOOK, TOOL, Event, content_hash
+from memory_mcp.model.event import HOOK, RECAP, TOOL, Event, content_hash
 from memory_mcp.model.ids import HASH_MASK, EventId, digest, event_id_from, event_key, key_of
 from memory_mcp.model.segment import Segment
 from memory_mcp.storage.duckdb.connection import Connection, insert
@@ -35,6 +35,9 @@ JOIN event e ON e.stream = s.own
 WHERE {_INSIDE}
   AND (? IS NULL OR e.seq <= ?) {{which}}
 ORDER BY s.key, e.ts, e.event_id"""
+_RECAPS = f"""SELECT {EVENT} FROM event
+WHERE stream IN (SELECT unnest(?::BIGINT[])) AND type = 'note' AND contains(metadata, '"{RECAP}"')
+ORDER BY ts, event_id"""
 #: One stretch of a stream to its end, its times as constants: what lies before it is not looked at.
 _TAIL = f"""SELECT seq, {EVENT} FROM event WHERE stream = ? AND ts >= ? AND (ts > ? OR event_id >= ?) ORDER BY seq"""
 #: With more segments than this the reading is bulk work, and nothing of it is kept.
@@ -242,6 +245,10 @@ class DuckEvents:
         for row in self._con.rows(_IN_SEGMENTS.format(which=which), parameters):
             found.setdefault(row[0], []).append(event_of(row[1:]))
         return found
+
+    def recaps(self, streams: Iterable[int]) -> list[Event]:
+        """See EventStore."""
+        return [event_of(row) for row in self._con.rows(_RECAPS, [list(streams)])]
 
     def around(self, event: Event, before: int, after: int) -> tuple[list[Event], list[Event]]:
         """See EventStore."""

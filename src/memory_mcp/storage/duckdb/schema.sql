@@ -1,4 +1,4 @@
--- The tables as they are today (schema version 2). Older files reach this through migrations.py.
+-- The tables as they are today (schema version 3). Older files reach this through migrations.py.
 -- Keys are numbers: a text primary key alone costs 130 MB per million rows. There are no secondary indexes: row groups
 -- carry minima and maxima, event ids and sequence numbers rise with time, and a scan of one column of a million rows
 -- takes a few milliseconds.
@@ -109,3 +109,16 @@ CREATE TABLE pin (target VARCHAR NOT NULL, set_by VARCHAR NOT NULL, at_ms BIGINT
 CREATE TABLE usage (grip_id VARCHAR NOT NULL, at_ms BIGINT NOT NULL);      -- a row for each opening of a quotation
 
 CREATE TABLE superseded (old_id VARCHAR NOT NULL, new_id VARCHAR NOT NULL, at_ms BIGINT NOT NULL);    -- grips; append-only
+
+CREATE TABLE spending (            -- a row for each text asked of a language model; no text
+    at_ms        BIGINT  NOT NULL,
+    node_id      VARCHAR NOT NULL,
+    written_from VARCHAR NOT NULL,   -- digest of what the node said below it then
+    model        VARCHAR NOT NULL,
+    tokens_in    BIGINT  NOT NULL,
+    tokens_out   BIGINT  NOT NULL,
+    estimated    BOOLEAN NOT NULL,   -- counted here, because the endpoint told no usage
+    outcome      VARCHAR NOT NULL,   -- ok, fallback or failed
+    reason       VARCHAR NOT NULL,
+    ms           BIGINT  NOT NULL
+);

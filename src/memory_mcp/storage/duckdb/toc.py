@@ -12,7 +12,7 @@ from memory_mcp.model.calendar import TimeWindow, TocLevel
 from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.ids import NodeId, day_id, node_key, segment_id
 from memory_mcp.model.segment import Segment
-from memory_mcp.model.toc import TocBullet, TocNode
+from memory_mcp.model.toc import EXTRACTIVE, LLM, TocBullet, TocNode
 from memory_mcp.storage.duckdb.connection import Connection, Row, insert
 from memory_mcp.storage.duckdb.days import Day, Days
 from memory_mcp.storage.duckdb.outbox import Numbers, add_changes
@@ -193,7 +193,12 @@ class DuckToc(DuckTerms):
 
     def refined(self) -> list[NodeId]:
         """See TocStore."""
-        return [NodeId(row[0]) for row in self._con.rows("SELECT node_id FROM node WHERE current AND author <> 'extractive'")]
+        return [node_id for node_id, author in self.authors().items() if not author.startswith(LLM)]
+
+    def authors(self) -> dict[NodeId, str]:
+        """See TocStore."""
+        rows = self._con.rows("SELECT node_id, author FROM node WHERE current AND author <> ?", [EXTRACTIVE])
+        return {NodeId(row[0]): row[1] for row in rows}
 
     def stamps(self, ids: Iterable[NodeId]) -> dict[NodeId, tuple[int, int, int]]:
         """See TocStore."""

@@ -1,0 +1,35 @@
+"""Counts in, a line of cells or a bar out, for a terminal; in ASCII where that knows no blocks. Pure."""
+
+import math
+from collections.abc import Sequence
+
+#: Nothing, then ever more.
+BLOCKS, ASCII = "·░▒▓█", ".:+*#"
+#: Parts of a bar, by eighths.
+_EIGHTHS = " ▏▎▍▌▋▊▉█"
+
+
+def heat(counts: Sequence[int], blocks: bool) -> str:
+    """One cell for each count, the darker the more; by the root, so that quiet weeks show beside the busiest."""
+    shades = BLOCKS if blocks else ASCII
+    most = max(counts, default=0)
+    return "".join(shades[math.ceil((len(shades) - 1) * math.sqrt(count / most))] if count else shades[0] for count in counts)
+
+
+def bar(count: int, most: int, width: int, blocks: bool) -> str:
+    """A bar of at most `width` characters, padded to that; whatever is not nothing can be seen."""
+    share = count / most if most else 0.0
+    if not blocks:
+        return ("#" * max(round(share * width), 1 if count else 0)).ljust(width)
+    eighths = max(round(share * width * 8), 1 if count else 0)
+    whole, rest = divmod(eighths, 8)
+    return (_EIGHTHS[8] * whole + (_EIGHTHS[rest] if rest else "")).ljust(width)
+
+
+def ruler(names: Sequence[tuple[int, str]], width: int) -> str:
+    """Names above a line of cells, each where its first cell is; one that would touch the one before is left out."""
+    made = ""
+    for place, name in names:
+        if place >= len(made) + bool(made) and place + len(name) <= width:
+            made = made.ljust(place) + name
+    return made

@@ -1,0 +1,44 @@
+"""`spend`: what the summarizer's language model was asked, what that cost, and what it is still to be asked."""
+
+import argparse
+from collections.abc import Iterator
+from typing import Any
+
+from memory_mcp.cli import render
+from memory_mcp.cli.commands.base import Subparsers, answered, as_json, leaf, opened
+
+_OFF = 'The summarizer is off (summarizer.provider = "extractive"): no model is asked.'
+
+
+def add(parsers: Subparsers, about: str) -> None:
+    """Arguments of `spend`."""
+    from memory_mcp.requests.limits import DAYS
+
+    parser = leaf(parsers, "spend", run, about, aside="Ask for more now: memory-mcp scheduler run improve_summaries")
+    parser.add_argument("--days", type=int, default=DAYS.default, metavar="N", help="local days to show, today among them")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show the ledger."""
+    from memory_mcp.requests.spend import GetSpend
+
+    with opened(args, catch_up=False) as app:
+        data = answered(app, GetSpend(args.days))
+    render.emit(as_json(args), data, _lines(data))
+    return 0
+
+
+def _lines(data: dict[str, Any]) -> Iterator[str]:
+    if data["provider"] == "extractive":
+        yield _OFF
+    else:
+        yield f"{data['provider']} {data['model']}: {data['spent_today']:,} of {data['daily_tokens']:,} tokens spent today"
+        due = ", ".join(f"{one['count']:,} {one['level']}{'s' if one['count'] != 1 else ''}" for one in data["due"])
+        yield f"Still due:  {due or 'nothing'}"
+        yield f"Last run:   {data['last_run'] or 'none yet'}"
+    for day in data["days"]:
+        told = f" ({day['estimated']:,} of them estimated)" if day["estimated"] else ""
+        spent = f"{day['tokens_in']:,} tokens in, {day['tokens_out']:,} out{told}"
+        yield f"{day['day']}  {day['model']:<24} {render.plural(day['asked'], 'question')}, {spent}"
+    for failure in data["failures"]:
+        yield f"{failure['outcome']:<9} {failure['count']:>5}  {failure['reason']}"

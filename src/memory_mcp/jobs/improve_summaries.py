@@ -1,0 +1,224 @@
+"""Better words for what is worth it, by the language model that the settings name; nothing where they name none.
+
+Each answer is written down and published as it comes, so that a run which ends anywhere is gone on with by the next.
+"""
+
+import queue
+import threading
+import time
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from memory_mcp.clock import Clock
+from memory_mcp.jobs.base import JobReport
+from memory_mcp.jobs.schedule import Every
+from memory_mcp.llm.answer import Rarity, Unusable, Written, believed
+from memory_mcp.llm.ask import asker, patiently
+from memory_mcp.llm.material import Material
+from memory_mcp.llm.prompt import Prompt, prompt_of
+from memory_mcp.llm.reply import MAX_OUT, Ask, Refused, Reply, Unavailable
+from memory_mcp.llm.settings import SummarizerSettings
+from memory_mcp.model.calendar import Calendar
+from memory_mcp.model.ids import NodeId
+from memory_mcp.model.spending import Outcome, Spent
+from memory_mcp.storage.base import Storage
+from memory_mcp.toc.improve import Improver
+
+#: How often it is looked whether the run is to end, and how long what is under way is then waited for (seconds).
+_LOOK, _GRACE = 0.2, 1.0
+#: So many answers in a row that cannot be used end a run: the model is not up to it, or not the one that was meant.
+_ENOUGH = 5
+
+
+@dataclass(frozen=True, slots=True)
+class Hands:
+    """What the job is given to do its work with."""
+
+    storage: Storage
+    calendar: Calendar
+    clock: Clock
+    improver: Improver
+    #: A folder of our own for commands to run in; None where there is none.
+    directory: Path | None
+    #: Calls what publishes under the publishing lock, and brings the periods above up to date where it says it did.
+    publishing: Callable[[Callable[[], bool]], bool]
+    #: A text as it may be stored, "" when it may not.
+    clean: Callable[[str], str]
+    #: Whether an import is under way: the tree changes under the work.
+    busy: Callable[[], bool]
+
+
+@dataclass(frozen=True, slots=True)
+class _Asked:
+    """One question under way."""
+
+    material: Material
+    prompt: Prompt
+    at_ms: int
+    began: float = field(default_factory=time.monotonic)
+
+    @property
+    def held(self) -> int:
+        """Tokens that it may cost: the estimate, which code exceeds by a fifth, and the longest answer."""
+        return self.prompt.tokens * 5 // 4 + MAX_OUT
+
+
+class ImproveSummaries:
+    """One question at a time and node, `concurrency` of them side by side, in threads that only wait."""
+
+    name = "improve_summaries"
+    help = "let a language model say what nodes hold (summarizer.provider)"
+    schedule = Every(1800)
+    #: Beside the other jobs: see `base.Waiting`.
+    waits = True
+
+    def __init__(self, settings: SummarizerSettings, hands: Hands) -> None:
+        self._settings = settings
+        self._hands = hands
+
+    def run(self, now_ms: int, should_stop: Callable[[], bool]) -> JobReport:  # noqa: ARG002 - see Job
+        """See Job."""
+        if not self._settings.is_on:
+            return JobReport('off: summarizer.provider = "extractive"', {})
+        run = _Run(self._settings, self._hands, should_stop)
+        run.work()
+        counts = {outcome.value: run.outcomes[outcome] for outcome in Outcome}
+        counts["left"] = len(run.due)
+        words = f"{counts['ok']:,} written, {counts['fallback']:,} kept as they were, {counts['failed']:,} without an answer"
+        return JobReport(f"{words}; {counts['left']:,} left" + (f"; stopped: {run.reason}" if run.reason else ""), counts)
+
+
+class _Run:
+    """One run of the job."""
+
+    def __init__(self, settings: SummarizerSettings, hands: Hands, should_stop: Callable[[], bool]) -> None:
+        self._settings = settings
+        self._hands = hands
+        self._should_stop = should_stop
+        self._stopped = threading.Event()
+        self._answers: queue.SimpleQueue[tuple[_Asked, Reply | Exception]] = queue.SimpleQueue()
+        self._under_way: dict[NodeId, _Asked] = {}
+        self._in_a_row = 0
+        self.due: deque[NodeId] = deque()
+        self.outcomes = dict.fromkeys(Outcome, 0)
+        #: Why the run ended before everything was done; "" when it did not.
+        self.reason = ""
+
+    def work(self) -> None:
+        """Ask about what is due until there is nothing, the budget is spent or the run is to end."""
+        if self._hands.busy():
+            self.reason = "an import is under way"
+            return
+        self.due.extend(self._hands.improver.due(self._hands.clock.now_ms(), self._settings.name))
+        if not self.due:
+            return
+        ask, rarity = asker(self._settings, self._hands.directory), self._hands.improver.rarity()
+        try:
+            while not self._is_over():
+                self._fill(ask)
+                if not self._under_way:
+                    return
+                self._take(rarity, _LOOK)
+        finally:
+            self._stopped.set()
+            self._let_go(rarity)
+
+    def _is_over(self) -> bool:
+        if not self.reason and self._should_stop():
+            self.reason = "the process ends"
+        elif not self.reason and self._hands.busy():
+            self.reason = "an import is under way"
+        return bool(self.reason)
+
+    def _fill(self, ask: Ask) -> None:
+        """Begin as many questions as may run side by side and the budget still bears."""
+        while self.due and not self.reason and len(self._under_way) < self._settings.concurrency:
+            material = self._hands.improver.material(self.due[0])
+            if material is None:
+                self.due.popleft()
+                continue
+            asked = _Asked(material, prompt_of(material), self._hands.clock.now_ms())
+            if asked.held > left_today(self._settings, self._hands.storage, self._hands.calendar, asked.at_ms) - self._held():
+                # What is under way may cost less than was held for it.
+                if not self._under_way:
+                    self.reason = "the budget of the day does not bear another question"
+                return
+            self.due.popleft()
+            self._under_way[material.node_id] = asked
+            threading.Thread(target=self._ask, args=(ask, asked), name="asking", daemon=True).start()
+
+    def _held(self) -> int:
+        return sum(asked.held for asked in self._under_way.values())
+
+    def _ask(self, ask: Ask, asked: _Asked) -> None:
+        """In a thread of its own: it waits for the answer, and never touches the store."""
+        try:
+            answer: Reply | Exception = patiently(ask, asked.prompt, self._settings.retries, self._stopped)
+        except Exception as error:
+            answer = error
+        self._answers.put((asked, answer))
+
+    def _take(self, rarity: Rarity, patience: float) -> None:
+        """Take in one answer, if one comes in time."""
+        try:
+            asked, answer = self._answers.get(timeout=patience)
+        except queue.Empty:
+            return
+        del self._under_way[asked.material.node_id]
+        self._settle(asked, answer, rarity)
+
+    def _settle(self, asked: _Asked, answer: Reply | Exception, rarity: Rarity) -> None:
+        """Write down what a question cost, and publish what came of it."""
+        if isinstance(answer, Reply):
+            cost, estimated = (answer.tokens_in, answer.tokens_out), answer.estimated
+            try:
+                written = believed(answer.text, asked.material, rarity, self._hands.clean)
+            except Unusable as error:
+                self._fall_back(asked, str(error), cost, estimated)
+                return
+            self._in_a_row = 0
+            told = self._publish(asked, written)
+            outcome, reason = (Outcome.OK, "") if told else (Outcome.FALLBACK, "the node changed meanwhile")
+            self._spent(asked, outcome, reason, cost, estimated)
+        elif isinstance(answer, Refused):
+            self._fall_back(asked, str(answer), (answer.tokens_in, 0), estimated=True)
+        elif isinstance(answer, Unavailable):
+            self._spent(asked, Outcome.FAILED, str(answer), (answer.tokens_in, 0), estimated=True)
+            self.due.appendleft(asked.material.node_id)
+            self.reason = self.reason or str(answer)
+        else:
+            raise answer
+
+    def _fall_back(self, asked: _Asked, reason: str, cost: tuple[int, int], estimated: bool) -> None:
+        self._spent(asked, Outcome.FALLBACK, reason, cost, estimated)
+        self._in_a_row += 1
+        if self._in_a_row >= _ENOUGH:
+            self.reason = self.reason or f"{_ENOUGH} answers in a row could not be used ({reason})"
+
+    def _publish(self, asked: _Asked, written: Written) -> bool:
+        """Whether the node says it now."""
+        model = self._settings.name
+        return self._hands.publishing(lambda: self._hands.improver.publish(asked.material, written, model))
+
+    def _spent(self, asked: _Asked, outcome: Outcome, reason: str, cost: tuple[int, int], estimated: bool) -> None:
+        took = round((time.monotonic() - asked.began) * 1000)
+        made_of = (asked.material.node_id, asked.material.source, self._settings.name)
+        self._hands.storage.spending.record(Spent(asked.at_ms, *made_of, *cost, estimated, outcome, reason, took))
+        self.outcomes[outcome] += 1
+
+    def _let_go(self, rarity: Rarity) -> None:
+        """Take in what is done within the grace; what is not has been paid for, as far as anybody knows."""
+        until = time.monotonic() + _GRACE
+        while self._under_way and (left := until - time.monotonic()) > 0:
+            self._take(rarity, left)
+        for asked in self._under_way.values():
+            self._spent(asked, Outcome.FAILED, "stopped", (asked.prompt.tokens, 0), estimated=True)
+            self.due.appendleft(asked.material.node_id)
+
+
+def left_today(settings: SummarizerSettings, storage: Storage, calendar: Calendar, now_ms: int) -> int:
+    """Tokens of the budget that nobody has spent since the store's midnight."""
+    midnight = calendar.midnight(calendar.local(now_ms).date())
+    return settings.daily_tokens - storage.spending.tokens_since(midnight)

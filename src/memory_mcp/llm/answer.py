@@ -1,0 +1,135 @@
+"""A model's answer in, what of it is believed out: no statement stays that the quotations it names do not bear out. Pure."""
+
+import json
+import math
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from memory_mcp.llm.material import Material, Quotation
+from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind, TocBullet
+from memory_mcp.text import snippet, term_set
+
+MAX_TITLE, MAX_SUMMARY, MAX_BULLET = 120, 300, 200
+#: Of the rarity of a bullet's words this share must stand in its quotations. A sentence put into other words keeps names,
+#: files and figures, which are most of its rarity; one that is made up shares what every sentence has.
+_SHARED = 0.5
+#: Grips named by one bullet at most.
+_GRIPS = 3
+_THOUGHTS = re.compile(r"\A.*</think>", re.S)
+_NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,:]\d+)*")
+_DECODER = json.JSONDecoder()
+
+
+class Unusable(Exception):
+    """Nothing of an answer can be used; its text says why, without a word of the answer."""
+
+
+@dataclass(frozen=True, slots=True)
+class Rarity:
+    """How rare words are in the store."""
+
+    #: In how many segments a term stands, of one project or (None) of all.
+    of: Callable[[str, str | None], int]
+    segments: int
+
+    def weight(self, term: str) -> float:
+        """High for a rare term; a term that no segment holds is the rarest."""
+        return math.log(1 + self.segments / (self.of(term, None) or 0.5))
+
+
+@dataclass(frozen=True, slots=True)
+class Written:
+    """What of an answer is believed."""
+
+    title: str
+    summary: str
+    bullets: tuple[TocBullet, ...]
+    #: Bullets that did not hold.
+    dropped: int
+
+    @property
+    def kind(self) -> MemoryKind:
+        """The most durable of its statements."""
+        return max((b.kind for b in self.bullets), key=lambda k: KIND_SALIENCE[k])
+
+
+def believed(answer: str, material: Material, rarity: Rarity, clean: Callable[[str], str]) -> Written:
+    """The text that an answer gives a node; Unusable when it has no title or no bullet holds.
+
+    `clean` gives a text as it may be stored, "" when it may not.
+    """
+    told = _object(answer)
+    title = _line(told.get("title"), clean, MAX_TITLE)
+    if not title:
+        raise Unusable("no title")
+    shown = _numbers("\n".join(material.lines)) | _numbers("\n".join(q.words for q in material.quotations.values()))
+    if not _numbers(title) <= shown:
+        raise Unusable("the title states a number that was not said")
+    given = told.get("bullets")
+    offered = [b for b in given if isinstance(b, Mapping)] if isinstance(given, list) else []
+    if not offered:
+        raise Unusable("no bullets")
+    held = [made for one in offered if (made := _bullet(one, material, rarity, clean)) is not None]
+    if not held:
+        raise Unusable("no bullet is borne out by the quotations it names")
+    summary = _line(told.get("summary"), clean, MAX_SUMMARY)
+    chosen = tuple({b.text: b for b in held}.values())[: material.most]
+    return Written(title, summary if _numbers(summary) <= shown else "", chosen, len(offered) - len(held))
+
+
+def _object(answer: str) -> Mapping[str, Any]:
+    """The JSON object of an answer, whatever stands around it."""
+    text = _THOUGHTS.sub("", answer)
+    start = text.find("{")
+    if start < 0:
+        raise Unusable("no JSON")
+    try:
+        found, _ = _DECODER.raw_decode(text, start)
+    except (ValueError, RecursionError):
+        raise Unusable("broken JSON") from None
+    assert isinstance(found, dict)
+    return found
+
+
+def _line(value: object, clean: Callable[[str], str], width: int) -> str:
+    """One line of text, as it may be stored; the separator of a title's date is a comma inside it."""
+    text = " ".join(value.split()) if isinstance(value, str) else ""
+    return snippet(clean(text).replace(" · ", ", "), (), width) if text else ""
+
+
+def _bullet(given: Mapping[str, Any], material: Material, rarity: Rarity, clean: Callable[[str], str]) -> TocBullet | None:
+    """A bullet that holds; None for another."""
+    text, named = _line(given.get("text"), clean, MAX_BULLET), given.get("grip_ids")
+    labels = [str(label).strip("[] ") for label in named] if isinstance(named, list) else []
+    by_id = {q.grip_id: q for q in material.quotations.values()}
+    found = [material.quotations.get(label) or by_id.get(label) for label in labels]  # type: ignore[call-overload]
+    quoted = list({q.grip_id: q for q in found if q is not None}.values())[:_GRIPS]
+    # A label that does not exist makes its bullet doubtful, however good the others are.
+    if not text or not quoted or None in found or len({q.project for q in quoted}) > 1:
+        return None
+    if not _borne_out(text, quoted, rarity):
+        return None
+    kind = given.get("kind")
+    known = MemoryKind(kind) if isinstance(kind, str) and kind in set(MemoryKind) else MemoryKind.OBSERVATION
+    return TocBullet(text, tuple(q.grip_id for q in quoted), known, quoted[0].project, quoted[0].agent)
+
+
+def _borne_out(text: str, quoted: list[Quotation], rarity: Rarity) -> bool:
+    """Whether a statement's numbers and most of the rarity of its words stand in what it rests on.
+
+    A word that its own project never said, and another did, would tell one project of the other.
+    """
+    said = "\n".join(q.words for q in quoted)
+    terms, there = term_set(text), term_set(said)
+    if not terms or not _numbers(text) <= _numbers(said):
+        return False
+    if any(rarity.of(term, None) and not rarity.of(term, quoted[0].project) for term in terms - there):
+        return False
+    weights = {term: rarity.weight(term) for term in sorted(terms)}
+    return math.fsum(weights[t] for t in sorted(terms & there)) >= _SHARED * math.fsum(weights.values())
+
+
+def _numbers(text: str) -> set[str]:
+    return {found.replace(",", "") for found in _NUMBER.findall(text)}

@@ -1,0 +1,44 @@
+"""Who answers under these settings, and asking with patience."""
+
+import threading
+from pathlib import Path
+
+from memory_mcp.llm.prompt import Prompt
+from memory_mcp.llm.reply import Ask, Refused, Reply, Unavailable
+from memory_mcp.llm.settings import COMMAND, SummarizerSettings
+
+#: First wait before another try, doubled each time, and the longest that is waited, also where the endpoint asks for more (s).
+_FIRST_WAIT, _LONGEST_WAIT = 1.0, 60.0
+
+
+def asker(settings: SummarizerSettings, directory: Path | None) -> Ask:
+    """Who is asked under these settings; a command runs in `directory`."""
+    if settings.provider == COMMAND:
+        from memory_mcp.llm.command import Command
+
+        return Command(settings.command, settings.timeout_secs, directory)
+    from memory_mcp.llm.endpoint import Endpoint
+
+    return Endpoint(settings)
+
+
+def patiently(ask: Ask, prompt: Prompt, retries: int, stopped: threading.Event) -> Reply:
+    """Ask until there is an answer, at most `retries` times more; what failed tries cost is counted.
+
+    Raises Refused, and Unavailable when no further try is worth it or the time is over.
+    """
+    lost = 0
+    for attempt in range(retries + 1):
+        try:
+            reply = ask(prompt, stopped)
+            return Reply(reply.text, reply.tokens_in + lost, reply.tokens_out, reply.estimated or lost > 0)
+        except Refused as error:
+            error.tokens_in += lost
+            raise
+        except Unavailable as error:
+            lost += error.tokens_in
+            wait = _FIRST_WAIT * 2.0**attempt if error.after is None else error.after
+            if not error.again or attempt == retries or wait > _LONGEST_WAIT or stopped.wait(wait):
+                error.tokens_in = lost
+                raise
+    raise AssertionError("a negative number of retries")

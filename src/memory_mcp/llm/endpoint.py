@@ -1,0 +1,149 @@
+"""Asks an HTTP endpoint that speaks as OpenAI's or Anthropic's: the one address of the settings, and no other.
+
+No redirect is followed and no proxy is asked; a key is sent only where the settings name its variable.
+"""
+
+import http.client
+import json
+import os
+import re
+import threading
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from memory_mcp.llm.prompt import Prompt
+from memory_mcp.llm.reply import MAX_OUT, Refused, Reply, Unavailable
+from memory_mcp.llm.settings import ANTHROPIC, SummarizerSettings
+from memory_mcp.model.tokens import estimate_tokens
+
+#: Longest answer that is read, bytes.
+_MOST = 4 * 1024 * 1024
+_CHUNK = 64 * 1024
+#: Answers after which another try may help; 529 is Anthropic's "overloaded".
+_AGAIN = frozenset({408, 429, 500, 502, 503, 504, 529})
+#: Answers that are about one prompt: too long, or not to the endpoint's liking.
+_ONE_PROMPT = frozenset({400, 413, 422})
+_ANTHROPIC_VERSION = "2023-06-01"
+_SECONDS = re.compile(r"\d{1,9}(?:\.\d+)?")
+
+
+class Endpoint:
+    """See `ask.Ask`."""
+
+    def __init__(self, settings: SummarizerSettings) -> None:
+        self._settings = settings
+        self._is_anthropic = settings.provider == ANTHROPIC
+        tail = "/v1/messages" if self._is_anthropic else "/chat/completions"
+        base = settings.address.path.rstrip("/")
+        self._path = base if base.endswith(tail) else base + tail
+
+    def __call__(self, prompt: Prompt, stopped: threading.Event) -> Reply:
+        """Ask once; see `ask.Ask`."""
+        del stopped
+        headers = self._headers()
+        body = json.dumps(self._body(prompt)).encode("ascii")
+        try:
+            status, after, raw = self._exchange(headers, body)
+        except TimeoutError:
+            raise Unavailable("no answer in time", again=True, tokens_in=prompt.tokens) from None
+        except (OSError, http.client.HTTPException, ValueError) as error:
+            raise Unavailable(f"not reached: {type(error).__name__}", again=True) from None
+        if status != http.client.OK:
+            raise _failure(status, after)
+        return self._reply(raw, prompt)
+
+    def _headers(self) -> dict[str, str]:
+        headers = {"Content-Type": "application/json", "User-Agent": "memory-mcp"}
+        if self._is_anthropic:
+            headers["anthropic-version"] = _ANTHROPIC_VERSION
+        if name := self._settings.api_key_env:
+            key = os.environ.get(name, "").strip()
+            if not key:
+                raise Unavailable(f"the variable {name} (summarizer.api_key_env) is not set where this process runs", again=False)
+            headers |= {"x-api-key": key} if self._is_anthropic else {"Authorization": f"Bearer {key}"}
+        return headers
+
+    def _body(self, prompt: Prompt) -> dict[str, Any]:
+        asked = {"role": "user", "content": prompt.data}
+        common = {"model": self._settings.model, "max_tokens": MAX_OUT}
+        if self._is_anthropic:
+            return {**common, "system": prompt.task, "messages": [asked]}
+        return {**common, "messages": [{"role": "system", "content": prompt.task}, asked], "stream": False}
+
+    def _exchange(self, headers: Mapping[str, str], body: bytes) -> tuple[int, str, bytes]:
+        """Status, Retry-After and body; TimeoutError when the whole of it takes longer than the settings allow."""
+        address, timeout = self._settings.address, self._settings.timeout_secs
+        until = time.monotonic() + timeout
+        kind = http.client.HTTPSConnection if address.scheme == "https" else http.client.HTTPConnection
+        connection = kind(address.hostname or "", address.port, timeout=timeout)
+        try:
+            connection.request("POST", self._path, body, dict(headers))
+            # What is read drop by drop must not take longer than what does not come at all. The answer may take the
+            # socket over when it closes the connection, so it is kept here.
+            wire = connection.sock
+            response = connection.getresponse()
+            raw = b""
+            while not response.isclosed() and len(raw) <= _MOST:
+                if (left := until - time.monotonic()) <= 0:
+                    raise TimeoutError
+                wire.settimeout(left)
+                if not (part := response.read1(_CHUNK)):
+                    break
+                raw += part
+            return response.status, response.getheader("Retry-After", ""), raw
+        finally:
+            connection.close()
+
+    def _reply(self, raw: bytes, prompt: Prompt) -> Reply:
+        try:
+            told = json.loads(raw)
+            if self._is_anthropic:
+                text = "".join(block["text"] for block in told["content"] if block.get("type") == "text")
+            else:
+                text = told["choices"][0]["message"]["content"] or ""
+            assert isinstance(text, str)
+        except (ValueError, KeyError, IndexError, TypeError, AttributeError, AssertionError, RecursionError):
+            raise Refused("the endpoint's answer has not the form it should", prompt.tokens) from None
+        usage = told.get("usage")
+        spent = _usage(usage) if isinstance(usage, dict) else None
+        if spent is None:
+            return Reply(text, prompt.tokens, estimate_tokens(text), estimated=True)
+        return Reply(text, *spent, estimated=False)
+
+
+def _usage(told: Mapping[str, Any]) -> tuple[int, int] | None:
+    """Tokens in and out as either kind of endpoint tells them; None where it does not."""
+    read = [told.get(name) or 0 for name in ("input_tokens", "cache_creation_input_tokens", "cache_read_input_tokens")]
+    asked, answered = told.get("prompt_tokens"), told.get("completion_tokens")
+    if asked is None:
+        asked, answered = (sum(read) if all(isinstance(n, int) for n in read) else None), told.get("output_tokens")
+    if not isinstance(asked, int) or not isinstance(answered, int) or asked <= 0 or answered < 0:
+        return None
+    return asked, answered
+
+
+def _failure(status: int, after: str) -> Refused | Unavailable:
+    """What a status other than 200 means; its body is not repeated, since it may quote the prompt."""
+    told = f"HTTP {status}"
+    if status in _AGAIN:
+        return Unavailable(told, again=True, after=_seconds(after))
+    if status in _ONE_PROMPT:
+        return Refused(told)
+    if 300 <= status < 400:
+        return Unavailable(f"{told}: redirects are not followed; name the address itself in summarizer.url", again=False)
+    if status in (401, 403):
+        return Unavailable(f"{told}: the endpoint wants another key; see summarizer.api_key_env", again=False)
+    return Unavailable(f"{told}: see summarizer.url and summarizer.model", again=False)
+
+
+def _seconds(text: str) -> float | None:
+    """Seconds that a Retry-After asks for, given as a number or as a date; None where it says nothing."""
+    if _SECONDS.fullmatch(text.strip()):
+        return float(text)
+    from email.utils import parsedate_to_datetime
+
+    try:
+        return max(0.0, parsedate_to_datetime(text).timestamp() - time.time())
+    except (ValueError, TypeError):
+        return None

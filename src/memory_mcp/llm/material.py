@@ -1,0 +1,123 @@
+"""What a node holds in, what a model is shown of it out: bounded lines in which every quotation has a label. Pure."""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TypeVar
+
+from memory_mcp.model.event import Event, EventType, Role
+from memory_mcp.model.grip import Grip
+from memory_mcp.model.ids import EventId, GripId, NodeId
+from memory_mcp.model.segment import Segment
+from memory_mcp.model.toc import TocNode
+from memory_mcp.model.tokens import estimate_tokens
+
+T = TypeVar("T")
+#: Estimated tokens of the lines that are shown.
+MAX_TOKENS = 6000
+#: Characters of a quotation that are shown, and bullets of a child: the first that let everything stay within the bound.
+_WIDTHS, _BULLETS = (600, 300, 160, 80), (10, 6, 4, 2, 1, 0)
+#: Characters of a message or call that no quotation covers.
+_BARE = 120
+_SPOKEN = (Role.USER, Role.ASSISTANT)
+
+
+@dataclass(frozen=True, slots=True)
+class Quotation:
+    """Exact words that a statement may rest on, and whose they are."""
+
+    grip_id: GripId
+    words: str
+    project: str
+    agent: str
+
+
+@dataclass(frozen=True, slots=True)
+class Material:
+    """What one node is written from."""
+
+    node_id: NodeId
+    #: Digest of what the node holds: what is written of it is good as long as this stays.
+    source: str
+    lines: tuple[str, ...]
+    #: Quotations by label: g1, g2, ...
+    quotations: Mapping[str, Quotation]
+    #: Bullets the node may have.
+    most: int
+
+    @property
+    def is_period(self) -> bool:
+        """Whether the lines are titles and bullets of other nodes, not the words of a session."""
+        return ":segment:" not in self.node_id
+
+
+def of_segment(
+    cut: Segment, events: Sequence[Event], grips: Mapping[EventId, Sequence[Grip]], words: Mapping[GripId, str], source: str
+) -> Material:
+    """What a segment's `events` say, with the stored `grips` that quote them; `words` are the grips' own."""
+    labels: dict[GripId, str] = {}
+    for event in events:
+        for grip in grips.get(event.event_id, ()):
+            if grip.grip_id in words:
+                labels.setdefault(grip.grip_id, f"g{len(labels) + 1}")
+
+    def lines(width: int) -> list[str]:
+        shown: set[GripId] = set()
+        made: list[str] = []
+        for event in events:
+            own = [g.grip_id for g in grips.get(event.event_id, ()) if g.grip_id in words and g.grip_id not in shown]
+            shown.update(own)
+            said = [f"[{labels[i]}] {_cut(words[i], width)}" for i in own]
+            if not said and (event.role in _SPOKEN or event.type is EventType.NOTE) and event.text.strip():
+                said = [_cut(event.text, _BARE)]
+            made += [f"{event.speaker or event.role.value}: {one}" for one in said]
+        return made
+
+    quotations = {label: Quotation(i, words[i], cut.project, cut.agent) for i, label in labels.items()}
+    return Material(cut.node_id, source, _fitting(lines, _WIDTHS), quotations, 8)
+
+
+def of_period(
+    node_id: NodeId, children: Sequence[TocNode], words: Mapping[GripId, str], cuts: Mapping[GripId, Segment], source: str
+) -> Material:
+    """What a period's `children` say; `words` and `cuts` are those of the grips that their bullets name."""
+    labels: dict[GripId, str] = {}
+    for child in children:
+        for grip_id in (g for b in child.bullets for g in b.grip_ids):
+            if grip_id in words and grip_id in cuts:
+                labels.setdefault(grip_id, f"g{len(labels) + 1}")
+
+    def lines(most: int) -> list[str]:
+        made = []
+        for child in children:
+            made.append(f"## {child.title} ({child.event_count} events)")
+            for bullet in child.bullets[:most]:
+                named = ",".join(labels[g] for g in bullet.grip_ids if g in labels)
+                project = f" (project {bullet.project.rpartition('/')[2]})" if bullet.project else ""
+                made.append(f"- [{named}] {bullet.kind.value}: {bullet.text}{project}")
+        return made
+
+    quotations = {label: Quotation(i, words[i], cuts[i].project, cuts[i].agent) for i, label in labels.items()}
+    return Material(node_id, source, _fitting(lines, _BULLETS), quotations, 10)
+
+
+def _fitting(lines: Callable[[int], list[str]], steps: Iterable[int]) -> tuple[str, ...]:
+    """The fullest lines within the bound; where even the barest are too many, an even sample of them."""
+    made: list[str] = []
+    for step in steps:
+        made = lines(step)
+        if (size := _size(made)) <= MAX_TOKENS:
+            return tuple(made)
+    return tuple(_sample(made, max(1, len(made) * MAX_TOKENS // (size + 1))))
+
+
+def _size(lines: Iterable[str]) -> int:
+    return sum(estimate_tokens(line) + 1 for line in lines)
+
+
+def _sample(items: Sequence[T], most: int) -> list[T]:
+    return [items[i * len(items) // most] for i in range(most)]
+
+
+def _cut(text: str, width: int) -> str:
+    flat = " ".join(text.split())
+    return flat if len(flat) <= width else f"{flat[: width - 1].rstrip()}…"

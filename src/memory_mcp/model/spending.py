@@ -1,0 +1,36 @@
+"""Spent: one text asked of a language model, and what that cost."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+
+from memory_mcp.model.ids import NodeId
+
+
+class Outcome(StrEnum):
+    """What came of asking. On disk: do not change the values."""
+
+    #: The node says what the model wrote.
+    OK = "ok"
+    #: The answer could not be used: the node keeps its extractive text, and is not asked about again until it changes.
+    FALLBACK = "fallback"
+    #: No answer came; it is asked for again.
+    FAILED = "failed"
+
+
+@dataclass(frozen=True, slots=True)
+class Spent:
+    """One row of the ledger; it holds no text."""
+
+    at_ms: int
+    node_id: NodeId
+    #: Digest of what the node was written from then.
+    written_from: str
+    model: str
+    tokens_in: int
+    tokens_out: int
+    #: The tokens were counted here, because the endpoint told no usage.
+    estimated: bool
+    outcome: Outcome
+    #: Why there is no new text; "" when there is.
+    reason: str
+    ms: int

@@ -1,0 +1,106 @@
+"""A node in, a page of its children out: at most so many, each with what it was about and how much there was of it.
+
+Invariants
+1. Every child is on one of the pages, or on one of those that open what is folded; none is on two.
+2. How much is said of a child depends on those of its list that come first, and not on the page.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memory_mcp.app import App
+from memory_mcp.errors import InvalidQuery
+from memory_mcp.model.calendar import TocLevel
+from memory_mcp.model.ids import NodeId
+from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind, TocNode
+from memory_mcp.requests.cursors import offset_cursor, offset_of
+from memory_mcp.requests.limits import PAGE
+from memory_mcp.requests.plain import largest, tokens_of
+from memory_mcp.requests.scope import Scoped
+from memory_mcp.requests.shapes import Bullet, Child, Told, child, lessened
+from memory_mcp.toc.quiet import quiet
+
+#: Tokens within which the first children of a list are told with as much beside their titles as fits.
+_ROOM = 520
+
+
+@dataclass(frozen=True, slots=True)
+class Listing:
+    """A page of children, as long as a limit allows; how long it is in the end, its tokens say."""
+
+    children: Sequence[Child]
+    #: What is folded, in words, and the cursor that opens it; "" for nothing.
+    folded: str
+    folded_cursor: str
+    #: Where the page begins in its list, how long that is, and the question its cursors belong to.
+    offset: int
+    total: int
+    question: tuple[str, ...]
+
+    def cursor(self, shown: int) -> str:
+        """A cursor for what follows behind so many; "" where nothing does."""
+        end = self.offset + shown
+        return offset_cursor(end, *self.question) if end < self.total else ""
+
+    def fitting(self, tokens: float, factor: float) -> Sequence[Child]:
+        """As many children as fit, at least one."""
+        most = len(self.children)
+        fits = largest(1, most, lambda count: tokens_of(self.children[:count], factor) <= tokens) if most else 0
+        return self.children[: fits or 1]
+
+
+def listed(app: App, opened: TocNode, scoped: Scoped, limit: int, cursor: str = "") -> Listing:
+    """Return a page of at most `limit` children; a cursor of what is folded leads to a page of that.
+
+    Raises:
+        InvalidQuery: the cursor is damaged, or of another question.
+
+    """
+    below = app.tree.children(opened.node_id, scoped.project)
+    heads = app.storage.toc.heads(below)
+    # What is in no node yet comes with the next reading; a place in the list must not depend on it.
+    ids = [i for i in below if i in heads]
+    hidden = quiet([heads[i] for i in ids], app.storage.toc.pins()) if opened.level is TocLevel.DAY else []
+    question: tuple[str, ...] = ("browse_toc", opened.node_id, scoped.words)
+    behind = (*question, "folded")
+    offset = _offset(cursor, behind) if hidden and cursor else None
+    apart = set(hidden)
+    if offset is None:
+        rows, asked, offset = [i for i in ids if i not in apart], question, offset_of(cursor, *question)
+    else:
+        rows, asked = hidden, behind
+    first = _children(app, rows[: PAGE.default], scoped)
+    told, end = _detail(first, app.settings.retrieval.token_factor), offset + limit
+    page = first[offset:end] if end <= PAGE.default else _children(app, rows[offset:end], scoped)
+    children = [lessened(one, told) for one in page]
+    folded = "" if cursor or not hidden else f"{len(hidden)} short exchanges, {sum(heads[i].event_count for i in hidden)} events"
+    return Listing(children, folded, offset_cursor(0, *behind) if folded else "", offset, len(rows), asked)
+
+
+def most_telling(bullets: Sequence[Bullet], tokens: float, factor: float) -> Sequence[Bullet]:
+    """As many bullets as fit, the most durable ones, in their order."""
+    ranked = sorted(range(len(bullets)), key=lambda i: -KIND_SALIENCE[MemoryKind(bullets[i].kind or MemoryKind.OBSERVATION)])
+
+    def first(count: int) -> list[Bullet]:
+        return [bullets[i] for i in sorted(ranked[:count])]
+
+    return first(largest(0, len(bullets), lambda count: tokens_of(first(count), factor) <= tokens) or 0)
+
+
+def _children(app: App, ids: Sequence[NodeId], scoped: Scoped) -> list[Child]:
+    found = app.tree.nodes(ids, scoped.project)
+    return [child(found[i], app.tree.count_children(i, scoped.project)) for i in ids if i in found]
+
+
+def _detail(first: Sequence[Child], factor: float) -> Told:
+    """How much can be said of each child so that all of the first fit."""
+    fitting = (told for told in Told if tokens_of([lessened(one, told) for one in first], factor) <= _ROOM)
+    return next(fitting, Told.TITLES)
+
+
+def _offset(cursor: str, question: tuple[str, ...]) -> int | None:
+    """The place that a cursor names in the answer of a question; None where it belongs to another."""
+    try:
+        return offset_of(cursor, *question)
+    except InvalidQuery:
+        return None

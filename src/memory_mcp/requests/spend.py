@@ -1,0 +1,109 @@
+"""What the language model that improves summaries was asked, what that cost, and what it is still to be asked."""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memory_mcp.app import App
+from memory_mcp.jobs.improve_summaries import left_today
+from memory_mcp.model.spending import Outcome, Spent
+from memory_mcp.requests.limits import DAYS
+from memory_mcp.requests.scope import Caller
+from memory_mcp.toc.improve import by_level
+
+
+@dataclass(frozen=True, slots=True)
+class GetSpend:
+    """The last `days` local days, today among them."""
+
+    days: int = DAYS.default
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DayOfModel:
+    """What one model cost on one local day."""
+
+    day: str
+    model: str
+    asked: int
+    tokens_in: int
+    tokens_out: int
+    #: Tokens of these that were counted here, because nobody told them.
+    estimated: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Failure:
+    """A reason why nodes have kept their text, or got no answer."""
+
+    outcome: str
+    reason: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Due:
+    """Nodes of one level that are still to be asked about."""
+
+    level: str
+    count: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Spend:
+    """The ledger, summed; it holds no text."""
+
+    provider: str
+    model: str
+    daily_tokens: int
+    spent_today: int
+    left_today: int
+    written: int
+    days: Sequence[DayOfModel]
+    failures: Sequence[Failure]
+    due: Sequence[Due]
+    #: What the last run came to; "" before the first.
+    last_run: str
+
+
+def get_spend(app: App, request: GetSpend, caller: Caller) -> Spend:
+    """Return what was spent and what for."""
+    del caller
+    settings, now = app.settings.summarizer, app.clock.now_ms()
+    today = app.calendar.local(now).date()
+    first = today.fromordinal(max(1, today.toordinal() - DAYS.check(request.days, "days") + 1))
+    rows = app.storage.spending.since(app.calendar.midnight(first))
+    left = left_today(settings, app.storage, app.calendar, now)
+    reasons = Counter((row.outcome.value, row.reason) for row in rows if row.outcome is not Outcome.OK)
+    due = by_level(app.improver.due(now, settings.name)) if settings.is_on else {}
+    [job] = [status for status in app.scheduler.statuses() if status.name == "improve_summaries"]
+    return Spend(
+        provider=settings.provider,
+        model=settings.name if settings.is_on else "",
+        daily_tokens=settings.daily_tokens,
+        spent_today=settings.daily_tokens - left,
+        left_today=max(0, left),
+        written=sum(row.outcome is Outcome.OK for row in rows),
+        days=_days(app, rows),
+        failures=[Failure(outcome=o, reason=r, count=n) for (o, r), n in reasons.most_common()],
+        due=[Due(level=level, count=count) for level, count in due.items()],
+        last_run=job.last_result if settings.is_on else "",
+    )
+
+
+def _days(app: App, rows: Sequence[Spent]) -> list[DayOfModel]:
+    """By day and model, the newest day first."""
+    found: dict[tuple[str, str], list[Spent]] = {}
+    for row in rows:
+        found.setdefault((app.calendar.day_of(row.at_ms), row.model), []).append(row)
+    return [
+        DayOfModel(
+            day=day,
+            model=model,
+            asked=len(several),
+            tokens_in=sum(row.tokens_in for row in several),
+            tokens_out=sum(row.tokens_out for row in several),
+            estimated=sum(row.tokens_in + row.tokens_out for row in several if row.estimated),
+        )
+        for (day, model), several in sorted(found.items(), reverse=True)
+    ]

@@ -1,0 +1,56 @@
+"""Small stores of what happened beside the tree: openings, replacements, and what language models were asked."""
+
+from collections.abc import Iterable
+from typing import Protocol
+
+from memory_mcp.model.ids import GripId, NodeId
+from memory_mcp.model.spending import Spent
+from memory_mcp.model.usage import Used
+
+
+class UsageStore(Protocol):
+    """When quotations were opened. Keyed by grip, so that whatever forgets a grip can forget this with it."""
+
+    def record(self, grip_ids: Iterable[GripId], at_ms: int) -> None:
+        """Each of them was opened at `at_ms`; opened twice in one moment counts twice."""
+        ...
+
+    def of(self, ids: Iterable[GripId]) -> dict[GripId, Used]:
+        """Those of `ids` that were ever opened. Free while nothing was."""
+        ...
+
+    def forget(self, ids: Iterable[GripId]) -> None:
+        """Nothing is known of these any more."""
+        ...
+
+
+class SupersededStore(Protocol):
+    """Which statement stands in the place of which. Append-only."""
+
+    def record(self, old: GripId, new: GripId, at_ms: int) -> None:
+        """From now on `new` stands in the place of `old`; of several for one, the last recorded."""
+        ...
+
+    def of(self, ids: Iterable[GripId]) -> dict[GripId, GripId]:
+        """For each of `ids` that was superseded the statement that holds now, over any number of steps. Free."""
+        ...
+
+
+class SpendingStore(Protocol):
+    """What language models were asked, a row each, without any text. Append-only."""
+
+    def record(self, spent: Spent) -> None:
+        """One more."""
+        ...
+
+    def since(self, at_ms: int) -> list[Spent]:
+        """What was asked at or behind a moment, in order."""
+        ...
+
+    def tokens_since(self, at_ms: int) -> int:
+        """Tokens in and out at or behind a moment."""
+        ...
+
+    def unusable(self, model: str) -> frozenset[tuple[NodeId, str]]:
+        """Nodes whose answer from this model could not be used, each with the digest of what it was asked from."""
+        ...

@@ -1,0 +1,129 @@
+"""Messages in, the questions that were put to a person and answered out: a decision is both, and neither alone can be read.
+
+Invariants
+1. Question and answer stand as they were said, shortened; an option that was named by its number or letter is written out.
+2. What a person merely allows ("shall I go on? yes") decides nothing.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from memory_mcp.model.event import Event, EventType, Role, is_recap
+from memory_mcp.summarize.base import Source
+from memory_mcp.summarize.sentences import Shape, Span, clean, shorten, spans
+from memory_mcp.summarize.vocabulary import words
+
+#: Characters of the longest question and answer that are shown, and of the longest answer that is one.
+_QUESTION, _ANSWER, _SHORT = 118, 78, 240
+#: Question and answer name so many telling words together, or the bullet says nothing.
+_TELLING = 3
+_ASKS = ("?", "？", "؟")
+# The form in which a client reports what was picked from a list it had shown.
+_PICKED = re.compile(r'"([^"\n]{4,400})"\s*=\s*"([^"\n]{1,300})"')
+_PICKERS = frozenset({"AskUserQuestion", "ask_user", "ask_question"})
+_OPTION = re.compile(r"(?:option |number |no\.? ?|#|go with |let's do |do |use )?\(?([a-h]|[1-9])\)?(?:[.,;:!)]|\s|$)", re.I)
+_ALLOWS = re.compile(
+    r"(?:y|yes|yep|yeah|yup|ok|okay|sure|go|go ahead|do it|please|please do|yes please|continue|proceed|sounds good|lgtm|"
+    r"thanks|great|perfect|cool|done|both|ja|oui|sí|si|好|好的|可以|はい)"
+    r"(?:[ ,]+(?:please|do|go ahead|do it|do that|thanks|let's do it))*",
+    re.I,
+)
+_OFFERS = re.compile(
+    r"\b(?:would you like|do you want|shall i|should i (?:go|proceed|continue|commit|push)|want me to|ready to|anything else|"
+    r"is there|can you (?:share|try|run|send|paste)|could you (?:share|try|run|send|paste)|how can i|what would you like)\b",
+    re.I,
+)
+_CHOICE = re.compile(
+    r"\b(?:or|should|which|prefer|whether|worth|okay? to|want|keep|use|instead|rather)\b|"
+    r"\b(?:oder|soll(?:en|te)?|ou|doit|preferimos|debemos)\b"
+    r"|还是|哪|要不要|吗|それとも|どちら|べき",
+    re.I,
+)
+_REFUSES = re.compile(r"(?:no|nope|nah|not|don['’]t|never|nein|non|不|いや|いいえ)\b", re.I)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    """A question and its answer as one statement, and where both stand."""
+
+    text: str
+    sources: tuple[Source, ...]
+    at: tuple[int, str]
+
+
+def decisions_of(events: Sequence[Event]) -> list[Decision]:
+    """Every one, in the order of the answers; events come in order."""
+    found: list[Decision] = []
+    asked: Event | None = None
+    for event in events:
+        if event.type is EventType.TOOL_RESULT and event.metadata.get("tool") in _PICKERS:
+            found += _picked(event)
+        elif event.role is Role.ASSISTANT and event.type is EventType.ASSISTANT_MESSAGE and not event.speaker:
+            asked = event
+        elif event.role is Role.USER and event.type is EventType.USER_MESSAGE and not is_recap(event):
+            if asked is not None and (decision := _answered(asked, event)) is not None:
+                found.append(decision)
+            asked = None
+    return found
+
+
+def _picked(event: Event) -> Iterator[Decision]:
+    for match in _PICKED.finditer(event.text):
+        yield _made(clean(match[1]), clean(match[2]), (Source(event.event_id, *match.span()),), event)
+
+
+def _answered(asked: Event, event: Event) -> Decision | None:
+    text = event.text.strip()
+    if not text or len(text) > _SHORT or text[0] in "/!<[" or "\n\n" in text:
+        return None
+    tail = asked.text[-2_000:]
+    cut = len(asked.text) - len(tail)
+    said = spans(tail)
+    questions = [s for s in said[-6:] if tail[s.start : s.end].rstrip("*_`\"') ").endswith(_ASKS)]
+    if not questions:
+        return None
+    question = _open_one(tail, questions)
+    if not _CHOICE.search(tail[question.start : question.end]):
+        return None
+    answer, option = text, _named(tail, said, text)
+    words_of_question = tail[question.start : question.end]
+    if option is not None:
+        answer = tail[option.start : option.end]
+    elif _ALLOWS.fullmatch(text.rstrip(" .!")) or (_OFFERS.search(words_of_question) and not _REFUSES.match(text)):
+        return None
+    if text.rstrip().endswith(_ASKS):
+        return None
+    sources = [Source(asked.event_id, cut + question.start, cut + question.end)]
+    start = event.text.find(text)
+    sources.append(Source(event.event_id, start, start + len(text)))
+    decision = _made(clean(words_of_question), clean(answer), tuple(sources), event)
+    told = {w.key for w in words(decision.text) if w.key and w.weight > _TOLD}
+    return decision if len(told) >= _TELLING else None
+
+
+#: A word that weighs more tells something.
+_TOLD = 0.15
+
+
+def _open_one(text: str, questions: Sequence[Span]) -> Span:
+    """Of several questions the last that offers a choice, else the last."""
+    choices = [s for s in questions if re.search(r"\bor\b|\boder\b|\bou\b|还是|それとも", text[s.start : s.end])]
+    return (choices or questions)[-1]
+
+
+def _named(text: str, said: Sequence[Span], answer: str) -> Span | None:
+    """The option of a list that an answer names by its number or letter and nothing else."""
+    match = _OPTION.match(answer)
+    if match is None or len(answer) - match.end() > 12:
+        return None
+    mark = re.compile(rf"[-*+•\s]*(?:\*\*)?(?:option )?\(?{re.escape(match[1])}[).:]", re.I)
+    for span in reversed(said):
+        line = text.rfind("\n", 0, span.start) + 1
+        if span.shape is Shape.ITEM and mark.match(text, line) and span.start - line < 24:
+            return span
+    return None
+
+
+def _made(question: str, answer: str, sources: tuple[Source, ...], event: Event) -> Decision:
+    return Decision(f"{shorten(question, _QUESTION)} {shorten(answer, _ANSWER)}", sources, event.order)

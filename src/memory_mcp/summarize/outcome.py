@@ -1,0 +1,132 @@
+"""A read stretch in, what came of it out: what was committed, opened or merged, or else how the agent's last words tell it.
+
+Invariants
+1. An outcome is shown whole: one that would have to be cut is left out.
+2. What a person asks for is no outcome, and neither is what an agent is about to do.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from memory_mcp.model.event import Event, EventType
+from memory_mcp.summarize.base import Source
+from memory_mcp.summarize.kinds import Cue, cues_of
+from memory_mcp.summarize.sentences import Shape, clean
+from memory_mcp.summarize.stretch import Sentence, Stretch, Voice
+
+#: Characters of the longest outcome that a title has room for.
+MAX_OUTCOME = 66
+#: The agent's last messages that may tell how it ended, and sentences looked at in each.
+_LAST_MESSAGES, _SENTENCES = 2, 40
+_TOLD = Cue.FIX | Cue.OUTCOME
+_FOUND = re.compile(
+    r"\b(?:root cause|found (?:it|the)|the (?:real |actual |underlying )?(?:bug|culprit|problem|issue|cause) (?:is|was)\b)", re.I
+)
+#: A sentence that tells how it was, or that names hardly anything, comes after others.
+_EARLIER = re.compile(r"(?:before|previously|originally|if|when|currently)\b", re.I)
+
+#: "All tests pass" names fewer telling words than this.
+_NAMES = 4
+
+#: What a command makes to last, and where it names it.
+_DEEDS = (
+    ("pull request", re.compile(r"""\bgh pr create\b.*?--title[ =]+(["'])(?P<said>.{6,200}?)\1""", re.S)),
+    (
+        "committed",
+        re.compile(
+            r"""\bgit (?:-\S+ \S+ )*commit\b[^\n]*?(?:-\w*m|--message)[ =]+"""
+            r"""(?:"\$\(cat <<-?\s*['"]?\w+['"]?\n+\s*|["'])(?P<said>[^\n"]{6,200})"""
+        ),
+    ),
+    ("merged pull request", re.compile(r"\bgh pr merge\b[ ]*#?(?P<said>\d*)")),
+)
+_INTERRUPTED = "[Request interrupted by user"
+_CLAUSE = re.compile(r"[;:](?=\s)|\s[—–-]\s|\.\s|,\s(?:so|which|and|but)\s|\s\(")
+_SUBJECT = re.compile(
+    r"^(?:(?:done|great|perfect|excellent|all done|fixed|success|good|now|ok(?:ay)?|yes)[!.,:]+ +)*"
+    r"(?:i(?:['’]ve| have)? (?:now |also |just |successfully )?|we(?:['’]ve| have)? (?:now )?)?",
+    re.I,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What came of it: a few words for a title, the whole statement for a bullet, and where it stands."""
+
+    short: str
+    text: str
+    source: Source
+    #: Whether it names anything of its own.
+    telling: bool = True
+
+
+def outcome_of(stretch: Stretch, events: Sequence[Event], deeds: Sequence[Outcome]) -> Outcome | None:
+    """The last thing that was made to last, else what the agent's last messages say was done; None where nothing is told."""
+    return deeds[-1] if deeds else _told(stretch) or _stopped(events)
+
+
+def deeds_of(events: Sequence[Event]) -> list[Outcome]:
+    """What commands that did not fail made to last: commits and pull requests, in order, by the words they were given."""
+    failed = {e.metadata.get("tool_use_id") for e in events if e.metadata.get("is_error") == "true"} - {None}
+    found: list[Outcome] = []
+    for event in events:
+        command = event.metadata.get("command", "")
+        if event.type is not EventType.TOOL_CALL or event.metadata.get("tool_use_id") in failed:
+            continue
+        if "gh pr" in command or "commit" in command:
+            found += _deeds_in(event, command)
+    return found
+
+
+def _deeds_in(event: Event, command: str) -> Iterator[Outcome]:
+    for label, pattern in _DEEDS:
+        match = pattern.search(command)
+        if match is None:
+            continue
+        said = match["said"].strip("' ")
+        start = event.text.find(said or match[0])
+        if start >= 0:
+            shown = f'{label} "{clean(said)}"' if label != _DEEDS[-1][0] else f"{label} {said}".strip()
+            short = shown if len(shown) <= MAX_OUTCOME else clean(said)
+            yield Outcome(short, shown, Source(event.event_id, start, start + len(said or match[0])))
+
+
+def _stopped(events: Sequence[Event]) -> Outcome | None:
+    """Whether the user broke it off and said nothing after it."""
+    spoken = [e for e in events if e.text and e.type is not EventType.TOOL_RESULT]
+    if not spoken or not spoken[-1].text.startswith(_INTERRUPTED):
+        return None
+    return Outcome("interrupted", spoken[-1].text[:60], Source(spoken[-1].event_id, 0, len(spoken[-1].text)), telling=False)
+
+
+def _told(stretch: Stretch) -> Outcome | None:
+    last = stretch.messages.get(Voice.AGENT, 0) - _LAST_MESSAGES
+    said = [s for s in stretch.sentences if s.voice is Voice.AGENT and s.message >= last and not s.chatter]
+    best: tuple[float, Sentence, str] | None = None
+    for s in said[-_SENTENCES * _LAST_MESSAGES :]:
+        if s.shape in (Shape.ERROR, Shape.HEADING, Shape.LEAD) or s.information <= 0:
+            continue
+        cues = cues_of(s.text, s.cues or 1023)
+        if cues & (Cue.QUESTION | Cue.OPEN) or _EARLIER.match(s.text) or not (cues & _TOLD or _FOUND.search(s.text)):
+            continue
+        short = _short(s.text)
+        if not short:
+            continue
+        worth = s.information + 0.6 * (s.message > last) + 0.4 * (s.place < 3) + 0.5 * bool(cues & Cue.FIX)
+        worth -= 1.5 * (len(s.keys) < _NAMES)
+        if best is None or worth > best[0]:
+            best = (worth, s, short)
+    if best is None:
+        return None
+    _, s, short = best
+    return Outcome(short, s.text, Source(s.event.event_id, s.start, s.end), len(s.keys) >= _NAMES)
+
+
+def _short(text: str) -> str:
+    """A sentence without its subject, cut at a clause; "" when it does not fit."""
+    bare = _SUBJECT.sub("", text, count=1).rstrip(" .!:")
+    if len(bare) > MAX_OUTCOME:
+        cuts = [m.start() for m in _CLAUSE.finditer(bare, 18, MAX_OUTCOME + 1)]
+        bare = bare[: cuts[-1]].rstrip(" ,;:-–—(") if cuts else ""
+    return bare if len(bare) >= 8 else ""

@@ -1,0 +1,168 @@
+"""A recap in, its statements out: what a client's own model wrote of a conversation when it made room for more of it.
+
+Clients keep such texts, 12 to 14 kB each, among the messages: what was asked, what went wrong and how it was mended, what is
+open. They are the best words there are on a stretch, and they were paid for already.
+
+Invariants
+1. Every statement is a list item or paragraph of the recap, shortened; its place is where it stands.
+2. Lists of files and code, of what the user typed, and the model's notes to itself give no statement.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import Enum, auto
+
+from memory_mcp.summarize.sentences import clean
+
+#: Characters of the longest statement; what stands behind them is detail.
+MAX_STATEMENT = 200
+_SHORTEST = 16
+#: Stands before what a recap lists as pending, which would read like something done.
+OPEN = "Open: "
+#: A line before a list that is longer than this says what was asked, and not only what the list is of.
+_ANNOUNCED = 40
+
+
+class Part(Enum):
+    """Which part of a recap a statement stands in."""
+
+    ASKED = auto()
+    FIXED = auto()
+    NOW = auto()
+    OPEN = auto()
+    OTHER = auto()
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One item of a recap: its words for reading, and the characters `start` to `end` of the event they stand at."""
+
+    part: Part
+    text: str
+    start: int
+    end: int
+
+
+# Headings by the words they hold; None: what stands below is of no use to a reader. The first that fits counts.
+_HEADINGS: tuple[tuple[re.Pattern[str], Part | None], ...] = (
+    (
+        re.compile(
+            r"user messages|technical concept|files?\b.*\bcode|code sections|key files|analysis|files? (?:modified|touched)"
+        ),
+        None,
+    ),
+    (re.compile(r"pending|next step|remaining|open (?:question|issue|task)|to-?dos?\b|outstanding"), Part.OPEN),
+    (re.compile(r"error|fix|problem|issue|bug|debug"), Part.FIXED),
+    (re.compile(r"request|intent|goal|objective|\btask\b|user asked"), Part.ASKED),
+    (re.compile(r"current|state|progress|completed|accomplish|done\b|result|outcome"), Part.NOW),
+)
+_HEADING = re.compile(
+    r" {0,2}(?:#{1,6} +|\d{1,2}[.)] +)?(?:\*\*)?(?:\d{1,2}[.)] +)?([A-Za-z][^\n:*]{2,60})(?:\*\*)?:?(?:\*\*)?:?[ \t]*$"
+)
+_BEGINS = re.compile(r"^[ \t]*(?:<summary>|(?:#+ |\*\*)?(?:conversation )?summary:?(?:\*\*)?:?)[ \t]*$", re.I | re.M)
+_ITEM = re.compile(r"([ \t]*)(?:[-*+•]|\d{1,3}[.)])[ \t]+(?:\[[ xX~]\][ \t]+)?")
+_FENCE = ("```", "~~~")
+#: What clients write around a recap.
+_FRAME = re.compile(
+    r"^(?:this session is being continued|the conversation is summarized|please continue|if you need specific)", re.I
+)
+
+#: Last words of a line that lead to the list below it.
+_DANGLING = re.compile(
+    r"[ ,.;(—–-]+(?:specifically|including|includes?|showing|such as|with|by|to|that|which|for|namely|as follows|the following|"
+    r"key requirements|requirements|where|and|the goal is to|involving|consisting of)$",
+    re.I,
+)
+#: How a recap says that nothing is open.
+_NONE = re.compile(
+    r"none\b|no(?:thing)? (?:explicit|pending|further|outstanding|remaining|open|additional|tasks?|specific)\b", re.I
+)
+#: What is told of the item before it.
+_REMEDY = re.compile(r"(?:fix(?:ed)?|solution|resolved|resolution|solved|remedy)\b", re.I)
+
+
+def statements_of(text: str) -> list[Statement]:
+    """The statements of a recap, in reading order; of a text without the usual headings, all its items."""
+    begins = _BEGINS.search(text)
+    found: list[Statement] = []
+    for s in _statements(text, begins.end() if begins else 0):
+        if len(s.text) < _SHORTEST or _FRAME.match(s.text) or (s.part is Part.OPEN and _NONE.match(s.text)):
+            continue
+        if found and s.part is found[-1].part is Part.FIXED and _REMEDY.match(s.text):
+            found[-1] = replace(found[-1], text=f"{found[-1].text}; {s.text[0].lower()}{s.text[1:]}", end=s.end)
+        else:
+            found.append(replace(s, text=f"{OPEN}{s.text}") if s.part is Part.OPEN else s)
+    return found
+
+
+def _statements(text: str, place: int) -> Iterator[Statement]:
+    part: Part | None = Part.OTHER
+    fenced = False
+    #: The line that announces the items below it, and how far it is indented.
+    lead, depth = "", 0
+    block: tuple[int, int] | None = None
+    for line in text[place:].split("\n"):
+        bare, start = line.strip(), place
+        place += len(line) + 1
+        if bare.startswith(_FENCE):
+            fenced = not fenced
+        if fenced or not bare or bare.startswith(_FENCE) or bare[0] in "<|{}":
+            if block:
+                yield from _statement(text, block, part, lead)
+            block = None
+            continue
+        heading = _part_of(line)
+        item = _ITEM.match(line)
+        if heading or item:
+            if block:
+                yield from _statement(text, block, part, lead)
+            block = None
+        if heading:
+            part, lead = heading[0], ""
+            continue
+        indent = len(line) - len(line.lstrip())
+        if lead and indent <= depth:
+            lead = ""
+        if bare.endswith((":", ":**")):
+            begin = start + (item.end() if item else indent)
+            lead, depth = clean(text[begin : place - 1]).rstrip(": "), indent
+            if part is Part.ASKED and len(lead) > _ANNOUNCED:
+                yield from _announced(text, begin, place - 1)
+            continue
+        begin = start + (item.end() if item else indent)
+        block = (block[0] if block else begin, start + len(line.rstrip()))
+    if block:
+        yield from _statement(text, block, part, lead)
+
+
+def _announced(text: str, start: int, end: int) -> Iterator[Statement]:
+    """What the line before a list says by itself, without the words that only lead to the list."""
+    said = clean(text[start:end]).rstrip(":* ")
+    stop = said.rfind(". ")
+    said = said[: stop + 1] if stop > _ANNOUNCED else _DANGLING.sub("", said)
+    yield Statement(Part.ASKED, said, start, end)
+
+
+def _part_of(line: str) -> tuple[Part | None] | None:
+    """The part that a heading opens; None for a line that is none."""
+    match = _HEADING.fullmatch(line.rstrip())
+    if not match or not (line.rstrip().endswith((":", "*")) or line.startswith("#")):
+        return None
+    title = match[1].lower()
+    for pattern, part in _HEADINGS:
+        if pattern.search(title):
+            return (part,)
+    # An unknown heading of the outermost level ends what came before it.
+    return (Part.OTHER,) if line[0] in "#*" or line[0].isdigit() else None
+
+
+def _statement(text: str, block: tuple[int, int], part: Part | None, lead: str) -> Iterator[Statement]:
+    if part is None:
+        return
+    start, end = block
+    end = min(end, start + 3 * MAX_STATEMENT)
+    said = clean(text[start:end]).rstrip(":")
+    if lead and lead.casefold() not in said.casefold() and len(lead) < 80:
+        said = f"{lead}: {said}"
+    yield Statement(part, said, start, end)

@@ -1,0 +1,274 @@
+"""What was done in a stretch of work, read from its events: who asked for what, commits, tests, files, what is left.
+
+Told by what happened, not by what was announced: a commit counts when git says so, tests by their exit status. Pure.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from memory_mcp.model.event import Event, EventType, Role, Trust
+from memory_mcp.summarize.kinds import is_chatter, is_errand
+from memory_mcp.summarize.sentences import Shape, clean, spans
+
+#: Files named, and entries of a list of things to do.
+_FILES, _TODO = 12, 6
+#: Characters of a request, and of what an agent said last, that are looked at.
+_READ = 4000
+#: Characters of a request that may be shown.
+_SHOWN = 300
+#: A sentence of so many words says something.
+_WORDS = 3
+
+#: Tools that change the files they name.
+_EDITS = frozenset({"Edit", "MultiEdit", "Write", "NotebookEdit", "apply_patch"})
+_COMMIT = re.compile(r"\bgit\b[^|;&\n]{0,80}\bcommit\b")
+#: What git prints: the branch, an abbreviated hash, the subject.
+_COMMITTED = re.compile(r"^\[(?P<branch>[^\s\]]+)(?: \([^)]*\))? [0-9a-f]{7,40}\] (?P<subject>\S.*)$", re.M)
+_SWITCHED = re.compile(r"\bgit (?:checkout -[bB]|switch -[cC]) +([\w./-]+)")
+_MERGED = re.compile(r"\bgh pr merge\b")
+_CLOSED = re.compile(r"\bgh pr close\b")
+_PUSHED = re.compile(r"\bgit\b[^|;&\n]{0,80}\bpush\b")
+_REQUEST = re.compile(r"https://[\w.-]+/[\w.\-/]+/(?:pull|merge_requests)/\d+\b")
+_MAKES_REQUEST = re.compile(r"\bgh pr create\b|\bglab mr create\b")
+_TESTS = re.compile(
+    r"\b(?:pytest|tox|nox|go test|cargo (?:nextest|test)|jest|vitest|rspec|phpunit|dotnet test|ctest|"
+    r"(?:npm|pnpm|yarn|bun|mise|make|just|task|gradlew?|mvn|rake|mix)\b[^|;&\n]{0,20}\btest\b)"
+)
+_INTERRUPTED = "[Request interrupted"
+_TODO_LINE = re.compile(r"^\[(?P<mark>[x~ ])\] (?P<what>\S.*)$", re.M)
+
+
+@dataclass(frozen=True, slots=True)
+class Words:
+    """Some characters of an event, and who said them: user, agent, note, or a person's name."""
+
+    text: str
+    speaker: str
+    event: Event
+    start: int
+    end: int
+
+
+@dataclass(frozen=True, slots=True)
+class Doings:
+    """What was asked and done in a stretch; everything may be missing."""
+
+    #: What a person asked for first, and last, where that is something else.
+    asked: Words | None = None
+    asked_last: Words | None = None
+    #: What the agent asked at the end, and nobody answered.
+    question: Words | None = None
+    #: How the agent closed.
+    closing: Words | None = None
+    #: Whether anything was said or done after the last request, and whether a person stopped it.
+    answered: bool = True
+    interrupted: bool = False
+    #: Subjects of commits, in order.
+    commits: tuple[str, ...] = ()
+    #: Whether the last run of tests passed; None where none ran.
+    passed: bool | None = None
+    #: "pushed", "merged" or "closed", whichever happened last.
+    went: str = ""
+    branch: str = ""
+    #: Address of the pull request.
+    request: str = ""
+    #: Files that were changed, the last one first.
+    files: tuple[str, ...] = ()
+    #: What the agent's list of things to do still holds.
+    todo: tuple[str, ...] = ()
+
+
+#: Of a stretch whose events were not read.
+NOTHING = Doings()
+
+
+def doings_of(events: Sequence[Event]) -> Doings:
+    """What the events of a stretch, in order, tell of it."""
+    asked = [words for event in events if (words := request_of(event)) is not None]
+    telling = [words for words in asked if _tells(words.text)]
+    last = asked[-1] if asked else None
+    answered = last is None or any(_answers(event) and event.order > last.event.order for event in events)
+    # An errand ("commit") says something only while it is to be done.
+    latest = last if not answered else next(reversed(telling), None)
+    found = Doings(
+        asked=telling[0] if telling else None,
+        asked_last=latest if telling and latest is not telling[0] else None,
+        question=_question(events),
+        closing=_closing(events),
+        answered=answered,
+        interrupted=_interrupted(events),
+        files=_files(events),
+        todo=_todo(events),
+    )
+    return _with_commands(found, events)
+
+
+def together(parts: Sequence[Doings]) -> Doings:
+    """Doings of consecutive stretches as those of one."""
+    if not parts:
+        return NOTHING
+    last = parts[-1]
+    asked = [p.asked for p in parts if p.asked is not None]
+    latest = next((w for p in reversed(parts) for w in (p.asked_last, p.asked) if w is not None), None)
+    return replace(
+        last,
+        asked=asked[0] if asked else None,
+        asked_last=latest if asked and latest is not asked[0] else None,
+        closing=next((p.closing for p in reversed(parts) if p.closing is not None), None),
+        commits=tuple(dict.fromkeys(subject for p in parts for subject in p.commits)),
+        passed=next((p.passed for p in reversed(parts) if p.passed is not None), None),
+        went=next((p.went for p in reversed(parts) if p.went), ""),
+        branch=next((p.branch for p in reversed(parts) if p.branch), ""),
+        request=next((p.request for p in reversed(parts) if p.request), ""),
+        files=tuple(dict.fromkeys(file for p in reversed(parts) for file in p.files))[:_FILES],
+        todo=next((p.todo for p in reversed(parts) if p.todo), ()),
+    )
+
+
+def request_of(event: Event) -> Words | None:
+    """What a person asks for in a message, from its first prose on; None where it is not a person's own."""
+    if event.type is not EventType.USER_MESSAGE or event.role is not Role.USER or event.trust is Trust.AGENT_NOTE:
+        return None
+    if "compact_summary" in event.metadata or event.metadata.get("record") or event.text.startswith(_INTERRUPTED):
+        return None
+    text = event.text[:_READ]
+    found = [s for s in spans(text) if s.shape not in (Shape.ERROR, Shape.LEAD)] or list(spans(text))
+    own = [s for s in found if not is_chatter(text, s.start, s.end, first=s is found[0])]
+    if not own:
+        return None
+    first = next((s for s in own if len(text[s.start : s.end].split()) >= _WORDS), own[0])
+    # A plan goes on with its parts: what it is called is enough.
+    after = next((s.start for s in found if s.start > first.start and s.shape is Shape.HEADING), len(text))
+    words = clean(text[first.start : min(after, first.start + _SHOWN)]).rstrip(" #*")
+    return Words(words, event.speaker or "user", event, first.start, first.end) if words else None
+
+
+def _tells(request: str) -> bool:
+    """Whether a request says what the work is: more than "commit", "yes", a number to choose, or a command of the client."""
+    if request.startswith("/") and " " not in request:
+        return False
+    # Some scripts write no spaces between words.
+    return (" " in request or not request.isascii()) and not is_errand(request, 0, len(request))
+
+
+def _answers(event: Event) -> bool:
+    return event.role is Role.ASSISTANT and event.type in (
+        EventType.ASSISTANT_MESSAGE,
+        EventType.ASSISTANT_STOP,
+        EventType.TOOL_CALL,
+    )
+
+
+def _last_message(events: Sequence[Event]) -> Event | None:
+    """The agent's message that nobody answered; None where a person had the last word."""
+    for event in reversed(events):
+        if event.role is Role.USER and event.type is EventType.USER_MESSAGE:
+            return None
+        if event.role is Role.ASSISTANT and event.type in (EventType.ASSISTANT_MESSAGE, EventType.ASSISTANT_STOP):
+            return event
+    return None
+
+
+def _question(events: Sequence[Event]) -> Words | None:
+    """The question that ends the agent's last message, courtesies aside."""
+    event = _last_message(events)
+    if event is None or not event.text.rstrip().endswith(("?", "？", "؟")):
+        return None
+    said = spans(event.text)
+    if not said or is_chatter(event.text, said[-1].start, said[-1].end, narrates=True):
+        return None
+    return Words(clean(event.text[said[-1].start : said[-1].end]), "agent", event, said[-1].start, said[-1].end)
+
+
+def _closing(events: Sequence[Event]) -> Words | None:
+    """The first sentence of substance of the agent's last message."""
+    for event in reversed(events):
+        if event.role is not Role.ASSISTANT or event.type not in (EventType.ASSISTANT_MESSAGE, EventType.ASSISTANT_STOP):
+            continue
+        if event.metadata.get("record"):
+            continue
+        text = event.text[:_READ]
+        for span in spans(text):
+            telling = span.shape not in (Shape.LEAD, Shape.HEADING) and not is_chatter(text, span.start, span.end, narrates=True)
+            if telling and len(text[span.start : span.end].split()) >= _WORDS:
+                return Words(clean(text[span.start : span.end]), "agent", event, span.start, span.end)
+    return None
+
+
+def _interrupted(events: Sequence[Event]) -> bool:
+    said = [event for event in events if event.type in (EventType.USER_MESSAGE, EventType.ASSISTANT_MESSAGE, EventType.TOOL_CALL)]
+    return bool(said) and said[-1].text.startswith(_INTERRUPTED)
+
+
+def _files(events: Sequence[Event]) -> tuple[str, ...]:
+    names = (
+        _inside(event.metadata.get("files", "") or event.metadata.get("file", ""), event.metadata.get("cwd", ""))
+        for event in reversed(events)
+        if _changes(event)
+    )
+    return tuple(dict.fromkeys(name for name in names if name))[:_FILES]
+
+
+def _inside(file: str, directory: str) -> str:
+    """A file as it is called from the directory that was worked in; one elsewhere by its last two names."""
+    base = directory.rstrip("/") + "/"
+    return file.removeprefix(base) if directory and file.startswith(base) else "/".join(file.split("/")[-2:])
+
+
+def _todo(events: Sequence[Event]) -> tuple[str, ...]:
+    """What is not ticked off in the last list that the agent wrote."""
+    for event in reversed(events):
+        if event.type is EventType.TOOL_CALL and event.metadata.get("tool") == "TodoWrite":
+            found = [(m["mark"], m["what"].strip()) for m in _TODO_LINE.finditer(event.text)]
+            under_way = [what for mark, what in found if mark == "~"]
+            return tuple(under_way + [what for mark, what in found if mark == " "])[:_TODO]
+    return ()
+
+
+def _with_commands(found: Doings, events: Sequence[Event]) -> Doings:
+    """The doings with what the commands that were run, and the client's own notes, say."""
+    commits: list[str] = []
+    passed: bool | None = None
+    went, branch, request = "", "", ""
+    for event, command, well in _runs(events):
+        branch = event.metadata.get("branch", "") or branch
+        if event.metadata.get("record") == "pull request":
+            request = event.metadata.get("url", "") or request
+        if _changes(event) and passed is False:
+            # What failed was worked on since.
+            passed = None
+        if _TESTS.search(command):
+            passed = well
+        if not command or not well:
+            continue
+        if _COMMIT.search(command):
+            made = list(_COMMITTED.finditer(event.text))
+            commits += [one["subject"].strip() for one in made]
+            branch = made[-1]["branch"] if made else branch
+        if switched := _SWITCHED.search(command):
+            branch = switched[1]
+        if _MAKES_REQUEST.search(command) and (address := _REQUEST.search(event.text)):
+            request = address[0]
+        for pattern, word in ((_PUSHED, "pushed"), (_MERGED, "merged"), (_CLOSED, "closed")):
+            went = word if pattern.search(command) else went
+    return replace(found, commits=tuple(dict.fromkeys(commits)), passed=passed, went=went, branch=branch, request=request)
+
+
+def _runs(events: Sequence[Event]) -> Iterator[tuple[Event, str, bool]]:
+    """Each event; with a result also the command it is of, and whether that ended well."""
+    calls: dict[str, str] = {}
+    for event in events:
+        call = event.metadata.get("tool_use_id", "")
+        if event.type is EventType.TOOL_CALL and event.metadata.get("command"):
+            calls[call] = event.metadata["command"]
+        result = event.type is EventType.TOOL_RESULT
+        yield event, calls.get(call, "") if result else "", result and _ended_well(event.metadata)
+
+
+def _changes(event: Event) -> bool:
+    return event.type is EventType.TOOL_CALL and event.metadata.get("tool") in _EDITS
+
+
+def _ended_well(metadata: Mapping[str, str]) -> bool:
+    return metadata.get("is_error") != "true" and metadata.get("exit_status", "0") in ("", "0")

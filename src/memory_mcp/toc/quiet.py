@@ -1,0 +1,29 @@
+"""A node's children in, those that may be shown as one line out: "14 short exchanges". Pure."""
+
+from collections.abc import Collection, Sequence
+
+from memory_mcp.model.calendar import TocLevel
+from memory_mcp.model.ids import NodeId
+from memory_mcp.model.toc import MemoryKind, TocNode
+
+#: A segment of at most so many events is short: a quarter of those of real coding sessions, where half have over 18.
+SHORT = 8
+#: So many children are shown one by one whatever they are, and fewer short ones than this are not worth a line of their own.
+SHOWN, LEAST = 8, 3
+
+
+def quiet(children: Sequence[TocNode], pinned: Collection[str] = ()) -> list[NodeId]:
+    """Those to be folded, in their order: short segments that hold nothing durable, where there are many children.
+
+    What was pinned, or written by an agent, is never folded, nor is any period.
+    """
+    found = [
+        node.node_id
+        for node in children
+        if node.level is TocLevel.SEGMENT
+        and node.event_count <= SHORT
+        and node.kind is MemoryKind.OBSERVATION
+        and node.author == "extractive"
+        and node.node_id not in pinned
+    ]
+    return found if LEAST <= len(found) < len(children) and len(children) > SHOWN else []

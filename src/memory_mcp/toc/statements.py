@@ -1,0 +1,217 @@
+"""Stretches of work as they are told: what was said in them, what it was, and how it is quoted.
+
+Invariants
+1. What was recorded stands in quotation marks, on one line, without anything that could pass for markup.
+Pure.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+
+from memory_mcp.model.toc import MemoryKind, TocNode
+from memory_mcp.summarize.kinds import Cue, cues_of
+from memory_mcp.summarize.sentences import shorten
+from memory_mcp.summarize.titles import SEPARATOR, without_date
+from memory_mcp.toc.doings import NOTHING, Doings
+
+#: Characters of a quoted statement.
+QUOTED = 170
+#: Subjects of commits, names of files and things to do that are told of a stretch.
+_COMMITS, _FILES, _TODO = 2, 5, 3
+#: Characters of each.
+_NAME = 70
+
+# Controls, marks that turn the direction of writing, and characters that nobody sees.
+_UNSEEN = re.compile(
+    "[\x00-\x1f\x7f-\x9f\u00ad\u200b\u200e\u200f\u2028-\u202e\u2060-\u2069\ufeff\U000e0000-\U000e007f\ud800-\udfff]+"
+)
+_TAG = re.compile(r"<(?=[/!?A-Za-z])")
+
+
+@dataclass(frozen=True, slots=True)
+class Said:
+    """One statement: by whom (user, agent, note; "" when nobody can tell), and the grip that proves it."""
+
+    text: str
+    speaker: str
+    grip_id: str
+    kind: MemoryKind = MemoryKind.OBSERVATION
+
+
+@dataclass(frozen=True, slots=True)
+class Stretch:
+    """A segment as it is told: its title with or without date, its statements in order, and what was asked and done."""
+
+    at_ms: int
+    title: str
+    said: tuple[Said, ...]
+    session: str = ""
+    #: Whether an agent wrote the title.
+    refined: bool = False
+    #: What was asked first, and last where that is something else.
+    asked: Said | None = None
+    asked_last: Said | None = None
+    #: What the agent asked at the end, and how it closed.
+    question: Said | None = None
+    closing: Said | None = None
+    doings: Doings = NOTHING
+
+
+_RULES = {
+    MemoryKind.DECISION: (0, "decision"),
+    MemoryKind.CONSTRAINT: (1, "constraint"),
+    MemoryKind.PREFERENCE: (1, "preference"),
+    MemoryKind.PROCEDURE: (3, "procedure"),
+}
+#: Rank and name of what is open, the ranks of what is to hold further, and of what came of it.
+_OPEN, _HOLDS, _CAME = (2, "open"), (0, 1, 3), (4, 5, 6)
+#: Characters by which a statement is known in a title.
+_SAME = 40
+_RESULTS = ((Cue.FIX, (4, "fixed")), (Cue.CAUSE, (5, "cause")), (Cue.OUTCOME, (6, "done")))
+# Words that announce something to the summarizer, and here would call a plan open and a comparison a decision.
+_LOOSE = re.compile(r"\binstead of\b|\btodo\b(?!\s*:)", re.I)
+# What a person wants to hold beyond the moment, also where it stands beside a request.
+_STANDING = re.compile(r"\b(?:always|never|must|do not|don['’]t|from now on)\b", re.I)
+
+
+@lru_cache(maxsize=4096)
+def label_of(said: Said) -> tuple[int, str] | None:
+    """Rank and name of a statement worth telling; None for any other."""
+    cues = cues_of(_LOOSE.sub("", said.text))
+    if cues & Cue.QUESTION or said.text.rstrip().endswith(":"):
+        return None
+    if cues & Cue.DECISION:
+        return 0, "decision"
+    if said.kind in _RULES:
+        return _RULES[said.kind]
+    if said.speaker == "user" and _STANDING.search(said.text):
+        return 1, "constraint"
+    if cues & Cue.OPEN:
+        return _OPEN
+    # What a person says of causes and fixes is mostly what is asked for, not what was done.
+    for cue, label in _RESULTS:
+        if cues & cue and said.speaker != "user":
+            return label
+    return (3, "noted") if said.speaker == "note" else None
+
+
+def ranked_of(stretch: Stretch, newest: bool) -> list[tuple[Said, str]]:
+    """Statements worth telling with what they are, the most telling first; of the newest stretch also how it ended."""
+    ranked: list[tuple[tuple[int, bool, int], Said, str]] = []
+    for place, said in enumerate(stretch.said):
+        label = label_of(said)
+        if label is not None:
+            ranked.append(((label[0], said.speaker != "user", -place), said, label[1]))
+    ranked.sort(key=lambda r: r[0])
+    found = [(said, label) for _, said, label in ranked]
+    if newest and stretch.said and stretch.said[-1] not in [said for said, _ in found]:
+        last = stretch.said[-1]
+        found.insert(1 if found else 0, (last, "asked" if last.speaker == "user" else "last"))
+    return found
+
+
+def results_of(stretch: Stretch) -> list[tuple[Said, str]]:
+    """What came of it, the last first; where no result is told, how the agent closed; then causes that were found."""
+    told = [(said, label[1]) for said in reversed(stretch.said) if (label := label_of(said)) is not None and label[0] in _CAME]
+    came, causes = [one for one in told if one[1] != "cause"], [one for one in told if one[1] == "cause"]
+    closing = stretch.closing or next((said for said in stretch.said[-1:] if said.speaker != "user"), None)
+    if not came and closing is not None and (label_of(closing) or (0, ""))[1] != "decision":
+        came = [(closing, "last")]
+    return came + [one for one in causes if closing is None or one[0].text != closing.text]
+
+
+def rules_of(stretch: Stretch) -> list[tuple[Said, str]]:
+    """What was decided and what is to be held to, decisions first, the last first."""
+    told = [(label[0], said, label[1]) for said in reversed(stretch.said) if (label := label_of(said)) and label[0] in _HOLDS]
+    return [(said, name) for _, said, name in sorted(told, key=lambda one: (one[0], one[1].speaker != "user"))]
+
+
+def open_of(stretch: Stretch) -> list[tuple[Said, str]]:
+    """What was left open, the next step first: a request nobody answered, a question, what was said to be open."""
+    found: list[tuple[Said, str]] = []
+    last = stretch.asked_last or stretch.asked
+    if last is not None and not stretch.doings.answered:
+        found.append((last, "asked last, not answered"))
+    elif stretch.asked_last is not None:
+        found.append((stretch.asked_last, (label_of(stretch.asked_last) or (0, "asked last"))[1]))
+    if stretch.question is not None:
+        found.append((stretch.question, "question"))
+    return found + [(said, _OPEN[1]) for said in reversed(stretch.said) if label_of(said) == _OPEN]
+
+
+def facts_of(doings: Doings, *, done: bool = True, place: bool = True) -> str:
+    """In our words around quoted names: with `done` commits, tests, where it went; with `place` branch and pull request."""
+    facts = _done(doings) if done else []
+    if place and doings.branch:
+        facts.append(f"branch {quoted(doings.branch, _NAME)}")
+    if place and doings.request:
+        facts.append(f"pull request {quoted(doings.request, QUOTED)}")
+    return "; ".join(facts)
+
+
+def _done(doings: Doings) -> list[str]:
+    facts = []
+    if doings.commits:
+        facts.append(f"committed {_listed(doings.commits[-_COMMITS:][::-1])}")
+    if doings.passed is not None:
+        facts.append("tests passed" if doings.passed else "tests failed")
+    if doings.went:
+        facts.append(doings.went)
+    if doings.interrupted:
+        facts.append("stopped by the user")
+    return facts
+
+
+def todo_of(doings: Doings) -> str:
+    """What the agent's own list still holds; "" for nothing."""
+    return f"to do: {_listed(doings.todo[:_TODO])}" if doings.todo else ""
+
+
+def files_of(doings: Doings) -> str:
+    """The files that were changed; "" for none."""
+    return f"files: {_listed(doings.files[:_FILES])}" if doings.files else ""
+
+
+def outcome_of(node: TocNode) -> str:
+    """What came of a segment, in the words of its last bullet that tells; "" where none does, or its title tells it already."""
+    name, cause = title_of(node.title).casefold(), ""
+    for bullet in reversed(node.bullets):
+        label = label_of(Said(bullet.text, "agent", "", bullet.kind))
+        if label is None or label[0] not in _CAME or bullet.text.casefold()[:_SAME] in name:
+            continue
+        if label[1] != "cause":
+            return bullet.text
+        cause = cause or bullet.text
+    return cause
+
+
+def line_of(said: Said, label: str, width: int = QUOTED) -> str:
+    """A statement as a line of a list, with its citation."""
+    return f"- {label}{by(said.speaker)}: {quoted(said.text, width)} {said.grip_id}".rstrip()
+
+
+def _listed(names: Sequence[str]) -> str:
+    return ", ".join(quoted(name, _NAME) for name in names)
+
+
+def is_title(text: str, name: str) -> bool:
+    """Whether a statement says no more than the title does."""
+    return len(text) <= len(name) + 1 and text.casefold().startswith(name.rstrip("…").casefold())
+
+
+def title_of(title: str) -> str:
+    """The headline of a node's title: without its date, and without the terms behind it."""
+    return without_date(title).partition(SEPARATOR)[0].strip() or title
+
+
+def by(speaker: str) -> str:
+    """A speaker behind a label, in brackets; "" for none."""
+    return f" ({speaker})" if speaker else ""
+
+
+def quoted(text: str, width: int = QUOTED) -> str:
+    """Recorded words on one line in quotation marks."""
+    flat = " ".join(_UNSEEN.sub(" ", text).split())
+    return '"' + shorten(_TAG.sub("‹", flat).replace('"', "'"), width) + '"'

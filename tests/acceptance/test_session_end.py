@@ -1,0 +1,107 @@
+"""A session that ends is told to the next one: hooks and daemon as real processes, from payloads to the next start."""
+
+import datetime as dt
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory_mcp import link, paths
+from tests.acceptance.test_hook import LIMIT, ROOT, environment, hook, kept, payload
+from tests.waiting import until
+
+ON = {"MEMORY_MCP_SERVER__DAEMON": "true"}
+#: What the job's schedule leaves between two runs (milliseconds).
+ROUND_MS = 30_000
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Iterator[Path]:
+    place = tmp_path / "some where" / "data"
+    yield place
+    daemon(place, "stop")
+
+
+def daemon(place: Path, *words: str) -> "subprocess.CompletedProcess[bytes]":
+    command = [sys.executable, "-m", "memory_mcp", "daemon", *words]
+    return subprocess.run(command, env=environment(place, **ON), cwd=ROOT, timeout=LIMIT, capture_output=True, check=False)
+
+
+def project_of(place: Path, name: str = "shop") -> str:
+    project = place.parent / name
+    project.mkdir(parents=True, exist_ok=True)
+    return str(project)
+
+
+def lived(place: Path, project: str, session: str, asked: str, closed: str, **more: str) -> None:
+    """A session from its prompt to its end, as its hooks tell it."""
+    here: dict[str, Any] = {"cwd": project, "session_id": session}
+    hook(place, payload("UserPromptSubmit", prompt=asked, **here), **more)
+    hook(place, payload("Stop", last_assistant_message=closed, **here), **more)
+    hook(place, payload("SessionEnd", reason="exit", **here), **more)
+
+
+def told(place: Path, project: str, session: str = "next") -> str:
+    """What a session that begins now is told."""
+    done = hook(place, payload("SessionStart", source="startup", cwd=project, session_id=session), **ON)
+    return str(json.loads(done.stdout)["hookSpecificOutput"]["additionalContext"]) if done.stdout else ""
+
+
+def briefed(place: Path, project: str) -> str:
+    file = Path(paths.briefing_file(str(place), project))
+    return file.read_text("utf-8") if file.exists() else ""
+
+
+def rendered(place: Path) -> int:
+    """When the briefings were last rendered."""
+    command = [sys.executable, "-m", "memory_mcp", "scheduler", "status", "--json"]
+    done = subprocess.run(command, env=environment(place, **ON), cwd=ROOT, timeout=LIMIT, capture_output=True, check=True)
+    [job] = [one for one in json.loads(done.stdout)["jobs"] if one["name"] == "render_briefings"]
+    return round(dt.datetime.fromisoformat(job["last_started"]).timestamp() * 1000)
+
+
+def test_sessions_that_end_are_told_one_after_the_other_without_waiting_for_the_jobs_round(directory: Path) -> None:
+    assert daemon(directory, "start").returncode == 0
+    project = project_of(directory)
+    runs = []
+    for number, matter in enumerate(("the retry queue", "the VAT of Norway", "the landing page", "the ledger")):
+        lived(directory, project, f"s{number}", f"Please look into {matter} for me.", f"Fixed {matter} in one place.", **ON)
+        until(lambda matter=matter: f"Fixed {matter}" in briefed(directory, project), matter)  # type: ignore[misc]
+        runs.append(rendered(directory))
+    # By the schedule alone each would have come half a minute after the one before.
+    assert min(later - earlier for earlier, later in pairwise(runs)) < ROUND_MS
+    text = told(directory, project)
+    assert 'user asked: "Please look into the ledger for me." grip:' in text
+    assert '- fixed (agent): "Fixed the ledger in one place." grip:' in text
+    assert text.index("the ledger") < text.index("the landing page")
+
+
+def test_where_no_daemon_runs_the_end_of_a_session_has_it_filed_for_the_next(directory: Path) -> None:
+    project = project_of(directory)
+    lived(directory, project, "s1", "Please look into the retry queue for me.", "Fixed the retry queue.", **ON)
+    until(lambda: "Fixed the retry queue." in briefed(directory, project))
+    until(lambda: kept(directory) == [])
+    assert "user asked" in told(directory, project)
+
+
+def test_a_session_that_begins_has_filed_what_an_earlier_one_left_without_its_end(directory: Path) -> None:
+    project = project_of(directory)
+    hook(directory, payload("UserPromptSubmit", prompt="Please look into the retry queue.", cwd=project), **ON)
+    assert not Path(paths.socket_path(str(directory))).exists()
+    told(directory, project)
+    until(lambda: kept(directory) == [])
+
+
+def test_no_daemon_is_started_where_none_may_run_or_for_a_payload_alone(directory: Path) -> None:
+    project = project_of(directory)
+    told(directory, project)
+    assert not Path(paths.start_lock(str(directory))).exists()
+    lived(directory, project, "s1", "Please look into the retry queue for me.", "Fixed the retry queue.")
+    assert len(kept(directory)) == 4
+    with pytest.raises(FileNotFoundError):
+        link.connect(str(directory))
