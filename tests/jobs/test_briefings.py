@@ -299,6 +299,7 @@ def test_a_briefing_tells_who_asked_what_came_of_it_what_is_open_and_where(memor
     assert newest == [
         '- done (agent): "Added the rate of 25 percent."',
         '- asked last, not answered (user): "Yes, and handle refunds of VAT too."',
+        '- decision (user): "Shall Svalbard, which has none, be left out? Yes, and handle refunds of VAT too."',
         '- decision (agent): "We decided to keep rates in a table."',
         '- to do: "tell billing of it"',
         '- committed "Add the VAT of Norway"; tests passed; branch "feat/vat"; pull request "https://github.com/acme/shop/pull/12"',
@@ -318,6 +319,7 @@ def test_continuing_tells_goal_done_decided_open_and_where_of_the_session_and_th
         '- done (agent): "Added the rate of 25 percent."',
         '- committed "Add the VAT of Norway"; tests passed',
         "Decided:",
+        '- decision (user): "Shall Svalbard, which has none, be left out? Yes, and handle refunds of VAT too."',
         '- decision (agent): "We decided to keep rates in a table."',
         "Open, the next step first:",
         '- asked last, not answered (user): "Yes, and handle refunds of VAT too."',

@@ -87,7 +87,7 @@ def test_question_and_answer_of_a_decision_are_one_bullet_with_both_places() -> 
     summary = SUMMARIZER.summarize(events)
     decided = [b for b in summary.bullets if b.kind is MemoryKind.DECISION]
     assert [b.text for b in decided] == ["Should it retry on 503, or fail fast? no, fail fast"]
-    assert [s.event_id for s in decided[0].sources] == [events[1].event_id, events[2].event_id]
+    assert [s.event_id for s in decided[0].sources] == [events[2].event_id, events[1].event_id]
 
 
 def test_an_option_named_by_its_number_is_written_out() -> None:

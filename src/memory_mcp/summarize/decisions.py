@@ -94,10 +94,11 @@ def _answered(asked: Event, event: Event) -> Decision | None:
         return None
     if text.rstrip().endswith(_ASKS):
         return None
-    sources = [Source(asked.event_id, cut + question.start, cut + question.end)]
     start = event.text.find(text)
-    sources.append(Source(event.event_id, start, start + len(text)))
-    decision = _made(clean(words_of_question), clean(answer), tuple(sources), event)
+    # The answer first: whoever gave it decided.
+    answered = Source(event.event_id, start, start + len(text))
+    sources = (answered, Source(asked.event_id, cut + question.start, cut + question.end))
+    decision = _made(clean(words_of_question), clean(answer), sources, event)
     told = {w.key for w in words(decision.text) if w.key and w.weight > _TOLD}
     return decision if len(told) >= _TELLING else None
 

@@ -97,8 +97,10 @@ def _bullets(
     made = [BulletDraft(shorten(t.statement.text, MAX_BULLET), _kind(t.statement.text), t.sources) for t in [*said, *left]]
     if not stretch.is_dialogue:
         made += [BulletDraft(d.text, MemoryKind.DECISION, d.sources) for d in decisions_of(events)[-MAX_DECISIONS:]]
+    sentences = [_bullet(stretch, sentence) for sentence in bullets_of(stretch)]
+    made += [b for b in sentences if b.kind is MemoryKind.DECISION]
     made += [BulletDraft(shorten(_capital(o.text), MAX_BULLET), _kind(o.text), (o.source,)) for o in outcomes]
-    made += [_bullet(stretch, sentence) for sentence in bullets_of(stretch)]
+    made += sentences
     kept: list[BulletDraft] = []
     taken: list[set[str]] = []
     for bullet in made:
@@ -106,7 +108,11 @@ def _bullets(
         if len(kept) < MAX_BULLETS and not any(same(keys, other) for other in taken):
             kept.append(bullet)
             taken.append(keys)
-    return tuple(kept)
+    # What a recap says comes first, all else in the order in which it was said.
+    said_by_it = len(said) + len(left)
+    first = [b for b in kept if b in made[:said_by_it]]
+    rest = sorted((b for b in kept if b not in first), key=lambda b: (b.sources[0].event_id, b.sources[0].start))
+    return (*first, *rest)
 
 
 def _kind(text: str) -> MemoryKind:

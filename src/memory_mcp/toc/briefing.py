@@ -145,12 +145,18 @@ def digest(stretches: Iterable[Stretch], calendar: Calendar, budget: int, factor
     days: dict[str, list[_Line]] = {}
     ordered = sorted(stretches, key=lambda s: s.at_ms)
     for stretch in ordered:
-        telling = ranked_of(stretch, newest=stretch is ordered[-1])
+        name = title_of(stretch.title)
+        same = next((said for said in stretch.said if is_title(said.text, name)), None)
+        telling = [(said, label) for said, label in ranked_of(stretch, newest=stretch is ordered[-1]) if said is not same]
         told = [said for said, _ in telling]
+        rest = [(said, "said") for said in stretch.said if said not in told and said is not same]
         moment, lines = calendar.local(stretch.at_ms), days.setdefault(f"{calendar.local(stretch.at_ms):%Y-%m-%d, %A}", [])
         facts = facts_of(stretch.doings)
-        title = f"{moment:%H:%M} {quoted(title_of(stretch.title), _TITLE)}{f' ({facts})' if facts else ''}\n"
-        for place, (said, label) in enumerate([*telling, *((s, "said") for s in stretch.said if s not in told)]):
+        cited = f" {same.grip_id}" if same else ""
+        title = f"{moment:%H:%M} {quoted(name, _TITLE)}{cited}{f' ({facts})' if facts else ''}\n"
+        if same and not telling and not rest:
+            lines.append(_Line(0, len(lines), title.rstrip(), "", same.text.casefold()))
+        for place, (said, label) in enumerate([*telling, *rest]):
             # What tells nothing in particular comes behind what does, of all stretches.
             rank = place if said in told or not place else place + _LESS
             lines.append(_Line(rank, len(lines), "" if place else title, line_of(said, label), said.text.casefold()))

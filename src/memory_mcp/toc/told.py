@@ -77,4 +77,4 @@ def _stretch(
         return Said(words.text, words.speaker, grip)
 
     asked = (cited(doings.asked), cited(doings.asked_last), cited(doings.question), cited(doings.closing))
-    return Stretch(node.start_ms, node.title, said, cut.session_id, node.author == "agent", *asked, doings)
+    return Stretch(node.start_ms, node.title, said, cut.session_id, node.author != EXTRACTIVE, *asked, doings)
