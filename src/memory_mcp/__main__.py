@@ -16,18 +16,8 @@ if TYPE_CHECKING:
 #: Commands that the daemon runs on its open store, so that they work while clients are connected and start at once.
 FORWARDED = frozenset(
     {
-        "ask",
-        "search",
-        "navigate",
-        "query",
-        "timeline",
-        "teleport",
-        "retrieval",
-        "admin",
-        "scheduler",
-        "spend",
-        "doctor",
-        "embedder status",
+        *("ask", "search", "navigate", "query", "timeline", "teleport", "retrieval", "admin", "scheduler", "spend", "doctor"),
+        *("embedder status", "refine due", "refine show"),
     }
 )
 #: Arguments that may stand anywhere and take a value.

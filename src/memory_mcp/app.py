@@ -148,10 +148,12 @@ class App:
         from memory_mcp.ingest.gate import Gate
         from memory_mcp.ingest.hooks.registry import HOOKS
         from memory_mcp.ingest.spool import Spool
+        from memory_mcp.toc import refining
 
         if directory is None:
             return None
-        return Spool(Path(paths.spool_dir(str(directory))), self.log, Gate(), HOOKS)
+        on_end = (lambda ended: refining.request(self.storage, ended)) if self.settings.hooks.refine else None
+        return Spool(Path(paths.spool_dir(str(directory))), self.log, Gate(), HOOKS, on_end)
 
     def _watched(self, directory: Path | None) -> "Watch | None":
         from memory_mcp.ingest.watch import Watch
@@ -178,7 +180,7 @@ class App:
         from memory_mcp.jobs.render_briefings import BriefingSettings
         from memory_mcp.jobs.scheduler import Scheduler
 
-        factor = self.settings.retrieval.token_factor
+        factor, hooks, gap = self.settings.retrieval.token_factor, self.settings.hooks, self.settings.toc.gap_minutes
         parts = Parts(
             storage=self.storage,
             tree=self.tree,
@@ -186,7 +188,7 @@ class App:
             busy=self._callbacks.importing,
             drain=lambda: self.drain(_DRAINED).new,
             spool_watched=self._watch is not None,
-            briefings=BriefingSettings(directory, self.settings.hooks.briefing, factor),
+            briefings=BriefingSettings(directory, hooks.briefing, factor, refine=hooks.refine, gap_minutes=gap),
             housekeeping_at=self.settings.scheduler.housekeeping_at,
             commit_indexes=self.accelerators.commit,
             improve_indexes=self.accelerators.improve,

@@ -134,6 +134,12 @@ class HooksSettings:
 
     briefing: bool = field(default=True, metadata={"help": "A new session is told where the last ones of its project left off."})
     recall: bool = field(default=False, metadata={"help": "Every prompt is answered with up to three memories that fit it well."})
+    refine: bool = field(
+        default=False,
+        metadata={
+            "help": "After a session's end or compaction the next one is told how many stretches have no agent's words yet."
+        },
+    )
     recall_deadline_ms: int = field(default=300, metadata={"help": "A prompt waits no longer than this for its memories."})
 
     def __post_init__(self) -> None:

@@ -83,7 +83,22 @@ def test_an_event_with_words_gives_them_in_its_session(
     ],
 )
 def test_what_holds_nothing_to_keep_is_skipped_with_its_reason(event: str, more: dict[str, Any], reason: str) -> None:
-    assert heard(event, **more) == Heard([], reason)
+    told = heard(event, **more)
+    assert (told.drafts, told.skipped) == ([], reason)
+
+
+@pytest.mark.parametrize(
+    ("event", "more", "ends"),
+    [
+        ("SessionEnd", {"reason": "clear"}, True),
+        ("PreCompact", {"trigger": "auto", "custom_instructions": ""}, True),
+        ("PreCompact", {"trigger": "manual", "custom_instructions": "keep ids"}, True),
+        ("Stop", {"last_assistant_message": "Done."}, False),
+        ("PostCompact", {"compact_summary": "All of it."}, False),
+    ],
+)
+def test_a_session_that_ends_or_is_compacted_names_its_project(event: str, more: dict[str, Any], ends: bool) -> None:
+    assert bool(heard(event, **more).ends) is ends
 
 
 @pytest.mark.parametrize(

@@ -26,7 +26,8 @@ DEFAULT = [
 TREE = ["get_toc_root", "get_node", "get_events", "search_node", "navigate"]
 INDEXES = ["hybrid_search", "get_teleport_status", "get_vector_index_status", "rebuild_index", "prune_index"]
 DECIDE = ["plan_query", "classify_query"]
-FULL = [*TREE, *DECIDE, *INDEXES, "ingest_events", "refine_summary", "pin"]
+REFINE = ["refine_due", "refine_show", "refine_summary"]
+FULL = [*TREE, *DECIDE, *INDEXES, "ingest_events", *REFINE, "pin"]
 WRITES = {"remember", "rebuild_index", "prune_index", "ingest_events", "refine_summary", "pin"}
 
 

@@ -51,6 +51,9 @@ COMMANDS = {
     "classify_query": Command(("retrieval", "classify"), ("query",)),
     "get_retrieval_status": Command(("retrieval", "status")),
     "get_teleport_status": Command(("teleport", "status")),
+    "refine_due": Command(("refine", "due")),
+    "refine_show": Command(("refine", "show"), ("node_id",)),
+    "refine_summary": Command(("refine", "write"), ("node_id",)),
     "prune_index": Command(("admin",)),
 }
 #: No command asks these alone: one builds several indexes and shows how far it is, another has the status of both.
@@ -59,6 +62,8 @@ TOOLS_ALONE = {"rebuild_index", "get_vector_index_status"}
 COMMANDS_ALONE = {"get_spend": Command(("spend",))}
 #: A quotation of the small history.
 GRIP = "the newest grip"
+#: The segment it lies in.
+SEGMENT = "the newest segment"
 FOUND: list[tuple[str, dict[str, Any]]] = [
     ("intelligent_search", {"query": "what did we decide about the retry queue last week"}),
     (
@@ -107,6 +112,22 @@ FOUND: list[tuple[str, dict[str, Any]]] = [
     ("get_retrieval_status", {}),
     ("get_retrieval_status", {"detail": "full"}),
     ("get_teleport_status", {}),
+    ("refine_due", {}),
+    ("refine_due", {"day": "last week", "limit": 3, "project": "billing"}),
+    ("refine_due", {"day": "2026-02-12", "scope": "all"}),
+    ("refine_show", {"node_id": "2026-02-12"}),
+    ("refine_show", {"node_id": SEGMENT, "token_budget": 1000, "scope": "all"}),
+    ("refine_summary", {"node_id": SEGMENT, "title": "The retry queue", "bullets": [{"text": "Told anew.", "grip_ids": [GRIP]}]}),
+    (
+        "refine_summary",
+        {
+            "node_id": "2026-02",
+            "title": "A month of three projects",
+            "bullets": [{"text": "We decided on an outbox.", "grip_ids": [GRIP], "kind": "decision"}],
+            "summary": "All three went on.",
+            "keywords": ["outbox", "queue"],
+        },
+    ),
     ("prune_index", {"index_type": "bm25", "age_days": 10_000}),
     ("prune_index", {"index_type": "vector", "age_days": 10_000, "level": "day"}),
 ]
@@ -116,6 +137,7 @@ PAGED = [
     ("get_events", {"since": "2026-02-09", "limit": 9}),
     ("search_children", {"query": "decided cause", "child_level": "segment", "limit": 4}),
 ]
+NO_PROOF = {"text": "Made up.", "grip_ids": ["grip:1768986120000:0123456789abcdef"]}
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("intelligent_search", {"query": " "}, "INVALID_ARGUMENT: the query is empty"),
     ("intelligent_search", {"query": "a", "since": "soonish"}, "INVALID_ARGUMENT: invalid since: 'soonish'"),
@@ -177,6 +199,14 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("plan_query", {"query": "a", "as_of": "soon"}, "INVALID_ARGUMENT: invalid as_of: 'soon'"),
     ("classify_query", {"query": "a", "tz": "Middle/Earth"}, "INVALID_ARGUMENT: unknown time zone: 'Middle/Earth'"),
     ("get_retrieval_status", {"detail": "huge"}, "INVALID_ARGUMENT: detail must be 'lean' or 'full'"),
+    ("refine_due", {"day": "soonish"}, "INVALID_ARGUMENT: invalid day: 'soonish'"),
+    ("refine_due", {"limit": 0}, "INVALID_ARGUMENT: limit must be at least 1"),
+    ("refine_show", {"node_id": "toc:root"}, "INVALID_ARGUMENT: the root has no summary"),
+    ("refine_show", {"node_id": "2019-05"}, "NOT_FOUND: no node toc:month:2019-05"),
+    ("refine_show", {"node_id": "2026", "token_budget": 10}, "INVALID_ARGUMENT: token_budget must be at least 1000"),
+    ("refine_summary", {"node_id": "2019", "title": "x1", "bullets": [NO_PROOF]}, "NOT_FOUND: no node toc:year:2019"),
+    ("refine_summary", {"node_id": "2026", "title": " ", "bullets": [NO_PROOF]}, "INVALID_ARGUMENT: title is empty"),
+    ("refine_summary", {"node_id": "2026", "title": "x1", "bullets": [NO_PROOF]}, "NOT_FOUND: no grip grip:1768986120000"),
     ("prune_index", {"index_type": "bm25", "age_days": 0}, "INVALID_ARGUMENT: age_days must be at least 1"),
     (
         "prune_index",
@@ -216,6 +246,9 @@ class Doors:
 def argv(name: str, arguments: Mapping[str, Any]) -> list[str]:
     """Return a request as it is typed."""
     command = (COMMANDS | COMMANDS_ALONE)[name]
+    if name == "refine_summary":
+        words = {key: value for key, value in arguments.items() if key != "node_id"}
+        return [*command.words, str(arguments["node_id"]), f"--text={json.dumps(words)}"]
     typed = [*command.words, *([f"prune-{arguments['index_type']}"] if name == "prune_index" else [])]
     for key, value in arguments.items():
         text = ",".join(value) if isinstance(value, list) else str(value)
@@ -256,6 +289,20 @@ def newest_grip(app: App) -> str:
     return str(best.grip_ids[0])
 
 
+def stood_for(app: App, arguments: dict[str, Any]) -> dict[str, Any]:
+    """Return arguments with what the names of the newest grip and segment stand for."""
+    grip = newest_grip(app) if GRIP in str(arguments) or SEGMENT in str(arguments) else ""
+    found = segment_id_of(app, grip) if grip else ""
+    return dict(json.loads(json.dumps(arguments).replace(f'"{GRIP}"', f'"{grip}"').replace(f'"{SEGMENT}"', f'"{found}"')))
+
+
+def segment_id_of(app: App, grip: str) -> str:
+    """Return the segment that holds a citation."""
+    key = app.evidence.expand(grip, 0, 0).node_segment
+    assert key is not None
+    return str(app.storage.toc.segments([key])[key].node_id)
+
+
 def timeless(response: dict[str, Any] | None) -> dict[str, Any]:
     """Return a response without what it took."""
     assert response is not None
@@ -271,7 +318,7 @@ def test_every_request_is_asked_here() -> None:
 
 @pytest.mark.parametrize(("name", "arguments"), FOUND, ids=[f"{n} {a}" for n, a in FOUND])
 def test_a_request_has_the_same_response_at_both_doors(doors: Doors, name: str, arguments: dict[str, Any]) -> None:
-    arguments = {key: newest_grip(doors.app) if value == GRIP else value for key, value in arguments.items()}
+    arguments = stood_for(doors.app, arguments)
     told, error = doors.tool(name, arguments)
     assert not error
     assert steady(timeless(told)) == steady(timeless(doors.command(name, arguments)[0]))

@@ -1,5 +1,6 @@
 """The skills, the agent and the commands keep the contract, and name nothing that the program does not have."""
 
+import json
 import re
 from typing import Any
 
@@ -8,14 +9,17 @@ import pytest
 from bench.skills import tokens
 from memory_mcp.config import SwitchSettings
 from memory_mcp.indexes.settings import IndexSettings, TeleportSettings, VectorSettings
+from memory_mcp.requests.refine import refinement
 from tests.interaction.conftest import Door, open_app
 from tests.requirements import requirement
 from tests.skills.documents import AGENTS, ALL, COMMANDS, PREFIXES, REFERENCES, ROOT, SKILLS, Document, Program
 
-NAMES = {"memory-query", "retrieval-policy", "bm25-search", "vector-search", "topic-graph", "memory-setup"}
+NAMES = {"memory-query", "retrieval-policy", "bm25-search", "vector-search", "topic-graph", "memory-refine", "memory-setup"}
 #: It configures and checks; it searches nothing.
 SETUP = "skills/memory-setup/SKILL.md"
-QUERYING = [d for d in SKILLS if d.name != SETUP]
+#: These write through the command line; they search nothing either.
+REFINE, REFINING = "skills/memory-refine/SKILL.md", "commands/refine.md"
+QUERYING = [d for d in SKILLS if d.name not in (SETUP, REFINE)]
 #: Longest description in characters, longest text in tokens: an agent pays for both.
 DESCRIPTION, MOST = 300, {"skills/memory-query/SKILL.md": 450}
 LONGEST = 700
@@ -31,6 +35,10 @@ LAYERS = {
 
 def by_name(document: Document) -> str:
     return document.name
+
+
+def by_name_of(name: str) -> Document:
+    return next(d for d in SKILLS if d.name == name)
 
 
 every = pytest.mark.parametrize("document", ALL, ids=by_name)
@@ -111,7 +119,7 @@ def test_the_skills_are_those_of_the_contract() -> None:
     assert {d.meta["name"] for d in SKILLS} == NAMES
     assert [d.name for d in SKILLS] == [f"skills/{name}/SKILL.md" for name in sorted(NAMES)]
     assert [d.meta["name"] for d in AGENTS] == ["memory-navigator"]
-    assert [d.name for d in COMMANDS] == [f"commands/{name}.md" for name in ("context", "decide", "recent", "search")]
+    assert [d.name for d in COMMANDS] == [f"commands/{name}.md" for name in ("context", "decide", "recent", "refine", "search")]
 
 
 @pytest.mark.parametrize("document", [*SKILLS, *AGENTS], ids=by_name)
@@ -135,7 +143,10 @@ def test_a_command_is_a_persons_takes_arguments_and_costs_no_agent_a_line(docume
     assert "$ARGUMENTS" in document.body
 
 
-@pytest.mark.parametrize("document", [*QUERYING, *COMMANDS], ids=by_name)
+READING = [d for d in (*QUERYING, *COMMANDS) if d.name != REFINING]
+
+
+@pytest.mark.parametrize("document", READING, ids=by_name)
 def test_the_tools_let_through_are_those_it_calls_and_only_read(document: Document, program: Program) -> None:
     allowed = document.meta["allowed-tools"].split(", ")
     split = [{a.removeprefix(p) for a in allowed if a.startswith(p)} for p in PREFIXES]
@@ -143,6 +154,23 @@ def test_the_tools_let_through_are_those_it_calls_and_only_read(document: Docume
     assert len(allowed) == 2 * len(split[0])
     assert [name for name in split[0] if not program.reads(name) or name in program.fuller] == []
     assert {name for name, _ in document.called()} <= split[0]
+
+
+def test_what_refines_may_run_the_three_acts_of_one_command_and_nothing_else(program: Program) -> None:
+    acts = ["due", "show", "write"]
+    bash = [f"Bash(memory-mcp refine {act}:*)" for act in acts]
+    by_its_name = {d.name: d for d in (*SKILLS, *COMMANDS)}
+    skill, command = by_its_name[REFINE], by_its_name[REFINING]
+    assert skill.meta["allowed-tools"].split(", ") == bash
+    assert command.meta["allowed-tools"].split(", ") == [*(p + "get_retrieval_status" for p in PREFIXES), *bash]
+    for document in (skill, command):
+        run = re.findall(r"memory-mcp refine (\w+)", document.body)
+        assert list(dict.fromkeys(run)) == acts, document.name
+        assert re.search(r"[Ss]top\b.*?\d", document.body, re.S), document.name
+    assert "uses no teleport" in skill.body
+    assert {name for name, _ in skill.called()} <= program.fuller
+    [given] = re.findall(r"<<'EOF'\n(.*?)\nEOF", skill.body, re.S)
+    refinement("toc:day:2026-01-21", json.loads(given))
 
 
 @requirement("contract:skill-md-teleport-dependency")
@@ -231,7 +259,7 @@ def test_no_layer_is_offered_that_is_off_and_its_key_is_told(document: Document)
     assert "once per request" in start
 
 
-@pytest.mark.parametrize("document", [*QUERYING, *AGENTS, *COMMANDS], ids=by_name)
+@pytest.mark.parametrize("document", [*QUERYING, by_name_of(REFINE), *AGENTS, *COMMANDS], ids=by_name)
 def test_facts_are_cited_and_found_words_are_data(document: Document) -> None:
     words = " ".join(document.body.split())
     assert re.search(r"grip ids?\b", words)

@@ -11,7 +11,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import groupby
@@ -54,6 +54,9 @@ class _Payload:
     file: Path
     client: str
     drafts: tuple[EventDraft, ...]
+    #: The project of a session that ends with it, and when; "" for any other payload.
+    ends: str
+    at_ms: int
 
     @property
     def chars(self) -> int:
@@ -63,11 +66,20 @@ class _Payload:
 class Spool:
     """The spool of one data directory. Any thread may drain it; one does at a time."""
 
-    def __init__(self, directory: Path, log: EventLog, gate: Gate, hooks: Mapping[str, Hooks]) -> None:
+    def __init__(
+        self,
+        directory: Path,
+        log: EventLog,
+        gate: Gate,
+        hooks: Mapping[str, Hooks],
+        on_end: Callable[[Mapping[str, int]], None] | None = None,
+    ) -> None:
+        """`on_end` is called with the projects whose sessions ended, each with when (UTC ms), after the events are stored."""
         self._directory = directory
         self._log = log
         self._gate = gate
         self._hooks = hooks
+        self._on_end = on_end
         self._draining = threading.Lock()
 
     def waiting(self) -> int:
@@ -132,7 +144,7 @@ class Spool:
         report.lines += 1
         report.lines_used += bool(heard.drafts)
         kept = [draft for one in heard.drafts if (draft := self._gate.clean(one, report)) is not None]
-        return _Payload(file, client, tuple(kept))
+        return _Payload(file, client, tuple(kept), heard.ends, envelope.received_ms)
 
     def _set_aside(self, file: Path, reason: str, raw: bytes, report: DrainReport) -> None:
         report.bad += 1
@@ -159,6 +171,9 @@ class Spool:
                 report.known += len(stored.known)
                 report.ended += sum(draft.type is EventType.SESSION_END for draft in drafts)
                 failpoint("drain.stored")
+            ended = {payload.ends: payload.at_ms for payload in run if payload.ends}
+            if ended and self._on_end is not None:
+                self._on_end(ended)
             for payload in run:
                 with suppress(FileNotFoundError):
                     payload.file.unlink()

@@ -24,6 +24,7 @@ from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
 from memory_mcp.storage.base import Storage
 from memory_mcp.toc.briefing import VERSION, Pinned, briefing
+from memory_mcp.toc.refining import requested, requests
 from memory_mcp.toc.statements import Stretch
 from memory_mcp.toc.told import speaker_of, stretches
 from memory_mcp.toc.tree import Tree
@@ -53,6 +54,10 @@ class BriefingSettings:
     enabled: bool
     token_factor: float
     tokens: int = 300
+    #: Whether a project is told how many of its stretches are due, once a session of it left a request.
+    refine: bool = False
+    #: Silence after which a stretch grows no more.
+    gap_minutes: int = 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,6 +86,8 @@ class RenderBriefings:
         self._done: _Done | None = None
         #: What the store says of that.
         self._marked: _Done | None = None
+        #: Requests that the files show.
+        self._asked: dict[str, int] = {}
 
     def run(self, now_ms: int, should_stop: Callable[[], bool]) -> JobReport:  # noqa: ARG002 - see Job
         """See Job."""
@@ -96,11 +103,17 @@ class RenderBriefings:
         if self._busy():
             return JobReport("waits for an import to end")
         now = _Done(self._storage.toc.version(), self._form())
+        asked = requests(self._storage) if self._settings.refine else {}
         projects = self._changed(now, folder)
+        if projects is not None:
+            projects = sorted({*projects, *(p for p, at_ms in asked.items() if self._asked.get(p) != at_ms)})
         if projects == []:
-            self._done = now
+            self._done, self._asked = now, asked
             return JobReport("nothing changed", {"written": 0, "removed": 0})
-        return self._render(projects, now, folder, should_stop)
+        report = self._render(projects, now, folder, should_stop)
+        if self._done is now:
+            self._asked = asked
+        return report
 
     def _render(self, changed: list[str] | None, now: _Done, folder: Path, should_stop: Callable[[], bool]) -> JobReport:
         """Write the changed projects' files, or with None all; those with nothing to tell lose theirs."""
@@ -138,15 +151,22 @@ class RenderBriefings:
         """The briefing of one project; "" when it has nothing to tell."""
         everything = self._pinned() if pinned is None else pinned
         own = [pin for whose, pin in everything if whose == project] + self._pinned_periods(project)
-        settings = self._settings
-        return briefing(self._stretches(project), own, self._tree.calendar, settings.tokens, settings.token_factor)
+        settings, calendar = self._settings, self._tree.calendar
+        due = self._due(project)
+        return briefing(self._stretches(project), own, calendar, settings.tokens, settings.token_factor, unsummarised=due)
+
+    def _due(self, project: str) -> int:
+        """How many stretches a session that ended asked to have retold, as far as they are not."""
+        at_ms = requests(self._storage).get(project) if self._settings.refine else None
+        gap_ms = self._settings.gap_minutes * 60_000
+        return 0 if at_ms is None else requested(self._storage, project, at_ms, gap_ms, self._tree.calendar)
 
     # what changed
 
     def _form(self) -> str:
         pins = f"{digest(*sorted(self._storage.toc.pins())):x}"
         settings = self._settings
-        return f"{VERSION} {settings.tokens} {settings.token_factor} {self._tree.calendar.zone_name} {pins}"
+        return f"{VERSION} {settings.tokens} {settings.token_factor} {settings.refine} {self._tree.calendar.zone_name} {pins}"
 
     def _changed(self, now: _Done, folder: Path) -> list[str] | None:
         """Projects whose segments changed since the last rendering; None for all."""

@@ -39,6 +39,8 @@ PAGE_TOKENS = 900
 AROUND = Range(3, least=0, most=50)
 #: Tokens of a response; 0 counts as not given.
 TOKENS = Range(0, least=0, most=200_000)
+#: Tokens of what an agent reads to refine a node; with fewer not even the node's own text has room.
+MATERIAL = Range(3000, least=1000, most=200_000)
 #: Milliseconds; 0 counts as not given.
 TIMEOUT = Range(0, least=0, most=600_000)
 #: Local days of a ledger.

@@ -5,7 +5,21 @@ from dataclasses import dataclass
 from typing import Any
 
 from memory_mcp.app import App
-from memory_mcp.requests import events, expand, indexes, nodes, plans, search, spend, status, teleport, walk, words
+from memory_mcp.requests import (
+    events,
+    expand,
+    indexes,
+    nodes,
+    plans,
+    refine,
+    refine_show,
+    search,
+    spend,
+    status,
+    teleport,
+    walk,
+    words,
+)
 from memory_mcp.requests.scope import Caller
 
 
@@ -36,6 +50,9 @@ REQUESTS: Mapping[str, Entry] = {
     "get_teleport_status": Entry(indexes.GetTeleportStatus, indexes.teleport_status),
     "get_vector_index_status": Entry(indexes.GetVectorStatus, indexes.vector_status),
     "rebuild_index": Entry(indexes.RebuildIndex, indexes.rebuild_index),
+    "refine_due": Entry(refine.RefineDue, refine.refine_due),
+    "refine_show": Entry(refine_show.RefineShow, refine_show.refine_show),
+    "refine_summary": Entry(refine.RefineSummary, refine.refine_summary),
     "prune_index": Entry(indexes.PruneIndex, indexes.prune_index),
 }
 _HANDLERS = {entry.request: entry.handle for entry in REQUESTS.values()}

@@ -8,7 +8,7 @@ from itertools import islice
 from memory_mcp.model import event as domain
 from memory_mcp.model.calendar import Calendar, TimeWindow, TocLevel, parents
 from memory_mcp.model.ids import ROOT
-from memory_mcp.model.toc import MemoryKind, TocNode, shown_author
+from memory_mcp.model.toc import MemoryKind, TocBullet, TocNode, shown_author
 from memory_mcp.requests.times import EARLIEST_MS, LATEST_MS
 from memory_mcp.summarize.sentences import shorten
 from memory_mcp.summarize.titles import SEPARATOR
@@ -150,10 +150,7 @@ def node(value: TocNode, calendar: Calendar, previous: str = "", following: str 
         level=value.level,
         title=value.title,
         summary=value.summary,
-        bullets=[
-            Bullet(text=b.text, grip_ids=b.grip_ids, kind="" if b.kind is MemoryKind.OBSERVATION else b.kind)
-            for b in value.bullets
-        ],
+        bullets=[bullet(b) for b in value.bullets],
         keywords=value.keywords,
         start=calendar.iso(value.start_ms) if value.end_ms else "",
         end=calendar.iso(value.end_ms) if value.end_ms else "",
@@ -167,6 +164,11 @@ def node(value: TocNode, calendar: Calendar, previous: str = "", following: str 
         author=shown_author(value.author),
         pinned=True if value.pinned else None,
     )
+
+
+def bullet(value: TocBullet) -> Bullet:
+    """Return a bullet; an observation is not called one."""
+    return Bullet(text=value.text, grip_ids=value.grip_ids, kind="" if value.kind is MemoryKind.OBSERVATION else value.kind)
 
 
 def event(value: domain.Event, calendar: Calendar) -> Event:

@@ -364,14 +364,6 @@ class Ingested(Wire):
     event_ids: list[str]
 
 
-class Refined(Wire):
-    """refine_summary."""
-
-    node_id: str
-    version: int
-    author: str
-
-
 class Pinned(Wire):
     """pin."""
 

@@ -1,6 +1,10 @@
 """A read stretch in, the words and phrases that tell it from its neighbours out."""
 
-from memory_mcp.summarize.stretch import Stretch
+from collections.abc import Sequence
+
+from memory_mcp.model.event import Event, EventType, Role, Trust
+from memory_mcp.model.ids import event_id
+from memory_mcp.summarize.stretch import Stretch, read
 from memory_mcp.summarize.vocabulary import Word
 
 MAX_KEYWORDS = 12
@@ -42,6 +46,13 @@ def keywords(stretch: Stretch, limit: int = MAX_KEYWORDS) -> tuple[str, ...]:
             chosen.append(stretch.shown[key].shown)
             used.add(key)
     return tuple(chosen)
+
+
+def keywords_of(texts: Sequence[str], limit: int = MAX_KEYWORDS) -> tuple[str, ...]:
+    """The most telling terms of texts that nobody has said, such as a summary's own."""
+    told = "\n".join(texts)
+    message = Event(event_id(0, "", told), "", 0, EventType.ASSISTANT_MESSAGE, Role.ASSISTANT, Trust.ASSISTANT, told, "")
+    return keywords(read([message]), limit)
 
 
 def _phrases(stretch: Stretch, wanted: set[str]) -> dict[str, tuple[str, str, str]]:

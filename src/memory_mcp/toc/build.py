@@ -90,7 +90,7 @@ def salience_of(bullets: Sequence[TocBullet]) -> float:
 
 
 def keep_refinement(node: TocNode, before: TocNode | None, source: Callable[[], str]) -> TocNode:
-    """`node` with the title, summary and bullets that its previous version was given by an agent or a language model.
+    """`node` with the words that its previous version was given by an agent or a language model.
 
     What a language model wrote is kept as long as `source`, the digest of what the node is written from, is what it was.
     """
@@ -99,9 +99,8 @@ def keep_refinement(node: TocNode, before: TocNode | None, source: Callable[[], 
     digest_then = written_from(before.author)
     if digest_then:
         return with_text_of(before, node) if digest_then == source() else node
-    return replace(
-        node, title=before.title, summary=before.summary, bullets=before.bullets, kind=before.kind, author=before.author
-    )
+    # None of an agent's words is the summarizer's; a language model gives no keywords.
+    return replace(with_text_of(before, node), keywords=before.keywords)
 
 
 def with_text_of(told: TocNode, node: TocNode) -> TocNode:

@@ -28,7 +28,7 @@ from memory_mcp.model.calendar import (
 from memory_mcp.model.event import Event
 from memory_mcp.model.ids import ROOT, NodeId, segment_key_of
 from memory_mcp.model.segment import Segment
-from memory_mcp.model.toc import TocNode
+from memory_mcp.model.toc import EXTRACTIVE, TocNode
 from memory_mcp.segments import overlap
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope, Tally
@@ -350,10 +350,16 @@ class Tree:
         if not tally.segments:
             return None
         days = (first.isoformat(), after.isoformat(), project)
+        terms = union(map(from_bytes, self._storage.toc.terms_of_days(*days)))
+        if stored.author != EXTRACTIVE and tally.segments == self._storage.toc.tally(*days[:2], None).segments:
+            # Nobody else's words lie below it: what an agent wrote of it is this project's own.
+            return self._keep(key, _Assembled(stored, terms))
         ids = self._storage.toc.salient(*days, _CHILDREN)
         nodes = sorted(self._storage.toc.nodes(ids).values(), key=lambda n: (n.start_ms, n.node_id))
         node = roll_up(stored.node_id, nodes, tally, self._calendar, self._summarizer)
-        made = _Assembled(node, union(map(from_bytes, self._storage.toc.terms_of_days(*days))))
+        return self._keep(key, _Assembled(node, terms))
+
+    def _keep(self, key: tuple[str, NodeId, int], made: _Assembled) -> _Assembled:
         with self._lock:
             self._kept[key] = made
             while len(self._kept) > _KEPT:

@@ -19,6 +19,7 @@ COMMANDS = {
     "navigate": "find something by walking the time tree, and show the path",
     "query": "read the time tree, events and quotations",
     "timeline": "show days with their titles and what happened in them",
+    "refine": "give segments and days better words: what is due, what to read, and writing it",
     "teleport": "jump to what was said by the keyword and vector indexes",
     "retrieval": "show how questions are answered",
     "scheduler": "show and steer the jobs that run by themselves",

@@ -31,6 +31,8 @@ class Heard:
     drafts: list[EventDraft] = field(default_factory=list)
     #: "" when there are drafts.
     skipped: str = ""
+    #: The project of a session that ends here, or whose context is about to be compacted; "" for any other payload.
+    ends: str = ""
 
 
 class Malformed(ValueError):

@@ -70,8 +70,9 @@ class ClaudeCodeHooks:
             raise Malformed("no session_id")
         if event not in _READERS:
             return Heard(skipped=event if event in _PASSED_OVER else "unknown event")
-        drafts = [d for d in _READERS[event](_Telling(told, envelope)) if d.text.strip()]
-        return Heard(drafts, "" if drafts else f"{event} with {NO_TEXT}")
+        telling = _Telling(told, envelope)
+        drafts = [d for d in _READERS[event](telling) if d.text.strip()]
+        return Heard(drafts, "" if drafts else f"{event} with {NO_TEXT}", telling.project() if event in _ENDS else "")
 
 
 class _Telling:
@@ -102,6 +103,10 @@ class _Telling:
             **more,
         }
         return convert(record, self._state, include_thinking=False).drafts
+
+    def project(self) -> str:
+        """The project of what is told; "" when it is not known."""
+        return next((d.project for d in self.record("user", "anything")), "")
 
     def said(self, kind: EventType, text: str) -> list[EventDraft]:
         """What the client itself did, in our words."""
@@ -227,6 +232,9 @@ def _json(value: object) -> str:
         return text
     return f"{text[:half]}\n[... {len(text) - _ODD} characters left out ...]\n{text[-half:]}"
 
+
+#: What a session was about is behind it then.
+_ENDS = frozenset({"PreCompact", "SessionEnd"})
 
 _READERS: dict[str, Callable[[_Telling], list[EventDraft]]] = {
     "SessionStart": _session_start,

@@ -1,6 +1,5 @@
-"""Writing tools of the full profile: ingest_events, refine_summary, pin."""
+"""Writing tools of the full profile, and those that read for them: ingest_events, refine_*, pin."""
 
-from collections.abc import Sequence
 from dataclasses import replace
 from typing import Annotated, Any
 
@@ -10,27 +9,32 @@ from mcp.types import CallToolResult
 from pydantic import BaseModel, ConfigDict, Field
 
 from memory_mcp.app import App
-from memory_mcp.errors import InvalidQuery, NotFound, ResourceExhausted
-from memory_mcp.ingest.base import ImportReport
-from memory_mcp.ingest.gate import Gate
+from memory_mcp.errors import InvalidQuery, ResourceExhausted
 from memory_mcp.ingest.jsonl import draft_of
-from memory_mcp.model.calendar import TocLevel, span_of
-from memory_mcp.model.event import Event, EventDraft, EventType, Role, Trust
-from memory_mcp.model.ids import ROOT, GripId, NodeId, segment_key_of
-from memory_mcp.model.segment import Segment
-from memory_mcp.model.toc import TocBullet, TocNode
+from memory_mcp.model.event import EventDraft, Trust
+from memory_mcp.model.ids import ROOT, NodeId
+from memory_mcp.requests.limits import MATERIAL, PAGE
+from memory_mcp.requests.refine import (
+    MAX_BULLETS,
+    MAX_GRIPS,
+    MAX_KEYWORD,
+    MAX_TEXT,
+    MAX_TITLE,
+    RefineDue,
+    RefineSummary,
+    Statement,
+)
+from memory_mcp.requests.refine_show import RefineShow
 from memory_mcp.requests.times import times_of
-from memory_mcp.server import wire
+from memory_mcp.server import arguments, wire, wire_refine
 from memory_mcp.server.caller import agent_of, request_key
 from memory_mcp.server.tools.kit import ADDS, SETS, Kit, answer, tool
-from memory_mcp.storage.values import Build, Request
-from memory_mcp.toc.build import segment_title
-from memory_mcp.toc.rollup import period_name
+from memory_mcp.storage.values import Request
+from memory_mcp.summarize.keywords import MAX_KEYWORDS
 
 #: Kind of source: the same event ingested by a tool or imported from a file is one event.
 _SOURCE = "jsonl"
 _MOST_EVENTS = 500
-_AUTHOR = "agent"
 
 
 class BulletArgument(BaseModel):
@@ -38,12 +42,13 @@ class BulletArgument(BaseModel):
 
     model_config = ConfigDict(extra="forbid")
 
-    text: Annotated[str, Field(max_length=2000)]
-    grip_ids: Annotated[list[str], Field(min_length=1, max_length=20)]
+    text: Annotated[str, Field(max_length=MAX_TEXT)]
+    grip_ids: Annotated[list[str], Field(min_length=1, max_length=MAX_GRIPS)]
+    kind: arguments.Kind = ""
 
 
 class Curate:
-    """The three."""
+    """The five."""
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
@@ -52,6 +57,8 @@ class Curate:
         """In the order offered."""
         return [
             tool(self.ingest_events, "Ingest events", SETS),
+            tool(self.refine_due, "What to refine"),
+            tool(self.refine_show, "Read to refine"),
             tool(self.refine_summary, "Refine a summary", ADDS),
             tool(self.pin, "Pin", SETS),
         ]
@@ -86,28 +93,43 @@ class Curate:
             raise InvalidQuery(f"event {number} of {count}: {error.message}", f"{error.hint} Nothing was stored.") from None
         return replace(draft, agent=draft.agent or agent, project=draft.project or self._kit.project)
 
+    async def refine_due(
+        self,
+        day: Annotated[str, Field(description="A day or other time, as since; empty: all", max_length=60)] = "",
+        limit: arguments.Page = PAGE.default,
+        project: arguments.Project = "",
+        scope: arguments.Scope = "",
+    ) -> Annotated[CallToolResult, wire_refine.DueNodes]:
+        """Segments and days that are over, hold enough, and have no agent's words yet; newest first."""
+        return await self._kit.ask(RefineDue(day, limit, project, scope))
+
+    async def refine_show(
+        self,
+        node_id: Annotated[str, Field(max_length=300)],
+        token_budget: Annotated[int, Field(ge=MATERIAL.least, le=MATERIAL.most)] = MATERIAL.default,
+        project: arguments.Project = "",
+        scope: arguments.Scope = "",
+    ) -> Annotated[CallToolResult, wire_refine.Material]:
+        """What refine_summary needs to know of a node, at once.
+
+        Its title and bullets; of a segment its events with their grips, and what came before; of a period its children.
+        """
+        return await self._kit.ask(RefineShow(node_id, token_budget, project, scope))
+
     async def refine_summary(
         self,
-        ctx: Context,
         node_id: Annotated[str, Field(max_length=300)],
-        title: Annotated[str, Field(description="The gist; its date is added", max_length=200)],
-        bullets: Annotated[list[BulletArgument], Field(min_length=1, max_length=20)],
-    ) -> Annotated[CallToolResult, wire.Refined]:
-        """Give a node a better title and bullets, marked as an agent's. Every bullet names grips that lie inside the node."""
-        agent = agent_of(ctx)
-
-        def work(app: App) -> wire.Refined:
-            with app.derivation.publishing:
-                before = app.tree.node(times_of(app).node_id(node_id))
-                node = _refined(app, before, title, bullets, agent)
-                # A call that is sent again finds its own words and leaves them.
-                if replace(node, version=before.version, built=before.built) == before:
-                    return wire.Refined(node_id=node.node_id, version=before.version, author=before.author)
-                app.storage.toc.publish(Build(nodes=(node,)))
-                app.derivation.run()
-            return wire.Refined(node_id=node.node_id, version=node.version, author=node.author)
-
-        return answer(await self._kit.host.write(work))
+        title: Annotated[str, Field(description="What was asked: what came of it; its date is added", max_length=MAX_TITLE)],
+        bullets: Annotated[list[BulletArgument], Field(min_length=1, max_length=MAX_BULLETS)],
+        summary: Annotated[str, Field(description="Default: made of title and bullets", max_length=MAX_TEXT)] = "",
+        keywords: Annotated[
+            list[Annotated[str, Field(max_length=MAX_KEYWORD)]] | None,
+            Field(description="Default: read from title and bullets", max_length=MAX_KEYWORDS),
+        ] = None,
+    ) -> Annotated[CallToolResult, wire_refine.Refined]:
+        """Replace a node's text by a better one, marked as an agent's. Every bullet names grips that lie inside the node."""
+        said = [Statement(b.text, b.grip_ids, b.kind) for b in bullets]
+        return await self._kit.write(RefineSummary(node_id, title, said, summary, keywords or ()))
 
     async def pin(
         self,
@@ -131,50 +153,3 @@ def _pinnable(app: App, given: str) -> NodeId:
     if node.node_id == ROOT:
         raise InvalidQuery("the root cannot be pinned", "Pin a year, month, week, day, segment or grip.")
     return node.node_id
-
-
-def _refined(app: App, before: TocNode, title: str, bullets: Sequence[BulletArgument], agent: str) -> TocNode:
-    """The next version of the node with the agent's words, cleaned as any write is, and its proofs checked."""
-    if before.node_id == ROOT:
-        raise InvalidQuery("the root has no summary", "Refine a year, month, week, day or segment.")
-    gate = Gate()
-    name = period_name(before.node_id) if before.level is not TocLevel.SEGMENT else ""
-    gist = _clean(gate, title).removeprefix(f"{name} · ")
-    made = []
-    for bullet in bullets:
-        cuts = [_cut_of(app, grip, before) for grip in bullet.grip_ids]
-        grips = tuple(dict.fromkeys(grip for grip, _ in cuts))
-        made.append(TocBullet(_clean(gate, bullet.text), grips, project=cuts[0][1].project, agent=agent))
-    whole = f"{name} · {gist}" if name else segment_title(app.calendar, before.start_ms, gist)
-    return replace(before, title=whole, bullets=tuple(made), author=_AUTHOR, version=before.version + 1)
-
-
-def _clean(gate: Gate, text: str) -> str:
-    draft = EventDraft(session_id="refine", role=Role.ASSISTANT, type=EventType.NOTE, text=text, timestamp=0)
-    outcome = gate.check(draft, ImportReport())
-    if isinstance(outcome, str):
-        raise InvalidQuery(f"a text is refused: {outcome}", "Say it in words of your own.")
-    return " ".join(outcome.text.split())
-
-
-def _cut_of(app: App, given: str, node: TocNode) -> tuple[GripId, Segment]:
-    """The grip and the segment its first event lies in; refused unless that segment lies inside the node."""
-    try:
-        found = app.evidence.expand(given, 0, 0)
-    except NotFound:
-        raise NotFound(f"no grip {given}", "Every bullet must name existing grips: see get_node and search results.") from None
-    cut = _holding(app.storage.toc.cuts([found.excerpt[0].stream]), found.excerpt[0])
-    if cut is None or not _inside(cut, node):
-        raise InvalidQuery(f"grip {given} lies outside {node.node_id}", "A bullet may only rest on what its node holds.")
-    return found.grip_id, cut
-
-
-def _holding(cuts: dict[int, list[Segment]], event: Event) -> Segment | None:
-    return next((c for c in cuts.get(event.stream, ()) if c.start <= event.order <= c.end), None)
-
-
-def _inside(cut: Segment, node: TocNode) -> bool:
-    if node.level is TocLevel.SEGMENT:
-        return cut.key == segment_key_of(node.node_id)
-    first, after = span_of(node.node_id)
-    return first.isoformat() <= cut.day < after.isoformat()

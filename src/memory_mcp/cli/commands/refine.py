@@ -1,0 +1,165 @@
+"""`refine`: better words for segments and days: what is due, what to read, and writing it.
+
+What is written is read from a file or standard input by the caller's own process, and handed to the daemon as an argument.
+"""
+
+import argparse
+import json
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from memory_mcp.cli import render
+from memory_mcp.cli.commands.base import (
+    SESSION,
+    Subparsers,
+    add_scope,
+    answered,
+    as_json,
+    family,
+    hint_when_empty,
+    leaf,
+    opened,
+    settings_of,
+    wanted,
+    whose,
+)
+from memory_mcp.errors import InvalidQuery, SourceUnreadable
+from memory_mcp.requests.limits import MATERIAL, PAGE
+
+_FORM = (
+    'JSON: {"title": "what was asked: what came of it", "bullets": [{"text": "...", "grip_ids": ["grip:..."], '
+    '"kind": "decision"}]}; kind, and beside the bullets summary and keywords, may be left out.'
+)
+#: Longest JSON, bytes: twenty of the longest bullets fit several times.
+_MOST = 1 << 20
+
+
+def add(parsers: Subparsers, about: str) -> None:
+    """Arguments of `refine`."""
+    inner = family(parsers, "refine", about)
+    due = leaf(inner, "due", run_due, "list segments and days that are over and have only the summarizer's text, newest first")
+    due.add_argument("--day", default="", metavar="TIME", help="only of this day or time: yesterday, 2026-01-30, 'last week'")
+    due.add_argument("--limit", type=int, default=PAGE.default, metavar="N", help=f"most nodes ({PAGE.default})")
+    add_scope(due)
+    show = leaf(inner, "show", run_show, "show a node as it is, with the events and grips that a better text can rest on")
+    show.add_argument("id", metavar="NODE", help="such as toc:segment:<day>:<id>, 2026-01-30 or yesterday")
+    budget = f"most tokens of the answer ({MATERIAL.default})"
+    show.add_argument("--token-budget", type=int, default=MATERIAL.default, metavar="N", help=budget)
+    add_scope(show)
+    write = leaf(inner, "write", run_write, "replace a node's title, summary, bullets and keywords", _FORM)
+    write.add_argument("id", metavar="NODE", help="the node to be refined")
+    write.add_argument("file", nargs="?", default="-", metavar="FILE", help="file of the JSON, or - for standard input (default)")
+    write.add_argument("--text", metavar="JSON", help="the JSON itself, instead of a file")
+
+
+def run_due(args: argparse.Namespace) -> int:
+    """What is worth refining."""
+    from memory_mcp.requests.refine import RefineDue
+
+    with opened(args) as app:
+        data = answered(app, RefineDue(args.day, args.limit, **whose(app, args)))
+        hint_when_empty(app)
+    render.emit(as_json(args), data, _due_lines(data), recalled=True)
+    return 0
+
+
+def run_show(args: argparse.Namespace) -> int:
+    """What is read of a node before it is refined."""
+    from memory_mcp.requests.refine_show import RefineShow
+
+    with opened(args) as app:
+        data = answered(app, RefineShow(args.id, args.token_budget, **whose(app, args)))
+    render.emit(as_json(args), data, _show_lines(data), recalled=True)
+    return 0
+
+
+def run_write(args: argparse.Namespace) -> int:
+    """Replace a node's text; by the daemon, where there is to be one."""
+    text = _read(args.file) if args.text is None else args.text
+    if args.text is None and (status := _forwarded(args, text)) is not None:
+        return status
+    from memory_mcp.requests.refine import refinement
+
+    with opened(args) as app:
+        data = answered(app, refinement(args.id, _parsed(text)))
+    lines = [f"{data['node_id']}  {data['title']} (version {data['version']})", *(f"Note: {n}" for n in data.get("notices", ()))]
+    render.emit(as_json(args), data, lines, recalled=True)
+    return 0
+
+
+def _read(file: str) -> str:
+    if SESSION.get() is not None:
+        raise InvalidQuery("the daemon reads no files", "Give the JSON with --text.")
+    try:
+        if file == "-":
+            data = sys.stdin.buffer.read(_MOST + 1)
+        else:
+            with Path(file).expanduser().open("rb") as stream:
+                data = stream.read(_MOST + 1)
+        text = data.decode("utf-8-sig")
+    except (OSError, UnicodeDecodeError) as error:
+        raise SourceUnreadable(f"{file} cannot be read: {error}", f"Nothing was changed. {_FORM}") from None
+    if len(data) > _MOST:
+        raise InvalidQuery(f"more than {_MOST:,} bytes", f"Nothing was changed. {_FORM}")
+    return text
+
+
+def _parsed(text: str) -> object:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise InvalidQuery(f"not JSON: {error}", f"Nothing was changed. Give {_FORM}") from None
+
+
+def _forwarded(args: argparse.Namespace, text: str) -> int | None:
+    """Return the status of the command run by the daemon; None where none can be had."""
+    from memory_mcp import forward, link
+
+    if not settings_of(args).server.daemon or not link.usable():
+        return None
+    argv = ["refine", "write", args.id, f"--text={text}"]
+    return forward.run(wanted(args), [*argv, "--json"] if as_json(args) else argv)
+
+
+def _due_lines(data: dict[str, Any]) -> Iterator[str]:
+    for node in data["due"]:
+        counts = f"{render.plural(node['events'], 'event')}, {node['tokens']:,} tokens"
+        where = f", {node['project']}" if node.get("project") else ""
+        yield f"- {node['node_id']}  {node['title']} ({counts}{where})"
+    for notice in data.get("notices", ()):
+        yield f"Note: {notice}"
+    if data.get("more"):
+        yield "There are more: give a larger --limit, or a --day."
+
+
+def _show_lines(data: dict[str, Any]) -> Iterator[str]:
+    yield f"{data['node_id']}  {data['title']}"
+    yield from _bullet_lines(data)
+    yield from _said("Before (context only)", data.get("context", {}).get("before", ()))
+    yield from _said("Events", data.get("events", ()))
+    for child in data.get("children", ()):
+        yield ""
+        yield f"{child['node_id']}  {child['title']} ({render.plural(child['events'], 'event')})"
+        yield from _bullet_lines(child)
+    if left := data.get("left_out"):
+        yield f"({left:,} left out; a larger --token-budget shows more)"
+
+
+def _bullet_lines(node: dict[str, Any]) -> Iterator[str]:
+    for bullet in node.get("bullets", ()):
+        kind = f"{bullet['kind']}: " if bullet.get("kind") else ""
+        yield f"- {kind}{render.one_line(bullet['text'])} {_cited(bullet['grip_ids'])}"
+
+
+def _said(title: str, lines: list[dict[str, Any]]) -> Iterator[str]:
+    if lines:
+        yield from ("", f"{title}:")
+    for line in lines:
+        said = f"{line['when'].replace('T', ' ')} {line['who']}: {render.one_line(line['text'])}"
+        yield f"{said} {_cited(line.get('grip_ids', ()))}".rstrip()
+
+
+def _cited(grips: list[str]) -> str:
+    return " ".join(f"[{grip}]" for grip in grips)

@@ -1,0 +1,327 @@
+"""Better words for a node: what is due, and writing a title and bullets in place of the summarizer's.
+
+Every bullet rests on grips that lie inside its node, all of one project. Nothing of the text before remains: a summary and
+keywords that are not given are made of the new words.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from itertools import islice
+from typing import Any
+
+from memory_mcp.app import App
+from memory_mcp.errors import InvalidQuery, NotFound
+from memory_mcp.ingest.base import ImportReport
+from memory_mcp.ingest.gate import Gate
+from memory_mcp.jobs.derivation import Depth
+from memory_mcp.model.calendar import EVERY_DAY, TocLevel, level_of, span_of
+from memory_mcp.model.event import EventDraft, EventType, Role
+from memory_mcp.model.ids import ROOT, GripId, segment_key_of
+from memory_mcp.model.segment import Segment
+from memory_mcp.model.toc import AGENT, KIND_SALIENCE, MemoryKind, TocBullet, TocNode
+from memory_mcp.requests.limits import PAGE, choice
+from memory_mcp.requests.response import Recalled
+from memory_mcp.requests.scope import Caller, scope_of
+from memory_mcp.requests.times import times_of
+from memory_mcp.storage.values import Build
+from memory_mcp.summarize.keywords import MAX_KEYWORDS, keywords_of
+from memory_mcp.summarize.kinds import cues_of, kind_of
+from memory_mcp.summarize.sentences import shorten
+from memory_mcp.summarize.titles import SEPARATOR, without_date
+from memory_mcp.toc.build import salience_of, segment_title
+from memory_mcp.toc.refining import Due, Refining
+from memory_mcp.toc.rollup import period_name
+
+#: Longest texts, characters, and most bullets of a node and grips of a bullet.
+MAX_TITLE, MAX_TEXT, MAX_KEYWORD = 200, 2000, 60
+MAX_BULLETS, MAX_GRIPS = 20, 20
+#: Characters of a summary that is made of title and bullets, as the summarizer's own.
+_SUMMARY = 300
+#: Stands for the dash behind which a title has mere terms, which periods and briefings leave out.
+_DASH = " \u2013 "
+_GOES_ON = "this node is not over: what comes is added to its events, and not to the words it has now"
+_UNCHANGED = "Nothing was changed."
+_FORM = (
+    '{"title": "...", "bullets": [{"text": "...", "grip_ids": ["grip:..."]}]}; '
+    "kind in a bullet, summary and keywords beside them are optional"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class RefineDue:
+    """What is worth refining and has only the summarizer's text."""
+
+    #: A day or another time; "" for all, newest first.
+    day: str = ""
+    limit: int = PAGE.default
+    project: str = ""
+    scope: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DueNode:
+    """A segment or day worth refining."""
+
+    node_id: str
+    level: str
+    title: str
+    events: int
+    tokens: int
+    session_id: str = ""
+    project: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DueNodes(Recalled):
+    """Nodes worth refining, newest first; `more` where there are others."""
+
+    due: Sequence[DueNode]
+    more: bool | None = None
+    scope: str
+    notices: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A bullet as it is given: its text, the grips that prove it, and a MemoryKind's value, or "" to read it from the text."""
+
+    text: str
+    grip_ids: Sequence[str]
+    kind: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RefineSummary:
+    """New words for a node."""
+
+    node_id: str
+    title: str
+    bullets: Sequence[Statement]
+    summary: str = ""
+    keywords: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Refined(Recalled):
+    """The node as it is now."""
+
+    node_id: str
+    title: str
+    version: int
+    author: str
+    notices: Sequence[str] = ()
+
+
+def refine_due(app: App, request: RefineDue, caller: Caller) -> DueNodes:
+    """Return segments and days worth refining, newest first."""
+    limit = PAGE.check(request.limit)
+    scoped = scope_of(app, request.project, request.scope, caller.project)
+    first, after = _days(app, request.day)
+    refining = Refining(app.storage, app.storage.toc.authors(), scoped.project, _settled_ms(app))
+    found = list(islice(refining.due(first, after, app.calendar), limit + 1))
+    nodes = app.tree.nodes([d.node_id for d in found[:limit]], scoped.project)
+    return DueNodes(
+        due=[_due_node(d, nodes[d.node_id], scoped.project) for d in found[:limit] if d.node_id in nodes],
+        more=True if len(found) > limit else None,
+        scope=scoped.words,
+        notices=[] if found else ["nothing is due: what is over and holds enough has an agent's words, or there is no such"],
+    )
+
+
+def refine_summary(app: App, request: RefineSummary, _: Caller) -> Refined:
+    """Put an agent's words in the place of a node's, and roll up what lies above; the same words again change nothing.
+
+    Raises:
+        InvalidQuery: a text is empty, too long or refused, or a grip lies outside the node or in another project.
+        NotFound: there is no such node or grip.
+
+    """
+    _check_sizes(request)
+    with app.derivation.publishing:
+        before = app.tree.node(times_of(app).node_id(request.node_id))
+        node = _refined(app, before, request)
+        if replace(node, version=before.version, built=before.built) == before:
+            node = before
+        else:
+            app.storage.toc.publish(Build(nodes=(node,)))
+            app.derivation.run(Depth.PERIODS)
+    notices = [_GOES_ON] if _goes_on(app, node) else []
+    return Refined(node_id=node.node_id, title=node.title, version=node.version, author=node.author, notices=notices)
+
+
+def refinement(node_id: str, given: object) -> RefineSummary:
+    """Return the request that a JSON value describes: {title, bullets: [{text, grip_ids, kind?}], summary?, keywords?}.
+
+    Raises:
+        InvalidQuery: it has another shape; the message names the place.
+
+    """
+    whole = _object(given, "the refinement", RefineSummary)
+    bullets = _list(whole.get("bullets", ()), "bullets")
+    return RefineSummary(
+        node_id,
+        _text(whole.get("title", ""), "title"),
+        [_statement(one, f"bullets.{place}") for place, one in enumerate(bullets)],
+        _text(whole.get("summary", ""), "summary"),
+        _texts(whole.get("keywords", ()), "keywords"),
+    )
+
+
+def _days(app: App, day: str) -> tuple[str, str]:
+    """Return the local days of a time in words, the second exclusive; all for ""."""
+    times = times_of(app)
+    start, end = times.since(day, "day"), times.until(day)
+    if start is None or end is None:
+        return EVERY_DAY
+    return app.calendar.day_of(start), f"{app.calendar.day_of(max(start, end - 1))}~"
+
+
+def _settled_ms(app: App) -> int:
+    """Return since when a session must have been silent to count as over, UTC milliseconds."""
+    return app.clock.now_ms() - app.settings.toc.gap_minutes * 60_000
+
+
+def _goes_on(app: App, node: TocNode) -> bool:
+    """Whether events may still come into a node."""
+    if (key := segment_key_of(node.node_id)) is None:
+        return node.end_ms > _settled_ms(app)
+    return app.storage.toc.segments([key])[key].open and node.end_ms >= _settled_ms(app)
+
+
+def _due_node(due: Due, node: TocNode, project: str | None) -> DueNode:
+    return DueNode(
+        node_id=due.node_id,
+        level=level_of(due.node_id),
+        title=node.title,
+        events=due.events,
+        tokens=due.tokens,
+        session_id=due.session_id,
+        project=due.project if project is None else "",
+    )
+
+
+def _statement(given: object, place: str) -> Statement:
+    one = _object(given, place, Statement)
+    text, kind = _text(one.get("text", ""), f"{place}.text"), _text(one.get("kind", ""), f"{place}.kind")
+    return Statement(text, _texts(one.get("grip_ids", ()), f"{place}.grip_ids"), kind)
+
+
+def _object(given: object, place: str, kind: type[Any]) -> Mapping[str, object]:
+    known = [f.name for f in fields(kind) if f.name != "node_id"]
+    if not isinstance(given, Mapping):
+        raise _invalid(f"{place} is no JSON object")
+    if odd := next((name for name in given if name not in known), None):
+        raise _invalid(f"{place}: unknown field {odd!r}")
+    return given
+
+
+def _text(given: object, place: str) -> str:
+    if not isinstance(given, str):
+        raise _invalid(f"{place} is no text")
+    return given
+
+
+def _texts(given: object, place: str) -> list[str]:
+    return [_text(one, f"{place}.{at}") for at, one in enumerate(_list(given, place))]
+
+
+def _list(given: object, place: str) -> Sequence[object]:
+    if not isinstance(given, list | tuple):
+        raise _invalid(f"{place} is no list")
+    return given
+
+
+def _invalid(what: str) -> InvalidQuery:
+    return InvalidQuery(what, f"{_UNCHANGED} Give {_FORM}.")
+
+
+def _check_sizes(request: RefineSummary) -> None:
+    """Refuse what is missing or too long, in the words the server uses of arguments."""
+    _fits("title", request.title, 1, MAX_TITLE)
+    _fits("summary", request.summary, 0, MAX_TEXT)
+    _fits("bullets", request.bullets, 1, MAX_BULLETS)
+    _fits("keywords", request.keywords, 0, MAX_KEYWORDS)
+    for place, bullet in enumerate(request.bullets):
+        _fits(f"bullets.{place}.text", bullet.text, 1, MAX_TEXT)
+        _fits(f"bullets.{place}.grip_ids", bullet.grip_ids, 1, MAX_GRIPS)
+        choice(MemoryKind, f"bullets.{place}.kind", bullet.kind)
+    for place, word in enumerate(request.keywords):
+        _fits(f"keywords.{place}", word, 1, MAX_KEYWORD)
+
+
+def _fits(place: str, given: Sequence[object], least: int, most: int) -> None:
+    if len(given) < least or (least and isinstance(given, str) and not given.strip()):
+        raise InvalidQuery(f"{place} is empty", f"{_UNCHANGED} Every bullet is a text with the ids of grips that prove it.")
+    if len(given) > most:
+        what = "characters" if isinstance(given, str) else "entries"
+        raise InvalidQuery(f"{place} is too long: at most {most} {what}", _UNCHANGED)
+
+
+def _refined(app: App, before: TocNode, request: RefineSummary) -> TocNode:
+    """Return the next version of the node with the agent's words, cleaned as any write is, and its proofs checked."""
+    if before.node_id == ROOT:
+        raise InvalidQuery("the root has no summary", "Refine a year, month, week, day or segment.")
+    gate = Gate()
+    name = period_name(before.node_id) if before.level is not TocLevel.SEGMENT else ""
+    title = _clean(gate, request.title)
+    gist = (title.removeprefix(f"{name} · ") if name else without_date(title) or title).replace(SEPARATOR, _DASH)
+    bullets = tuple(_bullet(app, gate, before, one) for one in request.bullets)
+    texts = [gist, *(b.text for b in bullets)]
+    kind = max((b.kind for b in bullets), key=lambda k: KIND_SALIENCE[k])
+    return replace(
+        before,
+        title=f"{name} · {gist}" if name else segment_title(app.calendar, before.start_ms, gist),
+        summary=_clean(gate, request.summary) or shorten(f"{gist}. {' '.join(texts[1:])}", _SUMMARY),
+        bullets=bullets,
+        keywords=tuple(_clean(gate, word) for word in request.keywords) or keywords_of(texts),
+        kind=kind,
+        salience=salience_of(bullets),
+        author=AGENT,
+        version=before.version + 1,
+    )
+
+
+def _bullet(app: App, gate: Gate, node: TocNode, given: Statement) -> TocBullet:
+    """Return a bullet that belongs to the project of its grips; refused where they are of several."""
+    cuts = [_cut_of(app, grip, node) for grip in given.grip_ids]
+    if len({cut.project for _, cut in cuts}) > 1:
+        raise InvalidQuery(
+            f"a bullet rests on two projects: {shorten(given.text, 60)!r}",
+            f"{_UNCHANGED} Make one bullet for each project: what is told of one is shown to whoever works on it.",
+        )
+    text, first = _clean(gate, given.text), cuts[0][1]
+    kind = choice(MemoryKind, "kind", given.kind) or kind_of(text, cues_of(text))
+    return TocBullet(text, tuple(dict.fromkeys(grip for grip, _ in cuts)), kind, first.project, first.agent)
+
+
+def _clean(gate: Gate, text: str) -> str:
+    if not text.strip():
+        return ""
+    draft = EventDraft(session_id="refine", role=Role.ASSISTANT, type=EventType.NOTE, text=text, timestamp=0)
+    outcome = gate.check(draft, ImportReport())
+    if isinstance(outcome, str):
+        raise InvalidQuery(f"a text is refused: {outcome}", f"{_UNCHANGED} Say it in words of your own.")
+    return " ".join(outcome.text.split())
+
+
+def _cut_of(app: App, given: str, node: TocNode) -> tuple[GripId, Segment]:
+    """Return the grip and the segment its first event lies in; refused unless that segment lies inside the node."""
+    try:
+        found = app.evidence.expand(given, 0, 0)
+    except NotFound:
+        hint = f"{_UNCHANGED} Every bullet must name existing grips: take them from refine_show, get_node or search results."
+        raise NotFound(f"no grip {given}", hint) from None
+    said = found.excerpt[0]
+    cuts = app.storage.toc.cuts([said.stream]).get(said.stream, ())
+    cut = next((c for c in cuts if c.start <= said.order <= c.end), None)
+    if cut is None or not _inside(cut, node):
+        hint = f"{_UNCHANGED} A bullet may only rest on what its node holds."
+        raise InvalidQuery(f"grip {given} lies outside {node.node_id}", hint)
+    return found.grip_id, cut
+
+
+def _inside(cut: Segment, node: TocNode) -> bool:
+    if node.level is TocLevel.SEGMENT:
+        return cut.key == segment_key_of(node.node_id)
+    first, after = span_of(node.node_id)
+    return first.isoformat() <= cut.day < after.isoformat()

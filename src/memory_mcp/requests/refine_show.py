@@ -1,0 +1,227 @@
+"""What an agent reads before it refines a node, in one response cut to a budget of tokens.
+
+Of a segment its title and bullets, what came before, and its events with the grips that quote them; of a period its
+children's titles and bullets. Long texts are shortened first, the agent's and the user's last; then whole parts are left out.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from memory_mcp.app import App
+from memory_mcp.errors import InvalidQuery
+from memory_mcp.model.calendar import TocLevel
+from memory_mcp.model.event import Event, EventType, Role
+from memory_mcp.model.grip import Grip
+from memory_mcp.model.ids import ROOT, EventId, NodeId, segment_key_of
+from memory_mcp.model.toc import KIND_SALIENCE, TocNode, shown_author
+from memory_mcp.requests import shapes
+from memory_mcp.requests.limits import MATERIAL
+from memory_mcp.requests.plain import largest, tokens_of
+from memory_mcp.requests.response import Recalled
+from memory_mcp.requests.scope import Caller, Scoped, scope_of
+from memory_mcp.requests.shapes import Bullet
+from memory_mcp.requests.times import times_of
+
+#: Shortest and longest text of an event, characters; a tool's call or output gets a quarter.
+_LEAST, _MOST, _TOOL_SHARE = 80, 4000, 4
+#: Events before the segment, and characters of each.
+_BEFORE, _BEFORE_CHARS = 3, 240
+#: Grips named of one event: those of the words that are shown come first.
+_GRIPS = 4
+#: Bullets of a child; a period has at most 10.
+_BULLETS = 10
+#: Share of a shortened text that is its beginning; the rest is its end, where a message says what came of it.
+_HEAD = 0.6
+#: What the client notes of itself.
+_NOTED = frozenset({EventType.SESSION_START, EventType.SESSION_END, EventType.SUBAGENT_START})
+
+
+@dataclass(frozen=True, slots=True)
+class RefineShow:
+    """One node to be refined."""
+
+    node_id: str
+    token_budget: int = MATERIAL.default
+    project: str = ""
+    scope: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Line:
+    """An event as it is read here; "…" stands for what was left out of its text."""
+
+    when: str
+    who: str
+    text: str
+    grip_ids: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Before:
+    """Where a segment stands."""
+
+    session_id: str = ""
+    #: The end of the session's segment before.
+    before: Sequence[Line] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Part:
+    """A child of a period."""
+
+    node_id: str
+    title: str
+    events: int
+    author: str = ""
+    bullets: Sequence[Bullet] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Material(Recalled):
+    """A node as it is, and what a better text can be made of."""
+
+    node_id: str
+    level: str
+    title: str
+    author: str = ""
+    bullets: Sequence[Bullet] = ()
+    context: Before | None = None
+    events: Sequence[Line] = ()
+    children: Sequence[Part] = ()
+    #: Events or children that the budget has no room for.
+    left_out: int = 0
+    scope: str
+
+
+def refine_show(app: App, request: RefineShow, caller: Caller) -> Material:
+    """Return the material of one node; NotFound where the scope holds none such, InvalidQuery for the root."""
+    budget = MATERIAL.check(request.token_budget, "token_budget")
+    scoped = scope_of(app, request.project, request.scope, caller.project)
+    node = app.tree.node(times_of(app).node_id(request.node_id), scoped.project)
+    if node.node_id == ROOT:
+        raise InvalidQuery("the root has no summary", "Name a year, month, week, day or segment.")
+    plain = Material(
+        node_id=node.node_id,
+        level=node.level,
+        title=node.title,
+        author=shown_author(node.author),
+        bullets=_bullets(node),
+        scope=scoped.words,
+    )
+    page = _Page(app, budget)
+    show = _segment if node.level is TocLevel.SEGMENT else _period
+    return show(app, page, plain, node.node_id, scoped)
+
+
+class _Page:
+    """A budget of tokens."""
+
+    def __init__(self, app: App, budget: int) -> None:
+        self._factor = app.settings.retrieval.token_factor
+        self._budget = budget
+
+    def holds(self, material: Material) -> bool:
+        """Whether a response is within the budget."""
+        return tokens_of(material, self._factor) <= self._budget
+
+
+def _segment(app: App, page: _Page, plain: Material, node_id: NodeId, scoped: Scoped) -> Material:
+    key = segment_key_of(node_id)
+    assert key is not None
+    cut = app.storage.toc.segments([key])[key]
+    before = [e for e in app.tree.context(cut, scoped.project).before if _says(e)][-_BEFORE:]
+    told = [Line(when=_when(app, e), who=_who(e), text=_cut(e.text, _BEFORE_CHARS)[0]) for e in before]
+    whole = replace(plain, context=Before(session_id=cut.session_id, before=told))
+    events = [e for e in app.storage.events.in_segment(cut) if _says(e)]
+    grips = app.storage.grips.of_events([e.event_id for e in events])
+
+    def shown(kept: Sequence[Event], chars: int) -> Material:
+        return replace(whole, events=_lines(app, kept, grips, chars), left_out=len(events) - len(kept))
+
+    spoken = [e for e in events if not _is_tool(e)]
+    for kept in (events, spoken):
+        if kept and (chars := largest(_LEAST, _MOST, lambda n, kept=kept: page.holds(shown(kept, n)))) is not None:  # type: ignore[misc]
+            return shown(kept, chars)
+    ends = spoken or events
+    count = largest(0, len(ends), lambda n: page.holds(shown(_ends(ends, n), _LEAST)))
+    return shown(_ends(ends, count or 0), _LEAST)
+
+
+def _period(app: App, page: _Page, plain: Material, node_id: NodeId, scoped: Scoped) -> Material:
+    ids = app.tree.children(node_id, scoped.project)
+    nodes = app.tree.nodes(ids, scoped.project)
+    children = [nodes[i] for i in ids if i in nodes]
+
+    def shown(kept: Sequence[TocNode], most: int) -> Material:
+        return replace(plain, children=[_part(n, most) for n in kept], left_out=len(children) - len(kept))
+
+    most = largest(0, _BULLETS, lambda n: page.holds(shown(children, n)))
+    if most is not None:
+        return shown(children, most)
+    busiest = sorted(range(len(children)), key=lambda i: (-children[i].event_count, i))
+
+    def busy(count: int) -> list[TocNode]:
+        return [children[i] for i in sorted(busiest[:count])]
+
+    count = largest(0, len(children), lambda n: page.holds(shown(busy(n), 0)))
+    return shown(busy(count or 0), 0)
+
+
+def _lines(app: App, events: Iterable[Event], grips: Mapping[EventId, Sequence[Grip]], chars: int) -> list[Line]:
+    short = max(_LEAST // 2, chars // _TOOL_SHARE)
+    return [_line(app, e, grips.get(e.event_id, ()), short if _is_tool(e) else chars) for e in events]
+
+
+def _line(app: App, event: Event, grips: Sequence[Grip], chars: int) -> Line:
+    """Return an event with the grips that begin in it: those that quote what is shown of it."""
+    text, spans = _cut(event.text, chars)
+    own = [g for g in grips if g.event_id_start == event.event_id]
+    seen = [g for g in own if g.event_id_end != event.event_id or any(g.span_start < b and a < g.span_end for a, b in spans)]
+    return Line(when=_when(app, event), who=_who(event), text=text, grip_ids=[g.grip_id for g in (seen or own)[:_GRIPS]])
+
+
+def _cut(text: str, chars: int) -> tuple[str, Sequence[tuple[int, int]]]:
+    """Return a text of about so many characters, its beginning and its end, and which spans of it these are."""
+    if len(text) <= chars:
+        return " ".join(text.split()), [(0, len(text))]
+    head = int(chars * _HEAD)
+    spans = [(0, head), (len(text) - (chars - head), len(text))]
+    return " … ".join(" ".join(text[a:b].split()) for a, b in spans), spans
+
+
+def _part(node: TocNode, most: int) -> Part:
+    best = sorted(range(len(node.bullets)), key=lambda i: (-KIND_SALIENCE[node.bullets[i].kind], i))[:most]
+    bullets = _bullets(node)
+    return Part(
+        node_id=node.node_id,
+        title=node.title,
+        events=node.event_count,
+        author=shown_author(node.author),
+        bullets=[bullets[i] for i in sorted(best)],
+    )
+
+
+def _bullets(node: TocNode) -> Sequence[Bullet]:
+    return [shapes.bullet(b) for b in node.bullets]
+
+
+def _ends(events: Sequence[Event], count: int) -> Sequence[Event]:
+    """Return so many events, half of them the first and half the last."""
+    head = (count + 1) // 2
+    return [*events[:head], *events[len(events) - (count - head) :]] if count else []
+
+
+def _is_tool(event: Event) -> bool:
+    return event.role is Role.TOOL or event.type is EventType.TOOL_CALL
+
+
+def _says(event: Event) -> bool:
+    return event.type not in _NOTED and bool(event.text.strip())
+
+
+def _who(event: Event) -> str:
+    return event.speaker or (event.metadata.get("tool") or "tool" if _is_tool(event) else event.role)
+
+
+def _when(app: App, event: Event) -> str:
+    return app.calendar.iso(event.timestamp)[:16]

@@ -1,0 +1,115 @@
+"""Which segments and days are worth an agent's own words, and which projects asked for them.
+
+A segment is worth it when it is over, holds enough, is no subagent's, and has only the summarizer's text; a day when its
+segments are told and there are several of them.
+"""
+
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass
+
+from memory_mcp.model.calendar import Calendar, span_of
+from memory_mcp.model.ids import NodeId, day_id
+from memory_mcp.model.segment import Segment
+from memory_mcp.storage.base import Storage
+
+#: Below this a segment seldom has more to say than its extracted title does: of 1,595 segments of real sessions 1,209 remain,
+#: with 95 % of the events.
+LEAST_EVENTS, LEAST_TOKENS = 8, 500
+#: A day of one such segment says what that segment says, without anybody's help.
+LEAST_SEGMENTS = 2
+#: So many days before a request a segment may lie to be counted with it.
+RECENT_DAYS = 7
+#: Name of a project's request among the stored marks, before the project; its value is UTC milliseconds.
+_REQUEST = "refine:"
+_DAY_MS = 86_400_000
+#: Days whose segments are read at once: most callers want no more than the newest.
+_DAYS = 60
+
+
+@dataclass(frozen=True, slots=True)
+class Due:
+    """A node worth refining."""
+
+    node_id: NodeId
+    events: int
+    tokens: int
+    project: str
+    #: "" of a day.
+    session_id: str = ""
+
+
+class Refining:
+    """Looks for what is due in one project, or with None in all of them."""
+
+    def __init__(self, storage: Storage, told: Collection[NodeId], project: str | None, settled_ms: int) -> None:
+        """`told`: nodes with an agent's or a language model's words; `settled_ms`: what ended before grows no more (UTC)."""
+        self._storage = storage
+        self._told = told
+        self._project = project
+        self._settled_ms = settled_ms
+
+    def due(self, first_day: str, after_day: str, calendar: Calendar) -> Iterator[Due]:
+        """Return what is due on local days of a span, newest first; a day behind its segments, once none of them is due."""
+        days = self._storage.toc.days_with(self._project, first_day, after_day)
+        while days:
+            days, last = days[:-_DAYS], days[-_DAYS:]
+            cuts = self._storage.toc.segments_of_days(last[0], f"{last[-1]}~", self._project)
+            worth: dict[str, list[Segment]] = {}
+            for cut in filter(self._is_worth, cuts):
+                worth.setdefault(cut.day, []).append(cut)
+            for day in sorted(worth, reverse=True):
+                own = [c for c in worth[day] if c.node_id not in self._told]
+                yield from (_of_segment(c) for c in sorted(own, key=lambda c: c.start, reverse=True))
+                if not own and len(worth[day]) >= LEAST_SEGMENTS and (found := self._day(day, calendar)) is not None:
+                    yield found
+
+    def count(self, since_ms: int, until_ms: int, calendar: Calendar) -> int:
+        """Return how many segments are due that ended in a span of time."""
+        # A segment is filed under the day it began.
+        first, last = calendar.day_of(since_ms - _DAY_MS), calendar.day_of(until_ms)
+        cuts = self._storage.toc.segments_of_days(first, f"{last}~", self._project)
+        return sum(self._is_worth(c) and c.node_id not in self._told and since_ms < c.end[0] <= until_ms for c in cuts)
+
+    def _is_worth(self, cut: Segment) -> bool:
+        over = not cut.open or cut.end[0] < self._settled_ms
+        return over and not cut.thread and cut.events >= LEAST_EVENTS and cut.tokens >= LEAST_TOKENS
+
+    def _day(self, day: str, calendar: Calendar) -> Due | None:
+        """Return a day that is over and holds nothing of another project: its one text is read by all that may see it."""
+        node_id = day_id(day)
+        first, after = (d.isoformat() for d in span_of(node_id))
+        tally = self._storage.toc.tally(first, after, self._project)
+        whole = self._project is None or tally.segments == self._storage.toc.tally(first, after, None).segments
+        if node_id in self._told or not whole or calendar.window(node_id).end_ms > self._settled_ms:
+            return None
+        return Due(node_id, tally.events, tally.tokens, tally.projects[0] if len(tally.projects) == 1 else "")
+
+
+def request(storage: Storage, projects: Mapping[str, int]) -> None:
+    """Note that sessions of some projects ended, each with when (UTC milliseconds): the next ones are told what is due."""
+    storage.outbox.mark_all({_REQUEST + project: str(at_ms) for project, at_ms in projects.items()})
+
+
+def requests(storage: Storage) -> dict[str, int]:
+    """Return the projects whose sessions left a request, each with when the last of them did (UTC milliseconds)."""
+    found = storage.outbox.marks(_REQUEST)
+    return {name.removeprefix(_REQUEST): int(value) for name, value in found.items() if value.isdecimal()}
+
+
+def requested(storage: Storage, project: str, at_ms: int, gap_ms: int, calendar: Calendar) -> int:
+    """Return how many segments of a project were due when a session of it ended, and still are.
+
+    Args:
+        storage: The store.
+        project: The project.
+        at_ms: When the session ended, UTC milliseconds.
+        gap_ms: Of silence, after which a segment grows no more.
+        calendar: The store's.
+
+    """
+    refining = Refining(storage, storage.toc.authors(), project, at_ms - gap_ms)
+    return refining.count(at_ms - RECENT_DAYS * _DAY_MS, at_ms, calendar)
+
+
+def _of_segment(cut: Segment) -> Due:
+    return Due(cut.node_id, cut.events, cut.tokens, cut.project, cut.session_id)

@@ -1,0 +1,237 @@
+"""Refining as it is shipped: the installed command and a client on stdio, both before one daemon; hooks, spool and briefing."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import anyio
+import pytest
+from mcp import Client
+from mcp.client.stdio import stdio_client
+
+from bench.place import Place
+from tests.daemon.places import DAEMON, needs_proc
+from tests.sessions import DAYS, lines, sessions
+from tests.waiting import PATIENCE, until
+
+pytestmark = needs_proc
+
+TITLE = "Mooring of the zeppelin: ropes replaced"
+TEXT = "Zeppelins moor by starboard ropes, not by chains."
+REFINE = {"MEMORY_MCP_HOOKS__REFINE": "true"}
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    with Place(tmp_path, idle=60, more=DAEMON) as made:
+        made.ok("ingest", "-", stdin=lines(sessions()))
+        yield made
+
+
+def told(place: Place, *words: str, stdin: str = "") -> dict[str, Any]:
+    return dict(json.loads(place.ok(*words, "--json", stdin=stdin)))
+
+
+def refinement(shown: dict[str, Any]) -> str:
+    """New words for what `refine show` showed, on two of its grips."""
+    grips = [grip for line in shown["events"] for grip in line.get("grip_ids", ())]
+    return json.dumps({"title": TITLE, "bullets": [{"text": TEXT, "grip_ids": [grips[0], grips[-1]], "kind": "decision"}]})
+
+
+def everything(place: Place) -> str:
+    """What the tree says on all levels."""
+    ids = [
+        "2026",
+        "2026-01",
+        "2026-W04",
+        *DAYS,
+        *(one["node_id"] for d in DAYS for one in told(place, "query", "browse", d)["children"]),
+    ]
+    return json.dumps([told(place, "query", "node", i)["node"] for i in ids]).casefold()
+
+
+# the command
+
+
+def test_the_command_walks_a_day_and_what_it_writes_takes_the_place_of_the_old_text(place: Place, tmp_path: Path) -> None:
+    due = told(place, "refine", "due", "--day", DAYS[0])["due"]
+    assert [(one["events"], one["level"]) for one in due] == [(12, "segment")] * 3
+    assert "narwhal" in everything(place)
+    shown = told(place, "refine", "show", due[1]["node_id"], "--token-budget", "2000")
+    assert shown["left_out"] == 0 if "left_out" in shown else len(shown["events"]) == 12
+    written = told(place, "refine", "write", due[1]["node_id"], stdin=refinement(shown))
+    assert written["title"] == f"{shown['title'][:16]} · {TITLE}"
+    assert place.status()["running"] is True
+    assert "narwhal" not in everything(place)
+    assert "zeppelin" in json.dumps(told(place, "query", "browse", "2026")).casefold()
+    assert told(place, "teleport", "search", "zeppelins", "--type", "toc_node")["results"]
+    assert [one["node_id"] for one in told(place, "refine", "due", "--day", DAYS[0])["due"]] == [
+        due[0]["node_id"],
+        due[2]["node_id"],
+    ]
+    # From a file, and where no daemon may run.
+    file = tmp_path / "refined.json"
+    file.write_text(refinement(told(place, "refine", "show", due[2]["node_id"])), encoding="utf-8")
+    place.stop()
+    alone = place.environment() | {"MEMORY_MCP_SERVER__DAEMON": "false"}
+    command = [*place.command, "refine", "write", due[2]["node_id"], str(file)]
+    done = subprocess.run(command, env=alone, cwd=place.home, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0, done.stderr
+    assert TITLE in done.stdout
+    assert place.owners() == set()
+    assert "quokka" not in everything(place)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ("", "INVALID_ARGUMENT: not JSON: "),
+        ("{", "INVALID_ARGUMENT: not JSON: "),
+        ("[]", "INVALID_ARGUMENT: the refinement is no JSON object"),
+        ('{"title": "x", "bulets": []}', "INVALID_ARGUMENT: the refinement: unknown field 'bulets'"),
+        ('{"title": 7, "bullets": []}', "INVALID_ARGUMENT: title is no text"),
+        ('{"title": "x"}', "INVALID_ARGUMENT: bullets is empty"),
+        ('{"title": "x", "bullets": ["a"]}', "INVALID_ARGUMENT: bullets.0 is no JSON object"),
+        ('{"title": "x", "bullets": [{"text": "a"}]}', "INVALID_ARGUMENT: bullets.0.grip_ids is empty"),
+        ('{"title": "x", "bullets": [{"text": "a", "grip_ids": "b"}]}', "INVALID_ARGUMENT: bullets.0.grip_ids is no list"),
+        (
+            '{"title": "x", "bullets": [{"text": "a", "grip_ids": ["grip:1768986120000:0123456789abcdef"]}]}',
+            "NOT_FOUND: no grip grip:1768986120000:0123456789abcdef",
+        ),
+    ],
+)
+def test_input_that_does_not_fit_is_refused_with_a_next_step_and_changes_nothing(shared: Place, given: str, said: str) -> None:
+    before = everything(shared)
+    [node] = told(shared, "refine", "due", "--limit", "1")["due"]
+    done = shared.run("refine", "write", node["node_id"], stdin=given)
+    assert (done.returncode, done.stdout) == (2, "")
+    assert done.stderr.startswith(said)
+    assert "Nothing was changed." in done.stderr
+    assert "Traceback" not in done.stderr
+    assert everything(shared) == before
+
+
+def test_other_wrong_words_are_refused_too(shared: Place) -> None:
+    [node] = told(shared, "refine", "due", "--limit", "1")["due"]
+    for words, said in (
+        (("refine", "due", "--day", "soonish"), "invalid day: 'soonish'"),
+        (("refine", "show", "toc:segment:2026-01-20:0123456789ab"), "NOT_FOUND: no node"),
+        (("refine", "show", node["node_id"], "--token-budget", "5"), "token_budget must be at least 1000"),
+        (("refine", "write", node["node_id"], "/nowhere/at/all.json"), "/nowhere/at/all.json cannot be read"),
+        (("refine",), "required"),
+    ):
+        done = shared.run(*words)
+        assert done.returncode != 0, words
+        assert said in done.stderr, words
+
+
+@pytest.fixture(scope="module")
+def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """A filled memory for tests that change nothing."""
+    with Place(tmp_path_factory.mktemp("shared"), idle=60, more=DAEMON) as made:
+        made.ok("ingest", "-", stdin=lines(sessions()))
+        yield made
+
+
+# a client on stdio
+
+
+def test_a_client_of_the_full_profile_does_the_same_in_three_calls(place: Place) -> None:
+    async def work() -> tuple[dict[str, Any], dict[str, Any]]:
+        with anyio.fail_after(PATIENCE):
+            async with Client(stdio_client(place.server())) as client:
+
+                async def call(name: str, **arguments: Any) -> dict[str, Any]:
+                    found = await client.call_tool(name, arguments)
+                    assert not found.is_error, found.content
+                    assert isinstance(found.structured_content, dict)
+                    return found.structured_content
+
+                [one] = (await call("refine_due", day=DAYS[0], limit=1))["due"]
+                shown = await call("refine_show", node_id=one["node_id"], token_budget=2000)
+                await call("refine_summary", node_id=one["node_id"], **json.loads(refinement(shown)))
+                return shown, await call("get_node", node_id=one["node_id"])
+
+    shown, node = anyio.run(work)
+    assert "pangolin" in shown["title"].casefold()
+    assert node["node"]["title"] == f"{shown['title'][:16]} · {TITLE}"
+    assert node["node"]["bullets"][0]["text"] == TEXT
+    assert "pangolin" not in everything(place)
+    # The command sees what the tool wrote.
+    assert shown["node_id"] not in json.dumps(told(place, "refine", "due"))
+
+
+# hooks
+
+
+def hook(place: Place, event: str, session: str, **more: Any) -> str:
+    project = place.home / "shop"
+    project.mkdir(exist_ok=True)
+    payload = {"session_id": session, "cwd": str(project), "hook_event_name": event, **more}
+    done = place.run("hook", "claude-code", stdin=json.dumps(payload))
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout
+
+
+def a_session(place: Place, session: str, matter: str, ending: str) -> None:
+    """A session as its hooks tell it, enough of it to be refined."""
+    plan = "First the reader, then the writer, then the tests, each in a commit of its own. " * 12
+    hook(place, "UserPromptSubmit", session, prompt=f"The {matter} reader drops the last line. Find out why. {plan}")
+    for number in range(4):
+        answer = {"stdout": f"FAILED test_{matter}_{number}: 11 rows"}
+        given = {
+            "tool_name": "Bash",
+            "tool_use_id": f"{session}{number}",
+            "tool_input": {"command": f"pytest -k {matter}{number}"},
+        }
+        hook(place, "PostToolUse", session, tool_response=answer, **given)
+    hook(place, "Stop", session, last_assistant_message=f"Fixed: the last {matter} line is flushed. {plan}")
+    hook(place, "UserPromptSubmit", session, prompt=f"Never change the {matter} format. {plan}")
+    if ending == "SessionEnd":
+        hook(place, "SessionEnd", session, reason="other")
+
+
+def briefing(place: Place, session: str) -> str:
+    """What a session that begins is told, once everything is stored and written down."""
+    until(lambda: not list((place.directory / "spool" / "new").glob("*")), "for the spool")
+    told(place, "refine", "due")
+    place.ok("scheduler", "run", "render_briefings")
+    printed = hook(place, "SessionStart", session, source="startup")
+    return str(json.loads(printed)["hookSpecificOutput"]["additionalContext"]) if printed else ""
+
+
+def test_a_session_that_ends_leaves_a_request_and_the_next_is_told_until_it_is_refined(tmp_path: Path) -> None:
+    with Place(tmp_path, idle=60, more=DAEMON | REFINE) as place:
+        place.ok("daemon", "start")
+        a_session(place, "one", "quokka", "")
+        assert "unsummarised" not in briefing(place, "two")
+        hook(place, "SessionEnd", "one", reason="other")
+        assert "\n1 stretch is unsummarised: /memory:refine\n" in briefing(place, "three")
+        a_session(place, "four", "narwhal", "SessionEnd")
+        assert "\n2 stretches are unsummarised: /memory:refine\n" in briefing(place, "five")
+        for one in told(place, "refine", "due")["due"]:
+            shown = told(place, "refine", "show", one["node_id"])
+            place.ok("refine", "write", one["node_id"], stdin=refinement(shown))
+        left = briefing(place, "six")
+        assert "unsummarised" not in left
+        assert "Mooring of the zeppelin" in left
+
+
+def test_a_compaction_leaves_a_request_too_also_where_it_says_nothing(tmp_path: Path) -> None:
+    with Place(tmp_path, idle=60, more=DAEMON) as place:
+        place.ok("daemon", "start")
+        a_session(place, "one", "quokka", "SessionEnd")
+        # Switched off nothing is asked and nothing is told.
+        assert "unsummarised" not in briefing(place, "two")
+        place.stop()
+    with Place(tmp_path, idle=60, more=DAEMON | REFINE) as place:
+        place.ok("daemon", "start")
+        assert "unsummarised" not in briefing(place, "three")
+        hook(place, "PreCompact", "three", trigger="auto", custom_instructions="")
+        assert "\n1 stretch is unsummarised: /memory:refine\n" in briefing(place, "four")
+        place.stop()
+    with Place(tmp_path, idle=60, more=DAEMON) as place:
+        place.ok("daemon", "start")
+        assert "unsummarised" not in briefing(place, "five")
