@@ -66,7 +66,7 @@ def test_the_command_walks_a_day_and_what_it_writes_takes_the_place_of_the_old_t
     assert place.status()["running"] is True
     assert "narwhal" not in everything(place)
     assert "zeppelin" in json.dumps(told(place, "query", "browse", "2026")).casefold()
-    assert told(place, "teleport", "search", "zeppelins", "--type", "toc_node")["results"]
+    until(lambda: told(place, "teleport", "search", "zeppelins", "--type", "toc_node")["results"], "the index has the new text")
     assert [one["node_id"] for one in told(place, "refine", "due", "--day", DAYS[0])["due"]] == [
         due[0]["node_id"],
         due[2]["node_id"],

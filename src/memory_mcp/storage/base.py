@@ -104,7 +104,9 @@ class EventStore(Protocol):
     def likely(self, scope: Scope, probes: Mapping[str, float], limit: int) -> tuple[int, list[Place]]:
         """Return how many events of a scope are shown, and where those lie that hold most of some texts, by their weights.
 
-        The texts are in lower case; the best events first, the latest among equals.
+        The texts are in lower case; the best events first, the latest among equals. A long event holds many words by chance,
+        so what it holds is divided by the logarithm of its length: of ten segments chosen so, one of the right session is
+        among five for 53.8 % of the questions of coding sessions (tuning half), of ten chosen without it for 48.7 %.
         """
         ...
 

@@ -78,7 +78,7 @@ def run_show(args: argparse.Namespace) -> int:
 def run_write(args: argparse.Namespace) -> int:
     """Replace a node's text; by the daemon, where there is to be one."""
     text = _read(args.file) if args.text is None else args.text
-    if args.text is None and (status := _forwarded(args, text)) is not None:
+    if SESSION.get() is None and (status := _forwarded(args, text)) is not None:
         return status
     from memory_mcp.requests.refine import refinement
 

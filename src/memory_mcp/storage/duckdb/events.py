@@ -296,7 +296,7 @@ class DuckEvents:
         where, parameters = self._conditions(scope, None)
         held = " + ".join(["? * regexp_matches(whole, ?)::INTEGER"] * len(probes)) or "0"
         weighed = [part for text, weight in probes.items() for part in (weight, _either_case(text))]
-        sql = f"""SELECT stream, ts, event_id, {held} AS weight, count(*) OVER () FROM (
+        sql = f"""SELECT stream, ts, event_id, ({held}) / ln(20 + length(whole) / 10.0) AS weight, count(*) OVER () FROM (
                     SELECT stream, ts, event_id, concat_ws(' ', speaker, text, metadata) AS whole
                     FROM event {_where(where)})
                   ORDER BY weight DESC, ts DESC, event_id DESC LIMIT ?"""
