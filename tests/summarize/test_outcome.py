@@ -132,3 +132,25 @@ def test_a_list_of_things_to_do_is_read_as_it_was_last() -> None:
     said = " ".join(b.text for b in SUMMARIZER.summarize(told).bullets)
     assert "Count the quays twice" in said
     assert "Name them" not in said
+
+
+def test_what_is_planned_is_no_outcome_and_a_task_is_its_subject() -> None:
+    todo = "TodoWrite:\n[x] Read the tide tables\n[ ] Implement the fix of leap days"
+    task = "TaskCreate: Count the quays twice\ndescription: walk along the harbour and count"
+    events = [
+        *talk("The tide is wrong on leap days.", "I look into tides.csv."),
+        event(3, todo, Role.ASSISTANT, kind=EventType.TOOL_CALL, tool="TodoWrite"),
+        event(4, task, Role.ASSISTANT, kind=EventType.TOOL_CALL, tool="TaskCreate"),
+    ]
+    summary = SUMMARIZER.summarize(events)
+    assert "Implement" not in summary.title.partition(" — ")[0]
+    assert summary.title.startswith("The tide is wrong on leap days")
+    assert "Count the quays twice" in [b.text for b in summary.bullets]
+
+
+def test_neither_code_nor_the_link_of_a_pull_request_is_a_title() -> None:
+    link = event(2, "Pull request #7: https://example.org/quays/pull/7", Role.SYSTEM, kind=EventType.NOTE, record="pull request")
+    code = "For _, tide := range tides { sum += tide[i]; if sum > max { max = sum } } the tides are summed."
+    title = SUMMARIZER.summarize([*talk("", f"{code}\n\nThe tides of a quay are summed by harbour now."), link]).title
+    assert "Pull request" not in title
+    assert title.startswith("The tides of a quay are summed by harbour now")

@@ -105,7 +105,8 @@ def _told(stretch: Stretch) -> Outcome | None:
     said = [s for s in stretch.sentences if s.voice is Voice.AGENT and s.message >= last and not s.chatter]
     best: tuple[float, Sentence, str] | None = None
     for s in said[-_SENTENCES * _LAST_MESSAGES :]:
-        if s.shape in (Shape.ERROR, Shape.HEADING, Shape.LEAD) or s.information <= 0:
+        # What a call plans is no outcome either.
+        if s.shape in (Shape.ERROR, Shape.HEADING, Shape.LEAD) or s.information <= 0 or s.event.type is EventType.TOOL_CALL:
             continue
         cues = cues_of(s.text, s.cues or 1023)
         if cues & (Cue.QUESTION | Cue.OPEN) or _EARLIER.match(s.text) or not (cues & _TOLD or _FOUND.search(s.text)):

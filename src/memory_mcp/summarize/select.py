@@ -7,7 +7,7 @@ from itertools import islice
 from operator import itemgetter
 
 from memory_mcp.summarize.kinds import Cue, cues_of, is_errand
-from memory_mcp.summarize.sentences import Shape
+from memory_mcp.summarize.sentences import Shape, is_dense
 from memory_mcp.summarize.stretch import Sentence, Stretch, Voice
 from memory_mcp.summarize.vocabulary import Word, is_vague
 
@@ -114,7 +114,7 @@ def headlines_of(stretch: Stretch, limit: int = 3) -> list[Sentence]:
     eager = [
         (s.information + (_eagerness(s) if s.voice is not _AGENT and not dialogue else 0.0), at, s)
         for at, s in enumerate(stretch.sentences)
-        if not s.chatter and s.information > 0
+        if not s.chatter and s.information > 0 and s.event.metadata.get("record") != "pull request"
     ]
     eager.sort(key=itemgetter(0), reverse=True)
     ranked = _best_first(eager[:CLOSELY], lambda s, bound: bound + _manner(s, dialogue))
@@ -147,7 +147,7 @@ def _manner(s: Sentence, dialogue: bool) -> float:
     held = s.words
     if len({word for word in held if word.weight > 0.15}) < 2:
         score -= 4.0
-    if text[s.start] in "[/@":
+    if text[s.start] in "[/@" or is_dense(text[s.start : s.end]):
         score -= 2.0
     if s.shape is _LEAD:
         score -= 1.5

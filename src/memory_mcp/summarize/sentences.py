@@ -129,6 +129,11 @@ def _symbols(text: str) -> int:
     return len(raw) - len(raw.translate(None, _SYMBOLS))
 
 
+def is_dense(text: str) -> bool:
+    """Whether a text has as many symbols as code has."""
+    return _PER_SYMBOL * _symbols(text) > len(text)
+
+
 class _Reader:
     """Walks the lines once; a block is a run of prose lines that belong together."""
 

@@ -149,7 +149,8 @@ def _planned(text: str) -> list[Span]:
     if entries:
         return entries[:_MAX_PLANNED]
     start = text.find(":") + 1
-    return [Span(s.start + start, s.end + start, Shape.ITEM) for s in spans(text[start:].split("\n\n", 1)[0])[:_PLAN_HEAD]]
+    start += len(text) - start - len(text[start:].lstrip())
+    return [Span(s.start + start, s.end + start, Shape.ITEM) for s in spans(text[start:].split("\n", 1)[0])[:_PLAN_HEAD]]
 
 
 def _spans(event: Event, voice: Voice) -> list[Span]:
