@@ -23,8 +23,12 @@ _TOLD = Cue.FIX | Cue.OUTCOME
 _FOUND = re.compile(
     r"\b(?:root cause|found (?:it|the)|the (?:real |actual |underlying )?(?:bug|culprit|problem|issue|cause) (?:is|was)\b)", re.I
 )
-#: A sentence that tells how it was, or that names hardly anything, comes after others.
-_EARLIER = re.compile(r"(?:before|previously|originally|if|when|currently)\b", re.I)
+#: How it was, and what is to be done, is told so.
+_EARLIER = re.compile(
+    r"(?:before|previously|originally|if|when|currently|next|(?:quick )?fix|implement|add|create|update|write|change)\b|"
+    r"(?:phase|step|task|option|part) ?\d",
+    re.I,
+)
 
 #: "All tests pass" names fewer telling words than this.
 _NAMES = 4
