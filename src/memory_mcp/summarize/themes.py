@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from memory_mcp.model.calendar import TocLevel
-from memory_mcp.model.toc import TocNode
+from memory_mcp.model.toc import EXTRACTIVE, TocNode
 from memory_mcp.summarize.kinds import is_errand
 from memory_mcp.summarize.titles import gists, headline
 from memory_mcp.summarize.vocabulary import Word, is_vague, words
@@ -38,8 +38,6 @@ _LEANS = re.compile(
 )
 #: Characters of a theme's name in a summary.
 _NAME = 72
-#: How a theme is written in its period's summary, and found again by the period above: name, terms and share.
-_WRITTEN = re.compile(r"(?P<name>[^;\[\]]+?)(?: \[(?P<terms>[^\]]*)\])? \((?P<share>\d{1,3}) %\)(?:; |$)")
 
 
 @dataclass(slots=True)
@@ -96,22 +94,25 @@ def themes_of(children: Sequence[TocNode]) -> list[Theme]:
     scale = [math.log((len(items) + 1) / n) ** _RARE for n in range(1, len(items) + 1)]
     rare = {key: weights[key] * scale[len(held) - 1] for key, held in holders.items()}
     keys = sorted(holders)
+    told = {key: math.fsum([items[n].weight * items[n].named[key] for n in holders[key]]) for key in keys}
+    count = {key: len(holders[key]) for key in keys}
     left = set(range(len(items)))
     themes: list[Theme] = []
     while left and len(themes) < MAX_THEMES:
-        group: list[int] = []
         most, seed = 0.0, ""
         for key in keys:
-            held = [n for n in holders[key] if n in left]
-            worth = 0.0
-            for n in held:
-                worth += items[n].weight * items[n].named[key]
-            worth *= rare[key] if len(held) > 1 else rare[key] * _ALONE
+            worth = told[key] * rare[key] * (1.0 if count[key] > 1 else _ALONE if count[key] else 0.0)
             if worth > most:
-                most, seed, group = worth, key, held
-        if not group:
+                most, seed = worth, key
+        if not seed:
             break
+        group = [n for n in holders[seed] if n in left]
         left.difference_update(group)
+        # What is in a theme counts for no other: taken off where it stands, which is cheaper than adding up the rest anew.
+        for n in group:
+            for key, named in items[n].named.items():
+                told[key] -= items[n].weight * named
+                count[key] -= 1
         themes.append(_theme(seed, [items[n] for n in group], rare, whole))
     return sorted(themes, key=lambda t: (-t.share, t.children))
 
@@ -127,6 +128,13 @@ def written(themes: Sequence[Theme], width: int) -> str:
             break
         text += f"; {one}" if text else one
     return text[:width]
+
+
+def _read(text: str) -> tuple[str, list[str], int]:
+    """What `written` wrote of one theme: name, terms and share, 0 for anything else. A pattern would take ten times as long."""
+    head, _, share = text.removesuffix(" %)").rpartition(" (")
+    name, _, terms = head.removesuffix("]").partition(" [")
+    return (name, terms.split(", "), int(share)) if share.isdecimal() and text.endswith(" %)") else ("", [], 0)
 
 
 def _cut(name: str, width: int) -> str:
@@ -180,10 +188,10 @@ def _size(child: TocNode) -> float:
 
 
 def _items(place: int, child: TocNode, size: float) -> list[Item]:
-    if child.level is not TocLevel.SEGMENT and child.author == "extractive":
-        found = list(_WRITTEN.finditer(child.summary))
-        if found:
-            return [_item(m["name"], size * int(m["share"]) / 100, (m["terms"] or "").split(", "), place) for m in found]
+    if child.level is not TocLevel.SEGMENT and child.author == EXTRACTIVE:
+        found = [_read(part) for part in child.summary.split("; ")]
+        if all(share for _, _, share in found):
+            return [_item(name, size * share / 100, terms, place) for name, terms, share in found]
     heads, _ = gists(child.title)
     return [_item(heads[0] if heads else "", size, child.keywords[:_TERMS], place)]
 
