@@ -142,3 +142,11 @@ def test_a_decision_of_a_recap_is_one() -> None:
         talk("departures", "I show departures per quay without tides, as the user decided."), recap(9, text)
     )
     assert MemoryKind.DECISION in {b.kind for b in told.bullets}
+
+
+def test_the_name_that_a_session_was_given_titles_what_it_names() -> None:
+    name = replace(event(5, "Ferry timetable import", Role.SYSTEM, kind=EventType.NOTE), metadata={"record": "title"})
+    talked = talk("can we get the timetable in somehow, the rows of the harbour look odd to me", "I look at the rows.")
+    assert SUMMARIZER.summarize([*talked, name]).title.startswith("Ferry timetable import")
+    elsewhere = talk("Rotate the signing keys of the vault.", "I rotate them.")
+    assert SUMMARIZER.summarize([*elsewhere, name]).title.startswith("Rotate the signing keys of the vault")

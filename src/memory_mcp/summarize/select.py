@@ -8,7 +8,7 @@ from operator import itemgetter
 
 from memory_mcp.summarize.kinds import Cue, cues_of, is_errand
 from memory_mcp.summarize.sentences import Shape, is_dense
-from memory_mcp.summarize.stretch import Sentence, Stretch, Voice
+from memory_mcp.summarize.stretch import NAMES, Sentence, Stretch, Voice
 from memory_mcp.summarize.vocabulary import Word, is_vague
 
 MAX_BULLETS = 8
@@ -111,8 +111,9 @@ def _best_first(
 def headlines_of(stretch: Stretch, limit: int = 3) -> list[Sentence]:
     """Sentences that say what it was about, best first, no two about the same."""
     dialogue = stretch.is_dialogue
+    asked = {key for s in stretch.sentences if s.voice is _USER for key in s.keys} if stretch.named else set()
     eager = [
-        (s.information + (_eagerness(s) if s.voice is not _AGENT and not dialogue else 0.0), at, s)
+        (s.information + (_eagerness(s, asked) if (s.voice is not _AGENT or asked) and not dialogue else 0.0), at, s)
         for at, s in enumerate(stretch.sentences)
         if not s.chatter and s.information > 0 and s.event.metadata.get("record") != "pull request"
     ]
@@ -130,8 +131,13 @@ def headlines_of(stretch: Stretch, limit: int = 3) -> list[Sentence]:
     return chosen
 
 
-def _eagerness(s: Sentence) -> float:
-    """What its place adds: a user's first request is the best gist there is."""
+def _eagerness(s: Sentence, asked: set[str]) -> float:
+    """What its place adds: a user's first request is the best gist there is, but for the name that a client gave the session.
+
+    A name counts only where it shares a word with what was `asked` here: it may lie far from what it names.
+    """
+    if s.voice is _AGENT:
+        return 6.0 if s.event.metadata.get("record") in NAMES and not asked.isdisjoint(s.keys) else 0.0
     if s.voice is _USER:
         score = 2.0 / (1 + s.message) + 1.0 / (1 + s.place) + 0.5
         if is_vague(s.words):

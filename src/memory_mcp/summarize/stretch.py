@@ -17,6 +17,8 @@ from memory_mcp.summarize.vocabulary import Word, cjk_runs, has_cjk, learn, toke
 MAX_SENTENCES = 1_500
 #: Records of a client that somebody wrote; what others say (that room was made, that a limit was reached) is the client's own.
 _TELLING = frozenset({"thinking", "summary", "title", "plan", "pull request"})
+#: Those in which a client, its model or its user named the session.
+NAMES = frozenset({"summary", "title"})
 #: Characters of a tool call that name the tool, its files and its command.
 CALL_HEAD = 300
 
@@ -97,6 +99,8 @@ class Stretch:
     #: Names of people who speak.
     speakers: list[str] = field(default_factory=list)
     tools: dict[str, int] = field(default_factory=dict)
+    #: Whether a client named the session here.
+    named: bool = False
     #: The calls that ran a command, by the id their result names.
     commands: dict[str, Event] = field(default_factory=dict)
     messages: dict[Voice, int] = field(default_factory=dict)
@@ -129,6 +133,7 @@ def read(events: Sequence[Event]) -> Stretch:
             continue
         if (spoken and is_recap(event)) or event.metadata.get("record", "thinking") not in _TELLING:
             continue
+        stretch.named |= event.metadata.get("record") in NAMES
         voice = _voice(event)
         if event.type is EventType.TOOL_CALL:
             _read_call(event, stretch)
