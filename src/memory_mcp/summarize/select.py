@@ -137,7 +137,7 @@ def _eagerness(s: Sentence, asked: set[str]) -> float:
     A name counts only where it shares a word with what was `asked` here: it may lie far from what it names.
     """
     if s.voice is _AGENT:
-        return 6.0 if s.event.metadata.get("record") in NAMES and not asked.isdisjoint(s.keys) else 0.0
+        return 4.0 if s.event.metadata.get("record") in NAMES and not asked.isdisjoint(s.keys) else 0.0
     if s.voice is _USER:
         score = 2.0 / (1 + s.message) + 1.0 / (1 + s.place) + 0.5
         if is_vague(s.words):

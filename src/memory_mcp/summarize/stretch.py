@@ -169,7 +169,8 @@ def _spans(event: Event, voice: Voice) -> list[Span]:
 def _voice(event: Event) -> Voice:
     if event.role is Role.TOOL or event.type in (EventType.TOOL_CALL, EventType.TOOL_RESULT):
         return _TOOL
-    if event.role is Role.USER or event.type is EventType.NOTE:
+    # What somebody noted counts as a user's words; what a client filed as a record does not.
+    if event.role is Role.USER or (event.type is EventType.NOTE and "record" not in event.metadata):
         return _USER
     return _AGENT
 
