@@ -17,6 +17,8 @@ from memory_mcp.toc.statements import outcome_of
 
 #: Names listed where there may be hundreds.
 NAMES_SHOWN = 20
+#: Keywords of a node that a reader is shown: a period has more, for those who search it.
+KEYWORDS_SHOWN = 24
 
 
 class Told(Enum):
@@ -151,7 +153,7 @@ def node(value: TocNode, calendar: Calendar, previous: str = "", following: str 
         title=value.title,
         summary=value.summary,
         bullets=[bullet(b) for b in value.bullets],
-        keywords=value.keywords,
+        keywords=value.keywords[:KEYWORDS_SHOWN],
         start=calendar.iso(value.start_ms) if value.end_ms else "",
         end=calendar.iso(value.end_ms) if value.end_ms else "",
         sessions=value.session_count,

@@ -18,9 +18,10 @@ from memory_mcp.summarize.titles import MAX_TITLE, join, without_date
 from memory_mcp.summarize.vocabulary import words
 
 MAX_SUMMARY = 600
-#: Keywords of a child that count, and those of a period. With 32 instead of 12, by their own words the right week was first for
-#: 42 instead of 35 of 100 questions (both halves of `bench.periods`, coding sessions), for 55 tokens more.
-MAX_KEYWORDS, KEYWORDS = 12, 32
+#: Keywords of a child that count, and those of a period. With 64 instead of 12, by a period's own words the right week was first
+#: for 51 instead of 35 of 100 questions and the right month for 67 instead of 57 (both halves of `bench.periods`, coding
+#: sessions; records of a phone gained a little too), for 130 tokens more, of which a page shows the first few.
+MAX_KEYWORDS, KEYWORDS = 12, 64
 #: Characters of a theme's name: a title has room for two, and for a third that is short.
 HEADLINE = 59
 #: Themes that a title names.
@@ -39,7 +40,7 @@ def roll_up(children: Sequence[TocNode], limit: int = 10) -> RollUp:
     if len(children) == 1:
         only = children[0]
         title = without_date(only.title) or NOTHING
-        return RollUp(title, only.summary or title, _bullets(children, {}, limit), only.keywords[:MAX_KEYWORDS])
+        return RollUp(title, only.summary or title, _bullets(children, {}, limit), only.keywords[:KEYWORDS])
     ranked = _terms(children)
     worth = {word.key: value for term, value in ranked.items() for word in words(term) if word.key}
     themes = themes_of(children)
