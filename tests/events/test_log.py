@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_mcp.events.log import FUTURE_SLACK_MS, EventLog, fill_times
-from memory_mcp.model.event import Event, EventDraft, Role, Trust
+from memory_mcp.model.event import FILE_TIME, Event, EventDraft, Role, Trust
 from memory_mcp.model.ids import event_key
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Request, Scope
@@ -158,3 +158,10 @@ def test_other_words_under_a_known_id_are_kept_as_a_variant(log: EventLog, stora
     log.append([draft("first", source_id="m1")], "jsonl")
     log.append([draft("second", source_id="m1")], "jsonl")
     assert sorted(e.text for e in stored(storage)) == ["first", "second"]
+
+
+def test_a_files_time_that_is_none_is_not_believed(log: EventLog, storage: Storage) -> None:
+    """Metadata of other sources may hold anything under any name."""
+    for text in ("abc", "9" * 40, "-1"):
+        log.append([draft("Count the quays.", at=None, session=text[:3], metadata={FILE_TIME: text})], "jsonl")
+    assert {e.timestamp for e in stored(storage)} == {NOON}

@@ -65,7 +65,41 @@ def test_what_was_made_to_last_is_told_by_the_words_it_was_given(command: str, t
     assert events[1].text[place.start : place.end].strip("'\"") in command
 
 
-@pytest.mark.parametrize("command", ["git commit --amend", "git log --grep commit", "echo 'gh pr create'", "git status # commit"])
+def test_deeds_of_one_command_come_in_their_order_and_end_where_it_ends() -> None:
+    command = 'git commit -m \'fix: tides\' && git push && gh pr create --title "Tides by date" && git commit -m "docs: quays"'
+    assert [d.short for d in deeds_of([call(0, command)])] == [
+        'committed "fix: tides"',
+        'pull request "Tides by date"',
+        'committed "docs: quays"',
+    ]
+
+
+def test_a_name_too_long_for_a_title_is_told_whole_in_its_bullet() -> None:
+    said = "Read the tide tables of every harbour by the date itself and never again by the day of the year"
+    [deed] = deeds_of([call(0, f'git commit -m "{said}"')])
+    assert (deed.short, deed.text) == ("committed", f'committed "{said}"')
+
+
+@pytest.mark.parametrize(
+    "text", ["gh pr create x\n", "git commit x ", "git commit -m \"$(cat <<'EOF'\n\n\n", 'git commit -m "\\x']
+)
+def test_long_commands_are_read_in_time(text: str) -> None:
+    """Anything worse than linear would not end before the test's own time limit."""
+    assert len(deeds_of([call(0, text * 50_000)])) <= 1
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        'git commit -F m && pytest -m "not slow"',
+        "gh pr create --fill && x --title 'a b c d'",
+        'git commit -m "$(printf feat)"',
+        "git commit --amend",
+        "git log --grep commit",
+        "echo 'gh pr create'",
+        "git status # commit",
+    ],
+)
 def test_other_commands_are_no_deeds(command: str) -> None:
     assert deeds_of([call(0, command)]) == []
 

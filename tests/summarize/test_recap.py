@@ -150,3 +150,10 @@ def test_the_name_that_a_session_was_given_titles_what_it_names() -> None:
     assert SUMMARIZER.summarize([*talked, name]).title.startswith("Ferry timetable import")
     elsewhere = talk("Rotate the signing keys of the vault.", "I rotate them.")
     assert SUMMARIZER.summarize([*elsewhere, name]).title.startswith("Rotate the signing keys of the vault")
+
+
+def test_items_that_were_each_fixed_stay_apart_and_a_long_lead_is_read_in_time() -> None:
+    text = "Summary:\n4. Errors and fixes:\n   - Fixed the tide of leap days\n   - Fixed the colour of the northern quay\n"
+    assert [s.text for s in statements_of(text)] == ["Fixed the tide of leap days", "Fixed the colour of the northern quay"]
+    lead = "1. Primary Request:\n   - Count the quays of the harbour, and then " + "- " * 60_000 + ":\n     - all\n"
+    assert statements_of(lead)

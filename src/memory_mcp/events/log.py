@@ -45,7 +45,7 @@ class EventLog:
         """The events that `drafts` become: ids, trust, and a time for those that have none."""
         now = self._clock.now_ms()
         # Where no neighbour has a time either, that of its file is nearer the truth than that of the import.
-        about = next((int(d.metadata[FILE_TIME]) for d in drafts if FILE_TIME in d.metadata), now)
+        about = next((int(t) for d in drafts if (t := d.metadata.get(FILE_TIME, "")).isdecimal() and len(t) < _DIGITS), now)
         times = fill_times([_sane(d.timestamp, now) for d in drafts], min(about, now))
         tails = self._tails(drafts, source)
         stored = self._known_untimed(drafts, tails, now)
@@ -92,6 +92,10 @@ class EventLog:
         """Stored ids of drafts whose id cannot be computed again, because its time part was inferred."""
         untimed = [digest(*t) for d, t in zip(drafts, tails, strict=True) if _sane(d.timestamp, now_ms) is None]
         return self._store.known_tails(untimed) if untimed else {}
+
+
+#: A time in milliseconds has fewer digits than this.
+_DIGITS = 16
 
 
 def fill_times(times: Sequence[int | None], now_ms: int) -> list[int]:

@@ -126,6 +126,7 @@ class CloseSegments:
             placed.changed.update((c.key, c) for c in assignment.changed)
             placed.members.update(assignment.members)
             self._told_anew(cuts[stream], assignment.changed, found, placed)
+        placed.told |= {placed.changed[key].stream for key in placed.recounted}
         if placed.told:
             placed.recaps = self._storage.events.recaps(placed.told)
         return placed
@@ -136,11 +137,11 @@ class CloseSegments:
             return
         stream = changed[0].stream
         first = min(c.start for c in changed)
-        if any(map(is_recap, events)):
+        if recaps := sorted(e.order for e in events if is_recap(e)):
             known = {c.key for c in changed}
             earlier = self._storage.events.recaps([stream])
-            since = max((e.order for e in earlier if e.order < min(r.order for r in events if is_recap(r))), default=(0, ""))
-            placed.changed.update((c.key, c) for c in cuts if c.key not in known and c.start > since and c.start < first)
+            since = max((e.order for e in earlier if e.order < recaps[0]), default=(0, ""))
+            placed.changed.update((c.key, c) for c in cuts if c.key not in known and since < c.start < recaps[-1])
             placed.told.add(stream)
         elif any(c.start > first for c in cuts):
             placed.told.add(stream)

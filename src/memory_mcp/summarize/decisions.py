@@ -40,7 +40,7 @@ _CHOICE = re.compile(
     r"|还是|哪|要不要|吗|それとも|どちら|べき",
     re.I,
 )
-_REFUSES = re.compile(r"(?:no|nope|nah|not|don['’]t|never|nein|non|不|いや|いいえ)\b", re.I)
+_REFUSES = re.compile(r"(?:no|nope|nah|not|don['’]t|never|nein|non)\b|不|いや|いいえ", re.I)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +90,9 @@ def _answered(asked: Event, event: Event) -> Decision | None:
     words_of_question = tail[question.start : question.end]
     if option is not None:
         answer = tail[option.start : option.end]
+    elif (match := _OPTION.match(text)) and match.end() == len(text):
+        # A number or letter of no list that can be found says nothing to who reads it.
+        return None
     elif _ALLOWS.fullmatch(text.rstrip(" .!")) or (_OFFERS.search(words_of_question) and not _REFUSES.match(text)):
         return None
     if text.rstrip().endswith(_ASKS):

@@ -2,7 +2,8 @@
 
 Invariants
 1. A pure function of its input: no clock, no store, no statistics beyond the table that ships with the package.
-2. Every bullet is a sentence of an event, shortened; its source is where that sentence stands.
+2. Every bullet is made of words of events, shortened: a sentence, an item of a recap, a question with its answer, or what a
+   commit was called. Its sources are where these stand.
 """
 
 import re

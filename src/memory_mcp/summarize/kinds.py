@@ -6,6 +6,8 @@ The rules are lexical and conservative: what is not clearly something else is an
 import re
 
 from memory_mcp.model.toc import MemoryKind
+from memory_mcp.summarize.choices import is_choice
+from memory_mcp.summarize.patterns import pattern
 
 
 class Cue:
@@ -24,19 +26,11 @@ class Cue:
     ADDRESS = 512
 
 
-def _pattern(*parts: str) -> re.Pattern[str]:
-    """The parts run together, for text in lower case; either apostrophe is meant where one is written.
-
-    Comparing without case would take three times as long.
-    """
-    return re.compile("".join(parts).replace("'", "['’]"))
-
-
 # One pattern per cue, tried only where one of its trigger words stands.
 _CUES: tuple[tuple[int, re.Pattern[str]], ...] = (
     (
         Cue.DECISION,
-        _pattern(
+        pattern(
             r"\b(?:decided|decision|we(?:'ll| will)? (?:go|going|went) with|go(?:ing)? with|opted for|settled on|",
             r"agreed (?:to|on|that)|chose|switched to|let's use|we(?:'ll| will) use|instead of|",
             r"beschlossen|entschieden|décidé|decidimos|decidido)\b|決定|决定|決め|결정",
@@ -44,21 +38,21 @@ _CUES: tuple[tuple[int, re.Pattern[str]], ...] = (
     ),
     (
         Cue.CAUSE,
-        _pattern(
+        pattern(
             r"\b(?:root cause|caused by|because|turn(?:s|ed) out|due to|comes from|happens when|ursache|cause principale|",
             r"the (?:real |actual |underlying )?(?:cause|culprit|problem|issue|bug|reason|error) (?:is|was|here))\b|原因",
         ),
     ),
     (
         Cue.FIX,
-        _pattern(
+        pattern(
             r"\b(?:fix(?:ed|es)?|resolved|solved|solution|repaired|works now|now works|no longer|",
             r"behoben|corrigé|arreglado)\b|修正|修复|解決|해결",
         ),
     ),
     (
         Cue.OUTCOME,
-        _pattern(
+        pattern(
             r"^(?:i(?:'ve| have)? |we(?:'ve| have)? |now )?(?:successfully )?(?:added|removed|implemented|created|renamed|",
             r"refactored|updated|changed|moved|replaced|deployed|released|merged|committed|extracted|consolidated|simplified|",
             r"deleted|introduced|split|wrote|migrated|finished|completed|bumped|dropped)\b|",
@@ -67,28 +61,28 @@ _CUES: tuple[tuple[int, re.Pattern[str]], ...] = (
     ),
     (
         Cue.RULE,
-        _pattern(
+        pattern(
             r"\b(?:must(?: not)?|never|always|do not|don't|make sure|ensure|required|not allowed|forbidden|mandatory|",
             r"at most|at least|only)\b",
         ),
     ),
     (
         Cue.PREFERENCE,
-        _pattern(
+        pattern(
             r"\b(?:prefer(?:s|red|ably)?|favou?rites?|rather than|i (?:really |just |absolutely )?",
             r"(?:love|like|hate|dislike|enjoy)\b|i'd rather|bevorzug\w+|préfère|prefiero)\b|好き|喜欢|喜歡",
         ),
     ),
     (
         Cue.OPEN,
-        _pattern(
+        pattern(
             r"^open: |\b(?:todo|open question|not sure|unclear|remaining|still (?:needs?|fails?|failing|open|missing)|",
             r"follow[- ]up|next steps?|blocked|to be decided|tbd)\b",
         ),
     ),
     (
         Cue.FACT,
-        _pattern(
+        pattern(
             r"\b(?:i|we)(?:'m|'ve|'ll| am| are| was| were| have| had| got| went| just| also| recently| started| joined| bought|",
             r" made| took| did| want| plan| found| met| moved| lost| won)\b|\bmy\b|\bour\b|",
             r"\b(?:last|next|this) (?:week|weekend|month|year|summer|night)|\byesterday\b|\b\d+\b",
@@ -128,14 +122,14 @@ _OPENING = (
     r"[*_`\"“‘]*(?:(?:ok(?:ay)?|great|perfect|excellent|good|now|right|alright|sure|yes|no|hmm|so|and|also|then|first|next|"
     r"finally|actually|ah|oh|wait|got it|i see|done|thanks|thank you|awesome|nice|cool|well)[,.!:;\-– ]+)*"
 )
-_GREETING = _pattern(
+_GREETING = pattern(
     _OPENING,
     r"(?:you're (?:absolutely |totally |completely )?(?:right|welcome)|good (?:catch|point|question|idea|morning|news|call)|",
     r"sounds (?:good|great|like)|that's (?:great|awesome|amazing|cool|so|right|a (?:great|good))|thanks|thank you|hey|hi\b|",
     r"hello|wow|whoops|bye|take care|congrat|see you|talk to you|i agree|exactly|no (?:problem|worries)|so (?:glad|happy|proud)|",
     r"i(?:'m| am) (?:so )?(?:glad|sorry|happy for|proud of)\b|$)",
 )
-_NARRATION = _pattern(
+_NARRATION = pattern(
     _OPENING,
     r"(?:let me\b|let's (?:see|check|look|start|take|run|try|verify|also|now|first)\b|",
     r"i(?:'ll| will| am going to|'m going to| need to| should| can see| can now| see| understand| notice|",
@@ -145,20 +139,20 @@ _NARRATION = _pattern(
     r"(?:is there anything|would you like|do you want|shall i|should i|what would you|how would you|want me to|happy to|",
     r"feel free|if you(?:'d| would) like|ready (?:to|for)|anything else))",
 )
-_ASKING = _pattern(r"\b(?:can|could|would) (?:you|we)\b|\bplease\b|\bi(?:'d)? (?:want|need|like)\b|\b(?:why|how|what)\b.*\?")
-_INTERRUPTION = _pattern(
+_ASKING = pattern(r"\b(?:can|could|would) (?:you|we)\b|\bplease\b|\bi(?:'d)? (?:want|need|like)\b|\b(?:why|how|what)\b.*\?")
+_INTERRUPTION = pattern(
     r"(?:\[?request interrupted|caveat: the messages|this session is being continued|please continue (?:the|from)|",
     r"base directory for this skill|the user (?:doesn't want|opened|sent)|command-(?:name|message)|tool use was rejected|",
     r"api error|the conversation is summarized|analysis:?$|your task is to|if you need specific details|co-authored-by|",
     r"generated with)",
 )
 #: The client's own notices, wherever they stand.
-_NOTICE = _pattern(
+_NOTICE = pattern(
     r"(?:if you need specific details|resume this session|this session is being continued|\d+-hour limit|limit reached|",
     r"(?:claude )?(?:ai )?usage limit|you(?:'ve| have) (?:hit|reached) your|tip: |press (?:ctrl|esc)|claude --resume|",
     r"to continue this session|approaching (?:usage|context)|context (?:left until|low)|generated with|co-authored-by)",
 )
-_ERRAND = _pattern(
+_ERRAND = pattern(
     r"(?:(?:ok(?:ay)?|great|yes|now|and|then|please|can you|could you|let's|also|just)[, ]+)*",
     r"(?:commit|push|pull|rebase|merge|continue|proceed|retry|go ahead|try again|",
     r"(?:create|open|make|draft)(?: an?)?(?: draft)? (?:pr|pull request|commit|branch))\b[^.?!\n]{0,36}[.?!]?$",
@@ -168,7 +162,7 @@ _ACT = (
     r"(?:(?:re-?)?run|execute|invoke|call|use|set|open|type|press|click|tap|select|install|restart|start|stop|exit|check|verify|"
     r"build|test|deploy|enable|disable|generate|regenerate|create|reset|export|copy|add|edit|go to|paste|pass|search|try)"
 )
-_PROCEDURE = _pattern(
+_PROCEDURE = pattern(
     # "To see the log, run x", "To debug: x", "After a merge, run x", "For each row, call x".
     r"^to (?!be\b|summari|sum\b|recap|note|clarify|conclude|answer|confirm)\w+(?: [^.?!:]{1,80}?)?",
     rf"(?:, (?:you )?(?:can |first |just )*{_ACT}\b|: \S)|",
@@ -181,7 +175,7 @@ _PROCEDURE = _pattern(
     rf"^{_ACT} [^.?!]{{2,60}} by (?:running|calling|invoking|executing|setting|pressing|clicking) |",
     rf"^you can (?:also |always )?{_ACT}\b|^first,? (?:you )?{_ACT}\b[^.?!]{{5,}}\bthen\b",
 )
-_CONSTRAINT = _pattern(
+_CONSTRAINT = pattern(
     r"\b(?:must(?: not| never)?|mustn't|(?:is|are) (?:not allowed|forbidden|required|mandatory)|only ever|",
     r"under no circumstances|no more than \d|from now on|should (?:never|always|only|not)|shouldn't|",
     r"(?:should|must|may) be used only|requires \w+ to (?!be\b)\w+)\b|",
@@ -190,7 +184,7 @@ _CONSTRAINT = _pattern(
     rf"(?:commit|push|store|write|touch|change|delete|log|rely|mix|{_ACT})\b",
 )
 #: Guesses ("it must be nice"), what somebody never did, and requests of the moment.
-_NOT_A_RULE = _pattern(
+_NOT_A_RULE = pattern(
     r"^(?:please )?(?:always (?:here|up|there|good|great|nice|fun|happy|ready|an?|the)\b|(?:never|always) \w+[^s\W]s\b)|",
     r"must be\W*$|must-|must've|(?:issue|problem|error|bug) must\b|",
     r"the fix\b|\bshouldn't (?:i|we|you|it|they|he|she|there)\b|(?:don't|do not) \w+ anything, |",
@@ -203,32 +197,7 @@ _NOT_A_RULE = _pattern(
     r"(?:it|that|this|there|i|we|you) should(?: not|n't)|",
     r"should(?: not|n't) (?:be (?:an?|too|that|hard|difficult)|have|take|matter|happen|contain))\b",
 )
-#: A choice that was made, by whoever may: not a proposal, and not the work that follows from it.
-_DECISION = _pattern(
-    r"\b(?:(?:we|i|user|they|team|it was|was|been|have|has|had|'ve|and|finally|then|just|also|(?:the|our) \w+) (?:all )?",
-    r"(?:decided|agreed|opted|settled|chose|elected)(?: (?:to|on|that|for|against|not|between|with)\b| [`\w])|",
-    r"decided (?:to|on|that|against|not)\b|(?:^|[-–—(:,] ?)(?:agreed|opted|settled|chose)(?: to| on| for|:| \w)|",
-    r"(?:we|i|they)(?:'re| are|'ll| will|'m| am|'ve)? (?:going to )?(?:going with|go with|went with|gone with|",
-    r"stick(?:ing)? (?:with|to)|stay(?:ing)? with|settling on)\b|",
-    r"(?:^|[,;:\"“(–—-] ?|\b(?:ok(?:ay)?|yes|no|nah|yeah|then|so) )(?:let's|lets|let us) ",
-    r"(?:go with|keep (?!\w+ing\b|movin)|use|stick|stay|drop|skip|leave|not|roll back|do (?:it|option|both|the)|",
-    r"remove|switch|rename|call it|make it|have it|(?:change|move|put|do) [^.]{2,60} instead)\b|",
-    r"^(?:going|go|went) with (?!the flow)\w|",
-    r"user (?:then |also |explicitly )?(?:chose|selected|picked|preferred|rejected|declined|approved|confirmed|opted)|",
-    r"(?:decision|verdict|conclusion|resolution|agreement)(?: \w+)?(?: was| is|:)(?! (?:needed|pending|open|required))|",
-    r"(?:final|key|design) decision\b|option [a-d0-9] (?:was |is )?(?:chosen|selected|it is)|",
-    r"beschlossen|entschieden|haben uns (?:auf|für)|décidé|choisi|decidimos|decidido|hemos elegido|acordamos)",
-    r"|决定(?!性)|決定(?!的)|选定|選定|约定|約定|决心|就这么定|定下来|決め(?:た|まし)|결정(?:했|하기)",
-)
-_UNDECIDED = _pattern(
-    r"\b(?:haven't|have not|not yet|hasn't|to be|still|needs? to|must|should|could|can|whether|if|until|before|undecided|who|",
-    r"how|didn't|did not|wasn't|as|already|already been|that) ",
-    r"(?:be |we |i |you |they |it |the |user |was |been |have )?(?:\w+ )?(?:decided?|agreed?|settled?|chosen?|decision)\b|",
-    r"\bdecid(?:e|ing)\b|\bagreed[.!]*$|^i agreed?\b|\b(?:let's|lets) (?:see|check|look)\b|",
-    r"\b(?:decided|agreed|chose) (?:that )?already\b|",
-    r"没决定|还没|未定|未决",
-)
-_DEFINITION = _pattern(
+_DEFINITION = pattern(
     r"^(?!\w+ing )[^,;?!]{2,48}?(?<!which)(?<! no)(?<! any)(?<! that) means (?:an?|the|[\"“`])|",
     r"^[^,;?!]{2,48}?\b(?:refers to (?:an?|the|any|how|both)|is (?:short for|defined as|known as))\b|\bstands for \w|",
     r"^(?!.* (?:when|if|once|after|before) .*is called)[^,;?!]{2,48}?\bis called (?!when|if|by|with|from|in|on|at|for|once|twice)"
@@ -236,14 +205,14 @@ _DEFINITION = _pattern(
     r"\bwhich is,? (?:just |basically |essentially,? )?an? (?:set|kind|type|sort|piece|form|collection|list) of\b",
 )
 #: What a thing of the code is, from the sentence's first word on.
-_THING = _pattern(
+_THING = pattern(
     r"(?:in \w+, )?(?:an? |the )?(?:`[^`]+`|\w+[._]\w[\w.]*) (?:is an?|is the|are the) (?!real|root|actual|main|only|",
     r"same|bug|problem|issue|blocker|cause|culprit|mess|good|bad)\w",
 )
 #: An entry of a list of names: "`load_rows()` - reads the rows". The name looks like code, in the case it was written.
 _ENTRY = re.compile(r"/?(?=\S*(?:[_/(.]|[a-z][A-Z]))[\w./-]+(?:\([^)]*\))? [-–—] (?=\S+ \S)")
 #: What such an entry says when it tells of a change, or of what is wrong.
-_CHANGE = _pattern(
+_CHANGE = pattern(
     r" [-–—] (?:(?:now|new|also|add|fix|remove|replace|update|change|rename|move|delete|extract|refactor|simplify|kept|keep|",
     r"use|set|was|is|are|has|not?|needs?|should|must|still)\b|\w+ed\b)|",
     r"^\S+\.[a-z]{1,5} [-–—] (?:log|show|display|filter|handle|skip|allow|call|import|return|make|write|read|pass|check|",
@@ -251,8 +220,8 @@ _CHANGE = _pattern(
     r"\b(?:fix(?:es|ed)?|bug|added|removed|replaced|changed|renamed|moved|updated|missing|fail(?:s|ed|ing)?|broken|",
     r"doesn't|don't|now|no longer)\b",
 )
-_PRONOUN = _pattern(r"(?:it|this|that|these|those|there|he|she|they|we|i|you|what|which|who)\b(?!.*\bstands for\b)")
-_PREFERENCE = _pattern(
+_PRONOUN = pattern(r"(?:it|this|that|these|those|there|he|she|they|we|i|you|what|which|who)\b(?!.*\bstands for\b)")
+_PREFERENCE = pattern(
     r"\bi(?:'d| would)? (?:(?:also|really|much|strongly|just|absolutely|always|still|don't|do not|don't really) )*",
     r"(?:prefer|love|like|hate|dislike|favou?r|enjoy)\b",
     r"(?! to (?:know|see|hear|ask)| (?:that|this|it|your?|the idea)\b|\W*$)|",
@@ -263,7 +232,7 @@ _PREFERENCE = _pattern(
     r"\b(?:users|customers|people|they) (?:don't|do not) like\b|\bplease (?:prefer|keep)\b|",
     r"好き|喜欢|喜歡|préfère|prefiero",
 )
-_WISH = _pattern(r"\b(?:i'd|i would|would) (?:really |also |just )*(?:love|like)\b")
+_WISH = pattern(r"\b(?:i'd|i would|would) (?:really |also |just )*(?:love|like)\b")
 
 
 #: What a sentence may be by its first word, as bits: greeting or narration; put there by the client, first or anywhere.
@@ -277,7 +246,7 @@ _FIRST_WORDS = frozenset(
     happy feel if ready anything""".split()
 )
 _INTERRUPTING = frozenset("request caveat this please base the command tool api analysis your if co generated".split())
-_NOTIFYING = frozenset("if resume this limit usage claude you tip press to approaching context generated co".split())
+_NOTIFYING = frozenset("ai if resume this limit usage claude you tip press to approaching context generated co".split())
 _OPEN_ENDED = ("thanks", "hey", "hello", "wow", "whoops", "bye", "congrat", "exactly")
 _LETTERS = re.compile("[a-z]*")
 
@@ -342,7 +311,7 @@ def kind_of(text: str, cues: int) -> MemoryKind:
     folded = text.lower()
     if (folded.startswith(_PROCEDURE_STARTS) or _names_any(folded, _PROCEDURE_WORDS)) and _PROCEDURE.search(folded):
         return MemoryKind.PROCEDURE
-    if _names_any(folded, _DECISION_WORDS) and _DECISION.search(folded) and not _UNDECIDED.search(folded):
+    if is_choice(folded):
         return MemoryKind.DECISION
     if (
         _names_any(folded, _CONSTRAINT_WORDS)
@@ -374,11 +343,6 @@ _PROCEDURE_WORDS = ("run `", "execute `", " by ", "workflow: ", "steps: ", "proc
 _CONSTRAINT_WORDS = (
     *("must", "never", "always", "only", "do not", "should", "don't", "don’t", "requires ", "required", "mandatory"),
     *("forbidden", "not allowed", "under no", "no more than", "from now on", "make sure", "ensure", "avoid"),
-)
-_DECISION_WORDS = (
-    *("decided", "decision", "agree", "chose", "opted", "settl", " with ", "let's ", "let’s ", "lets ", "let us ", "verdict"),
-    *("user ", "conclusion", "resolution", "option ", "elected", "beschlossen", "entschieden", "uns ", "décidé", "choisi"),
-    *("decidi", "elegido", "acordamos", "决", "決", "选定", "選定", "约定", "約定", "这么定", "定下来", "결정"),
 )
 _DEFINITION_WORDS = ("means ", "refers to", "stands for", "which is", "is short", "is defined", "is called", "is known")
 _THING_WORDS = (" is a", " is the", " are the")

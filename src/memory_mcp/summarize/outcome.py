@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from memory_mcp.model.event import Event, EventType
 from memory_mcp.summarize.base import Source
-from memory_mcp.summarize.kinds import Cue, cues_of
+from memory_mcp.summarize.kinds import ANY_CUE, Cue, cues_of
 from memory_mcp.summarize.sentences import Shape, clean
 from memory_mcp.summarize.stretch import Sentence, Stretch, Voice
 
@@ -33,17 +33,20 @@ _EARLIER = re.compile(
 #: "All tests pass" names fewer telling words than this.
 _NAMES = 4
 
-#: What a command makes to last, and where it names it.
+#: Characters of a command that are looked at: what it makes to last stands at its beginning.
+_HEAD = 8_000
+#: What a command makes to last, and the words that it is given; nothing reaches over the end of the command itself.
+_WORDS = r"""(?:"(?P<double>(?:\\.|[^"\\\n]){3,400})"|'(?P<single>[^'\n]{3,400})')"""
 _DEEDS = (
-    ("pull request", re.compile(r"""\bgh pr create\b.*?--title[ =]+(["'])(?P<said>.{6,200}?)\1""", re.S)),
+    ("pull request", re.compile(rf"\bgh pr create\b[^;&|]{{0,400}}?--title[ =]+{_WORDS}")),
     (
         "committed",
         re.compile(
-            r"""\bgit (?:-\S+ \S+ )*commit\b[^\n]*?(?:-\w*m|--message)[ =]+"""
-            r"""(?:"\$\(cat <<-?\s*['"]?\w+['"]?\n+\s*|["'])(?P<said>[^\n"]{6,200})"""
+            r"\bgit (?:-C \S+ )?commit\b[^\n;&|]{0,200}?(?:-\w*m|--message)[ =]+"
+            rf"""(?:"\$\(cat <<-?['"]?\w+['"]?\n[ \t]*(?P<here>[^\n]{{3,400}})|{_WORDS})"""
         ),
     ),
-    ("merged pull request", re.compile(r"\bgh pr merge\b[ ]*#?(?P<said>\d*)")),
+    ("merged pull request", re.compile(r"\bgh pr merge\b(?: +#?(?P<number>\d{1,9}))?")),
 )
 _INTERRUPTED = "[Request interrupted by user"
 _CLAUSE = re.compile(r"[;:](?=\s)|\s[—–-]\s|\.\s|,\s(?:so|which|and|but)\s|\s\(")
@@ -84,16 +87,17 @@ def deeds_of(events: Sequence[Event]) -> list[Outcome]:
 
 
 def _deeds_in(event: Event, command: str) -> Iterator[Outcome]:
-    for label, pattern in _DEEDS:
-        match = pattern.search(command)
-        if match is None:
+    found = ((match, label) for label, pattern in _DEEDS for match in pattern.finditer(command[:_HEAD]))
+    for match, label in sorted(found, key=lambda f: f[0].start()):
+        said = next((text.strip() for text in match.groupdict().values() if text), "")
+        start = event.text.find(match[0])
+        # What a shell would put together is not read.
+        if start < 0 or said.startswith("$(") or (not said and "number" not in match.groupdict()):
             continue
-        said = match["said"].strip("' ")
-        start = event.text.find(said or match[0])
-        if start >= 0:
-            shown = f'{label} "{clean(said)}"' if label != _DEEDS[-1][0] else f"{label} {said}".strip()
-            short = shown if len(shown) <= MAX_OUTCOME else clean(said)
-            yield Outcome(short, shown, Source(event.event_id, start, start + len(said or match[0])))
+        shown = f"{label} {said}".strip() if "number" in match.groupdict() else f'{label} "{clean(said)}"'
+        short = shown if len(shown) <= MAX_OUTCOME else clean(said) if len(clean(said)) <= MAX_OUTCOME else label
+        place = start + (match[0].find(said) if said else 0)
+        yield Outcome(short, shown, Source(event.event_id, place, place + len(said or match[0])))
 
 
 def _stopped(events: Sequence[Event]) -> Outcome | None:
@@ -112,7 +116,7 @@ def _told(stretch: Stretch) -> Outcome | None:
         # What a call plans is no outcome either.
         if s.shape in (Shape.ERROR, Shape.HEADING, Shape.LEAD) or s.information <= 0 or s.event.type is EventType.TOOL_CALL:
             continue
-        cues = cues_of(s.text, s.cues or 1023)
+        cues = cues_of(s.text, s.cues or ANY_CUE)
         if cues & (Cue.QUESTION | Cue.OPEN) or _EARLIER.match(s.text) or not (cues & _TOLD or _FOUND.search(s.text)):
             continue
         short = _short(s.text)

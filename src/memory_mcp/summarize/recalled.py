@@ -69,6 +69,6 @@ def recalled(stretch: Stretch, recap: Event, own: bool) -> list[Recalled]:
 def _proof(sentences: Sequence[Sentence], keys: frozenset[str]) -> list[Source]:
     """The sentence of the stretch that says most of it; none where none says enough."""
     best = max(sentences, key=lambda s: len(keys & s.keys), default=None)
-    if best is None or len(keys & best.keys) < _PROOF * len(keys):
+    if not keys or best is None or len(keys & best.keys) < _PROOF * len(keys):
         return []
     return [Source(best.event.event_id, best.start, best.end)]

@@ -68,10 +68,12 @@ _FRAME = re.compile(
     r"^(?:this session is being continued|the conversation is summarized|please continue|if you need specific)", re.I
 )
 
+#: Characters at the end of a line that may lead to the list below it.
+_LEAD = 60
 #: Last words of a line that lead to the list below it.
 _DANGLING = re.compile(
-    r"[ ,.;(—–-]+(?:specifically|including|includes?|showing|such as|with|by|to|that|which|for|namely|as follows|the following|"
-    r"key requirements|requirements|where|and|the goal is to|involving|consisting of)$",
+    r"[ ,.;(—–-]{1,3}(?:specifically|including|includes?|showing|such as|with|by|to|that|which|for|namely|as follows|"
+    r"the following|key requirements|requirements|where|and|the goal is to|involving|consisting of)$",
     re.I,
 )
 #: How a recap says that nothing is open.
@@ -79,7 +81,7 @@ _NONE = re.compile(
     r"none\b|no(?:thing)? (?:explicit|pending|further|outstanding|remaining|open|additional|tasks?|specific)\b", re.I
 )
 #: What is told of the item before it.
-_REMEDY = re.compile(r"(?:fix(?:ed)?|solution|resolved|resolution|solved|remedy)\b", re.I)
+_REMEDY = re.compile(r"(?:fix(?:ed)?|solution|resolved|resolution|solved|remedy)(?: by\b|:)", re.I)
 
 
 def statements_of(text: str) -> list[Statement]:
@@ -89,7 +91,7 @@ def statements_of(text: str) -> list[Statement]:
     for s in _statements(text, begins.end() if begins else 0):
         if len(s.text) < _SHORTEST or _FRAME.match(s.text) or (s.part is Part.OPEN and _NONE.match(s.text)):
             continue
-        if found and s.part is found[-1].part is Part.FIXED and _REMEDY.match(s.text):
+        if found and s.part is found[-1].part is Part.FIXED and _REMEDY.match(s.text) and not _REMEDY.search(found[-1].text):
             found[-1] = replace(found[-1], text=f"{found[-1].text}; {s.text[0].lower()}{s.text[1:]}", end=s.end)
         else:
             found.append(replace(s, text=f"{OPEN}{s.text}") if s.part is Part.OPEN else s)
@@ -140,8 +142,13 @@ def _announced(text: str, start: int, end: int) -> Iterator[Statement]:
     """What the line before a list says by itself, without the words that only lead to the list."""
     said = clean(text[start:end]).rstrip(":* ")
     stop = said.rfind(". ")
-    said = said[: stop + 1] if stop > _ANNOUNCED else _DANGLING.sub("", said)
+    said = said[: stop + 1] if stop > _ANNOUNCED else _without_lead(said)
     yield Statement(Part.ASKED, said, start, end)
+
+
+def _without_lead(said: str) -> str:
+    """Without the last words that lead to a list."""
+    return said[:-_LEAD] + _DANGLING.sub("", said[-_LEAD:])
 
 
 def _part_of(line: str) -> tuple[Part | None] | None:

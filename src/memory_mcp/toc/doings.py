@@ -7,7 +7,7 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from memory_mcp.model.event import Event, EventType, Role, Trust
+from memory_mcp.model.event import RECAP, Event, EventType, Role, Trust
 from memory_mcp.summarize.kinds import is_chatter, is_errand
 from memory_mcp.summarize.sentences import Shape, clean, spans
 
@@ -130,7 +130,7 @@ def request_of(event: Event) -> Words | None:
     """What a person asks for in a message, from its first prose on; None where it is not a person's own."""
     if event.type is not EventType.USER_MESSAGE or event.role is not Role.USER or event.trust is Trust.AGENT_NOTE:
         return None
-    if "compact_summary" in event.metadata or event.metadata.get("record") or event.text.startswith(_INTERRUPTED):
+    if RECAP in event.metadata or event.metadata.get("record") or event.text.startswith(_INTERRUPTED):
         return None
     text = event.text[:_READ]
     found = [s for s in spans(text) if s.shape not in (Shape.ERROR, Shape.LEAD)] or list(spans(text))

@@ -4,7 +4,7 @@ from collections.abc import Collection, Sequence
 
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.ids import NodeId
-from memory_mcp.model.toc import MemoryKind, TocNode
+from memory_mcp.model.toc import EXTRACTIVE, MemoryKind, TocNode
 
 #: A segment of at most so many events is short: a quarter of those of real coding sessions, where half have over 18.
 SHORT = 8
@@ -23,7 +23,7 @@ def quiet(children: Sequence[TocNode], pinned: Collection[str] = ()) -> list[Nod
         if node.level is TocLevel.SEGMENT
         and node.event_count <= SHORT
         and node.kind is MemoryKind.OBSERVATION
-        and node.author == "extractive"
+        and node.author == EXTRACTIVE
         and node.node_id not in pinned
     ]
     return found if LEAST <= len(found) < len(children) and len(children) > SHOWN else []

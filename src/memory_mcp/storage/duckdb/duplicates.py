@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import duckdb
 
-from memory_mcp.model.event import HOOK, Event, EventType
+from memory_mcp.model.event import HOOK, RECAP, Event, EventType
 from memory_mcp.model.ids import EventId, event_id_from, event_key
 from memory_mcp.storage.duckdb.connection import Connection, Row
 from memory_mcp.storage.duckdb.rows import pack
@@ -22,7 +22,7 @@ from memory_mcp.storage.duckdb.rows import pack
 #: How far apart the same words may be told (milliseconds).
 WINDOW_MS = 120_000
 #: A transcript tells a summary of the conversation with a sentence around it: its words are not compared.
-_SUMMARY = "compact_summary"
+_SUMMARY = RECAP
 
 _SESSIONS = """
 SELECT session_id, bool_or(starts_with(source, ?)), bool_or(NOT starts_with(source, ?)) FROM event GROUP BY session_id"""

@@ -36,7 +36,7 @@ WHERE {_INSIDE}
   AND (? IS NULL OR e.seq <= ?) {{which}}
 ORDER BY s.key, e.ts, e.event_id"""
 _RECAPS = f"""SELECT {EVENT} FROM event
-WHERE stream IN (SELECT unnest(?::BIGINT[])) AND type = 'note' AND contains(metadata, '"{RECAP}"')
+WHERE stream IN (SELECT unnest(?::BIGINT[])) AND type = 'note' AND contains(metadata, '"{RECAP}"') AND {SHOWN}
 ORDER BY ts, event_id"""
 #: One stretch of a stream to its end, its times as constants: what lies before it is not looked at.
 _TAIL = f"""SELECT seq, {EVENT} FROM event WHERE stream = ? AND ts >= ? AND (ts > ? OR event_id >= ?) ORDER BY seq"""

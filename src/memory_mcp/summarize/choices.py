@@ -1,0 +1,62 @@
+"""A sentence in, whether it says that a choice was made out."""
+
+from memory_mcp.summarize.patterns import pattern
+
+#: A choice that was made, by whoever may: not a proposal, and not the work that follows from it.
+_DECISION = pattern(
+    r"\b(?:(?:we|i|user|they|team|it was|was|been|have|has|had|'ve|and|finally|then|just|also|(?:the|our) \w+) (?:all )?",
+    r"(?:decided|agreed|opted|settled|chose|elected)(?: (?:to|on|that|for|against|not|between|with)\b| [`\w])|",
+    r"decided (?:to|on|that|against|not)\b|",
+    r"(?:we|i|they)(?:'re| are|'ll| will|'m| am|'ve)? (?:going to )?(?:going with|go with|went with|gone with|",
+    r"stick(?:ing)? (?:with|to)|stay(?:ing)? with|settling on)\b|",
+    r"(?:ok(?:ay)?|yes|no|nah|yeah|then|so) (?:let's|lets|let us) (?:go with|use|keep (?!\w+ing\b)|skip|drop|not)\b|",
+    r"^(?:going|go|went) with (?!the flow)\w|",
+    r"user (?:then |also |explicitly )?(?:chose|selected|picked|preferred|rejected|declined|approved|confirmed|opted)|",
+    r"(?:decision|verdict|conclusion|resolution|agreement)(?: \w+)?(?: was| is|:)(?! (?:needed|pending|open|required))|",
+    r"(?:final|key|design) decision\b|option [a-d0-9] (?:was |is )?(?:chosen|selected|it is)|",
+    r"beschlossen|entschieden|haben uns (?:auf|für)|décidé|choisi|decidimos|decidido|hemos elegido|acordamos)",
+    # Behind a mark that opens a clause no word has to end.
+    r"|(?:^|[-–—(:,] ?)(?:agreed|opted|settled|chose)(?: to| on| for|:| \w)|",
+    r"(?:^|[,;:\"“(–—-] ?)(?:let's|lets|let us) (?:go with|keep (?!\w+ing\b|movin)|use|stick|stay|drop|skip|leave|not|roll back|",
+    r"do (?:it|option|both|the)|",
+    r"remove|switch|rename|call it|make it|have it|(?:change|move|put|do) [^.]{2,60} instead)\b",
+    r"|决定(?!性)|決定(?!的)|选定|選定|约定|約定|决心|就这么定|定下来|決め(?:た|まし)|결정(?:했|하기)",
+)
+_UNDECIDED = pattern(
+    r"\b(?:haven't|have not|not yet|hasn't|to be|still|needs? to|must|should|could|can|whether|if|until|before|undecided|who|",
+    r"how|didn't|did not|wasn't|as|already|already been|that) ",
+    r"(?:be |we |i |you |they |it |the |user |was |been |have )?(?:\w+ )?(?:decided?|agreed?|settled?|chosen?|decision)\b|",
+    r"\bdecid(?:e|ing)\b|\bagreed[.!]*$|^i agreed?\b|\b(?:let's|lets) (?:see|check|look)\b|",
+    r"\b(?:decided|agreed|chose) (?:that )?already\b|",
+    r"没决定|还没|未定|未决",
+)
+#: Words without one of which no choice is told; each pattern costs more than looking for them.
+_WORDS = (
+    *("decided", "decision", "agree", "chose", "opted", "settl", " with ", "stick", "stay", "let's ", "let’s ", "lets "),
+    *("let us ", "verdict", "user ", "conclusion", "resolution", "option ", "elected", "beschlossen", "entschieden"),
+    *(
+        "uns ",
+        "décidé",
+        "choisi",
+        "decidi",
+        "elegido",
+        "acordamos",
+        "决",
+        "決",
+        "选定",
+        "選定",
+        "约定",
+        "約定",
+        "这么定",
+        "定下来",
+    ),
+    *("결정",),
+)
+
+
+def is_choice(folded: str) -> bool:
+    """Whether a sentence, in lower case, tells of a choice that was made; conservative: half of them are not seen."""
+    for word in _WORDS:
+        if word in folded:
+            return _DECISION.search(folded) is not None and _UNDECIDED.search(folded) is None
+    return False
