@@ -7,7 +7,7 @@ bounds, at last the words. Once it shows, every argument that it shows without i
 import datetime as dt
 import itertools
 import json
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
@@ -166,6 +166,17 @@ class _Tries:
 
     def smaller(self, change: _Change, seen: Seen) -> Iterator[_Change]:
         """Ever smaller changes with which it shows: without what is not needed, then with smaller numbers."""
+        change = yield from self._fewer(change)
+        for names, low in _numbers(seen):
+            own = tuple(n for n in names if n in change.values)
+            if own:
+                change = self._least(change, own, low)
+                yield change
+        # Fewer results may fit where more did not.
+        yield from self._fewer(change)
+
+    def _fewer(self, change: _Change) -> Generator[_Change, None, _Change]:
+        """Ever fewer arguments with which it shows; the fewest at the end."""
         fewer = True
         while fewer:
             fewer = False
@@ -174,11 +185,7 @@ class _Tries:
                 if less.values and self.place(less) is not None:
                     change, fewer = less, True
                     yield change
-        for names, low in _numbers(seen):
-            own = tuple(n for n in names if n in change.values)
-            if own:
-                change = self._least(change, own, low)
-                yield change
+        return change
 
     def _least(self, change: _Change, names: Sequence[str], low: int) -> _Change:
         """With the least number, about, that these arguments may all have; it does not show with `low`."""
