@@ -26,7 +26,7 @@ class Size:
     stored: int
 
     def is_stale(self, many: int = _STALE_MANY) -> bool:
-        """Whether at least half of its documents, and at least `many`, were replaced: it is then written anew."""
+        """Return whether at least half of its documents, and at least `many`, were replaced, so that it is to be written anew."""
         return self.stored - self.living >= max(many, self.stored * _STALE)
 
 

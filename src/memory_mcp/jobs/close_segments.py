@@ -125,26 +125,15 @@ class CloseSegments:
             assignment = assign(cuts[stream], found, self._calendar, self._settings)
             placed.changed.update((c.key, c) for c in assignment.changed)
             placed.members.update(assignment.members)
-            self._told_anew(cuts[stream], assignment.changed, found, placed)
+            first = min((c.start for c in assignment.changed), default=None)
+            if any(map(is_recap, found)) or (first is not None and any(c.start > first for c in cuts[stream])):
+                placed.told.add(stream)
         placed.told |= {placed.changed[key].stream for key in placed.recounted}
         if placed.told:
             placed.recaps = self._storage.events.recaps(placed.told)
+            for stream in placed.told:
+                _told_anew(cuts[stream], streams.get(stream, ()), placed)
         return placed
-
-    def _told_anew(self, cuts: list[Segment], changed: Sequence[Segment], events: Sequence[Event], placed: "_Placed") -> None:
-        """A recap tells of all that its stream holds since the recap before it: these segments are derived again."""
-        if not changed:
-            return
-        stream = changed[0].stream
-        first = min(c.start for c in changed)
-        if recaps := sorted(e.order for e in events if is_recap(e)):
-            known = {c.key for c in changed}
-            earlier = self._storage.events.recaps([stream])
-            since = max((e.order for e in earlier if e.order < recaps[0]), default=(0, ""))
-            placed.changed.update((c.key, c) for c in cuts if c.key not in known and since < c.start < recaps[-1])
-            placed.told.add(stream)
-        elif any(c.start > first for c in cuts):
-            placed.told.add(stream)
 
     def _make_room(self, cuts: list[Segment], event: Event, placed: "_Placed") -> None:
         """What stands for `event` from now on may take its place: the cut that held it is that much smaller."""
@@ -214,3 +203,12 @@ class _Placed:
     recaps: Sequence[Event] = ()
     #: Cuts that may have lost an event to its duplicate.
     recounted: set[int] = field(default_factory=set)
+
+
+def _told_anew(cuts: Sequence[Segment], events: Sequence[Event], placed: _Placed) -> None:
+    """A recap tells of all that its stream holds since the recap before it: these segments are derived again."""
+    fresh = sorted(e.order for e in events if is_recap(e))
+    if fresh:
+        earlier = (r.order for r in placed.recaps if r.stream == events[0].stream and r.order < fresh[0])
+        since = max(earlier, default=(0, ""))
+        placed.changed.update((c.key, c) for c in cuts if c.key not in placed.changed and since < c.start < fresh[-1])

@@ -19,11 +19,11 @@ from memory_mcp.summarize.outcome import Outcome, deeds_of, outcome_of
 from memory_mcp.summarize.recalled import Recalled, recalled
 from memory_mcp.summarize.recap import Part
 from memory_mcp.summarize.rollup import roll_up
-from memory_mcp.summarize.select import MAX_BULLETS, bullets_of, headlines_of, same
+from memory_mcp.summarize.select import MAX_BULLETS, bullets_of, distinct, headlines_of
 from memory_mcp.summarize.sentences import clean, shorten
 from memory_mcp.summarize.stretch import Sentence, Stretch, Voice, read
 from memory_mcp.summarize.titles import ASKED, HEADLINE, MAX_TITLE, headline, join
-from memory_mcp.summarize.vocabulary import is_vague, words
+from memory_mcp.summarize.vocabulary import is_vague, keys_of
 
 #: A word that may be written with a capital: no name of the code.
 _PLAIN = re.compile(r"[a-z]+(?=[ ,.:;!]|$)")
@@ -73,16 +73,12 @@ def _title(heads: Sequence[Sentence], told: Sequence[Recalled], outcome: Outcome
         asked = headline(done, width)
     if outcome is None or not asked:
         return asked or (outcome.short if outcome else "")
-    one, other = _keys(asked), _keys(outcome.short)
+    one, other = keys_of(asked), keys_of(outcome.short)
     if len(one & other) * 2 > min(len(one), len(other)):
         # One repeats the other: the outcome says it with what came of it, unless it says less.
         return asked if len(other) < len(one) else _capital(outcome.short)
     title = f"{asked}{'' if asked.endswith(('?', '？')) else ':'} {outcome.short}"
     return title if len(title) <= MAX_TITLE else asked
-
-
-def _keys(text: str) -> set[str]:
-    return {word.key for word in words(text) if word.key}
 
 
 def _capital(text: str) -> str:
@@ -102,13 +98,7 @@ def _bullets(
     made += [b for b in sentences if b.kind is MemoryKind.DECISION]
     made += [BulletDraft(shorten(_capital(o.text), MAX_BULLET), _kind(o.text), (o.source,)) for o in outcomes]
     made += sentences
-    kept: list[BulletDraft] = []
-    taken: list[set[str]] = []
-    for bullet in made:
-        keys = _keys(bullet.text)
-        if len(kept) < MAX_BULLETS and not any(same(keys, other) for other in taken):
-            kept.append(bullet)
-            taken.append(keys)
+    kept = distinct(made, lambda bullet: keys_of(bullet.text), MAX_BULLETS)
     # What a recap says comes first, all else in the order in which it was said.
     said_by_it = len(said) + len(left)
     first = [b for b in kept if b in made[:said_by_it]]

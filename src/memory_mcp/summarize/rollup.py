@@ -12,10 +12,10 @@ from typing import TypeVar
 
 from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind, TocBullet, TocNode
 from memory_mcp.summarize.base import RollUp
-from memory_mcp.summarize.select import same
+from memory_mcp.summarize.select import distinct, same
 from memory_mcp.summarize.themes import themes_of, written
 from memory_mcp.summarize.titles import MAX_TITLE, join, without_date
-from memory_mcp.summarize.vocabulary import words
+from memory_mcp.summarize.vocabulary import keys_of, words
 
 MAX_SUMMARY = 600
 #: Keywords of a child that count, and those of a period. With 64 instead of 12, by a period's own words the right week was first
@@ -45,23 +45,12 @@ def roll_up(children: Sequence[TocNode], limit: int = 10) -> RollUp:
     worth = {word.key: value for term, value in ranked.items() for word in words(term) if word.key}
     themes = themes_of(children)
     title = ""
-    for label in _apart([theme.label(HEADLINE) for theme in themes[: 2 * MAX_NAMED]])[:MAX_NAMED]:
+    labels = (theme.label(HEADLINE) for theme in themes[: 2 * MAX_NAMED])
+    for label in distinct(filter(keys_of, labels), keys_of, MAX_NAMED):
         if len(title) + len(label) + 2 <= MAX_TITLE:
             title += f"; {label}" if title else label
     title = join(title, ranked, MAX_TITLE) or NOTHING
     return RollUp(title, written(themes, MAX_SUMMARY) or title, _bullets(children, worth, limit), tuple(ranked)[:KEYWORDS])
-
-
-def _apart(names: Sequence[str]) -> list[str]:
-    """Names without those that say what one before them says."""
-    kept: list[str] = []
-    taken: list[set[str]] = []
-    for name in names:
-        keys = {word.key for word in words(name) if word.key}
-        if keys and not any(same(keys, other) for other in taken):
-            kept.append(name)
-            taken.append(keys)
-    return kept
 
 
 def _terms(children: Sequence[TocNode]) -> dict[str, float]:
@@ -87,7 +76,7 @@ def _bullets(children: Sequence[TocNode], worth: dict[str, float], limit: int) -
     weighed: list[tuple[float, tuple[int, int], set[str]]] = []
     for i, place in (*_sample(durable, MAX_WEIGHED // 2), *_sample(passing, MAX_WEIGHED // 2)):
         bullet = children[i].bullets[place]
-        keys = {word.key for word in words(bullet.text) if word.key}
+        keys = keys_of(bullet.text)
         said = math.fsum(worth.get(key, 0.0) for key in keys) / (6.0 + len(keys))
         weighed.append((-KIND_SALIENCE[bullet.kind] - said, (i, place), keys))
     weighed.sort(key=lambda item: item[:2])

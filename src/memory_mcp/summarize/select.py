@@ -1,16 +1,18 @@
 """A read stretch in, the sentences worth keeping out: those for bullets, and those the title is made from."""
 
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from heapq import heapify, heappop, heapreplace
 from itertools import islice
 from operator import itemgetter
+from typing import TypeVar
 
 from memory_mcp.summarize.kinds import Cue, cues_of, is_errand
 from memory_mcp.summarize.sentences import Shape, is_dense
 from memory_mcp.summarize.stretch import NAMES, Sentence, Stretch, Voice
 from memory_mcp.summarize.vocabulary import Word, is_vague
 
+Item = TypeVar("Item")
 MAX_BULLETS = 8
 #: Two bullets that share this much of their telling words say the same.
 SAME = 0.5
@@ -63,6 +65,18 @@ def bullets_of(stretch: Stretch, limit: int = MAX_BULLETS) -> list[Sentence]:
             if len(chosen) == limit:
                 break
     return [s for _, s in sorted(chosen, key=lambda item: item[0])]
+
+
+def distinct(items: Iterable[Item], keys: Callable[[Item], set[str]], limit: int) -> list[Item]:
+    """At most `limit` items, in order, without those that say what one before them says."""
+    kept: list[Item] = []
+    taken: list[set[str]] = []
+    for item in items:
+        own = keys(item)
+        if len(kept) < limit and not any(same(own, other) for other in taken):
+            kept.append(item)
+            taken.append(own)
+    return kept
 
 
 def same(one: set[str], other: set[str]) -> bool:

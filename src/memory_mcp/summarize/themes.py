@@ -20,7 +20,7 @@ from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.toc import EXTRACTIVE, TocNode
 from memory_mcp.summarize.kinds import is_errand
 from memory_mcp.summarize.titles import gists, headline
-from memory_mcp.summarize.vocabulary import Word, is_vague, words
+from memory_mcp.summarize.vocabulary import Word, is_vague, keys_of, words
 
 #: Items of a period that are compared: segments of a day, themes of the days of a longer one; of more, the largest.
 MAX_ITEMS, _MOST = 240, 400
@@ -67,7 +67,7 @@ class Theme:
     def label(self, width: int) -> str:
         """The name in few characters, with the first shared term where it does not name that."""
         name = _cut(self.name, width)
-        if not self.terms or not is_vague(words(name)) or {w.key for w in words(self.terms[0])} & {w.key for w in words(name)}:
+        if not self.terms or not is_vague(words(name)) or keys_of(self.terms[0]) & keys_of(name):
             return name
         room = width - len(self.terms[0]) - 2
         return f"{self.terms[0]}: {_cut(self.name, room)}" if room >= _ROOM else name

@@ -139,6 +139,11 @@ def words(text: str) -> list[Word]:
     return list(map(learn, found))
 
 
+def keys_of(text: str) -> set[str]:
+    """The keys of a text's words, of those that count."""
+    return {word.key for word in words(text) if word.key}
+
+
 def tokens_of(text: str) -> list[str]:
     """All tokens in order."""
     return _ASCII_TOKEN.findall(text) if text.isascii() else TOKEN.findall(text)

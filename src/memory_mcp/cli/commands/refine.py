@@ -1,4 +1,4 @@
-"""`refine`: better words for segments and days: what is due, what to read, and writing it.
+"""`refine`: list segments and days that are due, show one with its events, replace its text.
 
 What is written is read from a file or standard input by the caller's own process, and handed to the daemon as an argument.
 """
@@ -55,7 +55,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run_due(args: argparse.Namespace) -> int:
-    """What is worth refining."""
+    """List what is worth refining."""
     from memory_mcp.requests.refine import RefineDue
 
     with opened(args) as app:
@@ -66,7 +66,7 @@ def run_due(args: argparse.Namespace) -> int:
 
 
 def run_show(args: argparse.Namespace) -> int:
-    """What is read of a node before it is refined."""
+    """Show a node as it is, with what a better text can rest on."""
     from memory_mcp.requests.refine_show import RefineShow
 
     with opened(args) as app:

@@ -92,7 +92,7 @@ def _days(app: "App", args: argparse.Namespace) -> list[dict[str, Any]]:
 
 
 def _weeks(app: "App", args: argparse.Namespace, days: list[str]) -> list[dict[str, Any]]:
-    """The weeks of the days, with everything that lies in each."""
+    """Return one row per week, with its days counted together."""
     from memory_mcp.model.calendar import parents_of_day
 
     project = scope_of(app, args).project

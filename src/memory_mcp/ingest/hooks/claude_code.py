@@ -105,7 +105,7 @@ class _Telling:
         return convert(record, self._state, include_thinking=False).drafts
 
     def project(self) -> str:
-        """The project of what is told; "" when it is not known."""
+        """Return the project of the payload's directory; "" when it is not known."""
         return next((d.project for d in self.record("user", "anything")), "")
 
     def said(self, kind: EventType, text: str) -> list[EventDraft]:
