@@ -1,0 +1,96 @@
+"""What the topic graph is asked for and what comes back; words of one project only where a project is named."""
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import NewType
+
+from memory_mcp.model.calendar import TimeWindow
+from memory_mcp.model.ids import NodeId
+
+TopicId = NewType("TopicId", str)
+
+
+class State(StrEnum):
+    """Whether a topic is talked about."""
+
+    ACTIVE = "active"
+    #: Not mentioned for a while.
+    DORMANT = "dormant"
+    #: Mentioned again after it was dormant.
+    REVIVED = "revived"
+
+
+class RelationKind(StrEnum):
+    """How two topics belong together; each relation is told from both sides."""
+
+    SIMILAR = "similar"
+    CO_OCCURRING = "co_occurring"
+    PARENT = "parent"
+    CHILD = "child"
+
+
+@dataclass(frozen=True, slots=True)
+class View:
+    """Which part of the memory is looked at, and when."""
+
+    #: UTC milliseconds: ages are counted from here.
+    now_ms: int
+    #: None: all projects.
+    project: str | None = None
+    agent: str | None = None
+    window: TimeWindow | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Topic:
+    """A topic as a view sees it: label, keywords and numbers come from the segments of that view's project alone."""
+
+    topic_id: TopicId
+    label: str
+    keywords: tuple[str, ...]
+    #: Sum over its mentions of relevance x 0.5^(age / half-life), those of late boosted.
+    importance: float
+    #: Segments that are about it, and the events in them.
+    mentions: int
+    events: int
+    #: When it was mentioned first and last, UTC milliseconds.
+    first_ms: int
+    last_ms: int
+    state: State
+    #: Since when it is in that state.
+    since_ms: int
+    pinned: bool = False
+    #: Who gave the label: "" for the topic's own words, `agent`, or a language model.
+    labelled_by: str = ""
+    #: 0..1: how well it fits what was asked; 0 where nothing was.
+    score: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Link:
+    """A segment that is about a topic, and how much (0..1)."""
+
+    node_id: NodeId
+    relevance: float
+    start_ms: int
+    end_ms: int
+    project: str
+
+
+@dataclass(frozen=True, slots=True)
+class Related:
+    """Another topic, what it is to the one asked about, and how strongly (0..1)."""
+
+    topic_id: TopicId
+    label: str
+    kind: RelationKind
+    strength: float
+
+
+@dataclass(frozen=True, slots=True)
+class Turn:
+    """Something that happened to a topic when the memory was grouped anew: `born`, `split from`, `merged with`."""
+
+    at_ms: int
+    what: str
+    other: TopicId | None = None
