@@ -17,7 +17,7 @@ from typing import Any
 from memory_mcp import paths
 from memory_mcp.embed.settings import EmbedderSettings
 from memory_mcp.errors import ConfigError
-from memory_mcp.indexes.settings import TeleportSettings
+from memory_mcp.indexes.settings import TeleportSettings, TopicsSettings
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.layers.budget import StopConditions
 from memory_mcp.llm.settings import SummarizerSettings
@@ -64,13 +64,6 @@ class StorageSettings:
     def directory(self) -> Path:
         """The data directory."""
         return Path(paths.data_dir(self.data_dir) if self.data_dir else paths.default_data_dir())
-
-
-@dataclass(frozen=True, slots=True)
-class SwitchSettings:
-    """A layer that can be switched off."""
-
-    enabled: bool = field(default=True, metadata={"help": "Whether this layer may be used once it is built."})
 
 
 @dataclass(frozen=True, slots=True)
@@ -173,7 +166,7 @@ class Settings:
     summarizer: SummarizerSettings = field(default_factory=SummarizerSettings)
     teleport: TeleportSettings = field(default_factory=TeleportSettings)
     embedder: EmbedderSettings = field(default_factory=EmbedderSettings)
-    topics: SwitchSettings = field(default_factory=SwitchSettings)
+    topics: TopicsSettings = field(default_factory=TopicsSettings)
     retrieval: RetrievalSettings = field(default_factory=RetrievalSettings)
     ranking: RankingSettings = field(default_factory=RankingSettings)
     server: ServerSettings = field(default_factory=ServerSettings)

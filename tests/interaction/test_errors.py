@@ -6,9 +6,9 @@ import pytest
 from mcp.types import TextContent
 
 from memory_mcp.app import App
-from memory_mcp.config import Settings, SwitchSettings
+from memory_mcp.config import Settings
 from memory_mcp.errors import DeadlineExceeded, LayerUnavailable, MemoryMcpError, ResourceExhausted, StorageError, StorageLocked
-from memory_mcp.indexes.settings import IndexSettings, TeleportSettings, VectorSettings
+from memory_mcp.indexes.settings import IndexSettings, TeleportSettings, TopicsSettings, VectorSettings
 from memory_mcp.server.build import assemble
 from memory_mcp.server.host import Host
 from tests.interaction.conftest import Door, open_app
@@ -25,7 +25,7 @@ TELEPORTS = [
 @pytest.mark.parametrize(("tool", "message", "key"), TELEPORTS)
 def test_a_layer_that_is_off_says_what_enables_it_and_what_to_use(era: str, tool: str, message: str, key: str) -> None:
     teleport = TeleportSettings(bm25=IndexSettings(enabled=False), vector=VectorSettings(enabled=False))
-    app = open_app(days=None, teleport=teleport, topics=SwitchSettings(enabled=False))
+    app = open_app(days=None, teleport=teleport, topics=TopicsSettings(enabled=False))
     try:
         text = Door(app, era).error(tool, query="jwt")
     finally:

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 from mcp.types import TextContent
 
-from memory_mcp.config import SwitchSettings
-from memory_mcp.indexes.settings import IndexSettings, TeleportSettings, VectorSettings
+from memory_mcp.indexes.settings import IndexSettings, TeleportSettings, TopicsSettings, VectorSettings
 from memory_mcp.model.sentinel import CLOSE, MARK, OPEN
 from memory_mcp.model.tokens import estimate_tokens
 from tests.factories import BILLING, SHOP
@@ -328,7 +327,7 @@ def test_what_enables_keywords_again_is_every_setting_that_is_off(era: str, tele
 )
 def test_with_every_index_off_each_question_is_answered(era: str) -> None:
     off = TeleportSettings(enabled=False, bm25=IndexSettings(enabled=False), vector=VectorSettings(enabled=False))
-    app = open_app(teleport=off, topics=SwitchSettings(enabled=False))
+    app = open_app(teleport=off, topics=TopicsSettings(enabled=False))
     try:
         door = Door(app, era, SHOP)
         for query in (GRACE, "what did we decide", "test_123 FAILED", "src/cart/total.py", "???x", "日本語", '") OR 1=1 --'):

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from bench.skills import tokens
-from memory_mcp.config import SwitchSettings
-from memory_mcp.indexes.settings import IndexSettings, TeleportSettings, VectorSettings
+from memory_mcp.indexes.settings import IndexSettings, TeleportSettings, TopicsSettings, VectorSettings
 from memory_mcp.requests.refine import refinement
 from tests.interaction.conftest import Door, open_app
 from tests.requirements import requirement
@@ -351,7 +350,7 @@ def refused(tool: str, **more: Any) -> str:
 def test_messages_that_are_quoted_are_the_servers_own() -> None:
     teleport = TeleportSettings(bm25=IndexSettings(enabled=False), vector=VectorSettings(enabled=False))
     tools = ("teleport_search", "vector_teleport", "topics_by_query")
-    said = " ".join(refused(tool, teleport=teleport, topics=SwitchSettings(enabled=False)) for tool in tools)
+    said = " ".join(refused(tool, teleport=teleport, topics=TopicsSettings(enabled=False)) for tool in tools)
     quoted = {m for d in ALL for m in re.findall(r'UNAVAILABLE "([^"]+)"', d.body)}
     assert len(quoted) == len(tools)
     assert [m for m in quoted if m not in said] == []

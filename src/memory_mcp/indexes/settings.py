@@ -60,3 +60,25 @@ class TeleportSettings:
     enabled: bool = field(default=True, metadata={"help": "Master switch of the keyword and vector layers."})
     bm25: IndexSettings = field(default_factory=IndexSettings)
     vector: VectorSettings = field(default_factory=VectorSettings)
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsSettings:
+    """Grouping segments by what they are about."""
+
+    enabled: bool = field(default=True, metadata={"help": "Whether topics are looked for and may be used."})
+    min_segments: int = field(default=50, metadata={"help": "Segments that there must be before topics are looked for."})
+    half_life_days: float = field(default=30.0, metadata={"help": "Days after which a mention counts half for a topic's importance."})
+    dormant_days: float = field(default=30.0, metadata={"help": "Days without a mention after which a topic is dormant."})
+    prune_days: float = field(
+        default=180.0, metadata={"help": "Days of silence after which a topic is left out, its segments never; 0: never."}
+    )
+
+    def __post_init__(self) -> None:
+        """Numbers that mean something."""
+        if self.min_segments < 1:
+            raise ConfigError("topics.min_segments must be at least 1")
+        if self.half_life_days <= 0 or self.dormant_days <= 0:
+            raise ConfigError("topics.half_life_days and topics.dormant_days must be above 0")
+        if self.prune_days < 0:
+            raise ConfigError("topics.prune_days cannot be negative")

@@ -10,6 +10,7 @@ Invariants
 import hashlib
 import re
 from base64 import b32encode
+from collections.abc import Iterable
 from functools import lru_cache
 from typing import NewType
 
@@ -18,6 +19,7 @@ from memory_mcp.errors import InvalidQuery
 EventId = NewType("EventId", str)
 GripId = NewType("GripId", str)
 NodeId = NewType("NodeId", str)
+TopicId = NewType("TopicId", str)
 
 _ALPHABET = "0123456789ABCDEFGHJKMNPQRSTVWXYZ"
 _PYTHON_DIGITS = "0123456789abcdefghijklmnopqrstuv"
@@ -49,6 +51,7 @@ _SHORT = (
     ("week", re.compile(r"[0-9]{4}-?W[0-9]{2}", re.I)),
     ("day", re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}")),
 )
+_TOPIC = re.compile(r"topic:([0-9a-hjkmnp-tv-z]{12})\Z", re.I)
 _SEGMENT = re.compile(r"toc:segment:([0-9]{4}-[0-9]{2}-[0-9]{2}):([0-9A-Za-z]+)\Z")
 
 
@@ -205,3 +208,17 @@ def parse_node_id(value: str) -> NodeId:
         "Node ids look like toc:year:2026, toc:month:2026-01, toc:week:2026-W04, toc:day:2026-01-30 or "
         "toc:segment:<day>:<id>; browse_toc with no id starts at the root.",
     )
+
+
+def topic_id(members: Iterable[int]) -> TopicId:
+    """`topic:<12 characters>` of a topic that is first found with these segments, by their keys."""
+    return TopicId(f"topic:{encode(digest('topic', *(str(key) for key in sorted(members)), bits=_SEGMENT_BITS), 12).lower()}")
+
+
+def parse_topic_id(value: str) -> TopicId:
+    """The canonical form of a topic id; InvalidQuery when it is none."""
+    match = _TOPIC.match(value.strip())
+    if match is None:
+        hint = "Topic ids look like topic:0123456789ab, as topics_by_query and `memory-mcp topics top` give them."
+        raise InvalidQuery(f"not a topic id: {value!r}", hint)
+    return TopicId(f"topic:{match[1].lower()}")

@@ -17,7 +17,7 @@ from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import EventId, GripId, NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
-from memory_mcp.storage.records import SpendingStore, SupersededStore, UsageStore
+from memory_mcp.storage.records import SpendingStore, SupersededStore, TopicStore, UsageStore
 from memory_mcp.storage.values import (
     Appended,
     Build,
@@ -337,6 +337,11 @@ class Storage(Protocol):
     @property
     def spending(self) -> SpendingStore:
         """What language models were asked."""
+        ...
+
+    @property
+    def topics(self) -> TopicStore:
+        """Identities and labels of topics."""
         ...
 
     @property

@@ -1,10 +1,11 @@
-"""Small stores of what happened beside the tree: openings, replacements, and what language models were asked."""
+"""Small stores of what happened beside the tree: openings, replacements, topics, and what language models were asked."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from memory_mcp.model.ids import GripId, NodeId
 from memory_mcp.model.spending import Spent
+from memory_mcp.model.topic import KnownTopic, TopicLabel
 from memory_mcp.model.usage import Used
 
 
@@ -53,4 +54,24 @@ class SpendingStore(Protocol):
 
     def unusable(self, model: str) -> frozenset[tuple[NodeId, str]]:
         """Nodes whose answer from this model could not be used, each with the digest of what it was asked from."""
+        ...
+
+
+class TopicStore(Protocol):
+    """Which topics there are and were, and how somebody called them: what must outlive the index of topics."""
+
+    def all(self) -> list[KnownTopic]:
+        """Every topic that was ever found, in the order of their ids."""
+        ...
+
+    def replace(self, topics: Sequence[KnownTopic]) -> None:
+        """What is known of topics from now on, in one transaction; labels stay."""
+        ...
+
+    def label(self, given: TopicLabel) -> None:
+        """Give a topic a label for one project or for all, in place of the one before; an empty one takes it back."""
+        ...
+
+    def labels(self) -> list[TopicLabel]:
+        """Every label in force."""
         ...

@@ -2,12 +2,9 @@
 
 from dataclasses import dataclass
 from enum import StrEnum
-from typing import NewType
 
 from memory_mcp.model.calendar import TimeWindow
-from memory_mcp.model.ids import NodeId
-
-TopicId = NewType("TopicId", str)
+from memory_mcp.model.ids import NodeId, TopicId
 
 
 class State(StrEnum):
@@ -86,11 +83,3 @@ class Related:
     kind: RelationKind
     strength: float
 
-
-@dataclass(frozen=True, slots=True)
-class Turn:
-    """Something that happened to a topic when the memory was grouped anew: `born`, `split from`, `merged with`."""
-
-    at_ms: int
-    what: str
-    other: TopicId | None = None

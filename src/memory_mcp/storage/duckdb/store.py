@@ -23,6 +23,7 @@ from memory_mcp.storage.duckdb.outbox import DuckOutbox, Numbers
 from memory_mcp.storage.duckdb.recent import RecentGrips
 from memory_mcp.storage.duckdb.spending import DuckSpending
 from memory_mcp.storage.duckdb.toc import DuckToc
+from memory_mcp.storage.duckdb.topics import DuckTopics
 from memory_mcp.storage.duckdb.usage import DuckSuperseded, DuckUsage
 from memory_mcp.storage.lock import DirectoryLock
 from memory_mcp.storage.values import StoreStats
@@ -99,6 +100,7 @@ class DuckStorage:
             self.usage = DuckUsage(self._con)
             self.superseded = DuckSuperseded(self._con)
             self.spending = DuckSpending(self._con)
+            self.topics = DuckTopics(self._con)
             self.outbox = DuckOutbox(self._con, self._numbers)
             self._lost = self._check_high_water()
         except BaseException:
