@@ -180,6 +180,11 @@ class Accelerators:
         model = named(self._model, self._directory)
         return model.folder.name if model.kind == "folder" else model.name
 
+    def embedding_model(self) -> "Embedder | None":
+        """What new vectors are made by; None where nothing embeds (see `reasons`)."""
+        searcher = cast("VectorIndex | None", self.searcher("vector"))
+        return None if searcher is None else searcher.embedder
+
     def embedding(self) -> Embedding | None:
         """What embeds; None where nothing does (see `reasons`)."""
         searcher = cast("VectorIndex | None", self.searcher("vector"))

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from memory_mcp.accelerators import Accelerators
     from memory_mcp.indexes.base import Searcher
     from memory_mcp.indexes.shown import Shown
+    from memory_mcp.indexes.topics.keeper import TopicKeeper
     from memory_mcp.ingest.base import Importer, ImportReport
     from memory_mcp.ingest.settings import IngestSettings
     from memory_mcp.ingest.spool import DrainReport, Spool
@@ -28,6 +29,7 @@ if TYPE_CHECKING:
     from memory_mcp.layers.agentic.navigate import AgenticLayer
     from memory_mcp.layers.hybrid import HybridLayer
     from memory_mcp.layers.teleport import Switch, TeleportLayer
+    from memory_mcp.layers.topics import TopicsLayer
     from memory_mcp.model.event import EventDraft, Trust
     from memory_mcp.model.ids import GripId
     from memory_mcp.policy.engine import Answer, Engine
@@ -118,6 +120,7 @@ class App:
         self.shown = self._shown()
         self.agentic = self._agentic()
         self.accelerators = self._accelerators(directory)
+        self.topic_keeper = self._topic_keeper(directory)
         self.engine = self._engine()
         self._watch = self._watched(directory) if callbacks.watches_spool else None
         #: Jobs of this store; whoever keeps the App open for long starts it.
@@ -193,11 +196,17 @@ class App:
             commit_indexes=self.accelerators.commit,
             improve_indexes=self.accelerators.improve,
             prune_indexes=self.accelerators.prune_due,
+            group_topics=self._group_topics,
             commit_interval_secs=self.settings.teleport.bm25.commit_interval_secs,
             summarizer=self.settings.summarizer,
             improve_summaries=self._hands(directory),
         )
         return Scheduler([make(parts) for make in JOBS.values()], self.storage.outbox, self.calendar, self.clock)
+
+    def _group_topics(self) -> bool:
+        """Begin to group the memory anew where that is due and nothing more urgent is."""
+        keeper = self.topic_keeper
+        return keeper is not None and not self._callbacks.importing() and not self.accelerators.busy and keeper.begin()
 
     def _hands(self, directory: Path | None) -> "Hands":
         from memory_mcp.ingest.gate import Gate
@@ -230,10 +239,10 @@ class App:
         from memory_mcp.policy.engine import Engine
         from memory_mcp.policy.search import Parts
 
-        layers: list[Layer] = [self.agentic, self.teleport(LayerName.BM25), self.teleport(LayerName.VECTOR), self.hybrid()]
+        teleports = (self.teleport(LayerName.BM25), self.teleport(LayerName.VECTOR))
+        layers: list[Layer] = [self.agentic, *teleports, self.hybrid(), self.topics()]
         parts = Parts(
             layers={layer.name: layer for layer in layers},
-            unavailable=[self._topics()],
             words=TreeWords(self.tree),
             scanner=Scan(self.storage, self.tree, self.shown.holding),
             interrupt=self.storage.interrupt,
@@ -273,12 +282,30 @@ class App:
         sides = (self.teleport(LayerName.BM25), self.teleport(LayerName.VECTOR))
         return HybridLayer(*sides)
 
-    def _topics(self) -> LayerStatus:
-        """A layer that this version does not have."""
-        enabled = self.settings.topics.enabled
-        reason = "not built in this version" if enabled else "disabled (topics.enabled = false)"
-        key = "" if enabled else "topics.enabled = true"
-        return LayerStatus(LayerName.TOPICS, enabled, healthy=False, reason=reason, enable_with=key)
+    def _topic_keeper(self, directory: Path | None) -> "TopicKeeper | None":
+        from memory_mcp.indexes.topics.keeper import TopicKeeper
+
+        settings = self.settings.topics
+        if directory is None or not settings.enabled:
+            return None
+        folder, accelerators = directory / "indexes" / LayerName.TOPICS.value, self.accelerators
+        return TopicKeeper(self.storage, folder, self.clock, settings, accelerators.embedding_model, self._callbacks.give_way)
+
+    def topics(self) -> "TopicsLayer":
+        """Layer 5."""
+        from memory_mcp.layers.teleport import Switch
+        from memory_mcp.layers.topics import TopicsLayer
+
+        key = "topics.enabled"
+        off = Switch(False, f"disabled ({key} = false)", f"{key} = true")
+        none = Switch(True, "a memory without a directory keeps no index") if self.settings.topics.enabled else off
+        names = (LayerName.BM25, LayerName.VECTOR)
+
+        def others() -> list[LayerStatus]:
+            whole = [self.hybrid().status()] if self.settings.server.profile == "full" else []
+            return [*(self.teleport(name).status() for name in names), *whole]
+
+        return TopicsLayer(lambda: self.topic_keeper or none, self.storage, self.tree, self.shown, self.clock, others)
 
     def write(
         self, drafts: "Sequence[EventDraft]", source: str, trust: "Trust | None" = None, request: "Request | None" = None
@@ -379,5 +406,7 @@ class App:
             self._watch.close()
             self._watch = None
         self.scheduler.stop()
+        if self.topic_keeper is not None:
+            self.topic_keeper.close()
         self.accelerators.close()
         self.storage.close()

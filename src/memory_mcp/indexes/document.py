@@ -109,6 +109,11 @@ def _said(node: TocNode) -> tuple[str, ...]:
     return tuple(t for t in (subject(node), *(b.text for b in node.bullets), " ".join(node.keywords)) if t)
 
 
+def gist_of(node: TocNode) -> str:
+    """What a node is about, for its meaning."""
+    return " \n".join(_said(node))
+
+
 def _words(said: Sequence[str], node: TocNode) -> tuple[str, ...]:
     """Keywords count twice; the summary repeats the bullets and is left out (both measured: see bench.judged)."""
     return (*said, " ".join(node.keywords)) if node.keywords else tuple(said)
@@ -135,7 +140,7 @@ def _segment(node: TocNode, source: Source, grips: Sequence[Grip], with_words: b
         speakers=speakers,
         kind=node.kind.value,
         words=(*_words(said, node), *texts),
-        gist=" \n".join(said),
+        gist=gist_of(node),
         copy=node,
     )
 

@@ -68,7 +68,9 @@ class TopicsSettings:
 
     enabled: bool = field(default=True, metadata={"help": "Whether topics are looked for and may be used."})
     min_segments: int = field(default=50, metadata={"help": "Segments that there must be before topics are looked for."})
-    half_life_days: float = field(default=30.0, metadata={"help": "Days after which a mention counts half for a topic's importance."})
+    half_life_days: float = field(
+        default=30.0, metadata={"help": "Days after which a mention counts half for a topic's importance."}
+    )
     dormant_days: float = field(default=30.0, metadata={"help": "Days without a mention after which a topic is dormant."})
     prune_days: float = field(
         default=180.0, metadata={"help": "Days of silence after which a topic is left out, its segments never; 0: never."}

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from memory_mcp.jobs.base import Job
 from memory_mcp.jobs.commit_indexes import CommitIndexes
 from memory_mcp.jobs.drain_spool import DrainSpool
+from memory_mcp.jobs.group_topics import GroupTopics
 from memory_mcp.jobs.housekeeping import Housekeeping
 from memory_mcp.jobs.improve_indexes import ImproveIndexes
 from memory_mcp.jobs.improve_summaries import Hands, ImproveSummaries
@@ -42,6 +43,8 @@ class Parts:
     improve_indexes: Callable[[], bool]
     #: Applies retention to the indexes; documents by index and level.
     prune_indexes: Callable[[], Mapping[str, Mapping[str, int]]]
+    #: Begins to find topics anew, where that is due; whether it did.
+    group_topics: Callable[[], bool]
     summarizer: SummarizerSettings
     #: What the summarizer's job works with.
     improve_summaries: Hands
@@ -54,6 +57,7 @@ JOBS: dict[str, Callable[[Parts], Job]] = {
     "commit_indexes": lambda parts: CommitIndexes(parts.commit_indexes, parts.commit_interval_secs),
     "improve_summaries": lambda parts: ImproveSummaries(parts.summarizer, parts.improve_summaries),
     "improve_indexes": lambda parts: ImproveIndexes(parts.improve_indexes),
+    "group_topics": lambda parts: GroupTopics(parts.group_topics),
     "prune_indexes": lambda parts: PruneIndexes(parts.prune_indexes, Daily.at(parts.housekeeping_at)),
     "housekeeping": lambda parts: Housekeeping(parts.storage, Daily.at(parts.housekeeping_at)),
 }

@@ -8,7 +8,7 @@ from typing import Protocol
 from memory_mcp.layers.budget import Budget
 from memory_mcp.model.calendar import TimeWindow, TocLevel
 from memory_mcp.model.event import Event
-from memory_mcp.model.ids import GripId, NodeId
+from memory_mcp.model.ids import GripId, NodeId, TopicId
 
 
 class LayerName(StrEnum):
@@ -152,6 +152,27 @@ class Step:
 
 
 @dataclass(frozen=True, slots=True)
+class Theme:
+    """A topic as an overview tells it: what it is called, when it was talked about, and a statement that shows it."""
+
+    topic_id: TopicId
+    label: str
+    keywords: tuple[str, ...]
+    #: Segments that are about it, in the time and scope that were asked for.
+    segments: int
+    #: The first and the last of them, UTC milliseconds.
+    first_ms: int
+    last_ms: int
+    #: `active`, `dormant` or `revived`.
+    state: str
+    #: A statement of one of its segments, word for word, with the grip that proves it; "" where none has one.
+    quote: str = ""
+    grip_id: GripId = GripId("")
+    node_id: NodeId = NodeId("")
+    timestamp: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class LayerAnswer:
     """Hits, best first, and the way that led to them."""
 
@@ -162,6 +183,8 @@ class LayerAnswer:
     window_words: str = ""
     #: What was widened, left out or cut short, in words.
     notices: tuple[str, ...] = ()
+    #: What it is all about, the most important first; the layer of topics alone tells it.
+    themes: tuple[Theme, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

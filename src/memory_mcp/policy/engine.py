@@ -5,7 +5,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from memory_mcp.layers.base import Hit, Layer, LayerName, LayerStatus, Query
+from memory_mcp.layers.base import Hit, Layer, LayerName, LayerStatus, Query, Theme
 from memory_mcp.layers.budget import Budget, StopConditions, leave_out
 from memory_mcp.policy import relevance
 from memory_mcp.policy.execute import Execution
@@ -41,6 +41,8 @@ class Answer:
     complete: bool = True
     #: The next of the list, for a short look ahead: their own page shows them whole.
     further: tuple[Hit, ...] = ()
+    #: What it is all about, on a first page.
+    themes: tuple[Theme, ...] = ()
 
 
 class Engine:
@@ -58,7 +60,7 @@ class Engine:
 
     def statuses(self) -> list[LayerStatus]:
         """Every layer, usable or not, in one call. A status that cannot be told is that of a layer that is not there."""
-        found = [_status(layer) for layer in self._parts.layers.values()] + list(self._parts.unavailable)
+        found = [_status(layer) for layer in self._parts.layers.values()]
         with self._lock:
             self._known = (time.monotonic(), found)
         return found
@@ -140,7 +142,7 @@ def _page(listed: Listed, limit: int, offset: int, budget: Budget) -> Answer:
     more = len(good) > len(kept) or (bool(kept) and listed.goes_on)
     why = replace(listed.why, tokens=budget.tokens, bounds_hit=tuple(dict.fromkeys((*listed.why.bounds_hit, *budget.hit))))
     further = tuple(good[len(kept) : len(kept) + _FURTHER])
-    return Answer(tuple(kept), more, why, listed.confidence, listed.complete, further)
+    return Answer(tuple(kept), more, why, listed.confidence, listed.complete, further, () if offset else listed.themes)
 
 
 def within(hits: Sequence[Hit], budget: Budget) -> list[Hit]:

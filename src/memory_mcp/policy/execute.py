@@ -16,7 +16,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from memory_mcp.errors import DeadlineExceeded, InvalidQuery, LayerUnavailable, NotFound, StorageError
-from memory_mcp.layers.base import Hit, Layer, LayerAnswer, LayerName, Query
+from memory_mcp.layers.base import Hit, Layer, LayerAnswer, LayerName, Query, Theme
 from memory_mcp.layers.budget import Budget
 from memory_mcp.policy.chain import BEST, MADE_OF
 from memory_mcp.policy.explain import Outcome, Tried
@@ -67,6 +67,8 @@ class Run:
     #: The layer that answered, or the last one asked.
     method: str = LayerName.AGENTIC
     used: tuple[LayerName, ...] = ()
+    #: What it is all about, where a layer told it; beside the hits, never in their place.
+    themes: tuple[Theme, ...] = ()
     tried: list[Tried] = field(default_factory=list)
     skipped: list[Skipped] = field(default_factory=list)
     #: Whether one layer's evidence was enough.
@@ -160,7 +162,7 @@ class Execution:
         run.used, run.hits, run.arbitration = tuple(kept), merge(kept), arbitration(kept)
         if len(kept) > 1:
             run.method = _method(plan, kept)
-        return run
+        return _with_themes(run)
 
     def _side_by_side(self, plan: Plan, query: Query, budget: Budget, judge: Judge) -> Run:
         """All paths at once, fused. One with enough evidence cancels those that lag."""
@@ -195,7 +197,7 @@ class Execution:
         run.arbitration = arbitration(kept)
         run.used, run.hits = tuple(kept), merge(kept)
         run.method = _method(plan, kept)
-        return run
+        return _with_themes(run)
 
     def _beside(self, plan: Plan, query: Query, budget: Budget) -> list[_Path]:
         """Every path of a plan; what the others visit leaves the best layer enough for its own list."""
@@ -259,6 +261,10 @@ class Execution:
             return None
         run.answers[path.name] = path.answer
         hits = path.answer.hits
+        if path.answer.themes:
+            told = f"told {len(path.answer.themes)} themes; what was said is left to the other layers"
+            run.tried.append(Tried(path.name, Outcome.INSUFFICIENT, told, 0, 0.0, round(path.ms, 1)))
+            return None
         verdict = judge(path.name, hits)
         outcome = Outcome.SUFFICIENT if verdict.sufficient else Outcome.INSUFFICIENT if hits else Outcome.NOTHING
         if outcome is Outcome.NOTHING and path.name is not LayerName.AGENTIC:
@@ -266,6 +272,15 @@ class Execution:
             run.skipped.append(Skipped(path.name, nothing))
         run.tried.append(Tried(path.name, outcome, verdict.reason, len(hits), round(verdict.best, 3), round(path.ms, 1)))
         return verdict
+
+
+def _with_themes(run: Run) -> Run:
+    """The same, with what layers told besides hits: who told it has part in the answer."""
+    tellers = tuple(name for name, answer in run.answers.items() if answer.themes)
+    if tellers:
+        run.themes = tuple(theme for name in tellers for theme in run.answers[name].themes)
+        run.used, run.method = (*tellers, *run.used), "+".join((*tellers, *([run.method] if run.hits else [])))
+    return run
 
 
 def _lags(paths: Sequence[_Path], strong: _Path) -> bool:

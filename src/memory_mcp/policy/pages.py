@@ -4,7 +4,7 @@ import threading
 from collections import OrderedDict
 from dataclasses import dataclass, replace
 
-from memory_mcp.layers.base import Hit, Query
+from memory_mcp.layers.base import Hit, Query, Theme
 from memory_mcp.policy.explain import Explanation
 from memory_mcp.policy.plan import How
 from memory_mcp.policy.relevance import Confidence
@@ -23,6 +23,7 @@ class Listed:
     why: Explanation
     confidence: Confidence
     complete: bool
+    themes: tuple[Theme, ...] = ()
 
 
 class Pages:

@@ -108,9 +108,13 @@ class Plan:
 
     @property
     def paths(self) -> tuple[LayerName, ...]:
-        """What runs side by side in the modes that do, at most a beam of them: a layer rather than those it is made of."""
+        """What runs side by side in the modes that do, at most a beam of them: a layer rather than those it is made of.
+
+        Topics tell something else than hits, and count against no beam.
+        """
         parts = {part for n in self.order for part in MADE_OF.get(n, ())}
-        return tuple(n for n in self.order if n not in parts)[: self.bounds.beam_width]
+        beside = [n for n in self.order if n is LayerName.TOPICS]
+        return (*beside, *[n for n in self.order if n not in parts and n not in beside][: self.bounds.beam_width])
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 
 from memory_mcp.clock import Clock
-from memory_mcp.layers.base import Hit, Layer, LayerName, LayerStatus, Query, Scanner, Weighed, Words
+from memory_mcp.layers.base import Hit, Layer, LayerName, Query, Scanner, Weighed, Words
 from memory_mcp.layers.budget import Budget
 from memory_mcp.model.calendar import Calendar, TimeWindow, TocLevel
 from memory_mcp.model.event import Role
@@ -45,7 +45,6 @@ class Parts:
     """What the engine is made of."""
 
     layers: Mapping[LayerName, Layer]
-    unavailable: Sequence[LayerStatus]
     words: Words
     scanner: Scanner
     #: Stops the reads of a thread.
@@ -93,6 +92,7 @@ class Search:
         """The whole story; `before` is what earlier pages of the same question listed."""
         self._seek()
         run = self._run_in_time()
+        themes = before.themes if before is not None else run.themes
         hits, scan = self._escalated(run)
         earlier = before.hits if before is not None else ()
         known = {identity(h) for h in earlier}
@@ -104,12 +104,12 @@ class Search:
         goes_on = bool(good) and len(hits) >= self._asked.limit
         # A project that holds nothing is told by whoever knows what else there is to search.
         holds_nothing = scan is not None and not scan.events and self._asked.project is not None and self._plan.window is None
-        if not everything and not offset and (run.tried or scan) and not holds_nothing:
+        if not everything and not themes and not offset and (run.tried or scan) and not holds_nothing:
             self._notices.append(self._nothing(run, scan))
         elif len(everything) <= offset and offset:
             self._notices.append("no further results")
         sure = Confidence.NONE if not everything else self._confidence or Confidence.STRONG
-        return Listed(everything, goes_on, self._explained(run, scan), sure, self._is_complete(run))
+        return Listed(everything, goes_on, self._explained(run, scan), sure, self._is_complete(run), themes)
 
     def _is_complete(self, run: Run) -> bool:
         """Whether everything that may answer was looked at: nothing ran out, and no layer was cut short."""
@@ -146,7 +146,8 @@ class Search:
             empty = self._is_complete(inside)
             told = "nothing found in the time named" if empty else "the time named was not searched to its end"
             self._notices.append(f"{told}; widened to all time")
-        return replace(everywhere, hits=preferred(inside.hits, everywhere.hits, window))
+        hits = preferred(inside.hits, everywhere.hits, window)
+        return replace(everywhere, hits=hits, themes=inside.themes or everywhere.themes)
 
     def _outside(self, run: Run, window: TimeWindow) -> Run:
         """Say that a window is empty; of a list of what happened, show what came before it, marked."""

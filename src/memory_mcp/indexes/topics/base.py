@@ -27,6 +27,14 @@ class RelationKind(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Name:
+    """What a topic is called in one scope: its label, at most 50 characters, and up to 12 keywords, the best first."""
+
+    label: str
+    keywords: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """Which part of the memory is looked at, and when."""
 
@@ -82,4 +90,3 @@ class Related:
     label: str
     kind: RelationKind
     strength: float
-

@@ -1,0 +1,134 @@
+"""New groups of segments and the topics there were in, which group is which topic out. Pure.
+
+Invariants
+1. A topic keeps its id as long as one group holds more of what it held than any other, and little else of what is old.
+2. An id that was ever given leads on: to the topic itself, to the one that has most of its segments, or to its end.
+3. The same groups and the same topics before give the same ids, whatever the order of the groups.
+"""
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from memory_mcp.model.ids import TopicId, topic_id
+from memory_mcp.model.topic import KnownTopic, Turn
+
+#: Of what a topic and a group hold together of old segments, the share that both must hold for it to be the same topic.
+_SAME = 0.25
+#: Of a new topic's old segments, the share that must come from one topic for it to be split from that.
+_SPLIT = 0.5
+#: What is told of a topic's past at most: the latest.
+_TURNS = 12
+
+
+@dataclass(frozen=True, slots=True)
+class Identified:
+    """Which topic each group is, and everything that is known of topics from now on."""
+
+    ids: tuple[TopicId, ...]
+    known: tuple[KnownTopic, ...]
+
+
+def identified(groups: Sequence[Sequence[int]], known: Sequence[KnownTopic], at_ms: int) -> Identified:
+    """Say which topic each group of segments is; groups are disjoint keys of segments, none of them empty."""
+    place = {key: n for n, group in enumerate(groups) for key in group}
+    before = [topic for topic in known if not topic.is_over]
+    shared = Counter((o, place[key]) for o, topic in enumerate(before) for key in topic.members if key in place)
+    kept = _matched(groups, before, shared)
+    taken = {topic.topic_id for topic in known}
+    ids = [before[kept[c]].topic_id if c in kept else _fresh(group, taken) for c, group in enumerate(groups)]
+    turns: dict[TopicId, list[Turn]] = {}
+    _tell_of_new(ids, kept, before, shared, at_ms, turns)
+    over = _tell_of_ended(ids, kept, before, shared, at_ms, turns)
+    old = {topic.topic_id: topic for topic in known}
+    told: list[KnownTopic] = [over.get(t.topic_id, t) for t in known if t.topic_id not in ids]
+    for c, name in enumerate(ids):
+        one = old.get(name, KnownTopic(name, at_ms))
+        told.append(replace(one, members=tuple(sorted(groups[c])), merged_into=None, is_over=False))
+    told = [replace(t, turns=(*t.turns, *turns.get(t.topic_id, ()))[-_TURNS:]) for t in told]
+    return Identified(tuple(ids), tuple(sorted(told, key=lambda t: t.topic_id)))
+
+
+def resolved(topic: TopicId, known: Mapping[TopicId, KnownTopic]) -> TopicId | None:
+    """Return the topic that an id leads to today; None where it has ended, or where there never was such a topic."""
+    seen: set[TopicId] = set()
+    now: TopicId | None = topic
+    while now is not None and now not in seen:
+        found = known.get(now)
+        if found is None:
+            return None
+        if not found.is_over:
+            return now
+        seen.add(now)
+        now = found.merged_into
+    return None
+
+
+def _matched(groups: Sequence[Sequence[int]], before: Sequence[KnownTopic], shared: Counter[tuple[int, int]]) -> dict[int, int]:
+    """Which topic each group is, where it is one that was there: those that have most in common first."""
+    alive: Counter[int] = Counter()
+    held: Counter[int] = Counter()
+    for (o, c), count in shared.items():
+        alive[o] += count
+        held[c] += count
+    worth = {(o, c): count / (alive[o] + held[c] - count) for (o, c), count in shared.items()}
+    order = sorted(worth, key=lambda p: (-worth[p], -shared[p], before[p[0]].topic_id, min(groups[p[1]])))
+    kept: dict[int, int] = {}
+    used: set[int] = set()
+    for o, c in order:
+        if worth[o, c] >= _SAME and o not in used and c not in kept:
+            kept[c] = o
+            used.add(o)
+    return kept
+
+
+def _fresh(group: Sequence[int], taken: set[TopicId]) -> TopicId:
+    """An id for a new topic: of its members, and of one more number where another topic had just these before."""
+    made, salt = topic_id(group), 0
+    while made in taken:
+        salt += 1
+        made = topic_id([*group, -salt])
+    taken.add(made)
+    return made
+
+
+def _tell_of_new(
+    ids: Sequence[TopicId],
+    kept: Mapping[int, int],
+    before: Sequence[KnownTopic],
+    shared: Counter[tuple[int, int]],
+    at_ms: int,
+    turns: dict[TopicId, list[Turn]],
+) -> None:
+    for c, name in enumerate(ids):
+        if c in kept:
+            continue
+        from_each = {o: count for (o, other), count in shared.items() if other == c}
+        most = max(from_each, key=lambda o: (from_each[o], before[o].topic_id), default=None)
+        if most is None or from_each[most] < _SPLIT * sum(from_each.values()) or most not in kept.values():
+            turns.setdefault(name, []).append(Turn(at_ms, "found"))
+            continue
+        source = before[most].topic_id
+        turns.setdefault(name, []).append(Turn(at_ms, "split from", source))
+        turns.setdefault(source, []).append(Turn(at_ms, "split off", name))
+
+
+def _tell_of_ended(
+    ids: Sequence[TopicId],
+    kept: Mapping[int, int],
+    before: Sequence[KnownTopic],
+    shared: Counter[tuple[int, int]],
+    at_ms: int,
+    turns: dict[TopicId, list[Turn]],
+) -> dict[TopicId, KnownTopic]:
+    over: dict[TopicId, KnownTopic] = {}
+    for o in sorted(set(range(len(before))) - set(kept.values())):
+        topic = before[o]
+        to_each = {c: count for (other, c), count in shared.items() if other == o}
+        most = max(to_each, key=lambda c: (to_each[c], ids[c]), default=None)
+        into = None if most is None else ids[most]
+        over[topic.topic_id] = replace(topic, members=(), is_over=True, merged_into=into)
+        turns.setdefault(topic.topic_id, []).append(Turn(at_ms, "ended" if into is None else "merged into", into))
+        if into is not None:
+            turns.setdefault(into, []).append(Turn(at_ms, "took in", topic.topic_id))
+    return over

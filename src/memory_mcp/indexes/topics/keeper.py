@@ -1,0 +1,362 @@
+"""Looks after the topic graph: reads it, places new segments, notices damage, and has it grouped anew by a child process.
+
+Nothing is loaded before somebody asks for topics or a grouping is due. New segments are placed when topics are next asked
+for; what is on disk stays as it was grouped, and placing again after a start comes to the same.
+"""
+
+import logging
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, cast
+
+import numpy as np
+
+from memory_mcp import metrics
+from memory_mcp.children import Child, few_collections
+from memory_mcp.clock import Clock
+from memory_mcp.embed.base import Embedder
+from memory_mcp.errors import IndexNotReady, IndexUnreadable
+from memory_mcp.failpoints import failpoint
+from memory_mcp.indexes.base import Health, Position
+from memory_mcp.indexes.document import DOCUMENT_VERSION
+from memory_mcp.indexes.files import Array
+from memory_mcp.indexes.follow import named, pending
+from memory_mcp.indexes.generation import Home, Manifest, PartEntry, check_origin
+from memory_mcp.indexes.keeper import Rebuilt
+from memory_mcp.indexes.settings import TopicsSettings
+from memory_mcp.indexes.topics.documents import Document, document_of
+from memory_mcp.indexes.topics.frames import Finish, Hello, Made
+from memory_mcp.indexes.topics.graph import Names, TopicGraph, labelled
+from memory_mcp.indexes.topics.placing import placed
+from memory_mcp.indexes.topics.rows import Rows, Tables
+from memory_mcp.indexes.topics.stored import FORMAT, read
+from memory_mcp.indexes.units import READ, is_segment
+from memory_mcp.model.calendar import TocLevel
+from memory_mcp.model.ids import NodeId, segment_key_of
+from memory_mcp.storage.base import Storage
+from memory_mcp.tracing import span
+
+log = logging.getLogger(__name__)
+
+#: What decides which segments are grouped: raised, every memory is grouped anew.
+VERSION = 1
+#: The memory is grouped anew when so many segments have come or changed, and this share of all.
+_CHANGED, _SHARE = 10, 0.02
+#: Changes that are placed while somebody waits; more are left to the next grouping.
+_PLACED = 512
+#: How often the files are looked at (seconds), and how long a failed grouping waits for its next try.
+_LOOK, _RETRY = 1.0, 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsStatus:
+    """The topic graph as people and tools ask about it."""
+
+    enabled: bool
+    healthy: bool
+    topic_count: int = 0
+    #: Segments that are grouped, and those of them that no topic has.
+    segments: int = 0
+    unassigned: int = 0
+    #: Segments that wait to be placed.
+    behind: int = 0
+    #: Whether meaning was compared, or terms alone.
+    by_meaning: bool = False
+    size_bytes: int = 0
+    generation: int = 0
+    #: When the memory was grouped last, UTC milliseconds; 0: never.
+    last_commit_ms: int = 0
+    #: Topics that are left out for their silence.
+    pruned: int = 0
+    message: str = ""
+    last_error: str = ""
+
+
+class TopicKeeper:
+    """See the module. Any thread may call it."""
+
+    def __init__(
+        self,
+        storage: Storage,
+        directory: Path,
+        clock: Clock,
+        settings: TopicsSettings,
+        embedder: Callable[[], Embedder | None],
+        give_way: Callable[[], None] = lambda: None,
+    ) -> None:
+        """Keep the graph in a folder; `embedder` gives what embeds, None where topics are found by terms alone."""
+        self._storage = storage
+        self._store_id = storage.stats(text=False).store_id
+        self._home = Home(directory)
+        self._clock = clock
+        self._settings = settings
+        self._embedder = embedder
+        self._give_way = give_way
+        self._lock = threading.RLock()
+        self._building = threading.Lock()
+        self._health, self._reason = Health.LOADING, ""
+        self._graph: TopicGraph | None = None
+        self._manifest: Manifest | None = None
+        self._stamps: dict[str, tuple[int, ...]] | None = None
+        #: How far changes were placed, and the segments that changed since the grouping.
+        self._position = Position()
+        self._changed: set[NodeId] = set()
+        self._looked = 0.0
+        self._child: Child | None = None
+        self._thread: threading.Thread | None = None
+        self._ended = False
+        self._retry_at = 0.0
+        self.last_error = ""
+
+    def graph(self) -> TopicGraph:
+        """The graph with everything that changed; IndexUnreadable with the reason when there is none."""
+        with self._lock:
+            self._look()
+            if self._graph is None:
+                raise IndexUnreadable(self._reason)
+            self._place()
+            return self._graph
+
+    def status(self) -> TopicsStatus:
+        """How it is; never raises."""
+        with self._lock:
+            self._look()
+            graph, manifest = self._graph, self._manifest
+            if graph is None or manifest is None:
+                return TopicsStatus(True, healthy=False, message=self._reason, last_error=self.last_error)
+            by_meaning = graph.rows.vectors.shape[1] > 0
+            return TopicsStatus(
+                enabled=True,
+                healthy=True,
+                topic_count=graph.count,
+                segments=len(graph.rows),
+                unassigned=int(np.count_nonzero(graph.rows.topic < 0)),
+                behind=max(self._storage.toc.version() - self._position.outbox, 0),
+                by_meaning=by_meaning,
+                size_bytes=sum(f.size for p in manifest.parts for f in p.files.values()),
+                generation=manifest.number,
+                last_commit_ms=manifest.committed_ms,
+                pruned=graph.pruned,
+                message="" if by_meaning else "grouped by terms alone: the vector index is off",
+                last_error=self.last_error,
+            )
+
+    def reread(self) -> None:
+        """Take in labels and pins that were given since."""
+        with self._lock:
+            if self._graph is not None:
+                self._graph = self._as_known(self._graph.rows, self._graph.tables, self._graph.names)
+
+    def _look(self) -> None:
+        """Read the files when they were not read yet, and notice when they are not what they were any more."""
+        if self._health is Health.HEALTHY and time.monotonic() - self._looked > _LOOK:
+            self._looked = time.monotonic()
+            if self._manifest is None or self._home.stamps(self._manifest) != self._stamps:
+                self._lose("its files were changed or removed from outside; it is built again")
+        if self._health is Health.LOADING:
+            self._load()
+
+    def _load(self) -> None:
+        try:
+            manifest = self._home.current()
+            if manifest is None:
+                self._health, self._reason = Health.BUILDING, self._waits()
+                return
+            check_origin(manifest, self._store_id, self._storage.toc.version(), lambda change: named(self._storage, change))
+            if manifest.fingerprint != self._fingerprint() or len(manifest.parts) != 1:
+                raise IndexUnreadable("it was built by another version or with other settings")
+            part = manifest.parts[0]
+            stamps = self._home.stamps(manifest)
+            rows, tables, names = read(self._home.parts / part.name, dict(part.files), self._home.directory)
+        except IndexUnreadable as error:
+            self._lose(error.message)
+        except Exception as error:
+            log.exception("the topic graph cannot be read; it is built again")
+            self._lose(f"it cannot be read: {error}")
+        else:
+            self._manifest, self._stamps, self._position, self._changed = manifest, stamps, manifest.position, set()
+            self._graph = self._as_known(rows, tables, names)
+            self._health, self._reason = Health.HEALTHY, ""
+
+    def _lose(self, reason: str) -> None:
+        log.warning("topic graph: %s", reason)
+        self._health, self._reason, self._graph = Health.UNHEALTHY, reason, None
+
+    def _as_known(self, rows: Rows, tables: Tables, names: tuple[Names, ...]) -> TopicGraph:
+        """A graph with what the store knows of its topics."""
+        topics = self._storage.topics
+        known = {topic.topic_id: topic for topic in topics.all()}
+        pins = self._storage.toc.pins()
+        return TopicGraph(rows, tables, names, known, labelled(topics.labels()), pins, self._settings, self._vector)
+
+    def _vector(self, text: str) -> Array | None:
+        embedder = self._embedder()
+        return None if embedder is None else embedder.embed([text])[0]
+
+    def _fingerprint(self) -> dict[str, Any]:
+        """Everything that a grouping depends on besides the store."""
+        embedder = self._embedder()
+        made = embedder.fingerprint() if embedder else {}
+        # Where a model lies is no property of what it made.
+        by = {name: value for name, value in made.items() if name != "folder"}
+        return {"format": FORMAT, "version": VERSION, "documents": DOCUMENT_VERSION, "embedder": by}
+
+    def _segments(self) -> int:
+        return sum(count for _, count in self._storage.toc.segments_by_day())
+
+    def _waits(self) -> str:
+        """Why there is no graph yet."""
+        there, least = self._segments(), self._settings.min_segments
+        if there < least:
+            return f"topics are looked for from {least} segments on; there {'is' if there == 1 else 'are'} {there}"
+        return "topics are being looked for" if self._building.locked() else "topics are looked for within a minute"
+
+    def _waiting(self) -> tuple[list[NodeId], Position]:
+        """Segments that changed behind what was placed, and where that leads to."""
+        found: dict[NodeId, None] = {}
+        position, more = self._position, True
+        while more:
+            due = pending(self._storage, position)
+            found |= dict.fromkeys(node for node in due.nodes if is_segment(node))
+            position, more = due.position, due.more
+        return list(found), position
+
+    def _place(self) -> None:
+        """Place what changed, unless it is so much that it is grouped anew in a moment."""
+        if self._graph is None or self._storage.toc.version() == self._position.outbox:
+            return
+        changed, position = self._waiting()
+        if len(changed) > _PLACED:
+            return
+        if changed:
+            with span("topics_place"), metrics.run("topics_place"):
+                documents = self._documents(changed)
+                self._graph = placed(self._graph, documents, self._vectors(documents), changed)
+        self._changed.update(changed)
+        self._position = position
+
+    def _vectors(self, documents: Sequence[Document]) -> Array:
+        embedder = self._embedder()
+        if embedder is None or not documents:
+            return np.zeros((len(documents), 0 if embedder is None else embedder.dimensions), dtype=np.float32)
+        return embedder.embed([d.gist for d in documents])
+
+    def due(self) -> bool:
+        """Whether the memory is to be grouped anew: never before, by other means, or too much has changed since.
+
+        Nothing is loaded for that but a manifest of some hundred bytes.
+        """
+        if self._ended or self._building.locked() or time.monotonic() < self._retry_at:
+            return False
+        there = self._segments()
+        if there < self._settings.min_segments:
+            return False
+        with self._lock:
+            manifest = self._manifest or self._current()
+            if self._health is Health.UNHEALTHY or manifest is None or manifest.fingerprint != self._fingerprint():
+                return True
+            if self._position == Position():
+                self._position = manifest.position
+            if self._storage.toc.version() == self._position.outbox and not self._changed:
+                return False
+            waiting, _ = self._waiting()
+            return len(self._changed.union(waiting)) >= max(_CHANGED, _SHARE * there)
+
+    def _current(self) -> Manifest | None:
+        try:
+            return self._home.current()
+        except IndexUnreadable:
+            return None
+
+    def begin(self) -> bool:
+        """Begin to group the memory anew in a thread of its own, where that is due; whether it did."""
+        if not self.due():
+            return False
+        self._thread = threading.Thread(target=self._try, name="grouping topics", daemon=True)
+        self._thread.start()
+        return True
+
+    def _try(self) -> None:
+        try:
+            self.rebuild()
+        except Exception as error:
+            self._retry_at = time.monotonic() + _RETRY
+            self.last_error = str(error)
+            if not self._ended:
+                log.exception("topics could not be found; it is tried again")
+
+    def rebuild(self) -> Rebuilt:
+        """Group the whole memory anew by a child process, and put that in the place of what there is.
+
+        IndexNotReady when that is under way already.
+        """
+        if not self._building.acquire(blocking=False):
+            raise IndexNotReady("topics are being looked for already", "That takes some seconds: retry then.")
+        began = time.monotonic()
+        try:
+            with span("topics_rebuild"), metrics.run("topics_rebuild"), few_collections():
+                count = self._rebuild()
+            self.last_error, self._retry_at = "", 0.0
+            return Rebuilt(count, int((time.monotonic() - began) * 1000))
+        finally:
+            self._building.release()
+
+    def _rebuild(self) -> int:
+        position = self._reached()
+        fingerprint = self._fingerprint()
+        embedder = self._embedder()
+        self._home.prepare()
+        token = f"t{time.time_ns():x}"
+        part = f"{token}-1"
+        self._home.building.add(token)
+        model = str(embedder.fingerprint()["folder"]) if embedder else ""
+        child = self._child = Child("memory_mcp.indexes.topics.child", Hello(str(self._home.parts / part), model))
+        try:
+            child.begin()
+            count = sum(cast("int", n) for n in child.ask_all(self._frames()))
+            at_ms = self._clock.now_ms()
+            made = cast("Made", child.ask(Finish(tuple(self._storage.topics.all()), at_ms)))
+            failpoint("topics.grouped")
+            self._storage.topics.replace(made.known)
+            failpoint("topics.known")
+            entry = PartEntry(part, made.files)
+            number = self._home.next_number()
+            manifest = Manifest(number, self._store_id, fingerprint, position, (entry,), at_ms)
+            with self._lock:
+                self._home.put(manifest)
+                self._health = Health.LOADING
+                self._load()
+                self._home.sweep(manifest)
+        finally:
+            self._child = None
+            child.end()
+            self._home.building.discard(token)
+        return count
+
+    def _reached(self) -> Position:
+        """How far the store is now: what is read of it later may be newer, and is placed again then."""
+        last = self._storage.toc.version()
+        return Position(last, mark=named(self._storage, last))
+
+    def _frames(self) -> Iterator[list[Document]]:
+        ids = self._storage.toc.ids_at(TocLevel.SEGMENT)
+        for start in range(0, len(ids), READ):
+            self._give_way()
+            yield self._documents(ids[start : start + READ])
+
+    def _documents(self, ids: Sequence[NodeId]) -> list[Document]:
+        """Those of some segments that exist."""
+        nodes = self._storage.toc.nodes(ids)
+        segments = self._storage.toc.segments([key for i in nodes if (key := segment_key_of(i)) is not None])
+        pairs = ((node, segments.get(segment_key_of(i) or 0)) for i, node in nodes.items())
+        return [document_of(node, segment) for node, segment in pairs if segment is not None]
+
+    def close(self) -> None:
+        """Let go; a grouping under way is given up, and begun again by the next start."""
+        self._ended = True
+        child = self._child
+        if child is not None:
+            child.end()

@@ -1,0 +1,48 @@
+"""Segments that came or changed in, a graph in which they have their topics out. Pure; nothing is grouped anew."""
+
+from collections.abc import Collection, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from memory_mcp.indexes.files import Array
+from memory_mcp.indexes.topics.base import Name
+from memory_mcp.indexes.topics.documents import Document
+from memory_mcp.indexes.topics.graph import Names, TopicGraph
+from memory_mcp.indexes.topics.rows import Rows, Tables
+from memory_mcp.model.ids import NodeId, segment_key_of
+from memory_mcp.summarize.titles import headline
+
+#: Characters of a label, and keywords, of a topic that a project has newly got a segment of.
+_LABEL, _KEYWORDS = 50, 8
+
+
+def placed(graph: TopicGraph, documents: Sequence[Document], vectors: Array, changed: Collection[NodeId]) -> TopicGraph:
+    """Return a graph with some segments put in the place of what they were.
+
+    Args:
+        graph: What there is.
+        documents: Those of `changed` that exist.
+        vectors: (documents, dimensions) float32 rows of length 1 or 0.
+        changed: Segments whose rows are dropped.
+
+    """
+    tables = Tables(graph.tables.projects, graph.tables.agents)
+    gone = np.array([segment_key_of(node) or 0 for node in changed], dtype=np.uint64)
+    kept = graph.rows.taken(np.flatnonzero(~np.isin(graph.rows.lo, gone)))
+    fresh = tables.rows(documents, vectors)
+    fresh = fresh.with_topics(*graph.profiles.nearest(fresh))
+    return replace(graph, rows=Rows.joined([kept, fresh]), tables=tables, names=_named(graph, fresh, tables, documents))
+
+
+def _named(graph: TopicGraph, fresh: Rows, tables: Tables, documents: Sequence[Document]) -> tuple[Names, ...]:
+    """Topics' names, with one for each project that had nothing of a topic before: what its own segment is called."""
+    names = list(graph.names)
+    by_key = {segment_key_of(document.node_id): document for document in documents}
+    for row in np.flatnonzero(fresh.topic >= 0).tolist():
+        place, project = int(fresh.topic[row]), tables.projects[int(fresh.project[row])]
+        if project not in names[place].by_project:
+            document = by_key[int(fresh.lo[row])]
+            name = Name(headline(document.title, _LABEL), document.keywords[:_KEYWORDS])
+            names[place] = replace(names[place], by_project={**names[place].by_project, project: name})
+    return tuple(names)

@@ -1,0 +1,140 @@
+"""What the topic graph holds of each segment, in columns: when and whose it was, its topic, its words and its meaning."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from typing import TypeVar
+
+import numpy as np
+
+from memory_mcp.indexes.files import Array
+from memory_mcp.indexes.keys import node_doc, node_of
+from memory_mcp.indexes.topics.documents import Document
+from memory_mcp.model.ids import NodeId
+
+T = TypeVar("T")
+
+#: What a unit vector's numbers are multiplied by to be kept in a byte each.
+SCALE = 127.0
+_PLACE_AT, _PLACE = np.uint64(32), np.uint64((1 << 28) - 1)
+
+
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """One row a segment, in the order of their keys; columns of equal length but for those that say otherwise."""
+
+    #: The key of its node's document (see `keys`).
+    hi: Array
+    lo: Array
+    #: UTC milliseconds.
+    start: Array
+    end: Array
+    #: Places in `Tables`.
+    project: Array
+    agents: Array
+    events: Array
+    #: Its topic's place, -1 for none, and how much it is about that (0..1).
+    topic: Array
+    relevance: Array
+    #: Its terms are `terms[ptr[n]:ptr[n + 1]]`, sorted 32-bit hashes of words' keys; `ptr` is one longer.
+    ptr: Array
+    terms: Array
+    #: (n, dimensions) int8; no dimensions where nothing is embedded.
+    vectors: Array
+
+    def __len__(self) -> int:
+        """How many segments."""
+        return len(self.lo)
+
+    @property
+    def days(self) -> Array:
+        """The local day of each, as a proleptic ordinal."""
+        return ((self.hi >> _PLACE_AT) & _PLACE).astype(np.int64)
+
+    def node(self, place: int) -> NodeId:
+        """Return the node of one row."""
+        return node_of(int(self.hi[place]), int(self.lo[place]))
+
+    def taken(self, places: Array) -> "Rows":
+        """Return some of the rows, in the order of `places`."""
+        counts = np.diff(self.ptr)[places]
+        ptr = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
+        at = np.repeat(self.ptr[:-1][places] - ptr[:-1], counts) + np.arange(ptr[-1])
+        plain = {f.name: getattr(self, f.name)[places] for f in fields(self) if f.name not in ("ptr", "terms")}
+        return Rows(**plain, ptr=ptr, terms=self.terms[at])
+
+    @classmethod
+    def joined(cls, blocks: Sequence["Rows"]) -> "Rows":
+        """Return the rows of several, in the order of their keys."""
+        plain = {f.name: np.concatenate([getattr(b, f.name) for b in blocks]) for f in fields(cls) if f.name != "ptr"}
+        counts = np.concatenate([np.diff(b.ptr) for b in blocks])
+        whole = cls(**plain, ptr=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
+        order = np.argsort(whole.lo, kind="stable")
+        return whole if np.array_equal(order, np.arange(len(order))) else whole.taken(order)
+
+    def with_topics(self, topic: Array, relevance: Array) -> "Rows":
+        """Return the same segments with topics (`(n,)` places, -1 for none) and how much each is about its own."""
+        return replace(self, topic=topic.astype(np.int32), relevance=relevance.astype(np.float32))
+
+
+class Tables:
+    """Names of projects and sets of agents, by their places."""
+
+    def __init__(self, projects: Iterable[str] = (), agents: Iterable[Sequence[str]] = ()) -> None:
+        self.projects = list(projects)
+        self.agents = [tuple(names) for names in agents]
+
+    def rows(self, documents: Sequence[Document], vectors: Array) -> Rows:
+        """Return documents as rows of no topic. New names are added.
+
+        Args:
+            documents: Segments, in any order.
+            vectors: (n, dimensions) rows of length 1 or 0.
+
+        """
+        keys = [node_doc(d.node_id) for d in documents]
+        terms = [np.array(sorted(d.terms()), dtype=np.uint32) for d in documents]
+        n = len(documents)
+        made = Rows(
+            hi=np.array([k[0] for k in keys], dtype=np.uint64),
+            lo=np.array([k[1] for k in keys], dtype=np.uint64),
+            start=np.array([d.start_ms for d in documents], dtype=np.int64),
+            end=np.array([d.end_ms for d in documents], dtype=np.int64),
+            project=np.array([_place(self.projects, d.project) for d in documents], dtype=np.int32),
+            agents=np.array([_place(self.agents, tuple(d.agents)) for d in documents], dtype=np.int32),
+            events=np.array([d.events for d in documents], dtype=np.int32),
+            topic=np.full(n, -1, dtype=np.int32),
+            relevance=np.zeros(n, dtype=np.float32),
+            ptr=np.concatenate([[0], np.cumsum([len(t) for t in terms])]).astype(np.int64),
+            terms=np.concatenate([np.zeros(0, dtype=np.uint32), *terms]),
+            vectors=np.rint(vectors * SCALE).astype(np.int8),
+        )
+        return Rows.joined([made])
+
+    def with_agent(self, agent: str) -> list[int]:
+        """Return the places of the sets that name an agent."""
+        return [place for place, names in enumerate(self.agents) if agent in names]
+
+
+def _place(names: list[T], name: T) -> int:
+    if name not in names:
+        names.append(name)
+    return names.index(name)
+
+
+def rarity(rows: Rows, wanted: Mapping[int, float], among: Array) -> tuple[Array, float]:
+    """Say how much of a query each row holds: the weight of its terms per row, and of all of them together.
+
+    A term weighs by how few of the rows of `among` (a mask) hold it; one that none holds weighs nothing.
+    """
+    held = np.zeros(len(rows))
+    total = 0.0
+    many = max(int(np.count_nonzero(among)), 1)
+    row_of = np.repeat(np.arange(len(rows)), np.diff(rows.ptr))
+    for hashed, weight in wanted.items():
+        places = row_of[rows.terms == np.uint32(hashed)]
+        places = places[among[places]]
+        if len(places):
+            worth = weight * float(np.log1p(many / len(places)))
+            held[places] += worth
+            total += worth
+    return held, total

@@ -1,0 +1,114 @@
+"""The segments that a view sees, summed up by topic: how often, when, what they mean and which words set them apart. Pure."""
+
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from memory_mcp.indexes.files import Array
+from memory_mcp.indexes.topics.profiles import middles
+from memory_mcp.indexes.topics.rows import Rows
+
+#: A topic is defined by what at least this share of its segments hold, so many times as often as all segments do.
+_DEFINING, _LIFT = 0.4, 3.0
+#: Segments that hold a term at least, for the term to tell anything.
+_HELD = 2
+
+
+@dataclass(frozen=True)
+class Shares:
+    """Rows that a view sees, all of which have a topic, and the number of topics there are."""
+
+    rows: Rows
+    topics: int
+
+    @cached_property
+    def mentions(self) -> Array:
+        """Segments by topic."""
+        return np.bincount(self.rows.topic, minlength=self.topics)
+
+    @cached_property
+    def first(self) -> Array:
+        """When each topic was mentioned first, UTC milliseconds; the largest number for one that was not."""
+        found = np.full(self.topics, np.iinfo(np.int64).max)
+        np.minimum.at(found, self.rows.topic, self.rows.start)
+        return found
+
+    @cached_property
+    def last(self) -> Array:
+        """When each topic was mentioned last, UTC milliseconds; 0 for one that was not."""
+        found = np.zeros(self.topics, dtype=np.int64)
+        np.maximum.at(found, self.rows.topic, self.rows.end)
+        return found
+
+    @cached_property
+    def middles(self) -> Array:
+        """(topics, dimensions) of length 1: where a topic's meanings lie, less what all segments have in common."""
+        return middles(self.rows, self.topics)[0]
+
+    @cached_property
+    def days(self) -> tuple[Array, Array]:
+        """Return the pairs of topic and local day on which it was mentioned, each once, as two columns."""
+        pairs = np.unique(self.rows.topic.astype(np.int64) << 32 | self.rows.days)
+        return pairs >> 32, pairs & 0xFFFFFFFF
+
+    @cached_property
+    def defining(self) -> tuple[Array, Array]:
+        """Return the pairs of topic and term that sets it apart, as two columns."""
+        rows = self.rows
+        topic = np.repeat(rows.topic.astype(np.int64), np.diff(rows.ptr))
+        pairs, counts = np.unique(topic << 32 | rows.terms, return_counts=True)
+        of, term = pairs >> 32, pairs & 0xFFFFFFFF
+        terms, where = np.unique(term, return_inverse=True)
+        everywhere = np.bincount(where, weights=counts, minlength=len(terms))[where] / max(len(rows), 1)
+        share = counts / self.mentions[of]
+        good = (counts >= _HELD) & (share >= _DEFINING) & (share >= _LIFT * everywhere)
+        return of[good], term[good]
+
+    def importance(self, now_ms: int, half_life_ms: float, boosted_ms: float, boost: float) -> Array:
+        """Return for each topic the sum over its mentions of relevance x 0.5^(age / half-life), those of late x `boost`."""
+        age = np.maximum(now_ms - self.rows.end, 0)
+        weight = self.rows.relevance * np.exp2(-age / half_life_ms) * np.where(age <= boosted_ms, boost, 1.0)
+        return np.bincount(self.rows.topic, weights=weight, minlength=self.topics)
+
+    def similar(self, topic: int) -> Array:
+        """Return how near in meaning every topic is to one, 0..1."""
+        found: Array = np.clip(self.middles @ self.middles[topic], 0.0, 1.0)
+        return found
+
+    def beside(self, topic: int) -> Array:
+        """Return how much more often than by chance every topic is mentioned on the days of one, 0..1.
+
+        Of the days on which either is mentioned, the share that both are (Ochiai's coefficient), as far as it is above what
+        independent topics would share.
+        """
+        of, day = self.days
+        own = np.isin(day, day[of == topic])
+        both = np.bincount(of[own], minlength=self.topics).astype(np.float64)
+        each = np.bincount(of, minlength=self.topics).astype(np.float64)
+        expected = each * each[topic] / max(len(np.unique(day)), 1)
+        length = np.sqrt(np.maximum(each * each[topic], 1.0))
+        found: Array = np.where(both >= _HELD, np.clip((both - expected) / length, 0.0, 1.0), 0.0)
+        return found
+
+    def within(self, topic: int) -> Array:
+        """Return the share of one topic's segments that hold what defines each topic, 0..1: how far it is contained there."""
+        rows = self.rows.taken(np.flatnonzero(self.rows.topic == topic))
+        of, term = self.defining
+        found = np.zeros(self.topics)
+        for other in np.unique(of):
+            found[other] = _holding(rows, term[of == other]).mean()
+        return found
+
+    def holding(self, topic: int) -> Array:
+        """Return for every topic the share of its segments that hold what defines one: how far each is contained in it."""
+        of, term = self.defining
+        hits = _holding(self.rows, term[of == topic])
+        return np.bincount(self.rows.topic, weights=hits, minlength=self.topics) / np.maximum(self.mentions, 1)
+
+
+def _holding(rows: Rows, terms: Array) -> Array:
+    """Say of each row whether it holds one of some terms."""
+    row = np.repeat(np.arange(len(rows)), np.diff(rows.ptr))
+    found: Array = np.bincount(row[np.isin(rows.terms, terms)], minlength=len(rows)) > 0
+    return found

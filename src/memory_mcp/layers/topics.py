@@ -1,0 +1,155 @@
+"""Layer 5: what the memory is about. Themes with a statement of each; what was said in particular is left to other layers."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+from memory_mcp.clock import Clock
+from memory_mcp.errors import IndexNotReady, IndexUnreadable, LayerUnavailable
+from memory_mcp.indexes.keeper import Rebuilt
+from memory_mcp.indexes.shown import Shown
+from memory_mcp.indexes.topics.base import Link, Topic, View
+from memory_mcp.indexes.topics.documents import terms_of
+from memory_mcp.indexes.topics.graph import TopicGraph
+from memory_mcp.indexes.topics.keeper import TopicKeeper, TopicsStatus
+from memory_mcp.layers.base import CONTRACTS, LayerAnswer, LayerName, LayerStatus, Query, Theme
+from memory_mcp.layers.budget import Budget
+from memory_mcp.layers.teleport import Switch, best_tool
+from memory_mcp.model.ids import GripId, NodeId
+from memory_mcp.model.toc import TocBullet, TocNode
+from memory_mcp.model.topic import TopicLabel
+from memory_mcp.storage.base import Storage
+from memory_mcp.toc.tree import Tree
+from memory_mcp.tracing import span
+
+#: Themes of an overview, and those of a question about something in particular.
+_OVERVIEW, _PARTICULAR = 10, 5
+#: Literal beginning of the message where the layer is off or has nothing yet.
+NOT_ENABLED = "Topic graph not enabled"
+
+
+class TopicsLayer:
+    """See Layer."""
+
+    name = LayerName.TOPICS
+
+    def __init__(
+        self,
+        keeper: Callable[[], TopicKeeper | Switch],
+        storage: Storage,
+        tree: Tree,
+        shown: Shown,
+        clock: Clock,
+        others: Callable[[], Sequence[LayerStatus]] = tuple,
+    ) -> None:
+        """`keeper` gives what looks after the graph, or why there is none; `others`: the layers to be used instead."""
+        self.contract = CONTRACTS[self.name]
+        self._find = keeper
+        self._storage = storage
+        self._tree = tree
+        self._shown = shown
+        self._clock = clock
+        self._others = others
+
+    def status(self) -> LayerStatus:
+        """See Layer."""
+        found = self._find()
+        if isinstance(found, Switch):
+            return LayerStatus(self.name, found.enabled, healthy=False, reason=found.reason, enable_with=found.enable_with)
+        status = found.status()
+        return LayerStatus(self.name, enabled=True, healthy=status.healthy, count=status.topic_count, reason=status.message)
+
+    def detail(self) -> TopicsStatus:
+        """Return everything there is to say of it, also where it is off."""
+        found = self._find()
+        if isinstance(found, Switch):
+            return TopicsStatus(found.enabled, healthy=False, message=found.reason)
+        return found.status()
+
+    @property
+    def keeper(self) -> TopicKeeper:
+        """What looks after the graph; LayerUnavailable where it is off."""
+        found = self._find()
+        if isinstance(found, Switch):
+            how = f"Enable with {found.enable_with}" if found.enable_with else found.reason[:1].upper() + found.reason[1:]
+            raise LayerUnavailable(NOT_ENABLED, f"{how}; use {best_tool(self._others())} meanwhile.", found.reason)
+        return found
+
+    def graph(self) -> TopicGraph:
+        """Return the graph as of now; LayerUnavailable with the reason and what to use instead."""
+        try:
+            return self.keeper.graph()
+        except IndexUnreadable as error:
+            hint = f"{error.message[:1].upper()}{error.message[1:]}; use {best_tool(self._others())} meanwhile."
+            raise IndexNotReady(f"{NOT_ENABLED} yet", hint, error.message) from error
+
+    def view(self, project: str | None) -> View:
+        """Return a view of one project, or (None) of all, as of now."""
+        return View(self._clock.now_ms(), project)
+
+    def label(self, topic_id: str, label: str, project: str | None, by: str) -> Topic:
+        """Call a topic so for those who see a project, or (None) all of them; "" takes the label back. NotFound, LayerUnavailable.
+
+        `by` is the author, as `model.toc` has them.
+        """
+        found = self.graph().topic(topic_id, self.view(project))
+        self._storage.topics.label(TopicLabel(found.topic_id, project, label, by, self._clock.now_ms()))
+        self.keeper.reread()
+        return self.graph().topic(found.topic_id, self.view(project))
+
+    def pin(self, topic_id: str, on: bool, project: str | None, by: str) -> Topic:
+        """Pin a topic, or let it go: a pinned one comes first, and is never left out for its silence."""
+        found = self.graph().topic(topic_id, self.view(project))
+        self._storage.toc.set_pin(found.topic_id, on, by)
+        self.keeper.reread()
+        return self.graph().topic(found.topic_id, self.view(project))
+
+    def rebuild(self) -> Rebuilt:
+        """Group the memory anew while the caller waits; LayerUnavailable where the layer is off."""
+        return self.keeper.rebuild()
+
+    def search(self, query: Query, budget: Budget) -> LayerAnswer:
+        """See Layer: themes, and no hits. What a role or a speaker said is in no topic."""
+        graph = self.graph()
+        if query.role is not None or query.speaker is not None or not budget.call():
+            return LayerAnswer((), window=query.window)
+        with span("topics_search"):
+            view = replace(self.view(query.project), agent=query.agent, window=query.window)
+            topics, _ = graph.best(view, query.text, _PARTICULAR if query.text.strip() else _OVERVIEW)
+            links = [graph.links(t.topic_id, view, 1, text=query.text)[0] for t in topics]
+            first = {link[0].node_id for link in links if link}
+            nodes = self.nodes(sorted(first)[: budget.visit_named(sorted(first))])
+            themes = [_theme(topic, link, nodes, query.text) for topic, link in zip(topics, links, strict=True)]
+        return LayerAnswer((), window=query.window, themes=tuple(themes))
+
+    def nodes(self, ids: Sequence[NodeId]) -> dict[NodeId, TocNode]:
+        """Return segments with their bullets."""
+        found = self._shown.nodes(ids)
+        return found | self._tree.nodes([i for i in ids if i not in found])
+
+
+def _theme(topic: Topic, links: Sequence[Link], nodes: dict[NodeId, TocNode], text: str) -> Theme:
+    node = nodes.get(links[0].node_id) if links else None
+    bullet = telling(node, topic, text) if node else None
+    return Theme(
+        topic_id=topic.topic_id,
+        label=topic.label,
+        keywords=topic.keywords,
+        segments=topic.mentions,
+        first_ms=topic.first_ms,
+        last_ms=topic.last_ms,
+        state=topic.state,
+        quote=bullet.text if bullet else "",
+        grip_id=bullet.grip_ids[0] if bullet else GripId(""),
+        node_id=node.node_id if node else NodeId(""),
+        timestamp=node.start_ms if node else topic.last_ms,
+    )
+
+
+def telling(node: TocNode, topic: Topic, text: str = "") -> TocBullet | None:
+    """Return the bullet with a grip that names most of what is asked for and of what the topic is called; the first of equals."""
+    wanted = {**terms_of(" ".join((topic.label, *topic.keywords))), **{t: 2 * w for t, w in terms_of(text).items()}}
+
+    def worth(bullet: TocBullet) -> float:
+        return sum(wanted.get(term, 0.0) for term in terms_of(bullet.text))
+
+    return max((b for b in node.bullets if b.grip_ids), key=worth, default=None)
