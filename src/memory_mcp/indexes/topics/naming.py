@@ -1,0 +1,187 @@
+"""Groups of segments in, what each is called out: a label that a person can read, and its keywords. Pure.
+
+A term is worth the share of a group's segments that name it, times how much more often they name it than others do: what a
+third of a topic names comes before what two segments name and nobody else. Words that stand together in several of its
+segments are one term. See class-based TF-IDF (BERTopic).
+
+Invariants
+1. Labels of one call differ from each other by more than case and order, and are at most `MAX_LABEL` characters.
+2. Names depend on the documents handed in for this call alone: those of a project are computed from its own.
+3. The same input gives the same names in every process.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from memory_mcp.indexes.topics.base import Name
+from memory_mcp.indexes.topics.phrases import Item, items_of
+from memory_mcp.indexes.topics.reading import Floats, Ints, Texts, places
+from memory_mcp.summarize.titles import headline, without_date
+from memory_mcp.text import term_set
+
+#: Longest label (layer 5 of the specification).
+MAX_LABEL = 50
+MAX_KEYWORDS = 12
+#: Added to both shares of a ratio: a word that nobody else names is no better than one of every hundredth segment.
+_FLOOR = 0.01
+#: How sharply rarity of a word in the language counts, as in titles.
+_RARITY = 0.3
+#: Names of those who speak, and names of code, against words.
+_SPEAKER, _CODE = 0.25, 0.5
+#: Terms of a group that its phrases are looked for with.
+_CANDIDATES = 32
+#: A second term in a label is worth this share of the first, and covers this share of segments that the first does not.
+_SECOND, _GAIN = 0.4, 0.1
+#: A phrase that this share of the segments has stands alone.
+_ENOUGH = 0.6
+_MOST_TERMS = 3
+
+
+def names(texts: Texts, topics: Sequence[Sequence[int]], rest: Sequence[int] = (), taken: Iterable[str] = ()) -> list[Name]:
+    """Name every topic of one scope.
+
+    Args:
+        texts: The documents of the store.
+        topics: For each topic the numbers of its documents in `texts`, those of the scope only.
+        rest: Documents of the scope in no topic: with the topics' they are the background.
+        taken: Labels that others gave; none is given twice.
+
+    Returns:
+        A name for each topic, in their order.
+
+    """
+    groups = _groups(texts, topics, rest)
+    used = _Labels(taken)
+    found: dict[int, Name] = {}
+    # The largest topic has the first choice.
+    for n in sorted(range(len(topics)), key=lambda n: (-len(topics[n]), n)):
+        items = items_of(texts, groups[n].docs, groups[n].scores)
+        label = used.give(items, _fallback(texts, groups[n].docs))
+        found[n] = Name(label, tuple(item.shown for item in _distinct(items, MAX_KEYWORDS)))
+    return [found[n] for n in range(len(topics))]
+
+
+@dataclass(slots=True)
+class _Group:
+    """One topic: its documents, and how much each key tells of it, the best `_CANDIDATES` of them."""
+
+    docs: Ints
+    scores: dict[int, float] = field(default_factory=dict)
+
+
+def _groups(texts: Texts, topics: Sequence[Sequence[int]], rest: Sequence[int]) -> list[_Group]:
+    """Each topic with its best keys."""
+    groups = [_Group(np.array(sorted(topic), dtype=np.int64)) for topic in topics]
+    docs = np.concatenate([*(group.docs for group in groups), np.array(rest, dtype=np.int64)])
+    at, lengths = places(texts.held, docs)
+    of_topic = np.repeat(np.repeat(np.arange(len(groups) + 1), [*(len(g.docs) for g in groups), len(rest)]), lengths)
+    size = len(texts.weights)
+    total = np.bincount(texts.held_keys[at], texts.held_weights[at], minlength=size)
+    codes, row = np.unique(of_topic * size + texts.held_keys[at], return_inverse=True)
+    inside = np.bincount(row, texts.held_weights[at])
+    named_by = np.bincount(row)
+    tells = _tells(texts, docs)
+    bounds = np.searchsorted(codes, np.arange(len(groups) + 1) * size)
+    for n, group in enumerate(groups):
+        own = slice(bounds[n], bounds[n + 1])
+        keys = codes[own] % size
+        share = inside[own] / max(len(group.docs), 1)
+        outside = (total[keys] - inside[own]) / max(len(docs) - len(group.docs), 1)
+        score = share * np.maximum(np.log((share + _FLOOR) / (outside + _FLOOR)), 0.02) * tells[keys]
+        score[named_by[own] < min(2, len(group.docs))] = 0.0
+        best = np.lexsort((keys, -np.round(score, 9)))[:_CANDIDATES]
+        group.scores = {int(keys[i]): float(score[i]) for i in best if score[i] > 0}
+    return groups
+
+
+def _tells(texts: Texts, docs: Ints) -> Floats:
+    """How good each key is to show: what the language's rare words are, less for speakers and for names of code."""
+    tells = texts.weights**_RARITY
+    tells[texts.code] *= _CODE
+    speakers = frozenset[int]().union(*(texts.speakers[n] for n in docs))
+    tells[list(speakers)] *= _SPEAKER
+    return np.asarray(tells * texts.nominal(docs))
+
+
+def _distinct(items: Sequence[Item], limit: int) -> list[Item]:
+    """The best items of which none says only what a better one says."""
+    chosen: list[Item] = []
+    used: set[int] = set()
+    for item in items:
+        if len(chosen) < limit and not item.keys <= used:
+            chosen.append(item)
+            used |= item.keys
+    return chosen
+
+
+def _fallback(texts: Texts, docs: Ints) -> str:
+    """What to call a topic without a telling word: what its first segment is called."""
+    titles = (headline(without_date(texts.titles[n]), MAX_LABEL) for n in docs)
+    return next((title for title in titles if title), "no words")
+
+
+class _Labels:
+    """The labels of one scope: none is given twice."""
+
+    def __init__(self, taken: Iterable[str]) -> None:
+        self._given: set[frozenset[str]] = {_folded(label) for label in taken}
+
+    def give(self, items: Sequence[Item], fallback: str) -> str:
+        """A label that nobody has."""
+        parts = _chosen(items)
+        label = next((one for one in self._tries(items, parts, fallback) if _folded(one) not in self._given), "")
+        self._given.add(_folded(label))
+        return label
+
+    def _tries(self, items: Sequence[Item], parts: Sequence[Item], fallback: str) -> Iterable[str]:
+        """The best label, then with what else tells the topic, then letters: what nothing tells apart has no better name."""
+        base = _joined(parts) or fallback
+        yield base
+        others = [item for item in items if not any(item.keys & part.keys for part in parts)]
+        for kept in range(len(parts), 0, -1):
+            for other in others:
+                label = _joined([*parts[:kept], other])
+                if len(label) <= MAX_LABEL:
+                    yield label
+        for number in range(len(self._given) + 1):
+            mark = f" ({_letters(number)})"
+            yield headline(base, MAX_LABEL - len(mark)) + mark
+
+
+def _chosen(items: Sequence[Item]) -> list[Item]:
+    """The terms of a label: one phrase that most segments have, or the best with what covers the others."""
+    parts = list(items[:1])
+    covered = set(parts[0].docs) if parts else set()
+    for item in items[1:]:
+        size = parts[0].size
+        if len(parts) >= _MOST_TERMS or (parts[0].phrase and len(covered) >= _ENOUGH * size):
+            break
+        if len(parts) == _MOST_TERMS - 1 and any(part.phrase for part in parts):
+            break
+        known = any(item.keys & part.keys for part in parts)
+        if known or item.value < _SECOND * parts[0].value or len(item.docs - covered) < _GAIN * size:
+            continue
+        if len(_joined([*parts, item])) <= MAX_LABEL:
+            parts.append(item)
+            covered |= item.docs
+    return parts
+
+
+def _joined(parts: Sequence[Item]) -> str:
+    return ", ".join(part.shown for part in parts)
+
+
+def _folded(label: str) -> frozenset[str]:
+    return frozenset(term_set(label)) or frozenset({label.casefold()})
+
+
+def _letters(number: int) -> str:
+    """0 is b: the first has none."""
+    text = ""
+    number += 2
+    while number:
+        number, digit = divmod(number - 1, 26)
+        text = chr(ord("a") + digit) + text
+    return text

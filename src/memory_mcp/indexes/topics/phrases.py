@@ -1,0 +1,182 @@
+"""The documents of a group and its telling words in, terms to show out: words, and phrases of them. Pure.
+
+Invariants
+1. What is shown was in one of the documents: words that stood together, as they were most often written.
+2. A term is named by two documents at least, where there are two.
+"""
+
+import math
+from collections import Counter, defaultdict
+from collections.abc import Collection, Container, Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from memory_mcp.indexes.topics.reading import Ints, Kind, Texts, places
+
+#: Units of a phrase, and characters of one in a script without spaces.
+_LONGEST, _IDEOGRAPHS = 4, 8
+MAX_SHOWN = 40
+#: Words that tell less begin and end no phrase.
+_EDGE = 0.12
+#: A phrase whose best word never stands in it, what is added when that word stands nowhere else, and what each word after
+#: the second leaves.
+_APART, _TOGETHER, _LONGER = 0.55, 0.9, 0.85
+#: A pair of ideographs belongs to a word when this share of the documents has it.
+_SUPPORT = 0.12
+#: What a run of ideographs is worth by its length: two may be half a word, many are a clause.
+_BY_LENGTH = (0.0, 0.0, 0.85, 0.95, 1.0, 1.0, 0.95, 0.9, 0.85)
+#: Runs of more ideographs say as much as phrases.
+_WORD = 3
+#: What is left of the value of a run that always has the same neighbour: it is a part of a word.
+_PART = 0.3
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One term of a group: as it is shown, its keys, its worth, and which of the group's `size` documents name it."""
+
+    shown: str
+    keys: frozenset[int]
+    value: float
+    docs: frozenset[int]
+    size: int
+    phrase: bool
+
+
+def items_of(texts: Texts, docs: Ints, scores: Mapping[int, float]) -> list[Item]:
+    """The terms of a group, the best first; `scores`: its telling keys and how much each tells."""
+    at, lengths = places(texts.bounds, docs)
+    units, keys = texts.units[at], texts.keys[at]
+    rows = _Rows(texts, units.tolist(), keys.tolist(), np.repeat(np.arange(len(docs)), lengths).tolist())
+    wanted = np.flatnonzero(np.isin(keys, np.array(sorted(scores), dtype=np.int64)))
+    found = [*rows.words(wanted, scores, len(docs)), *rows.runs(scores, len(docs))]
+    return sorted(found, key=lambda item: (-round(item.value, 9), item.shown))
+
+
+class _Rows:
+    """The places of a group's documents, one after the other: units, keys, and the document each is in."""
+
+    def __init__(self, texts: Texts, units: list[int], keys: list[int], docs: list[int]) -> None:
+        self._texts, self._units, self._keys, self._docs = texts, units, keys, docs
+        self._kinds: list[int] = texts.kinds[np.array(units, dtype=np.int64)].tolist() if units else []
+
+    def words(self, wanted: Ints, scores: Mapping[int, float], size: int) -> Iterator[Item]:
+        """Words, and phrases that hold one of them."""
+        holders: defaultdict[int, set[int]] = defaultdict(set)
+        shown: defaultdict[int, Counter[str]] = defaultdict(Counter)
+        for place in wanted.tolist():
+            if self._kinds[place] >= Kind.WORD:
+                holders[self._keys[place]].add(self._docs[place])
+                shown[self._keys[place]][self._texts.shown[self._units[place]]] += 1
+        for key, held in holders.items():
+            yield Item(_usual(shown[key]), frozenset({key}), scores[key], frozenset(held), size, phrase=False)
+        phrases: defaultdict[tuple[int, ...], set[int]] = defaultdict(set)
+        written: defaultdict[tuple[int, ...], Counter[str]] = defaultdict(Counter)
+        for start in _starts(wanted):
+            for end in self._ends(start):
+                keys = tuple(self._keys[i] or -self._units[i] for i in range(start, end))
+                if scores.keys().isdisjoint(keys):
+                    continue
+                phrases[keys].add(self._docs[start])
+                written[keys][" ".join(self._texts.shown[self._units[i]] for i in range(start, end))] += 1
+        for keys, held in phrases.items():
+            text = _usual(written[keys])
+            content = frozenset(key for key in keys if key > 0)
+            if len(held) >= min(2, size) and len(text) <= MAX_SHOWN and (len(content) > 1 or keys[-1] < 0):
+                value = _worth(content, len(held), scores, holders)
+                yield Item(text, content, value, frozenset(held), size, phrase=True)
+
+    def _ends(self, start: int) -> Iterator[int]:
+        """Where phrases that begin at a place may end."""
+        if start < 0 or not self._is_edge(start):
+            return
+        functions = 0
+        for end in range(start + 1, min(start + _LONGEST, len(self._units))):
+            kind = self._kinds[end]
+            if kind in (Kind.BREAK, Kind.IDEOGRAPH):
+                return
+            functions += kind == Kind.FUNCTION
+            if functions > 1:
+                return
+            if kind == Kind.NUMBER:
+                if self._kinds[end - 1] == Kind.FUNCTION:
+                    yield end + 1
+                return
+            if self._is_edge(end):
+                yield end + 1
+
+    def _is_edge(self, place: int) -> bool:
+        return self._kinds[place] >= Kind.WORD and bool(self._texts.weights[self._keys[place]] >= _EDGE)
+
+    def runs(self, scores: Mapping[int, float], size: int) -> Iterator[Item]:
+        """Runs of ideographs that hold a wanted pair, as long as they stay together."""
+        least = max(min(2, size), math.ceil(_SUPPORT * size))
+        holders: defaultdict[int, set[int]] = defaultdict(set)
+        for place, kind in enumerate(self._kinds):
+            if kind == Kind.IDEOGRAPH and self._keys[place]:
+                holders[self._keys[place]].add(self._docs[place])
+        found: defaultdict[tuple[int, ...], _Run] = defaultdict(_Run)
+        for start, end in self._stretches({key for key, held in holders.items() if len(held) >= least}):
+            for first in range(start, end):
+                for last in range(first, min(end, first + _IDEOGRAPHS - 1)):
+                    run = found[tuple(self._keys[first : last + 1])]
+                    run.docs.add(self._docs[first])
+                    run.place = first
+                    run.before.add(self._neighbour(first - 1))
+                    run.after.add(self._neighbour(last + 2))
+        for keys, run in found.items():
+            score = max(scores.get(key, 0.0) for key in keys)
+            if len(run.docs) < least or not score:
+                continue
+            shown = "".join(self._texts.shown[u] for u in self._units[run.place : run.place + len(keys) + 1])
+            value = score * math.sqrt(len(run.docs) / max(len(holders[key]) for key in keys)) * _BY_LENGTH[len(shown)]
+            if min(len(run.before), len(run.after)) < min(2, len(run.docs)):
+                value *= _PART
+            yield Item(shown, frozenset(keys), value, frozenset(run.docs), size, phrase=len(shown) > _WORD)
+
+    def _stretches(self, common: Container[int]) -> Iterator[tuple[int, int]]:
+        """Where pairs of ideographs that the documents share follow each other: the first place and that after the last."""
+        start = -1
+        for place, (kind, key) in enumerate(zip(self._kinds, self._keys, strict=True)):
+            if kind == Kind.IDEOGRAPH and key in common:
+                start = place if start < 0 else start
+            elif start >= 0:
+                yield start, place
+                start = -1
+        if start >= 0:
+            yield start, len(self._kinds)
+
+    def _neighbour(self, place: int) -> int:
+        """The ideograph at a place; what is none ends a word and is another one every time."""
+        if 0 <= place < len(self._kinds) and self._kinds[place] == Kind.IDEOGRAPH:
+            return self._units[place]
+        return -place - 2
+
+
+@dataclass(slots=True)
+class _Run:
+    """A run of ideographs: its documents, one place of it, and what stands before and after it."""
+
+    docs: set[int] = field(default_factory=set)
+    place: int = 0
+    before: set[int] = field(default_factory=set)
+    after: set[int] = field(default_factory=set)
+
+
+def _starts(wanted: Ints) -> list[int]:
+    """Where phrases with a wanted word may begin."""
+    return sorted({place - back for place in wanted.tolist() for back in range(_LONGEST) if place >= back})
+
+
+def _usual(written: Counter[str]) -> str:
+    """The commonest way to write a term; of equally common ones that in lower case."""
+    return min(written, key=lambda text: (-written[text], text.lower() != text, text))
+
+
+def _worth(content: Collection[int], held: int, scores: Mapping[int, float], holders: Mapping[int, set[int]]) -> float:
+    """A phrase is worth its words, the best first, and more where they seldom stand apart."""
+    found = sorted(((scores[key], key) for key in content if key in scores), key=lambda pair: (-pair[0], pair[1]))
+    base = math.fsum(score / 2**place for place, (score, _) in enumerate(found))
+    together = held / max(len(holders[found[0][1]]), held)
+    return base * (_APART + _TOGETHER * together) * _LONGER ** max(0, len(content) - 2)

@@ -1,0 +1,238 @@
+"""Texts of segments in, their words as numbers out: read once, counted for any set of them. Pure.
+
+A text becomes a row of units. A unit is a word or a name of code; in scripts without spaces each ideograph is one, and what
+is counted there are pairs of them. Unit 0 separates clauses: no phrase reaches over it.
+
+Invariants
+1. A word counts once per document, however often it is repeated there.
+2. Documents share the numbers of words, no count: what is computed from some of them depends on these alone.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from functools import cache
+from importlib.resources import files
+from itertools import chain
+
+import numpy as np
+from numpy.typing import NDArray
+
+from memory_mcp.summarize.titles import SEPARATOR, without_date
+from memory_mcp.summarize.vocabulary import TOKEN, has_cjk, learn
+
+Ints = NDArray[np.int64]
+Floats = NDArray[np.float64]
+
+#: What a word counts that only bullets name, and one that stands in the title or the keywords.
+_SAID, _NAMED = 0.5, 1.0
+#: A name before a colon at the beginning of a statement: whoever said it, or the kind of record it is.
+_SPEAKER = re.compile(r"([^\W\d_][^:.,;!?()\n]{0,38}?): ")
+_MAX_NAME_WORDS = 4
+#: Statements of a document that begin with the same name before it is a speaker's.
+_SPOKEN = 2
+_BREAK = r"[,;:!?()\[\]{}<>=|\"“”„«»…—–。、，；：！？（）【】《》「」『』・\n]|(?<=\s)[-*/&+](?=\s)"
+_PIECE = re.compile(f"{TOKEN.pattern}|{_BREAK}")
+_SCRIPT = re.compile(
+    r"([\u3400-\u4dbf\u4e00-\u9fff々]+)|([\u30a1-\u30fa\u30fc]{2,}|[\uac00-\ud7af]{2,})"
+    r"|([^\W\u3040-\u30ff\u3400-\u9fff\uac00-\ud7af\uff66-\uff9f]+)|."
+)
+_NUMBER = re.compile(r"v?\d{1,4}\Z")
+#: Characters that no word begins or ends with: the commonest particles and pronouns of Chinese.
+_PARTICLES = frozenset("的了是在我你您他她它们們这這那与與和就都也吗嗎呢吧把被很为為及或并已将將让從从對对请請")
+_NOUN, _VERB = 1, 2
+#: Words that stand before nouns, and before verbs.
+_SIDES = {
+    **dict.fromkeys("the a an of our your my its this these those no in for on with by from about".split(), _NOUN),
+    **dict.fromkeys("to will can should would could must we i you they he she not let".split(), _VERB),
+}
+#: How sharply it counts that a word is used as a verb.
+_NOMINAL = 0.5
+#: What a pair of ideographs tells (a run of them as `vocabulary` has it tells as much).
+_PAIR_WEIGHT = 0.8
+
+
+@dataclass(frozen=True, slots=True)
+class Doc:
+    """What is known of one segment: its title, the texts of its bullets, and its keywords, best first."""
+
+    title: str
+    bullets: tuple[str, ...] = ()
+    keywords: tuple[str, ...] = ()
+
+
+class Kind(IntEnum):
+    """What a unit is."""
+
+    BREAK = 0
+    #: A word that says nothing by itself; it may stand inside a phrase.
+    FUNCTION = 1
+    NUMBER = 2
+    IDEOGRAPH = 3
+    WORD = 4
+    CODE = 5
+
+
+class Texts:
+    """Documents as rows of numbers.
+
+    Attributes:
+        units, keys: (places,) int64, all documents one after the other, document n from `bounds[n]` to `bounds[n + 1]`;
+            a place's key is what is counted there, 0 for nothing.
+        shown, kinds: by unit. weights, code: by key, how much it tells (0..1) and whether it is a name of code.
+        held_keys, held_weights: what each document names and how firmly (0.5 or 1), document n from `held[n]` on.
+        titles, speakers: by document, its title, and the keys of the names that its statements begin with.
+
+    """
+
+    def __init__(self, docs: Sequence[Doc]) -> None:
+        """Read all documents once."""
+        self.shown, self._kinds, self._key_of = [""], [Kind.BREAK], [0]
+        self._numbers: dict[str, int] = {"": 0}
+        self._weights = [0.0]
+        self._code = [False]
+        self._known = _Known(self)
+        self.titles = [doc.title for doc in docs]
+        self.speakers: list[frozenset[int]] = []
+        rows: list[list[int]] = []
+        named: list[int] = []
+        for doc in docs:
+            row, count = self._row(doc)
+            rows.append(row)
+            named.append(count)
+        lengths = np.array([len(row) for row in rows], dtype=np.int64)
+        self.bounds: Ints = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
+        self.units: Ints = np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=int(lengths.sum()))
+        self.kinds: Ints = np.array(self._kinds, dtype=np.int64)
+        self.keys: Ints = self._keys()
+        self.weights: Floats = np.array(self._weights)
+        self.code = np.array(self._code)
+        self._count(lengths, np.array(named, dtype=np.int64))
+
+    def nominal(self, docs: Ints) -> Floats:
+        """How much each key stands in these documents where nouns do: (keys,) float64, 1 where nothing says otherwise."""
+        at, _ = places(self.bounds, docs)
+        size = len(self.weights)
+        before = np.zeros_like(at)
+        before[1:] = self.units[at[:-1]]
+        side = np.array([_SIDES.get(shown.lower(), 0) for shown in self.shown], dtype=np.int64)[before]
+        keys = self.keys[at]
+        nouns, verbs = (np.bincount(keys[side == one], minlength=size) for one in (_NOUN, _VERB))
+        return np.asarray(((nouns + 2) / (nouns + verbs + 2)) ** _NOMINAL)
+
+    def unit(self, shown: str, kind: Kind, key: str = "", weight: float = 0.0) -> int:
+        """The number of a new unit; units with one key share what is counted."""
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = len(self._weights)
+            self._weights.append(weight)
+            self._code.append(kind is Kind.CODE)
+        self.shown.append(shown)
+        self._kinds.append(kind)
+        self._key_of.append(number)
+        return len(self.shown) - 1
+
+    def _row(self, doc: Doc) -> tuple[list[int], int]:
+        """The units of one document, and how many of them stand in its title and keywords, which come first."""
+        head = without_date(doc.title).partition(SEPARATOR)[0]
+        starts = [match[1] for match in map(_SPEAKER.match, (head, *doc.bullets)) if match]
+        speakers = {s for s in starts if starts.count(s) >= _SPOKEN and s.count(" ") < _MAX_NAME_WORDS}
+        self.speakers.append(frozenset(self._key_of[unit] for name in speakers for unit in self._read(name)) - {0})
+        row: list[int] = []
+        named = 0
+        for place, text in enumerate((head, *doc.keywords, *doc.bullets)):
+            match = _SPEAKER.match(text)
+            row += self._read(text[match.end() :] if match and match[1] in speakers else text)
+            row.append(0)
+            if place == len(doc.keywords):
+                named = len(row)
+        return row, named
+
+    def _read(self, text: str) -> Iterator[int]:
+        return chain.from_iterable(map(self._known.__getitem__, _PIECE.findall(text)))
+
+    def _keys(self) -> Ints:
+        """The key at every place: a word's, or for an ideograph that of the pair which it begins."""
+        keys = np.array(self._key_of, dtype=np.int64)[self.units]
+        ideograph = self.kinds[self.units] == Kind.IDEOGRAPH
+        particle = np.array([shown in _PARTICLES for shown in self.shown])[self.units]
+        first = np.flatnonzero(ideograph[:-1] & ideograph[1:] & ~particle[:-1] & ~particle[1:])
+        pairs, number = np.unique(self.units[first] * len(self.shown) + self.units[first + 1], return_inverse=True)
+        keys[first] = len(self._weights) + number
+        self._weights += [_PAIR_WEIGHT] * len(pairs)
+        self._code += [False] * len(pairs)
+        return keys
+
+    def _count(self, lengths: Ints, named: Ints) -> None:
+        """What each document names, once."""
+        size = len(self.weights)
+        doc = np.repeat(np.arange(len(lengths)), lengths)
+        firm = np.arange(len(self.units)) < np.repeat(self.bounds[:-1] + named, lengths)
+        counted = self.keys > 0
+        codes = doc * size + self.keys
+        held = np.unique(codes[counted])
+        self.held: Ints = np.searchsorted(held, np.arange(len(lengths) + 1) * size)
+        self.held_keys: Ints = held % size
+        self.held_weights: Floats = np.where(np.isin(held, codes[counted & firm]), _NAMED, _SAID)
+
+
+def places(bounds: Ints, rows: Ints) -> tuple[Ints, Ints]:
+    """The places of some rows one after the other, and the length of each; row n is `bounds[n]:bounds[n + 1]`."""
+    lengths = bounds[rows + 1] - bounds[rows]
+    ends = np.cumsum(lengths)
+    return np.arange(int(lengths.sum())) + np.repeat(bounds[rows] - ends + lengths, lengths), lengths
+
+
+class _Known(dict[str, tuple[int, ...]]):
+    """Pieces of text and the units they are made of; what is asked for is learned."""
+
+    def __init__(self, texts: Texts) -> None:
+        super().__init__()
+        self._texts = texts
+
+    def __missing__(self, piece: str) -> tuple[int, ...]:
+        found = self[piece] = self._learn(piece)
+        return found
+
+    def _learn(self, piece: str) -> tuple[int, ...]:
+        if has_cjk(piece):
+            return tuple(chain.from_iterable(self._by_script(piece)))
+        bare = piece.strip("_").rstrip("._-/:@+\\#")
+        if not bare or not (bare[0].isalnum() or "/" in bare):
+            return (0,)
+        unit = self._word(piece, bare)
+        # A full stop or a colon ends a clause.
+        return (unit, 0) if piece[-1] in ".:" and unit else (unit,)
+
+    def _word(self, piece: str, bare: str) -> int:
+        if _NUMBER.match(bare):
+            return self._texts.unit(bare, Kind.NUMBER)
+        word = learn(piece)
+        if word.key and word.key not in everyday() and bare.lower() not in everyday():
+            kind = Kind.CODE if word.code else Kind.WORD
+            return self._texts.unit(word.shown, kind, word.key, word.weight)
+        return self._texts.unit(bare, Kind.FUNCTION) if bare.isalpha() else 0
+
+    def _by_script(self, piece: str) -> Iterator[tuple[int, ...]]:
+        for ideographs, run, other in _SCRIPT.findall(piece):
+            if ideographs:
+                yield tuple(self._one(character, Kind.IDEOGRAPH) for character in ideographs)
+            elif run:
+                yield (self._one(run, Kind.WORD),)
+            else:
+                yield self[other] if other else (0,)
+
+    def _one(self, shown: str, kind: Kind) -> int:
+        name = f"\0{shown}"
+        if name not in self:
+            key = "" if kind is Kind.IDEOGRAPH else shown
+            self[name] = (self._texts.unit(shown, kind, key, _PAIR_WEIGHT),)
+        return self[name][0]
+
+
+@cache
+def everyday() -> frozenset[str]:
+    """Words of languages other than English that say nothing by themselves, in lower case."""
+    text = files("memory_mcp.indexes.topics").joinpath("everyday.txt").read_text(encoding="utf-8")
+    return frozenset(word for line in text.splitlines() if not line.startswith("#") for word in line.split())
