@@ -166,10 +166,10 @@ class Theme:
     #: `active`, `dormant` or `revived`.
     state: str
     #: A statement of one of its segments, word for word, with the grip that proves it; "" where none has one.
-    quote: str = ""
-    grip_id: GripId = GripId("")
-    node_id: NodeId = NodeId("")
-    timestamp: int = 0
+    quote: str
+    grip_id: GripId
+    node_id: NodeId
+    timestamp: int
 
 
 @dataclass(frozen=True, slots=True)

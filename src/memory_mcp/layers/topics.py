@@ -87,9 +87,9 @@ class TopicsLayer:
         return View(self._clock.now_ms(), project)
 
     def label(self, topic_id: str, label: str, project: str | None, by: str) -> Topic:
-        """Call a topic so for those who see a project, or (None) all of them; "" takes the label back. NotFound, LayerUnavailable.
+        """Call a topic so for those who see a project, or (None) all of them; "" takes the label back.
 
-        `by` is the author, as `model.toc` has them.
+        `by` is the author, as `model.toc` has them. NotFound, LayerUnavailable.
         """
         found = self.graph().topic(topic_id, self.view(project))
         self._storage.topics.label(TopicLabel(found.topic_id, project, label, by, self._clock.now_ms()))

@@ -134,7 +134,7 @@ def middles(rows: Rows, count: int) -> tuple[Array, Array]:
 
 def less(vectors: Array, common: Array) -> Array:
     """Return int8 rows as float32 ones of length 1, less what all have in common; a row of zeros stays one."""
-    known = vectors.any(axis=1)
-    moved = (vectors.astype(np.float32) / SCALE - common) * known[:, None]
+    known = vectors.any(axis=1, keepdims=True)
+    moved = (vectors.astype(np.float32) / SCALE - common) * known
     found: Array = moved / np.maximum(np.linalg.norm(moved, axis=1, keepdims=True), 1e-9)
     return found
