@@ -16,12 +16,13 @@ from memory_mcp.embed.models import Model, located, named
 from memory_mcp.errors import InvalidQuery, LayerUnavailable
 from memory_mcp.indexes import retention
 from memory_mcp.indexes.base import Health, IndexStatus, Searcher
-from memory_mcp.indexes.settings import TeleportSettings
+from memory_mcp.indexes.settings import TeleportSettings, TopicsSettings
 from memory_mcp.storage.base import Storage
 
 if TYPE_CHECKING:
     from memory_mcp.embed.base import Embedder
     from memory_mcp.indexes.keeper import Keeper, Rebuilt
+    from memory_mcp.indexes.topics.keeper import TopicKeeper
     from memory_mcp.indexes.vector.index import VectorIndex
 
 log = logging.getLogger(__name__)
@@ -66,6 +67,7 @@ class Accelerators:
     def __init__(
         self,
         settings: TeleportSettings,
+        topics: TopicsSettings,
         model: str,
         storage: Storage,
         directory: Path | None,
@@ -77,6 +79,7 @@ class Accelerators:
 
         Args:
             settings: Of both indexes.
+            topics: Of the topic graph.
             model: Name or folder of the embedding model.
             storage: What is indexed.
             directory: Data directory; None keeps no index.
@@ -86,6 +89,8 @@ class Accelerators:
 
         """
         self._settings = settings
+        self._topics = topics
+        self._topic_keeper: TopicKeeper | None = None
         self._model = model
         self._storage = storage
         self._directory = directory
@@ -180,7 +185,32 @@ class Accelerators:
         model = named(self._model, self._directory)
         return model.folder.name if model.kind == "folder" else model.name
 
-    def embedding_model(self) -> "Embedder | None":
+    def no_topics(self) -> tuple[bool, str, str]:
+        """Return whether topics are switched on, why there are none all the same, and the setting that would change that."""
+        if self._topics.enabled:
+            return True, "a memory without a directory keeps no index", ""
+        return False, "disabled (topics.enabled = false)", "topics.enabled = true"
+
+    def topics(self) -> "TopicKeeper | None":
+        """What looks after the topic graph, made when it is first asked for; None where there is none (see `no_topics`)."""
+        if self._directory is None or not self._topics.enabled:
+            return None
+        with self._making:
+            if self._topic_keeper is None:
+                from memory_mcp.indexes.topics.keeper import TopicKeeper
+
+                folder = self._directory / "indexes" / "topics"
+                self._topic_keeper = TopicKeeper(
+                    self._storage, folder, self._clock, self._topics, self._embedding_model, self._give_way
+                )
+            return self._topic_keeper
+
+    def group_topics(self) -> bool:
+        """Begin to group the memory anew where that is due and the indexes have nothing to take in; whether it did."""
+        keeper = None if self.busy else self.topics()
+        return keeper is not None and keeper.begin()
+
+    def _embedding_model(self) -> "Embedder | None":
         """What new vectors are made by; None where nothing embeds (see `reasons`)."""
         searcher = cast("VectorIndex | None", self.searcher("vector"))
         return None if searcher is None else searcher.embedder
@@ -317,6 +347,8 @@ class Accelerators:
     def close(self) -> None:
         """Commit what waits and let go."""
         self._closed = True
+        if self._topic_keeper is not None:
+            self._topic_keeper.close()
         for searcher in self._searchers.values():
             if searcher is not None:
                 searcher.keeper.close()

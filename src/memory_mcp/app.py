@@ -120,7 +120,6 @@ class App:
         self.shown = self._shown()
         self.agentic = self._agentic()
         self.accelerators = self._accelerators(directory)
-        self.topic_keeper = self._topic_keeper(directory)
         self.engine = self._engine()
         self._watch = self._watched(directory) if callbacks.watches_spool else None
         #: Jobs of this store; whoever keeps the App open for long starts it.
@@ -169,6 +168,7 @@ class App:
         model, callbacks = self.settings.embedder.model, self._callbacks
         return Accelerators(
             self.settings.teleport,
+            self.settings.topics,
             model,
             self.storage,
             directory,
@@ -196,17 +196,12 @@ class App:
             commit_indexes=self.accelerators.commit,
             improve_indexes=self.accelerators.improve,
             prune_indexes=self.accelerators.prune_due,
-            group_topics=self._group_topics,
+            group_topics=lambda: not self._callbacks.importing() and self.accelerators.group_topics(),
             commit_interval_secs=self.settings.teleport.bm25.commit_interval_secs,
             summarizer=self.settings.summarizer,
             improve_summaries=self._hands(directory),
         )
         return Scheduler([make(parts) for make in JOBS.values()], self.storage.outbox, self.calendar, self.clock)
-
-    def _group_topics(self) -> bool:
-        """Begin to group the memory anew where that is due and nothing more urgent is."""
-        keeper = self.topic_keeper
-        return keeper is not None and not self._callbacks.importing() and not self.accelerators.busy and keeper.begin()
 
     def _hands(self, directory: Path | None) -> "Hands":
         from memory_mcp.ingest.gate import Gate
@@ -282,30 +277,22 @@ class App:
         sides = (self.teleport(LayerName.BM25), self.teleport(LayerName.VECTOR))
         return HybridLayer(*sides)
 
-    def _topic_keeper(self, directory: Path | None) -> "TopicKeeper | None":
-        from memory_mcp.indexes.topics.keeper import TopicKeeper
-
-        settings = self.settings.topics
-        if directory is None or not settings.enabled:
-            return None
-        folder, accelerators = directory / "indexes" / LayerName.TOPICS.value, self.accelerators
-        return TopicKeeper(self.storage, folder, self.clock, settings, accelerators.embedding_model, self._callbacks.give_way)
-
     def topics(self) -> "TopicsLayer":
         """Layer 5."""
         from memory_mcp.layers.teleport import Switch
         from memory_mcp.layers.topics import TopicsLayer
 
-        key = "topics.enabled"
-        off = Switch(False, f"disabled ({key} = false)", f"{key} = true")
-        none = Switch(True, "a memory without a directory keeps no index") if self.settings.topics.enabled else off
+        none = Switch(*self.accelerators.no_topics())
         names = (LayerName.BM25, LayerName.VECTOR)
 
         def others() -> list[LayerStatus]:
             whole = [self.hybrid().status()] if self.settings.server.profile == "full" else []
             return [*(self.teleport(name).status() for name in names), *whole]
 
-        return TopicsLayer(lambda: self.topic_keeper or none, self.storage, self.tree, self.shown, self.clock, others)
+        def keeper() -> "TopicKeeper | Switch":
+            return self.accelerators.topics() or none
+
+        return TopicsLayer(keeper, self.storage, self.tree, self.shown, self.clock, others)
 
     def write(
         self, drafts: "Sequence[EventDraft]", source: str, trust: "Trust | None" = None, request: "Request | None" = None
@@ -406,7 +393,5 @@ class App:
             self._watch.close()
             self._watch = None
         self.scheduler.stop()
-        if self.topic_keeper is not None:
-            self.topic_keeper.close()
         self.accelerators.close()
         self.storage.close()

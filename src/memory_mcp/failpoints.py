@@ -29,6 +29,8 @@ FAILPOINTS = {
     "index.swept": "files that no generation needs are gone",
     "index.followed": "changes of the store are in memory and searchable, nothing of them is on disk",
     "index.built": "a child process has built parts of an index aside, nothing leads to them",
+    "topics.grouped": "a new topic graph is complete on disk, neither the store nor a manifest knows of it",
+    "topics.known": "the store knows the topics of a new graph, the old graph is in force",
     "compact.copied": "the compacted copy is complete, the old file is still in place",
     "compact.swapped": "the compacted file is in place, the old one is still beside it",
 }

@@ -43,6 +43,8 @@ class Answer:
     further: tuple[Hit, ...] = ()
     #: What it is all about, on a first page.
     themes: tuple[Theme, ...] = ()
+    #: Nothing in particular was asked for.
+    overview: bool = False
 
 
 class Engine:
@@ -94,7 +96,7 @@ class Engine:
             )
             listed = Search(self._parts, self._execution, plan, asked, query.text, budget).listed(before, how.offset)
             self._pages.keep(query, how, listed)
-            answer = _page(listed, query.limit, how.offset, budget)
+            answer = replace(_page(listed, query.limit, how.offset, budget), overview=overview)
         self._learn(answer)
         self._forgive(plan)
         return answer

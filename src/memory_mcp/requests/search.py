@@ -22,6 +22,7 @@ from memory_mcp.requests.plain import size_of, tokens_of
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.results import Brief, FullResult, Lean, LeanResults, Quote, Result, Sizes, brief, full_result
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
+from memory_mcp.requests.themes import Theme, fitting
 
 #: Tokens of a lean response of up to `SEARCHED.default` results where the caller names no budget.
 ANSWER_TOKENS = 900
@@ -29,6 +30,8 @@ _PER_RESULT = ANSWER_TOKENS // SEARCHED.default
 #: Characters of a quotation before what comes next is shown, in a line of so many: with it 25 of 30 questions were answered in
 #: the end, without 22.
 _FIRST_QUOTES, _LINE = 400, 160
+#: Share of an answer's tokens that themes may use: of an overview, and of a question about something in particular.
+_OVERVIEW, _PARTICULAR = 0.65, 0.3
 _TOKEN_BOUND = "max_token_budget"
 _TOO_SMALL = "the next result does not fit the token budget; raise token_budget to see it"
 _PARTIAL = "Timeout exceeded: these are partial results"
@@ -77,6 +80,8 @@ class SearchRequest:
 class SearchResponse(Recalled):
     """What was found, how sure that is, and how it was searched."""
 
+    #: What it is all about, the most important first: of a question that explores.
+    themes: tuple[Theme, ...] = ()
     results: tuple[Result, ...] | tuple[FullResult, ...]
     #: strong, weak or none.
     confidence: str
@@ -136,6 +141,11 @@ class _Shaping:
         bound, named = found.why.limits[_TOKEN_BOUND], asked.how.bounds.get(_TOKEN_BOUND) is not None
         usual = _PER_RESULT * max(asked.query.limit, SEARCHED.default)
         self._budget = bound if named or asked.full else min(bound, usual)
+        share = _OVERVIEW if found.overview else _PARTICULAR
+        most = int(share * self._budget)
+        self._themes = fitting(
+            found.themes, asked.calendar, lambda themes: tokens_in(_listed("themes", themes), self._factor) <= most
+        )
 
     def shaped(self) -> tuple[SearchResponse, Sequence[Hit]]:
         """Return the response, and the hits that its results stand for."""
@@ -167,7 +177,8 @@ class _Shaping:
 
     def _full(self) -> tuple[SearchResponse, Sequence[Hit]]:
         """Return as many results as fit the budget; the explanation is not counted."""
-        hits, left, kept = self._found.hits, self._budget, list[FullResult]()
+        hits, kept = self._found.hits, list[FullResult]()
+        left = self._budget - tokens_in(_listed("themes", self._themes), self._factor)
         for hit in hits:
             result = full_result(hit, self._asked.calendar)
             left -= tokens_of(result, self._factor)
@@ -199,6 +210,7 @@ class _Shaping:
         why = replace(found.why, notices=self._notices(bool(results)), bounds_hit=self._bounds_hit(hits))
         full = explaining.full(why, asked.query.text, asked.calendar) if asked.full else None
         return SearchResponse(
+            themes=self._themes,
             results=tuple(results),  # type: ignore[arg-type]
             confidence=found.confidence.value,
             complete=found.complete,

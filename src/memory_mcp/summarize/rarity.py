@@ -8,4 +8,4 @@ _SHARPNESS = 1.5
 
 def rarity(held: int, of: int) -> float:
     """How telling it is to share what `held` of `of` texts name; above 0 for all that fewer than all name."""
-    return math.log((of + 1) / held) ** _SHARPNESS
+    return float(math.log((of + 1) / held) ** _SHARPNESS)
