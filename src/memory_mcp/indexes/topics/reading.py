@@ -47,8 +47,11 @@ _SIDES = {
     **dict.fromkeys("the a an of our your my its this these those no in for on with by from about".split(), _NOUN),
     **dict.fromkeys("to will can should would could must we i you they he she not let".split(), _VERB),
 }
+_JOINTS = frozenset("of on for in with from at by per de del du des di da von für zur zum van".split())
 #: How sharply it counts that a word is used as a verb.
 _NOMINAL = 0.5
+#: Share of its places where a word has a capital before it is a name.
+_PROPER = 0.9
 #: What a pair of ideographs tells (a run of them as `vocabulary` has it tells as much).
 _PAIR_WEIGHT = 0.8
 
@@ -66,12 +69,14 @@ class Kind(IntEnum):
     """What a unit is."""
 
     BREAK = 0
-    #: A word that says nothing by itself; it may stand inside a phrase.
+    #: A word that says nothing by itself.
     FUNCTION = 1
-    NUMBER = 2
-    IDEOGRAPH = 3
-    WORD = 4
-    CODE = 5
+    #: Such a word that may stand inside a phrase: "minister of finance".
+    JOINT = 2
+    NUMBER = 3
+    IDEOGRAPH = 4
+    WORD = 5
+    CODE = 6
 
 
 class Texts:
@@ -121,6 +126,15 @@ class Texts:
         nouns, verbs = (np.bincount(keys[side == one], minlength=size) for one in (_NOUN, _VERB))
         return np.asarray(((nouns + 2) / (nouns + verbs + 2)) ** _NOMINAL)
 
+    def proper(self, docs: Ints) -> NDArray[np.bool_]:
+        """Which keys are nearly always written as names are: (keys,) bool; pairs of ideographs may be names."""
+        at, _ = places(self.bounds, docs)
+        size = len(self.weights)
+        capital = np.array([shown[:1].isupper() for shown in self.shown])[self.units[at]]
+        found = np.bincount(self.keys[at], capital, minlength=size) >= _PROPER * np.bincount(self.keys[at], minlength=size)
+        found[self._pairs :] = True
+        return np.asarray(found)
+
     def unit(self, shown: str, kind: Kind, key: str = "", weight: float = 0.0) -> int:
         """The number of a new unit; units with one key share what is counted."""
         number = self._numbers.get(key)
@@ -159,8 +173,10 @@ class Texts:
         particle = np.array([shown in _PARTICLES for shown in self.shown])[self.units]
         first = np.flatnonzero(ideograph[:-1] & ideograph[1:] & ~particle[:-1] & ~particle[1:])
         pairs, number = np.unique(self.units[first] * len(self.shown) + self.units[first + 1], return_inverse=True)
-        keys[first] = len(self._weights) + number
-        self._weights += [_PAIR_WEIGHT] * len(pairs)
+        self._pairs = len(self._weights)
+        keys[first] = self._pairs + number
+        names = [self.shown[code // len(self.shown)] + self.shown[code % len(self.shown)] for code in pairs.tolist()]
+        self._weights += [0.0 if name in everyday() else _PAIR_WEIGHT for name in names]
         self._code += [False] * len(pairs)
         return keys
 
@@ -212,7 +228,9 @@ class _Known(dict[str, tuple[int, ...]]):
         if word.key and word.key not in everyday() and bare.lower() not in everyday():
             kind = Kind.CODE if word.code else Kind.WORD
             return self._texts.unit(word.shown, kind, word.key, word.weight)
-        return self._texts.unit(bare, Kind.FUNCTION) if bare.isalpha() else 0
+        if not bare.isalpha():
+            return 0
+        return self._texts.unit(bare, Kind.JOINT if bare.lower() in _JOINTS else Kind.FUNCTION)
 
     def _by_script(self, piece: str) -> Iterator[tuple[int, ...]]:
         for ideographs, run, other in _SCRIPT.findall(piece):
@@ -233,6 +251,6 @@ class _Known(dict[str, tuple[int, ...]]):
 
 @cache
 def everyday() -> frozenset[str]:
-    """Words of languages other than English that say nothing by themselves, in lower case."""
+    """Words that say nothing as a topic, in lower case, and pairs of ideographs that do not."""
     text = files("memory_mcp.indexes.topics").joinpath("everyday.txt").read_text(encoding="utf-8")
     return frozenset(word for line in text.splitlines() if not line.startswith("#") for word in line.split())
