@@ -26,12 +26,12 @@ MAX_KEYWORDS = 12
 #: Added to both shares of a ratio: a word that nobody else names is no better than one that every thirtieth segment names.
 _FLOOR = 0.03
 #: How sharply rarity of a word in the language counts, as in titles.
-_RARITY = 0.3
+_RARITY = 0.5
 #: A name is common in a topic that has it so often; how sharply it counts that it is so in several: those of the people and
 #: places of a store are everywhere.
-_COMMON, _SPREAD = 0.25, 0.4
+_COMMON, _SPREAD = 0.25, 0.5
 #: Names of those who speak, and names of code, against words.
-_SPEAKER, _CODE = 0.25, 0.5
+_SPEAKER, _CODE = 0.1, 0.5
 #: Terms of a group that its phrases are looked for with.
 _CANDIDATES = 32
 #: A further term of a label counts by the share of segments that it adds, and by this much where it adds none; it counts this

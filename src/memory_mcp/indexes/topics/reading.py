@@ -28,10 +28,11 @@ Floats = NDArray[np.float64]
 #: What a word counts that only bullets name, and one that stands in the title or the keywords.
 _SAID, _NAMED = 0.5, 1.0
 #: A name before a colon at the beginning of a statement: whoever said it, or the kind of record it is.
-_SPEAKER = re.compile(r"([^\W\d_][^:.,;!?()\n]{0,38}?): ")
-_MAX_NAME_WORDS = 4
-#: Statements of a document that begin with the same name before it is a speaker's.
-_SPOKEN = 2
+_SPEAKER = re.compile(r"([^\W\d_][^:,;!?()\n]{0,38}?): ")
+_MAX_NAME_WORDS = 5
+#: Statements of a document that begin with the same name before it is a speaker's, and the share of them that begin with any
+#: before all these are.
+_SPOKEN, _DIALOGUE = 2, 0.6
 _BREAK = r"[,;:!?()\[\]{}<>=|\"“”„«»…—–。、，；：！？（）【】《》「」『』・\n]|(?<=\s)[-*/&+](?=\s)"
 _PIECE = re.compile(f"{TOKEN.pattern}|{_BREAK}")
 _SCRIPT = re.compile(
@@ -151,7 +152,8 @@ class Texts:
         """The units of one document, and how many of them stand in its title and keywords, which come first."""
         head = without_date(doc.title).partition(SEPARATOR)[0]
         starts = [match[1] for match in map(_SPEAKER.match, (head, *doc.bullets)) if match]
-        speakers = {s for s in starts if starts.count(s) >= _SPOKEN and s.count(" ") < _MAX_NAME_WORDS}
+        spoken = 1 if len(starts) > _DIALOGUE * (1 + len(doc.bullets)) else _SPOKEN
+        speakers = {s for s in starts if starts.count(s) >= spoken and s.count(" ") < _MAX_NAME_WORDS}
         self.speakers.append(frozenset(self._key_of[unit] for name in speakers for unit in self._read(name)) - {0})
         row: list[int] = []
         named = 0
