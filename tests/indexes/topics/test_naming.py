@@ -22,7 +22,11 @@ RETRY = [
 BREAD = [
     Doc("Sourdough starter too sour", ("Feed the sourdough starter twice a day",), ("sourdough starter", "rye")),
     Doc("Rye loaf with caraway", ("The sourdough starter doubles in five hours",), ("rye", "caraway")),
-    Doc("Oven steam for a better crust", ("A tray of water below the loaf",), ("oven", "crust", "loaf")),
+    Doc(
+        "Oven steam for a better crust",
+        ("Water below the loaf", "Less sourdough starter in it"),
+        ("oven", "crust", "loaf"),
+    ),
 ]
 
 

@@ -24,18 +24,22 @@ from memory_mcp.text import term_set
 #: Longest label (layer 5 of the specification).
 MAX_LABEL = 50
 MAX_KEYWORDS = 12
-#: Added to both shares of a ratio: a word that nobody else names is no better than one of every hundredth segment.
-_FLOOR = 0.01
+#: Added to both shares of a ratio: a word that nobody else names is no better than one that every thirtieth segment names.
+_FLOOR = 0.03
 #: How sharply rarity of a word in the language counts, as in titles.
-_RARITY = 0.3
+_RARITY = 0.5
+#: A name is common in a topic that has it so often; how sharply it counts that it is so in several: those of the people and
+#: places of a store are everywhere.
+_COMMON, _SPREAD = 0.25, 0.5
 #: Names of those who speak, and names of code, against words.
-_SPEAKER, _CODE = 0.25, 0.5
+_SPEAKER, _CODE = 0.1, 0.5
 #: Terms of a group that its phrases are looked for with.
 _CANDIDATES = 32
-#: A second term in a label is worth this share of the first, and covers this share of segments that the first does not.
-_SECOND, _GAIN = 0.4, 0.1
+#: A further term of a label counts by the share of segments that it adds, and by this much where it adds none; it counts this
+#: share of the first term at least.
+_ANYWAY, _SECOND = 0.3, 0.15
 #: A phrase that this share of the segments has stands alone.
-_ENOUGH = 0.6
+_ENOUGH, _FEW = 0.6, 1
 _MOST_TERMS = 3
 
 
@@ -84,10 +88,13 @@ def _groups(texts: Texts, topics: Sequence[Sequence[int]], rest: Sequence[int]) 
     named_by = np.bincount(row)
     tells = _tells(texts, docs)
     bounds = np.searchsorted(codes, np.arange(len(groups) + 1) * size)
+    shares = inside / np.array([*(max(len(group.docs), 1) for group in groups), np.inf])[codes // size]
+    common = np.maximum(np.bincount(codes[shares >= _COMMON] % size, minlength=size), 1.0)
+    tells *= np.where(texts.proper(docs), common**-_SPREAD, 1.0)
     for n, group in enumerate(groups):
         own = slice(bounds[n], bounds[n + 1])
         keys = codes[own] % size
-        share = inside[own] / max(len(group.docs), 1)
+        share = shares[own]
         outside = (total[keys] - inside[own]) / max(len(docs) - len(group.docs), 1)
         score = share * np.maximum(np.log((share + _FLOOR) / (outside + _FLOOR)), 0.02) * tells[keys]
         score[named_by[own] < min(2, len(group.docs))] = 0.0
@@ -106,11 +113,11 @@ def _tells(texts: Texts, docs: Ints) -> Floats:
 
 
 def _distinct(items: Sequence[Item], limit: int) -> list[Item]:
-    """The best items of which none says only what a better one says."""
+    """The best items of which none says mostly what better ones say."""
     chosen: list[Item] = []
     used: set[int] = set()
     for item in items:
-        if len(chosen) < limit and not item.keys <= used:
+        if len(chosen) < limit and 2 * len(item.keys & used) < len(item.keys):
             chosen.append(item)
             used |= item.keys
     return chosen
@@ -151,21 +158,22 @@ class _Labels:
 
 
 def _chosen(items: Sequence[Item]) -> list[Item]:
-    """The terms of a label: one phrase that most segments have, or the best with what covers the others."""
+    """The terms of a label: the best, then what covers most of the segments that it does not."""
     parts = list(items[:1])
-    covered = set(parts[0].docs) if parts else set()
-    for item in items[1:]:
-        size = parts[0].size
-        if len(parts) >= _MOST_TERMS or (parts[0].phrase and len(covered) >= _ENOUGH * size):
+    while parts and len(parts) < _MOST_TERMS:
+        covered = frozenset[int]().union(*(part.docs for part in parts))
+        if any(part.phrase for part in parts) and len(covered) >= _ENOUGH * (parts[0].size + _FEW):
             break
-        if len(parts) == _MOST_TERMS - 1 and any(part.phrase for part in parts):
+        used = frozenset[int]().union(*(part.keys for part in parts))
+        least = _SECOND * parts[0].value
+        best: Item | None = None
+        for item in items:
+            worth = item.value * (_ANYWAY + len(item.docs - covered) / item.size)
+            if worth > least and not item.keys & used and len(_joined([*parts, item])) <= MAX_LABEL:
+                best, least = item, worth
+        if best is None:
             break
-        known = any(item.keys & part.keys for part in parts)
-        if known or item.value < _SECOND * parts[0].value or len(item.docs - covered) < _GAIN * size:
-            continue
-        if len(_joined([*parts, item])) <= MAX_LABEL:
-            parts.append(item)
-            covered |= item.docs
+        parts.append(best)
     return parts
 
 

@@ -19,6 +19,10 @@ _LONGEST, _IDEOGRAPHS = 4, 8
 MAX_SHOWN = 40
 #: Words that tell less begin and end no phrase.
 _EDGE = 0.12
+#: How English adverbs end, and participles.
+_ADVERB, _TAILS = "ly", ("ly", "ed")
+#: Words that tell less than this are poor terms alone, as adverbs and participles are; what is left of their worth.
+_DULL, _ALONE = 0.2, 0.6
 #: A phrase whose best word never stands in it, what is added when that word stands nowhere else, and what each word after
 #: the second leaves.
 _APART, _TOGETHER, _LONGER = 0.55, 0.9, 0.85
@@ -28,8 +32,8 @@ _SUPPORT = 0.12
 _BY_LENGTH = (0.0, 0.0, 0.85, 0.95, 1.0, 1.0, 0.95, 0.9, 0.85)
 #: Runs of more ideographs say as much as phrases.
 _WORD = 3
-#: What is left of the value of a run that always has the same neighbour: it is a part of a word.
-_PART = 0.3
+#: What is left of the value of a run that has the same neighbour more often than this: it is a part of a word.
+_PART, _SAME = 0.3, 0.7
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,10 @@ class _Rows:
                 holders[self._keys[place]].add(self._docs[place])
                 shown[self._keys[place]][self._texts.shown[self._units[place]]] += 1
         for key, held in holders.items():
-            yield Item(_usual(shown[key]), frozenset({key}), scores[key], frozenset(held), size, phrase=False)
+            text = _usual(shown[key])
+            dull = self._texts.weights[key] < _DULL or (text.islower() and text.endswith(_TAILS))
+            value = scores[key] * (_ALONE if dull else 1.0)
+            yield Item(text, frozenset({key}), value, frozenset(held), size, phrase=False)
         phrases: defaultdict[tuple[int, ...], set[int]] = defaultdict(set)
         written: defaultdict[tuple[int, ...], Counter[str]] = defaultdict(Counter)
         for start in _starts(wanted):
@@ -91,23 +98,23 @@ class _Rows:
         """Where phrases that begin at a place may end."""
         if start < 0 or not self._is_edge(start):
             return
-        functions = 0
+        joints = 0
         for end in range(start + 1, min(start + _LONGEST, len(self._units))):
             kind = self._kinds[end]
-            if kind in (Kind.BREAK, Kind.IDEOGRAPH):
-                return
-            functions += kind == Kind.FUNCTION
-            if functions > 1:
+            joints += kind == Kind.JOINT
+            if joints > 1 or kind in (Kind.BREAK, Kind.FUNCTION, Kind.IDEOGRAPH):
                 return
             if kind == Kind.NUMBER:
-                if self._kinds[end - 1] == Kind.FUNCTION:
+                if self._kinds[end - 1] == Kind.JOINT:
                     yield end + 1
                 return
             if self._is_edge(end):
                 yield end + 1
 
     def _is_edge(self, place: int) -> bool:
-        return self._kinds[place] >= Kind.WORD and bool(self._texts.weights[self._keys[place]] >= _EDGE)
+        if self._kinds[place] < Kind.WORD or self._texts.shown[self._units[place]].endswith(_ADVERB):
+            return False
+        return bool(self._texts.weights[self._keys[place]] >= _EDGE)
 
     def runs(self, scores: Mapping[int, float], size: int) -> Iterator[Item]:
         """Runs of ideographs that hold a wanted pair, as long as they stay together."""
@@ -123,15 +130,16 @@ class _Rows:
                     run = found[tuple(self._keys[first : last + 1])]
                     run.docs.add(self._docs[first])
                     run.place = first
-                    run.before.add(self._neighbour(first - 1))
-                    run.after.add(self._neighbour(last + 2))
+                    run.times += 1
+                    run.before[self._neighbour(first - 1)] += 1
+                    run.after[self._neighbour(last + 2)] += 1
         for keys, run in found.items():
-            score = max(scores.get(key, 0.0) for key in keys)
+            score, best = max((scores.get(key, 0.0), key) for key in keys)
             if len(run.docs) < least or not score:
                 continue
             shown = "".join(self._texts.shown[u] for u in self._units[run.place : run.place + len(keys) + 1])
-            value = score * math.sqrt(len(run.docs) / max(len(holders[key]) for key in keys)) * _BY_LENGTH[len(shown)]
-            if min(len(run.before), len(run.after)) < min(2, len(run.docs)):
+            value = score * math.sqrt(len(run.docs) / len(holders[best])) * _BY_LENGTH[len(shown)]
+            if run.times > 1 and max(*run.before.values(), *run.after.values()) > _SAME * run.times:
                 value *= _PART
             yield Item(shown, frozenset(keys), value, frozenset(run.docs), size, phrase=len(shown) > _WORD)
 
@@ -156,12 +164,13 @@ class _Rows:
 
 @dataclass(slots=True)
 class _Run:
-    """A run of ideographs: its documents, one place of it, and what stands before and after it."""
+    """A run of ideographs: its documents, how often it stands in them, one place of it, and what is before and after it."""
 
     docs: set[int] = field(default_factory=set)
+    times: int = 0
     place: int = 0
-    before: set[int] = field(default_factory=set)
-    after: set[int] = field(default_factory=set)
+    before: Counter[int] = field(default_factory=Counter)
+    after: Counter[int] = field(default_factory=Counter)
 
 
 def _starts(wanted: Ints) -> list[int]:

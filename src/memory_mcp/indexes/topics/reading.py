@@ -28,10 +28,11 @@ Floats = NDArray[np.float64]
 #: What a word counts that only bullets name, and one that stands in the title or the keywords.
 _SAID, _NAMED = 0.5, 1.0
 #: A name before a colon at the beginning of a statement: whoever said it, or the kind of record it is.
-_SPEAKER = re.compile(r"([^\W\d_][^:.,;!?()\n]{0,38}?): ")
-_MAX_NAME_WORDS = 4
-#: Statements of a document that begin with the same name before it is a speaker's.
-_SPOKEN = 2
+_SPEAKER = re.compile(r"([^\W\d_][^:,;!?()\n]{0,38}?): ")
+_MAX_NAME_WORDS = 5
+#: Statements of a document that begin with the same name before it is a speaker's, and the share of them that begin with any
+#: before all these are.
+_SPOKEN, _DIALOGUE = 2, 0.6
 _BREAK = r"[,;:!?()\[\]{}<>=|\"“”„«»…—–。、，；：！？（）【】《》「」『』・\n]|(?<=\s)[-*/&+](?=\s)"
 _PIECE = re.compile(f"{TOKEN.pattern}|{_BREAK}")
 _SCRIPT = re.compile(
@@ -47,8 +48,11 @@ _SIDES = {
     **dict.fromkeys("the a an of our your my its this these those no in for on with by from about".split(), _NOUN),
     **dict.fromkeys("to will can should would could must we i you they he she not let".split(), _VERB),
 }
+_JOINTS = frozenset("of on for in with from at by per de del du des di da von für zur zum van".split())
 #: How sharply it counts that a word is used as a verb.
 _NOMINAL = 0.5
+#: Share of its places where a word has a capital before it is a name.
+_PROPER = 0.9
 #: What a pair of ideographs tells (a run of them as `vocabulary` has it tells as much).
 _PAIR_WEIGHT = 0.8
 
@@ -66,12 +70,14 @@ class Kind(IntEnum):
     """What a unit is."""
 
     BREAK = 0
-    #: A word that says nothing by itself; it may stand inside a phrase.
+    #: A word that says nothing by itself.
     FUNCTION = 1
-    NUMBER = 2
-    IDEOGRAPH = 3
-    WORD = 4
-    CODE = 5
+    #: Such a word that may stand inside a phrase: "minister of finance".
+    JOINT = 2
+    NUMBER = 3
+    IDEOGRAPH = 4
+    WORD = 5
+    CODE = 6
 
 
 class Texts:
@@ -121,6 +127,15 @@ class Texts:
         nouns, verbs = (np.bincount(keys[side == one], minlength=size) for one in (_NOUN, _VERB))
         return np.asarray(((nouns + 2) / (nouns + verbs + 2)) ** _NOMINAL)
 
+    def proper(self, docs: Ints) -> NDArray[np.bool_]:
+        """Which keys are nearly always written as names are: (keys,) bool; pairs of ideographs may be names."""
+        at, _ = places(self.bounds, docs)
+        size = len(self.weights)
+        capital = np.array([shown[:1].isupper() for shown in self.shown])[self.units[at]]
+        found = np.bincount(self.keys[at], capital, minlength=size) >= _PROPER * np.bincount(self.keys[at], minlength=size)
+        found[self._pairs :] = True
+        return np.asarray(found)
+
     def unit(self, shown: str, kind: Kind, key: str = "", weight: float = 0.0) -> int:
         """The number of a new unit; units with one key share what is counted."""
         number = self._numbers.get(key)
@@ -137,7 +152,8 @@ class Texts:
         """The units of one document, and how many of them stand in its title and keywords, which come first."""
         head = without_date(doc.title).partition(SEPARATOR)[0]
         starts = [match[1] for match in map(_SPEAKER.match, (head, *doc.bullets)) if match]
-        speakers = {s for s in starts if starts.count(s) >= _SPOKEN and s.count(" ") < _MAX_NAME_WORDS}
+        spoken = 1 if len(starts) > _DIALOGUE * (1 + len(doc.bullets)) else _SPOKEN
+        speakers = {s for s in starts if starts.count(s) >= spoken and s.count(" ") < _MAX_NAME_WORDS}
         self.speakers.append(frozenset(self._key_of[unit] for name in speakers for unit in self._read(name)) - {0})
         row: list[int] = []
         named = 0
@@ -159,8 +175,10 @@ class Texts:
         particle = np.array([shown in _PARTICLES for shown in self.shown])[self.units]
         first = np.flatnonzero(ideograph[:-1] & ideograph[1:] & ~particle[:-1] & ~particle[1:])
         pairs, number = np.unique(self.units[first] * len(self.shown) + self.units[first + 1], return_inverse=True)
-        keys[first] = len(self._weights) + number
-        self._weights += [_PAIR_WEIGHT] * len(pairs)
+        self._pairs = len(self._weights)
+        keys[first] = self._pairs + number
+        names = [self.shown[code // len(self.shown)] + self.shown[code % len(self.shown)] for code in pairs.tolist()]
+        self._weights += [0.0 if name in everyday() else _PAIR_WEIGHT for name in names]
         self._code += [False] * len(pairs)
         return keys
 
@@ -212,7 +230,9 @@ class _Known(dict[str, tuple[int, ...]]):
         if word.key and word.key not in everyday() and bare.lower() not in everyday():
             kind = Kind.CODE if word.code else Kind.WORD
             return self._texts.unit(word.shown, kind, word.key, word.weight)
-        return self._texts.unit(bare, Kind.FUNCTION) if bare.isalpha() else 0
+        if not bare.isalpha():
+            return 0
+        return self._texts.unit(bare, Kind.JOINT if bare.lower() in _JOINTS else Kind.FUNCTION)
 
     def _by_script(self, piece: str) -> Iterator[tuple[int, ...]]:
         for ideographs, run, other in _SCRIPT.findall(piece):
@@ -233,6 +253,6 @@ class _Known(dict[str, tuple[int, ...]]):
 
 @cache
 def everyday() -> frozenset[str]:
-    """Words of languages other than English that say nothing by themselves, in lower case."""
+    """Words that say nothing as a topic, in lower case, and pairs of ideographs that do not."""
     text = files("memory_mcp.indexes.topics").joinpath("everyday.txt").read_text(encoding="utf-8")
     return frozenset(word for line in text.splitlines() if not line.startswith("#") for word in line.split())
