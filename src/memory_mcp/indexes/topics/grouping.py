@@ -25,7 +25,7 @@ LEAST_SEGMENTS = 3
 #: Segments that each is linked to, beside those that choose it.
 _NEIGHBOURS = 12
 #: What following each other counts: so many links of the middle strength.
-_FOLLOWS = 0.5
+_FOLLOWS = 1.0
 #: How fine topics are: the resolution of modularity is so many times the third root of the number of segments, and there are
 #: some six times as many topics.
 _FINENESS = 1.2
