@@ -7,15 +7,16 @@ from itertools import pairwise
 import numpy as np
 
 from memory_mcp.indexes.files import Array
-from memory_mcp.indexes.topics.base import Name
+from memory_mcp.indexes.topics.areas import areas_of, by_area
+from memory_mcp.indexes.topics.base import Name, Names
 from memory_mcp.indexes.topics.documents import Document
-from memory_mcp.indexes.topics.graph import Names
 from memory_mcp.indexes.topics.grouping import groups
 from memory_mcp.indexes.topics.identity import identified
 from memory_mcp.indexes.topics.naming import names
 from memory_mcp.indexes.topics.profiles import Profiles
 from memory_mcp.indexes.topics.reading import Doc, Texts
 from memory_mcp.indexes.topics.rows import Rows, Tables
+from memory_mcp.indexes.topics.stored import Stored
 from memory_mcp.model.ids import TopicId, segment_key_of
 from memory_mcp.model.topic import KnownTopic
 
@@ -24,9 +25,7 @@ from memory_mcp.model.topic import KnownTopic
 class Made:
     """A graph that was made anew, and what is known of topics from now on."""
 
-    rows: Rows
-    tables: Tables
-    names: tuple[Names, ...]
+    graph: Stored
     known: tuple[KnownTopic, ...]
 
 
@@ -49,9 +48,16 @@ def made_of(documents: Sequence[Document], vectors: Array, known: Sequence[Known
     count = int(number.max(initial=-1)) + 1
     rows = rows.with_topics(number, np.zeros(len(rows)))
     rows = rows.with_topics(number, Profiles.of(rows, count).relevance(rows))
-    members = [rows.lo[rows.topic == place].tolist() for place in range(count)]
-    told = identified(members, known, at_ms)
-    return Made(rows, tables, tuple(_names(documents, rows, told.ids)), told.known)
+    areas = areas_of(rows, count)
+    whole = by_area(rows, areas)
+    told = identified(_members(rows, count), known, at_ms)
+    larger = identified(_members(whole, int(areas.max(initial=-1)) + 1), told.known, at_ms, areas=True)
+    names = _names(documents, rows, whole, (told.ids, larger.ids))
+    return Made(Stored(rows, tables, names, tuple(areas.tolist())), larger.known)
+
+
+def _members(rows: Rows, count: int) -> list[list[int]]:
+    return [rows.lo[rows.topic == place].tolist() for place in range(count)]
 
 
 def _before(documents: Sequence[Document]) -> list[int]:
@@ -65,20 +71,30 @@ def _before(documents: Sequence[Document]) -> list[int]:
     return found
 
 
-def _names(documents: Sequence[Document], rows: Rows, ids: Sequence[TopicId]) -> list[Names]:
-    """Name every topic for those who see all, and for each project from what that project alone has of it."""
+def _names(
+    documents: Sequence[Document], rows: Rows, whole: Rows, ids: tuple[Sequence[TopicId], Sequence[TopicId]]
+) -> tuple[Names, ...]:
+    """Name topics and areas for those who see all, and for each project from what that project alone has of them."""
     texts = Texts([Doc(d.title, d.bullets, d.keywords) for d in documents])
     projects: dict[str, list[int]] = {}
     for place, document in enumerate(documents):
         projects.setdefault(document.project, []).append(place)
-    whole = _scope(texts, rows, np.arange(len(documents)))
-    by_project = {project: _scope(texts, rows, np.array(places)) for project, places in sorted(projects.items())}
-    return [Names(name, whole[n], {p: own[n] for p, own in by_project.items() if n in own}) for n, name in enumerate(ids)]
+    everywhere = _scope(texts, rows, whole, np.arange(len(documents)))
+    each = {project: _scope(texts, rows, whole, np.array(places)) for project, places in sorted(projects.items())}
+    return tuple(
+        Names(topic, everywhere[level][n], {p: own[level][n] for p, own in each.items() if n in own[level]})
+        for level in (0, 1)
+        for n, topic in enumerate(ids[level])
+    )
 
 
-def _scope(texts: Texts, rows: Rows, places: Array) -> dict[int, Name]:
-    """Name the topics of some of the segments by these alone."""
-    topic = rows.topic[places]
+def _scope(texts: Texts, rows: Rows, whole: Rows, places: Array) -> tuple[dict[int, Name], dict[int, Name]]:
+    """Name the topics and areas of some of the segments by these alone; no label is given twice."""
+    large = _level(texts, whole.topic[places], places, ())
+    return _level(texts, rows.topic[places], places, [name.label for name in large.values()]), large
+
+
+def _level(texts: Texts, topic: Array, places: Array, taken: Sequence[str]) -> dict[int, Name]:
     there = sorted(set(topic[topic >= 0].tolist()))
-    found = names(texts, [places[topic == t].tolist() for t in there], places[topic < 0].tolist())
+    found = names(texts, [places[topic == t].tolist() for t in there], places[topic < 0].tolist(), taken)
     return dict(zip(there, found, strict=True))

@@ -57,7 +57,7 @@ def groups(vectors: Floats | None, named: Sequence[Collection[str]], before: Seq
     links = _links(vectors, named)
     if before is not None:
         _follow(links, before)
-    return _settled(vectors, named, _numbered(_communities(links, resolution(count))))
+    return _settled(vectors, named, _numbered(communities(links, resolution(count))))
 
 
 def resolution(count: int) -> float:
@@ -132,7 +132,7 @@ def _follow(links: Links, before: Sequence[int]) -> None:
             links[n][other] = links[other][n] = links[n].get(other, 0.0) + more
 
 
-def _communities(links: Links, fineness: float) -> Places:
+def communities(links: Links, fineness: float) -> Places:
     """Louvain's method: each node moves where that gains most modularity, then communities are the nodes, until none moves."""
     graph, place = _Graph(links, [0.0] * len(links)), np.arange(len(links), dtype=np.int32)
     while True:

@@ -1,4 +1,4 @@
-"""The segments that a view sees, summed up by topic: how often, when, what they mean and which words set them apart. Pure."""
+"""The segments that a view sees, summed up by topic: how often, when, and what they mean. Pure."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -9,10 +9,8 @@ from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.topics.profiles import middles
 from memory_mcp.indexes.topics.rows import Rows
 
-#: A topic is defined by what at least this share of its segments hold, so many times as often as all segments do.
-_DEFINING, _LIFT = 0.4, 3.0
-#: Segments that hold a term at least, for the term to tell anything.
-_HELD = 2
+#: Days that two topics share at least, for that to tell anything.
+_SHARED = 2
 
 
 @dataclass(frozen=True)
@@ -52,19 +50,6 @@ class Shares:
         pairs = np.unique(self.rows.topic.astype(np.int64) << 32 | self.rows.days)
         return pairs >> 32, pairs & 0xFFFFFFFF
 
-    @cached_property
-    def defining(self) -> tuple[Array, Array]:
-        """Return the pairs of topic and term that sets it apart, as two columns."""
-        rows = self.rows
-        topic = np.repeat(rows.topic.astype(np.int64), np.diff(rows.ptr))
-        pairs, counts = np.unique(topic << 32 | rows.terms, return_counts=True)
-        of, term = pairs >> 32, pairs & 0xFFFFFFFF
-        terms, where = np.unique(term, return_inverse=True)
-        everywhere = np.bincount(where, weights=counts, minlength=len(terms))[where] / max(len(rows), 1)
-        share = counts / self.mentions[of]
-        good = (counts >= _HELD) & (share >= _DEFINING) & (share >= _LIFT * everywhere)
-        return of[good], term[good]
-
     def importance(self, now_ms: int, half_life_ms: float, boosted_ms: float, boost: float) -> Array:
         """Return for each topic the sum over its mentions of relevance x 0.5^(age / half-life), those of late x `boost`."""
         age = np.maximum(now_ms - self.rows.end, 0)
@@ -88,27 +73,5 @@ class Shares:
         each = np.bincount(of, minlength=self.topics).astype(np.float64)
         expected = each * each[topic] / max(len(np.unique(day)), 1)
         length = np.sqrt(np.maximum(each * each[topic], 1.0))
-        found: Array = np.where(both >= _HELD, np.clip((both - expected) / length, 0.0, 1.0), 0.0)
+        found: Array = np.where(both >= _SHARED, np.clip((both - expected) / length, 0.0, 1.0), 0.0)
         return found
-
-    def within(self, topic: int) -> Array:
-        """Return the share of one topic's segments that hold what defines each topic, 0..1: how far it is contained there."""
-        rows = self.rows.taken(np.flatnonzero(self.rows.topic == topic))
-        of, term = self.defining
-        found = np.zeros(self.topics)
-        for other in np.unique(of):
-            found[other] = _holding(rows, term[of == other]).mean()
-        return found
-
-    def holding(self, topic: int) -> Array:
-        """Return for every topic the share of its segments that hold what defines one: how far each is contained in it."""
-        of, term = self.defining
-        hits = _holding(self.rows, term[of == topic])
-        return np.bincount(self.rows.topic, weights=hits, minlength=self.topics) / np.maximum(self.mentions, 1)
-
-
-def _holding(rows: Rows, terms: Array) -> Array:
-    """Say of each row whether it holds one of some terms."""
-    row = np.repeat(np.arange(len(rows)), np.diff(rows.ptr))
-    found: Array = np.bincount(row[np.isin(rows.terms, terms)], minlength=len(rows)) > 0
-    return found

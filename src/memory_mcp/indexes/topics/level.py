@@ -1,0 +1,144 @@
+"""Topics of one level, or areas, as a view sees them: which there are, how much they matter, how well they fit a question."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from functools import cached_property
+
+import numpy as np
+
+from memory_mcp.indexes.files import Array
+from memory_mcp.indexes.settings import TopicsSettings
+from memory_mcp.indexes.topics.base import Name, Names, State, View
+from memory_mcp.indexes.topics.documents import terms_of
+from memory_mcp.indexes.topics.rows import SCALE, Rows, Tables, rarity
+from memory_mcp.indexes.topics.shares import Shares
+
+DAY_MS = 86_400_000
+#: Mentions of the last days count more: what was done this week is what people mean by "lately".
+_LATE_MS, _BOOST = 7 * DAY_MS, 1.5
+#: Of a topic's segments, the best few that say how well it fits a question.
+_BEST = 3
+#: What words and what meaning count for that, and the similarity that any two texts have.
+_BY_WORDS, _ANY = 0.6, 0.25
+#: What it counts that a topic is called by a word of the question, and how many keywords it is called by.
+_CALLED, _CALLED_BY = 0.25, 4
+
+#: Text in, its vector of length 1 out ((dimensions,) float32); None where nothing is embedded.
+Embed = Callable[[str], Array | None]
+
+
+@dataclass(frozen=True)
+class Level:
+    """Rows with their topics of one level, what these are called, and which are pinned."""
+
+    rows: Rows
+    tables: Tables
+    names: tuple[Names, ...]
+    pins: frozenset[str]
+    settings: TopicsSettings
+    embed: Embed
+
+    @cached_property
+    def places(self) -> Mapping[str, int]:
+        """Where each topic stands."""
+        return {names.topic_id: place for place, names in enumerate(self.names)}
+
+    @cached_property
+    def pinned(self) -> Array:
+        """Say of each topic whether it is pinned."""
+        return np.array([n.topic_id in self.pins for n in self.names], dtype=bool)
+
+    @cached_property
+    def everything(self) -> Shares:
+        """All segments that have a topic."""
+        return Shares(self.rows.taken(np.flatnonzero(self.rows.topic >= 0)), len(self.names))
+
+    @cached_property
+    def _remembered(self) -> dict[str, Shares]:
+        return {}
+
+    def of_project(self, project: str | None) -> Shares:
+        """Return the segments of a project, or of all of them."""
+        if project is None:
+            return self.everything
+        if project not in self._remembered:
+            rows = self.everything.rows
+            number = self.tables.projects.index(project) if project in self.tables.projects else -1
+            self._remembered[project] = Shares(rows.taken(np.flatnonzero(rows.project == number)), len(self.names))
+        return self._remembered[project]
+
+    def seen(self, view: View) -> Shares:
+        """Return what a view sees."""
+        whole = self.of_project(view.project)
+        if view.agent is None and view.window is None:
+            return whole
+        keep = np.ones(len(whole.rows), dtype=bool)
+        if view.agent is not None:
+            keep &= np.isin(whole.rows.agents, self.tables.with_agent(view.agent))
+        if view.window is not None:
+            keep &= (whole.rows.start < view.window.end_ms) & (whole.rows.end >= view.window.start_ms)
+        return Shares(whole.rows.taken(np.flatnonzero(keep)), len(self.names))
+
+    def silent(self, project: str | None) -> Array:
+        """Say of each topic whether a scope has not mentioned it for so long, while it went on, that it is left out."""
+        shares = self.of_project(project)
+        if not self.settings.prune_days or not len(shares.rows):
+            return np.zeros(len(self.names), dtype=bool)
+        least = int(shares.rows.end.max()) - self.settings.prune_days * DAY_MS
+        found: Array = (shares.last < least) & ~self.pinned & (shares.mentions > 0)
+        return found
+
+    def importance(self, shares: Shares, view: View) -> Array:
+        """Return how much each topic matters; in a time that is asked for, all mentions count alike."""
+        if view.window is not None:
+            return np.bincount(shares.rows.topic, weights=shares.rows.relevance, minlength=shares.topics)
+        return shares.importance(view.now_ms, self.settings.half_life_days * DAY_MS, _LATE_MS, _BOOST)
+
+    def fit(self, shares: Shares, text: str, called: Callable[[int], Name]) -> Array:
+        """Return how well each topic fits a text, 0..1: by the best of its segments, and by what it is called."""
+        asked = terms_of(text)
+        fits = self.fits(shares.rows, text)
+        order = np.lexsort((-fits, shares.rows.topic))
+        topic = shares.rows.topic[order]
+        rank = np.arange(len(topic)) - np.searchsorted(topic, np.arange(shares.topics))[topic]
+        best = rank < _BEST
+        total = np.bincount(topic[best], weights=fits[order][best], minlength=shares.topics)
+        by_name = [_called(called(p), asked) if n else 0.0 for p, n in enumerate(shares.mentions.tolist())]
+        # Two segments that fit say more than one: the mean is over as many as are looked at, however few there are.
+        found: Array = np.clip(total / _BEST + _CALLED * np.array(by_name), 0.0, 1.0)
+        return found
+
+    def fits(self, rows: Rows, text: str) -> Array:
+        """Return how well each segment fits a text, (rows,), 0..1."""
+        held, total = rarity(rows, terms_of(text), np.ones(len(rows), dtype=bool))
+        by_words = held / total if total else held
+        vector = self.embed(text) if rows.vectors.shape[1] else None
+        if vector is None:
+            return by_words
+        near = rows.vectors @ np.rint(vector * SCALE).astype(np.int32) / SCALE**2
+        near = np.clip((near - _ANY) / (1 - _ANY), 0.0, 1.0)
+        found: Array = _BY_WORDS * by_words + (1 - _BY_WORDS) * near
+        return found
+
+    def state(self, place: int, view: View) -> tuple[State, int]:
+        """Say whether a topic is talked about in a scope, from when its segments were, and since when (UTC milliseconds)."""
+        whole = self.of_project(view.project)
+        rows = whole.rows.taken(np.flatnonzero(whole.rows.topic == place))
+        dormant = self.settings.dormant_days * DAY_MS
+        order = np.argsort(rows.start, kind="stable")
+        start, end = rows.start[order], np.maximum.accumulate(rows.end[order])
+        last = int(end[-1])
+        if view.now_ms - last > dormant:
+            return State.DORMANT, last + int(dormant)
+        quiet = np.flatnonzero(start[1:] - end[:-1] > dormant)
+        if not len(quiet):
+            return State.ACTIVE, int(start[0])
+        resumed = int(start[1:][quiet[-1]])
+        return (State.REVIVED if view.now_ms - resumed <= dormant else State.ACTIVE), resumed
+
+
+def _called(name: Name, asked: Mapping[int, float]) -> float:
+    """Return the share of a question's words, by weight, that a topic's label and first keywords name."""
+    named = terms_of(" ".join((name.label, *name.keywords[:_CALLED_BY])))
+    total = sum(asked.values())
+    return sum(weight for hashed, weight in asked.items() if hashed in named) / total if total else 0.0
