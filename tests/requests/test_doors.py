@@ -146,6 +146,7 @@ FOUND: list[tuple[str, dict[str, Any]]] = [
     ("topics_by_query", {"query": "xylophone"}),
     ("get_top_topics", {}),
     ("get_top_topics", {"limit": 2, "scope": "all"}),
+    ("get_top_topics", {"fine": True}),
     ("get_top_topics", {"since": "2026-02-02", "until": "last Tuesday", "agent": "codex", "project": "billing"}),
     ("get_toc_nodes_for_topic", {"topic_id": TOPIC}),
     ("get_toc_nodes_for_topic", {"topic_id": TOPIC, "limit": 3, "project": "shop"}),
@@ -302,6 +303,8 @@ def argv(name: str, arguments: Mapping[str, Any]) -> list[str]:
             typed += [f"--{bound.replace('_', '-')}={limit}" for bound, limit in value.items()]
         elif key == "scope":
             typed += ["--all"]
+        elif key == "fine":
+            typed += ["--fine"]
         elif key == "on":
             typed += [] if value else ["--off"]
         elif key in command.plain:
@@ -349,7 +352,7 @@ def stood_for(app: App, arguments: dict[str, Any]) -> dict[str, Any]:
 
 def topic_of(app: App, project: str = SHOP) -> str:
     """Return the topic that a project talks about most."""
-    return str(app.topics().graph().best(app.topics().view(project))[0][0].topic_id)
+    return str(app.topics().graph().top(app.topics().view(project), 1, areas=False)[0][0].topic_id)
 
 
 def segment_id_of(app: App, grip: str) -> str:

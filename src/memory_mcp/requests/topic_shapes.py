@@ -74,6 +74,8 @@ class TopicInfo:
     score: float | None = None
     importance: float
     keywords: Sequence[str] = ()
+    #: Of an area of several topics: the labels of the largest.
+    parts: Sequence[str] = ()
     #: Segments that are about it, and the events in them.
     mentions: int
     events: int = 0
@@ -163,8 +165,9 @@ def info_of(app: App, topic: Topic, keywords: int = _KEYWORDS) -> TopicInfo:
     return TopicInfo(
         topic_id=topic.topic_id,
         label=topic.label,
-        importance=round(topic.importance, 2),
+        importance=float(f"{topic.importance:.3g}"),
         keywords=topic.keywords[:keywords],
+        parts=topic.parts if len(topic.parts) > 1 else (),
         mentions=topic.mentions,
         first_mentioned=local_day(app, topic.first_ms),
         last_mentioned=local_day(app, topic.last_ms),

@@ -47,8 +47,9 @@ class TopicsByQuery:
 
 @dataclass(frozen=True, slots=True)
 class TopTopics:
-    """Topics by importance, of the mentions within a time and of an agent where these are named."""
+    """Areas by importance, of the mentions within a time and of an agent where these are named; `fine`: their single topics."""
 
+    fine: bool = False
     limit: int = RESULTS.default
     cursor: str = ""
     since: str = ""
@@ -95,7 +96,7 @@ def topics_by_query(app: App, request: TopicsByQuery, caller: Caller) -> FoundTo
     tokens = TOKENS.check(request.token_budget, "token_budget")
     scoped = scope_of(app, request.project, request.scope, caller.project)
     graph, view = app.topics().graph(), app.topics().view(scoped.project)
-    topics, total = graph.best(view, query, limit)
+    topics, total = graph.fitting(view, query, limit)
     segments, (nodes, others, _) = Segments(app, scoped, query), _STEPS[0]
     found = []
     for topic in topics:
@@ -109,15 +110,15 @@ def topics_by_query(app: App, request: TopicsByQuery, caller: Caller) -> FoundTo
 
 
 def top_topics(app: App, request: TopTopics, caller: Caller) -> FoundTopics:
-    """Return a page of topics by importance, with their mentions week by week; raises as `topics_by_query`."""
+    """Return a page of areas or topics by importance, with their mentions week by week; raises as `topics_by_query`."""
     limit = RESULTS.check(request.limit)
     scoped = scope_of(app, request.project, request.scope, caller.project)
     window = times_of(app).window(request.since, request.until)
-    question = ("get_top_topics", request.since, request.until, request.agent, scoped.words)
+    question = ("get_top_topics", str(request.fine), request.since, request.until, request.agent, scoped.words)
     offset = offset_of(request.cursor, *question)
     graph = app.topics().graph()
     view = replace(app.topics().view(scoped.project), agent=request.agent or None, window=window)
-    topics, total = graph.best(view, "", limit, offset)
+    topics, total = graph.top(view, limit, offset, areas=not request.fine)
     made = (replace(info_of(app, t), events=t.events, weeks=graph.weeks(t.topic_id, view, WEEKS)) for t in topics)
     kept = fitting(app, made, 0)
     return FoundTopics(
@@ -145,7 +146,7 @@ def _none_fits(app: App, graph: "TopicGraph", view: View, scoped: Scoped, found:
     """Return what to say where no topic fits: the scope holds none, or none of those it holds."""
     if found:
         return []
-    held = graph.best(view, "", 1)[1]
+    held = graph.top(view, 1, areas=False)[1]
     if not held:
         return _nothing(app, scoped)
     return [f"none of the {held:,} topics in {scoped.words} fits; intelligent_search finds what was said only once or twice"]

@@ -56,8 +56,9 @@ def _values(app: App, project: str | None, name: str, typed: str) -> list[str]:
 
 
 def _topics(app: App, project: str | None, typed: str) -> list[str]:
-    """Return ids of topics by importance; a word of a label stands for its id."""
+    """Return ids of areas, then of topics, by importance; a word of a label stands for its id."""
     if not app.topics().status().usable:
         return []
-    topics, _ = app.topics().graph().best(app.topics().view(project), "", _TOPICS)
+    graph, view = app.topics().graph(), app.topics().view(project)
+    topics = [*graph.top(view, _TOPICS)[0], *graph.top(view, _TOPICS, areas=False)[0]]
     return [t.topic_id for t in topics if t.topic_id.startswith(typed) or typed.lower() in t.label.lower()]

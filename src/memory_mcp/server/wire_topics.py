@@ -51,8 +51,9 @@ class TopicsAnswer(Recalled):
 
 
 class CountedTopic(TopicBase):
-    """A topic with its numbers."""
+    """An area or a topic with its numbers."""
 
+    parts: Annotated[list[str], Field(description="Of an area: topics in it")] = []
     events: int
     weeks: Annotated[list[int], Field(description="Mentions week by week, this week last")]
 

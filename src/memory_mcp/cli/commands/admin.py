@@ -160,7 +160,8 @@ def _rebuilt(app: "App", name: str) -> dict[str, Any]:
     if name == _TOPICS:
         with render.Progress("grouping topics"):
             grouped = app.topics().rebuild()
-        return {"documents": grouped.documents, "seconds": round(grouped.duration_ms / 1000, 3)}
+        found = {"documents": grouped.documents, "seconds": round(grouped.duration_ms / 1000, 3)}
+        return {**found, "topics": app.topics().detail().topic_count}
     rows = app.storage.stats(text=False).rows
     # Periods are also indexed once per project, so there may be more than this in the end.
     expected = max(rows.get("node", 0) + rows.get("grip", 0), 1)
@@ -171,6 +172,10 @@ def _rebuilt(app: "App", name: str) -> dict[str, Any]:
 
 def _rebuilt_lines(made: dict[str, dict[str, Any]]) -> Iterator[str]:
     for name, found in made.items():
+        if "topics" in found:
+            of = render.plural(found["documents"], "segment")
+            yield f"{name}: {render.plural(found['topics'], 'topic')} in {of}, in {found['seconds']:.2f} s"
+            continue
         rate = f", {found['documents'] / found['seconds']:,.0f} a second" if found["seconds"] else ""
         yield f"{name}: {render.plural(found['documents'], 'document')} in {found['seconds']:.2f} s{rate}"
 

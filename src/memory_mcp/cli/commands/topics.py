@@ -1,4 +1,4 @@
-"""`topics`: what the memory is about: topics by importance, those that fit some words, one with all that is known of it."""
+"""`topics`: what the memory is about: areas and topics by importance, those that fit some words, one with all there is to say."""
 
 import argparse
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -43,7 +43,8 @@ def add(parsers: Subparsers, about: str) -> None:
     """Arguments of `topics`."""
     inner = family(parsers, "topics", about)
     leaf(inner, "status", run_status, "show whether topics can be used, and what they are made of")
-    top = leaf(inner, "top", run_top, "list topics by importance, with their mentions week by week")
+    top = leaf(inner, "top", run_top, "list areas by importance, or topics, with their mentions week by week")
+    top.add_argument("--fine", action="store_true", help="single topics instead of the areas they belong to")
     _add_limit(top, RESULTS.default, "topics")
     top.add_argument("--cursor", default="", metavar="C", help="next_cursor of the page before")
     add_times(top)
@@ -104,7 +105,7 @@ def run_top(args: argparse.Namespace) -> int:
     with opened(args) as app:
         settle(app)
         where = whose(app, args)
-        request = TopTopics(args.limit, args.cursor, args.since or "", args.until or "", args.agent, **where)
+        request = TopTopics(args.fine, args.limit, args.cursor, args.since or "", args.until or "", args.agent, **where)
         data = answered(app, request)
         hint_when_empty(app)
     _emit(args, data, _drawn(data) if render.is_terminal() else _listed(data))
@@ -219,18 +220,18 @@ def _drawn(data: Mapping[str, Any]) -> Iterator[_Line]:
     for place, topic in enumerate(topics, 1):
         label = render.one_line(topic["label"], _LABEL).ljust(wide)
         # A bar is drawn of whole numbers, and importance may be below one.
-        drawn = chart.bar(round(topic["importance"] * 1000), round(most * 1000), _BAR, blocks)
+        drawn = chart.bar(round(topic["importance"] / most * 1000) if most else 0, 1000, _BAR, blocks)
         weeks = chart.spark(topic["weeks"], blocks)
         yield [
             (f"{place:>3}. ", ""),
             (label, "bold"),
             ("  ", ""),
             (drawn, "green"),
-            (f" {topic['importance']:>7.2f}  ", ""),
+            (f" {topic['importance']:>7.3g}  ", ""),
             (weeks, "cyan"),
         ]
         yield [(f"     {_when(topic)}", "dim")]
-        yield [(f"     {topic['topic_id']}  {', '.join(topic.get('keywords', ()))}", "dim")]
+        yield [(f"     {topic['topic_id']}  {_about(topic)}", "dim")]
     if "next_cursor" in data:
         yield [(f"More: --cursor {data['next_cursor']}", "dim")]
 
@@ -239,10 +240,9 @@ def _listed(data: Mapping[str, Any]) -> Iterator[_Line]:
     """Topics in words."""
     yield [(_heading(data), "")]
     for place, topic in enumerate(data["topics"], 1):
-        yield [(f"{place:>3}. {topic['label']} (importance {topic['importance']:.2f})  {topic['topic_id']}", "")]
+        yield [(f"{place:>3}. {topic['label']} (importance {topic['importance']:.3g})  {topic['topic_id']}", "")]
         yield [(f"     {_when(topic)}", "")]
-        if "keywords" in topic:
-            yield [(f"     Keywords: {', '.join(topic['keywords'])}", "")]
+        yield [(f"     {_about(topic)}", "")]
         yield [(f"     By week: {' '.join(map(str, topic['weeks']))}", "")]
     if "next_cursor" in data:
         yield [(f"More: --cursor {data['next_cursor']}", "")]
@@ -252,6 +252,12 @@ def _heading(data: Mapping[str, Any]) -> str:
     if not data["topics"]:
         return _NO_TOPICS
     return f"{len(data['topics']):,} of {render.plural(data['total'], 'topic')}, {data['scope']}"
+
+
+def _about(topic: Mapping[str, Any]) -> str:
+    """What an area is made of, or what a topic is about."""
+    parts = [render.one_line(part, _LABEL) for part in topic.get("parts", ())]
+    return f"of: {'; '.join(parts)}" if parts else f"about: {', '.join(topic.get('keywords', ()))}"
 
 
 def _when(topic: Mapping[str, Any]) -> str:
@@ -268,7 +274,7 @@ def _unfolded(data: Mapping[str, Any]) -> Iterator[_Line]:
     if not data["topics"]:
         yield [(_NO_TOPICS, "")]
     for place, topic in enumerate(data["topics"], 1):
-        fit = f"  fit {topic['score']:.2f}, importance {topic['importance']:.2f}"
+        fit = f"  fit {topic['score']:.2f}, importance {topic['importance']:.3g}"
         yield [(f"{place}. ", ""), (topic["label"], "bold"), (fit, "dim"), (f"  {topic['topic_id']}", "dim")]
         yield from _below(topic)
         for node in topic.get("nodes", ()):
@@ -283,7 +289,7 @@ def _unfolded(data: Mapping[str, Any]) -> Iterator[_Line]:
 def _whole(data: Mapping[str, Any]) -> Iterator[_Line]:
     """One topic with everything."""
     topic = data["topic"]
-    yield [(topic["label"], "bold"), (f"  importance {topic['importance']:.2f}  {topic['topic_id']}", "dim")]
+    yield [(topic["label"], "bold"), (f"  importance {topic['importance']:.3g}  {topic['topic_id']}", "dim")]
     yield from _below(topic)
     weeks = chart.spark(topic["weeks"], blocks=True) if render.draws_blocks() else " ".join(map(str, topic["weeks"]))
     yield [("   By week: ", "dim"), (weeks, "cyan")]
@@ -323,6 +329,8 @@ def _kind(one: Mapping[str, Any]) -> str:
 
 def _below(topic: Mapping[str, Any]) -> Iterator[_Line]:
     yield [(f"   {_when(topic)}", "")]
+    if "parts" in topic:
+        yield [("   Topics: ", "dim"), ("; ".join(topic["parts"]), "")]
     if "keywords" in topic:
         yield [("   Keywords: ", "dim"), (", ".join(topic["keywords"]), "")]
 

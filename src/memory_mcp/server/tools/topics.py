@@ -59,6 +59,7 @@ class TopicSteps:
 
     async def get_top_topics(
         self,
+        fine: Annotated[bool, Field(description="Single topics instead of the areas they belong to")] = False,
         limit: arguments.Limit = RESULTS.default,
         cursor: arguments.Cursor = "",
         since: arguments.Since = "",
@@ -67,8 +68,8 @@ class TopicSteps:
         project: arguments.Project = "",
         scope: arguments.Scope = "",
     ) -> Annotated[CallToolResult, wire_topics.TopTopicsAnswer]:
-        """What the memory is about: topics by importance, with mentions week by week; with since or until, of that time."""
-        return await self._kit.ask(TopTopics(limit, cursor, since, until, agent, project, scope))
+        """What the memory is about: areas by importance, with mentions week by week; with since or until, of that time."""
+        return await self._kit.ask(TopTopics(fine, limit, cursor, since, until, agent, project, scope))
 
     async def get_toc_nodes_for_topic(
         self,
