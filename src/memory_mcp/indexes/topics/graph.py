@@ -30,7 +30,7 @@ _LEAST = {RelationKind.SIMILAR: 0.5, RelationKind.CO_OCCURRING: 0.2}
 #: Topics of an area that are named with it.
 _PARTS = 4
 #: A topic that fits a text less is none that was asked for.
-_FITS = 0.12
+_FITS = 0.05
 #: The first day of 1970 as a proleptic ordinal; the first of all days was a Monday.
 _EPOCH = 719_163
 
@@ -89,8 +89,9 @@ class TopicGraph:
         return len(self.area_of) - self.pruned
 
     def best(self, view: View, text: str = "", limit: int = 10, offset: int = 0) -> tuple[list[Topic], int]:
-        """Return topics that fit a text, best first, and how many do; of no text areas, the most important first."""
-        return self.fitting(view, text, limit, offset) if text.strip() else self.top(view, limit, offset)
+        """Return topics that fit a text, best first, and how many do; the most important areas where it names no topic."""
+        names_one = bool(text.strip()) and self.topics.is_named(self.topics.seen(view), text)
+        return self.fitting(view, text, limit, offset) if names_one else self.top(view, limit, offset)
 
     def top(self, view: View, limit: int, offset: int = 0, areas: bool = True) -> tuple[list[Topic], int]:
         """Return areas, or topics, the most important first and pinned ones before; and how many there are."""

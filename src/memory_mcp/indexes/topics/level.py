@@ -23,6 +23,8 @@ _BEST = 3
 #: how it is called, by label and first keywords. Chosen on the tuning half of `bench.topics`; no number moves it by much.
 _BY_WORDS, _BY_MEANING, _BY_SHARE, _ENOUGH = 0.4, 0.4, 0.2, 0.5
 _BY_NAME, _CALLED_BY = 0.25, 4
+#: Share of a text's words, by weight, that a topic must hold for the text to name one.
+_NAMES = 0.15
 
 #: Text in, its vector of length 1 out ((dimensions,) float32); None where nothing is embedded.
 Embed = Callable[[str], Array | None]
@@ -112,6 +114,11 @@ class Level:
         named = [_called(called(p), asked) if n else 0.0 for p, n in enumerate(shares.mentions.tolist())]
         found: Array = np.clip(total + _BY_NAME * np.array(named), 0.0, 1.0)
         return found
+
+    def is_named(self, shares: Shares, text: str) -> bool:
+        """Say whether a text names a topic: its words tell some topic's segments, and are not said everywhere or nowhere."""
+        held = Asked.of(shares.rows, terms_of(text)).by_topic(shares.rows.topic, shares.mentions, _ENOUGH)
+        return bool(held.max(initial=0.0) >= _NAMES)
 
     def fits(self, shares: Shares, text: str) -> Array:
         """Return how well each segment fits a text, (rows,), 0..1."""

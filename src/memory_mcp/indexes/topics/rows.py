@@ -146,7 +146,7 @@ class Asked:
         return share
 
     def by_topic(self, topic: Array, mentions: Array, enough: float) -> Array:
-        """Return the share of the question that each topic holds, (topics,): a word as its rows do, wholly from `enough` of them."""
+        """Return the share of the question that each topic holds, (topics,): a word as its rows do, wholly from `enough`."""
         total = sum(weight for _, weight in self.held)
         share = np.zeros(len(mentions))
         for places, weight in self.held:
