@@ -8,6 +8,7 @@ the store is another one.
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import zip_longest
 
 import numpy as np
 
@@ -29,9 +30,20 @@ _LEAST = {RelationKind.SIMILAR: 0.5, RelationKind.CO_OCCURRING: 0.2}
 #: Topics of an area that are named with it.
 _PARTS = 4
 #: A topic that fits a text less is none that was asked for.
-_FITS = 0.12
+_FITS = 0.05
 #: The first day of 1970 as a proleptic ordinal; the first of all days was a Monday.
 _EPOCH = 719_163
+
+
+@dataclass(frozen=True, slots=True)
+class _Fit:
+    """A topic or area that fits a text, and how well."""
+
+    level: Level
+    place: int
+    shares: Shares
+    importance: float
+    fit: float
 
 
 @dataclass(frozen=True)
@@ -77,8 +89,9 @@ class TopicGraph:
         return len(self.area_of) - self.pruned
 
     def best(self, view: View, text: str = "", limit: int = 10, offset: int = 0) -> tuple[list[Topic], int]:
-        """Return topics that fit a text, best first, and how many do; of no text areas, the most important first."""
-        return self.fitting(view, text, limit, offset) if text.strip() else self.top(view, limit, offset)
+        """Return topics that fit a text, best first, and how many do; the most important areas where it names no topic."""
+        names_one = bool(text.strip()) and self.topics.is_named(self.topics.seen(view), text)
+        return self.fitting(view, text, limit, offset) if names_one else self.top(view, limit, offset)
 
     def top(self, view: View, limit: int, offset: int = 0, areas: bool = True) -> tuple[list[Topic], int]:
         """Return areas, or topics, the most important first and pinned ones before; and how many there are."""
@@ -92,15 +105,23 @@ class TopicGraph:
         return [self._topic(level, p, shares, view, float(importance[p])) for p in page], len(ranked)
 
     def fitting(self, view: View, text: str, limit: int, offset: int = 0) -> tuple[list[Topic], int]:
-        """Return topics that fit a text, best first, and how many do."""
-        level = self.topics
+        """Return topics and areas that fit a text, in turn, the best of both first; and how many do.
+
+        An area says of a wide question what its topics do not, and a topic of a narrow one; which is asked cannot be told.
+        """
+        lists = [self._fitting(level, view, text) for level in (self.topics, self.areas)]
+        lists.sort(key=lambda found: -found[0].fit if found else 0.0)
+        mixed = [one for pair in zip_longest(*lists) for one in pair if one is not None]
+        page = mixed[offset : offset + limit]
+        return [self._topic(f.level, f.place, f.shares, view, f.importance, f.fit) for f in page], len(mixed)
+
+    def _fitting(self, level: Level, view: View, text: str) -> list[_Fit]:
         shares = level.seen(view)
         importance = level.importance(shares, view)
         fit = level.fit(shares, text, lambda place: self._name(level, place, view.project)[0])
         found = np.flatnonzero((fit >= _FITS) & (shares.mentions > 0) & ~level.silent(view.project))
-        ranked = found[np.lexsort((found, -importance[found], -fit[found]))]
-        page = ranked[offset : offset + limit].tolist()
-        return [self._topic(level, p, shares, view, float(importance[p]), float(fit[p])) for p in page], len(ranked)
+        ranked = found[np.lexsort((found, -importance[found], -fit[found]))].tolist()
+        return [_Fit(level, place, shares, float(importance[place]), float(fit[place])) for place in ranked]
 
     def topic(self, topic_id: str, view: View) -> Topic:
         """Return one topic, or the one it is part of now; NotFound where a view has none of it."""
@@ -154,8 +175,9 @@ class TopicGraph:
     def links(self, topic_id: str, view: View, limit: int, offset: int = 0, text: str = "") -> tuple[list[Link], int]:
         """Return segments of a topic, those that are most about it first (with a text: that fit it best), and how many."""
         level, place, shares = self._find(topic_id, view)
-        rows = shares.rows.taken(np.flatnonzero(shares.rows.topic == place))
-        worth = rows.relevance + (2.0 * level.fits(rows, text) if text.strip() else 0.0)
+        own = np.flatnonzero(shares.rows.topic == place)
+        rows = shares.rows.taken(own)
+        worth = rows.relevance + (2.0 * level.fits(shares, text)[own] if text.strip() else 0.0)
         order = np.lexsort((rows.lo, -rows.end, -worth))[offset : offset + limit]
         return [self._link(rows, int(p)) for p in order], len(rows)
 

@@ -10,7 +10,8 @@ from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.settings import TopicsSettings
 from memory_mcp.indexes.topics.base import Name, Names, State, View
 from memory_mcp.indexes.topics.documents import terms_of
-from memory_mcp.indexes.topics.rows import SCALE, Rows, Tables, rarity
+from memory_mcp.indexes.topics.profiles import less
+from memory_mcp.indexes.topics.rows import SCALE, Asked, Rows, Tables
 from memory_mcp.indexes.topics.shares import Shares
 
 DAY_MS = 86_400_000
@@ -18,10 +19,12 @@ DAY_MS = 86_400_000
 _LATE_MS, _BOOST = 7 * DAY_MS, 1.5
 #: Of a topic's segments, the best few that say how well it fits a question.
 _BEST = 3
-#: What words and what meaning count for that, and the similarity that any two texts have.
-_BY_WORDS, _ANY = 0.6, 0.25
-#: What it counts that a topic is called by a word of the question, and how many keywords it is called by.
-_CALLED, _CALLED_BY = 0.25, 4
+#: What counts for that: the words and the meaning of these, the words of all its segments (wholly where so many hold one), and
+#: how it is called, by label and first keywords. Chosen on the tuning half of `bench.topics`; no number moves it by much.
+_BY_WORDS, _BY_MEANING, _BY_SHARE, _ENOUGH = 0.4, 0.4, 0.2, 0.5
+_BY_NAME, _CALLED_BY = 0.25, 4
+#: Share of a text's words, by weight, that a topic must hold for the text to name one.
+_NAMES = 0.15
 
 #: Text in, its vector of length 1 out ((dimensions,) float32); None where nothing is embedded.
 Embed = Callable[[str], Array | None]
@@ -95,29 +98,40 @@ class Level:
         return shares.importance(view.now_ms, self.settings.half_life_days * DAY_MS, _LATE_MS, _BOOST)
 
     def fit(self, shares: Shares, text: str, called: Callable[[int], Name]) -> Array:
-        """Return how well each topic fits a text, 0..1: by the best of its segments, and by what it is called."""
+        """Return how well each topic fits a text, (topics,), 0..1.
+
+        By the words and the meaning of the best of its segments, by how many of its segments hold the words, and by what it
+        is called. A topic with fewer segments than are looked at has to make up for them.
+        """
         asked = terms_of(text)
-        fits = self.fits(shares.rows, text)
-        order = np.lexsort((-fits, shares.rows.topic))
+        held = Asked.of(shares.rows, asked)
+        best = _BY_WORDS * held.by_row() + _BY_MEANING * self._near(shares, text)
+        order = np.lexsort((-best, shares.rows.topic))
         topic = shares.rows.topic[order]
-        rank = np.arange(len(topic)) - np.searchsorted(topic, np.arange(shares.topics))[topic]
-        best = rank < _BEST
-        total = np.bincount(topic[best], weights=fits[order][best], minlength=shares.topics)
-        by_name = [_called(called(p), asked) if n else 0.0 for p, n in enumerate(shares.mentions.tolist())]
-        # Two segments that fit say more than one: the mean is over as many as are looked at, however few there are.
-        found: Array = np.clip(total / _BEST + _CALLED * np.array(by_name), 0.0, 1.0)
+        first = np.arange(len(topic)) - np.searchsorted(topic, np.arange(shares.topics))[topic] < _BEST
+        total = np.bincount(topic[first], weights=best[order][first], minlength=shares.topics) / _BEST
+        total += _BY_SHARE * held.by_topic(shares.rows.topic, shares.mentions, _ENOUGH)
+        named = [_called(called(p), asked) if n else 0.0 for p, n in enumerate(shares.mentions.tolist())]
+        found: Array = np.clip(total + _BY_NAME * np.array(named), 0.0, 1.0)
         return found
 
-    def fits(self, rows: Rows, text: str) -> Array:
+    def is_named(self, shares: Shares, text: str) -> bool:
+        """Say whether a text names a topic: its words tell some topic's segments, and are not said everywhere or nowhere."""
+        held = Asked.of(shares.rows, terms_of(text)).by_topic(shares.rows.topic, shares.mentions, _ENOUGH)
+        return bool(held.max(initial=0.0) >= _NAMES)
+
+    def fits(self, shares: Shares, text: str) -> Array:
         """Return how well each segment fits a text, (rows,), 0..1."""
-        held, total = rarity(rows, terms_of(text), np.ones(len(rows), dtype=bool))
-        by_words = held / total if total else held
-        vector = self.embed(text) if rows.vectors.shape[1] else None
+        found: Array = _BY_WORDS * Asked.of(shares.rows, terms_of(text)).by_row() + _BY_MEANING * self._near(shares, text)
+        return found
+
+    def _near(self, shares: Shares, text: str) -> Array:
+        """How near in meaning each segment is to a text, less what all have in common."""
+        vector = self.embed(text) if shares.rows.vectors.shape[1] else None
         if vector is None:
-            return by_words
-        near = rows.vectors @ np.rint(vector * SCALE).astype(np.int32) / SCALE**2
-        near = np.clip((near - _ANY) / (1 - _ANY), 0.0, 1.0)
-        found: Array = _BY_WORDS * by_words + (1 - _BY_WORDS) * near
+            return np.zeros(len(shares.rows))
+        asked = less(np.rint(vector * SCALE).astype(np.int8)[None, :], shares.common)[0]
+        found: Array = np.clip(shares.apart @ asked, 0.0, 1.0)
         return found
 
     def state(self, place: int, view: View) -> tuple[State, int]:

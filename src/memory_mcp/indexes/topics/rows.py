@@ -121,20 +121,35 @@ def _place(names: list[T], name: T) -> int:
     return names.index(name)
 
 
-def rarity(rows: Rows, wanted: Mapping[int, float], among: Array) -> tuple[Array, float]:
-    """Say how much of a query each row holds: the weight of its terms per row, and of all of them together.
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What some segments hold of a question's words: a word's weight is how telling it is times how few segments hold it."""
 
-    A term weighs by how few of the rows of `among` (a mask) hold it; one that none holds weighs nothing.
-    """
-    held = np.zeros(len(rows))
-    total = 0.0
-    many = max(int(np.count_nonzero(among)), 1)
-    row_of = np.repeat(np.arange(len(rows)), np.diff(rows.ptr))
-    for hashed, weight in wanted.items():
-        places = row_of[rows.terms == np.uint32(hashed)]
-        places = places[among[places]]
-        if len(places):
-            worth = weight * float(np.log1p(many / len(places)))
-            held[places] += worth
-            total += worth
-    return held, total
+    #: Of each word: the rows that hold it, and its weight.
+    held: tuple[tuple[Array, float], ...]
+    rows: int
+
+    @classmethod
+    def of(cls, rows: Rows, wanted: Mapping[int, float]) -> "Asked":
+        """Look for words, by their hashes and how telling each is; one that no row holds weighs nothing."""
+        row_of = np.repeat(np.arange(len(rows)), np.diff(rows.ptr))
+        found = [(row_of[rows.terms == np.uint32(hashed)], weight) for hashed, weight in wanted.items()]
+        worth = ((places, weight * float(np.log1p(len(rows) / len(places)))) for places, weight in found if len(places))
+        return cls(tuple(worth), len(rows))
+
+    def by_row(self) -> Array:
+        """Return the share of the question, by weight, that each row holds, (rows,), 0..1."""
+        total = sum(weight for _, weight in self.held)
+        share = np.zeros(self.rows)
+        for places, weight in self.held:
+            share[places] += weight / total
+        return share
+
+    def by_topic(self, topic: Array, mentions: Array, enough: float) -> Array:
+        """Return the share of the question that each topic holds, (topics,): a word as its rows do, wholly from `enough`."""
+        total = sum(weight for _, weight in self.held)
+        share = np.zeros(len(mentions))
+        for places, weight in self.held:
+            part = np.bincount(topic[places], minlength=len(mentions)) / np.maximum(mentions, 1)
+            share += weight / total * np.minimum(part / enough, 1.0)
+        return share

@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from memory_mcp.indexes.files import Array
-from memory_mcp.indexes.topics.profiles import middles
+from memory_mcp.indexes.topics.profiles import less, middles
 from memory_mcp.indexes.topics.rows import Rows
 
 #: Days that two topics share at least, for that to tell anything.
@@ -39,10 +39,24 @@ class Shares:
         np.maximum.at(found, self.rows.topic, self.rows.end)
         return found
 
-    @cached_property
+    @property
     def middles(self) -> Array:
         """(topics, dimensions) of length 1: where a topic's meanings lie, less what all segments have in common."""
-        return middles(self.rows, self.topics)[0]
+        return self._meanings[0]
+
+    @property
+    def common(self) -> Array:
+        """(dimensions,): what all segments have in common in meaning."""
+        return self._meanings[1]
+
+    @cached_property
+    def _meanings(self) -> tuple[Array, Array]:
+        return middles(self.rows, self.topics)
+
+    @cached_property
+    def apart(self) -> Array:
+        """(rows, dimensions) float32 of length 1: what each segment means, less what all have in common."""
+        return less(self.rows.vectors, self.common)
 
     @cached_property
     def days(self) -> tuple[Array, Array]:
