@@ -13,6 +13,8 @@ from tests.acceptance.test_end_to_end import ask, call
 def test_topics_are_found_asked_for_and_cited_by_real_processes(
     command: Command, environment: dict[str, str], tmp_path: Path
 ) -> None:
+    # The server is started in the directory of these tests, of which this memory knows nothing.
+    environment["MEMORY_MCP_SERVER__SCOPE"] = "all"
     (tmp_path / "events.jsonl").write_text(topics.lines(), encoding="utf-8")
     assert command("ingest", str(tmp_path / "events.jsonl")).returncode == 0
     done = command("admin", "rebuild-index", "--type", "topics", "--json")

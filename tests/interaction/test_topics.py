@@ -57,7 +57,7 @@ def test_every_topic_leads_to_dated_nodes_and_verified_quotations(app: App) -> N
         for node in topic["nodes"]:
             proof = door.ok("expand_grip", grip_id=node["grip"])
             assert proof["verified"] is True
-            assert node["text"].rstrip("…").strip(" .") in proof["grip"]["quote"]
+            assert node.get("text", "").rstrip("…").strip(" .") in proof["grip"]["quote"]
             assert door.ok("browse_toc", node_id=node["node_id"])["node"]["start"].startswith(node["when"])
 
 
@@ -76,9 +76,10 @@ def test_a_question_is_answered_within_nine_hundred_tokens_and_less_where_less_i
 
 def test_statements_of_a_topic_differ_from_each_other_and_from_the_title(app: App) -> None:
     for topic in Door(app, "auto").ok("topics_by_query", query="voucher discount in the basket")["topics"]:
-        said = [node["text"] for node in topic["nodes"]]
-        assert len(set(said)) == len(said)
-        assert all(text not in node["title"] for text, node in zip(said, topic["nodes"], strict=True))
+        said = [node["text"] for node in topic["nodes"] if "text" in node]
+        assert len(set(said)) == len(said) > 0
+        assert all(node["grip"] for node in topic["nodes"])
+        assert not any(node.get("text", "nothing") in node["title"] for node in topic["nodes"])
 
 
 @pytest.mark.parametrize(("tool", "arguments"), ASKED, ids=[name for name, _ in ASKED])

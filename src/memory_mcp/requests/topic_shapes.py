@@ -109,7 +109,7 @@ class Segments:
         self._app, self._scoped, self._query = app, scoped, query
 
     def passages(self, topic: Topic, links: Sequence[Link]) -> list[Passage]:
-        """Return a passage for each link whose segment is stored, in their order; what one says no other says again."""
+        """Return a passage for each link whose segment is stored, in their order; words that repeat are cited only."""
         nodes, made, said = self._nodes(links), list[Passage](), set[str]()
         words = query_terms(" ".join((topic.label, *topic.keywords)))
         weights = {**dict.fromkeys(words, 1.0), **dict.fromkeys(query_terms(self._query), _ASKED)}
@@ -118,7 +118,7 @@ class Segments:
                 continue
             best = self._best(node, topic, said)
             grip = best.grip_ids[0] if best else ""
-            text = best.text if best else ""
+            text = "" if best is None or best.text in said else best.text
             said.add(text)
             bare = TopicNode(
                 node_id=node.node_id, when=self._when(link), title=_title(node), relevance=round(link.relevance, 2), grip=grip
@@ -148,8 +148,8 @@ class Segments:
     def _best(self, node: TocNode, topic: Topic, said: set[str]) -> TocBullet | None:
         """Return the statement that says most of a topic and is neither told by the title nor said before; None for none."""
         ranked, title = self._ranked(node, topic), keys_of(node.title.partition(SEPARATOR)[0])
-        fresh = (one for one in ranked[:_NEAR] if one.text not in said and not _is_told(one.text, title))
-        return next(fresh, ranked[0] if ranked else None)
+        fresh = [one for one in ranked[:_NEAR] if one.text not in said]
+        return next((one for one in fresh if not _is_told(one.text, title)), next(iter(fresh or ranked), None))
 
     def _ranked(self, node: TocNode, topic: Topic) -> list[TocBullet]:
         from memory_mcp.layers.topics import by_telling  # numpy, behind it, would double the time to the handshake
