@@ -1,0 +1,1 @@
+"""Topics: segments that are about the same, what they are called, and how they lie to each other."""
