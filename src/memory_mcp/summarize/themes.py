@@ -19,6 +19,7 @@ from functools import lru_cache
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.toc import EXTRACTIVE, TocNode
 from memory_mcp.summarize.kinds import is_errand
+from memory_mcp.summarize.rarity import rarity
 from memory_mcp.summarize.titles import gists, headline
 from memory_mcp.summarize.vocabulary import Word, is_vague, keys_of, words
 
@@ -28,8 +29,6 @@ MAX_ITEMS, _MOST = 240, 400
 MAX_THEMES = 8
 #: Terms of an item that count, and terms shown of a theme.
 _TERMS, _SHOWN = 8, 2
-#: How sharply rarity counts: of 240 items a term is best that 50 of them name, of ten one that three name.
-_RARE = 1.5
 #: Names that lean on what was said before them, or tell of one moment.
 _LEANS = re.compile(
     r"(?:this|that|these|those|it|if|when|can|could|is|are|was|were|do|does|did|how|why|what|i|we|you|but|and|so|then|also|"
@@ -91,7 +90,7 @@ def themes_of(children: Sequence[TocNode]) -> list[Theme]:
         for key in item.named:
             holders[key].append(n)
         weights |= item.weights
-    scale = [math.log((len(items) + 1) / n) ** _RARE for n in range(1, len(items) + 1)]
+    scale = [rarity(n, len(items)) for n in range(1, len(items) + 1)]
     rare = {key: weights[key] * scale[len(held) - 1] for key, held in holders.items()}
     keys = sorted(holders)
     told = {key: math.fsum([items[n].weight * items[n].named[key] for n in holders[key]]) for key in keys}

@@ -1,0 +1,202 @@
+"""Segments in, which of them are about the same out. Pure, made for a child process, and loads nothing but numpy.
+
+Each segment is linked to those most like it, by meaning and by the rare terms that both name, and to the one before it in its
+session. Communities of that graph (Louvain's method) are the topics. What is left over goes where it fits, by the measure that
+places new segments (see `profiles`).
+
+Invariants
+1. The same segments in the same order give the same topics, in every process: nothing is drawn by lot.
+2. A topic has at least `LEAST_SEGMENTS` segments.
+3. Memory grows with the number of segments, not with its square: similarities are made a block of rows at a time.
+"""
+
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from memory_mcp.indexes.topics.profiles import TERMS, Floats, Places, middle_of, profiles_of, rare_terms, shares, told_apart
+from memory_mcp.model.toc import TocNode
+from memory_mcp.summarize.vocabulary import words
+
+#: Segments of a topic at least.
+LEAST_SEGMENTS = 3
+#: Segments that each is linked to, beside those that choose it.
+_NEIGHBOURS = 12
+#: What following each other counts: so many links of the middle strength.
+_FOLLOWS = 1.0
+#: How fine topics are: the resolution of modularity is so many times the third root of the number of segments, and there are
+#: some six times as many topics.
+_FINENESS = 1.2
+#: Links of a segment, counted from both sides: a finer resolution than segments / links leaves every segment alone.
+_LINKS = 1.5 * _NEIGHBOURS
+#: Rows of similarities that are made at a time.
+_BLOCK = 256
+#: A word that weighs less is what everybody says.
+_QUIET = 0.15
+
+Links = list[dict[int, float]]
+
+
+def named_by(node: TocNode) -> frozenset[str]:
+    """The keys of what a segment's title, bullets and keywords name."""
+    text = " \n".join((node.title.split(" · ", 1)[-1], *(b.text for b in node.bullets), *node.keywords))
+    return frozenset(word.key for word in words(text) if word.key and word.weight > _QUIET)
+
+
+def groups(vectors: Floats | None, named: Sequence[Collection[str]], before: Sequence[int] | None = None) -> Places:
+    """Return the topic of each segment, `(segments,)`: 0 is the largest, -1 none.
+
+    `vectors`: (segments, dimensions), rows of length 1, or 0 where nothing of the text is known; None: by terms alone.
+    `named`: the keys that each names, see `named_by`. `before`: the place of the one before it in its session, -1: none.
+    """
+    count = len(named)
+    if count < LEAST_SEGMENTS:
+        return np.full(count, -1, dtype=np.int32)
+    links = _links(vectors, named)
+    if before is not None:
+        _follow(links, before)
+    return _settled(vectors, named, _numbered(_communities(links, resolution(count))))
+
+
+def resolution(count: int) -> float:
+    """How fine so many segments are grouped."""
+    return float(min(_FINENESS * count ** (1 / 3), count / _LINKS))
+
+
+def _settled(vectors: Floats | None, named: Sequence[Collection[str]], found: Places) -> Places:
+    """What belongs to no topic is put where it fits."""
+    left = np.flatnonzero(found < 0).tolist()
+    if not left or len(left) == len(found):
+        return found
+    profiles, settled = profiles_of(vectors, named, found), found.copy()
+    for n in left:
+        best = profiles.nearest(None if vectors is None else vectors[n], named[n])
+        settled[n] = best[0] if best else -1
+    return _numbered(settled)
+
+
+def _numbered(found: Places) -> Places:
+    """Numbered by size, equals by their first segment; what is too small is no topic."""
+    numbers, first, sizes = np.unique(found, return_index=True, return_counts=True)
+    order = [n for n in np.lexsort((first, -sizes)).tolist() if numbers[n] >= 0 and sizes[n] >= LEAST_SEGMENTS]
+    new = np.full(int(found.max()) + 2, -1, dtype=np.int32)
+    new[numbers[order]] = np.arange(len(order))
+    return new[found]
+
+
+def _links(vectors: Floats | None, named: Sequence[Collection[str]]) -> Links:
+    """The most similar segments of each, with how similar they are; both ways."""
+    links: Links = [{} for _ in named]
+    most = min(_NEIGHBOURS, len(named) - 1)
+    for start, alike in _similarities(vectors, named):
+        near = np.argpartition(-alike, most - 1, axis=1)[:, :most]
+        strengths = np.take_along_axis(alike, near, axis=1)
+        for n, (others, how) in enumerate(zip(near.tolist(), strengths.tolist(), strict=True), start):
+            for other, strength in zip(others, how, strict=True):
+                if strength > 0:
+                    links[n][other] = links[other][n] = strength
+    return links
+
+
+def _similarities(vectors: Floats | None, named: Sequence[Collection[str]]) -> Iterator[tuple[int, Floats]]:
+    """Blocks of rows with the number of the first: how alike a segment is to each, 0..1, and 0 to itself."""
+    rare = rare_terms(named)
+    told = [shares(keys, rare) for keys in named]
+    holders: defaultdict[str, list[int]] = defaultdict(list)
+    for n, own in enumerate(told):
+        for key in own:
+            holders[key].append(n)
+    held = {key: (np.array(who), np.array([told[n][key] for n in who], dtype=np.float32)) for key, who in holders.items()}
+    rows = None if vectors is None else told_apart(vectors, middle_of(vectors))
+    for start in range(0, len(named), _BLOCK):
+        block = told[start : start + _BLOCK]
+        alike = np.zeros((len(block), len(named)), dtype=np.float32)
+        for row, own in zip(alike, block, strict=True):
+            for key, share in own.items():
+                who, how = held[key]
+                row[who] += share * how
+        if rows is not None:
+            alike *= TERMS
+            alike += (1 - TERMS) * np.maximum(rows[start : start + _BLOCK] @ rows.T, 0)
+        alike[np.arange(len(block)), np.arange(start, start + len(block))] = 0
+        yield start, alike
+
+
+def _follow(links: Links, before: Sequence[int]) -> None:
+    strengths = [strength for own in links for strength in own.values()]
+    more = _FOLLOWS * (float(np.median(strengths)) if strengths else 1.0)
+    for n, other in enumerate(before):
+        if other >= 0:
+            links[n][other] = links[other][n] = links[n].get(other, 0.0) + more
+
+
+def _communities(links: Links, fineness: float) -> Places:
+    """Louvain's method: each node moves where that gains most modularity, then communities are the nodes, until none moves."""
+    graph, place = _Graph(links, [0.0] * len(links)), np.arange(len(links), dtype=np.int32)
+    while True:
+        _, member = np.unique(graph.moved(fineness), return_inverse=True)
+        if len(graph.links) == member.max() + 1:
+            return place
+        place = member.astype(np.int32)[place]
+        graph = graph.folded(member.tolist())
+
+
+@dataclass(frozen=True, slots=True)
+class _Graph:
+    """Nodes with their links, and what links the segments inside each (both ways)."""
+
+    links: Links
+    inside: list[float]
+
+    def moved(self, fineness: float) -> list[int]:
+        """The community of each node."""
+        degree = [sum(own.values()) + loop for own, loop in zip(self.links, self.inside, strict=True)]
+        scale = fineness / (sum(degree) or 1.0)
+        member, total = list(range(len(degree))), list(degree)
+        queue, waiting = deque(member), [True] * len(member)
+        while queue:
+            n = queue.popleft()
+            waiting[n] = False
+            total[member[n]] -= degree[n]
+            best = _best(self.links[n], member, total, member[n], scale * degree[n])
+            total[best] += degree[n]
+            if best != member[n]:
+                member[n] = best
+                for other in self.links[n]:
+                    if member[other] != best and not waiting[other]:
+                        waiting[other] = True
+                        queue.append(other)
+        return member
+
+    def folded(self, member: Sequence[int]) -> "_Graph":
+        """The graph whose nodes are the communities."""
+        count = max(member) + 1
+        links: Links = [{} for _ in range(count)]
+        inside = [0.0] * count
+        for n, own in enumerate(self.links):
+            here = member[n]
+            inside[here] += self.inside[n]
+            for other, strength in own.items():
+                there = member[other]
+                if there == here:
+                    inside[here] += strength
+                else:
+                    links[here][there] = links[here].get(there, 0.0) + strength
+        return _Graph(links, inside)
+
+
+def _best(links: Mapping[int, float], member: Sequence[int], total: Sequence[float], now: int, price: float) -> int:
+    """The community that a node gains most by, of its own and its neighbours'; the one it is in where none is better."""
+    to: dict[int, float] = {now: 0.0}
+    for other, strength in links.items():
+        there = member[other]
+        to[there] = to.get(there, 0.0) + strength
+    best, most = now, to[now] - price * total[now]
+    for there, strength in to.items():
+        gain = strength - price * total[there]
+        # Rounding must not let a node wander between equals.
+        if gain > most + 1e-9:
+            best, most = there, gain
+    return best
