@@ -25,6 +25,8 @@ MAX_LABEL = 50
 MAX_KEYWORDS = 12
 #: Added to both shares of a ratio: a word that nobody else names is no better than one that every thirtieth segment names.
 _FLOOR = 0.03
+#: What naming counts where others do it as often: in a store about one thing all topics are about that.
+_ANYHOW = 0.3
 #: How sharply rarity of a word in the language counts, as in titles.
 _RARITY = 0.5
 #: A name is common in a topic that has it so often; how sharply it counts that it is so in several: those of the people and
@@ -103,7 +105,7 @@ def _groups(texts: Texts, topics: Sequence[Sequence[int]], rest: Sequence[int]) 
         keys = codes[own] % size
         share = shares[own]
         outside = (total[keys] - inside[own]) / max(len(docs) - len(group.docs), 1)
-        score = share * np.maximum(np.log((share + _FLOOR) / (outside + _FLOOR)), 0.02) * tells[keys]
+        score = share * (_ANYHOW + np.maximum(np.log((share + _FLOOR) / (outside + _FLOOR)), 0.0)) * tells[keys]
         score[named_by[own] < min(2, len(group.docs))] = 0.0
         best = np.lexsort((keys, -np.round(score, 9)))[:_CANDIDATES]
         group.scores = {int(keys[i]): float(score[i]) for i in best if score[i] > 0}
@@ -124,7 +126,7 @@ def _distinct(items: Sequence[Item], limit: int) -> list[Item]:
     chosen: list[Item] = []
     used: set[int] = set()
     for item in items:
-        if len(chosen) < limit and 2 * len(item.keys & used) < len(item.keys):
+        if len(chosen) < limit and 2 * len(item.keys & used) < len(item.keys) and not _repeats(item, chosen):
             chosen.append(item)
             used |= item.keys
     return chosen
@@ -153,7 +155,7 @@ class _Labels:
         """The best label, then with what else tells the topic, then letters: what nothing tells apart has no better name."""
         base = _joined(parts) or fallback
         yield base
-        others = [item for item in items if not any(item.keys & part.keys for part in parts)]
+        others = [item for item in items if not any(item.keys & part.keys for part in parts) and not _repeats(item, parts)]
         for kept in range(len(parts), 0, -1):
             for other in others:
                 label = _joined([*parts[:kept], other])
@@ -176,12 +178,19 @@ def _chosen(items: Sequence[Item]) -> list[Item]:
         best: Item | None = None
         for item in items:
             worth = item.value * (_ANYWAY + len(item.docs - covered) / item.size)
-            if worth > least and not item.keys & used and len(_joined([*parts, item])) <= MAX_LABEL:
+            fits = worth > least and not item.keys & used and len(_joined([*parts, item])) <= MAX_LABEL
+            if fits and not _repeats(item, parts):
                 best, least = item, worth
         if best is None:
             break
         parts.append(best)
     return parts
+
+
+def _repeats(item: Item, others: Sequence[Item]) -> bool:
+    """Whether a term holds another or is held by one: `trailers.Parse` beside trailers."""
+    text = item.shown.casefold()
+    return any(text in other.shown.casefold() or other.shown.casefold() in text for other in others)
 
 
 def _joined(parts: Sequence[Item]) -> str:
