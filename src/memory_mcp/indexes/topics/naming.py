@@ -11,7 +11,7 @@ Invariants
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -42,6 +42,9 @@ _ANYWAY, _SECOND = 0.3, 0.15
 #: A phrase that this share of the segments has stands alone.
 _ENOUGH, _FEW = 0.6, 1
 _MOST_TERMS = 3
+_BETWEEN = ", "
+#: An old label is kept while its best term is worth, and its terms cover, this share of what the new one's do.
+_NEARLY = 0.75
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +55,13 @@ class Name:
     keywords: tuple[str, ...]
 
 
-def names(texts: Texts, topics: Sequence[Sequence[int]], rest: Sequence[int] = (), taken: Iterable[str] = ()) -> list[Name]:
+def names(
+    texts: Texts,
+    topics: Sequence[Sequence[int]],
+    rest: Sequence[int] = (),
+    taken: Iterable[str] = (),
+    before: Sequence[str] = (),
+) -> list[Name]:
     """Name every topic of one scope.
 
     Args:
@@ -60,6 +69,7 @@ def names(texts: Texts, topics: Sequence[Sequence[int]], rest: Sequence[int] = (
         topics: For each topic the numbers of its documents in `texts`, those of the scope only.
         rest: Documents of the scope in no topic: with the topics' they are the background.
         taken: Labels that others gave; none is given twice.
+        before: The labels that the topics had, "" for a new one: they are kept while they are nearly as good as new ones.
 
     Returns:
         A name for each topic, in their order.
@@ -71,7 +81,7 @@ def names(texts: Texts, topics: Sequence[Sequence[int]], rest: Sequence[int] = (
     # The largest topic has the first choice.
     for n in sorted(range(len(topics)), key=lambda n: (-len(topics[n]), n)):
         items = items_of(texts, groups[n].docs, groups[n].scores)
-        label = used.give(items, _fallback(texts, groups[n].docs))
+        label = used.give(items, _fallback(texts, groups[n].docs), before[n] if before else "")
         found[n] = Name(label, tuple(item.shown for item in _distinct(items, MAX_KEYWORDS)))
     return [found[n] for n in range(len(topics))]
 
@@ -144,9 +154,9 @@ class _Labels:
     def __init__(self, taken: Iterable[str]) -> None:
         self._given: set[frozenset[str]] = {_folded(label) for label in taken}
 
-    def give(self, items: Sequence[Item], fallback: str) -> str:
-        """A label that nobody has."""
-        parts = _chosen(items)
+    def give(self, items: Sequence[Item], fallback: str, before: str) -> str:
+        """A label that nobody has: the one `before`, the best, or one that is told apart from others'."""
+        parts = _kept(items, before) or _chosen(items)
         label = next((one for one in self._tries(items, parts, fallback) if _folded(one) not in self._given), "")
         self._given.add(_folded(label))
         return label
@@ -170,7 +180,7 @@ def _chosen(items: Sequence[Item]) -> list[Item]:
     """The terms of a label: the best, then what covers most of the segments that it does not."""
     parts = list(items[:1])
     while parts and len(parts) < _MOST_TERMS:
-        covered = frozenset[int]().union(*(part.docs for part in parts))
+        covered = _covered(parts)
         if any(part.phrase for part in parts) and len(covered) >= _ENOUGH * (parts[0].size + _FEW):
             break
         used = frozenset[int]().union(*(part.keys for part in parts))
@@ -187,6 +197,22 @@ def _chosen(items: Sequence[Item]) -> list[Item]:
     return parts
 
 
+def _kept(items: Sequence[Item], before: str) -> list[Item]:
+    """The terms of a label that the topic had, where they are nearly as good as what would be chosen now."""
+    by_text = {item.shown.casefold(): item for item in items}
+    texts = before.split(_BETWEEN)
+    parts = [replace(by_text[text.casefold()], shown=text) for text in texts if text.casefold() in by_text]
+    if not parts or _joined(parts) != before:
+        return []
+    chosen = _chosen(items)
+    covers = len(_covered(parts)) >= _NEARLY * len(_covered(chosen))
+    return parts if covers and max(part.value for part in parts) >= _NEARLY * chosen[0].value else []
+
+
+def _covered(parts: Iterable[Item]) -> frozenset[int]:
+    return frozenset[int]().union(*(part.docs for part in parts))
+
+
 def _repeats(item: Item, others: Sequence[Item]) -> bool:
     """Whether a term holds another or is held by one: `trailers.Parse` beside trailers."""
     text = item.shown.casefold()
@@ -194,7 +220,7 @@ def _repeats(item: Item, others: Sequence[Item]) -> bool:
 
 
 def _joined(parts: Sequence[Item]) -> str:
-    return ", ".join(part.shown for part in parts)
+    return _BETWEEN.join(part.shown for part in parts)
 
 
 def _folded(label: str) -> frozenset[str]:
