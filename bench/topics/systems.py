@@ -144,22 +144,44 @@ def _propagated(material: Material) -> Places:
 
 
 def _leiden(material: Material) -> Places:
-    """Leiden's method by igraph (GPL) on the graph that ours is made on."""
+    """Leiden's method by igraph (GPL) on the graph that ours is made on, as fine."""
     import random
 
     import igraph
 
     from memory_mcp.indexes.topics import grouping
 
-    links = grouping._links(material.vectors, material.named)
-    grouping._follow(links, material.before)
+    links, _, fineness = _once(material)
     edges = [(n, other) for n, own in enumerate(links) for other in own if other > n]
     igraph.set_random_number_generator(random.Random(0))
     graph = igraph.Graph(n=len(links), edges=edges)
-    found = graph.community_leiden(
-        "modularity", weights=[links[a][b] for a, b in edges], resolution=grouping.resolution(len(links)), n_iterations=-1
-    )
+    strengths = [links[a][b] for a, b in edges]
+    found = graph.community_leiden("modularity", weights=strengths, resolution=fineness, n_iterations=-1)
     return grouping._numbered(np.array(found.membership, dtype=np.int32))
+
+
+def _louvain(material: Material) -> Places:
+    """Louvain's method from one beginning, likewise."""
+    return _once(material)[1]
+
+
+def _once(material: Material) -> tuple[list[dict[int, float]], Places, float]:
+    from memory_mcp.indexes.topics import grouping
+
+    links = grouping._links(material.vectors, material.named)
+    grouping._follow(links, material.before)
+    count = len(links)
+    return links, *grouping._bounded(links, min(grouping._FINENESS * count ** (1 / 3), count / grouping._LINKS))
+
+
+def _ours_embedded(material: Material) -> Places:
+    """With what comes before it in the child: opening the model and embedding the texts."""
+    from memory_mcp.embed.model2vec import Model2Vec
+    from memory_mcp.embed.models import BUNDLED, named
+    from memory_mcp.indexes.topics.grouping import groups
+
+    vectors = Model2Vec(str(named(BUNDLED, None).folder)).embed(material.texts)
+    return groups(vectors, material.named, material.before)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,6 +197,7 @@ class System:
 #: By the name in the table; ours is first, since others are told how many groups it made.
 SYSTEMS: Mapping[str, System] = {
     "ours": System(_ours),
+    "ours, texts embedded by it": System(_ours_embedded),
     "ours, order of segments unknown": System(_ours_alone),
     "ours, terms alone": System(_ours_terms),
     "k-means on TF-IDF, as many as ours": System(_kmeans, "scikit-learn", "ours"),
@@ -184,6 +207,7 @@ SYSTEMS: Mapping[str, System] = {
     "usearch Index.cluster": System(_usearch),
     "label propagation": System(_propagated),
     "Leiden": System(_leiden, "igraph"),
+    "Louvain from one beginning": System(_louvain),
 }
 
 
