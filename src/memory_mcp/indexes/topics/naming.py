@@ -39,6 +39,8 @@ _CANDIDATES = 32
 #: A further term of a label counts by the share of segments that it adds, and by this much where it adds none; it counts this
 #: share of the first term at least.
 _ANYWAY, _SECOND = 0.3, 0.15
+#: Beside a single word, which says little alone, a term may count less.
+_LONELY = 0.5
 #: A phrase that this share of the segments has stands alone.
 _ENOUGH, _FEW = 0.6, 1
 _MOST_TERMS = 3
@@ -185,6 +187,8 @@ def _chosen(items: Sequence[Item]) -> list[Item]:
             break
         used = frozenset[int]().union(*(part.keys for part in parts))
         least = _SECOND * parts[0].value
+        if len(parts) == 1 and not parts[0].phrase:
+            least *= _LONELY
         best: Item | None = None
         for item in items:
             worth = item.value * (_ANYWAY + len(item.docs - covered) / item.size)
