@@ -65,6 +65,8 @@ def table(reference: Reference, topics: Topics) -> str:
         "ours, label": [name.label for name in ours],
         "BERTopic, label (4 words)": [" ".join(found[:4]) for found in by_class],
         "k-means, 4 terms": [" ".join(found[:4]) for found in by_middle],
+        "BERTopic, 3 words, as many as ours": [" ".join(found[:3]) for found in by_class],
+        "k-means, 3 terms, as many as ours": [" ".join(found[:3]) for found in by_middle],
         "ours, keywords": [" ".join(name.keywords) for name in ours],
         "BERTopic, 10 words": [" ".join(found) for found in by_class],
         "k-means, 10 terms": [" ".join(found) for found in by_middle],

@@ -38,7 +38,7 @@ _SPEAKER, _CODE = 0.1, 0.5
 _CANDIDATES = 32
 #: A further term of a label counts by the share of segments that it adds, and by this much where it adds none; it counts this
 #: share of the first term at least.
-_ANYWAY, _SECOND = 0.3, 0.15
+_ANYWAY, _SECOND = 0.5, 0.15
 #: Beside a single word, which says little alone, a term may count less.
 _LONELY = 0.5
 #: A phrase that this share of the segments has stands alone.
