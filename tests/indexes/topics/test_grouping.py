@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from bench.topics.measures import measures
 from memory_mcp.indexes.topics.grouping import groups, named_by
 from memory_mcp.indexes.topics.profiles import profiles_of
 from memory_mcp.model.calendar import TocLevel
@@ -133,3 +134,35 @@ def test_a_segment_names_what_its_title_and_keywords_tell_and_not_what_everybody
     named = named_by(node)
     assert {"login_guard", "oauth"} <= named
     assert not named & {"the", "jan", "mon"}
+
+
+def _noisy(seed: int) -> list[frozenset[str]]:
+    """Segments of twelve themes, each naming three terms of its own theme and three of any."""
+    rng = np.random.default_rng(seed)
+    return [
+        frozenset(
+            [f"t{n % 12}-{k}" for k in rng.choice(12, 3, replace=False)]
+            + [f"t{t}-{k}" for t, k in zip(rng.integers(0, 12, 3), rng.integers(0, 12, 3), strict=True)]
+        )
+        for n in range(300)
+    ]
+
+
+@pytest.mark.parametrize("seed", [3, 4, 5])
+def test_topics_depend_little_on_the_order_of_segments(seed: int) -> None:
+    """Of communities from one beginning .83 to .90 is left by another order."""
+    named = _noisy(seed)
+    found = groups(None, named)
+    order = np.random.default_rng(0).permutation(len(named))
+    again = np.empty_like(found)
+    again[order] = groups(None, [named[n] for n in order])
+    assert measures(found, [str(t) for t in again.tolist()]).one[1] > 0.915
+
+
+def test_many_small_themes_become_no_more_topics_than_a_person_looks_at() -> None:
+    """150 of 4,000 segments; by the third root 84 of 700, which are 140 themes of five."""
+    named = [frozenset(f"theme{n % 140}-{k}" for k in range(6)) | {f"family{n % 35}-{k}" for k in range(2)} for n in range(700)]
+    found = groups(None, named)
+    assert 30 <= found.max() + 1 <= 85
+    themes = [{n % 140 for n in np.flatnonzero(found == t)} for t in range(found.max() + 1)]
+    assert sum(map(len, themes)) == 140, "no theme is split"
