@@ -160,9 +160,28 @@ def test_topics_depend_little_on_the_order_of_segments(seed: int) -> None:
 
 
 def test_many_small_themes_become_no_more_topics_than_a_person_looks_at() -> None:
-    """150 of 4,000 segments; by the third root 84 of 700, which are 140 themes of five."""
-    named = [frozenset(f"theme{n % 140}-{k}" for k in range(6)) | {f"family{n % 35}-{k}" for k in range(2)} for n in range(700)]
+    """150 of 4,000 segments, by the third root 95 of 1,000: here 200 themes of five segments, ten themes in a family."""
+    named = [frozenset(f"theme{n % 200}-{k}" for k in range(6)) | {f"family{n % 20}-{k}" for k in range(3)} for n in range(1000)]
     found = groups(None, named)
-    assert 30 <= found.max() + 1 <= 85
-    themes = [{n % 140 for n in np.flatnonzero(found == t)} for t in range(found.max() + 1)]
-    assert sum(map(len, themes)) == 140, "no theme is split"
+    assert 30 <= found.max() + 1 <= 100
+    themes = [{n % 200 for n in np.flatnonzero(found == t)} for t in range(found.max() + 1)]
+    assert sum(map(len, themes)) == 200, "no theme is split"
+
+
+def test_too_few_for_a_topic_go_where_they_fit() -> None:
+    _, named, told = _store()
+    pair = frozenset(f"pair{k}" for k in range(6))
+    found = groups(None, [*named, pair | {"garden1", "garden2"}, pair | {"garden2", "garden5"}])
+    for topic in found[-2:]:
+        assert {told[n] for n in np.flatnonzero(found[:-2] == topic)} == {"garden"}
+
+
+def test_what_all_meanings_have_in_common_tells_nothing() -> None:
+    """Vectors of one model lean one way: a text that does only that is like none of the topics."""
+    vectors, named, _ = _store()
+    leaning = vectors + 3 * np.ones(32, dtype=np.float32) / 32**0.5
+    leaning /= np.linalg.norm(leaning, axis=1, keepdims=True)
+    nothing = [frozenset[str]() for _ in named]
+    profiles = profiles_of(leaning, nothing, groups(leaning, nothing))
+    assert profiles.fits(leaning[0], frozenset()).max() > 0.15
+    assert profiles.fits(leaning.mean(axis=0), frozenset()).max() < 0.05
