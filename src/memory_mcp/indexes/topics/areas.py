@@ -27,7 +27,7 @@ def areas_of(rows: Rows, count: int) -> Array:
         for other in others:
             if alike[topic, other] > 0:
                 links[topic][other] = links[other][topic] = float(alike[topic, other])
-    found = communities(links, _FINENESS)
+    found = communities(links, _FINENESS, range(count))
     sizes = np.bincount(found, weights=np.bincount(rows.topic[rows.topic >= 0], minlength=count))
     rank = np.empty(len(sizes), dtype=np.int32)
     rank[np.lexsort((np.arange(len(sizes)), -sizes))] = np.arange(len(sizes))

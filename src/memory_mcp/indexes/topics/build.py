@@ -2,7 +2,6 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
@@ -43,8 +42,7 @@ def made_of(documents: Sequence[Document], vectors: Array, known: Sequence[Known
     documents, vectors = [documents[n] for n in order], vectors[order]
     tables = Tables()
     rows = tables.rows(documents, vectors)
-    terms = [set(rows.terms[a:b].tolist()) for a, b in pairwise(rows.ptr.tolist())]
-    number = groups(vectors if vectors.shape[1] else None, terms, _before(documents))
+    number = groups(rows, _before(documents))
     count = int(number.max(initial=-1)) + 1
     rows = rows.with_topics(number, np.zeros(len(rows)))
     rows = rows.with_topics(number, Profiles.of(rows, count).relevance(rows))

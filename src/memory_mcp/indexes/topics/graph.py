@@ -28,7 +28,7 @@ from memory_mcp.model.topic import KnownTopic, TopicLabel, Turn
 #: Relations weaker than this are not told, by kind.
 _LEAST = {RelationKind.SIMILAR: 0.5, RelationKind.CO_OCCURRING: 0.2}
 #: Topics of an area that are named with it.
-_PARTS = 4
+_PARTS = 8
 #: A topic that fits a text less is none that was asked for.
 _FITS = 0.05
 #: The first day of 1970 as a proleptic ordinal; the first of all days was a Monday.
