@@ -20,9 +20,16 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Path:
     (room / "events.jsonl").write_text(topics.lines(), encoding="utf-8")
     with pytest.MonkeyPatch.context() as patch:
         isolate(patch, room / "home")
+        patch.setenv("MEMORY_MCP_TELEPORT__ENABLED", "true")
         assert main(["ingest", str(room / "events.jsonl"), "--data-dir", str(room / "data"), "--json"]) == 0
         assert main(["topics", "top", "--data-dir", str(room / "data"), "--json"]) == 0
     return room / "data"
+
+
+@pytest.fixture(autouse=True)
+def with_vectors(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As most people have it; other tests of commands do without."""
+    monkeypatch.setenv("MEMORY_MCP_TELEPORT__ENABLED", "true")
 
 
 @pytest.fixture
@@ -46,8 +53,7 @@ def on_a_terminal(monkeypatch: pytest.MonkeyPatch, *argv: str, plain: bool = Fal
 def test_the_first_question_finds_topics_where_no_process_did(memory: Cli) -> None:
     lines = memory("topics", "status").out.splitlines()
     assert lines[0] == "topics: enabled, healthy"
-    # Vectors are switched off for these tests.
-    assert "  grouped by:   shared words alone" in lines
+    assert "  grouped by:   meaning and shared words" in lines
     assert lines[1] == f"  topics:       {memory('topics', 'status', '--json').data['topic_count']} in 72 segments"
 
 
@@ -128,7 +134,9 @@ def test_a_project_is_shown_in_its_own_words(memory: Cli) -> None:
 def test_topics_stand_among_the_indexes(memory: Cli) -> None:
     made = memory("admin", "rebuild-index", "--type", "topics", "--json").data["rebuilt"]
     assert (set(made), made["topics"]["documents"]) == ({"topics"}, 72)
-    assert memory("admin", "rebuild-index").out.startswith(f"topics: {made['topics']['topics']} topics in 72 segments, in ")
+    lines = memory("admin", "rebuild-index").out.splitlines()
+    assert [line.split(":")[0] for line in lines] == ["bm25", "vector", "topics"]
+    assert lines[2].startswith(f"topics: {made['topics']['topics']} topics in 72 segments, in ")
     stats = memory("admin", "index-stats", "--json").data["indexes"]
     assert list(stats) == ["bm25", "vector", "topics"]
     assert stats["topics"] == memory("topics", "status", "--json").data
