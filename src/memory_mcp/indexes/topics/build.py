@@ -1,6 +1,6 @@
 """Segments in, the whole topic graph out: groups, which topic each is, what that is called. Pure; for a child process."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,13 +28,16 @@ class Made:
     known: tuple[KnownTopic, ...]
 
 
-def made_of(documents: Sequence[Document], vectors: Array, known: Sequence[KnownTopic], at_ms: int) -> Made:
+def made_of(
+    documents: Sequence[Document], vectors: Array, known: Sequence[KnownTopic], called: Sequence[Names], at_ms: int
+) -> Made:
     """Group segments.
 
     Args:
         documents: All segments of the memory, each once.
         vectors: (n, dimensions) float32 rows of length 1 or 0; no dimensions where nothing is embedded.
         known: The topics there were.
+        called: What they were called.
         at_ms: Now, UTC milliseconds.
 
     """
@@ -50,7 +53,7 @@ def made_of(documents: Sequence[Document], vectors: Array, known: Sequence[Known
     whole = by_area(rows, areas)
     told = identified(_members(rows, count), known, at_ms)
     larger = identified(_members(whole, int(areas.max(initial=-1)) + 1), told.known, at_ms, areas=True)
-    names = _names(documents, rows, whole, (told.ids, larger.ids))
+    names = _names(documents, rows, whole, (told.ids, larger.ids), {n.topic_id: n for n in called})
     return Made(Stored(rows, tables, names, tuple(areas.tolist())), larger.known)
 
 
@@ -70,15 +73,31 @@ def _before(documents: Sequence[Document]) -> list[int]:
 
 
 def _names(
-    documents: Sequence[Document], rows: Rows, whole: Rows, ids: tuple[Sequence[TopicId], Sequence[TopicId]]
+    documents: Sequence[Document],
+    rows: Rows,
+    whole: Rows,
+    ids: tuple[Sequence[TopicId], Sequence[TopicId]],
+    called: Mapping[TopicId, Names],
 ) -> tuple[Names, ...]:
     """Name topics and areas for those who see all, and for each project from what that project alone has of them."""
     texts = Texts([Doc(d.title, d.bullets, d.keywords) for d in documents])
     projects: dict[str, list[int]] = {}
     for place, document in enumerate(documents):
         projects.setdefault(document.project, []).append(place)
-    everywhere = _scope(texts, rows, whole, np.arange(len(documents)))
-    each = {project: _scope(texts, rows, whole, np.array(places)) for project, places in sorted(projects.items())}
+    old = [{n: called[topic] for n, topic in enumerate(own) if topic in called} for own in ids]
+
+    def scope(places: Array, label: Callable[[Names], str]) -> list[dict[int, Name]]:
+        """Names of both levels of some of the segments; no label is given twice."""
+        before = [{n: label(names) for n, names in own.items()} for own in old]
+        large = _level(texts, whole.topic[places], places, (), before[1])
+        small = _level(texts, rows.topic[places], places, [name.label for name in large.values()], before[0])
+        return [small, large]
+
+    everywhere = scope(np.arange(len(documents)), lambda names: names.whole.label)
+    each = {
+        project: scope(np.array(places), lambda names, project=project: _label(names, project))  # type: ignore[misc]
+        for project, places in sorted(projects.items())
+    }
     return tuple(
         Names(topic, everywhere[level][n], {p: own[level][n] for p, own in each.items() if n in own[level]})
         for level in (0, 1)
@@ -86,13 +105,13 @@ def _names(
     )
 
 
-def _scope(texts: Texts, rows: Rows, whole: Rows, places: Array) -> tuple[dict[int, Name], dict[int, Name]]:
-    """Name the topics and areas of some of the segments by these alone; no label is given twice."""
-    large = _level(texts, whole.topic[places], places, ())
-    return _level(texts, rows.topic[places], places, [name.label for name in large.values()]), large
+def _label(names: Names, project: str) -> str:
+    own = names.by_project.get(project)
+    return own.label if own else ""
 
 
-def _level(texts: Texts, topic: Array, places: Array, taken: Sequence[str]) -> dict[int, Name]:
+def _level(texts: Texts, topic: Array, places: Array, taken: Sequence[str], before: Mapping[int, str]) -> dict[int, Name]:
     there = sorted(set(topic[topic >= 0].tolist()))
-    found = names(texts, [places[topic == t].tolist() for t in there], places[topic < 0].tolist(), taken)
+    own = [places[topic == t].tolist() for t in there]
+    found = names(texts, own, places[topic < 0].tolist(), taken, [before.get(t, "") for t in there])
     return dict(zip(there, found, strict=True))

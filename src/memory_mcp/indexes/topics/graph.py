@@ -18,7 +18,7 @@ from memory_mcp.indexes.settings import TopicsSettings
 from memory_mcp.indexes.topics.areas import by_area
 from memory_mcp.indexes.topics.base import Link, Name, Names, Related, RelationKind, Topic, View
 from memory_mcp.indexes.topics.identity import resolved
-from memory_mcp.indexes.topics.level import DAY_MS, Embed, Level
+from memory_mcp.indexes.topics.level import DAY_MS, Embed, Level, name_terms
 from memory_mcp.indexes.topics.profiles import Profiles
 from memory_mcp.indexes.topics.rows import Rows, Tables
 from memory_mcp.indexes.topics.shares import Shares
@@ -118,7 +118,7 @@ class TopicGraph:
     def _fitting(self, level: Level, view: View, text: str) -> list[_Fit]:
         shares = level.seen(view)
         importance = level.importance(shares, view)
-        fit = level.fit(shares, text, lambda place: self._name(level, place, view.project)[0])
+        fit = level.fit(shares, text, lambda place: self._called(level, place, view.project))
         found = np.flatnonzero((fit >= _FITS) & (shares.mentions > 0) & ~level.silent(view.project))
         ranked = found[np.lexsort((found, -importance[found], -fit[found]))].tolist()
         return [_Fit(level, place, shares, float(importance[place]), float(fit[place])) for place in ranked]
@@ -171,6 +171,17 @@ class TopicGraph:
         own = names.whole if project is None else names.by_project.get(project, Name("", ()))
         given = self.labels.get((names.topic_id, project))
         return (replace(own, label=given.label), given.author) if given else (own, "")
+
+    def _called(self, level: Level, place: int, project: str | None) -> frozenset[int]:
+        """The words that a topic is called by; taken apart once."""
+        key = level.names[place].topic_id, project
+        if key not in self._words:
+            self._words[key] = name_terms(self._name(level, place, project)[0])
+        return self._words[key]
+
+    @cached_property
+    def _words(self) -> dict[tuple[TopicId, str | None], frozenset[int]]:
+        return {}
 
     def links(self, topic_id: str, view: View, limit: int, offset: int = 0, text: str = "") -> tuple[list[Link], int]:
         """Return segments of a topic, those that are most about it first (with a text: that fit it best), and how many."""

@@ -307,6 +307,9 @@ class TopicKeeper:
             self._building.release()
 
     def _rebuild(self) -> int:
+        with self._lock:
+            self._look()
+            names = self._graph.names if self._graph else ()
         position = self._reached()
         fingerprint = self._fingerprint()
         embedder = self._embedder()
@@ -320,7 +323,7 @@ class TopicKeeper:
             child.begin()
             count = sum(cast("int", n) for n in child.ask_all(self._frames()))
             at_ms = self._clock.now_ms()
-            made = cast("Made", child.ask(Finish(tuple(self._storage.topics.all()), at_ms)))
+            made = cast("Made", child.ask(Finish(tuple(self._storage.topics.all()), names, at_ms)))
             failpoint("topics.grouped")
             self._storage.topics.replace(made.known)
             failpoint("topics.known")

@@ -1,6 +1,6 @@
 """Topics of one level, or areas, as a view sees them: which there are, how much they matter, how well they fit a question."""
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
@@ -10,8 +10,7 @@ from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.settings import TopicsSettings
 from memory_mcp.indexes.topics.base import Name, Names, State, View
 from memory_mcp.indexes.topics.documents import terms_of
-from memory_mcp.indexes.topics.profiles import less
-from memory_mcp.indexes.topics.rows import SCALE, Asked, Rows, Tables
+from memory_mcp.indexes.topics.rows import Asked, Rows, Tables
 from memory_mcp.indexes.topics.shares import Shares
 
 DAY_MS = 86_400_000
@@ -54,7 +53,8 @@ class Level:
     @cached_property
     def everything(self) -> Shares:
         """All segments that have a topic."""
-        return Shares(self.rows.taken(np.flatnonzero(self.rows.topic >= 0)), len(self.names))
+        placed = self.rows.topic >= 0
+        return Shares(self.rows if placed.all() else self.rows.taken(np.flatnonzero(placed)), len(self.names))
 
     @cached_property
     def _remembered(self) -> dict[str, Shares]:
@@ -97,8 +97,8 @@ class Level:
             return np.bincount(shares.rows.topic, weights=shares.rows.relevance, minlength=shares.topics)
         return shares.importance(view.now_ms, self.settings.half_life_days * DAY_MS, _LATE_MS, _BOOST)
 
-    def fit(self, shares: Shares, text: str, called: Callable[[int], Name]) -> Array:
-        """Return how well each topic fits a text, (topics,), 0..1.
+    def fit(self, shares: Shares, text: str, called: Callable[[int], frozenset[int]]) -> Array:
+        """Return how well each topic fits a text, (topics,), 0..1; `called` gives the hashes of the words of a topic's name.
 
         By the words and the meaning of the best of its segments, by how many of its segments hold the words, and by what it
         is called. A topic with fewer segments than are looked at has to make up for them.
@@ -126,13 +126,9 @@ class Level:
         return found
 
     def _near(self, shares: Shares, text: str) -> Array:
-        """How near in meaning each segment is to a text, less what all have in common."""
+        """How near in meaning each segment is to a text."""
         vector = self.embed(text) if shares.rows.vectors.shape[1] else None
-        if vector is None:
-            return np.zeros(len(shares.rows))
-        asked = less(np.rint(vector * SCALE).astype(np.int8)[None, :], shares.common)[0]
-        found: Array = np.clip(shares.apart @ asked, 0.0, 1.0)
-        return found
+        return np.zeros(len(shares.rows)) if vector is None else shares.near(vector)
 
     def state(self, place: int, view: View) -> tuple[State, int]:
         """Say whether a topic is talked about in a scope, from when its segments were, and since when (UTC milliseconds)."""
@@ -151,8 +147,12 @@ class Level:
         return (State.REVIVED if view.now_ms - resumed <= dormant else State.ACTIVE), resumed
 
 
-def _called(name: Name, asked: Mapping[int, float]) -> float:
-    """Return the share of a question's words, by weight, that a topic's label and first keywords name."""
-    named = terms_of(" ".join((name.label, *name.keywords[:_CALLED_BY])))
+def name_terms(name: Name) -> frozenset[int]:
+    """Return the hashes of the words that a topic is called by."""
+    return frozenset(terms_of(" ".join((name.label, *name.keywords[:_CALLED_BY]))))
+
+
+def _called(named: Collection[int], asked: Mapping[int, float]) -> float:
+    """Return the share of a question's words, by weight, that a topic is called by."""
     total = sum(asked.values())
     return sum(weight for hashed, weight in asked.items() if hashed in named) / total if total else 0.0

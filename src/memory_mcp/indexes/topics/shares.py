@@ -6,8 +6,8 @@ from functools import cached_property
 import numpy as np
 
 from memory_mcp.indexes.files import Array
-from memory_mcp.indexes.topics.profiles import less, middles
-from memory_mcp.indexes.topics.rows import Rows
+from memory_mcp.indexes.topics.profiles import middles
+from memory_mcp.indexes.topics.rows import SCALE, Rows
 
 #: Days that two topics share at least, for that to tell anything.
 _SHARED = 2
@@ -54,9 +54,20 @@ class Shares:
         return middles(self.rows, self.topics)
 
     @cached_property
-    def apart(self) -> Array:
-        """(rows, dimensions) float32 of length 1: what each segment means, less what all have in common."""
-        return less(self.rows.vectors, self.common)
+    def _lengths(self) -> Array:
+        """(rows,): how far what each segment means is from what all have in common; 0 where nothing is known of it."""
+        rows = self.rows.vectors.astype(np.float32) / SCALE
+        found: Array = np.linalg.norm(rows - self.common, axis=1) * rows.any(axis=1)
+        return found
+
+    def near(self, vector: Array) -> Array:
+        """Return how near in meaning each segment is to a vector ((dimensions,) of length 1), less what all have in common."""
+        asked = vector - self.common
+        asked = asked / max(float(np.linalg.norm(asked)), 1e-9)
+        # The same as comparing rows less what is common, none of which is kept: a kilobyte each.
+        dot = self.rows.vectors.astype(np.float32) @ asked / SCALE - float(self.common @ asked)
+        found: Array = np.clip(np.divide(dot, self._lengths, out=np.zeros_like(dot), where=self._lengths > 0), 0.0, 1.0)
+        return found
 
     @cached_property
     def days(self) -> tuple[Array, Array]:
