@@ -14,9 +14,9 @@ from memory_mcp.indexes.topics.rows import SCALE, Rows
 from memory_mcp.summarize.rarity import rarity
 
 #: Share of rare terms; the rest is meaning.
-TERMS = 0.6
+TERMS = 0.8
 #: A term that more than this share of all segments name tells nothing; of few segments one that more than so many name.
-_COMMON, _COMMON_OF_FEW = 0.1, 3
+_COMMON, _COMMON_OF_FEW = 0.25, 3
 #: What fits less well belongs to no topic.
 LEAST = 0.12
 #: Segments whose fits are held at a time.
