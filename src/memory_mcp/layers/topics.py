@@ -146,10 +146,15 @@ def _theme(topic: Topic, links: Sequence[Link], nodes: dict[NodeId, TocNode], te
 
 
 def telling(node: TocNode, topic: Topic, text: str = "") -> TocBullet | None:
-    """Return the bullet with a grip that names most of what is asked for and of what the topic is called; the first of equals."""
+    """Return the bullet of a node that says most of a topic; None for a node without any."""
+    return next(iter(by_telling(node, topic, text)), None)
+
+
+def by_telling(node: TocNode, topic: Topic, text: str = "") -> list[TocBullet]:
+    """Return the bullets with a grip, those first that name most of what is asked for and of what the topic is called."""
     wanted = {**terms_of(" ".join((topic.label, *topic.keywords))), **{t: 2 * w for t, w in terms_of(text).items()}}
 
     def worth(bullet: TocBullet) -> float:
         return sum(wanted.get(term, 0.0) for term in terms_of(bullet.text))
 
-    return max((b for b in node.bullets if b.grip_ids), key=worth, default=None)
+    return sorted((b for b in node.bullets if b.grip_ids), key=worth, reverse=True)
