@@ -192,7 +192,9 @@ class TopicGraph:
         return self._topic(place, shares, view, float(self._importance(shares, view)[place]), 0.0)
 
     def _find(self, topic_id: str, view: View) -> tuple[int, Shares]:
-        wanted = resolved(parse_topic_id(topic_id), self.known)
+        # What this graph itself tells of is found also while the store knows of a newer grouping already.
+        named = parse_topic_id(topic_id)
+        wanted = named if named in self.places else resolved(named, self.known)
         place = self.places.get(wanted, -1) if wanted else -1
         shares = self._seen(view)
         if place < 0 or not shares.mentions[place]:
