@@ -145,7 +145,6 @@ POLICY: tuple[Requirement, ...] = (
         "policy:tier-1",
         SECTION_5_1,
         "Tier 1 (Full) means that topics, BM25, vector and agentic are all available.",
-        deferred=NO_TOPICS,
     ),
     Requirement(
         "policy:tier-2",

@@ -129,7 +129,10 @@ class TopicGraph:
         return self._topic(level, place, shares, view, float(level.importance(shares, view)[place]))
 
     def _find(self, topic_id: str, view: View) -> tuple[Level, int, Shares]:
-        wanted = resolved(parse_topic_id(topic_id), self.known)
+        # What this graph itself tells of is found also while the store knows of a newer grouping already.
+        named = parse_topic_id(topic_id)
+        known = named in self.topics.places or named in self.areas.places
+        wanted = named if known else resolved(named, self.known)
         for level in (self.topics, self.areas):
             place = level.places.get(wanted, -1) if wanted else -1
             if place >= 0 and (shares := level.seen(view)).mentions[place]:
