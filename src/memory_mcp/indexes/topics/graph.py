@@ -4,7 +4,7 @@ Everything that is said of a topic to a caller who sees one project is counted f
 numbers, dates, relations. A graph never changes; what follows the store is another one.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -17,10 +17,12 @@ from memory_mcp.indexes.settings import TopicsSettings
 from memory_mcp.indexes.topics.base import Link, Name, Related, RelationKind, State, Topic, View
 from memory_mcp.indexes.topics.documents import terms_of
 from memory_mcp.indexes.topics.identity import resolved
+from memory_mcp.indexes.topics.labels import Place, folded, in_force
 from memory_mcp.indexes.topics.profiles import Profiles
 from memory_mcp.indexes.topics.rows import SCALE, Rows, Tables, rarity
 from memory_mcp.indexes.topics.shares import Shares
 from memory_mcp.model.ids import TopicId, parse_topic_id
+from memory_mcp.model.toc import shown_author
 from memory_mcp.model.topic import KnownTopic, TopicLabel, Turn
 
 _DAY_MS = 86_400_000
@@ -48,6 +50,11 @@ class Names:
     whole: Name
     by_project: Mapping[str, Name]
 
+    @property
+    def by_scope(self) -> dict[str | None, Name]:
+        """By project, and by None for those who see all."""
+        return dict([(None, self.whole), *self.by_project.items()])
+
 
 #: Text in, its vector of length 1 out ((dimensions,) float32); None where nothing is embedded.
 Embed = Callable[[str], Array | None]
@@ -61,7 +68,8 @@ class TopicGraph:
     tables: Tables
     names: tuple[Names, ...]
     known: Mapping[TopicId, KnownTopic]
-    labels: Mapping[tuple[TopicId, str | None], TopicLabel]
+    #: Everything that somebody called a topic; see `in_force`.
+    labels: tuple[TopicLabel, ...]
     pins: frozenset[str]
     settings: TopicsSettings
     embed: Embed
@@ -226,8 +234,23 @@ class TopicGraph:
         """What a topic is called in a scope, and by whom."""
         names = self.names[place]
         own = names.whole if project is None else names.by_project.get(project, Name("", ()))
-        given = self.labels.get((names.topic_id, project))
-        return (replace(own, label=given.label), given.author) if given else (own, "")
+        given = self._in_force.get((names.topic_id, project))
+        return (replace(own, label=given.label), shown_author(given.author)) if given else (own, "")
+
+    @cached_property
+    def _in_force(self) -> Mapping[Place, TopicLabel]:
+        own = {(n.topic_id, project): name for n in self.names for project, name in n.by_scope.items()}
+        return in_force(self.labels, own)
+
+    def taken(self, label: str, project: str | None, other_than: TopicId) -> bool:
+        """Whether another topic of a scope is called so, or calls itself so."""
+        wanted, others = folded(label), (place for place, n in enumerate(self.names) if n.topic_id != other_than)
+        there = (place for place in others if project in self.names[place].by_scope)
+        return any(
+            folded(said) == wanted
+            for place in there
+            for said in (self._name(place, project)[0].label, self.names[place].by_scope[project].label)
+        )
 
     def _state(self, rows: Rows, now_ms: int) -> tuple[State, int]:
         """Whether a topic is talked about, from when its segments were, and since when."""
@@ -324,8 +347,3 @@ def facts_of(tables: Tables, names: Iterable[Names]) -> dict[str, Any]:
             for n in names
         ],
     }
-
-
-def labelled(labels: Sequence[TopicLabel]) -> dict[tuple[TopicId, str | None], TopicLabel]:
-    """Return labels by topic and project."""
-    return {(label.topic_id, label.project): label for label in labels}

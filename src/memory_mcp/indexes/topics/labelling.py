@@ -1,0 +1,115 @@
+"""Which topics a language model is to name, what they are named from, and its labels given.
+
+Invariants
+1. A topic that somebody named is left alone, and so is one that a language model named, while it says what it said then.
+2. A label for one project is made from that project's segments alone.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memory_mcp.clock import Clock
+from memory_mcp.errors import IndexUnreadable, NotFound
+from memory_mcp.indexes.document import subject
+from memory_mcp.indexes.topics.base import Name, Topic, View
+from memory_mcp.indexes.topics.graph import TopicGraph
+from memory_mcp.indexes.topics.keeper import TopicKeeper
+from memory_mcp.indexes.topics.labels import source_of
+from memory_mcp.llm.material import TopicMaterial
+from memory_mcp.model.ids import TopicId
+from memory_mcp.model.toc import llm_author
+from memory_mcp.model.topic import TopicLabel
+from memory_mcp.storage.base import Storage
+
+#: A topic with fewer segments is called by the title of its one.
+_LEAST = 2
+#: Titles that a model is shown.
+_TITLES = 8
+
+
+@dataclass(frozen=True, slots=True)
+class Unnamed:
+    """A topic that calls itself something in some scopes that see the same of it: in one, or in a project and in all."""
+
+    topic_id: TopicId
+    source: str
+    scopes: tuple[str | None, ...]
+
+
+class Labeller:
+    """Reads what topics are named from, and gives them what a language model made of it."""
+
+    def __init__(self, keeper: TopicKeeper, storage: Storage, clock: Clock) -> None:
+        self._keeper = keeper
+        self._storage = storage
+        self._clock = clock
+
+    def due(self, model: str) -> list[Unnamed]:
+        """Topics that nobody named, the most important first; without those of which this model said nothing usable.
+
+        None where there is no graph yet.
+        """
+        try:
+            graph = self._keeper.graph()
+        except IndexUnreadable:
+            return []
+        unusable = self._storage.spending.unusable(model)
+        return [one for one in _unnamed(graph, self._clock.now_ms()) if (one.topic_id, one.source) not in unusable]
+
+    def material(self, due: Unnamed) -> TopicMaterial | None:
+        """What a topic is named from; None when it is named or calls itself something else by now."""
+        graph, project = self._keeper.graph(), due.scopes[-1]
+        if not self._still(graph, due):
+            return None
+        view = View(self._clock.now_ms(), project)
+        topic = graph.topic(due.topic_id, view)
+        links, _ = graph.links(due.topic_id, view, _TITLES)
+        nodes = self._storage.toc.nodes([link.node_id for link in links])
+        titles = tuple(subject(nodes[link.node_id]) for link in links if link.node_id in nodes)
+        return TopicMaterial(due.topic_id, due.source, project, topic.label, topic.keywords, titles)
+
+    def is_taken(self, due: Unnamed, label: str) -> bool:
+        """Whether another topic of one of the scopes is called so."""
+        graph = self._keeper.graph()
+        return any(graph.taken(label, project, due.topic_id) for project in due.scopes)
+
+    def publish(self, due: Unnamed, label: str, model: str) -> bool:
+        """Give a topic its label; False when it is named or calls itself something else by now."""
+        author, now = llm_author(model, due.source), self._clock.now_ms()
+        given = [TopicLabel(due.topic_id, project, label, author, now) for project in due.scopes]
+        return self._keeper.label(given, unless=lambda graph: not self._still(graph, due))
+
+    def _still(self, graph: TopicGraph, due: Unnamed) -> bool:
+        """Whether a topic is in all of the scopes as it was."""
+        try:
+            found = [graph.topic(due.topic_id, View(self._clock.now_ms(), project)) for project in due.scopes]
+        except NotFound:
+            return False
+        return all(t.topic_id == due.topic_id and not t.labelled_by and _source(t) == due.source for t in found)
+
+
+def _unnamed(graph: TopicGraph, now_ms: int) -> list[Unnamed]:
+    """Topics that nobody named, by scope; a topic within one project once where it says the same to those who see all."""
+    whole = _of_scope(graph, now_ms, None)
+    once = {topic.topic_id: (topic.mentions, _source(topic)) for topic in whole}
+    found = {(topic.topic_id, None): (topic, (None,)) for topic in whole}
+    ranked: list[tuple[Topic, tuple[str | None, ...]]] = []
+    for project in graph.tables.projects:
+        for topic in _of_scope(graph, now_ms, project):
+            same = once.get(topic.topic_id) == (topic.mentions, _source(topic))
+            ranked.append((topic, (None, project) if same else (project,)))
+            if same:
+                del found[topic.topic_id, None]
+    ranked += found.values()
+    ranked.sort(key=lambda one: (not one[0].pinned, -one[0].importance, one[0].topic_id, one[1][0] or "", len(one[1])))
+    return [Unnamed(topic.topic_id, _source(topic), scopes) for topic, scopes in ranked]
+
+
+def _of_scope(graph: TopicGraph, now_ms: int, project: str | None) -> Sequence[Topic]:
+    topics, _ = graph.best(View(now_ms, project), limit=max(len(graph.names), 1))
+    return [topic for topic in topics if not topic.labelled_by and topic.mentions >= _LEAST]
+
+
+def _source(topic: Topic) -> str:
+    """The digest of what a topic that nobody named calls itself."""
+    return source_of(Name(topic.label, topic.keywords))
