@@ -10,6 +10,7 @@ import pytest
 
 from memory_mcp.app import App
 from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.indexes.topics.base import Name
 from memory_mcp.jobs.base import JobReport
 from memory_mcp.llm.settings import SummarizerSettings
 from memory_mcp.model.ids import is_topic_id
@@ -229,9 +230,9 @@ def test_one_more_segment_asks_nothing_and_other_words_bring_the_own_label_back(
     topic = next(iter(named))
     place = graph.places[graph.topic(topic, app.topics().view(None)).topic_id]
     changed = list(graph.names)
-    changed[place] = replace(changed[place], whole=replace(changed[place].whole, label="Something else"))
+    changed[place] = replace(changed[place], whole=Name("something else", ("turned", "into")))
     keeper._graph = replace(graph, names=tuple(changed))
-    assert labels(app, None)[topic] == ("Something else", "")
+    assert labels(app, None)[topic] == ("something else", "")
     assert (None,) in due(app)
 
 

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from memory_mcp.model.event import Event, EventType, Role
 from memory_mcp.model.grip import Grip
-from memory_mcp.model.ids import EventId, GripId, NodeId, TopicId
+from memory_mcp.model.ids import EventId, GripId, NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
 from memory_mcp.model.tokens import estimate_tokens
@@ -55,11 +55,8 @@ class Material:
 
 @dataclass(frozen=True, slots=True)
 class TopicMaterial:
-    """What one topic is to be called from: what some scopes see of it, all of which see the same."""
+    """What one topic is to be called from."""
 
-    topic_id: TopicId
-    #: Digest of what the topic calls itself: what it is called instead is good as long as this stays.
-    source: str
     #: The project that all of it is from; None where it is from several.
     project: str | None
     #: What the topic calls itself.

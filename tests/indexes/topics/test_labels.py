@@ -1,7 +1,7 @@
 """Which of the labels that somebody gave hold."""
 
 from memory_mcp.indexes.topics.base import Name
-from memory_mcp.indexes.topics.labels import in_force, source_of
+from memory_mcp.indexes.topics.labels import holds, in_force, source_of
 from memory_mcp.model.ids import TopicId
 from memory_mcp.model.toc import AGENT, llm_author
 from memory_mcp.model.topic import TopicLabel
@@ -32,10 +32,18 @@ def test_an_agents_label_holds_whatever_becomes_of_the_words() -> None:
     assert held(given) == {(A, "elsewhere"): "Mine"}
 
 
-def test_keywords_behind_the_first_may_come_and_go_and_the_first_may_change_places() -> None:
-    assert source_of(VALVE) == source_of(Name("valve, pump", ("pump", "seal", "valve", "pilot")))
-    assert source_of(VALVE) != source_of(Name("valve, pump", ("valve", "pump", "pilot")))
-    assert source_of(VALVE) != source_of(Name("valve", VALVE.keywords))
+def test_words_may_change_places_and_some_may_go() -> None:
+    source = source_of(VALVE)
+    assert source == source_of(Name("pump, valve", ("seal", "harbour", "crane")))
+    assert holds(source, Name("crane", ("pilot", "valve", "berth", "pump", "ferry")))
+    assert not holds(source, Name("crane", ("pilot", "berth", "pump", "ferry")))
+    assert not holds(source, ROUTE)
+
+
+def test_a_name_without_a_telling_word_has_a_source_too() -> None:
+    assert holds(source_of(Name("no words", ())), Name("No words", ()))
+    assert source_of(Name("the", ()))
+    assert not holds(source_of(Name("the", ())), VALVE)
 
 
 def test_no_two_topics_of_a_scope_are_called_the_same_by_a_model() -> None:

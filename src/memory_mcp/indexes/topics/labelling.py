@@ -14,7 +14,7 @@ from memory_mcp.indexes.document import subject
 from memory_mcp.indexes.topics.base import Name, Topic, View
 from memory_mcp.indexes.topics.graph import TopicGraph
 from memory_mcp.indexes.topics.keeper import TopicKeeper
-from memory_mcp.indexes.topics.labels import source_of
+from memory_mcp.indexes.topics.labels import holds, source_of
 from memory_mcp.llm.material import TopicMaterial
 from memory_mcp.model.ids import TopicId
 from memory_mcp.model.toc import llm_author
@@ -32,8 +32,14 @@ class Unnamed:
     """A topic that calls itself something in some scopes that see the same of it: in one, or in a project and in all."""
 
     topic_id: TopicId
-    source: str
+    #: What it calls itself; see `source_of`.
+    name: Name
     scopes: tuple[str | None, ...]
+
+    @property
+    def source(self) -> str:
+        """What its label will rest on."""
+        return source_of(self.name)
 
 
 class Labeller:
@@ -53,8 +59,11 @@ class Labeller:
             graph = self._keeper.graph()
         except IndexUnreadable:
             return []
-        unusable = self._storage.spending.unusable(model)
-        return [one for one in _unnamed(graph, self._clock.now_ms()) if (one.topic_id, one.source) not in unusable]
+        unusable: dict[str, list[str]] = {}
+        for topic_id, source in self._storage.spending.unusable(model):
+            unusable.setdefault(topic_id, []).append(source)
+        found = _unnamed(graph, self._clock.now_ms())
+        return [one for one in found if not any(holds(source, one.name) for source in unusable.get(one.topic_id, ()))]
 
     def material(self, due: Unnamed) -> TopicMaterial | None:
         """What a topic is named from; None when it is named or calls itself something else by now."""
@@ -66,7 +75,7 @@ class Labeller:
         links, _ = graph.links(due.topic_id, view, _TITLES)
         nodes = self._storage.toc.nodes([link.node_id for link in links])
         titles = tuple(subject(nodes[link.node_id]) for link in links if link.node_id in nodes)
-        return TopicMaterial(due.topic_id, due.source, project, topic.label, topic.keywords, titles)
+        return TopicMaterial(project, topic.label, topic.keywords, titles)
 
     def is_taken(self, due: Unnamed, label: str) -> bool:
         """Whether another topic of one of the scopes is called so."""
@@ -85,24 +94,23 @@ class Labeller:
             found = [graph.topic(due.topic_id, View(self._clock.now_ms(), project)) for project in due.scopes]
         except NotFound:
             return False
-        return all(t.topic_id == due.topic_id and not t.labelled_by and _source(t) == due.source for t in found)
+        return all(t.topic_id == due.topic_id and not t.labelled_by and holds(due.source, _name(t)) for t in found)
 
 
 def _unnamed(graph: TopicGraph, now_ms: int) -> list[Unnamed]:
-    """Topics that nobody named, by scope; a topic within one project once where it says the same to those who see all."""
-    whole = _of_scope(graph, now_ms, None)
-    once = {topic.topic_id: (topic.mentions, _source(topic)) for topic in whole}
-    found = {(topic.topic_id, None): (topic, (None,)) for topic in whole}
+    """Topics that nobody named, by scope; a topic within one project once where it calls itself the same to those who see all."""
+    found = {topic.topic_id: topic for topic in _of_scope(graph, now_ms, None)}
     ranked: list[tuple[Topic, tuple[str | None, ...]]] = []
     for project in graph.tables.projects:
         for topic in _of_scope(graph, now_ms, project):
-            same = once.get(topic.topic_id) == (topic.mentions, _source(topic))
+            every = found.get(topic.topic_id)
+            same = every is not None and every.mentions == topic.mentions and holds(source_of(_name(topic)), _name(every))
             ranked.append((topic, (None, project) if same else (project,)))
             if same:
-                del found[topic.topic_id, None]
-    ranked += found.values()
+                del found[topic.topic_id]
+    ranked += [(topic, (None,)) for topic in found.values()]
     ranked.sort(key=lambda one: (not one[0].pinned, -one[0].importance, one[0].topic_id, one[1][0] or "", len(one[1])))
-    return [Unnamed(topic.topic_id, _source(topic), scopes) for topic, scopes in ranked]
+    return [Unnamed(topic.topic_id, _name(topic), scopes) for topic, scopes in ranked]
 
 
 def _of_scope(graph: TopicGraph, now_ms: int, project: str | None) -> Sequence[Topic]:
@@ -110,6 +118,6 @@ def _of_scope(graph: TopicGraph, now_ms: int, project: str | None) -> Sequence[T
     return [topic for topic in topics if not topic.labelled_by and topic.mentions >= _LEAST]
 
 
-def _source(topic: Topic) -> str:
-    """The digest of what a topic that nobody named calls itself."""
-    return source_of(Name(topic.label, topic.keywords))
+def _name(topic: Topic) -> Name:
+    """What a topic that nobody named calls itself."""
+    return Name(topic.label, topic.keywords)
