@@ -1,6 +1,7 @@
 """Topics named by a language model: by the summarizer's job, behind the nodes and out of the same budget."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -202,6 +203,33 @@ def test_an_answer_that_cannot_be_used_is_remembered_and_the_own_words_stay(app:
     assert all(now[0] == before[t][0] for t, now in labels(app, None).items() if not now[1])
     assert run(app).counts == {"ok": 0, "fallback": 0, "failed": 0, "left": 0}
     assert told.due == []
+
+
+def test_an_answer_that_cannot_be_used_in_one_scope_says_nothing_of_another(app: App) -> None:
+    labeller = app.accelerators.labeller()
+    assert labeller is not None
+    shared = next(t for t in labels(app, SHOP) if t in labels(app, BILLING))
+    all_due = [one for one in labeller.due("small") if one.topic_id == shared]
+    assert {one.scopes for one in all_due} == {(None,), (SHOP,), (BILLING,)}
+    whole = next(one for one in all_due if one.scopes == (None,))
+    spent = (app.clock.now_ms(), shared, whole.asked_from, "small", 1, 1, False, Outcome.FALLBACK, "not one line", 1)
+    app.storage.spending.record(Spent(*spent))
+    assert {one.scopes for one in labeller.due("small") if one.topic_id == shared} == {(SHOP,), (BILLING,)}
+    assert {one.scopes for one in labeller.due("another") if one.topic_id == shared} == {(None,), (SHOP,), (BILLING,)}
+
+
+def test_a_graph_that_is_lost_while_the_model_is_asked_costs_no_row(app: App, script: Script) -> None:
+    folder = Path(app.settings.storage.data_dir) / "indexes" / "topics"
+    keeper = app.topics().keeper
+
+    def lose(asked: Asked) -> str:
+        shutil.rmtree(folder)
+        keeper._looked = 0.0
+        return label_of(asked.data)
+
+    script.steps.extend([*([of_node] * NODES), lose])
+    assert run(app).counts == {"ok": NODES, "fallback": 1, "failed": 0, "left": 0}
+    assert [row.tokens_in for row in rows(app)] == [USED[0]]
 
 
 def test_no_two_topics_of_a_scope_get_one_label(app: App, script: Script) -> None:

@@ -189,7 +189,7 @@ class _Run:
                 raise Unusable("another topic is called so")
             return labeller.publish(due, label, self._settings.name)
 
-        return _Question(due.topic_id, due.source, label_prompt_of(material), publish)
+        return _Question(due.topic_id, due.asked_from, label_prompt_of(material), publish)
 
     @cached_property
     def _asker(self) -> Ask:

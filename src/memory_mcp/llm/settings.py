@@ -22,8 +22,8 @@ class SummarizerSettings:
     provider: str = field(
         default=OFF,
         metadata={
-            "help": "Who improves titles, bullets and labels of topics afterwards: extractive (nobody), openai (any endpoint that "
-            "speaks as OpenAI's: Ollama, llama.cpp, vLLM), anthropic, or command."
+            "help": "Who improves titles, bullets and labels of topics afterwards: extractive (nobody), openai (any endpoint "
+            "that speaks as OpenAI's: Ollama, llama.cpp, vLLM), anthropic, or command."
         },
     )
     url: str = field(

@@ -16,7 +16,7 @@ from memory_mcp.indexes.topics.graph import TopicGraph
 from memory_mcp.indexes.topics.keeper import TopicKeeper
 from memory_mcp.indexes.topics.labels import holds, source_of
 from memory_mcp.llm.material import TopicMaterial
-from memory_mcp.model.ids import TopicId
+from memory_mcp.model.ids import TopicId, digest
 from memory_mcp.model.toc import llm_author
 from memory_mcp.model.topic import TopicLabel
 from memory_mcp.storage.base import Storage
@@ -41,6 +41,20 @@ class Unnamed:
         """What its label will rest on."""
         return source_of(self.name)
 
+    @property
+    def asked_from(self) -> str:
+        """The same, for these scopes: an answer that could not be used in one says nothing of another."""
+        return f"{self.source}-{self._scopes}"
+
+    @property
+    def _scopes(self) -> str:
+        return f"{digest(*('all' if scope is None else f'in {scope}' for scope in self.scopes), bits=32):08x}"
+
+    def was_asked(self, asked_from: str) -> bool:
+        """Whether a label was asked for that would have been good for it."""
+        source, _, scopes = asked_from.partition("-")
+        return scopes == self._scopes and holds(source, self.name)
+
 
 class Labeller:
     """Reads what topics are named from, and gives them what a language model made of it."""
@@ -55,20 +69,19 @@ class Labeller:
 
         None where there is no graph yet.
         """
-        try:
-            graph = self._keeper.graph()
-        except IndexUnreadable:
+        graph = self._graph()
+        if graph is None:
             return []
         unusable: dict[str, list[str]] = {}
-        for topic_id, source in self._storage.spending.unusable(model):
-            unusable.setdefault(topic_id, []).append(source)
+        for topic_id, asked_from in self._storage.spending.unusable(model):
+            unusable.setdefault(topic_id, []).append(asked_from)
         found = _unnamed(graph, self._clock.now_ms())
-        return [one for one in found if not any(holds(source, one.name) for source in unusable.get(one.topic_id, ()))]
+        return [one for one in found if not any(map(one.was_asked, unusable.get(one.topic_id, ())))]
 
     def material(self, due: Unnamed) -> TopicMaterial | None:
         """What a topic is named from; None when it is named or calls itself something else by now."""
-        graph, project = self._keeper.graph(), due.scopes[-1]
-        if not self._still(graph, due):
+        graph, project = self._graph(), due.scopes[-1]
+        if graph is None or not self._still(graph, due):
             return None
         view = View(self._clock.now_ms(), project)
         topic = graph.topic(due.topic_id, view)
@@ -79,14 +92,24 @@ class Labeller:
 
     def is_taken(self, due: Unnamed, label: str) -> bool:
         """Whether another topic of one of the scopes is called so."""
-        graph = self._keeper.graph()
-        return any(graph.taken(label, project, due.topic_id) for project in due.scopes)
+        graph = self._graph()
+        return graph is not None and any(graph.taken(label, project, due.topic_id) for project in due.scopes)
 
     def publish(self, due: Unnamed, label: str, model: str) -> bool:
-        """Give a topic its label; False when it is named or calls itself something else by now."""
+        """Give a topic its label; False when it is named, calls itself something else or cannot be read by now."""
         author, now = llm_author(model, due.source), self._clock.now_ms()
         given = [TopicLabel(due.topic_id, project, label, author, now) for project in due.scopes]
-        return self._keeper.label(given, unless=lambda graph: not self._still(graph, due))
+        try:
+            return self._keeper.label(given, unless=lambda graph: not self._still(graph, due))
+        except IndexUnreadable:
+            return False
+
+    def _graph(self) -> TopicGraph | None:
+        """The graph as of now; None where there is none: it may be lost at any moment, and is made again."""
+        try:
+            return self._keeper.graph()
+        except IndexUnreadable:
+            return None
 
     def _still(self, graph: TopicGraph, due: Unnamed) -> bool:
         """Whether a topic is in all of the scopes as it was."""

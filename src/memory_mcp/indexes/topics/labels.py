@@ -6,6 +6,7 @@ Invariants
 """
 
 from collections.abc import Collection, Mapping, Sequence
+from functools import lru_cache
 
 from memory_mcp.indexes.topics.base import Name
 from memory_mcp.model.ids import TopicId, digest
@@ -21,8 +22,11 @@ Place = tuple[TopicId, str | None]
 _FIRST, _KEPT = 8, 0.5
 #: Hexadecimal digits of a word's hash.
 _DIGITS = 4
+#: Every graph asks again which labels hold, and most of what they say was asked of the one before.
+_REMEMBERED = 8192
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def folded(label: str) -> frozenset[str]:
     """Return what a label says, without case and order: labels of one scope differ in it."""
     return frozenset(term_set(label)) or frozenset({label.casefold()})
@@ -33,6 +37,7 @@ def source_of(name: Name) -> str:
     return "".join(sorted(_hashes(name.label, name.keywords[:_FIRST])))
 
 
+@lru_cache(maxsize=_REMEMBERED)
 def holds(source: str, name: Name) -> bool:
     """Whether a topic still calls itself by most of the words behind a source."""
     wanted = [source[i : i + _DIGITS] for i in range(0, len(source), _DIGITS)]
@@ -51,6 +56,8 @@ def in_force(given: Collection[TopicLabel], own: Mapping[Place, Name]) -> dict[P
     Of two topics that language models called the same, the one that was called so first keeps it.
     """
     held = {(one.topic_id, one.project): one for one in given if not written_from(one.author)}
+    if len(held) == len(given):
+        return held
     taken = {(project, folded(name.label)): topic_id for (topic_id, project), name in own.items()}
     taken |= {(project, folded(one.label)): topic_id for (topic_id, project), one in held.items()}
     for one in sorted((one for one in given if written_from(one.author)), key=lambda one: (one.at_ms, one.topic_id)):
