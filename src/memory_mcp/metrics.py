@@ -36,8 +36,6 @@ COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "tool_calls_total": ("Tool calls: ok, cancelled, or the code of the error.", ("tool", "outcome")),
     "topics_place_errors_total": ("Placings of new segments among topics that failed.", ()),
     "topics_place_total": ("Placings of new segments among topics.", ()),
-    "topics_rebuild_errors_total": ("Groupings of the memory into topics that failed.", ()),
-    "topics_rebuild_total": ("Groupings of the memory into topics.", ()),
     "vector_commit_errors_total": ("Commits of the vector index that failed.", ()),
     "vector_commit_total": ("Commits of the vector index.", ()),
     "vector_index_operations_total": ("Documents added to and deleted from the vector index.", ("op",)),
@@ -52,8 +50,6 @@ HISTOGRAMS: dict[str, tuple[str, tuple[str, ...]]] = {
     "topics_rebuild_latency_seconds": ("Groupings of the memory into topics.", ()),
     "topics_search_latency_seconds": ("Questions to the topic graph.", ()),
     "tool_latency_seconds": ("Tool calls inside the server.", ("tool",)),
-    "topics_place_latency_seconds": ("Placings of new segments among topics.", ()),
-    "topics_rebuild_latency_seconds": ("Groupings of the memory into topics.", ()),
     "vector_commit_latency_seconds": ("Commits of the vector index.", ()),
     "vector_search_latency_seconds": ("Searches of the vector index.", ()),
 }
