@@ -20,8 +20,9 @@ from numpy.typing import NDArray
 
 from bench.quality.corpora import corpora_in
 from bench.topics.references import Reference, unjudged
+from memory_mcp.indexes.topics.base import Name
 from memory_mcp.indexes.topics.grouping import groups
-from memory_mcp.indexes.topics.naming import Name, names
+from memory_mcp.indexes.topics.naming import names
 from memory_mcp.indexes.topics.reading import Doc, Texts
 from memory_mcp.text import terms
 
@@ -93,7 +94,7 @@ def sheet(corpora: Mapping[str, Sequence[Reference]], count: int, seed: int) -> 
 
 def _entries(reference: Reference) -> Iterable[str]:
     material = reference.material()
-    topics = topics_of(groups(material.vectors, material.named, material.before))
+    topics = topics_of(groups(material.rows(), material.before))
     for name, topic in zip(named(reference, topics), topics, strict=True):
         shown = [reference.documents[n].node for n in topic[:: max(1, len(topic) // _SAMPLES)][:_SAMPLES]]
         samples = [f"     - {node.title} | {node.summary}"[:_WIDTH].replace("\n", " ") for node in shown]

@@ -7,6 +7,7 @@ import numpy as np
 
 from bench.topics.references import Reference
 from bench.topics.systems import SYSTEMS, Absent, Material, grouped, told_how_many
+from memory_mcp.indexes.topics.documents import hashed
 
 #: Systems that are no rival's and take no time worth seeing with so many.
 _SLOW = ("HDBSCAN",)
@@ -26,7 +27,7 @@ def recombined(found: Sequence[Reference], count: int) -> Material:
         (one, near), (other, far) = rng.choice(documents), rng.choice(documents)
         keys = sorted(one.named)
         kept = [key for key in keys if rng.random() > _OTHERS]
-        kept += [f"{key}{n}" if rng.random() < _FRESH else key for key in sorted(other.named) if rng.random() < _OTHERS]
+        kept += [hashed(f"{key} {n}") if rng.random() < _FRESH else key for key in sorted(other.named) if rng.random() < _OTHERS]
         named.append(frozenset(kept))
         texts.append(f"{one.gist[: len(one.gist) * 7 // 10]} {other.gist[len(other.gist) * 7 // 10 :]}")
         mixed = (1 - _OTHERS) * near + _OTHERS * far

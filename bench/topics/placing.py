@@ -5,8 +5,10 @@ import time
 import numpy as np
 
 from bench.topics.references import Reference
+from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.topics.grouping import groups
-from memory_mcp.indexes.topics.profiles import profiles_of
+from memory_mcp.indexes.topics.profiles import Profiles
+from memory_mcp.indexes.topics.rows import Rows
 
 #: One segment in so many is left out, each once.
 _PARTS = 10
@@ -19,35 +21,38 @@ def placing(reference: Reference) -> str:
     topic stands for the one that grouping everything gives it, or neither gives it one.
     """
     material = reference.material()
-    named, vectors, count = material.named, material.vectors, len(material.named)
-    whole = groups(vectors, named, material.before)
-    again = profiles_of(vectors, named, whole)
-    same = sum((again.nearest(vectors[n], named[n]) or (-1, 0.0))[0] == whole[n] for n in range(count))
+    rows, count = material.rows(), len(material.named)
+    whole = groups(rows, material.before)
+    same = int((_profiles(rows, whole).nearest(rows)[0] == whole).sum())
     agreed = none = right = known = 0
     spent = 0.0
     for part in range(_PARTS):
         kept = np.array([n for n in range(count) if n % _PARTS != part])
         place = {int(n): i for i, n in enumerate(kept)}
         before = [place.get(material.before[n], -1) for n in kept]
-        found = groups(vectors[kept], [named[n] for n in kept], before)
-        profiles = profiles_of(vectors[kept], [named[n] for n in kept], found)
+        found = groups(rows.taken(kept), before)
+        profiles = _profiles(rows.taken(kept), found)
         stands = {t: _most(whole[kept[found == t]].tolist()) for t in range(int(found.max()) + 1)}
         spans = {t: _most([reference.documents[n].reference for n in kept[found == t]]) for t in stands}
         for n in range(part, count, _PARTS):
             began = time.process_time()
-            best = profiles.nearest(vectors[n], named[n])
+            best = int(profiles.nearest(rows.taken(np.array([n])))[0][0])
             spent += time.process_time() - began
-            none += best is None
-            agreed += (stands[best[0]] if best else -1) == whole[n]
+            none += best < 0
+            agreed += (stands[best] if best >= 0 else -1) == whole[n]
             if told := reference.documents[n].reference:
                 known += 1
-                right += best is not None and spans[best[0]] == told
+                right += best >= 0 and spans[best] == told
     return (
         f"{reference.name}: of {count} segments {same / count:.1%} fit best where grouping put them; left out and placed, "
         f"{agreed / count:.1%} come where grouping everything puts them, {none / count:.1%} nowhere; "
         f"{right / max(known, 1):.1%} of {known} come to a topic most of which has their reference; "
         f"{1000 * spent / count:.2f} ms each"
     )
+
+
+def _profiles(rows: Rows, found: Array) -> Profiles:
+    return Profiles.of(rows.with_topics(found, rows.relevance), int(found.max(initial=-1)) + 1)
 
 
 def _most(found: list) -> object:  # type: ignore[type-arg]

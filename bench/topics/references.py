@@ -36,7 +36,7 @@ from memory_mcp.embed.model2vec import Model2Vec
 from memory_mcp.embed.models import BUNDLED, named
 from memory_mcp.indexes import units
 from memory_mcp.indexes.document import Source, unit_of
-from memory_mcp.indexes.topics.grouping import named_by
+from memory_mcp.indexes.topics.documents import document_of
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.toc import TocNode
 
@@ -53,12 +53,12 @@ _BRANCH = 12
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One segment: its node, what it is about in words, what it names, and the reference it belongs to ("": none known)."""
+    """One segment: its node, what it is about, hashes of what it names, and the reference it belongs to ("": none known)."""
 
     key: int
     node: TocNode
     gist: str
-    named: frozenset[str]
+    named: frozenset[int]
     session: str
     reference: str
     #: Which half it belongs to: "tune" or "held".
@@ -239,7 +239,7 @@ def _documents(app: App, belongs: Any, corpus: str) -> Iterable[Document]:
                 source.segment.key,
                 source.node,
                 document.gist,
-                frozenset(named_by(source.node)),
+                frozenset(document_of(source.node, source.segment).terms()),
                 session,
                 belongs(source),
                 "tune" if tune else "held",

@@ -15,9 +15,13 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from memory_mcp.indexes.topics.rows import Rows
 
 Places = NDArray[np.int32]
 
@@ -27,12 +31,19 @@ class Material:
     """What a system gets of each document, in one order."""
 
     texts: Sequence[str]
-    named: Sequence[frozenset[str]]
+    named: Sequence[frozenset[int]]
     vectors: NDArray[np.float32]
     #: Place of the segment before it in its session, -1: none.
     before: Sequence[int]
     #: Groups for a system that must be told how many.
     wanted: int = 0
+
+    def rows(self, by_meaning: bool = True) -> "Rows":
+        """As the program groups them."""
+        from memory_mcp.indexes.topics.rows import Rows
+
+        vectors = self.vectors if by_meaning else np.zeros((len(self.named), 0), dtype=np.float32)
+        return Rows.bare(self.named, vectors)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,19 +85,19 @@ def grouped(system: str, material: Material) -> Grouped:
 def _ours(material: Material) -> Places:
     from memory_mcp.indexes.topics.grouping import groups
 
-    return groups(material.vectors, material.named, material.before)
+    return groups(material.rows(), material.before)
 
 
 def _ours_alone(material: Material) -> Places:
     from memory_mcp.indexes.topics.grouping import groups
 
-    return groups(material.vectors, material.named)
+    return groups(material.rows())
 
 
 def _ours_terms(material: Material) -> Places:
     from memory_mcp.indexes.topics.grouping import groups
 
-    return groups(None, material.named, material.before)
+    return groups(material.rows(by_meaning=False), material.before)
 
 
 def _kmeans(material: Material) -> Places:
@@ -128,7 +139,7 @@ def _propagated(material: Material) -> Places:
     """Label propagation on the graph that ours is made on."""
     from memory_mcp.indexes.topics import grouping
 
-    links = grouping._links(material.vectors, material.named)
+    links = grouping._links(material.rows())
     member = list(range(len(links)))
     for _ in range(30):
         moved = 0
@@ -168,7 +179,7 @@ def _louvain(material: Material) -> Places:
 def _once(material: Material) -> tuple[list[dict[int, float]], Places, float]:
     from memory_mcp.indexes.topics import grouping
 
-    links = grouping._links(material.vectors, material.named)
+    links = grouping._links(material.rows())
     grouping._follow(links, material.before)
     count = len(links)
     return links, *grouping._bounded(links, min(grouping._FINENESS * count ** (1 / 3), count / grouping._LINKS))
@@ -181,7 +192,7 @@ def _ours_embedded(material: Material) -> Places:
     from memory_mcp.indexes.topics.grouping import groups
 
     vectors = Model2Vec(str(named(BUNDLED, None).folder)).embed(material.texts)
-    return groups(vectors, material.named, material.before)
+    return groups(replace(material, vectors=vectors).rows(), material.before)
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,7 +1,6 @@
 """The retrieval policy as records: status, intents, chains, tiers, FR-01 to FR-19, fallback."""
 
 from tests.requirements.record import (
-    NO_TOPICS,
     Requirement,
 )
 
@@ -145,7 +144,6 @@ POLICY: tuple[Requirement, ...] = (
         "policy:tier-1",
         SECTION_5_1,
         "Tier 1 (Full) means that topics, BM25, vector and agentic are all available.",
-        deferred=NO_TOPICS,
     ),
     Requirement(
         "policy:tier-2",

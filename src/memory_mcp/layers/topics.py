@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from memory_mcp import metrics
 from memory_mcp.clock import Clock
 from memory_mcp.errors import IndexNotReady, IndexUnreadable, LayerUnavailable
 from memory_mcp.indexes.keeper import Rebuilt
@@ -92,8 +93,7 @@ class TopicsLayer:
         `by` is the author, as `model.toc` has them. NotFound, LayerUnavailable.
         """
         found = self.graph().topic(topic_id, self.view(project))
-        self._storage.topics.label(TopicLabel(found.topic_id, project, label, by, self._clock.now_ms()))
-        self.keeper.reread()
+        self.keeper.label([TopicLabel(found.topic_id, project, label, by, self._clock.now_ms())])
         return self.graph().topic(found.topic_id, self.view(project))
 
     def pin(self, topic_id: str, on: bool, project: str | None, by: str) -> Topic:
@@ -112,7 +112,7 @@ class TopicsLayer:
         graph = self.graph()
         if query.role is not None or query.speaker is not None or not budget.call():
             return LayerAnswer((), window=query.window)
-        with span("topics_search"):
+        with span("topics_search"), metrics.timed("topics_search_latency_seconds"):
             view = replace(self.view(query.project), agent=query.agent, window=query.window)
             topics, _ = graph.best(view, query.text, _THEMES)
             links = [graph.links(t.topic_id, view, 1, text=query.text)[0] for t in topics]

@@ -33,7 +33,8 @@ def _search(answer: Shape) -> Iterator[str]:
     if not answer["results"]:
         yield "No results."
     further = [
-        f"- {one['when'].replace('T', ' ')} {one['who']}: {one['quote']} [{one['grip']}]" for one in answer.get("also", [])
+        f"- {' '.join((one['when'].replace('T', ' '), one.get('who', ''))).rstrip()}: {one['quote']} [{one['grip']}]"
+        for one in answer.get("also", [])
     ]
     if further:
         yield from ("Further, shortened:", *further, "")

