@@ -21,8 +21,9 @@ from memory_mcp.indexes.topics.identity import resolved
 from memory_mcp.indexes.topics.labels import Place, folded, in_force
 from memory_mcp.indexes.topics.level import DAY_MS, Embed, Level, name_terms
 from memory_mcp.indexes.topics.profiles import Profiles
-from memory_mcp.indexes.topics.rows import Rows, Tables
+from memory_mcp.indexes.topics.rows import Rows
 from memory_mcp.indexes.topics.shares import Shares
+from memory_mcp.indexes.topics.tables import Tables
 from memory_mcp.model.ids import TopicId, parse_topic_id
 from memory_mcp.model.toc import shown_author
 from memory_mcp.model.topic import KnownTopic, TopicLabel, Turn

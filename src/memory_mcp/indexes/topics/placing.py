@@ -9,7 +9,8 @@ from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.topics.base import Name, Names
 from memory_mcp.indexes.topics.documents import Document
 from memory_mcp.indexes.topics.graph import TopicGraph
-from memory_mcp.indexes.topics.rows import Rows, Tables
+from memory_mcp.indexes.topics.rows import Rows
+from memory_mcp.indexes.topics.tables import Tables
 from memory_mcp.model.ids import NodeId, segment_key_of
 from memory_mcp.model.topic import MAX_LABEL
 from memory_mcp.summarize.titles import headline
