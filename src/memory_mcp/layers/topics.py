@@ -21,8 +21,8 @@ from memory_mcp.storage.base import Storage
 from memory_mcp.toc.tree import Tree
 from memory_mcp.tracing import span
 
-#: Themes of an overview, and those of a question about something in particular.
-_OVERVIEW, _PARTICULAR = 10, 5
+#: Themes of an answer at most.
+_THEMES = 10
 #: Literal beginning of the message where the layer is off or has nothing yet.
 NOT_ENABLED = "Topic graph not enabled"
 
@@ -113,7 +113,7 @@ class TopicsLayer:
             return LayerAnswer((), window=query.window)
         with span("topics_search"):
             view = replace(self.view(query.project), agent=query.agent, window=query.window)
-            topics, _ = graph.best(view, query.text, _PARTICULAR if query.text.strip() else _OVERVIEW)
+            topics, _ = graph.best(view, query.text, _THEMES)
             links = [graph.links(t.topic_id, view, 1, text=query.text)[0] for t in topics]
             first = {link[0].node_id for link in links if link}
             nodes = self.nodes(sorted(first)[: budget.visit_named(sorted(first))])
@@ -132,7 +132,7 @@ def _theme(topic: Topic, links: Sequence[Link], nodes: dict[NodeId, TocNode], te
     return Theme(
         topic_id=topic.topic_id,
         label=topic.label,
-        keywords=topic.keywords,
+        about=(*topic.parts, *topic.keywords),
         segments=topic.mentions,
         first_ms=topic.first_ms,
         last_ms=topic.last_ms,
