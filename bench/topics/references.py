@@ -53,7 +53,7 @@ _BRANCH = 12
 
 @dataclass(frozen=True, slots=True)
 class Document:
-    """One segment: its node, what it is about in words, what it names (hashes), and the reference it belongs to ("": none known)."""
+    """One segment: its node, what it is about, hashes of what it names, and the reference it belongs to ("": none known)."""
 
     key: int
     node: TocNode

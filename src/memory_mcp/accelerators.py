@@ -89,12 +89,10 @@ class Accelerators:
             tended: Whether `tend` is called again and again; without, an index is read when it is first asked for.
 
         """
-        self._settings = settings
-        self._topics = topics
+        self._settings, self._topics = settings, topics
         self._topic_keeper: TopicKeeper | None = None
         self._model = model
-        self._storage = storage
-        self._directory = directory
+        self._storage, self._directory = storage, directory
         self._clock = clock
         self._searchers: dict[str, Searcher | None] = {}
         self._making = threading.Lock()

@@ -24,6 +24,7 @@ def readings(app: App) -> metrics.Readings:
     levels = {str(level): float(len(app.storage.toc.ids_at(level))) for level in _PERIODS}
     return {
         **_indexes(app),
+        **_topics(app),
         "deriver_lag_events": {"": stats.last_seq - stats.derived_to},
         "event_count": {"": stats.rows["event"]},
         "grip_count": {"": stats.rows["grip"]},
@@ -46,6 +47,20 @@ def _indexes(app: App) -> dict[str, dict[str, float]]:
         told[f"{name}_index_behind"] = {"": status.behind}
         if keeper.last_rebuild_secs is not None:
             told[f"{name}_rebuild_duration_seconds"] = {"": keeper.last_rebuild_secs}
+    return told
+
+
+def _topics(app: App) -> dict[str, dict[str, float]]:
+    layer = app.topics()
+    status = layer.detail()
+    told: dict[str, dict[str, float]] = {
+        "topics_index_doc_count": {"topic": status.topic_count, "segment": status.segments},
+        "topics_index_size_bytes": {"": status.size_bytes},
+    }
+    if status.healthy:
+        told["topics_index_behind"] = {"": status.behind}
+    if status.last_rebuild_secs is not None:
+        told["topics_rebuild_duration_seconds"] = {"": status.last_rebuild_secs}
     return told
 
 

@@ -30,15 +30,15 @@ from tests.waiting import until_async
 
 INTENTS = ("explore", "answer", "locate", "time_boxed")
 MODES = ("sequential", "parallel", "hybrid")
-TIERS = (2, 3, 4, 5)
+TIERS = (1, 2, 3, 4, 5)
 #: Settings of the running program that leave a tier.
 OFF = {
     "topics": {"MEMORY_MCP_TOPICS__ENABLED": "false"},
     "bm25": {"MEMORY_MCP_TELEPORT__BM25__ENABLED": "false"},
     "vector": {"MEMORY_MCP_TELEPORT__VECTOR__ENABLED": "false"},
 }
-SWITCHED_OFF = {2: ("topics",), 3: ("topics", "bm25"), 4: ("topics", "vector"), 5: ("topics", "bm25", "vector")}
-NAMES = {2: "Hybrid", 3: "Semantic", 4: "Keyword", 5: "Agentic"}
+SWITCHED_OFF = {1: (), 2: ("topics",), 3: ("topics", "bm25"), 4: ("topics", "vector"), 5: ("topics", "bm25", "vector")}
+NAMES = {1: "Full", 2: "Hybrid", 3: "Semantic", 4: "Keyword", 5: "Agentic"}
 
 #: Each intent's layers in the order of its route; time-boxed takes the best accelerator, by the order of the tiers.
 CHAIN = {
@@ -71,7 +71,8 @@ ORDER = {
     ("time_boxed", 5): ["agentic"],
 }
 #: What is passed over on the way to agentic, because it cannot be used.
-MISSING = {
+MISSING: dict[tuple[str, int], list[str]] = {
+    **{(intent, 1): [] for intent in INTENTS},
     ("explore", 2): ["topics"],
     ("explore", 3): ["topics", "hybrid", "bm25"],
     ("explore", 4): ["topics", "hybrid", "vector"],
@@ -91,7 +92,9 @@ MISSING = {
 }
 #: What runs side by side: a layer rather than those it is made of.
 SIDE_BY_SIDE = {
-    (intent, tier): {"hybrid", "agentic"} if tier == 2 else set(ORDER[intent, tier]) for intent in INTENTS for tier in TIERS
+    (intent, tier): set(ORDER[intent, tier]) - ({"bm25", "vector"} if tier <= 2 else set())
+    for intent in INTENTS
+    for tier in TIERS
 }
 #: Bounds that differ from 5 levels, 100 nodes, 20 calls, 4000 tokens, 5000 ms and beam 1.
 DEFAULTS = {"max_depth": 5, "max_nodes_visited": 100, "max_rpc_calls": 20, "max_token_budget": 4000, "timeout_ms": 5000}
@@ -237,12 +240,13 @@ async def everything(client: Client, tier: int, whole: bool) -> Told:
 
 @pytest.fixture(scope="module")
 def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A memory with both indexes, at rest."""
+    """A memory with both indexes and its topics, at rest."""
     directory = tmp_path_factory.mktemp("origin") / "data"
     app = opened(directory, FakeClock(), TeleportSettings())
     app.write(said(), "test")
     app.derivation.run()
     app.accelerators.settle()
+    app.topics().rebuild()
     app.close()
     return directory
 
@@ -315,13 +319,15 @@ def heard(why: dict[str, Any]) -> list[str]:
 
 @requirement("policy:FR-01", "policy:FR-02", "policy:FR-03", "policy:tier-2", "policy:tier-3", "policy:tier-4", "policy:tier-5")
 @requirement("contract:tier-2-hybrid", "contract:tier-3-semantic", "contract:tier-4-keyword", "contract:tier-5-agentic")
-@requirement("contract:brainstem-tier-detection")
+@requirement("contract:brainstem-tier-detection", "policy:tier-1", "contract:tier-1-full")
 @pytest.mark.parametrize("tier", TIERS)
 def test_one_call_tells_the_tier_and_every_layer_before_any_search(tables: dict[int, Told], tier: int) -> None:
     status = tables[tier].status
     assert (status["tier"], status["name"]) == (tier, NAMES[tier])
     usable = {one["name"] for one in status["layers"] if one["enabled"] and one["healthy"]}
-    assert usable == {*ORDER["answer", tier]}
+    assert usable == {*ORDER["explore", tier]}
+    (topics,) = (one for one in status["layers"] if one["name"] == "topics")
+    assert (topics["count"] > 0) is (tier == 1)
     assert {one["name"] for one in status["layers"]} == {"topics", "hybrid", "vector", "bm25", "agentic"}
 
 
@@ -413,7 +419,9 @@ def test_method_fallback_and_what_was_passed_over_are_told(tables: dict[int, Tol
             parts = {"hybrid": {"bm25", "vector"}}.get(first, set()) if mode != "sequential" else set()
             assert first in told or (parts and parts <= set(told)), f"{case}: a fallback without a reason"
         if mode == "sequential" and results:
-            assert why["fallback_occurred"] is (first not in why["method_used"].split("+")), case
+            answered = set(why["method_used"].split("+"))
+            answered |= {"bm25", "vector"} if "hybrid" in answered else set()
+            assert why["fallback_occurred"] is (first not in answered), case
         enough = [n for n, outcome in tried.items() if outcome == "sufficient"]
         if mode == "sequential" and enough:
             assert list(tried)[-1] == enough[0], "the first that suffices is the last that is asked"
@@ -442,7 +450,7 @@ def test_bounds_are_those_of_the_intent_and_kept(tables: dict[int, Told], tier: 
         assert len(over) <= (0 if intent == "time_boxed" else 1)
         for name in over:
             assert any(n.startswith(f"{name} was exceeded once") for n in why["notices"]), case
-        aside = [n for n in heard(why) if n != "agentic"]
+        aside = [n for n in heard(why) if n not in {"agentic", "topics"}]
         assert len(aside) <= limits["beam_width"] or mode == "sequential"
 
 
@@ -464,7 +472,7 @@ def test_a_scan_follows_where_the_intent_allows_it_and_never_a_deadline(
         if intent == "locate" and (case in {"nothing", "unsaid"} or (case == "part" and tier > 3)):
             assert scan, case
             # A keyword index may name the segments that hold the words; without one every event is compared.
-            assert scan["events"] == len(said()) or (tier in (2, 4) and scan["events"] < len(said()))
+            assert scan["events"] == len(said()) or (tier in (1, 2, 4) and scan["events"] < len(said()))
         if mode != "sequential" and intent != "time_boxed" and case == "nothing":
             assert scan or results
         if intent == "locate" and case == "part":
@@ -485,12 +493,14 @@ def test_every_path_has_its_reason_and_results_are_merged(tables: dict[int, Told
         for one in why["tried"]:
             if one["outcome"] == "cancelled":
                 assert one["reason"] in {f"{name} had evidence enough" for name in enough}
-        relevant = [t["layer"] for t in why["tried"] if t["outcome"] in {"sufficient", "insufficient"}]
+        # Topics tell something else than results, beside whatever finds these.
+        found = [t["layer"] for t in why["tried"] if t["layer"] != "topics"]
+        relevant = [t["layer"] for t in why["tried"] if t["outcome"] in {"sufficient", "insufficient"} and t["layer"] in found]
         if mode != "sequential" and len(relevant) > 1:
             assert why["arbitration"].startswith("merged ")
             assert all(f"{name} " in why["arbitration"] for name in relevant)
         if mode == "hybrid" and len(relevant) == 1 and enough:
-            assert why["method_used"] == enough[0]
+            assert why["method_used"].removeprefix("topics+") == enough[0]
         assert all(0 <= r["score"] <= 1 for r in results)
         assert len({r["id"] for r in results}) == len(results)
         quoted = [r["grip_ids"][0] for r in results if r["grip_ids"]]

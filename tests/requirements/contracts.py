@@ -1,7 +1,6 @@
 """The skill contract and the cognitive architecture's contracts as records."""
 
 from tests.requirements.record import (
-    NO_TOPICS,
     Requirement,
 )
 
@@ -144,7 +143,6 @@ CONTRACTS: tuple[Requirement, ...] = (
         "contract:layer-5",
         THE_COGNITIVE_LAYER_STACK,
         "Conceptual discovery enriches by patterns and concepts and is optional.",
-        deferred=NO_TOPICS,
     ),
     Requirement(
         "contract:layer-6",
@@ -246,7 +244,6 @@ CONTRACTS: tuple[Requirement, ...] = (
         "contract:tier-1-full",
         CAPABILITY_TIERS,
         "Tier 1 is called Full and has topics, hybrid and agentic.",
-        deferred=NO_TOPICS,
     ),
     Requirement(
         "contract:tier-2-hybrid",
@@ -429,7 +426,6 @@ CONTRACTS: tuple[Requirement, ...] = (
         "contract:topics-declared",
         COGNITIVE_CONTRACTS,
         ("Topics declare pattern discovery, stale and broad labels, an unavailable index and vector or BM25 as their fallback."),
-        deferred=NO_TOPICS,
     ),
     Requirement(
         "contract:philosophy-time-is-truth",

@@ -1,7 +1,6 @@
 """The retrieval policy as records: status, intents, chains, tiers, FR-01 to FR-19, fallback."""
 
 from tests.requirements.record import (
-    NO_TOPICS,
     Requirement,
 )
 
@@ -145,7 +144,6 @@ POLICY: tuple[Requirement, ...] = (
         "policy:tier-1",
         SECTION_5_1,
         "Tier 1 (Full) means that topics, BM25, vector and agentic are all available.",
-        deferred=NO_TOPICS,
     ),
     Requirement(
         "policy:tier-2",
@@ -181,7 +179,6 @@ POLICY: tuple[Requirement, ...] = (
         "policy:status-topics",
         SECTION_5_2,
         "get_topic_graph_status returns enabled, healthy and topic_count.",
-        deferred=NO_TOPICS,
     ),
     Requirement(
         "policy:status-failure-is-absence",

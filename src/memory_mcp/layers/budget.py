@@ -108,6 +108,8 @@ class Budget:
     own: _Share | None = None
     #: What this was made of: its limits hold here too.
     parent: "Budget | None" = None
+    #: Only the time of what it was made of holds here, not its nodes and calls.
+    is_apart: bool = False
     started: float = field(default=-1.0)
     _begun: float = field(init=False)
     _cancelled: threading.Event = field(init=False, default_factory=threading.Event)
@@ -138,6 +140,13 @@ class Budget:
             return self.branch()
         own = _Share(math.ceil(self.nodes_left() * fraction), math.ceil(self.calls_left() * fraction), until_found)
         return replace(self, own_ms=max(1, int(self.left_ms() * fraction)), own=own, parent=self)
+
+    def apart(self, own_ms: int) -> "Budget":
+        """Return a budget for what tells something else than results: bounds of the same size, and an end of its own.
+
+        Nothing of what it uses is taken from the search for results, which finds the same with it as without.
+        """
+        return replace(self, own_ms=own_ms, own=None, parent=self, spent=Spent(), is_apart=True)
 
     def beside(self, nodes: int) -> "Budget":
         """Return a budget for paths that run beside one which is to have so many nodes, and a call, to itself."""
@@ -296,7 +305,7 @@ class Budget:
 
     def _own_left(self) -> tuple[float, float]:
         """Nodes and calls left to the attempts that this path is part of; infinite where it is part of none."""
-        nodes, calls = (math.inf, math.inf) if self.parent is None else self.parent._own_left()
+        nodes, calls = (math.inf, math.inf) if self.parent is None or self.is_apart else self.parent._own_left()
         if self.own is None or self._is_released():
             return nodes, calls
         return min(nodes, self.own.nodes - self.own.nodes_used), min(calls, self.own.calls - self.own.calls_used)
@@ -306,7 +315,7 @@ class Budget:
         if self.own is not None:
             self.own.nodes_used += nodes
             self.own.calls_used += calls
-        if self.parent is not None:
+        if self.parent is not None and not self.is_apart:
             self.parent._use(nodes, calls)
 
     def go_down(self, depth: int) -> bool:

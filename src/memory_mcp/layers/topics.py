@@ -3,6 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import replace
 
+from memory_mcp import metrics
 from memory_mcp.clock import Clock
 from memory_mcp.errors import IndexNotReady, IndexUnreadable, LayerUnavailable
 from memory_mcp.indexes.keeper import Rebuilt
@@ -111,7 +112,7 @@ class TopicsLayer:
         graph = self.graph()
         if query.role is not None or query.speaker is not None or not budget.call():
             return LayerAnswer((), window=query.window)
-        with span("topics_search"):
+        with span("topics_search"), metrics.timed("topics_search_latency_seconds"):
             view = replace(self.view(query.project), agent=query.agent, window=query.window)
             topics, _ = graph.best(view, query.text, _THEMES)
             links = [graph.links(t.topic_id, view, 1, text=query.text)[0] for t in topics]
@@ -145,10 +146,15 @@ def _theme(topic: Topic, links: Sequence[Link], nodes: dict[NodeId, TocNode], te
 
 
 def telling(node: TocNode, topic: Topic, text: str = "") -> TocBullet | None:
-    """Return the bullet with a grip that names most of what is asked for and of what the topic is called; the first of equals."""
+    """Return the bullet of a node that says most of a topic; None for a node without any."""
+    return next(iter(by_telling(node, topic, text)), None)
+
+
+def by_telling(node: TocNode, topic: Topic, text: str = "") -> list[TocBullet]:
+    """Return the bullets with a grip, those first that name most of what is asked for and of what the topic is called."""
     wanted = {**terms_of(" ".join((topic.label, *topic.keywords))), **{t: 2 * w for t, w in terms_of(text).items()}}
 
     def worth(bullet: TocBullet) -> float:
         return sum(wanted.get(term, 0.0) for term in terms_of(bullet.text))
 
-    return max((b for b in node.bullets if b.grip_ids), key=worth, default=None)
+    return sorted((b for b in node.bullets if b.grip_ids), key=worth, reverse=True)

@@ -57,7 +57,7 @@ def to_find(plan: Plan, question: str, found: Sequence[Hit], is_enough: bool, wa
     Where a walk alone was asked and did not see everything, the question itself, word for word; then the texts that
     nothing found.
     """
-    alone = plan.order == (LayerName.AGENTIC,) and not plan.browses
+    alone = set(plan.order) <= {LayerName.TOPICS, LayerName.AGENTIC} and not plan.browses
     phrase = phrase_of(question) if alone and (was_cut or not is_enough) else ""
     if phrase and not any(phrase.lower() in " ".join(h.quote.split()).lower() for h in found[:1]):
         yield (phrase,)

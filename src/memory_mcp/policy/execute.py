@@ -208,7 +208,8 @@ class Execution:
 
     def _path(self, name: LayerName, query: Query, budget: Budget, share: float) -> _Path:
         own = max(1, int((budget.left_ms() - reserve_ms(budget) * (1 + _TO_HEAR)) * share))
-        return _Path(name, self._layers[name], query, budget.branch(own), threading.Condition())
+        made = budget.apart(own) if name is LayerName.TOPICS else budget.branch(own)
+        return _Path(name, self._layers[name], query, made, threading.Condition())
 
     def _wait(self, paths: list[_Path], budget: Budget, enough: Enough) -> list[_Path]:
         """Start paths and wait until all have ended, one is enough, or the time is up; those still at work are stopped."""

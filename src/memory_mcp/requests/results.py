@@ -88,7 +88,8 @@ class Brief:
     """A further thing found, in a line."""
 
     when: str
-    who: str
+    #: "" where several said it: of a period.
+    who: str = ""
     quote: str
     grip: str
 

@@ -233,7 +233,8 @@ class _Shaping:
         off = {"teleport.enabled": not teleport.enabled, "teleport.bm25.enabled": not teleport.bm25.enabled}
         if any(off.values()):
             enabling = ", ".join(f"{name} = true" for name, is_off in off.items() if is_off)
-            notices.append(_KEYWORDS_OFF.format(_INSTEAD.get(why.method, why.method), enabling))
+            used = why.method.removeprefix("topics+")  # they tell no results
+            notices.append(_KEYWORDS_OFF.format(_INSTEAD.get(used, used), enabling))
         if not any_shown and (found.hits or found.has_more):
             notices.append(_TOO_SMALL)
         elif not any_shown and not asked.how.offset:

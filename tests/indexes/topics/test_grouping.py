@@ -201,4 +201,4 @@ def test_what_all_meanings_have_in_common_tells_nothing() -> None:
     nothing = [frozenset[str]() for _ in named]
     profiles = profiles_of(leaning, nothing, groups(leaning, nothing))
     assert profiles.fits(_rows(leaning[:1], [()])).max() > 0.15
-    assert profiles.fits(_rows(leaning.mean(axis=0)[None, :], [()])).max() < 0.05
+    assert profiles.fits(_rows(leaning.mean(axis=0)[None, :], [()])).max() < 0.1

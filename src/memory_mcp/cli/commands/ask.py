@@ -116,7 +116,8 @@ def _lines(data: dict[str, Any], explain: bool) -> Iterator["Text"]:
         yield Text("No results.", style="bold")
     for one in data.get("also", ()):
         when, said = one["when"].replace("T", " "), render.safe(one["quote"])
-        yield Text.assemble((f"   {when}", "cyan"), f'  {one["who"]}: "{said}"', (f"  [{one['grip']}]", "dim"))
+        who = f"{one['who']}: " if "who" in one else ""
+        yield Text.assemble((f"   {when}", "cyan"), f'  {who}"{said}"', (f"  [{one['grip']}]", "dim"))
     if "next_cursor" in data:
         yield Text(f"More with --cursor {data['next_cursor']} (or a larger --limit).", style="dim")
     yield Text(_told(data), style="dim")

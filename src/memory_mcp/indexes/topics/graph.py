@@ -132,7 +132,10 @@ class TopicGraph:
         return self._topic(level, place, shares, view, float(level.importance(shares, view)[place]))
 
     def _find(self, topic_id: str, view: View) -> tuple[Level, int, Shares]:
-        wanted = resolved(parse_topic_id(topic_id), self.known)
+        # What this graph itself tells of is found also while the store knows of a newer grouping already.
+        named = parse_topic_id(topic_id)
+        known = named in self.topics.places or named in self.areas.places
+        wanted = named if known else resolved(named, self.known)
         for level in (self.topics, self.areas):
             place = level.places.get(wanted, -1) if wanted else -1
             if place >= 0 and (shares := level.seen(view)).mentions[place]:
@@ -182,10 +185,14 @@ class TopicGraph:
 
     def taken(self, label: str, project: str | None, other_than: TopicId) -> bool:
         """Whether another topic or area of a scope is called so, or calls itself so."""
-        there = [names for names in self.names if names.topic_id != other_than and project in names.by_scope]
-        given = (self._in_force.get((names.topic_id, project)) for names in there)
-        said = [*(names.by_scope[project].label for names in there), *(one.label for one in given if one)]
-        return folded(label) in map(folded, said)
+        wanted = folded(label)
+        return any(
+            folded(said) == wanted
+            for level in (self.topics, self.areas)
+            for place, names in enumerate(level.names)
+            if names.topic_id != other_than and project in names.by_scope
+            for said in (self._name(level, place, project)[0].label, names.by_scope[project].label)
+        )
 
     def _called(self, level: Level, place: int, project: str | None) -> frozenset[int]:
         """The words that a topic is called by; taken apart once."""

@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -73,6 +73,8 @@ class TopicsStatus:
     pruned: int = 0
     message: str = ""
     last_error: str = ""
+    #: How long the last grouping took; None before the first of this process.
+    last_rebuild_secs: float | None = None
 
 
 class TopicKeeper:
@@ -110,13 +112,14 @@ class TopicKeeper:
         self._ended = False
         self._retry_at = 0.0
         self.last_error = ""
+        self.last_rebuild_secs: float | None = None
 
     def graph(self) -> TopicGraph:
         """The graph with everything that changed; IndexUnreadable with the reason when there is none."""
         with self._lock:
             self._look()
             if self._graph is None:
-                raise IndexUnreadable(self._reason)
+                raise IndexUnreadable(self._why_none())
             self._place()
             return self._graph
 
@@ -126,23 +129,27 @@ class TopicKeeper:
             self._look()
             graph, manifest = self._graph, self._manifest
             if graph is None or manifest is None:
-                return TopicsStatus(True, healthy=False, message=self._reason, last_error=self.last_error)
-            by_meaning = graph.rows.vectors.shape[1] > 0
-            return TopicsStatus(
-                enabled=True,
-                healthy=True,
-                topic_count=graph.count,
-                segments=len(graph.rows),
-                unassigned=int(np.count_nonzero(graph.rows.topic < 0)),
-                behind=max(self._storage.toc.version() - self._position.outbox, 0),
-                by_meaning=by_meaning,
-                size_bytes=sum(f.size for p in manifest.parts for f in p.files.values()),
-                generation=manifest.number,
-                last_commit_ms=manifest.committed_ms,
-                pruned=graph.pruned,
-                message="" if by_meaning else "grouped by terms alone: the vector index is off",
-                last_error=self.last_error,
-            )
+                status = TopicsStatus(True, healthy=False, message=self._why_none())
+            else:
+                status = self._told(graph, manifest)
+            return replace(status, last_error=self.last_error, last_rebuild_secs=self.last_rebuild_secs)
+
+    def _told(self, graph: TopicGraph, manifest: Manifest) -> TopicsStatus:
+        by_meaning = graph.rows.vectors.shape[1] > 0
+        return TopicsStatus(
+            enabled=True,
+            healthy=True,
+            topic_count=graph.count,
+            segments=len(graph.rows),
+            unassigned=int(np.count_nonzero(graph.rows.topic < 0)),
+            behind=max(self._storage.toc.version() - self._position.outbox, 0),
+            by_meaning=by_meaning,
+            size_bytes=sum(f.size for p in manifest.parts for f in p.files.values()),
+            generation=manifest.number,
+            last_commit_ms=manifest.committed_ms,
+            pruned=graph.pruned,
+            message="" if by_meaning else "grouped by terms alone: the vector index is off",
+        )
 
     def label(self, given: Sequence[TopicLabel], unless: Callable[[TopicGraph], bool] = lambda _: False) -> bool:
         """Give topics labels, unless the graph as of now forbids it; whether they have them. Raises as `graph`."""
@@ -174,7 +181,7 @@ class TopicKeeper:
         try:
             manifest = self._home.current()
             if manifest is None:
-                self._health, self._reason = Health.BUILDING, self._waits()
+                self._health = Health.BUILDING
                 return
             check_origin(manifest, self._store_id, self._storage.toc.version(), lambda change: named(self._storage, change))
             if manifest.fingerprint != self._fingerprint() or len(manifest.parts) != 1:
@@ -219,18 +226,20 @@ class TopicKeeper:
     def _segments(self) -> int:
         return sum(count for _, count in self._storage.toc.segments_by_day())
 
-    def _waits(self) -> str:
-        """Why there is no graph yet."""
+    def _why_none(self) -> str:
+        """Why there is no graph: what it suffered, or what is waited for as of now."""
+        if self._health is not Health.BUILDING:
+            return self._reason
         there, least = self._segments(), self._settings.min_segments
         if there < least:
             return f"topics are looked for from {least} segments on; there {'is' if there == 1 else 'are'} {there}"
         return "topics are being looked for" if self._building.locked() else "topics are looked for within a minute"
 
-    def _waiting(self) -> tuple[list[NodeId], Position]:
-        """Segments that changed behind what was placed, and where that leads to."""
+    def _waiting(self, most: int) -> tuple[list[NodeId], Position]:
+        """Segments that changed behind what was placed, and where that leads to; of more than `most` only some."""
         found: dict[NodeId, None] = {}
         position, more = self._position, True
-        while more:
+        while more and len(found) <= most:
             due = pending(self._storage, position)
             found |= dict.fromkeys(node for node in due.nodes if is_segment(node))
             position, more = due.position, due.more
@@ -240,11 +249,11 @@ class TopicKeeper:
         """Place what changed, unless it is so much that it is grouped anew in a moment."""
         if self._graph is None or self._storage.toc.version() == self._position.outbox:
             return
-        changed, position = self._waiting()
+        changed, position = self._waiting(_PLACED)
         if len(changed) > _PLACED:
             return
         if changed:
-            with span("topics_place"), metrics.run("topics_place"):
+            with span("topics_place"), metrics.timed("topics_place_latency_seconds"):
                 documents = self._documents(changed)
                 self._graph = placed(self._graph, documents, self._vectors(documents), changed)
         self._changed.update(changed)
@@ -267,6 +276,8 @@ class TopicKeeper:
         if there < self._settings.min_segments:
             return False
         with self._lock:
+            if self._health is Health.HEALTHY:
+                self._look()
             manifest = self._manifest or self._current()
             if self._health is Health.UNHEALTHY or manifest is None or manifest.fingerprint != self._fingerprint():
                 return True
@@ -274,8 +285,9 @@ class TopicKeeper:
                 self._position = manifest.position
             if self._storage.toc.version() == self._position.outbox and not self._changed:
                 return False
-            waiting, _ = self._waiting()
-            return len(self._changed.union(waiting)) >= max(_CHANGED, _SHARE * there)
+            enough = max(_CHANGED, _SHARE * there)
+            waiting, _ = self._waiting(int(enough) + len(self._changed))
+            return len(self._changed.union(waiting)) >= enough
 
     def _current(self) -> Manifest | None:
         try:
@@ -312,7 +324,8 @@ class TopicKeeper:
             with span("topics_rebuild"), metrics.run("topics_rebuild"), few_collections():
                 count = self._rebuild()
             self.last_error, self._retry_at = "", 0.0
-            return Rebuilt(count, int((time.monotonic() - began) * 1000))
+            self.last_rebuild_secs = time.monotonic() - began
+            return Rebuilt(count, int(self.last_rebuild_secs * 1000))
         finally:
             self._building.release()
 

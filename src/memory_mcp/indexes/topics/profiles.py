@@ -75,7 +75,10 @@ class Profiles:
         total = np.bincount(where, weights=share[placed], minlength=len(found))
         term, topic = found // max(count, 1), found % max(count, 1)
         length = np.sqrt(np.bincount(topic, weights=total**2, minlength=max(count, 1)))
-        ptr = np.searchsorted(term, np.arange(len(telling.terms) + 1))
+        # What no topic names says nothing of how well a segment fits one.
+        named, term = np.unique(term, return_inverse=True)
+        telling = Telling(telling.terms[named], telling.weights[named])
+        ptr = np.searchsorted(term, np.arange(len(named) + 1))
         shares = (total / length[topic]).astype(np.float32)
         return cls(count, telling, ptr, topic.astype(np.int32), shares, *middles(rows, count))
 

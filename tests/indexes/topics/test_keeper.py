@@ -1,0 +1,540 @@
+"""Who looks after the topic graph: reading it, damage, other stores and models, following, grouping anew, what survives that."""
+
+import logging
+import os
+import shutil
+import time
+from collections import defaultdict
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from memory_mcp import metrics
+from memory_mcp.app import App
+from memory_mcp.errors import IndexNotReady, IndexUnreadable, NotFound
+from memory_mcp.indexes.generation import Home
+from memory_mcp.indexes.settings import TopicsSettings
+from memory_mcp.indexes.topics import build
+from memory_mcp.indexes.topics import keeper as keeping
+from memory_mcp.indexes.topics.base import View
+from memory_mcp.indexes.topics.graph import TopicGraph
+from memory_mcp.indexes.topics.keeper import TopicKeeper
+from memory_mcp.model.calendar import TocLevel
+from memory_mcp.model.event import EventDraft
+from memory_mcp.model.ids import NodeId, segment_key_of
+from tests.factories import BILLING, SHOP, draft
+from tests.fakes import FakeClock
+from tests.indexes.helpers import DAMAGES, files_of, truncate
+from tests.indexes.test_keeper import counted
+from tests.indexes.topics.conftest import Here, over, said, topics_of
+from tests.requirements import requirement
+from tests.toc.helpers import run_sql
+from tests.topics_material import THEMES, themed
+from tests.waiting import PATIENCE
+
+VIEW = View(FakeClock().now_ms())
+
+
+@pytest.fixture
+def time_passes(monkeypatch: pytest.MonkeyPatch) -> Iterator[FakeClock]:
+    """The keeper's own time."""
+    clock = FakeClock()
+    monkeypatch.setattr(time, "monotonic", clock.monotonic)
+    yield clock
+    monkeypatch.undo()
+
+
+def partition(graph: TopicGraph) -> set[frozenset[str]]:
+    """Which segments are together, whatever their topics are called."""
+    groups: dict[int, set[str]] = defaultdict(set)
+    for place, topic in enumerate(graph.rows.topic.tolist()):
+        groups[topic].add(graph.rows.node(place))
+    return {frozenset(nodes) for topic, nodes in groups.items() if topic >= 0}
+
+
+def ids(graph: TopicGraph) -> set[str]:
+    return {name.topic_id for name in graph.names}
+
+
+def links(graph: TopicGraph) -> dict[str, set[str]]:
+    """Segments by topic."""
+    return {t: {link.node_id for link in graph.links(t, VIEW, 10_000)[0]} for t in ids(graph)}
+
+
+def grouped_by_job(app: App) -> bool:
+    """What a minute does: whether the job began to group, and its end."""
+    begun = app.scheduler.run_now("group_topics").counts["begun"]
+    thread = topics_of(app)._thread
+    if begun and thread is not None:
+        thread.join(PATIENCE)
+    return bool(begun)
+
+
+# reading
+
+
+def test_what_was_grouped_is_read_and_not_grouped_again(memory: App, keeper: TopicKeeper) -> None:
+    status = keeper.status()
+    assert (status.healthy, status.topic_count, status.segments, status.behind) == (True, len(THEMES), 72, 0)
+    assert (status.generation, status.last_commit_ms) == (1, memory.clock.now_ms())
+    assert status.message == "grouped by terms alone: the vector index is off"
+    assert status.size_bytes == sum(p.stat().st_size for p in files_of(keeper._home.parts))
+    assert not grouped_by_job(memory)
+    assert Here.begun == 0
+
+
+def test_each_theme_is_a_topic_with_links_to_all_of_its_segments(memory: App, keeper: TopicKeeper) -> None:
+    graph = keeper.graph()
+    by_theme: dict[str, set[str]] = defaultdict(set)
+    for node in memory.storage.toc.ids_at(TocLevel.SEGMENT):
+        by_theme[theme_of(memory, node)].add(node)
+    assert sorted(map(sorted, links(graph).values())) == sorted(map(sorted, by_theme.values()))
+    assert all(link.relevance > 0 for t in ids(graph) for link in graph.links(t, VIEW, 5)[0])
+    assert len({name.whole.label for name in graph.names}) == len(THEMES)
+
+
+def session_of(app: App, node: NodeId) -> str:
+    key = segment_key_of(node)
+    assert key is not None
+    return app.storage.toc.segments([key])[key].session_id
+
+
+def theme_of(app: App, node: NodeId) -> str:
+    """The session of a segment names its theme."""
+    return session_of(app, node).partition("-")[0]
+
+
+@pytest.mark.parametrize("count", [0, 1, 49])
+def test_below_fifty_segments_no_child_begins_and_the_reason_counts(tmp_path: Path, count: int) -> None:
+    app = over(tmp_path / "data")
+    said(app, themed(count))
+    assert not grouped_by_job(app)
+    status = topics_of(app).status()
+    told = f"topics are looked for from 50 segments on; there {'is' if count == 1 else 'are'} {count}"
+    assert (status.healthy, status.message, Here.begun) == (False, told, 0)
+    said(app, themed(2, start=count))
+    assert str(count + 2) in topics_of(app).status().message or count + 2 >= 50, "counted as of now"
+    app.close()
+
+
+def test_the_fiftieth_segment_is_the_first_that_topics_are_looked_for_with(tmp_path: Path) -> None:
+    app = over(tmp_path / "data")
+    said(app, themed(49))
+    assert not topics_of(app).status().healthy
+    said(app, themed(1, start=49))
+    assert topics_of(app).status().message == "topics are looked for within a minute"
+    assert grouped_by_job(app)
+    assert topics_of(app).status().segments == 50
+    assert Here.begun == 1
+    app.close()
+
+
+# damage
+
+
+@requirement("contract:topics-declared")
+@pytest.mark.parametrize("damage", DAMAGES)
+@pytest.mark.parametrize("name", ["CURRENT", "gen-000001.json", "rows", "topics.json"])
+def test_damage_under_a_running_process_is_noticed_told_and_healed_by_the_next_grouping(
+    memory: App, keeper: TopicKeeper, time_passes: FakeClock, damage: Callable[[Path], None], name: str
+) -> None:
+    before = links(keeper.graph())
+    (path,) = (p for p in files_of(keeper._home.directory) if p.name == name)
+    damage(path)
+    time_passes.advance(1.1)
+    status = keeper.status()
+    assert not status.healthy
+    assert status.message == "its files were changed or removed from outside; it is built again"
+    with pytest.raises(IndexUnreadable, match="changed or removed"):
+        keeper.graph()
+    assert grouped_by_job(memory)
+    assert keeper.status().healthy
+    assert links(keeper.graph()) == before
+    assert not grouped_by_job(memory)
+
+
+@pytest.mark.parametrize("damage", [d for d in DAMAGES if d is not truncate])  # CURRENT may lack its end of line
+@pytest.mark.parametrize("name", ["CURRENT", "gen-000001.json", "rows", "topics.json"])
+def test_damage_met_at_the_start_is_never_believed(directory: Path, damage: Callable[[Path], None], name: str) -> None:
+    before = over(directory)
+    wanted = links(topics_of(before).graph())
+    before.close()
+    (path,) = (p for p in files_of(directory / "indexes" / "topics") if p.name == name)
+    damage(path)
+    app = over(directory)
+    status = topics_of(app).status()
+    assert not status.healthy
+    assert "index" in status.message or "looked for" in status.message
+    assert grouped_by_job(app)
+    assert links(topics_of(app).graph()) == wanted
+    app.close()
+
+
+def test_damage_that_nobody_asked_about_is_noticed_by_the_job(memory: App, keeper: TopicKeeper, time_passes: FakeClock) -> None:
+    keeper.graph()
+    shutil.rmtree(keeper._home.directory)
+    time_passes.advance(1.1)
+    assert grouped_by_job(memory)
+    assert keeper.status().healthy
+
+
+def test_the_folder_deleted_the_same_ids_labels_pins_and_history_come_back(memory: App, keeper: TopicKeeper) -> None:
+    graph = keeper.graph()
+    before, told = links(graph), {t: graph.turns(t) for t in ids(graph)}
+    named = min(before)
+    memory.topics().label(named, "What we sell", None, "agent")
+    memory.topics().pin(named, True, None, "agent")
+    memory.close()
+    shutil.rmtree(keeper._home.directory)
+    again = over(memory.settings.storage.directory)
+    assert grouped_by_job(again)
+    graph = topics_of(again).graph()
+    assert links(graph) == before
+    assert {t: graph.turns(t) for t in ids(graph)} == told
+    topic = graph.topic(named, VIEW)
+    assert (topic.label, topic.labelled_by, topic.pinned) == ("What we sell", "agent", True)
+    assert graph.best(VIEW)[0][0].topic_id == named, "a pinned topic comes first"
+    again.close()
+
+
+def test_the_folder_of_another_memory_is_never_believed(directory: Path, tmp_path: Path) -> None:
+    other = over(tmp_path / "other")
+    said(other, themed(60, themes=["login", "ledger"]))
+    assert grouped_by_job(other)
+    other.close()
+    shutil.rmtree(directory / "indexes" / "topics")
+    shutil.copytree(tmp_path / "other" / "indexes" / "topics", directory / "indexes" / "topics")
+    app = over(directory)
+    assert topics_of(app).status().message == "it belongs to another store"
+    assert grouped_by_job(app)
+    assert topics_of(app).status().topic_count == len(THEMES)
+    app.close()
+
+
+def test_a_store_that_is_an_older_copy_is_grouped_anew(directory: Path, tmp_path: Path) -> None:
+    older = Path(shutil.copytree(directory, tmp_path / "older"))
+    app = over(directory)
+    said(app, themed(12, start=72))
+    topics_of(app).rebuild()
+    app.close()
+    shutil.rmtree(older / "indexes")
+    shutil.copytree(directory / "indexes", older / "indexes")
+    app = over(older)
+    assert "the store is an older copy" in topics_of(app).status().message
+    assert grouped_by_job(app)
+    assert topics_of(app).status().segments == 72
+    app.close()
+
+
+def test_a_store_that_went_back_and_grew_another_way_is_grouped_anew(memory: App, directory: Path) -> None:
+    run_sql(memory, "UPDATE outbox SET subject = 'toc:day:1999-01-01' WHERE seq = (SELECT max(seq) FROM outbox)")
+    keeper = topics_of(memory)
+    assert "another history" in keeper.status().message
+    assert keeper.due()
+
+
+@pytest.mark.parametrize("what", ["VERSION", "FORMAT"])
+def test_another_version_of_the_program_groups_anew_with_the_same_ids(
+    memory: App, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    before = links(topics_of(memory).graph())
+    monkeypatch.setattr(keeping, what, 99)
+    memory.close()
+    again = over(memory.settings.storage.directory)
+    assert topics_of(again).status().message == "it was built by another version or with other settings"
+    assert grouped_by_job(again)
+    assert links(topics_of(again).graph()) == before
+    again.close()
+
+
+# following
+
+
+def themes_of(app: App, graph: TopicGraph) -> set[frozenset[str]]:
+    """The themes of each topic's segments."""
+    return {frozenset(theme_of(app, NodeId(n)) for n in nodes) for nodes in links(graph).values()}
+
+
+def test_a_segment_that_comes_is_found_by_the_next_question_without_a_grouping(memory: App, keeper: TopicKeeper) -> None:
+    before = keeper.status()
+    said(memory, themed(3, start=72))
+    assert keeper.status().behind > 0
+    graph = keeper.graph()
+    assert set().union(*links(graph).values()) == set(memory.storage.toc.ids_at(TocLevel.SEGMENT))
+    assert len(graph.rows) == 75
+    assert themes_of(memory, graph) == {frozenset({theme}) for theme in THEMES}
+    after = keeper.status()
+    assert (after.behind, after.segments, after.generation) == (0, 75, before.generation)
+    assert Here.begun == 0
+
+
+def test_placing_again_after_a_start_comes_to_the_same(memory: App, keeper: TopicKeeper) -> None:
+    said(memory, themed(5, start=72))
+    wanted = links(keeper.graph())
+    memory.close()
+    again = over(memory.settings.storage.directory)
+    assert links(topics_of(again).graph()) == wanted
+    assert Here.begun == 0
+    again.close()
+
+
+def passkeys(at: str) -> EventDraft:
+    text = "The passkey enrolment of the login form needs the refresh token."
+    return draft(text, at=f"2026-02-10 {at}", session="passkeys", source_id=at)
+
+
+def test_a_segment_that_changed_is_replaced_and_one_that_is_gone_is_dropped(memory: App, keeper: TopicKeeper) -> None:
+    keeper.graph()
+    said(memory, [passkeys("09:00")])
+    graph = keeper.graph()
+    (row,) = (n for n in range(73) if session_of(memory, graph.rows.node(n)) == "passkeys")
+    node = graph.rows.node(row)
+    assert (int(graph.rows.events[row]), graph.rows.topic[row] >= 0) == (1, True)
+    said(memory, [passkeys("09:02")])
+    graph = keeper.graph()
+    assert [int(graph.rows.events[n]) for n in range(len(graph.rows)) if graph.rows.node(n) == node] == [2]
+    memory.storage.toc.drop_nodes([node])
+    graph = keeper.graph()
+    assert set().union(*links(graph).values()) == set(memory.storage.toc.ids_at(TocLevel.SEGMENT))
+    assert len(graph.rows) == 72
+    assert Here.begun == 0
+
+
+def test_a_grouping_after_following_gives_the_links_of_one_from_nothing(directory: Path, tmp_path: Path) -> None:
+    app = over(directory)
+    for start in range(72, 96, 4):
+        said(app, themed(4, start=start))
+        topics_of(app).graph()
+    topics_of(app).rebuild()
+    fresh = over(tmp_path / "fresh")
+    said(fresh, themed(96))
+    topics_of(fresh).rebuild()
+    assert partition(topics_of(app).graph()) == partition(topics_of(fresh).graph())
+    names = [sorted((n.whole.label, n.whole.keywords) for n in topics_of(a).graph().names) for a in (app, fresh)]
+    assert names[0] == names[1]
+    app.close()
+    fresh.close()
+
+
+def test_the_same_store_gives_the_same_groups_ids_and_names(directory: Path, tmp_path: Path) -> None:
+    one, other = over(directory), over(tmp_path / "fresh")
+    said(other, themed())
+    topics_of(other).rebuild()
+    found = [{(n.topic_id, n.whole) for n in topics_of(app).graph().names} for app in (one, other)]
+    assert found[0] == found[1]
+    one.close()
+    other.close()
+
+
+def test_few_changes_are_no_reason_to_group_anew_and_ten_are(memory: App, keeper: TopicKeeper) -> None:
+    said(memory, themed(9, start=72))
+    assert not grouped_by_job(memory)
+    keeper.graph()
+    assert not grouped_by_job(memory), "placed or not, they are as many"
+    said(memory, themed(1, start=81))
+    assert grouped_by_job(memory)
+    assert (keeper.status().segments, keeper.status().generation) == (82, 2)
+
+
+def test_so_many_changes_that_they_are_grouped_in_a_moment_are_not_placed_while_somebody_waits(
+    memory: App, keeper: TopicKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    keeper.graph()
+    monkeypatch.setattr(keeping, "_PLACED", 5)
+    said(memory, themed(6, start=72))
+    read = []
+    outbox_after = memory.storage.outbox.after
+    monkeypatch.setattr(memory.storage.outbox, "after", lambda *a: (read.append(a), outbox_after(*a))[1])
+    assert len(keeper.graph().rows) == 72
+    assert keeper.status().behind > 0
+    assert len(read) == 1
+
+
+# identity
+
+
+def test_a_tenth_more_segments_keeps_the_ids_of_nine_topics_in_ten(memory: App, keeper: TopicKeeper) -> None:
+    before = links(keeper.graph())
+    said(memory, themed(8, start=72))
+    keeper.rebuild()
+    after = links(keeper.graph())
+    kept = [t for t in before if t in after and len(before[t] & after[t]) > len(before[t]) / 2]
+    assert len(kept) >= 0.9 * len(before)
+
+
+def test_a_merge_and_a_split_are_told_and_an_old_id_leads_on(keeper: TopicKeeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = keeper.graph()
+    before = links(graph)
+    found = build.groups
+    first, second = sorted(before)[:2]
+
+    def merged(*given: Any) -> Any:
+        number = found(*given)
+        one, other = (place_of(first), place_of(second))
+        number[number == number[other]] = number[one]
+        _, dense = np.unique(number, return_inverse=True)
+        return dense.astype(number.dtype)
+
+    def place_of(topic: str) -> int:
+        nodes = [graph.rows.node(n) for n in range(len(graph.rows))]
+        return next(n for n, node in enumerate(nodes) if node in before[topic])
+
+    monkeypatch.setattr(build, "groups", merged)
+    keeper.rebuild()
+    graph = keeper.graph()
+    left = next(t for t in (first, second) if t in ids(graph))
+    gone = second if left == first else first
+    assert graph.topic(gone, VIEW).topic_id == left
+    assert {link.node_id for link in graph.links(gone, VIEW, 100)[0]} == before[first] | before[second]
+    assert [t.what for t in graph.turns(gone)][-1] == "merged into"
+    assert [(t.what, t.other) for t in graph.turns(left)][-1] == ("took in", gone)
+    monkeypatch.setattr(build, "groups", found)
+    keeper.rebuild()
+    graph = keeper.graph()
+    assert set(map(frozenset, links(graph).values())) == set(map(frozenset, before.values()))
+    (new,) = ids(graph) - set(before)
+    assert [(t.what, t.other) for t in graph.turns(new)] == [("split from", left)]
+    assert [(t.what, t.other) for t in graph.turns(left)][-1] == ("split off", new)
+
+
+def test_an_id_that_leads_nowhere_is_not_found(keeper: TopicKeeper) -> None:
+    with pytest.raises(NotFound):
+        keeper.graph().topic("topic:0000000000aa", VIEW)
+
+
+def test_what_a_graph_tells_of_is_found_while_the_store_knows_a_newer_grouping(
+    memory: App, keeper: TopicKeeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    before = ids(keeper.graph())
+    with monkeypatch.context() as cut_off:
+        found = build.groups
+        cut_off.setattr(build, "groups", lambda *given: found(*given) * 0)
+        cut_off.setattr(keeper._home, "put", lambda _: (_ for _ in ()).throw(OSError("No space left on device")))
+        with pytest.raises(OSError, match="No space"):
+            keeper.rebuild()
+    memory.close()
+    again = over(memory.settings.storage.directory)
+    graph = topics_of(again).graph()
+    assert {graph.topic(t, VIEW).topic_id for t in before} == before
+    again.close()
+
+
+# what somebody gave
+
+
+def test_labels_and_pins_survive_grouping_anew_and_a_restart(memory: App, keeper: TopicKeeper) -> None:
+    graph = keeper.graph()
+    named = next(t for t in sorted(ids(graph)) if {theme_of(memory, NodeId(n)) for n in links(graph)[t]} == {"login"})
+    pinned = next(t for t in sorted(ids(graph)) if t != named)
+    memory.topics().label(named, "Ours", None, "agent")
+    memory.topics().label(named, "The shop's", SHOP, "agent")
+    memory.topics().pin(pinned, True, None, "agent")
+    said(memory, themed(12, start=72))
+    keeper.rebuild()
+    memory.close()
+    again = over(memory.settings.storage.directory)
+    graph = topics_of(again).graph()
+    told = {project: graph.topic(named, View(VIEW.now_ms, project)) for project in (None, SHOP, BILLING)}
+    assert {p: t.label for p, t in told.items() if t.labelled_by} == {None: "Ours", SHOP: "The shop's"}
+    assert told[BILLING].label not in ("", "Ours", "The shop's"), "a label of those who see all is no word of one project"
+    assert graph.topic(pinned, VIEW).pinned
+    again.topics().label(named, "", None, "agent")
+    again.topics().pin(pinned, False, None, "agent")
+    graph = topics_of(again).graph()
+    assert graph.topic(named, VIEW).labelled_by == ""
+    assert not graph.topic(pinned, VIEW).pinned
+    again.close()
+
+
+def test_silent_topics_are_left_out_of_the_graph_alone_and_pinned_ones_are_not(directory: Path) -> None:
+    app = over(directory, topics=TopicsSettings(prune_days=10))
+    keeper = topics_of(app)
+    everything = ids(keeper.graph())
+    segments = set(app.storage.toc.ids_at(TocLevel.SEGMENT))
+    # Three weeks later the ledger alone is talked about.
+    said(app, themed(12, first="2026-02-09", themes=["ledger"]))
+    graph = keeper.graph()
+    told = {t.topic_id for t in graph.best(VIEW, limit=100)[0]}
+    assert len(told) == 1
+    assert (graph.pruned, graph.count, keeper.status().pruned) == (5, 1, 5)
+    pinned = min(everything - told)
+    app.topics().pin(pinned, True, None, "agent")
+    assert {t.topic_id for t in keeper.graph().best(VIEW, limit=100)[0]} == told | {pinned}
+    assert segments < set(app.storage.toc.ids_at(TocLevel.SEGMENT))
+    assert {t for t in everything if keeper.graph().links(t, VIEW, 1)[0]} == everything, "by its id it is there"
+    app.close()
+
+
+def test_a_topic_becomes_dormant_and_is_revived_with_dates(memory: App, keeper: TopicKeeper) -> None:
+    day = 86_400_000
+    graph = keeper.graph()
+    (topic,) = (t for t, nodes in links(graph).items() if {theme_of(memory, NodeId(n)) for n in nodes} == {"ledger"})
+    active = graph.topic(topic, View(graph.topic(topic, VIEW).last_ms + day))
+    assert (active.state, active.since_ms) == ("active", active.first_ms)
+    dormant = graph.topic(topic, VIEW)
+    assert (dormant.state, dormant.since_ms) == ("dormant", dormant.last_ms + 30 * day)
+    said(memory, themed(6, first="2026-03-01", themes=["ledger"]))
+    revived = keeper.graph().topic(topic, VIEW)
+    assert revived.state == "revived"
+    assert revived.since_ms == min(d.timestamp or 0 for d in themed(6, first="2026-03-01", themes=["ledger"]))
+
+
+# failures
+
+
+def test_a_grouping_that_fails_is_told_counted_and_tried_again_in_a_minute(
+    memory: App, keeper: TopicKeeper, time_passes: FakeClock, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    metrics.start()
+    errors, runs = counted("topics_rebuild_errors_total"), counted("topics_rebuild_total")
+    said(memory, themed(12, start=72))
+    before = ids(keeper.graph())
+    with monkeypatch.context() as broken, caplog.at_level(logging.ERROR):
+        broken.setattr(Here, "ask", lambda *_: (_ for _ in ()).throw(MemoryError("the child ran out of memory")))
+        assert grouped_by_job(memory)
+        assert keeper.status().last_error == "the child ran out of memory"
+        assert keeper.status().healthy, "what there was goes on"
+        assert ids(keeper.graph()) == before
+        assert not grouped_by_job(memory), "it waits"
+    assert "could not be found" in caplog.text
+    time_passes.advance(60.1)
+    assert grouped_by_job(memory)
+    assert keeper.status().last_error == ""
+    assert (counted("topics_rebuild_errors_total") - errors, counted("topics_rebuild_total") - runs) == (1, 2)
+    parts = {p.name for p in (keeper._home.directory / "parts").iterdir()}
+    manifest = Home(keeper._home.directory).current()
+    assert manifest is not None
+    assert parts == {p.name for p in manifest.parts}, "nothing is left lying about"
+
+
+def test_a_second_grouping_at_the_same_time_is_refused(keeper: TopicKeeper, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = Here.ask
+    refused: list[str] = []
+
+    def again(self: Here, request: object) -> object:
+        try:
+            keeper.rebuild()
+        except IndexNotReady as error:
+            refused.append(error.message)
+        return asked(self, request)
+
+    monkeypatch.setattr(Here, "ask", again)
+    keeper.rebuild()
+    assert set(refused) == {"topics are being looked for already"}
+
+
+def test_a_folder_that_cannot_be_made_costs_topics_and_nothing_else(directory: Path) -> None:
+    shutil.rmtree(directory / "indexes" / "topics")
+    (directory / "indexes" / "topics").write_text("a file")
+    app = over(directory)
+    assert not topics_of(app).status().healthy
+    assert grouped_by_job(app)
+    assert topics_of(app).status().last_error
+    os.unlink(directory / "indexes" / "topics")  # noqa: PTH108
+    topics_of(app)._retry_at = 0.0
+    assert grouped_by_job(app)
+    assert topics_of(app).status().healthy
+    app.close()
