@@ -47,8 +47,10 @@ def digest(parts: Sequence[str]) -> str:
 class Stores:
     """Stores by name, in one folder."""
 
-    def __init__(self, folder: Path, messages: Mapping[str, Sequence[Message]]) -> None:
+    def __init__(self, folder: Path, messages: Mapping[str, Sequence[Message]], derived: Mapping[str, object] = TIERS[5]) -> None:
+        """`derived`: the settings with which the stores are filled."""
         self._folder = folder
+        self._derived = derived
         self._messages = messages
         self._code, self._index_code = digest(_STORE_CODE), digest((*_STORE_CODE, *_INDEX_CODE))
 
@@ -84,7 +86,9 @@ class Stores:
         """The folder of a store, built when it is not there."""
         lines = [json.dumps(m.event(), ensure_ascii=False) for m in self._messages[name]]
         text = "\n".join(lines) + "\n"
-        store = self._folder / f"{name}-{hashlib.sha256(text.encode()).hexdigest()[:10]}-{self._code}"
+        settings = "" if self._derived is TIERS[5] else json.dumps(dict(self._derived), sort_keys=True)
+        made_of = hashlib.sha256((text + settings).encode()).hexdigest()[:10]
+        store = self._folder / f"{name}-{made_of}-{self._code}"
         if not store.exists():
             began = time.monotonic()
             self._folder.mkdir(parents=True, exist_ok=True)
@@ -99,7 +103,7 @@ class Stores:
 
     def _fill(self, store: Path, source: Path) -> None:
         """Import messages into an empty store and derive its tree."""
-        app = App(self._settings(store, TIERS[5]))
+        app = App(self._settings(store, self._derived))
         try:
             report = app.run_import("jsonl", source)
             if report.skipped:

@@ -16,7 +16,20 @@ if TYPE_CHECKING:
 #: Commands that the daemon runs on its open store, so that they work while clients are connected and start at once.
 FORWARDED = frozenset(
     {
-        *("ask", "search", "navigate", "query", "timeline", "teleport", "retrieval", "admin", "scheduler", "spend", "doctor"),
+        *(
+            "ask",
+            "search",
+            "navigate",
+            "query",
+            "timeline",
+            "teleport",
+            "topics",
+            "retrieval",
+            "admin",
+            "scheduler",
+            "spend",
+            "doctor",
+        ),
         *("embedder status", "refine due", "refine show"),
     }
 )

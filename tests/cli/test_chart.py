@@ -20,6 +20,13 @@ def test_cells_grow_with_their_counts_and_nothing_is_not_something() -> None:
     assert chart.heat([], blocks=True) == ""
 
 
+def test_columns_grow_with_their_counts_and_nothing_is_not_something() -> None:
+    assert chart.spark([0, 1, 8, 16], blocks=True) == "·▁▄█"
+    assert chart.spark([0, 1, 100], blocks=True) == "·▁█"
+    assert chart.spark([0, 1, 100, 400], blocks=False) == ".:+#"
+    assert chart.spark([], blocks=True) == ""
+
+
 def test_bars_are_as_wide_as_said_and_show_whatever_is_there() -> None:
     assert chart.bar(10, 10, 8, blocks=False) == "#" * 8
     assert chart.bar(5, 10, 8, blocks=True) == "████    "

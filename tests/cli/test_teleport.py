@@ -295,7 +295,7 @@ def test_an_index_is_built_anew_and_the_command_says_what_it_made(cli: Cli, copy
     assert re.match(r"bm25: [\d,]+ documents in \d+\.\d\d s, [\d,]+ a second", again.out)
     after = cli("teleport", "search", "harbour", "--data-dir", str(copy), "--json").data
     assert ids(after) == ids(before)
-    assert cli("admin", "rebuild-index", "--type", "topics", "--data-dir", str(copy)).status == 2
+    assert cli("admin", "rebuild-index", "--type", "grips", "--data-dir", str(copy)).status == 2
     refused = cli("admin", "rebuild-index", "--type", "vector", "--data-dir", str(copy))
     assert (refused.status, refused.err.startswith("UNAVAILABLE: Vector index not enabled. No model")) == (3, True)
 

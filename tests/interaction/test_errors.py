@@ -33,10 +33,11 @@ def test_a_layer_that_is_off_says_what_enables_it_and_what_to_use(era: str, tool
     assert text.startswith(f"UNAVAILABLE: {message}. Enable with {key} = true; use search_children meanwhile.")
 
 
-def test_a_layer_this_version_lacks_asks_for_no_switch(door: Door) -> None:
-    text = door.error("topics_by_query", query="jwt")
-    assert text.startswith("UNAVAILABLE: Topic graph not enabled. This version has no ")
-    assert "(topics.enabled is already true); use search_children meanwhile." in text
+def test_a_memory_that_keeps_no_topics_asks_for_no_switch(door: Door) -> None:
+    for tool, arguments in (("topics_by_query", {"query": "jwt"}), ("get_top_topics", {}), ("pin", {"id": "topic:0123456789ab"})):
+        text = door.error(tool, **arguments)
+        assert text.startswith("UNAVAILABLE: Topic graph not enabled. A memory without a directory keeps no index;")
+        assert "; use search_children meanwhile." in text
 
 
 def test_a_master_switch_that_is_off_is_named(era: str) -> None:

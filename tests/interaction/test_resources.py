@@ -21,7 +21,7 @@ def read(door: Door, uri: str) -> Any:
     return json.loads(content.text)  # type: ignore[union-attr]
 
 
-def test_the_status_and_three_templates_are_offered(door: Door) -> None:
+def test_the_status_and_four_templates_are_offered(door: Door) -> None:
     resources = door.run(lambda client: client.list_resources()).resources
     templates = door.run(lambda client: client.list_resource_templates()).resource_templates
     assert [str(r.uri) for r in resources] == ["memory://status"]
@@ -29,6 +29,7 @@ def test_the_status_and_three_templates_are_offered(door: Door) -> None:
         "memory://toc/{+node_id}",
         "memory://grip/{+grip_id}",
         "memory://session/{+session_id}",
+        "memory://topic/{+topic_id}",
     ]
 
 

@@ -360,7 +360,8 @@ def test_pruned_documents_leave_the_index_and_nothing_else(own: Door) -> None:
 @pytest.mark.parametrize(
     ("tool", "arguments"),
     [
-        ("rebuild_index", {"index_type": "topics"}),
+        ("rebuild_index", {"index_type": "grips"}),
+        ("prune_index", {"index_type": "topics", "age_days": 3}),
         ("prune_index", {"index_type": "bm25", "age_days": 0}),
         ("prune_index", {"index_type": "bm25", "age_days": 3, "level": "month"}),
         ("teleport_search", {"query": "a", "doc_type": "event"}),

@@ -27,8 +27,9 @@ TREE = ["get_toc_root", "get_node", "get_events", "search_node", "navigate"]
 INDEXES = ["hybrid_search", "get_teleport_status", "get_vector_index_status", "rebuild_index", "prune_index"]
 DECIDE = ["plan_query", "classify_query"]
 REFINE = ["refine_due", "refine_show", "refine_summary"]
-FULL = [*TREE, *DECIDE, *INDEXES, "ingest_events", *REFINE, "pin"]
-WRITES = {"remember", "rebuild_index", "prune_index", "ingest_events", "refine_summary", "pin"}
+TOPICS = ["get_top_topics", "get_toc_nodes_for_topic", "get_related_topics", "label_topic", "get_topic_graph_status"]
+FULL = [*TREE, *DECIDE, *INDEXES, *TOPICS, "ingest_events", *REFINE, "pin"]
+WRITES = {"remember", "rebuild_index", "prune_index", "label_topic", "ingest_events", "refine_summary", "pin"}
 
 
 def size(value: Any) -> int:

@@ -55,15 +55,25 @@ COMMANDS = {
     "refine_show": Command(("refine", "show"), ("node_id",)),
     "refine_summary": Command(("refine", "write"), ("node_id",)),
     "prune_index": Command(("admin",)),
+    "topics_by_query": Command(("topics", "explore"), ("query",)),
+    "get_top_topics": Command(("topics", "top")),
+    "get_toc_nodes_for_topic": Command(("topics", "nodes"), ("topic_id",)),
+    "get_related_topics": Command(("topics", "related"), ("topic_id",)),
+    "get_topic_graph_status": Command(("topics", "status")),
+    "label_topic": Command(("topics", "label"), ("topic_id", "label")),
+    "pin": Command(("topics", "pin"), ("id",)),
 }
 #: No command asks these alone: one builds several indexes and shows how far it is, another has the status of both.
 TOOLS_ALONE = {"rebuild_index", "get_vector_index_status"}
-#: No tool asks these: they are for the person who pays.
-COMMANDS_ALONE = {"get_spend": Command(("spend",))}
+#: No tool asks these: one is for the person who pays, the other is what a resource reads.
+COMMANDS_ALONE = {"get_spend": Command(("spend",)), "get_topic": Command(("topics", "explore"), ("topic_id",))}
 #: A quotation of the small history.
 GRIP = "the newest grip"
 #: The segment it lies in.
 SEGMENT = "the newest segment"
+#: The topic that the shop talks about most.
+TOPIC = "the shop's topic"
+NO_TOPIC = "topic:0123456789ab"
 FOUND: list[tuple[str, dict[str, Any]]] = [
     ("intelligent_search", {"query": "what did we decide about the retry queue last week"}),
     (
@@ -130,12 +140,32 @@ FOUND: list[tuple[str, dict[str, Any]]] = [
     ),
     ("prune_index", {"index_type": "bm25", "age_days": 10_000}),
     ("prune_index", {"index_type": "vector", "age_days": 10_000, "level": "day"}),
+    ("topics_by_query", {"query": "why does the checkout time out"}),
+    ("topics_by_query", {"query": "invoices and the ledger", "limit": 2, "project": "billing"}),
+    ("topics_by_query", {"query": "fonts, dark mode and carts", "token_budget": 400, "scope": "all"}),
+    ("topics_by_query", {"query": "xylophone"}),
+    ("get_top_topics", {}),
+    ("get_top_topics", {"limit": 2, "scope": "all"}),
+    ("get_top_topics", {"fine": True}),
+    ("get_top_topics", {"since": "2026-02-02", "until": "last Tuesday", "agent": "codex", "project": "billing"}),
+    ("get_toc_nodes_for_topic", {"topic_id": TOPIC}),
+    ("get_toc_nodes_for_topic", {"topic_id": TOPIC, "limit": 3, "project": "shop"}),
+    ("get_related_topics", {"topic_id": TOPIC}),
+    ("get_related_topics", {"topic_id": TOPIC, "limit": 1, "scope": "all"}),
+    ("get_topic_graph_status", {}),
+    ("label_topic", {"topic_id": TOPIC, "label": "checkout under load"}),
+    ("label_topic", {"topic_id": TOPIC, "label": "what the shop does", "project": "shop"}),
+    ("label_topic", {"topic_id": TOPIC, "scope": "all"}),
+    ("pin", {"id": TOPIC}),
+    ("pin", {"id": TOPIC, "on": False}),
 ]
 PAGED = [
     ("intelligent_search", {"query": "can you find out why", "limit": 2}),
     ("browse_toc", {"node_id": "2026-02", "limit": 1}),
     ("get_events", {"since": "2026-02-09", "limit": 9}),
     ("search_children", {"query": "decided cause", "child_level": "segment", "limit": 4}),
+    ("get_top_topics", {"limit": 1}),
+    ("get_toc_nodes_for_topic", {"topic_id": TOPIC, "limit": 2}),
 ]
 NO_PROOF = {"text": "Made up.", "grip_ids": ["grip:1768986120000:0123456789abcdef"]}
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
@@ -213,6 +243,21 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
         {"index_type": "vector", "age_days": 3, "level": "month"},
         "INVALID_ARGUMENT: level must be 'segment', 'day'",
     ),
+    ("topics_by_query", {"query": " "}, "INVALID_ARGUMENT: the query is empty"),
+    ("topics_by_query", {"query": "a", "limit": 101}, "INVALID_ARGUMENT: limit must be at most 100"),
+    ("topics_by_query", {"query": "a", "token_budget": -1}, "INVALID_ARGUMENT: token_budget must be at least 0"),
+    ("topics_by_query", {"query": "a", "project": "nobody"}, "INVALID_ARGUMENT: no project is called 'nobody'"),
+    ("get_top_topics", {"since": "soonish"}, "INVALID_ARGUMENT: invalid since: 'soonish'"),
+    ("get_top_topics", {"limit": 0}, "INVALID_ARGUMENT: limit must be at least 1"),
+    ("get_top_topics", {"cursor": "nonsense"}, "INVALID_ARGUMENT: the cursor is damaged"),
+    ("get_toc_nodes_for_topic", {"topic_id": "carts"}, "INVALID_ARGUMENT: not a topic id: 'carts'. Topic ids look like"),
+    ("get_toc_nodes_for_topic", {"topic_id": NO_TOPIC}, f"NOT_FOUND: no such topic: {NO_TOPIC}. topics_by_query and"),
+    ("get_toc_nodes_for_topic", {"topic_id": TOPIC, "project": "billing"}, "NOT_FOUND: no such topic: topic:"),
+    ("get_related_topics", {"topic_id": NO_TOPIC}, f"NOT_FOUND: no such topic: {NO_TOPIC}"),
+    ("get_related_topics", {"topic_id": TOPIC, "limit": 101}, "INVALID_ARGUMENT: limit must be at most 100"),
+    ("label_topic", {"topic_id": TOPIC, "label": "x" * 51}, "INVALID_ARGUMENT: label is too long: at most 50 characters"),
+    ("label_topic", {"topic_id": NO_TOPIC, "label": "x"}, f"NOT_FOUND: no such topic: {NO_TOPIC}"),
+    ("pin", {"id": NO_TOPIC}, f"NOT_FOUND: no such topic: {NO_TOPIC}"),
 ]
 
 
@@ -258,6 +303,10 @@ def argv(name: str, arguments: Mapping[str, Any]) -> list[str]:
             typed += [f"--{bound.replace('_', '-')}={limit}" for bound, limit in value.items()]
         elif key == "scope":
             typed += ["--all"]
+        elif key == "fine":
+            typed += ["--fine"]
+        elif key == "on":
+            typed += [] if value else ["--off"]
         elif key in command.plain:
             typed += [text]
         else:
@@ -274,6 +323,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
     made.write(a_small_history(), "jsonl")
     made.derivation.run()
     made.accelerators.settle()
+    made.topics().rebuild()
     yield made
     made.close()
 
@@ -290,10 +340,19 @@ def newest_grip(app: App) -> str:
 
 
 def stood_for(app: App, arguments: dict[str, Any]) -> dict[str, Any]:
-    """Return arguments with what the names of the newest grip and segment stand for."""
+    """Return arguments with what the names of a grip, a segment and a topic stand for."""
     grip = newest_grip(app) if GRIP in str(arguments) or SEGMENT in str(arguments) else ""
     found = segment_id_of(app, grip) if grip else ""
-    return dict(json.loads(json.dumps(arguments).replace(f'"{GRIP}"', f'"{grip}"').replace(f'"{SEGMENT}"', f'"{found}"')))
+    topic = topic_of(app) if TOPIC in str(arguments) else ""
+    told = json.dumps(arguments)
+    for name, stands_for in ((GRIP, grip), (SEGMENT, found), (TOPIC, topic)):
+        told = told.replace(f'"{name}"', f'"{stands_for}"')
+    return dict(json.loads(told))
+
+
+def topic_of(app: App, project: str = SHOP) -> str:
+    """Return the topic that a project talks about most."""
+    return str(app.topics().graph().top(app.topics().view(project), 1, areas=False)[0][0].topic_id)
 
 
 def segment_id_of(app: App, grip: str) -> str:
@@ -341,6 +400,7 @@ def steady(value: Any) -> Any:
 
 @pytest.mark.parametrize(("name", "arguments"), PAGED, ids=[name for name, _ in PAGED])
 def test_a_cursor_of_one_door_goes_on_at_the_other(doors: Doors, name: str, arguments: dict[str, Any]) -> None:
+    arguments = stood_for(doors.app, arguments)
     first, _ = doors.tool(name, arguments)
     assert first is not None
     second, error = doors.command(name, {**arguments, "cursor": first["next_cursor"]})
@@ -351,18 +411,27 @@ def test_a_cursor_of_one_door_goes_on_at_the_other(doors: Doors, name: str, argu
 
 @pytest.mark.parametrize(("name", "arguments", "error"), REFUSED, ids=[f"{n} {a}" for n, a, _ in REFUSED])
 def test_a_request_is_refused_in_the_same_words_at_both_doors(app: App, name: str, arguments: dict[str, Any], error: str) -> None:
-    doors = Doors(app, "")
+    doors, arguments = Doors(app, ""), stood_for(app, arguments)
     told, text = doors.tool(name, arguments)
     assert told is None
     assert text.startswith(error)
     assert text.startswith(doors.command(name, arguments)[1])
 
 
-@pytest.mark.parametrize("name", COMMANDS_ALONE)
-def test_what_only_a_command_asks_is_answered_or_refused_in_its_words(app: App, name: str) -> None:
-    doors = Doors(app, "")
-    assert doors.command(name, {})[0] == plain.as_json(respond(app, REQUESTS[name].request(), Caller("")))
-    assert doors.command(name, {"days": 0})[1] == "INVALID_ARGUMENT: days must be at least 1."
+@pytest.mark.parametrize(
+    ("name", "arguments", "wrong", "error"),
+    [
+        ("get_spend", {}, {"days": 0}, "INVALID_ARGUMENT: days must be at least 1."),
+        ("get_topic", {"topic_id": TOPIC}, {"topic_id": NO_TOPIC}, f"NOT_FOUND: no such topic: {NO_TOPIC}."),
+    ],
+    ids=COMMANDS_ALONE,
+)
+def test_what_only_a_command_asks_is_answered_or_refused_in_its_words(
+    app: App, name: str, arguments: dict[str, Any], wrong: dict[str, Any], error: str
+) -> None:
+    doors, arguments = Doors(app, ""), stood_for(app, arguments)
+    assert doors.command(name, arguments)[0] == plain.as_json(respond(app, REQUESTS[name].request(**arguments), Caller("")))
+    assert doors.command(name, wrong)[1].startswith(error)
 
 
 def test_a_project_is_bound_to_and_left_alike(app: App) -> None:

@@ -180,7 +180,6 @@ POLICY: tuple[Requirement, ...] = (
         "policy:status-topics",
         SECTION_5_2,
         "get_topic_graph_status returns enabled, healthy and topic_count.",
-        deferred=NO_TOPICS,
     ),
     Requirement(
         "policy:status-failure-is-absence",

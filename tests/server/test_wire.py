@@ -4,8 +4,8 @@ from dataclasses import fields
 
 import pytest
 
-from memory_mcp.requests import expand, explaining, results, search, teleport
-from memory_mcp.server import wire, wire_indexes, wire_policy
+from memory_mcp.requests import expand, explaining, indexes, one_topic, results, search, teleport, topic_shapes, topics
+from memory_mcp.server import wire, wire_indexes, wire_policy, wire_topics
 
 
 @pytest.mark.parametrize(
@@ -21,6 +21,13 @@ from memory_mcp.server import wire, wire_indexes, wire_policy
         (expand.ExpandResponse, wire.GripAnswer),
         (expand.Cited, wire.Grip),
         (expand.Said, wire.Said),
+        (topics.FoundTopics, wire_topics.TopTopicsAnswer),
+        (topic_shapes.TopicSegment, wire_topics.TopicSegment),
+        (topic_shapes.RelatedTopic, wire_topics.RelatedTopic),
+        (one_topic.FoundNodes, wire_topics.TopicNodesAnswer),
+        (one_topic.FoundRelated, wire_topics.RelatedTopicsAnswer),
+        (one_topic.Labelled, wire_topics.LabelledTopic),
+        (indexes.TopicGraphStatus, wire_topics.TopicGraphStatus),
     ],
     ids=lambda one: one.__name__,
 )

@@ -5,6 +5,8 @@ from collections.abc import Sequence
 
 #: Nothing, then ever more.
 BLOCKS, ASCII = "·░▒▓█", ".:+*#"
+#: Columns, by eighths.
+_HEIGHTS = "·▁▂▃▄▅▆▇█"
 #: Parts of a bar, by eighths.
 _EIGHTHS = " ▏▎▍▌▋▊▉█"
 
@@ -14,6 +16,14 @@ def heat(counts: Sequence[int], blocks: bool) -> str:
     shades = BLOCKS if blocks else ASCII
     most = max(counts, default=0)
     return "".join(shades[math.ceil((len(shades) - 1) * math.sqrt(count / most))] if count else shades[0] for count in counts)
+
+
+def spark(counts: Sequence[int], blocks: bool) -> str:
+    """One column for each count, the higher the more; whatever is not nothing can be seen."""
+    if not blocks:
+        return heat(counts, blocks)
+    most = max(counts, default=0)
+    return "".join(_HEIGHTS[math.ceil(8 * count / most)] if count else _HEIGHTS[0] for count in counts)
 
 
 def bar(count: int, most: int, width: int, blocks: bool) -> str:

@@ -57,6 +57,11 @@ def _width() -> int | None:
     return there.columns or None if there is not None else None
 
 
+def is_terminal() -> bool:
+    """Whether a person reads there."""
+    return _out().isatty()
+
+
 def draws_blocks() -> bool:
     """Whether a person reads there, on a terminal that knows more than ASCII, and wants more than plain text."""
     there = TERMINAL.get()

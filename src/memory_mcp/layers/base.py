@@ -157,7 +157,8 @@ class Theme:
 
     topic_id: TopicId
     label: str
-    keywords: tuple[str, ...]
+    #: What else it is about: the topics of an area, then keywords.
+    about: tuple[str, ...]
     #: Segments that are about it, in the time and scope that were asked for.
     segments: int
     #: The first and the last of them, UTC milliseconds.

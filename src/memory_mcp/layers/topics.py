@@ -22,8 +22,8 @@ from memory_mcp.storage.base import Storage
 from memory_mcp.toc.tree import Tree
 from memory_mcp.tracing import span
 
-#: Themes of an overview, and those of a question about something in particular.
-_OVERVIEW, _PARTICULAR = 10, 5
+#: Themes of an answer at most.
+_THEMES = 10
 #: Literal beginning of the message where the layer is off or has nothing yet.
 NOT_ENABLED = "Topic graph not enabled"
 
@@ -115,7 +115,7 @@ class TopicsLayer:
             return LayerAnswer((), window=query.window)
         with span("topics_search"), metrics.timed("topics_search_latency_seconds"):
             view = replace(self.view(query.project), agent=query.agent, window=query.window)
-            topics, _ = graph.best(view, query.text, _PARTICULAR if query.text.strip() else _OVERVIEW)
+            topics, _ = graph.best(view, query.text, _THEMES)
             links = [graph.links(t.topic_id, view, 1, text=query.text)[0] for t in topics]
             first = {link[0].node_id for link in links if link}
             nodes = self.nodes(sorted(first)[: budget.visit_named(sorted(first))])
@@ -134,7 +134,7 @@ def _theme(topic: Topic, links: Sequence[Link], nodes: dict[NodeId, TocNode], te
     return Theme(
         topic_id=topic.topic_id,
         label=topic.label,
-        keywords=topic.keywords,
+        about=(*topic.parts, *topic.keywords),
         segments=topic.mentions,
         first_ms=topic.first_ms,
         last_ms=topic.last_ms,
@@ -147,10 +147,15 @@ def _theme(topic: Topic, links: Sequence[Link], nodes: dict[NodeId, TocNode], te
 
 
 def telling(node: TocNode, topic: Topic, text: str = "") -> TocBullet | None:
-    """Return the bullet with a grip that names most of what is asked for and of what the topic is called; the first of equals."""
+    """Return the bullet of a node that says most of a topic; None for a node without any."""
+    return next(iter(by_telling(node, topic, text)), None)
+
+
+def by_telling(node: TocNode, topic: Topic, text: str = "") -> list[TocBullet]:
+    """Return the bullets with a grip, those first that name most of what is asked for and of what the topic is called."""
     wanted = {**terms_of(" ".join((topic.label, *topic.keywords))), **{t: 2 * w for t, w in terms_of(text).items()}}
 
     def worth(bullet: TocBullet) -> float:
         return sum(wanted.get(term, 0.0) for term in terms_of(bullet.text))
 
-    return max((b for b in node.bullets if b.grip_ids), key=worth, default=None)
+    return sorted((b for b in node.bullets if b.grip_ids), key=worth, reverse=True)

@@ -210,9 +210,9 @@ def parse_node_id(value: str) -> NodeId:
     )
 
 
-def topic_id(members: Iterable[int]) -> TopicId:
-    """`topic:<12 characters>` of a topic that is first found with these segments, by their keys."""
-    return TopicId(f"topic:{encode(digest('topic', *(str(key) for key in sorted(members)), bits=_SEGMENT_BITS), 12).lower()}")
+def topic_id(kind: str, members: Iterable[int]) -> TopicId:
+    """`topic:<12 characters>` of a topic of some kind that is first found with these segments, by their keys."""
+    return TopicId(f"topic:{encode(digest(kind, *(str(key) for key in sorted(members)), bits=_SEGMENT_BITS), 12).lower()}")
 
 
 def parse_topic_id(value: str) -> TopicId:

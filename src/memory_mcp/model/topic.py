@@ -21,6 +21,8 @@ class KnownTopic:
 
     topic_id: TopicId
     born_ms: int
+    #: It holds other topics.
+    is_area: bool = False
     #: Keys of its segments; none for one that is over.
     members: tuple[int, ...] = ()
     #: The topic that has most of its segments now, for one that is over; "" where none has.

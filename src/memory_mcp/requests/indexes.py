@@ -1,6 +1,6 @@
 """The indexes themselves: their status, building one anew, leaving old documents out."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from enum import StrEnum
 
@@ -20,6 +20,11 @@ class IndexName(StrEnum):
 
     BM25 = "bm25"
     VECTOR = "vector"
+    TOPICS = "topics"
+
+
+#: Those that old documents can be left out of by hand.
+_PRUNABLE = (IndexName.BM25, IndexName.VECTOR)
 
 
 class PruneLevel(StrEnum):
@@ -39,6 +44,11 @@ class GetTeleportStatus:
 @dataclass(frozen=True, slots=True)
 class GetVectorStatus:
     """The vector index."""
+
+
+@dataclass(frozen=True, slots=True)
+class GetTopicGraphStatus:
+    """The topic graph."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,6 +111,29 @@ class VectorStatus(IndexDetail):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class TopicGraphStatus:
+    """The topic graph by the specification's names."""
+
+    enabled: bool
+    healthy: bool
+    topic_count: int
+    message: str = ""
+    #: Segments that were grouped, and those of them that are about no topic.
+    segments: int = 0
+    unassigned: int = 0
+    #: Changes not taken in yet; None where the graph is not open.
+    behind: int | None = None
+    #: Whether segments are compared by vectors too, and not by shared words alone; None where there is no graph.
+    by_meaning: bool | None = None
+    #: Topics left out because nobody spoke of them for long.
+    pruned: int = 0
+    size_bytes: int = 0
+    last_commit_at: str = ""
+    generation: int | None = None
+    error: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class RebuiltIndex:
     """What an index holds now."""
 
@@ -154,10 +187,35 @@ def vector_status(app: App, request: GetVectorStatus, caller: Caller) -> VectorS
     )
 
 
+def topic_graph_status(app: App, request: GetTopicGraphStatus, caller: Caller) -> TopicGraphStatus:
+    """Return the state of the topic graph, also of one that is off."""
+    del request, caller
+    found = app.topics().detail()
+    return TopicGraphStatus(
+        enabled=found.enabled,
+        healthy=found.healthy,
+        topic_count=found.topic_count,
+        message=found.message,
+        segments=found.segments,
+        unassigned=found.unassigned,
+        behind=found.behind if found.healthy else None,
+        by_meaning=found.by_meaning if found.healthy else None,
+        pruned=found.pruned,
+        size_bytes=found.size_bytes,
+        last_commit_at=app.calendar.iso(found.last_commit_ms) if found.last_commit_ms else "",
+        generation=found.generation,
+        error=found.last_error,
+    )
+
+
 def rebuild_index(app: App, request: RebuildIndex, caller: Caller) -> RebuiltIndex:
     """Build an index anew; LayerUnavailable where there can be none."""
     del caller
-    name = _named(request.index_type)
+    name = _named(request.index_type, tuple(IndexName))
+    if name is IndexName.TOPICS:
+        grouped = app.topics().rebuild()
+        message = f"{app.topics().detail().topic_count:,} topics were found in {grouped.documents:,} segments"
+        return RebuiltIndex(success=True, documents_indexed=grouped.documents, duration_ms=grouped.duration_ms, message=message)
     made = app.accelerators.rebuild(name)
     message = f"the {name} index holds {made.documents:,} documents"
     return RebuiltIndex(success=True, documents_indexed=made.documents, duration_ms=made.duration_ms, message=message)
@@ -166,15 +224,15 @@ def rebuild_index(app: App, request: RebuildIndex, caller: Caller) -> RebuiltInd
 def prune_index(app: App, request: PruneIndex, caller: Caller) -> PrunedIndex:
     """Leave old documents out of an index; LayerUnavailable where there is none."""
     del caller
-    name, level = _named(request.index_type), choice(PruneLevel, "level", request.level) or PruneLevel.ALL
+    name, level = _named(request.index_type, _PRUNABLE), choice(PruneLevel, "level", request.level) or PruneLevel.ALL
     gone = dict(app.accelerators.prune(name, AGE.check(request.age_days, "age_days"), level))
     return PrunedIndex(success=True, pruned=gone, message=f"{sum(gone.values()):,} documents left out")
 
 
-def _named(name: str) -> IndexName:
-    found = choice(IndexName, "index_type", name)
+def _named(name: str, known: Sequence[IndexName]) -> IndexName:
+    found = choice(known, "index_type", name)
     if found is None:
-        raise InvalidQuery("index_type is missing", "One of bm25, vector.")
+        raise InvalidQuery("index_type is missing", f"One of {', '.join(known)}.")
     return found
 
 

@@ -10,6 +10,8 @@ from memory_mcp.requests import (
     expand,
     indexes,
     nodes,
+    one_topic,
+    pins,
     plans,
     refine,
     refine_show,
@@ -17,6 +19,7 @@ from memory_mcp.requests import (
     spend,
     status,
     teleport,
+    topics,
     walk,
     words,
 )
@@ -36,6 +39,12 @@ REQUESTS: Mapping[str, Entry] = {
     "teleport_search": Entry(teleport.TeleportSearch, teleport.teleport),
     "vector_teleport": Entry(teleport.VectorTeleport, teleport.teleport),
     "hybrid_search": Entry(teleport.HybridSearch, teleport.teleport),
+    "topics_by_query": Entry(topics.TopicsByQuery, topics.topics_by_query),
+    "get_top_topics": Entry(topics.TopTopics, topics.top_topics),
+    "get_topic": Entry(one_topic.GetTopic, one_topic.get_topic),
+    "get_toc_nodes_for_topic": Entry(one_topic.TopicNodes, one_topic.topic_nodes),
+    "get_related_topics": Entry(one_topic.RelatedTopics, one_topic.related_topics),
+    "label_topic": Entry(one_topic.LabelTopic, one_topic.label_topic),
     "expand_grip": Entry(expand.ExpandRequest, expand.expand),
     "browse_toc": Entry(nodes.Browse, nodes.browse),
     "get_node": Entry(nodes.GetNode, nodes.get_node),
@@ -49,11 +58,13 @@ REQUESTS: Mapping[str, Entry] = {
     "get_spend": Entry(spend.GetSpend, spend.get_spend),
     "get_teleport_status": Entry(indexes.GetTeleportStatus, indexes.teleport_status),
     "get_vector_index_status": Entry(indexes.GetVectorStatus, indexes.vector_status),
+    "get_topic_graph_status": Entry(indexes.GetTopicGraphStatus, indexes.topic_graph_status),
     "rebuild_index": Entry(indexes.RebuildIndex, indexes.rebuild_index),
     "refine_due": Entry(refine.RefineDue, refine.refine_due),
     "refine_show": Entry(refine_show.RefineShow, refine_show.refine_show),
     "refine_summary": Entry(refine.RefineSummary, refine.refine_summary),
     "prune_index": Entry(indexes.PruneIndex, indexes.prune_index),
+    "pin": Entry(pins.Pin, pins.pin),
 }
 _HANDLERS = {entry.request: entry.handle for entry in REQUESTS.values()}
 

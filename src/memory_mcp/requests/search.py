@@ -31,7 +31,7 @@ _PER_RESULT = ANSWER_TOKENS // SEARCHED.default
 #: the end, without 22.
 _FIRST_QUOTES, _LINE = 400, 160
 #: Share of an answer's tokens that themes may use: of an overview, and of a question about something in particular.
-_OVERVIEW, _PARTICULAR = 0.65, 0.3
+_OVERVIEW, _PARTICULAR = 0.8, 0.5
 _TOKEN_BOUND = "max_token_budget"
 _TOO_SMALL = "the next result does not fit the token budget; raise token_budget to see it"
 _PARTIAL = "Timeout exceeded: these are partial results"
@@ -143,9 +143,8 @@ class _Shaping:
         self._budget = bound if named or asked.full else min(bound, usual)
         share = _OVERVIEW if found.overview else _PARTICULAR
         most = int(share * self._budget)
-        self._themes = fitting(
-            found.themes, asked.calendar, lambda themes: tokens_in(_listed("themes", themes), self._factor) <= most
-        )
+        themes = found.themes if found.overview else found.themes[: asked.query.limit]
+        self._themes = fitting(themes, asked.calendar, lambda themes: tokens_in(_listed("themes", themes), self._factor) <= most)
 
     def shaped(self) -> tuple[SearchResponse, Sequence[Hit]]:
         """Return the response, and the hits that its results stand for."""

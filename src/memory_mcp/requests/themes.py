@@ -3,14 +3,16 @@
 import functools
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 from memory_mcp.layers.base import Theme as Found
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.requests.plain import largest
 from memory_mcp.summarize.sentences import shorten
+from memory_mcp.summarize.vocabulary import keys_of
 
-#: Characters of a statement, and the fewest worth showing.
-_QUOTE, _LEAST = 140, 48
+#: Characters of a statement, the fewest worth showing, and terms that tell what else a theme is about.
+_QUOTE, _LEAST, _ABOUT = 140, 48, 5
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -18,9 +20,9 @@ class Theme:
     """What part of the memory is about."""
 
     theme: str
+    about: str = ""
     #: The days on which it was talked about first and last.
-    since: str
-    until: str
+    when: str
     segments: int
     quote: str = ""
     #: Proves the quotation: `expand_grip` opens it.
@@ -29,12 +31,17 @@ class Theme:
 
 
 def fitting(found: Sequence[Found], calendar: Calendar, fits: Callable[[tuple[Theme, ...]], bool]) -> tuple[Theme, ...]:
-    """Return as many themes as fit with a legible statement each, and as much of the statements as fits then."""
+    """Return as many themes as fit, the first of them with a legible statement each; and as much of these as fits then.
+
+    A third of the themes gives up its statements before another theme is left out.
+    """
     whole = tuple(_theme(one, calendar) for one in found)
     for count in range(len(whole), 0, -1):
-        width = largest(_LEAST, _QUOTE, functools.partial(_fits, fits, whole[:count]))
-        if width is not None:
-            return _cut(whole[:count], width)
+        for shown in dict.fromkeys((count, -(-2 * count // 3))):
+            themes = (*whole[:shown], *(replace(t, quote="", grip="") for t in whole[shown:count]))
+            width = largest(_LEAST, _QUOTE, functools.partial(_fits, fits, themes))
+            if width is not None:
+                return _cut(themes, width)
     return ()
 
 
@@ -43,10 +50,12 @@ def _fits(fits: Callable[[tuple[Theme, ...]], bool], themes: Sequence[Theme], wi
 
 
 def _theme(found: Found, calendar: Calendar) -> Theme:
+    first, last = calendar.iso(found.first_ms)[:10], calendar.iso(found.last_ms)[:10]
+    said = keys_of(found.label)
     return Theme(
         theme=found.label,
-        since=calendar.iso(found.first_ms)[:10],
-        until=calendar.iso(found.last_ms)[:10],
+        about=", ".join(islice((term for term in found.about if not keys_of(term) <= said), _ABOUT)),
+        when=first if first == last else f"{first}/{last}",
         segments=found.segments,
         quote=found.quote,
         grip=found.grip_id,

@@ -27,10 +27,11 @@ from memory_mcp.server.tools.kit import Kit
 from memory_mcp.server.tools.navigate import Navigate
 from memory_mcp.server.tools.status import Status
 from memory_mcp.server.tools.teleport import Teleport
+from memory_mcp.server.tools.topics import Topics
 from memory_mcp.server.tools.write import Write
 
 #: Groups in the order their tools are offered.
-_DEFAULT = (Intelligent, Status, Navigate, Teleport, Evidence, Write)
+_DEFAULT = (Intelligent, Status, Navigate, Teleport, Topics, Evidence, Write)
 #: Tools and templates never change while a server runs.
 _HINT = CacheHint(ttl_ms=600_000, scope="private")
 
@@ -68,8 +69,9 @@ def _tools(kit: Kit, profile: str) -> list[Tool]:
         from memory_mcp.server.tools.full import Full
         from memory_mcp.server.tools.indexes import Indexes
         from memory_mcp.server.tools.loop import Loop
+        from memory_mcp.server.tools.topics import TopicSteps
 
-        offered += [tool for group in (Full, Loop, Decide, Indexes, Curate) for tool in group(kit).tools()]
+        offered += [tool for group in (Full, Loop, Decide, Indexes, TopicSteps, Curate) for tool in group(kit).tools()]
     return offered
 
 

@@ -1,4 +1,4 @@
-"""Endings for ids, projects, agents and sessions that a person begins to type in a client."""
+"""Endings for ids, projects, agents, sessions and topics that a person begins to type in a client."""
 
 from typing import Any
 
@@ -14,8 +14,8 @@ from memory_mcp.storage.values import Scope
 #: The protocol allows no more.
 _MOST = 100
 _PERIODS = (TocLevel.YEAR, TocLevel.MONTH, TocLevel.WEEK, TocLevel.DAY)
-#: Sessions looked through, latest first.
-_SESSIONS = 1000
+#: Sessions looked through, latest first, and topics, by importance.
+_SESSIONS, _TOPICS = 1000, 1000
 
 
 def add_completion(server: MCPServer, kit: Kit) -> None:
@@ -42,6 +42,8 @@ def _values(app: App, project: str | None, name: str, typed: str) -> list[str]:
         if typed[:1].isdigit():  # the short form: 2026-W04
             found = [i.rpartition(":")[2] for i in found]
         return [i for i in found if i.startswith(typed)]
+    if name == "topic_id":
+        return _topics(app, project, typed)
     if name == "session_id":
         sessions = app.storage.events.sessions(Scope(project=project), _SESSIONS)
         return [s.session_id for s in sessions if s.session_id.startswith(typed)]
@@ -51,3 +53,12 @@ def _values(app: App, project: str | None, name: str, typed: str) -> list[str]:
     if name == "agent":
         return [a for a in tally.agents if a.startswith(typed.lower())]
     return []
+
+
+def _topics(app: App, project: str | None, typed: str) -> list[str]:
+    """Return ids of areas, then of topics, by importance; a word of a label stands for its id."""
+    if not app.topics().status().usable:
+        return []
+    graph, view = app.topics().graph(), app.topics().view(project)
+    topics = [*graph.top(view, _TOPICS)[0], *graph.top(view, _TOPICS, areas=False)[0]]
+    return [t.topic_id for t in topics if t.topic_id.startswith(typed) or typed.lower() in t.label.lower()]

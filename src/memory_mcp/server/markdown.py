@@ -12,7 +12,7 @@ _NAMES = ("node_id", "topic_id", "name", "layer", "id", "event_id", "grip_id")
 
 
 def markdown(answer: Shape) -> str:
-    """Return an answer as Markdown: searches as a list of quotations, a citation as a transcript, all else as fields."""
+    """Return an answer as Markdown: searches and topics as lists of quotations, a citation as a transcript, else fields."""
     shown = {name: value for name, value in answer.items() if name not in _UNSAID}
     return "\n".join(_form(shown)(shown)).strip()
 
@@ -20,6 +20,8 @@ def markdown(answer: Shape) -> str:
 def _form(answer: Shape) -> Callable[[Shape], Iterator[str]]:
     if "excerpt_events" in answer:
         return _transcript
+    if "topics" in answer:
+        return _topics
     if "results" in answer and all("when" in one for one in answer["results"]):
         return _search
     return _fields
@@ -55,6 +57,23 @@ def _result(number: int, one: Shape) -> Iterator[str]:
         yield from _quoted(one["quote"], "> ")
     # A line right behind a quotation would belong to it.
     yield ""
+
+
+def _topics(answer: Shape) -> Iterator[str]:
+    for number, one in enumerate(answer["topics"], 1):
+        apart = {"label", "topic_id", "nodes", "related"}
+        rest = ", ".join(f"{_name(name)}: {_inline(value)}" for name, value in one.items() if name not in apart and _says(value))
+        yield f"**{number}. {_inline(one['label'])}** {one['topic_id']} {rest}"
+        for node in one.get("nodes", ()):
+            cited = ", ".join(str(node[name]) for name in ("grip", "node_id") if name in node)
+            yield f"- {node['when'].replace('T', ' ')} {_inline(node['title'])} ({node['relevance']}) [{cited}]"
+            yield from _quoted(node.get("text", ""), "  > ")
+        for other in one.get("related", ()):
+            yield f"- {_name(other['kind'])} ({other['strength']}): {_inline(other['label'])} {other['topic_id']}"
+        yield ""
+    if not answer["topics"]:
+        yield "No topics."
+    yield from _fields({name: value for name, value in answer.items() if name != "topics"})
 
 
 def _transcript(answer: Shape) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Nodes, grips, sessions and the status as resources, for clients that read rather than call."""
+"""Nodes, grips, sessions, topics and the status as resources, for clients that read rather than call."""
 
 from collections.abc import Callable
 from typing import Any
@@ -13,6 +13,7 @@ from memory_mcp.requests.events import Events, GetEvents
 from memory_mcp.requests.expand import ExpandRequest
 from memory_mcp.requests.limits import Detail
 from memory_mcp.requests.nodes import Browse, Browsed, GetNode
+from memory_mcp.requests.one_topic import GetTopic
 from memory_mcp.requests.plain import compact
 from memory_mcp.requests.registry import respond
 from memory_mcp.requests.status import GetStatus
@@ -22,6 +23,7 @@ from memory_mcp.server.tools.kit import Kit
 JSON = "application/json"
 #: The templates, as completion names them.
 TOC, GRIP, SESSION = "memory://toc/{+node_id}", "memory://grip/{+grip_id}", "memory://session/{+session_id}"
+TOPIC = "memory://topic/{+topic_id}"
 #: Between a node's id and a cursor, which leads to another page of its children.
 _BEHIND = "/"
 #: Events of a session shown at most; get_events pages through all.
@@ -29,7 +31,7 @@ _EVENTS = 100
 
 
 def add_resources(server: MCPServer, kit: Kit) -> None:
-    """Register the four."""
+    """Register the five."""
 
     @server.resource("memory://status", name="status", title="Memory status", mime_type=JSON)
     async def memory_status() -> str:
@@ -50,6 +52,11 @@ def add_resources(server: MCPServer, kit: Kit) -> None:
     async def session(session_id: str) -> str:
         """The first events of a session, in order."""
         return await _read(kit, session_id, lambda app: _session(app, session_id, kit))
+
+    @server.resource(TOPIC, name="topic", title="Topic with its segments", mime_type=JSON)
+    async def topic(topic_id: str) -> str:
+        """A topic: when and where it was talked about, what it is related to, and what became of it."""
+        return await _read(kit, topic_id, lambda app: respond(app, GetTopic(topic_id), kit.caller))
 
 
 def _page(app: App, named: str, kit: Kit) -> Any:

@@ -51,6 +51,8 @@ def _slim(schema: Any) -> Any:
     if not isinstance(schema, dict):
         return schema
     kept = {k: v for k, v in schema.items() if k not in _SILENT and not (k == "default" and v in _NOTHING)}
+    if kept.get("additionalProperties") is True:  # what a schema that says nothing of them means
+        del kept["additionalProperties"]
     if "anyOf" in kept:
         real = [option for option in kept.pop("anyOf") if option != _NULL]
         kept = ({**_slim(real[0]), **kept} if len(real) == 1 else {"anyOf": real, **kept}) if real else kept

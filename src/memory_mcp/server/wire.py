@@ -97,24 +97,6 @@ class BoundUse(Wire):
     used: int | None = None
 
 
-class Topic(Wire):
-    """A theme that runs through the memory."""
-
-    topic_id: str
-    label: str
-    importance: float
-    keywords: list[str] = []
-    last_mentioned: str = ""
-    nodes: list[str] = []
-    related: list[str] = []
-
-
-class TopicsAnswer(Recalled):
-    """topics_by_query."""
-
-    topics: list[Topic]
-
-
 class Match(Wire):
     """One field of a node that holds words of the query."""
 

@@ -71,7 +71,7 @@ class Explanation(Wire):
 class SearchAnswer(Recalled):
     """intelligent_search."""
 
-    themes: Annotated[list[dict[str, str | int]], Field(description="What it is all about; topics_by_query opens one")] = []
+    themes: Annotated[list[dict[str, Any]], Field(description="What it is all about")] = []
     results: list[Result]
     confidence: Annotated[str, Field(description="strong, weak or none")]
     complete: Annotated[bool | None, Field(description="false: something ran out before all was searched")] = None

@@ -1,4 +1,4 @@
-"""In how many of so many texts something is named in, how much sharing it tells out: one measure for themes and topics."""
+"""In how many texts something is named in, how much it tells of two that both name it out: for themes and topics alike."""
 
 import math
 

@@ -147,6 +147,14 @@ def test_one_more_segment_leaves_the_label() -> None:
     assert named(more, RETRY, BREAD)[0].label == named(GARDEN, RETRY, BREAD)[0].label
 
 
+def test_a_label_is_kept_while_it_is_nearly_as_good_as_a_new_one() -> None:
+    sown = [Doc("Beans in the vegetable garden"), Doc("Beans again, and the vegetable garden"), Doc("Vegetable garden: beans")]
+    docs = Texts([*sown, *RETRY])
+    topics = [[0, 1, 2], [3, 4, 5]]
+    assert [name.label for name in names(docs, topics, before=["beans", "retry on 503"])] == ["beans", "retry on 503"]
+    assert names(docs, topics, before=["sourdough starter", ""]) == names(docs, topics)
+
+
 def test_whoever_speaks_is_no_label() -> None:
     talk = [
         Doc(

@@ -8,13 +8,15 @@ from typing import TYPE_CHECKING, Any
 from memory_mcp.cli import render
 from memory_mcp.cli.commands import teleport
 from memory_mcp.cli.commands.base import Subparsers, answered, as_json, family, file_pending, leaf, opened, reopen
+from memory_mcp.cli.commands.topics import status_lines
 from memory_mcp.errors import InvalidQuery
 
 if TYPE_CHECKING:
     from memory_mcp.app import App
 
 _SHOWN = 50
-_INDEXES = ("bm25", "vector")
+#: Indexes that old documents can be left out of, and the one that is made of what they hold.
+_INDEXES, _TOPICS = ("bm25", "vector"), "topics"
 
 
 def add(parsers: Subparsers, about: str) -> None:
@@ -31,7 +33,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 def _add_indexes(inner: Subparsers) -> None:
     again = leaf(inner, "rebuild-index", run_rebuild_index, "build the indexes anew from the store; the old ones serve meanwhile")
-    again.add_argument("--type", default="all", metavar="INDEX", help="bm25, vector or all (all)")
+    again.add_argument("--type", default="all", metavar="INDEX", help="bm25, vector, topics or all (all)")
     for name in _INDEXES:
         text = f"leave old documents out of the {name} index; the memory keeps them"
         prune = leaf(inner, f"prune-{name}", run_prune, text, "admin rebuild-index brings them back.")
@@ -136,8 +138,8 @@ def run_compact(args: argparse.Namespace) -> int:
 
 def run_rebuild_index(args: argparse.Namespace) -> int:
     """Build one index anew, or every one there can be."""
-    if args.type not in (*_INDEXES, "all"):
-        raise InvalidQuery(f"unknown index: {args.type!r}", f"Indexes are {', '.join(_INDEXES)} and all.")
+    if args.type not in (*_INDEXES, _TOPICS, "all"):
+        raise InvalidQuery(f"unknown index: {args.type!r}", f"Indexes are {', '.join(_INDEXES)}, {_TOPICS} and all.")
     with opened(args) as app:
         names = _possible(app) if args.type == "all" else [args.type]
         made = {name: _rebuilt(app, name) for name in names}
@@ -147,10 +149,19 @@ def run_rebuild_index(args: argparse.Namespace) -> int:
 
 def _possible(app: "App") -> list[str]:
     """The indexes that can be built; LayerUnavailable, as for the first of them, when none can."""
-    return [n for n in _INDEXES if app.accelerators.searcher(n) is not None] or [_INDEXES[0]]
+    found = [n for n in _INDEXES if app.accelerators.searcher(n) is not None]
+    # Last, because segments are compared by what the others hold.
+    keeper = app.accelerators.topics()
+    there = keeper is not None and (keeper.status().healthy or keeper.due())
+    return [*found, *([_TOPICS] if there else [])] or [_INDEXES[0]]
 
 
 def _rebuilt(app: "App", name: str) -> dict[str, Any]:
+    if name == _TOPICS:
+        with render.Progress("grouping topics"):
+            grouped = app.topics().rebuild()
+        found = {"documents": grouped.documents, "seconds": round(grouped.duration_ms / 1000, 3)}
+        return {**found, "topics": app.topics().detail().topic_count}
     rows = app.storage.stats(text=False).rows
     # Periods are also indexed once per project, so there may be more than this in the end.
     expected = max(rows.get("node", 0) + rows.get("grip", 0), 1)
@@ -161,6 +172,10 @@ def _rebuilt(app: "App", name: str) -> dict[str, Any]:
 
 def _rebuilt_lines(made: dict[str, dict[str, Any]]) -> Iterator[str]:
     for name, found in made.items():
+        if "topics" in found:
+            of = render.plural(found["documents"], "segment")
+            yield f"{name}: {render.plural(found['topics'], 'topic')} in {of}, in {found['seconds']:.2f} s"
+            continue
         rate = f", {found['documents'] / found['seconds']:,.0f} a second" if found["seconds"] else ""
         yield f"{name}: {render.plural(found['documents'], 'document')} in {found['seconds']:.2f} s{rate}"
 
@@ -182,10 +197,11 @@ def run_prune(args: argparse.Namespace) -> int:
 
 def run_index_stats(args: argparse.Namespace) -> int:
     """Every index, as it lies there: nothing is built or mended."""
-    from memory_mcp.requests.indexes import GetTeleportStatus
+    from memory_mcp.requests.indexes import GetTeleportStatus, GetTopicGraphStatus
 
     with opened(args, catch_up=False) as app:
         shown = answered(app, GetTeleportStatus()).get("indexes", {})
+        topics = answered(app, GetTopicGraphStatus())
         health = {name: status.health.value for name, status in app.accelerators.statuses().items()}
         layers = {s.name.value: s for s in app.engine.statuses()}
     data: dict[str, Any] = {}
@@ -193,7 +209,8 @@ def run_index_stats(args: argparse.Namespace) -> int:
         layer = layers[name]
         data[name] = {"enabled": layer.enabled, "healthy": layer.healthy, "health": health.get(name, "unavailable")}
         data[name] |= ({"reason": layer.reason} if layer.reason else {}) | shown.get(name, {})
-    render.emit(as_json(args), {"indexes": data}, _index_lines(data))
+    lines = (*_index_lines(data), *status_lines(topics))
+    render.emit(as_json(args), {"indexes": data | {_TOPICS: topics}}, lines)
     return 0
 
 

@@ -21,6 +21,7 @@ COMMANDS = {
     "timeline": "show days with their titles and what happened in them",
     "refine": "give segments and days better words: what is due, what to read, and writing it",
     "teleport": "jump to what was said by the keyword and vector indexes",
+    "topics": "show what the memory is about: topics by importance, by words, and where they were talked about",
     "retrieval": "show how questions are answered",
     "scheduler": "show and steer the jobs that run by themselves",
     "spend": "show what the summarizer's language model was asked and what that cost",

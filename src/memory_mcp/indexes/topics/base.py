@@ -1,5 +1,6 @@
 """What the topic graph is asked for and what comes back; words of one project only where a project is named."""
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -35,6 +36,15 @@ class Name:
 
 
 @dataclass(frozen=True, slots=True)
+class Names:
+    """What a topic is called: for those who see all projects, and for those who see one."""
+
+    topic_id: TopicId
+    whole: Name
+    by_project: Mapping[str, Name]
+
+
+@dataclass(frozen=True, slots=True)
 class View:
     """Which part of the memory is looked at, and when."""
 
@@ -53,6 +63,8 @@ class Topic:
     topic_id: TopicId
     label: str
     keywords: tuple[str, ...]
+    #: Of an area: the labels of its topics, the largest first.
+    parts: tuple[str, ...]
     #: Sum over its mentions of relevance x 0.5^(age / half-life), those of late boosted.
     importance: float
     #: Segments that are about it, and the events in them.

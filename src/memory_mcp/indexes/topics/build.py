@@ -1,21 +1,21 @@
 """Segments in, the whole topic graph out: groups, which topic each is, what that is called. Pure; for a child process."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 
 import numpy as np
 
 from memory_mcp.indexes.files import Array
-from memory_mcp.indexes.topics.base import Name
+from memory_mcp.indexes.topics.areas import areas_of, by_area
+from memory_mcp.indexes.topics.base import Name, Names
 from memory_mcp.indexes.topics.documents import Document
-from memory_mcp.indexes.topics.graph import Names
 from memory_mcp.indexes.topics.grouping import groups
 from memory_mcp.indexes.topics.identity import identified
 from memory_mcp.indexes.topics.naming import names
 from memory_mcp.indexes.topics.profiles import Profiles
 from memory_mcp.indexes.topics.reading import Doc, Texts
 from memory_mcp.indexes.topics.rows import Rows, Tables
+from memory_mcp.indexes.topics.stored import Stored
 from memory_mcp.model.ids import TopicId, segment_key_of
 from memory_mcp.model.topic import KnownTopic
 
@@ -24,19 +24,20 @@ from memory_mcp.model.topic import KnownTopic
 class Made:
     """A graph that was made anew, and what is known of topics from now on."""
 
-    rows: Rows
-    tables: Tables
-    names: tuple[Names, ...]
+    graph: Stored
     known: tuple[KnownTopic, ...]
 
 
-def made_of(documents: Sequence[Document], vectors: Array, known: Sequence[KnownTopic], at_ms: int) -> Made:
+def made_of(
+    documents: Sequence[Document], vectors: Array, known: Sequence[KnownTopic], called: Sequence[Names], at_ms: int
+) -> Made:
     """Group segments.
 
     Args:
         documents: All segments of the memory, each once.
         vectors: (n, dimensions) float32 rows of length 1 or 0; no dimensions where nothing is embedded.
         known: The topics there were.
+        called: What they were called.
         at_ms: Now, UTC milliseconds.
 
     """
@@ -44,14 +45,20 @@ def made_of(documents: Sequence[Document], vectors: Array, known: Sequence[Known
     documents, vectors = [documents[n] for n in order], vectors[order]
     tables = Tables()
     rows = tables.rows(documents, vectors)
-    terms = [set(rows.terms[a:b].tolist()) for a, b in pairwise(rows.ptr.tolist())]
-    number = groups(vectors if vectors.shape[1] else None, terms, _before(documents))
+    number = groups(rows, _before(documents))
     count = int(number.max(initial=-1)) + 1
     rows = rows.with_topics(number, np.zeros(len(rows)))
     rows = rows.with_topics(number, Profiles.of(rows, count).relevance(rows))
-    members = [rows.lo[rows.topic == place].tolist() for place in range(count)]
-    told = identified(members, known, at_ms)
-    return Made(rows, tables, tuple(_names(documents, rows, told.ids)), told.known)
+    areas = areas_of(rows, count)
+    whole = by_area(rows, areas)
+    told = identified(_members(rows, count), known, at_ms)
+    larger = identified(_members(whole, int(areas.max(initial=-1)) + 1), told.known, at_ms, areas=True)
+    names = _names(documents, rows, whole, (told.ids, larger.ids), {n.topic_id: n for n in called})
+    return Made(Stored(rows, tables, names, tuple(areas.tolist())), larger.known)
+
+
+def _members(rows: Rows, count: int) -> list[list[int]]:
+    return [rows.lo[rows.topic == place].tolist() for place in range(count)]
 
 
 def _before(documents: Sequence[Document]) -> list[int]:
@@ -65,20 +72,46 @@ def _before(documents: Sequence[Document]) -> list[int]:
     return found
 
 
-def _names(documents: Sequence[Document], rows: Rows, ids: Sequence[TopicId]) -> list[Names]:
-    """Name every topic for those who see all, and for each project from what that project alone has of it."""
+def _names(
+    documents: Sequence[Document],
+    rows: Rows,
+    whole: Rows,
+    ids: tuple[Sequence[TopicId], Sequence[TopicId]],
+    called: Mapping[TopicId, Names],
+) -> tuple[Names, ...]:
+    """Name topics and areas for those who see all, and for each project from what that project alone has of them."""
     texts = Texts([Doc(d.title, d.bullets, d.keywords) for d in documents])
     projects: dict[str, list[int]] = {}
     for place, document in enumerate(documents):
         projects.setdefault(document.project, []).append(place)
-    whole = _scope(texts, rows, np.arange(len(documents)))
-    by_project = {project: _scope(texts, rows, np.array(places)) for project, places in sorted(projects.items())}
-    return [Names(name, whole[n], {p: own[n] for p, own in by_project.items() if n in own}) for n, name in enumerate(ids)]
+    old = [{n: called[topic] for n, topic in enumerate(own) if topic in called} for own in ids]
+
+    def scope(places: Array, label: Callable[[Names], str]) -> list[dict[int, Name]]:
+        """Names of both levels of some of the segments; no label is given twice."""
+        before = [{n: label(names) for n, names in own.items()} for own in old]
+        large = _level(texts, whole.topic[places], places, (), before[1])
+        small = _level(texts, rows.topic[places], places, [name.label for name in large.values()], before[0])
+        return [small, large]
+
+    everywhere = scope(np.arange(len(documents)), lambda names: names.whole.label)
+    each = {
+        project: scope(np.array(places), lambda names, project=project: _label(names, project))  # type: ignore[misc]
+        for project, places in sorted(projects.items())
+    }
+    return tuple(
+        Names(topic, everywhere[level][n], {p: own[level][n] for p, own in each.items() if n in own[level]})
+        for level in (0, 1)
+        for n, topic in enumerate(ids[level])
+    )
 
 
-def _scope(texts: Texts, rows: Rows, places: Array) -> dict[int, Name]:
-    """Name the topics of some of the segments by these alone."""
-    topic = rows.topic[places]
+def _label(names: Names, project: str) -> str:
+    own = names.by_project.get(project)
+    return own.label if own else ""
+
+
+def _level(texts: Texts, topic: Array, places: Array, taken: Sequence[str], before: Mapping[int, str]) -> dict[int, Name]:
     there = sorted(set(topic[topic >= 0].tolist()))
-    found = names(texts, [places[topic == t].tolist() for t in there], places[topic < 0].tolist())
+    own = [places[topic == t].tolist() for t in there]
+    found = names(texts, own, places[topic < 0].tolist(), taken, [before.get(t, "") for t in there])
     return dict(zip(there, found, strict=True))

@@ -27,8 +27,8 @@ class Maker:
         """Documents to add, or the end of them."""
         if isinstance(request, Finish):
             vectors = np.concatenate(self._vectors) if self._vectors else np.zeros((0, 0), dtype=np.float32)
-            made = made_of(self._documents, vectors, request.known, request.at_ms)
-            return Made(write(self._directory, made.rows, made.tables, made.names), made.known)
+            made = made_of(self._documents, vectors, request.known, request.names, request.at_ms)
+            return Made(write(self._directory, made.graph), made.known)
         documents = cast("Sequence[Document]", request)
         self._documents += documents
         self._vectors.append(self._embed([d.gist for d in documents]))

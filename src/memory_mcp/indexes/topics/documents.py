@@ -37,9 +37,14 @@ class Document:
         return set(terms_of("\n".join((self.title, *self.bullets, *self.keywords))))
 
 
+def hashed(key: str) -> int:
+    """Return the 32-bit hash of a word's key."""
+    return crc32(key.encode("utf-8", "surrogatepass"))
+
+
 def terms_of(text: str) -> dict[int, float]:
     """Return the 32-bit hashes of the words of a text that say something, and how much each says (0..1)."""
-    return {crc32(w.key.encode("utf-8", "surrogatepass")): w.weight for w in words(text) if w.key and w.weight > _QUIET}
+    return {hashed(w.key): w.weight for w in words(text) if w.key and w.weight > _QUIET}
 
 
 def document_of(node: TocNode, segment: Segment) -> Document:

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from memory_mcp.indexes.files import Checked
+from memory_mcp.indexes.topics.base import Names
 from memory_mcp.model.topic import KnownTopic
 
 
@@ -22,6 +23,8 @@ class Finish:
     """No more documents will come: group them."""
 
     known: tuple[KnownTopic, ...]
+    #: What topics were called, as far as that is known: a name that is nearly as good as a new one is kept.
+    names: tuple[Names, ...]
     at_ms: int
 
 

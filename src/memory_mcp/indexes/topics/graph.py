@@ -1,56 +1,49 @@
 """The topic graph as it is asked: topics of a part of the memory, by what they are about or how much they matter.
 
-Everything that is said of a topic to a caller who sees one project is counted from that project's segments: label, keywords,
-numbers, dates, relations. A graph never changes; what follows the store is another one.
+Topics belong to areas, a dozen or so, which an overview tells of. Everything that is said of either to a caller who sees one
+project is counted from that project's segments: label, keywords, numbers, dates, relations. A graph never changes; what follows
+the store is another one.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from itertools import zip_longest
 
 import numpy as np
 
 from memory_mcp.errors import NotFound
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.settings import TopicsSettings
-from memory_mcp.indexes.topics.base import Link, Name, Related, RelationKind, State, Topic, View
-from memory_mcp.indexes.topics.documents import terms_of
+from memory_mcp.indexes.topics.areas import by_area
+from memory_mcp.indexes.topics.base import Link, Name, Names, Related, RelationKind, Topic, View
 from memory_mcp.indexes.topics.identity import resolved
+from memory_mcp.indexes.topics.level import DAY_MS, Embed, Level, name_terms
 from memory_mcp.indexes.topics.profiles import Profiles
-from memory_mcp.indexes.topics.rows import SCALE, Rows, Tables, rarity
+from memory_mcp.indexes.topics.rows import Rows, Tables
 from memory_mcp.indexes.topics.shares import Shares
 from memory_mcp.model.ids import TopicId, parse_topic_id
 from memory_mcp.model.topic import KnownTopic, TopicLabel, Turn
 
-_DAY_MS = 86_400_000
-#: Mentions of the last days count more: what was done this week is what people mean by "lately".
-_LATE_MS, _BOOST = 7 * _DAY_MS, 1.5
 #: Relations weaker than this are not told, by kind.
-_LEAST = {RelationKind.SIMILAR: 0.5, RelationKind.CO_OCCURRING: 0.2, RelationKind.PARENT: 0.6, RelationKind.CHILD: 0.6}
-#: A parent is so many times as large as its child at least.
-_LARGER = 1.5
-#: Of a topic's segments, the best few that say how well it fits a question.
-_BEST = 3
-#: What words and what meaning count for that, and the similarity that any two texts have.
-_BY_WORDS, _ANY = 0.6, 0.25
-#: What it counts that a topic is called by a word of the question, and how many keywords it is called by.
-_CALLED, _CALLED_BY = 0.25, 4
-#: A topic that fits less is none that was asked for.
-_FITS = 0.12
+_LEAST = {RelationKind.SIMILAR: 0.5, RelationKind.CO_OCCURRING: 0.2}
+#: Topics of an area that are named with it.
+_PARTS = 8
+#: A topic that fits a text less is none that was asked for.
+_FITS = 0.05
+#: The first day of 1970 as a proleptic ordinal; the first of all days was a Monday.
+_EPOCH = 719_163
 
 
 @dataclass(frozen=True, slots=True)
-class Names:
-    """What a topic is called: for those who see all projects, and for those who see one."""
+class _Fit:
+    """A topic or area that fits a text, and how well."""
 
-    topic_id: TopicId
-    whole: Name
-    by_project: Mapping[str, Name]
-
-
-#: Text in, its vector of length 1 out ((dimensions,) float32); None where nothing is embedded.
-Embed = Callable[[str], Array | None]
+    level: Level
+    place: int
+    shares: Shares
+    importance: float
+    fit: float
 
 
 @dataclass(frozen=True)
@@ -59,7 +52,10 @@ class TopicGraph:
 
     rows: Rows
     tables: Tables
+    #: Of topics, then of areas.
     names: tuple[Names, ...]
+    #: The area of each topic, (topics,): its place among the areas.
+    area_of: tuple[int, ...]
     known: Mapping[TopicId, KnownTopic]
     labels: Mapping[tuple[TopicId, str | None], TopicLabel]
     pins: frozenset[str]
@@ -67,151 +63,92 @@ class TopicGraph:
     embed: Embed
 
     @cached_property
-    def places(self) -> Mapping[TopicId, int]:
-        """Where each topic stands."""
-        return {names.topic_id: place for place, names in enumerate(self.names)}
-
-    def _silent(self, project: str | None) -> Array:
-        """Say of each topic whether a scope has not mentioned it for so long, while it went on, that it is left out."""
-        shares = self._of_project(project)
-        if not self.settings.prune_days or not len(shares.rows):
-            return np.zeros(len(self.names), dtype=bool)
-        least = int(shares.rows.end.max()) - self.settings.prune_days * _DAY_MS
-        found: Array = (shares.last < least) & ~self._pinned & (shares.mentions > 0)
-        return found
+    def profiles(self) -> Profiles:
+        """What topics are like, for placing segments."""
+        return Profiles.of(self.rows, len(self.area_of))
 
     @cached_property
-    def _pinned(self) -> Array:
-        return np.array([n.topic_id in self.pins for n in self.names], dtype=bool)
+    def topics(self) -> Level:
+        """Topics by themselves."""
+        return Level(self.rows, self.tables, self.names[: len(self.area_of)], self.pins, self.settings, self.embed)
 
-    @property
-    def count(self) -> int:
-        """Topics that are not silent."""
-        return len(self.names) - self.pruned
+    @cached_property
+    def areas(self) -> Level:
+        """Areas by themselves."""
+        rows, names = by_area(self.rows, self.area_of), self.names[len(self.area_of) :]
+        return Level(rows, self.tables, names, self.pins, self.settings, self.embed)
 
     @property
     def pruned(self) -> int:
         """Topics that have been silent for too long."""
-        return int(np.count_nonzero(self._silent(None)))
+        return int(np.count_nonzero(self.topics.silent(None)))
 
-    @cached_property
-    def profiles(self) -> Profiles:
-        """What topics are like, for placing segments."""
-        return Profiles.of(self.rows, len(self.names))
-
-    @cached_property
-    def _everything(self) -> Shares:
-        return Shares(self.rows.taken(np.flatnonzero(self.rows.topic >= 0)), len(self.names))
-
-    @cached_property
-    def _remembered(self) -> dict[str, Shares]:
-        return {}
-
-    def _of_project(self, project: str | None) -> Shares:
-        """All segments of a project, or of all of them."""
-        if project is None:
-            return self._everything
-        if project not in self._remembered:
-            rows = self._everything.rows
-            number = self.tables.projects.index(project) if project in self.tables.projects else -1
-            self._remembered[project] = Shares(rows.taken(np.flatnonzero(rows.project == number)), len(self.names))
-        return self._remembered[project]
-
-    def _seen(self, view: View) -> Shares:
-        """What a view sees."""
-        whole = self._of_project(view.project)
-        if view.agent is None and view.window is None:
-            return whole
-        keep = np.ones(len(whole.rows), dtype=bool)
-        if view.agent is not None:
-            keep &= np.isin(whole.rows.agents, self.tables.with_agent(view.agent))
-        if view.window is not None:
-            keep &= (whole.rows.start < view.window.end_ms) & (whole.rows.end >= view.window.start_ms)
-        return Shares(whole.rows.taken(np.flatnonzero(keep)), len(self.names))
+    @property
+    def count(self) -> int:
+        """Topics that are not silent."""
+        return len(self.area_of) - self.pruned
 
     def best(self, view: View, text: str = "", limit: int = 10, offset: int = 0) -> tuple[list[Topic], int]:
-        """Return topics, those that fit a text best first, or the most important first (pinned ones before), and how many."""
-        shares = self._seen(view)
-        importance = self._importance(shares, view)
-        there = (shares.mentions > 0) & ~self._silent(view.project)
-        if text.strip():
-            order = self._fit(shares, text, view.project) * there
-            found = np.flatnonzero(order >= _FITS)
-        else:
-            order = importance + self._pinned * (importance.max(initial=0.0) + 1.0)
-            found = np.flatnonzero(there)
-        ranked = found[np.lexsort((found, -importance[found], -order[found]))]
+        """Return topics that fit a text, best first, and how many do; the most important areas where it names no topic."""
+        names_one = bool(text.strip()) and self.topics.is_named(self.topics.seen(view), text)
+        return self.fitting(view, text, limit, offset) if names_one else self.top(view, limit, offset)
+
+    def top(self, view: View, limit: int, offset: int = 0, areas: bool = True) -> tuple[list[Topic], int]:
+        """Return areas, or topics, the most important first and pinned ones before; and how many there are."""
+        level = self.areas if areas else self.topics
+        shares = level.seen(view)
+        importance = level.importance(shares, view)
+        order = importance + level.pinned * (importance.max(initial=0.0) + 1.0)
+        found = np.flatnonzero((shares.mentions > 0) & ~level.silent(view.project))
+        ranked = found[np.lexsort((found, -order[found]))]
         page = ranked[offset : offset + limit].tolist()
-        fits = order if text.strip() else np.zeros(len(self.names))
-        return [self._topic(p, shares, view, float(importance[p]), float(fits[p])) for p in page], len(ranked)
+        return [self._topic(level, p, shares, view, float(importance[p])) for p in page], len(ranked)
 
-    def _importance(self, shares: Shares, view: View) -> Array:
-        """Of the mentions that a view sees; ages are counted from the end of its time where that is over."""
-        now = view.now_ms if view.window is None else min(view.now_ms, view.window.end_ms)
-        if view.window is not None:  # all of a time that is asked for counts alike
-            return np.bincount(shares.rows.topic, weights=shares.rows.relevance, minlength=shares.topics)
-        return shares.importance(now, self.settings.half_life_days * _DAY_MS, _LATE_MS, _BOOST)
+    def fitting(self, view: View, text: str, limit: int, offset: int = 0) -> tuple[list[Topic], int]:
+        """Return topics and areas that fit a text, in turn, the best of both first; and how many do.
 
-    def _fit(self, shares: Shares, text: str, project: str | None) -> Array:
-        """Return how well each topic fits a text, 0..1: by the best of its segments, and by what it is called."""
-        asked = terms_of(text)
-        fits = self._fits(shares.rows, text, asked)
-        order = np.lexsort((-fits, shares.rows.topic))
-        topic = shares.rows.topic[order]
-        begins = np.searchsorted(topic, np.arange(shares.topics))
-        rank = np.arange(len(topic)) - begins[topic]
-        best = rank < _BEST
-        total = np.bincount(topic[best], weights=fits[order][best], minlength=shares.topics)
-        # Two segments that fit say more than one: the mean is over as many as a topic may have.
-        fit = total / _BEST
-        called = np.array([self._called(p, project, asked) if n else 0.0 for p, n in enumerate(shares.mentions.tolist())])
-        found: Array = np.clip(fit + _CALLED * called, 0.0, 1.0)
-        return found
+        An area says of a wide question what its topics do not, and a topic of a narrow one; which is asked cannot be told.
+        """
+        lists = [self._fitting(level, view, text) for level in (self.topics, self.areas)]
+        lists.sort(key=lambda found: -found[0].fit if found else 0.0)
+        mixed = [one for pair in zip_longest(*lists) for one in pair if one is not None]
+        page = mixed[offset : offset + limit]
+        return [self._topic(f.level, f.place, f.shares, view, f.importance, f.fit) for f in page], len(mixed)
 
-    def _fits(self, rows: Rows, text: str, asked: Mapping[int, float]) -> Array:
-        held, total = rarity(rows, asked, np.ones(len(rows), dtype=bool))
-        by_words = held / total if total else held
-        vector = self.embed(text) if rows.vectors.shape[1] else None
-        if vector is None:
-            return by_words
-        near = rows.vectors @ np.rint(vector * SCALE).astype(np.int32) / SCALE**2
-        near = np.clip((near - _ANY) / (1 - _ANY), 0.0, 1.0)
-        found: Array = _BY_WORDS * by_words + (1 - _BY_WORDS) * near
-        return found
-
-    def _called(self, place: int, project: str | None, asked: Mapping[int, float]) -> float:
-        """Return the share of a question's words, by weight, that a topic's label and first keywords name."""
-        name, _ = self._name(place, project)
-        named = terms_of(" ".join((name.label, *name.keywords[:_CALLED_BY])))
-        total = sum(asked.values())
-        return sum(weight for hashed, weight in asked.items() if hashed in named) / total if total else 0.0
+    def _fitting(self, level: Level, view: View, text: str) -> list[_Fit]:
+        shares = level.seen(view)
+        importance = level.importance(shares, view)
+        fit = level.fit(shares, text, lambda place: self._called(level, place, view.project))
+        found = np.flatnonzero((fit >= _FITS) & (shares.mentions > 0) & ~level.silent(view.project))
+        ranked = found[np.lexsort((found, -importance[found], -fit[found]))].tolist()
+        return [_Fit(level, place, shares, float(importance[place]), float(fit[place])) for place in ranked]
 
     def topic(self, topic_id: str, view: View) -> Topic:
         """Return one topic, or the one it is part of now; NotFound where a view has none of it."""
-        place, shares = self._find(topic_id, view)
-        return self._topic(place, shares, view, float(self._importance(shares, view)[place]), 0.0)
+        level, place, shares = self._find(topic_id, view)
+        return self._topic(level, place, shares, view, float(level.importance(shares, view)[place]))
 
-    def _find(self, topic_id: str, view: View) -> tuple[int, Shares]:
+    def _find(self, topic_id: str, view: View) -> tuple[Level, int, Shares]:
         # What this graph itself tells of is found also while the store knows of a newer grouping already.
         named = parse_topic_id(topic_id)
-        wanted = named if named in self.places else resolved(named, self.known)
-        place = self.places.get(wanted, -1) if wanted else -1
-        shares = self._seen(view)
-        if place < 0 or not shares.mentions[place]:
-            raise NotFound(f"no such topic: {topic_id}", "topics_by_query and `memory-mcp topics top` list those there are.")
-        return place, shares
+        known = named in self.topics.places or named in self.areas.places
+        wanted = named if known else resolved(named, self.known)
+        for level in (self.topics, self.areas):
+            place = level.places.get(wanted, -1) if wanted else -1
+            if place >= 0 and (shares := level.seen(view)).mentions[place]:
+                return level, place, shares
+        raise NotFound(f"no such topic: {topic_id}", "topics_by_query and `memory-mcp topics top` list those there are.")
 
-    def _topic(self, place: int, shares: Shares, view: View, importance: float, score: float) -> Topic:
-        names = self.names[place]
+    def _topic(self, level: Level, place: int, shares: Shares, view: View, importance: float, score: float = 0.0) -> Topic:
         own = np.flatnonzero(shares.rows.topic == place)
-        name, author = self._name(place, view.project)
-        # A topic's state is told of all that its project says, not of the time that is looked at.
-        whole = self._of_project(view.project)
-        state, since = self._state(whole.rows.taken(np.flatnonzero(whole.rows.topic == place)), view.now_ms)
+        name, author = self._name(level, place, view.project)
+        state, since = level.state(place, view)
+        topic_id = level.names[place].topic_id
         return Topic(
-            topic_id=names.topic_id,
+            topic_id=topic_id,
             label=name.label,
             keywords=name.keywords,
+            parts=self._parts(place, view) if level is self.areas else (),
             importance=float(f"{importance:.4g}"),
             mentions=len(own),
             events=int(shares.rows.events[own].sum()),
@@ -219,38 +156,42 @@ class TopicGraph:
             last_ms=int(shares.rows.end[own].max()),
             state=state,
             since_ms=since,
-            pinned=names.topic_id in self.pins,
+            pinned=topic_id in self.pins,
             labelled_by=author,
             score=round(min(score, 1.0), 4),
         )
 
-    def _name(self, place: int, project: str | None) -> tuple[Name, str]:
+    def _parts(self, area: int, view: View) -> tuple[str, ...]:
+        """What the largest topics of an area are called, in what a view sees."""
+        mentions = self.topics.seen(view).mentions
+        own = [place for place, other in enumerate(self.area_of) if other == area and mentions[place]]
+        own.sort(key=lambda place: (-mentions[place], place))
+        return tuple(self._name(self.topics, place, view.project)[0].label for place in own[:_PARTS])
+
+    def _name(self, level: Level, place: int, project: str | None) -> tuple[Name, str]:
         """What a topic is called in a scope, and by whom."""
-        names = self.names[place]
+        names = level.names[place]
         own = names.whole if project is None else names.by_project.get(project, Name("", ()))
         given = self.labels.get((names.topic_id, project))
         return (replace(own, label=given.label), given.author) if given else (own, "")
 
-    def _state(self, rows: Rows, now_ms: int) -> tuple[State, int]:
-        """Whether a topic is talked about, from when its segments were, and since when."""
-        dormant = self.settings.dormant_days * _DAY_MS
-        order = np.argsort(rows.start, kind="stable")
-        start, end = rows.start[order], np.maximum.accumulate(rows.end[order])
-        last = int(end[-1])
-        if now_ms - last > dormant:
-            return State.DORMANT, last + int(dormant)
-        quiet = np.flatnonzero(start[1:] - end[:-1] > dormant)
-        if not len(quiet):
-            return State.ACTIVE, int(start[0])
-        resumed = int(start[1:][quiet[-1]])
-        return (State.REVIVED if now_ms - resumed <= dormant else State.ACTIVE), resumed
+    def _called(self, level: Level, place: int, project: str | None) -> frozenset[int]:
+        """The words that a topic is called by; taken apart once."""
+        key = level.names[place].topic_id, project
+        if key not in self._words:
+            self._words[key] = name_terms(self._name(level, place, project)[0])
+        return self._words[key]
+
+    @cached_property
+    def _words(self) -> dict[tuple[TopicId, str | None], frozenset[int]]:
+        return {}
 
     def links(self, topic_id: str, view: View, limit: int, offset: int = 0, text: str = "") -> tuple[list[Link], int]:
         """Return segments of a topic, those that are most about it first (with a text: that fit it best), and how many."""
-        place, shares = self._find(topic_id, view)
-        rows = shares.rows.taken(np.flatnonzero(shares.rows.topic == place))
-        asked = terms_of(text)
-        worth = rows.relevance + (2.0 * self._fits(rows, text, asked) if text.strip() else 0.0)
+        level, place, shares = self._find(topic_id, view)
+        own = np.flatnonzero(shares.rows.topic == place)
+        rows = shares.rows.taken(own)
+        worth = rows.relevance + (2.0 * level.fits(shares, text)[own] if text.strip() else 0.0)
         order = np.lexsort((rows.lo, -rows.end, -worth))[offset : offset + limit]
         return [self._link(rows, int(p)) for p in order], len(rows)
 
@@ -259,73 +200,51 @@ class TopicGraph:
         return Link(rows.node(place), relevance, int(rows.start[place]), int(rows.end[place]), project)
 
     def related(self, topic_id: str, view: View, limit: int) -> list[Related]:
-        """Return what else belongs to a topic, the strongest first; each other topic once, by what it is foremost."""
-        place, shares = self._find(topic_id, view)
-        size, own = shares.mentions, shares.mentions[place]
-        found = {
-            RelationKind.PARENT: shares.within(place) * (size >= _LARGER * own),
-            RelationKind.CHILD: shares.holding(place) * (own >= _LARGER * np.maximum(size, 1)),
-            RelationKind.SIMILAR: shares.similar(place),
-            RelationKind.CO_OCCURRING: shares.beside(place),
-        }
-        there = (size > 0) & ~self._silent(view.project)
+        """Return what belongs to a topic: what contains it or is contained, then what is like it or beside it, strongest first.
+
+        A parent's strength is the share of it that the topic is; so is a child's. Each other topic is told once.
+        """
+        level, place, shares = self._find(topic_id, view)
+        there = (shares.mentions > 0) & ~level.silent(view.project)
         there[place] = False
         told: dict[int, Related] = {}
-        for kind, strength in found.items():
+        for kind, strength in ((RelationKind.SIMILAR, shares.similar(place)), (RelationKind.CO_OCCURRING, shares.beside(place))):
             for other in np.flatnonzero(there & (strength >= _LEAST[kind])).tolist():
-                if other not in told:
-                    label = self._name(other, view.project)[0].label
-                    told[other] = Related(self.names[other].topic_id, label, kind, round(float(strength[other]), 3))
-        return sorted(told.values(), key=lambda r: (-r.strength, r.topic_id))[:limit]
+                one = self._related(level, other, kind, float(strength[other]), view)
+                if other not in told or one.strength > told[other].strength:
+                    told[other] = one
+        family = self._family(level, place, view)
+        return [*family, *sorted(told.values(), key=lambda r: (-r.strength, r.topic_id))][:limit]
+
+    def _family(self, level: Level, place: int, view: View) -> list[Related]:
+        """What a topic is part of, or what is part of an area, the largest first."""
+        small, large = self.topics.seen(view).mentions, self.areas.seen(view).mentions
+        if level is self.topics:
+            area = self.area_of[place]
+            return [self._related(self.areas, area, RelationKind.PARENT, small[place] / large[area], view)]
+        parts = [p for p, area in enumerate(self.area_of) if area == place and small[p]]
+        parts.sort(key=lambda p: (-small[p], p))
+        return [self._related(self.topics, p, RelationKind.CHILD, small[p] / large[place], view) for p in parts]
+
+    def _related(self, level: Level, place: int, kind: RelationKind, strength: float, view: View) -> Related:
+        return Related(
+            level.names[place].topic_id, self._name(level, place, view.project)[0].label, kind, round(float(strength), 3)
+        )
 
     def weeks(self, topic_id: str, view: View, count: int) -> list[int]:
-        """Return a topic's mentions by ISO week, the last of them the week of now, or of its last mention before that."""
-        place, shares = self._find(topic_id, view)
-        # The first of all days was a Monday.
+        """Return a topic's mentions by ISO week, the last of them the week of now, or of the newest mention before that."""
+        _, place, shares = self._find(topic_id, view)
         week = (shares.rows.days[shares.rows.topic == place] - 1) // 7
-        now = (view.now_ms // _DAY_MS + _EPOCH - 1) // 7
-        newest = (shares.rows.days.max(initial=1) - 1) // 7
-        last = now if now - newest < count else newest
-        ago = last - week
-        return np.bincount(ago[(ago >= 0) & (ago < count)], minlength=count)[::-1].tolist()  # type: ignore[no-any-return]
+        now = (view.now_ms // DAY_MS + _EPOCH - 1) // 7
+        newest = (int(shares.rows.days.max(initial=1)) - 1) // 7
+        ago: Array = (now if now - newest < count else newest) - week
+        found: list[int] = np.bincount(ago[(ago >= 0) & (ago < count)], minlength=count)[::-1].tolist()
+        return found
 
     def turns(self, topic_id: str) -> list[Turn]:
         """Return what happened to a topic when the memory was grouped anew, the latest last; none for one nobody knows."""
         known = self.known.get(parse_topic_id(topic_id))
         return list(known.turns) if known else []
-
-
-#: The first day of 1970 as a proleptic ordinal.
-_EPOCH = 719_163
-
-
-def graph_of(facts: Mapping[str, Any]) -> tuple[Tables, tuple[Names, ...]]:
-    """Return what `facts_of` wrote."""
-    return Tables(facts["projects"], facts["agents"]), tuple(
-        Names(
-            TopicId(topic["id"]),
-            Name(topic["label"], tuple(topic["keywords"])),
-            {project: Name(label, tuple(keywords)) for project, (label, keywords) in topic["projects"].items()},
-        )
-        for topic in facts["topics"]
-    )
-
-
-def facts_of(tables: Tables, names: Iterable[Names]) -> dict[str, Any]:
-    """Return projects, agents and names of topics as plain JSON."""
-    return {
-        "projects": tables.projects,
-        "agents": [list(a) for a in tables.agents],
-        "topics": [
-            {
-                "id": n.topic_id,
-                "label": n.whole.label,
-                "keywords": list(n.whole.keywords),
-                "projects": {project: [name.label, list(name.keywords)] for project, name in n.by_project.items()},
-            }
-            for n in names
-        ],
-    }
 
 
 def labelled(labels: Sequence[TopicLabel]) -> dict[tuple[TopicId, str | None], TopicLabel]:

@@ -29,21 +29,24 @@ class Identified:
     known: tuple[KnownTopic, ...]
 
 
-def identified(groups: Sequence[Sequence[int]], known: Sequence[KnownTopic], at_ms: int) -> Identified:
-    """Say which topic each group of segments is; groups are disjoint keys of segments, none of them empty."""
+def identified(groups: Sequence[Sequence[int]], known: Sequence[KnownTopic], at_ms: int, areas: bool = False) -> Identified:
+    """Say which topic (or area) each group of segments is; groups are disjoint keys of segments, none of them empty."""
     place = {key: n for n, group in enumerate(groups) for key in group}
-    before = [topic for topic in known if not topic.is_over]
+    before = [topic for topic in known if not topic.is_over and topic.is_area == areas]
     shared = Counter((o, place[key]) for o, topic in enumerate(before) for key in topic.members if key in place)
     kept = _matched(groups, before, shared)
     taken = {topic.topic_id for topic in known}
-    ids = [before[kept[c]].topic_id if c in kept else _fresh(group, taken) for c, group in enumerate(groups)]
+    ids = [
+        before[kept[c]].topic_id if c in kept else _fresh(group, taken, "area" if areas else "topic")
+        for c, group in enumerate(groups)
+    ]
     turns: dict[TopicId, list[Turn]] = {}
     _tell_of_new(ids, kept, before, shared, at_ms, turns)
     over = _tell_of_ended(ids, kept, before, shared, at_ms, turns)
     old = {topic.topic_id: topic for topic in known}
     told: list[KnownTopic] = [over.get(t.topic_id, t) for t in known if t.topic_id not in ids]
     for c, name in enumerate(ids):
-        one = old.get(name, KnownTopic(name, at_ms))
+        one = old.get(name, KnownTopic(name, at_ms, areas))
         told.append(replace(one, members=tuple(sorted(groups[c])), merged_into=None, is_over=False))
     told = [replace(t, turns=(*t.turns, *turns.get(t.topic_id, ()))[-_TURNS:]) for t in told]
     return Identified(tuple(ids), tuple(sorted(told, key=lambda t: t.topic_id)))
@@ -82,12 +85,12 @@ def _matched(groups: Sequence[Sequence[int]], before: Sequence[KnownTopic], shar
     return kept
 
 
-def _fresh(group: Sequence[int], taken: set[TopicId]) -> TopicId:
+def _fresh(group: Sequence[int], taken: set[TopicId], kind: str) -> TopicId:
     """An id for a new topic: of its members, and of one more number where another topic had just these before."""
-    made, salt = topic_id(group), 0
+    made, salt = topic_id(kind, group), 0
     while made in taken:
         salt += 1
-        made = topic_id([*group, -salt])
+        made = topic_id(kind, [*group, -salt])
     taken.add(made)
     return made
 

@@ -29,10 +29,9 @@ from memory_mcp.indexes.keeper import Rebuilt
 from memory_mcp.indexes.settings import TopicsSettings
 from memory_mcp.indexes.topics.documents import Document, document_of
 from memory_mcp.indexes.topics.frames import Finish, Hello, Made
-from memory_mcp.indexes.topics.graph import Names, TopicGraph, labelled
+from memory_mcp.indexes.topics.graph import TopicGraph, labelled
 from memory_mcp.indexes.topics.placing import placed
-from memory_mcp.indexes.topics.rows import Rows, Tables
-from memory_mcp.indexes.topics.stored import FORMAT, read
+from memory_mcp.indexes.topics.stored import FORMAT, Stored, read
 from memory_mcp.indexes.units import READ, is_segment
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.ids import NodeId, segment_key_of
@@ -155,7 +154,8 @@ class TopicKeeper:
         """Take in labels and pins that were given since."""
         with self._lock:
             if self._graph is not None:
-                self._graph = self._as_known(self._graph.rows, self._graph.tables, self._graph.names)
+                graph = self._graph
+                self._graph = self._as_known(Stored(graph.rows, graph.tables, graph.names, graph.area_of))
 
     def _look(self) -> None:
         """Read the files when they were not read yet, and notice when they are not what they were any more."""
@@ -177,7 +177,7 @@ class TopicKeeper:
                 raise IndexUnreadable("it was built by another version or with other settings")
             part = manifest.parts[0]
             stamps = self._home.stamps(manifest)
-            rows, tables, names = read(self._home.parts / part.name, dict(part.files), self._home.directory)
+            stored = read(self._home.parts / part.name, part.files, self._home.directory)
         except IndexUnreadable as error:
             self._lose(error.message)
         except Exception as error:
@@ -185,19 +185,21 @@ class TopicKeeper:
             self._lose(f"it cannot be read: {error}")
         else:
             self._manifest, self._stamps, self._position, self._changed = manifest, stamps, manifest.position, set()
-            self._graph = self._as_known(rows, tables, names)
+            self._graph = self._as_known(stored)
             self._health, self._reason = Health.HEALTHY, ""
 
     def _lose(self, reason: str) -> None:
         log.warning("topic graph: %s", reason)
         self._health, self._reason, self._graph = Health.UNHEALTHY, reason, None
 
-    def _as_known(self, rows: Rows, tables: Tables, names: tuple[Names, ...]) -> TopicGraph:
+    def _as_known(self, stored: Stored) -> TopicGraph:
         """A graph with what the store knows of its topics."""
         topics = self._storage.topics
         known = {topic.topic_id: topic for topic in topics.all()}
         pins = self._storage.toc.pins()
-        return TopicGraph(rows, tables, names, known, labelled(topics.labels()), pins, self._settings, self._vector)
+        labels = labelled(topics.labels())
+        what = (stored.rows, stored.tables, stored.names, stored.area_of)
+        return TopicGraph(*what, known, labels, pins, self._settings, self._vector)
 
     def _vector(self, text: str) -> Array | None:
         embedder = self._embedder()
@@ -318,6 +320,9 @@ class TopicKeeper:
             self._building.release()
 
     def _rebuild(self) -> int:
+        with self._lock:
+            self._look()
+            names = self._graph.names if self._graph else ()
         position = self._reached()
         fingerprint = self._fingerprint()
         embedder = self._embedder()
@@ -331,7 +336,7 @@ class TopicKeeper:
             child.begin()
             count = sum(cast("int", n) for n in child.ask_all(self._frames()))
             at_ms = self._clock.now_ms()
-            made = cast("Made", child.ask(Finish(tuple(self._storage.topics.all()), at_ms)))
+            made = cast("Made", child.ask(Finish(tuple(self._storage.topics.all()), names, at_ms)))
             failpoint("topics.grouped")
             self._storage.topics.replace(made.known)
             failpoint("topics.known")

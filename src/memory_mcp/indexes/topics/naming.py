@@ -11,7 +11,7 @@ Invariants
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -26,6 +26,8 @@ MAX_LABEL = 50
 MAX_KEYWORDS = 12
 #: Added to both shares of a ratio: a word that nobody else names is no better than one that every thirtieth segment names.
 _FLOOR = 0.03
+#: What naming counts where others do it as often: in a store about one thing all topics are about that.
+_ANYHOW = 0.3
 #: How sharply rarity of a word in the language counts, as in titles.
 _RARITY = 0.5
 #: A name is common in a topic that has it so often; how sharply it counts that it is so in several: those of the people and
@@ -37,13 +39,24 @@ _SPEAKER, _CODE = 0.1, 0.5
 _CANDIDATES = 32
 #: A further term of a label counts by the share of segments that it adds, and by this much where it adds none; it counts this
 #: share of the first term at least.
-_ANYWAY, _SECOND = 0.3, 0.15
+_ANYWAY, _SECOND = 0.5, 0.15
+#: Beside a single word, which says little alone, a term may count less.
+_LONELY = 0.5
 #: A phrase that this share of the segments has stands alone.
 _ENOUGH, _FEW = 0.6, 1
 _MOST_TERMS = 3
+_BETWEEN = ", "
+#: An old label is kept while its best term is worth, and its terms cover, this share of what the new one's do.
+_NEARLY = 0.75
 
 
-def names(texts: Texts, topics: Sequence[Sequence[int]], rest: Sequence[int] = (), taken: Iterable[str] = ()) -> list[Name]:
+def names(
+    texts: Texts,
+    topics: Sequence[Sequence[int]],
+    rest: Sequence[int] = (),
+    taken: Iterable[str] = (),
+    before: Sequence[str] = (),
+) -> list[Name]:
     """Name every topic of one scope.
 
     Args:
@@ -51,6 +64,7 @@ def names(texts: Texts, topics: Sequence[Sequence[int]], rest: Sequence[int] = (
         topics: For each topic the numbers of its documents in `texts`, those of the scope only.
         rest: Documents of the scope in no topic: with the topics' they are the background.
         taken: Labels that others gave; none is given twice.
+        before: The labels that the topics had, "" for a new one: they are kept while they are nearly as good as new ones.
 
     Returns:
         A name for each topic, in their order.
@@ -62,7 +76,7 @@ def names(texts: Texts, topics: Sequence[Sequence[int]], rest: Sequence[int] = (
     # The largest topic has the first choice.
     for n in sorted(range(len(topics)), key=lambda n: (-len(topics[n]), n)):
         items = items_of(texts, groups[n].docs, groups[n].scores)
-        label = used.give(items, _fallback(texts, groups[n].docs))
+        label = used.give(items, _fallback(texts, groups[n].docs), before[n] if before else "")
         found[n] = Name(label, tuple(item.shown for item in _distinct(items, MAX_KEYWORDS)))
     return [found[n] for n in range(len(topics))]
 
@@ -96,7 +110,7 @@ def _groups(texts: Texts, topics: Sequence[Sequence[int]], rest: Sequence[int]) 
         keys = codes[own] % size
         share = shares[own]
         outside = (total[keys] - inside[own]) / max(len(docs) - len(group.docs), 1)
-        score = share * np.maximum(np.log((share + _FLOOR) / (outside + _FLOOR)), 0.02) * tells[keys]
+        score = share * (_ANYHOW + np.maximum(np.log((share + _FLOOR) / (outside + _FLOOR)), 0.0)) * tells[keys]
         score[named_by[own] < min(2, len(group.docs))] = 0.0
         best = np.lexsort((keys, -np.round(score, 9)))[:_CANDIDATES]
         group.scores = {int(keys[i]): float(score[i]) for i in best if score[i] > 0}
@@ -117,7 +131,7 @@ def _distinct(items: Sequence[Item], limit: int) -> list[Item]:
     chosen: list[Item] = []
     used: set[int] = set()
     for item in items:
-        if len(chosen) < limit and 2 * len(item.keys & used) < len(item.keys):
+        if len(chosen) < limit and 2 * len(item.keys & used) < len(item.keys) and not _repeats(item, chosen):
             chosen.append(item)
             used |= item.keys
     return chosen
@@ -135,9 +149,9 @@ class _Labels:
     def __init__(self, taken: Iterable[str]) -> None:
         self._given: set[frozenset[str]] = {_folded(label) for label in taken}
 
-    def give(self, items: Sequence[Item], fallback: str) -> str:
-        """A label that nobody has."""
-        parts = _chosen(items)
+    def give(self, items: Sequence[Item], fallback: str, before: str) -> str:
+        """A label that nobody has: the one `before`, the best, or one that is told apart from others'."""
+        parts = _kept(items, before) or _chosen(items)
         label = next((one for one in self._tries(items, parts, fallback) if _folded(one) not in self._given), "")
         self._given.add(_folded(label))
         return label
@@ -146,7 +160,7 @@ class _Labels:
         """The best label, then with what else tells the topic, then letters: what nothing tells apart has no better name."""
         base = _joined(parts) or fallback
         yield base
-        others = [item for item in items if not any(item.keys & part.keys for part in parts)]
+        others = [item for item in items if not any(item.keys & part.keys for part in parts) and not _repeats(item, parts)]
         for kept in range(len(parts), 0, -1):
             for other in others:
                 label = _joined([*parts[:kept], other])
@@ -161,15 +175,18 @@ def _chosen(items: Sequence[Item]) -> list[Item]:
     """The terms of a label: the best, then what covers most of the segments that it does not."""
     parts = list(items[:1])
     while parts and len(parts) < _MOST_TERMS:
-        covered = frozenset[int]().union(*(part.docs for part in parts))
+        covered = _covered(parts)
         if any(part.phrase for part in parts) and len(covered) >= _ENOUGH * (parts[0].size + _FEW):
             break
         used = frozenset[int]().union(*(part.keys for part in parts))
         least = _SECOND * parts[0].value
+        if len(parts) == 1 and not parts[0].phrase:
+            least *= _LONELY
         best: Item | None = None
         for item in items:
             worth = item.value * (_ANYWAY + len(item.docs - covered) / item.size)
-            if worth > least and not item.keys & used and len(_joined([*parts, item])) <= MAX_LABEL:
+            fits = worth > least and not item.keys & used and len(_joined([*parts, item])) <= MAX_LABEL
+            if fits and not _repeats(item, parts):
                 best, least = item, worth
         if best is None:
             break
@@ -177,8 +194,30 @@ def _chosen(items: Sequence[Item]) -> list[Item]:
     return parts
 
 
+def _kept(items: Sequence[Item], before: str) -> list[Item]:
+    """The terms of a label that the topic had, where they are nearly as good as what would be chosen now."""
+    by_text = {item.shown.casefold(): item for item in items}
+    texts = before.split(_BETWEEN)
+    parts = [replace(by_text[text.casefold()], shown=text) for text in texts if text.casefold() in by_text]
+    if not parts or _joined(parts) != before:
+        return []
+    chosen = _chosen(items)
+    covers = len(_covered(parts)) >= _NEARLY * len(_covered(chosen))
+    return parts if covers and max(part.value for part in parts) >= _NEARLY * chosen[0].value else []
+
+
+def _covered(parts: Iterable[Item]) -> frozenset[int]:
+    return frozenset[int]().union(*(part.docs for part in parts))
+
+
+def _repeats(item: Item, others: Sequence[Item]) -> bool:
+    """Whether a term holds another or is held by one: `trailers.Parse` beside trailers."""
+    text = item.shown.casefold()
+    return any(text in other.shown.casefold() or other.shown.casefold() in text for other in others)
+
+
 def _joined(parts: Sequence[Item]) -> str:
-    return ", ".join(part.shown for part in parts)
+    return _BETWEEN.join(part.shown for part in parts)
 
 
 def _folded(label: str) -> frozenset[str]:

@@ -6,9 +6,9 @@ from dataclasses import replace
 import numpy as np
 
 from memory_mcp.indexes.files import Array
-from memory_mcp.indexes.topics.base import Name
+from memory_mcp.indexes.topics.base import Name, Names
 from memory_mcp.indexes.topics.documents import Document
-from memory_mcp.indexes.topics.graph import Names, TopicGraph
+from memory_mcp.indexes.topics.graph import TopicGraph
 from memory_mcp.indexes.topics.rows import Rows, Tables
 from memory_mcp.model.ids import NodeId, segment_key_of
 from memory_mcp.summarize.titles import headline
@@ -32,7 +32,8 @@ def placed(graph: TopicGraph, documents: Sequence[Document], vectors: Array, cha
     kept = graph.rows.taken(np.flatnonzero(~np.isin(graph.rows.lo, gone)))
     fresh = tables.rows(documents, vectors)
     fresh = fresh.with_topics(*graph.profiles.nearest(fresh))
-    return replace(graph, rows=Rows.joined([kept, fresh]), tables=tables, names=_named(graph, fresh, tables, documents))
+    joined = Rows.joined([kept, fresh])
+    return replace(graph, rows=joined, tables=tables, names=_named(graph, fresh, tables, documents))
 
 
 def _named(graph: TopicGraph, fresh: Rows, tables: Tables, documents: Sequence[Document]) -> tuple[Names, ...]:
@@ -40,9 +41,10 @@ def _named(graph: TopicGraph, fresh: Rows, tables: Tables, documents: Sequence[D
     names = list(graph.names)
     by_key = {segment_key_of(document.node_id): document for document in documents}
     for row in np.flatnonzero(fresh.topic >= 0).tolist():
-        place, project = int(fresh.topic[row]), tables.projects[int(fresh.project[row])]
-        if project not in names[place].by_project:
-            document = by_key[int(fresh.lo[row])]
-            name = Name(headline(document.title, _LABEL), document.keywords[:_KEYWORDS])
-            names[place] = replace(names[place], by_project={**names[place].by_project, project: name})
+        topic, project = int(fresh.topic[row]), tables.projects[int(fresh.project[row])]
+        document = by_key[int(fresh.lo[row])]
+        name = Name(headline(document.title, _LABEL), document.keywords[:_KEYWORDS])
+        for place in (topic, len(graph.area_of) + graph.area_of[topic]):
+            if project not in names[place].by_project:
+                names[place] = replace(names[place], by_project={**names[place].by_project, project: name})
     return tuple(names)

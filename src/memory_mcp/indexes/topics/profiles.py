@@ -11,11 +11,12 @@ import numpy as np
 
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.topics.rows import SCALE, Rows
+from memory_mcp.summarize.rarity import rarity
 
 #: Share of rare terms; the rest is meaning.
-TERMS = 0.6
-#: A term that more than this share of all segments name tells nothing.
-COMMON = 0.1
+TERMS = 0.8
+#: A term that more than this share of all segments name tells nothing; of few segments one that more than so many name.
+_COMMON, _COMMON_OF_FEW = 0.25, 3
 #: What fits less well belongs to no topic.
 LEAST = 0.12
 #: Segments whose fits are held at a time.
@@ -33,8 +34,8 @@ class Telling:
     def of(cls, rows: Rows) -> "Telling":
         """Weigh the terms of some segments."""
         terms, held = np.unique(rows.terms, return_counts=True)
-        good = (held >= 2) & (held <= max(3.0, COMMON * len(rows)))
-        return cls(terms[good], np.log((len(rows) + 1) / held[good]))
+        good = (held >= 2) & (held <= max(_COMMON_OF_FEW, _COMMON * len(rows)))
+        return cls(terms[good], np.array([rarity(count, len(rows)) for count in held[good].tolist()]))
 
     def shares(self, rows: Rows) -> tuple[Array, Array, Array]:
         """Return row, place of the term, and its share in what the row names (length 1 a row), for each telling term named."""
@@ -74,7 +75,10 @@ class Profiles:
         total = np.bincount(where, weights=share[placed], minlength=len(found))
         term, topic = found // max(count, 1), found % max(count, 1)
         length = np.sqrt(np.bincount(topic, weights=total**2, minlength=max(count, 1)))
-        ptr = np.searchsorted(term, np.arange(len(telling.terms) + 1))
+        # What no topic names says nothing of how well a segment fits one.
+        named, term = np.unique(term, return_inverse=True)
+        telling = Telling(telling.terms[named], telling.weights[named])
+        ptr = np.searchsorted(term, np.arange(len(named) + 1))
         shares = (total / length[topic]).astype(np.float32)
         return cls(count, telling, ptr, topic.astype(np.int32), shares, *middles(rows, count))
 

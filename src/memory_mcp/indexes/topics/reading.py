@@ -9,6 +9,7 @@ Invariants
 """
 
 import re
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
@@ -23,6 +24,8 @@ from memory_mcp.summarize.titles import SEPARATOR, without_date
 from memory_mcp.summarize.vocabulary import TOKEN, has_cjk, learn
 
 Ints = NDArray[np.int64]
+#: Numbers of units and keys: there are some millions of places.
+Small = NDArray[np.int32]
 Floats = NDArray[np.float64]
 
 #: What a word counts that only bullets name, and one that stands in the title or the keywords.
@@ -84,7 +87,7 @@ class Texts:
     """Documents as rows of numbers.
 
     Attributes:
-        units, keys: (places,) int64, all documents one after the other, document n from `bounds[n]` to `bounds[n + 1]`;
+        units, keys: (places,) int32, all documents one after the other, document n from `bounds[n]` to `bounds[n + 1]`;
             a place's key is what is counted there, 0 for nothing.
         shown, kinds: by unit. weights, code: by key, how much it tells (0..1) and whether it is a name of code.
         held_keys, held_weights: what each document names and how firmly (0.5 or 1), document n from `held[n]` on.
@@ -101,20 +104,19 @@ class Texts:
         self._known = _Known(self)
         self.titles = [doc.title for doc in docs]
         self.speakers: list[frozenset[int]] = []
-        rows: list[list[int]] = []
-        named: list[int] = []
+        row = array("i")
+        lengths, named = [], []
         for doc in docs:
-            row, count = self._row(doc)
-            rows.append(row)
-            named.append(count)
-        lengths = np.array([len(row) for row in rows], dtype=np.int64)
-        self.bounds: Ints = np.concatenate([np.zeros(1, np.int64), np.cumsum(lengths)])
-        self.units: Ints = np.fromiter(chain.from_iterable(rows), dtype=np.int64, count=int(lengths.sum()))
+            begin = len(row)
+            named.append(self._read_doc(doc, row))
+            lengths.append(len(row) - begin)
+        self.bounds: Ints = np.concatenate([np.zeros(1, np.int64), np.cumsum(np.array(lengths, dtype=np.int64))])
+        self.units: Small = np.frombuffer(row, dtype=np.int32) if row else np.zeros(0, np.int32)
         self.kinds: Ints = np.array(self._kinds, dtype=np.int64)
-        self.keys: Ints = self._keys()
+        self.keys: Small = self._keys()
         self.weights: Floats = np.array(self._weights)
         self.code = np.array(self._code)
-        self._count(lengths, np.array(named, dtype=np.int64))
+        self._count(np.array(named, dtype=np.int64))
 
     def nominal(self, docs: Ints) -> Floats:
         """How much each key stands in these documents where nouns do: (keys,) float64, 1 where nothing says otherwise."""
@@ -148,33 +150,34 @@ class Texts:
         self._key_of.append(number)
         return len(self.shown) - 1
 
-    def _row(self, doc: Doc) -> tuple[list[int], int]:
-        """The units of one document, and how many of them stand in its title and keywords, which come first."""
+    def _read_doc(self, doc: Doc, row: "array[int]") -> int:
+        """Add the units of one document; return how many stand in its title and keywords, which come first."""
         head = without_date(doc.title).partition(SEPARATOR)[0]
         starts = [match[1] for match in map(_SPEAKER.match, (head, *doc.bullets)) if match]
         spoken = 1 if len(starts) > _DIALOGUE * (1 + len(doc.bullets)) else _SPOKEN
         speakers = {s for s in starts if starts.count(s) >= spoken and s.count(" ") < _MAX_NAME_WORDS}
         self.speakers.append(frozenset(self._key_of[unit] for name in speakers for unit in self._read(name)) - {0})
-        row: list[int] = []
-        named = 0
+        begin, named = len(row), 0
         for place, text in enumerate((head, *doc.keywords, *doc.bullets)):
             match = _SPEAKER.match(text)
-            row += self._read(text[match.end() :] if match and match[1] in speakers else text)
+            row.extend(self._read(text[match.end() :] if match and match[1] in speakers else text))
             row.append(0)
             if place == len(doc.keywords):
-                named = len(row)
-        return row, named
+                named = len(row) - begin
+        return named
 
     def _read(self, text: str) -> Iterator[int]:
         return chain.from_iterable(map(self._known.__getitem__, _PIECE.findall(text)))
 
-    def _keys(self) -> Ints:
+    def _keys(self) -> Small:
         """The key at every place: a word's, or for an ideograph that of the pair which it begins."""
-        keys = np.array(self._key_of, dtype=np.int64)[self.units]
+        keys = np.array(self._key_of, dtype=np.int32)[self.units]
         ideograph = self.kinds[self.units] == Kind.IDEOGRAPH
         particle = np.array([shown in _PARTICLES for shown in self.shown])[self.units]
         first = np.flatnonzero(ideograph[:-1] & ideograph[1:] & ~particle[:-1] & ~particle[1:])
-        pairs, number = np.unique(self.units[first] * len(self.shown) + self.units[first + 1], return_inverse=True)
+        pairs, number = np.unique(
+            self.units[first].astype(np.int64) * len(self.shown) + self.units[first + 1], return_inverse=True
+        )
         self._pairs = len(self._weights)
         keys[first] = self._pairs + number
         names = [self.shown[code // len(self.shown)] + self.shown[code % len(self.shown)] for code in pairs.tolist()]
@@ -182,17 +185,17 @@ class Texts:
         self._code += [False] * len(pairs)
         return keys
 
-    def _count(self, lengths: Ints, named: Ints) -> None:
+    def _count(self, named: Ints) -> None:
         """What each document names, once."""
-        size = len(self.weights)
-        doc = np.repeat(np.arange(len(lengths)), lengths)
-        firm = np.arange(len(self.units)) < np.repeat(self.bounds[:-1] + named, lengths)
-        counted = self.keys > 0
-        codes = doc * size + self.keys
-        held = np.unique(codes[counted])
-        self.held: Ints = np.searchsorted(held, np.arange(len(lengths) + 1) * size)
-        self.held_keys: Ints = held % size
-        self.held_weights: Floats = np.where(np.isin(held, codes[counted & firm]), _NAMED, _SAID)
+        size, count = len(self.weights), len(named)
+        at = np.flatnonzero(self.keys)
+        doc = np.searchsorted(self.bounds, at, side="right") - 1
+        firm = at < (self.bounds[:-1] + named)[doc]
+        codes = doc * size + self.keys[at]
+        held = np.unique(codes)
+        self.held: Ints = np.searchsorted(held, np.arange(count + 1) * size)
+        self.held_keys: Small = (held % size).astype(np.int32)
+        self.held_weights: Floats = np.where(np.isin(held, codes[firm]), _NAMED, _SAID)
 
 
 def places(bounds: Ints, rows: Ints) -> tuple[Ints, Ints]:

@@ -1,6 +1,6 @@
 """What the topic graph holds of each segment, in columns: when and whose it was, its topic, its words and its meaning."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from typing import TypeVar
 
@@ -15,6 +15,10 @@ T = TypeVar("T")
 
 #: What a unit vector's numbers are multiplied by to be kept in a byte each.
 SCALE = 127.0
+#: Kinds of numbers in the columns that are not of 64 bits with a sign.
+_PLAIN: Mapping[str, type[np.generic]] = {
+    "hi": np.uint64, "lo": np.uint64, "project": np.int32, "agents": np.int32, "events": np.int32, "relevance": np.float32
+}  # fmt: skip
 _PLACE_AT, _PLACE = np.uint64(32), np.uint64((1 << 28) - 1)
 
 
@@ -63,6 +67,16 @@ class Rows:
         return Rows(**plain, ptr=ptr, terms=self.terms[at])
 
     @classmethod
+    def bare(cls, terms: Sequence[Collection[int]], vectors: Array) -> "Rows":
+        """Return segments of which nothing else is known: what each names, as 32-bit hashes, and (n, dimensions) unit vectors."""
+        n = len(terms)
+        ptr = np.concatenate([[0], np.cumsum([len(t) for t in terms])]).astype(np.int64)
+        named = np.fromiter((t for own in terms for t in sorted(own)), dtype=np.uint32, count=int(ptr[-1]))
+        plain = {f.name: np.zeros(n, dtype=_PLAIN.get(f.name, np.int64)) for f in fields(cls)}
+        held = np.rint(vectors * SCALE).astype(np.int8).reshape(n, -1 if n else 0)
+        return cls(**plain | {"ptr": ptr, "terms": named, "vectors": held, "topic": np.full(n, -1, dtype=np.int32)})
+
+    @classmethod
     def joined(cls, blocks: Sequence["Rows"]) -> "Rows":
         """Return the rows of several, in the order of their keys."""
         plain = {f.name: np.concatenate([getattr(b, f.name) for b in blocks]) for f in fields(cls) if f.name != "ptr"}
@@ -92,9 +106,8 @@ class Tables:
 
         """
         keys = [node_doc(d.node_id) for d in documents]
-        terms = [np.array(sorted(d.terms()), dtype=np.uint32) for d in documents]
-        n = len(documents)
-        made = Rows(
+        made = replace(
+            Rows.bare([d.terms() for d in documents], vectors),
             hi=np.array([k[0] for k in keys], dtype=np.uint64),
             lo=np.array([k[1] for k in keys], dtype=np.uint64),
             start=np.array([d.start_ms for d in documents], dtype=np.int64),
@@ -102,11 +115,6 @@ class Tables:
             project=np.array([_place(self.projects, d.project) for d in documents], dtype=np.int32),
             agents=np.array([_place(self.agents, tuple(d.agents)) for d in documents], dtype=np.int32),
             events=np.array([d.events for d in documents], dtype=np.int32),
-            topic=np.full(n, -1, dtype=np.int32),
-            relevance=np.zeros(n, dtype=np.float32),
-            ptr=np.concatenate([[0], np.cumsum([len(t) for t in terms])]).astype(np.int64),
-            terms=np.concatenate([np.zeros(0, dtype=np.uint32), *terms]),
-            vectors=np.rint(vectors * SCALE).astype(np.int8),
         )
         return Rows.joined([made])
 
@@ -121,20 +129,35 @@ def _place(names: list[T], name: T) -> int:
     return names.index(name)
 
 
-def rarity(rows: Rows, wanted: Mapping[int, float], among: Array) -> tuple[Array, float]:
-    """Say how much of a query each row holds: the weight of its terms per row, and of all of them together.
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """What some segments hold of a question's words: a word's weight is how telling it is times how few segments hold it."""
 
-    A term weighs by how few of the rows of `among` (a mask) hold it; one that none holds weighs nothing.
-    """
-    held = np.zeros(len(rows))
-    total = 0.0
-    many = max(int(np.count_nonzero(among)), 1)
-    row_of = np.repeat(np.arange(len(rows)), np.diff(rows.ptr))
-    for hashed, weight in wanted.items():
-        places = row_of[rows.terms == np.uint32(hashed)]
-        places = places[among[places]]
-        if len(places):
-            worth = weight * float(np.log1p(many / len(places)))
-            held[places] += worth
-            total += worth
-    return held, total
+    #: Of each word: the rows that hold it, and its weight.
+    held: tuple[tuple[Array, float], ...]
+    rows: int
+
+    @classmethod
+    def of(cls, rows: Rows, wanted: Mapping[int, float]) -> "Asked":
+        """Look for words, by their hashes and how telling each is; one that no row holds weighs nothing."""
+        row_of = np.repeat(np.arange(len(rows)), np.diff(rows.ptr))
+        found = [(row_of[rows.terms == np.uint32(hashed)], weight) for hashed, weight in wanted.items()]
+        worth = ((places, weight * float(np.log1p(len(rows) / len(places)))) for places, weight in found if len(places))
+        return cls(tuple(worth), len(rows))
+
+    def by_row(self) -> Array:
+        """Return the share of the question, by weight, that each row holds, (rows,), 0..1."""
+        total = sum(weight for _, weight in self.held)
+        share = np.zeros(self.rows)
+        for places, weight in self.held:
+            share[places] += weight / total
+        return share
+
+    def by_topic(self, topic: Array, mentions: Array, enough: float) -> Array:
+        """Return the share of the question that each topic holds, (topics,): a word as its rows do, wholly from `enough`."""
+        total = sum(weight for _, weight in self.held)
+        share = np.zeros(len(mentions))
+        for places, weight in self.held:
+            part = np.bincount(topic[places], minlength=len(mentions)) / np.maximum(mentions, 1)
+            share += weight / total * np.minimum(part / enough, 1.0)
+        return share

@@ -1,4 +1,4 @@
-"""The segments that a view sees, summed up by topic: how often, when, what they mean and which words set them apart. Pure."""
+"""The segments that a view sees, summed up by topic: how often, when, and what they mean. Pure."""
 
 from dataclasses import dataclass
 from functools import cached_property
@@ -7,12 +7,10 @@ import numpy as np
 
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.topics.profiles import middles
-from memory_mcp.indexes.topics.rows import Rows
+from memory_mcp.indexes.topics.rows import SCALE, Rows
 
-#: A topic is defined by what at least this share of its segments hold, so many times as often as all segments do.
-_DEFINING, _LIFT = 0.4, 3.0
-#: Segments that hold a term at least, for the term to tell anything.
-_HELD = 2
+#: Days that two topics share at least, for that to tell anything.
+_SHARED = 2
 
 
 @dataclass(frozen=True)
@@ -41,29 +39,41 @@ class Shares:
         np.maximum.at(found, self.rows.topic, self.rows.end)
         return found
 
-    @cached_property
+    @property
     def middles(self) -> Array:
         """(topics, dimensions) of length 1: where a topic's meanings lie, less what all segments have in common."""
-        return middles(self.rows, self.topics)[0]
+        return self._meanings[0]
+
+    @property
+    def common(self) -> Array:
+        """(dimensions,): what all segments have in common in meaning."""
+        return self._meanings[1]
+
+    @cached_property
+    def _meanings(self) -> tuple[Array, Array]:
+        return middles(self.rows, self.topics)
+
+    @cached_property
+    def _lengths(self) -> Array:
+        """(rows,): how far what each segment means is from what all have in common; 0 where nothing is known of it."""
+        rows = self.rows.vectors.astype(np.float32) / SCALE
+        found: Array = np.linalg.norm(rows - self.common, axis=1) * rows.any(axis=1)
+        return found
+
+    def near(self, vector: Array) -> Array:
+        """Return how near in meaning each segment is to a vector ((dimensions,) of length 1), less what all have in common."""
+        asked = vector - self.common
+        asked = asked / max(float(np.linalg.norm(asked)), 1e-9)
+        # The same as comparing rows less what is common, none of which is kept: a kilobyte each.
+        dot = self.rows.vectors.astype(np.float32) @ asked / SCALE - float(self.common @ asked)
+        found: Array = np.clip(np.divide(dot, self._lengths, out=np.zeros_like(dot), where=self._lengths > 0), 0.0, 1.0)
+        return found
 
     @cached_property
     def days(self) -> tuple[Array, Array]:
         """Return the pairs of topic and local day on which it was mentioned, each once, as two columns."""
         pairs = np.unique(self.rows.topic.astype(np.int64) << 32 | self.rows.days)
         return pairs >> 32, pairs & 0xFFFFFFFF
-
-    @cached_property
-    def defining(self) -> tuple[Array, Array]:
-        """Return the pairs of topic and term that sets it apart, as two columns."""
-        rows = self.rows
-        topic = np.repeat(rows.topic.astype(np.int64), np.diff(rows.ptr))
-        pairs, counts = np.unique(topic << 32 | rows.terms, return_counts=True)
-        of, term = pairs >> 32, pairs & 0xFFFFFFFF
-        terms, where = np.unique(term, return_inverse=True)
-        everywhere = np.bincount(where, weights=counts, minlength=len(terms))[where] / max(len(rows), 1)
-        share = counts / self.mentions[of]
-        good = (counts >= _HELD) & (share >= _DEFINING) & (share >= _LIFT * everywhere)
-        return of[good], term[good]
 
     def importance(self, now_ms: int, half_life_ms: float, boosted_ms: float, boost: float) -> Array:
         """Return for each topic the sum over its mentions of relevance x 0.5^(age / half-life), those of late x `boost`."""
@@ -88,27 +98,5 @@ class Shares:
         each = np.bincount(of, minlength=self.topics).astype(np.float64)
         expected = each * each[topic] / max(len(np.unique(day)), 1)
         length = np.sqrt(np.maximum(each * each[topic], 1.0))
-        found: Array = np.where(both >= _HELD, np.clip((both - expected) / length, 0.0, 1.0), 0.0)
+        found: Array = np.where(both >= _SHARED, np.clip((both - expected) / length, 0.0, 1.0), 0.0)
         return found
-
-    def within(self, topic: int) -> Array:
-        """Return the share of one topic's segments that hold what defines each topic, 0..1: how far it is contained there."""
-        rows = self.rows.taken(np.flatnonzero(self.rows.topic == topic))
-        of, term = self.defining
-        found = np.zeros(self.topics)
-        for other in np.unique(of):
-            found[other] = _holding(rows, term[of == other]).mean()
-        return found
-
-    def holding(self, topic: int) -> Array:
-        """Return for every topic the share of its segments that hold what defines one: how far each is contained in it."""
-        of, term = self.defining
-        hits = _holding(self.rows, term[of == topic])
-        return np.bincount(self.rows.topic, weights=hits, minlength=self.topics) / np.maximum(self.mentions, 1)
-
-
-def _holding(rows: Rows, terms: Array) -> Array:
-    """Say of each row whether it holds one of some terms."""
-    row = np.repeat(np.arange(len(rows)), np.diff(rows.ptr))
-    found: Array = np.bincount(row[np.isin(rows.terms, terms)], minlength=len(rows)) > 0
-    return found

@@ -1,13 +1,16 @@
 """A topic graph in, files of a part out, and back."""
 
 import json
-from dataclasses import fields
+from collections.abc import Mapping
+from dataclasses import dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from memory_mcp.errors import IndexUnreadable
 from memory_mcp.indexes.files import Checked, Contents, seal, write_arrays
-from memory_mcp.indexes.topics.graph import Names, facts_of, graph_of
+from memory_mcp.indexes.topics.base import Name, Names
 from memory_mcp.indexes.topics.rows import Rows, Tables
+from memory_mcp.model.ids import TopicId
 
 #: The layout of the files, and what is kept of a segment.
 FORMAT = 1
@@ -15,18 +18,47 @@ _ROWS, _FACTS = "rows", "topics.json"
 _COLUMNS = tuple(f.name for f in fields(Rows))
 
 
-def write(directory: Path, rows: Rows, tables: Tables, names: tuple[Names, ...]) -> dict[str, Checked]:
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """What is kept of a graph: segments with their topics, names of topics and then of areas, the area of each topic."""
+
+    rows: Rows
+    tables: Tables
+    names: tuple[Names, ...]
+    area_of: tuple[int, ...]
+
+
+def write(directory: Path, graph: Stored) -> dict[str, Checked]:
     """Write a graph into a new directory; the checksums of its files."""
     directory.mkdir(mode=0o700)
-    write_arrays(directory / _ROWS, {name: getattr(rows, name) for name in _COLUMNS})
-    (directory / _FACTS).write_text(json.dumps(facts_of(tables, names)), encoding="utf-8")
+    write_arrays(directory / _ROWS, {name: getattr(graph.rows, name) for name in _COLUMNS})
+    facts = {
+        "projects": graph.tables.projects,
+        "agents": [list(names) for names in graph.tables.agents],
+        "topics": [[n.topic_id, _told(n.whole), {p: _told(name) for p, name in n.by_project.items()}] for n in graph.names],
+        "areas": list(graph.area_of),
+    }
+    (directory / _FACTS).write_text(json.dumps(facts), encoding="utf-8")
     return seal(directory)
 
 
-def read(directory: Path, files: dict[str, Checked], scratch: Path) -> tuple[Rows, Tables, tuple[Names, ...]]:
+def read(directory: Path, files: Mapping[str, Checked], scratch: Path) -> Stored:
     """Read what `write` wrote; IndexUnreadable when the files are not what they were."""
     if set(files) != {_ROWS, _FACTS}:
         raise IndexUnreadable("the manifest of the index names other files than it has")
     contents = Contents(directory, files, scratch)
-    tables, names = graph_of(contents.json_of(_FACTS))
-    return Rows(**contents.arrays(_ROWS, _COLUMNS)), tables, names
+    facts = contents.json_of(_FACTS)
+    names = tuple(
+        Names(TopicId(topic_id), _name(whole), {p: _name(told) for p, told in by_project.items()})
+        for topic_id, whole, by_project in facts["topics"]
+    )
+    rows = Rows(**contents.arrays(_ROWS, _COLUMNS))
+    return Stored(rows, Tables(facts["projects"], facts["agents"]), names, tuple(facts["areas"]))
+
+
+def _told(name: Name) -> list[Any]:
+    return [name.label, list(name.keywords)]
+
+
+def _name(told: list[Any]) -> Name:
+    return Name(told[0], tuple(told[1]))

@@ -12,8 +12,8 @@ from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery, ResourceExhausted
 from memory_mcp.ingest.jsonl import draft_of
 from memory_mcp.model.event import EventDraft, Trust
-from memory_mcp.model.ids import ROOT, NodeId
 from memory_mcp.requests.limits import MATERIAL, PAGE
+from memory_mcp.requests.pins import Pin
 from memory_mcp.requests.refine import (
     MAX_BULLETS,
     MAX_GRIPS,
@@ -25,7 +25,6 @@ from memory_mcp.requests.refine import (
     Statement,
 )
 from memory_mcp.requests.refine_show import RefineShow
-from memory_mcp.requests.times import times_of
 from memory_mcp.server import arguments, wire, wire_refine
 from memory_mcp.server.caller import agent_of, request_key
 from memory_mcp.server.tools.kit import ADDS, SETS, Kit, answer, tool
@@ -134,22 +133,8 @@ class Curate:
     async def pin(
         self,
         ctx: Context,
-        id: Annotated[str, Field(description="Node or grip id", max_length=300)],  # noqa: A002 - the argument's public name
+        id: Annotated[str, Field(description="Id of a node, grip or topic", max_length=300)],  # noqa: A002 - the argument's public name
         on: bool = True,
     ) -> Annotated[CallToolResult, wire.Pinned]:
-        """Pin a node or grip, so that it counts for more; on=false lets go."""
-        agent = agent_of(ctx)
-
-        def work(app: App) -> wire.Pinned:
-            target = app.evidence.expand(id, 0, 0).grip_id if id.startswith("grip:") else _pinnable(app, id)
-            app.storage.toc.set_pin(target, on, agent)
-            return wire.Pinned(id=target, pinned=on)
-
-        return answer(await self._kit.host.write(work))
-
-
-def _pinnable(app: App, given: str) -> NodeId:
-    node = app.tree.node(times_of(app).node_id(given))
-    if node.node_id == ROOT:
-        raise InvalidQuery("the root cannot be pinned", "Pin a year, month, week, day, segment or grip.")
-    return node.node_id
+        """Pin a node, grip or topic, so that it counts for more; on=false lets go."""
+        return await self._kit.write(Pin(id, on, agent_of(ctx)))

@@ -13,6 +13,7 @@ from memory_mcp.server import arguments, wire_indexes
 from memory_mcp.server.tools.kit import SETS, Kit, tool
 
 _Index = Annotated[Literal["bm25", "vector"], Field(description="Which index")]
+_Rebuilt = Annotated[Literal["bm25", "vector", "topics"], Field(description="Which index")]
 
 
 class Indexes:
@@ -73,7 +74,7 @@ class Indexes:
         """Whether the vector index can be used, and how many vectors it holds."""
         return await self._kit.ask(GetVectorStatus())
 
-    async def rebuild_index(self, index_type: _Index) -> Annotated[CallToolResult, wire_indexes.Rebuilt]:
+    async def rebuild_index(self, index_type: _Rebuilt) -> Annotated[CallToolResult, wire_indexes.Rebuilt]:
         """Build an index anew from the memory; the old one serves until the new one takes its place. Nothing is lost."""
         return await self._kit.write(RebuildIndex(index_type))
 

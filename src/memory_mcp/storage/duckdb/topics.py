@@ -10,7 +10,7 @@ from memory_mcp.model.ids import TopicId
 from memory_mcp.model.topic import KnownTopic, TopicLabel, Turn
 from memory_mcp.storage.duckdb.connection import Connection
 
-_COLUMNS = "topic_id, born_ms, members, merged_into, is_over, turns"
+_COLUMNS = "topic_id, born_ms, is_area, members, merged_into, is_over, turns"
 
 
 class DuckTopics:
@@ -31,8 +31,8 @@ class DuckTopics:
             if rows:
                 columns = [list(column) for column in zip(*rows, strict=True)]
                 con.execute(
-                    "INSERT INTO topic SELECT unnest(?::VARCHAR[]), unnest(?::BIGINT[]), unnest(?::BLOB[]), "
-                    "unnest(?::VARCHAR[]), unnest(?::BOOLEAN[]), unnest(?::VARCHAR[])",
+                    "INSERT INTO topic SELECT unnest(?::VARCHAR[]), unnest(?::BIGINT[]), unnest(?::BOOLEAN[]), "
+                    "unnest(?::BLOB[]), unnest(?::VARCHAR[]), unnest(?::BOOLEAN[]), unnest(?::VARCHAR[])",
                     columns,
                 )
 
@@ -55,10 +55,12 @@ class DuckTopics:
 def _row(topic: KnownTopic) -> list[Any]:
     members = np.array(topic.members, dtype="<u8").tobytes()
     turns = json.dumps([[t.at_ms, t.what, t.other] for t in topic.turns])
-    return [topic.topic_id, topic.born_ms, members, topic.merged_into, topic.is_over, turns]
+    return [topic.topic_id, topic.born_ms, topic.is_area, members, topic.merged_into, topic.is_over, turns]
 
 
-def _topic(topic_id: str, born_ms: int, members: bytes, merged_into: str | None, is_over: bool, turns: str) -> KnownTopic:
-    told = tuple(Turn(at_ms, what, TopicId(other) if other else None) for at_ms, what, other in json.loads(turns))
+def _topic(topic_id: str, born_ms: int, is_area: bool, members: bytes, *told: Any) -> KnownTopic:
+    merged_into, is_over, turns = told
+    happened = tuple(Turn(at_ms, what, TopicId(other) if other else None) for at_ms, what, other in json.loads(turns))
     keys = tuple(np.frombuffer(members, dtype="<u8").tolist())
-    return KnownTopic(TopicId(topic_id), born_ms, keys, TopicId(merged_into) if merged_into else None, is_over, told)
+    into = TopicId(merged_into) if merged_into else None
+    return KnownTopic(TopicId(topic_id), born_ms, is_area, keys, into, is_over, happened)

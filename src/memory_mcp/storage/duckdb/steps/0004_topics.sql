@@ -3,6 +3,7 @@
 CREATE TABLE topic (               -- a topic that was ever found; no text
     topic_id    VARCHAR NOT NULL,
     born_ms     BIGINT  NOT NULL,
+    is_area     BOOLEAN NOT NULL,  -- it holds other topics
     members     BLOB    NOT NULL,  -- keys of its segments when the memory was last grouped: 8 bytes each, little-endian
     merged_into VARCHAR,
     is_over     BOOLEAN NOT NULL,

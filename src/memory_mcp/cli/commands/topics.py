@@ -1,0 +1,357 @@
+"""`topics`: what the memory is about: areas and topics by importance, those that fit some words, one with all there is to say."""
+
+import argparse
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from memory_mcp.cli import chart, render
+from memory_mcp.cli.commands.base import (
+    SESSION,
+    Subparsers,
+    add_scope,
+    add_times,
+    answered,
+    as_json,
+    family,
+    hint_when_empty,
+    leaf,
+    opened,
+    whose,
+)
+from memory_mcp.cli.commands.teleport import state
+from memory_mcp.errors import InvalidQuery
+from memory_mcp.requests.limits import RESULTS
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+    from memory_mcp.app import App
+
+#: A line, in pieces with their styles; a pipe gets the words alone.
+_Line = Sequence[tuple[str, str]]
+
+#: Topics that `explore` shows.
+_FITTING = 5
+#: Tokens of `explore` as text: people are shown more of each than an agent, who pays for it.
+_FOR_PEOPLE = 3000
+#: Characters of a label and of a bar beside each other.
+_LABEL, _BAR = 26, 10
+_NO_TOPICS = "No topics."
+
+
+def add(parsers: Subparsers, about: str) -> None:
+    """Arguments of `topics`."""
+    inner = family(parsers, "topics", about)
+    leaf(inner, "status", run_status, "show whether topics can be used, and what they are made of")
+    top = leaf(inner, "top", run_top, "list areas by importance, or topics, with their mentions week by week")
+    top.add_argument("--fine", action="store_true", help="single topics instead of the areas they belong to")
+    _add_limit(top, RESULTS.default, "topics")
+    top.add_argument("--cursor", default="", metavar="C", help="next_cursor of the page before")
+    add_times(top)
+    top.add_argument("--agent", default="", metavar="A", help="only this agent's sessions")
+    add_scope(top)
+    explore = leaf(inner, "explore", run_explore, "show topics that fit some words, or one topic by its id, down to quotations")
+    explore.add_argument("words", nargs="+", metavar="WORDS|ID", help="what the topics are to be about, or topic:<id>")
+    _add_limit(explore, _FITTING, "topics")
+    explore.add_argument("--token-budget", type=int, default=0, metavar="N", help="most tokens of the answer to WORDS")
+    add_scope(explore)
+    nodes = _add_one(inner, "nodes", run_nodes, "list the segments that are about a topic, with statements and their grips")
+    _add_limit(nodes, RESULTS.default, "segments")
+    nodes.add_argument("--cursor", default="", metavar="C", help="next_cursor of the page before")
+    _add_limit(
+        _add_one(inner, "related", run_related, "list the topics that a topic belongs together with"), RESULTS.default, "topics"
+    )
+    label = _add_one(inner, "label", run_label, "give a topic a label, or its own words again")
+    label.add_argument("label", nargs="*", metavar="TEXT", help="its label; none: its own words again")
+    pin = leaf(inner, "pin", run_pin, "pin a topic, so that it counts for more and is never left out")
+    pin.add_argument("id", metavar="ID", help="topic:<id>, as top and explore show it")
+    pin.add_argument("--off", action="store_true", help="let go of it")
+
+
+def _add_one(inner: Subparsers, name: str, run: Any, text: str) -> argparse.ArgumentParser:
+    parser = leaf(inner, name, run, text)
+    parser.add_argument("topic_id", metavar="ID", help="topic:<id>, as top and explore show it")
+    add_scope(parser)
+    return parser
+
+
+def _add_limit(parser: argparse.ArgumentParser, default: int, what: str) -> None:
+    parser.add_argument("--limit", type=int, default=default, metavar="N", help=f"most {what} ({default})")
+
+
+def settle(app: "App") -> None:
+    """Have topics looked for where that is due; a daemon sees to that itself."""
+    keeper = app.accelerators.topics()
+    if SESSION.get() is None and keeper is not None and keeper.due():
+        with render.Progress("looking for topics"):
+            keeper.rebuild()
+
+
+def run_status(args: argparse.Namespace) -> int:
+    """Show how the topic graph is."""
+    from memory_mcp.requests.indexes import GetTopicGraphStatus
+
+    with opened(args) as app:
+        settle(app)
+        data = answered(app, GetTopicGraphStatus())
+    render.emit(as_json(args), data, status_lines(data))
+    return 0
+
+
+def run_top(args: argparse.Namespace) -> int:
+    """List topics by importance."""
+    from memory_mcp.requests.topics import TopTopics
+
+    with opened(args) as app:
+        settle(app)
+        where = whose(app, args)
+        request = TopTopics(args.fine, args.limit, args.cursor, args.since or "", args.until or "", args.agent, **where)
+        data = answered(app, request)
+        hint_when_empty(app)
+    _emit(args, data, _drawn(data) if render.is_terminal() else _listed(data))
+    return 0
+
+
+def run_explore(args: argparse.Namespace) -> int:
+    """Show the topics that fit, or one."""
+    from memory_mcp.requests.one_topic import GetTopic
+    from memory_mcp.requests.topics import TopicsByQuery
+
+    words = " ".join(args.words)
+    one = words.startswith("topic:") and len(words.split()) == 1
+    tokens = args.token_budget or (0 if as_json(args) else _FOR_PEOPLE)
+    with opened(args) as app:
+        settle(app)
+        where = whose(app, args)
+        data = answered(app, GetTopic(words, **where) if one else TopicsByQuery(words, args.limit, tokens, **where))
+        hint_when_empty(app)
+    _emit(args, data, _whole(data) if one else _unfolded(data))
+    return 0
+
+
+def run_nodes(args: argparse.Namespace) -> int:
+    """List a topic's segments."""
+    from memory_mcp.requests.one_topic import TopicNodes
+
+    with opened(args) as app:
+        settle(app)
+        data = answered(app, TopicNodes(args.topic_id, args.limit, args.cursor, **whose(app, args)))
+    _emit(args, data, _segments(data))
+    return 0
+
+
+def run_related(args: argparse.Namespace) -> int:
+    """List what a topic is related to."""
+    from memory_mcp.requests.one_topic import RelatedTopics
+
+    with opened(args) as app:
+        settle(app)
+        data = answered(app, RelatedTopics(args.topic_id, args.limit, **whose(app, args)))
+    _emit(args, data, _relations(data))
+    return 0
+
+
+def run_label(args: argparse.Namespace) -> int:
+    """Give a topic a label."""
+    from memory_mcp.requests.one_topic import LabelTopic
+
+    with opened(args) as app:
+        settle(app)
+        data = answered(app, LabelTopic(args.topic_id, " ".join(args.label), **whose(app, args)))
+    by = " (its own words)" if not data.get("labelled_by") else ""
+    _emit(args, data, [[(f"{data['topic_id']}  {data['label']}{by}", "")]])
+    return 0
+
+
+def run_pin(args: argparse.Namespace) -> int:
+    """Pin a topic, or let go of it."""
+    from memory_mcp.requests.pins import Pin
+
+    if not args.id.startswith("topic:"):
+        raise InvalidQuery(f"not a topic id: {args.id!r}", "memory-mcp topics top lists topics with their ids.")
+    with opened(args) as app:
+        settle(app)
+        data = answered(app, Pin(args.id, not args.off, "command line"))
+    render.emit(as_json(args), data, [f"{data['id']}  {'pinned' if data['pinned'] else 'not pinned'}"])
+    return 0
+
+
+def _emit(args: argparse.Namespace, data: Mapping[str, Any], lines: Iterable[_Line]) -> None:
+    """Say an answer: as JSON, in colours on a terminal, as plain lines on a pipe."""
+    told = [*lines, *([(f"Note: {notice}", "dim")] for notice in data.get("notices", ()))]
+    if not as_json(args) and render.is_terminal():
+        render.styled(map(_styled, told), recalled=True)
+    else:
+        render.emit(as_json(args), data, ("".join(text for text, _ in line) for line in told), recalled=True)
+
+
+def _styled(line: _Line) -> "Text":
+    from rich.text import Text
+
+    return Text.assemble(*((render.safe(text), style) for text, style in line))
+
+
+def status_lines(data: Mapping[str, Any]) -> Iterator[str]:
+    """The topic graph in a few lines; what has nothing to say is left out."""
+    yield f"topics: {state(data['enabled'], data['healthy'], data.get('message', ''))}"
+    by = "meaning and shared words" if data.get("by_meaning") else "shared words alone"
+    facts = {
+        "topics": f"{data['topic_count']:,} in {render.plural(data.get('segments', 0), 'segment')}" if data["healthy"] else "",
+        "in none": render.plural(data["unassigned"], "segment") if data.get("unassigned") else "",
+        "grouped by": by if "by_meaning" in data else "",
+        "size": render.size(data["size_bytes"]) if data.get("size_bytes") else "",
+        "generation": f"{data['generation']:,}" if data.get("generation") else "",
+        "last commit": data.get("last_commit_at", "")[:19].replace("T", " "),
+        "left out": f"{render.plural(data['pruned'], 'topic')} of long ago" if data.get("pruned") else "",
+        "behind": render.plural(data["behind"], "change") if data.get("behind") else "",
+        "last error": data.get("error", ""),
+    }
+    yield from (f"  {name + ':':<13} {value}" for name, value in facts.items() if value)
+
+
+def _drawn(data: Mapping[str, Any]) -> Iterator[_Line]:
+    """Topics with a bar of their importance and a sparkline of their weeks, for a terminal."""
+    topics, blocks = data["topics"], render.draws_blocks()
+    yield [(_heading(data), "bold")]
+    if not topics:
+        return
+    most = max(topic["importance"] for topic in topics)
+    wide = min(max(len(topic["label"]) for topic in topics), _LABEL)
+    for place, topic in enumerate(topics, 1):
+        label = render.one_line(topic["label"], _LABEL).ljust(wide)
+        # A bar is drawn of whole numbers, and importance may be below one.
+        drawn = chart.bar(round(topic["importance"] / most * 1000) if most else 0, 1000, _BAR, blocks)
+        weeks = chart.spark(topic["weeks"], blocks)
+        yield [
+            (f"{place:>3}. ", ""),
+            (label, "bold"),
+            ("  ", ""),
+            (drawn, "green"),
+            (f" {topic['importance']:>7.3g}  ", ""),
+            (weeks, "cyan"),
+        ]
+        yield [(f"     {_when(topic)}", "dim")]
+        yield [(f"     {topic['topic_id']}  {_about(topic)}", "dim")]
+    if "next_cursor" in data:
+        yield [(f"More: --cursor {data['next_cursor']}", "dim")]
+
+
+def _listed(data: Mapping[str, Any]) -> Iterator[_Line]:
+    """Topics in words."""
+    yield [(_heading(data), "")]
+    for place, topic in enumerate(data["topics"], 1):
+        yield [(f"{place:>3}. {topic['label']} (importance {topic['importance']:.3g})  {topic['topic_id']}", "")]
+        yield [(f"     {_when(topic)}", "")]
+        yield [(f"     {_about(topic)}", "")]
+        yield [(f"     By week: {' '.join(map(str, topic['weeks']))}", "")]
+    if "next_cursor" in data:
+        yield [(f"More: --cursor {data['next_cursor']}", "")]
+
+
+def _heading(data: Mapping[str, Any]) -> str:
+    if not data["topics"]:
+        return _NO_TOPICS
+    return f"{len(data['topics']):,} of {render.plural(data['total'], 'topic')}, {data['scope']}"
+
+
+def _about(topic: Mapping[str, Any]) -> str:
+    """What an area is made of, or what a topic is about."""
+    parts = [render.one_line(part, _LABEL) for part in topic.get("parts", ())]
+    return f"of: {'; '.join(parts)}" if parts else f"about: {', '.join(topic.get('keywords', ()))}"
+
+
+def _when(topic: Mapping[str, Any]) -> str:
+    """How often and when a topic was mentioned, and whether it still is."""
+    first, last = topic["first_mentioned"], topic["last_mentioned"]
+    since = f" since {topic['since']}" if "since" in topic else ""
+    span = first if first == last else f"{first} to {last}"
+    marks = [topic["state"] + since, *(["pinned"] if topic.get("pinned") else [])]
+    return f"{render.plural(topic['mentions'], 'mention')}, {span}, {', '.join(marks)}"
+
+
+def _unfolded(data: Mapping[str, Any]) -> Iterator[_Line]:
+    """Topics down to quotations."""
+    if not data["topics"]:
+        yield [(_NO_TOPICS, "")]
+    for place, topic in enumerate(data["topics"], 1):
+        fit = f"  fit {topic['score']:.2f}, importance {topic['importance']:.3g}"
+        yield [(f"{place}. ", ""), (topic["label"], "bold"), (fit, "dim"), (f"  {topic['topic_id']}", "dim")]
+        yield from _below(topic)
+        for node in topic.get("nodes", ()):
+            yield from _node(node)
+            yield from _statement(node.get("text", ""), [node["grip"]] if "grip" in node else [])
+        if "related" in topic:
+            others = "; ".join(f"{one['label']} ({_kind(one)}, {one['topic_id']})" for one in topic["related"])
+            yield [("   Related: ", "dim"), (others, "")]
+        yield [("", "")]
+
+
+def _whole(data: Mapping[str, Any]) -> Iterator[_Line]:
+    """One topic with everything."""
+    topic = data["topic"]
+    yield [(topic["label"], "bold"), (f"  importance {topic['importance']:.3g}  {topic['topic_id']}", "dim")]
+    yield from _below(topic)
+    weeks = chart.spark(topic["weeks"], blocks=True) if render.draws_blocks() else " ".join(map(str, topic["weeks"]))
+    yield [("   By week: ", "dim"), (weeks, "cyan")]
+    for node in data["nodes"]:
+        yield from _segment(node)
+    if data["related"]:
+        yield [("   Related:", "dim")]
+        yield from _relation_lines(data["related"])
+    if "history" in data:
+        yield [("   History:", "dim")]
+    for turn in data.get("history", ()):
+        other = " ".join(turn[name] for name in ("label", "topic_id") if name in turn)
+        yield [(f"   - {turn['when']}  {turn['what']} {other}".rstrip(), "")]
+
+
+def _segments(data: Mapping[str, Any]) -> Iterator[_Line]:
+    yield [(data["label"], "bold"), (f"  {len(data['nodes']):,} of {render.plural(data['total'], 'segment')}", "dim")]
+    for node in data["nodes"]:
+        yield from _segment(node)
+    if "next_cursor" in data:
+        yield [(f"More: --cursor {data['next_cursor']}", "dim")]
+
+
+def _relations(data: Mapping[str, Any]) -> Iterator[_Line]:
+    yield [(data["label"], "bold"), ("" if data["related"] else "  is related to no other topic", "dim")]
+    yield from _relation_lines(data["related"])
+
+
+def _relation_lines(related: Iterable[Mapping[str, Any]]) -> Iterator[_Line]:
+    for one in related:
+        yield [(f"   - {one['label']}", ""), (f"  {_kind(one)}  {one['topic_id']}", "dim")]
+
+
+def _kind(one: Mapping[str, Any]) -> str:
+    return f"{one['kind'].replace('_', ' ')} {one['strength']:.2f}"
+
+
+def _below(topic: Mapping[str, Any]) -> Iterator[_Line]:
+    yield [(f"   {_when(topic)}", "")]
+    if "parts" in topic:
+        yield [("   Topics: ", "dim"), ("; ".join(topic["parts"]), "")]
+    if "keywords" in topic:
+        yield [("   Keywords: ", "dim"), (", ".join(topic["keywords"]), "")]
+
+
+def _segment(node: Mapping[str, Any]) -> Iterator[_Line]:
+    yield from _node(node)
+    for bullet in node.get("bullets", ()):
+        kind = f"{bullet['kind']}: " if "kind" in bullet else ""
+        yield from _statement(f"{kind}{bullet['text']}", bullet["grip_ids"])
+
+
+def _node(node: Mapping[str, Any]) -> Iterator[_Line]:
+    when = node["when"].replace("T", " ")
+    place = f"  {node['project']}" if "project" in node else ""
+    yield [(f"   - {when}", "green"), (f"  {node['title']}", ""), (f"  {node['relevance']:.2f}", "dim")]
+    yield [(f"       {node['node_id']}{place}", "dim")]
+
+
+def _statement(text: str, grips: Sequence[str]) -> Iterator[_Line]:
+    """A statement in lines that fit a page, and below it what proves it."""
+    if text:
+        yield from ([(line, "")] for line in render.wrapped(text, "       "))
+    if grips:
+        yield [(f"       {' '.join(f'[{grip}]' for grip in grips)}", "dim")]

@@ -1,0 +1,52 @@
+"""Topics in, the areas that they belong to out: what an overview tells of, a dozen or so. Pure."""
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from memory_mcp.indexes.files import Array
+from memory_mcp.indexes.topics.grouping import communities
+from memory_mcp.indexes.topics.profiles import TERMS, Profiles
+from memory_mcp.indexes.topics.rows import Rows
+
+#: Topics that each is linked to, beside those that choose it.
+_NEIGHBOURS = 8
+#: How fine areas are (resolution of modularity): 8 to 16 areas of 50 to 200 topics; ten of them name 76 % of what a reader
+#: named in coding sessions and 45 % in phone records, ten topics 40 and 17 %.
+_FINENESS = 3.0
+
+
+def areas_of(rows: Rows, count: int) -> Array:
+    """Return the area of each of `count` topics, (topics,): 0 is the largest by segments."""
+    if not count:
+        return np.zeros(0, dtype=np.int32)
+    profiles = Profiles.of(rows, count)
+    alike = _alike(profiles, bool(rows.vectors.shape[1]))
+    links: list[dict[int, float]] = [{} for _ in range(count)]
+    for topic, others in enumerate(np.argsort(-alike, axis=1, kind="stable")[:, :_NEIGHBOURS].tolist()):
+        for other in others:
+            if alike[topic, other] > 0:
+                links[topic][other] = links[other][topic] = float(alike[topic, other])
+    found = communities(links, _FINENESS, range(count))
+    sizes = np.bincount(found, weights=np.bincount(rows.topic[rows.topic >= 0], minlength=count))
+    rank = np.empty(len(sizes), dtype=np.int32)
+    rank[np.lexsort((np.arange(len(sizes)), -sizes))] = np.arange(len(sizes))
+    made: Array = rank[found]
+    return made
+
+
+def _alike(profiles: Profiles, by_meaning: bool) -> Array:
+    """(topics, topics): how alike topics are, 0..1, by the measure of segments; 0 to themselves."""
+    named = np.zeros((profiles.count, len(profiles.telling.terms)), dtype=np.float32)
+    named[profiles.topics, np.repeat(np.arange(len(profiles.telling.terms)), np.diff(profiles.ptr))] = profiles.shares
+    alike = named @ named.T
+    if by_meaning:
+        alike = TERMS * alike + (1 - TERMS) * np.clip(profiles.middles @ profiles.middles.T, 0, 1)
+    np.fill_diagonal(alike, 0)
+    return alike
+
+
+def by_area(rows: Rows, areas: Sequence[int] | Array) -> Rows:
+    """Return segments with their area in the place of their topic."""
+    topic = np.where(rows.topic >= 0, np.asarray(areas, dtype=np.int32)[rows.topic] if len(areas) else -1, -1)
+    return rows.with_topics(topic, rows.relevance)

@@ -1,0 +1,228 @@
+"""One topic: everything about it, its segments, what it is related to, and its label."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from memory_mcp.app import App
+from memory_mcp.errors import InvalidQuery, NotFound
+from memory_mcp.ingest.gate import Gate
+from memory_mcp.model.ids import TopicId, parse_topic_id
+from memory_mcp.model.toc import AGENT
+from memory_mcp.requests.cursors import offset_of
+from memory_mcp.requests.limits import RESULTS
+from memory_mcp.requests.response import Recalled, fitting
+from memory_mcp.requests.scope import Caller, Scoped, scope_of
+from memory_mcp.requests.topic_shapes import (
+    WEEKS,
+    RelatedTopic,
+    Segments,
+    TopicInfo,
+    TopicSegment,
+    info_of,
+    local_day,
+    next_cursor,
+    related_of,
+)
+
+#: Longest label, characters.
+MAX_LABEL = 50
+#: Keywords, segments and related topics of a topic that is opened, and statements of each segment.
+_KEYWORDS, _OPENED, _BULLETS = 12, 10, 3
+
+
+@dataclass(frozen=True, slots=True)
+class GetTopic:
+    """One topic with everything that is known of it."""
+
+    topic_id: str
+    project: str = ""
+    scope: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TopicNodes:
+    """The segments that are about a topic, most relevant first."""
+
+    topic_id: str
+    limit: int = RESULTS.default
+    cursor: str = ""
+    project: str = ""
+    scope: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class RelatedTopics:
+    """Topics that belong together with one."""
+
+    topic_id: str
+    limit: int = RESULTS.default
+    project: str = ""
+    scope: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class LabelTopic:
+    """A label for a topic, as the scope sees it; "" takes back the one that was given."""
+
+    topic_id: str
+    label: str = ""
+    project: str = ""
+    scope: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Turned:
+    """Something that happened to a topic when the memory was grouped anew, and the other topic that took part."""
+
+    when: str
+    what: str
+    topic_id: str = ""
+    label: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WholeTopic(Recalled):
+    """A topic, its most relevant segments, what it is related to and what happened to it."""
+
+    topic: TopicInfo
+    nodes: Sequence[TopicSegment]
+    related: Sequence[RelatedTopic]
+    history: Sequence[Turned] = ()
+    scope: str
+    notices: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundNodes(Recalled):
+    """Segments of a topic; `total` is how many there are."""
+
+    topic_id: str
+    label: str
+    nodes: Sequence[TopicSegment]
+    total: int
+    next_cursor: str = ""
+    scope: str
+    notices: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundRelated(Recalled):
+    """Topics related to one, the strongest relation first."""
+
+    topic_id: str
+    label: str
+    related: Sequence[RelatedTopic]
+    scope: str
+    notices: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Labelled(Recalled):
+    """The label that a scope sees now, and who gave it."""
+
+    topic_id: str
+    label: str
+    labelled_by: str = ""
+    scope: str
+    notices: Sequence[str] = ()
+
+
+def get_topic(app: App, request: GetTopic, caller: Caller) -> WholeTopic:
+    """Return everything about one topic; NotFound where the scope holds none of that id, else as `topics_by_query`."""
+    opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller.project))
+    graph, topic, view = opened.graph, opened.topic, opened.view
+    links, _ = graph.links(topic.topic_id, view, _OPENED)
+    return WholeTopic(
+        topic=replace(info_of(app, topic, _KEYWORDS), events=topic.events, weeks=graph.weeks(topic.topic_id, view, WEEKS)),
+        nodes=fitting(app, Segments(app, opened.scoped).segments(topic, links, _BULLETS), 0),
+        related=[related_of(one) for one in graph.related(topic.topic_id, view, _OPENED)],
+        history=opened.history(),
+        scope=opened.scoped.words,
+        notices=opened.notices,
+    )
+
+
+def topic_nodes(app: App, request: TopicNodes, caller: Caller) -> FoundNodes:
+    """Return a page of a topic's segments; raises as `get_topic`."""
+    limit = RESULTS.check(request.limit)
+    opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller.project))
+    topic, question = opened.topic, ("get_toc_nodes_for_topic", opened.topic.topic_id, opened.scoped.words)
+    offset = offset_of(request.cursor, *question)
+    links, total = opened.graph.links(topic.topic_id, opened.view, limit, offset)
+    kept = fitting(app, Segments(app, opened.scoped).segments(topic, links, _BULLETS), 0)
+    return FoundNodes(
+        topic_id=topic.topic_id,
+        label=topic.label,
+        nodes=kept,
+        total=total,
+        next_cursor=next_cursor(offset + len(kept), total if kept else 0, question),
+        scope=opened.scoped.words,
+        notices=opened.notices,
+    )
+
+
+def related_topics(app: App, request: RelatedTopics, caller: Caller) -> FoundRelated:
+    """Return what a topic is related to; raises as `get_topic`."""
+    limit = RESULTS.check(request.limit)
+    opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller.project))
+    return FoundRelated(
+        topic_id=opened.topic.topic_id,
+        label=opened.topic.label,
+        related=[related_of(one) for one in opened.graph.related(opened.topic.topic_id, opened.view, limit)],
+        scope=opened.scoped.words,
+        notices=opened.notices,
+    )
+
+
+def label_topic(app: App, request: LabelTopic, caller: Caller) -> Labelled:
+    """Give a topic the label that its scope sees from now on; raises as `get_topic`, InvalidQuery for a label that is none."""
+    label = _label(request.label)
+    opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller.project))
+    topic = app.topics().label(opened.topic.topic_id, label, opened.scoped.project, AGENT)
+    return Labelled(
+        topic_id=topic.topic_id,
+        label=topic.label,
+        labelled_by=topic.labelled_by,
+        scope=opened.scoped.words,
+        notices=opened.notices,
+    )
+
+
+class _Opened:
+    """One topic as a scope sees it; NotFound where that holds none of its segments."""
+
+    def __init__(self, app: App, topic_id: str, scoped: Scoped) -> None:
+        self._app, self.scoped = app, scoped
+        asked = parse_topic_id(topic_id)
+        self.graph, self.view = app.topics().graph(), app.topics().view(scoped.project)
+        self.topic = self.graph.topic(asked, self.view)
+        now = self.topic.topic_id
+        self.notices = [] if now == asked else [f"{asked} was merged into {now}, which is shown"]
+
+    def history(self) -> list[Turned]:
+        """Return what happened to it, with the labels of those other topics that the scope sees."""
+        return [
+            Turned(
+                when=local_day(self._app, turn.at_ms),
+                what=turn.what,
+                topic_id=turn.other or "",
+                label=self._label_of(turn.other) if turn.other else "",
+            )
+            for turn in self.graph.turns(self.topic.topic_id)
+        ]
+
+    def _label_of(self, topic_id: TopicId) -> str:
+        try:
+            return self.graph.topic(topic_id, self.view).label
+        except NotFound:
+            return ""
+
+
+def _label(given: str) -> str:
+    """Return a label as it may be stored; InvalidQuery for one that is too long, or refused as any write would be."""
+    label = "".join(c for c in " ".join(Gate().words(given).split()) if c.isprintable())
+    if given.strip() and not label:
+        raise InvalidQuery("the label is refused: own output", "Nothing was changed. Say it in words of your own.")
+    if len(label) > MAX_LABEL:
+        raise InvalidQuery(f"label is too long: at most {MAX_LABEL} characters", "Nothing was changed.")
+    return label

@@ -1,0 +1,51 @@
+"""Pins: what somebody wants to count for more. A node or a grip of the time tree, or a topic."""
+
+from dataclasses import dataclass
+
+from memory_mcp.app import App
+from memory_mcp.errors import InvalidQuery
+from memory_mcp.model.ids import ROOT, parse_topic_id
+from memory_mcp.requests.scope import Caller
+from memory_mcp.requests.times import times_of
+
+
+@dataclass(frozen=True, slots=True)
+class Pin:
+    """What is pinned, or let go; `by` is who wants that."""
+
+    id: str
+    on: bool = True
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Pinned:
+    """Its canonical id, and whether it is pinned now."""
+
+    id: str
+    pinned: bool
+
+
+def pin(app: App, request: Pin, _: Caller) -> Pinned:
+    """Pin a node, a grip or a topic, or let go of it.
+
+    Raises:
+        InvalidQuery: the id is none, or the root's.
+        NotFound: there is nothing of that id.
+        LayerUnavailable: it is a topic's, and topics cannot be used.
+
+    """
+    if request.id.startswith("topic:"):
+        # A topic is pinned for everybody, whoever sees how much of it.
+        topic = app.topics().pin(parse_topic_id(request.id), request.on, None, request.by)
+        return Pinned(id=topic.topic_id, pinned=request.on)
+    target = app.evidence.expand(request.id, 0, 0).grip_id if request.id.startswith("grip:") else _node(app, request.id)
+    app.storage.toc.set_pin(target, request.on, request.by)
+    return Pinned(id=target, pinned=request.on)
+
+
+def _node(app: App, given: str) -> str:
+    node = app.tree.node(times_of(app).node_id(given))
+    if node.node_id == ROOT:
+        raise InvalidQuery("the root cannot be pinned", "Pin a year, month, week, day, segment, grip or topic.")
+    return node.node_id

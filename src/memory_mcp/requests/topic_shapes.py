@@ -1,0 +1,203 @@
+"""Topics and their links in, the parts that responses are made of out: names, dates, segments and statements with their grips."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from memory_mcp.app import App
+from memory_mcp.indexes.topics.base import Link, Related, State, Topic
+from memory_mcp.model.ids import NodeId
+from memory_mcp.model.toc import TocBullet, TocNode
+from memory_mcp.requests.cursors import offset_cursor
+from memory_mcp.requests.excerpts import Excerpt
+from memory_mcp.requests.scope import Scoped
+from memory_mcp.requests.shapes import Bullet, bullet
+from memory_mcp.summarize.sentences import shorten
+from memory_mcp.summarize.titles import SEPARATOR, without_date
+from memory_mcp.summarize.vocabulary import keys_of
+from memory_mcp.text import query_terms
+
+#: Weeks whose mentions are counted: as long as a topic may be silent before it is left out.
+WEEKS = 26
+#: Keywords of a topic in a list.
+_KEYWORDS = 5
+#: Characters of a title.
+_TITLE = 60
+#: A word of the question counts as much as so many words of the topic.
+_ASKED = 3.0
+#: Of a segment's statements, so many say about as much of a topic.
+_NEAR = 3
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicNode:
+    """A segment that is about a topic, and the statement of it that says most about that."""
+
+    node_id: str
+    when: str
+    title: str
+    #: 0..1: how much it is about the topic.
+    relevance: float
+    text: str = ""
+    #: The citation of `text`.
+    grip: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicSegment:
+    """A segment that is about a topic, with the statements of it that say most about that, in their order."""
+
+    node_id: str
+    when: str
+    title: str
+    relevance: float
+    project: str = ""
+    bullets: Sequence[Bullet] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RelatedTopic:
+    """Another topic, what it is to the one it is named with, and how strongly (0..1)."""
+
+    topic_id: str
+    label: str
+    kind: str
+    strength: float
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicInfo:
+    """A topic; what a list does not tell of it is left out."""
+
+    topic_id: str
+    label: str
+    #: 0..1: how well it fits the query.
+    score: float | None = None
+    importance: float
+    keywords: Sequence[str] = ()
+    #: Of an area of several topics: the labels of the largest.
+    parts: Sequence[str] = ()
+    #: Segments that are about it, and the events in them.
+    mentions: int
+    events: int = 0
+    #: Local days.
+    first_mentioned: str
+    last_mentioned: str
+    state: str
+    #: The local day since when it is dormant or revived.
+    since: str = ""
+    pinned: bool = False
+    #: Who gave the label; "" for the topic's own words.
+    labelled_by: str = ""
+    #: Mentions week by week, this week last.
+    weeks: Sequence[int] = ()
+    nodes: Sequence[TopicNode] = ()
+    related: Sequence[RelatedTopic] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Passage:
+    """A segment that is about a topic; its text can be cut to any width."""
+
+    bare: TopicNode
+    excerpt: Excerpt
+
+
+class Segments:
+    """Reads the segments behind links as a scope may see them, with what they say of a query and a topic."""
+
+    def __init__(self, app: App, scoped: Scoped, query: str = "") -> None:
+        self._app, self._scoped, self._query = app, scoped, query
+
+    def passages(self, topic: Topic, links: Sequence[Link]) -> list[Passage]:
+        """Return a passage for each link whose segment is stored, in their order; words that repeat are cited only."""
+        nodes, made, said = self._nodes(links), list[Passage](), set[str]()
+        words = query_terms(" ".join((topic.label, *topic.keywords)))
+        weights = {**dict.fromkeys(words, 1.0), **dict.fromkeys(query_terms(self._query), _ASKED)}
+        for link in links:
+            if (node := nodes.get(link.node_id)) is None:
+                continue
+            best = self._best(node, topic, said)
+            grip = best.grip_ids[0] if best else ""
+            text = "" if best is None or best.text in said else best.text
+            said.add(text)
+            bare = TopicNode(
+                node_id=node.node_id, when=self._when(link), title=_title(node), relevance=round(link.relevance, 2), grip=grip
+            )
+            made.append(Passage(bare, Excerpt(text, weights)))
+        return made
+
+    def segments(self, topic: Topic, links: Sequence[Link], most: int) -> list[TopicSegment]:
+        """Return the segment of each link with at most so many statements, in the order in which they were made."""
+        nodes = self._nodes(links)
+        return [self._segment(nodes[one.node_id], one, topic, most) for one in links if one.node_id in nodes]
+
+    def _nodes(self, links: Sequence[Link]) -> Mapping[NodeId, TocNode]:
+        return self._app.tree.nodes([link.node_id for link in links], self._scoped.project)
+
+    def _segment(self, node: TocNode, link: Link, topic: Topic, most: int) -> TopicSegment:
+        chosen = self._ranked(node, topic)[:most]
+        return TopicSegment(
+            node_id=node.node_id,
+            when=self._when(link),
+            title=_title(node),
+            relevance=round(link.relevance, 2),
+            project="" if link.project == self._scoped.project else link.project,
+            bullets=[bullet(one) for one in node.bullets if one in chosen],
+        )
+
+    def _best(self, node: TocNode, topic: Topic, said: set[str]) -> TocBullet | None:
+        """Return the statement that says most of a topic and is neither told by the title nor said before; None for none."""
+        ranked, title = self._ranked(node, topic), keys_of(node.title.partition(SEPARATOR)[0])
+        fresh = [one for one in ranked[:_NEAR] if one.text not in said]
+        return next((one for one in fresh if not _is_told(one.text, title)), next(iter(fresh or ranked), None))
+
+    def _ranked(self, node: TocNode, topic: Topic) -> list[TocBullet]:
+        from memory_mcp.layers.topics import by_telling  # numpy, behind it, would double the time to the handshake
+
+        return by_telling(node, topic, self._query)
+
+    def _when(self, link: Link) -> str:
+        return self._app.calendar.iso(link.start_ms)[:16]
+
+
+def info_of(app: App, topic: Topic, keywords: int = _KEYWORDS) -> TopicInfo:
+    """Return what a list tells of a topic, with so many of its keywords."""
+    return TopicInfo(
+        topic_id=topic.topic_id,
+        label=topic.label,
+        importance=float(f"{topic.importance:.3g}"),
+        keywords=topic.keywords[:keywords],
+        parts=topic.parts if len(topic.parts) > 1 else (),
+        mentions=topic.mentions,
+        first_mentioned=local_day(app, topic.first_ms),
+        last_mentioned=local_day(app, topic.last_ms),
+        state=topic.state,
+        since="" if topic.state is State.ACTIVE else local_day(app, topic.since_ms),
+        pinned=topic.pinned,
+        labelled_by=topic.labelled_by,
+    )
+
+
+def related_of(one: Related) -> RelatedTopic:
+    """Return a relation as it is shown."""
+    return RelatedTopic(topic_id=one.topic_id, label=one.label, kind=one.kind, strength=round(one.strength, 2))
+
+
+def local_day(app: App, ms: int) -> str:
+    """The local day of a moment."""
+    return app.calendar.day_of(ms)
+
+
+def next_cursor(end: int, total: int, question: tuple[str, ...]) -> str:
+    """A cursor for the page that begins at `end`; "" where nothing is left."""
+    return offset_cursor(end, *question) if end < total else ""
+
+
+def _title(node: TocNode) -> str:
+    return shorten((without_date(node.title) or node.title).partition(SEPARATOR)[0], _TITLE)
+
+
+def _is_told(text: str, title: set[str]) -> bool:
+    """Whether more than half of what a text names stands in a title."""
+    said = keys_of(text)
+    return 2 * len(said & title) > len(said)

@@ -1,0 +1,156 @@
+"""Topics of the memory: those that fit a query, and those that matter most."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+from memory_mcp.app import App
+from memory_mcp.indexes.topics.base import View
+from memory_mcp.requests.cursors import offset_of
+from memory_mcp.requests.limits import RESULTS, TOKENS, Range, words
+from memory_mcp.requests.plain import largest, tokens_of
+from memory_mcp.requests.response import Recalled, fitting
+from memory_mcp.requests.scope import Caller, Scoped, scope_of
+from memory_mcp.requests.times import times_of
+from memory_mcp.requests.topic_shapes import (
+    WEEKS,
+    Passage,
+    RelatedTopic,
+    Segments,
+    TopicInfo,
+    info_of,
+    next_cursor,
+    related_of,
+)
+
+if TYPE_CHECKING:  # numpy, behind it, would double the time to the handshake
+    from memory_mcp.indexes.topics.graph import TopicGraph
+
+#: Topics for a query.
+FITTING = Range(5)
+#: Tokens of an answer per topic; so many topics have their share anyway.
+_PER_TOPIC, _FEW = 180, 5
+#: Nodes and related topics of each, and characters of a node's text: what fits first is shown.
+_STEPS = ((2, 2, 300), (2, 2, 160), (2, 2, 100), (2, 1, 80), (1, 2, 120), (1, 1, 100), (1, 1, 60), (1, 0, 60))
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsByQuery:
+    """Topics that fit a query; `token_budget` 0 for the usual one."""
+
+    query: str
+    limit: int = FITTING.default
+    token_budget: int = TOKENS.default
+    project: str = ""
+    scope: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TopTopics:
+    """Areas by importance, of the mentions within a time and of an agent where these are named; `fine`: their single topics."""
+
+    fine: bool = False
+    limit: int = RESULTS.default
+    cursor: str = ""
+    since: str = ""
+    until: str = ""
+    agent: str = ""
+    project: str = ""
+    scope: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FoundTopics(Recalled):
+    """Topics, best first; `total` is how many there are."""
+
+    topics: Sequence[TopicInfo]
+    total: int
+    next_cursor: str = ""
+    scope: str
+    notices: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """A topic with what may be shown of it."""
+
+    info: TopicInfo
+    passages: Sequence[Passage]
+    related: Sequence[RelatedTopic]
+
+    def shown(self, nodes: int, related: int, width: int) -> TopicInfo:
+        """Return the topic with so many nodes and relations, and so many characters of each node's text."""
+        told = [replace(one.bare, text=one.excerpt.cut(width)) for one in self.passages[:nodes]]
+        return replace(self.info, nodes=told, related=self.related[:related])
+
+
+def topics_by_query(app: App, request: TopicsByQuery, caller: Caller) -> FoundTopics:
+    """Return the topics that fit a query, each with the segments and statements that fit it best, within a budget.
+
+    Raises:
+        InvalidQuery: an argument makes no sense.
+        LayerUnavailable: there is no topic graph that could answer.
+
+    """
+    query, limit = words(request.query), FITTING.check(request.limit)
+    tokens = TOKENS.check(request.token_budget, "token_budget")
+    scoped = scope_of(app, request.project, request.scope, caller.project)
+    graph, view = app.topics().graph(), app.topics().view(scoped.project)
+    topics, total = graph.fitting(view, query, limit)
+    segments, (nodes, others, _) = Segments(app, scoped, query), _STEPS[0]
+    found = []
+    for topic in topics:
+        passages = segments.passages(topic, graph.links(topic.topic_id, view, nodes, text=query)[0])
+        related = [related_of(one) for one in graph.related(topic.topic_id, view, others)]
+        info = replace(info_of(app, topic), score=round(topic.score, 2))
+        found.append(_Found(info, passages, related))
+    bare = FoundTopics(topics=(), total=total, scope=scoped.words, notices=_none_fits(app, graph, view, scoped, total))
+    usual = min(_PER_TOPIC * max(limit, _FEW), app.settings.retrieval.bounds.max_token_budget)
+    return _within(bare, found, tokens or usual, app.settings.retrieval.token_factor)
+
+
+def top_topics(app: App, request: TopTopics, caller: Caller) -> FoundTopics:
+    """Return a page of areas or topics by importance, with their mentions week by week; raises as `topics_by_query`."""
+    limit = RESULTS.check(request.limit)
+    scoped = scope_of(app, request.project, request.scope, caller.project)
+    window = times_of(app).window(request.since, request.until)
+    question = ("get_top_topics", str(request.fine), request.since, request.until, request.agent, scoped.words)
+    offset = offset_of(request.cursor, *question)
+    graph = app.topics().graph()
+    view = replace(app.topics().view(scoped.project), agent=request.agent or None, window=window)
+    topics, total = graph.top(view, limit, offset, areas=not request.fine)
+    made = (replace(info_of(app, t), events=t.events, weeks=graph.weeks(t.topic_id, view, WEEKS)) for t in topics)
+    kept = fitting(app, made, 0)
+    return FoundTopics(
+        topics=kept,
+        total=total,
+        next_cursor=next_cursor(offset + len(kept), total if kept else 0, question),
+        scope=scoped.words,
+        notices=[] if total else _nothing(app, scoped),
+    )
+
+
+def _within(bare: FoundTopics, found: Sequence[_Found], tokens: int, factor: float) -> FoundTopics:
+    """Return the response with as much of each topic as fits; the last topics are left out where the least is too much."""
+
+    def made(count: int, step: tuple[int, int, int]) -> FoundTopics:
+        return replace(bare, topics=[one.shown(*step) for one in found[:count]])
+
+    for step in _STEPS:
+        if tokens_of(whole := made(len(found), step), factor) <= tokens:
+            return whole
+    return made(largest(1, len(found), lambda count: tokens_of(made(count, _STEPS[-1]), factor) <= tokens) or 1, _STEPS[-1])
+
+
+def _none_fits(app: App, graph: "TopicGraph", view: View, scoped: Scoped, found: int) -> list[str]:
+    """Return what to say where no topic fits: the scope holds none, or none of those it holds."""
+    if found:
+        return []
+    held = graph.top(view, 1, areas=False)[1]
+    if not held:
+        return _nothing(app, scoped)
+    return [f"none of the {held:,} topics in {scoped.words} fits; intelligent_search finds what was said only once or twice"]
+
+
+def _nothing(app: App, scoped: Scoped) -> list[str]:
+    return scoped.nothing(app) or ["no topics yet: nothing in that time came up more than once"]
