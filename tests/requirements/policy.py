@@ -1,7 +1,6 @@
 """The retrieval policy as records: status, intents, chains, tiers, FR-01 to FR-19, fallback."""
 
 from tests.requirements.record import (
-    NO_TOPICS,
     Requirement,
 )
 

@@ -15,12 +15,11 @@ import numpy as np
 from memory_mcp.errors import NotFound
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.settings import TopicsSettings
-from memory_mcp.indexes.topics.areas import by_area
 from memory_mcp.indexes.topics.base import Link, Name, Names, Related, RelationKind, Topic, View
 from memory_mcp.indexes.topics.identity import resolved
 from memory_mcp.indexes.topics.level import DAY_MS, Embed, Level, name_terms
 from memory_mcp.indexes.topics.profiles import Profiles
-from memory_mcp.indexes.topics.rows import Rows, Tables
+from memory_mcp.indexes.topics.rows import Rows, Tables, by_area
 from memory_mcp.indexes.topics.shares import Shares
 from memory_mcp.model.ids import TopicId, parse_topic_id
 from memory_mcp.model.topic import KnownTopic, TopicLabel, Turn
