@@ -12,6 +12,7 @@ from memory_mcp.config import ServerSettings, Settings, StorageSettings
 from memory_mcp.embed.settings import EmbedderSettings
 from memory_mcp.indexes.settings import IndexSettings, TeleportSettings, TopicsSettings, VectorSettings
 from memory_mcp.layers.base import Query
+from memory_mcp.requests.themes import Theme
 from tests.acceptance.test_policy_table import tokens
 from tests.factories import BILLING, SHOP, ms
 from tests.fakes import FakeClock
@@ -123,8 +124,8 @@ def test_an_overview_tells_themes_over_time_with_examples_within_nine_hundred_to
     assert len(found["themes"]) == len(THEMES)
     assert len({theme["theme"] for theme in found["themes"]}) == len(THEMES)
     for theme in found["themes"]:
-        assert set(theme) == {"theme", "since", "until", "segments", "quote", "grip", "topic"}
-        assert (theme["since"], theme["segments"], theme["until"]) == ("2026-01-05", 12, "2026-01-16")
+        assert {"theme", "when", "segments", "quote", "grip", "topic"} <= set(theme) <= {*Theme.__dataclass_fields__}
+        assert (theme["when"], theme["segments"]) == ("2026-01-05/2026-01-16", 12)
         assert 0 < len(theme["theme"]) <= 50
     assert found["results"], "what happened is listed beside them"
 
@@ -172,7 +173,7 @@ def test_themes_of_an_agent_and_of_a_time_are_counted_from_these_alone(door: Doo
     of_codex = door.ok("intelligent_search", query=OVERVIEW, agent="codex")["themes"]
     assert sorted(t["segments"] for t in of_codex) == [6, 12, 12]
     of_days = door.ok("intelligent_search", query=OVERVIEW, since="2026-01-07", until="2026-01-09")["themes"]
-    assert {(t["since"], t["until"], t["segments"]) for t in of_days} == {("2026-01-07", "2026-01-09", 3)}
+    assert {(t["when"], t["segments"]) for t in of_days} == {("2026-01-07/2026-01-09", 3)}
     for theme in of_days:
         at = int(theme["grip"].split(":")[1])
         assert ms("2026-01-07 00:00") <= at < ms("2026-01-10 00:00"), "an example lies in the time asked about"

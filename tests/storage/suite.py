@@ -15,9 +15,10 @@ from memory_mcp.errors import InvalidQuery
 from memory_mcp.model.calendar import TimeWindow, TocLevel
 from memory_mcp.model.change import Change, ChangeKind
 from memory_mcp.model.event import Event, Role
-from memory_mcp.model.ids import GripId, NodeId, event_key, segment_id
+from memory_mcp.model.ids import GripId, NodeId, event_key, segment_id, topic_id
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import MemoryKind, TocBullet
+from memory_mcp.model.topic import KnownTopic, TopicLabel, Turn
 from memory_mcp.model.usage import Used
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Build, DocumentFrequency, Place, Request, Scope, SessionInfo, StoredEvent, Tally, TermDelta
@@ -26,6 +27,8 @@ from tests.requirements import requirement
 from tests.waiting import PATIENCE
 
 DAY = NodeId("toc:day:2026-01-12")
+PAINT = KnownTopic(topic_id([7, 2**63 + 1]), 5, (7, 2**63 + 1), turns=(Turn(5, "found"), Turn(6, "took in", topic_id([3]))))
+NETWORK = KnownTopic(topic_id([3]), 4, (), PAINT.topic_id, is_over=True, turns=(Turn(6, "merged into", PAINT.topic_id),))
 
 
 def terms(*hashes: int) -> bytes:
@@ -337,6 +340,51 @@ def test_pairs_outlive_the_process_that_found_them(opened: Callable[[], Storage]
     assert again.events.window(Scope()) == own
     assert len(again.events.duplicates(e.event_id for e in own)) == 2
     again.close()
+
+
+# topics
+
+
+def test_topics_come_back_as_they_were_in_the_order_of_their_ids(store: Storage) -> None:
+    assert store.topics.all() == []
+    store.topics.replace([PAINT, NETWORK])
+    assert store.topics.all() == sorted([NETWORK, PAINT], key=lambda t: t.topic_id)
+
+
+def test_topics_are_replaced_as_a_whole(store: Storage) -> None:
+    store.topics.replace([NETWORK, PAINT])
+    over = replace(NETWORK, members=(), is_over=True, merged_into=PAINT.topic_id)
+    store.topics.replace([over])
+    assert store.topics.all() == [over]
+    store.topics.replace([])
+    assert store.topics.all() == []
+
+
+def test_a_replacement_that_cannot_be_written_leaves_what_there_was(store: Storage) -> None:
+    store.topics.replace([NETWORK])
+    with pytest.raises(OverflowError):
+        store.topics.replace([PAINT, replace(PAINT, members=(2**64,))])
+    assert store.topics.all() == [NETWORK]
+
+
+def test_a_label_holds_for_one_project_or_for_all_and_the_latest_wins(store: Storage) -> None:
+    ours, whole = TopicLabel(PAINT.topic_id, SHOP, "Paint", "agent", 5), TopicLabel(PAINT.topic_id, None, "Colours", "agent", 6)
+    for given in (replace(ours, label="Old paint", at_ms=1), whole, ours):
+        store.topics.label(given)
+    assert store.topics.labels() == [ours, whole]
+    store.topics.label(replace(ours, label="", at_ms=7))
+    assert store.topics.labels() == [whole]
+    store.topics.label(replace(whole, label=""))
+    store.topics.label(replace(whole, label=""))
+    assert store.topics.labels() == []
+
+
+def test_labels_outlive_the_topics_they_were_given_to(store: Storage) -> None:
+    given = TopicLabel(PAINT.topic_id, None, "Colours", "agent", 6)
+    store.topics.replace([PAINT])
+    store.topics.label(given)
+    store.topics.replace([])
+    assert store.topics.labels() == [given]
 
 
 # one transaction
@@ -811,6 +859,8 @@ def contents(store: Storage) -> dict[str, object]:
         "outbox": store.outbox.after(0, 10_000),
         "marks": store.outbox.marks(""),
         "pins": store.toc.pins(),
+        "topics": store.topics.all(),
+        "topic labels": store.topics.labels(),
         "zone": store.timezone,
         "identity": store.stats().store_id,
     }
@@ -830,6 +880,8 @@ def fill(store: Storage) -> None:
     store.toc.set_pin(DAY, True, "agent")
     store.toc.recut([], {NodeId("toc:day:2020-01-01"): DAY})
     store.outbox.mark("bm25", "3")
+    store.topics.replace([NETWORK, PAINT])
+    store.topics.label(TopicLabel(NETWORK.topic_id, SHOP, "The network", "agent", 5))
 
 
 def test_compaction_keeps_everything_and_the_store_stays_in_use(opened: Callable[[], Storage]) -> None:

@@ -27,7 +27,8 @@ from memory_mcp.errors import (
     StorageError,
     StorageLocked,
 )
-from memory_mcp.model.ids import GripId
+from memory_mcp.model.ids import GripId, topic_id
+from memory_mcp.model.topic import KnownTopic, TopicLabel
 from memory_mcp.model.usage import Used
 from memory_mcp.storage.duckdb import migrations, open_storage, publish
 from memory_mcp.storage.duckdb.connection import Connection, translated
@@ -114,6 +115,12 @@ def test_a_store_of_the_first_version_is_brought_up_to_date_with_everything_it_h
     store = open_storage(data_dir)
     store.usage.record([GripId("grip:1")], 5)
     assert (store.events.last_seq(), store.usage.of([GripId("grip:1")])) == (50, {"grip:1": Used((5,))})
+    store.topics.replace([KnownTopic(topic_id([1]), 5, (1,))])
+    store.topics.label(TopicLabel(topic_id([1]), None, "Harbours", "agent", 6))
+    store.close()
+    store = open_storage(data_dir)
+    assert [t.members for t in store.topics.all()] == [(1,)]
+    assert [given.label for given in store.topics.labels()] == ["Harbours"]
     store.close()
     assert (data_dir / "memory.schema-1.backup.duckdb").exists()
 

@@ -1,17 +1,17 @@
-"""Layer 5: what the memory is about. Themes with a statement of each; what was said in particular is left to other layers."""
+"""Layer 5: what the memory is about. Themes with a statement of each; what was said in particular is left to other layers.
+
+Importing it loads nothing of the graph: many a memory keeps none.
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import replace
+from typing import TYPE_CHECKING
 
 from memory_mcp import metrics
 from memory_mcp.clock import Clock
 from memory_mcp.errors import IndexNotReady, IndexUnreadable, LayerUnavailable
-from memory_mcp.indexes.keeper import Rebuilt
 from memory_mcp.indexes.shown import Shown
-from memory_mcp.indexes.topics.base import Link, Topic, View
-from memory_mcp.indexes.topics.documents import terms_of
-from memory_mcp.indexes.topics.graph import TopicGraph
-from memory_mcp.indexes.topics.keeper import TopicKeeper, TopicsStatus
+from memory_mcp.indexes.topics.base import Link, Topic, TopicsStatus, View
 from memory_mcp.layers.base import CONTRACTS, LayerAnswer, LayerName, LayerStatus, Query, Theme
 from memory_mcp.layers.budget import Budget
 from memory_mcp.layers.teleport import Switch, best_tool
@@ -21,6 +21,11 @@ from memory_mcp.model.topic import TopicLabel
 from memory_mcp.storage.base import Storage
 from memory_mcp.toc.tree import Tree
 from memory_mcp.tracing import span
+
+if TYPE_CHECKING:
+    from memory_mcp.indexes.keeper import Rebuilt
+    from memory_mcp.indexes.topics.graph import TopicGraph
+    from memory_mcp.indexes.topics.keeper import TopicKeeper
 
 #: Themes of an answer at most.
 _THEMES = 10
@@ -35,7 +40,7 @@ class TopicsLayer:
 
     def __init__(
         self,
-        keeper: Callable[[], TopicKeeper | Switch],
+        keeper: "Callable[[], TopicKeeper | Switch]",
         storage: Storage,
         tree: Tree,
         shown: Shown,
@@ -67,7 +72,7 @@ class TopicsLayer:
         return found.status()
 
     @property
-    def keeper(self) -> TopicKeeper:
+    def keeper(self) -> "TopicKeeper":
         """What looks after the graph; LayerUnavailable where it is off."""
         found = self._find()
         if isinstance(found, Switch):
@@ -75,7 +80,7 @@ class TopicsLayer:
             raise LayerUnavailable(NOT_ENABLED, f"{how}; use {best_tool(self._others())} meanwhile.", found.reason)
         return found
 
-    def graph(self) -> TopicGraph:
+    def graph(self) -> "TopicGraph":
         """Return the graph as of now; LayerUnavailable with the reason and what to use instead."""
         try:
             return self.keeper.graph()
@@ -103,7 +108,7 @@ class TopicsLayer:
         self.keeper.reread()
         return self.graph().topic(found.topic_id, self.view(project))
 
-    def rebuild(self) -> Rebuilt:
+    def rebuild(self) -> "Rebuilt":
         """Group the memory anew while the caller waits; LayerUnavailable where the layer is off."""
         return self.keeper.rebuild()
 
@@ -152,6 +157,8 @@ def telling(node: TocNode, topic: Topic, text: str = "") -> TocBullet | None:
 
 def by_telling(node: TocNode, topic: Topic, text: str = "") -> list[TocBullet]:
     """Return the bullets with a grip, those first that name most of what is asked for and of what the topic is called."""
+    from memory_mcp.indexes.topics.documents import terms_of
+
     wanted = {**terms_of(" ".join((topic.label, *topic.keywords))), **{t: 2 * w for t, w in terms_of(text).items()}}
 
     def worth(bullet: TocBullet) -> float:

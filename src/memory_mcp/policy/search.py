@@ -104,8 +104,7 @@ class Search:
         goes_on = bool(good) and len(hits) >= self._asked.limit
         # A project that holds nothing is told by whoever knows what else there is to search.
         holds_nothing = scan is not None and not scan.events and self._asked.project is not None and self._plan.window is None
-        untold = not themes or not self._is_complete(run)
-        if not everything and untold and not offset and (run.tried or scan) and not holds_nothing:
+        if not everything and not offset and (run.tried or scan) and not holds_nothing:
             self._notices.append(self._nothing(run, scan))
         elif len(everything) <= offset and offset:
             self._notices.append("no further results")

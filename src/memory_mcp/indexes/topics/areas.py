@@ -1,7 +1,5 @@
 """Topics in, the areas that they belong to out: what an overview tells of, a dozen or so. Pure."""
 
-from collections.abc import Sequence
-
 import numpy as np
 
 from memory_mcp.indexes.files import Array
@@ -44,9 +42,3 @@ def _alike(profiles: Profiles, by_meaning: bool) -> Array:
         alike = TERMS * alike + (1 - TERMS) * np.clip(profiles.middles @ profiles.middles.T, 0, 1)
     np.fill_diagonal(alike, 0)
     return alike
-
-
-def by_area(rows: Rows, areas: Sequence[int] | Array) -> Rows:
-    """Return segments with their area in the place of their topic."""
-    topic = np.where(rows.topic >= 0, np.asarray(areas, dtype=np.int32)[rows.topic] if len(areas) else -1, -1)
-    return rows.with_topics(topic, rows.relevance)

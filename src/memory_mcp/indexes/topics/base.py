@@ -107,3 +107,29 @@ class Related:
     label: str
     kind: RelationKind
     strength: float
+
+
+@dataclass(frozen=True, slots=True)
+class TopicsStatus:
+    """The topic graph as people and tools ask about it."""
+
+    enabled: bool
+    healthy: bool
+    topic_count: int = 0
+    #: Segments that are grouped, and those of them that no topic has.
+    segments: int = 0
+    unassigned: int = 0
+    #: Segments that wait to be placed.
+    behind: int = 0
+    #: Whether meaning was compared, or terms alone.
+    by_meaning: bool = False
+    size_bytes: int = 0
+    generation: int = 0
+    #: When the memory was grouped last, UTC milliseconds; 0: never.
+    last_commit_ms: int = 0
+    #: Topics that are left out for their silence.
+    pruned: int = 0
+    message: str = ""
+    last_error: str = ""
+    #: How long the last grouping took; None before the first of this process.
+    last_rebuild_secs: float | None = None

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from memory_mcp.indexes.files import Array
-from memory_mcp.indexes.topics.areas import areas_of, by_area
+from memory_mcp.indexes.topics.areas import areas_of
 from memory_mcp.indexes.topics.base import Name, Names
 from memory_mcp.indexes.topics.documents import Document
 from memory_mcp.indexes.topics.grouping import groups
@@ -14,7 +14,7 @@ from memory_mcp.indexes.topics.identity import identified
 from memory_mcp.indexes.topics.naming import names
 from memory_mcp.indexes.topics.profiles import Profiles
 from memory_mcp.indexes.topics.reading import Doc, Texts
-from memory_mcp.indexes.topics.rows import Rows
+from memory_mcp.indexes.topics.rows import Rows, by_area
 from memory_mcp.indexes.topics.stored import Stored
 from memory_mcp.indexes.topics.tables import Tables
 from memory_mcp.model.ids import TopicId, segment_key_of

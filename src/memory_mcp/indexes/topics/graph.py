@@ -15,13 +15,12 @@ import numpy as np
 from memory_mcp.errors import NotFound
 from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.settings import TopicsSettings
-from memory_mcp.indexes.topics.areas import by_area
 from memory_mcp.indexes.topics.base import Link, Name, Names, Related, RelationKind, Topic, View
 from memory_mcp.indexes.topics.identity import resolved
 from memory_mcp.indexes.topics.labels import Place, folded, in_force
 from memory_mcp.indexes.topics.level import DAY_MS, Embed, Level, name_terms
 from memory_mcp.indexes.topics.profiles import Profiles
-from memory_mcp.indexes.topics.rows import Rows
+from memory_mcp.indexes.topics.rows import Rows, by_area
 from memory_mcp.indexes.topics.shares import Shares
 from memory_mcp.indexes.topics.tables import Tables
 from memory_mcp.model.ids import TopicId, parse_topic_id

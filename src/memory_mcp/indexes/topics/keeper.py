@@ -8,7 +8,7 @@ import logging
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
 
@@ -27,6 +27,7 @@ from memory_mcp.indexes.follow import named, pending
 from memory_mcp.indexes.generation import Home, Manifest, PartEntry, check_origin
 from memory_mcp.indexes.keeper import Rebuilt
 from memory_mcp.indexes.settings import TopicsSettings
+from memory_mcp.indexes.topics.base import TopicsStatus
 from memory_mcp.indexes.topics.documents import Document, document_of
 from memory_mcp.indexes.topics.frames import Finish, Hello, Made
 from memory_mcp.indexes.topics.graph import TopicGraph
@@ -49,32 +50,6 @@ _CHANGED, _SHARE = 10, 0.02
 _PLACED = 512
 #: How often the files are looked at (seconds), and how long a failed grouping waits for its next try.
 _LOOK, _RETRY = 1.0, 60.0
-
-
-@dataclass(frozen=True, slots=True)
-class TopicsStatus:
-    """The topic graph as people and tools ask about it."""
-
-    enabled: bool
-    healthy: bool
-    topic_count: int = 0
-    #: Segments that are grouped, and those of them that no topic has.
-    segments: int = 0
-    unassigned: int = 0
-    #: Segments that wait to be placed.
-    behind: int = 0
-    #: Whether meaning was compared, or terms alone.
-    by_meaning: bool = False
-    size_bytes: int = 0
-    generation: int = 0
-    #: When the memory was grouped last, UTC milliseconds; 0: never.
-    last_commit_ms: int = 0
-    #: Topics that are left out for their silence.
-    pruned: int = 0
-    message: str = ""
-    last_error: str = ""
-    #: How long the last grouping took; None before the first of this process.
-    last_rebuild_secs: float | None = None
 
 
 class TopicKeeper:

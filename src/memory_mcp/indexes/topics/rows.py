@@ -118,3 +118,9 @@ class Asked:
             part = np.bincount(topic[places], minlength=len(mentions)) / np.maximum(mentions, 1)
             share += weight / total * np.minimum(part / enough, 1.0)
         return share
+
+
+def by_area(rows: Rows, areas: Sequence[int] | Array) -> Rows:
+    """Return segments with their area in the place of their topic."""
+    topic = np.where(rows.topic >= 0, np.asarray(areas, dtype=np.int32)[rows.topic] if len(areas) else -1, -1)
+    return rows.with_topics(topic, rows.relevance)
