@@ -27,7 +27,8 @@ from memory_mcp.model.tokens import estimate_tokens
 
 #: Settings that leave a tier, and what its status then says.
 TIERS: dict[int, dict[str, str]] = {
-    2: {},
+    1: {},
+    2: {"MEMORY_MCP_TOPICS__ENABLED": "false"},
     3: {"MEMORY_MCP_TELEPORT__BM25__ENABLED": "false"},
     4: {"MEMORY_MCP_TELEPORT__VECTOR__ENABLED": "false"},
     5: {"MEMORY_MCP_TELEPORT__ENABLED": "false"},

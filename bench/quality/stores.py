@@ -23,7 +23,7 @@ _STORE_CODE = ("model", "text.py", "storage", "events", "segments.py", "grips.py
 _INDEX_CODE = ("text.py", "indexes", "embed")
 #: Settings that leave a tier.
 TIERS: Mapping[int, Mapping[str, object]] = {
-    2: {},
+    2: {"topics.enabled": False},
     3: {"teleport.bm25.enabled": False},
     4: {"teleport.vector.enabled": False},
     5: {"teleport.enabled": False},

@@ -4,6 +4,7 @@
                            [--systems NAME ...] [--stores DIR]
     python -m bench.topics left --data DIR ...    where segments go that grouping has not seen: one in ten is left out
     python -m bench.topics size --data DIR [--segments 10000] ...    time and memory of many segments
+    python -m bench.topics explore --data DIR [--half ...]    questions that explore, with topics and without
     python -m bench.topics --data DIR --sheet 40 [--seed 0]    labels of topics for a reader to mark
 
 What was tuned was tuned on one half (of meetings by a hash of their names, of `commits` by time); the other is reported, each
@@ -18,6 +19,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from bench.topics import labels
+from bench.topics.explore import explored
 from bench.topics.many import many
 from bench.topics.measures import Measures, measures
 from bench.topics.placing import placing
@@ -62,7 +64,9 @@ def arguments_of(given: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="python -m bench.topics", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("what", nargs="?", choices=("groups", "left", "size"), default="groups", help=argparse.SUPPRESS)
+    parser.add_argument(
+        "what", nargs="?", choices=("groups", "left", "size", "explore"), default="groups", help=argparse.SUPPRESS
+    )
     parser.add_argument("--data", type=Path, required=True, help="folder that holds qmsum/ and commits/")
     parser.add_argument("--history", type=Path, help="a clone of github.com/entireio/cli, which knows its pull requests")
     parser.add_argument("--corpora", nargs="+", choices=CORPORA, default=list(CORPORA))
@@ -80,6 +84,9 @@ def main(given: Sequence[str]) -> int:
     arguments = arguments_of(given)
     with tempfile.TemporaryDirectory() as scratch:
         folder = arguments.stores or Path(scratch)
+        if arguments.what == "explore":
+            print(explored(arguments.data, folder, arguments.half))
+            return 0
         found = list(references(arguments.data, arguments.corpora, folder, arguments.history))
         if arguments.sheet:
             judges = {reference.name: [reference.half(arguments.half)] for reference in found}
