@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from memory_mcp.embed.base import Embedder
     from memory_mcp.indexes.keeper import Keeper, Rebuilt
     from memory_mcp.indexes.topics.keeper import TopicKeeper
+    from memory_mcp.indexes.topics.labelling import Labeller
     from memory_mcp.indexes.vector.index import VectorIndex
 
 log = logging.getLogger(__name__)
@@ -202,6 +203,15 @@ class Accelerators:
                     self._storage, folder, self._clock, self._topics, self._embedding_model, self._give_way
                 )
             return self._topic_keeper
+
+    def labeller(self) -> "Labeller | None":
+        """What has topics named by a language model; None where there are no topics."""
+        keeper = self.topics()
+        if keeper is None:
+            return None
+        from memory_mcp.indexes.topics.labelling import Labeller
+
+        return Labeller(keeper, self._storage, self._clock)
 
     def group_topics(self) -> bool:
         """Begin to group the memory anew where that is due and the indexes have nothing to take in; whether it did."""

@@ -214,8 +214,8 @@ class App:
                     self.derivation.run(Depth.PERIODS)
                 return told
 
-        gate, importing = Gate(), self._callbacks.importing
-        return Hands(self.storage, self.calendar, self.clock, self.improver, directory, publishing, gate.words, importing)
+        parts = (self.storage, self.calendar, self.clock, self.improver, self.accelerators.labeller)
+        return Hands(*parts, directory, publishing, Gate().words, self._callbacks.importing)
 
     def _shown(self) -> "Shown":
         from memory_mcp.indexes.shown import Shown

@@ -1,5 +1,6 @@
 """The optional summarizer as it is shipped: the installed command, its background process, and an endpoint by a script."""
 
+import datetime as dt
 import json
 import sys
 import threading
@@ -11,7 +12,8 @@ import pytest
 
 from bench.place import Place
 from tests.daemon.places import DAEMON, needs_proc
-from tests.llm.scripted import USED, Asked, Script, Status, scripted, truthful
+from tests.llm.scripted import USED, Asked, Script, Status, label_of, scripted, truthful
+from tests.topics_material import themed
 from tests.waiting import until
 
 pytestmark = needs_proc
@@ -149,6 +151,49 @@ def test_bad_settings_are_refused_at_the_start_with_a_next_step(tmp_path: Path) 
         done = place.run("config", "check")
         assert done.returncode == 2
         assert "needs summarizer.url. Set it to http://localhost:11434/v1" in done.stderr
+
+
+def themed_lines() -> str:
+    """Segments in clear themes, enough of them for topics, as JSONL."""
+    made = []
+    for told in themed():
+        at = dt.datetime.fromtimestamp((told.timestamp or 0) / 1000, dt.UTC).isoformat()
+        said = {"session_id": told.session_id, "timestamp": at, "role": told.role.value, "text": told.text}
+        made.append(json.dumps(said | {"project": told.project}))
+    return "\n".join(made) + "\n"
+
+
+def themes(place: Place) -> list[str]:
+    """What an overview calls its themes."""
+    return [one["theme"] for one in asked(place, "ask", "What have I been working on?", "--all")["themes"]]
+
+
+def test_topics_are_named_behind_the_nodes_and_a_restart_repeats_nothing(tmp_path: Path) -> None:
+    with scripted() as script, Place(tmp_path, idle=60, more=on(script)) as place:
+        place.ok("scheduler", "pause", "improve_summaries")
+        place.ok("ingest", "-", stdin=themed_lines())
+
+        def due() -> dict[str, int]:
+            return {one["level"]: one["count"] for one in asked(place, "spend")["due"]}
+
+        place.run("scheduler", "run", "group_topics")
+        until(lambda: "topic label" in due(), "for topics")
+        count, before = due()["topic label"], themes(place)
+        report = improved(place)["counts"]
+        assert (report["fallback"], report["failed"], report["left"]) == (0, 0, 0)
+        named = [label for one in script.asked if (label := label_of(one.data))]
+        assert len(named) == count
+        told = themes(place)
+        assert len(set(told)) == len(told) == len(before)
+        assert set(told) <= set(named)
+        assert not set(told) & set(before)
+        spent = asked(place, "spend")
+        assert (spent["due"], sum(day["labels"] for day in spent["days"])) == ([], count)
+        assert f"({count} for labels of topics)" in place.ok("spend")
+        place.ok("daemon", "restart")
+        assert improved(place)["counts"]["ok"] == 0
+        assert (len(script.asked), themes(place)) == (report["ok"], told)
+        assert asked(place, "doctor")["ok"]
 
 
 CLIENT = """

@@ -164,7 +164,7 @@ PAGED = [
     ("browse_toc", {"node_id": "2026-02", "limit": 1}),
     ("get_events", {"since": "2026-02-09", "limit": 9}),
     ("search_children", {"query": "decided cause", "child_level": "segment", "limit": 4}),
-    ("get_top_topics", {"limit": 1}),
+    ("get_top_topics", {"fine": True, "limit": 1}),
     ("get_toc_nodes_for_topic", {"topic_id": TOPIC, "limit": 2}),
 ]
 NO_PROOF = {"text": "Made up.", "grip_ids": ["grip:1768986120000:0123456789abcdef"]}

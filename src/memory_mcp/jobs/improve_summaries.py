@@ -1,5 +1,7 @@
 """Better words for what is worth it, by the language model that the settings name; nothing where they name none.
 
+First what nodes hold, then with what is left of the budget what topics are called.
+
 Each answer is written down and published as it comes, so that a run which ends anywhere is gone on with by the next.
 """
 
@@ -9,27 +11,33 @@ import time
 from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cached_property, partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from memory_mcp.clock import Clock
 from memory_mcp.jobs.base import JobReport
 from memory_mcp.jobs.schedule import Every
-from memory_mcp.llm.answer import Rarity, Unusable, Written, believed
+from memory_mcp.llm.answer import Rarity, Unusable, believed, believed_label
 from memory_mcp.llm.ask import asker, patiently
-from memory_mcp.llm.material import Material
-from memory_mcp.llm.prompt import Prompt, prompt_of
+from memory_mcp.llm.prompt import Prompt, label_prompt_of, prompt_of
 from memory_mcp.llm.reply import MAX_OUT, Ask, Refused, Reply, Unavailable
 from memory_mcp.llm.settings import SummarizerSettings
 from memory_mcp.model.calendar import Calendar
-from memory_mcp.model.ids import NodeId
+from memory_mcp.model.ids import NodeId, TopicId
 from memory_mcp.model.spending import Outcome, Spent
 from memory_mcp.storage.base import Storage
 from memory_mcp.toc.improve import Improver
+
+if TYPE_CHECKING:
+    from memory_mcp.indexes.topics.labelling import Labeller, Unnamed
 
 #: How often it is looked whether the run is to end, and how long what is under way is then waited for (seconds).
 _LOOK, _GRACE = 0.2, 1.0
 #: So many answers in a row that cannot be used end a run: the model is not up to it, or not the one that was meant.
 _ENOUGH = 5
+#: Topics' labels that are asked for in one run: a memory has hundreds, and those behind the first are seldom seen.
+_LABELS = 20
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +48,8 @@ class Hands:
     calendar: Calendar
     clock: Clock
     improver: Improver
+    #: Gives what topics are named by, None where there are none; nothing of it is loaded before.
+    labeller: Callable[[], "Labeller | None"]
     #: A folder of our own for commands to run in; None where there is none.
     directory: Path | None
     #: Calls what publishes under the publishing lock, and brings the periods above up to date where it says it did.
@@ -51,25 +61,41 @@ class Hands:
 
 
 @dataclass(frozen=True, slots=True)
+class _Question:
+    """A text to ask for."""
+
+    #: What it is of, and what that held when it was asked: see `Spent`.
+    target: NodeId | TopicId
+    source: str
+    prompt: Prompt
+    #: Takes an answer in: whether it is told now, False when its target changed meanwhile. Raises Unusable.
+    publish: Callable[[str], bool]
+
+
+#: Gives a question when its turn comes; None when there is nothing to ask any more.
+_Due = Callable[[], _Question | None]
+
+
+@dataclass(frozen=True, slots=True)
 class _Asked:
     """One question under way."""
 
-    material: Material
-    prompt: Prompt
+    due: _Due
+    question: _Question
     at_ms: int
     began: float = field(default_factory=time.monotonic)
 
     @property
     def held(self) -> int:
         """Tokens that it may cost: the estimate, which code exceeds by a fifth, and the longest answer."""
-        return self.prompt.tokens * 5 // 4 + MAX_OUT
+        return self.question.prompt.tokens * 5 // 4 + MAX_OUT
 
 
 class ImproveSummaries:
-    """One question at a time and node, `concurrency` of them side by side, in threads that only wait."""
+    """One question at a time and text, `concurrency` of them side by side, in threads that only wait."""
 
     name = "improve_summaries"
-    help = "let a language model say what nodes hold (summarizer.provider)"
+    help = "let a language model say what nodes hold and topics are called (summarizer.provider)"
     schedule = Every(1800)
     #: Beside the other jobs: see `base.Waiting`.
     waits = True
@@ -85,7 +111,7 @@ class ImproveSummaries:
         run = _Run(self._settings, self._hands, should_stop)
         run.work()
         counts = {outcome.value: run.outcomes[outcome] for outcome in Outcome}
-        counts["left"] = len(run.due)
+        counts["left"] = len(run.due) + run.put_off
         words = f"{counts['ok']:,} written, {counts['fallback']:,} kept as they were, {counts['failed']:,} without an answer"
         return JobReport(f"{words}; {counts['left']:,} left" + (f"; stopped: {run.reason}" if run.reason else ""), counts)
 
@@ -99,9 +125,11 @@ class _Run:
         self._should_stop = should_stop
         self._stopped = threading.Event()
         self._answers: queue.SimpleQueue[tuple[_Asked, Reply | Exception]] = queue.SimpleQueue()
-        self._under_way: dict[NodeId, _Asked] = {}
+        self._under_way: list[_Asked] = []
         self._in_a_row = 0
-        self.due: deque[NodeId] = deque()
+        self.due: deque[_Due] = deque()
+        #: Labels of topics that are left to the next run.
+        self.put_off = 0
         self.outcomes = dict.fromkeys(Outcome, 0)
         #: Why the run ended before everything was done; "" when it did not.
         self.reason = ""
@@ -111,19 +139,65 @@ class _Run:
         if self._hands.busy():
             self.reason = "an import is under way"
             return
-        self.due.extend(self._hands.improver.due(self._hands.clock.now_ms(), self._settings.name))
-        if not self.due:
-            return
-        ask, rarity = asker(self._settings, self._hands.directory), self._hands.improver.rarity()
         try:
-            while not self._is_over():
-                self._fill(ask)
-                if not self._under_way:
-                    return
-                self._take(rarity, _LOOK)
+            for due in (self._nodes, self._labels):
+                self.due.extend(due())
+                while self.due or self._under_way:
+                    if self._is_over():
+                        return
+                    self._fill()
+                    if self._under_way:
+                        self._take(_LOOK)
         finally:
             self._stopped.set()
-            self._let_go(rarity)
+            self._let_go()
+
+    def _nodes(self) -> list[_Due]:
+        """Nodes that are due."""
+        found = self._hands.improver.due(self._hands.clock.now_ms(), self._settings.name)
+        return [partial(self._of_node, node_id) for node_id in found]
+
+    def _labels(self) -> list[_Due]:
+        """Topics that are due, as many as one run asks about."""
+        labeller = self._hands.labeller()
+        if labeller is None:
+            return []
+        found = labeller.due(self._settings.name)
+        self.put_off = len(found[_LABELS:])
+        return [partial(self._of_topic, labeller, one) for one in found[:_LABELS]]
+
+    def _of_node(self, node_id: NodeId) -> _Question | None:
+        improver, model = self._hands.improver, self._settings.name
+        material = improver.material(node_id)
+        if material is None:
+            return None
+
+        def publish(answer: str) -> bool:
+            written = believed(answer, material, self._rarity, self._hands.clean)
+            return self._hands.publishing(lambda: improver.publish(material, written, model))
+
+        return _Question(node_id, material.source, prompt_of(material), publish)
+
+    def _of_topic(self, labeller: "Labeller", due: "Unnamed") -> _Question | None:
+        material = labeller.material(due)
+        if material is None:
+            return None
+
+        def publish(answer: str) -> bool:
+            label = believed_label(answer, material, self._rarity, self._hands.clean)
+            if labeller.is_taken(due, label):
+                raise Unusable("another topic is called so")
+            return labeller.publish(due, label, self._settings.name)
+
+        return _Question(due.topic_id, due.asked_from, label_prompt_of(material), publish)
+
+    @cached_property
+    def _asker(self) -> Ask:
+        return asker(self._settings, self._hands.directory)
+
+    @cached_property
+    def _rarity(self) -> Rarity:
+        return self._hands.improver.rarity()
 
     def _is_over(self) -> bool:
         if not self.reason and self._should_stop():
@@ -132,61 +206,60 @@ class _Run:
             self.reason = "an import is under way"
         return bool(self.reason)
 
-    def _fill(self, ask: Ask) -> None:
+    def _fill(self) -> None:
         """Begin as many questions as may run side by side and the budget still bears."""
         while self.due and not self.reason and len(self._under_way) < self._settings.concurrency:
-            material = self._hands.improver.material(self.due[0])
-            if material is None:
+            question = self.due[0]()
+            if question is None:
                 self.due.popleft()
                 continue
-            asked = _Asked(material, prompt_of(material), self._hands.clock.now_ms())
+            asked = _Asked(self.due[0], question, self._hands.clock.now_ms())
             if asked.held > left_today(self._settings, self._hands.storage, self._hands.calendar, asked.at_ms) - self._held():
                 # What is under way may cost less than was held for it.
                 if not self._under_way:
                     self.reason = "the budget of the day does not bear another question"
                 return
             self.due.popleft()
-            self._under_way[material.node_id] = asked
-            threading.Thread(target=self._ask, args=(ask, asked), name="asking", daemon=True).start()
+            self._under_way.append(asked)
+            threading.Thread(target=self._ask, args=(self._asker, asked), name="asking", daemon=True).start()
 
     def _held(self) -> int:
-        return sum(asked.held for asked in self._under_way.values())
+        return sum(asked.held for asked in self._under_way)
 
     def _ask(self, ask: Ask, asked: _Asked) -> None:
         """In a thread of its own: it waits for the answer, and never touches the store."""
         try:
-            answer: Reply | Exception = patiently(ask, asked.prompt, self._settings.retries, self._stopped)
+            answer: Reply | Exception = patiently(ask, asked.question.prompt, self._settings.retries, self._stopped)
         except Exception as error:
             answer = error
         self._answers.put((asked, answer))
 
-    def _take(self, rarity: Rarity, patience: float) -> None:
+    def _take(self, patience: float) -> None:
         """Take in one answer, if one comes in time."""
         try:
             asked, answer = self._answers.get(timeout=patience)
         except queue.Empty:
             return
-        del self._under_way[asked.material.node_id]
-        self._settle(asked, answer, rarity)
+        self._under_way.remove(asked)
+        self._settle(asked, answer)
 
-    def _settle(self, asked: _Asked, answer: Reply | Exception, rarity: Rarity) -> None:
+    def _settle(self, asked: _Asked, answer: Reply | Exception) -> None:
         """Write down what a question cost, and publish what came of it."""
         if isinstance(answer, Reply):
             cost, estimated = (answer.tokens_in, answer.tokens_out), answer.estimated
             try:
-                written = believed(answer.text, asked.material, rarity, self._hands.clean)
+                told = asked.question.publish(answer.text)
             except Unusable as error:
                 self._fall_back(asked, str(error), cost, estimated)
                 return
             self._in_a_row = 0
-            told = self._publish(asked, written)
-            outcome, reason = (Outcome.OK, "") if told else (Outcome.FALLBACK, "the node changed meanwhile")
+            outcome, reason = (Outcome.OK, "") if told else (Outcome.FALLBACK, "what it is of changed meanwhile")
             self._spent(asked, outcome, reason, cost, estimated)
         elif isinstance(answer, Refused):
             self._fall_back(asked, str(answer), (answer.tokens_in, 0), estimated=True)
         elif isinstance(answer, Unavailable):
             self._spent(asked, Outcome.FAILED, str(answer), (answer.tokens_in, 0), estimated=True)
-            self.due.appendleft(asked.material.node_id)
+            self.due.appendleft(asked.due)
             self.reason = self.reason or str(answer)
         else:
             raise answer
@@ -197,25 +270,20 @@ class _Run:
         if self._in_a_row >= _ENOUGH:
             self.reason = self.reason or f"{_ENOUGH} answers in a row could not be used ({reason})"
 
-    def _publish(self, asked: _Asked, written: Written) -> bool:
-        """Whether the node says it now."""
-        model = self._settings.name
-        return self._hands.publishing(lambda: self._hands.improver.publish(asked.material, written, model))
-
     def _spent(self, asked: _Asked, outcome: Outcome, reason: str, cost: tuple[int, int], estimated: bool) -> None:
         took = round((time.monotonic() - asked.began) * 1000)
-        made_of = (asked.material.node_id, asked.material.source, self._settings.name)
+        made_of = (asked.question.target, asked.question.source, self._settings.name)
         self._hands.storage.spending.record(Spent(asked.at_ms, *made_of, *cost, estimated, outcome, reason, took))
         self.outcomes[outcome] += 1
 
-    def _let_go(self, rarity: Rarity) -> None:
+    def _let_go(self) -> None:
         """Take in what is done within the grace; what is not has been paid for, as far as anybody knows."""
         until = time.monotonic() + _GRACE
         while self._under_way and (left := until - time.monotonic()) > 0:
-            self._take(rarity, left)
-        for asked in self._under_way.values():
-            self._spent(asked, Outcome.FAILED, "stopped", (asked.prompt.tokens, 0), estimated=True)
-            self.due.appendleft(asked.material.node_id)
+            self._take(left)
+        for asked in self._under_way:
+            self._spent(asked, Outcome.FAILED, "stopped", (asked.question.prompt.tokens, 0), estimated=True)
+            self.due.appendleft(asked.due)
 
 
 def left_today(settings: SummarizerSettings, storage: Storage, calendar: Calendar, now_ms: int) -> int:

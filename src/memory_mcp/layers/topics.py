@@ -98,8 +98,7 @@ class TopicsLayer:
         `by` is the author, as `model.toc` has them. NotFound, LayerUnavailable.
         """
         found = self.graph().topic(topic_id, self.view(project))
-        self._storage.topics.label(TopicLabel(found.topic_id, project, label, by, self._clock.now_ms()))
-        self.keeper.reread()
+        self.keeper.label([TopicLabel(found.topic_id, project, label, by, self._clock.now_ms())])
         return self.graph().topic(found.topic_id, self.view(project))
 
     def pin(self, topic_id: str, on: bool, project: str | None, by: str) -> Topic:

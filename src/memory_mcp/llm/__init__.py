@@ -1,1 +1,1 @@
-"""Here is what a node holds, have a language model say it: the settings, the prompt, the asking, and what is believed."""
+"""Here is what a node or a topic holds, have a language model say it: settings, prompt, asking, and what is believed."""

@@ -7,12 +7,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from memory_mcp.llm.material import Material, Quotation
+from memory_mcp.llm.material import Material, Quotation, TopicMaterial
 from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind, TocBullet
+from memory_mcp.model.topic import MAX_LABEL
 from memory_mcp.text import snippet, term_set
 
 MAX_TITLE, MAX_SUMMARY, MAX_BULLET = 120, 300, 200
-#: Of the rarity of a bullet's words this share must stand in its quotations. A sentence put into other words keeps names,
+#: Of the rarity of a statement's words this share must stand in what it rests on. A sentence put into other words keeps names,
 #: files and figures, which are most of its rarity; one that is made up shares what every sentence has.
 _SHARED = 0.5
 #: Grips named by one bullet at most.
@@ -20,6 +21,8 @@ _GRIPS = 3
 _THOUGHTS = re.compile(r"\A.*</think>", re.S)
 _NUMBER = re.compile(r"(?<![\w.])\d+(?:[.,:]\d+)*")
 _DECODER = json.JSONDecoder()
+#: What models put around a line, what no plain words hold, and what joins words that may have been said apart.
+_AROUND, _MARKUP, _JOINTS = " \t\"'“”„«»`*_.", re.compile(r"[<>{}\[\]|`*\\]"), re.compile(r"[-/]")
 
 
 class Unusable(Exception):
@@ -79,6 +82,29 @@ def believed(answer: str, material: Material, rarity: Rarity, clean: Callable[[s
     return Written(title, summary if _numbers(summary) <= shown else "", chosen, len(offered) - len(held))
 
 
+def believed_label(answer: str, material: TopicMaterial, rarity: Rarity, clean: Callable[[str], str]) -> str:
+    """What an answer calls a topic; Unusable unless it is made of what was shown, and of no word that nobody said.
+
+    `clean` as for `believed`.
+    """
+    lines = [line for line in _THOUGHTS.sub("", answer).splitlines() if line.strip()]
+    if len(lines) != 1:
+        raise Unusable("not one line")
+    label = "".join(c for c in " ".join(clean(lines[0].strip(_AROUND)).split()) if c.isprintable())
+    if not label or len(label) > MAX_LABEL:
+        raise Unusable(f"longer than {MAX_LABEL} characters" if label else "no label")
+    said = "\n".join((material.label, *material.keywords, *material.titles))
+    # A compound of words that were said is not another word.
+    terms, there = term_set(_JOINTS.sub(" ", label)), term_set(said)
+    if _MARKUP.search(label) or not terms:
+        raise Unusable("the label is not plain words")
+    if not _numbers(label) <= _numbers(said):
+        raise Unusable("the label states a number that was not said")
+    if not all(rarity.of(term, material.project) for term in terms - there) or not _mostly(terms, there, rarity):
+        raise Unusable("the label is not borne out by the topic's words")
+    return label
+
+
 def _object(answer: str) -> Mapping[str, Any]:
     """The JSON object of an answer, whatever stands around it."""
     text = _THOUGHTS.sub("", answer)
@@ -127,6 +153,11 @@ def _borne_out(text: str, quoted: list[Quotation], rarity: Rarity) -> bool:
         return False
     if any(rarity.of(term, None) and not rarity.of(term, quoted[0].project) for term in terms - there):
         return False
+    return _mostly(terms, there, rarity)
+
+
+def _mostly(terms: set[str], there: set[str], rarity: Rarity) -> bool:
+    """Whether most of the rarity of some terms is that of those which stand there."""
     weights = {term: rarity.weight(term) for term in sorted(terms)}
     return math.fsum(weights[t] for t in sorted(terms & there)) >= _SHARED * math.fsum(weights.values())
 

@@ -1,4 +1,7 @@
-"""What a node holds in, what a model is shown of it out: bounded lines in which every quotation has a label. Pure."""
+"""What a node or a topic holds in, what a model is shown of it out. Pure.
+
+Of a node those are bounded lines in which every quotation has a label.
+"""
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -48,6 +51,25 @@ class Material:
     def is_period(self) -> bool:
         """Whether the lines are titles and bullets of other nodes, not the words of a session."""
         return ":segment:" not in self.node_id
+
+
+@dataclass(frozen=True, slots=True)
+class TopicMaterial:
+    """What one topic is to be called from."""
+
+    #: The project that all of it is from; None where it is from several.
+    project: str | None
+    #: What the topic calls itself.
+    label: str
+    keywords: tuple[str, ...]
+    #: Titles of its segments, those that say most of it first.
+    titles: tuple[str, ...]
+
+    @property
+    def lines(self) -> tuple[str, ...]:
+        """What the model is shown."""
+        titles = (f"- {_cut(title, _BARE)}" for title in self.titles)
+        return (f"Found words: {self.label}", f"Keywords: {', '.join(self.keywords)}", "Titles:", *titles)
 
 
 def of_segment(

@@ -17,13 +17,13 @@ _LONGEST_NAME = 60
 
 @dataclass(frozen=True, slots=True)
 class SummarizerSettings:
-    """Who improves the words of the tree, and how much that may cost."""
+    """Who improves the words of the tree and of topics, and how much that may cost."""
 
     provider: str = field(
         default=OFF,
         metadata={
-            "help": "Who improves titles and bullets afterwards: extractive (nobody), openai (any endpoint that speaks as "
-            "OpenAI's: Ollama, llama.cpp, vLLM), anthropic, or command."
+            "help": "Who improves titles, bullets and labels of topics afterwards: extractive (nobody), openai (any endpoint "
+            "that speaks as OpenAI's: Ollama, llama.cpp, vLLM), anthropic, or command."
         },
     )
     url: str = field(
@@ -45,7 +45,7 @@ class SummarizerSettings:
         metadata={"help": "For command: a command line that takes the prompt on stdin and answers on stdout: claude -p."},
     )
     daily_tokens: int = field(default=200_000, metadata={"help": "Tokens, in and out, that may be spent in a day of the store."})
-    concurrency: int = field(default=1, metadata={"help": "Nodes asked about at a time."})
+    concurrency: int = field(default=1, metadata={"help": "Nodes and topics asked about at a time."})
     timeout_secs: int = field(default=120, metadata={"help": "An answer is waited for no longer than this."})
     retries: int = field(
         default=3, metadata={"help": "Further tries of one question, each later, before the job rests until its next run."}

@@ -215,6 +215,11 @@ def topic_id(kind: str, members: Iterable[int]) -> TopicId:
     return TopicId(f"topic:{encode(digest(kind, *(str(key) for key in sorted(members)), bits=_SEGMENT_BITS), 12).lower()}")
 
 
+def is_topic_id(value: str) -> bool:
+    """Whether it is the id of a topic, in its canonical form or another."""
+    return _TOPIC.match(value) is not None
+
+
 def parse_topic_id(value: str) -> TopicId:
     """The canonical form of a topic id; InvalidQuery when it is none."""
     match = _TOPIC.match(value.strip())

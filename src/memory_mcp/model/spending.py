@@ -3,15 +3,15 @@
 from dataclasses import dataclass
 from enum import StrEnum
 
-from memory_mcp.model.ids import NodeId
+from memory_mcp.model.ids import NodeId, TopicId
 
 
 class Outcome(StrEnum):
     """What came of asking. On disk: do not change the values."""
 
-    #: The node says what the model wrote.
+    #: The node says what the model wrote, the topic is called so.
     OK = "ok"
-    #: The answer could not be used: the node keeps its extractive text, and is not asked about again until it changes.
+    #: The answer could not be used: what was chosen without a model stays, and is not asked about again until it changes.
     FALLBACK = "fallback"
     #: No answer came; it is asked for again.
     FAILED = "failed"
@@ -22,8 +22,9 @@ class Spent:
     """One row of the ledger; it holds no text."""
 
     at_ms: int
-    node_id: NodeId
-    #: Digest of what the node was written from then.
+    #: Of a node, or of the topic whose label was asked for.
+    node_id: NodeId | TopicId
+    #: Digest of what the text was to be written from.
     written_from: str
     model: str
     tokens_in: int

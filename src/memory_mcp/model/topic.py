@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 from memory_mcp.model.ids import TopicId
 
+#: Longest label of a topic, characters (layer 5 of the specification).
+MAX_LABEL = 50
+
 
 @dataclass(frozen=True, slots=True)
 class Turn:

@@ -1,4 +1,4 @@
-"""What the language model that improves summaries was asked, what that cost, and what it is still to be asked."""
+"""What the language model that improves summaries and names topics was asked, what that cost, and what is still due."""
 
 from collections import Counter
 from collections.abc import Sequence
@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from memory_mcp.app import App
 from memory_mcp.jobs.improve_summaries import left_today
+from memory_mcp.model.ids import is_topic_id
 from memory_mcp.model.spending import Outcome, Spent
 from memory_mcp.requests.limits import DAYS
 from memory_mcp.requests.scope import Caller
@@ -26,6 +27,8 @@ class DayOfModel:
     day: str
     model: str
     asked: int
+    #: How many of these asked for the label of a topic.
+    labels: int
     tokens_in: int
     tokens_out: int
     #: Tokens of these that were counted here, because nobody told them.
@@ -34,7 +37,7 @@ class DayOfModel:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Failure:
-    """A reason why nodes have kept their text, or got no answer."""
+    """A reason why nodes and topics have kept their text, or got no answer."""
 
     outcome: str
     reason: str
@@ -43,7 +46,7 @@ class Failure:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Due:
-    """Nodes of one level that are still to be asked about."""
+    """Nodes of one level, or labels of topics, that are still to be asked for."""
 
     level: str
     count: int
@@ -75,7 +78,7 @@ def get_spend(app: App, request: GetSpend, caller: Caller) -> Spend:
     rows = app.storage.spending.since(app.calendar.midnight(first))
     left = left_today(settings, app.storage, app.calendar, now)
     reasons = Counter((row.outcome.value, row.reason) for row in rows if row.outcome is not Outcome.OK)
-    due = by_level(app.improver.due(now, settings.name)) if settings.is_on else {}
+    due = _due(app, now) if settings.is_on else {}
     [job] = [status for status in app.scheduler.statuses() if status.name == "improve_summaries"]
     return Spend(
         provider=settings.provider,
@@ -91,6 +94,14 @@ def get_spend(app: App, request: GetSpend, caller: Caller) -> Spend:
     )
 
 
+def _due(app: App, now_ms: int) -> dict[str, int]:
+    """How many nodes of each level, and labels of topics, are still to be asked for."""
+    model, labeller = app.settings.summarizer.name, app.accelerators.labeller()
+    found = dict(by_level(app.improver.due(now_ms, model)))
+    labels = len(labeller.due(model)) if labeller else 0
+    return found | ({"topic label": labels} if labels else {})
+
+
 def _days(app: App, rows: Sequence[Spent]) -> list[DayOfModel]:
     """By day and model, the newest day first."""
     found: dict[tuple[str, str], list[Spent]] = {}
@@ -101,6 +112,7 @@ def _days(app: App, rows: Sequence[Spent]) -> list[DayOfModel]:
             day=day,
             model=model,
             asked=len(several),
+            labels=sum(is_topic_id(row.node_id) for row in several),
             tokens_in=sum(row.tokens_in for row in several),
             tokens_out=sum(row.tokens_out for row in several),
             estimated=sum(row.tokens_in + row.tokens_out for row in several if row.estimated),

@@ -3,7 +3,7 @@
 from collections.abc import Iterable, Sequence
 from typing import Protocol
 
-from memory_mcp.model.ids import GripId, NodeId
+from memory_mcp.model.ids import GripId, NodeId, TopicId
 from memory_mcp.model.spending import Spent
 from memory_mcp.model.topic import KnownTopic, TopicLabel
 from memory_mcp.model.usage import Used
@@ -52,8 +52,8 @@ class SpendingStore(Protocol):
         """Tokens in and out at or behind a moment."""
         ...
 
-    def unusable(self, model: str) -> frozenset[tuple[NodeId, str]]:
-        """Nodes whose answer from this model could not be used, each with the digest of what it was asked from."""
+    def unusable(self, model: str) -> frozenset[tuple[NodeId | TopicId, str]]:
+        """Nodes and topics for which no answer of this model could be used, each with the digest of what it was asked from."""
         ...
 
 

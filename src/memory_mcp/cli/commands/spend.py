@@ -39,6 +39,7 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
     for day in data["days"]:
         told = f" ({day['estimated']:,} of them estimated)" if day["estimated"] else ""
         spent = f"{day['tokens_in']:,} tokens in, {day['tokens_out']:,} out{told}"
-        yield f"{day['day']}  {day['model']:<24} {render.plural(day['asked'], 'question')}, {spent}"
+        labels = f" ({day['labels']:,} for labels of topics)" if day["labels"] else ""
+        yield f"{day['day']}  {day['model']:<24} {render.plural(day['asked'], 'question')}{labels}, {spent}"
     for failure in data["failures"]:
         yield f"{failure['outcome']:<9} {failure['count']:>5}  {failure['reason']}"

@@ -43,6 +43,11 @@ class Names:
     whole: Name
     by_project: Mapping[str, Name]
 
+    @property
+    def by_scope(self) -> dict[str | None, Name]:
+        """By project, and by None for those who see all."""
+        return dict([(None, self.whole), *self.by_project.items()])
+
 
 @dataclass(frozen=True, slots=True)
 class View:

@@ -14,8 +14,9 @@ from memory_mcp.indexes.topics.identity import identified
 from memory_mcp.indexes.topics.naming import names
 from memory_mcp.indexes.topics.profiles import Profiles
 from memory_mcp.indexes.topics.reading import Doc, Texts
-from memory_mcp.indexes.topics.rows import Rows, Tables, by_area
+from memory_mcp.indexes.topics.rows import Rows, by_area
 from memory_mcp.indexes.topics.stored import Stored
+from memory_mcp.indexes.topics.tables import Tables
 from memory_mcp.model.ids import TopicId, segment_key_of
 from memory_mcp.model.topic import KnownTopic
 

@@ -5,7 +5,7 @@ project is counted from that project's segments: label, keywords, numbers, dates
 the store is another one.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
@@ -17,11 +17,14 @@ from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.settings import TopicsSettings
 from memory_mcp.indexes.topics.base import Link, Name, Names, Related, RelationKind, Topic, View
 from memory_mcp.indexes.topics.identity import resolved
+from memory_mcp.indexes.topics.labels import Place, folded, in_force
 from memory_mcp.indexes.topics.level import DAY_MS, Embed, Level, name_terms
 from memory_mcp.indexes.topics.profiles import Profiles
-from memory_mcp.indexes.topics.rows import Rows, Tables, by_area
+from memory_mcp.indexes.topics.rows import Rows, by_area
 from memory_mcp.indexes.topics.shares import Shares
+from memory_mcp.indexes.topics.tables import Tables
 from memory_mcp.model.ids import TopicId, parse_topic_id
+from memory_mcp.model.toc import shown_author
 from memory_mcp.model.topic import KnownTopic, TopicLabel, Turn
 
 #: Relations weaker than this are not told, by kind.
@@ -56,7 +59,8 @@ class TopicGraph:
     #: The area of each topic, (topics,): its place among the areas.
     area_of: tuple[int, ...]
     known: Mapping[TopicId, KnownTopic]
-    labels: Mapping[tuple[TopicId, str | None], TopicLabel]
+    #: Everything that somebody called a topic; see `in_force`.
+    labels: tuple[TopicLabel, ...]
     pins: frozenset[str]
     settings: TopicsSettings
     embed: Embed
@@ -171,8 +175,24 @@ class TopicGraph:
         """What a topic is called in a scope, and by whom."""
         names = level.names[place]
         own = names.whole if project is None else names.by_project.get(project, Name("", ()))
-        given = self.labels.get((names.topic_id, project))
-        return (replace(own, label=given.label), given.author) if given else (own, "")
+        given = self._in_force.get((names.topic_id, project))
+        return (replace(own, label=given.label), shown_author(given.author)) if given else (own, "")
+
+    @cached_property
+    def _in_force(self) -> Mapping[Place, TopicLabel]:
+        own = {(n.topic_id, project): name for n in self.names for project, name in n.by_scope.items()}
+        return in_force(self.labels, own)
+
+    def taken(self, label: str, project: str | None, other_than: TopicId) -> bool:
+        """Whether another topic of a scope is called so, or calls itself so."""
+        wanted = folded(label)
+        return any(
+            folded(said) == wanted
+            for level in (self.topics, self.areas)
+            for place, names in enumerate(level.names)
+            if names.topic_id != other_than and project in names.by_scope
+            for said in (self._name(level, place, project)[0].label, names.by_scope[project].label)
+        )
 
     def _called(self, level: Level, place: int, project: str | None) -> frozenset[int]:
         """The words that a topic is called by; taken apart once."""
@@ -244,8 +264,3 @@ class TopicGraph:
         """Return what happened to a topic when the memory was grouped anew, the latest last; none for one nobody knows."""
         known = self.known.get(parse_topic_id(topic_id))
         return list(known.turns) if known else []
-
-
-def labelled(labels: Sequence[TopicLabel]) -> dict[tuple[TopicId, str | None], TopicLabel]:
-    """Return labels by topic and project."""
-    return {(label.topic_id, label.project): label for label in labels}

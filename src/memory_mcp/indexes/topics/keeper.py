@@ -30,12 +30,13 @@ from memory_mcp.indexes.settings import TopicsSettings
 from memory_mcp.indexes.topics.base import TopicsStatus
 from memory_mcp.indexes.topics.documents import Document, document_of
 from memory_mcp.indexes.topics.frames import Finish, Hello, Made
-from memory_mcp.indexes.topics.graph import TopicGraph, labelled
+from memory_mcp.indexes.topics.graph import TopicGraph
 from memory_mcp.indexes.topics.placing import placed
 from memory_mcp.indexes.topics.stored import FORMAT, Stored, read
 from memory_mcp.indexes.units import READ, is_segment
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.ids import NodeId, segment_key_of
+from memory_mcp.model.topic import TopicLabel
 from memory_mcp.storage.base import Storage
 from memory_mcp.tracing import span
 
@@ -125,6 +126,16 @@ class TopicKeeper:
             message="" if by_meaning else "grouped by terms alone: the vector index is off",
         )
 
+    def label(self, given: Sequence[TopicLabel], unless: Callable[[TopicGraph], bool] = lambda _: False) -> bool:
+        """Give topics labels, unless the graph as of now forbids it; whether they have them. Raises as `graph`."""
+        with self._lock:
+            if unless(self.graph()):
+                return False
+            for one in given:
+                self._storage.topics.label(one)
+            self.reread()
+            return True
+
     def reread(self) -> None:
         """Take in labels and pins that were given since."""
         with self._lock:
@@ -172,9 +183,8 @@ class TopicKeeper:
         topics = self._storage.topics
         known = {topic.topic_id: topic for topic in topics.all()}
         pins = self._storage.toc.pins()
-        labels = labelled(topics.labels())
         what = (stored.rows, stored.tables, stored.names, stored.area_of)
-        return TopicGraph(*what, known, labels, pins, self._settings, self._vector)
+        return TopicGraph(*what, known, tuple(topics.labels()), pins, self._settings, self._vector)
 
     def _vector(self, text: str) -> Array | None:
         embedder = self._embedder()

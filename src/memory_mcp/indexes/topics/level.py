@@ -10,8 +10,9 @@ from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.settings import TopicsSettings
 from memory_mcp.indexes.topics.base import Name, Names, State, View
 from memory_mcp.indexes.topics.documents import terms_of
-from memory_mcp.indexes.topics.rows import Asked, Rows, Tables
+from memory_mcp.indexes.topics.rows import Asked, Rows
 from memory_mcp.indexes.topics.shares import Shares
+from memory_mcp.indexes.topics.tables import Tables
 
 DAY_MS = 86_400_000
 #: Mentions of the last days count more: what was done this week is what people mean by "lately".

@@ -16,13 +16,12 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from memory_mcp.indexes.topics.base import Name
+from memory_mcp.indexes.topics.labels import folded
 from memory_mcp.indexes.topics.phrases import Item, items_of
 from memory_mcp.indexes.topics.reading import Floats, Ints, Texts, places
+from memory_mcp.model.topic import MAX_LABEL
 from memory_mcp.summarize.titles import headline, without_date
-from memory_mcp.text import term_set
 
-#: Longest label (layer 5 of the specification).
-MAX_LABEL = 50
 MAX_KEYWORDS = 12
 #: Added to both shares of a ratio: a word that nobody else names is no better than one that every thirtieth segment names.
 _FLOOR = 0.03
@@ -147,13 +146,13 @@ class _Labels:
     """The labels of one scope: none is given twice."""
 
     def __init__(self, taken: Iterable[str]) -> None:
-        self._given: set[frozenset[str]] = {_folded(label) for label in taken}
+        self._given: set[frozenset[str]] = {folded(label) for label in taken}
 
     def give(self, items: Sequence[Item], fallback: str, before: str) -> str:
         """A label that nobody has: the one `before`, the best, or one that is told apart from others'."""
         parts = _kept(items, before) or _chosen(items)
-        label = next((one for one in self._tries(items, parts, fallback) if _folded(one) not in self._given), "")
-        self._given.add(_folded(label))
+        label = next((one for one in self._tries(items, parts, fallback) if folded(one) not in self._given), "")
+        self._given.add(folded(label))
         return label
 
     def _tries(self, items: Sequence[Item], parts: Sequence[Item], fallback: str) -> Iterable[str]:
@@ -218,10 +217,6 @@ def _repeats(item: Item, others: Sequence[Item]) -> bool:
 
 def _joined(parts: Sequence[Item]) -> str:
     return _BETWEEN.join(part.shown for part in parts)
-
-
-def _folded(label: str) -> frozenset[str]:
-    return frozenset(term_set(label)) or frozenset({label.casefold()})
 
 
 def _letters(number: int) -> str:

@@ -9,12 +9,14 @@ from memory_mcp.indexes.files import Array
 from memory_mcp.indexes.topics.base import Name, Names
 from memory_mcp.indexes.topics.documents import Document
 from memory_mcp.indexes.topics.graph import TopicGraph
-from memory_mcp.indexes.topics.rows import Rows, Tables
+from memory_mcp.indexes.topics.rows import Rows
+from memory_mcp.indexes.topics.tables import Tables
 from memory_mcp.model.ids import NodeId, segment_key_of
+from memory_mcp.model.topic import MAX_LABEL
 from memory_mcp.summarize.titles import headline
 
-#: Characters of a label, and keywords, of a topic that a project has newly got a segment of.
-_LABEL, _KEYWORDS = 50, 8
+#: Keywords of a topic that a project has newly got a segment of.
+_KEYWORDS = 8
 
 
 def placed(graph: TopicGraph, documents: Sequence[Document], vectors: Array, changed: Collection[NodeId]) -> TopicGraph:
@@ -43,7 +45,7 @@ def _named(graph: TopicGraph, fresh: Rows, tables: Tables, documents: Sequence[D
     for row in np.flatnonzero(fresh.topic >= 0).tolist():
         topic, project = int(fresh.topic[row]), tables.projects[int(fresh.project[row])]
         document = by_key[int(fresh.lo[row])]
-        name = Name(headline(document.title, _LABEL), document.keywords[:_KEYWORDS])
+        name = Name(headline(document.title, MAX_LABEL), document.keywords[:_KEYWORDS])
         for place in (topic, len(graph.area_of) + graph.area_of[topic]):
             if project not in names[place].by_project:
                 names[place] = replace(names[place], by_project={**names[place].by_project, project: name})

@@ -1,17 +1,13 @@
 """What the topic graph holds of each segment, in columns: when and whose it was, its topic, its words and its meaning."""
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from typing import TypeVar
 
 import numpy as np
 
 from memory_mcp.indexes.files import Array
-from memory_mcp.indexes.keys import node_doc, node_of
-from memory_mcp.indexes.topics.documents import Document
+from memory_mcp.indexes.keys import node_of
 from memory_mcp.model.ids import NodeId
-
-T = TypeVar("T")
 
 #: What a unit vector's numbers are multiplied by to be kept in a byte each.
 SCALE = 127.0
@@ -32,7 +28,7 @@ class Rows:
     #: UTC milliseconds.
     start: Array
     end: Array
-    #: Places in `Tables`.
+    #: Places in `tables.Tables`.
     project: Array
     agents: Array
     events: Array
@@ -88,45 +84,6 @@ class Rows:
     def with_topics(self, topic: Array, relevance: Array) -> "Rows":
         """Return the same segments with topics (`(n,)` places, -1 for none) and how much each is about its own."""
         return replace(self, topic=topic.astype(np.int32), relevance=relevance.astype(np.float32))
-
-
-class Tables:
-    """Names of projects and sets of agents, by their places."""
-
-    def __init__(self, projects: Iterable[str] = (), agents: Iterable[Sequence[str]] = ()) -> None:
-        self.projects = list(projects)
-        self.agents = [tuple(names) for names in agents]
-
-    def rows(self, documents: Sequence[Document], vectors: Array) -> Rows:
-        """Return documents as rows of no topic. New names are added.
-
-        Args:
-            documents: Segments, in any order.
-            vectors: (n, dimensions) rows of length 1 or 0.
-
-        """
-        keys = [node_doc(d.node_id) for d in documents]
-        made = replace(
-            Rows.bare([d.terms() for d in documents], vectors),
-            hi=np.array([k[0] for k in keys], dtype=np.uint64),
-            lo=np.array([k[1] for k in keys], dtype=np.uint64),
-            start=np.array([d.start_ms for d in documents], dtype=np.int64),
-            end=np.array([d.end_ms for d in documents], dtype=np.int64),
-            project=np.array([_place(self.projects, d.project) for d in documents], dtype=np.int32),
-            agents=np.array([_place(self.agents, tuple(d.agents)) for d in documents], dtype=np.int32),
-            events=np.array([d.events for d in documents], dtype=np.int32),
-        )
-        return Rows.joined([made])
-
-    def with_agent(self, agent: str) -> list[int]:
-        """Return the places of the sets that name an agent."""
-        return [place for place, names in enumerate(self.agents) if agent in names]
-
-
-def _place(names: list[T], name: T) -> int:
-    if name not in names:
-        names.append(name)
-    return names.index(name)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from typing import Any
 from memory_mcp.errors import IndexUnreadable
 from memory_mcp.indexes.files import Checked, Contents, seal, write_arrays
 from memory_mcp.indexes.topics.base import Name, Names
-from memory_mcp.indexes.topics.rows import Rows, Tables
+from memory_mcp.indexes.topics.rows import Rows
+from memory_mcp.indexes.topics.tables import Tables
 from memory_mcp.model.ids import TopicId
 
 #: The layout of the files, and what is kept of a segment.

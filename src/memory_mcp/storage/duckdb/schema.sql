@@ -112,8 +112,8 @@ CREATE TABLE superseded (old_id VARCHAR NOT NULL, new_id VARCHAR NOT NULL, at_ms
 
 CREATE TABLE spending (            -- a row for each text asked of a language model; no text
     at_ms        BIGINT  NOT NULL,
-    node_id      VARCHAR NOT NULL,
-    written_from VARCHAR NOT NULL,   -- digest of what the node said below it then
+    node_id      VARCHAR NOT NULL,   -- or of the topic whose label was asked for
+    written_from VARCHAR NOT NULL,   -- digest of what the text was to be written from
     model        VARCHAR NOT NULL,
     tokens_in    BIGINT  NOT NULL,
     tokens_out   BIGINT  NOT NULL,

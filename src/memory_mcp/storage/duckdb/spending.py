@@ -3,7 +3,7 @@
 from itertools import starmap
 from typing import Any
 
-from memory_mcp.model.ids import NodeId
+from memory_mcp.model.ids import NodeId, TopicId
 from memory_mcp.model.spending import Outcome, Spent
 from memory_mcp.storage.duckdb.connection import Connection
 
@@ -34,7 +34,7 @@ class DuckSpending:
         row = self._con.row("SELECT coalesce(sum(tokens_in + tokens_out), 0)::BIGINT FROM spending WHERE at_ms >= ?", [at_ms])
         return int(row[0]) if row else 0
 
-    def unusable(self, model: str) -> frozenset[tuple[NodeId, str]]:
+    def unusable(self, model: str) -> frozenset[tuple[NodeId | TopicId, str]]:
         """See SpendingStore."""
         sql = "SELECT DISTINCT node_id, written_from FROM spending WHERE outcome = ? AND model = ?"
         rows = self._con.rows(sql, [Outcome.FALLBACK, model])
