@@ -39,7 +39,8 @@ def origin(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def place(tmp_path: Path, origin: Path) -> Iterator[Place]:
-    with Place(tmp_path, idle=60, more=DAEMON) as made:
+    # What was said in the sample is old by now: one new word would leave all else out for its silence.
+    with Place(tmp_path, idle=60, more={**DAEMON, "MEMORY_MCP_TOPICS__PRUNE_DAYS": "0"}) as made:
         shutil.copytree(origin, made.directory)
         yield made
 
@@ -103,20 +104,18 @@ def test_damage_under_a_daemon_lowers_the_tier_is_told_and_healed_by_the_job(pla
     talk(place, work)
 
 
-def test_what_is_remembered_is_found_in_its_topic_and_counted_by_prometheus(place: Place) -> None:
+def test_what_is_remembered_is_placed_in_a_topic_by_the_daemon_that_serves(place: Place) -> None:
     async def work(client: Client) -> None:
         await until_tier(client, 1)
         before = await themes(client)
-        await call(
-            client, "remember", text="We decided that the refund posting of the double entry ledger waits for the journal."
-        )
-        listed = (await call(client, "topics_by_query", query="refund posting ledger journal", scope="all"))["topics"]
-        assert listed
+        await call(client, "remember", text="We decided that the refund posting of the ledger waits for the journal balance.")
 
         async def found() -> bool:
             told = await call(client, "get_topic_graph_status")
-            return bool(told["topic_count"] == len(THEMES) and await themes(client) == before and told["segments"] == 73)
+            return bool(await themes(client) == before and told["segments"] == 73)
 
         await until_async(found, "for the remembered segment to be placed")
+        told = await call(client, "get_topic_graph_status")
+        assert (told["topic_count"], told["generation"]) == (len(THEMES), 1)
 
     talk(place, work)
