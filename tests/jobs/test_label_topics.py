@@ -58,8 +58,8 @@ def run(app: App) -> JobReport:
 
 
 def labels(app: App, project: str | None) -> dict[str, tuple[str, str]]:
-    """Labels of a scope's topics, and who gave them."""
-    found, _ = app.topics().graph().best(app.topics().view(project), limit=100)
+    """Labels of a scope's areas, and who gave them; of the material each is one topic, which is not asked about by itself."""
+    found, _ = app.topics().graph().top(app.topics().view(project), limit=100)
     return {topic.topic_id: (topic.label, topic.labelled_by) for topic in found}
 
 
@@ -117,9 +117,8 @@ def test_a_label_for_one_project_is_made_from_its_segments_alone(app: App, scrip
     labeller, graph = app.accelerators.labeller(), app.topics().graph()
     assert labeller is not None
     shared = next(t for t in labels(app, SHOP) if t in labels(app, BILLING))
-    own = {
-        p: graph.names[graph.places[graph.topic(shared, app.topics().view(p)).topic_id]].by_project[p] for p in (SHOP, BILLING)
-    }
+    [names] = [names for names in graph.names if names.topic_id == shared]
+    own = {p: names.by_project[p] for p in (SHOP, BILLING)}
     told = {p: next(d for d in asked_for(script) if f"Keywords: {', '.join(own[p].keywords)}\n" in d) for p in own}
     segments = app.storage.toc.nodes([link.node_id for link in graph.links(shared, app.topics().view(None), 100)[0]])
     for project, data in told.items():
@@ -256,7 +255,7 @@ def test_one_more_segment_asks_nothing_and_other_words_bring_the_own_label_back(
     keeper = app.topics().keeper
     graph = keeper.graph()
     topic = next(iter(named))
-    place = graph.places[graph.topic(topic, app.topics().view(None)).topic_id]
+    place = next(n for n, names in enumerate(graph.names) if names.topic_id == topic)
     changed = list(graph.names)
     changed[place] = replace(changed[place], whole=Name("something else", ("turned", "into")))
     keeper._graph = replace(graph, names=tuple(changed))

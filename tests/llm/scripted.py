@@ -24,9 +24,9 @@ def truthful(data: str, title: str = "A better title") -> dict[str, Any]:
 
 
 def label_of(data: str) -> str:
-    """A label for a topic that repeats its first two keywords; "" where no label is asked for."""
+    """A label for a topic that repeats two of its keywords; "" where no label is asked for."""
     found = _WORDS.search(data)
-    return " and ".join(found[1].split(", ")[:2])[:50] if found else ""
+    return " and ".join(found[1].split(", ")[1:3])[:50] if found else ""
 
 
 @dataclass(frozen=True)

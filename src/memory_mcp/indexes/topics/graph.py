@@ -184,7 +184,7 @@ class TopicGraph:
         return in_force(self.labels, own)
 
     def taken(self, label: str, project: str | None, other_than: TopicId) -> bool:
-        """Whether another topic of a scope is called so, or calls itself so."""
+        """Whether another topic or area of a scope is called so, or calls itself so."""
         wanted = folded(label)
         return any(
             folded(said) == wanted

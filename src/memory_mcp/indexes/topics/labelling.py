@@ -137,8 +137,11 @@ def _unnamed(graph: TopicGraph, now_ms: int) -> list[Unnamed]:
 
 
 def _of_scope(graph: TopicGraph, now_ms: int, project: str | None) -> Sequence[Topic]:
-    topics, _ = graph.best(View(now_ms, project), limit=max(len(graph.names), 1))
-    return [topic for topic in topics if not topic.labelled_by and topic.mentions >= _LEAST]
+    """Areas, which an overview tells of, and topics; not one that is all there is of its area: no two have one label."""
+    areas, topics = (graph.top(View(now_ms, project), len(graph.names), areas=wide)[0] for wide in (True, False))
+    alone = {area.parts[0] for area in areas if len(area.parts) == 1}
+    found = [*areas, *(topic for topic in topics if topic.label not in alone)]
+    return [topic for topic in found if not topic.labelled_by and topic.mentions >= _LEAST]
 
 
 def _name(topic: Topic) -> Name:
