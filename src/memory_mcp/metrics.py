@@ -34,8 +34,6 @@ COUNTERS: dict[str, tuple[str, tuple[str, ...]]] = {
     "topics_rebuild_errors_total": ("Groupings of the memory into topics that failed.", ()),
     "topics_rebuild_total": ("Groupings of the memory into topics.", ()),
     "tool_calls_total": ("Tool calls: ok, cancelled, or the code of the error.", ("tool", "outcome")),
-    "topics_place_errors_total": ("Placings of new segments among topics that failed.", ()),
-    "topics_place_total": ("Placings of new segments among topics.", ()),
     "vector_commit_errors_total": ("Commits of the vector index that failed.", ()),
     "vector_commit_total": ("Commits of the vector index.", ()),
     "vector_index_operations_total": ("Documents added to and deleted from the vector index.", ("op",)),

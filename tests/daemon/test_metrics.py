@@ -67,8 +67,6 @@ OURS = {
     "topics_search_latency_seconds": "histogram",
     "tool_calls_total": "counter",
     "tool_latency_seconds": "histogram",
-    "topics_place_errors_total": "counter",
-    "topics_place_total": "counter",
     "vector_commit_errors_total": "counter",
     "vector_commit_latency_seconds": "histogram",
     "vector_commit_total": "counter",

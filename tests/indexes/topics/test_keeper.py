@@ -6,6 +6,7 @@ import shutil
 import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -22,10 +23,10 @@ from memory_mcp.indexes.topics import keeper as keeping
 from memory_mcp.indexes.topics.base import View
 from memory_mcp.indexes.topics.graph import TopicGraph
 from memory_mcp.indexes.topics.keeper import TopicKeeper
-from memory_mcp.model.calendar import TocLevel
+from memory_mcp.model.calendar import TimeWindow, TocLevel
 from memory_mcp.model.event import EventDraft
 from memory_mcp.model.ids import NodeId, segment_key_of
-from tests.factories import BILLING, SHOP, draft
+from tests.factories import BILLING, SHOP, draft, ms
 from tests.fakes import FakeClock
 from tests.indexes.helpers import DAMAGES, files_of, truncate
 from tests.indexes.test_keeper import counted
@@ -468,6 +469,10 @@ def test_silent_topics_are_left_out_of_the_graph_alone_and_pinned_ones_are_not(d
     assert {t.topic_id for t in keeper.graph().top(VIEW, 100, areas=False)[0]} == told | {pinned}
     assert segments < set(app.storage.toc.ids_at(TocLevel.SEGMENT))
     assert {t for t in everything if keeper.graph().links(t, VIEW, 1)[0]} == everything, "by its id it is there"
+    then = replace(VIEW, window=TimeWindow(ms("2026-01-05 00:00"), ms("2026-01-20 00:00")))
+    assert {t.topic_id for t in keeper.graph().top(then, 100, areas=False)[0]} == everything, (
+        "a time that is asked for is told of"
+    )
     app.close()
 
 

@@ -102,7 +102,7 @@ class TopicGraph:
         shares = level.seen(view)
         importance = level.importance(shares, view)
         order = importance + level.pinned * (importance.max(initial=0.0) + 1.0)
-        found = np.flatnonzero((shares.mentions > 0) & ~level.silent(view.project))
+        found = np.flatnonzero((shares.mentions > 0) & ~level.left_out(view))
         ranked = found[np.lexsort((found, -order[found]))]
         page = ranked[offset : offset + limit].tolist()
         return [self._topic(level, p, shares, view, float(importance[p])) for p in page], len(ranked)
@@ -122,7 +122,7 @@ class TopicGraph:
         shares = level.seen(view)
         importance = level.importance(shares, view)
         fit = level.fit(shares, text, lambda place: self._called(level, place, view.project))
-        found = np.flatnonzero((fit >= _FITS) & (shares.mentions > 0) & ~level.silent(view.project))
+        found = np.flatnonzero((fit >= _FITS) & (shares.mentions > 0) & ~level.left_out(view))
         ranked = found[np.lexsort((found, -importance[found], -fit[found]))].tolist()
         return [_Fit(level, place, shares, float(importance[place]), float(fit[place])) for place in ranked]
 
@@ -224,7 +224,7 @@ class TopicGraph:
         A parent's strength is the share of it that the topic is; so is a child's. Each other topic is told once.
         """
         level, place, shares = self._find(topic_id, view)
-        there = (shares.mentions > 0) & ~level.silent(view.project)
+        there = (shares.mentions > 0) & ~level.left_out(view)
         there[place] = False
         told: dict[int, Related] = {}
         for kind, strength in ((RelationKind.SIMILAR, shares.similar(place)), (RelationKind.CO_OCCURRING, shares.beside(place))):

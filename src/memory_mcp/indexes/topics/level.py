@@ -83,6 +83,10 @@ class Level:
             keep &= (whole.rows.start < view.window.end_ms) & (whole.rows.end >= view.window.start_ms)
         return Shares(whole.rows.taken(np.flatnonzero(keep)), len(self.names))
 
+    def left_out(self, view: View) -> Array:
+        """Say of each topic whether a view leaves it out for its silence; of a time that is asked for nothing is."""
+        return self.silent(view.project) if view.window is None else np.zeros(len(self.names), dtype=bool)
+
     def silent(self, project: str | None) -> Array:
         """Say of each topic whether a scope has not mentioned it for so long, while it went on, that it is left out."""
         shares = self.of_project(project)
