@@ -82,7 +82,7 @@ def _first(app: App, row: Mapping[str, Any]) -> tuple[list[str], list[str]]:
     as_of = int(moment.timestamp() * 1000)
     plan = app.plan(Query(row["query"]), How(intent=Intent.EXPLORE, as_of=as_of, calendar=Calendar("UTC")))
     view = replace(layer.view(None), now_ms=as_of, window=plan.window)
-    topics, _ = graph.best(view, plan.text, _FIRST)
+    topics = graph.best(view, plan.text, _FIRST)
     shown = []
     for topic in topics:
         nodes = layer.nodes([link.node_id for link in graph.links(topic.topic_id, view, 2, text=plan.text)[0]])

@@ -40,7 +40,7 @@ def app(tmp_path_factory: pytest.TempPathFactory) -> Iterator[App]:
 
 def shared(app: App) -> str:
     """The topic that both projects talk about, in words that neither shares with the other."""
-    found, _ = app.topics().graph().best(app.topics().view(SHOP), "kingfisher")
+    found = app.topics().graph().best(app.topics().view(SHOP), "kingfisher", 10)
     return str(found[0].topic_id)
 
 

@@ -119,7 +119,7 @@ class TopicsLayer:
             return LayerAnswer((), window=query.window)
         with span("topics_search"), metrics.timed("topics_search_latency_seconds"):
             view = replace(self.view(query.project), agent=query.agent, window=query.window)
-            topics, _ = graph.best(view, query.text, _THEMES)
+            topics = graph.best(view, query.text, _THEMES)
             links = [graph.links(t.topic_id, view, 1, text=query.text)[0] for t in topics]
             first = {link[0].node_id for link in links if link}
             nodes = self.nodes(sorted(first)[: budget.visit_named(sorted(first))])

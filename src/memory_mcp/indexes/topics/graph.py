@@ -31,8 +31,8 @@ from memory_mcp.model.topic import KnownTopic, TopicLabel, Turn
 _LEAST = {RelationKind.SIMILAR: 0.5, RelationKind.CO_OCCURRING: 0.2}
 #: Topics of an area that are named with it.
 _PARTS = 8
-#: A topic that fits a text less is none that was asked for.
-_FITS = 0.05
+#: A topic that fits a text less is none that was asked for: words that no topic has reach .15, those of a topic .4 and more.
+_FITS = 0.2
 #: The first day of 1970 as a proleptic ordinal; the first of all days was a Monday.
 _EPOCH = 719_163
 
@@ -91,10 +91,16 @@ class TopicGraph:
         """Topics that are not silent."""
         return len(self.area_of) - self.pruned
 
-    def best(self, view: View, text: str = "", limit: int = 10, offset: int = 0) -> tuple[list[Topic], int]:
-        """Return topics that fit a text, best first, and how many do; the most important areas where it names no topic."""
-        names_one = bool(text.strip()) and self.topics.is_named(self.topics.seen(view), text)
-        return self.fitting(view, text, limit, offset) if names_one else self.top(view, limit, offset)
+    def best(self, view: View, text: str, limit: int) -> list[Topic]:
+        """Return what an overview of a text tells: topics and areas that fit it, then the most important areas.
+
+        Only these where the text names no topic, or is none.
+        """
+        fits = bool(text.strip()) and self.topics.is_named(self.topics.seen(view), text)
+        found = self.fitting(view, text, limit)[0] if fits else []
+        known = {topic.topic_id for topic in found}
+        rest = self.top(view, limit)[0] if len(found) < limit else []
+        return [*found, *(topic for topic in rest if topic.topic_id not in known)][:limit]
 
     def top(self, view: View, limit: int, offset: int = 0, areas: bool = True) -> tuple[list[Topic], int]:
         """Return areas, or topics, the most important first and pinned ones before; and how many there are."""
