@@ -454,9 +454,11 @@ def test_labels_and_pins_survive_grouping_anew_and_a_restart(memory: App, keeper
 
 
 def test_silent_topics_are_left_out_of_the_graph_alone_and_pinned_ones_are_not(directory: Path) -> None:
-    app = over(directory, topics=TopicsSettings(prune_days=10))
+    app = over(directory, topics=TopicsSettings(prune_days=10, min_segments=12))
     keeper = topics_of(app)
     everything = ids(keeper.graph())
+    said(app, themed(6, first="2026-02-08", themes=["ledger"]))
+    assert len(keeper.graph().top(VIEW, 100, areas=False)[0]) == len(everything), "the memory has hardly gone on yet"
     segments = set(app.storage.toc.ids_at(TocLevel.SEGMENT))
     # Three weeks later the ledger alone is talked about.
     said(app, themed(12, first="2026-02-09", themes=["ledger"]))

@@ -88,11 +88,15 @@ class Level:
         return self.silent(view.project) if view.window is None else np.zeros(len(self.names), dtype=bool)
 
     def silent(self, project: str | None) -> Array:
-        """Say of each topic whether a scope has not mentioned it for so long, while it went on, that it is left out."""
+        """Say of each topic whether a scope has not mentioned it for so long, while it went on, that it is left out.
+
+        It has gone on with as many segments as topics are first looked for: whoever comes back after half a year finds all.
+        """
         shares = self.of_project(project)
         if not self.settings.prune_days or not len(shares.rows):
             return np.zeros(len(self.names), dtype=bool)
-        least = int(shares.rows.end.max()) - self.settings.prune_days * DAY_MS
+        ends = np.sort(shares.rows.end)
+        least = int(ends[-min(len(ends), self.settings.min_segments)]) - self.settings.prune_days * DAY_MS
         found: Array = (shares.last < least) & ~self.pinned & (shares.mentions > 0)
         return found
 
