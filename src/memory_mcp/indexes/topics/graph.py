@@ -5,7 +5,7 @@ project is counted from that project's segments: label, keywords, numbers, dates
 the store is another one.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
@@ -64,11 +64,8 @@ class TopicGraph:
     pins: frozenset[str]
     settings: TopicsSettings
     embed: Embed
-
-    @cached_property
-    def profiles(self) -> Profiles:
-        """What topics are like, for placing segments."""
-        return Profiles.of(self.rows, len(self.area_of))
+    #: What topics are like as the memory was grouped, made once: where a segment is placed does not depend on what was before.
+    profiles: Callable[[], Profiles]
 
     @cached_property
     def topics(self) -> Level:

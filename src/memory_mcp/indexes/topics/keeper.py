@@ -4,6 +4,7 @@ Nothing is loaded before somebody asks for topics or a grouping is due. New segm
 for; what is on disk stays as it was grouped, and placing again after a start comes to the same.
 """
 
+import functools
 import logging
 import threading
 import time
@@ -32,6 +33,7 @@ from memory_mcp.indexes.topics.documents import Document, document_of
 from memory_mcp.indexes.topics.frames import Finish, Hello, Made
 from memory_mcp.indexes.topics.graph import TopicGraph
 from memory_mcp.indexes.topics.placing import placed
+from memory_mcp.indexes.topics.profiles import Profiles
 from memory_mcp.indexes.topics.stored import FORMAT, Stored, read
 from memory_mcp.indexes.units import READ, is_segment
 from memory_mcp.model.calendar import TocLevel
@@ -140,8 +142,7 @@ class TopicKeeper:
         """Take in labels and pins that were given since."""
         with self._lock:
             if self._graph is not None:
-                graph = self._graph
-                self._graph = self._as_known(Stored(graph.rows, graph.tables, graph.names, graph.area_of))
+                self._graph = replace(self._graph, **self._known())
 
     def _look(self) -> None:
         """Read the files when they were not read yet, and notice when they are not what they were any more."""
@@ -171,20 +172,24 @@ class TopicKeeper:
             self._lose(f"it cannot be read: {error}")
         else:
             self._manifest, self._stamps, self._position, self._changed = manifest, stamps, manifest.position, set()
-            self._graph = self._as_known(stored)
+            self._graph = self._opened(stored)
             self._health, self._reason = Health.HEALTHY, ""
 
     def _lose(self, reason: str) -> None:
         log.warning("topic graph: %s", reason)
         self._health, self._reason, self._graph = Health.UNHEALTHY, reason, None
 
-    def _as_known(self, stored: Stored) -> TopicGraph:
+    def _opened(self, stored: Stored) -> TopicGraph:
         """A graph with what the store knows of its topics."""
+        profiles = functools.cache(lambda: Profiles.of(stored.rows, len(stored.area_of)))
+        what = (stored.rows, stored.tables, stored.names, stored.area_of)
+        return TopicGraph(*what, **self._known(), settings=self._settings, embed=self._vector, profiles=profiles)
+
+    def _known(self) -> dict[str, Any]:
+        """What the store knows of topics: fields of a graph."""
         topics = self._storage.topics
         known = {topic.topic_id: topic for topic in topics.all()}
-        pins = self._storage.toc.pins()
-        what = (stored.rows, stored.tables, stored.names, stored.area_of)
-        return TopicGraph(*what, known, tuple(topics.labels()), pins, self._settings, self._vector)
+        return {"known": known, "labels": tuple(topics.labels()), "pins": self._storage.toc.pins()}
 
     def _vector(self, text: str) -> Array | None:
         embedder = self._embedder()

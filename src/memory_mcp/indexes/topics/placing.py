@@ -33,7 +33,7 @@ def placed(graph: TopicGraph, documents: Sequence[Document], vectors: Array, cha
     gone = np.array([segment_key_of(node) or 0 for node in changed], dtype=np.uint64)
     kept = graph.rows.taken(np.flatnonzero(~np.isin(graph.rows.lo, gone)))
     fresh = tables.rows(documents, vectors)
-    fresh = fresh.with_topics(*graph.profiles.nearest(fresh))
+    fresh = fresh.with_topics(*graph.profiles().nearest(fresh))
     joined = Rows.joined([kept, fresh])
     return replace(graph, rows=joined, tables=tables, names=_named(graph, fresh, tables, documents))
 
