@@ -33,7 +33,7 @@ _BY_LENGTH = (0.0, 0.0, 0.85, 0.95, 1.0, 1.0, 0.95, 0.9, 0.85)
 #: Runs of more ideographs say as much as phrases.
 _WORD = 3
 #: What is left of the value of a run that has the same neighbour more often than this: it is a part of a word.
-_PART, _SAME = 0.3, 0.7
+_PART, _SAME = 0.05, 0.5
 
 
 @dataclass(frozen=True, slots=True)
