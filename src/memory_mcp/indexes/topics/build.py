@@ -97,6 +97,9 @@ def _names(
     everywhere = scope(np.arange(len(documents)), lambda names: names.whole.label)
     each = {
         project: scope(np.array(places), lambda names, project=project: _label(names, project))  # type: ignore[misc]
+        # What is the whole memory is called as that is.
+        if len(projects) > 1
+        else everywhere
         for project, places in sorted(projects.items())
     }
     return tuple(
