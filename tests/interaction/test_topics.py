@@ -68,11 +68,12 @@ def test_a_question_is_answered_within_nine_hundred_tokens_and_less_where_less_i
     door = Door(app, "auto")
     query = "canary rollout, invoice mail, refund, voucher, accents in the catalogue"
     usual = door.ok("topics_by_query", query=query)
-    assert len(usual["topics"]) == 5
+    shown = len(usual["topics"])
+    assert shown >= 4
     assert 450 < tokens(usual) <= 900
     assert all(topic["nodes"] for topic in usual["topics"])
     less = door.ok("topics_by_query", query=query, token_budget=400)
-    assert 0 < len(less["topics"]) < 5
+    assert 0 < len(less["topics"]) < shown
     assert tokens(less) <= 400
     assert tokens(door.ok("topics_by_query", query=query, limit=10, token_budget=3000)) > tokens(usual)
 

@@ -27,8 +27,15 @@ from tests.requirements import requirement
 from tests.waiting import PATIENCE
 
 DAY = NodeId("toc:day:2026-01-12")
-PAINT = KnownTopic(topic_id([7, 2**63 + 1]), 5, (7, 2**63 + 1), turns=(Turn(5, "found"), Turn(6, "took in", topic_id([3]))))
-NETWORK = KnownTopic(topic_id([3]), 4, (), PAINT.topic_id, is_over=True, turns=(Turn(6, "merged into", PAINT.topic_id),))
+PAINT = KnownTopic(
+    topic_id("topic", [7, 2**63 + 1]),
+    5,
+    members=(7, 2**63 + 1),
+    turns=(Turn(5, "found"), Turn(6, "took in", topic_id("topic", [3]))),
+)
+NETWORK = KnownTopic(
+    topic_id("topic", [3]), 4, merged_into=PAINT.topic_id, is_over=True, turns=(Turn(6, "merged into", PAINT.topic_id),)
+)
 
 
 def terms(*hashes: int) -> bytes:

@@ -115,8 +115,8 @@ def test_a_store_of_the_first_version_is_brought_up_to_date_with_everything_it_h
     store = open_storage(data_dir)
     store.usage.record([GripId("grip:1")], 5)
     assert (store.events.last_seq(), store.usage.of([GripId("grip:1")])) == (50, {"grip:1": Used((5,))})
-    store.topics.replace([KnownTopic(topic_id([1]), 5, (1,))])
-    store.topics.label(TopicLabel(topic_id([1]), None, "Harbours", "agent", 6))
+    store.topics.replace([KnownTopic(topic_id("topic", [1]), 5, members=(1,))])
+    store.topics.label(TopicLabel(topic_id("topic", [1]), None, "Harbours", "agent", 6))
     store.close()
     store = open_storage(data_dir)
     assert [t.members for t in store.topics.all()] == [(1,)]

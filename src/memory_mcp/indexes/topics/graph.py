@@ -125,9 +125,17 @@ class TopicGraph:
         shares = level.seen(view)
         importance = level.importance(shares, view)
         fit = level.fit(shares, text, lambda place: self._called(level, place, view.project))
-        found = np.flatnonzero((fit >= _FITS) & (shares.mentions > 0) & ~level.left_out(view))
+        there = (fit >= _FITS) & (shares.mentions > 0) & ~level.left_out(view)
+        if level is self.areas:  # one that is a single topic is told as that
+            there &= self._topics_in_areas(view) > 1
+        found = np.flatnonzero(there)
         ranked = found[np.lexsort((found, -importance[found], -fit[found]))].tolist()
         return [_Fit(level, place, shares, float(importance[place]), float(fit[place])) for place in ranked]
+
+    def _topics_in_areas(self, view: View) -> Array:
+        """(areas,): how many topics of each a view sees."""
+        seen = self.topics.seen(view).mentions > 0
+        return np.bincount(np.array(self.area_of, dtype=np.int64)[seen], minlength=len(self.areas.names))
 
     def topic(self, topic_id: str, view: View) -> Topic:
         """Return one topic, or the one it is part of now; NotFound where a view has none of it."""
