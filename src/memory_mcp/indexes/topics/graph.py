@@ -124,7 +124,7 @@ class TopicGraph:
     def _fitting(self, level: Level, view: View, text: str) -> list[_Fit]:
         shares = level.seen(view)
         importance = level.importance(shares, view)
-        fit = level.fit(shares, text, lambda place: self._called(level, place, view.project))
+        fit = level.fit(shares, text, lambda place: name_terms(self._name(level, place, view.project)[0]))
         there = (fit >= _FITS) & (shares.mentions > 0) & ~level.left_out(view)
         if level is self.areas:  # one that is a single topic is told as that
             there &= self._topics_in_areas(view) > 1
@@ -204,17 +204,6 @@ class TopicGraph:
             if names.topic_id != other_than and project in names.by_scope
             for said in (self._name(level, place, project)[0].label, names.by_scope[project].label)
         )
-
-    def _called(self, level: Level, place: int, project: str | None) -> frozenset[int]:
-        """The words that a topic is called by; taken apart once."""
-        key = level.names[place].topic_id, project
-        if key not in self._words:
-            self._words[key] = name_terms(self._name(level, place, project)[0])
-        return self._words[key]
-
-    @cached_property
-    def _words(self) -> dict[tuple[TopicId, str | None], frozenset[int]]:
-        return {}
 
     def links(self, topic_id: str, view: View, limit: int, offset: int = 0, text: str = "") -> tuple[list[Link], int]:
         """Return segments of a topic, those that are most about it first (with a text: that fit it best), and how many."""

@@ -19,7 +19,7 @@ from itertools import pairwise
 import numpy as np
 
 from memory_mcp.indexes.files import Array
-from memory_mcp.indexes.topics.profiles import TERMS, Profiles, Telling, less, middles
+from memory_mcp.indexes.topics.profiles import TERMS, Profiles, Telling, common_of, less
 from memory_mcp.indexes.topics.rows import Rows
 
 #: Segments of a topic at least.
@@ -126,7 +126,7 @@ def _similarities(rows: Rows) -> Iterator[tuple[int, Array]]:
     ends = np.searchsorted(place[order], np.arange(int(place.max(initial=-1)) + 2)).tolist()
     held = [(row[order[a:b]], share[order[a:b]]) for a, b in pairwise(ends)]
     begins = np.searchsorted(row, np.arange(len(rows) + 1)).tolist()
-    apart = less(rows.vectors, middles(rows, 0)[1]) if rows.vectors.shape[1] else None
+    apart = less(rows.vectors, common_of(rows)) if rows.vectors.shape[1] else None
     for start in range(0, len(rows), _BLOCK):
         stop = min(start + _BLOCK, len(rows))
         alike = np.zeros((stop - start, len(rows)), dtype=np.float32)

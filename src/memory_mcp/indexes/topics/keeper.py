@@ -88,6 +88,8 @@ class TopicKeeper:
         self._thread: threading.Thread | None = None
         self._ended = False
         self._retry_at = 0.0
+        #: The last text that was embedded, by what, and its vector.
+        self._asked: tuple[Embedder, str, Array] | None = None
         self.last_error = ""
         self.last_rebuild_secs: float | None = None
 
@@ -193,7 +195,13 @@ class TopicKeeper:
 
     def _vector(self, text: str) -> Array | None:
         embedder = self._embedder()
-        return None if embedder is None else embedder.embed([text])[0]
+        if embedder is None:
+            return None
+        # A question is compared with topics, areas and the segments of each that fits: embedded once.
+        asked = self._asked
+        if asked is None or asked[0] is not embedder or asked[1] != text:
+            asked = self._asked = embedder, text, embedder.embed([text])[0]
+        return asked[2]
 
     def _fingerprint(self) -> dict[str, Any]:
         """Everything that a grouping depends on besides the store."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 import numpy as np
 
@@ -156,6 +156,8 @@ class Level:
         return (State.REVIVED if view.now_ms - resumed <= dormant else State.ACTIVE), resumed
 
 
+# Names are asked for with every question, and stay when a segment comes.
+@lru_cache(maxsize=4096)
 def name_terms(name: Name) -> frozenset[int]:
     """Return the hashes of the words that a topic is called by."""
     return frozenset(terms_of(" ".join((name.label, *name.keywords[:_CALLED_BY]))))

@@ -80,7 +80,8 @@ class Profiles:
         telling = Telling(telling.terms[named], telling.weights[named])
         ptr = np.searchsorted(term, np.arange(len(named) + 1))
         shares = (total / length[topic]).astype(np.float32)
-        return cls(count, telling, ptr, topic.astype(np.int32), shares, *middles(rows, count))
+        common = common_of(rows)
+        return cls(count, telling, ptr, topic.astype(np.int32), shares, middles(rows, count, common), common)
 
     def fits(self, rows: Rows) -> Array:
         """Return (rows, topics) float32: how well each segment fits each topic, 0..1."""
@@ -123,17 +124,26 @@ def _blocks(rows: Rows) -> Iterator[Array]:
         yield np.arange(start, min(start + _BLOCK, len(rows)))
 
 
-def middles(rows: Rows, count: int) -> tuple[Array, Array]:
-    """Return where the meanings of topics lie, (topics, dimensions) of length 1, and what all have in common, taken off there."""
+def common_of(rows: Rows) -> Array:
+    """Return what all rows have in common in meaning, (dimensions,) float32: their mean; rows of zeros do not count."""
     known = rows.vectors.any(axis=1)
-    common = np.zeros(rows.vectors.shape[1], dtype=np.float32)
-    if known.any():
-        common = (rows.vectors[known].astype(np.float32) / SCALE).mean(axis=0)
+    if not known.any():
+        return np.zeros(rows.vectors.shape[1], dtype=np.float32)
+    found: Array = rows.vectors[known].mean(axis=0, dtype=np.float32) / SCALE
+    return found
+
+
+def middles(rows: Rows, count: int, common: Array) -> Array:
+    """Return where the meanings of topics lie, (topics, dimensions) float32 of length 1, less what all have in common."""
     found = np.zeros((count, rows.vectors.shape[1]), dtype=np.float32)
-    there = rows.topic >= 0
-    np.add.at(found, rows.topic[there], less(rows.vectors[there], common))
+    there = np.flatnonzero(rows.topic >= 0)
+    order = there[np.argsort(rows.topic[there], kind="stable")]
+    topics, begins = np.unique(rows.topic[order], return_index=True)
+    if len(topics) and rows.vectors.shape[1]:
+        # Adding row by row (`np.add.at`) takes ten times as long.
+        found[topics] = np.add.reduceat(less(rows.vectors[order], common), begins, axis=0)
     found /= np.maximum(np.linalg.norm(found, axis=1, keepdims=True), 1e-9)
-    return found, common
+    return found
 
 
 def less(vectors: Array, common: Array) -> Array:

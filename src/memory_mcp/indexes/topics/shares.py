@@ -6,7 +6,7 @@ from functools import cached_property
 import numpy as np
 
 from memory_mcp.indexes.files import Array
-from memory_mcp.indexes.topics.profiles import middles
+from memory_mcp.indexes.topics.profiles import common_of, middles
 from memory_mcp.indexes.topics.rows import SCALE, Rows
 
 #: Days that two topics share at least, for that to tell anything.
@@ -39,19 +39,15 @@ class Shares:
         np.maximum.at(found, self.rows.topic, self.rows.end)
         return found
 
-    @property
+    @cached_property
     def middles(self) -> Array:
         """(topics, dimensions) of length 1: where a topic's meanings lie, less what all segments have in common."""
-        return self._meanings[0]
-
-    @property
-    def common(self) -> Array:
-        """(dimensions,): what all segments have in common in meaning."""
-        return self._meanings[1]
+        return middles(self.rows, self.topics, self.common)
 
     @cached_property
-    def _meanings(self) -> tuple[Array, Array]:
-        return middles(self.rows, self.topics)
+    def common(self) -> Array:
+        """(dimensions,): what all segments have in common in meaning."""
+        return common_of(self.rows)
 
     @cached_property
     def _lengths(self) -> Array:
