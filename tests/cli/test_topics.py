@@ -161,3 +161,12 @@ def test_too_few_segments_and_a_layer_that_is_off_are_told_with_what_to_do(
     assert off.status == 3
     assert off.err.startswith("UNAVAILABLE: Topic graph not enabled. Enable with topics.enabled = true;")
     assert json.loads(cli("topics", "status", "--json", *here).out)["enabled"] is False
+
+
+def test_a_question_that_explores_tells_its_themes_before_its_results(memory: Cli) -> None:
+    said = memory("ask", "what have I been working on?", "--all").out
+    shown = [line for line in said.splitlines() if line.startswith("* ")]
+    assert shown
+    assert all("segment" in line and "topic:" in line for line in shown)
+    assert said.index("* ") < said.index("1. ")
+    assert memory("ask", "what have I been working on?", "--all", "--json").data["themes"][0]["theme"] in shown[0]

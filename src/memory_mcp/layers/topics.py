@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from memory_mcp.indexes.topics.graph import TopicGraph
     from memory_mcp.indexes.topics.keeper import TopicKeeper
 
-#: Themes of an answer at most.
-_THEMES = 10
+#: Themes of an answer at most, and segments of each that are looked at for a statement: some have none.
+_THEMES, _EXAMPLES = 10, 3
 #: Literal beginning of the message where the layer is off or has nothing yet.
 NOT_ENABLED = "Topic graph not enabled"
 
@@ -120,9 +120,9 @@ class TopicsLayer:
         with span("topics_search"), metrics.timed("topics_search_latency_seconds"):
             view = replace(self.view(query.project), agent=query.agent, window=query.window)
             topics = graph.best(view, query.text, _THEMES)
-            links = [graph.links(t.topic_id, view, 1, text=query.text)[0] for t in topics]
-            first = {link[0].node_id for link in links if link}
-            nodes = self.nodes(sorted(first)[: budget.visit_named(sorted(first))])
+            links = [graph.links(t.topic_id, view, _EXAMPLES, text=query.text)[0] for t in topics]
+            there = sorted({link.node_id for own in links for link in own})
+            nodes = self.nodes(there[: budget.visit_named(there)])
             themes = [_theme(topic, link, nodes, query.text) for topic, link in zip(topics, links, strict=True)]
         return LayerAnswer((), window=query.window, themes=tuple(themes))
 
@@ -133,8 +133,9 @@ class TopicsLayer:
 
 
 def _theme(topic: Topic, links: Sequence[Link], nodes: dict[NodeId, TocNode], text: str) -> Theme:
-    node = nodes.get(links[0].node_id) if links else None
-    bullet = telling(node, topic, text) if node else None
+    shown = (nodes[link.node_id] for link in links if link.node_id in nodes)
+    told = ((node, bullet) for node in shown if (bullet := telling(node, topic, text)) is not None)
+    node, bullet = next(told, (None, None))
     return Theme(
         topic_id=topic.topic_id,
         label=topic.label,

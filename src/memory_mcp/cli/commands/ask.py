@@ -1,7 +1,7 @@
 """`ask`: one question, answered by the retrieval policy, with what it did and where to go on."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from memory_mcp.cli import render
@@ -110,9 +110,10 @@ def _asked(app: "App", args: argparse.Namespace, query: str) -> dict[str, Any]:
 def _lines(data: dict[str, Any], explain: bool) -> Iterator["Text"]:
     from rich.text import Text
 
+    yield from _theme_lines(data.get("themes", ()))
     yield from _result_lines(data["results"], explain)
     why = data["explanation"]
-    if not data["results"]:
+    if not data["results"] and "themes" not in data:
         yield Text("No results.", style="bold")
     for one in data.get("also", ()):
         when, said = one["when"].replace("T", " "), render.safe(one["quote"])
@@ -132,6 +133,25 @@ def _lines(data: dict[str, Any], explain: bool) -> Iterator["Text"]:
     grip = next((_grip(r) for r in data["results"] if _grip(r)), "")
     if grip:
         yield Text(f"Its context: memory-mcp query expand-grip {grip}", style="dim")
+
+
+def _theme_lines(themes: Sequence[dict[str, Any]]) -> Iterator["Text"]:
+    """What it is all about, before the results: each theme with its time, what else it is about, and a statement."""
+    from rich.text import Text
+
+    for theme in themes:
+        first, _, last = theme["when"].partition("/")
+        when = f"{first} to {last}" if last else first
+        segments = f"{theme['segments']} segment{'s' if theme['segments'] > 1 else ''}"
+        yield Text.assemble(
+            (f"* {render.safe(theme['theme'])}", "bold"), (f"  {when}, {segments}", "cyan"), (f"  {theme['topic']}", "dim")
+        )
+        if "about" in theme:
+            yield Text(f"   about: {render.safe(theme['about'])}", style="dim")
+        if "quote" in theme:
+            yield Text.assemble(f'   "{render.safe(theme["quote"])}"', (f"  [{theme['grip']}]", "dim"))
+    if themes:
+        yield Text("")
 
 
 def _grip(result: dict[str, Any]) -> str:
