@@ -214,7 +214,7 @@ class Accelerators:
         return Labeller(keeper, self._storage, self._clock)
 
     def group_topics(self) -> bool:
-        """Begin to group the memory anew where that is due and the indexes have nothing to take in; whether it did."""
+        """Start a new grouping when one is due and no index has changes waiting; return whether it was started."""
         keeper = None if self.busy else self.topics()
         return keeper is not None and keeper.begin()
 

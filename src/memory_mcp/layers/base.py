@@ -164,13 +164,9 @@ class Theme:
     #: The first and the last of them, UTC milliseconds.
     first_ms: int
     last_ms: int
-    #: `active`, `dormant` or `revived`.
-    state: str
     #: A statement of one of its segments, word for word, with the grip that proves it; "" where none has one.
     quote: str
     grip_id: GripId
-    node_id: NodeId
-    timestamp: int
 
 
 @dataclass(frozen=True, slots=True)

@@ -134,8 +134,7 @@ class TopicsLayer:
 
 def _theme(topic: Topic, links: Sequence[Link], nodes: dict[NodeId, TocNode], text: str) -> Theme:
     shown = (nodes[link.node_id] for link in links if link.node_id in nodes)
-    told = ((node, bullet) for node in shown if (bullet := telling(node, topic, text)) is not None)
-    node, bullet = next(told, (None, None))
+    bullet = next((found for node in shown if (found := telling(node, topic, text)) is not None), None)
     return Theme(
         topic_id=topic.topic_id,
         label=topic.label,
@@ -143,11 +142,8 @@ def _theme(topic: Topic, links: Sequence[Link], nodes: dict[NodeId, TocNode], te
         segments=topic.mentions,
         first_ms=topic.first_ms,
         last_ms=topic.last_ms,
-        state=topic.state,
         quote=bullet.text if bullet else "",
         grip_id=bullet.grip_ids[0] if bullet else GripId(""),
-        node_id=node.node_id if node else NodeId(""),
-        timestamp=node.start_ms if node else topic.last_ms,
     )
 
 

@@ -8,6 +8,7 @@ from memory_mcp.errors import InvalidQuery, NotFound
 from memory_mcp.ingest.gate import Gate
 from memory_mcp.model.ids import TopicId, parse_topic_id
 from memory_mcp.model.toc import AGENT
+from memory_mcp.model.topic import MAX_LABEL
 from memory_mcp.requests.cursors import offset_of
 from memory_mcp.requests.limits import RESULTS
 from memory_mcp.requests.response import Recalled, fitting
@@ -24,8 +25,6 @@ from memory_mcp.requests.topic_shapes import (
     related_of,
 )
 
-#: Longest label, characters.
-MAX_LABEL = 50
 #: Keywords, segments and related topics of a topic that is opened, and statements of each segment.
 _KEYWORDS, _OPENED, _BULLETS = 12, 10, 3
 

@@ -27,7 +27,7 @@ class Pinned:
 
 
 def pin(app: App, request: Pin, _: Caller) -> Pinned:
-    """Pin a node, a grip or a topic, or let go of it.
+    """Pin or unpin a node, a grip or a topic.
 
     Raises:
         InvalidQuery: the id is none, or the root's.

@@ -55,7 +55,7 @@ def add(parsers: Subparsers, about: str) -> None:
 
 
 def run_due(args: argparse.Namespace) -> int:
-    """List what is worth refining."""
+    """List segments and days whose text could be improved."""
     from memory_mcp.requests.refine import RefineDue
 
     with opened(args) as app:

@@ -164,7 +164,7 @@ def run_label(args: argparse.Namespace) -> int:
 
 
 def run_pin(args: argparse.Namespace) -> int:
-    """Pin a topic, or let go of it."""
+    """Pin or unpin a topic."""
     from memory_mcp.requests.pins import Pin
 
     if not args.id.startswith("topic:"):

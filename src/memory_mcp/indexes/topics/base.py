@@ -19,7 +19,7 @@ class State(StrEnum):
 
 
 class RelationKind(StrEnum):
-    """How two topics belong together; each relation is told from both sides."""
+    """Kinds of relation between two topics; both topics report it."""
 
     SIMILAR = "similar"
     CO_OCCURRING = "co_occurring"

@@ -23,7 +23,7 @@ from memory_mcp.model.topic import KnownTopic
 
 @dataclass(frozen=True, slots=True)
 class Made:
-    """A graph that was made anew, and what is known of topics from now on."""
+    """A newly built graph, and the topic identities to store with it."""
 
     graph: Stored
     known: tuple[KnownTopic, ...]

@@ -110,7 +110,7 @@ class TopicGraph:
         page = ranked[offset : offset + limit].tolist()
         return [self._topic(level, p, shares, view, float(importance[p])) for p in page], len(ranked)
 
-    def fitting(self, view: View, text: str, limit: int, offset: int = 0) -> tuple[list[Topic], int]:
+    def fitting(self, view: View, text: str, limit: int) -> tuple[list[Topic], int]:
         """Return topics and areas that fit a text, in turn, the best of both first; and how many do.
 
         An area says of a wide question what its topics do not, and a topic of a narrow one; which is asked cannot be told.
@@ -118,8 +118,7 @@ class TopicGraph:
         lists = [self._fitting(level, view, text) for level in (self.topics, self.areas)]
         lists.sort(key=lambda found: -found[0].fit if found else 0.0)
         mixed = [one for pair in zip_longest(*lists) for one in pair if one is not None]
-        page = mixed[offset : offset + limit]
-        return [self._topic(f.level, f.place, f.shares, view, f.importance, f.fit) for f in page], len(mixed)
+        return [self._topic(f.level, f.place, f.shares, view, f.importance, f.fit) for f in mixed[:limit]], len(mixed)
 
     def _fitting(self, level: Level, view: View, text: str) -> list[_Fit]:
         shares = level.seen(view)

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
+from typing import Any
 
 import numpy as np
 
@@ -76,6 +77,19 @@ class Level:
         whole = self.of_project(view.project)
         if view.agent is None and view.window is None:
             return whole
+        key = view.project, view.agent, view.window
+        latest = self._latest.get("seen")
+        if latest is None or latest[0] != key:
+            latest = self._latest["seen"] = key, self._narrowed(whole, view)
+        found: Shares = latest[1]
+        return found
+
+    @cached_property
+    def _latest(self) -> dict[str, Any]:
+        """The latest narrower view and the latest text with what came of them: one answer asks for them for each topic."""
+        return {}
+
+    def _narrowed(self, whole: Shares, view: View) -> Shares:
         keep = np.ones(len(whole.rows), dtype=bool)
         if view.agent is not None:
             keep &= np.isin(whole.rows.agents, self.tables.with_agent(view.agent))
@@ -113,8 +127,7 @@ class Level:
         is called. A topic with fewer segments than are looked at has to make up for them.
         """
         asked = terms_of(text)
-        held = Asked.of(shares.rows, asked)
-        best = _BY_WORDS * held.by_row() + _BY_MEANING * self._near(shares, text)
+        held, best = self._read(shares, text)
         order = np.lexsort((-best, shares.rows.topic))
         topic = shares.rows.topic[order]
         first = np.arange(len(topic)) - np.searchsorted(topic, np.arange(shares.topics))[topic] < _BEST
@@ -126,12 +139,21 @@ class Level:
 
     def is_named(self, shares: Shares, text: str) -> bool:
         """Say whether a text names a topic: its words tell some topic's segments, and are not said everywhere or nowhere."""
-        held = Asked.of(shares.rows, terms_of(text)).by_topic(shares.rows.topic, shares.mentions, _ENOUGH)
+        held = self._read(shares, text)[0].by_topic(shares.rows.topic, shares.mentions, _ENOUGH)
         return bool(held.max(initial=0.0) >= _NAMES)
 
     def fits(self, shares: Shares, text: str) -> Array:
         """Return how well each segment fits a text, (rows,), 0..1."""
-        found: Array = _BY_WORDS * Asked.of(shares.rows, terms_of(text)).by_row() + _BY_MEANING * self._near(shares, text)
+        return self._read(shares, text)[1]
+
+    def _read(self, shares: Shares, text: str) -> tuple[Asked, Array]:
+        """Which segments hold the words of a text, and how well each fits it."""
+        latest = self._latest.get("read")
+        if latest is None or latest[0] is not shares or latest[1] != text:
+            held = Asked.of(shares.rows, terms_of(text))
+            fits = _BY_WORDS * held.by_row() + _BY_MEANING * self._near(shares, text)
+            latest = self._latest["read"] = shares, text, (held, fits)
+        found: tuple[Asked, Array] = latest[2]
         return found
 
     def _near(self, shares: Shares, text: str) -> Array:

@@ -26,13 +26,6 @@ class Shares:
         return np.bincount(self.rows.topic, minlength=self.topics)
 
     @cached_property
-    def first(self) -> Array:
-        """When each topic was mentioned first, UTC milliseconds; the largest number for one that was not."""
-        found = np.full(self.topics, np.iinfo(np.int64).max)
-        np.minimum.at(found, self.rows.topic, self.rows.start)
-        return found
-
-    @cached_property
     def last(self) -> Array:
         """When each topic was mentioned last, UTC milliseconds; 0 for one that was not."""
         found = np.zeros(self.topics, dtype=np.int64)

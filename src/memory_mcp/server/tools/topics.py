@@ -6,9 +6,10 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult
 from pydantic import Field
 
+from memory_mcp.model.topic import MAX_LABEL
 from memory_mcp.requests.indexes import GetTopicGraphStatus
 from memory_mcp.requests.limits import RESULTS
-from memory_mcp.requests.one_topic import MAX_LABEL, LabelTopic, RelatedTopics, TopicNodes
+from memory_mcp.requests.one_topic import LabelTopic, RelatedTopics, TopicNodes
 from memory_mcp.requests.topics import FITTING, TopicsByQuery, TopTopics
 from memory_mcp.server import arguments, wire_topics
 from memory_mcp.server.tools.kit import SETS, Kit, tool
