@@ -39,15 +39,19 @@ def caller_project(environ: Mapping[str, str], cwd: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def project_of(cwd: str) -> str:
-    """The identity of the project that `cwd` lies in; "" for ""."""
+def project_of(cwd: str, remote: str = "") -> str:
+    """The identity of the project that `cwd` lies in; "" for "".
+
+    `remote` is the address of the repository, where a record tells it: it stands for a folder that is gone.
+    """
     if not cwd:
-        return ""
+        return normalise_remote(remote)
     path = os.path.normpath(cwd)
+    gone = normalise_remote(remote, path) or path
     try:
-        return _identity(path) if os.path.isdir(path) else path
+        return _identity(path) if os.path.isdir(path) else gone
     except (OSError, ValueError):
-        return path
+        return gone
 
 
 def normalise_remote(url: str, base: str = "") -> str:

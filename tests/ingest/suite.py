@@ -1,6 +1,8 @@
 """What every importer must do, as checks to run over the registry.
 
-A member brings one thing: `line(n)`, the n-th valid record of its format as text without a line feed.
+A member whose files are JSON records, one after the other, brings `line(n)`: the n-th valid record of its format as text
+without a line feed, whose only event says "words of n". Any other member brings `session(folder, count)`: it writes a
+session of `count` such messages and gives the file; called again with a higher count it writes the same session, grown.
 """
 
 import json
@@ -10,6 +12,7 @@ from pathlib import Path
 from memory_mcp.ingest.base import Importer, ImportReport, Read
 
 Line = Callable[[int], str]
+Session = Callable[[Path, int], Path]
 
 
 def jsonl_line(n: int) -> str:
@@ -32,6 +35,14 @@ def claude_line(n: int) -> str:
 
 
 LINES: dict[str, Line] = {"claude-code": claude_line, "jsonl": jsonl_line}
+SESSIONS: dict[str, Session] = {}
+
+
+def session_of(name: str) -> Session:
+    """How a member's session is written."""
+    if name in SESSIONS:
+        return SESSIONS[name]
+    return lambda folder, count: write(folder / "a.jsonl", *map(LINES[name], range(count)))
 
 
 def write(path: Path, *lines: str, end: str = "\n") -> Path:

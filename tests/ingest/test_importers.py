@@ -3,22 +3,28 @@
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from memory_mcp.clock import SystemClock
 from memory_mcp.errors import SourceUnreadable
-from memory_mcp.ingest.base import Importer, ImportReport
+from memory_mcp.events.log import EventLog
+from memory_mcp.ingest.base import BEGINNING, Growth, Importer, ImportReport
+from memory_mcp.ingest.gate import Gate
 from memory_mcp.ingest.lines import iter_records
+from memory_mcp.ingest.pipeline import Pipeline
 from memory_mcp.ingest.registry import IMPORTERS
 from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.storage.duckdb import open_storage
 from tests.examples import examples
-from tests.ingest.suite import LINES, Line, ids, read, texts, write
+from tests.ingest.suite import LINES, SESSIONS, Line, ids, read, session_of, texts, write
 
 
-@pytest.fixture(params=sorted(IMPORTERS))
+@pytest.fixture(params=sorted(LINES))
 def member(request: pytest.FixtureRequest) -> tuple[Importer, Line]:
     return IMPORTERS[request.param](IngestSettings()), LINES[request.param]
 
@@ -28,7 +34,37 @@ Member = tuple[Importer, Line]
 
 def test_every_importer_is_registered_under_its_own_name() -> None:
     assert {name: make(IngestSettings()).name for name, make in IMPORTERS.items()} == {name: name for name in IMPORTERS}
-    assert set(LINES) == set(IMPORTERS)
+    assert {*LINES, *SESSIONS} == set(IMPORTERS)
+    assert not LINES.keys() & SESSIONS.keys()
+
+
+@pytest.mark.parametrize("name", sorted(IMPORTERS))
+def test_a_file_is_recognised_by_its_own_importer_and_no_other(name: str, tmp_path: Path) -> None:
+    file = session_of(name)(tmp_path, 3)
+    beginning = file.read_bytes()[:BEGINNING]
+    first = next(n for n, make in IMPORTERS.items() if make(IngestSettings()).recognises(file, beginning))
+    assert first == name
+
+
+@pytest.fixture
+def pipeline() -> Iterator[Pipeline]:
+    storage = open_storage(None, timezone="UTC")
+    yield Pipeline(EventLog(storage.events, SystemClock()), storage.outbox, Gate())
+    storage.close()
+
+
+@pytest.mark.parametrize("name", sorted(IMPORTERS))
+def test_twice_gives_nothing_new_and_a_grown_session_its_end(name: str, tmp_path: Path, pipeline: Pipeline) -> None:
+    importer = IMPORTERS[name](IngestSettings())
+    file = session_of(name)(tmp_path, 3)
+    assert pipeline.run(importer, file).new == 3
+    again = pipeline.run(importer, file)
+    assert (again.new, again.lines, again.files_unchanged) == (0, 0, 1)
+    session_of(name)(tmp_path, 5)
+    grown = pipeline.run(importer, file)
+    assert grown.new == 2
+    if importer.growth is not Growth.REWRITTEN:
+        assert grown.known == 0
 
 
 def test_the_same_file_gives_the_same_drafts_twice(member: Member, tmp_path: Path) -> None:
@@ -188,7 +224,8 @@ def test_nothing_that_a_file_holds_raises(name: str, lines: list[str | bytes], t
     importer = IMPORTERS[name](IngestSettings(include_thinking=True))
     steps, _ = read(importer, file)
     assert read(importer, file)[0] == steps
-    assert all(0 <= step.offset <= len(raw) for step in steps)
+    assert importer.growth is not Growth.APPENDED or all(0 <= step.offset <= len(raw) for step in steps)
+    importer.recognises(file, raw[:BEGINNING])
 
 
 _CHILD = """

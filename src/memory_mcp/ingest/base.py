@@ -3,11 +3,14 @@
 from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from enum import Enum
 from pathlib import Path
 from typing import Protocol
 
 from memory_mcp.model.event import EventDraft
 
+#: Bytes of a file that tell what kind it is.
+BEGINNING = 64 * 1024
 #: Quoted lines kept per reason; the counts are always complete.
 QUOTES_PER_REASON = 3
 #: Characters of a skipped line that are quoted.
@@ -101,27 +104,50 @@ class Read:
     """One step of reading a file: the drafts of one record, and how far the file is done once they are stored."""
 
     drafts: tuple[EventDraft, ...]
-    #: Byte offset behind the record; the start of the enclosing JSON array where there is one.
+    #: Byte offset behind the record; the start of the enclosing JSON array where there is one. What it counts in a source
+    #: that is not `Growth.APPENDED` is the importer's own business.
     offset: int
+
+
+class Growth(Enum):
+    """How a kind of source changes, and so where reading goes on."""
+
+    #: Lines are added at the end: reading goes on behind the last record, unless the beginning is another.
+    APPENDED = "appended"
+    #: Written anew as a whole: what changed is read again from its start, and known events are known by their ids.
+    REWRITTEN = "rewritten"
+    #: A database: reading goes on behind the importer's own position (say, the highest row it has seen).
+    DATABASE = "database"
 
 
 class Importer(Protocol):
     """Reads one kind of source. The same file gives the same source ids on every read, from any offset."""
 
     name: str
+    #: What people call the client or the form.
+    title: str
+    growth: Growth
 
-    def default_path(self) -> Path | None:
-        """Where this kind of source lies when nobody says; None when there is no such place."""
+    def default_paths(self) -> tuple[Path, ...]:
+        """Where this kind of source lies on this machine when nobody says, whether it exists or not; none for a form."""
         ...
 
     def files(self, path: Path) -> Iterator[Path]:
         """The files to read below `path` (or `path` itself), in a fixed order; SourceUnreadable when there is no path."""
         ...
 
+    def recognises(self, file: Path, beginning: bytes) -> bool:
+        """Whether a file is of this kind, by its name and its first `BEGINNING` bytes alone; nothing is opened.
+
+        True only where it can be told from every other kind: importers are asked in the registry's order, the general
+        forms last.
+        """
+        ...
+
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """Records from a byte offset on, streaming; a record that gives nothing moves the offset too.
+        """Records from an offset on, streaming; a record that gives nothing moves the offset too.
 
         A torn last line (no line feed) is left for its rest. Odd records are counted and quoted in the report, never
-        raised. OSError when the file cannot be read.
+        raised. OSError when the file cannot be read. A source of `Growth.REWRITTEN` is always read from 0.
         """
         ...

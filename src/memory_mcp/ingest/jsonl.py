@@ -11,14 +11,15 @@ from difflib import get_close_matches
 from pathlib import Path
 
 from memory_mcp.errors import InvalidQuery
-from memory_mcp.ingest.base import ImportReport, Read
+from memory_mcp.ingest.base import Growth, ImportReport, Read
 from memory_mcp.ingest.files import find_files
-from memory_mcp.ingest.lines import iter_records
+from memory_mcp.ingest.lines import first_values, iter_records
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import DEFAULT_TYPES, EventDraft, EventType, Role
 
 FIELDS = ("session_id", "timestamp", "role", "text", "id", "speaker", "type", "agent", "project", "thread", "metadata")
+_NEEDED = frozenset(("session_id", "timestamp", "role", "text"))
 _FORM = "An event has session_id, timestamp, role and text; id, speaker, type, agent, project and metadata are optional."
 _SHOWN = 40
 
@@ -27,17 +28,23 @@ class JsonlImporter:
     """Reads files of events, one a line."""
 
     name = "jsonl"
+    title = "events, one a line"
+    growth = Growth.APPENDED
 
     def __init__(self, settings: IngestSettings) -> None:
         del settings  # the form leaves nothing to choose
 
-    def default_path(self) -> Path | None:
+    def default_paths(self) -> tuple[Path, ...]:
         """There is none: such files are made by hand."""
-        return None
+        return ()
 
     def files(self, path: Path) -> Iterator[Path]:
         """See `Importer`."""
         return find_files(path, (".jsonl", ".ndjson"))
+
+    def recognises(self, file: Path, beginning: bytes) -> bool:
+        """See `Importer`: an event has what every event must have."""
+        return file.suffix in (".jsonl", ".ndjson") and any(value.keys() >= _NEEDED for value in first_values(beginning))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
         """See `Importer`."""

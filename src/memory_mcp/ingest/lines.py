@@ -12,11 +12,15 @@ import json
 import re
 from collections.abc import Generator, Iterator
 from dataclasses import dataclass
+from io import BytesIO
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO
 
 #: Longest record that is read, bytes.
 MAX_RECORD = 64 * 1024 * 1024
+#: Records that are looked at to tell what kind of file it is.
+FIRST = 20
 _CHUNK = 1024 * 1024
 #: How much of a line is read before it is known whether it opens an array.
 _PEEK = 64 * 1024
@@ -56,6 +60,12 @@ def iter_records(file: Path, offset: int = 0) -> Iterator[Record]:
     """The records of `file` behind a byte offset; OSError when it cannot be read."""
     with file.open("rb") as stream:
         yield from _Reader(stream, offset, _line_feeds(stream, 0, offset)).records()
+
+
+def first_values(beginning: bytes) -> list[dict[str, object]]:
+    """The first `FIRST` objects that the beginning of a file holds whole: lines, spread over lines, or of an array."""
+    records = _Reader(BytesIO(beginning), 0, 0).records()
+    return [record.value for record in islice(records, FIRST) if not record.error]
 
 
 def iter_tail(file: Path, offset: int, width: int) -> Iterator[Record]:

@@ -2,8 +2,11 @@
 
 import hashlib
 import json
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
+
+from memory_mcp.ingest.base import Growth
 
 _HEAD = 4096
 
@@ -13,7 +16,7 @@ class Mark:
     """How far a file was read: a position in the store's own marks, as JSON."""
 
     offset: int
-    #: The file's size when it was read to its end; until then, the offset.
+    #: What told that the file was as it is (see `stamp_of`) when it was read to its end; until then, the offset.
     size: int
     #: Hash of the file's beginning, and how many bytes that was.
     head: str
@@ -37,9 +40,9 @@ class Mark:
         """The same file, read up to `offset`."""
         return replace(self, offset=offset, size=offset)
 
-    def ended(self, offset: int, size: int) -> "Mark":
+    def ended(self, offset: int, stamp: int) -> "Mark":
         """The same file, read to its end."""
-        return replace(self, offset=offset, size=size)
+        return replace(self, offset=offset, size=stamp)
 
 
 def mark_name(importer: str, path: Path) -> str:
@@ -47,17 +50,39 @@ def mark_name(importer: str, path: Path) -> str:
     return f"import:{importer}:{_hash(str(path.absolute()).encode('utf-8', 'surrogateescape'))}"
 
 
-def find_start(path: Path, size: int, known: Mark | None) -> Mark | None:
+def stamp_of(path: Path, growth: Growth) -> tuple[int, int]:
+    """A file's size in bytes, and the number that changes with its content; OSError when it is not there.
+
+    The number is the size of what only grows, else when the file, or the journal that a database writes beside itself,
+    was written last (ns).
+    """
+    state = path.stat()
+    if growth is Growth.APPENDED:
+        return state.st_size, state.st_size
+    written = state.st_mtime_ns
+    if growth is Growth.DATABASE:
+        with suppress(OSError):
+            written = max(written, path.with_name(f"{path.name}-wal").stat().st_mtime_ns)
+    return state.st_size, written
+
+
+def find_start(path: Path, stamp: int, known: Mark | None, growth: Growth = Growth.APPENDED) -> Mark | None:
     """Where reading of a file begins; None when nothing changed. OSError when it cannot be read.
 
-    A file that shrank, or whose beginning is another, begins anew.
+    A file of lines that shrank, or whose beginning is another, begins anew; so does one that is written as a whole.
     """
     with path.open("rb") as stream:
         beginning = stream.read(_HEAD)
     fresh = Mark(0, 0, _hash(beginning), len(beginning))
-    if known is None or size < known.size or _hash(beginning[: known.head_bytes]) != known.head:
+    if known is None:
         return fresh
-    return None if size == known.size else fresh.at(known.offset)
+    if growth is Growth.APPENDED:
+        if stamp < known.size or _hash(beginning[: known.head_bytes]) != known.head:
+            return fresh
+        return None if stamp == known.size else fresh.at(known.offset)
+    if stamp == known.size:
+        return None
+    return fresh.at(known.offset) if growth is Growth.DATABASE else fresh
 
 
 def _hash(data: bytes) -> str:

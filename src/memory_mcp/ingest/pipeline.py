@@ -21,9 +21,9 @@ from typing import Protocol
 from memory_mcp import metrics
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.failpoints import failpoint
-from memory_mcp.ingest.base import Importer, ImportReport, Quote, Read
+from memory_mcp.ingest.base import Growth, Importer, ImportReport, Quote, Read
 from memory_mcp.ingest.gate import Gate
-from memory_mcp.ingest.marks import Mark, find_start, mark_name
+from memory_mcp.ingest.marks import Mark, find_start, mark_name, stamp_of
 from memory_mcp.model.event import EventDraft, Trust
 from memory_mcp.storage.values import Appended, Request
 
@@ -70,7 +70,10 @@ class SourceFile:
     path: Path
     #: What its mark is stored under.
     name: str
+    #: Bytes.
     size: int
+    #: What changes with its content (see `stamp_of`).
+    stamp: int
     mtime_ns: int
 
 
@@ -150,11 +153,12 @@ def survey(importer: Importer, path: Path, known: Mapping[str, str], newest: int
     for found in importer.files(path):
         report.files += 1
         try:
-            state = found.stat()
+            size, stamp = stamp_of(found, importer.growth)
+            written = found.stat().st_mtime_ns
         except OSError as error:
             report.fail(found, str(error))
             continue
-        files.append(SourceFile(found, mark_name(importer.name, found), state.st_size, state.st_mtime_ns))
+        files.append(SourceFile(found, mark_name(importer.name, found), size, stamp, written))
     groups = [files] if newest is not None else _groups(files)
     return [Task(tuple(g), {f.name: known[f.name] for f in g if f.name in known}, newest) for g in groups if g]
 
@@ -270,15 +274,16 @@ class _Run:
 
     def _guarded(self, file: SourceFile, read: Callable[[SourceFile, Mark], Iterator[None]]) -> Iterator[None]:
         try:
-            start = find_start(file.path, file.size, Mark.parse(self._known.get(file.name, "")))
+            known = Mark.parse(self._known.get(file.name, ""))
+            start = find_start(file.path, file.stamp, known, self._importer.growth)
             if start is None:
                 self.report.files_unchanged += 1
             else:
                 yield from read(file, start)
         except OSError as error:
             self.report.fail(file.path, str(error))
+        self._tell(file, file.size)
         self._done += file.size
-        self._tell(file, 0)
 
     def _read_whole(self, file: SourceFile, start: Mark) -> Iterator[None]:
         return self._store(file, start, self._steps_from(file, start))
@@ -311,12 +316,14 @@ class _Run:
 
     def _store(self, file: SourceFile, start: Mark, steps: Iterable[Read]) -> Iterator[None]:
         offset = start.offset
+        in_bytes = self._importer.growth is Growth.APPENDED
         for step in steps:
-            self.report.bytes += max(0, step.offset - offset)
+            self.report.bytes += max(0, step.offset - offset) if in_bytes else 0
             offset = step.offset
             self._add(file, step.drafts, start.at(offset))
             yield
-        self._end(file, start.ended(offset, file.size))
+        self.report.bytes += 0 if in_bytes else file.size
+        self._end(file, start.ended(offset, file.stamp))
 
     def _add(self, file: SourceFile, drafts: Sequence[EventDraft], mark: Mark | None) -> None:
         clock = perf_counter()
@@ -346,5 +353,5 @@ class _Run:
 
     def _tell(self, file: SourceFile, offset: int) -> None:
         if self._progress is not None:
-            done = min(1.0, (self._done + offset) / self._total) if self._total else 1.0
+            done = min(1.0, (self._done + min(offset, file.size)) / self._total) if self._total else 1.0
             self._progress(self.report, file.path, done)

@@ -1,4 +1,4 @@
-"""The sources that can be imported. One line each."""
+"""The sources that can be imported, one line each; the general forms, which are asked last whose a file is, at the end."""
 
 from collections.abc import Callable
 

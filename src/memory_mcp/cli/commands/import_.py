@@ -65,12 +65,12 @@ def choose(app: "Memory", source: str, path: Path | None) -> tuple[str, Path]:
     """The importer's name and the path to read; InvalidQuery when they cannot be told."""
     path = path.expanduser() if path else None
     if source != AUTO:
-        place = path or app.importer(source).default_path()
+        place = path or next(iter(app.importer(source).default_paths()), None)
         if place is None:
             raise InvalidQuery(f"{source} needs a path", f"memory-mcp import {source} PATH")
         return source, place
     if path is None:
-        places = [(n, p) for n in SOURCES if (p := app.importer(n).default_path()) and p.exists()]
+        places = [(n, p) for n in SOURCES for p in app.importer(n).default_paths() if p.exists()]
         if not places:
             raise InvalidQuery("nothing to import was found in the usual places", "Name it: memory-mcp import auto PATH")
         return places[0]

@@ -1,15 +1,20 @@
 """Claude Code's session files in, reads of event drafts out."""
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
-from memory_mcp.ingest.base import ImportReport, Read
+from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.claude_code.blocks import as_text
 from memory_mcp.ingest.claude_code.records import AGENT, convert
 from memory_mcp.ingest.claude_code.state import State
 from memory_mcp.ingest.files import find_files
-from memory_mcp.ingest.lines import iter_records
+from memory_mcp.ingest.lines import first_values, iter_records
 from memory_mcp.ingest.settings import IngestSettings
 
+#: Keys that no other client's records have, and kinds that need no message.
+_KEYS = frozenset({"isSidechain", "leafUuid", "isSnapshotUpdate"})
+_KINDS = frozenset({"queue-operation", "file-history-snapshot"})
 #: Why the records of a session that our summarizer had give nothing.
 OWN_SESSION = "the summarizer's own session"
 
@@ -18,17 +23,23 @@ class ClaudeCodeImporter:
     """Reads the transcripts of every version of Claude Code."""
 
     name = AGENT
+    title = "Claude Code"
+    growth = Growth.APPENDED
 
     def __init__(self, settings: IngestSettings) -> None:
         self._settings = settings
 
-    def default_path(self) -> Path | None:
+    def default_paths(self) -> tuple[Path, ...]:
         """Where the client keeps its sessions."""
-        return Path.home() / ".claude" / "projects"
+        return (Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path.home() / ".claude") / "projects",)
 
     def files(self, path: Path) -> Iterator[Path]:
         """See `Importer`."""
         return find_files(path, (".jsonl",))
+
+    def recognises(self, file: Path, beginning: bytes) -> bool:
+        """See `Importer`: its records name their session as no other's do."""
+        return file.suffix == ".jsonl" and any(map(_is_own, first_values(beginning)))
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
         """See `Importer`."""
@@ -51,3 +62,15 @@ class ClaudeCodeImporter:
             else:
                 report.skip(outcome.reason, file, record.line, record.quote)
             yield Read(tuple(outcome.drafts), record.offset)
+
+
+def _is_own(value: dict[str, object]) -> bool:
+    """Whether a record is Claude Code's: forks of other clients have its envelope around messages of their own form."""
+    kind = as_text(value.get("type"))
+    if kind in _KINDS:
+        return True
+    message = value.get("message")
+    if isinstance(message, dict):
+        mine = kind in ("user", "assistant") or "sessionId" in value
+        return mine and ("content" in message or "usage" in message) and "parts" not in message
+    return bool(_KEYS & value.keys()) and "parts" not in value
