@@ -14,7 +14,7 @@ import re
 import stat
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -62,6 +62,16 @@ class Token:
         _remove(self.folder, self.name)
         self._lock.release()
         (self.folder / f"{self.name}{_LOCK}").unlink(missing_ok=True)
+
+
+@contextmanager
+def claimed(spool: Path) -> Iterator[Token]:
+    """A claim for as long as the files are needed."""
+    token = Token(spool)
+    try:
+        yield token
+    finally:
+        token.release()
 
 
 class Writer:
