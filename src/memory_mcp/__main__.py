@@ -27,6 +27,7 @@ FORWARDED = frozenset(
             "retrieval",
             "admin",
             "scheduler",
+            "watch",
             "spend",
             "doctor",
         ),

@@ -144,3 +144,15 @@ def test_progress_is_plain_and_rare_without_a_terminal(capsys: pytest.CaptureFix
         for step in range(1000):
             bar.at(step / 1000, "still going")
     assert len(capsys.readouterr().err.splitlines()) <= 1
+
+
+def test_files_of_another_client_are_named_and_read_as_what_they_are(cli: Cli, tmp_path: Path) -> None:
+    folder = tmp_path / "mixed"
+    folder.mkdir()
+    (folder / "a.jsonl").write_bytes(next(TRANSCRIPTS.rglob("*.jsonl")).read_bytes())
+    (folder / "b.jsonl").write_text(event("a plain event") + "\n")
+    done = cli("import", "claude-code", "mixed", "--data-dir", "data", "--json")
+    assert "1 file there is of events, one a line; imported as jsonl" in done.err
+    assert (done.data["source"], [o["source"] for o in done.data["others"]]) == ("claude-code", ["jsonl"])
+    assert done.data["others"][0]["new"] == 1
+    assert cli("import", "auto", "mixed", "--data-dir", "data", "--json").data["new"] == 0

@@ -12,6 +12,7 @@ COMMANDS = {
     "serve": "run the MCP server for one client on stdin and stdout, or for many over HTTP",
     "daemon": "start, stop and look at the background process that serves all clients",
     "import": "import transcripts and other histories",
+    "watch": "store what clients write into their own session files, while they write it",
     "ingest": "store events from a JSONL file or from standard input",
     "hook": "keep what a client's hook tells on standard input",
     "ask": "ask the memory a question; the policy picks the layers and says why",
