@@ -28,7 +28,6 @@ FORWARDED = frozenset(
             "admin",
             "scheduler",
             "spend",
-            "doctor",
         ),
         *("embedder status", "refine due", "refine show"),
     }
