@@ -29,7 +29,6 @@ FORWARDED = frozenset(
             "scheduler",
             "watch",
             "spend",
-            "doctor",
         ),
         *("embedder status", "refine due", "refine show"),
     }

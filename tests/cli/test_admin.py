@@ -83,15 +83,20 @@ def test_config_path_and_check(cli: Cli, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_doctor_finds_a_healthy_store_well(memory: Cli) -> None:
-    done = memory("doctor")
-    assert done.status == 0
-    assert {line[:4].strip() for line in done.out.splitlines()} <= {"ok"}
-    names = {c["name"] for c in memory("doctor", "--json").data["checks"]}
+    assert memory("doctor").status == 0
+    checks = memory("doctor", "--json").data["checks"]
+    # Whether the command is on the PATH is the machine's business.
+    assert {c["state"] for c in checks if c["name"] != "command"} == {"ok"}
+    names = {c["name"] for c in checks}
     assert names >= {
         "versions",
         "free disk",
+        "data directory",
         "permissions",
         "writable",
+        "daemon",
+        "events by hooks",
+        "events by imports",
         "lock",
         "store",
         "acknowledged events",

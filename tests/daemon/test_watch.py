@@ -1,6 +1,8 @@
 """Clients that are followed: their session files are stored while they are written, by the background process."""
 
 import json
+import os
+import time
 from pathlib import Path
 from typing import Any
 
@@ -68,3 +70,25 @@ def test_what_has_no_place_of_its_own_cannot_be_followed(place: Place) -> None:
     assert refused.returncode == 2
     assert "cannot be followed" in refused.stderr
     assert "claude-code" in refused.stderr
+
+
+def transcripts(place: Place) -> dict[str, Any]:
+    told = json.loads(place.ok("doctor", "--json"))
+    return dict(next(check for check in told["checks"] if check["name"] == "transcripts"))
+
+
+def test_doctor_tells_which_transcripts_their_client_deletes_before_they_are_imported(place: Place) -> None:
+    file = write(session(place), claude_line(0))
+    place.ok("ingest", "-", stdin=json.dumps({"session_id": "s", "timestamp": 1, "role": "user", "text": "a store"}))
+    fresh = transcripts(place)
+    assert (fresh["state"], "1 of 1 files not imported" in fresh["text"]) == ("ok", True)
+    old = time.time() - 28 * 86_400
+    os.utime(file, (old, old))
+    going = transcripts(place)
+    assert going["state"] == "warn"
+    assert "deletes them after 30 days, 1 in the next days" in going["text"]
+    assert "memory-mcp watch on claude-code" in going["next_step"]
+    place.ok("watch", "on", "claude-code")
+    until(lambda: len(stored(place)) == 2, "for the transcript")
+    kept = transcripts(place)
+    assert (kept["state"], "all 1 files imported" in kept["text"]) == ("ok", True)

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from memory_mcp.errors import SourceUnreadable
-from memory_mcp.ingest.base import BEGINNING, Importer
+from memory_mcp.ingest.base import BEGINNING, Growth, Importer
 from memory_mcp.ingest.marks import Mark, mark_name, stamp_of
 
 
@@ -38,17 +38,25 @@ def look(importer: Importer, path: Path, marks: Mapping[str, str]) -> Finding:
     written: list[int] = []
     for file in importer.files(path):
         try:
-            bytes_, stamp = stamp_of(file, importer.growth)
-            written.append(int(file.stat().st_mtime * 1000))
+            state = file.stat()
+            left = unread(importer, file, marks)
         except OSError:
             continue
-        files, size = files + 1, size + bytes_
-        known = Mark.parse(marks.get(mark_name(importer.name, file), ""))
-        if known is None or known.size != stamp:
-            new_files += 1
-            new_size += max(0, bytes_ - known.offset) if known is not None and known.size <= bytes_ else bytes_
+        written.append(int(state.st_mtime * 1000))
+        files, size = files + 1, size + state.st_size
+        new_files, new_size = new_files + bool(left), new_size + left
     oldest, newest = (min(written), max(written)) if written else (0, 0)
     return Finding(importer.name, importer.title, path, files, size, new_files, new_size, oldest, newest)
+
+
+def unread(importer: Importer, file: Path, marks: Mapping[str, str]) -> int:
+    """Bytes of a file that are to be read, at least 1 where it changed since it was; OSError when it is not there."""
+    size, stamp = stamp_of(file, importer.growth)
+    known = Mark.parse(marks.get(mark_name(importer.name, file), ""))
+    if known is not None and known.size == stamp:
+        return 0
+    goes_on = known is not None and importer.growth is Growth.APPENDED and known.size <= size
+    return max(1, size - known.offset if known is not None and goes_on else size)
 
 
 def places(importers: Iterable[Importer], marks: Mapping[str, str]) -> list[Finding]:

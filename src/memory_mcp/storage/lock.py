@@ -33,10 +33,7 @@ class DirectoryLock:
         try:
             self._lock.acquire(timeout=wait, poll_interval=0.02)
         except Timeout:
-            raise StorageLocked(
-                f"the data directory {directory} is in use by {self._holder()}",
-                "Wait for it to end or use its tools; with storage.data_dir another directory can be used meanwhile.",
-            ) from None
+            raise _locked(directory) from None
         self._held = _identity(self._file)
         descriptor = os.open(self._note, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as note:
@@ -46,10 +43,6 @@ class DirectoryLock:
     def in_place(self) -> bool:
         """Whether the directory is still the one that was locked: one that was removed and made anew is another's."""
         return _identity(self._file) == self._held
-
-    def _holder(self) -> str:
-        note = owner(self.directory)
-        return f"`{note['command']}` (process {note['pid']})" if note else "another memory-mcp process"
 
     def release(self) -> None:
         """Let go; releasing twice is nothing."""
@@ -62,6 +55,43 @@ def _identity(file: Path) -> tuple[int, int]:
     except OSError:
         return (0, 0)
     return (found.st_dev, found.st_ino)
+
+
+class LookingLock:
+    """The lock of a directory that is only looked at: held from construction to `release`, and nothing is written for it.
+
+    StorageLocked when another process holds it. Where nobody ever locked the directory there is nothing to hold, and where the
+    platform has no such lock, the engine's own tells.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._descriptor = -1
+        file = directory / "lock"
+        if sys.platform == "win32" or not file.exists():
+            return
+        import fcntl
+
+        self._descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            self.release()
+            raise _locked(directory) from None
+
+    def release(self) -> None:
+        """Let go; releasing twice is nothing."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _locked(directory: Path) -> StorageLocked:
+    note = owner(directory)
+    holder = f"`{note['command']}` (process {note['pid']})" if note else "another memory-mcp process"
+    return StorageLocked(
+        f"the data directory {directory} is in use by {holder}",
+        "Wait for it to end or use its tools; with storage.data_dir another directory can be used meanwhile.",
+    )
 
 
 def owner(directory: Path) -> dict[str, object]:
