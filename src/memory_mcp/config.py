@@ -94,6 +94,10 @@ class ServerSettings:
     idle_exit_secs: int = field(
         default=600, metadata={"help": "The background process ends after so long without a client and without work."}
     )
+    socket: bool = field(
+        default=True,
+        metadata={"help": "The local door is a Unix socket; false, or where there is none: loopback TCP with a secret."},
+    )
     http: bool = field(
         default=False, metadata={"help": "Also serve streamable HTTP and SSE; see the file token in the data directory."}
     )

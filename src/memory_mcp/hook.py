@@ -174,12 +174,12 @@ def _have_filed(directory: str, config: str) -> None:
 
     if paths.setting("server", "daemon", True, file=config) is not True or len(_waiting(directory)) < _WORTH_A_DAEMON:
         return
-    from memory_mcp import link
+    from memory_mcp import door, link
 
     if not link.usable():
         return
     try:
-        link.connect(directory).close()
+        door.connect(directory).close()
     except OSError:
         link.start_aside(link.Wanted(directory, config))
 

@@ -17,7 +17,8 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from memory_mcp import __version__, paths
+from memory_mcp import __version__, machine, paths
+from memory_mcp.door import connect
 
 #: How long a new daemon may take until it listens, and how often is looked (seconds).
 START_PATIENCE, _POLL = 20.0, 0.01
@@ -28,7 +29,7 @@ _TOLD = ("CLAUDE_PROJECT_DIR", "HOME", "USERPROFILE")
 #: A daemon that is killed while it starts is started again so often.
 _KILLS = 3
 #: Daemons started by this process.
-_spawned: list[int] = []
+_started: list[machine.Started] = []
 #: A frame of the private methods is never longer (bytes).
 _LONGEST = 256 * 1024 * 1024
 
@@ -78,18 +79,7 @@ class Wanted:
 
 def usable() -> bool:
     """Whether this platform has what a daemon needs."""
-    return hasattr(socket, "AF_UNIX") and hasattr(os, "posix_spawn")
-
-
-def connect(directory: str) -> socket.socket:
-    """A connection to the running daemon; OSError when there is none."""
-    found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        found.connect(paths.socket_path(directory))
-    except BaseException:
-        found.close()
-        raise
-    return found
+    return hasattr(os, "posix_spawn") or machine.WINDOWS
 
 
 class Line:
@@ -201,14 +191,12 @@ def converse(
 @contextmanager
 def _starting(directory: str, end: float) -> Iterator[None]:
     """The start lock, waited for until `end`."""
-    import fcntl
-
     os.makedirs(directory, mode=0o700, exist_ok=True)
-    handle = os.open(paths.start_lock(directory), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    handle = os.open(paths.start_lock(directory), os.O_CREAT | os.O_RDWR | machine.PRIVATE, 0o600)
     try:
         while True:
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                machine.lock(handle)
                 break
             except OSError:
                 if time.monotonic() >= end:
@@ -226,16 +214,16 @@ def _start(wanted: Wanted, end: float) -> bool:
             return False
         log = paths.log_file(wanted.directory)
         said = os.path.getsize(log) if os.path.exists(log) else 0
-        _reap()
-        pid, kills = _spawn(wanted, log), 0
+        _started[:] = [one for one in _started if one.ended() is None]
+        daemon, kills = _spawn(wanted, log), 0
         while time.monotonic() < end:
             if _listens(wanted.directory):
                 return True
-            ended = _reap().get(pid)
-            if ended is not None and (not os.WIFSIGNALED(ended) or kills >= _KILLS):
+            ended = daemon.ended()
+            if ended is not None and (ended >= 0 or kills >= _KILLS):
                 raise Unreachable(_last_words(log, said))
             if ended is not None:
-                pid, kills = _spawn(wanted, log), kills + 1
+                daemon, kills = _spawn(wanted, log), kills + 1
             time.sleep(_POLL)
         raise Unreachable(f"the daemon did not listen within {START_PATIENCE:.0f} s; see {log}")
 
@@ -244,16 +232,7 @@ def start_aside(wanted: Wanted) -> None:
     """Have a daemon started by a process of its own, which waits for it in the place of this one."""
     words = ["-P", "-m", "memory_mcp", "daemon", "start", "--data-dir", wanted.directory]
     words += ["--config", wanted.config] if wanted.config else []
-    nowhere = [(os.POSIX_SPAWN_OPEN, place, os.devnull, os.O_RDWR, 0) for place in (0, 1, 2)]
-    os.posix_spawn(sys.executable, [sys.executable, *words], _environ(), file_actions=nowhere, setsid=True)
-
-
-def _reap() -> dict[int, int]:
-    """Daemons this process started that have ended since, and how."""
-    ended = {pid: status for pid, status in (os.waitpid(one, os.WNOHANG) for one in _spawned) if pid}
-    for pid in ended:
-        _spawned.remove(pid)
-    return ended
+    machine.start([sys.executable, *words], _environ(), os.devnull)
 
 
 def _listens(directory: str) -> bool:
@@ -264,17 +243,9 @@ def _listens(directory: str) -> bool:
     return True
 
 
-def _spawn(wanted: Wanted, log: str) -> int:
-    """The daemon in a session of its own, so that nothing sent to the caller's group reaches it."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    actions = [
-        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-        (os.POSIX_SPAWN_OPEN, 1, log, flags, 0o600),
-        (os.POSIX_SPAWN_DUP2, 1, 2),
-    ]
-    pid = os.posix_spawn(sys.executable, [sys.executable, *wanted.arguments], _environ(), file_actions=actions, setsid=True)
-    _spawned.append(pid)
-    return pid
+def _spawn(wanted: Wanted, log: str) -> machine.Started:
+    _started.append(machine.start([sys.executable, *wanted.arguments], _environ(), log))
+    return _started[-1]
 
 
 def _environ() -> dict[str, str]:

@@ -70,6 +70,11 @@ def socket_path(directory: str) -> str:
     return os.path.join(_runtime_dir(), f"{name_of(os.path.realpath(directory))}.sock")
 
 
+def door_file(directory: str) -> str:
+    """Where a daemon that listens on loopback TCP tells its port and the secret of its callers."""
+    return os.path.join(directory, "daemon.door")
+
+
 def start_lock(directory: str) -> str:
     """Held by whoever starts the daemon, so that of many only one does."""
     return os.path.join(directory, "start.lock")

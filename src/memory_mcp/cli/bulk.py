@@ -4,7 +4,6 @@ Files are opened, read and cleaned by the command's own process, at low priority
 files it in the tree, and answers everybody else meanwhile.
 """
 
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from memory_mcp import link, paths
+from memory_mcp import link, machine, paths
 from memory_mcp.app import App
 from memory_mcp.children import few_collections
 from memory_mcp.config import Settings
@@ -256,8 +255,7 @@ def there(settings: Settings, wanted: link.Wanted) -> Iterator[There]:
     try:
         # Only now: a daemon that is started inherits the priority of its starter.
         memory.connect()
-        if hasattr(os, "nice"):
-            os.nice(_NICE)
+        machine.lower(_NICE)
         yield memory
     finally:
         memory.close()

@@ -20,6 +20,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from memory_mcp import machine
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.ingest.frames import pack, unpack
 from memory_mcp.model.event import EventDraft, Trust
@@ -137,10 +138,10 @@ def slices(spool: Path, name: str) -> tuple[str, Iterator[Slice]]:
     """
     if not _NAME.match(name):
         raise InvalidQuery(f"not a file of an import: {name[:80]!r}")
-    descriptor = os.open(spool / FOLDER / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    descriptor = os.open(spool / FOLDER / name, os.O_RDONLY | machine.PRIVATE)
     stream = os.fdopen(descriptor, "rb")
     found = os.fstat(descriptor)
-    if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid():
+    if not stat.S_ISREG(found.st_mode) or not machine.owns(found):
         stream.close()
         raise InvalidQuery(f"not a file of this user's own: {name}")
     head = json.loads(stream.readline())

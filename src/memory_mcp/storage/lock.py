@@ -8,6 +8,7 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from memory_mcp import machine
 from memory_mcp.errors import StorageError, StorageLocked
 
 #: File systems of other machines, where a lock may be held twice and a log written back late.
@@ -67,13 +68,11 @@ class LookingLock:
     def __init__(self, directory: Path) -> None:
         self._descriptor = -1
         file = directory / "lock"
-        if sys.platform == "win32" or not file.exists():
+        if machine.WINDOWS or not file.exists():
             return
-        import fcntl
-
-        self._descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC)
+        self._descriptor = os.open(file, os.O_RDONLY | machine.PRIVATE)
         try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            machine.lock(self._descriptor)
         except OSError:
             self.release()
             raise _locked(directory) from None
