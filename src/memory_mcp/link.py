@@ -26,6 +26,8 @@ START_PATIENCE, _POLL = 20.0, 0.01
 _OWN = frozenset({"STORAGE__DATA_DIR", "SERVER__DAEMON", "FAILPOINT"})
 #: What a caller's directory and terminal look like; everything else of its environment stays with it.
 _TOLD = ("CLAUDE_PROJECT_DIR", "HOME", "USERPROFILE")
+#: Exit status for arguments and settings that cannot be used.
+_ASKED_WRONGLY = 2
 #: A daemon that is killed while it starts is started again so often.
 _KILLS = 3
 #: Daemons started by this process.
@@ -74,7 +76,8 @@ class Wanted:
         told = {k.removeprefix(paths.PREFIX): v for k, v in found.items() if k.removeprefix(paths.PREFIX) not in _OWN}
         for key, value in self.flags.items():
             told[key.replace(".", "__").upper()] = value
-        return {"config": self.config, **told}
+        named = self.config or os.environ.get(paths.PREFIX + "CONFIG", "")
+        return {"config": os.path.abspath(os.path.expanduser(named)) if named else "", **told}
 
 
 def usable() -> bool:
@@ -140,7 +143,8 @@ def greet(sock: socket.socket, kind: str, wanted: Wanted, patience: float = STAR
 def reach(wanted: Wanted, kind: str, start: bool = True, patience: float = START_PATIENCE) -> Line:
     """A greeted connection, with a daemon started when there is none; Unreachable when that fails.
 
-    A daemon of an older version than this program is asked to end, and one of this version takes its place.
+    A daemon of an older version than this program is asked to end, and one of this version takes its place; likewise one whose
+    settings file says something else since. Refused when the caller's own variables cannot be used.
     """
     end, started = time.monotonic() + patience, 0
     while True:
@@ -154,10 +158,14 @@ def reach(wanted: Wanted, kind: str, start: bool = True, patience: float = START
                 raise Unreachable(f"the daemon ends as soon as it has started; see {log}") from None
             started += _start(wanted, end)
             continue
-        if _newer(__version__, str(line.about.get("memory-mcp", ""))) and start and time.monotonic() < end:
+        why = _why_replace(line.about) if start and time.monotonic() < end else ""
+        if why:
             line.close()
-            _replace(wanted, int(line.about.get("pid", 0)))
+            _replace(wanted, int(line.about.get("pid", 0)), why)
             continue
+        if start and (refused := line.about.get("refused")):
+            line.close()
+            raise Refused("INVALID_ARGUMENT", refused, _ASKED_WRONGLY)
         return line
 
 
@@ -191,6 +199,8 @@ def converse(
 @contextmanager
 def _starting(directory: str, end: float) -> Iterator[None]:
     """The start lock, waited for until `end`."""
+    if why := paths.foreign(directory):
+        raise Unreachable(why)
     os.makedirs(directory, mode=0o700, exist_ok=True)
     handle = os.open(paths.start_lock(directory), os.O_CREAT | os.O_RDWR | machine.PRIVATE, 0o600)
     try:
@@ -266,12 +276,19 @@ def _last_words(log: str, said: int) -> str:
     return lines[-1] if lines else f"the daemon ended at once; see {log}"
 
 
-def _replace(wanted: Wanted, pid: int) -> None:
-    """Have the daemon of an older version end."""
+def _why_replace(about: Mapping[str, Any]) -> str:
+    """Why another daemon is to take this one's place; "" when it is as it should be."""
+    if _newer(__version__, str(about.get("memory-mcp", ""))):
+        return f"version {__version__} takes over"
+    return f"the settings file changed ({about['stale']})" if about.get("stale") else ""
+
+
+def _replace(wanted: Wanted, pid: int, why: str) -> None:
+    """Have the daemon end."""
     try:
         line = greet(connect(wanted.directory), "rpc", wanted)
         if line.about.get("pid") == pid:
-            converse(line, "daemon/stop", {"reason": f"version {__version__} takes over"}, lambda _: None)
+            converse(line, "daemon/stop", {"reason": why}, lambda _: None)
         line.close()
     except (OSError, ValueError, Refused):
         # It is going already; whoever listens next is asked again.

@@ -292,7 +292,7 @@ class Pump:
         """Another daemon, told all it must know; the client's calls fail in words when there is none to be had."""
         try:
             line = link.reach(self._wanted, "mcp")
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, link.Refused) as error:
             for told in self._relay.give_up_all(str(error).rstrip(".") or "no daemon could be reached"):
                 self._to_client += told
             return
@@ -321,6 +321,9 @@ def run(wanted: link.Wanted, start: bool = True) -> int | None:
     """
     try:
         line = link.reach(wanted, "mcp", start)
+    except link.Refused as error:
+        sys.stderr.write(f"{error}\n")
+        return error.status
     except (OSError, ValueError) as error:
         if start:
             sys.stderr.write(f"memory-mcp: {error}\n")

@@ -122,7 +122,7 @@ def test_doctor_says_what_is_wrong_and_what_to_do(cli: Cli, copy: Path, tmp_path
 def test_doctor_reports_settings_that_cannot_be_read(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEMORY_MCP_TOC__GAP", "3")
     done = cli("doctor")
-    assert (done.status, "fail  settings: unknown setting: toc.gap" in done.out) == (1, True)
+    assert (done.status, "fail  settings: unknown variable: MEMORY_MCP_TOC__GAP" in done.out) == (1, True)
 
 
 def test_doctor_names_who_holds_a_locked_store(cli: Cli, copy: Path) -> None:

@@ -93,6 +93,7 @@ class _Daemon:
         from memory_mcp.daemon.doors import Doors
         from memory_mcp.daemon.methods import Methods
         from memory_mcp.daemon.rpc import Private
+        from memory_mcp.daemon.settings import InForce
         from memory_mcp.daemon.socket import SocketDoor
         from memory_mcp.server.service import Service
 
@@ -110,7 +111,8 @@ class _Daemon:
         self._server: MemoryServer | None = None
         self._doors = Doors(settings.server, self._http_door, paths.token_file(self._directory))
         methods = Methods(self._service, self._doors, execute, self.status, self.stop)
-        self._door = SocketDoor(self._speak, self._clients, Private(methods.table()).serve, told, secret)
+        self._in_force = InForce(settings, told)
+        self._door = SocketDoor(self._speak, self._clients, Private(methods.table()).serve, self._in_force.answer, secret)
 
     async def run(self) -> None:
         """Serve until the end, then let everything go in order."""
@@ -181,10 +183,20 @@ class _Daemon:
                 log.critical("the data directory was taken away; ended without closing it")
                 logging.shutdown()
                 os._exit(1)
+            if self._outdated():
+                self.stop("the settings file changed")
             if self._clients.idle_s() >= self._settings.server.idle_exit_secs and not self._work():
                 await anyio.to_thread.run_sync(self._service.tidy)
                 if self._clients.idle_s() >= self._settings.server.idle_exit_secs:
                     self.stop(f"idle for {self._settings.server.idle_exit_secs} s")
+
+    def _outdated(self) -> bool:
+        """Whether the settings file changed and nothing is under way: clients take the next daemon with their next call.
+
+        Clients of the HTTP door cannot start one, so that one waits for a command.
+        """
+        under_way = self._service.host.calls or self._doors.url or self._clients.commands() or self._work()
+        return not under_way and bool(self._in_force.state().changed)
 
     def _http_door(self, settings: ServerSettings) -> "HttpDoor":
         from memory_mcp.daemon.http import HttpDoor
@@ -251,6 +263,8 @@ class _Daemon:
             },
             "deriving": self._service.deriving,
             "indexing": self._service.indexing,
+            "settings_changed": list(self._in_force.state().changed),
+            "settings_unusable": self._in_force.state().unusable,
             "http": self._doors.url,
             "http_connections": self._doors.connections,
             "last_error": logs.last_error.text or host.deriver_error(),

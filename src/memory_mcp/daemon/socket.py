@@ -32,6 +32,8 @@ _HELLO_PATIENCE = 10.0
 CLOSED = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream)
 
 Serve = Callable[[Conversation], Awaitable[None]]
+#: What a caller is told of the settings, by its hello.
+Answer = Callable[[Mapping[str, Any]], dict[str, str]]
 #: Speaks MCP on a connection until its client goes.
 Speak = Callable[[anyio.abc.SocketStream, Lines, Client], Awaitable[None]]
 
@@ -39,12 +41,11 @@ Speak = Callable[[anyio.abc.SocketStream, Lines, Client], Awaitable[None]]
 class SocketDoor:
     """Serves whoever connects."""
 
-    def __init__(self, speak: Speak, clients: Clients, private: Serve, settings: Mapping[str, str], secret: str = "") -> None:
+    def __init__(self, speak: Speak, clients: Clients, private: Serve, answer: Answer, secret: str = "") -> None:
         self._speak = speak
         self._clients = clients
         self._private = private
-        #: What this daemon was started with, to tell a caller with other settings.
-        self._settings = dict(settings)
+        self._answer = answer
         #: What callers must know where the system does not tell whose they are; "" where it does.
         self._secret = secret
 
@@ -67,26 +68,12 @@ class SocketDoor:
                     hello = await lines.hello()
                     if hello is None:
                         return
-                    await stream.send(_line({"memory-mcp": __version__, "pid": os.getpid(), **self._note(hello)}))
+                    await stream.send(_line({"memory-mcp": __version__, "pid": os.getpid(), **self._answer(hello)}))
                 await self._serve(stream, lines, hello)
         except (*CLOSED, TimeoutError, OSError):
             return
         except Exception:
             log.exception("a connection ended with a defect")
-
-    def _note(self, hello: Mapping[str, Any]) -> dict[str, str]:
-        theirs = hello.get("settings")
-        if not isinstance(theirs, dict):
-            return {}
-        differ = sorted(
-            k for k in {*theirs, *self._settings} if theirs.get(k) != self._settings.get(k) and (k != "config" or theirs.get(k))
-        )
-        if not differ:
-            return {}
-        names = ", ".join(k.lower().replace("__", ".") for k in differ)
-        return {
-            "note": f"the running daemon was started with other settings ({names}); `memory-mcp daemon restart` applies yours"
-        }
 
     async def _serve(self, stream: anyio.abc.SocketStream, lines: "_Lines", hello: Mapping[str, Any]) -> None:
         environ = {str(k): str(v) for k, v in dict(hello.get("environ") or {}).items()}

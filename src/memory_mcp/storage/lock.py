@@ -8,8 +8,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from memory_mcp import machine
-from memory_mcp.errors import StorageError, StorageLocked
+from memory_mcp import machine, paths
+from memory_mcp.errors import ConfigError, StorageError, StorageLocked
 
 #: File systems of other machines, where a lock may be held twice and a log written back late.
 _REMOTE = ("nfs", "cifs", "smb", "fuse.sshfs", "afs", "ceph", "glusterfs", "lustre")
@@ -103,15 +103,17 @@ def owner(directory: Path) -> dict[str, object]:
 
 
 def prepare(directory: Path) -> None:
-    """The directory, made when it is missing, for this user alone."""
+    """The directory, made when it is missing, for this user alone; the mode of one that is there is its owner's business.
+
+    ConfigError when it is a folder of something else, StorageError when it cannot be used.
+    """
+    if why := paths.foreign(str(directory)):
+        raise ConfigError(why, "Name a new or an empty folder: --data-dir DIR, or MEMORY_MCP_DATA_DIR.")
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        mode = directory.stat().st_mode
-        if mode & 0o077:
-            directory.chmod(mode & 0o700)
     except OSError as e:
         raise StorageError(
-            f"the data directory {directory} cannot be used: {e.strerror}", "Choose another: --data-dir DIR"
+            f"the data directory {directory} cannot be used: {_why(directory, e)}", "Choose another: --data-dir DIR"
         ) from e
     if not os.access(directory, os.W_OK):
         raise StorageError(f"the data directory {directory} is read-only", "Choose another: --data-dir DIR")
@@ -121,6 +123,10 @@ def prepare(directory: Path) -> None:
             f"the data directory {directory} lies on another machine ({system}), where a lock cannot be trusted",
             "Choose a directory on a disk of this machine: --data-dir DIR",
         )
+
+
+def _why(directory: Path, error: OSError) -> str:
+    return "it is a file, not a folder" if directory.is_file() else error.strerror or str(error)
 
 
 def file_system_of(directory: Path, mounts: Iterable[str]) -> str:

@@ -120,6 +120,11 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
     http = f"{data['http']} ({render.plural(data['http_connections'], 'connection')})" if data["http"] else "off"
     yield f"http: {http}"
     yield f"data directory: {data['data_dir']}, log: {data['log']}"
+    if data["settings_changed"]:
+        names = ", ".join(data["settings_changed"])
+        yield f"settings: the file changed since the start ({names}); memory-mcp daemon restart, or any command, applies it"
+    elif data["settings_unusable"]:
+        yield f"settings: those of the start hold on, because the file cannot be used now: {data['settings_unusable']}"
     yield f"last error: {data['last_error'] or 'none'}"
     stays = " and ".join(data["stays_for"])
     yield f"ends {_span(data['idle_exit_s'])} after its last client{f'; stays meanwhile, as it {stays}' if stays else ''}"

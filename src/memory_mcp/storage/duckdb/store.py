@@ -13,7 +13,7 @@ from pathlib import Path
 from tzlocal import get_localzone_name
 
 from memory_mcp.clock import Clock, SystemClock
-from memory_mcp.errors import StorageError
+from memory_mcp.errors import InvalidQuery, StorageError
 from memory_mcp.failpoints import failpoint
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.storage.duckdb import migrations
@@ -128,7 +128,7 @@ class DuckStorage:
         if self._looking and have < migrations.CURRENT:
             raise StorageError(f"the store has schema {have}, which this program brings up to {migrations.CURRENT}", _BRING_UP)
         if have == 0:
-            zone = timezone or get_localzone_name() or "UTC"
+            zone = timezone or _zone_here()
             Calendar(zone).day_of(0)
             with self._con.writing() as con:
                 migrations.create(con)
@@ -279,6 +279,18 @@ class DuckStorage:
             self._con.close()
             if self._lock:
                 self._lock.release()
+
+
+def _zone_here() -> str:
+    """The system's zone; InvalidQuery when TZ names one that does not exist, since days would silently be another zone's."""
+    named = os.environ.get("TZ", "").removeprefix(":")
+    if named and not named.startswith("/"):
+        try:
+            Calendar(named).day_of(0)
+        except InvalidQuery as error:
+            raise InvalidQuery(f"TZ: {error.message}", f"{error.hint} Set TZ, or storage.timezone.") from None
+        return named
+    return get_localzone_name() or "UTC"
 
 
 def _sync(path: Path) -> None:
