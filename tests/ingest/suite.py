@@ -34,7 +34,13 @@ def claude_line(n: int) -> str:
     )
 
 
-LINES: dict[str, Line] = {"claude-code": claude_line, "jsonl": jsonl_line}
+def pi_line(n: int) -> str:
+    message = {"role": "user", "content": f"words of {n}", "timestamp": 1_772_442_000_000 + n * 1000}
+    at = f"2026-03-02T09:{n // 60 % 60:02d}:{n % 60:02d}.000Z"
+    return json.dumps({"type": "message", "id": f"{n:08x}", "timestamp": at, "message": message})
+
+
+LINES: dict[str, Line] = {"claude-code": claude_line, "jsonl": jsonl_line, "pi": pi_line}
 SESSIONS: dict[str, Session] = {}
 
 

@@ -1,0 +1,275 @@
+"""What the importers of chat clients share: one record's parts in, event drafts out, and the loop over a file of records.
+
+Invariants
+1. A source id depends on what a record says alone, and on the place of a part in it; never on the place in the file,
+   unless a client's records have neither ids nor times.
+2. Leaving thinking out moves no other part's id: thoughts are numbered apart.
+3. A resumed read learns what earlier records tell from a bounded look at the head and back, see `Reading.recover`.
+"""
+
+import json
+from collections import Counter, OrderedDict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+from typing import Protocol
+
+from memory_mcp.ingest.base import ImportReport, Read
+from memory_mcp.ingest.claude_code.blocks import (
+    as_mapping,
+    as_text,
+    call_metadata,
+    call_text,
+    plain,
+    result_metadata,
+    result_text,
+)
+from memory_mcp.ingest.lines import Record, iter_records, iter_tail
+from memory_mcp.model.event import FILE_TIME, RECAP, EventDraft, EventType, Role
+from memory_mcp.model.ids import digest, encode
+from memory_mcp.scope import project_of
+
+#: How far behind the resumed offset earlier records are looked at, bytes, and how many of the head.
+_LOOK_BACK = 256 * 1024
+_HEAD_RECORDS = 20
+#: Bytes of a small file beside a session (its title, directory) that are read.
+_BESIDE = 4 * 1024 * 1024
+_REMEMBERED = 20_000
+EMPTY = "no content"
+THINKING = "thinking"
+INJECTED = "injected text"
+
+
+@dataclass(slots=True)
+class Session:
+    """Whose records a file holds, and what earlier records told about later ones."""
+
+    agent: str
+    id: str
+    cwd: str = ""
+    branch: str = ""
+    remote: str = ""
+    model: str = ""
+    #: Of the client, or of its format where the client does not tell.
+    version: str = ""
+    #: The subagent whose file it is.
+    thread: str = ""
+    #: When the file was written last, UTC milliseconds, as text; "" where records have times of their own.
+    file_time: str = ""
+    #: Names of tools by the id of their call.
+    tools: OrderedDict[str, str] = field(default_factory=OrderedDict)
+
+    def remember(self, call: str, tool: str) -> None:
+        """Note which tool a call is of."""
+        if call and tool:
+            self.tools[call] = tool
+            if len(self.tools) > _REMEMBERED:
+                self.tools.popitem(last=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One event's worth of a record."""
+
+    role: Role
+    type: EventType
+    text: str
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    #: Kept only on request.
+    thought: bool = False
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a record gave."""
+
+    #: The same in every file that holds the record, whatever the session is; several parts share it.
+    source_id: str = ""
+    time: int | None = None
+    parts: list[Part] = field(default_factory=list)
+    #: Why there is nothing, where there is nothing.
+    reason: str = EMPTY
+    #: Parts left out, by reason.
+    left_out: Counter[str] = field(default_factory=Counter)
+    #: Of this record alone.
+    metadata: dict[str, str] = field(default_factory=dict)
+
+
+def skipped(reason: str) -> Outcome:
+    """A record that gives nothing."""
+    return Outcome(reason=reason)
+
+
+class Reading(Protocol):
+    """One read of one file."""
+
+    session: Session
+
+    def learn(self, record: dict[str, object]) -> None:
+        """Take from one of the first records whose session it is; it may be read again by `observe` and `convert`."""
+        ...
+
+    def observe(self, record: dict[str, object]) -> None:
+        """Remember what one record tells about later ones."""
+        ...
+
+    def convert(self, record: dict[str, object]) -> Outcome:
+        """What one record gives."""
+        ...
+
+
+def read_records(reading: Reading, file: Path, offset: int, report: ImportReport, thinking: bool) -> Iterator[Read]:
+    """The reads of a file of records behind an offset: see `Importer.read`."""
+    recover(reading, file, offset)
+    yield from take(reading, file, iter_records(file, offset), report, thinking)
+
+
+def recover(reading: Reading, file: Path, offset: int) -> None:
+    """Let a reading learn from the head of the file, and observe what lies there and shortly before an offset."""
+    for record in islice(iter_records(file), _HEAD_RECORDS):
+        reading.learn(record.value)
+        if record.offset <= offset:
+            reading.observe(record.value)
+    for record in iter_tail(file, offset, _LOOK_BACK) if offset else ():
+        if record.offset > offset:
+            break
+        reading.observe(record.value)
+
+
+def take(reading: Reading, file: Path, records: Iterable[Record], report: ImportReport, thinking: bool) -> Iterator[Read]:
+    """The reads of records, each counted and, where it gives nothing, quoted under its reason."""
+    for record in records:
+        report.lines += 1
+        drafts: tuple[EventDraft, ...] = ()
+        reason = record.error
+        if not reason:
+            outcome = reading.convert(record.value)
+            reading.observe(record.value)
+            drafts = drafts_of(outcome, reading.session, thinking)
+            reason = outcome.reason
+            if drafts:
+                report.left_out.update(+outcome.left_out)
+            else:
+                reason = next(iter(+outcome.left_out), reason)
+        if drafts:
+            report.lines_used += 1
+        else:
+            report.skip(reason, file, record.line, record.quote)
+        yield Read(drafts, record.offset)
+
+
+def drafts_of(outcome: Outcome, session: Session, thinking: bool) -> tuple[EventDraft, ...]:
+    """The drafts of a record's parts that say something."""
+    drafts, number, thoughts = [], 0, 0
+    for part in outcome.parts:
+        suffix = f"#t{thoughts}" if part.thought else f"#{number}" if number else ""
+        number, thoughts = number + (not part.thought), thoughts + part.thought
+        if part.thought and not thinking:
+            outcome.left_out[THINKING] += 1
+        elif part.text.strip():
+            drafts.append(_draft(part, suffix, outcome, session))
+    return tuple(drafts)
+
+
+def _draft(part: Part, suffix: str, outcome: Outcome, session: Session) -> EventDraft:
+    common = {
+        "branch": session.branch,
+        "cwd": session.cwd,
+        "version": session.version,
+        "model": session.model if part.role is Role.ASSISTANT else "",
+        FILE_TIME: session.file_time if outcome.time is None else "",
+    }
+    return EventDraft(
+        session_id=session.id,
+        role=part.role,
+        type=part.type,
+        text=part.text,
+        timestamp=outcome.time,
+        source_id=outcome.source_id + suffix,
+        agent=session.agent,
+        project=project_of(session.cwd, session.remote),
+        thread=session.thread,
+        metadata={k: v for k, v in (*common.items(), *outcome.metadata.items(), *part.metadata.items()) if v},
+    )
+
+
+def prompted(text: str) -> Part:
+    """What the human typed."""
+    return Part(Role.USER, EventType.USER_MESSAGE, text.strip())
+
+
+def spoken(text: str) -> Part:
+    """What the model answered."""
+    return Part(Role.ASSISTANT, EventType.ASSISTANT_MESSAGE, text.strip())
+
+
+def thought(text: str) -> Part:
+    """What the model thought."""
+    return Part(Role.ASSISTANT, EventType.NOTE, text.strip(), {"record": THINKING}, thought=True)
+
+
+def told(text: str, record: str) -> Part:
+    """What the client said: neither human nor model."""
+    return Part(Role.SYSTEM, EventType.NOTE, text.strip(), {"record": record})
+
+
+def retold(text: str, record: str) -> Part:
+    """A summary by which the client's model replaced a part of the conversation."""
+    return Part(Role.SYSTEM, EventType.NOTE, text.strip(), {"record": record, RECAP: "true"})
+
+
+def called(session: Session, tool: str, arguments: object, call: str) -> Part:
+    """A tool call; arguments may be JSON in a text."""
+    given = as_arguments(arguments)
+    tool = tool or "tool"
+    session.remember(call, tool)
+    return Part(Role.ASSISTANT, EventType.TOOL_CALL, call_text(tool, given), call_metadata(tool, given) | {"tool_use_id": call})
+
+
+def returned(session: Session, content: object, call: str, tool: str = "", error: bool = False, details: object = None) -> Part:
+    """A tool's result: its content in any form that `result_text` takes."""
+    text = result_text(content, None)
+    metadata = {"tool": tool or session.tools.get(call, ""), "tool_use_id": call} | result_metadata(text, error, details)
+    return Part(Role.TOOL, EventType.TOOL_RESULT, text or "(no output)", metadata)
+
+
+def as_arguments(value: object) -> object:
+    """A call's arguments as an object, where they are one or a text of one; else under the name `input`."""
+    if isinstance(value, str):
+        try:
+            parsed = json.loads(value)
+        except (ValueError, RecursionError):
+            parsed = None
+        value = parsed if isinstance(parsed, Mapping) else {"input": value} if value.strip() else {}
+    return value
+
+
+def text_of(block: Mapping[str, object]) -> str:
+    """A block as text, see `plain`; an image that names its type in another place is named by it too."""
+    if block.get("type") in ("image", "image_url", "input_image"):
+        source = as_mapping(block.get("source"))
+        media = as_text(source.get("media_type")) or as_text(block.get("mimeType")) or as_text(block.get("mime_type"))
+        return f"[image {media}]" if media else "[image]"
+    return plain(block)
+
+
+def content_id(*values: object) -> str:
+    """An id of what a record says, the same in every file that holds it."""
+    text = json.dumps(values, sort_keys=True, ensure_ascii=False, default=str)
+    return "content:" + encode(digest("record", text), 16)
+
+
+def file_time(file: Path) -> str:
+    """When a file was written last, UTC milliseconds, as text."""
+    return str(int(file.stat().st_mtime * 1000))
+
+
+def beside(path: Path) -> object:
+    """The JSON of a small file that lies beside a session; None when there is none or it is no JSON."""
+    try:
+        with path.open("rb") as stream:
+            raw = stream.read(_BESIDE + 1)
+        return json.loads(raw) if len(raw) <= _BESIDE else None
+    except (OSError, ValueError, RecursionError):
+        return None
