@@ -40,8 +40,16 @@ def pi_line(n: int) -> str:
     return json.dumps({"type": "message", "id": f"{n:08x}", "timestamp": at, "message": message})
 
 
+def cline_session(folder: Path, count: int) -> Path:
+    task = folder / "tasks" / "1772442000000"
+    task.mkdir(parents=True, exist_ok=True)
+    said = [{"role": "user", "content": f"words of {n}", "ts": 1_772_442_000_000 + n * 5000} for n in range(count)]
+    (task / "api_conversation_history.json").write_text(json.dumps(said), encoding="utf-8")
+    return task / "api_conversation_history.json"
+
+
 LINES: dict[str, Line] = {"claude-code": claude_line, "jsonl": jsonl_line, "pi": pi_line}
-SESSIONS: dict[str, Session] = {}
+SESSIONS: dict[str, Session] = {"cline": cline_session}
 
 
 def session_of(name: str) -> Session:

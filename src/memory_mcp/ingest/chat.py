@@ -4,7 +4,9 @@ Invariants
 1. A source id depends on what a record says alone, and on the place of a part in it; never on the place in the file,
    unless a client's records have neither ids nor times.
 2. Leaving thinking out moves no other part's id: thoughts are numbered apart.
-3. A resumed read learns what earlier records tell from a bounded look at the head and back, see `Reading.recover`.
+3. Parts of a record, and records that share a time, keep their order: events are ordered by their time, so that each
+   stands a millisecond behind what it follows. A part without a time stands behind what it follows, too.
+4. A resumed read learns what earlier records tell from a bounded look at the head and back, see `Reading.recover`.
 """
 
 import json
@@ -36,6 +38,9 @@ _HEAD_RECORDS = 20
 #: Bytes of a small file beside a session (its title, directory) that are read.
 _BESIDE = 4 * 1024 * 1024
 _REMEMBERED = 20_000
+#: A time that lies no further behind that of the part before it is taken for the same moment (milliseconds): clients
+#: tell seconds, and the parts before may have been moved.
+_SAME_MOMENT = 1000
 EMPTY = "no content"
 THINKING = "thinking"
 INJECTED = "injected text"
@@ -59,6 +64,16 @@ class Session:
     file_time: str = ""
     #: Names of tools by the id of their call.
     tools: OrderedDict[str, str] = field(default_factory=OrderedDict)
+
+    #: The time of the part before, where it had one.
+    last: int | None = None
+
+    def next_time(self, time_ms: int | None) -> int | None:
+        """The time of the next part, which its client says was said at `time_ms`."""
+        if self.last is not None and (time_ms is None or self.last - _SAME_MOMENT < time_ms <= self.last):
+            time_ms = self.last + 1
+        self.last = time_ms if time_ms is not None else self.last
+        return time_ms
 
     def remember(self, call: str, tool: str) -> None:
         """Note which tool a call is of."""
@@ -134,7 +149,9 @@ def recover(reading: Reading, file: Path, offset: int) -> None:
     for record in iter_tail(file, offset, _LOOK_BACK) if offset else ():
         if record.offset > offset:
             break
-        reading.observe(record.value)
+        if not record.error:
+            drafts_of(reading.convert(record.value), reading.session, thinking=True)
+            reading.observe(record.value)
 
 
 def take(reading: Reading, file: Path, records: Iterable[Record], report: ImportReport, thinking: bool) -> Iterator[Read]:
@@ -165,27 +182,32 @@ def drafts_of(outcome: Outcome, session: Session, thinking: bool) -> tuple[Event
     for part in outcome.parts:
         suffix = f"#t{thoughts}" if part.thought else f"#{number}" if number else ""
         number, thoughts = number + (not part.thought), thoughts + part.thought
+        if not part.text.strip():
+            outcome.left_out[THINKING] += part.thought
+            continue
+        time_ms = session.next_time(outcome.time)
         if part.thought and not thinking:
             outcome.left_out[THINKING] += 1
-        elif part.text.strip():
-            drafts.append(_draft(part, suffix, outcome, session))
+        else:
+            drafts.append(_draft(part, suffix, time_ms, outcome, session))
     return tuple(drafts)
 
 
-def _draft(part: Part, suffix: str, outcome: Outcome, session: Session) -> EventDraft:
+def _draft(part: Part, suffix: str, time_ms: int | None, outcome: Outcome, session: Session) -> EventDraft:
     common = {
         "branch": session.branch,
         "cwd": session.cwd,
         "version": session.version,
         "model": session.model if part.role is Role.ASSISTANT else "",
-        FILE_TIME: session.file_time if outcome.time is None else "",
+        FILE_TIME: session.file_time if time_ms is None else "",
+        "time": "inferred" if outcome.time is None and time_ms is not None else "",
     }
     return EventDraft(
         session_id=session.id,
         role=part.role,
         type=part.type,
         text=part.text,
-        timestamp=outcome.time,
+        timestamp=time_ms,
         source_id=outcome.source_id + suffix,
         agent=session.agent,
         project=project_of(session.cwd, session.remote),
