@@ -16,7 +16,7 @@ from memory_mcp.model.event import FILE_TIME, EventDraft, EventType, Role
 from tests.ingest.suite import ids, read, texts
 
 SAMPLES = Path(__file__).parent / "samples"
-KINDS = ("cline", "pi")
+KINDS = ("antigravity", "cline", "deepseek", "goose", "grok", "kimi", "kimi-cli", "pi")
 CASES = sorted(path.relative_to(SAMPLES).as_posix() for kind in KINDS for path in (SAMPLES / kind).iterdir() if path.is_dir())
 
 

@@ -6,14 +6,14 @@ Invariants
 2. Leaving thinking out moves no other part's id: thoughts are numbered apart.
 3. Parts of a record, and records that share a time, keep their order: events are ordered by their time, so that each
    stands a millisecond behind what it follows. A part without a time stands behind what it follows, too.
-4. A resumed read learns what earlier records tell from a bounded look at the head and back, see `Reading.recover`.
+4. A resumed read learns what earlier records tell from a bounded look at the head and back, see `_recover`.
 """
 
 import json
 from collections import Counter, OrderedDict
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
-from itertools import islice
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from itertools import islice, takewhile
 from pathlib import Path
 from typing import Protocol
 
@@ -60,6 +60,8 @@ class Session:
     version: str = ""
     #: The subagent whose file it is.
     thread: str = ""
+    #: Whether the subagent has got its task.
+    was_asked: bool = False
     #: When the file was written last, UTC milliseconds, as text; "" where records have times of their own.
     file_time: str = ""
     #: Names of tools by the id of their call.
@@ -116,6 +118,9 @@ def skipped(reason: str) -> Outcome:
     return Outcome(reason=reason)
 
 
+Joining = Callable[[Iterable[Record]], Iterator[Record]]
+
+
 class Reading(Protocol):
     """One read of one file."""
 
@@ -134,24 +139,50 @@ class Reading(Protocol):
         ...
 
 
-def read_records(reading: Reading, file: Path, offset: int, report: ImportReport, thinking: bool) -> Iterator[Read]:
-    """The reads of a file of records behind an offset: see `Importer.read`."""
-    recover(reading, file, offset)
-    yield from take(reading, file, iter_records(file, offset), report, thinking)
+def read_records(
+    reading: Reading, file: Path, offset: int, report: ImportReport, thinking: bool, joined: Joining = iter
+) -> Iterator[Read]:
+    """The reads of a file of records behind an offset: see `Importer.read`. `joined` makes one record of several."""
+    _recover(reading, file, offset, joined)
+    yield from take(reading, file, joined(iter_records(file, offset)), report, thinking)
 
 
-def recover(reading: Reading, file: Path, offset: int) -> None:
+def _recover(reading: Reading, file: Path, offset: int, joined: Joining) -> None:
     """Let a reading learn from the head of the file, and observe what lies there and shortly before an offset."""
     for record in islice(iter_records(file), _HEAD_RECORDS):
         reading.learn(record.value)
-        if record.offset <= offset:
+        if record.offset <= offset and not record.error:
+            reading.convert(record.value)
             reading.observe(record.value)
-    for record in iter_tail(file, offset, _LOOK_BACK) if offset else ():
-        if record.offset > offset:
-            break
+    before = takewhile(lambda record: record.offset <= offset, iter_tail(file, offset, _LOOK_BACK) if offset else ())
+    for record in joined(before):
         if not record.error:
             drafts_of(reading.convert(record.value), reading.session, thinking=True)
             reading.observe(record.value)
+
+
+def join(records: Iterable[Record], key: Callable[[Record], str], text: Callable[[Record], str]) -> Iterator[Record]:
+    """Records, those that follow each other with one key that is not "" made one, whose text stands under `joined`.
+
+    What stands at the end of the file is told as it is: nothing may follow it any more.
+    """
+    pieces: list[str] = []
+    open_one: Record | None = None
+    for record in records:
+        told = "" if record.error else key(record)
+        if open_one is not None and told and told == key(open_one):
+            open_one = replace(open_one, offset=record.offset)
+            pieces.append(text(record))
+            continue
+        if open_one is not None:
+            yield replace(open_one, value={**open_one.value, "joined": "".join(pieces)})
+            open_one = None
+        if told:
+            open_one, pieces = record, [text(record)]
+        else:
+            yield record
+    if open_one is not None:
+        yield replace(open_one, value={**open_one.value, "joined": "".join(pieces)})
 
 
 def take(reading: Reading, file: Path, records: Iterable[Record], report: ImportReport, thinking: bool) -> Iterator[Read]:
@@ -219,6 +250,15 @@ def _draft(part: Part, suffix: str, time_ms: int | None, outcome: Outcome, sessi
 def prompted(text: str) -> Part:
     """What the human typed."""
     return Part(Role.USER, EventType.USER_MESSAGE, text.strip())
+
+
+def asked(session: Session, text: str) -> Part:
+    """What stands in the user's place: the human's words, or in a subagent's file those of the agent that calls it."""
+    if not session.thread:
+        return prompted(text)
+    kind = EventType.NOTE if session.was_asked else EventType.SUBAGENT_START
+    session.was_asked = True
+    return Part(Role.ASSISTANT, kind, text.strip())
 
 
 def spoken(text: str) -> Part:

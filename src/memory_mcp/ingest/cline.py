@@ -24,7 +24,6 @@ from memory_mcp.ingest.files import find_files
 from memory_mcp.ingest.lines import Record, first_values, iter_records
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.ingest.times import parse_time
-from memory_mcp.model.event import EventType, Role
 
 _TASK, _SESSION = "api_conversation_history.json", ".messages.json"
 _EDITORS = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")
@@ -188,12 +187,7 @@ class _Reading:
         for tool, text in words.results:
             outcome.parts.append(chat.returned(self.session, text, "", tool, text.startswith("The tool execution failed")))
         if words.texts:
-            outcome.parts.insert(0, self._asked("\n".join(words.texts)))
-
-    def _asked(self, text: str) -> Part:
-        if self.session.thread:
-            return Part(Role.ASSISTANT, EventType.SUBAGENT_START if self._first else EventType.NOTE, text.strip())
-        return chat.prompted(text)
+            outcome.parts.insert(0, chat.asked(self.session, "\n".join(words.texts)))
 
     def _returned(self, block: Mapping[str, object], outcome: Outcome) -> Part:
         """A tool's result; what the user answered the tool that asked is the user's own."""
@@ -205,7 +199,7 @@ class _Reading:
         outcome.left_out.update(words.left_out)
         texts = [*words.texts, *(text for _, text in words.results)]
         if tool in _SPEAKING and words.asked and texts:
-            return self._asked("\n".join(texts))
+            return chat.asked(self.session, "\n".join(texts))
         return chat.returned(self.session, "\n".join(texts), call, tool, block.get("is_error") is True)
 
     def _spoken(self, block: Mapping[str, object]) -> Iterator[Part]:

@@ -107,7 +107,6 @@ class _Reading:
         elif self._agent_file or ".omp" in file.parts:
             self.session.agent = "omp"
         self._last = ""
-        self._prompted = False
 
     def learn(self, record: dict[str, object]) -> None:
         """See `Reading`."""
@@ -121,8 +120,6 @@ class _Reading:
         if record.get("type") != "session":
             self._last = as_text(record.get("id")) or self._last
         message = as_mapping(record.get("message"))
-        if message.get("role") == "user":
-            self._prompted = True
         for block in as_blocks(message.get("content")) if message.get("role") == "assistant" else ():
             if block.get("type") == "toolCall":
                 self.session.remember(as_text(block.get("id")), as_text(block.get("name")))
@@ -202,13 +199,10 @@ class _Reading:
             text = f"/skill:{match[1]} {match[2] or ''}"
         text, files = _ATTACHED.subn(r"[file \1]", text)
         outcome.left_out["attached file"] += files
-        if self._agent_file:
-            kind = EventType.NOTE if self._prompted else EventType.SUBAGENT_START
-            outcome.parts = [Part(Role.ASSISTANT, kind, text.strip())]
-        elif message.get("synthetic") is True or message.get("attribution") == "agent":
+        if not self._agent_file and (message.get("synthetic") is True or message.get("attribution") == "agent"):
             outcome.parts = [chat.told(text, "written by the client")]
         else:
-            outcome.parts = [chat.prompted(text)]
+            outcome.parts = [chat.asked(self.session, text)]
 
     def _spoken(self, block: Mapping[str, object]) -> Iterator[Part]:
         kind = block.get("type")

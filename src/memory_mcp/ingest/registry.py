@@ -2,10 +2,16 @@
 
 from collections.abc import Callable
 
+from memory_mcp.ingest.antigravity import AntigravityImporter
 from memory_mcp.ingest.base import Importer
 from memory_mcp.ingest.claude_code.reader import ClaudeCodeImporter
 from memory_mcp.ingest.cline import ClineImporter
+from memory_mcp.ingest.deepseek import DeepseekImporter
+from memory_mcp.ingest.goose import GooseImporter
+from memory_mcp.ingest.grok import GrokImporter
 from memory_mcp.ingest.jsonl import JsonlImporter
+from memory_mcp.ingest.kimi import KimiImporter
+from memory_mcp.ingest.kimi_cli import KimiCliImporter
 from memory_mcp.ingest.pi import PiImporter
 from memory_mcp.ingest.settings import IngestSettings
 
@@ -13,5 +19,11 @@ IMPORTERS: dict[str, Callable[[IngestSettings], Importer]] = {
     "claude-code": ClaudeCodeImporter,
     "pi": PiImporter,
     "cline": ClineImporter,
+    "antigravity": AntigravityImporter,
+    "deepseek": DeepseekImporter,
+    "goose": GooseImporter,
+    "grok": GrokImporter,
+    "kimi": KimiImporter,
+    "kimi-cli": KimiCliImporter,
     "jsonl": JsonlImporter,
 }
