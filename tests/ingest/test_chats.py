@@ -4,16 +4,20 @@ A sample is a folder as a client lays it out; what its files must give lies besi
 """
 
 import json
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from memory_mcp.ingest.base import BEGINNING, Growth, Importer
+from memory_mcp.ingest.lines import iter_records
 from memory_mcp.ingest.registry import IMPORTERS
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.event import FILE_TIME, EventDraft, EventType, Role
-from tests.ingest.suite import ids, read, texts
+from tests.ingest.suite import goose_session, ids, read, texts
 
 SAMPLES = Path(__file__).parent / "samples"
 KINDS = ("antigravity", "cline", "deepseek", "goose", "grok", "kimi", "kimi-cli", "pi")
@@ -89,6 +93,32 @@ def test_no_image_data_reaches_a_draft(case: str) -> None:
     assert all("iVBORw0K" not in draft.text for draft in drafts_of(case))
 
 
+def odd_forms(value: Any, depth: int = 0) -> Iterator[Any]:
+    """A record in every form that it has once one of its values is another."""
+    if depth:
+        yield from (None, 7, "x", [], {}, [[]], [{}], {"a": [None]}, True)
+    items = value.items() if isinstance(value, dict) else enumerate(value) if isinstance(value, list) else ()
+    for key, inner in items:
+        for form in odd_forms(inner, depth + 1):
+            changed = value.copy()
+            changed[key] = form
+            yield changed
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_no_record_of_a_sample_raises_whatever_one_of_its_values_is(kind: str, tmp_path: Path) -> None:
+    importer = importer_of(kind, include_thinking=True)
+    for file in [f for case in CASES if case.startswith(f"{kind}/") for f in files_of(case)]:
+        records = [record.value for record in iter_records(file)]
+        forms = [form for record in records for form in odd_forms(record)]
+        changed = tmp_path / file.parent.name / file.name
+        changed.parent.mkdir(exist_ok=True)
+        changed.write_text("\n".join(map(json.dumps, forms)) + "\n", encoding="utf-8")
+        assert read(importer, changed)[1].lines
+        for form in forms:
+            importer.recognises(file, json.dumps(form).encode())
+
+
 def test_entries_of_pis_first_format_keep_their_ids_when_the_client_gives_them_some(tmp_path: Path) -> None:
     file = next((SAMPLES / "pi" / "first_format").glob("*.jsonl"))
     records = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]
@@ -122,3 +152,85 @@ def test_what_a_subagent_is_asked_never_has_the_users_role() -> None:
         (Role.ASSISTANT, EventType.NOTE),
     ]
     assert {d.session_id for d in drafts_of("pi/omp")} == {"33333333-0000-4000-8000-000000000000"}
+
+
+def goose_database(folder: Path, *sessions: tuple[str, str, str, list[dict[str, Any]]]) -> Path:
+    """A database of Goose with sessions: id, kind, caller, messages as a file of lines holds them."""
+    file = goose_session(folder, 0)
+    columns = "session_id, role, content_json, created_timestamp, metadata_json"
+    with closing(sqlite3.connect(file)) as base, base:
+        base.execute("DELETE FROM sessions")
+        for name, kind, caller, messages in sessions:
+            base.execute("INSERT INTO sessions VALUES (?, '', '/home/dev/shop', ?, ?)", (name, kind, caller))
+            for m in messages:
+                told = (name, m["role"], json.dumps(m["content"]), m["created"], json.dumps(m.get("metadata")))
+                base.execute(f"INSERT INTO messages ({columns}) VALUES (?, ?, ?, ?, ?)", told)
+    return file
+
+
+def goose_messages() -> list[dict[str, Any]]:
+    file = files_of("goose/lines")[0]
+    return [record.value for record in iter_records(file) if "created" in record.value]
+
+
+def test_gooses_database_holds_the_same_events_as_the_file_it_was_made_from(tmp_path: Path) -> None:
+    importer = importer_of("goose")
+    base = goose_database(tmp_path, ("20260302_1", "user", "", goose_messages()))
+    steps, report = read(importer, base)
+    assert [plain(d) for step in steps for d in step.drafts] == [plain(d) for d in drafts_of("goose/lines")]
+    assert report.lines == len(goose_messages())
+    for done, step in enumerate(steps, 1):
+        assert read(importer, base, step.offset)[0] == steps[done:]
+    assert read(importer, base, steps[-1].offset)[1].lines == 0
+
+
+def test_a_subagent_of_goose_is_a_thread_of_its_callers_session(tmp_path: Path) -> None:
+    said = {"role": "user", "created": 1_772_442_000, "content": [{"type": "text", "text": "Look for loops."}]}
+    steps, _ = read(importer_of("goose"), goose_database(tmp_path, ("20260302_2", "sub_agent", "20260302_1", [said])))
+    (draft,) = steps[0].drafts
+    assert (draft.session_id, draft.thread, draft.type) == ("20260302_1", "20260302_2", EventType.SUBAGENT_START)
+    assert draft.role is Role.ASSISTANT
+
+
+def test_a_database_that_is_broken_is_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    file = goose_database(tmp_path, ("20260302_1", "user", "", goose_messages()))
+    file.write_bytes(file.read_bytes()[:5000])
+    with pytest.raises(OSError, match="database cannot be read"):
+        read(importer_of("goose"), file)
+
+
+def test_only_the_whole_transcript_of_an_antigravity_conversation_is_read() -> None:
+    assert [file.name for file in files_of("antigravity/conversation")] == ["transcript_full.jsonl"]
+
+
+def test_only_the_newest_generation_of_a_deepseek_session_is_read() -> None:
+    assert [file.name for file in files_of("deepseek/log")] == ["session.v1.jsonl", "session.jsonl"]
+
+
+def test_what_both_contexts_of_a_kimi_session_hold_is_one_event() -> None:
+    now, before = (read(importer_of("kimi-cli"), file)[0] for file in files_of("kimi-cli/session")[:2])
+    assert len(set(ids(now)) & set(ids(before))) == 1
+
+
+def test_parts_that_share_a_time_keep_their_order() -> None:
+    for case in CASES:
+        for file in files_of(case):
+            steps = read(importer_of(case), file)[0]
+            times = [(d.timestamp, d.text) for step in steps for d in step.drafts if d.timestamp is not None]
+            assert len({time_ms for time_ms, _ in times}) == len(times)
+
+
+def test_a_clients_own_places_are_asked_of_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    places = {
+        "pi": ("PI_CODING_AGENT_DIR", "sessions"),
+        "cline": ("CLINE_DIR", "data/sessions"),
+        "deepseek": ("DSH_HOME", "sessions"),
+        "goose": ("GOOSE_PATH_ROOT", "data/sessions"),
+        "grok": ("GROK_HOME", "sessions"),
+        "kimi": ("KIMI_CODE_HOME", "sessions"),
+        "kimi-cli": ("KIMI_SHARE_DIR", "sessions"),
+    }
+    monkeypatch.delenv("PI_CODING_AGENT_SESSION_DIR", raising=False)
+    for name, (variable, below) in places.items():
+        monkeypatch.setenv(variable, str(tmp_path / name))
+        assert importer_of(name).default_paths()[0] == tmp_path / name / below

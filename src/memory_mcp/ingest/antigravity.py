@@ -66,7 +66,8 @@ class AntigravityImporter:
         """See `Importer`: every step names its source."""
         if file.suffix != ".jsonl":
             return False
-        return any(v.get("source") in _SOURCES and ("content" in v or "step_index" in v) for v in first_values(beginning))
+        steps = [value for value in first_values(beginning) if as_text(value.get("source")) in _SOURCES]
+        return any("content" in step or "step_index" in step for step in steps)
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
         """See `Importer`."""

@@ -164,7 +164,7 @@ def _recover(reading: Reading, file: Path, offset: int, joined: Joining) -> None
 def join(records: Iterable[Record], key: Callable[[Record], str], text: Callable[[Record], str]) -> Iterator[Record]:
     """Records, those that follow each other with one key that is not "" made one, whose text stands under `joined`.
 
-    What stands at the end of the file is told as it is: nothing may follow it any more.
+    They count as one record. What stands at the end of the file is told as it is: nothing may follow it any more.
     """
     pieces: list[str] = []
     open_one: Record | None = None

@@ -100,7 +100,8 @@ class GooseImporter:
 def _is_own(value: Mapping[str, object]) -> bool:
     if "working_dir" in value:
         return "description" in value or "message_count" in value
-    return value.get("role") in _ROLES and isinstance(value.get("created"), int) and isinstance(value.get("content"), list)
+    listed = isinstance(value.get("content"), list)
+    return listed and as_text(value.get("role")) in _ROLES and isinstance(value.get("created"), int)
 
 
 def _messages(base: sqlite3.Connection, which: str, *values: object) -> Iterator[tuple[int, str, dict[str, object]]]:
@@ -155,7 +156,7 @@ class _Reading:
 
     def convert(self, record: dict[str, object]) -> Outcome:
         """See `Reading`."""
-        role, metadata = record.get("role"), as_mapping(record.get("metadata"))
+        role, metadata = as_text(record.get("role")), as_mapping(record.get("metadata"))
         if role not in _ROLES:
             return skipped("session header" if "working_dir" in record else _FOREIGN)
         outcome = Outcome(time=parse_time(record.get("created")))

@@ -105,7 +105,7 @@ class _Reading:
         elif kind == "tool_call":
             outcome.parts = self._called(update)
         elif kind == "tool_call_update":
-            if update.get("status") not in _ENDED:
+            if as_text(update.get("status")) not in _ENDED:
                 return skipped("tool progress")
             outcome.parts = [self._returned(update)]
         elif kind == "session_recap":
@@ -130,7 +130,7 @@ class _Reading:
         own = as_mapping(as_mapping(update.get("_meta")).get("x.ai/tool"))
         tool = as_text(own.get("name")) or as_text(update.get("title")) or as_text(update.get("kind"))
         parts = [chat.called(self.session, tool, update.get("rawInput") or {}, call)]
-        if update.get("status") in _ENDED:
+        if as_text(update.get("status")) in _ENDED:
             parts.append(self._returned(update))
         return parts
 

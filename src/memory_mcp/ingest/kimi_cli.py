@@ -53,7 +53,7 @@ class KimiCliImporter:
         """See `Importer`: the client's own records, or messages in a file of its name."""
         if file.suffix != ".jsonl":
             return False
-        roles = [value.get("role") for value in first_values(beginning)]
+        roles = [as_text(value.get("role")) for value in first_values(beginning)]
         return any(role in _OWN for role in roles) or (bool(_FILE.match(file.name)) and "user" in roles)
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:

@@ -89,7 +89,7 @@ def _is_own(value: Mapping[str, object]) -> bool:
     message = value.get("message")
     if value.get("type") != "message" or not isinstance(message, Mapping) or "sessionId" in value:
         return False
-    return message.get("role") in _ROLES and isinstance(message.get("timestamp"), int | float)
+    return as_text(message.get("role")) in _ROLES and isinstance(message.get("timestamp"), int | float)
 
 
 class _Reading:
