@@ -119,6 +119,20 @@ def test_no_record_of_a_sample_raises_whatever_one_of_its_values_is(kind: str, t
             importer.recognises(file, json.dumps(form).encode())
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_record_nested_as_deeply_as_can_be_read_costs_only_itself(kind: str, tmp_path: Path) -> None:
+    """Some depth is the last that can be read; what is done with the value then goes a few calls deeper."""
+    importer = importer_of(kind)
+    file = next(f for case in CASES if case.startswith(f"{kind}/") for f in files_of(case))
+    record = next(r.value for r in iter_records(file) if any(isinstance(v, list | dict) for v in r.value.values()))
+    inner = next(k for k, v in record.items() if isinstance(v, list | dict))
+    for depth in range(800, 1000, 3):
+        deep = json.dumps({**record, inner: 0}).replace(f'"{inner}": 0', f'"{inner}": {{"a": {"[" * depth}{"]" * depth}}}')
+        changed = tmp_path / file.name
+        changed.write_text(deep + "\n" + json.dumps(record) + "\n", encoding="utf-8")
+        assert read(importer, changed)[1].lines == 2
+
+
 def test_entries_of_pis_first_format_keep_their_ids_when_the_client_gives_them_some(tmp_path: Path) -> None:
     file = next((SAMPLES / "pi" / "first_format").glob("*.jsonl"))
     records = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines()]

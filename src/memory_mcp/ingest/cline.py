@@ -36,6 +36,8 @@ _SPEAKING = {
     "ask_followup_question": "question",
     "submit_and_exit": "summary",
 }
+#: Folders that only Roo Code has.
+_ROO = frozenset({".roo", "roo", _EXTENSIONS[1]})
 #: A task is named by when it began, milliseconds.
 _MOMENT = re.compile(r"\d{13}\Z")
 
@@ -107,7 +109,7 @@ class _Reading:
         self._first = True
         folder = file.parent
         self._history = as_mapping(chat.beside(folder / "history_item.json"))
-        roo = bool(self._history) or any(part.startswith("roo") or ".roo-" in part for part in file.parts[-6:])
+        roo = bool(self._history) or not _ROO.isdisjoint(file.parts)
         self.session = Session("roo" if roo else "cline", folder.name)
         if file.name == _TASK:
             self._task(folder)

@@ -10,7 +10,6 @@ import os
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from functools import lru_cache
 from pathlib import Path
 
 from memory_mcp.ingest import chat
@@ -163,13 +162,12 @@ def _turns(wire: Path) -> list[tuple[int | None, str]]:
     return found
 
 
-@lru_cache(maxsize=64)
-def _directories(index: Path) -> dict[str, str]:
-    listed = as_mapping(chat.beside(index)).get("work_dirs")
-    paths = [as_text(as_mapping(item).get("path")) for item in listed] if isinstance(listed, list) else []
-    return {hashlib.md5(path.encode(), usedforsecurity=False).hexdigest(): path for path in paths if path}
-
-
 def _directory(folder: str, index: Path) -> str:
     """The directory whose hash a folder of sessions is named after, as the client's index tells."""
-    return _directories(index).get(folder, "")
+    listed = as_mapping(chat.beside(index)).get("work_dirs")
+    paths = [as_text(as_mapping(item).get("path")) for item in listed] if isinstance(listed, list) else []
+    return next((path for path in paths if _hash(path) == folder), "")
+
+
+def _hash(path: str) -> str:
+    return hashlib.md5(path.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()

@@ -38,6 +38,14 @@ _COPIES = (".checkpoint.", ".trajectory.")
 #: OpenClaw's sessions that were ended or deleted by their key, kept under the old name with the time behind it.
 _ARCHIVE = re.compile(r"\.jsonl\.(?:reset|deleted)\.[\w.:-]+\Z")
 _SKILL = re.compile(r'\A<skill name="([^"]{1,200})" location="[^"]*">\n.*?\n</skill>(?:\n\n(.*))?\Z', re.S)
+#: What OpenClaw writes before the words of whoever writes to it: about the sender, the channel, messages answered to.
+_ENVELOPE = re.compile(
+    r"^(?:\[[^\[\]\n]{5,60}\] )?[A-Z][\w ]{2,60} \((?:untrusted metadata|untrusted, for context)\):\n```json\n.*?\n```\n*",
+    re.S | re.M,
+)
+_RECEIVED = re.compile(r"\A\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) \d{4}-\d\d-\d\d [^\[\]\n]{4,30}\] ")
+#: Its own copies of what it sent, beside the answer itself.
+_MIRROR = "delivery-mirror"
 #: How the shell tool ends the output of a command that failed.
 _EXIT_CODE = re.compile(r"\bCommand exited with code (\d{1,5})\s*\Z")
 _ATTACHED = re.compile(r'<file name="([^"\n]{1,4096})">.*?</file>', re.S)
@@ -172,6 +180,8 @@ class _Reading:
         blocks = as_blocks(message.get("content"))
         if role == "user":
             self._user(message, "\n".join(filter(None, map(chat.text_of, blocks))), outcome)
+        elif role == "assistant" and message.get("model") == _MIRROR:
+            outcome.reason = "copy of an answer"
         elif role == "assistant":
             outcome.metadata["model"] = as_text(message.get("model"))
             outcome.parts = [part for block in blocks for part in self._spoken(block)]
@@ -199,6 +209,10 @@ class _Reading:
             text = f"/skill:{match[1]} {match[2] or ''}"
         text, files = _ATTACHED.subn(r"[file \1]", text)
         outcome.left_out["attached file"] += files
+        if self.session.agent == "openclaw":
+            text, envelopes = _ENVELOPE.subn("", text)
+            outcome.left_out[chat.INJECTED] += envelopes
+            text = _RECEIVED.sub("", text.strip())
         if not self._agent_file and (message.get("synthetic") is True or message.get("attribution") == "agent"):
             outcome.parts = [chat.told(text, "written by the client")]
         else:
