@@ -12,7 +12,6 @@ Invariants
 import json
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from itertools import islice, takewhile
 from pathlib import Path
@@ -45,8 +44,6 @@ _SAME_MOMENT = 1000
 EMPTY = "no content"
 THINKING = "thinking"
 INJECTED = "injected text"
-#: Values are nested nearly as deeply as Python allows: they could be read, and not be written again.
-TOO_DEEP = "nested too deeply"
 
 
 @dataclass(slots=True)
@@ -155,15 +152,13 @@ def _recover(reading: Reading, file: Path, offset: int, joined: Joining) -> None
     for record in islice(iter_records(file), _HEAD_RECORDS):
         reading.learn(record.value)
         if record.offset <= offset and not record.error:
-            with suppress(RecursionError):
-                reading.convert(record.value)
-                reading.observe(record.value)
+            reading.convert(record.value)
+            reading.observe(record.value)
     before = takewhile(lambda record: record.offset <= offset, iter_tail(file, offset, _LOOK_BACK) if offset else ())
     for record in joined(before):
         if not record.error:
-            with suppress(RecursionError):
-                drafts_of(reading.convert(record.value), reading.session, thinking=True)
-                reading.observe(record.value)
+            drafts_of(reading.convert(record.value), reading.session, thinking=True)
+            reading.observe(record.value)
 
 
 def join(records: Iterable[Record], key: Callable[[Record], str], text: Callable[[Record], str]) -> Iterator[Record]:
@@ -197,12 +192,9 @@ def take(reading: Reading, file: Path, records: Iterable[Record], report: Import
         drafts: tuple[EventDraft, ...] = ()
         reason = record.error
         if not reason:
-            try:
-                outcome = reading.convert(record.value)
-                reading.observe(record.value)
-                drafts = drafts_of(outcome, reading.session, thinking)
-            except RecursionError:
-                outcome = skipped(TOO_DEEP)
+            outcome = reading.convert(record.value)
+            reading.observe(record.value)
+            drafts = drafts_of(outcome, reading.session, thinking)
             reason = outcome.reason
             if drafts:
                 report.left_out.update(+outcome.left_out)
