@@ -4,10 +4,20 @@ from collections.abc import Callable
 
 from memory_mcp.ingest.base import Importer
 from memory_mcp.ingest.claude_code.reader import ClaudeCodeImporter
+from memory_mcp.ingest.codex.reader import CodexImporter
+from memory_mcp.ingest.copilot.reader import CopilotImporter
+from memory_mcp.ingest.gemini.reader import GeminiImporter
 from memory_mcp.ingest.jsonl import JsonlImporter
+from memory_mcp.ingest.opencode.reader import OpencodeImporter
+from memory_mcp.ingest.qwen import QwenImporter
 from memory_mcp.ingest.settings import IngestSettings
 
 IMPORTERS: dict[str, Callable[[IngestSettings], Importer]] = {
     "claude-code": ClaudeCodeImporter,
+    "codex": CodexImporter,
+    "qwen": QwenImporter,
+    "gemini": GeminiImporter,
+    "copilot": CopilotImporter,
+    "opencode": OpencodeImporter,
     "jsonl": JsonlImporter,
 }
