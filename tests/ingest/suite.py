@@ -37,6 +37,49 @@ def claude_line(n: int) -> str:
     )
 
 
+def at(n: int) -> str:
+    """A second later for each n."""
+    return f"2026-03-02T{9 + n // 3600:02d}:{n // 60 % 60:02d}:{n % 60:02d}.000Z"
+
+
+def codex_line(n: int) -> str:
+    content = [{"type": "input_text", "text": f"words of {n}"}]
+    payload = {"type": "message", "id": f"msg_{n}", "role": "user", "content": content}
+    return json.dumps({"timestamp": at(n), "type": "response_item", "payload": payload})
+
+
+def gemini_line(n: int) -> str:
+    return json.dumps({"id": f"g{n}", "timestamp": at(n), "type": "gemini", "content": f"words of {n}"})
+
+
+def qwen_line(n: int) -> str:
+    message = {"role": "user", "parts": [{"text": f"words of {n}"}]}
+    return json.dumps({"uuid": f"q{n}", "sessionId": "s1", "timestamp": at(n), "type": "user", "message": message})
+
+
+def copilot_line(n: int) -> str:
+    data = {"content": f"words of {n}"}
+    return json.dumps({"type": "user.message", "data": data, "id": f"c{n}", "timestamp": at(n), "parentId": None})
+
+
+def opencode_session(folder: Path, count: int) -> Path:
+    """A database as the client makes it, as far as it is read."""
+    file = folder / "opencode.db"
+    with closing(sqlite3.connect(file)) as con:
+        con.execute("CREATE TABLE IF NOT EXISTS session (id, parent_id, directory, version)")
+        con.execute("CREATE TABLE IF NOT EXISTS message (id PRIMARY KEY, session_id, time_created, data)")
+        con.execute("CREATE TABLE IF NOT EXISTS part (id PRIMARY KEY, message_id, data)")
+        con.execute("INSERT INTO session SELECT 's1', NULL, '/home/dev/shop', '1.0' WHERE NOT EXISTS (SELECT 1 FROM session)")
+        for n in range(count):
+            made = 1_772_442_000_000 + n * 1000
+            info = json.dumps({"role": "user", "time": {"created": made}})
+            con.execute("INSERT OR IGNORE INTO message VALUES (?, 's1', ?, ?)", (f"m{n}", made, info))
+            text = json.dumps({"type": "text", "text": f"words of {n}"})
+            con.execute("INSERT OR IGNORE INTO part VALUES (?, ?, ?)", (f"p{n}", f"m{n}", text))
+        con.commit()
+    return file
+
+
 def pi_line(n: int) -> str:
     message = {"role": "user", "content": f"words of {n}", "timestamp": 1_772_442_000_000 + n * 1000}
     at = f"2026-03-02T09:{n // 60 % 60:02d}:{n % 60:02d}.000Z"
@@ -105,7 +148,15 @@ def goose_session(folder: Path, count: int) -> Path:
     return file
 
 
-LINES: dict[str, Line] = {"claude-code": claude_line, "jsonl": jsonl_line, "pi": pi_line}
+LINES: dict[str, Line] = {
+    "claude-code": claude_line,
+    "codex": codex_line,
+    "copilot": copilot_line,
+    "gemini": gemini_line,
+    "jsonl": jsonl_line,
+    "pi": pi_line,
+    "qwen": qwen_line,
+}
 SESSIONS: dict[str, Session] = {
     "antigravity": _lines_at("brain/c1/.system_generated/logs/transcript_full.jsonl", _antigravity),
     "cline": cline_session,
@@ -113,6 +164,7 @@ SESSIONS: dict[str, Session] = {
     "goose": goose_session,
     "grok": _lines_at("shop/s1/updates.jsonl", _grok),
     "kimi": _lines_at("wd_shop/s1/agents/main/wire.jsonl", _kimi),
+    "opencode": opencode_session,
     "kimi-cli": _lines_at("shop/s1/context.jsonl", lambda n: {"role": "user", "content": f"words of {n}"}),
 }
 
