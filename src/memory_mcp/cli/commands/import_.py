@@ -19,7 +19,23 @@ if TYPE_CHECKING:
 
 AUTO = "auto"
 #: The registered importers; named here because only `app` reads a registry, and held to it by a test.
-SOURCES = ("claude-code", "jsonl")
+SOURCES = (
+    "claude-code",
+    "pi",
+    "cline",
+    "antigravity",
+    "deepseek",
+    "goose",
+    "grok",
+    "kimi",
+    "kimi-cli",
+    "codex",
+    "qwen",
+    "gemini",
+    "copilot",
+    "opencode",
+    "jsonl",
+)
 #: Share of the whole work that is done once everything is stored (it is filed meanwhile), and of the rest once all of it
 #: is filed (measured on real histories).
 _STORING, _FILING = 0.65, 0.2
