@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain
 from memory_mcp.ingest.claude_code.wrappers import INJECTED
-from memory_mcp.ingest.codex.texts import spoken, summary_of, tool_call, tool_result
+from memory_mcp.ingest.codex.texts import directory_of, spoken, summary_of, tool_call, tool_result
 from memory_mcp.ingest.growing import DUPLICATE, UNKNOWN, Given, Reading, Told
 from memory_mcp.ingest.parts import Part, content_id, dropped, note, said, thought
 from memory_mcp.ingest.times import parse_time
@@ -105,6 +105,7 @@ class CodexReading(Reading):
             self.cwd = self.cwd or as_text(told.get("cwd"))
             self.model = self.model or as_text(told.get("model"))
         elif kind == "message" and told.get("role") == "user" and not self.prompt:
+            self.cwd = self.cwd or directory_of(told.get("content"))
             self.prompt = next((p.text for p in self._user(told) if p.role is Role.USER), "")
 
     def give(self, record: dict[str, object]) -> Given:

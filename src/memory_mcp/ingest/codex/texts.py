@@ -25,6 +25,7 @@ _IDE = "# Context from my IDE setup:"
 #: What stands before a command's output: lines of figures, then "Output:".
 _HEAD = re.compile(r"\A(?:(?:Chunk ID|Wall time|Exit code|Original token|Process |Total output)[^\n]*\n){1,8}Output:\n?")
 _EXIT = re.compile(r"^(?:Exit code: |Process exited with code )(-?\d{1,9})$", re.M)
+_DIRECTORY = re.compile(r"<environment_context>\s*(?:<cwd>([^<\n]+)</cwd>|Current working directory: ([^\n]+))")
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.M)
 _SHELLS = ("bash", "zsh", "sh", "powershell", "pwsh", "cmd", "cmd.exe", "powershell.exe")
 _MARKS = {"completed": "x", "in_progress": "~"}
@@ -72,6 +73,12 @@ def tool_result(name: str, output: object, call_id: str) -> Part:
         found = _EXIT.search(head[0])
         status, text = found[1] if found else status, text[head.end() :]
     return result(name, call_id, without_ansi(text), is_error=bool(error), exit_status=status)
+
+
+def directory_of(content: object) -> str:
+    """The directory that the client's own first words name; "" when they name none."""
+    found = _DIRECTORY.search("\n".join(map(plain, as_blocks(content))))
+    return (found[1] or found[2]).strip() if found else ""
 
 
 def summary_of(item: Mapping[str, object]) -> str:
