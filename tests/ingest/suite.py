@@ -10,6 +10,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from memory_mcp.ingest.base import Importer, ImportReport, Read
+from tests.ingest.suite_sessions import amp_session, chatgpt_session, claude_ai_session, continue_session
 
 Line = Callable[[int], str]
 Session = Callable[[Path, int], Path]
@@ -35,7 +36,12 @@ def claude_line(n: int) -> str:
 
 
 LINES: dict[str, Line] = {"claude-code": claude_line, "jsonl": jsonl_line}
-SESSIONS: dict[str, Session] = {}
+SESSIONS: dict[str, Session] = {
+    "amp": amp_session,
+    "continue": continue_session,
+    "chatgpt": chatgpt_session,
+    "claude-ai": claude_ai_session,
+}
 
 
 def session_of(name: str) -> Session:

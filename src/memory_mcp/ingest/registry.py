@@ -2,12 +2,20 @@
 
 from collections.abc import Callable
 
+from memory_mcp.ingest.amp import AmpImporter
 from memory_mcp.ingest.base import Importer
+from memory_mcp.ingest.chatgpt.reader import ChatGptImporter
+from memory_mcp.ingest.claude_ai import ClaudeAiImporter
 from memory_mcp.ingest.claude_code.reader import ClaudeCodeImporter
+from memory_mcp.ingest.continue_dev import ContinueImporter
 from memory_mcp.ingest.jsonl import JsonlImporter
 from memory_mcp.ingest.settings import IngestSettings
 
 IMPORTERS: dict[str, Callable[[IngestSettings], Importer]] = {
     "claude-code": ClaudeCodeImporter,
+    "amp": AmpImporter,
+    "continue": ContinueImporter,
+    "chatgpt": ChatGptImporter,
+    "claude-ai": ClaudeAiImporter,
     "jsonl": JsonlImporter,
 }

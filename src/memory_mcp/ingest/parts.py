@@ -1,0 +1,196 @@
+"""What importers of many clients share: the parts of a message in, drafts with their ids and times out.
+
+Invariants
+1. A part that is left out takes its number and its millisecond all the same: no setting moves an id or a time.
+2. Parts of one session never share a millisecond, because events are ordered by their time: what has no later time of
+   its own stands one millisecond behind what it follows.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+from memory_mcp.ingest.base import ImportReport
+from memory_mcp.ingest.claude_code.blocks import as_text, call_metadata, call_text, result_metadata
+from memory_mcp.ingest.lines import Record
+from memory_mcp.model.event import FILE_TIME, EventDraft, EventType, Role
+from memory_mcp.model.ids import digest, encode
+
+#: A time this far behind that of the part before it is another day's: it is believed (milliseconds).
+_DAY = 86_400_000
+_QUOTED = 1024
+
+THINKING = "thinking"
+EMPTY = "no content"
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """One event's worth of a message."""
+
+    role: Role
+    type: EventType
+    text: str
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    #: Why it is left out; "" when it is not.
+    left_out: str = ""
+
+
+def said(role: Role, text: str, **metadata: str) -> Part:
+    """Words of the user, of the model, or (any other role) a note."""
+    kinds = {Role.USER: EventType.USER_MESSAGE, Role.ASSISTANT: EventType.ASSISTANT_MESSAGE}
+    return Part(role, kinds.get(role, EventType.NOTE), text.strip(), metadata)
+
+
+def note(text: str, **metadata: str) -> Part:
+    """A note that nobody said."""
+    return Part(Role.SYSTEM, EventType.NOTE, text.strip(), metadata)
+
+
+def thought(text: str, keep: bool) -> Part:
+    """The model's thinking, left out unless it is asked for."""
+    return Part(Role.ASSISTANT, EventType.NOTE, text, {"record": "thinking"}, "" if keep else THINKING)
+
+
+def dropped(reason: str) -> Part:
+    """A part that is left out."""
+    return Part(Role.SYSTEM, EventType.NOTE, "", {}, reason)
+
+
+def call(name: str, arguments: object, call_id: str, **metadata: str) -> Part:
+    """A call of a tool; `arguments` an object, or its JSON as text."""
+    name, given = name or "tool", parsed(arguments)
+    text = call_text(name, given) if isinstance(given, Mapping) else f"{name}: {given}" if given else name
+    return Part(Role.ASSISTANT, EventType.TOOL_CALL, text, call_metadata(name, given) | {"tool_use_id": call_id} | metadata)
+
+
+def result(name: str, call_id: str, text: str, is_error: bool = False, **metadata: str) -> Part:
+    """What a tool gave back."""
+    told = {"tool": name, "tool_use_id": call_id} | result_metadata(text, is_error, None)
+    told |= {key: value for key, value in metadata.items() if value}
+    return Part(Role.TOOL, EventType.TOOL_RESULT, text.strip("\n").rstrip() or "(no output)", told)
+
+
+def parsed(value: object) -> object:
+    """The value that a text holds as JSON, else `value` itself: clients store objects inside texts."""
+    if not isinstance(value, str) or not value.lstrip().startswith(("{", "[")):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value
+
+
+def as_plain(value: object) -> str:
+    """A text as it is, anything else as compact JSON; "" for nothing."""
+    if value is None or isinstance(value, str):
+        return value or ""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+
+
+def content_id(*parts: object) -> str:
+    """An id that follows from content, for what has none of its own."""
+    return encode(digest("content", *(p if isinstance(p, str) else as_plain(p) for p in parts)), 16)
+
+
+def path_of(uri: object) -> str:
+    """The path that an address of a folder names, on this machine or another; a plain path as it is."""
+    text = as_text(uri)
+    if "://" not in text:
+        return text
+    try:
+        path = unquote(urlsplit(text).path)
+    except ValueError:
+        return ""
+    # file:///c%3A/Users: a drive's path has no slash before it.
+    return path[1:] if len(path) > 2 and path[0] == "/" and path[2] == ":" else path
+
+
+def file_time(file: Path) -> str:
+    """When a file was written last, UTC milliseconds, for sessions without any time; OSError when it is not there."""
+    return str(int(file.stat().st_mtime * 1000))
+
+
+def after(own: int | None, last: int | None) -> int | None:
+    """The time of what follows something at `last`: its own, or a millisecond later where that is no later one."""
+    if own is None or own <= 0:
+        return None if last is None else last + 1
+    return own if last is None or own > last or last - own > _DAY else last + 1
+
+
+@dataclass(slots=True)
+class Session:
+    """What the events of one session share."""
+
+    agent: str
+    session_id: str
+    project: str = ""
+    metadata: Mapping[str, str] = field(default_factory=dict)
+    thread: str = ""
+    #: Time of the last part (milliseconds); None before the first one that has any.
+    last: int | None = None
+    #: When the file was written last, for parts that no time can be told of.
+    file_time: str = ""
+
+    def put(
+        self, parts: Sequence[Part], source_id: str, own: int | None, metadata: Mapping[str, str] | None = None
+    ) -> list[EventDraft]:
+        """The drafts of one message at its own time; parts without text give none."""
+        drafts = []
+        for number, part in enumerate(parts):
+            self.last = after(own if not number else None, self.last)
+            if part.left_out or not part.text.strip():
+                continue
+            drafts.append(self._draft(part, f"{source_id}#{number}" if number else source_id, own, metadata or {}))
+        return drafts
+
+    def _draft(self, part: Part, source_id: str, own: int | None, metadata: Mapping[str, str]) -> EventDraft:
+        told = {**self.metadata, **metadata, **part.metadata}
+        if own is None:
+            told |= {FILE_TIME: self.file_time} if self.last is None else {"time": "inferred"}
+        return EventDraft(
+            session_id=self.session_id,
+            role=part.role,
+            type=part.type,
+            text=part.text,
+            timestamp=self.last,
+            source_id=source_id,
+            agent=self.agent,
+            project=self.project,
+            thread=self.thread,
+            metadata={key: value for key, value in told.items() if value},
+        )
+
+
+class Tally:
+    """Counts what the records of one file gave."""
+
+    def __init__(self, report: ImportReport, file: Path) -> None:
+        self._report, self._file = report, file
+
+    def took(self, drafts: Sequence[EventDraft], parts: Iterable[Part], line: int, quote: object) -> tuple[EventDraft, ...]:
+        """Count one record: what it gave, what of it was left out, or why it gave nothing."""
+        left_out = Counter(part.left_out for part in parts if part.left_out)
+        if drafts:
+            self._report.lines += 1
+            self._report.lines_used += 1
+            self._report.left_out.update(left_out)
+        else:
+            self.skip(next(iter(left_out), EMPTY), line, quote)
+        return tuple(drafts)
+
+    def skip(self, reason: str, line: int, quote: object) -> None:
+        """Count one record that gave nothing."""
+        self._report.lines += 1
+        self._report.skip(reason, self._file, line, as_plain(quote)[:_QUOTED])
+
+    def whole(self, records: Iterable[Record]) -> Iterator[Record]:
+        """The records that are JSON objects; the others are counted."""
+        for record in records:
+            if record.error:
+                self.skip(record.error, record.line, record.quote)
+            else:
+                yield record
