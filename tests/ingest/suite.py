@@ -10,7 +10,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from memory_mcp.ingest.base import Importer, ImportReport, Read
-from tests.ingest.suite_sessions import amp_session, chatgpt_session, claude_ai_session, continue_session
+from tests.ingest.suite_sessions import (
+    amp_session,
+    chatgpt_session,
+    claude_ai_session,
+    continue_session,
+    cursor_session,
+    markdown_session,
+)
 
 Line = Callable[[int], str]
 Session = Callable[[Path, int], Path]
@@ -37,10 +44,12 @@ def claude_line(n: int) -> str:
 
 LINES: dict[str, Line] = {"claude-code": claude_line, "jsonl": jsonl_line}
 SESSIONS: dict[str, Session] = {
+    "cursor": cursor_session,
     "amp": amp_session,
     "continue": continue_session,
     "chatgpt": chatgpt_session,
     "claude-ai": claude_ai_session,
+    "markdown": markdown_session,
 }
 
 

@@ -1,6 +1,7 @@
 """Sessions of the members whose files are no lines: each writes `count` messages that say "words of n"."""
 
 import json
+import sqlite3
 import zipfile
 from pathlib import Path
 from typing import Any
@@ -77,6 +78,40 @@ def claude_ai_conversation(count: int, words: str = "words of", name: str = "a1"
 
 def claude_ai_session(folder: Path, count: int) -> Path:
     return _json(folder / "conversations.json", [claude_ai_conversation(count)])
+
+
+def cursor_session(folder: Path, count: int) -> Path:
+    """Its tables are the client's own; a session that grew has rows more, as the client writes them."""
+    file = folder / "state.vscdb"
+    con = sqlite3.connect(file)
+    for table in ("ItemTable", "cursorDiskKV"):
+        con.execute(f"CREATE TABLE IF NOT EXISTS {table} (key TEXT UNIQUE ON CONFLICT REPLACE, value BLOB)")
+    known = con.execute("SELECT count(*) FROM cursorDiskKV WHERE key LIKE 'bubbleId:%'").fetchone()[0]
+    for n in range(known, count):
+        put_cursor(con, f"bubbleId:u1:b{n}", cursor_bubble(n))
+    headers = [{"bubbleId": f"b{n}", "type": 2 if n % 2 else 1} for n in range(count)]
+    put_cursor(
+        con, "composerData:u1", {"_v": 10, "composerId": "u1", "createdAt": BEGAN_MS, "fullConversationHeadersOnly": headers}
+    )
+    con.commit()
+    con.close()
+    return file
+
+
+def cursor_bubble(n: int, words: str = "words of") -> dict[str, Any]:
+    stamp = f"2026-03-02T09:{n // 60 % 60:02d}:{n % 60:02d}.000Z"
+    return {"_v": 3, "type": 2 if n % 2 else 1, "bubbleId": f"b{n}", "text": f"{words} {n}", "createdAt": stamp}
+
+
+def put_cursor(con: sqlite3.Connection, key: str, value: object) -> None:
+    con.execute("INSERT INTO cursorDiskKV (key, value) VALUES (?, ?)", [key, json.dumps(value)])
+
+
+def markdown_session(folder: Path, count: int) -> Path:
+    file = folder / "2026-03-02 cart.md"
+    sections = [f"## Part {n}\n\nwords of {n}\n" for n in range(count)]
+    file.write_text("---\ntags: [shop]\n---\n" + "\n".join(sections), encoding="utf-8")
+    return file
 
 
 def _json(file: Path, value: Any) -> Path:

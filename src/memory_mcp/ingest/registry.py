@@ -8,14 +8,18 @@ from memory_mcp.ingest.chatgpt.reader import ChatGptImporter
 from memory_mcp.ingest.claude_ai import ClaudeAiImporter
 from memory_mcp.ingest.claude_code.reader import ClaudeCodeImporter
 from memory_mcp.ingest.continue_dev import ContinueImporter
+from memory_mcp.ingest.cursor.reader import CursorImporter
 from memory_mcp.ingest.jsonl import JsonlImporter
+from memory_mcp.ingest.markdown.reader import MarkdownImporter
 from memory_mcp.ingest.settings import IngestSettings
 
 IMPORTERS: dict[str, Callable[[IngestSettings], Importer]] = {
     "claude-code": ClaudeCodeImporter,
+    "cursor": CursorImporter,
     "amp": AmpImporter,
     "continue": ContinueImporter,
     "chatgpt": ChatGptImporter,
     "claude-ai": ClaudeAiImporter,
     "jsonl": JsonlImporter,
+    "markdown": MarkdownImporter,
 }

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 AUTO = "auto"
 #: The registered importers; named here because only `app` reads a registry, and held to it by a test.
-SOURCES = ("claude-code", "amp", "continue", "chatgpt", "claude-ai", "jsonl")
+SOURCES = ("claude-code", "cursor", "amp", "continue", "chatgpt", "claude-ai", "jsonl", "markdown")
 #: Records and files looked at to tell what kind of source a path is.
 _SNIFF_RECORDS = 40
 _SNIFF_FILES = 50
