@@ -12,9 +12,9 @@ from pathlib import Path
 
 from memory_mcp.ingest.base import Growth, ImportReport, Read
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain, result_text
-from memory_mcp.ingest.drafting import Part, Session, Tally, call, content_id, dropped, note, result, said, thought
 from memory_mcp.ingest.exports import beginning_of, export_files, iter_conversations
 from memory_mcp.ingest.lines import Record
+from memory_mcp.ingest.parts import Part, Session, Tally, call, content_id, dropped, note, result, said, thought
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import EventDraft, EventType, Role

@@ -13,7 +13,9 @@ from pathlib import Path
 
 from memory_mcp.ingest.base import Growth, ImportReport, Read
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain
-from memory_mcp.ingest.drafting import (
+from memory_mcp.ingest.files import find_files
+from memory_mcp.ingest.lines import Record, iter_records
+from memory_mcp.ingest.parts import (
     Part,
     Session,
     Tally,
@@ -28,8 +30,6 @@ from memory_mcp.ingest.drafting import (
     said,
     thought,
 )
-from memory_mcp.ingest.files import find_files
-from memory_mcp.ingest.lines import Record, iter_records
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import RECAP, EventDraft, Role

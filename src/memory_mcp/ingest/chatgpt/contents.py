@@ -4,7 +4,7 @@ import re
 from collections.abc import Mapping
 
 from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
-from memory_mcp.ingest.drafting import Part, call, dropped, note, result, said, thought
+from memory_mcp.ingest.parts import Part, call, dropped, note, result, said, thought
 from memory_mcp.model.event import Role
 
 #: References to search results, which the page replaces by links: private-use characters around them, or brackets.

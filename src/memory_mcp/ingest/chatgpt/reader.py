@@ -13,9 +13,9 @@ from memory_mcp.ingest.base import Growth, ImportReport, Read
 from memory_mcp.ingest.chatgpt.contents import parts_of
 from memory_mcp.ingest.chatgpt.tree import nodes_of
 from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
-from memory_mcp.ingest.drafting import Session, Tally, content_id, note
 from memory_mcp.ingest.exports import beginning_of, export_files, iter_conversations
 from memory_mcp.ingest.lines import Record
+from memory_mcp.ingest.parts import Session, Tally, content_id, note
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import EventDraft

@@ -3,7 +3,7 @@
 from collections.abc import Mapping, Sequence
 
 from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
-from memory_mcp.ingest.drafting import Part, as_plain, call, dropped, parsed, path_of, result, said, thought
+from memory_mcp.ingest.parts import Part, as_plain, call, dropped, parsed, path_of, result, said, thought
 from memory_mcp.model.event import EventType, Role
 
 USER, MODEL = 1, 2

@@ -14,7 +14,7 @@ from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
 from memory_mcp.ingest.cursor.bubbles import SLOTS, parts_of
 from memory_mcp.ingest.cursor.store import CHATS, ITEMS, Store
 from memory_mcp.ingest.cursor.workspaces import Place, Workspaces, folder_in
-from memory_mcp.ingest.drafting import Session, Tally, content_id, dropped, file_time, note, parsed, path_of, said
+from memory_mcp.ingest.parts import Session, Tally, content_id, dropped, file_time, note, parsed, path_of, said
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.scope import project_of

@@ -15,9 +15,9 @@ from memory_mcp.ingest.cursor.conversations import AGENT, Conversations
 from memory_mcp.ingest.cursor.store import CHATS, MAGIC, open_store
 from memory_mcp.ingest.cursor.transcripts import FOLDER, Transcripts
 from memory_mcp.ingest.cursor.workspaces import DATABASE, user_folder
-from memory_mcp.ingest.drafting import Tally
 from memory_mcp.ingest.files import find_files
 from memory_mcp.ingest.lines import first_values
+from memory_mcp.ingest.parts import Tally
 from memory_mcp.ingest.settings import IngestSettings
 
 

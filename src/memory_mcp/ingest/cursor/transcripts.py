@@ -13,8 +13,8 @@ from memory_mcp.ingest.base import Read
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain, result_text
 from memory_mcp.ingest.cursor.store import open_store
 from memory_mcp.ingest.cursor.workspaces import DATABASE, Workspaces
-from memory_mcp.ingest.drafting import Part, Session, Tally, call, content_id, dropped, file_time, result, said, thought
 from memory_mcp.ingest.lines import Record, iter_records
+from memory_mcp.ingest.parts import Part, Session, Tally, call, content_id, dropped, file_time, result, said, thought
 from memory_mcp.model.event import EventDraft, EventType, Role
 from memory_mcp.scope import project_of
 

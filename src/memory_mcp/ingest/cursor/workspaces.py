@@ -10,7 +10,7 @@ from pathlib import Path
 from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
 from memory_mcp.ingest.cursor.store import HEADERS, ITEMS, Store, open_store
 from memory_mcp.ingest.cursor.store import as_text as stored_text
-from memory_mcp.ingest.drafting import parsed, path_of
+from memory_mcp.ingest.parts import parsed, path_of
 
 DATABASE = "state.vscdb"
 _SEPARATORS = re.compile(r"[^A-Za-z0-9]+")

@@ -18,8 +18,8 @@ from pathlib import Path
 
 from memory_mcp.errors import SourceUnreadable
 from memory_mcp.ingest.base import Growth, ImportReport, Read
-from memory_mcp.ingest.drafting import Part, Session, Tally, content_id, file_time
 from memory_mcp.ingest.markdown.note import DATE_KEYS, Section, day_of, front_matter, sections, time_of
+from memory_mcp.ingest.parts import Part, Session, Tally, content_id, file_time
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.event import EventDraft, EventType, Role
 from memory_mcp.scope import project_of
