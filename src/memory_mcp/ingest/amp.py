@@ -115,6 +115,8 @@ class AmpImporter:
             yield from (self._answered(block, tools) for block in blocks)
         elif role == "info":
             yield from map(_summary, blocks)
+        else:
+            yield dropped(f"{role or 'unknown'} message")
 
     def _answered(self, block: Mapping[str, object], tools: dict[str, str]) -> Part:
         kind = as_text(block.get("type"))
@@ -155,7 +157,7 @@ def _result(block: Mapping[str, object], tools: dict[str, str]) -> Part:
         return dropped(_WRITING)
     told = as_mapping(run.get("result"))
     exit_code = told.get("exitCode")
-    text = as_text(told.get("output")) if isinstance(told.get("output"), str) else _readable(run.get("result"))
+    text = next((as_text(told[key]) for key in ("output", "content") if as_text(told.get(key))), _readable(run.get("result")))
     if status in _FAILED:
         error = run.get("error")
         reason = as_text(as_mapping(error).get("message")) or _readable(error) or _readable(run.get("reason"))

@@ -84,6 +84,7 @@ class ClaudeAiImporter:
     def _parts(self, message: Mapping[str, object]) -> Iterator[Part]:
         role = _ROLES.get(as_text(message.get("sender")))
         if role is None:
+            yield dropped(f"{as_text(message.get('sender')) or 'unknown'} message")
             return
         blocks = as_blocks(message.get("content"))
         if not any(as_text(b.get("text")) or b.get("type") != "text" for b in blocks):
@@ -118,7 +119,7 @@ class ClaudeAiImporter:
 def _asked(message: Mapping[str, object], blocks: Sequence[Mapping[str, object]]) -> Iterator[Part]:
     """What the user typed, pasted and attached: a long paste is kept as an attachment without a name."""
     texts = [plain(block) for block in blocks]
-    attached = [as_mapping(a) for key in ("attachments",) for a in _list(message.get(key))]
+    attached = [as_mapping(a) for a in _list(message.get("attachments"))]
     files = [as_text(as_mapping(f).get("file_name")) for key in ("files", "files_v2") for f in _list(message.get(key))]
     names = list(dict.fromkeys(filter(None, [*(as_text(a.get("file_name")) for a in attached), *files])))
     words = "\n".join(filter(str.strip, [*texts, *(f"[{name}]" for name in names)]))
@@ -144,7 +145,7 @@ def _branches(messages: Sequence[Mapping[str, object]], leaf: str) -> list[str]:
     if not any(parents.values()):
         return [""] * len(messages)
     shown: set[str] = set()
-    at = leaf if leaf in parents else as_text(messages[-1].get("uuid"))
+    at = leaf if leaf and leaf in parents else next(reversed([name for name in parents if name]), "")
     while at in parents and at not in shown:
         shown.add(at)
         at = parents[at]

@@ -119,6 +119,8 @@ class ContinueImporter:
             yield from _calls(item, message, tools, answered)
         elif role == "system":
             yield dropped("system prompt")
+        else:
+            yield dropped(f"{role or 'unknown'} message")
         if summary:
             yield note(summary, **{RECAP: "true"})
 

@@ -13,6 +13,8 @@ _CONTEXTS = frozenset({"user_editable_context", "model_editable_context"})
 _THOUGHTS = frozenset({"thoughts", "reasoning_recap"})
 #: The recipient of what is meant for the user.
 _EVERYONE = "all"
+#: Kinds of content whose text is understood; without one they are empty.
+_KNOWN = frozenset({"text", "multimodal_text", "code"})
 _TEXT_KEYS = ("text", "result", "content", "output_str", "summary")
 _CANVAS = "canmore."
 
@@ -39,10 +41,13 @@ def parts_of(message: Mapping[str, object], keep_thinking: bool) -> list[Part]:
     if role == "user":
         files = _attached(metadata)
         return [said(Role.USER, "\n".join([text, *(f"[{name}]" for name in files)]), files="\n".join(files))]
-    if role == "assistant":
-        spoken = recipient == _EVERYONE
-        return [said(Role.ASSISTANT, text) if spoken else _call(recipient, kind, content, text)] if text else []
-    return [note(text)] if role == "system" else []
+    if role in ("assistant", "system") and (text or kind in _KNOWN):
+        if not text:
+            return []
+        if role == "system":
+            return [note(text)]
+        return [said(Role.ASSISTANT, text) if recipient == _EVERYONE else _call(recipient, kind, content, text)]
+    return [dropped(f"{kind or 'unknown'} content" if role in ("assistant", "system") else f"{role or 'unknown'} message")]
 
 
 def _call(recipient: str, kind: str, content: Mapping[str, object], text: str) -> Part:

@@ -52,8 +52,9 @@ def _path(mapping: Mapping[str, object], leaf: str) -> set[str]:
 
 
 def _last(mapping: Mapping[str, object]) -> str:
-    """The node that was written last, where none is named as the current one."""
-    return next(reversed(list(mapping)), "")
+    """The node that is told last, where none is named as the current one; none of a circle's."""
+    found = (key for key in reversed(list(mapping)) if any(_parent(mapping, k) not in mapping for k in _path(mapping, key)))
+    return next(found, "")
 
 
 def _parent(mapping: Mapping[str, object], key: str) -> str:

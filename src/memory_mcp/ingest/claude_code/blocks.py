@@ -103,7 +103,7 @@ def call_text(name: str, arguments: object) -> str:
     given = as_mapping(arguments)
     if name == "TodoWrite" and isinstance(given.get("todos"), list):
         return "\n".join(["TodoWrite:", *map(_todo, given["todos"])])  # type: ignore[call-overload]
-    key = _KEYS.get(name) or next((k for k in _USUAL_KEYS if k in given), "")
+    key = next((k for k in (_KEYS.get(name, ""), *_USUAL_KEYS) if k in given), "")
     first = f"{name}: {_short(given[key])}" if key in given else name
     others = [
         f"{k}: {_short(v)}" for k, v in given.items() if k != key and k not in _SILENT and v not in (None, False, "", [], {})

@@ -7,10 +7,8 @@ from memory_mcp.ingest.parts import Part, as_plain, call, dropped, parsed, path_
 from memory_mcp.model.event import EventType, Role
 
 USER, MODEL = 1, 2
-#: Parts of every bubble, whatever it holds, so that times of later ones follow from how many come before: the thinking,
-#: the words, a tool's call and its result.
-SLOTS = 4
-_BLANK = Part(Role.SYSTEM, EventType.NOTE, "")
+#: Parts that a bubble has at most: the thinking, the words, a tool's call and its result.
+MOST_PARTS = 4
 CONTEXT = "attached context"
 WRITING = "still being written"
 #: Where a prompt keeps what the client put in beside the words.
@@ -23,7 +21,7 @@ _OUTPUTS = ("output", "contents", "content", "result", "answer", "message")
 
 
 def parts_of(bubble: Mapping[str, object], subagent: bool, keep_thinking: bool) -> Sequence[Part]:
-    """The `SLOTS` parts of a bubble; a subagent's prompts are the model's."""
+    """The parts of a bubble, at most `MOST_PARTS`; a subagent's prompts are the model's."""
     text = as_text(bubble.get("text")) or as_text(bubble.get("rawText"))
     if bubble.get("type") == USER:
         files = _files(bubble)
@@ -32,39 +30,38 @@ def parts_of(bubble: Mapping[str, object], subagent: bool, keep_thinking: bool) 
         if subagent:
             asked = Part(Role.ASSISTANT, EventType.SUBAGENT_START, asked.text, asked.metadata)
         attached = any(_list(bubble.get(key)) for key in _CONTEXTS) and asked.text
-        return (dropped(CONTEXT) if attached else _BLANK, asked, _BLANK, _BLANK)
+        return [asked, dropped(CONTEXT)] if attached else [asked]
     if bubble.get("type") != MODEL:
-        return (_BLANK,) * SLOTS
+        return [dropped("bubble of another type")]
     thinking = bubble.get("thinking")
     thinks = as_text(thinking) or as_text(as_mapping(thinking).get("text"))
-    before = thought(thinks, keep_thinking) if thinks.strip() else _BLANK
-    words = said(Role.ASSISTANT, text)
-    if bubble.get("isThought") is True and text.strip():
-        before, words = thought(text, keep_thinking), _BLANK
-    return (before, words, *_tool(as_mapping(bubble.get("toolFormerData"))))
+    before = [thought(thinks, keep_thinking)] if thinks.strip() else []
+    if text.strip():
+        before.append(thought(text, keep_thinking) if bubble.get("isThought") is True else said(Role.ASSISTANT, text))
+    return [*before, *_tool(as_mapping(bubble.get("toolFormerData")))]
 
 
-def _tool(told: Mapping[str, object]) -> tuple[Part, Part]:
+def _tool(told: Mapping[str, object]) -> Sequence[Part]:
     """A call and its result, which Cursor keeps in one record."""
     name, call_id = as_text(told.get("name")), as_text(told.get("toolCallId"))
     if not name:
-        return _BLANK, _BLANK
+        return []
     arguments = parsed(told.get("rawArgs")) or parsed(told.get("params"))
     made = call(name, arguments, call_id)
     status, outcome = as_text(told.get("status")), parsed(told.get("result"))
     details, additional = as_mapping(outcome), as_mapping(told.get("additionalData"))
     error = _error(told.get("error"))
     if status in _RUNNING:
-        return made, dropped(WRITING)
+        return [made, dropped(WRITING)]
     code = details.get("exitCode") if isinstance(details.get("exitCode"), int) else details.get("exitCodeV2")
     # No single field tells whether a call did what it should: a refused command is "completed", too.
     refused = status in _REFUSED or additional.get("status") == "rejected" or details.get("rejected") is True
     failed = refused or status == "error" or additional.get("status") == "error" or (isinstance(code, int) and code != 0)
     text = "\n".join(filter(None, (error, _output(outcome, details))))
     if not text and not failed and not status:
-        return made, _BLANK
+        return [made]
     exit_status = str(code) if isinstance(code, int) else ""
-    return made, result(name, call_id, text or ("(rejected)" if refused else ""), failed, exit_status=exit_status)
+    return [made, result(name, call_id, text or ("(rejected)" if refused else ""), failed, exit_status=exit_status)]
 
 
 def _output(outcome: object, details: Mapping[str, object]) -> str:

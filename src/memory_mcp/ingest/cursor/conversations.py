@@ -11,10 +11,10 @@ from pathlib import Path
 
 from memory_mcp.ingest.base import Read
 from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
-from memory_mcp.ingest.cursor.bubbles import SLOTS, parts_of
+from memory_mcp.ingest.cursor.bubbles import MOST_PARTS, parts_of
 from memory_mcp.ingest.cursor.store import CHATS, ITEMS, Store
 from memory_mcp.ingest.cursor.workspaces import Place, Workspaces, folder_in
-from memory_mcp.ingest.parts import Session, Tally, content_id, dropped, file_time, note, parsed, path_of, said
+from memory_mcp.ingest.parts import Session, Tally, after, content_id, file_time, note, parsed, path_of, said
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.scope import project_of
@@ -68,11 +68,12 @@ class Conversations:
                 session = self._session(name, data, place, bubble or {})
                 created = parse_time(data.get("createdAt"))
                 yield from session.put([note(place.title, record="title")], f"{name}:title:{content_id(place.title)}", created)
-            if bubble is None:
-                session.put([dropped("")] * SLOTS, "", own)
-            else:
+            began = after(own, session.last)
+            if bubble is not None:
                 yield from self._message(bubble, f"{name}:{bubble_id}", own, session, bool(place.parent))
                 fresh.discard(bubble_id)
+            # Room for as many parts as there can be: how many there were is not known of what was read before.
+            session.last = None if began is None else began + MOST_PARTS - 1
         for bubble_id in sorted(fresh):
             self._tally.skip(NO_LONGER, 0, bubble_id)
 
