@@ -41,7 +41,7 @@ class Conversations:
             self._workspaces = Workspaces(file.absolute().parent.parent.parent)
 
     def read(self, store: Store, position: int) -> Iterator[Read]:
-        """What was written above a position, one step for each conversation; the last one tells how far it is done."""
+        """What was written above a position, one step for each message; the last one tells how far the database is read."""
         top = store.top()
         # Fewer rows than were seen: another database, or one that was cleaned up. Known messages are known by their ids.
         position = position if position <= top else 0
@@ -51,15 +51,18 @@ class Conversations:
             if self._being_written(data):
                 done = min(done, lowest - 1)
                 continue
-            yield Read(tuple(self._conversation(store, name, data, position)), position)
-        yield Read(tuple(self._panel(store)), done)
+            yield from (Read(drafts, position) for drafts in self._conversation(store, name, data, position))
+        yield from (Read(drafts, position) for drafts in self._panel(store))
+        yield Read((), done)
 
     def _being_written(self, data: Mapping[str, object]) -> bool:
         updated = parse_time(data.get("lastUpdatedAt")) or 0
         writing = data.get("status") == "generating" or bool(data.get("generatingBubbleIds"))
         return writing and int(self._written) - updated < _SETTLED_MS
 
-    def _conversation(self, store: Store, name: str, data: Mapping[str, object], position: int) -> Iterator[EventDraft]:
+    def _conversation(
+        self, store: Store, name: str, data: Mapping[str, object], position: int
+    ) -> Iterator[tuple[EventDraft, ...]]:
         fresh = store.bubbles(name, position)
         place = self._workspaces.place(name, data, store)
         session: Session | None = None
@@ -67,10 +70,10 @@ class Conversations:
             if session is None:
                 session = self._session(name, data, place, bubble or {})
                 created = parse_time(data.get("createdAt"))
-                yield from session.put([note(place.title, record="title")], f"{name}:title:{content_id(place.title)}", created)
+                yield tuple(session.put([note(place.title, record="title")], f"{name}:title:{content_id(place.title)}", created))
             began = after(own, session.last)
             if bubble is not None:
-                yield from self._message(bubble, f"{name}:{bubble_id}", own, session, bool(place.parent))
+                yield self._message(bubble, f"{name}:{bubble_id}", own, session, bool(place.parent))
                 fresh.discard(bubble_id)
             # Room for as many parts as there can be: how many there were is not known of what was read before.
             session.last = None if began is None else began + MOST_PARTS - 1
@@ -102,7 +105,7 @@ class Conversations:
         thread = name if place.parent else ""
         return Session(AGENT, place.parent or name, project_of(cwd), told, thread, file_time=self._written)
 
-    def _panel(self, store: Store) -> Iterator[EventDraft]:
+    def _panel(self, store: Store) -> Iterator[tuple[EventDraft, ...]]:
         """The conversations of the panel of older clients, which give no times of their own."""
         tabs = as_mapping(parsed(store.text(ITEMS, _PANEL))).get("tabs")
         cwd = folder_in(self._file.absolute().parent / "workspace.json")
@@ -115,7 +118,7 @@ class Conversations:
                 role = Role.USER if bubble.get("type") == "user" else Role.ASSISTANT
                 parts = [said(role, as_text(bubble.get("text")) or as_text(bubble.get("rawText")))]
                 own_id = as_text(bubble.get("id")) or f"{number}:{content_id(bubble.get('text'))}"
-                yield from self._tally.took(session.put(parts, f"{name}:{own_id}", None), parts, 0, bubble)
+                yield self._tally.took(session.put(parts, f"{name}:{own_id}", None), parts, 0, bubble)
 
 
 def _bubbles(

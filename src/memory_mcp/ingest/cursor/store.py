@@ -96,7 +96,7 @@ def _place(file: Path, stack: ExitStack) -> tuple[Path, str]:
     """Where to open a database, and how."""
     with file.open("rb") as stream:
         header = stream.read(100)
-    if not header.startswith(MAGIC):
+    if not header.startswith(MAGIC) or len(header) <= _JOURNAL_BYTE:
         raise OSError("it is no SQLite database")
     if header[_JOURNAL_BYTE] != _LOGGED:
         return file, "mode=ro"
