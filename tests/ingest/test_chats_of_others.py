@@ -181,6 +181,19 @@ def test_an_archive_of_something_else_counts_as_unreadable_when_it_is_named(tmp_
         list(importer.read(tmp_path / "photos.zip", 0, ImportReport()))
 
 
+@pytest.mark.parametrize("packed", [False, True])
+def test_how_far_an_export_is_read_is_told_with_every_conversation(packed: bool, tmp_path: Path) -> None:
+    file = tmp_path / "conversations.json"
+    file.write_text(json.dumps([chatgpt_conversation(3, name=f"c{n}") for n in range(50)]))
+    if packed:
+        with zipfile.ZipFile(tmp_path / "export.zip", "w", zipfile.ZIP_DEFLATED) as made:
+            made.write(file, "conversations.json")
+        file = tmp_path / "export.zip"
+    reached = [step.offset for step in IMPORTERS["chatgpt"](IngestSettings()).read(file, 0, ImportReport())]
+    assert reached == sorted(set(reached))
+    assert 0.9 * file.stat().st_size < reached[-1] <= file.stat().st_size
+
+
 _PEAK = """
 import resource, sys
 from pathlib import Path

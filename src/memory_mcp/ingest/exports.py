@@ -11,6 +11,7 @@ import zipfile
 import zlib
 from collections.abc import Iterator
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path, PurePosixPath
 
 from memory_mcp.ingest.files import find_files
@@ -35,13 +36,19 @@ def export_files(path: Path) -> Iterator[Path]:
 
 
 def iter_conversations(file: Path) -> Iterator[Record]:
-    """The conversations of an export; OSError when it cannot be read."""
+    """The conversations of an export, `reached` in bytes of the file itself; OSError when it cannot be read."""
     if not zipfile.is_zipfile(file):
         yield from iter_records(file)
         return
     with tempfile.TemporaryDirectory(prefix="memory-mcp-") as private:
-        for number, name in enumerate(_members(file)):
-            yield from iter_records(_unpacked(file, name, Path(private) / f"{number}.json"))
+        members = _members(file)
+        for number, name in enumerate(members):
+            loose = _unpacked(file, name, Path(private) / f"{number}.json")
+            whole = max(1, loose.stat().st_size)
+            for record in iter_records(loose):
+                part = (number + record.reached / whole) / len(members)
+                yield replace(record, reached=int(part * file.stat().st_size))
+            loose.unlink()
 
 
 def beginning_of(beginning: bytes) -> bytes:

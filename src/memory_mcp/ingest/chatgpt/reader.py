@@ -54,10 +54,10 @@ class ChatGptImporter:
         tally = Tally(report, file)
         for record in tally.whole(iter_conversations(file)):
             if isinstance(record.value.get("mapping"), dict):
-                yield Read(tuple(self._conversation(record, tally)), record.offset)
+                yield Read(tuple(self._conversation(record, tally)), record.reached)
             else:
                 tally.skip(_NOT_OURS, record.line, record.quote)
-                yield Read((), record.offset)
+                yield Read((), record.reached)
 
     def _conversation(self, record: Record, tally: Tally) -> Iterator[EventDraft]:
         value = record.value
