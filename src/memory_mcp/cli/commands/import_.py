@@ -34,7 +34,13 @@ SOURCES = (
     "gemini",
     "copilot",
     "opencode",
+    "cursor",
+    "amp",
+    "continue",
+    "chatgpt",
+    "claude-ai",
     "jsonl",
+    "markdown",
 )
 #: Share of the whole work that is done once everything is stored (it is filed meanwhile), and of the rest once all of it
 #: is filed (measured on real histories).
