@@ -2,7 +2,7 @@
 
 import json
 from dataclasses import dataclass, field
-from typing import Protocol
+from typing import ClassVar, Protocol
 
 from memory_mcp.model.event import EventDraft
 
@@ -41,6 +41,9 @@ class Malformed(ValueError):
 
 class Hooks(Protocol):
     """Reads the payloads of one client. The same payload under the same name gives the same drafts."""
+
+    #: Whether the same payload twice in a moment is one event that two hooks were told of.
+    ONE_PER_MOMENT: ClassVar[bool]
 
     def read(self, payload: str, envelope: Envelope) -> Heard:
         """Drafts of one payload, in the order things happened; Malformed when it cannot be read."""

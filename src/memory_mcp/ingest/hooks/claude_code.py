@@ -13,6 +13,7 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain
 from memory_mcp.ingest.claude_code.records import convert
@@ -57,6 +58,9 @@ Payload = Mapping[str, object]
 
 class ClaudeCodeHooks:
     """Reads the payloads of every version of Claude Code that has hooks."""
+
+    #: Its settings and its plugins may both name our hook; what they are told differs in nothing.
+    ONE_PER_MOMENT: ClassVar[bool] = True
 
     def read(self, payload: str, envelope: Envelope) -> Heard:
         """See `Hooks`."""
@@ -248,3 +252,6 @@ _READERS: dict[str, Callable[[_Telling], list[EventDraft]]] = {
     "PostCompact": _after_compaction,
     "SessionEnd": _session_end,
 }
+
+#: The events that hold something to keep: what a client is to tell.
+READ = tuple(_READERS)
