@@ -4,14 +4,9 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
 
-from memory_mcp.install.base import AddItem, Client, Edit, Level, Order, Place, local
+from memory_mcp.install import capture
+from memory_mcp.install.base import Client, Edit, Level, Order, Place, local
 from memory_mcp.install.command import Server
-
-#: What it tells its hooks of, as far as it belongs into a memory.
-EVENTS = (
-    *("SessionStart", "UserPromptSubmit", "PostToolUse", "PostToolUseFailure", "Stop"),
-    *("SubagentStart", "SubagentStop", "PreCompact", "PostCompact", "SessionEnd"),
-)
 
 
 class ClaudeCode(Client):
@@ -44,8 +39,7 @@ class ClaudeCode(Client):
         """One of each event; for one project in the file that is not shared with others, since the command is this machine's."""
         inside = order.place.in_project(".claude", "settings.local.json")
         file = _home(order.place) / "settings.json" if order.level is Level.USER else inside
-        item = {"hooks": [{"type": "command", "command": self.hook_line(order)}]}
-        return [AddItem(file, ("hooks", event), item, self.hook_client) for event in EVENTS]
+        return capture.hooks(self, order, file, capture.CLAUDE_CODE)
 
 
 def _home(place: Place) -> PurePath:

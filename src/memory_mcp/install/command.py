@@ -66,11 +66,16 @@ def claude_line(data_dir: Path | None) -> str:
 
 def hook_line(client: str, data_dir: Path | None, config: Path | None, platform: str) -> str:
     """What a client's shell runs for each event."""
+    return shell_line(hook_words(client, data_dir, config), platform)
+
+
+def hook_words(client: str, data_dir: Path | None, config: Path | None) -> list[str]:
+    """The same as a program and its arguments."""
     command, first = executable()
     words = [command, *first, "hook", client]
     for option, path in (("--data-dir", data_dir), ("--config", config)):
         words += [option, str(path.absolute())] if path is not None else []
-    return shell_line(words, platform)
+    return words
 
 
 def shell_line(words: list[str], platform: str) -> str:

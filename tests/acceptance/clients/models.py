@@ -38,6 +38,17 @@ class Asked:
     path: str
     body: dict[str, Any]
 
+    @property
+    def offers(self) -> bool:
+        """Whether the model is offered tools, as in a conversation with a person."""
+        return bool(self.body.get("tools"))
+
+    @property
+    def latest(self) -> str:
+        """What came into the conversation last: a prompt, or a tool's answer."""
+        said = self.body.get("messages") or self.body.get("input") or self.body["contents"]
+        return json.dumps(said[-1], ensure_ascii=False)
+
 
 @dataclass
 class Model:
@@ -70,16 +81,12 @@ class Model:
         with self._lock:
             self._left = list(script)
 
-    def seen(self) -> str:
-        """The last request that offered tools: what the model knew when it answered last."""
-        return json.dumps(next(a.body for a in reversed(self.asked) if a.body.get("tools")), ensure_ascii=False)
-
     def answer(self, path: str, body: dict[str, Any]) -> tuple[Say | Call, str]:
         """What is answered to a request, and an id that no other answer has."""
         with self._lock:
             self.asked.append(Asked(path, body))
             self._calls += 1
-            turn = self._left.pop(0) if body.get("tools") and self._left else Say(ELSE)
+            turn = self._left.pop(0) if self.asked[-1].offers and self._left else Say(ELSE)
             return turn, f"{self._calls:04d}"
 
 
