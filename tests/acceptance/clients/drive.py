@@ -60,6 +60,8 @@ class ClaudeCode(Driven):
     environ: ClassVar[dict[str, str]] = {
         "ANTHROPIC_BASE_URL": "{address}",
         "ANTHROPIC_API_KEY": "any",
+        # Otherwise the tools of servers are offered only after the model has looked for them.
+        "ENABLE_TOOL_SEARCH": "false",
         "DISABLE_AUTOUPDATER": "1",
         "DISABLE_TELEMETRY": "1",
         "CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC": "1",
