@@ -1,0 +1,33 @@
+"""Codex: tables [mcp_servers.NAME] in config.toml; a project's own counts where the user trusts the project."""
+
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import Any
+
+from memory_mcp.install.base import Client, Format, Level, Place, local
+from memory_mcp.install.command import Server
+
+
+class Codex(Client):
+    """OpenAI's command line client, and its extension for editors."""
+
+    name = "codex"
+    title = "Codex"
+    commands = ("codex",)
+    format = Format.TOML
+    keys = ("mcp_servers",)
+    then = "start a new session"
+
+    def folders(self, place: Place) -> Sequence[PurePath]:
+        """CODEX_HOME, else ~/.codex."""
+        return [place.named("CODEX_HOME", ".codex")]
+
+    def configs(self, place: Place, level: Level) -> Sequence[PurePath]:
+        """One file for each level."""
+        home = place.named("CODEX_HOME", ".codex") if level is Level.USER else place.in_project(".codex")
+        return [home / "config.toml"]
+
+    def entry(self, server: Server, level: Level) -> dict[str, Any]:
+        """It calls headers http_headers, and refuses a token written as bearer_token."""
+        del level
+        return {"url": server.url, "http_headers": server.headers} if server.url else local(server)
