@@ -56,7 +56,7 @@ def _json(keys: list[str]) -> dict[str, str | bytes]:
         "a key twice": '{\n  "a": 1,\n  "a": 2\n}\n',
         "line ends mixed": '{\r\n  "a": 1,\n  "b": 2\r\n}\n',
         "a long file": json.dumps(
-            {**plain, "projects": {f"/code/p{n}": {"n": n, "h": ["x" * 50]} for n in range(3000)}}, indent=2
+            {**plain, "projects": {f"/code/p{n}": {"n": n, "h": ["x" * 50]} for n in range(400)}}, indent=2
         ),
         "nested deeply": '{\n  "a": ' + "[" * 200 + "]" * 200 + "\n}\n",
         "blanks at line ends": '{  \n  "a": 1  ,  \n  "b": 2  \n}  \n',

@@ -138,7 +138,7 @@ class Client(ABC):
         """The files that may hold its servers, best first: the first that exists is used. Empty: it has none at this level."""
 
     @abstractmethod
-    def entry(self, server: Server) -> dict[str, Any]:
+    def entry(self, server: Server, level: Level) -> dict[str, Any]:
         """How it writes a server; InstallRefused when it cannot use one like this."""
 
     def hooks(self, order: Order) -> Sequence[Edit]:
@@ -149,7 +149,7 @@ class Client(ABC):
     def edits(self, order: Order) -> list[Edit]:
         """Everything that is to be so in its files; InstallRefused when that cannot be."""
         file = self.config(order.place, order.level)
-        server = SetKey(file, self.format, (*self.keys, order.name), self.entry(order.server), is_server=True)
+        server = SetKey(file, self.format, (*self.keys, order.name), self.entry(order.server, order.level), is_server=True)
         return [server, *(self.hooks(order) if order.hooks else ())]
 
     def config(self, place: Place, level: Level) -> PurePath:

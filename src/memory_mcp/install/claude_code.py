@@ -29,8 +29,9 @@ class ClaudeCode(Client):
         inside = place.environ.get("CLAUDE_CONFIG_DIR")
         return [_home(place) / ".claude.json" if inside else place.at_home(".claude.json")]
 
-    def entry(self, server: Server) -> dict[str, Any]:
+    def entry(self, server: Server, level: Level) -> dict[str, Any]:
         """As `claude mcp add` writes it."""
+        del level
         if server.url:
             return {"type": "http", "url": server.url, "headers": server.headers}
         return local(server, type="stdio")

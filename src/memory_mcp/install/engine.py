@@ -204,8 +204,13 @@ def _note(record: Record, done: Done) -> None:
     if known:
         done = replace(done, had=known[0].had, made=max(done.made, *(one.made for one in known)))
     # Two clients may read the same file: their entry is one, and goes with the last of them.
-    others = [replace(one, value=done.value) for one in known if one.client != done.client]
-    record.edits = [*(one for one in record.edits if one not in known), *others, done]
+    now = [done if one.client == done.client else replace(one, value=done.value) for one in known]
+    if done not in now:
+        now.append(done)
+    # What is made again keeps its place: twice is to leave the same record as once.
+    first = min((record.edits.index(one) for one in known), default=len(record.edits))
+    left = [one for one in record.edits if one not in known]
+    record.edits = [*left[:first], *now, *left[first:]]
 
 
 def _write(change: Change, state: State) -> None:

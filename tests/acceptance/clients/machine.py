@@ -4,8 +4,7 @@ import os
 import shutil
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -15,8 +14,8 @@ from memory_mcp.model.event import Event
 from memory_mcp.storage.values import Scope
 
 ROOT = Path(__file__).parents[3]
-#: How long one command may take (seconds), and how long is waited for what happens in the background.
-PATIENCE, A_WHILE = 240.0, 60.0
+#: How long one command may take (seconds).
+PATIENCE = 240.0
 #: A folder that holds the npm packages already, so that none is fetched.
 NODE = os.environ.get("CLIENTS_NODE", "")
 
@@ -98,15 +97,6 @@ class Machine:
         done = self.run(str(self.program), *words)
         assert done.returncode == 0, f"{words}: {done.stdout}\n{done.stderr}"
         return done.stdout
-
-    def wait(self, come: Callable[[], bool]) -> bool:
-        """Whether it has come within a while."""
-        end = time.monotonic() + A_WHILE
-        while not come():
-            if time.monotonic() > end:
-                return False
-            time.sleep(0.25)
-        return True
 
     def filed(self) -> bool:
         """Whether everything that hooks left is stored."""

@@ -16,6 +16,7 @@ from memory_mcp.model.sentinel import OPEN
 from tests.acceptance.clients.drive import CLIENTS, ClaudeCode, Driven
 from tests.acceptance.clients.machine import ROOT, Machine, Missing, built, fetched
 from tests.acceptance.clients.models import Call, Model, Say
+from tests.waiting import until
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(1500)]
 
@@ -77,7 +78,7 @@ def test_claude_code_records_by_the_plugin_alone_and_what_both_tell_once(program
     machine.ours("install", client.name)
     model.say(Say("It is a heron."))
     client.ask("Which bird stands at the pond?")
-    assert machine.wait(machine.filed)
+    until(machine.filed, "for what hooks left to be stored")
     told = [e.text for e in machine.stored() if "bird" in e.text or "heron" in e.text]
     assert told == ["Which bird stands at the pond?", "It is a heron."]
 
@@ -87,7 +88,7 @@ def two_sessions(client: Driven, model: Model) -> None:
     machine = client.machine
     model.say(Say(SAID))
     assert SAID in client.ask(ASKED)
-    assert machine.wait(machine.filed)
+    until(machine.filed, "for what hooks left to be stored")
     machine.ours("scheduler", "run", "render_briefings")
     before = len(model.asked)
     model.say(Call("intelligent_search", SEARCHED), Say("Port 7411."))
@@ -100,7 +101,7 @@ def two_sessions(client: Driven, model: Model) -> None:
     # The words, and what stands in an answer of the search alone.
     assert SAID in last.latest
     assert "confidence" in last.latest
-    assert machine.wait(machine.filed)
+    until(machine.filed, "for what hooks left to be stored")
     events = machine.stored()
     spoken = [e for e in events if e.type in (EventType.USER_MESSAGE, EventType.ASSISTANT_MESSAGE)]
     assert [e.text.strip('"') for e in spoken] == [ASKED, SAID, LATER, "Port 7411."]

@@ -112,9 +112,11 @@ def prune(text: str, keys: Sequence[str]) -> str:
 
 
 def holds_nothing(text: str) -> bool:
-    """Whether a text is blank, or an object without entries and comments."""
+    """Whether a text is blank, or an object without entries and comments, but for the schema that some clients put in."""
     if is_blank(text):
         return True
+    if "$schema" in parse(text).value:
+        text = drop(text, ["$schema"])
     node = parse(text)
     return node.value == {} and is_blank(text[: node.start] + text[node.start + 1 : node.end - 1] + text[node.end :])
 
