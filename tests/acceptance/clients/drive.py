@@ -7,6 +7,8 @@ from typing import ClassVar
 
 from tests.acceptance.clients.machine import Machine
 
+_LOOKS = 3
+
 
 class Driven(ABC):
     """One client on a machine, asked by a script and answered by a scripted model."""
@@ -41,10 +43,17 @@ class Driven(ABC):
         return self.machine.run(self.command, "--version").stdout.strip()
 
     def servers(self) -> str:
-        """The line about ours in its list of servers."""
-        done = self.machine.run(self.command, *self.listed())
-        told = done.stdout + done.stderr
-        return next((line.strip() for line in told.splitlines() if "memory" in line and self.connected in line), told)
+        """The line about ours in its list of servers; the whole list when ours is not connected.
+
+        The first connection of all starts the background process. Gemini CLI waits five seconds for it, which a machine that
+        is busy with something else may take: then the list is looked at again.
+        """
+        for _ in range(_LOOKS):
+            done = self.machine.run(self.command, *self.listed())
+            told = done.stdout + done.stderr
+            if found := [line.strip() for line in told.splitlines() if "memory" in line and self.connected in line]:
+                return found[0]
+        return told
 
     def ask(self, prompt: str) -> str:
         """One session with one prompt; what it printed."""
