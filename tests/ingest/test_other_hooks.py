@@ -146,7 +146,14 @@ def tool(**state: Any) -> dict[str, Any]:
 
 def test_opencode_tells_parts_by_their_ids_and_times() -> None:
     drafts = [
-        one("opencode", "Parts", role="user", time=AT - 500, parts=[part("text", 1, text="Run the tests.")]),
+        one(
+            "opencode",
+            "UserPromptSubmit",
+            role="user",
+            message_id="msg_0",
+            time=AT - 500,
+            parts=[part("text", 1, text="Run the tests.")],
+        ),
         *read("opencode", "Parts", parts=[tool(status="completed", output="3 passed\n")]).drafts,
         one("opencode", "Parts", parts=[part("text", 3, text="They pass.", time={"start": AT - 60, "end": AT - 50})]),
     ]
@@ -156,7 +163,7 @@ def test_opencode_tells_parts_by_their_ids_and_times() -> None:
         (Role.TOOL, EventType.TOOL_RESULT, "3 passed"),
         (Role.ASSISTANT, EventType.ASSISTANT_MESSAGE, "They pass."),
     ]
-    assert [d.source_id for d in drafts] == ["prt_1", "prt_2#call", "prt_2#result", "prt_3"]
+    assert [d.source_id for d in drafts] == ["msg_0", "prt_2#call", "prt_2#result", "prt_3"]
     assert [d.timestamp for d in drafts] == [AT - 500, AT - 300, AT - 100, AT - 50]
     assert [d.metadata.get("tool_use_id", "") for d in drafts] == ["", "call_7", "call_7", ""]
 
@@ -167,10 +174,14 @@ def test_a_tool_of_opencode_that_failed_says_so() -> None:
 
 
 def test_what_opencode_itself_wrote_into_a_prompt_is_nobodys_words() -> None:
-    parts = [
-        part("text", 1, text="Called the Read tool", synthetic=True),
-        part("text", 2, text="Look."),
-        part("file", 3, url="x"),
-    ]
-    assert [d.text for d in read("opencode", "Parts", role="user", time=AT, parts=parts).drafts] == ["Look."]
+    parts = [part("text", 1, text="Called the Read tool", synthetic=True), part("text", 2, text="Look.")]
+    parts += [part("file", 3, mime="image/png", filename="a.png"), part("agent", 4)]
+    assert one("opencode", "Parts", role="user", time=AT, parts=parts).text == "Look.\n[image/png a.png]"
     assert read("opencode", "Parts", role="user", time=AT, parts=parts[:1]).skipped == "nothing to keep"
+
+
+def test_a_subagent_of_opencode_is_a_thread_and_what_it_is_told_is_not_the_users() -> None:
+    (start,) = read("opencode", "Parts", role="user", agent_id="ses_2", time=AT, parts=[part("text", 1, text="Look.")]).drafts
+    call, result = read("opencode", "Parts", agent_id="ses_2", parts=[tool(status="completed", output="x")]).drafts
+    assert (start.role, start.type, start.text) == (Role.ASSISTANT, EventType.SUBAGENT_START, "Look.")
+    assert {(d.session_id, d.thread) for d in (start, call, result)} == {(SESSION, "ses_2")}

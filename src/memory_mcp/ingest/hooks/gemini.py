@@ -24,8 +24,8 @@ EVENTS = {
 _PASSED_OVER = frozenset({"BeforeTool", "BeforeModel", "AfterModel", "BeforeToolSelection", "Notification", "PreCompress"})
 #: What hooks added to a prompt stands before it.
 _ADDED = re.compile(r"<hook_context>.*?</hook_context>\s*", re.DOTALL)
-#: The wrapper around what a tool brought in.
-_WRAPPED = re.compile(r"\A\s*<untrusted_context>\n?(.*?)\n?</untrusted_context>\s*\Z", re.DOTALL)
+#: The wrapper around what a tool brought in, and the word before what a command printed.
+_WRAPPED = re.compile(r"\A\s*<untrusted_context>\n?(?:Output: )?(.*?)\n?</untrusted_context>\s*\Z", re.DOTALL)
 
 
 class GeminiHooks:
