@@ -72,10 +72,11 @@ def run(args: argparse.Namespace) -> int:
     clients = chosen(args.client, lambda client: is_here(client, place), "no client was found here; name the one to prepare for")
     order, notes = _order(args, place)
     state = State()
+    absent = [client for client in clients if not is_here(client, place)]
 
     def work(client: Client) -> Outcome:
         made = engine.plan(client, order, state) if args.dry_run else engine.install(client, order, state)
-        return Outcome(client, made, [] if is_here(client, place) else ["it was not found here; this waits for it"])
+        return Outcome(client, made, ["it was not found here; this waits for it"] if client in absent else [])
 
     outcomes = [tried(client, work) for client in clients]
     return tell(args, outcomes, state, "installed", notes)
