@@ -9,13 +9,15 @@ import pytest
 
 from memory_mcp.errors import InstallRefused
 from memory_mcp.install import engine
-from memory_mcp.install.base import Client, Edit, Format, Level, Order, PlaceFile
+from memory_mcp.install.base import AddItem, Client, Edit, Format, Level, Order, PlaceFile
 from memory_mcp.install.claude_code import ClaudeCode
 from memory_mcp.install.command import Server
 from memory_mcp.install.edit import files
+from memory_mcp.install.gemini import Gemini
 from memory_mcp.install.registry import CLIENTS
 from memory_mcp.install.status import statuses
 from tests.install.conftest import Machine
+from tests.install.samples import json_samples
 
 CLAUDE, CODEX, VSCODE = CLIENTS["claude-code"], CLIENTS["codex"], CLIENTS["vscode"]
 by_name = pytest.mark.parametrize("client", CLIENTS.values(), ids=lambda client: client.name)
@@ -126,6 +128,30 @@ def test_an_entry_of_ours_under_another_name_is_enough(machine: Machine, client:
     assert any("already under the name mine" in note for change in changes for note in change.notes)
 
 
+@by_name
+def test_what_its_user_added_to_the_entry_stays(machine: Machine, client: Client) -> None:
+    path = machine.config_of(client)
+    words = ["--config", "/c", "serve", "--profile", "full"]
+    by_hand: dict[str, object] = {"command": "/old/memory-mcp", "args": words, "timeout": 9}
+    environment = "environment" if client.name == "opencode" else "env"
+    if client.name == "opencode":
+        by_hand = {"type": "local", "command": ["/old/memory-mcp", *words], "timeout": 9}
+    put(path, entry_text(client, by_hand))
+    machine.install(client)
+    entry = values(client, path)[client.keys[0]]["memory"]
+    assert entry["command"] == (["/opt/memory-mcp", *words] if client.name == "opencode" else "/opt/memory-mcp")
+    assert entry.get("args", words) == words
+    assert entry["timeout"] == 9
+    machine.install(client, server=replace(machine.order.server, env={"MEMORY_MCP_STORAGE__DATA_DIR": "/d"}), data_dir=Path("/d"))
+    machine.install(client, server=replace(machine.order.server, command="/new/memory-mcp"))
+    entry = values(client, path)[client.keys[0]]["memory"]
+    assert entry[environment] == {"MEMORY_MCP_STORAGE__DATA_DIR": "/d"}
+    assert str(entry["command"]).count("/new/memory-mcp") == 1
+    assert b"--data-dir /d" in b"".join(data or b"" for data in machine.tree().values()) or not client.hook_client
+    machine.uninstall(client)
+    assert values(client, path)[client.keys[0]]["memory"] == by_hand
+
+
 def test_hooks_by_hand_are_not_doubled(machine: Machine) -> None:
     path = machine.home / ".claude" / "settings.json"
     group = {
@@ -183,6 +209,8 @@ def test_an_entry_changed_by_its_user_still_goes_and_one_put_in_its_place_stays(
     machine.install(client)
     put(path, entry_text(client, {"command": "npx", "args": ["other"]}))
     was = path.read_bytes()
+    with pytest.raises(InstallRefused, match="not ours"):
+        machine.install(client)
     machine.uninstall(client)
     assert path.read_bytes() == was
 
@@ -361,3 +389,27 @@ def test_an_order_for_another_name_leaves_the_first(machine: Machine) -> None:
     assert set(json.loads(machine.config_of(VSCODE).read_bytes())["servers"]) == {"memory", "second"}
     machine.uninstall(VSCODE)
     assert not machine.config_of(VSCODE).exists()
+
+
+class InOneFile(Gemini):
+    """A client whose servers and hooks stand in the same file."""
+
+    hook_client = "gemini"
+
+    def hooks(self, order: Order) -> list[Edit]:
+        path = self.config(order.place, order.level)
+        items = [{"matcher": "*", "hooks": [{"type": "command", "command": self.hook_line(order)}]}]
+        return [AddItem(path, ("hooks", event), item, "gemini") for event in ("SessionStart", "AfterTool") for item in items]
+
+
+@pytest.mark.parametrize("data", json_samples(("mcpServers",)).values(), ids=json_samples(("mcpServers",)))
+def test_servers_and_hooks_may_stand_in_one_file(machine: Machine, data: bytes) -> None:
+    client = InOneFile()
+    path = machine.config_of(client)
+    put(path, data)
+    before = machine.tree()
+    changes = machine.install(client)
+    assert len(changes) == 1
+    assert path.read_bytes().count(b"hook gemini") == 2
+    machine.uninstall(client)
+    assert machine.tree() == before

@@ -70,7 +70,7 @@ def run(args: argparse.Namespace) -> int:
         raise InvalidQuery("no client is named", f"Name one of {', '.join(CLIENTS)}, or all. How they stand: --status")
     place = here()
     clients = chosen(args.client, lambda client: is_here(client, place), "no client was found here; name the one to prepare for")
-    order, notes = _order(args, place)
+    order, notes = order_of(args, place)
     state = State()
     absent = [client for client in clients if not is_here(client, place)]
 
@@ -105,7 +105,7 @@ def tried(client: Client, work: Callable[[Client], Outcome]) -> Outcome:
         return Outcome(client, error=error)
 
 
-def _order(args: argparse.Namespace, place: Place) -> tuple[Order, list[str]]:
+def order_of(args: argparse.Namespace, place: Place) -> tuple[Order, list[str]]:
     """What is to be installed, and what its user should know of it."""
     level = args.level or Level.USER
     data_dir = _path(getattr(args, "data_dir", None) or os.environ.get(DATA_DIR))
