@@ -70,12 +70,13 @@ def run(args: argparse.Namespace) -> int:
         raise InvalidQuery("no client is named", f"Name one of {', '.join(CLIENTS)}, or all. How they stand: --status")
     place = here()
     clients = chosen(args.client, lambda client: is_here(client, place), "no client was found here; name the one to prepare for")
-    order, notes = _order(args, place)
+    order, notes = order_of(args, place)
     state = State()
+    absent = [client for client in clients if not is_here(client, place)]
 
     def work(client: Client) -> Outcome:
         made = engine.plan(client, order, state) if args.dry_run else engine.install(client, order, state)
-        return Outcome(client, made, [] if is_here(client, place) else ["it was not found here; this waits for it"])
+        return Outcome(client, made, ["it was not found here; this waits for it"] if client in absent else [])
 
     outcomes = [tried(client, work) for client in clients]
     return tell(args, outcomes, state, "installed", notes)
@@ -104,7 +105,7 @@ def tried(client: Client, work: Callable[[Client], Outcome]) -> Outcome:
         return Outcome(client, error=error)
 
 
-def _order(args: argparse.Namespace, place: Place) -> tuple[Order, list[str]]:
+def order_of(args: argparse.Namespace, place: Place) -> tuple[Order, list[str]]:
     """What is to be installed, and what its user should know of it."""
     level = args.level or Level.USER
     data_dir = _path(getattr(args, "data_dir", None) or os.environ.get(DATA_DIR))
