@@ -90,12 +90,22 @@ def run(args: argparse.Namespace) -> int:
         shares = _chosen(app, args.yes) if anywhere else shares_at(app, args.source, args.path)
         if not shares:
             return 0
-        reports = [read_share(app, share, args.newest, of) for share, of in zip(shares, _numbered(shares), strict=True)]
-        seconds = build(app)
-        data = _shape(shares, reports, seconds, app.holdings())
-    lines = [line for other in data["others"] for line in source_lines(other, args.verbose)]
-    render.emit(as_json(args), data, [*lines, *report_lines(data, args.verbose), *_what_to_try(data["built"]["latest"])])
+        data = import_shares(app, shares, args.newest)
+    render.emit(as_json(args), data, [*told_lines(data, args.verbose), *_what_to_try(data["built"]["latest"])])
     return 0
+
+
+def import_shares(app: "Memory", shares: "Sequence[Share]", newest: int | None) -> dict[str, Any]:
+    """Read, file and index what several importers read; what came of it."""
+    reports = [read_share(app, share, newest, of) for share, of in zip(shares, _numbered(shares), strict=True)]
+    seconds = build(app)
+    return _shape(shares, reports, seconds, app.holdings())
+
+
+def told_lines(data: dict[str, Any], verbose: bool = False) -> list[str]:
+    """What came of an import, for reading."""
+    others = [line for other in data["others"] for line in source_lines(other, verbose)]
+    return [*others, *report_lines(data, verbose)]
 
 
 def _shape(
@@ -171,14 +181,18 @@ def _chosen(app: "Memory", yes: bool) -> list[Share]:
         raise SourceUnreadable("nothing to import was found in the usual places", hint)
     for line in finding_lines(found):
         render.err(line)
-    fresh = [f for f in found if f.new_files]
-    if not fresh:
+    shares = shares_of(app, found)
+    if not shares:
         render.err("All of it is imported already.")
-        return []
-    if not yes and not agreed_to(f"Import {render.plural(sum(f.new_files for f in fresh), 'file')} now?"):
+    elif not yes and not agreed_to(f"Import {render.plural(sum(f.new_files for f in found), 'file')} now?"):
         render.err("Nothing was imported.")
         return []
-    return [share for f in fresh for share in shares_at(app, f.importer, f.path)]
+    return shares
+
+
+def shares_of(app: "Memory", found: "Sequence[Finding]") -> list[Share]:
+    """What is to be read of what was found."""
+    return [share for f in found if f.new_files for share in shares_at(app, f.importer, f.path)]
 
 
 def agreed_to(question: str) -> bool:

@@ -74,12 +74,18 @@ def run(args: argparse.Namespace) -> int:
     state = State()
     absent = [client for client in clients if not is_here(client, place)]
 
+    work = work_for(order, state, args.dry_run, absent)
+    return tell(args, [tried(client, work) for client in clients], state, "installed", notes)
+
+
+def work_for(order: Order, state: State, dry_run: bool, absent: Sequence[Client]) -> Callable[[Client], Outcome]:
+    """What is done for one client; `absent` are those that are told to be."""
+
     def work(client: Client) -> Outcome:
-        made = engine.plan(client, order, state) if args.dry_run else engine.install(client, order, state)
+        made = engine.plan(client, order, state) if dry_run else engine.install(client, order, state)
         return Outcome(client, made, ["it was not found here; this waits for it"] if client in absent else [])
 
-    outcomes = [tried(client, work) for client in clients]
-    return tell(args, outcomes, state, "installed", notes)
+    return work
 
 
 def here() -> Place:

@@ -9,6 +9,7 @@ from typing import Any
 
 COMMANDS = {
     "try": "see it work: import transcripts, ask three questions through the real server, show cited answers",
+    "setup": "set up every client that is here, import what they keep, and answer a first question",
     "install": "make a client use this memory: claude-code, codex, cursor and others, or all that are here",
     "uninstall": "take that back, to the byte",
     "serve": "run the MCP server for one client on stdin and stdout, or for many over HTTP",
