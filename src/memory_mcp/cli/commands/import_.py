@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, as_json, filling, leaf
+from memory_mcp.cli.mistakes import refuse_no_transcript, refuse_nothing_used
 from memory_mcp.errors import InvalidQuery, SourceUnreadable
 
 if TYPE_CHECKING:
@@ -44,6 +45,8 @@ def run(args: argparse.Namespace) -> int:
     """Import, derive, report."""
     if args.newest is not None and args.newest < 1:
         raise InvalidQuery(f"--newest must be at least 1, not {args.newest}")
+    if args.path is not None:
+        refuse_no_transcript(args.path.expanduser())
     with filling(args) as app:
         name, path = choose(app, args.source, args.path)
         report = read(app, name, path, args.newest)
@@ -52,6 +55,7 @@ def run(args: argparse.Namespace) -> int:
         seconds = build(app)
         data = {"source": name, "path": str(path), **report_shape(report, seconds), "built": app.holdings()}
     render.emit(as_json(args), data, [*report_lines(data), *_what_to_try(data["built"]["latest"])])
+    refuse_nothing_used(name, path, report)
     return 0
 
 
@@ -68,6 +72,9 @@ def choose(app: "Memory", source: str, path: Path | None) -> tuple[str, Path]:
         place = path or app.importer(source).default_path()
         if place is None:
             raise InvalidQuery(f"{source} needs a path", f"memory-mcp import {source} PATH")
+        if path is None and not place.exists():
+            hint = f"Name where it is: memory-mcp import {source} PATH; or see the program work first: memory-mcp try"
+            raise SourceUnreadable(f"{source} keeps nothing in its usual place, {place}", hint)
         return source, place
     if path is None:
         places = [(n, p) for n in SOURCES if (p := app.importer(n).default_path()) and p.exists()]
