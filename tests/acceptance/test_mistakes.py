@@ -69,7 +69,7 @@ MISTAKES = {
         "ask x --config key.toml", "unknown setting: toc.gap_minute", "Did you mean toc.gap_minutes?"
     ),
     "a value that cannot be": Mistake(
-        "ask x --config value.toml", "toc.gap_minutes must be a whole number, not 'ten'", "config show"
+        "ask x --config value.toml", "toc.gap_minutes must be a whole number, not 'ten'", "It means: "
     ),
     "a settings file that is not TOML": Mistake("ask x --config no-toml.toml", "no-toml.toml cannot be read", "config check"),
     "a variable misspelt": Mistake(
