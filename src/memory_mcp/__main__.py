@@ -89,7 +89,7 @@ def _quick(argv: "Sequence[str]") -> int | None:
     if not asked.whole or {"-h", "--help", "--version"} & set(asked.rest):
         return None
     serves = asked.rest in ([], ["serve"]) and asked.named["--transport"] == "stdio"
-    if serves and (asked.rest or not sys.stdin or not sys.stdin.isatty()):
+    if serves and not (sys.stdin and sys.stdin.isatty()):
         return _pump(asked)
     if asked.forwarded:
         return _forward(asked, list(argv))
@@ -136,8 +136,8 @@ def _wanted(asked: _Asked) -> "link.Wanted | None":
     from memory_mcp import link, paths
 
     config = asked.named["--config"]
-    # The command line explains a variable that nobody knows.
-    if not link.usable() or paths.unknown_variable() or not paths.setting("server", "daemon", True, file=config):
+    # What is wrong with them the command line explains.
+    if not link.usable() or paths.misnamed(config) or not paths.setting("server", "daemon", True, file=config):
         return None
     if asked.named["--profile"] not in ("", "default", "full"):
         return None

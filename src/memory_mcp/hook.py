@@ -51,7 +51,7 @@ def _run(argv: "list[str]") -> None:
         _complain(f"unknown client {client!r}; {_USAGE}" if client else _USAGE)
         return
     if os.isatty(0):
-        _complain(f"nothing to read; {_USAGE}")
+        _complain(f"a client runs this at each event and hands it a payload; in a terminal there is none; {_USAGE}")
         return
     payload = _read()
     if not payload or payload.isspace():

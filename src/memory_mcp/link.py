@@ -36,6 +36,15 @@ _started: list[machine.Started] = []
 _LONGEST = 256 * 1024 * 1024
 
 
+def notes(about: Mapping[str, Any]) -> Iterator[str]:
+    """What a person is to know of the daemon that answers, one line each."""
+    theirs = str(about.get("memory-mcp", ""))
+    if theirs != __version__:
+        yield f"the daemon is version {theirs}, this program {__version__}; install one of them everywhere (memory-mcp doctor)"
+    if note := about.get("note"):
+        yield note
+
+
 class Unreachable(OSError):
     """There is no daemon, and none could be started; the text says why."""
 
@@ -201,8 +210,11 @@ def _starting(directory: str, end: float) -> Iterator[None]:
     """The start lock, waited for until `end`."""
     if why := paths.foreign(directory):
         raise Unreachable(why)
-    os.makedirs(directory, mode=0o700, exist_ok=True)
-    handle = os.open(paths.start_lock(directory), os.O_CREAT | os.O_RDWR | machine.PRIVATE, 0o600)
+    try:
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+        handle = os.open(paths.start_lock(directory), os.O_CREAT | os.O_RDWR | machine.PRIVATE, 0o600)
+    except OSError as error:
+        raise Unreachable(f"the data directory {directory} cannot be used: {error.strerror}") from None
     try:
         while True:
             try:

@@ -92,6 +92,11 @@ def unknown_variable(environ: Mapping[str, str] | None = None) -> str:
     return ""
 
 
+def misnamed(config: str) -> bool:
+    """Whether a settings file is named that does not exist, or a variable is set that nobody knows."""
+    return bool(config and not os.path.isfile(os.path.expanduser(config))) or bool(unknown_variable())
+
+
 def foreign(directory: str) -> str:
     """Why a folder cannot be taken for a data directory: what lies in it is somebody else's; "" when it can, or is missing."""
     try:

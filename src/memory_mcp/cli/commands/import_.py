@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, as_json, filling, leaf
 from memory_mcp.cli.import_report import report_lines, report_shape, source_lines
+from memory_mcp.cli.mistakes import refuse_no_transcript, refuse_nothing_used
 from memory_mcp.errors import InvalidQuery, SourceUnreadable
 
 if TYPE_CHECKING:
@@ -85,6 +86,8 @@ def run(args: argparse.Namespace) -> int:
     """Import, derive, report."""
     if args.newest is not None and args.newest < 1:
         raise InvalidQuery(f"--newest must be at least 1, not {args.newest}")
+    if args.path is not None:
+        refuse_no_transcript(args.path.expanduser())
     with filling(args) as app:
         anywhere = args.source == AUTO and args.path is None
         shares = _chosen(app, args.yes) if anywhere else shares_at(app, args.source, args.path)
@@ -92,6 +95,7 @@ def run(args: argparse.Namespace) -> int:
             return 0
         data = import_shares(app, shares, args.newest)
     render.emit(as_json(args), data, [*told_lines(data, args.verbose), *_what_to_try(data["built"]["latest"])])
+    refuse_nothing_used([data, *data["others"]])
     return 0
 
 
@@ -146,8 +150,11 @@ def shares_at(app: "Memory", source: str, path: Path | None) -> list[Share]:
     places = (path.expanduser(),) if path else app.importer(named).default_paths()
     if not places:
         raise InvalidQuery(f"{source} needs a path", f"memory-mcp import {source} PATH")
+    if path is None and not any(place.exists() for place in places):
+        hint = f"Name where it is: memory-mcp import {source} PATH; or see the program work first: memory-mcp try"
+        raise SourceUnreadable(f"{source} keeps nothing in its usual place, {places[0]}", hint)
     if path is None:
-        places = tuple(place for place in places if place.exists()) or places[:1]
+        places = tuple(place for place in places if place.exists())
     shares = []
     for place in places:
         marks = app.marks(prefix_of(app.importer(named))) if named else {}

@@ -1,6 +1,7 @@
 """`serve`: the MCP server for one client on stdio, or for many over HTTP."""
 
 import argparse
+import sys
 
 from memory_mcp.cli.commands.base import Subparsers, leaf, settings_of, wanted
 from memory_mcp.errors import InvalidQuery
@@ -35,6 +36,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _serve_here(args: argparse.Namespace) -> int:
     """In this process; through a daemon that runs already, because then it alone has the store."""
+    if sys.stdin is not None and sys.stdin.isatty():
+        hint = "memory-mcp try shows what to put into a client's configuration; memory-mcp serve --http serves many over HTTP."
+        raise InvalidQuery("a client starts this and talks to it on a pipe; in a terminal nobody does", hint)
     from memory_mcp import link
 
     settings = settings_of(args)
