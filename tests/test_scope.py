@@ -152,3 +152,11 @@ def test_a_caller_is_known_by_its_declared_directory_else_by_where_it_started(re
     assert caller_project({"HOME": here}, f"{here}/src") == here
     assert caller_project({"HOME": "/home/dev"}, "/") == ""
     assert caller_project({}, "") == ""
+
+
+def test_a_remote_that_a_transcript_records_names_a_directory_that_is_gone(repository: Path, tmp_path: Path) -> None:
+    gone = str(tmp_path / "elsewhere")
+    assert project_of(gone, "git@example.org:dev/shop.git") == "example.org/dev/shop"
+    assert project_of(gone, "") == gone
+    assert project_of(str(repository), "git@example.org:dev/other.git") == str(repository), "what is there is believed first"
+    assert project_of("", "git@example.org:dev/shop.git") == ""

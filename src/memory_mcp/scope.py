@@ -3,7 +3,7 @@
 Invariants
 1. Git is never run and nothing is written: a few small files below the git directory are read.
 2. Worktrees of one repository share one identity; so do its clones when they share a remote.
-3. A path that does not exist on this machine is its own identity, normalised; nothing here raises.
+3. A path that does not exist on this machine is what the transcript's remote says, else its own identity; nothing here raises.
 4. Importing it costs little: hooks ask it at the start of every session.
 """
 
@@ -39,15 +39,26 @@ def caller_project(environ: Mapping[str, str], cwd: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def project_of(cwd: str) -> str:
-    """The identity of the project that `cwd` lies in; "" for ""."""
+def project_of(cwd: str, remote: str = "") -> str:
+    """The identity of the project that `cwd` lies in; "" for "".
+
+    Args:
+        cwd: A directory, of this machine or as a transcript records it.
+        remote: The address of the repository as a transcript records it: what a directory that is gone is named after.
+
+    """
     if not cwd:
         return ""
     path = os.path.normpath(cwd)
     try:
-        return _identity(path) if os.path.isdir(path) else path
+        return _identity(path) if os.path.isdir(path) else _gone(path, remote)
     except (OSError, ValueError):
-        return path
+        return _gone(path, remote)
+
+
+def _gone(path: str, remote: str) -> str:
+    """The identity of a directory that is not on this machine."""
+    return (normalise_remote(remote, path) if remote else "") or path
 
 
 def normalise_remote(url: str, base: str = "") -> str:
