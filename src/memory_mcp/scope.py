@@ -3,7 +3,8 @@
 Invariants
 1. Git is never run and nothing is written: a few small files below the git directory are read.
 2. Worktrees of one repository share one identity; so do its clones when they share a remote.
-3. A path that does not exist on this machine is what the transcript's remote says, else its own identity; nothing here raises.
+3. A path that does not exist on this machine is what the transcript's remote says, else what its form and what is left around
+   it tell (`worktrees`), else its own identity; nothing here raises.
 4. Importing it costs little: hooks ask it at the start of every session.
 """
 
@@ -11,10 +12,15 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from itertools import islice
 
 #: Git's own files are tiny; more than this is not one of them.
 _MAX_FILE = 256 * 1024
 
+#: Folders beside one that is gone which are asked whether it was a worktree of theirs.
+_MOST_BESIDE = 400
+
+_ABSOLUTE = re.compile(r"^(?:[\\/]|[A-Za-z]:[\\/])")
 _SECTION = re.compile(r'^\[\s*([\w.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]')
 _ENTRY = re.compile(r"^([A-Za-z][\w-]*)\s*=\s*(.*)$")
 _URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://(?:[^/@]*@)?(\[[^\]]*\]|[^/:]*)(?::\d*)?(/.*)?$")
@@ -39,26 +45,73 @@ def caller_project(environ: Mapping[str, str], cwd: str) -> str:
 
 
 @lru_cache(maxsize=4096)
-def project_of(cwd: str, remote: str = "") -> str:
+def project_of(cwd: str, remote: str = "", branch: str = "") -> str:
     """The identity of the project that `cwd` lies in; "" for "".
 
     Args:
         cwd: A directory, of this machine or as a transcript records it.
         remote: The address of the repository as a transcript records it: what a directory that is gone is named after.
+        branch: The branch that was checked out there, as a transcript records it: many worktrees are called after theirs.
 
     """
     if not cwd:
         return ""
     path = os.path.normpath(cwd)
     try:
-        return _identity(path) if os.path.isdir(path) else _gone(path, remote)
+        return _identity(path) if os.path.isdir(path) else _gone(path, remote, branch)
     except (OSError, ValueError):
-        return _gone(path, remote)
+        return path
 
 
-def _gone(path: str, remote: str) -> str:
+def is_gone(project: str) -> bool:
+    """Whether a project is named by a directory that is not on this machine (any more)."""
+    return bool(_ABSOLUTE.match(project)) and not os.path.isdir(project)
+
+
+def is_repository(path: str) -> bool:
+    """Whether a directory is the top of a working tree, or a bare repository."""
+    found = _find_git(path) if os.path.isdir(path) else None
+    return found is not None and found[0] == path
+
+
+def _gone(path: str, remote: str, branch: str) -> str:
     """The identity of a directory that is not on this machine."""
-    return (normalise_remote(remote, path) if remote else "") or path
+    # Most places are there: who asks for one of them loads no rules for the others.
+    from memory_mcp import worktrees
+
+    if named := normalise_remote(remote, path) if remote else "":
+        return named
+    root = worktrees.holder(path)
+    if root and not os.path.isdir(root):
+        return project_of(root, "", branch)
+    if root and _find_git(root):
+        return _identity(root)
+    left = _what_is_left(path)
+    tree = _find_git(left)
+    if tree and not worktrees.is_collection(tree[0]):
+        return _identity(left)
+    owner = _registered(path, left) or next(filter(is_repository, worktrees.candidates(path, branch)), "")
+    return _identity(owner) if owner else worktrees.pooled(path)[1] or path
+
+
+def _what_is_left(path: str) -> str:
+    """The nearest folder above a path that exists."""
+    place, above = path, os.path.dirname(path)
+    while not os.path.isdir(place) and place != above:
+        place, above = above, os.path.dirname(above)
+    return place
+
+
+def _registered(path: str, left: str) -> str:
+    """The repository below `left` whose records still name `path` as a worktree, which was removed without git; "" for none."""
+    with os.scandir(left) as entries:
+        for entry in islice(entries, _MOST_BESIDE):
+            records = os.path.join(entry.path, ".git", "worktrees")
+            for name in os.listdir(records) if os.path.isdir(records) else ():
+                tree = os.path.dirname(_read(os.path.join(records, name, "gitdir")).strip())
+                if tree and (path == tree or path.startswith(tree.rstrip(os.sep) + os.sep)):
+                    return entry.path
+    return ""
 
 
 def normalise_remote(url: str, base: str = "") -> str:
