@@ -21,6 +21,14 @@ APP = "memory-mcp"
 PREFIX = "MEMORY_MCP_"
 #: Set for what the summarizer starts: hooks below it keep nothing and answer nothing.
 SUMMARIZING = PREFIX + "SUMMARIZING"
+#: Names the project of whatever is started with it: an identity or a directory.
+PROJECT = PREFIX + "PROJECT"
+#: Where clients tell what they start which directory they work on, in the order in which they are asked.
+DECLARED = ("CLAUDE_PROJECT_DIR", "CURSOR_PROJECT_DIR", "GEMINI_PROJECT_DIR")
+#: The folders of an editor's window, separated by commas: of several none is the project.
+WINDOW_FOLDERS = "WORKSPACE_FOLDER_PATHS"
+#: What of an environment tells the project (`scope.caller_project`).
+ASKED = (PROJECT, *DECLARED, WINDOW_FOLDERS, "HOME", "USERPROFILE")
 
 #: Socket addresses are 104 bytes on the smallest platform, with their end mark.
 _LONGEST_SOCKET = 103

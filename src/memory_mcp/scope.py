@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from itertools import islice
 
+from memory_mcp import paths
+
 #: Git's own files are tiny; more than this is not one of them.
 _MAX_FILE = 256 * 1024
 
@@ -27,21 +29,40 @@ _URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://(?:[^/@]*@)?(\[[^\]]*\]|[^/:]*)(?
 _SCP = re.compile(r"^(?:[^/@:]*@)?(\[[^\]]*\]|[^/:@]{2,}):(?!//)(.+)$")
 
 
-def caller_project(environ: Mapping[str, str], cwd: str) -> str:
-    """The project a client works on: its declared directory, else where it was started.
+def caller_project(environ: Mapping[str, str], cwd: str, told: str = "", configured: str = "") -> str:
+    """The project a client works on, from the first of these that tells one; "" when none does.
 
-    "" when neither tells: clients that start their servers in the home directory or in / say nothing by it.
+    Args:
+        environ: What a caller shows of its environment: MEMORY_MCP_PROJECT, which beats all else, and what its client declares.
+        cwd: Where it was started; clients that start their servers in the home directory or in / say nothing by it.
+        told: The directory that the payload of a hook names; it comes before what the client declares.
+        configured: The setting server.project.
+
     """
-    declared = environ.get("CLAUDE_PROJECT_DIR", "")
-    if declared:
-        return project_of(declared)
-    if not cwd:
-        return ""
-    path = os.path.normpath(cwd)
     home = environ.get("HOME") or environ.get("USERPROFILE") or ""
-    if path == os.path.dirname(path) or (home and path == os.path.normpath(home)):
-        return ""
-    return project_of(path)
+    if (named := environ.get(paths.PROJECT, "").strip()) and (project := _named(named, cwd, home)):
+        return project
+    folders = environ.get(paths.WINDOW_FOLDERS, "")
+    declared = next(filter(None, map(environ.get, paths.DECLARED)), "") or ("" if "," in folders else folders)
+    for place in (told, declared, cwd):
+        # What a client declares is meant, even where it is the home directory.
+        if place and (place is declared or _tells(place, home)):
+            return project_of(place)
+    return _named(configured.strip(), "", home)
+
+
+def _named(name: str, cwd: str, home: str) -> str:
+    """A project by its identity or its directory; "" for a placeholder that a client has left as it is."""
+    if name.startswith("~"):
+        name = home + name[1:]
+    if _ABSOLUTE.match(name) or (name.startswith(".") and cwd):
+        return project_of(_join(cwd, name))
+    return "" if "${" in name or name.startswith(".") else name
+
+
+def _tells(place: str, home: str) -> bool:
+    path = os.path.normpath(place)
+    return path != os.path.dirname(path) and not (home and path == os.path.normpath(home))
 
 
 @lru_cache(maxsize=4096)

@@ -104,7 +104,7 @@ class _Daemon:
         self._server: MemoryServer | None = None
         self._doors = Doors(settings.server, self._http_door, paths.token_file(self._directory))
         methods = Methods(self._service, self._doors, execute, self.status, self.stop)
-        self._door = SocketDoor(self._speak, self._clients, Private(methods.table()).serve, told)
+        self._door = SocketDoor(self._speak, self._clients, Private(methods.table()).serve, told, settings.server.project)
 
     async def run(self) -> None:
         """Serve until the end, then let everything go in order."""

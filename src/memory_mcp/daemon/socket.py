@@ -65,12 +65,14 @@ def unbind(directory: str) -> None:
 class SocketDoor:
     """Serves whoever connects."""
 
-    def __init__(self, speak: Speak, clients: Clients, private: Serve, settings: Mapping[str, str]) -> None:
+    def __init__(self, speak: Speak, clients: Clients, private: Serve, settings: Mapping[str, str], project: str) -> None:
         self._speak = speak
         self._clients = clients
         self._private = private
         #: What this daemon was started with, to tell a caller with other settings.
         self._settings = dict(settings)
+        #: Of callers that tell none.
+        self._project = project
 
     async def serve(self, listener: socket.socket) -> None:
         """Accept until cancelled."""
@@ -117,7 +119,7 @@ class SocketDoor:
             if kind == "rpc":
                 await self._private(Conversation(stream, lines, cwd, environ))
                 return
-            CALLER.set(Caller(caller_project(environ, cwd), relayed=True))
+            CALLER.set(Caller(caller_project(environ, cwd, configured=self._project), relayed=True))
             await self._speak(stream, lines, client)
 
 

@@ -128,13 +128,20 @@ def opened(args: argparse.Namespace, catch_up: bool = True, settled: bool = Fals
         app.close()
 
 
+def named_project(args: argparse.Namespace) -> str:
+    """Return the project that `serve` is told to serve for; "" for every other command."""
+    return str(getattr(args, "serve_project", ""))
+
+
 def wanted(args: argparse.Namespace) -> "link.Wanted":
     """The daemon of this command's data directory and settings."""
     from memory_mcp import link
 
     profile = flags_of(args).get("server.profile")
     directory = str(settings_of(args).storage.directory.absolute())
-    return link.Wanted(directory, getattr(args, "config", None) or "", {"server.profile": profile} if profile else {})
+    return link.Wanted(
+        directory, getattr(args, "config", None) or "", {"server.profile": profile} if profile else {}, named_project(args)
+    )
 
 
 @contextmanager
@@ -186,6 +193,8 @@ def scope_of(app: "App", args: argparse.Namespace) -> "Scoped":
 
     name = _project_typed(app, args.project or "")
     found = scope.scope_of(app, name, scope.ScopeName.ALL if args.all else "", _project_here(app))
+    if found.widened_from:
+        render.err(f"nothing is stored of project {found.widened_from} yet: searching every project")
     if found.by_default:
         render.err(f"searching {found.project} only; --all searches every project")
     return found
@@ -210,14 +219,14 @@ def answered(app: "App", request: Any) -> dict[str, Any]:
 
 
 def _project_here(app: "App") -> str:
-    """Return the project of the working directory where the memory knows it, else ""."""
+    """Return the project of the working directory; "" where that tells none."""
     from pathlib import Path
 
     from memory_mcp.scope import caller_project
 
     session = SESSION.get()
-    here = caller_project(session.environ, session.cwd) if session else caller_project(os.environ, str(Path.cwd()))
-    return here if here in app.tree.tally().projects else ""
+    environ, cwd = (session.environ, session.cwd) if session else (os.environ, str(Path.cwd()))
+    return caller_project(environ, cwd, configured=app.settings.server.project)
 
 
 def _project_typed(app: "App", name: str) -> str:
