@@ -71,7 +71,7 @@ def scope_of(app: App, project: str = "", scope: str = "", caller: str = "", wid
         InvalidQuery: the project is unknown or ambiguous, or the caller's is wanted and not known.
 
     """
-    wanted = choice(ScopeName, "scope", scope)
+    wanted, caller = choice(ScopeName, "scope", scope), app.storage.projects.names.of(caller)
     if project:
         return Scoped(known_project(app, project))
     if wanted is ScopeName.ALL:
@@ -112,8 +112,14 @@ def _holds(app: App, project: str) -> bool:
 
 
 def _matching(app: App, name: str) -> list[str]:
-    """Return the stored projects that a name may mean: the one of that name, else those that end in its parts."""
-    known = app.tree.tally().projects
-    if name in known or _holds(app, name):
-        return [name]
-    return [p for p in known if p.endswith("/" + name.strip("/"))]
+    """Return the stored projects that a name may mean: the one of that name, else those that end in its parts.
+
+    A name that stands for another project's means that one.
+    """
+    names = app.storage.projects.names
+    known, whole = app.tree.tally().projects, names.of(name)
+    if whole in known or _holds(app, whole):
+        return [whole]
+    ends = "/" + name.strip("/")
+    others = {names.of(alias.old) for alias in names.aliases if alias.old.endswith(ends)}
+    return sorted({p for p in known if p.endswith(ends)} | others.intersection(known))

@@ -69,9 +69,10 @@ def _tools(kit: Kit, profile: str) -> list[Tool]:
         from memory_mcp.server.tools.full import Full
         from memory_mcp.server.tools.indexes import Indexes
         from memory_mcp.server.tools.loop import Loop
+        from memory_mcp.server.tools.projects import Projects
         from memory_mcp.server.tools.topics import TopicSteps
 
-        offered += [tool for group in (Full, Loop, Decide, Indexes, TopicSteps, Curate) for tool in group(kit).tools()]
+        offered += [tool for group in (Full, Loop, Decide, Indexes, TopicSteps, Curate, Projects) for tool in group(kit).tools()]
     return offered
 
 

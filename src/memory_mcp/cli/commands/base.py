@@ -191,7 +191,7 @@ def scope_of(app: "App", args: argparse.Namespace) -> "Scoped":
     """Return what a command is bound to: the project of the working directory where none is named and the memory knows it."""
     from memory_mcp.requests import scope
 
-    name = _project_typed(app, args.project or "")
+    name = project_typed(app, args.project or "")
     found = scope.scope_of(app, name, scope.ScopeName.ALL if args.all else "", _project_here(app))
     if found.widened_from:
         render.err(f"nothing is stored of project {found.widened_from} yet: searching every project")
@@ -205,7 +205,7 @@ def whose(app: "App", args: argparse.Namespace) -> dict[str, str]:
     from memory_mcp.requests.scope import ScopeName
 
     scope_of(app, args)
-    return {"project": _project_typed(app, args.project or ""), "scope": ScopeName.ALL.value if args.all else ""}
+    return {"project": project_typed(app, args.project or ""), "scope": ScopeName.ALL.value if args.all else ""}
 
 
 def answered(app: "App", request: Any) -> dict[str, Any]:
@@ -229,7 +229,7 @@ def _project_here(app: "App") -> str:
     return caller_project(environ, cwd, configured=app.settings.server.project)
 
 
-def _project_typed(app: "App", name: str) -> str:
+def project_typed(app: "App", name: str) -> str:
     """Return a project's name; one that is written as a relative path is that of the directory there."""
     from pathlib import Path
 
@@ -239,7 +239,7 @@ def _project_typed(app: "App", name: str) -> str:
         return name
     session = SESSION.get()
     place = str((Path(session.cwd if session else Path.cwd()) / Path(name).expanduser()).resolve())
-    here = caller_project({}, place)
+    here = app.storage.projects.names.of(caller_project({}, place))
     return here if here in app.tree.tally().projects else place
 
 
