@@ -30,6 +30,9 @@ FORWARDED = frozenset(
             "scheduler",
             "watch",
             "spend",
+            "projects",
+            "agents",
+            "project",
         ),
         *("embedder status", "refine due", "refine show"),
     }
@@ -42,7 +45,7 @@ class _Asked:
     """A command line as far as the front door must understand it."""
 
     def __init__(self, argv: "Sequence[str]") -> None:
-        self.named = {"--data-dir": "", "--config": "", "--profile": "", "--transport": "stdio"}
+        self.named = {"--data-dir": "", "--config": "", "--profile": "", "--transport": "stdio", "--project": ""}
         #: Words and options that are not understood here.
         self.rest: list[str] = []
         self.whole = True
@@ -50,7 +53,7 @@ class _Asked:
         while left:
             word = left.pop(0)
             name, equals, value = word.partition("=")
-            serving = name in ("--profile", "--transport") and self.rest[:1] in (["serve"], ["run"])
+            serving = name in ("--profile", "--transport", "--project") and self.rest[:1] in (["serve"], ["run"])
             if name in _WITH_VALUE or serving:
                 if not equals and not left:
                     self.whole = False
@@ -142,7 +145,7 @@ def _wanted(asked: _Asked) -> "link.Wanted | None":
     if asked.named["--profile"] not in ("", "default", "full"):
         return None
     flags = {"server.profile": asked.named["--profile"]} if asked.named["--profile"] else {}
-    return link.Wanted(paths.data_dir(asked.named["--data-dir"], file=config), config, flags)
+    return link.Wanted(paths.data_dir(asked.named["--data-dir"], file=config), config, flags, asked.named["--project"])
 
 
 if __name__ == "__main__":

@@ -96,6 +96,9 @@ class ServerSettings:
     scope: str = field(
         default="project", metadata={"help": "Default scope of a search: project (the caller's, when known) or all."}
     )
+    project: str = field(
+        default="", metadata={"help": "Project of callers that nothing else tells one of: its identity or its directory."}
+    )
     daemon: bool = field(
         default=True,
         metadata={"help": "One background process serves all clients and commands; false: each opens the store itself."},
