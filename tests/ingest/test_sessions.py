@@ -242,3 +242,16 @@ def test_recaps_are_marked_so_that_they_are_not_told_as_what_happened() -> None:
         notes = [d for d in drafts_of(name, sample) if d.metadata.get("record") == "compacted"]
         assert all(d.metadata[RECAP] == "true" and d.role is Role.SYSTEM for d in notes)
     assert {name for name, s in samples() if any(d.metadata.get(RECAP) for d in drafts_of(name, s))} == set(NAMES)
+
+
+def test_a_session_taken_up_again_tells_no_message_twice_though_its_times_are_new(tmp_path: Path) -> None:
+    """Gemini CLI writes all messages again, with new times; a read far behind the first telling must know theirs."""
+    old = [json.loads(gemini_line(n).replace("words", "words " * 600)) for n in range(200)]
+    again = {"$set": {"messages": [message | {"timestamp": at(5000)} for message in old]}}
+    file = write(tmp_path / "session-a.jsonl", *map(json.dumps, old), gemini_line(300))
+    offset = file.stat().st_size
+    assert offset > 512 * 1024
+    write(file, *map(json.dumps, old), gemini_line(300), json.dumps(again), gemini_line(5001))
+    steps, report = read(importer("gemini"), file, offset)
+    assert texts(steps) == ["words of 5001"]
+    assert report.skipped == {"told by another record": 1}
