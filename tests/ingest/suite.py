@@ -79,6 +79,14 @@ def opencode_session(folder: Path, count: int) -> Path:
     return file
 
 
+def copilot_chat_session(folder: Path, count: int) -> Path:
+    """A session as one object."""
+    made = 1_772_442_000_000
+    requests = [{"requestId": f"r{n}", "timestamp": made + n * 1000, "message": {"text": f"words of {n}"}} for n in range(count)]
+    told = {"version": 3, "responderUsername": "Copilot", "sessionId": "s1", "requests": requests}
+    return write(folder / "s1.json", json.dumps(told, indent=1))
+
+
 LINES: dict[str, Line] = {
     "claude-code": claude_line,
     "codex": codex_line,
@@ -87,7 +95,7 @@ LINES: dict[str, Line] = {
     "copilot": copilot_line,
     "jsonl": jsonl_line,
 }
-SESSIONS: dict[str, Session] = {"opencode": opencode_session}
+SESSIONS: dict[str, Session] = {"copilot-chat": copilot_chat_session, "opencode": opencode_session}
 
 
 def session_of(name: str) -> Session:

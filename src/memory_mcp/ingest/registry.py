@@ -6,6 +6,7 @@ from memory_mcp.ingest.base import Importer
 from memory_mcp.ingest.claude_code.reader import ClaudeCodeImporter
 from memory_mcp.ingest.codex.reader import CodexImporter
 from memory_mcp.ingest.copilot.reader import CopilotImporter
+from memory_mcp.ingest.copilot_chat import CopilotChatImporter
 from memory_mcp.ingest.gemini.reader import GeminiImporter
 from memory_mcp.ingest.jsonl import JsonlImporter
 from memory_mcp.ingest.opencode.reader import OpencodeImporter
@@ -18,6 +19,7 @@ IMPORTERS: dict[str, Callable[[IngestSettings], Importer]] = {
     "qwen": QwenImporter,
     "gemini": GeminiImporter,
     "copilot": CopilotImporter,
+    "copilot-chat": CopilotChatImporter,
     "opencode": OpencodeImporter,
     "jsonl": JsonlImporter,
 }

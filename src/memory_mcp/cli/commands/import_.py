@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 AUTO = "auto"
 #: The registered importers; named here because only `app` reads a registry, and held to it by a test.
-SOURCES = ("claude-code", "codex", "qwen", "gemini", "copilot", "opencode", "jsonl")
+SOURCES = ("claude-code", "codex", "qwen", "gemini", "copilot", "copilot-chat", "opencode", "jsonl")
 #: Records and files looked at to tell what kind of source a path is.
 _SNIFF_RECORDS = 40
 _SNIFF_FILES = 50
