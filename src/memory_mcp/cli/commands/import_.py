@@ -34,6 +34,7 @@ SOURCES = (
     "qwen",
     "gemini",
     "copilot",
+    "copilot-chat",
     "opencode",
     "cursor",
     "amp",
