@@ -22,13 +22,14 @@ FORWARDED = frozenset(
             "navigate",
             "query",
             "timeline",
+            "show",
             "teleport",
             "topics",
             "retrieval",
             "admin",
             "scheduler",
+            "watch",
             "spend",
-            "doctor",
         ),
         *("embedder status", "refine due", "refine show"),
     }
@@ -135,7 +136,8 @@ def _wanted(asked: _Asked) -> "link.Wanted | None":
     from memory_mcp import link, paths
 
     config = asked.named["--config"]
-    if not link.usable() or not paths.setting("server", "daemon", True, file=config):
+    # The command line explains a variable that nobody knows.
+    if not link.usable() or paths.unknown_variable() or not paths.setting("server", "daemon", True, file=config):
         return None
     if asked.named["--profile"] not in ("", "default", "full"):
         return None

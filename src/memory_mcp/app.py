@@ -10,9 +10,10 @@ from memory_mcp import paths
 from memory_mcp.children import few_collections
 from memory_mcp.clock import Clock, SystemClock
 from memory_mcp.config import Settings
-from memory_mcp.errors import InvalidQuery, MemoryMcpError
+from memory_mcp.errors import MemoryMcpError
 from memory_mcp.layers.base import Layer, LayerName, LayerStatus, Query, Target
 from memory_mcp.model.calendar import Calendar
+from memory_mcp.sources import all_importers, follower, importer_named
 
 if TYPE_CHECKING:
     from memory_mcp.accelerators import Accelerators
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from memory_mcp.indexes.shown import Shown
     from memory_mcp.indexes.topics.keeper import TopicKeeper
     from memory_mcp.ingest.base import Importer, ImportReport
-    from memory_mcp.ingest.settings import IngestSettings
+    from memory_mcp.ingest.pipeline import Source
     from memory_mcp.ingest.spool import DrainReport, Spool
     from memory_mcp.ingest.watch import Watch
     from memory_mcp.jobs.derivation import Derivation
@@ -72,15 +73,6 @@ class Callbacks:
 
 #: Of a process that serves nobody else.
 ALONE = Callbacks()
-
-
-def importer_named(name: str, settings: "IngestSettings") -> "Importer":
-    """An importer by its registered name; InvalidQuery for an unknown one."""
-    from memory_mcp.ingest.registry import IMPORTERS
-
-    if name not in IMPORTERS:
-        raise InvalidQuery(f"unknown source: {name!r}", f"Known sources: {', '.join(sorted(IMPORTERS))}.")
-    return IMPORTERS[name](settings)
 
 
 class App:
@@ -191,6 +183,7 @@ class App:
             busy=self._callbacks.importing,
             drain=lambda: self.drain(_DRAINED).new,
             spool_watched=self._watch is not None,
+            follow=follower(self.settings.ingest, self.storage.outbox, directory, self.append),
             briefings=BriefingSettings(directory, hooks.briefing, factor, refine=hooks.refine, gap_minutes=gap),
             housekeeping_at=self.settings.scheduler.housekeeping_at,
             commit_indexes=self.accelerators.commit,
@@ -344,19 +337,23 @@ class App:
         return report
 
     def importer(self, name: str) -> "Importer":
-        """See `importer_named`."""
+        """See `sources.importer_named`."""
         return importer_named(name, self.settings.ingest)
+
+    def importers(self) -> "list[Importer]":
+        """See `sources.all_importers`."""
+        return all_importers(self.settings.ingest)
 
     def run_import(
         self,
         name: str,
-        path: Path,
+        source: "Source",
         progress: "Callable[[ImportReport, Path, float], None] | None" = None,
         newest: int | None = None,
     ) -> "ImportReport":
-        """Import a path; the tree is not yet derived when this returns (see `derivation`)."""
+        """Import a path or files; the tree is not yet derived when this returns (see `derivation`)."""
         with few_collections():
-            return self.pipeline.run(self.importer(name), path, progress, newest)
+            return self.pipeline.run(self.importer(name), source, progress, newest)
 
     def ask(self, query: Query, how: "How | None" = None) -> "Answer":
         """intelligent_search, within the settings' bounds as far as `how` names no others."""

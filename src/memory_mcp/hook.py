@@ -55,6 +55,8 @@ def _run(argv: "list[str]") -> None:
     if os.environ.get(paths.SUMMARIZING):
         # The session is our own summarizer's: nobody's work, and told of nothing.
         return
+    if name := paths.unknown_variable():
+        _complain(f"unknown variable {name}; the nearest name: memory-mcp doctor")
     directory = paths.data_dir(named, file=config)
     told = {"project_dir": os.environ.get("CLAUDE_PROJECT_DIR", ""), "cwd": paths.here()}
     failed = ""
@@ -103,6 +105,11 @@ def keep(spool: str, client: str, payload: bytes, told: "Mapping[str, str] | Non
     import time
     import zlib
 
+    if not os.path.isdir(spool):
+        from memory_mcp import paths
+
+        if why := paths.foreign(os.path.dirname(spool)):
+            raise OSError(why)
     for place in (os.path.dirname(spool), spool, *(os.path.join(spool, name) for name in ("tmp", "new"))):
         _directory(place)
     at_ns = time.time_ns()
@@ -174,12 +181,12 @@ def _have_filed(directory: str, config: str) -> None:
 
     if paths.setting("server", "daemon", True, file=config) is not True or len(_waiting(directory)) < _WORTH_A_DAEMON:
         return
-    from memory_mcp import link
+    from memory_mcp import door, link
 
     if not link.usable():
         return
     try:
-        link.connect(directory).close()
+        door.connect(directory).close()
     except OSError:
         link.start_aside(link.Wanted(directory, config))
 

@@ -21,9 +21,23 @@ APP = "memory-mcp"
 PREFIX = "MEMORY_MCP_"
 #: Set for what the summarizer starts: hooks below it keep nothing and answer nothing.
 SUMMARIZING = PREFIX + "SUMMARIZING"
+#: The data directory, in the words of its option; the setting's own variable, MEMORY_MCP_STORAGE__DATA_DIR, comes first.
+DATA_DIR = PREFIX + "DATA_DIR"
+#: Variables beside those of the settings, which are MEMORY_MCP_<SECTION>__<KEY>: what follows the prefix. The last three are
+#: for whoever works on this program, and for what it starts itself.
+VARIABLES = ("CONFIG", "DATA_DIR", "PROJECT", "DEBUG", "FAILPOINT", "SUMMARIZING")
 
 #: Socket addresses are 104 bytes on the smallest platform, with their end mark.
 _LONGEST_SOCKET = 103
+#: What only a data directory of ours holds; one of these is enough.
+_MARKS = ("memory.duckdb", "owner.json", "start.lock")
+#: What one holds before it has any of those, and what systems put into any folder.
+_HARMLESS = frozenset(
+    {
+        *("lock", "spool", "models", "briefings", "indexes", "token", "high-water.json", "daemon.log", "daemon.sock"),
+        *("lost+found", ".DS_Store", "desktop.ini", "Thumbs.db"),
+    }
+)
 
 
 def config_file(environ: Mapping[str, str] | None = None) -> str:
@@ -48,6 +62,8 @@ def setting(section: str, key: str, default: Any, environ: Mapping[str, str] | N
     """One setting without loading them all; the default when the file cannot be read, which whoever needs it all reports."""
     env = os.environ if environ is None else environ
     given = env.get(f"{PREFIX}{section}__{key}".upper())
+    if given is None and (section, key) == ("storage", "data_dir"):
+        given = env.get(DATA_DIR)
     if given is not None:
         return given.strip().lower() in ("true", "1", "yes", "on") if isinstance(default, bool) else given
     place = file or config_file(env)
@@ -62,12 +78,39 @@ def setting(section: str, key: str, default: Any, environ: Mapping[str, str] | N
         return default
 
 
+def unknown_variable(environ: Mapping[str, str] | None = None) -> str:
+    """A variable with our prefix that is neither a setting's nor one of ours; "" when there is none."""
+    for name in os.environ if environ is None else environ:
+        if name.startswith(PREFIX) and "__" not in name and name[len(PREFIX) :] not in VARIABLES:
+            return name
+    return ""
+
+
+def foreign(directory: str) -> str:
+    """Why a folder cannot be taken for a data directory: what lies in it is somebody else's; "" when it can, or is missing."""
+    try:
+        found = os.listdir(directory)
+    except OSError:
+        # Missing, a file, or closed to us: making or opening it says so.
+        return ""
+    others = sorted({*found} - _HARMLESS)
+    if not others or any(mark in found for mark in _MARKS):
+        return ""
+    more = f" and {len(others) - 2} more" if len(others) > 2 else ""
+    return f"{directory} holds other things ({', '.join(others[:2])}{more}) and is no data directory of memory-mcp"
+
+
 def socket_path(directory: str) -> str:
     """The daemon's socket for a data directory: in it, or in a private runtime directory when that path is too long."""
     usual = os.path.join(directory, "daemon.sock")
     if len(os.fsencode(usual)) <= _LONGEST_SOCKET:
         return usual
     return os.path.join(_runtime_dir(), f"{name_of(os.path.realpath(directory))}.sock")
+
+
+def door_file(directory: str) -> str:
+    """Where a daemon that listens on loopback TCP tells its port and the secret of its callers."""
+    return os.path.join(directory, "daemon.door")
 
 
 def start_lock(directory: str) -> str:

@@ -3,6 +3,7 @@
 import json
 import sqlite3
 import zipfile
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -117,3 +118,13 @@ def markdown_session(folder: Path, count: int) -> Path:
 def _json(file: Path, value: Any) -> Path:
     file.write_text(json.dumps(value), encoding="utf-8")
     return file
+
+
+OTHERS: dict[str, Callable[[Path, int], Path]] = {
+    "cursor": cursor_session,
+    "amp": amp_session,
+    "continue": continue_session,
+    "chatgpt": chatgpt_session,
+    "claude-ai": claude_ai_session,
+    "markdown": markdown_session,
+}

@@ -252,8 +252,6 @@ def _write(file: Path, text: str) -> bool:
     """Put a whole private file in place; whether it said something else before."""
     data = text.encode("utf-8", "replace")
     file.parent.mkdir(mode=0o700, exist_ok=True)
-    if file.parent.stat().st_mode & 0o077:
-        file.parent.chmod(0o700)
     if file.exists() and file.read_bytes() == data:
         return False
     aside = file.with_suffix(".new")

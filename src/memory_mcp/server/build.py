@@ -2,7 +2,6 @@
 
 import logging
 import os
-import signal
 import sys
 from importlib.resources import files
 from pathlib import Path
@@ -16,6 +15,7 @@ from memory_mcp.app import App
 from memory_mcp.config import Settings
 from memory_mcp.scope import caller_project
 from memory_mcp.server.completion import add_completion
+from memory_mcp.server.ending import signals_of_end
 from memory_mcp.server.guard import MemoryServer
 from memory_mcp.server.host import Host
 from memory_mcp.server.prompts import add_prompts
@@ -101,7 +101,7 @@ async def _serve(server: MemoryServer, service: Service) -> None:
 
 
 async def _end_on_signal(service: Service) -> None:
-    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
+    with signals_of_end() as received:
         async for _ in received:
             service.close()
             sys.stderr.flush()

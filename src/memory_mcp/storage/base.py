@@ -362,6 +362,10 @@ class Storage(Protocol):
         """Counts and sizes; without `text`, which reads every event, `text_bytes` is 0."""
         ...
 
+    def latest(self) -> dict[str, int]:
+        """The time of the newest event of each source (importer, hook, tool), UTC ms."""
+        ...
+
     def interrupt(self, thread: int | None = None) -> None:
         """Stop the reads running now, in one thread (by its identity) or in all; they raise DeadlineExceeded."""
         ...

@@ -1,0 +1,1 @@
+"""Codex rollouts: reader over records over texts."""

@@ -1,0 +1,52 @@
+"""Codex's rollouts in, reads of event drafts out."""
+
+import os
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.claude_code.blocks import as_text
+from memory_mcp.ingest.codex.records import AGENT, ITEMS, CodexReading
+from memory_mcp.ingest.files import find_files
+from memory_mcp.ingest.growing import read_growing
+from memory_mcp.ingest.lines import first_values
+from memory_mcp.ingest.settings import IngestSettings
+
+_ENVELOPES = frozenset({"session_meta", "response_item", "event_msg", "turn_context", "compacted"})
+#: rollout-2026-03-02T09-00-00-<id>.jsonl
+_NAME = re.compile(r"rollout-\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d-")
+
+
+class CodexImporter:
+    """Reads the rollouts of every version of Codex."""
+
+    name = AGENT
+    title = "Codex"
+    growth = Growth.APPENDED
+
+    def __init__(self, settings: IngestSettings) -> None:
+        self._settings = settings
+
+    def default_paths(self) -> tuple[Path, ...]:
+        """Where the client keeps its sessions, and those put away."""
+        home = Path(os.environ.get("CODEX_HOME") or Path.home() / ".codex")
+        return (home / "sessions", home / "archived_sessions")
+
+    def files(self, path: Path) -> Iterator[Path]:
+        """See `Importer`."""
+        return find_files(path, (".jsonl",))
+
+    def recognises(self, file: Path, beginning: bytes) -> bool:
+        """See `Importer`: its records name their kind beside a payload; the oldest ones only follow their session's line."""
+        if file.suffix != ".jsonl":
+            return False
+        values = first_values(beginning)
+        if any(as_text(v.get("type")) in _ENVELOPES and isinstance(v.get("payload"), dict) for v in values):
+            return True
+        return bool(_NAME.match(file.name)) and any(as_text(v.get("type")) in ITEMS for v in values)
+
+    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+        """See `Importer`."""
+        name = _NAME.sub("", file.stem)
+        return read_growing(CodexReading(name, self._settings.include_thinking), file, offset, report)

@@ -1,0 +1,221 @@
+"""One record of a rollout in, what it tells out.
+
+Every turn is told twice, as an item of the conversation and as an event for the screen: the item counts. Older clients
+wrote items alone, without a time and without an envelope.
+
+Ids: `session_id` is the client's own (a subagent's is its root's, with its own id as thread); `source_id` is the call's id
+for a call, that with `#result` for its result, else the item's id, else one that follows from its content and time.
+"""
+
+from collections.abc import Callable, Mapping
+
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain
+from memory_mcp.ingest.claude_code.wrappers import INJECTED
+from memory_mcp.ingest.codex.texts import directory_of, spoken, summary_of, tool_call, tool_result
+from memory_mcp.ingest.growing import DUPLICATE, UNKNOWN, Given, Reading, Told
+from memory_mcp.ingest.parts import Part, content_id, dropped, note, said, thought
+from memory_mcp.ingest.times import parse_time
+from memory_mcp.model.event import RECAP, EventType, Role
+
+AGENT = "codex"
+ITEMS = frozenset(
+    {
+        "message",
+        "reasoning",
+        "function_call",
+        "function_call_output",
+        "custom_tool_call",
+        "custom_tool_call_output",
+        "local_shell_call",
+        "local_shell_call_output",
+        "web_search_call",
+        "image_generation_call",
+        "tool_search_call",
+        "tool_search_output",
+    }
+)
+_BOOKKEEPING = frozenset(
+    {
+        "turn_context",
+        "session_meta",
+        "world_state",
+        "token_usage_record",
+        "ghost_snapshot",
+        "inter_agent_communication_metadata",
+        "security_risk_score",
+        "realtime_item",
+        "dynamic_tools_updated",
+    }
+)
+_SCREEN = frozenset(
+    {
+        "user_message",
+        "agent_message",
+        "agent_reasoning",
+        "agent_reasoning_raw_content",
+        "item_completed",
+        "item_started",
+        "context_compacted",
+        "exec_command_begin",
+        "exec_command_end",
+        "patch_apply_begin",
+        "patch_apply_end",
+        "mcp_tool_call_begin",
+        "mcp_tool_call_end",
+        "web_search_begin",
+        "web_search_end",
+        "view_image_tool_call",
+        "plan_update",
+        "image_generation_end",
+        "dynamic_tool_call_request",
+        "dynamic_tool_call_response",
+    }
+)
+
+
+class CodexReading(Reading):
+    """One read of one rollout."""
+
+    def __init__(self, session_id: str, include_thinking: bool) -> None:
+        super().__init__(AGENT, session_id)
+        self._include_thinking = include_thinking
+        self._met = self._subagent = self._prompted = False
+        self._items: dict[str, Callable[[Mapping[str, object], str], list[Part]]] = {
+            "message": self._message,
+            "reasoning": self._reasoning,
+            "function_call": self._call,
+            "custom_tool_call": self._call,
+            "tool_search_call": self._call,
+            "local_shell_call": self._action,
+            "web_search_call": self._action,
+            "image_generation_call": self._action,
+            "function_call_output": self._result,
+            "custom_tool_call_output": self._result,
+            "local_shell_call_output": self._result,
+            "tool_search_output": self._result,
+        }
+
+    def learn(self, record: dict[str, object]) -> None:
+        """See `Reading`: the first session named is the file's own; a fork's ancestors follow it."""
+        kind, told = _opened(record)
+        if not self._met and kind == "session_meta":
+            self._met = True
+            self._whose(told, record)
+        elif kind == "turn_context":
+            self.cwd = self.cwd or as_text(told.get("cwd"))
+            self.model = self.model or as_text(told.get("model"))
+        elif kind == "message" and told.get("role") == "user" and not self.prompt:
+            self.cwd = self.cwd or directory_of(told.get("content"))
+            self.prompt = next((p.text for p in self._user(told) if p.role is Role.USER), "")
+
+    def give(self, record: dict[str, object]) -> Given:
+        """See `Reading`."""
+        kind, told = _opened(record)
+        if kind in self._items:
+            return self._item(kind, told, parse_time(record.get("timestamp")))
+        if kind == "compacted":
+            return self._note(record, as_text(told.get("message")), kind, **{RECAP: "true"})
+        if kind == "event_msg":
+            return self._event(record, told)
+        if kind == "turn_context":
+            self.cwd = as_text(told.get("cwd")) or self.cwd
+            self.model = as_text(told.get("model")) or self.model
+        return Given(reason=kind if kind in _BOOKKEEPING else UNKNOWN)
+
+    def _whose(self, meta: Mapping[str, object], record: Mapping[str, object]) -> None:
+        own = as_text(meta.get("id")) or as_text(meta.get("session_id"))
+        source = as_mapping(as_mapping(meta.get("source")).get("subagent"))
+        parent = as_text(as_mapping(source.get("thread_spawn")).get("parent_thread_id"))
+        self._subagent = bool(source) or "subagent" in as_mapping(meta.get("source"))
+        root = as_text(meta.get("session_id")) or parent or own
+        self.session.session_id = root or self.session.session_id
+        self.session.thread = own if own != root else ""
+        self._subagent = self._subagent or bool(self.session.thread)
+        git = as_mapping(meta.get("git"))
+        self.cwd = as_text(meta.get("cwd"))
+        self.remote, self.branch = as_text(git.get("repository_url")), as_text(git.get("branch"))
+        self.version = as_text(meta.get("cli_version"))
+        began = parse_time(meta.get("timestamp") or record.get("timestamp"))
+        self.session.file_time = str(began) if began is not None and began > 0 else ""
+
+    def _item(self, kind: str, item: Mapping[str, object], time: int | None) -> Given:
+        if kind == "message" and item.get("role") not in ("user", "assistant"):
+            return Given([Told("", (dropped(INJECTED),), None)])
+        call_id = as_text(item.get("call_id"))
+        parts = tuple(self._items[kind](item, call_id))
+        if call_id:
+            source_id = f"{call_id}#result" if kind.endswith("_output") else call_id
+        else:
+            source_id = as_text(item.get("id")) or f"content:{content_id(self.session.session_id, str(time), item)}"
+        return Given([Told(source_id, parts, self.ordered(time))])
+
+    def _event(self, record: Mapping[str, object], told: Mapping[str, object]) -> Given:
+        kind = as_text(told.get("type"))
+        if kind == "turn_aborted":
+            return self._note(record, f"[turn aborted: {as_text(told.get('reason')) or 'no reason told'}]", kind)
+        if kind == "error":
+            return self._note(record, as_text(told.get("message")), kind)
+        if kind == "thread_name_updated":
+            return self._note(record, as_text(told.get("thread_name")), "title")
+        return Given(reason=DUPLICATE if kind in _SCREEN else "event for the screen" if kind else UNKNOWN)
+
+    def _note(self, record: Mapping[str, object], text: str, kind: str, **marks: str) -> Given:
+        time = parse_time(record.get("timestamp"))
+        source_id = f"content:{content_id(self.session.session_id, str(time), kind, text)}"
+        return Given([Told(source_id, (note(text, record=kind, **marks),), self.ordered(time))])
+
+    def _message(self, item: Mapping[str, object], call_id: str) -> list[Part]:
+        del call_id
+        if item.get("role") == "assistant":
+            return [said(Role.ASSISTANT, "\n".join(filter(None, map(plain, as_blocks(item.get("content"))))))]
+        parts = self._user(item)
+        if not self._subagent:
+            return parts
+        # What another agent wrote never gets the user's role.
+        first = not self._prompted and any(part.text == self.prompt for part in parts)
+        self._prompted = self._prompted or first
+        kind = EventType.SUBAGENT_START if first else EventType.NOTE
+        return [Part(Role.ASSISTANT, kind, part.text) if part.role is Role.USER else part for part in parts]
+
+    @staticmethod
+    def _user(item: Mapping[str, object]) -> list[Part]:
+        passed = as_mapping(item.get("internal_chat_message_metadata_passthrough")).get("content_item_metadata")
+        sources = (
+            [as_mapping(as_mapping(one).get("provenance")).get("type") for one in passed] if isinstance(passed, list) else []
+        )
+        return spoken(item.get("content"), [source == "harness" for source in sources])
+
+    def _reasoning(self, item: Mapping[str, object], call_id: str) -> list[Part]:
+        del call_id
+        return [thought(summary_of(item), self._include_thinking)]
+
+    def _call(self, item: Mapping[str, object], call_id: str) -> list[Part]:
+        name = as_text(item.get("name")) or as_text(item.get("type")).removesuffix("_call")
+        if space := as_text(item.get("namespace")):
+            name = f"{space}{name}" if space.endswith("__") else f"{space}.{name}"
+        self.remember(call_id, name)
+        return [tool_call(name, item.get("input") if "input" in item else item.get("arguments"), call_id)]
+
+    def _action(self, item: Mapping[str, object], call_id: str) -> list[Part]:
+        name = as_text(item.get("type")).removesuffix("_call")
+        self.remember(call_id, name)
+        given = {k: v for k, v in as_mapping(item.get("action")).items() if k != "type"} or {"prompt": item.get("revised_prompt")}
+        return [tool_call(name, given, call_id)]
+
+    def _result(self, item: Mapping[str, object], call_id: str) -> list[Part]:
+        output = item.get("output") if "output" in item else item.get("tools")
+        return [tool_result(self.tools.get(call_id, ""), output, call_id)]
+
+
+def _opened(record: Mapping[str, object]) -> tuple[str, Mapping[str, object]]:
+    """What kind of record it is, and what it holds; the oldest clients' have no envelope, and their first no kind."""
+    kind, payload = as_text(record.get("type")), record.get("payload")
+    if isinstance(payload, Mapping):
+        if kind != "response_item":
+            return kind, payload
+        # Items without a kind of their own are messages.
+        inner = as_text(payload.get("type")) or ("message" if "role" in payload else "")
+        return (inner if inner in ITEMS else f"item {inner}"), payload
+    if not kind and "id" in record and "timestamp" in record:
+        return "session_meta", record
+    return kind, record

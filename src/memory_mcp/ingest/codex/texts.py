@@ -1,0 +1,127 @@
+"""What Codex wraps around words, arguments and outputs in, what was really said and done out."""
+
+import json
+import re
+import shlex
+from collections.abc import Mapping, Sequence
+
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain
+from memory_mcp.ingest.claude_code.wrappers import INJECTED, without_ansi
+from memory_mcp.ingest.parts import Part, as_plain, call, dropped, note, parsed, result, said
+from memory_mcp.model.event import RECAP, Role
+
+#: Texts in the user's role that the client wrote.
+_INJECTED = re.compile(
+    r"\s*(?:<(?:environment_context|user_instructions|INSTRUCTIONS|permissions instructions|collaboration_mode"
+    r"|skills_instructions|apps_instructions|plugins_instructions|skill|personality_spec|model_switch|token_budget"
+    r"|realtime_conversation|user_action|subagent_notification|turn_aborted|hook_prompt)\b|# AGENTS\.md instructions for )"
+)
+#: How a summary of the conversation so far begins where it stands in the user's role.
+_SUMMARY = "Another language model started to solve this problem and produced a summary"
+_SHELL_COMMAND = re.compile(r"\s*<user_shell_command>\s*<command>\s*(.*?)\s*</command>\s*(?:<result>(.*?)</result>)?", re.S)
+#: The editor's own words stand before this heading.
+_REQUEST = "## My request for Codex:"
+_IDE = "# Context from my IDE setup:"
+#: What stands before a command's output: lines of figures, then "Output:".
+_HEAD = re.compile(r"\A(?:(?:Chunk ID|Wall time|Exit code|Original token|Process |Total output)[^\n]*\n){1,8}Output:\n?")
+_EXIT = re.compile(r"^(?:Exit code: |Process exited with code )(-?\d{1,9})$", re.M)
+_DIRECTORY = re.compile(r"<environment_context>\s*(?:<cwd>([^<\n]+)</cwd>|Current working directory: ([^\n]+))")
+_PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.M)
+_SHELLS = ("bash", "zsh", "sh", "powershell", "pwsh", "cmd", "cmd.exe", "powershell.exe")
+_MARKS = {"completed": "x", "in_progress": "~"}
+_MOST_FILES = 20
+
+
+def spoken(content: object, harness: Sequence[bool]) -> list[Part]:
+    """What a message in the user's role says; `harness` tells of its blocks which ones the client wrote, where it is known."""
+    parts, words = [], []
+    for number, block in enumerate(as_blocks(content)):
+        text = "[image]" if block.get("type") == "input_image" else plain(block)
+        if not text.strip():
+            continue
+        if text.startswith(_SUMMARY):
+            parts.append(note(text, record="compacted", **{RECAP: "true"}))
+        elif (number < len(harness) and harness[number]) or _INJECTED.match(text):
+            parts.append(dropped(INJECTED))
+        else:
+            words.append(_typed(text))
+    return [said(Role.USER, "\n".join(words)), *parts] if words else parts
+
+
+def tool_call(name: str, arguments: object, call_id: str) -> Part:
+    """A call, with the argument that says most about it first."""
+    given = parsed(arguments)
+    if isinstance(given, str):
+        files = _PATCHED.findall(given)[:_MOST_FILES]
+        given = {"path": "\n".join(files), "patch": given} if files else {"command": given}
+    elif isinstance(given, Mapping):
+        given = _readable(given)
+    return call(name, given, call_id)
+
+
+def tool_result(name: str, output: object, call_id: str) -> Part:
+    """What a tool gave back: a text, a list of blocks, or the JSON of text and exit code that older clients wrote."""
+    told = parsed(output)
+    status = error = ""
+    if isinstance(told, Mapping) and ("output" in told or "content" in told):
+        code = as_mapping(told.get("metadata")).get("exit_code")
+        status = str(code) if isinstance(code, int) else ""
+        error = "true" if told.get("success") is False else ""
+        output = told["output"] if "output" in told else told["content"]
+    text = output if isinstance(output, str) else "\n".join(filter(None, map(_block, as_blocks(output))))
+    if head := _HEAD.match(text):
+        found = _EXIT.search(head[0])
+        status, text = found[1] if found else status, text[head.end() :]
+    return result(name, call_id, without_ansi(text), is_error=bool(error), exit_status=status)
+
+
+def directory_of(content: object) -> str:
+    """The directory that the client's own first words name; "" when they name none."""
+    found = _DIRECTORY.search("\n".join(map(plain, as_blocks(content))))
+    return (found[1] or found[2]).strip() if found else ""
+
+
+def summary_of(item: Mapping[str, object]) -> str:
+    """The readable part of a reasoning item."""
+    blocks = [*as_blocks(item.get("summary")), *as_blocks(item.get("content"))]
+    return "\n".join(filter(None, (as_text(block.get("text")) for block in blocks)))
+
+
+def _typed(text: str) -> str:
+    if match := _SHELL_COMMAND.match(text):
+        return f"! {match[1]}\n{(match[2] or '').strip()}".strip()
+    if text.lstrip().startswith(_IDE) and _REQUEST in text:
+        return text.rsplit(_REQUEST, 1)[1].strip()
+    return text
+
+
+def _block(block: Mapping[str, object]) -> str:
+    return "[image]" if block.get("type") == "input_image" else plain(block)
+
+
+def _readable(given: Mapping[str, object]) -> dict[str, object]:
+    """Arguments under the names that other clients use: a command as one types it, the files of a patch, a list of steps."""
+    readable = dict(given)
+    command = readable.pop("cmd", None) if "cmd" in readable else readable.pop("command", None)
+    if command is not None:
+        readable = {"command": _command(command), **readable}
+    patch = as_text(given.get("patch")) or as_text(given.get("input"))
+    if files := _PATCHED.findall(patch)[:_MOST_FILES]:
+        readable = {"path": "\n".join(files), **readable}
+    if isinstance(given.get("plan"), list):
+        readable["plan"] = "".join(f"\n{_step(step)}" for step in given["plan"])  # type: ignore[attr-defined]
+    return readable
+
+
+def _command(value: object) -> str:
+    if not isinstance(value, list):
+        return as_plain(value)
+    words = [as_plain(word) for word in value]
+    if len(words) == 3 and words[0].rsplit("/", 1)[-1] in _SHELLS and words[1].startswith(("-", "/")):
+        return words[2]
+    return shlex.join(words)
+
+
+def _step(step: object) -> str:
+    told = as_mapping(step)
+    return f"[{_MARKS.get(as_text(told.get('status')), ' ')}] {as_text(told.get('step')) or json.dumps(step, default=str)}"

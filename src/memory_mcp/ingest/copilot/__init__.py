@@ -1,0 +1,1 @@
+"""Copilot CLI sessions: reader over events and older histories."""

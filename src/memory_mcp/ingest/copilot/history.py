@@ -1,0 +1,81 @@
+"""The one JSON object that older versions kept of a session: messages without times, and a timeline with them."""
+
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
+
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain
+from memory_mcp.ingest.claude_code.wrappers import INJECTED, unwrap, without_ansi
+from memory_mcp.ingest.copilot.events import CopilotReading
+from memory_mcp.ingest.growing import UNKNOWN, Given, Told
+from memory_mcp.ingest.parts import Part, call, dropped, result, said
+from memory_mcp.ingest.times import parse_time
+from memory_mcp.model.event import Role
+
+
+def messages_of(session: Mapping[str, object], reading: CopilotReading) -> Iterator[tuple[Mapping[str, object], Given]]:
+    """Each message and what it gives; ids follow from the session and a message's place, to which it is only added."""
+    own = as_text(session.get("sessionId")) or reading.session.session_id
+    reading.session.session_id = own
+    times = _Times(session)
+    listed = session.get("chatMessages")
+    for number, message in enumerate(listed if isinstance(listed, list) else []):
+        told = as_mapping(message)
+        parts = list(_parts(told, reading))
+        if not parts:
+            yield told, Given(reason=UNKNOWN if told.get("role") not in ("user", "assistant", "tool") else Given().reason)
+            continue
+        events = []
+        for place, part in enumerate(parts):
+            key = part.metadata.get("tool_use_id", "")
+            source_id = f"{key}#result" if part.role is Role.TOOL else key or f"{own}:{number}" + (f"#{place}" if place else "")
+            events.append(Told(source_id, (part,), times.of(part)))
+        yield told, Given(events)
+
+
+def _parts(message: Mapping[str, object], reading: CopilotReading) -> Iterator[Part]:
+    role, text = message.get("role"), "\n".join(filter(None, map(plain, as_blocks(message.get("content")))))
+    if role in ("system", "developer"):
+        yield dropped(INJECTED)
+    elif role == "user":
+        words = unwrap(text)
+        reading.prompt = reading.prompt or words.text
+        yield dropped(INJECTED) if words.reason else Part(words.role, words.type, words.text)
+    elif role == "tool":
+        call_id = as_text(message.get("tool_call_id"))
+        yield result(reading.tools.get(call_id, ""), call_id, without_ansi(text))
+    elif role == "assistant":
+        if text.strip():
+            yield said(Role.ASSISTANT, text)
+        listed = message.get("tool_calls")
+        for one in listed if isinstance(listed, list) else []:
+            function, call_id = as_mapping(as_mapping(one).get("function")), as_text(as_mapping(one).get("id"))
+            reading.remember(call_id, as_text(function.get("name")))
+            yield call(as_text(function.get("name")), function.get("arguments"), call_id)
+
+
+class _Times:
+    """When each message was written: the timeline has what was typed and answered in the same order, and calls by id."""
+
+    def __init__(self, session: Mapping[str, object]) -> None:
+        self._last = parse_time(session.get("startTime"))
+        self._spoken: defaultdict[str, list[int]] = defaultdict(list)
+        self._calls: dict[str, int] = {}
+        listed = session.get("timeline")
+        for entry in map(as_mapping, reversed(listed) if isinstance(listed, list) else []):
+            kind, time = as_text(entry.get("type")), parse_time(entry.get("timestamp"))
+            if time is not None and kind in ("user", "copilot"):
+                self._spoken[kind].append(time)
+            elif time is not None and (call_id := as_text(entry.get("callId"))):
+                self._calls[call_id] = time
+
+    def of(self, part: Part) -> int | None:
+        """The time of the next part, behind that of the one before it."""
+        own = None
+        if key := part.metadata.get("tool_use_id", ""):
+            own = self._calls.get(key)
+        elif times := self._spoken["user" if part.role is Role.USER else "copilot"]:
+            own = times.pop() if not part.left_out else None
+        if self._last is not None:
+            own = max(own or 0, self._last + 1)
+        self._last = own
+        return own

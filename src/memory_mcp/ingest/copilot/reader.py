@@ -1,0 +1,74 @@
+"""Copilot CLI's session files in, reads of event drafts out."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.claude_code.blocks import as_text
+from memory_mcp.ingest.claude_code.reader import OWN_SESSION
+from memory_mcp.ingest.copilot.events import AGENT, CopilotReading
+from memory_mcp.ingest.copilot.history import messages_of
+from memory_mcp.ingest.files import find_files
+from memory_mcp.ingest.growing import Given, count, read_growing
+from memory_mcp.ingest.lines import first_values, iter_records
+from memory_mcp.ingest.parts import as_plain
+from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.model.sentinel import opens_own_session
+
+#: Where older versions kept one JSON object a session.
+_OLDER = "history-session-state"
+#: `session-state/<id>/events.jsonl`
+_EVENTS = "events.jsonl"
+_QUOTED = 1024
+
+
+class CopilotImporter:
+    """Reads the sessions of every version of Copilot CLI."""
+
+    name = AGENT
+    title = "Copilot CLI"
+    #: Older sessions, one JSON object each (`.json`), are read from their start at any offset.
+    growth = Growth.APPENDED
+
+    def __init__(self, settings: IngestSettings) -> None:
+        self._settings = settings
+
+    def default_paths(self) -> tuple[Path, ...]:
+        """Where newer and older versions keep their sessions."""
+        home = Path(os.environ.get("COPILOT_HOME") or Path.home() / ".copilot")
+        return (home / "session-state", home / _OLDER)
+
+    def files(self, path: Path) -> Iterator[Path]:
+        """See `Importer`: beside a session's events lie files of its work, which are none."""
+        found = find_files(path, (".jsonl", ".json"))
+        return (f for f in found if f.suffix != ".json" or _OLDER in f.parts) if path.is_dir() else found
+
+    def recognises(self, file: Path, beginning: bytes) -> bool:
+        """See `Importer`."""
+        if file.suffix == ".json":
+            return b'"chatMessages"' in beginning and b'"sessionId"' in beginning
+        return file.suffix == ".jsonl" and any(map(_is_own, first_values(beginning)))
+
+    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+        """See `Importer`."""
+        name = file.parent.name if file.name == _EVENTS else file.stem
+        reading = CopilotReading(name, self._settings.include_thinking)
+        return _history(reading, file, report) if file.suffix == ".json" else read_growing(reading, file, offset, report)
+
+
+def _history(reading: CopilotReading, file: Path, report: ImportReport) -> Iterator[Read]:
+    for record in iter_records(file):
+        if record.error or not isinstance(record.value.get("chatMessages"), list):
+            given = Given(reason=record.error) if record.error else reading.give(record.value)
+            yield Read(count(reading, given, report, file, record.line, record.quote), record.offset)
+            continue
+        for message, given in messages_of(record.value, reading):
+            told = Given(reason=OWN_SESSION) if opens_own_session(reading.prompt) else given
+            drafts = count(reading, told, report, file, record.line, as_plain(message)[:_QUOTED])
+            yield Read(drafts, record.offset)
+
+
+def _is_own(value: dict[str, object]) -> bool:
+    """Events of this client have their kind in two words, and their content apart."""
+    return "." in as_text(value.get("type")) and isinstance(value.get("data"), dict) and {"id", "parentId"} <= value.keys()

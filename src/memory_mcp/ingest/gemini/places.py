@@ -1,0 +1,73 @@
+"""Where a session of Gemini CLI worked: its files name the directory by a hash, or by a folder that says it.
+
+Layout: `<home>/tmp/<folder>/chats/session-*.json[l]`, `<home>/tmp/<folder>/chats/<session>/<subagent>.jsonl`,
+`<home>/tmp/<folder>/logs.json`; newer clients write the directory into `<home>/tmp/<folder>/.project_root`, and all of them
+list directories they know in `<home>/projects.json` and `<home>/trustedFolders.json`.
+"""
+
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+from memory_mcp.ingest.claude_code.blocks import as_mapping
+
+_ROOT_FILE = ".project_root"
+#: Bytes of a small file that are read.
+_SMALL = 1024 * 1024
+#: In what the client tells its model at the start.
+_SAID = re.compile(r"working in the (?:following )?director(?:y|ies):\s*(?:-\s+)?([^\n]+?)\s*(?:\n|\Z)")
+
+
+def folder_of(file: Path) -> Path:
+    """The folder that belongs to a session's project, by the name of the folder above it."""
+    for folder in file.parents:
+        if folder.name == "chats":
+            return folder.parent
+    return file.parent
+
+
+def directory_of(file: Path, project_hash: str) -> str:
+    """The directory that a session worked in; "" when nothing on this machine says it."""
+    folder = folder_of(file)
+    if root := _small(folder / _ROOT_FILE).strip():
+        return root
+    if not project_hash and re.fullmatch(r"[0-9a-f]{64}", folder.name):
+        project_hash = folder.name
+    home = folder.parent.parent
+    for path in (*_known(home / "projects.json"), *_known(home / "trustedFolders.json")):
+        if hashlib.sha256(path.encode("utf-8", "surrogatepass")).hexdigest() == project_hash:
+            return path
+    return ""
+
+
+def directory_said(text: str) -> str:
+    """The directory that the client's own first words name; "" when they name none."""
+    match = _SAID.search(text)
+    return match[1] if match else ""
+
+
+def sessions_beside(log: Path) -> frozenset[str]:
+    """The beginnings (8 characters) of the ids of sessions that have a file of their own beside a log of prompts."""
+    try:
+        names = [entry.stem for entry in (log.parent / "chats").iterdir()]
+    except OSError:
+        return frozenset()
+    return frozenset(name.rsplit("-", 1)[-1][:8] for name in names)
+
+
+def _known(file: Path) -> Iterator[str]:
+    try:
+        told = as_mapping(json.loads(_small(file) or "{}"))
+    except (ValueError, RecursionError):
+        return
+    yield from (str(path) for path in as_mapping(told.get("projects")) or told)
+
+
+def _small(file: Path) -> str:
+    try:
+        with file.open("rb") as stream:
+            return stream.read(_SMALL).decode("utf-8", "replace")
+    except OSError:
+        return ""

@@ -1,0 +1,99 @@
+"""Gemini CLI's session files in, reads of event drafts out."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from memory_mcp.ingest.base import BEGINNING, Growth, ImportReport, Read
+from memory_mcp.ingest.claude_code.reader import OWN_SESSION
+from memory_mcp.ingest.files import find_files
+from memory_mcp.ingest.gemini.records import GeminiReading
+from memory_mcp.ingest.growing import Given, count, read_growing
+from memory_mcp.ingest.lines import first_values, iter_records
+from memory_mcp.ingest.parts import as_plain
+from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.model.sentinel import opens_own_session
+
+AGENT = "gemini"
+LOG = "logs.json"
+_QUOTED = 1024
+
+
+class GeminiImporter:
+    """Reads the sessions of every version of Gemini CLI that keeps them, and the log of prompts of those before."""
+
+    name = AGENT
+    title = "Gemini CLI"
+    #: Sessions written as a whole (`.json`) are read from their start at any offset: their beginning changes with them.
+    growth = Growth.APPENDED
+
+    def __init__(self, settings: IngestSettings) -> None:
+        self._settings = settings
+
+    def default_paths(self) -> tuple[Path, ...]:
+        """Where the client keeps its sessions, a folder for each project."""
+        return (Path(os.environ.get("GEMINI_CLI_HOME") or Path.home()) / ".gemini" / "tmp",)
+
+    def files(self, path: Path) -> Iterator[Path]:
+        """See `Importer`: among other JSON files only those that are sessions."""
+        return session_files(path)
+
+    def recognises(self, file: Path, beginning: bytes) -> bool:
+        """See `Importer`."""
+        return is_session(file, beginning)
+
+    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+        """See `Importer`."""
+        return read_session(GeminiReading(file, AGENT, self._settings.include_thinking), file, offset, report)
+
+
+def session_files(path: Path) -> Iterator[Path]:
+    """Session files below `path`, or `path` itself when it is a file."""
+    found = find_files(path, (".jsonl", ".json"))
+    return (f for f in found if f.suffix != ".json" or is_session(f, _beginning(f))) if path.is_dir() else found
+
+
+def is_session(file: Path, beginning: bytes) -> bool:
+    """Whether a file is a session in the client's form, or its log of prompts."""
+    if file.name == LOG:
+        return any({"sessionId", "messageId", "message"} <= value.keys() for value in first_values(beginning))
+    if file.suffix == ".json":
+        # One object, of which the beginning is only a part.
+        return all(word in beginning for word in (b'"sessionId"', b'"messages"')) and (
+            b'"projectHash"' in beginning or b'"startTime"' in beginning
+        )
+    return file.suffix == ".jsonl" and any(map(_is_own, first_values(beginning)))
+
+
+def read_session(reading: GeminiReading, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+    """The reads of a session in any of the client's forms."""
+    if file.suffix != ".json" or file.name == LOG:
+        yield from read_growing(reading, file, offset, report)
+        return
+    for record in iter_records(file):
+        reading.learn(record.value)
+        messages = record.value.get("messages")
+        if record.error or not isinstance(messages, list):
+            given = Given(reason=record.error) if record.error else reading.give(record.value)
+            yield Read(count(reading, given, report, file, record.line, record.quote), record.offset)
+            continue
+        is_own = opens_own_session(reading.prompt)
+        for message in messages:
+            given = Given(reason=OWN_SESSION) if is_own else reading.tell(message if isinstance(message, dict) else {})
+            drafts = count(reading, given, report, file, record.line, as_plain(message)[:_QUOTED])
+            yield Read(drafts, record.offset)
+
+
+def _is_own(value: dict[str, object]) -> bool:
+    if "sessionId" in value and ("projectHash" in value or {"startTime", "lastUpdated"} <= value.keys()):
+        return "message" not in value
+    return (value.get("type") == "gemini" and "timestamp" in value) or isinstance(value.get("$set"), dict)
+
+
+def _beginning(file: Path) -> bytes:
+    """The first bytes of a file; of one that cannot be read those of a session, so that reading it tells why."""
+    try:
+        with file.open("rb") as stream:
+            return stream.read(BEGINNING)
+    except OSError:
+        return b'"sessionId" "messages" "startTime"'

@@ -1,0 +1,260 @@
+"""One record of a session in, what it tells out.
+
+A record is a message, told anew as a whole whenever calls were added to it; a change of what is known of the session,
+which may tell all its messages again; or, in the log of prompts that older clients wrote, a prompt.
+
+Ids: `session_id` is the client's own (a subagent's is the one that called it, with its own id as thread); `source_id` is
+the message's id for its words, the call's id for a call, that with `#result` for its result. Times inside a message follow
+from the message alone, so that telling it again changes none.
+"""
+
+import re
+from collections import OrderedDict
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
+from memory_mcp.ingest.claude_code.wrappers import INJECTED, without_ansi
+from memory_mcp.ingest.gemini.places import directory_of, directory_said, sessions_beside
+from memory_mcp.ingest.growing import DUPLICATE, UNKNOWN, Given, Reading, Told
+from memory_mcp.ingest.parts import Part, as_plain, call, content_id, dropped, note, result, said, thought
+from memory_mcp.ingest.times import parse_time
+from memory_mcp.model.event import RECAP, EventType, Role
+
+#: What stands between a prompt and the files that it names.
+_FILES = "--- Content from referenced files ---"
+_HOOK = re.compile(r"<hook_context>.*?(?:</hook_context>|\Z)", re.S)
+_CONTEXT = ("<session_context>", "This is the Gemini CLI. We are setting up the context", "This is the Qwen Code. We are setting")
+_SUMMARY = "<state_snapshot>"
+#: The answer to its own summary and to the context that the client puts into the model's mouth.
+POLITE = frozenset({"Got it. Thanks for the additional context!", "Got it. Thanks for the context!"})
+#: After a summary what stays of the conversation is told again under other ids, within so many milliseconds.
+_AGAIN = 5_000
+_REMEMBERED = 20_000
+_FAILED = frozenset({"error", "cancelled"})
+
+
+class GeminiReading(Reading):
+    """One read of one session, or of one log of prompts."""
+
+    def __init__(self, file: Path, agent: str, include_thinking: bool) -> None:
+        super().__init__(agent, file.stem)
+        self._file = file
+        self._include_thinking = include_thinking
+        self._subagent = self._begun = False
+        self._beside = sessions_beside(file) if file.name == "logs.json" else frozenset()
+        #: Words told, by what tells them from others, and calls whose result is told; the values say nothing.
+        self._words: OrderedDict[str, str] = OrderedDict()
+        self._results: OrderedDict[str, str] = OrderedDict()
+        #: When the conversation was summarised last.
+        self._summarised = -_AGAIN
+        self.cwd = directory_of(file, "")
+
+    def learn(self, record: dict[str, object]) -> None:
+        """See `Reading`."""
+        update = as_mapping(record.get("$set")) or record
+        if own := as_text(update.get("sessionId")):
+            self._whose(own, update)
+        for message in self._messages(record):
+            words = _words(message)
+            self.cwd = self.cwd or directory_said(words)
+            if message.get("type") == "user" and not self.prompt and not words.startswith(_CONTEXT):
+                self.prompt = words
+
+    def give(self, record: dict[str, object]) -> Given:
+        """See `Reading`."""
+        messages = list(self._messages(record))
+        if not messages:
+            known = "$set" in record or "$rewindTo" in record or "sessionId" in record
+            return Given(reason="session" if known else UNKNOWN)
+        given = Given(reason=UNKNOWN)
+        for message in messages:
+            told = self.tell(message)
+            given.told += told.told
+            given.reason = told.reason
+        return given
+
+    def tell(self, message: Mapping[str, object]) -> Given:
+        """What one message gives."""
+        kind, time = message.get("type"), parse_time(message.get("timestamp"))
+        if "messageId" in message and "message" in message:
+            return self._logged(message, time)
+        source_id = as_text(message.get("id")) or f"content:{content_id(self.session.session_id, message)}"
+        if kind == "user":
+            return self._user(message, source_id, time)
+        if kind in ("gemini", "qwen"):
+            return self._model(message, source_id, time)
+        if kind == "error":
+            return Given([Told(source_id, (note(parts_text(message.get("content")), record="error"),), time)])
+        return Given(reason="info" if kind in ("info", "warning") else UNKNOWN)
+
+    def _whose(self, own: str, header: Mapping[str, object]) -> None:
+        self._subagent = self._subagent or header.get("kind") == "subagent"
+        parent = self._file.parent
+        if self._subagent and parent.parent.name == "chats":
+            self.session.session_id, self.session.thread = parent.name, own
+        else:
+            self.session.session_id = own
+        directories = header.get("directories")
+        first = as_text(directories[0]) if isinstance(directories, list) and directories else ""
+        self.cwd = self.cwd or directory_of(self._file, as_text(header.get("projectHash"))) or first
+
+    def _messages(self, record: Mapping[str, object]) -> Iterator[Mapping[str, object]]:
+        if "type" in record:
+            yield record
+            return
+        listed = (as_mapping(record.get("$set")) or record).get("messages")
+        yield from (m for m in listed if isinstance(m, Mapping)) if isinstance(listed, list) else ()
+
+    def _logged(self, entry: Mapping[str, object], time: int | None) -> Given:
+        """A prompt of the log: sessions with a file of their own tell it there."""
+        session = as_text(entry.get("sessionId"))
+        if not session or session[:8] in self._beside:
+            return Given(reason=DUPLICATE)
+        self.session.session_id = session
+        source_id = f"log:{session}:{as_plain(entry.get('messageId'))}"
+        return Given([Told(source_id, (said(Role.USER, as_text(entry.get("message"))),), time)])
+
+    def _user(self, message: Mapping[str, object], source_id: str, time: int | None) -> Given:
+        told = list(self._answers(message, source_id, time))
+        text = _typed(message)
+        if text.lstrip().startswith(_SUMMARY):
+            self._summarised = time or self._summarised
+            part = note(text, record="compacted", **{RECAP: "true"})
+        elif text.lstrip().startswith(_CONTEXT):
+            part = dropped(INJECTED)
+        elif not text.strip():
+            return Given(told, DUPLICATE if _parts(message, "functionResponse") else Given().reason)
+        elif self._again("user", text, source_id, time):
+            return Given(told, DUPLICATE)
+        elif self._subagent:
+            first = not self._begun and text.strip() == self.prompt.strip()
+            self._begun = self._begun or first
+            part = Part(Role.ASSISTANT, EventType.SUBAGENT_START if first else EventType.NOTE, text.strip())
+        else:
+            part = said(Role.USER, text)
+        return Given([*told, Told(source_id, (part,), time)])
+
+    def _model(self, message: Mapping[str, object], source_id: str, time: int | None) -> Given:
+        self.model = as_text(message.get("model")) or self.model
+        told = list(self._thoughts(message, source_id, time))
+        text = parts_text(message.get("content"))
+        reason = Given().reason
+        if text.strip() in POLITE:
+            told.append(Told(source_id, (dropped(INJECTED),), time))
+        elif text.strip() and self._again("model", text, source_id, time):
+            reason = DUPLICATE
+        elif text.strip():
+            told.append(Told(source_id, (said(Role.ASSISTANT, text),), time))
+        told += self._calls(message, source_id, time)
+        return Given(told, DUPLICATE if _parts(message, "functionCall") else reason)
+
+    def _again(self, who: str, text: str, source_id: str, time: int | None) -> bool:
+        """Whether words were told before a summary and are told again behind it, under another id."""
+        key = content_id(who, text.strip())
+        first = self._words.setdefault(key, source_id)
+        _bound(self._words)
+        return first != source_id and time is not None and 0 <= time - self._summarised <= _AGAIN
+
+    def _thoughts(self, message: Mapping[str, object], source_id: str, time: int | None) -> Iterator[Told]:
+        listed = message.get("thoughts")
+        thoughts = [as_mapping(t) for t in listed] if isinstance(listed, list) else []
+        texts = [(f"{as_text(t.get('subject'))}\n{as_text(t.get('description'))}", t.get("timestamp")) for t in thoughts]
+        texts += [(as_text(p.get("text")), None) for p in _blocks(message.get("content")) if p.get("thought") is True]
+        for number, (text, own) in enumerate(texts):
+            when = parse_time(own)
+            yield Told(f"{source_id}#t{number}", (thought(text.strip(), self._include_thinking),), time if when is None else when)
+
+    def _calls(self, message: Mapping[str, object], source_id: str, time: int | None) -> Iterator[Told]:
+        listed = message.get("toolCalls")
+        calls = [as_mapping(c) for c in listed] if isinstance(listed, list) else []
+        calls += [f for f in _parts(message, "functionCall") if as_text(f.get("id")) not in self.tools] if not calls else []
+        called = answered = time
+        for number, one in enumerate(calls):
+            name, call_id = as_text(one.get("name")), as_text(one.get("id"))
+            own, key = parse_time(one.get("timestamp")), call_id or f"{source_id}#call{number}"
+            if called is not None and answered is not None:
+                # A call's own time is when it was done; the next one began no earlier than its answer, or beside it.
+                called = max(called + 1, min(answered + 1, own - 1) if own is not None else answered + 1)
+                answered = max(answered + 1, called + 1, own or 0)
+            self.remember(call_id, name)
+            yield Told(key, (call(name, one.get("args"), call_id),), called)
+            if "result" in one or "resultDisplay" in one:
+                self._results[call_id] = ""
+                _bound(self._results)
+                failed = one.get("status") in _FAILED
+                yield Told(f"{key}#result", (result(name, call_id, _output(one), is_error=failed),), answered)
+
+    def _answers(self, message: Mapping[str, object], source_id: str, time: int | None) -> Iterator[Told]:
+        """Answers that stand in the user's role and with no call."""
+        for number, answer in enumerate(_parts(message, "functionResponse")):
+            call_id = as_text(answer.get("id"))
+            if call_id not in self._results and call_id not in self.tools:
+                name = as_text(answer.get("name"))
+                yield Told(
+                    f"{call_id or source_id}#result", (result(name, call_id, response_text(answer)),), _later(time, number)
+                )
+
+
+def response_text(answer: Mapping[str, object]) -> str:
+    """The text of a function's response."""
+    response = as_mapping(answer.get("response"))
+    for key in ("output", "error", "content"):
+        if key in response:
+            return without_ansi(as_plain(response[key]))
+    return as_plain(response) if response else ""
+
+
+def parts_text(content: object) -> str:
+    """The words of a content in any of its forms, without what the model thought; other parts are named."""
+    return "".join(filter(None, map(_part, _blocks(content))))
+
+
+def _part(block: Mapping[str, object]) -> str:
+    if block.get("thought") is True:
+        return ""
+    for key in ("inlineData", "fileData"):
+        if key in block:
+            return f"[{as_text(as_mapping(block[key]).get('mimeType')) or 'file'}]"
+    return as_text(block.get("text"))
+
+
+def _words(message: Mapping[str, object]) -> str:
+    return parts_text(message.get("content")).lstrip()
+
+
+def _typed(message: Mapping[str, object]) -> str:
+    """What a user's message says, without the files it names and what hooks added."""
+    text = parts_text(message.get("displayContent")) or parts_text(message.get("content"))
+    return _HOOK.sub("", text.split(_FILES, 1)[0])
+
+
+def _blocks(content: object) -> list[Mapping[str, object]]:
+    if isinstance(content, str):
+        return [{"text": content}]
+    listed = content if isinstance(content, list) else [content]
+    return [{"text": b} if isinstance(b, str) else b for b in listed if isinstance(b, str | Mapping)]
+
+
+def _parts(message: Mapping[str, object], key: str) -> list[Mapping[str, object]]:
+    return [as_mapping(block[key]) for block in _blocks(message.get("content")) if key in block]
+
+
+def _output(one: Mapping[str, object]) -> str:
+    """What a call gave back: the responses that the model saw, else what the user saw."""
+    given = one.get("result")
+    if isinstance(given, str):
+        return without_ansi(given)
+    responses = [b for b in _blocks(given) if "functionResponse" in b]
+    texts = [response_text(as_mapping(b["functionResponse"])) for b in responses] or [parts_text(given)]
+    shown = one.get("resultDisplay")
+    return "\n".join(filter(None, texts)) or without_ansi(as_text(shown) or as_text(as_mapping(shown).get("fileDiff")))
+
+
+def _later(time: int | None, number: int) -> int | None:
+    return None if time is None else time + number
+
+
+def _bound(where: OrderedDict[str, str]) -> None:
+    if len(where) > _REMEMBERED:
+        where.popitem(last=False)

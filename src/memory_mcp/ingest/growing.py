@@ -1,0 +1,122 @@
+"""Session files that grow by a record at a time, in any client's form: records in, reads of drafts out.
+
+Invariants
+1. Events of one file never share a millisecond where their records follow each other at once: they are ordered by time.
+2. What a read needs of the part before its offset comes from the head of the file and a bounded look back.
+"""
+
+from collections import Counter, OrderedDict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from itertools import islice
+from pathlib import Path
+
+from memory_mcp.ingest.base import ImportReport, Read
+from memory_mcp.ingest.claude_code.reader import OWN_SESSION
+from memory_mcp.ingest.lines import iter_records, iter_tail
+from memory_mcp.ingest.parts import EMPTY, Part, Session
+from memory_mcp.model.event import EventDraft, Role
+from memory_mcp.model.sentinel import opens_own_session
+from memory_mcp.scope import project_of
+
+UNKNOWN = "unknown kind of record"
+DUPLICATE = "told by another record"
+#: How far behind the resumed offset records are looked at again (bytes), and how many of the head.
+_LOOK_BACK = 256 * 1024
+_HEAD_RECORDS = 50
+_REMEMBERED = 20_000
+#: Records this close (milliseconds) are written in the order in which things happened, whatever their times say.
+_TOGETHER = 1000
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One thing that a record tells, under the client's own id for it."""
+
+    source_id: str
+    parts: tuple[Part, ...]
+    #: UTC milliseconds; None when it has none.
+    time: int | None
+
+
+@dataclass(slots=True)
+class Given:
+    """What one record gives, or why it gives nothing."""
+
+    told: list[Told] = field(default_factory=list)
+    reason: str = EMPTY
+
+
+class Reading:
+    """One read of one session: what is known of it so far. Each client's own reading says what a record gives."""
+
+    def __init__(self, agent: str, session_id: str) -> None:
+        self.session = Session(agent, session_id)
+        self.cwd = self.remote = self.branch = self.version = self.model = ""
+        #: Names of tools by the id of their call.
+        self.tools: OrderedDict[str, str] = OrderedDict()
+        #: The first prompt of the session, as far as the head of the file tells it.
+        self.prompt = ""
+        self._last: int | None = None
+
+    def learn(self, record: dict[str, object]) -> None:
+        """Take from one of the first records of the file whose session it is."""
+
+    def give(self, record: dict[str, object]) -> Given:
+        """What one record gives; what it tells about later ones is remembered."""
+        raise NotImplementedError
+
+    def ordered(self, time: int | None) -> int | None:
+        """A record's time, a millisecond behind the one before it where it has no later one."""
+        if time is not None and self._last is not None and self._last - _TOGETHER < time <= self._last:
+            time = self._last + 1
+        self._last = time if time is not None else self._last
+        return time
+
+    def remember(self, call: str, tool: str) -> None:
+        """Note which tool a call is of."""
+        if call and tool:
+            self.tools[call] = tool
+            if len(self.tools) > _REMEMBERED:
+                self.tools.popitem(last=False)
+
+    def drafts(self, told: Told) -> list[EventDraft]:
+        """The drafts of one thing told."""
+        # Its own time counts: what came before has been seen to by `ordered`.
+        self.session.last = None
+        self.session.project = project_of(self.cwd, self.remote)
+        common = {"branch": self.branch, "cwd": self.cwd, "version": self.version}
+        if any(part.role is Role.ASSISTANT for part in told.parts):
+            common["model"] = self.model
+        drafts = self.session.put(told.parts, told.source_id, told.time, common)
+        self._last = max(self._last or 0, self.session.last) if self.session.last is not None else self._last
+        return drafts
+
+
+def read_growing(reading: Reading, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+    """Records behind an offset: see `Importer.read`."""
+    for record in islice(iter_records(file), _HEAD_RECORDS):
+        reading.learn(record.value)
+    for record in iter_tail(file, offset, _LOOK_BACK) if offset else ():
+        if record.offset > offset:
+            break
+        for told in reading.give(record.value).told:
+            reading.drafts(told)
+    is_own = opens_own_session(reading.prompt)
+    for record in iter_records(file, offset):
+        given = Given(reason=record.error or OWN_SESSION) if record.error or is_own else reading.give(record.value)
+        drafts = count(reading, given, report, file, record.line, record.quote)
+        yield Read(drafts, record.offset)
+
+
+def count(reading: Reading, given: Given, report: ImportReport, file: Path, line: int, quote: str) -> tuple[EventDraft, ...]:
+    """The drafts of what one record gave, counted in the report."""
+    drafts = tuple(draft for told in given.told for draft in reading.drafts(told))
+    left_out = Counter(part.left_out for told in given.told for part in told.parts if part.left_out)
+    report.lines += 1
+    if drafts:
+        report.lines_used += 1
+        report.left_out.update(left_out)
+    else:
+        report.skip(next(iter(left_out), given.reason), file, line, quote)
+    return drafts

@@ -1,0 +1,1 @@
+"""opencode's sessions: reader over stores over messages."""

@@ -1,0 +1,149 @@
+"""One message and its parts in, what it tells out.
+
+Ids: `session_id` is the client's own (a subagent's is that of the session it was begun in, with its own id as thread);
+`source_id` is the message's id for what the user said, a part's id for what the model said, the call's id for a call, that
+with `#result` for its result. Times follow from the message alone.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
+from memory_mcp.ingest.claude_code.wrappers import INJECTED, without_ansi
+from memory_mcp.ingest.growing import UNKNOWN, Given, Reading, Told
+from memory_mcp.ingest.parts import Part, call, dropped, note, result, said, thought
+from memory_mcp.ingest.times import parse_time
+from memory_mcp.model.event import RECAP, EventType, Role
+
+AGENT = "opencode"
+UNFINISHED = "not finished yet"
+#: Parts that nobody said.
+_SILENT = frozenset({"step-start", "step-finish", "snapshot", "patch", "agent", "subtask", "compaction", "retry"})
+
+
+#: Parts with their ids, in their order.
+Parts = Sequence[tuple[str, dict[str, object]]]
+
+
+@dataclass(frozen=True, slots=True)
+class Whose:
+    """The session of a message."""
+
+    id: str
+    #: The session it was begun in, at the top; "" when it is no subagent's.
+    root: str = ""
+    directory: str = ""
+    version: str = ""
+    #: The first prompt.
+    prompt: str = ""
+
+
+class OpencodeReading(Reading):
+    """One read of one store."""
+
+    def __init__(self, include_thinking: bool) -> None:
+        super().__init__(AGENT, "")
+        self._include_thinking = include_thinking
+
+    def message(self, info: Mapping[str, object], message_id: str, parts: Parts, whose: Whose) -> Given:
+        """What a message gives."""
+        self.session.session_id = whose.root or whose.id
+        self.session.thread = whose.id if whose.root else ""
+        self.cwd = as_text(as_mapping(info.get("path")).get("cwd")) or whose.directory
+        self.version = whose.version
+        self.model = as_text(info.get("modelID"))
+        time = parse_time(as_mapping(info.get("time")).get("created"))
+        if info.get("role") == "user":
+            return Given([Told(message_id, tuple(self._user(parts, whose)), time)])
+        if info.get("role") != "assistant":
+            return Given(reason=UNKNOWN)
+        told = [one for key, part in parts for one in self._assistant(key, part, info.get("summary") is True, time)]
+        if problem := _problem(info):
+            told.append(Told(f"{message_id}#error", (note(problem, record="error"),), time))
+        return Given(list(_apart(told)))
+
+    def _user(self, parts: Parts, whose: Whose) -> Iterator[Part]:
+        texts: list[str] = []
+        left_out: list[Part] = []
+        for _, part in parts:
+            kind = part.get("type")
+            if kind == "text" and (part.get("synthetic") is True or part.get("ignored") is True):
+                left_out.append(dropped(INJECTED))
+            elif kind == "text":
+                texts.append(as_text(part.get("text")))
+            elif kind == "file":
+                texts.append(f"[{as_text(part.get('mime')) or 'file'} {as_text(part.get('filename'))}]".replace(" ]", "]"))
+            elif kind not in _SILENT:
+                left_out.append(dropped(UNKNOWN))
+        text = "\n".join(filter(str.strip, texts)).strip()
+        if text and not whose.root:
+            yield said(Role.USER, text)
+        elif text:
+            yield Part(Role.ASSISTANT, EventType.SUBAGENT_START if text == whose.prompt else EventType.NOTE, text)
+        yield from left_out
+
+    def _assistant(self, key: str, part: Mapping[str, object], summary: bool, time: int | None) -> Iterator[Told]:
+        kind, text = part.get("type"), as_text(part.get("text"))
+        own = parse_time(as_mapping(part.get("time")).get("start"))
+        when = time if own is None else own
+        if kind == "tool":
+            yield from self._tool(key, part, when)
+        elif kind == "reasoning":
+            yield Told(key, (thought(text, self._include_thinking),), when)
+        elif kind == "text" and summary:
+            yield Told(key, (note(text, record="compacted", **{RECAP: "true"}),), when)
+        elif kind == "text":
+            injected = part.get("synthetic") is True or part.get("ignored") is True
+            yield Told(key, (dropped(INJECTED) if injected else said(Role.ASSISTANT, text),), when)
+        elif kind not in _SILENT and kind != "file":
+            yield Told(key, (dropped(UNKNOWN),), when)
+
+    @staticmethod
+    def _tool(key: str, part: Mapping[str, object], time: int | None) -> Iterator[Told]:
+        state, name = as_mapping(part.get("state")), as_text(part.get("tool"))
+        call_id = as_text(part.get("callID"))
+        times = as_mapping(state.get("time"))
+        began, ended = parse_time(times.get("start")), parse_time(times.get("end"))
+        given = as_mapping(state.get("input"))
+        readable = {"file_path" if k == "filePath" else k: v for k, v in given.items()}
+        yield Told(call_id or key, (call(name, readable, call_id),), time if began is None else began)
+        failed = state.get("status") == "error"
+        if not failed and state.get("status") != "completed":
+            return
+        details = as_mapping(state.get("metadata"))
+        status = str(details["exit"]) if isinstance(details.get("exit"), int) else ""
+        text = without_ansi(as_text(state.get("error" if failed else "output")))
+        child = as_text(details.get("sessionId"))
+        part_told = result(name, call_id, text, is_error=failed, exit_status=status, agent_id=child)
+        if child:
+            part_told = replace(part_told, type=EventType.SUBAGENT_STOP)
+        yield Told(f"{call_id or key}#result", (part_told,), time if ended is None else ended)
+
+
+def prompt_of(parts: Parts) -> str:
+    """What the user typed in a message of these parts."""
+    texts = (as_text(p.get("text")) for _, p in parts if p.get("type") == "text" and p.get("synthetic") is not True)
+    return "\n".join(filter(str.strip, texts)).strip()
+
+
+def is_finished(info: Mapping[str, object]) -> bool:
+    """Whether nothing more is written into a message."""
+    done = as_mapping(info.get("time")).get("completed")
+    return info.get("role") != "assistant" or done is not None or "error" in info
+
+
+def _apart(told: list[Told]) -> Iterator[Told]:
+    """In the order of their parts; none at the same millisecond as the one before it, so that the order stays."""
+    last: int | None = None
+    for one in told:
+        time = one.time
+        if time is not None and last is not None and time == last:
+            time += 1
+        last = time
+        yield Told(one.source_id, one.parts, time)
+
+
+def _problem(info: Mapping[str, object]) -> str:
+    error = as_mapping(info.get("error"))
+    name, text = as_text(error.get("name")), as_text(as_mapping(error.get("data")).get("message"))
+    return f"{name}: {text}" if name and text else name or text

@@ -1,0 +1,82 @@
+"""opencode's database and message files in, reads of event drafts out."""
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.claude_code.reader import OWN_SESSION
+from memory_mcp.ingest.files import find_files
+from memory_mcp.ingest.growing import UNKNOWN, Given, count
+from memory_mcp.ingest.lines import first_values, iter_records
+from memory_mcp.ingest.marks import stamp_of
+from memory_mcp.ingest.opencode.messages import AGENT, UNFINISHED, OpencodeReading
+from memory_mcp.ingest.opencode.stores import HEADER, Stored, iter_database, message_file
+from memory_mcp.ingest.parts import as_plain
+from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.model.sentinel import opens_own_session
+
+_QUOTED = 1024
+
+
+class OpencodeImporter:
+    """Reads the sessions of every version of opencode."""
+
+    name = AGENT
+    title = "opencode"
+    #: A database, or a file for each message, which is read as a whole whenever it was written.
+    growth = Growth.DATABASE
+
+    def __init__(self, settings: IngestSettings) -> None:
+        self._settings = settings
+
+    def default_paths(self) -> tuple[Path, ...]:
+        """Where the client keeps its data."""
+        data = os.environ.get("XDG_DATA_HOME")
+        return ((Path(data) if data else Path.home() / ".local" / "share") / "opencode",)
+
+    def files(self, path: Path) -> Iterator[Path]:
+        """See `Importer`: databases and messages; parts are read with their message."""
+        found = find_files(path, (".db", ".json"))
+        return (f for f in found if f.is_dir() or _is_named(f)) if path.is_dir() else found
+
+    def recognises(self, file: Path, beginning: bytes) -> bool:
+        """See `Importer`."""
+        if not _is_named(file):
+            return False
+        if file.suffix == ".db":
+            return beginning.startswith(HEADER)
+        return any({"id", "sessionID", "role"} <= value.keys() for value in first_values(beginning))
+
+    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+        """See `Importer`: the position in a database is the time of a message, UTC milliseconds."""
+        reading = OpencodeReading(self._settings.include_thinking)
+        with file.open("rb") as stream:
+            is_database = stream.read(len(HEADER)) == HEADER
+        if is_database:
+            written = stamp_of(file, Growth.DATABASE)[1] // 1_000_000
+            for number, stored in enumerate(iter_database(file, offset, written), 1):
+                yield _read(reading, stored, report, file, number)
+        elif stored_message := message_file(file):
+            yield _read(reading, stored_message, report, file, 1)
+        else:
+            for record in iter_records(file):
+                given = Given(reason=record.error or UNKNOWN)
+                yield Read(count(reading, given, report, file, record.line, record.quote), record.offset)
+
+
+def _read(reading: OpencodeReading, stored: Stored, report: ImportReport, file: Path, number: int) -> Read:
+    if opens_own_session(stored.whose.prompt):
+        given = Given(reason=OWN_SESSION)
+    elif not stored.finished:
+        given = Given(reason=UNFINISHED)
+    else:
+        given = reading.message(stored.info, stored.id, stored.parts, stored.whose)
+    quote = as_plain({"id": stored.id, **stored.info})[:_QUOTED]
+    return Read(count(reading, given, report, file, number, quote), stored.position)
+
+
+def _is_named(file: Path) -> bool:
+    if file.suffix == ".db":
+        return file.name.startswith("opencode")
+    return file.suffix == ".json" and file.parent.parent.name == "message"

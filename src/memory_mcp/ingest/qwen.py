@@ -1,0 +1,190 @@
+"""Qwen Code's session files in, reads of event drafts out.
+
+A fork of Gemini CLI: newer versions append records that name their session, directory, branch and version, around messages
+in Gemini's form; older ones wrote Gemini CLI's own session files.
+
+Ids: `session_id` is the client's own; `source_id` is the record's uuid, with `#1` and so on for its further parts; a call
+has its own id, and that with `#result` for its result.
+"""
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
+from memory_mcp.ingest.claude_code.wrappers import INJECTED, unwrap
+from memory_mcp.ingest.gemini.reader import is_session, read_session, session_files
+from memory_mcp.ingest.gemini.records import POLITE, GeminiReading, parts_text, response_text
+from memory_mcp.ingest.growing import UNKNOWN, Given, Reading, Told, read_growing
+from memory_mcp.ingest.lines import first_values
+from memory_mcp.ingest.parts import Part, call, content_id, dropped, note, result, said, thought
+from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.ingest.times import parse_time
+from memory_mcp.model.event import RECAP, EventType, Role
+
+AGENT = "qwen"
+#: The folder of the client's files, which tells its older sessions from those of the client it was forked from.
+_HOME = ".qwen"
+_BOOKKEEPING = frozenset(
+    {"ui_telemetry", "attribution_snapshot", "file_history_snapshot", "at_command", "rewind", "slash_command", "session_artifact"}
+)
+
+
+class QwenImporter:
+    """Reads the sessions of every version of Qwen Code that keeps them."""
+
+    name = AGENT
+    title = "Qwen Code"
+    #: As for Gemini CLI, whose form the older sessions have.
+    growth = Growth.APPENDED
+
+    def __init__(self, settings: IngestSettings) -> None:
+        self._settings = settings
+
+    def default_paths(self) -> tuple[Path, ...]:
+        """Where newer and older versions keep their sessions."""
+        home = Path(os.environ.get("QWEN_RUNTIME_DIR") or os.environ.get("QWEN_HOME") or Path.home() / _HOME)
+        return (home / "projects", home / "tmp")
+
+    def files(self, path: Path) -> Iterator[Path]:
+        """See `Importer`."""
+        return session_files(path)
+
+    def recognises(self, file: Path, beginning: bytes) -> bool:
+        """See `Importer`."""
+        if file.suffix == ".jsonl" and any(map(_is_own, first_values(beginning))):
+            return True
+        return _HOME in file.parts and is_session(file, beginning)
+
+    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+        """See `Importer`."""
+        thinking = self._settings.include_thinking
+        if file.suffix == ".json" or _is_forked(file):
+            return read_session(GeminiReading(file, AGENT, thinking), file, offset, report)
+        return read_growing(QwenReading(file.stem, thinking), file, offset, report)
+
+
+class QwenReading(Reading):
+    """One read of one session of the newer form."""
+
+    def __init__(self, session_id: str, include_thinking: bool) -> None:
+        super().__init__(AGENT, session_id)
+        self._include_thinking = include_thinking
+        self._readers: dict[str, Callable[[Mapping[str, object]], tuple[list[Part], str]]] = {
+            "user": self._user,
+            "assistant": self._assistant,
+            "tool_result": self._results,
+            "system": self._system,
+        }
+
+    def learn(self, record: dict[str, object]) -> None:
+        """See `Reading`."""
+        self.cwd = self.cwd or as_text(record.get("cwd"))
+        if record.get("type") == "user" and not record.get("subtype"):
+            self.prompt = self.prompt or _text(record)
+
+    def give(self, record: dict[str, object]) -> Given:
+        """See `Reading`."""
+        reader = self._readers.get(as_text(record.get("type")))
+        if reader is None:
+            return Given(reason=UNKNOWN)
+        for name, key in (("cwd", "cwd"), ("branch", "gitBranch"), ("version", "version"), ("model", "model")):
+            setattr(self, name, as_text(record.get(key)) or getattr(self, name))
+        self.session.session_id = as_text(record.get("sessionId")) or self.session.session_id
+        self.session.thread = as_text(record.get("agentId")) if record.get("isSidechain") is True else ""
+        parts, reason = reader(record)
+        source_id = as_text(record.get("uuid")) or f"content:{content_id(record)}"
+        return Given(list(self._told(parts, source_id, parse_time(record.get("timestamp")))), reason)
+
+    def _told(self, parts: list[Part], source_id: str, time: int | None) -> Iterator[Told]:
+        """Parts under their ids: thoughts are numbered apart, so that the other ids are the same with them and without."""
+        numbers = {"": 0, "#t": 0}
+        for part in parts:
+            when = self.ordered(time)
+            if key := part.metadata.get("tool_use_id", ""):
+                yield Told(f"{key}#result" if part.type is EventType.TOOL_RESULT else key, (part,), when)
+                continue
+            kind = "#t" if part.metadata.get("record") == "thinking" else ""
+            number = numbers[kind]
+            numbers[kind] += 1
+            yield Told(f"{source_id}{kind or '#'}{number}" if kind or number else source_id, (part,), when)
+
+    def _user(self, record: Mapping[str, object]) -> tuple[list[Part], str]:
+        text = _text(record)
+        if subtype := as_text(record.get("subtype")):
+            shown = as_text(as_mapping(record.get("systemPayload")).get("displayText"))
+            return [note(shown or text, record=subtype)], subtype
+        words = unwrap(text)
+        if words.reason or not words.text:
+            return [dropped(INJECTED)] if words.reason else [], Given().reason
+        if self.session.thread:
+            return [Part(Role.ASSISTANT, EventType.SUBAGENT_START, words.text)], ""
+        return [Part(words.role, words.type, words.text)], ""
+
+    def _assistant(self, record: Mapping[str, object]) -> tuple[list[Part], str]:
+        parts = []
+        for block in _blocks(record):
+            if "functionCall" in block:
+                given = as_mapping(block["functionCall"])
+                name, call_id = as_text(given.get("name")), as_text(given.get("id"))
+                self.remember(call_id, name)
+                parts.append(call(name, given.get("args"), call_id))
+            elif block.get("thought") is True:
+                parts.append(thought(as_text(block.get("text")), self._include_thinking))
+            else:
+                parts.append(said(Role.ASSISTANT, parts_text([block])))
+        return parts, Given().reason
+
+    def _results(self, record: Mapping[str, object]) -> tuple[list[Part], str]:
+        told = as_mapping(record.get("toolCallResult"))
+        failed = told.get("status") in ("error", "cancelled")
+        parts = []
+        for block in _blocks(record):
+            answer = as_mapping(block.get("functionResponse"))
+            call_id = as_text(answer.get("id")) or as_text(told.get("callId"))
+            name = as_text(answer.get("name")) or self.tools.get(call_id, "")
+            text = response_text(answer) if answer else parts_text([block])
+            parts.append(result(name, call_id, text or as_text(told.get("resultDisplay")), is_error=failed))
+        return parts, Given().reason
+
+    def _system(self, record: Mapping[str, object]) -> tuple[list[Part], str]:
+        subtype, payload = as_text(record.get("subtype")), as_mapping(record.get("systemPayload"))
+        if subtype == "chat_compression":
+            return [note(_summary(payload.get("compressedHistory")), record="compacted", **{RECAP: "true"})], subtype
+        if subtype == "custom_title":
+            return [note(as_text(payload.get("customTitle")), record="title")], subtype
+        if subtype == "slash_command" and payload.get("phase") == "invocation":
+            return [said(Role.USER, as_text(payload.get("rawCommand")))], subtype
+        return [], f"system {subtype}" if subtype in _BOOKKEEPING else UNKNOWN
+
+
+def _summary(history: object) -> str:
+    """What a compression says of the conversation so far: what stands before the model's polite answer to it."""
+    texts: list[str] = []
+    for content in history if isinstance(history, list) else []:
+        text = parts_text(as_mapping(content).get("parts")).strip()
+        if text in POLITE:
+            return "\n".join(texts)
+        texts.append(text)
+    return texts[0] if texts else ""
+
+
+def _blocks(record: Mapping[str, object]) -> list[Mapping[str, object]]:
+    parts = as_mapping(record.get("message")).get("parts")
+    return [block for block in parts if isinstance(block, Mapping)] if isinstance(parts, list) else []
+
+
+def _text(record: Mapping[str, object]) -> str:
+    return parts_text(as_mapping(record.get("message")).get("parts"))
+
+
+def _is_own(value: Mapping[str, object]) -> bool:
+    if "sessionId" not in value:
+        return False
+    return "parts" in as_mapping(value.get("message")) or "systemPayload" in value
+
+
+def _is_forked(file: Path) -> bool:
+    """Whether a file of lines has the form of the client that this one was forked from: by its name."""
+    return file.parent.name == "chats" and file.name.startswith("session-")
