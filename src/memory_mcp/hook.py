@@ -14,7 +14,14 @@ if TYPE_CHECKING:
     from typing import Any
 
 #: Clients whose payloads can be read: see `ingest/hooks/registry.py`, which is too heavy to ask here.
-CLIENTS = ("claude-code", "json")
+CLIENTS = ("claude-code", "codex", "gemini", "opencode", "json")
+#: What a client tells of a prompt, where it takes an answer to it; all of these take one to the start of a session.
+_PROMPTS = {
+    "claude-code": "UserPromptSubmit",
+    "codex": "UserPromptSubmit",
+    "gemini": "BeforeAgent",
+    "opencode": "UserPromptSubmit",
+}
 #: Longest payload that is kept, bytes; of a longer one the beginning, which says so when it is read.
 MAX_PAYLOAD = 16 * 1024 * 1024
 #: Longest text that the client takes from a hook, characters.
@@ -64,8 +71,8 @@ def _run(argv: "list[str]") -> None:
         keep(paths.spool_dir(directory), client, payload, told)
     except OSError as error:
         failed = f"not kept: {error}"
-    if client == "claude-code":
-        _answer(payload, directory, config)
+    if client in _PROMPTS:
+        _answer(payload, directory, config, _PROMPTS[client])
     if not failed and _may_be(payload, *_EDGES):
         _have_filed(directory, config)
     if failed:
@@ -153,9 +160,9 @@ def _quoted(text: str) -> str:
     return '"' + "".join(chr(u) if 32 <= u < 127 and u not in (34, 92) else f"\\u{u:04x}" for u in units) + '"'
 
 
-def _answer(payload: bytes, directory: str, config: str) -> None:
-    """What the client is to tell its model, printed; nothing when there is nothing to tell."""
-    for event, tell in (("SessionStart", _briefing), ("UserPromptSubmit", _recall)):
+def _answer(payload: bytes, directory: str, config: str, prompt: str) -> None:
+    """What the client is to tell its model, printed; nothing when there is nothing to tell. `prompt` is its event of one."""
+    for event, tell in (("SessionStart", _briefing), (prompt, _recall)):
         if not _may_be(payload, event):
             continue
         text = _told(payload, event, tell, directory, config)
@@ -239,7 +246,9 @@ def _recall(told: "dict[str, Any]", directory: str, config: str) -> str:
     from memory_mcp import paths
 
     prompt = told.get("prompt")
-    if not isinstance(prompt, str) or not prompt.strip() or not os.path.exists(paths.socket_path(directory)):
+    # Gemini CLI gives the prompt with what the start of the session was answered before it.
+    prompt = prompt.rpartition("</hook_context>")[2] if isinstance(prompt, str) else ""
+    if not prompt.strip() or not os.path.exists(paths.socket_path(directory)):
         return ""
     from memory_mcp import link
 

@@ -52,6 +52,12 @@ def default_data_dir(environ: Mapping[str, str] | None = None) -> str:
     return _platform_dir(os.environ if environ is None else environ, "XDG_DATA_HOME", os.path.join(".local", "share"))
 
 
+def install_dir(environ: Mapping[str, str] | None = None) -> str:
+    """Where it is written down what was changed in the configurations of clients, whichever data directory they use."""
+    env = os.environ if environ is None else environ
+    return os.path.join(_platform_dir(env, "XDG_CONFIG_HOME", ".config"), "install")
+
+
 def data_dir(named: str = "", environ: Mapping[str, str] | None = None, file: str = "") -> str:
     """The data directory in force: `named`, else environment, settings file (`file` or the usual one), platform."""
     found = named or str(setting("storage", "data_dir", "", environ, file))

@@ -13,7 +13,14 @@ from contextlib import closing
 from pathlib import Path
 
 from memory_mcp.ingest.base import Importer, ImportReport, Read
-from tests.ingest.suite_sessions import OTHERS
+from tests.ingest.suite_sessions import (
+    amp_session,
+    chatgpt_session,
+    claude_ai_session,
+    continue_session,
+    cursor_session,
+    markdown_session,
+)
 
 Line = Callable[[int], str]
 Session = Callable[[Path, int], Path]
@@ -159,7 +166,6 @@ LINES: dict[str, Line] = {
     "qwen": qwen_line,
 }
 SESSIONS: dict[str, Session] = {
-    **OTHERS,
     "antigravity": _lines_at("brain/c1/.system_generated/logs/transcript_full.jsonl", _antigravity),
     "cline": cline_session,
     "deepseek": _lines_at("--shop--/s1/session.jsonl", _deepseek),
@@ -168,6 +174,12 @@ SESSIONS: dict[str, Session] = {
     "kimi": _lines_at("wd_shop/s1/agents/main/wire.jsonl", _kimi),
     "opencode": opencode_session,
     "kimi-cli": _lines_at("shop/s1/context.jsonl", lambda n: {"role": "user", "content": f"words of {n}"}),
+    "cursor": cursor_session,
+    "amp": amp_session,
+    "continue": continue_session,
+    "chatgpt": chatgpt_session,
+    "claude-ai": claude_ai_session,
+    "markdown": markdown_session,
 }
 
 

@@ -3,7 +3,6 @@
 import json
 import sqlite3
 import zipfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -118,13 +117,3 @@ def markdown_session(folder: Path, count: int) -> Path:
 def _json(file: Path, value: Any) -> Path:
     file.write_text(json.dumps(value), encoding="utf-8")
     return file
-
-
-OTHERS: dict[str, Callable[[Path, int], Path]] = {
-    "cursor": cursor_session,
-    "amp": amp_session,
-    "continue": continue_session,
-    "chatgpt": chatgpt_session,
-    "claude-ai": claude_ai_session,
-    "markdown": markdown_session,
-}

@@ -9,6 +9,8 @@ from typing import Any
 
 COMMANDS = {
     "try": "see it work: import transcripts, ask three questions through the real server, show cited answers",
+    "install": "make a client use this memory: claude-code, codex, cursor and others, or all that are here",
+    "uninstall": "take that back, to the byte",
     "serve": "run the MCP server for one client on stdin and stdout, or for many over HTTP",
     "daemon": "start, stop and look at the background process that serves all clients",
     "import": "import transcripts and other histories",

@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, settings_file
-from memory_mcp.cli.commands.client_config import DATA_DIR, claude_line, client_config
 from memory_mcp.errors import InvalidQuery, SourceUnreadable, StorageError
+from memory_mcp.install.command import DATA_DIR, claude_line, client_config
 
 if TYPE_CHECKING:
     from mcp import Client
