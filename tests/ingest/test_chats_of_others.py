@@ -10,11 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from memory_mcp.ingest.base import BEGINNING, ImportReport
 from memory_mcp.ingest.registry import IMPORTERS
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.event import FILE_TIME, EventDraft
+from tests.examples import examples
 from tests.ingest.suite_sessions import chatgpt_conversation, claude_ai_conversation
 
 SAMPLES = Path(__file__).parent / "samples"
@@ -179,6 +182,36 @@ def test_an_archive_of_something_else_counts_as_unreadable_when_it_is_named(tmp_
     assert not importer.recognises(tmp_path / "photos.zip", (tmp_path / "photos.zip").read_bytes())
     with pytest.raises(OSError, match=r"holds no conversations\.json"):
         list(importer.read(tmp_path / "photos.zip", 0, ImportReport()))
+
+
+_LEAVES = st.none() | st.integers() | st.floats() | st.text(max_size=5) | st.booleans()
+_WORDS = st.sampled_from(
+    "user assistant tool system human info text code thoughts multimodal_text execution_output thinking tool_use tool_result done"
+    ' error in-progress summary message a b c {"command":1} \ud800 2026-03-02T09:00:00Z all file:///c%3A/x file://[ '.split()
+)
+_NAMES = st.sampled_from(
+    "id v created title env initial trees uri repository platform messages role content type text meta sentAt usage run result"
+    " status toolUseID name input messageId state fileMentions files summary message history sessionId workspaceDirectory"
+    " toolCalls toolCallStates toolCall function arguments output contextItems reasoning promptLogs mapping author recipient"
+    " metadata parent children parts create_time current_node content_type attachments chat_messages sender uuid created_at"
+    " parent_message_uuid extracted_content file_name a b c".split()
+)
+_ANY = st.recursive(
+    _LEAVES | _WORDS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_NAMES, inner, max_size=6), max_leaves=25
+)
+_TOPS = {"amp": "messages", "continue": "history", "chatgpt": "mapping", "claude-ai": "chat_messages"}
+
+
+@examples(60)
+@given(values=st.lists(_ANY, max_size=5), rest=st.dictionaries(_NAMES, _ANY, max_size=4))
+@pytest.mark.parametrize("name", sorted(_TOPS))
+def test_nothing_that_a_conversation_holds_raises(
+    name: str, values: list[Any], rest: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    held: Any = {f"{n}": {"parent": f"{n - 1}", **(v if isinstance(v, dict) else {"message": v})} for n, v in enumerate(values)}
+    file = tmp_path_factory.getbasetemp() / f"{name}.json"
+    file.write_text(json.dumps({**rest, _TOPS[name]: held if name == "chatgpt" else values}))
+    assert outcome(name, file) == outcome(name, file)
 
 
 @pytest.mark.parametrize("packed", [False, True])

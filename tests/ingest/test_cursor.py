@@ -201,7 +201,7 @@ def test_only_transcripts_and_databases_are_found(tmp_path: Path) -> None:
     assert [f.relative_to(tmp_path).as_posix() for f in importer().files(tmp_path)] == ["state.vscdb", *transcripts]
 
 
-_TEXTS = ["completed", '{"command": "x"}', "[1", "2026-03-02T09:00:00Z"]
+_TEXTS = ["\ud800", "completed", '{"command": "x"}', "[1", "2026-03-02T09:00:00Z"]
 _KEYS = st.sampled_from(
     "type text bubbleId createdAt toolFormerData name status rawArgs params result error additionalData thinking images uri"
     " context fileSelections fsPath fullConversationHeadersOnly conversation workspaceIdentifier subagentInfo tabs bubbles"

@@ -37,6 +37,8 @@ class Store:
         """All rows of a question, fetched at once; OSError when the database cannot be read."""
         try:
             return self._con.execute(sql, values).fetchall()
+        except (UnicodeEncodeError, OverflowError):
+            return []  # asked for what no database can hold
         except sqlite3.Error as error:
             raise OSError(_message(error)) from None
 
