@@ -101,7 +101,7 @@ def read_growing(
         reading.learn(record.value)
     before = takewhile(lambda record: record.offset <= offset, iter_tail(file, offset, _LOOK_BACK) if offset else ())
     for record in joined(before):
-        for told in reading.give(record.value).told:
+        for told in reading.give(record.value).told if not record.error else ():
             reading.drafts(told)
     is_own = opens_own_session(reading.prompt)
     for record in joined(iter_records(file, offset)):
