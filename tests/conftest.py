@@ -36,6 +36,7 @@ hypothesis.settings.register_profile("nightly", max_examples=10 * CI, **_COMMON)
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--data", type=Path, help="folder with other people's data, for the tests that measure on it")
     parser.addoption("--slow", action="store_true", help="also run the long forms, with random examples")
 
 

@@ -57,6 +57,8 @@ class Reading:
         self.tools: OrderedDict[str, str] = OrderedDict()
         #: The first prompt of the session, as far as the head of the file tells it.
         self.prompt = ""
+        #: The byte offset at which reading goes on.
+        self.offset = 0
         self._last: int | None = None
 
     def learn(self, record: dict[str, object]) -> None:
@@ -97,6 +99,7 @@ def read_growing(
     reading: Reading, file: Path, offset: int, report: ImportReport, joined: Callable[[Iterable[Record]], Iterator[Record]] = iter
 ) -> Iterator[Read]:
     """Records behind an offset: see `Importer.read`. `joined` makes one record of several."""
+    reading.offset = offset
     for record in islice(iter_records(file), _HEAD_RECORDS):
         reading.learn(record.value)
     before = takewhile(lambda record: record.offset <= offset, iter_tail(file, offset, _LOOK_BACK) if offset else ())

@@ -18,6 +18,8 @@ _INJECTED = re.compile(
 )
 #: How a summary of the conversation so far begins where it stands in the user's role.
 _SUMMARY = "Another language model started to solve this problem and produced a summary"
+#: Where the client's introduction to it ends.
+_INTRODUCED = "own analysis:"
 _SHELL_COMMAND = re.compile(r"\s*<user_shell_command>\s*<command>\s*(.*?)\s*</command>\s*(?:<result>(.*?)</result>)?", re.S)
 #: The editor's own words stand before this heading.
 _REQUEST = "## My request for Codex:"
@@ -25,6 +27,7 @@ _IDE = "# Context from my IDE setup:"
 #: What stands before a command's output: lines of figures, then "Output:".
 _HEAD = re.compile(r"\A(?:(?:Chunk ID|Wall time|Exit code|Original token|Process |Total output)[^\n]*\n){1,8}Output:\n?")
 _EXIT = re.compile(r"^(?:Exit code: |Process exited with code )(-?\d{1,9})$", re.M)
+_DIRECTORY = re.compile(r"<environment_context>\s*(?:<cwd>([^<\n]+)</cwd>|Current working directory: ([^\n]+))")
 _PATCHED = re.compile(r"^\*\*\* (?:Add|Update|Delete) File: (.+)$", re.M)
 _SHELLS = ("bash", "zsh", "sh", "powershell", "pwsh", "cmd", "cmd.exe", "powershell.exe")
 _MARKS = {"completed": "x", "in_progress": "~"}
@@ -39,7 +42,7 @@ def spoken(content: object, harness: Sequence[bool]) -> list[Part]:
         if not text.strip():
             continue
         if text.startswith(_SUMMARY):
-            parts.append(note(text, record="compacted", **{RECAP: "true"}))
+            parts.append(note(recap(text), record="compacted", **{RECAP: "true"}))
         elif (number < len(harness) and harness[number]) or _INJECTED.match(text):
             parts.append(dropped(INJECTED))
         else:
@@ -72,6 +75,17 @@ def tool_result(name: str, output: object, call_id: str) -> Part:
         found = _EXIT.search(head[0])
         status, text = found[1] if found else status, text[head.end() :]
     return result(name, call_id, without_ansi(text), is_error=bool(error), exit_status=status)
+
+
+def directory_of(content: object) -> str:
+    """The directory that the client's own first words name; "" when they name none."""
+    found = _DIRECTORY.search("\n".join(map(plain, as_blocks(content))))
+    return (found[1] or found[2]).strip() if found else ""
+
+
+def recap(text: str) -> str:
+    """A summary of the conversation so far, without the client's sentences that introduce it."""
+    return text.split(_INTRODUCED, 1)[-1].strip() if text.startswith(_SUMMARY) else text
 
 
 def summary_of(item: Mapping[str, object]) -> str:

@@ -6,6 +6,7 @@ its result. What a subagent says and does has its id, or that of the call that b
 
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain
 from memory_mcp.ingest.claude_code.wrappers import INJECTED, unwrap, without_ansi
@@ -21,6 +22,8 @@ _FAMILIES = frozenset(
     " human_response mcp mcp_app model pending_messages permission prompt_cache_break sampling sandbox session"
     " session_limits_exhausted skill subagent system tool tool_search ui user_input workflow".split()
 )
+#: The tool whose result is what a subagent brought back.
+_AGENT_TOOL = "task"
 #: Kinds that are not told, and why.
 _ELSEWHERE = {
     "assistant.reasoning": DUPLICATE,
@@ -143,7 +146,9 @@ class CopilotReading(Reading):
         if match := _EXIT.search(text):
             status, text = match[1], text[: match.start()]
         failed = data.get("success") is False
-        return [result(self.tools.get(call_id, ""), call_id, text, is_error=failed, exit_status=status)], ""
+        tool = self.tools.get(call_id, "")
+        part = result(tool, call_id, text, is_error=failed, exit_status=status)
+        return [replace(part, type=EventType.SUBAGENT_STOP) if tool == _AGENT_TOOL else part], ""
 
     @staticmethod
     def _retold(data: Mapping[str, object], key: str) -> tuple[list[Part], str]:

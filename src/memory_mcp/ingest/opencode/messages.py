@@ -6,7 +6,7 @@ with `#result` for its result. Times follow from the message alone.
 """
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
 from memory_mcp.ingest.claude_code.wrappers import INJECTED, without_ansi
@@ -63,25 +63,24 @@ class OpencodeReading(Reading):
         return Given(list(_apart(told)))
 
     def _user(self, parts: Parts, whose: Whose) -> Iterator[Part]:
-        texts = []
+        texts: list[str] = []
+        left_out: list[Part] = []
         for _, part in parts:
             kind = part.get("type")
             if kind == "text" and (part.get("synthetic") is True or part.get("ignored") is True):
-                yield dropped(INJECTED)
+                left_out.append(dropped(INJECTED))
             elif kind == "text":
                 texts.append(as_text(part.get("text")))
             elif kind == "file":
                 texts.append(f"[{as_text(part.get('mime')) or 'file'} {as_text(part.get('filename'))}]".replace(" ]", "]"))
             elif kind not in _SILENT:
-                yield dropped(UNKNOWN)
+                left_out.append(dropped(UNKNOWN))
         text = "\n".join(filter(str.strip, texts)).strip()
-        if not text:
-            return
-        if not whose.root:
+        if text and not whose.root:
             yield said(Role.USER, text)
-            return
-        first = text == whose.prompt.strip()
-        yield Part(Role.ASSISTANT, EventType.SUBAGENT_START if first else EventType.NOTE, text)
+        elif text:
+            yield Part(Role.ASSISTANT, EventType.SUBAGENT_START if text == whose.prompt else EventType.NOTE, text)
+        yield from left_out
 
     def _assistant(self, key: str, part: Mapping[str, object], summary: bool, time: int | None) -> Iterator[Told]:
         kind, text = part.get("type"), as_text(part.get("text"))
@@ -117,7 +116,7 @@ class OpencodeReading(Reading):
         child = as_text(details.get("sessionId"))
         part_told = result(name, call_id, text, is_error=failed, exit_status=status, agent_id=child)
         if child:
-            part_told = Part(part_told.role, EventType.SUBAGENT_STOP, part_told.text, part_told.metadata)
+            part_told = replace(part_told, type=EventType.SUBAGENT_STOP)
         yield Told(f"{call_id or key}#result", (part_told,), time if ended is None else ended)
 
 

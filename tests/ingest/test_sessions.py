@@ -1,0 +1,257 @@
+"""Codex, Gemini CLI, Qwen Code, Copilot CLI, opencode: their kinds of record, by our own samples and what they must give."""
+
+import hashlib
+import json
+import os
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory_mcp.clock import SystemClock
+from memory_mcp.events.log import EventLog
+from memory_mcp.ingest.base import Importer, ImportReport
+from memory_mcp.ingest.gate import Gate
+from memory_mcp.ingest.pipeline import Pipeline
+from memory_mcp.ingest.registry import IMPORTERS
+from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.llm.prompt import Prompt
+from memory_mcp.model.event import RECAP, EventDraft, EventType, Role
+from memory_mcp.model.sentinel import fence
+from memory_mcp.storage.duckdb import open_storage
+from tests.ingest.suite import LINES, at, codex_line, gemini_line, opencode_session, read, texts, write
+
+SAMPLES = Path(__file__).parent / "samples"
+NAMES = ("codex", "gemini", "qwen", "copilot", "opencode")
+
+
+def samples() -> list[tuple[str, Path]]:
+    """Each sample with its importer's name: a file, or a folder that is one store."""
+    return [(name, p) for name in NAMES for p in sorted((SAMPLES / name).iterdir()) if ".expected" not in p.name]
+
+
+def importer(name: str, thinking: bool = False) -> Importer:
+    return IMPORTERS[name](IngestSettings(include_thinking=thinking))
+
+
+def drafts_of(name: str, path: Path, thinking: bool = False) -> list[EventDraft]:
+    one = importer(name, thinking)
+    return [d for file in one.files(path) for step in read(one, file)[0] for d in step.drafts]
+
+
+def told_of(name: str, sample: Path) -> dict[str, Any]:
+    """What a sample gives, as the expectations spell it: without empty fields."""
+    one, report, drafts = importer(name), ImportReport(), []
+    for file in one.files(sample):
+        drafts += [draft for step in one.read(file, 0, report) for draft in step.drafts]
+    fields = [{key: getattr(d, key) for key in EventDraft.__dataclass_fields__} for d in drafts]
+    return {
+        "lines": report.lines,
+        "lines_used": report.lines_used,
+        "skipped": dict(sorted(report.skipped.items())),
+        "left_out": dict(sorted(report.left_out.items())),
+        "events": [{key: value for key, value in told.items() if value not in ("", {}, None)} for told in fields],
+    }
+
+
+@pytest.mark.parametrize(("name", "sample"), samples(), ids=lambda value: getattr(value, "name", value))
+def test_a_sample_gives_its_expected_events(name: str, sample: Path) -> None:
+    expected = json.loads((SAMPLES / name / f"{sample.stem}.expected.json").read_text(encoding="utf-8"))
+    assert told_of(name, sample) == expected
+
+
+@pytest.mark.parametrize(
+    ("name", "sample"), [s for s in samples() if s[1].suffix == ".jsonl"], ids=lambda v: getattr(v, "name", v)
+)
+def test_a_resumed_read_gives_the_same_drafts_from_every_offset(name: str, sample: Path) -> None:
+    steps, _ = read(importer(name), sample)
+    for done, step in enumerate(steps, 1):
+        assert read(importer(name), sample, step.offset)[0] == steps[done:], done
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_thinking_is_kept_on_request_and_changes_nothing_else(name: str) -> None:
+    without = [draft for other, sample in samples() if other == name for draft in drafts_of(name, sample)]
+    with_it = [draft for other, sample in samples() if other == name for draft in drafts_of(name, sample, thinking=True)]
+    thoughts = [draft for draft in with_it if draft.metadata.get("record") == "thinking"]
+    assert thoughts
+    assert [draft for draft in with_it if draft not in thoughts] == without
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_no_two_events_of_a_sample_share_an_id_or_a_moment(name: str) -> None:
+    for other, sample in samples():
+        drafts = [d for d in drafts_of(name, sample) if d.timestamp is not None] if other == name else []
+        # Gemini CLI tells a message again as a whole: that must be the same event.
+        told = {(d.session_id, d.thread, d.timestamp, d.source_id, d.text) for d in drafts}
+        assert len({d.source_id for d in drafts}) == len(told), sample
+        assert len({moment[:3] for moment in told}) == len(told), sample
+
+
+def test_what_an_unknown_kind_holds_is_quoted() -> None:
+    for name, sample in samples():
+        report = ImportReport()
+        one = importer(name)
+        for file in one.files(sample):
+            list(one.read(file, 0, report))
+        assert set(report.quotes) == set(report.skipped), sample
+
+
+def prompt_line(name: str, text: str) -> str:
+    line = json.loads(LINES[name](1).replace("words of 1", "WORDS").replace('"gemini"', '"user"'))
+    return json.dumps(line).replace('"WORDS"', json.dumps(text))
+
+
+@pytest.mark.parametrize("name", ["codex", "gemini", "qwen", "copilot"])
+def test_a_session_that_our_own_summarizer_had_gives_nothing_from_any_offset(name: str, tmp_path: Path) -> None:
+    prompt = Prompt("Say it better.", fence("We decided to use the outbox table.")).whole
+    file = write(tmp_path / "own.jsonl", prompt_line(name, prompt), LINES[name](2), LINES[name](3))
+    steps, report = read(importer(name), file)
+    assert texts(steps) == []
+    assert report.skipped == {"the summarizer's own session": 3}
+    assert all(texts(read(importer(name), file, step.offset)[0]) == [] for step in steps)
+
+
+def test_our_own_summarizers_session_in_a_database_gives_nothing(tmp_path: Path) -> None:
+    file = opencode_session(tmp_path, 2)
+    prompt = Prompt("Say it better.", fence("We decided to use the outbox table.")).whole
+    with closing(sqlite3.connect(file)) as con:
+        con.execute("UPDATE part SET data = ? WHERE id = 'p0'", (json.dumps({"type": "text", "text": prompt}),))
+        con.commit()
+    assert read(importer("opencode"), file)[1].skipped == {"the summarizer's own session": 2}
+
+
+@pytest.mark.parametrize("name", ["codex", "gemini", "copilot"])
+def test_a_file_without_a_head_belongs_to_the_session_it_is_named_after(name: str, tmp_path: Path) -> None:
+    (draft,) = drafts_of(name, write(tmp_path / "abc.jsonl", LINES[name](1)))
+    assert draft.session_id == "abc"
+
+
+def test_a_rollout_far_behind_its_head_still_knows_session_directory_and_tool(tmp_path: Path) -> None:
+    """The look back is bounded; what the head says is not looked for in between."""
+    head = (SAMPLES / "codex" / "rollout-2026-03-02T09-00-00-conversation.jsonl").read_text(encoding="utf-8").splitlines()[0]
+    called = {"type": "function_call", "name": "exec_command", "arguments": '{"cmd":"ls"}', "call_id": "late"}
+    answered = {"type": "function_call_output", "call_id": "late", "output": "a.py"}
+    call, answer = (json.dumps({"timestamp": at(900), "type": "response_item", "payload": p}) for p in (called, answered))
+    filler = [codex_line(n).replace("words", "words " * 500) for n in range(200)]
+    file = write(tmp_path / "rollout.jsonl", head, *filler, call)
+    offset = file.stat().st_size
+    write(file, head, *filler, call, answer)
+    steps, report = read(importer("codex"), file, offset)
+    (draft,) = (d for step in steps for d in step.drafts)
+    assert (draft.session_id, draft.project) == ("01900000-0000-7000-8000-000000000001", "example.org/acme/shop")
+    assert (draft.metadata["tool"], report.lines) == ("exec_command", 1)
+
+
+def test_a_session_of_gemini_belongs_to_the_directory_its_folder_names(tmp_path: Path) -> None:
+    chats = tmp_path / "tmp" / "shop" / "chats"
+    chats.mkdir(parents=True)
+    (chats.parent / ".project_root").write_text("/home/dev/shop")
+    file = write(chats / "session-2026-03-02T09-00-6e000000.jsonl", gemini_line(1))
+    assert drafts_of("gemini", file)[0].project == "/home/dev/shop"
+
+
+def test_a_hash_is_known_by_the_directories_that_the_client_lists(tmp_path: Path) -> None:
+    known = hashlib.sha256(b"/home/dev/shop").hexdigest()
+    chats = tmp_path / "tmp" / known / "chats"
+    chats.mkdir(parents=True)
+    (tmp_path / "trustedFolders.json").write_text(
+        json.dumps({"/home/dev/shop": "TRUST_FOLDER", "/home/dev/other": "TRUST_FOLDER"})
+    )
+    assert drafts_of("gemini", write(chats / "session-a.jsonl", gemini_line(1)))[0].project == "/home/dev/shop"
+
+
+def test_a_subagent_of_gemini_is_a_thread_of_the_session_that_called_it(tmp_path: Path) -> None:
+    folder = tmp_path / "chats" / "s1"
+    folder.mkdir(parents=True)
+    head = {"sessionId": "helper", "projectHash": "a", "startTime": at(0), "lastUpdated": at(0), "kind": "subagent"}
+    prompt = {"id": "u", "timestamp": at(1), "type": "user", "content": "Count the tests."}
+    first, second = drafts_of("gemini", write(folder / "helper.jsonl", *map(json.dumps, (head, prompt)), gemini_line(2)))
+    assert (first.session_id, first.thread, first.role, first.type) == ("s1", "helper", Role.ASSISTANT, EventType.SUBAGENT_START)
+    assert second.thread == "helper"
+
+
+def test_the_log_of_prompts_tells_only_sessions_without_a_file_of_their_own(tmp_path: Path) -> None:
+    (tmp_path / "chats").mkdir()
+    write(tmp_path / "chats" / "session-2026-03-02T09-00-6e000000.jsonl", gemini_line(1))
+    entries = [
+        {"sessionId": session, "messageId": 0, "type": "user", "message": "Mend it.", "timestamp": at(1)}
+        for session in ("6e000000-0000-4000-8000-000000000001", "7f000000-0000-4000-8000-000000000001")
+    ]
+    log = tmp_path / "logs.json"
+    log.write_text(json.dumps(entries, indent=2))
+    assert [d.session_id for d in drafts_of("gemini", log)] == ["7f000000-0000-4000-8000-000000000001"]
+
+
+def test_a_session_written_as_a_whole_gives_its_end_when_it_has_grown(tmp_path: Path) -> None:
+    def session(count: int) -> None:
+        messages = [json.loads(gemini_line(n)) for n in range(count)]
+        told = {"sessionId": "s1", "projectHash": "a", "startTime": at(0), "lastUpdated": at(count), "messages": messages}
+        (tmp_path / "session-a.json").write_text(json.dumps(told, indent=2))
+
+    storage = open_storage(None, timezone="UTC")
+    pipeline = Pipeline(EventLog(storage.events, SystemClock()), storage.outbox, Gate())
+    found = []
+    for count in (2, 2, 5):
+        session(count)
+        report = pipeline.run(importer("gemini"), tmp_path)
+        found.append((report.new, report.known, report.files_unchanged))
+    storage.close()
+    assert found == [(2, 0, 0), (0, 0, 1), (3, 2, 0)]
+
+
+def test_an_answer_of_opencode_is_told_once_it_is_finished(tmp_path: Path) -> None:
+    file = opencode_session(tmp_path, 2)
+    made = 1_772_442_009_000
+    info: dict[str, Any] = {"role": "assistant", "time": {"created": made}}
+    with closing(sqlite3.connect(file)) as con:
+        con.execute("INSERT INTO message VALUES ('m9', 's1', ?, ?)", (made, json.dumps(info)))
+        con.execute("INSERT INTO part VALUES ('p9', 'm9', ?)", (json.dumps({"type": "text", "text": "half a wo"}),))
+        con.commit()
+        steps, report = read(importer("opencode"), file)
+        assert texts(steps) == ["words of 0", "words of 1"]
+        assert report.skipped == {"not finished yet": 1}
+        info["time"]["completed"] = made + 1
+        con.execute("UPDATE message SET data = ? WHERE id = 'm9'", (json.dumps(info),))
+        con.execute("UPDATE part SET data = ? WHERE id = 'p9'", (json.dumps({"type": "text", "text": "half a word more"}),))
+        con.commit()
+    again, report = read(importer("opencode"), file, steps[-1].offset)
+    assert (texts(again), report.lines) == (["half a word more"], 1)
+
+
+def test_what_was_written_just_now_is_looked_at_again(tmp_path: Path) -> None:
+    """Another process may still add a message of the same millisecond."""
+    file = opencode_session(tmp_path, 3)
+    last = 1_772_442_002_000
+    os.utime(file, ns=(0, (last + 1000) * 1_000_000))
+    steps, _ = read(importer("opencode"), file)
+    assert steps[-1].offset < 1_772_442_000_000
+
+
+def test_a_damaged_database_is_a_file_that_cannot_be_read(tmp_path: Path) -> None:
+    file = opencode_session(tmp_path, 3)
+    file.write_bytes(file.read_bytes()[:100] + b"\0" * 4000)
+    with pytest.raises(OSError, match="database cannot be read"):
+        read(importer("opencode"), file)
+
+
+def test_recaps_are_marked_so_that_they_are_not_told_as_what_happened() -> None:
+    for name, sample in samples():
+        notes = [d for d in drafts_of(name, sample) if d.metadata.get("record") == "compacted"]
+        assert all(d.metadata[RECAP] == "true" and d.role is Role.SYSTEM for d in notes)
+    assert {name for name, s in samples() if any(d.metadata.get(RECAP) for d in drafts_of(name, s))} == set(NAMES)
+
+
+def test_a_session_taken_up_again_tells_no_message_twice_though_its_times_are_new(tmp_path: Path) -> None:
+    """Gemini CLI writes all messages again, with new times; a read far behind the first telling must know theirs."""
+    old = [json.loads(gemini_line(n).replace("words", "words " * 600)) for n in range(200)]
+    again = {"$set": {"messages": [message | {"timestamp": at(5000)} for message in old]}}
+    file = write(tmp_path / "session-a.jsonl", *map(json.dumps, old), gemini_line(300))
+    offset = file.stat().st_size
+    assert offset > 512 * 1024
+    write(file, *map(json.dumps, old), gemini_line(300), json.dumps(again), gemini_line(5001))
+    steps, report = read(importer("gemini"), file, offset)
+    assert texts(steps) == ["words of 5001"]
+    assert report.skipped == {"told by another record": 1}
