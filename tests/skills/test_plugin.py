@@ -10,6 +10,7 @@ import pytest
 
 from bench.clients import PACKAGES, Node
 from bench.skills import PLUGIN, PREFIX, SERVER
+from memory_mcp import __version__
 from tests.skills.documents import COMMANDS, PREFIXES, ROOT, SKILLS
 
 MANIFEST = json.loads((ROOT / ".claude-plugin/plugin.json").read_text(encoding="utf-8"))
@@ -21,13 +22,13 @@ NODE = os.environ.get("CLIENTS_NODE", "")
 
 def test_the_plugin_is_the_programs_in_name_version_and_licence() -> None:
     assert MANIFEST["name"] == PLUGIN
-    assert MANIFEST["version"] == PROJECT["project"]["version"]
+    assert MANIFEST["version"] == __version__
     assert MANIFEST["author"]["name"] == PROJECT["project"]["authors"][0]["name"]
     assert MANIFEST["license"] == "MIT"
 
 
 def test_the_marketplace_of_this_folder_offers_this_folder() -> None:
-    assert MARKET["name"] == PROJECT["project"]["name"]
+    assert [MARKET["name"]] == list(PROJECT["project"]["scripts"])
     [offered] = MARKET["plugins"]
     assert (offered["name"], offered["source"]) == (PLUGIN, "./")
 

@@ -10,6 +10,7 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from memory_mcp import __version__
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import SESSION, Subparsers, as_json, leaf, settings_of
 from memory_mcp.errors import MemoryMcpError, StorageLocked
@@ -76,8 +77,8 @@ def _all(args: argparse.Namespace) -> Iterator[Check]:
 
 
 def _versions() -> str:
-    found = [f"python {sys.version.split()[0]}"]
-    for name in ("memory-mcp", "duckdb", "mcp"):
+    found = [f"python {sys.version.split()[0]}", f"memory-mcp {__version__}"]
+    for name in ("duckdb", "mcp"):
         try:
             found.append(f"{name} {version(name)}")
         except PackageNotFoundError:
