@@ -14,7 +14,7 @@ from tests.waiting import PATIENCE
 ROOT = Path(__file__).resolve().parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))["project"]
 #: An installation from the package index may take so long (seconds).
-DOWNLOAD_PATIENCE = 400.0
+DOWNLOAD_PATIENCE = 500.0
 
 
 class Built(NamedTuple):
