@@ -2,7 +2,8 @@
 
 python packaging/manifests.py                 write them
 python packaging/manifests.py --check         name those that differ; exit status 1 when there are any
-python packaging/manifests.py --release DIR   what is published, into DIR, with the checksums of what was built there
+python packaging/manifests.py --release DIR [--image NAME]
+                                              what is published, into DIR, with the checksums of what was built there
 
 Run it after a change of name, version, description or [tool.memory-mcp.release]. A file keeps its form: only the values change.
 """
@@ -21,6 +22,13 @@ ROOT = Path(__file__).resolve().parent.parent
 MANIFEST, SERVER, FORMULA = "packaging/mcpb/manifest.json", "packaging/server.json", "packaging/homebrew/memory-mcp.rb"
 BUNDLE = "memory-mcp.mcpb"
 _NO_SUM = "0" * 64
+_STDIO = {"type": "stdio"}
+#: How a client runs the image: with a volume, and the server on stdin and stdout.
+_RUN = {
+    "runtimeHint": "docker",
+    "runtimeArguments": [{"type": "named", "name": "--mount", "value": "type=volume,src=memory-mcp,dst=/data"}],
+    "packageArguments": [{"type": "positional", "value": "memory-mcp"}, {"type": "positional", "value": "serve"}],
+}
 
 
 class Facts(NamedTuple):
@@ -33,7 +41,6 @@ class Facts(NamedTuple):
     licence: str
     repository: str
     mcp_name: str
-    image: str
 
     @property
     def sdist(self) -> str:
@@ -61,7 +68,6 @@ def facts() -> Facts:
         project["license"],
         release["repository"],
         release["mcp-name"],
-        release["image"],
     )
 
 
@@ -89,7 +95,6 @@ def places(said: Facts) -> Iterator[Place]:
     yield Place(SERVER, r'^  "version": "', said.version)
     yield Place(SERVER, r'"registryType": "pypi",\n      "identifier": "', said.name)
     yield Place(SERVER, r'^      "version": "', said.version)
-    yield Place(SERVER, r'"registryType": "oci",\n      "identifier": "', f"{said.image}:{said.version}")
     yield Place(FORMULA, r'^  desc "', said.description.partition(":")[0])
     yield Place(FORMULA, r'^  homepage "', said.repository)
     yield Place(FORMULA, r'^  url "', said.download(said.sdist))
@@ -120,8 +125,8 @@ def _put(text: str, place: Place) -> str:
     return pattern.sub(lambda found: found[1] + place.value, text)
 
 
-def release(folder: Path, said: Facts) -> None:
-    """Formula and server.json with checksums; SystemExit when something was not built."""
+def release(folder: Path, said: Facts, image: str = "") -> None:
+    """Formula and server.json with checksums, and with the image where it was pushed; SystemExit when something was not built."""
     for name in (said.sdist, BUNDLE):
         if not (folder / name).is_file():
             raise SystemExit(f"{folder} has no {name}: see docs/install.md, For maintainers")
@@ -130,7 +135,9 @@ def release(folder: Path, said: Facts) -> None:
     (folder / Path(FORMULA).name).write_text(formula, encoding="utf-8")
     server = json.loads((ROOT / SERVER).read_text(encoding="utf-8"))
     bundle = {"registryType": "mcpb", "identifier": said.download(BUNDLE), "fileSha256": _sum(folder / BUNDLE)}
-    server["packages"].append({**bundle, "transport": {"type": "stdio"}})
+    server["packages"].append({**bundle, "transport": _STDIO})
+    if image:
+        server["packages"].append({"registryType": "oci", "identifier": f"{image}:{said.version}", "transport": _STDIO, **_RUN})
     (folder / Path(SERVER).name).write_text(json.dumps(server, indent=2) + "\n", encoding="utf-8")
 
 
@@ -143,6 +150,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="Bring the files that repeat pyproject.toml up to date.")
     parser.add_argument("--check", action="store_true", help="change nothing, name the files that differ")
     parser.add_argument("--release", metavar="DIR", type=Path, help="write what is published into the folder of what was built")
+    parser.add_argument("--image", metavar="NAME", default="", help="where the image was pushed, without the tag")
     args = parser.parse_args()
     said = facts()
     stale = {path: text for path, text in written(said).items() if path.read_text(encoding="utf-8") != text}
@@ -151,7 +159,7 @@ def main() -> int:
             sys.stderr.write(f"out of date: {path.relative_to(ROOT)} (python packaging/manifests.py)\n")
         if stale or args.check:
             return 1 if stale else 0
-        release(args.release, said)
+        release(args.release, said, args.image)
         return 0
     for path, text in stale.items():
         path.write_text(text, encoding="utf-8")

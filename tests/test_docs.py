@@ -73,6 +73,21 @@ def test_every_command_is_in_the_readme() -> None:
     assert [c for c in commands if not re.search(rf"`[^`]*\b{re.escape(c)}\b", README)] == []
 
 
+@pytest.mark.parametrize("name", PAGES)
+def test_every_command_and_setting_that_a_page_names_exists(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    text = text.split("\n## Removed\n")[0]
+    commands = next(a for a in build_parser()._actions if hasattr(a, "choices") and isinstance(a.choices, dict)).choices
+    named = re.findall(r"(?:^|`|\$ )memory-mcp ([a-z][a-z-]*)", text, re.M)
+    assert [c for c in named if c not in commands] == []
+    keys = [key for key, _ in iter_keys()]
+    sections = {key.split(".")[0] for key in keys}
+    settings = [
+        s for s in re.findall(r"`([a-z_]+(?:\.[a-z_0-9]+)+)[` ]", text) if s.split(".")[0] in sections and not s.endswith(".json")
+    ]
+    assert [s for s in settings if not any(key == s or key.startswith(f"{s}.") for key in keys)] == []
+
+
 def test_every_tool_is_in_the_readme() -> None:
     tools = json.loads((ROOT / "tests" / "interaction" / "tools.json").read_text(encoding="utf-8"))
     names = list(tools)
@@ -123,5 +138,7 @@ def test_no_registry_host_or_machine_path_is_named() -> None:
     names = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "constraints.txt", "pyproject.toml", ".ci/run", "mkdocs.yml", *PAGES]
     tracked = [ROOT / name for name in names]
     tracked += [path for folder in ("packaging", ".github") for path in (ROOT / folder).rglob("*") if path.is_file()]
-    pattern = re.compile(r"index-url|extra-index|https?://[^\s)]*(?:pypi|mirror|registry)|/root/|/tmp/\w")
+    pattern = re.compile(
+        r"index-url|extra-index|https?://[^\s)]*(?:pypi|mirror|registry)|\b(?:ghcr|docker|quay)\.io\b|/root/|/tmp/\w"
+    )
     assert [p.name for p in tracked if pattern.search(p.read_text(encoding="utf-8"))] == []

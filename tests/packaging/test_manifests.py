@@ -55,7 +55,6 @@ def test_another_version_name_or_address_would_be_noticed_in_every_file_that_rep
         "name": "other-name",
         "repository": "https://example.com/other",
         "mcp_name": "com.example/other",
-        "image": "example.com/other",
         "description": "Other: words",
         "title": "Other",
         "licence": "MIT",
@@ -71,7 +70,6 @@ def test_another_version_name_or_address_would_be_noticed_in_every_file_that_rep
     assert noticed["name"] == {"pyproject.toml", "server.json", "memory-mcp.rb", "Dockerfile"}
     assert noticed["repository"] == {"manifest.json", "server.json", "memory-mcp.rb", "Dockerfile"}
     assert noticed["mcp_name"] == {"server.json", "Dockerfile", "README.md"}
-    assert noticed["image"] == {"server.json"}
     assert noticed["description"] == {"manifest.json", "server.json", "memory-mcp.rb"}
     assert noticed["title"] == {"server.json"}
     assert noticed["licence"] == {"manifest.json", "Dockerfile"}
@@ -84,11 +82,13 @@ def test_a_release_has_the_checksums_of_what_was_built(tmp_path: Path) -> None:
         manifests.release(tmp_path, said)
     (tmp_path / said.sdist).write_bytes(b"source")
     (tmp_path / manifests.BUNDLE).write_bytes(b"bundle")
-    manifests.release(tmp_path, said)
+    manifests.release(tmp_path, said, "example.com/memory-mcp")
     assert f'sha256 "{hashlib.sha256(b"source").hexdigest()}"' in (tmp_path / "memory-mcp.rb").read_text(encoding="utf-8")
     published = json.loads((tmp_path / "server.json").read_text(encoding="utf-8"))
-    assert published["packages"][:-1] == SERVER["packages"]
-    assert published["packages"][-1]["fileSha256"] == hashlib.sha256(b"bundle").hexdigest()
+    *before, bundle, image = published["packages"]
+    assert before == SERVER["packages"]
+    assert bundle["fileSha256"] == hashlib.sha256(b"bundle").hexdigest()
+    assert image["identifier"] == f"example.com/memory-mcp:{__version__}"
     assert_fits_the_registry(published)
 
 
