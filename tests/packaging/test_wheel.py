@@ -113,7 +113,12 @@ def test_the_wheel_installed_into_a_fresh_environment_is_enough_to_try_it(built:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "words"), [("uvx", ["--from", "{wheel}", "memory-mcp"]), ("pipx", ["run", "--spec", "{wheel}", "memory-mcp"])]
+    ("name", "words"),
+    [
+        ("uvx", ["--from", "{wheel}", "memory-mcp"]),
+        ("uvx", ["--from", "{wheel}", "memory-mcp-tree"]),
+        ("pipx", ["run", "--spec", "{wheel}", "memory-mcp"]),
+    ],
 )
 def test_the_command_runs_without_being_installed(name: str, words: list[str], built: Built, tmp_path: Path) -> None:
     command = [tool(name, 'pip install -e ".[packages]"'), *(w.format(wheel=built.wheel) for w in words), "--version"]
