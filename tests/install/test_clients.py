@@ -167,7 +167,7 @@ OURS = [
 OTHERS = [
     {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-memory"]},
     {"command": "npx", "args": ["memory-mcp"]},
-    {"command": "uvx", "args": ["memory-mcp", "serve"]},
+    {"command": "uvx", "args": [*("memory-mcp",), "serve"]},
     {"command": "memory-mcp-server", "args": ["serve"]},
     {"command": "node", "args": ["/code/memory-mcp/index.js", "serve"]},
     {"command": "memory-mcp", "args": ["--sqlite", "x.db"]},
