@@ -123,6 +123,7 @@ class App:
         from memory_mcp.jobs.close_segments import CloseSegments
         from memory_mcp.jobs.derivation import Derivation
         from memory_mcp.jobs.workers import DeriveWorkers
+        from memory_mcp.toc.projects import Projects
         from memory_mcp.toc.rollup import RollUps
 
         return Derivation(
@@ -131,6 +132,7 @@ class App:
             lambda give_way: DeriveWorkers(self.calendar, self.summarizer, give_way),
             self.clock,
             self._callbacks.give_way,
+            Projects(self.storage, self.clock).settle,
         )
 
     def _improver(self) -> "Improver":

@@ -96,6 +96,9 @@ class ServerSettings:
     scope: str = field(
         default="project", metadata={"help": "Default scope of a search: project (the caller's, when known) or all."}
     )
+    project: str = field(
+        default="", metadata={"help": "Project of callers that nothing else tells one of: its identity or its directory."}
+    )
     daemon: bool = field(
         default=True,
         metadata={"help": "One background process serves all clients and commands; false: each opens the store itself."},
@@ -315,7 +318,12 @@ def _convert(kind: Any, value: Any, key: str) -> Any:
             raise TypeError
         return kind(value)
     except (TypeError, ValueError):
-        raise ConfigError(f"{key} must be {_named(kind)}, not {value!r}") from None
+        raise ConfigError(f"{key} must be {_named(kind)}, not {value!r}", _meaning(key)) from None
+
+
+def _meaning(key: str) -> str:
+    item = next((item for name, item in iter_keys() if name == key), None)
+    return "" if item is None else f"It means: {item.metadata.get('help', '')} Without it: {item.default!r}."
 
 
 def _named(kind: Any) -> str:
@@ -328,7 +336,7 @@ def _bool(value: Any, key: str) -> bool:
         return value
     if isinstance(value, str) and value.lower() in words:
         return words[value.lower()]
-    raise ConfigError(f"{key} must be true or false, not {value!r}")
+    raise ConfigError(f"{key} must be true or false, not {value!r}", _meaning(key))
 
 
 def _unknown(key: str) -> ConfigError:

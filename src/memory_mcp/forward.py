@@ -58,7 +58,7 @@ def _once(wanted: link.Wanted, argv: Sequence[str], hear: Any) -> int:
     if unusable := line.about.get("unusable"):
         line.close()
         raise link.Refused("INVALID_ARGUMENT", unusable, _ASKED_WRONGLY)
-    if note := line.about.get("note"):
+    for note in link.notes(line.about):
         sys.stderr.write(f"memory-mcp: {note}\n")
     try:
         params = {

@@ -51,7 +51,7 @@ def _run(argv: "list[str]") -> None:
         _complain(f"unknown client {client!r}; {_USAGE}" if client else _USAGE)
         return
     if os.isatty(0):
-        _complain(f"nothing to read; {_USAGE}")
+        _complain(f"a client runs this at each event and hands it a payload; in a terminal there is none; {_USAGE}")
         return
     payload = _read()
     if not payload or payload.isspace():
@@ -225,11 +225,11 @@ def _is_on(event: str, config: str) -> bool:
     return paths.setting("hooks", "recall", False, file=config) is True
 
 
-def _briefing(told: "dict[str, Any]", directory: str, _: str) -> str:
+def _briefing(told: "dict[str, Any]", directory: str, config: str) -> str:
     """Where the last sessions of this project left off, as it was rendered ahead of time."""
     if told.get("source") in _KNOWS:
         return ""
-    project = _project(told)
+    project = _project(told, config)
     if not project:
         return ""
     from memory_mcp import paths
@@ -253,7 +253,7 @@ def _recall(told: "dict[str, Any]", directory: str, config: str) -> str:
     from memory_mcp import link
 
     wait = float(paths.setting("hooks", "recall_deadline_ms", 300, file=config)) / 1000
-    asked = {"prompt": prompt, "project": _project(told), "session_id": str(told.get("session_id", ""))}
+    asked = {"prompt": prompt, "project": _project(told, config), "session_id": str(told.get("session_id", ""))}
     try:
         _stop_after(wait)
         text = link.call(directory, "hook/recall", asked, deadline=wait).get("text")
@@ -276,11 +276,13 @@ def _stop_after(seconds: float) -> None:
         signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
-def _project(told: "dict[str, Any]") -> str:
+def _project(told: "dict[str, Any]", config: str) -> str:
+    from memory_mcp import paths
     from memory_mcp.scope import caller_project
 
     cwd = told.get("cwd")
-    return caller_project(os.environ, cwd if isinstance(cwd, str) else "")
+    configured = str(paths.setting("server", "project", "", file=config))
+    return caller_project(os.environ, "", cwd if isinstance(cwd, str) else "", configured)
 
 
 def _bounded(text: str) -> str:

@@ -24,8 +24,6 @@ from memory_mcp.door import connect
 START_PATIENCE, _POLL = 20.0, 0.01
 #: Settings of the environment that tell nothing about a daemon, or that every caller may have its own of.
 _OWN = frozenset({"STORAGE__DATA_DIR", "SERVER__DAEMON", "FAILPOINT"})
-#: What a caller's directory and terminal look like; everything else of its environment stays with it.
-_TOLD = ("CLAUDE_PROJECT_DIR", "HOME", "USERPROFILE")
 #: Exit status for arguments and settings that cannot be used.
 _ASKED_WRONGLY = 2
 #: A daemon that is killed while it starts is started again so often.
@@ -34,6 +32,15 @@ _KILLS = 3
 _started: list[machine.Started] = []
 #: A frame of the private methods is never longer (bytes).
 _LONGEST = 256 * 1024 * 1024
+
+
+def notes(about: Mapping[str, Any]) -> Iterator[str]:
+    """What a person is to know of the daemon that answers, one line each."""
+    theirs = str(about.get("memory-mcp", ""))
+    if theirs != __version__:
+        yield f"the daemon is version {theirs}, this program {__version__}; install one of them everywhere (memory-mcp doctor)"
+    if note := about.get("note"):
+        yield note
 
 
 class Unreachable(OSError):
@@ -52,11 +59,13 @@ class Refused(Exception):
 class Wanted:
     """Which daemon: the data directory, and the settings it is to be started with."""
 
-    def __init__(self, directory: str, config: str = "", flags: Mapping[str, str] | None = None) -> None:
+    def __init__(self, directory: str, config: str = "", flags: Mapping[str, str] | None = None, project: str = "") -> None:
         self.directory = directory
         self.config = os.path.abspath(os.path.expanduser(config)) if config else ""
         #: Settings given as flags, by their dotted names.
         self.flags = dict(flags or {})
+        #: The project that the command line names for what is asked; an identity or a directory.
+        self.project = project
 
     @property
     def arguments(self) -> list[str]:
@@ -123,7 +132,10 @@ class Line:
 def greet(sock: socket.socket, kind: str, wanted: Wanted, patience: float = START_PATIENCE) -> Line:
     """Say who calls and hear who answers, within `patience` seconds."""
     line = Line(sock)
-    told = {k: os.environ[k] for k in _TOLD if k in os.environ}
+    # What tells the caller's project; everything else of its environment stays with it.
+    told = {k: os.environ[k] for k in paths.ASKED if k in os.environ}
+    if wanted.project:
+        told.setdefault(paths.PROJECT, wanted.project)
     sock.settimeout(max(patience, _POLL))
     line.send(
         {
@@ -201,8 +213,11 @@ def _starting(directory: str, end: float) -> Iterator[None]:
     """The start lock, waited for until `end`."""
     if why := paths.foreign(directory):
         raise Unreachable(why)
-    os.makedirs(directory, mode=0o700, exist_ok=True)
-    handle = os.open(paths.start_lock(directory), os.O_CREAT | os.O_RDWR | machine.PRIVATE, 0o600)
+    try:
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+        handle = os.open(paths.start_lock(directory), os.O_CREAT | os.O_RDWR | machine.PRIVATE, 0o600)
+    except OSError as error:
+        raise Unreachable(f"the data directory {directory} cannot be used: {error.strerror}") from None
     try:
         while True:
             try:
@@ -259,7 +274,7 @@ def _spawn(wanted: Wanted, log: str) -> machine.Started:
 
 
 def _environ() -> dict[str, str]:
-    environ = {k: v for k, v in os.environ.items() if k not in ("CLAUDE_PROJECT_DIR", "PYTHONSTARTUP")}
+    environ = {k: v for k, v in os.environ.items() if k not in (paths.PROJECT, *paths.DECLARED, "PYTHONSTARTUP")}
     # Many threads with an arena each keep memory that one would give back.
     environ.setdefault("MALLOC_ARENA_MAX", "2")
     return environ

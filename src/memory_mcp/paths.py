@@ -26,6 +26,14 @@ DATA_DIR = PREFIX + "DATA_DIR"
 #: Variables beside those of the settings, which are MEMORY_MCP_<SECTION>__<KEY>: what follows the prefix. The last three are
 #: for whoever works on this program, and for what it starts itself.
 VARIABLES = ("CONFIG", "DATA_DIR", "PROJECT", "DEBUG", "FAILPOINT", "SUMMARIZING")
+#: Names the project of whatever is started with it: an identity or a directory.
+PROJECT = PREFIX + "PROJECT"
+#: Where clients tell what they start which directory they work on, in the order in which they are asked.
+DECLARED = ("CLAUDE_PROJECT_DIR", "CURSOR_PROJECT_DIR", "GEMINI_PROJECT_DIR")
+#: The folders of an editor's window, separated by commas: of several none is the project.
+WINDOW_FOLDERS = "WORKSPACE_FOLDER_PATHS"
+#: What of an environment tells the project (`scope.caller_project`).
+ASKED = (PROJECT, *DECLARED, WINDOW_FOLDERS, "HOME", "USERPROFILE")
 
 #: Socket addresses are 104 bytes on the smallest platform, with their end mark.
 _LONGEST_SOCKET = 103
@@ -90,6 +98,11 @@ def unknown_variable(environ: Mapping[str, str] | None = None) -> str:
         if name.startswith(PREFIX) and "__" not in name and name[len(PREFIX) :] not in VARIABLES:
             return name
     return ""
+
+
+def misnamed(config: str) -> bool:
+    """Whether a settings file is named that does not exist, or a variable is set that nobody knows."""
+    return bool(config and not os.path.isfile(os.path.expanduser(config))) or bool(unknown_variable())
 
 
 def foreign(directory: str) -> str:

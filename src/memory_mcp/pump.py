@@ -329,7 +329,7 @@ def run(wanted: link.Wanted, start: bool = True) -> int | None:
             sys.stderr.write(f"memory-mcp: {error}\n")
         return None
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    if note := line.about.get("note"):
+    for note in link.notes(line.about):
         sys.stderr.write(f"memory-mcp: {note}\n")
     line.sock.setblocking(False)
     Pump(wanted, line).run()

@@ -1,4 +1,4 @@
-"""Codex, Gemini CLI, Qwen Code, Copilot CLI, opencode: their kinds of record, by our own samples and what they must give."""
+"""Codex, Gemini CLI, Qwen Code, Copilot, opencode: their kinds of record, by our own samples and what they must give."""
 
 import hashlib
 import json
@@ -24,7 +24,8 @@ from memory_mcp.storage.duckdb import open_storage
 from tests.ingest.suite import LINES, at, codex_line, gemini_line, opencode_session, read, texts, write
 
 SAMPLES = Path(__file__).parent / "samples"
-NAMES = ("codex", "gemini", "qwen", "copilot", "opencode")
+NAMES = ("codex", "gemini", "qwen", "copilot", "copilot-chat", "opencode")
+GROWING = ("codex", "gemini", "qwen", "copilot")
 
 
 def samples() -> list[tuple[str, Path]]:
@@ -63,7 +64,7 @@ def test_a_sample_gives_its_expected_events(name: str, sample: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "sample"), [s for s in samples() if s[1].suffix == ".jsonl"], ids=lambda v: getattr(v, "name", v)
+    ("name", "sample"), [s for s in samples() if s[0] in GROWING and s[1].suffix == ".jsonl"], ids=lambda v: getattr(v, "name", v)
 )
 def test_a_resumed_read_gives_the_same_drafts_from_every_offset(name: str, sample: Path) -> None:
     steps, _ = read(importer(name), sample)
@@ -104,7 +105,7 @@ def prompt_line(name: str, text: str) -> str:
     return json.dumps(line).replace('"WORDS"', json.dumps(text))
 
 
-@pytest.mark.parametrize("name", ["codex", "gemini", "qwen", "copilot"])
+@pytest.mark.parametrize("name", GROWING)
 def test_a_session_that_our_own_summarizer_had_gives_nothing_from_any_offset(name: str, tmp_path: Path) -> None:
     prompt = Prompt("Say it better.", fence("We decided to use the outbox table.")).whole
     file = write(tmp_path / "own.jsonl", prompt_line(name, prompt), LINES[name](2), LINES[name](3))
@@ -241,4 +242,48 @@ def test_recaps_are_marked_so_that_they_are_not_told_as_what_happened() -> None:
     for name, sample in samples():
         notes = [d for d in drafts_of(name, sample) if d.metadata.get("record") == "compacted"]
         assert all(d.metadata[RECAP] == "true" and d.role is Role.SYSTEM for d in notes)
-    assert {name for name, s in samples() if any(d.metadata.get(RECAP) for d in drafts_of(name, s))} == set(NAMES)
+    assert {name for name, s in samples() if any(d.metadata.get(RECAP) for d in drafts_of(name, s))} == set(NAMES) - {
+        "copilot-chat"
+    }
+
+
+def test_a_session_taken_up_again_tells_no_message_twice_though_its_times_are_new(tmp_path: Path) -> None:
+    """Gemini CLI writes all messages again, with new times; a read far behind the first telling must know theirs."""
+    old = [json.loads(gemini_line(n).replace("words", "words " * 600)) for n in range(200)]
+    again = {"$set": {"messages": [message | {"timestamp": at(5000)} for message in old]}}
+    file = write(tmp_path / "session-a.jsonl", *map(json.dumps, old), gemini_line(300))
+    offset = file.stat().st_size
+    assert offset > 512 * 1024
+    write(file, *map(json.dumps, old), gemini_line(300), json.dumps(again), gemini_line(5001))
+    steps, report = read(importer("gemini"), file, offset)
+    assert texts(steps) == ["words of 5001"]
+    assert report.skipped == {"told by another record": 1}
+
+
+def test_a_log_of_changes_gives_what_the_session_it_describes_gives(tmp_path: Path) -> None:
+    """VS Code writes a session as one object, or as one and what changed since."""
+    whole = SAMPLES / "copilot-chat" / "session.json"
+    session = json.loads(whole.read_text(encoding="utf-8"))
+    first, second, third = session["requests"]
+    changes: list[dict[str, Any]] = [
+        {"kind": 0, "v": session | {"requests": []}},
+        {"kind": 2, "k": ["requests"], "v": [first | {"result": {}}, {"requestId": "taken back"}]},
+        {"kind": 2, "k": ["requests"], "v": [second | {"surplus": 1}, third], "i": 1},
+        {"kind": 1, "k": ["requests", 0, "result"], "v": first["result"]},
+        {"kind": 3, "k": ["requests", 1, "surplus"]},
+        {"kind": 1, "k": ["requests", 9, "result"], "v": {}},
+    ]
+    log = write(tmp_path / "session.jsonl", *map(json.dumps, changes))
+    steps, report = read(importer("copilot-chat"), log)
+    assert [d for step in steps for d in step.drafts] == [
+        d for step in read(importer("copilot-chat"), whole)[0] for d in step.drafts
+    ]
+    assert report.skipped == {"unknown kind of record": 1}
+
+
+def test_a_chat_belongs_to_the_folder_of_its_workspace(tmp_path: Path) -> None:
+    chats = tmp_path / "0a1b" / "chatSessions"
+    chats.mkdir(parents=True)
+    (tmp_path / "0a1b" / "workspace.json").write_text(json.dumps({"folder": "file:///home/dev/my%20shop"}))
+    (chats / "s1.json").write_bytes((SAMPLES / "copilot-chat" / "session.json").read_bytes())
+    assert {d.project for d in drafts_of("copilot-chat", tmp_path)} == {"/home/dev/my shop"}

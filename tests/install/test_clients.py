@@ -6,7 +6,7 @@ import tomllib
 import pytest
 
 from memory_mcp.errors import InstallRefused
-from memory_mcp.install.base import Client, Format, Level, Place
+from memory_mcp.install.base import Client, Format, Level, Order, Place
 from memory_mcp.install.claude_code import EVENTS
 from memory_mcp.install.command import Server, executable, is_our_hook, runs_our_hook, shell_line, starts_us
 from memory_mcp.install.edit import toml
@@ -120,9 +120,10 @@ def test_the_environment_may_name_another_place(name: str, environ: dict[str, st
 def test_a_client_writes_a_server_in_its_own_way(client: Client) -> None:
     command, remote = WRITTEN[client.name]
     assert client.entry(COMMAND, Level.USER) == command
+    assert client.takes_addresses is (remote is not None)
     if remote is None:
-        with pytest.raises(InstallRefused, match="Leave --http out"):
-            client.entry(REMOTE, Level.USER)
+        with pytest.raises(InstallRefused, match="takes no addresses"):
+            client.edits(Order(LINUX, REMOTE))
     else:
         assert client.entry(REMOTE, Level.USER) == remote
     assert starts_us(client.entry(COMMAND, Level.PROJECT if client.name in PROJECTS else Level.USER))

@@ -130,7 +130,7 @@ def test_a_project_has_its_own_configuration(home: Home) -> None:
     assert "no configuration for one project" in home.run("install", "windsurf", "--project", status=2)
     home.run("uninstall", "claude-code", "--project")
     assert list(home.project.iterdir()) == []
-    assert list(home.root.iterdir()) == [home.root / ".config"] or list(home.root.iterdir()) == []
+    assert home.tree() == {}
 
 
 @pytest.mark.parametrize(
@@ -138,7 +138,8 @@ def test_a_project_has_its_own_configuration(home: Home) -> None:
     [
         (["install"], "Name one of claude-code"),
         (["install", "claude"], "Did you mean claude-code?"),
-        (["install", "all"], "no client was found here"),
+        (["install", "all"], "no client that this fits was found here"),
+        (["install", "zed", "--name", "my memory"], "Use letters, digits"),
         (["uninstall", "vs-code"], "Did you mean vscode?"),
     ],
 )
@@ -156,3 +157,24 @@ def test_the_command_knows_every_client(home: Home) -> None:
     told = home.run("install", "--help")
     assert [name for name in CLIENTS if name not in told] == []
     assert home.tree() == {}
+
+
+def test_all_leaves_out_whom_it_does_not_fit(home: Home) -> None:
+    home.put(".config/Claude/x", "")
+    home.put(".cursor/x", "")
+    told = home.run("install", "all", "--project")
+    assert "Cursor: installed" in told
+    assert "Claude Desktop" not in told
+
+
+def test_several_at_once_take_nothing_from_each_other(home: Home) -> None:
+    names = ("cursor", "vscode", "gemini", "windsurf")
+    before = home.tree()
+    running = [
+        subprocess.Popen([str(COMMAND), "install", name], env=home.environ, cwd=home.project, stdout=subprocess.DEVNULL)
+        for name in names
+    ]
+    assert [one.wait(PATIENCE) for one in running] == [0, 0, 0, 0]
+    assert [one["client"] for one in home.json("install", "--status")["clients"] if one["configured"]] == list(names)
+    home.run("uninstall", "all")
+    assert home.tree() == before

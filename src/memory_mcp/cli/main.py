@@ -16,6 +16,8 @@ from memory_mcp.errors import InvalidQuery, MemoryMcpError
 INTERRUPTED = 130
 _DEBUG = "MEMORY_MCP_DEBUG"
 _CHOICE = re.compile(r"argument ([^:]+): invalid choice: '([^']*)' \(choose from (.*)\)")
+_VALUE = re.compile(r"argument ([^:]+): invalid (\w+) value: (.*)")
+_NO_VALUE = re.compile(r"argument ([^:]+): expected (?:one|at least one) argument")
 _MISSING, _UNKNOWN = "the following arguments are required: ", "unrecognized arguments: "
 #: What people type here because other programs call it so.
 HABITS = {
@@ -49,6 +51,11 @@ class Parser(argparse.ArgumentParser):
             raise InvalidQuery(f"{names} is missing", f"Write: {self.prog} {names}{known}. {see}")
         if message.startswith(_UNKNOWN):
             raise self._unknown_option(message.removeprefix(_UNKNOWN).split()[0])
+        if value := _VALUE.search(message):
+            kinds = {"int": "a whole number", "float": "a number"}
+            raise InvalidQuery(f"{value[1]} must be {kinds.get(value[2], f'a {value[2]}')}, not {value[3]}", see)
+        if nothing := _NO_VALUE.search(message):
+            raise InvalidQuery(f"{nothing[1]} needs a value", see)
         raise InvalidQuery(message, see)
 
     def _unknown_word(self, argument: str, given: str, known: list[str]) -> InvalidQuery:

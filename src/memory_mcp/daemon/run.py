@@ -112,7 +112,9 @@ class _Daemon:
         self._doors = Doors(settings.server, self._http_door, paths.token_file(self._directory))
         methods = Methods(self._service, self._doors, execute, self.status, self.stop)
         self._in_force = InForce(settings, told)
-        self._door = SocketDoor(self._speak, self._clients, Private(methods.table()).serve, self._in_force.answer, secret)
+        private = Private(methods.table()).serve
+        project = settings.server.project
+        self._door = SocketDoor(self._speak, self._clients, private, self._in_force.answer, project, secret)
 
     async def run(self) -> None:
         """Serve until the end, then let everything go in order."""

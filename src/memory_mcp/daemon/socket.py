@@ -41,11 +41,13 @@ Speak = Callable[[anyio.abc.SocketStream, Lines, Client], Awaitable[None]]
 class SocketDoor:
     """Serves whoever connects."""
 
-    def __init__(self, speak: Speak, clients: Clients, private: Serve, answer: Answer, secret: str = "") -> None:
+    def __init__(self, speak: Speak, clients: Clients, private: Serve, answer: Answer, project: str, secret: str = "") -> None:
         self._speak = speak
         self._clients = clients
         self._private = private
         self._answer = answer
+        #: Of callers that tell none.
+        self._project = project
         #: What callers must know where the system does not tell whose they are; "" where it does.
         self._secret = secret
 
@@ -83,7 +85,7 @@ class SocketDoor:
             if kind == "rpc":
                 await self._private(Conversation(stream, lines, cwd, environ))
                 return
-            CALLER.set(Caller(caller_project(environ, cwd), relayed=True))
+            CALLER.set(Caller(caller_project(environ, cwd, configured=self._project), relayed=True))
             await self._speak(stream, lines, client)
 
 

@@ -10,12 +10,15 @@ from pathlib import Path
 
 from memory_mcp.ingest import chat
 from memory_mcp.ingest.base import Growth, ImportReport, Read
-from memory_mcp.ingest.chat import Outcome, Session, skipped
+from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
 from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
 from memory_mcp.ingest.files import find_files
+from memory_mcp.ingest.growing import read_growing
 from memory_mcp.ingest.lines import first_values
+from memory_mcp.ingest.parts import content_id, parsed, said
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.ingest.times import parse_time
+from memory_mcp.model.event import Role
 
 _FULL, _SHORT = "transcript_full.jsonl", "transcript.jsonl"
 _SOURCES = frozenset({"USER_EXPLICIT", "USER_IMPLICIT", "MODEL", "SYSTEM"})
@@ -71,41 +74,38 @@ class AntigravityImporter:
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
         """See `Importer`."""
-        return chat.read_records(_Reading(file), file, offset, report, self._settings.include_thinking)
+        return read_growing(_Reading(file, self._settings.include_thinking), file, offset, report)
 
 
-class _Reading:
+class _Reading(ChatReading):
     """The memory of one read of one file."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, thinking: bool) -> None:
         folder = file.parent.parent.parent if file.parent.name == "logs" else file.with_suffix("")
-        self.session = Session("antigravity", folder.name)
+        super().__init__("antigravity", folder.name, thinking)
 
     def learn(self, record: dict[str, object]) -> None:
-        """See `Reading`."""
-        if not self.session.cwd and record.get("source") == "USER_EXPLICIT":
+        """See `ChatReading`."""
+        if not self.cwd and record.get("source") == "USER_EXPLICIT":
             found = next((m for b in _BESIDE.findall(as_text(record.get("content"))) if (m := _CWD.search(b[1]))), None)
-            self.session.cwd = found[1] if found else ""
-
-    def observe(self, record: dict[str, object]) -> None:
-        """See `Reading`."""
+            self.cwd = found[1] if found else ""
 
     def convert(self, record: dict[str, object]) -> Outcome:
-        """See `Reading`."""
+        """See `ChatReading`."""
         source, kind = as_text(record.get("source")), as_text(record.get("type"))
         text = as_text(record.get("content"))
         outcome = Outcome(time=parse_time(record.get("created_at")))
         step = record.get("step_index")
-        outcome.source_id = chat.content_id(self.session.id, step, record.get("created_at"), source, kind, text)
+        outcome.source_id = content_id(self.session.session_id, step, record.get("created_at"), source, kind, text)
         if source == "USER_EXPLICIT":
             outcome.left_out[chat.INJECTED] += len(_BESIDE.findall(text))
             clean = _BESIDE.sub("", text)
-            outcome.parts = [chat.prompted(m[1] if (m := _REQUEST.search(clean)) else clean)]
+            outcome.parts = [said(Role.USER, m[1] if (m := _REQUEST.search(clean)) else clean)]
         elif source == "MODEL" and kind in _WORDS:
             self._answer(record, text, outcome)
         elif source == "MODEL":
             error = record.get("status") == "ERROR"
-            outcome.parts = [chat.returned(self.session, _HEADER.sub("", text), "", kind.lower(), error)]
+            outcome.parts = [self.returned(_HEADER.sub("", text), "", kind.lower(), error)]
         elif source in _SOURCES and kind in _SUMMARY:
             outcome.parts = [chat.retold(text, kind.lower())]
         else:
@@ -114,9 +114,9 @@ class _Reading:
 
     def _answer(self, record: Mapping[str, object], text: str, outcome: Outcome) -> None:
         thinking = as_text(record.get("thinking"))
-        outcome.parts = [*([chat.thought(thinking)] if thinking else []), chat.spoken(text)]
+        outcome.parts = [*([self.thought(thinking)] if thinking else []), said(Role.ASSISTANT, text)]
         calls = record.get("tool_calls")
         for call in map(as_mapping, calls if isinstance(calls, list) else ()):
-            given = as_mapping(chat.as_arguments(call.get("args") or call.get("arguments") or {}))
+            given = as_mapping(parsed(call.get("args") or call.get("arguments") or {}))
             usual = {_USUAL.get(key, key): value for key, value in given.items()}
-            outcome.parts.append(chat.called(self.session, as_text(call.get("name")), usual, as_text(call.get("id"))))
+            outcome.parts.append(self.called(as_text(call.get("name")), usual, as_text(call.get("id"))))

@@ -17,13 +17,15 @@ from pathlib import Path
 
 from memory_mcp.ingest import chat
 from memory_mcp.ingest.base import Growth, ImportReport, Read
-from memory_mcp.ingest.chat import Outcome, Part, Session
+from memory_mcp.ingest.chat import ChatReading, Outcome
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text
 from memory_mcp.ingest.cline_text import Words, split_answer, split_prompt
 from memory_mcp.ingest.files import find_files
 from memory_mcp.ingest.lines import Record, first_values, iter_records
+from memory_mcp.ingest.parts import Part, content_id, file_time, said
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.ingest.times import parse_time
+from memory_mcp.model.event import Role
 
 _TASK, _SESSION = "api_conversation_history.json", ".messages.json"
 _EDITORS = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")
@@ -74,8 +76,8 @@ class ClineImporter:
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
         """See `Importer`; a file that is written as a whole is always read from its start."""
         del offset
-        reading = _Reading(file)
-        return chat.take(reading, file, _messages(reading, file), report, self._settings.include_thinking)
+        reading = _Reading(file, self._settings.include_thinking)
+        return chat.read_whole(reading, file, _messages(reading, file), report)
 
 
 def _editor(home: Path, name: str) -> Path:
@@ -100,52 +102,47 @@ def _messages(reading: "_Reading", file: Path) -> Iterator[Record]:
             yield Record(mapping, record.line, record.offset, str(value)[:1024], error)
 
 
-class _Reading:
+class _Reading(ChatReading):
     """The memory of one read of one file."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, thinking: bool) -> None:
         self._file = file
         self._seen: Counter[str] = Counter()
         self._first = True
         folder = file.parent
         self._history = as_mapping(chat.beside(folder / "history_item.json"))
         roo = bool(self._history) or not _ROO.isdisjoint(file.parts)
-        self.session = Session("roo" if roo else "cline", folder.name)
+        super().__init__("roo" if roo else "cline", folder.name, thinking)
+        self.infers_times = True
         if file.name == _TASK:
-            self._task(folder)
+            self._open_task(folder)
         else:
-            self._manifest(folder)
+            self._open_manifest(folder)
 
-    def _task(self, folder: Path) -> None:
+    def _open_task(self, folder: Path) -> None:
         """What a task's neighbours tell: its directory."""
         told = self._history or next(
             (i for i in _items(chat.beside(folder.parent.parent / "state" / "taskHistory.json")) if i.get("id") == folder.name),
             {},
         )
-        self.session.cwd = as_text(told.get("workspace")) or as_text(told.get("cwdOnTaskInitialization"))
-        self.session.file_time = chat.file_time(self._file)
+        self.cwd = as_text(told.get("workspace")) or as_text(told.get("cwdOnTaskInitialization"))
+        self.session.file_time = file_time(self._file)
 
-    def _manifest(self, folder: Path) -> None:
+    def _open_manifest(self, folder: Path) -> None:
         """What a session's manifest tells: its directory and model; a file of another name is that of a helper."""
         stem = self._file.name.removesuffix(_SESSION)
         self.session.thread = "" if stem == folder.name else stem
         told = as_mapping(chat.beside(folder / f"{folder.name}.json"))
-        self.session.cwd = as_text(told.get("cwd")) or as_text(told.get("workspace_root"))
-        self.session.model = "" if self.session.thread else as_text(told.get("model"))
+        self.cwd = as_text(told.get("cwd")) or as_text(told.get("workspace_root"))
+        self.model = "" if self.session.thread else as_text(told.get("model"))
 
     def open_session(self, value: Mapping[str, object]) -> None:
         """Take over what the file itself tells of its session."""
         if not self.session.thread:
-            self.session.id = as_text(value.get("sessionId")) or self.session.id
-
-    def learn(self, record: dict[str, object]) -> None:
-        """See `Reading`; a file that is read from its start has nothing to learn ahead."""
-
-    def observe(self, record: dict[str, object]) -> None:
-        """See `Reading`."""
+            self.session.session_id = as_text(value.get("sessionId")) or self.session.session_id
 
     def convert(self, record: dict[str, object]) -> Outcome:
-        """See `Reading`."""
+        """See `ChatReading`."""
         role = record.get("role")
         outcome = Outcome(time=parse_time(record.get("ts")), metadata={"model": _model(record) if role == "assistant" else ""})
         blocks = as_blocks(record.get("content"))
@@ -158,18 +155,17 @@ class _Reading:
             outcome.parts = [part for block in blocks for part in self._spoken(block)]
         else:
             outcome.reason = _FOREIGN
-        if outcome.time is None and self._first and _MOMENT.match(self.session.id):
-            outcome.time = int(self.session.id)
+        if outcome.time is None and self._first and _MOMENT.match(self.session.session_id):
+            outcome.time = int(self.session.session_id)
         self._first = False
         self._name(record, outcome)
         return outcome
 
     def _name(self, record: Mapping[str, object], outcome: Outcome) -> None:
-        said = chat.content_id(
-            self.session.id, self.session.thread, record.get("id"), record.get("ts"), record.get("role"), record.get("content")
-        )
-        self._seen[said] += 1
-        outcome.source_id = said if self._seen[said] == 1 else f"{said}~{self._seen[said]}"
+        session, told = self.session, [record.get(key) for key in ("id", "ts", "role", "content")]
+        name = content_id(session.session_id, session.thread, *told)
+        self._seen[name] += 1
+        outcome.source_id = name if self._seen[name] == 1 else f"{name}~{self._seen[name]}"
 
     def _user(self, blocks: Sequence[Mapping[str, object]], outcome: Outcome) -> None:
         """What a user message holds: the human's words, results of tools, and what the client puts beside them."""
@@ -183,31 +179,31 @@ class _Reading:
             else:
                 split_prompt(chat.text_of(block), words)
         outcome.left_out.update(words.left_out)
-        if not self.session.cwd:
-            self.session.cwd = words.cwd
+        if not self.cwd:
+            self.cwd = words.cwd
         outcome.time = outcome.time if outcome.time is not None else words.time
         for tool, text in words.results:
-            outcome.parts.append(chat.returned(self.session, text, "", tool, text.startswith("The tool execution failed")))
+            outcome.parts.append(self.returned(text, "", tool, text.startswith("The tool execution failed")))
         if words.texts:
-            outcome.parts.insert(0, chat.asked(self.session, "\n".join(words.texts)))
+            outcome.parts.insert(0, self.asked("\n".join(words.texts)))
 
     def _returned(self, block: Mapping[str, object], outcome: Outcome) -> Part:
         """A tool's result; what the user answered the tool that asked is the user's own."""
         call, tool = as_text(block.get("tool_use_id")), as_text(block.get("name"))
-        tool = tool or self.session.tools.get(call, "")
+        tool = tool or self.tools.get(call, "")
         words = Words()
         for inner in as_blocks(block.get("content")):
             split_prompt(chat.text_of(inner), words)
         outcome.left_out.update(words.left_out)
         texts = [*words.texts, *(text for _, text in words.results)]
         if tool in _SPEAKING and words.asked and texts:
-            return chat.asked(self.session, "\n".join(texts))
-        return chat.returned(self.session, "\n".join(texts), call, tool, block.get("is_error") is True)
+            return self.asked("\n".join(texts))
+        return self.returned("\n".join(texts), call, tool, block.get("is_error") is True)
 
     def _spoken(self, block: Mapping[str, object]) -> Iterator[Part]:
         kind = block.get("type")
         if kind in ("thinking", "redacted_thinking", "reasoning"):
-            yield chat.thought(as_text(block.get("thinking")) or as_text(block.get("text")))
+            yield self.thought(as_text(block.get("thinking")) or as_text(block.get("text")))
         elif kind == "tool_use":
             yield self._called(as_text(block.get("name")), as_mapping(block.get("input")), as_text(block.get("id")))
         elif kind == "text":
@@ -215,17 +211,17 @@ class _Reading:
                 if tool:
                     yield self._called(tool, arguments, "")
                 else:
-                    yield chat.thought(text) if thinking else chat.spoken(text)
+                    yield self.thought(text) if thinking else said(Role.ASSISTANT, text)
         elif text := chat.text_of(block):
-            yield chat.spoken(text)
+            yield said(Role.ASSISTANT, text)
 
     def _called(self, tool: str, arguments: Mapping[str, object], call: str) -> Part:
         """A call, or what the model says by a call."""
         words = as_text(arguments.get(_SPEAKING.get(tool, "")))
         if words.strip():
-            self.session.remember(call, tool)
-            return chat.spoken(words)
-        return chat.called(self.session, tool, arguments, call)
+            self.remember(call, tool)
+            return said(Role.ASSISTANT, words)
+        return self.called(tool, arguments, call)
 
 
 def _model(record: Mapping[str, object]) -> str:

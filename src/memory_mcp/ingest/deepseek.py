@@ -12,12 +12,15 @@ from pathlib import Path
 
 from memory_mcp.ingest import chat
 from memory_mcp.ingest.base import Growth, ImportReport, Read
-from memory_mcp.ingest.chat import Outcome, Part, Session, skipped
+from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text
 from memory_mcp.ingest.files import find_files
+from memory_mcp.ingest.growing import read_growing
 from memory_mcp.ingest.lines import first_values
+from memory_mcp.ingest.parts import Part, content_id, note, said
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.ingest.times import parse_time
+from memory_mcp.model.event import Role
 
 _FILE = re.compile(r"session(?:\.v(\d{1,4}))?\.jsonl\Z")
 _FOREIGN = "not a DeepSeek Harness event"
@@ -51,7 +54,7 @@ class DeepseekImporter:
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
         """See `Importer`."""
-        return chat.read_records(_Reading(file), file, offset, report, self._settings.include_thinking)
+        return read_growing(_Reading(file, self._settings.include_thinking), file, offset, report)
 
 
 def _newest(folder: Path) -> Path | None:
@@ -65,49 +68,47 @@ def _is_own(value: Mapping[str, object]) -> bool:
     return isinstance(value.get("seq"), int) and isinstance(value.get("data"), Mapping) and "/" in as_text(value.get("type"))
 
 
-class _Reading:
+class _Reading(ChatReading):
     """The memory of one read of one file."""
 
-    def __init__(self, file: Path) -> None:
-        self.session = Session("deepseek", file.parent.name if _FILE.match(file.name) else file.stem)
+    def __init__(self, file: Path, thinking: bool) -> None:
+        super().__init__("deepseek", file.parent.name if _FILE.match(file.name) else file.stem, thinking)
 
     def learn(self, record: dict[str, object]) -> None:
         """See `Reading`."""
+        super().learn(record)
         if record.get("type") != "session":
             return
         session = self.session
         own, parent = as_text(record.get("id")), as_text(record.get("parentSession"))
         depth = record.get("delegationDepth")
         helps = isinstance(depth, int) and depth > 0 and bool(parent)
-        session.id, session.thread = (parent, own) if helps else (own or session.id, "")
-        session.cwd = as_text(record.get("cwd"))
-        session.version = f"session format {record.get('version')}"
-
-    def observe(self, record: dict[str, object]) -> None:
-        """See `Reading`."""
+        session.session_id, session.thread = (parent, own) if helps else (own or session.session_id, "")
+        self.cwd = as_text(record.get("cwd"))
+        self.version = f"session format {record.get('version')}"
 
     def convert(self, record: dict[str, object]) -> Outcome:
-        """See `Reading`."""
+        """See `ChatReading`."""
         kind, data = as_text(record.get("type")), as_mapping(record.get("data"))
         outcome = Outcome(time=parse_time(record.get("time")))
         message = as_mapping(data.get("message"))
         # A session that goes on from another begins with copies of its events: neither may count.
-        said = message.get("content") or data.get("content") or data.get("arguments") or data.get("title")
-        outcome.source_id = chat.content_id(kind, record.get("seq"), record.get("time"), data.get("callId"), said)
+        words = message.get("content") or data.get("content") or data.get("arguments") or data.get("title")
+        outcome.source_id = content_id(kind, record.get("seq"), record.get("time"), data.get("callId"), words)
         replaces = isinstance(record.get("surfaceOp"), Mapping)
         if kind == "user/message":
             self._user(data, replaces, outcome)
         elif kind == "assistant/message":
-            outcome.metadata["model"] = as_text(as_mapping(message.get("source")).get("model"))
-            outcome.parts = [part for block in as_blocks(message.get("content")) for part in _spoken(block)]
+            self.model = as_text(as_mapping(message.get("source")).get("model"))
+            outcome.parts = [part for block in as_blocks(message.get("content")) for part in self._spoken(block)]
         elif kind == "tool/call":
             name, call = as_text(data.get("name")), as_text(data.get("callId"))
-            outcome.parts = [chat.called(self.session, name, data.get("arguments"), call)]
+            outcome.parts = [self.called(name, data.get("arguments"), call)]
         elif kind == "tool/result":
             outcome.reason = _SHORTENED if replaces else outcome.reason
             outcome.parts = [] if replaces else [self._returned(block, data) for block in as_blocks(message.get("content"))]
         elif kind == "session/title":
-            outcome.parts = [chat.told(as_text(data.get("title")), "title")]
+            outcome.parts = [note(as_text(data.get("title")), record="title")]
         else:
             return skipped("chunks" if kind in _CHUNKS else "bookkeeping" if kind == "session" or _is_own(record) else _FOREIGN)
         return outcome
@@ -120,19 +121,18 @@ class _Reading:
         elif as_mapping(data.get("source")).get("kind") != "user":
             outcome.left_out[chat.INJECTED] += 1
         else:
-            outcome.parts = [chat.asked(self.session, text)]
+            outcome.parts = [self.asked(text)]
 
     def _returned(self, block: Mapping[str, object], data: Mapping[str, object]) -> Part:
         source = as_mapping(as_mapping(data.get("message")).get("source"))
         call = as_text(block.get("toolCallId")) or as_text(source.get("callId"))
         error = block.get("isError") is True or bool(data.get("error"))
         content = block.get("content") if block.get("type") == "tool-result" else [block]
-        return chat.returned(self.session, content, call, error=error)
+        return self.returned(content, call, error=error)
 
-
-def _spoken(block: Mapping[str, object]) -> Iterator[Part]:
-    """Words and thoughts of an answer; its calls follow as events of their own."""
-    if block.get("type") == "reasoning":
-        yield chat.thought(as_text(block.get("text")))
-    elif block.get("type") != "tool-call":
-        yield chat.spoken(chat.text_of(block))
+    def _spoken(self, block: Mapping[str, object]) -> Iterator[Part]:
+        """Words and thoughts of an answer; its calls follow as events of their own."""
+        if block.get("type") == "reasoning":
+            yield self.thought(as_text(block.get("text")))
+        elif block.get("type") != "tool-call":
+            yield said(Role.ASSISTANT, chat.text_of(block))

@@ -15,12 +15,14 @@ from pathlib import Path
 
 from memory_mcp.ingest import chat
 from memory_mcp.ingest.base import Growth, ImportReport, Read
-from memory_mcp.ingest.chat import Outcome, Part, Session, skipped
+from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text
 from memory_mcp.ingest.files import find_files
 from memory_mcp.ingest.lines import Record, first_values, iter_records
+from memory_mcp.ingest.parts import Part, content_id, note, said
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.ingest.times import parse_time
+from memory_mcp.model.event import Role
 
 _DATABASE = "sessions.db"
 _SQLITE = b"SQLite format 3\0"
@@ -77,10 +79,10 @@ class GooseImporter:
         if database:
             yield from self._rows(file, offset, report)
             return
-        reading = _Reading(Session("goose", file.stem))
+        reading = _Reading(file.stem, self._settings.include_thinking)
         for record in iter_records(file):
             reading.learn(record.value)
-            for read in chat.take(reading, file, (record,), report, self._settings.include_thinking):
+            for read in chat.read_whole(reading, file, (record,), report):
                 yield Read(read.drafts, 0)
 
     def _rows(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
@@ -90,9 +92,9 @@ class GooseImporter:
                 base.text_factory = lambda raw: raw.decode("utf-8", "replace")
                 for row, session, record in _messages(base, "m.id > ? ORDER BY m.id", offset):
                     if session not in readings:
-                        readings[session] = _resumed(base, session, offset)
+                        readings[session] = _resumed(base, session, offset, self._settings.include_thinking)
                     records, reading = (_record(row, record),), readings[session]
-                    yield from chat.take(reading, file, records, report, self._settings.include_thinking)
+                    yield from chat.read_whole(reading, file, records, report)
         except sqlite3.Error as error:
             raise OSError(f"the database cannot be read: {error}") from error
 
@@ -125,37 +127,36 @@ def _record(row: int, record: dict[str, object]) -> Record:
     return Record(record, row, row, json.dumps(record, ensure_ascii=False, default=str)[:1024])
 
 
-def _resumed(base: sqlite3.Connection, session: str, offset: int) -> "_Reading":
+def _resumed(base: sqlite3.Connection, session: str, offset: int, thinking: bool) -> "_Reading":
     """The memory of a session of a database, with what its rows up to `offset` tell."""
     columns = {row[1] for row in base.execute("PRAGMA table_info(sessions)")}
     wanted = [name if name in columns else "NULL" for name in ("working_dir", "session_type", "parent_session_id")]
     found = base.execute(f"SELECT {', '.join(wanted)} FROM sessions WHERE id = ?", (session,)).fetchone()
     cwd, kind, parent = (str(value or "") for value in found or ("", "", ""))
     helps = kind == "sub_agent"
-    reading = _Reading(Session("goose", parent or session if helps else session, cwd=cwd, thread=session if helps else ""))
+    reading = _Reading(parent or session if helps else session, thinking, session if helps else "")
+    reading.cwd = cwd
     last = list(_messages(base, "m.session_id = ? AND m.id <= ? ORDER BY m.id DESC LIMIT ?", session, offset, _LOOK_BACK))
     for _, _, record in reversed(last):
-        chat.drafts_of(reading.convert(record), reading.session, thinking=True)
+        for told in reading.give(record).told:
+            reading.drafts(told)
     return reading
 
 
-class _Reading:
+class _Reading(ChatReading):
     """The memory of one read of one session."""
 
-    def __init__(self, session: Session) -> None:
-        self.session = session
+    def __init__(self, session_id: str, thinking: bool, thread: str = "") -> None:
+        super().__init__("goose", session_id, thinking, thread)
 
     def learn(self, record: dict[str, object]) -> None:
-        """See `Reading`."""
+        """See `ChatReading`."""
         if "working_dir" in record:
-            self.session.cwd = as_text(record.get("working_dir"))
-            self.session.id = as_text(record.get("id")) or self.session.id
-
-    def observe(self, record: dict[str, object]) -> None:
-        """See `Reading`."""
+            self.cwd = as_text(record.get("working_dir"))
+            self.session.session_id = as_text(record.get("id")) or self.session.session_id
 
     def convert(self, record: dict[str, object]) -> Outcome:
-        """See `Reading`."""
+        """See `ChatReading`."""
         role, metadata = as_text(record.get("role")), as_mapping(record.get("metadata"))
         if role not in _ROLES:
             return skipped("session header" if "working_dir" in record else _FOREIGN)
@@ -166,10 +167,10 @@ class _Reading:
         elif metadata.get("userVisible") is False:
             outcome.left_out[chat.INJECTED] += 1
         else:
-            outcome.metadata["model"] = as_text(as_mapping(metadata.get("inference")).get("resolvedModel"))
+            self.model = as_text(as_mapping(metadata.get("inference")).get("resolvedModel"))
             outcome.parts = [part for block in blocks for part in self._part(role == "user", block, outcome)]
-        said = [[part.type, part.text, part.metadata.get("tool_use_id", "")] for part in outcome.parts]
-        outcome.source_id = chat.content_id(self.session.id, self.session.thread, record.get("created"), role, said)
+        words = [[part.type, part.text, part.metadata.get("tool_use_id", "")] for part in outcome.parts]
+        outcome.source_id = content_id(self.session.session_id, self.session.thread, record.get("created"), role, words)
         return outcome
 
     def _part(self, user: bool, block: Mapping[str, object], outcome: Outcome) -> Iterator[Part]:
@@ -179,23 +180,23 @@ class _Reading:
             value = as_mapping(asked.get("value"))
             error = as_text(asked.get("error"))
             given = value.get("arguments") or ({"error": error} if error else {})
-            yield chat.called(self.session, as_text(value.get("name")), given, call)
+            yield self.called(as_text(value.get("name")), given, call)
         elif kind == "toolResponse":
             yield self._returned(as_mapping(block.get("toolResult")), call)
         elif kind in ("thinking", "redactedThinking", "reasoning"):
-            yield chat.thought(as_text(block.get("thinking")) or as_text(block.get("text")))
+            yield self.thought(as_text(block.get("thinking")) or as_text(block.get("text")))
         elif kind == "error":
-            yield chat.told(as_text(block.get("message")), "api error")
+            yield note(as_text(block.get("message")), record="api error")
         elif kind in _CLIENT:
             outcome.left_out["written by the client"] += 1
         elif text := chat.text_of(block):
-            yield chat.asked(self.session, text) if user else chat.spoken(text)
+            yield self.asked(text) if user else said(Role.ASSISTANT, text)
 
     def _returned(self, result: Mapping[str, object], call: str) -> Part:
         value = result.get("value")
         error = result.get("status") == "error" or as_mapping(value).get("isError") is True
         content = as_mapping(value).get("content") if isinstance(value, Mapping) else value
-        said = content if content is not None else as_text(result.get("error"))
-        blocks = [{"type": "text", "text": chat.text_of(block)} for block in as_blocks(said)]
+        words = content if content is not None else as_text(result.get("error"))
+        blocks = [{"type": "text", "text": chat.text_of(block)} for block in as_blocks(words)]
         ended = _EXIT_CODE.search(str(blocks[-1]["text"])) if blocks and error else None
-        return chat.returned(self.session, blocks, call, error=error, details={"exitCode": int(ended[1])} if ended else None)
+        return self.returned(blocks, call, error=error, exit_status=ended[1] if ended else "")

@@ -12,12 +12,15 @@ from pathlib import Path
 
 from memory_mcp.ingest import chat
 from memory_mcp.ingest.base import Growth, ImportReport, Read
-from memory_mcp.ingest.chat import Outcome, Part, Session, skipped
+from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text
 from memory_mcp.ingest.files import find_files
+from memory_mcp.ingest.growing import read_growing
 from memory_mcp.ingest.lines import Record, first_values
+from memory_mcp.ingest.parts import Part, content_id, said
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.ingest.times import parse_time
+from memory_mcp.model.event import Role
 
 _CHUNKS = frozenset({"user_message_chunk", "agent_message_chunk", "agent_thought_chunk"})
 _BOOKKEEPING = frozenset(
@@ -52,7 +55,7 @@ class GrokImporter:
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
         """See `Importer`."""
-        return chat.read_records(_Reading(file), file, offset, report, self._settings.include_thinking, _joined)
+        return read_growing(_Reading(file, self._settings.include_thinking), file, offset, report, _joined)
 
 
 def _update(value: Mapping[str, object]) -> Mapping[str, object]:
@@ -75,31 +78,28 @@ def _joined(records: Iterable[Record]) -> Iterator[Record]:
     return chat.join(records, _chunk, lambda record: _text(record.value))
 
 
-class _Reading:
+class _Reading(ChatReading):
     """The memory of one read of one file."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, thinking: bool) -> None:
         info = as_mapping(as_mapping(chat.beside(file.with_name("summary.json"))).get("info"))
-        self.session = Session("grok", as_text(info.get("id")) or file.parent.name, cwd=as_text(info.get("cwd")))
+        super().__init__("grok", as_text(info.get("id")) or file.parent.name, thinking)
+        self.cwd = as_text(info.get("cwd"))
 
     def learn(self, record: dict[str, object]) -> None:
-        """See `Reading`."""
+        """See `ChatReading`."""
         told = as_text(as_mapping(record.get("params")).get("sessionId"))
-        self.session.id = told or self.session.id
-
-    def observe(self, record: dict[str, object]) -> None:
-        """See `Reading`."""
-        meta = as_mapping(_update(record).get("_meta"))
-        self.session.model = as_text(meta.get("modelId")) or self.session.model
+        self.session.session_id = told or self.session.session_id
 
     def convert(self, record: dict[str, object]) -> Outcome:
-        """See `Reading`."""
+        """See `ChatReading`."""
         params, update = as_mapping(record.get("params")), _update(record)
+        self.model = as_text(as_mapping(update.get("_meta")).get("modelId")) or self.model
         kind = as_text(update.get("sessionUpdate"))
         meta = as_mapping(params.get("_meta"))
         outcome = Outcome(time=parse_time(meta.get("agentTimestampMs")) or parse_time(record.get("timestamp")))
         event = as_text(meta.get("eventId"))
-        outcome.source_id = event or chat.content_id(self.session.id, record.get("timestamp"), update)
+        outcome.source_id = event or content_id(self.session.session_id, record.get("timestamp"), update)
         if kind in _CHUNKS:
             outcome.parts = self._said(kind, as_text(record.get("joined")), update, outcome)
         elif kind == "tool_call":
@@ -117,19 +117,19 @@ class _Reading:
 
     def _said(self, kind: str, text: str, update: Mapping[str, object], outcome: Outcome) -> list[Part]:
         if kind == "agent_thought_chunk":
-            return [chat.thought(text)]
+            return [self.thought(text)]
         if kind == "agent_message_chunk":
-            return [chat.spoken(text)]
+            return [said(Role.ASSISTANT, text)]
         if as_mapping(update.get("_meta")).get("hideFromScrollback") is True:
             outcome.left_out[chat.INJECTED] += 1
             return []
-        return [chat.prompted(text)]
+        return [said(Role.USER, text)]
 
     def _called(self, update: Mapping[str, object]) -> list[Part]:
         call = as_text(update.get("toolCallId"))
         own = as_mapping(as_mapping(update.get("_meta")).get("x.ai/tool"))
         tool = as_text(own.get("name")) or as_text(update.get("title")) or as_text(update.get("kind"))
-        parts = [chat.called(self.session, tool, update.get("rawInput") or {}, call)]
+        parts = [self.called(tool, update.get("rawInput") or {}, call)]
         if as_text(update.get("status")) in _ENDED:
             parts.append(self._returned(update))
         return parts
@@ -139,7 +139,7 @@ class _Reading:
         raw = update.get("rawOutput")
         text = "\n".join(filter(None, texts)) or (raw if isinstance(raw, str) else as_text(as_mapping(raw).get("output")))
         error = update.get("status") == "failed"
-        return chat.returned(self.session, text, as_text(update.get("toolCallId")), error=error)
+        return self.returned(text, as_text(update.get("toolCallId")), error=error)
 
 
 def _outcome_text(block: Mapping[str, object]) -> str:

@@ -11,10 +11,12 @@ from pathlib import Path
 
 from memory_mcp.ingest import chat
 from memory_mcp.ingest.base import Growth, ImportReport, Read
-from memory_mcp.ingest.chat import Outcome, Part, Session, skipped
+from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text
 from memory_mcp.ingest.files import find_files
+from memory_mcp.ingest.growing import read_growing
 from memory_mcp.ingest.lines import Record, first_values
+from memory_mcp.ingest.parts import Part, content_id, said
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import EventType, Role
@@ -71,7 +73,7 @@ class KimiImporter:
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
         """See `Importer`."""
-        return chat.read_records(_Reading(file), file, offset, report, self._settings.include_thinking, _joined)
+        return read_growing(_Reading(file, self._settings.include_thinking), file, offset, report, _joined)
 
 
 def _is_own(value: Mapping[str, object]) -> bool:
@@ -100,30 +102,28 @@ def _joined(records: Iterable[Record]) -> Iterator[Record]:
     return chat.join(records, _piece, _words)
 
 
-class _Reading:
+class _Reading(ChatReading):
     """The memory of one read of one file."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, thinking: bool) -> None:
         nested = file.parent.parent.name == "agents"
         folder = file.parent.parent.parent if nested else file.parent
         state = as_mapping(chat.beside(folder / "state.json"))
-        self.session = Session("kimi", as_text(state.get("id")) or (folder.name if nested else file.stem))
-        self.session.cwd = as_text(state.get("workDir")) or as_text(state.get("cwd"))
+        super().__init__("kimi", as_text(state.get("id")) or (folder.name if nested else file.stem), thinking)
+        self.cwd = as_text(state.get("workDir")) or as_text(state.get("cwd"))
         self.session.thread = file.parent.name if nested and file.parent.name != "main" else ""
 
     def learn(self, record: dict[str, object]) -> None:
         """See `Reading`."""
+        super().learn(record)
         if record.get("type") == "metadata":
-            self.session.version = f"wire {record.get('protocol_version')}"
-
-    def observe(self, record: dict[str, object]) -> None:
-        """See `Reading`."""
-        if record.get("type") in ("config.update", "profile.bind", "llm.request"):
-            self.session.model = as_text(record.get("modelAlias")) or as_text(record.get("model")) or self.session.model
+            self.version = f"wire {record.get('protocol_version')}"
 
     def convert(self, record: dict[str, object]) -> Outcome:
-        """See `Reading`."""
+        """See `ChatReading`."""
         kind = as_text(record.get("type"))
+        if kind in ("config.update", "profile.bind", "llm.request"):
+            self.model = as_text(record.get("modelAlias")) or as_text(record.get("model")) or self.model
         outcome = Outcome(time=parse_time(record.get("time")))
         if kind == _APPENDED:
             self._message(as_mapping(record.get("message")), outcome)
@@ -133,8 +133,8 @@ class _Reading:
             outcome.parts = [chat.retold(as_text(record.get("summary")), "compaction")]
         else:
             return skipped("bookkeeping" if kind == "forked" or kind.startswith(_FAMILIES) or _is_own(record) else _FOREIGN)
-        said = record.get("message") or record.get("event") or record.get("summary")
-        outcome.source_id = chat.content_id(self.session.id, self.session.thread, kind, record.get("time"), said)
+        words = record.get("message") or record.get("event") or record.get("summary")
+        outcome.source_id = content_id(self.session.session_id, self.session.thread, kind, record.get("time"), words)
         return outcome
 
     def _message(self, message: Mapping[str, object], outcome: Outcome) -> None:
@@ -143,12 +143,12 @@ class _Reading:
         if role == "user":
             self._asked("\n".join(texts), as_mapping(message.get("origin")), outcome)
         elif role == "assistant":
-            outcome.parts = [chat.spoken(text) for text in texts]
+            outcome.parts = [said(Role.ASSISTANT, text) for text in texts]
             calls = message.get("toolCalls")
             outcome.parts += [self._called(as_mapping(call)) for call in (calls if isinstance(calls, list) else ())]
         elif role == "tool":
             call = as_text(message.get("toolCallId"))
-            outcome.parts = [chat.returned(self.session, texts, call, error=message.get("isError") is True)]
+            outcome.parts = [self.returned(texts, call, error=message.get("isError") is True)]
         else:
             outcome.reason = "system prompt" if role == "system" else _FOREIGN
 
@@ -166,32 +166,32 @@ class _Reading:
             outcome.left_out["skill text"] += 1
             name = as_text(origin.get("skillName")) or as_text(origin.get("commandName"))
             given = as_text(origin.get("skillArgs")) or as_text(origin.get("commandArgs"))
-            outcome.parts = [chat.prompted(f"/{name} {given}")]
+            outcome.parts = [said(Role.USER, f"/{name} {given}")]
         elif kind == "shell_command":
             typed = origin.get("phase") == "input"
-            outcome.parts = [chat.prompted(f"! {text}") if typed else Part(Role.TOOL, EventType.NOTE, text)]
+            outcome.parts = [said(Role.USER, f"! {text}") if typed else Part(Role.TOOL, EventType.NOTE, text)]
         elif kind != "user":
             outcome.left_out[chat.INJECTED] += 1
         else:
-            outcome.parts = [chat.asked(self.session, text)]
+            outcome.parts = [self.asked(text)]
 
     def _called(self, call: Mapping[str, object]) -> Part:
         inner = as_mapping(call.get("function")) or call
-        return chat.called(self.session, as_text(inner.get("name")), inner.get("arguments"), as_text(call.get("id")))
+        return self.called(as_text(inner.get("name")), inner.get("arguments"), as_text(call.get("id")))
 
     def _step(self, event: Mapping[str, object], joined: str, outcome: Outcome) -> None:
         kind, call = as_text(event.get("type")), as_text(event.get("toolCallId"))
         if kind == "content.part":
             part = as_mapping(event.get("part"))
             if part.get("type") == "think":
-                outcome.parts = [chat.thought(joined)]
+                outcome.parts = [self.thought(joined)]
             else:
-                outcome.parts = [chat.spoken(joined or chat.text_of(part))]
+                outcome.parts = [said(Role.ASSISTANT, joined or chat.text_of(part))]
         elif kind == "tool.call":
-            outcome.parts = [chat.called(self.session, as_text(event.get("name")), event.get("args") or {}, call)]
+            outcome.parts = [self.called(as_text(event.get("name")), event.get("args") or {}, call)]
         elif kind == "tool.result":
             result = as_mapping(event.get("result"))
             error = result.get("isError") is True
-            outcome.parts = [chat.returned(self.session, result.get("output"), call, error=error)]
+            outcome.parts = [self.returned(result.get("output"), call, error=error)]
         else:
             outcome.reason = "bookkeeping" if kind in _STEPS else _FOREIGN

@@ -14,12 +14,14 @@ from pathlib import Path
 
 from memory_mcp.ingest import chat
 from memory_mcp.ingest.base import Growth, ImportReport, Read
-from memory_mcp.ingest.chat import Outcome, Session, skipped
+from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text
 from memory_mcp.ingest.files import find_files
 from memory_mcp.ingest.lines import first_values, iter_records
+from memory_mcp.ingest.parts import content_id, file_time, said
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.ingest.times import parse_time
+from memory_mcp.model.event import Role
 
 _FILE = re.compile(r"context(?:_(\d{1,4}|sub[\w-]{0,40}))?\.jsonl\Z")
 _OWN = frozenset({"_system_prompt", "_checkpoint", "_usage"})
@@ -58,19 +60,19 @@ class KimiCliImporter:
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
         """See `Importer`; a file that is written as a whole is always read from its start."""
         del offset
-        return chat.take(_Reading(file), file, iter_records(file), report, self._settings.include_thinking)
+        return chat.read_whole(_Reading(file, self._settings.include_thinking), file, iter_records(file), report)
 
 
-class _Reading:
+class _Reading(ChatReading):
     """The memory of one read of one file."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, thinking: bool) -> None:
         folder = file.parent
         helps = folder.parent.name == "subagents"
         main = folder.parent.parent if helps else folder
-        self.session = Session("kimi-cli", main.name, thread=folder.name if helps else "")
-        self.session.cwd = _directory(main.parent.name, main.parent.parent.parent / "kimi.json")
-        self.session.file_time = chat.file_time(file)
+        super().__init__("kimi-cli", main.name, thinking, folder.name if helps else "")
+        self.cwd = _directory(main.parent.name, main.parent.parent.parent / "kimi.json")
+        self.session.file_time = file_time(file)
         self._seen: Counter[str] = Counter()
         self._turns = _turns(folder / "wire.jsonl")
         rotated = any(folder.glob("context_*.jsonl"))
@@ -80,14 +82,8 @@ class _Reading:
             self._turns = []
         self._turn: int | None = None
 
-    def learn(self, record: dict[str, object]) -> None:
-        """See `Reading`; a file that is read from its start has nothing to learn ahead."""
-
-    def observe(self, record: dict[str, object]) -> None:
-        """See `Reading`."""
-
     def convert(self, record: dict[str, object]) -> Outcome:
-        """See `Reading`."""
+        """See `ChatReading`."""
         role = as_text(record.get("role"))
         if role not in ("user", "assistant", "tool"):
             return skipped(role if role in _OWN else _FOREIGN)
@@ -101,12 +97,13 @@ class _Reading:
         else:
             texts = [_SYSTEM.sub(r"\2", chat.text_of(block)) for block in blocks]
             error = texts[:1] == ["ERROR"] or any(text.startswith("ERROR: ") for text in texts[:1])
-            outcome.parts = [chat.returned(self.session, texts, call, error=error)]
+            outcome.parts = [self.returned(texts, call, error=error)]
         # What follows a prompt is told with its turn's beginning, in its order.
         outcome.time = self._turn
-        said = chat.content_id(self.session.id, self.session.thread, role, record.get("content"), record.get("tool_calls"), call)
-        self._seen[said] += 1
-        outcome.source_id = said if self._seen[said] == 1 else f"{said}~{self._seen[said]}"
+        told = [record.get(key) for key in ("content", "tool_calls")]
+        name = content_id(self.session.session_id, self.session.thread, role, call, *told)
+        self._seen[name] += 1
+        outcome.source_id = name if self._seen[name] == 1 else f"{name}~{self._seen[name]}"
         return outcome
 
     def _user(self, blocks: Sequence[Mapping[str, object]], outcome: Outcome) -> None:
@@ -125,7 +122,7 @@ class _Reading:
             return
         if not self.session.thread:
             self._begin_turn(words)
-        outcome.parts = [chat.asked(self.session, words)]
+        outcome.parts = [self.asked(words)]
 
     def _begin_turn(self, words: str) -> None:
         """Find when the turn of a prompt began: the next one with its words, or the next one where none has any."""
@@ -138,14 +135,14 @@ class _Reading:
     def _assistant(self, record: Mapping[str, object], blocks: Sequence[Mapping[str, object]], outcome: Outcome) -> None:
         for block in blocks:
             if block.get("type") == "think":
-                outcome.parts.append(chat.thought(as_text(block.get("think"))))
+                outcome.parts.append(self.thought(as_text(block.get("think"))))
             else:
-                outcome.parts.append(chat.spoken(chat.text_of(block)))
+                outcome.parts.append(said(Role.ASSISTANT, chat.text_of(block)))
         calls = record.get("tool_calls")
         for call in map(as_mapping, calls if isinstance(calls, list) else ()):
             inner = as_mapping(call.get("function"))
             name = as_text(inner.get("name"))
-            outcome.parts.append(chat.called(self.session, name, inner.get("arguments"), as_text(call.get("id"))))
+            outcome.parts.append(self.called(name, inner.get("arguments"), as_text(call.get("id"))))
 
 
 def _turns(wire: Path) -> list[tuple[int | None, str]]:
@@ -156,8 +153,8 @@ def _turns(wire: Path) -> list[tuple[int | None, str]]:
     for record in iter_records(wire):
         message = as_mapping(record.value.get("message"))
         if message.get("type") == "TurnBegin":
-            said = as_blocks(as_mapping(message.get("payload")).get("user_input"))
-            words = "\n".join(filter(None, (chat.text_of(block).strip() for block in said)))
+            blocks = as_blocks(as_mapping(message.get("payload")).get("user_input"))
+            words = "\n".join(filter(None, (chat.text_of(block).strip() for block in blocks)))
             found.append((parse_time(record.value.get("timestamp")), words))
     return found
 

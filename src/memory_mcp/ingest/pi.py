@@ -15,11 +15,13 @@ from pathlib import Path
 
 from memory_mcp.ingest import chat
 from memory_mcp.ingest.base import Growth, ImportReport, Read
-from memory_mcp.ingest.chat import Outcome, Part, Session, skipped
+from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text
 from memory_mcp.ingest.claude_code.wrappers import without_ansi
 from memory_mcp.ingest.files import find_files
+from memory_mcp.ingest.growing import read_growing
 from memory_mcp.ingest.lines import first_values
+from memory_mcp.ingest.parts import Part, content_id, note, said
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import EventType, Role
@@ -84,7 +86,7 @@ class PiImporter:
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
         """See `Importer`."""
-        return chat.read_records(_Reading(file), file, offset, report, self._settings.include_thinking)
+        return read_growing(_Reading(file, self._settings.include_thinking), file, offset, report)
 
 
 def _is_copy(file: Path) -> bool:
@@ -100,40 +102,34 @@ def _is_own(value: Mapping[str, object]) -> bool:
     return as_text(message.get("role")) in _ROLES and isinstance(message.get("timestamp"), int | float)
 
 
-class _Reading:
+class _Reading(ChatReading):
     """The memory of one read of one file."""
 
-    def __init__(self, file: Path) -> None:
+    def __init__(self, file: Path, thinking: bool) -> None:
         archived = _ARCHIVE.sub("", file.name)
         own = file.stem if archived == file.name else archived
         main = _main_of(file)
-        self._agent_file = main != file
         stem = own if main == file else main.stem
-        self.session = Session("pi", stem.rpartition("_")[2] or stem, thread="" if main == file else file.stem)
+        super().__init__("pi", stem.rpartition("_")[2] or stem, thinking, "" if main == file else file.stem)
+        self._agent_file = main != file
         if file.parent.name == "sessions" and file.parent.parent.parent.name == "agents":
             self.session.agent = "openclaw"
         elif self._agent_file or ".omp" in file.parts:
             self.session.agent = "omp"
-        self._last = ""
+        self._entry = ""
 
     def learn(self, record: dict[str, object]) -> None:
         """See `Reading`."""
+        entry = self._entry
+        super().learn(record)
+        self._entry = entry
         if record.get("type") == "session":
             self._header(record)
         elif record.get("type") == "title" and "pad" in record:
             self.session.agent = "omp"
 
-    def observe(self, record: dict[str, object]) -> None:
-        """See `Reading`."""
-        if record.get("type") != "session":
-            self._last = as_text(record.get("id")) or self._last
-        message = as_mapping(record.get("message"))
-        for block in as_blocks(message.get("content")) if message.get("role") == "assistant" else ():
-            if block.get("type") == "toolCall":
-                self.session.remember(as_text(block.get("id")), as_text(block.get("name")))
-
     def convert(self, record: dict[str, object]) -> Outcome:
-        """See `Reading`."""
+        """See `ChatReading`."""
         kind = as_text(record.get("type"))
         message = as_mapping(record.get("message"))
         outcome = Outcome()
@@ -144,34 +140,36 @@ class _Reading:
         elif kind == "custom_message":
             self._extension(record, outcome)
         elif kind in ("session_info", "title", "title_change"):
-            outcome.parts = [chat.told(as_text(record.get("name")) or as_text(record.get("title")), "title")]
+            outcome.parts = [note(as_text(record.get("name")) or as_text(record.get("title")), record="title")]
         else:
+            self._entry = as_text(record.get("id")) if kind != "session" else self._entry
             return skipped(kind if kind in _BOOKKEEPING else _FOREIGN)
         self._place(record, message, outcome)
+        self._entry = as_text(record.get("id")) or self._entry
         return outcome
 
     def _place(self, record: Mapping[str, object], message: Mapping[str, object], outcome: Outcome) -> None:
         """Time, id and branch of an entry that says something."""
         when = record.get("timestamp") or record.get("updatedAt") or message.get("timestamp")
         outcome.time = parse_time(when)
-        outcome.source_id = chat.content_id(
+        outcome.source_id = content_id(
             record.get("type"),
             when,
             *(message.get(key) for key in ("timestamp", "toolCallId", "content", "command", "code", "output", "errorMessage")),
             *(record.get(key) for key in ("summary", "content", "name", "title")),
         )
         parent = as_text(record.get("parentId"))
-        if self._last and record.get("id") and parent != self._last:
+        if self._entry and record.get("id") and parent != self._entry:
             outcome.metadata["branches_from"] = parent or "the beginning"
 
     def _header(self, record: Mapping[str, object]) -> None:
         """Take over whose session it is; a subagent's file belongs to the session of the file it lies beside."""
         session = self.session
         if not self._agent_file:
-            session.id = as_text(record.get("id")) or session.id
-        session.cwd = as_text(record.get("cwd")) or session.cwd
+            session.session_id = as_text(record.get("id")) or session.session_id
+        self.cwd = as_text(record.get("cwd")) or self.cwd
         version = record.get("version")
-        session.version = f"session format {version if isinstance(version, int) else 1}"
+        self.version = f"session format {version if isinstance(version, int) else 1}"
         if session.agent == "pi" and "title" in record:
             session.agent = "omp"
 
@@ -183,7 +181,7 @@ class _Reading:
         elif role == "assistant" and message.get("model") == _MIRROR:
             outcome.reason = "copy of an answer"
         elif role == "assistant":
-            outcome.metadata["model"] = as_text(message.get("model"))
+            self.model = as_text(message.get("model"))
             outcome.parts = [part for block in blocks for part in self._spoken(block)]
             self._ended(message, outcome)
         elif role == "toolResult":
@@ -191,8 +189,7 @@ class _Reading:
             content = [{"type": "text", "text": chat.text_of(block)} for block in blocks]
             error = message.get("isError") is True
             ended = _EXIT_CODE.search(content[-1]["text"]) if content and error else None
-            details = {"exitCode": int(ended[1])} if ended else message.get("details")
-            outcome.parts = [chat.returned(self.session, content, call, tool, error, details)]
+            outcome.parts = [self.returned(content, call, tool, error, ended[1] if ended else "")]
         elif role in ("bashExecution", "pythonExecution"):
             outcome.parts = _executed(message)
         elif role in ("custom", "hookMessage"):
@@ -214,35 +211,35 @@ class _Reading:
             outcome.left_out[chat.INJECTED] += envelopes
             text = _RECEIVED.sub("", text.strip())
         if not self._agent_file and (message.get("synthetic") is True or message.get("attribution") == "agent"):
-            outcome.parts = [chat.told(text, "written by the client")]
+            outcome.parts = [note(text, record="written by the client")]
         else:
-            outcome.parts = [chat.asked(self.session, text)]
+            outcome.parts = [self.asked(text)]
 
     def _spoken(self, block: Mapping[str, object]) -> Iterator[Part]:
         kind = block.get("type")
         if kind in ("thinking", "redactedThinking"):
-            yield chat.thought(as_text(block.get("thinking")))
+            yield self.thought(as_text(block.get("thinking")))
         elif kind == "toolCall":
-            yield chat.called(self.session, as_text(block.get("name")), block.get("arguments"), as_text(block.get("id")))
+            yield self.called(as_text(block.get("name")), block.get("arguments"), as_text(block.get("id")))
         elif text := chat.text_of(block):
-            yield chat.spoken(text)
+            yield said(Role.ASSISTANT, text)
 
     def _ended(self, message: Mapping[str, object], outcome: Outcome) -> None:
         """How an answer ended that did not end well."""
         reason = as_text(message.get("stopReason"))
         if reason == "error":
-            outcome.parts.append(chat.told(as_text(message.get("errorMessage")), "api error"))
+            outcome.parts.append(note(as_text(message.get("errorMessage")), record="api error"))
         elif reason == "aborted":
             outcome.metadata["record"] = "aborted"
             outcome.reason = "aborted before a word"
 
-    def _extension(self, said: Mapping[str, object], outcome: Outcome) -> None:
+    def _extension(self, told: Mapping[str, object], outcome: Outcome) -> None:
         """What an extension put into the conversation: told where the human saw it."""
-        if said.get("display") is False:
+        if told.get("display") is False:
             outcome.left_out[chat.INJECTED] += 1
             return
-        text = "\n".join(filter(None, map(chat.text_of, as_blocks(said.get("content")))))
-        outcome.parts = [chat.told(text, f"extension {as_text(said.get('customType'))}".strip())]
+        text = "\n".join(filter(None, map(chat.text_of, as_blocks(told.get("content")))))
+        outcome.parts = [note(text, record=f"extension {as_text(told.get('customType'))}".strip())]
 
 
 def _executed(message: Mapping[str, object]) -> list[Part]:
@@ -252,7 +249,7 @@ def _executed(message: Mapping[str, object]) -> list[Part]:
     metadata = {"command": command, "exit_status": str(code) if isinstance(code, int) else ""}
     sign = "!" if message.get("role") == "bashExecution" else "$"
     printed = without_ansi(as_text(message.get("output"))).strip()
-    return [chat.prompted(f"{sign} {command}"), Part(Role.TOOL, EventType.NOTE, printed, metadata)]
+    return [said(Role.USER, f"{sign} {command}"), Part(Role.TOOL, EventType.NOTE, printed, metadata)]
 
 
 def _main_of(file: Path) -> Path:

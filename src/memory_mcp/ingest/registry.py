@@ -12,6 +12,7 @@ from memory_mcp.ingest.cline import ClineImporter
 from memory_mcp.ingest.codex.reader import CodexImporter
 from memory_mcp.ingest.continue_dev import ContinueImporter
 from memory_mcp.ingest.copilot.reader import CopilotImporter
+from memory_mcp.ingest.copilot_chat import CopilotChatImporter
 from memory_mcp.ingest.cursor.reader import CursorImporter
 from memory_mcp.ingest.deepseek import DeepseekImporter
 from memory_mcp.ingest.gemini.reader import GeminiImporter
@@ -40,6 +41,7 @@ IMPORTERS: dict[str, Callable[[IngestSettings], Importer]] = {
     "qwen": QwenImporter,
     "gemini": GeminiImporter,
     "copilot": CopilotImporter,
+    "copilot-chat": CopilotChatImporter,
     "opencode": OpencodeImporter,
     "cursor": CursorImporter,
     "amp": AmpImporter,

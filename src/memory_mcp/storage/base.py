@@ -17,7 +17,7 @@ from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import EventId, GripId, NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
-from memory_mcp.storage.records import SpendingStore, SupersededStore, TopicStore, UsageStore
+from memory_mcp.storage.records import ProjectStore, SpendingStore, SupersededStore, TopicStore, UsageStore
 from memory_mcp.storage.values import (
     Appended,
     Build,
@@ -342,6 +342,11 @@ class Storage(Protocol):
     @property
     def topics(self) -> TopicStore:
         """Identities and labels of topics."""
+        ...
+
+    @property
+    def projects(self) -> ProjectStore:
+        """What projects are called."""
         ...
 
     @property

@@ -42,7 +42,11 @@ def _told(line: link.Line) -> Iterator[Check]:
         line.sock.settimeout(_PATIENCE)
         link.converse(line, "cli/run", asked, lambda message: said.append(message.get("out", "")))
         found = json.loads("".join(said))["checks"]
-    except (OSError, ValueError, KeyError, link.Refused):
+    except link.Refused as error:
+        # The daemon runs, and cannot open the store.
+        yield Check(FAIL, "store", str(error), "mend what it names, then: memory-mcp doctor")
+        return
+    except (OSError, ValueError, KeyError):
         text = f"held by the daemon (process {line.about.get('pid')}), which does not tell about it"
         yield Check(WARN, "store", text, f"{RESTART}, then: memory-mcp doctor")
         return

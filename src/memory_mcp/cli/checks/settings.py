@@ -4,9 +4,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from memory_mcp import paths
-from memory_mcp.cli.checks.base import FAIL, OK, Check, Look
+from memory_mcp.cli.checks.base import FAIL, OK, WARN, Check, Look
 from memory_mcp.config import load
 from memory_mcp.errors import MemoryMcpError
+from memory_mcp.model.calendar import Calendar
 
 #: A variable whose value is nobody's business; what holds a path or a number is shown.
 _SECRET = ("TOKEN", "KEY", "SECRET", "PASSWORD")
@@ -24,7 +25,19 @@ def checks(look: Look) -> Iterator[Check]:
         yield Check(OK, "settings", text)
     names = sorted(name for name in look.environ if name.startswith(paths.PREFIX))
     shown = ", ".join(f"{name}={_value(name, look.environ[name])}" for name in names)
+    yield from _zone(look.environ.get("TZ", "").removeprefix(":"))
     yield Check(OK, "environment", shown or f"no variable {paths.PREFIX}... is set")
+
+
+def _zone(named: str) -> Iterator[Check]:
+    """TZ, of which a new store takes its zone; nothing where it is not set, or names a file."""
+    if not named or named.startswith("/"):
+        return
+    try:
+        Calendar(named).day_of(0)
+    except MemoryMcpError as error:
+        step = f"{error.hint} A store that there is keeps its own zone; a new one needs TZ mended, or storage.timezone."
+        yield Check(WARN, "TZ", error.message, step)
 
 
 def _value(name: str, value: str) -> str:

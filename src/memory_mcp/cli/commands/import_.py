@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, as_json, filling, leaf
 from memory_mcp.cli.import_report import report_lines, report_shape, source_lines
+from memory_mcp.cli.mistakes import refuse_no_transcript, refuse_nothing_used
 from memory_mcp.errors import InvalidQuery, SourceUnreadable
 
 if TYPE_CHECKING:
@@ -33,6 +34,7 @@ SOURCES = (
     "qwen",
     "gemini",
     "copilot",
+    "copilot-chat",
     "opencode",
     "cursor",
     "amp",
@@ -85,17 +87,30 @@ def run(args: argparse.Namespace) -> int:
     """Import, derive, report."""
     if args.newest is not None and args.newest < 1:
         raise InvalidQuery(f"--newest must be at least 1, not {args.newest}")
+    if args.path is not None:
+        refuse_no_transcript(args.path.expanduser())
     with filling(args) as app:
         anywhere = args.source == AUTO and args.path is None
         shares = _chosen(app, args.yes) if anywhere else shares_at(app, args.source, args.path)
         if not shares:
             return 0
-        reports = [read_share(app, share, args.newest, of) for share, of in zip(shares, _numbered(shares), strict=True)]
-        seconds = build(app)
-        data = _shape(shares, reports, seconds, app.holdings())
-    lines = [line for other in data["others"] for line in source_lines(other, args.verbose)]
-    render.emit(as_json(args), data, [*lines, *report_lines(data, args.verbose), *_what_to_try(data["built"]["latest"])])
+        data = import_shares(app, shares, args.newest)
+    render.emit(as_json(args), data, [*told_lines(data, args.verbose), *_what_to_try(data["built"]["latest"])])
+    refuse_nothing_used([data, *data["others"]])
     return 0
+
+
+def import_shares(app: "Memory", shares: "Sequence[Share]", newest: int | None) -> dict[str, Any]:
+    """Read, file and index what several importers read; what came of it."""
+    reports = [read_share(app, share, newest, of) for share, of in zip(shares, _numbered(shares), strict=True)]
+    seconds = build(app)
+    return _shape(shares, reports, seconds, app.holdings())
+
+
+def told_lines(data: dict[str, Any], verbose: bool = False) -> list[str]:
+    """What came of an import, for reading."""
+    others = [line for other in data["others"] for line in source_lines(other, verbose)]
+    return [*others, *report_lines(data, verbose)]
 
 
 def _shape(
@@ -136,8 +151,11 @@ def shares_at(app: "Memory", source: str, path: Path | None) -> list[Share]:
     places = (path.expanduser(),) if path else app.importer(named).default_paths()
     if not places:
         raise InvalidQuery(f"{source} needs a path", f"memory-mcp import {source} PATH")
+    if path is None and not any(place.exists() for place in places):
+        hint = f"Name where it is: memory-mcp import {source} PATH; or see the program work first: memory-mcp try"
+        raise SourceUnreadable(f"{source} keeps nothing in its usual place, {places[0]}", hint)
     if path is None:
-        places = tuple(place for place in places if place.exists()) or places[:1]
+        places = tuple(place for place in places if place.exists())
     shares = []
     for place in places:
         marks = app.marks(prefix_of(app.importer(named))) if named else {}
@@ -171,14 +189,18 @@ def _chosen(app: "Memory", yes: bool) -> list[Share]:
         raise SourceUnreadable("nothing to import was found in the usual places", hint)
     for line in finding_lines(found):
         render.err(line)
-    fresh = [f for f in found if f.new_files]
-    if not fresh:
+    shares = shares_of(app, found)
+    if not shares:
         render.err("All of it is imported already.")
-        return []
-    if not yes and not agreed_to(f"Import {render.plural(sum(f.new_files for f in fresh), 'file')} now?"):
+    elif not yes and not agreed_to(f"Import {render.plural(sum(f.new_files for f in found), 'file')} now?"):
         render.err("Nothing was imported.")
         return []
-    return [share for f in fresh for share in shares_at(app, f.importer, f.path)]
+    return shares
+
+
+def shares_of(app: "Memory", found: "Sequence[Finding]") -> list[Share]:
+    """What is to be read of what was found."""
+    return [share for f in found if f.new_files for share in shares_at(app, f.importer, f.path)]
 
 
 def agreed_to(question: str) -> bool:

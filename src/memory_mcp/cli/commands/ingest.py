@@ -10,6 +10,7 @@ from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, as_json, filling, leaf
 from memory_mcp.cli.commands.import_ import build, read
 from memory_mcp.cli.import_report import report_lines, report_shape
+from memory_mcp.cli.mistakes import refuse_no_transcript
 from memory_mcp.errors import SourceUnreadable
 
 if TYPE_CHECKING:
@@ -33,6 +34,8 @@ def add(parsers: Subparsers, about: str) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Store, derive, report; 2 when there were lines and none of them could be used."""
+    if args.file != "-":
+        refuse_no_transcript(Path(args.file).expanduser())
     with filling(args) as app:
         report = _from_stdin(app) if args.file == "-" else read(app, "jsonl", Path(args.file).expanduser(), None)
         seconds = build(app)

@@ -9,6 +9,7 @@ from typing import Any
 
 COMMANDS = {
     "try": "see it work: import transcripts, ask three questions through the real server, show cited answers",
+    "setup": "set up every client that is here, import what they keep, and answer a first question",
     "install": "make a client use this memory: claude-code, codex, cursor and others, or all that are here",
     "uninstall": "take that back, to the byte",
     "serve": "run the MCP server for one client on stdin and stdout, or for many over HTTP",
@@ -26,6 +27,9 @@ COMMANDS = {
     "refine": "give segments and days better words: what is due, what to read, and writing it",
     "teleport": "jump to what was said by the keyword and vector indexes",
     "topics": "show what the memory is about: topics by importance, by words, and where they were talked about",
+    "projects": "list the projects with their activity and other names",
+    "agents": "list the agents with their activity",
+    "project": "mend projects: two that are one, one that is two, and taking that back",
     "retrieval": "show how questions are answered",
     "scheduler": "show and steer the jobs that run by themselves",
     "spend": "show what the summarizer's language model was asked and what that cost",

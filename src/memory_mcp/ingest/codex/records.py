@@ -11,7 +11,7 @@ from collections.abc import Callable, Mapping
 
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain
 from memory_mcp.ingest.claude_code.wrappers import INJECTED
-from memory_mcp.ingest.codex.texts import directory_of, spoken, summary_of, tool_call, tool_result
+from memory_mcp.ingest.codex.texts import directory_of, recap, spoken, summary_of, tool_call, tool_result
 from memory_mcp.ingest.growing import DUPLICATE, UNKNOWN, Given, Reading, Told
 from memory_mcp.ingest.parts import Part, content_id, dropped, note, said, thought
 from memory_mcp.ingest.times import parse_time
@@ -114,7 +114,7 @@ class CodexReading(Reading):
         if kind in self._items:
             return self._item(kind, told, parse_time(record.get("timestamp")))
         if kind == "compacted":
-            return self._note(record, as_text(told.get("message")), kind, **{RECAP: "true"})
+            return self._note(record, recap(as_text(told.get("message"))), kind, **{RECAP: "true"})
         if kind == "event_msg":
             return self._event(record, told)
         if kind == "turn_context":
@@ -154,7 +154,7 @@ class CodexReading(Reading):
         if kind == "turn_aborted":
             return self._note(record, f"[turn aborted: {as_text(told.get('reason')) or 'no reason told'}]", kind)
         if kind == "error":
-            return self._note(record, as_text(told.get("message")), kind)
+            return self._note(record, recap(as_text(told.get("message"))), kind)
         if kind == "thread_name_updated":
             return self._note(record, as_text(told.get("thread_name")), "title")
         return Given(reason=DUPLICATE if kind in _SCREEN else "event for the screen" if kind else UNKNOWN)

@@ -18,6 +18,8 @@ _INJECTED = re.compile(
 )
 #: How a summary of the conversation so far begins where it stands in the user's role.
 _SUMMARY = "Another language model started to solve this problem and produced a summary"
+#: Where the client's introduction to it ends.
+_INTRODUCED = "own analysis:"
 _SHELL_COMMAND = re.compile(r"\s*<user_shell_command>\s*<command>\s*(.*?)\s*</command>\s*(?:<result>(.*?)</result>)?", re.S)
 #: The editor's own words stand before this heading.
 _REQUEST = "## My request for Codex:"
@@ -40,7 +42,7 @@ def spoken(content: object, harness: Sequence[bool]) -> list[Part]:
         if not text.strip():
             continue
         if text.startswith(_SUMMARY):
-            parts.append(note(text, record="compacted", **{RECAP: "true"}))
+            parts.append(note(recap(text), record="compacted", **{RECAP: "true"}))
         elif (number < len(harness) and harness[number]) or _INJECTED.match(text):
             parts.append(dropped(INJECTED))
         else:
@@ -79,6 +81,11 @@ def directory_of(content: object) -> str:
     """The directory that the client's own first words name; "" when they name none."""
     found = _DIRECTORY.search("\n".join(map(plain, as_blocks(content))))
     return (found[1] or found[2]).strip() if found else ""
+
+
+def recap(text: str) -> str:
+    """A summary of the conversation so far, without the client's sentences that introduce it."""
+    return text.split(_INTRODUCED, 1)[-1].strip() if text.startswith(_SUMMARY) else text
 
 
 def summary_of(item: Mapping[str, object]) -> str:

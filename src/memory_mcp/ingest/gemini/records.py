@@ -17,12 +17,15 @@ from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
 from memory_mcp.ingest.claude_code.wrappers import INJECTED, without_ansi
 from memory_mcp.ingest.gemini.places import directory_of, directory_said, sessions_beside
 from memory_mcp.ingest.growing import DUPLICATE, UNKNOWN, Given, Reading, Told
+from memory_mcp.ingest.lines import iter_records
 from memory_mcp.ingest.parts import Part, as_plain, call, content_id, dropped, note, result, said, thought
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import RECAP, EventType, Role
 
 #: What stands between a prompt and the files that it names.
 _FILES = "--- Content from referenced files ---"
+#: Around what a command printed.
+_UNTRUSTED = re.compile(r"\A<untrusted_context>\n?(?:Output: )?(.*?)\n?(?:</untrusted_context>)?\s*\Z", re.S)
 _HOOK = re.compile(r"<hook_context>.*?(?:</hook_context>|\Z)", re.S)
 _CONTEXT = ("<session_context>", "This is the Gemini CLI. We are setting up the context", "This is the Qwen Code. We are setting")
 _SUMMARY = "<state_snapshot>"
@@ -46,6 +49,8 @@ class GeminiReading(Reading):
         #: Words told, by what tells them from others, and calls whose result is told; the values say nothing.
         self._words: OrderedDict[str, str] = OrderedDict()
         self._results: OrderedDict[str, str] = OrderedDict()
+        #: When each message was told first: a session that is taken up again tells its messages at new times.
+        self._first: OrderedDict[str, int] = OrderedDict()
         #: When the conversation was summarised last.
         self._summarised = -_AGAIN
         self.cwd = directory_of(file, "")
@@ -64,22 +69,28 @@ class GeminiReading(Reading):
     def give(self, record: dict[str, object]) -> Given:
         """See `Reading`."""
         messages = list(self._messages(record))
+        again = "type" not in record
+        if again and messages and self.offset:
+            self._recover()
         if not messages:
             known = "$set" in record or "$rewindTo" in record or "sessionId" in record
             return Given(reason="session" if known else UNKNOWN)
         given = Given(reason=UNKNOWN)
         for message in messages:
-            told = self.tell(message)
+            told = self.tell(message, again)
             given.told += told.told
             given.reason = told.reason
         return given
 
-    def tell(self, message: Mapping[str, object]) -> Given:
-        """What one message gives."""
+    def tell(self, message: Mapping[str, object], again: bool = False) -> Given:
+        """What one message gives; `again`: where all messages so far are told anew."""
         kind, time = message.get("type"), parse_time(message.get("timestamp"))
         if "messageId" in message and "message" in message:
             return self._logged(message, time)
         source_id = as_text(message.get("id")) or f"content:{content_id(self.session.session_id, message)}"
+        if again and source_id in self._first:
+            return Given(reason=DUPLICATE)
+        time = self._noted(source_id, time)
         if kind == "user":
             return self._user(message, source_id, time)
         if kind in ("gemini", "qwen"):
@@ -105,6 +116,21 @@ class GeminiReading(Reading):
             return
         listed = (as_mapping(record.get("$set")) or record).get("messages")
         yield from (m for m in listed if isinstance(m, Mapping)) if isinstance(listed, list) else ()
+
+    def _noted(self, source_id: str, time: int | None) -> int | None:
+        if time is not None:
+            time = self._first.setdefault(source_id, time)
+            _bound(self._first)
+        return time
+
+    def _recover(self) -> None:
+        """Learn of all messages before the offset; a session tells them anew only when it is taken up again or summarised."""
+        for record in iter_records(self._file):
+            if record.offset > self.offset:
+                break
+            for message in self._messages(record.value):
+                self._noted(as_text(message.get("id")), parse_time(message.get("timestamp")))
+        self.offset = 0
 
     def _logged(self, entry: Mapping[str, object], time: int | None) -> Given:
         """A prompt of the log: sessions with a file of their own tell it there."""
@@ -201,7 +227,8 @@ def response_text(answer: Mapping[str, object]) -> str:
     response = as_mapping(answer.get("response"))
     for key in ("output", "error", "content"):
         if key in response:
-            return without_ansi(as_plain(response[key]))
+            text = without_ansi(as_plain(response[key]))
+            return _UNTRUSTED.sub(r"\1", text) if text.startswith("<untrusted") else text
     return as_plain(response) if response else ""
 
 
@@ -255,6 +282,6 @@ def _later(time: int | None, number: int) -> int | None:
     return None if time is None else time + number
 
 
-def _bound(where: OrderedDict[str, str]) -> None:
+def _bound(where: OrderedDict[str, str] | OrderedDict[str, int]) -> None:
     if len(where) > _REMEMBERED:
         where.popitem(last=False)

@@ -21,6 +21,7 @@ from memory_mcp.storage.duckdb.connection import Connection, compacting
 from memory_mcp.storage.duckdb.events import DuckEvents
 from memory_mcp.storage.duckdb.grips import DuckGrips
 from memory_mcp.storage.duckdb.outbox import DuckOutbox, Numbers
+from memory_mcp.storage.duckdb.projects import DuckProjects
 from memory_mcp.storage.duckdb.recent import RecentGrips
 from memory_mcp.storage.duckdb.spending import DuckSpending
 from memory_mcp.storage.duckdb.toc import DuckToc
@@ -107,7 +108,8 @@ class DuckStorage:
             self._con.on_rollback = self._numbers.load
             self._con.on_commit = self._numbers.settle
             self._quoted = quoted = RecentGrips()
-            self.events = DuckEvents(self._con, self._numbers, clock, self._write_high_water, quoted)
+            self.projects = DuckProjects(self._con, self._follow_names)
+            self.events = DuckEvents(self._con, self._numbers, clock, self._write_high_water, quoted, self.projects)
             self.toc = DuckToc(self._con, self._numbers, clock, quoted)
             self.grips = DuckGrips(self._con, quoted)
             self.usage = DuckUsage(self._con)
@@ -203,9 +205,14 @@ class DuckStorage:
         with self._con.still():
             self._numbers.load()
             self._numbers.changes.forget()
+            self.projects.reread()
             self.events.reread()
             self.toc.reread()
             self._quoted.forget()
+
+    def _follow_names(self) -> None:
+        """Projects are called otherwise from now on."""
+        self.events.reread()
 
     def checkpoint(self) -> None:
         """See Storage."""
