@@ -177,6 +177,11 @@ def test_a_transcript_of_a_conversation_in_the_database_is_not_told_again(tmp_pa
     line = json.dumps({"role": "user", "message": {"content": [{"type": "text", "text": "words"}]}})
     steps, report = read(importer(), write(folder / "u1.jsonl", line))
     assert (texts(steps), report.skipped) == ([], {IN_DATABASE: 1})
+    # What the database knows by name alone is told by its transcript.
+    con = sqlite3.connect(database / "state.vscdb")
+    put_cursor(con, "composerData:u9", {"composerId": "u9", "fullConversationHeadersOnly": []})
+    con.commit()
+    con.close()
     steps, _ = read(importer(), write(folder / "u9.jsonl", line))
     assert [(d.text, d.project) for step in steps for d in step.drafts] == [("words", "/home/dev/my.shop")]
 

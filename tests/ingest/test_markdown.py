@@ -91,11 +91,8 @@ def test_everything_in_the_folder_of_a_notes_program_is_claimed(tmp_path: Path) 
 
 
 def test_notes_of_a_plain_folder_are_one_project(tmp_path: Path) -> None:
-    note(tmp_path / "a/b/one.md", "one")
-    whole = importer()
-    (file,) = whole.files(tmp_path)
-    (step,) = read(whole, file)[0]
-    assert step.drafts[0].project == str(tmp_path)
+    files = [note(tmp_path / name, "words") for name in ("far/x/y/notes/one.md", "far/x/y/notes/a/b/two.md", "far/above.md")]
+    assert [drafts(file)[0].project for file in files] == [f"{tmp_path}/far/x/y/notes"] * 2 + [f"{tmp_path}/far"]
 
 
 def test_a_section_is_a_note_event_of_the_session_that_the_note_is(tmp_path: Path) -> None:

@@ -17,7 +17,7 @@ from memory_mcp.ingest.lines import Record
 from memory_mcp.ingest.parts import Part, Session, Tally, call, content_id, dropped, note, result, said, thought
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.ingest.times import parse_time
-from memory_mcp.model.event import EventDraft, EventType, Role
+from memory_mcp.model.event import RECAP, EventDraft, EventType, Role
 
 AGENT = "claude-ai"
 _NOT_OURS = "not a Claude.ai conversation"
@@ -80,6 +80,10 @@ class ClaudeAiImporter:
             parts = list(self._parts(as_mapping(message)))
             drafts = session.put(parts, source_id, parse_time(as_mapping(message).get("created_at")))
             yield from tally.took(drafts, parts, record.line, message)
+        # It tells all of the conversation, whenever that was: without a time it stands behind the last message, and is
+        # known again when the conversation has gone on.
+        session.thread, session.last, summary = "", None, as_text(value.get("summary"))
+        yield from session.put([note(summary, **{RECAP: "true"})], f"{name}:summary:{content_id(summary)}", None)
 
     def _parts(self, message: Mapping[str, object]) -> Iterator[Part]:
         role = _ROLES.get(as_text(message.get("sender")))

@@ -73,10 +73,11 @@ SELECT composer, min(row) FROM (
         return {str(row[0]) for row in self.rows(sql, [len(start) + 1, start, f"bubbleId:{composer};", above])}
 
     def names(self) -> set[str]:
-        """The ids of all conversations."""
+        """The ids of all conversations that have messages."""
         if CHATS not in self.tables:
             return set()
-        sql = f"SELECT substr(key, 14) FROM {CHATS} WHERE key >= 'composerData:' AND key < 'composerData;'"
+        sql = f"""
+SELECT DISTINCT substr(key, 10, instr(substr(key, 10), ':') - 1) FROM {CHATS} WHERE key >= 'bubbleId:' AND key < 'bubbleId;'"""
         return {str(row[0]) for row in self.rows(sql)}
 
 

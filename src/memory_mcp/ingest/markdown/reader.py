@@ -61,8 +61,6 @@ class MarkdownImporter:
 
     def __init__(self, settings: IngestSettings) -> None:
         del settings  # notes leave nothing to choose
-        #: The folder that is imported: the project of notes that lie in no repository and in no program's folder.
-        self._root = ""
 
     def default_paths(self) -> tuple[Path, ...]:
         """There is none: notes lie wherever their owner keeps them."""
@@ -71,7 +69,6 @@ class MarkdownImporter:
     def files(self, path: Path) -> Iterator[Path]:
         """See `Importer`; hidden folders and those of packages are passed over."""
         if path.is_dir():
-            self._root = str(path.absolute())
             return _below(path)
         if not path.exists():
             raise SourceUnreadable(f"there is no file or folder {path}", "Name an existing file or folder.")
@@ -96,7 +93,7 @@ class MarkdownImporter:
             lines = (line.rstrip("\r\n") for line in iter(lambda: stream.readline(_LINE), ""))
             first = list(islice(lines, _FRONT))
             front, skipped = front_matter(first)
-            note = _Note(file, front, self._root)
+            note = _Note(file, front)
             rest = _chained(first[skipped:], lines)
             for section in sections(rest, skipped + 1):
                 yield Read(note.drafts(section, tally), 0)
@@ -105,7 +102,7 @@ class MarkdownImporter:
 class _Note:
     """One note as it is read."""
 
-    def __init__(self, file: Path, front: Mapping[str, list[str]], root: str) -> None:
+    def __init__(self, file: Path, front: Mapping[str, list[str]]) -> None:
         named = {key: value for key, value in front.items() if value}
         title = next((named[key][0] for key in ("title",) if key in named), file.stem)
         told = {
@@ -118,7 +115,7 @@ class _Note:
         self._time = own if own is not None else day_of(file.stem)
         name, folder = _name_of(file.absolute()), file.absolute().parent
         about = file_time(file) if self._time is None else ""
-        self._session = Session(AGENT, name, _project_of(folder, root), told, file_time=about)
+        self._session = Session(AGENT, name, _project_of(folder), told, file_time=about)
         self._seen: Counter[str] = Counter()
         self._day: int | None = None
 
@@ -163,13 +160,31 @@ def _name_of(file: Path) -> str:
     return f"~/{file.relative_to(home).as_posix()}" if file.is_relative_to(home) else file.as_posix()
 
 
-def _project_of(folder: Path, root: str) -> str:
-    """The project of notes: the repository they lie in, else the folder a notes program keeps, else the one imported."""
+@lru_cache(maxsize=4096)
+def _project_of(folder: Path) -> str:
+    """The project of notes: the repository they lie in, else the folder a notes program keeps, else the highest one above.
+
+    The highest that holds notes, that is, with at most one in between that holds none.
+    """
     project = project_of(str(folder))
     if project != str(folder):
         return project
-    vault = next((str(above) for above in (folder, *folder.parents) if _is_vault(above)), "")
-    return vault or (root if folder.is_relative_to(root or folder / "none") else project)
+    if vault := next((above for above in (folder, *folder.parents) if _is_vault(above)), None):
+        return str(vault)
+    highest, missed = folder, 0
+    for above in folder.parents:
+        if missed > 1 or above in (Path.home(), Path(folder.anchor)):
+            break
+        highest, missed = (above, 0) if _has_notes(above) else (highest, missed + 1)
+    return str(highest)
+
+
+def _has_notes(folder: Path) -> bool:
+    try:
+        with os.scandir(folder) as entries:
+            return any(entry.name.lower().endswith(_ENDINGS) for entry in entries)
+    except OSError:
+        return False
 
 
 def _is_vault(folder: Path) -> bool:
