@@ -103,3 +103,23 @@ def test_a_read_only_directory_is_told_and_nothing_is_opened_in_it(command: Comm
         filled.chmod(0o700)
     # Whoever may write everywhere is not kept out by a mode.
     assert states(done)["writable"] == ("ok" if os.access(filled, os.W_OK) and os.geteuid() == 0 else "fail")
+
+
+def test_which_clients_use_the_memory_is_told(command: Command, home: Path) -> None:
+    (home / ".claude").mkdir()
+    assert "Claude Code does not use this memory" in looked(command, home).stdout
+    installed = command("install", "claude-code")
+    assert installed.returncode == 0, installed.stderr
+    done = looked(command, home)
+    assert "Claude Code uses this memory" in done.stdout
+    assert "hooks on" in done.stdout
+    settings = home / ".claude" / "settings.json"
+    told = json.loads(settings.read_text())
+    settings.write_text(json.dumps({**told, "enabledPlugins": {"memory@memory-mcp": True}}))
+    assert "each event is told twice and stored once" in looked(command, home).stdout
+    configured = home / ".claude.json"
+    entry = json.loads(configured.read_text())
+    entry["mcpServers"]["memory"]["command"] = "/nowhere/memory-mcp"
+    configured.write_text(json.dumps(entry))
+    broken = looked(command, home)
+    assert (broken.returncode, states(broken)["client claude-code"]) == (1, "fail")
