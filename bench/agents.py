@@ -182,13 +182,13 @@ def _claude_saw(request: dict[str, Any], prefix: str) -> dict[str, str]:
 
 
 def codex(node: Path, tools: Path, place: Place) -> Turn:
-    """Codex: a turn with hooks, and the start of a second session. It knows the hooks of Claude Code."""
+    """Codex: a turn with hooks, and the start of a second session."""
     project = place.root / "project"
     grip = seed(place, project)
     command = [str(node / "node_modules/.bin/codex")]
     home = place.home / ".codex"
     home.mkdir(parents=True, exist_ok=True)
-    _hook_file(place, home / "hooks.json", "claude-code")
+    _hook_file(place, home / "hooks.json", "codex")
     more = {"CODEX_HOME": str(home)}
     turn = Turn("codex", said(place, node, [*command, "--version"], project, more).stdout.strip())
     call = {"type": "function_call", "namespace": f"mcp__{_NAME}"}

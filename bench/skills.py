@@ -21,7 +21,8 @@ from typing import Any
 from bench import agents, traffic
 from bench.place import Place, wait_for
 
-ROOT = Path(__file__).parents[1]
+#: The Claude Code plugin.
+FOLDER = Path(__file__).parents[1] / "plugin"
 PLUGIN, SERVER, SKILL = "memory", "memory", "memory-query"
 #: As the client names the tools of a plugin's server.
 PREFIX = f"mcp__plugin_{PLUGIN}_{SERVER}__"
@@ -137,9 +138,9 @@ def ask(node: Path, tools: Path, place: Place) -> Answered:
         return agents.said(place, node, [*command, *words], project, more | (model or {}))
 
     found.version = run("--version").stdout.strip()
-    checked = run("plugin", "validate", "--strict", str(ROOT))
+    checked = run("plugin", "validate", "--strict", str(FOLDER))
     found.invalid = (checked.stdout + checked.stderr)[-1500:] if checked.returncode else ""
-    loaded = ["--plugin-dir", str(ROOT)]
+    loaded = ["--plugin-dir", str(FOLDER)]
     listed = run(*loaded, "mcp", "list").stdout
     found.connected = next((line.strip() for line in listed.splitlines() if line.startswith("plugin:")), listed[-200:].strip())
     form = ["--output-format", "stream-json", "--verbose", "--model", "claude-sonnet-4-5"]
@@ -166,7 +167,7 @@ def _crowd(place: Place, project: Path) -> None:
 
 def _script(grip: str) -> list[dict[str, Any]]:
     """What the model does: as the skill says, with the arguments that it writes."""
-    skill = (ROOT / "skills" / SKILL / "SKILL.md").read_text(encoding="utf-8")
+    skill = (FOLDER / "skills" / SKILL / "SKILL.md").read_text(encoding="utf-8")
     search = recommended(skill, ORDER[1]) | {"query": ASKED}
     return [
         {"type": "tool_use", "name": "Skill", "input": {"skill": f"{PLUGIN}:{SKILL}"}},

@@ -1,8 +1,12 @@
 """What the documents say is so: links lead somewhere, every setting, tool and command is documented, examples parse."""
 
+import importlib.util
 import json
 import re
+import subprocess
+import sys
 from pathlib import Path
+from types import ModuleType
 
 import pytest
 
@@ -11,10 +15,11 @@ from memory_mcp.config import iter_keys
 from memory_mcp.failpoints import FAILPOINTS
 from memory_mcp.ingest.hooks.base import NO_TEXT, Envelope
 from memory_mcp.ingest.hooks.claude_code import ClaudeCodeHooks
+from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).resolve().parent.parent
 README = (ROOT / "README.md").read_text(encoding="utf-8")
-ARCHITECTURE = (ROOT / "ARCHITECTURE.md").read_text(encoding="utf-8")
+PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))
 
 
 def settings_table() -> str:
@@ -26,11 +31,36 @@ def settings_table() -> str:
     return "\n".join(rows)
 
 
-@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CHANGELOG.md"])
+@pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", *PAGES])
 def test_every_relative_link_leads_to_a_file(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
     links = re.findall(r"\]\((?!https?://|#)([^)#]+)", text)
-    assert [link for link in links if not (ROOT / link).exists()] == []
+    assert [link for link in links if not (ROOT / name).parent.joinpath(link).exists()] == []
+
+
+def reference() -> ModuleType:
+    """The script that makes the reference pages; it lies beside them, in no package."""
+    spec = importlib.util.spec_from_file_location("reference", ROOT / "docs" / "reference.py")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+def test_the_reference_pages_say_what_the_program_has() -> None:
+    wanted = reference().pages()
+    assert {path.name for path in wanted} == {path.name for path in (ROOT / "docs" / "reference").glob("*.md")}
+    stale = [path.name for path, text in wanted.items() if path.read_text(encoding="utf-8") != text]
+    assert stale == [], "out of date: run python docs/reference.py"
+
+
+def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
+    """It is told of dead links, dead anchors and pages that no menu leads to."""
+    command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(tmp_path / "site")]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert len(list((tmp_path / "site").rglob("index.html"))) == len(PAGES)
 
 
 def test_the_settings_table_is_generated_from_the_settings() -> None:
@@ -41,6 +71,21 @@ def test_the_settings_table_is_generated_from_the_settings() -> None:
 def test_every_command_is_in_the_readme() -> None:
     commands = next(a for a in build_parser()._actions if hasattr(a, "choices") and isinstance(a.choices, dict)).choices
     assert [c for c in commands if not re.search(rf"`[^`]*\b{re.escape(c)}\b", README)] == []
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_command_and_setting_that_a_page_names_exists(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    text = text.split("\n## Removed\n")[0]
+    commands = next(a for a in build_parser()._actions if hasattr(a, "choices") and isinstance(a.choices, dict)).choices
+    named = re.findall(r"(?:^|`|\$ )memory-mcp ([a-z][a-z-]*)", text, re.M)
+    assert [c for c in named if c not in commands] == []
+    keys = [key for key, _ in iter_keys()]
+    sections = {key.split(".")[0] for key in keys}
+    settings = [
+        s for s in re.findall(r"`([a-z_]+(?:\.[a-z_0-9]+)+)[` ]", text) if s.split(".")[0] in sections and not s.endswith(".json")
+    ]
+    assert [s for s in settings if not any(key == s or key.startswith(f"{s}.") for key in keys)] == []
 
 
 def test_every_tool_is_in_the_readme() -> None:
@@ -56,8 +101,10 @@ def test_the_example_configuration_names_a_command_that_exists() -> None:
     build_parser().parse_args(server["args"])
 
 
-def test_the_hooks_of_the_readme_name_a_command_and_events_that_exist() -> None:
-    shown = README.split("<!-- hooks -->")[1].split("<!-- /hooks -->")[0].split("```json")[1].split("```")[0]
+@pytest.mark.parametrize("name", ["README.md", "docs/recording.md"])
+def test_the_hooks_that_are_shown_name_a_command_and_events_that_exist(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    shown = text.split("<!-- hooks -->")[1].split("<!-- /hooks -->")[0].split("```json")[1].split("```")[0]
     wanted = json.loads(shown)["hooks"]
     assert {h["command"] for several in wanted.values() for one in several for h in one["hooks"]} == {
         "memory-mcp hook claude-code"
@@ -88,6 +135,10 @@ def test_every_failpoint_is_used_where_it_says() -> None:
 
 
 def test_no_registry_host_or_machine_path_is_named() -> None:
-    tracked = [ROOT / n for n in ("README.md", "ARCHITECTURE.md", "CHANGELOG.md", "constraints.txt", "pyproject.toml", ".ci/run")]
-    pattern = re.compile(r"index-url|extra-index|https?://[^\s)]*(?:pypi|mirror|registry)|/root/|/tmp/\w")
+    names = ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", "constraints.txt", "pyproject.toml", ".ci/run", "mkdocs.yml", *PAGES]
+    tracked = [ROOT / name for name in names]
+    tracked += [path for folder in ("packaging", ".github") for path in (ROOT / folder).rglob("*") if path.is_file()]
+    pattern = re.compile(
+        r"index-url|extra-index|https?://[^\s)]*(?:pypi|mirror|registry)|\b(?:ghcr|docker|quay)\.io\b|/root/|/tmp/\w"
+    )
     assert [p.name for p in tracked if pattern.search(p.read_text(encoding="utf-8"))] == []

@@ -152,3 +152,40 @@ def test_a_caller_is_known_by_its_declared_directory_else_by_where_it_started(re
     assert caller_project({"HOME": here}, f"{here}/src") == here
     assert caller_project({"HOME": "/home/dev"}, "/") == ""
     assert caller_project({}, "") == ""
+
+
+def test_a_remote_that_a_transcript_records_names_a_directory_that_is_gone(repository: Path, tmp_path: Path) -> None:
+    gone = str(tmp_path / "elsewhere")
+    assert project_of(gone, "git@example.org:dev/shop.git") == "example.org/dev/shop"
+    assert project_of(gone, "") == gone
+    assert project_of(str(repository), "git@example.org:dev/other.git") == str(repository), "what is there is believed first"
+    assert project_of("", "git@example.org:dev/shop.git") == ""
+
+
+def test_the_sources_of_the_callers_project_are_asked_in_order(tmp_path: Path) -> None:
+    hook, declared, here = (str(tmp_path / name) for name in ("hook", "declared", "here"))
+    environ = {"MEMORY_MCP_PROJECT": "github.com/acme/shop", "CLAUDE_PROJECT_DIR": declared, "HOME": "/home/dev"}
+    assert caller_project(environ, here, hook, "configured") == "github.com/acme/shop"
+    del environ["MEMORY_MCP_PROJECT"]
+    assert caller_project(environ, here, hook, "configured") == hook
+    assert caller_project(environ, here, "/home/dev", "configured") == declared, "a home directory tells nothing"
+    del environ["CLAUDE_PROJECT_DIR"]
+    assert caller_project(environ, here, "", "configured") == here
+    assert caller_project(environ, "/home/dev", "", "configured") == "configured"
+    assert caller_project(environ, "/", "", "") == ""
+
+
+def test_a_project_may_be_named_by_its_directory_and_a_placeholder_names_none(repository: Path) -> None:
+    git(repository, "remote", "add", "origin", "git@example.org:dev/shop.git")
+    environ = {"HOME": str(repository.parent)}
+    for name in (str(repository / "src"), "./src", "~/shop"):
+        assert caller_project(environ | {"MEMORY_MCP_PROJECT": name}, str(repository)) == "example.org/dev/shop", name
+    assert caller_project(environ | {"MEMORY_MCP_PROJECT": "${workspaceFolder}"}, "/") == ""
+    assert caller_project(environ, "/", "", str(repository)) == "example.org/dev/shop"
+
+
+def test_the_folder_of_an_editors_window_is_its_project_unless_it_has_several(tmp_path: Path) -> None:
+    one, two = str(tmp_path / "one"), str(tmp_path / "two")
+    assert caller_project({"WORKSPACE_FOLDER_PATHS": one, "HOME": "/home/dev"}, "/home/dev") == one
+    assert caller_project({"WORKSPACE_FOLDER_PATHS": f"{one},{two}", "HOME": "/home/dev"}, "/home/dev") == ""
+    assert caller_project({"CURSOR_PROJECT_DIR": two, "WORKSPACE_FOLDER_PATHS": one}, "/") == two

@@ -22,13 +22,17 @@ FORWARDED = frozenset(
             "navigate",
             "query",
             "timeline",
+            "show",
             "teleport",
             "topics",
             "retrieval",
             "admin",
             "scheduler",
+            "watch",
             "spend",
-            "doctor",
+            "projects",
+            "agents",
+            "project",
         ),
         *("embedder status", "refine due", "refine show"),
     }
@@ -41,7 +45,7 @@ class _Asked:
     """A command line as far as the front door must understand it."""
 
     def __init__(self, argv: "Sequence[str]") -> None:
-        self.named = {"--data-dir": "", "--config": "", "--profile": "", "--transport": "stdio"}
+        self.named = {"--data-dir": "", "--config": "", "--profile": "", "--transport": "stdio", "--project": ""}
         #: Words and options that are not understood here.
         self.rest: list[str] = []
         self.whole = True
@@ -49,7 +53,7 @@ class _Asked:
         while left:
             word = left.pop(0)
             name, equals, value = word.partition("=")
-            serving = name in ("--profile", "--transport") and self.rest[:1] in (["serve"], ["run"])
+            serving = name in ("--profile", "--transport", "--project") and self.rest[:1] in (["serve"], ["run"])
             if name in _WITH_VALUE or serving:
                 if not equals and not left:
                     self.whole = False
@@ -88,7 +92,7 @@ def _quick(argv: "Sequence[str]") -> int | None:
     if not asked.whole or {"-h", "--help", "--version"} & set(asked.rest):
         return None
     serves = asked.rest in ([], ["serve"]) and asked.named["--transport"] == "stdio"
-    if serves and (asked.rest or not sys.stdin or not sys.stdin.isatty()):
+    if serves and not (sys.stdin and sys.stdin.isatty()):
         return _pump(asked)
     if asked.forwarded:
         return _forward(asked, list(argv))
@@ -135,12 +139,13 @@ def _wanted(asked: _Asked) -> "link.Wanted | None":
     from memory_mcp import link, paths
 
     config = asked.named["--config"]
-    if not link.usable() or not paths.setting("server", "daemon", True, file=config):
+    # What is wrong with them the command line explains.
+    if not link.usable() or paths.misnamed(config) or not paths.setting("server", "daemon", True, file=config):
         return None
     if asked.named["--profile"] not in ("", "default", "full"):
         return None
     flags = {"server.profile": asked.named["--profile"]} if asked.named["--profile"] else {}
-    return link.Wanted(paths.data_dir(asked.named["--data-dir"], file=config), config, flags)
+    return link.Wanted(paths.data_dir(asked.named["--data-dir"], file=config), config, flags, asked.named["--project"])
 
 
 if __name__ == "__main__":

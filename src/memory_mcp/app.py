@@ -10,9 +10,10 @@ from memory_mcp import paths
 from memory_mcp.children import few_collections
 from memory_mcp.clock import Clock, SystemClock
 from memory_mcp.config import Settings
-from memory_mcp.errors import InvalidQuery, MemoryMcpError
+from memory_mcp.errors import MemoryMcpError
 from memory_mcp.layers.base import Layer, LayerName, LayerStatus, Query, Target
 from memory_mcp.model.calendar import Calendar
+from memory_mcp.sources import all_importers, follower, importer_named
 
 if TYPE_CHECKING:
     from memory_mcp.accelerators import Accelerators
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from memory_mcp.indexes.shown import Shown
     from memory_mcp.indexes.topics.keeper import TopicKeeper
     from memory_mcp.ingest.base import Importer, ImportReport
-    from memory_mcp.ingest.settings import IngestSettings
+    from memory_mcp.ingest.pipeline import Source
     from memory_mcp.ingest.spool import DrainReport, Spool
     from memory_mcp.ingest.watch import Watch
     from memory_mcp.jobs.derivation import Derivation
@@ -74,15 +75,6 @@ class Callbacks:
 ALONE = Callbacks()
 
 
-def importer_named(name: str, settings: "IngestSettings") -> "Importer":
-    """An importer by its registered name; InvalidQuery for an unknown one."""
-    from memory_mcp.ingest.registry import IMPORTERS
-
-    if name not in IMPORTERS:
-        raise InvalidQuery(f"unknown source: {name!r}", f"Known sources: {', '.join(sorted(IMPORTERS))}.")
-    return IMPORTERS[name](settings)
-
-
 class App:
     """One open memory: storage, derivation, layers and policy, ready for a door (server or command line)."""
 
@@ -131,6 +123,7 @@ class App:
         from memory_mcp.jobs.close_segments import CloseSegments
         from memory_mcp.jobs.derivation import Derivation
         from memory_mcp.jobs.workers import DeriveWorkers
+        from memory_mcp.toc.projects import Projects
         from memory_mcp.toc.rollup import RollUps
 
         return Derivation(
@@ -139,6 +132,7 @@ class App:
             lambda give_way: DeriveWorkers(self.calendar, self.summarizer, give_way),
             self.clock,
             self._callbacks.give_way,
+            Projects(self.storage, self.clock).settle,
         )
 
     def _improver(self) -> "Improver":
@@ -191,6 +185,7 @@ class App:
             busy=self._callbacks.importing,
             drain=lambda: self.drain(_DRAINED).new,
             spool_watched=self._watch is not None,
+            follow=follower(self.settings.ingest, self.storage.outbox, directory, self.append),
             briefings=BriefingSettings(directory, hooks.briefing, factor, refine=hooks.refine, gap_minutes=gap),
             housekeeping_at=self.settings.scheduler.housekeeping_at,
             commit_indexes=self.accelerators.commit,
@@ -344,19 +339,23 @@ class App:
         return report
 
     def importer(self, name: str) -> "Importer":
-        """See `importer_named`."""
+        """See `sources.importer_named`."""
         return importer_named(name, self.settings.ingest)
+
+    def importers(self) -> "list[Importer]":
+        """See `sources.all_importers`."""
+        return all_importers(self.settings.ingest)
 
     def run_import(
         self,
         name: str,
-        path: Path,
+        source: "Source",
         progress: "Callable[[ImportReport, Path, float], None] | None" = None,
         newest: int | None = None,
     ) -> "ImportReport":
-        """Import a path; the tree is not yet derived when this returns (see `derivation`)."""
+        """Import a path or files; the tree is not yet derived when this returns (see `derivation`)."""
         with few_collections():
-            return self.pipeline.run(self.importer(name), path, progress, newest)
+            return self.pipeline.run(self.importer(name), source, progress, newest)
 
     def ask(self, query: Query, how: "How | None" = None) -> "Answer":
         """intelligent_search, within the settings' bounds as far as `how` names no others."""

@@ -16,6 +16,8 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from typing import IO
 
+from memory_mcp import machine
+
 _LENGTH = 8
 #: Requests that are made, and that are sent, before the answer to an earlier one has come.
 _AHEAD = 3
@@ -90,7 +92,7 @@ class Child:
     def __init__(self, module: str, hello: object) -> None:
         # stderr goes where this process's own goes; -P as the working directory may hold modules of any name.
         command = [sys.executable, "-P", "-m", module]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **machine.quiet())
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._input, self._output = self._process.stdin, self._process.stdout
@@ -148,8 +150,7 @@ def answering(begin: Callable[[object], Callable[[object], object]]) -> None:
     """A child's whole life: `begin` with the hello, then an answer to each frame until the parent has gone."""
     global _parent
     _parent = os.getppid()
-    if hasattr(os, "nice"):
-        os.nice(_NICE)
+    machine.lower(_NICE)
     # Opened anew: where PYTHONUNBUFFERED is set, those of `sys` write once and forget what a signal left unwritten.
     source, sink = open(0, "rb", closefd=False), open(1, "wb", closefd=False)  # noqa: SIM115 - for as long as it lives
     # Nothing that prints may come between the frames.

@@ -1,6 +1,7 @@
 """The settings file: each room's settings put together, checked, unknown keys refused by their nearest known name.
 
-Order: defaults, then config.toml, then environment (MEMORY_MCP_<SECTION>__<KEY>), then flags.
+Order: defaults, then config.toml, then environment (MEMORY_MCP_<SECTION>__<KEY>; MEMORY_MCP_DATA_DIR for storage.data_dir),
+then flags.
 """
 
 import dataclasses
@@ -16,11 +17,12 @@ from typing import Any
 
 from memory_mcp import paths
 from memory_mcp.embed.settings import EmbedderSettings
-from memory_mcp.errors import ConfigError
+from memory_mcp.errors import ConfigError, InvalidQuery
 from memory_mcp.indexes.settings import TeleportSettings, TopicsSettings
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.layers.budget import StopConditions
 from memory_mcp.llm.settings import SummarizerSettings
+from memory_mcp.model.calendar import Calendar
 from memory_mcp.policy.rank import RankingSettings
 from memory_mcp.segments import SegmentSettings
 
@@ -60,6 +62,13 @@ class StorageSettings:
         default="", metadata={"help": "Zone of a new store's days, such as Europe/Berlin; empty: the system's."}
     )
 
+    def __post_init__(self) -> None:
+        """A zone there is, if one is named."""
+        try:
+            Calendar(self.timezone or "UTC").day_of(0)
+        except InvalidQuery as error:
+            raise ConfigError(f"storage.timezone: {error.message}", error.hint) from None
+
     @property
     def directory(self) -> Path:
         """The data directory."""
@@ -87,12 +96,19 @@ class ServerSettings:
     scope: str = field(
         default="project", metadata={"help": "Default scope of a search: project (the caller's, when known) or all."}
     )
+    project: str = field(
+        default="", metadata={"help": "Project of callers that nothing else tells one of: its identity or its directory."}
+    )
     daemon: bool = field(
         default=True,
         metadata={"help": "One background process serves all clients and commands; false: each opens the store itself."},
     )
     idle_exit_secs: int = field(
         default=600, metadata={"help": "The background process ends after so long without a client and without work."}
+    )
+    socket: bool = field(
+        default=True,
+        metadata={"help": "The local door is a Unix socket; false, or where there is none: loopback TCP with a secret."},
     )
     http: bool = field(
         default=False, metadata={"help": "Also serve streamable HTTP and SSE; see the file token in the data directory."}
@@ -187,13 +203,44 @@ def load(environ: Mapping[str, str] | None = None, flags: Mapping[str, Any] | No
     env = os.environ if environ is None else environ
     path = file or config_path(env)
     values = _read(path) if path.exists() else {}
-    for name, text in env.items():
-        if name.startswith(PREFIX) and "__" in name:
-            _put(values, name.removeprefix(PREFIX).lower().split("__"), text)
+    for key, text in _of_environment(env).items():
+        _put(values, key.split("."), text)
     for key, value in (flags or {}).items():
         if value is not None:
             _put(values, key.split("."), value)
     return typing.cast("Settings", _build(Settings, values, ""))
+
+
+def variables() -> dict[str, str]:
+    """The variables of the environment that stand for a setting, with its dotted name; the one that wins comes last."""
+    return {paths.DATA_DIR: "storage.data_dir"} | {PREFIX + key.upper().replace(".", "__"): key for key, _ in iter_keys()}
+
+
+def _of_environment(env: Mapping[str, str]) -> dict[str, str]:
+    """Settings given as variables; ConfigError for a variable with our prefix that is none."""
+    known = variables()
+    given = {name.upper(): text for name, text in env.items() if name.startswith(PREFIX)}
+    found = {key: given[name] for name, key in known.items() if name in given}
+    for name, text in given.items():
+        plain = name.removeprefix(PREFIX)
+        key = plain.lower().replace("__", ".")
+        if _was_removed(key):
+            found[key] = text
+        elif name not in known and plain not in paths.VARIABLES:
+            raise _unknown_variable(name, [*known, *(PREFIX + v for v in paths.VARIABLES)])
+    return found
+
+
+def _was_removed(key: str) -> bool:
+    return any(key == gone or key.startswith(gone + ".") for gone in REMOVED)
+
+
+def _unknown_variable(name: str, known: list[str]) -> ConfigError:
+    # One underscore for two is the mistake made most: without them the words are compared.
+    plain = {one.replace("__", "_"): one for one in known}
+    near = difflib.get_close_matches(name.replace("__", "_"), plain, n=1, cutoff=0.7)
+    hint = f"Did you mean {plain[near[0]]}?" if near else "memory-mcp config show lists all settings."
+    return ConfigError(f"unknown variable: {name}", hint)
 
 
 def store(path: Path, key: str, value: str) -> None:
@@ -271,7 +318,12 @@ def _convert(kind: Any, value: Any, key: str) -> Any:
             raise TypeError
         return kind(value)
     except (TypeError, ValueError):
-        raise ConfigError(f"{key} must be {_named(kind)}, not {value!r}") from None
+        raise ConfigError(f"{key} must be {_named(kind)}, not {value!r}", _meaning(key)) from None
+
+
+def _meaning(key: str) -> str:
+    item = next((item for name, item in iter_keys() if name == key), None)
+    return "" if item is None else f"It means: {item.metadata.get('help', '')} Without it: {item.default!r}."
 
 
 def _named(kind: Any) -> str:
@@ -284,7 +336,7 @@ def _bool(value: Any, key: str) -> bool:
         return value
     if isinstance(value, str) and value.lower() in words:
         return words[value.lower()]
-    raise ConfigError(f"{key} must be true or false, not {value!r}")
+    raise ConfigError(f"{key} must be true or false, not {value!r}", _meaning(key))
 
 
 def _unknown(key: str) -> ConfigError:

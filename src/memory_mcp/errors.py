@@ -13,7 +13,8 @@ MemoryMcpError
 ├── LayerUnavailable         disabled, not built or unhealthy
 │   ├── IndexUnreadable      damaged, missing or foreign files; built again in the background
 │   └── IndexNotReady        being read or built in the background; a retry in a few seconds helps
-└── SourceUnreadable         an importer cannot read its input
+├── SourceUnreadable         an importer cannot read its input
+└── InstallRefused           a client's configuration cannot be changed as asked; nothing was
 """
 
 from typing import ClassVar
@@ -114,6 +115,13 @@ class LayerUnavailable(MemoryMcpError):
 
 class SourceUnreadable(MemoryMcpError):
     """An importer cannot read its input."""
+
+    code = "INVALID_ARGUMENT"
+    exit_status = 2
+
+
+class InstallRefused(MemoryMcpError):
+    """A client's configuration cannot be changed as asked; nothing was written."""
 
     code = "INVALID_ARGUMENT"
     exit_status = 2

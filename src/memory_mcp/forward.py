@@ -9,6 +9,7 @@ from memory_mcp import link
 
 _INTERRUPTED = 130
 _NOT_NOW = 3
+_ASKED_WRONGLY = 2
 
 
 def run(wanted: link.Wanted, argv: Sequence[str]) -> int | None:
@@ -54,7 +55,10 @@ def run(wanted: link.Wanted, argv: Sequence[str]) -> int | None:
 
 def _once(wanted: link.Wanted, argv: Sequence[str], hear: Any) -> int:
     line = link.reach(wanted, "rpc")
-    if note := line.about.get("note"):
+    if unusable := line.about.get("unusable"):
+        line.close()
+        raise link.Refused("INVALID_ARGUMENT", unusable, _ASKED_WRONGLY)
+    for note in link.notes(line.about):
         sys.stderr.write(f"memory-mcp: {note}\n")
     try:
         params = {

@@ -14,7 +14,14 @@ if TYPE_CHECKING:
     from typing import Any
 
 #: Clients whose payloads can be read: see `ingest/hooks/registry.py`, which is too heavy to ask here.
-CLIENTS = ("claude-code", "json")
+CLIENTS = ("claude-code", "codex", "gemini", "opencode", "json")
+#: What a client tells of a prompt, where it takes an answer to it; all of these take one to the start of a session.
+_PROMPTS = {
+    "claude-code": "UserPromptSubmit",
+    "codex": "UserPromptSubmit",
+    "gemini": "BeforeAgent",
+    "opencode": "UserPromptSubmit",
+}
 #: Longest payload that is kept, bytes; of a longer one the beginning, which says so when it is read.
 MAX_PAYLOAD = 16 * 1024 * 1024
 #: Longest text that the client takes from a hook, characters.
@@ -44,7 +51,7 @@ def _run(argv: "list[str]") -> None:
         _complain(f"unknown client {client!r}; {_USAGE}" if client else _USAGE)
         return
     if os.isatty(0):
-        _complain(f"nothing to read; {_USAGE}")
+        _complain(f"a client runs this at each event and hands it a payload; in a terminal there is none; {_USAGE}")
         return
     payload = _read()
     if not payload or payload.isspace():
@@ -55,6 +62,8 @@ def _run(argv: "list[str]") -> None:
     if os.environ.get(paths.SUMMARIZING):
         # The session is our own summarizer's: nobody's work, and told of nothing.
         return
+    if name := paths.unknown_variable():
+        _complain(f"unknown variable {name}; the nearest name: memory-mcp doctor")
     directory = paths.data_dir(named, file=config)
     told = {"project_dir": os.environ.get("CLAUDE_PROJECT_DIR", ""), "cwd": paths.here()}
     failed = ""
@@ -62,8 +71,8 @@ def _run(argv: "list[str]") -> None:
         keep(paths.spool_dir(directory), client, payload, told)
     except OSError as error:
         failed = f"not kept: {error}"
-    if client == "claude-code":
-        _answer(payload, directory, config)
+    if client in _PROMPTS:
+        _answer(payload, directory, config, _PROMPTS[client])
     if not failed and _may_be(payload, *_EDGES):
         _have_filed(directory, config)
     if failed:
@@ -103,6 +112,11 @@ def keep(spool: str, client: str, payload: bytes, told: "Mapping[str, str] | Non
     import time
     import zlib
 
+    if not os.path.isdir(spool):
+        from memory_mcp import paths
+
+        if why := paths.foreign(os.path.dirname(spool)):
+            raise OSError(why)
     for place in (os.path.dirname(spool), spool, *(os.path.join(spool, name) for name in ("tmp", "new"))):
         _directory(place)
     at_ns = time.time_ns()
@@ -146,9 +160,9 @@ def _quoted(text: str) -> str:
     return '"' + "".join(chr(u) if 32 <= u < 127 and u not in (34, 92) else f"\\u{u:04x}" for u in units) + '"'
 
 
-def _answer(payload: bytes, directory: str, config: str) -> None:
-    """What the client is to tell its model, printed; nothing when there is nothing to tell."""
-    for event, tell in (("SessionStart", _briefing), ("UserPromptSubmit", _recall)):
+def _answer(payload: bytes, directory: str, config: str, prompt: str) -> None:
+    """What the client is to tell its model, printed; nothing when there is nothing to tell. `prompt` is its event of one."""
+    for event, tell in (("SessionStart", _briefing), (prompt, _recall)):
         if not _may_be(payload, event):
             continue
         text = _told(payload, event, tell, directory, config)
@@ -174,12 +188,12 @@ def _have_filed(directory: str, config: str) -> None:
 
     if paths.setting("server", "daemon", True, file=config) is not True or len(_waiting(directory)) < _WORTH_A_DAEMON:
         return
-    from memory_mcp import link
+    from memory_mcp import door, link
 
     if not link.usable():
         return
     try:
-        link.connect(directory).close()
+        door.connect(directory).close()
     except OSError:
         link.start_aside(link.Wanted(directory, config))
 
@@ -211,11 +225,11 @@ def _is_on(event: str, config: str) -> bool:
     return paths.setting("hooks", "recall", False, file=config) is True
 
 
-def _briefing(told: "dict[str, Any]", directory: str, _: str) -> str:
+def _briefing(told: "dict[str, Any]", directory: str, config: str) -> str:
     """Where the last sessions of this project left off, as it was rendered ahead of time."""
     if told.get("source") in _KNOWS:
         return ""
-    project = _project(told)
+    project = _project(told, config)
     if not project:
         return ""
     from memory_mcp import paths
@@ -232,12 +246,14 @@ def _recall(told: "dict[str, Any]", directory: str, config: str) -> str:
     from memory_mcp import paths
 
     prompt = told.get("prompt")
-    if not isinstance(prompt, str) or not prompt.strip() or not os.path.exists(paths.socket_path(directory)):
+    # Gemini CLI gives the prompt with what the start of the session was answered before it.
+    prompt = prompt.rpartition("</hook_context>")[2] if isinstance(prompt, str) else ""
+    if not prompt.strip() or not os.path.exists(paths.socket_path(directory)):
         return ""
     from memory_mcp import link
 
     wait = float(paths.setting("hooks", "recall_deadline_ms", 300, file=config)) / 1000
-    asked = {"prompt": prompt, "project": _project(told), "session_id": str(told.get("session_id", ""))}
+    asked = {"prompt": prompt, "project": _project(told, config), "session_id": str(told.get("session_id", ""))}
     try:
         _stop_after(wait)
         text = link.call(directory, "hook/recall", asked, deadline=wait).get("text")
@@ -260,11 +276,13 @@ def _stop_after(seconds: float) -> None:
         signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
-def _project(told: "dict[str, Any]") -> str:
+def _project(told: "dict[str, Any]", config: str) -> str:
+    from memory_mcp import paths
     from memory_mcp.scope import caller_project
 
     cwd = told.get("cwd")
-    return caller_project(os.environ, cwd if isinstance(cwd, str) else "")
+    configured = str(paths.setting("server", "project", "", file=config))
+    return caller_project(os.environ, "", cwd if isinstance(cwd, str) else "", configured)
 
 
 def _bounded(text: str) -> str:

@@ -17,20 +17,30 @@ from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
-from memory_mcp import __version__, paths
+from memory_mcp import __version__, machine, paths
+from memory_mcp.door import connect
 
 #: How long a new daemon may take until it listens, and how often is looked (seconds).
 START_PATIENCE, _POLL = 20.0, 0.01
 #: Settings of the environment that tell nothing about a daemon, or that every caller may have its own of.
 _OWN = frozenset({"STORAGE__DATA_DIR", "SERVER__DAEMON", "FAILPOINT"})
-#: What a caller's directory and terminal look like; everything else of its environment stays with it.
-_TOLD = ("CLAUDE_PROJECT_DIR", "HOME", "USERPROFILE")
+#: Exit status for arguments and settings that cannot be used.
+_ASKED_WRONGLY = 2
 #: A daemon that is killed while it starts is started again so often.
 _KILLS = 3
 #: Daemons started by this process.
-_spawned: list[int] = []
+_started: list[machine.Started] = []
 #: A frame of the private methods is never longer (bytes).
 _LONGEST = 256 * 1024 * 1024
+
+
+def notes(about: Mapping[str, Any]) -> Iterator[str]:
+    """What a person is to know of the daemon that answers, one line each."""
+    theirs = str(about.get("memory-mcp", ""))
+    if theirs != __version__:
+        yield f"the daemon is version {theirs}, this program {__version__}; install one of them everywhere (memory-mcp doctor)"
+    if note := about.get("note"):
+        yield note
 
 
 class Unreachable(OSError):
@@ -49,11 +59,13 @@ class Refused(Exception):
 class Wanted:
     """Which daemon: the data directory, and the settings it is to be started with."""
 
-    def __init__(self, directory: str, config: str = "", flags: Mapping[str, str] | None = None) -> None:
+    def __init__(self, directory: str, config: str = "", flags: Mapping[str, str] | None = None, project: str = "") -> None:
         self.directory = directory
         self.config = os.path.abspath(os.path.expanduser(config)) if config else ""
         #: Settings given as flags, by their dotted names.
         self.flags = dict(flags or {})
+        #: The project that the command line names for what is asked; an identity or a directory.
+        self.project = project
 
     @property
     def arguments(self) -> list[str]:
@@ -73,23 +85,13 @@ class Wanted:
         told = {k.removeprefix(paths.PREFIX): v for k, v in found.items() if k.removeprefix(paths.PREFIX) not in _OWN}
         for key, value in self.flags.items():
             told[key.replace(".", "__").upper()] = value
-        return {"config": self.config, **told}
+        named = self.config or os.environ.get(paths.PREFIX + "CONFIG", "")
+        return {"config": os.path.abspath(os.path.expanduser(named)) if named else "", **told}
 
 
 def usable() -> bool:
     """Whether this platform has what a daemon needs."""
-    return hasattr(socket, "AF_UNIX") and hasattr(os, "posix_spawn")
-
-
-def connect(directory: str) -> socket.socket:
-    """A connection to the running daemon; OSError when there is none."""
-    found = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    try:
-        found.connect(paths.socket_path(directory))
-    except BaseException:
-        found.close()
-        raise
-    return found
+    return hasattr(os, "posix_spawn") or machine.WINDOWS
 
 
 class Line:
@@ -130,7 +132,10 @@ class Line:
 def greet(sock: socket.socket, kind: str, wanted: Wanted, patience: float = START_PATIENCE) -> Line:
     """Say who calls and hear who answers, within `patience` seconds."""
     line = Line(sock)
-    told = {k: os.environ[k] for k in _TOLD if k in os.environ}
+    # What tells the caller's project; everything else of its environment stays with it.
+    told = {k: os.environ[k] for k in paths.ASKED if k in os.environ}
+    if wanted.project:
+        told.setdefault(paths.PROJECT, wanted.project)
     sock.settimeout(max(patience, _POLL))
     line.send(
         {
@@ -150,7 +155,8 @@ def greet(sock: socket.socket, kind: str, wanted: Wanted, patience: float = STAR
 def reach(wanted: Wanted, kind: str, start: bool = True, patience: float = START_PATIENCE) -> Line:
     """A greeted connection, with a daemon started when there is none; Unreachable when that fails.
 
-    A daemon of an older version than this program is asked to end, and one of this version takes its place.
+    A daemon of an older version than this program is asked to end, and one of this version takes its place; likewise one whose
+    settings file says something else since. Refused when the caller's own variables cannot be used.
     """
     end, started = time.monotonic() + patience, 0
     while True:
@@ -164,10 +170,14 @@ def reach(wanted: Wanted, kind: str, start: bool = True, patience: float = START
                 raise Unreachable(f"the daemon ends as soon as it has started; see {log}") from None
             started += _start(wanted, end)
             continue
-        if _newer(__version__, str(line.about.get("memory-mcp", ""))) and start and time.monotonic() < end:
+        why = _why_replace(line.about) if start and time.monotonic() < end else ""
+        if why:
             line.close()
-            _replace(wanted, int(line.about.get("pid", 0)))
+            _replace(wanted, int(line.about.get("pid", 0)), why)
             continue
+        if start and (refused := line.about.get("refused")):
+            line.close()
+            raise Refused("INVALID_ARGUMENT", refused, _ASKED_WRONGLY)
         return line
 
 
@@ -201,14 +211,17 @@ def converse(
 @contextmanager
 def _starting(directory: str, end: float) -> Iterator[None]:
     """The start lock, waited for until `end`."""
-    import fcntl
-
-    os.makedirs(directory, mode=0o700, exist_ok=True)
-    handle = os.open(paths.start_lock(directory), os.O_CREAT | os.O_RDWR | os.O_CLOEXEC, 0o600)
+    if why := paths.foreign(directory):
+        raise Unreachable(why)
+    try:
+        os.makedirs(directory, mode=0o700, exist_ok=True)
+        handle = os.open(paths.start_lock(directory), os.O_CREAT | os.O_RDWR | machine.PRIVATE, 0o600)
+    except OSError as error:
+        raise Unreachable(f"the data directory {directory} cannot be used: {error.strerror}") from None
     try:
         while True:
             try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                machine.lock(handle)
                 break
             except OSError:
                 if time.monotonic() >= end:
@@ -226,16 +239,16 @@ def _start(wanted: Wanted, end: float) -> bool:
             return False
         log = paths.log_file(wanted.directory)
         said = os.path.getsize(log) if os.path.exists(log) else 0
-        _reap()
-        pid, kills = _spawn(wanted, log), 0
+        _started[:] = [one for one in _started if one.ended() is None]
+        daemon, kills = _spawn(wanted, log), 0
         while time.monotonic() < end:
             if _listens(wanted.directory):
                 return True
-            ended = _reap().get(pid)
-            if ended is not None and (not os.WIFSIGNALED(ended) or kills >= _KILLS):
+            ended = daemon.ended()
+            if ended is not None and (ended >= 0 or kills >= _KILLS):
                 raise Unreachable(_last_words(log, said))
             if ended is not None:
-                pid, kills = _spawn(wanted, log), kills + 1
+                daemon, kills = _spawn(wanted, log), kills + 1
             time.sleep(_POLL)
         raise Unreachable(f"the daemon did not listen within {START_PATIENCE:.0f} s; see {log}")
 
@@ -244,16 +257,7 @@ def start_aside(wanted: Wanted) -> None:
     """Have a daemon started by a process of its own, which waits for it in the place of this one."""
     words = ["-P", "-m", "memory_mcp", "daemon", "start", "--data-dir", wanted.directory]
     words += ["--config", wanted.config] if wanted.config else []
-    nowhere = [(os.POSIX_SPAWN_OPEN, place, os.devnull, os.O_RDWR, 0) for place in (0, 1, 2)]
-    os.posix_spawn(sys.executable, [sys.executable, *words], _environ(), file_actions=nowhere, setsid=True)
-
-
-def _reap() -> dict[int, int]:
-    """Daemons this process started that have ended since, and how."""
-    ended = {pid: status for pid, status in (os.waitpid(one, os.WNOHANG) for one in _spawned) if pid}
-    for pid in ended:
-        _spawned.remove(pid)
-    return ended
+    machine.start([sys.executable, *words], _environ(), os.devnull)
 
 
 def _listens(directory: str) -> bool:
@@ -264,21 +268,13 @@ def _listens(directory: str) -> bool:
     return True
 
 
-def _spawn(wanted: Wanted, log: str) -> int:
-    """The daemon in a session of its own, so that nothing sent to the caller's group reaches it."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
-    actions = [
-        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
-        (os.POSIX_SPAWN_OPEN, 1, log, flags, 0o600),
-        (os.POSIX_SPAWN_DUP2, 1, 2),
-    ]
-    pid = os.posix_spawn(sys.executable, [sys.executable, *wanted.arguments], _environ(), file_actions=actions, setsid=True)
-    _spawned.append(pid)
-    return pid
+def _spawn(wanted: Wanted, log: str) -> machine.Started:
+    _started.append(machine.start([sys.executable, *wanted.arguments], _environ(), log))
+    return _started[-1]
 
 
 def _environ() -> dict[str, str]:
-    environ = {k: v for k, v in os.environ.items() if k not in ("CLAUDE_PROJECT_DIR", "PYTHONSTARTUP")}
+    environ = {k: v for k, v in os.environ.items() if k not in (paths.PROJECT, *paths.DECLARED, "PYTHONSTARTUP")}
     # Many threads with an arena each keep memory that one would give back.
     environ.setdefault("MALLOC_ARENA_MAX", "2")
     return environ
@@ -295,12 +291,19 @@ def _last_words(log: str, said: int) -> str:
     return lines[-1] if lines else f"the daemon ended at once; see {log}"
 
 
-def _replace(wanted: Wanted, pid: int) -> None:
-    """Have the daemon of an older version end."""
+def _why_replace(about: Mapping[str, Any]) -> str:
+    """Why another daemon is to take this one's place; "" when it is as it should be."""
+    if _newer(__version__, str(about.get("memory-mcp", ""))):
+        return f"version {__version__} takes over"
+    return f"the settings file changed ({about['stale']})" if about.get("stale") else ""
+
+
+def _replace(wanted: Wanted, pid: int, why: str) -> None:
+    """Have the daemon end."""
     try:
         line = greet(connect(wanted.directory), "rpc", wanted)
         if line.about.get("pid") == pid:
-            converse(line, "daemon/stop", {"reason": f"version {__version__} takes over"}, lambda _: None)
+            converse(line, "daemon/stop", {"reason": why}, lambda _: None)
         line.close()
     except (OSError, ValueError, Refused):
         # It is going already; whoever listens next is asked again.

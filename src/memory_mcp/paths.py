@@ -21,9 +21,31 @@ APP = "memory-mcp"
 PREFIX = "MEMORY_MCP_"
 #: Set for what the summarizer starts: hooks below it keep nothing and answer nothing.
 SUMMARIZING = PREFIX + "SUMMARIZING"
+#: The data directory, in the words of its option; the setting's own variable, MEMORY_MCP_STORAGE__DATA_DIR, comes first.
+DATA_DIR = PREFIX + "DATA_DIR"
+#: Variables beside those of the settings, which are MEMORY_MCP_<SECTION>__<KEY>: what follows the prefix. The last three are
+#: for whoever works on this program, and for what it starts itself.
+VARIABLES = ("CONFIG", "DATA_DIR", "PROJECT", "DEBUG", "FAILPOINT", "SUMMARIZING")
+#: Names the project of whatever is started with it: an identity or a directory.
+PROJECT = PREFIX + "PROJECT"
+#: Where clients tell what they start which directory they work on, in the order in which they are asked.
+DECLARED = ("CLAUDE_PROJECT_DIR", "CURSOR_PROJECT_DIR", "GEMINI_PROJECT_DIR")
+#: The folders of an editor's window, separated by commas: of several none is the project.
+WINDOW_FOLDERS = "WORKSPACE_FOLDER_PATHS"
+#: What of an environment tells the project (`scope.caller_project`).
+ASKED = (PROJECT, *DECLARED, WINDOW_FOLDERS, "HOME", "USERPROFILE")
 
 #: Socket addresses are 104 bytes on the smallest platform, with their end mark.
 _LONGEST_SOCKET = 103
+#: What only a data directory of ours holds; one of these is enough.
+_MARKS = ("memory.duckdb", "owner.json", "start.lock")
+#: What one holds before it has any of those, and what systems put into any folder.
+_HARMLESS = frozenset(
+    {
+        *("lock", "spool", "models", "briefings", "indexes", "token", "high-water.json", "daemon.log", "daemon.sock"),
+        *("lost+found", ".DS_Store", "desktop.ini", "Thumbs.db"),
+    }
+)
 
 
 def config_file(environ: Mapping[str, str] | None = None) -> str:
@@ -38,6 +60,12 @@ def default_data_dir(environ: Mapping[str, str] | None = None) -> str:
     return _platform_dir(os.environ if environ is None else environ, "XDG_DATA_HOME", os.path.join(".local", "share"))
 
 
+def install_dir(environ: Mapping[str, str] | None = None) -> str:
+    """Where it is written down what was changed in the configurations of clients, whichever data directory they use."""
+    env = os.environ if environ is None else environ
+    return os.path.join(_platform_dir(env, "XDG_CONFIG_HOME", ".config"), "install")
+
+
 def data_dir(named: str = "", environ: Mapping[str, str] | None = None, file: str = "") -> str:
     """The data directory in force: `named`, else environment, settings file (`file` or the usual one), platform."""
     found = named or str(setting("storage", "data_dir", "", environ, file))
@@ -48,6 +76,8 @@ def setting(section: str, key: str, default: Any, environ: Mapping[str, str] | N
     """One setting without loading them all; the default when the file cannot be read, which whoever needs it all reports."""
     env = os.environ if environ is None else environ
     given = env.get(f"{PREFIX}{section}__{key}".upper())
+    if given is None and (section, key) == ("storage", "data_dir"):
+        given = env.get(DATA_DIR)
     if given is not None:
         return given.strip().lower() in ("true", "1", "yes", "on") if isinstance(default, bool) else given
     place = file or config_file(env)
@@ -62,12 +92,44 @@ def setting(section: str, key: str, default: Any, environ: Mapping[str, str] | N
         return default
 
 
+def unknown_variable(environ: Mapping[str, str] | None = None) -> str:
+    """A variable with our prefix that is neither a setting's nor one of ours; "" when there is none."""
+    for name in os.environ if environ is None else environ:
+        if name.startswith(PREFIX) and "__" not in name and name[len(PREFIX) :] not in VARIABLES:
+            return name
+    return ""
+
+
+def misnamed(config: str) -> bool:
+    """Whether a settings file is named that does not exist, or a variable is set that nobody knows."""
+    return bool(config and not os.path.isfile(os.path.expanduser(config))) or bool(unknown_variable())
+
+
+def foreign(directory: str) -> str:
+    """Why a folder cannot be taken for a data directory: what lies in it is somebody else's; "" when it can, or is missing."""
+    try:
+        found = os.listdir(directory)
+    except OSError:
+        # Missing, a file, or closed to us: making or opening it says so.
+        return ""
+    others = sorted({*found} - _HARMLESS)
+    if not others or any(mark in found for mark in _MARKS):
+        return ""
+    more = f" and {len(others) - 2} more" if len(others) > 2 else ""
+    return f"{directory} holds other things ({', '.join(others[:2])}{more}) and is no data directory of memory-mcp"
+
+
 def socket_path(directory: str) -> str:
     """The daemon's socket for a data directory: in it, or in a private runtime directory when that path is too long."""
     usual = os.path.join(directory, "daemon.sock")
     if len(os.fsencode(usual)) <= _LONGEST_SOCKET:
         return usual
     return os.path.join(_runtime_dir(), f"{name_of(os.path.realpath(directory))}.sock")
+
+
+def door_file(directory: str) -> str:
+    """Where a daemon that listens on loopback TCP tells its port and the secret of its callers."""
+    return os.path.join(directory, "daemon.door")
 
 
 def start_lock(directory: str) -> str:

@@ -15,7 +15,7 @@ import signal
 import sys
 from typing import Any
 
-from memory_mcp import link
+from memory_mcp import link, machine
 
 #: Set in a call's `_meta`; see the server's side for what it does.
 KEY = "memory-mcp/key"
@@ -171,7 +171,7 @@ class Pump:
 
     def __init__(self, wanted: link.Wanted, line: link.Line, source: int = 0, sink: int = 1) -> None:
         self._wanted = wanted
-        self._source, self._sink = source, sink
+        self._source, self._sink = machine.End(source, reads=True), machine.End(sink, reads=False)
         self._relay = Relay(os.urandom(8).hex())
         self._line: link.Line | None = line
         self._from_client, self._to_daemon = bytearray(), bytearray()
@@ -180,6 +180,11 @@ class Pump:
         self._ended = False
 
     def run(self) -> None:
+        """As `_relay_all`; the client has been told everything when this returns."""
+        self._relay_all()
+        self._sink.close()
+
+    def _relay_all(self) -> None:
         """Relay until the client closes its end and the daemon has answered what it will, or the client is gone."""
         while True:
             if self._line is None:
@@ -216,7 +221,7 @@ class Pump:
 
     def _read(self) -> None:
         try:
-            got = os.read(self._source, _CHUNK)
+            got = self._source.read(_CHUNK)
         except OSError:
             got = b""
         if not got:
@@ -241,7 +246,7 @@ class Pump:
     def _write(self) -> bool:
         """Whether the client still listens."""
         try:
-            done = os.write(self._sink, self._to_client[:_PIPE])
+            done = self._sink.write(self._to_client[:_PIPE])
         except OSError:
             return False
         del self._to_client[:done]
@@ -287,7 +292,7 @@ class Pump:
         """Another daemon, told all it must know; the client's calls fail in words when there is none to be had."""
         try:
             line = link.reach(self._wanted, "mcp")
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, link.Refused) as error:
             for told in self._relay.give_up_all(str(error).rstrip(".") or "no daemon could be reached"):
                 self._to_client += told
             return
@@ -316,12 +321,15 @@ def run(wanted: link.Wanted, start: bool = True) -> int | None:
     """
     try:
         line = link.reach(wanted, "mcp", start)
+    except link.Refused as error:
+        sys.stderr.write(f"{error}\n")
+        return error.status
     except (OSError, ValueError) as error:
         if start:
             sys.stderr.write(f"memory-mcp: {error}\n")
         return None
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    if note := line.about.get("note"):
+    for note in link.notes(line.about):
         sys.stderr.write(f"memory-mcp: {note}\n")
     line.sock.setblocking(False)
     Pump(wanted, line).run()

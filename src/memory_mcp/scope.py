@@ -3,7 +3,8 @@
 Invariants
 1. Git is never run and nothing is written: a few small files below the git directory are read.
 2. Worktrees of one repository share one identity; so do its clones when they share a remote.
-3. A path that does not exist on this machine is its own identity, normalised; nothing here raises.
+3. A path that does not exist on this machine is what the transcript's remote says, else what its form and what is left around
+   it tell (`worktrees`), else its own identity; nothing here raises.
 4. Importing it costs little: hooks ask it at the start of every session.
 """
 
@@ -11,47 +12,127 @@ import os
 import re
 from collections.abc import Iterator, Mapping
 from functools import lru_cache
+from itertools import islice
+
+from memory_mcp import paths
 
 #: Git's own files are tiny; more than this is not one of them.
 _MAX_FILE = 256 * 1024
 
+#: Folders beside one that is gone which are asked whether it was a worktree of theirs.
+_MOST_BESIDE = 400
+
+_ABSOLUTE = re.compile(r"^(?:[\\/]|[A-Za-z]:[\\/])")
 _SECTION = re.compile(r'^\[\s*([\w.-]+)(?:\s+"((?:[^"\\]|\\.)*)")?\s*\]')
 _ENTRY = re.compile(r"^([A-Za-z][\w-]*)\s*=\s*(.*)$")
 _URL = re.compile(r"^[A-Za-z][A-Za-z0-9+.-]*://(?:[^/@]*@)?(\[[^\]]*\]|[^/:]*)(?::\d*)?(/.*)?$")
 _SCP = re.compile(r"^(?:[^/@:]*@)?(\[[^\]]*\]|[^/:@]{2,}):(?!//)(.+)$")
 
 
-def caller_project(environ: Mapping[str, str], cwd: str) -> str:
-    """The project a client works on: its declared directory, else where it was started.
+def caller_project(environ: Mapping[str, str], cwd: str, told: str = "", configured: str = "") -> str:
+    """The project a client works on, from the first of these that tells one; "" when none does.
 
-    "" when neither tells: clients that start their servers in the home directory or in / say nothing by it.
+    Args:
+        environ: What a caller shows of its environment: MEMORY_MCP_PROJECT, which beats all else, and what its client declares.
+        cwd: Where it was started; clients that start their servers in the home directory or in / say nothing by it.
+        told: The directory that the payload of a hook names; it comes before what the client declares.
+        configured: The setting server.project.
+
     """
-    declared = environ.get("CLAUDE_PROJECT_DIR", "")
-    if declared:
-        return project_of(declared)
-    if not cwd:
-        return ""
-    path = os.path.normpath(cwd)
     home = environ.get("HOME") or environ.get("USERPROFILE") or ""
-    if path == os.path.dirname(path) or (home and path == os.path.normpath(home)):
-        return ""
-    return project_of(path)
+    if (named := environ.get(paths.PROJECT, "").strip()) and (project := _named(named, cwd, home)):
+        return project
+    folders = environ.get(paths.WINDOW_FOLDERS, "")
+    declared = next(filter(None, map(environ.get, paths.DECLARED)), "") or ("" if "," in folders else folders)
+    for place in (told, declared, cwd):
+        # What a client declares is meant, even where it is the home directory.
+        if place and (place is declared or _tells(place, home)):
+            return project_of(place)
+    return _named(configured.strip(), "", home)
+
+
+def _named(name: str, cwd: str, home: str) -> str:
+    """A project by its identity or its directory; "" for a placeholder that a client has left as it is."""
+    if name.startswith("~"):
+        name = home + name[1:]
+    if _ABSOLUTE.match(name) or (name.startswith(".") and cwd):
+        return project_of(_join(cwd, name))
+    return "" if "${" in name or name.startswith(".") else name
+
+
+def _tells(place: str, home: str) -> bool:
+    path = os.path.normpath(place)
+    return path != os.path.dirname(path) and not (home and path == os.path.normpath(home))
 
 
 @lru_cache(maxsize=4096)
-def project_of(cwd: str, remote: str = "") -> str:
+def project_of(cwd: str, remote: str = "", branch: str = "") -> str:
     """The identity of the project that `cwd` lies in; "" for "".
 
-    `remote` is the address of the repository, where a record tells it: it stands for a folder that is gone.
+    Args:
+        cwd: A directory, of this machine or as a transcript records it.
+        remote: The address of the repository as a transcript records it: what a directory that is gone is named after.
+        branch: The branch that was checked out there, as a transcript records it: many worktrees are called after theirs.
+
     """
     if not cwd:
         return normalise_remote(remote)
     path = os.path.normpath(cwd)
-    gone = normalise_remote(remote, path) or path
     try:
-        return _identity(path) if os.path.isdir(path) else gone
+        return _identity(path) if os.path.isdir(path) else _gone(path, remote, branch)
     except (OSError, ValueError):
-        return gone
+        return path
+
+
+def is_gone(project: str) -> bool:
+    """Whether a project is named by a directory that is not on this machine (any more)."""
+    return bool(_ABSOLUTE.match(project)) and not os.path.isdir(project)
+
+
+def is_repository(path: str) -> bool:
+    """Whether a directory is the top of a working tree, or a bare repository."""
+    found = _find_git(path) if os.path.isdir(path) else None
+    return found is not None and found[0] == path
+
+
+def _gone(path: str, remote: str, branch: str) -> str:
+    """The identity of a directory that is not on this machine."""
+    # Most places are there: who asks for one of them loads no rules for the others.
+    from memory_mcp import worktrees
+
+    if named := normalise_remote(remote, path) if remote else "":
+        return named
+    root = worktrees.holder(path)
+    if root and not os.path.isdir(root):
+        return project_of(root, "", branch)
+    if root and _find_git(root):
+        return _identity(root)
+    left = _what_is_left(path)
+    tree = _find_git(left)
+    if tree and not worktrees.is_collection(tree[0]):
+        return _identity(left)
+    owner = _registered(path, left) or next(filter(is_repository, worktrees.candidates(path, branch)), "")
+    return _identity(owner) if owner else worktrees.pooled(path)[1] or path
+
+
+def _what_is_left(path: str) -> str:
+    """The nearest folder above a path that exists."""
+    place, above = path, os.path.dirname(path)
+    while not os.path.isdir(place) and place != above:
+        place, above = above, os.path.dirname(above)
+    return place
+
+
+def _registered(path: str, left: str) -> str:
+    """The repository below `left` whose records still name `path` as a worktree, which was removed without git; "" for none."""
+    with os.scandir(left) as entries:
+        for entry in islice(entries, _MOST_BESIDE):
+            records = os.path.join(entry.path, ".git", "worktrees")
+            for name in os.listdir(records) if os.path.isdir(records) else ():
+                tree = os.path.dirname(_read(os.path.join(records, name, "gitdir")).strip())
+                if tree and (path == tree or path.startswith(tree.rstrip(os.sep) + os.sep)):
+                    return entry.path
+    return ""
 
 
 def normalise_remote(url: str, base: str = "") -> str:

@@ -19,6 +19,7 @@ from memory_mcp import paths
 from memory_mcp.app import App
 from memory_mcp.config import Settings, StorageSettings
 from memory_mcp.failpoints import VARIABLE
+from memory_mcp.hook import CLIENTS
 from memory_mcp.storage.values import Scope
 from tests.toc.helpers import findings
 from tests.waiting import until
@@ -256,7 +257,7 @@ def test_help_names_the_clients() -> None:
         cwd=ROOT,
     )
     assert done.returncode == 0
-    assert "claude-code or json" in done.stdout
+    assert " or ".join(CLIENTS) in " ".join(done.stdout.split())
 
 
 # how little it takes
@@ -389,7 +390,9 @@ def test_a_daemon_that_does_not_answer_holds_no_prompt_up(directory: Path) -> No
 
 
 def test_many_at_once_leave_as_many_files_and_each_is_stored_once(directory: Path) -> None:
-    prompts = [payload("UserPromptSubmit", prompt=f"prompt {n}") for n in range(40)] + [PROMPT] * 10
+    # Prompts of the same words in the same moment are told apart by the ids that the client gives them.
+    prompts = [payload("UserPromptSubmit", prompt=f"prompt {n}") for n in range(40)]
+    prompts += [payload("UserPromptSubmit", prompt="Fix the retry queue.", prompt_id=f"p{n}") for n in range(10)]
     running = []
     for given in prompts:
         one = subprocess.Popen(

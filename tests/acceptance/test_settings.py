@@ -41,7 +41,9 @@ def test_the_data_directory_follows_flag_before_environment(command: Command, tm
 def test_an_unknown_setting_names_the_nearest_known_one(command: Command, argv: tuple[str, ...]) -> None:
     done = command(*argv, env={"MEMORY_MCP_TOC__GAP_MINUTE": "5"})
     assert (done.returncode, done.stdout) == (2, "")
-    assert "INVALID_ARGUMENT: unknown setting: toc.gap_minute. Did you mean toc.gap_minutes?" in done.stderr
+    assert (
+        "INVALID_ARGUMENT: unknown variable: MEMORY_MCP_TOC__GAP_MINUTE. Did you mean MEMORY_MCP_TOC__GAP_MINUTES?" in done.stderr
+    )
     assert "Traceback" not in done.stderr
 
 

@@ -83,15 +83,20 @@ def test_config_path_and_check(cli: Cli, tmp_path: Path, monkeypatch: pytest.Mon
 
 
 def test_doctor_finds_a_healthy_store_well(memory: Cli) -> None:
-    done = memory("doctor")
-    assert done.status == 0
-    assert {line[:4].strip() for line in done.out.splitlines()} <= {"ok"}
-    names = {c["name"] for c in memory("doctor", "--json").data["checks"]}
+    assert memory("doctor").status == 0
+    checks = memory("doctor", "--json").data["checks"]
+    # Whether the command is on the PATH is the machine's business.
+    assert {c["state"] for c in checks if c["name"] != "command"} == {"ok"}
+    names = {c["name"] for c in checks}
     assert names >= {
         "versions",
         "free disk",
+        "data directory",
         "permissions",
         "writable",
+        "daemon",
+        "events by hooks",
+        "events by imports",
         "lock",
         "store",
         "acknowledged events",
@@ -117,7 +122,7 @@ def test_doctor_says_what_is_wrong_and_what_to_do(cli: Cli, copy: Path, tmp_path
 def test_doctor_reports_settings_that_cannot_be_read(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MEMORY_MCP_TOC__GAP", "3")
     done = cli("doctor")
-    assert (done.status, "fail  settings: unknown setting: toc.gap" in done.out) == (1, True)
+    assert (done.status, "fail  settings: unknown variable: MEMORY_MCP_TOC__GAP" in done.out) == (1, True)
 
 
 def test_doctor_names_who_holds_a_locked_store(cli: Cli, copy: Path) -> None:

@@ -42,7 +42,7 @@ def test_transcripts_are_imported_and_reported(cli: Cli, source: str) -> None:
 
 
 def test_the_report_reads_well_and_a_second_import_changes_nothing(cli: Cli) -> None:
-    first = cli("import", "claude-code", str(TRANSCRIPTS), "--data-dir", "data")
+    first = cli("import", "claude-code", str(TRANSCRIPTS), "--data-dir", "data", "--verbose")
     for part in (
         "Read 1 file, ",
         "Skipped: 1 line",
@@ -62,7 +62,15 @@ def test_auto_finds_the_users_own_transcripts(cli: Cli, own_home: Path) -> None:
     place = own_home / ".claude" / "projects" / "-home-kim"
     place.mkdir(parents=True)
     (place / "a.jsonl").write_bytes(next(TRANSCRIPTS.rglob("*.jsonl")).read_bytes())
-    assert cli("import", "auto", "--data-dir", "data", "--json").data["new"] > 0
+    for words in (("import",), ("import", "auto")):
+        refused = cli(*words, "--data-dir", "data")
+        assert refused.status == 2
+        assert "1 to import" in refused.err
+        assert "add --yes" in refused.err
+    assert cli("import", "--yes", "--data-dir", "data", "--json").data["new"] > 0
+    again = cli("import", "--yes", "--data-dir", "data")
+    assert (again.status, again.out) == (0, "")
+    assert "All of it is imported already" in again.err
 
 
 def test_auto_tells_jsonl_events_from_transcripts(cli: Cli, tmp_path: Path) -> None:
@@ -136,3 +144,15 @@ def test_progress_is_plain_and_rare_without_a_terminal(capsys: pytest.CaptureFix
         for step in range(1000):
             bar.at(step / 1000, "still going")
     assert len(capsys.readouterr().err.splitlines()) <= 1
+
+
+def test_files_of_another_client_are_named_and_read_as_what_they_are(cli: Cli, tmp_path: Path) -> None:
+    folder = tmp_path / "mixed"
+    folder.mkdir()
+    (folder / "a.jsonl").write_bytes(next(TRANSCRIPTS.rglob("*.jsonl")).read_bytes())
+    (folder / "b.jsonl").write_text(event("a plain event") + "\n")
+    done = cli("import", "claude-code", "mixed", "--data-dir", "data", "--json")
+    assert "1 file there is of events, one a line; imported as jsonl" in done.err
+    assert (done.data["source"], [o["source"] for o in done.data["others"]]) == ("claude-code", ["jsonl"])
+    assert done.data["others"][0]["new"] == 1
+    assert cli("import", "auto", "mixed", "--data-dir", "data", "--json").data["new"] == 0

@@ -41,6 +41,7 @@ def test_help_lists_every_command_and_version_is_told(cli: Cli) -> None:
         "navigate",
         "query",
         "timeline",
+        "show",
         "teleport",
         "retrieval",
         "topics",
@@ -49,10 +50,21 @@ def test_help_lists_every_command_and_version_is_told(cli: Cli) -> None:
         "admin",
         "config",
         "doctor",
+        "install",
+        "uninstall",
     ):
-        assert f"\n    {name} " in done.out
+        assert f"\n  {name} " in done.out
     assert cli("--version").out == f"memory-mcp {__version__}\n"
-    assert len(registry.COMMANDS) == 21
+
+
+def test_help_shows_every_command_in_one_group_the_everyday_ones_first(cli: Cli) -> None:
+    grouped = [name for names in registry.GROUPS.values() for name in names]
+    assert len(grouped) == len(set(grouped))
+    assert set(registry.COMMANDS) <= set(grouped)
+    shown = cli("--help").out
+    places = [shown.index(f"\n{title}:") for title in ("everyday", "looking inside", "upkeep", "options")]
+    assert places == sorted(places)
+    assert places[0] < shown.index("\n  ask ") < shown.index("\n  timeline ") < shown.index("\n  show ") < places[1]
 
 
 def test_building_the_arguments_loads_no_engine() -> None:
@@ -156,7 +168,7 @@ def test_flags_stand_before_or_after_the_command(cli: Cli, built: Path, before: 
 
 def test_an_unknown_command_names_the_nearest(cli: Cli) -> None:
     done = cli("serch", "x")
-    assert (done.status, "Did you mean search?" in done.err) == (2, True)
+    assert (done.status, "Did you mean search (" in done.err) == (2, True)
 
 
 def test_without_arguments_a_terminal_gets_help(cli: Cli, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -79,3 +79,40 @@ def test_a_paused_job_waits_until_it_is_resumed(place: Place) -> None:
     place.ok("scheduler", "resume", "drain_spool")
     until(lambda: place.spooled() == 0)
     assert "Kept in the spool for now." in place.ok("query", "events")
+
+
+def test_a_settings_file_that_changed_holds_with_the_next_command(place: Place) -> None:
+    place.ok("daemon", "start")
+    first = look(place)["pid"]
+    file = place.home / "config.toml"
+    file.write_text("[retrieval]\ntoken_factor = 0.5\n")
+    until(lambda: "retrieval.token_factor" in place.ok("daemon", "status") or not place.status()["running"])
+    place.ok("search", "anything")
+    second = look(place)
+    assert second["pid"] != first
+    assert second["settings_changed"] == []
+    # What says the same in other words is no change.
+    file.write_text("# said again\n[retrieval]\ntoken_factor = 0.5\n")
+    place.ok("search", "anything")
+    assert look(place)["pid"] == second["pid"]
+
+
+def test_a_settings_file_that_cannot_be_used_is_an_error_of_commands_and_ends_nothing(place: Place) -> None:
+    place.ok("daemon", "start")
+    first = look(place)["pid"]
+    (place.home / "config.toml").write_text("[toc]\ngap_minute = 5\n")
+    done = place.run("search", "anything")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "unknown setting: toc.gap_minute. Did you mean toc.gap_minutes?" in done.stderr
+    assert "those of the start hold on, because the file cannot be used now" in place.ok("daemon", "status")
+    assert look(place)["pid"] == first
+
+
+def test_a_callers_variable_that_nobody_knows_is_an_error_also_while_a_daemon_runs(tmp_path: Path) -> None:
+    with Place(tmp_path, idle=60, more=DAEMON) as place:
+        place.ok("daemon", "start")
+        other = Place(tmp_path, idle=60, more={**DAEMON, "MEMORY_MCP_TOC__GAP_MINUTE": "5"})
+        for words in (("search", "anything"), ("serve",)):
+            done = other.run(*words)
+            assert (done.returncode, done.stdout) == (2, "")
+            assert "unknown variable: MEMORY_MCP_TOC__GAP_MINUTE. Did you mean MEMORY_MCP_TOC__GAP_MINUTES?" in done.stderr

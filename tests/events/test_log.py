@@ -94,7 +94,7 @@ def test_without_a_source_id_every_part_of_a_message_tells_it_apart(log: EventLo
 def test_a_missing_time_is_that_of_the_neighbour_and_said_so(log: EventLog) -> None:
     at = ms("2026-01-12 09:00")
     events = log.as_events([draft("a", at=None), draft("b", at=at), draft("c", at=None)], "jsonl")
-    assert [e.timestamp for e in events] == [at] * 3
+    assert [e.timestamp for e in events] == [at - 1, at, at + 1]
     assert [dict(e.metadata) for e in events] == [{"time": "inferred"}, {}, {"time": "inferred"}]
 
 
@@ -108,7 +108,7 @@ def test_a_time_before_1970_or_in_the_future_is_replaced_and_kept_in_metadata(lo
     at = ms("2026-01-12 09:00")
     log.append([draft("a", at=at), draft("b", at=odd)], "jsonl")
     b = next(e for e in stored(storage) if e.text == "b")
-    assert (b.timestamp, dict(b.metadata)) == (at, {"time": "inferred", "source_time_ms": str(odd)})
+    assert (b.timestamp, dict(b.metadata)) == (at + 1, {"time": "inferred", "source_time_ms": str(odd)})
     assert log.append([draft("a", at=at), draft("b", at=odd)], "jsonl").new == ()
     # Read again beside another neighbour, as when a file is read on from its middle, it is still the same.
     assert log.append([draft("c", at=at + 60_000), draft("b", at=odd)], "jsonl").known == (b.event_id,)
@@ -125,7 +125,14 @@ def test_every_time_that_was_given_stays_and_every_gap_is_filled(times: list[int
     filled = fill_times(times, 77)
     assert len(filled) == len(times)
     assert all(t in (None, f) for t, f in zip(times, filled, strict=True))
-    assert set(filled) <= ({t for t in times if t is not None} or {77})
+    known = [t for t in times if t is not None] or [77]
+    assert all(min(abs(t - k) for k in known) <= len(times) for t in filled)
+
+
+@given(st.integers(0, 5), st.integers(0, 5))
+def test_what_has_no_time_keeps_its_place(before: int, behind: int) -> None:
+    filled = fill_times([None] * before + [1000] + [None] * behind, 77)
+    assert filled == list(range(1000 - before, 1001 + behind))
 
 
 # trust

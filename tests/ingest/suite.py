@@ -6,12 +6,21 @@ session of `count` such messages and gives the file; called again with a higher 
 """
 
 import json
+import os
 import sqlite3
 from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 from memory_mcp.ingest.base import Importer, ImportReport, Read
+from tests.ingest.suite_sessions import (
+    amp_session,
+    chatgpt_session,
+    claude_ai_session,
+    continue_session,
+    cursor_session,
+    markdown_session,
+)
 
 Line = Callable[[int], str]
 Session = Callable[[Path, int], Path]
@@ -79,6 +88,74 @@ def opencode_session(folder: Path, count: int) -> Path:
     return file
 
 
+def pi_line(n: int) -> str:
+    message = {"role": "user", "content": f"words of {n}", "timestamp": 1_772_442_000_000 + n * 1000}
+    at = f"2026-03-02T09:{n // 60 % 60:02d}:{n % 60:02d}.000Z"
+    return json.dumps({"type": "message", "id": f"{n:08x}", "timestamp": at, "message": message})
+
+
+def cline_session(folder: Path, count: int) -> Path:
+    task = folder / "tasks" / "1772442000000"
+    task.mkdir(parents=True, exist_ok=True)
+    said = [{"role": "user", "content": f"words of {n}", "ts": 1_772_442_000_000 + n * 5000} for n in range(count)]
+    (task / "api_conversation_history.json").write_text(json.dumps(said), encoding="utf-8")
+    return task / "api_conversation_history.json"
+
+
+def _lines_at(place: str, record: Callable[[int], dict[str, object]]) -> Session:
+    def write_session(folder: Path, count: int) -> Path:
+        file = folder / place
+        file.parent.mkdir(parents=True, exist_ok=True)
+        return write(file, *(json.dumps(record(n)) for n in range(count)))
+
+    return write_session
+
+
+def _antigravity(n: int) -> dict[str, object]:
+    return {"step_index": n, "source": "USER_EXPLICIT", "created_at": f"2026-03-02T09:00:{n:02d}Z", "content": f"words of {n}"}
+
+
+def _deepseek(n: int) -> dict[str, object]:
+    data = {"role": "user", "source": {"kind": "user"}, "content": [{"type": "text", "text": f"words of {n}"}]}
+    return {"type": "user/message", "seq": n, "time": 1_772_442_000_000 + n * 1000, "data": data}
+
+
+def _grok(n: int) -> dict[str, object]:
+    kind = "agent_message_chunk" if n % 2 else "user_message_chunk"
+    update = {"sessionUpdate": kind, "content": {"type": "text", "text": f"words of {n}"}}
+    return {"timestamp": 1_772_442_000 + n, "params": {"sessionId": "s1", "update": update}}
+
+
+def _kimi(n: int) -> dict[str, object]:
+    message = {"role": "user", "content": [{"type": "text", "text": f"words of {n}"}]}
+    return {"type": "context.append_message", "message": message, "time": 1_772_442_000_000 + n * 1000}
+
+
+def goose_session(folder: Path, count: int) -> Path:
+    """The columns that Goose's database has had since its first version, and those of a newer one that are read."""
+    file = folder / "sessions.db"
+    with closing(sqlite3.connect(file)) as base, base:
+        base.execute(
+            "CREATE TABLE IF NOT EXISTS sessions (id TEXT PRIMARY KEY, description TEXT, working_dir TEXT NOT NULL,"
+            " session_type TEXT NOT NULL DEFAULT 'user', parent_session_id TEXT)"
+        )
+        base.execute(
+            "CREATE TABLE IF NOT EXISTS messages (id INTEGER PRIMARY KEY AUTOINCREMENT, session_id TEXT NOT NULL,"
+            " role TEXT NOT NULL, content_json TEXT NOT NULL, created_timestamp INTEGER NOT NULL, metadata_json TEXT)"
+        )
+        base.execute("INSERT OR IGNORE INTO sessions (id, working_dir) VALUES ('20260302_1', '/home/dev/shop')")
+        for n in range(base.execute("SELECT count(*) FROM messages").fetchone()[0], count):
+            words = json.dumps([{"type": "text", "text": f"words of {n}"}])
+            base.execute(
+                "INSERT INTO messages (session_id, role, content_json, created_timestamp) VALUES ('20260302_1', 'user', ?, ?)",
+                (words, 1_772_442_000 + n),
+            )
+    # Two writes within one tick of the file system's clock would look like none.
+    moment = 1_772_442_000 + count
+    os.utime(file, (moment, moment))
+    return file
+
+
 def copilot_chat_session(folder: Path, count: int) -> Path:
     """A session as one object."""
     made = 1_772_442_000_000
@@ -90,12 +167,29 @@ def copilot_chat_session(folder: Path, count: int) -> Path:
 LINES: dict[str, Line] = {
     "claude-code": claude_line,
     "codex": codex_line,
-    "gemini": gemini_line,
-    "qwen": qwen_line,
     "copilot": copilot_line,
+    "gemini": gemini_line,
     "jsonl": jsonl_line,
+    "pi": pi_line,
+    "qwen": qwen_line,
 }
-SESSIONS: dict[str, Session] = {"copilot-chat": copilot_chat_session, "opencode": opencode_session}
+SESSIONS: dict[str, Session] = {
+    "antigravity": _lines_at("brain/c1/.system_generated/logs/transcript_full.jsonl", _antigravity),
+    "cline": cline_session,
+    "deepseek": _lines_at("--shop--/s1/session.jsonl", _deepseek),
+    "goose": goose_session,
+    "grok": _lines_at("shop/s1/updates.jsonl", _grok),
+    "kimi": _lines_at("wd_shop/s1/agents/main/wire.jsonl", _kimi),
+    "copilot-chat": copilot_chat_session,
+    "opencode": opencode_session,
+    "kimi-cli": _lines_at("shop/s1/context.jsonl", lambda n: {"role": "user", "content": f"words of {n}"}),
+    "cursor": cursor_session,
+    "amp": amp_session,
+    "continue": continue_session,
+    "chatgpt": chatgpt_session,
+    "claude-ai": claude_ai_session,
+    "markdown": markdown_session,
+}
 
 
 def session_of(name: str) -> Session:

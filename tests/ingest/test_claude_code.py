@@ -213,7 +213,8 @@ def test_a_summary_beside_messages_has_the_time_of_its_session(tmp_path: Path) -
     file.write_text("\n".join(lines) + "\n")
     app = memory()
     app.write(drafts_of(file), "claude-code")
-    assert len({e.timestamp for e in app.storage.events.window(Scope())}) == 1
+    summary, prompt = app.storage.events.window(Scope())
+    assert (summary.timestamp, summary.text) == (prompt.timestamp - 1, "Ferry timetable imported")
     app.close()
 
 

@@ -141,8 +141,8 @@ def test_a_missing_time_is_taken_from_a_neighbour_of_the_same_file(
     write(tmp_path / "b.jsonl", summary, late)
     pipeline.run(CLAUDE, tmp_path)
     found = {event.text: event for event in stored(storage)}
-    assert found["Cart"].timestamp == found["words of 2"].timestamp
-    assert found["Coupons"].timestamp == found["later"].timestamp > found["Cart"].timestamp
+    assert found["Cart"].timestamp == found["words of 2"].timestamp + 1
+    assert found["Coupons"].timestamp == found["later"].timestamp - 1 > found["Cart"].timestamp
     assert found["Cart"].metadata["time"] == "inferred"
     (tmp_path / "c.jsonl").write_bytes((tmp_path / "b.jsonl").read_bytes())
     assert pipeline.run(CLAUDE, tmp_path).new == 0

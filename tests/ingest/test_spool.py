@@ -15,7 +15,7 @@ from memory_mcp import hook, paths
 from memory_mcp.app import App, Callbacks
 from memory_mcp.config import Settings, StorageSettings
 from memory_mcp.errors import StorageError
-from memory_mcp.ingest.spool import STALE_S
+from memory_mcp.ingest.spool import STALE_S, TWICE, TWICE_MS
 from memory_mcp.layers.base import Query
 from memory_mcp.model.event import EventType, Role
 from memory_mcp.storage.values import Scope
@@ -94,6 +94,52 @@ def test_files_that_come_back_after_they_were_stored_store_nothing_twice(app: Ap
     report = app.drain()
     assert (report.files, report.new, report.known) == (5, 0, 5)
     assert len(told(app)) == 5
+
+
+@pytest.mark.parametrize("at_once", [True, False])
+def test_what_two_hooks_are_told_of_one_event_is_stored_once(at_once: bool, app: App, spool: Path) -> None:
+    events = [
+        prompt("words"),
+        prompt(
+            "", hook_event_name="PostToolUse", tool_name="Bash", tool_input={"command": "ls"}, tool_response="a", tool_use_id="t"
+        ),
+        prompt("", hook_event_name="Stop", last_assistant_message="Done."),
+    ]
+    reports = []
+    for payload in events:
+        for _ in range(2):
+            keep(spool, payload)
+            reports += [] if at_once else [app.drain()]
+    reports += [app.drain()] if at_once else []
+    assert sum(r.new for r in reports) == 4
+    assert sum(r.skipped[TWICE] for r in reports) == 3
+    assert sorted(told(app)) == ["Bash: ls", "Done.", "a", "words"]
+    assert names(spool / "new") == []
+
+
+def test_the_same_words_a_while_later_are_said_again(app: App, spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = time.time_ns()
+    for seconds in (0, TWICE_MS // 1000 + 1):
+        monkeypatch.setattr(time, "time_ns", lambda s=seconds: now + s * 1_000_000_000)
+        keep(spool, prompt("go on"))
+    assert app.drain().new == 2
+
+
+def test_whoever_writes_its_own_hook_may_say_the_same_twice(app: App, spool: Path) -> None:
+    for _ in range(2):
+        keep(spool, b'{"session_id": "s", "role": "user", "text": "tick"}', "json")
+    assert app.drain().new == 2
+
+
+def test_a_payload_that_could_not_be_stored_is_no_second_telling(app: App, spool: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    keep(spool, prompt("words"))
+    keep(spool, prompt("words"))
+    with monkeypatch.context() as patched:
+        patched.setattr(app.log, "append", lambda *_: (_ for _ in ()).throw(StorageError("full")))
+        with pytest.raises(StorageError):
+            app.drain()
+    assert len(names(spool / "new")) == 2
+    assert app.drain().new == 1
 
 
 def test_only_so_many_are_stored_when_so_many_are_asked_for(app: App, spool: Path) -> None:

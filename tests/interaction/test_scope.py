@@ -67,9 +67,23 @@ def test_a_project_is_known_before_its_events_are_in_the_tree(own: Door) -> None
     assert [r["project"] for r in found["results"]] == ["gitlab.com/b/tea"]
 
 
-def test_a_caller_whose_project_holds_nothing_is_scoped_all_the_same(shared_app: object, era: str) -> None:
+@pytest.mark.parametrize(
+    ("tool", "arguments"), [(t, a) for t, a in READS if t not in ("get_events", "get_toc_root", "search_node")]
+)
+def test_where_the_callers_project_holds_nothing_every_project_is_searched_and_the_answer_says_so(
+    shared_app: object, era: str, tool: str, arguments: dict[str, object]
+) -> None:
     door = Door(shared_app, era, "github.com/acme/new")  # type: ignore[arg-type]
-    found = door.full("intelligent_search", query="decided cause")
+    found = door.ok(tool, **arguments)
+    said = ["nothing is stored of project github.com/acme/new yet; every project was searched"]
+    if tool != "get_node":
+        assert [n for n in found.get("notices", found.get("explanation", {}).get("notices", [])) if "was searched" in n] == said
+    assert [word for word in FOREIGN if word in json.dumps(found, ensure_ascii=False)]
+
+
+def test_a_project_that_is_asked_for_is_never_widened(shared_app: object, era: str) -> None:
+    door = Door(shared_app, era, "github.com/acme/new")  # type: ignore[arg-type]
+    found = door.full("intelligent_search", query="decided cause", scope="project")
     assert found["results"] == []
     assert found["explanation"]["notices"] == ["0 of 0 events in project github.com/acme/new; scope='all' searches every project"]
 

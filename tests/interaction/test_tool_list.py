@@ -28,8 +28,9 @@ INDEXES = ["hybrid_search", "get_teleport_status", "get_vector_index_status", "r
 DECIDE = ["plan_query", "classify_query"]
 REFINE = ["refine_due", "refine_show", "refine_summary"]
 TOPICS = ["get_top_topics", "get_toc_nodes_for_topic", "get_related_topics", "label_topic", "get_topic_graph_status"]
-FULL = [*TREE, *DECIDE, *INDEXES, *TOPICS, "ingest_events", *REFINE, "pin"]
-WRITES = {"remember", "rebuild_index", "prune_index", "label_topic", "ingest_events", "refine_summary", "pin"}
+PROJECTS = ["list_projects", "list_agents", "alias_project", "split_project", "undo_project"]
+FULL = [*TREE, *DECIDE, *INDEXES, *TOPICS, "ingest_events", *REFINE, "pin", *PROJECTS]
+WRITES = {"remember", "rebuild_index", "prune_index", "label_topic", "ingest_events", "refine_summary", "pin", *PROJECTS[2:]}
 
 
 def size(value: Any) -> int:

@@ -419,13 +419,6 @@ def test_stopped_between_two_projects_it_goes_on_with_all_next_time(memory: App,
     assert run(made)["written"] == 2
 
 
-def test_a_directory_that_others_could_enter_is_closed(memory: App, data_dir: Path) -> None:
-    (data_dir / "briefings").mkdir(mode=0o755)
-    (data_dir / "briefings" / "stale.txt").write_text("of a project that is gone")
-    assert run(job(memory, data_dir)) == {"written": 3, "removed": 1}
-    assert stat.S_IMODE((data_dir / "briefings").stat().st_mode) == 0o700
-
-
 def test_a_file_is_whole_or_the_one_before(memory: App, data_dir: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = job(memory, data_dir)
     run(made)

@@ -17,7 +17,7 @@ from memory_mcp.layers.base import Query
 from memory_mcp.requests import plain
 from memory_mcp.requests.registry import REQUESTS, respond
 from memory_mcp.requests.scope import Caller
-from tests.factories import BILLING, SHOP, a_small_history, ms
+from tests.factories import BILLING, SHOP, SITE, a_small_history, ms
 from tests.fakes import FakeClock
 from tests.interaction.conftest import Door
 
@@ -62,6 +62,11 @@ COMMANDS = {
     "get_topic_graph_status": Command(("topics", "status")),
     "label_topic": Command(("topics", "label"), ("topic_id", "label")),
     "pin": Command(("topics", "pin"), ("id",)),
+    "list_projects": Command(("projects",)),
+    "list_agents": Command(("agents",)),
+    "alias_project": Command(("project", "alias"), ("project", "same_as")),
+    "split_project": Command(("project", "split"), ("project",), {"folder": "cwd", "sessions": "session"}),
+    "undo_project": Command(("project", "undo"), ("project",)),
 }
 #: No command asks these alone: one builds several indexes and shows how far it is, another has the status of both.
 TOOLS_ALONE = {"rebuild_index", "get_vector_index_status"}
@@ -158,6 +163,13 @@ FOUND: list[tuple[str, dict[str, Any]]] = [
     ("label_topic", {"topic_id": TOPIC, "scope": "all"}),
     ("pin", {"id": TOPIC}),
     ("pin", {"id": TOPIC, "on": False}),
+    ("list_projects", {}),
+    ("list_projects", {"limit": 2}),
+    ("list_agents", {}),
+    ("alias_project", {"project": "site", "same_as": "shop"}),
+    ("list_projects", {"limit": 3}),
+    ("undo_project", {"project": SITE}),
+    ("split_project", {"project": SITE, "sessions": ["site-2026-02-12"], "name": "site-two"}),
 ]
 PAGED = [
     ("intelligent_search", {"query": "can you find out why", "limit": 2}),
@@ -166,6 +178,7 @@ PAGED = [
     ("search_children", {"query": "decided cause", "child_level": "segment", "limit": 4}),
     ("get_top_topics", {"fine": True, "limit": 1}),
     ("get_toc_nodes_for_topic", {"topic_id": TOPIC, "limit": 2}),
+    ("list_projects", {"limit": 1}),
 ]
 NO_PROOF = {"text": "Made up.", "grip_ids": ["grip:1768986120000:0123456789abcdef"]}
 REFUSED: list[tuple[str, dict[str, Any], str]] = [
@@ -258,6 +271,13 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("label_topic", {"topic_id": TOPIC, "label": "x" * 51}, "INVALID_ARGUMENT: label is too long: at most 50 characters"),
     ("label_topic", {"topic_id": NO_TOPIC, "label": "x"}, f"NOT_FOUND: no such topic: {NO_TOPIC}"),
     ("pin", {"id": NO_TOPIC}, f"NOT_FOUND: no such topic: {NO_TOPIC}"),
+    ("list_projects", {"limit": 0}, "INVALID_ARGUMENT: limit must be at least 1"),
+    ("alias_project", {"project": "nobody", "same_as": "shop"}, "INVALID_ARGUMENT: no project is called 'nobody'"),
+    ("alias_project", {"project": "shop", "same_as": "nobody"}, "INVALID_ARGUMENT: no project is called 'nobody'"),
+    ("alias_project", {"project": "shop", "same_as": "shop"}, "INVALID_ARGUMENT: "),
+    ("split_project", {"project": "shop", "folder": "/nowhere"}, f"NOT_FOUND: no session of {SHOP} began in /nowhere"),
+    ("split_project", {"project": "shop", "sessions": ["x"]}, f"NOT_FOUND: no session of {SHOP} is called x"),
+    ("undo_project", {"project": "nobody"}, "NOT_FOUND: nothing was said of 'nobody' that could be taken back"),
 ]
 
 

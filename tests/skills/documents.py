@@ -21,6 +21,8 @@ from memory_mcp.model.ids import parse_node_id
 from memory_mcp.server.wire import Wire
 
 ROOT = Path(__file__).resolve().parents[2]
+#: The Claude Code plugin.
+FOLDER = ROOT / "plugin"
 #: The tools of the plugin's own server, and of one that a user configured by hand with the same command.
 PREFIXES = ("mcp__plugin_memory_memory__", "mcp__memory__")
 
@@ -63,7 +65,7 @@ class Document:
 def read(path: Path) -> Document:
     """A document with its front matter; a reference has none."""
     text = path.read_text(encoding="utf-8")
-    name = path.relative_to(ROOT).as_posix()
+    name = path.relative_to(FOLDER).as_posix()
     if not text.startswith("---\n"):
         return Document(name, {}, text)
     front, _, body = text.removeprefix("---\n").partition("\n---\n")
@@ -72,7 +74,7 @@ def read(path: Path) -> Document:
 
 def documents(pattern: str) -> list[Document]:
     """All of a kind, by name."""
-    return [read(p) for p in sorted(ROOT.glob(pattern))]
+    return [read(p) for p in sorted(FOLDER.glob(pattern))]
 
 
 SKILLS = documents("skills/*/SKILL.md")

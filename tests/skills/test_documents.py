@@ -11,7 +11,7 @@ from memory_mcp.indexes.settings import IndexSettings, TeleportSettings, TopicsS
 from memory_mcp.requests.refine import refinement
 from tests.interaction.conftest import Door, open_app
 from tests.requirements import requirement
-from tests.skills.documents import AGENTS, ALL, COMMANDS, PREFIXES, REFERENCES, ROOT, SKILLS, Document, Program
+from tests.skills.documents import AGENTS, ALL, COMMANDS, FOLDER, PREFIXES, REFERENCES, SKILLS, Document, Program
 
 NAMES = {"memory-query", "retrieval-policy", "bm25-search", "vector-search", "topic-graph", "memory-refine", "memory-setup"}
 #: It configures and checks; it searches nothing.
@@ -82,7 +82,7 @@ def test_another_skill_or_agent_that_is_named_exists(document: Document) -> None
 @every
 def test_links_lead_to_references_beside_the_skill(document: Document) -> None:
     links = re.findall(r"\]\(([^)]+)\)", document.body)
-    assert [link for link in links if not ((ROOT / document.name).parent / link).is_file()] == []
+    assert [link for link in links if not ((FOLDER / document.name).parent / link).is_file()] == []
 
 
 def test_every_reference_is_linked_from_its_skill() -> None:
@@ -102,7 +102,7 @@ def test_every_reference_is_linked_from_its_skill() -> None:
         ('scope="everything"', "no tool takes scope='everything'"),
         ("teleport.bm52.enabled = true", "no setting teleport.bm52.enabled"),
         ("teleport.bm25.enabled = 3", "of another type"),
-        ("memory-mcp retreival status", "Did you mean retrieval?"),
+        ("memory-mcp retreival status", "Did you mean retrieval "),
         ("memory-mcp timeline --day 7", "--day"),
         ("rm -rf", "nothing of this program"),
     ],

@@ -20,6 +20,7 @@ import pytest
 
 from memory_mcp.clock import SystemClock
 from memory_mcp.errors import (
+    ConfigError,
     DeadlineExceeded,
     MemoryMcpError,
     ResourceExhausted,
@@ -108,7 +109,7 @@ def test_an_older_store_is_copied_aside_before_it_is_brought_up_to_date(data_dir
 def test_a_store_of_the_first_version_is_brought_up_to_date_with_everything_it_held(data_dir: Path) -> None:
     file = made(data_dir)
     con = duckdb.connect(str(file))
-    for table in ("usage", "superseded", "spending", "topic", "topic_label"):
+    for table in ("usage", "superseded", "spending", "topic", "topic_label", "project_alias", "project_split"):
         con.execute(f"DROP TABLE {table}")
     con.execute("UPDATE meta SET value = '1' WHERE name = 'schema_version'")
     con.close()
@@ -209,10 +210,32 @@ def test_everything_in_the_data_directory_is_the_users_alone(tmp_path: Path) -> 
     assert {stat.S_IMODE(p.stat().st_mode) for p in directory.iterdir()} == {0o600}
 
 
-def test_a_directory_that_others_can_read_is_closed_to_them(data_dir: Path) -> None:
-    data_dir.mkdir(mode=0o755)
+@pytest.mark.parametrize("mode", [0o755, 0o777, 0o2750])
+def test_the_mode_of_a_directory_that_was_there_is_its_owners_business(data_dir: Path, mode: int) -> None:
+    data_dir.mkdir()
+    data_dir.chmod(mode)
     open_storage(data_dir, "Europe/Berlin").close()
-    assert stat.S_IMODE(data_dir.stat().st_mode) == 0o700
+    assert stat.S_IMODE(data_dir.stat().st_mode) == mode
+    assert {stat.S_IMODE(p.stat().st_mode) for p in data_dir.iterdir()} == {0o600}
+
+
+def test_a_folder_of_something_else_is_refused_and_left_as_it_was(data_dir: Path) -> None:
+    data_dir.mkdir()
+    data_dir.chmod(0o755)
+    for name in ("README.md", "src", "spool"):
+        (data_dir / name).touch()
+    with pytest.raises(ConfigError, match=r"holds other things \(README.md, src\).*--data-dir"):
+        open_storage(data_dir, "Europe/Berlin")
+    assert sorted(p.name for p in data_dir.iterdir()) == ["README.md", "spool", "src"]
+    assert stat.S_IMODE(data_dir.stat().st_mode) == 0o755
+
+
+@pytest.mark.parametrize("name", ["spool", "lost+found", ".DS_Store", "owner.json"])
+def test_a_folder_that_is_ours_or_as_good_as_empty_is_taken(data_dir: Path, name: str) -> None:
+    data_dir.mkdir()
+    (data_dir / name).mkdir() if name in ("spool", "lost+found") else (data_dir / name).touch()
+    open_storage(data_dir, "Europe/Berlin").close()
+    assert (data_dir / "memory.duckdb").exists()
 
 
 #: The superuser may write anywhere, so a test that runs as one steps down first.

@@ -4,7 +4,6 @@ Files are opened, read and cleaned by the command's own process, at low priority
 files it in the tree, and answers everybody else meanwhile.
 """
 
-import os
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,15 +11,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
-from memory_mcp import link, paths
-from memory_mcp.app import App, importer_named
+from memory_mcp import link, machine, paths
+from memory_mcp.app import App
 from memory_mcp.children import few_collections
 from memory_mcp.config import Settings
 from memory_mcp.errors import LayerUnavailable, MemoryMcpError
+from memory_mcp.sources import all_importers, importer_named
 
 if TYPE_CHECKING:
     from memory_mcp.ingest.base import Importer, ImportReport
     from memory_mcp.ingest.handover import Token
+    from memory_mcp.ingest.pipeline import Source
     from memory_mcp.model.event import EventDraft
 
 #: Below everything that somebody waits for.
@@ -53,7 +54,15 @@ class Memory(Protocol):
         """See App."""
         ...
 
-    def run_import(self, name: str, path: Path, progress: Tell | None, newest: int | None) -> "ImportReport":
+    def importers(self) -> "list[Importer]":
+        """See App."""
+        ...
+
+    def marks(self, prefix: str) -> dict[str, str]:
+        """Positions of importers by name, for names that begin so."""
+        ...
+
+    def run_import(self, name: str, source: "Source", progress: Tell | None, newest: int | None) -> "ImportReport":
         """See App."""
         ...
 
@@ -76,7 +85,8 @@ class Here:
     def __init__(self, app: App) -> None:
         self._app = app
         self.settings = app.settings
-        self.importer, self.run_import = app.importer, app.run_import
+        self.importer, self.importers, self.run_import = app.importer, app.importers, app.run_import
+        self.marks = app.storage.outbox.marks
         self.holdings = app.holdings
 
     def append(self, drafts: "Sequence[EventDraft]", source: str) -> Counts:
@@ -114,7 +124,16 @@ class There:
         """See Memory."""
         return importer_named(name, self.settings.ingest)
 
-    def run_import(self, name: str, path: Path, progress: Tell | None, newest: int | None) -> "ImportReport":
+    def importers(self) -> "list[Importer]":
+        """See Memory."""
+        return all_importers(self.settings.ingest)
+
+    def marks(self, prefix: str) -> dict[str, str]:
+        """See Memory."""
+        found: dict[str, str] = self._ask("import/marks", {"prefix": prefix})["marks"]
+        return found
+
+    def run_import(self, name: str, source: "Source", progress: Tell | None, newest: int | None) -> "ImportReport":
         """See Memory: files are read and cleaned by processes of this command, and stored by the daemon in their order."""
         from memory_mcp.ingest.base import ImportReport
         from memory_mcp.ingest.gate import Gate
@@ -122,7 +141,7 @@ class There:
         from memory_mcp.ingest.readers import Hello, Readers
 
         importer, report = self.importer(name), ImportReport()
-        tasks = survey(importer, path, self._marks(prefix_of(importer)), newest, report)
+        tasks = survey(importer, source, self.marks(prefix_of(importer)), newest, report)
         done, total = 0, sum(t.size for t in tasks)
         token = self._claim()
         with few_collections(), Readers(Hello(importer, token.folder, token.name), tasks) as readers:
@@ -170,10 +189,6 @@ class There:
         report.known += answer["known"]
         report.seconds["store"] += time.monotonic() - began
 
-    def _marks(self, prefix: str) -> dict[str, str]:
-        found: dict[str, str] = self._ask("import/marks", {"prefix": prefix})["marks"]
-        return found
-
     def build(self, progress: Callable[[Upkeep], None]) -> dict[str, float]:
         """See Memory; the time from the last event sent until only indexing is left counts as filing."""
         began, filed = time.monotonic(), 0.0
@@ -197,7 +212,7 @@ class There:
 
     def connect(self) -> None:
         """Reach the daemon; LayerUnavailable when there is none to be had."""
-        self._marks("import:")
+        self.marks("import:")
 
     def close(self) -> None:
         """Close the connection, and delete the files that were not stored."""
@@ -240,8 +255,7 @@ def there(settings: Settings, wanted: link.Wanted) -> Iterator[There]:
     try:
         # Only now: a daemon that is started inherits the priority of its starter.
         memory.connect()
-        if hasattr(os, "nice"):
-            os.nice(_NICE)
+        machine.lower(_NICE)
         yield memory
     finally:
         memory.close()

@@ -5,7 +5,7 @@ import os
 import re
 import sys
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn, cast
 
 from memory_mcp import __version__
 from memory_mcp.cli import render
@@ -15,33 +15,118 @@ from memory_mcp.errors import InvalidQuery, MemoryMcpError
 
 INTERRUPTED = 130
 _DEBUG = "MEMORY_MCP_DEBUG"
-_CHOICE = re.compile(r"invalid choice: '([^']*)' \(choose from (.*)\)")
+_CHOICE = re.compile(r"argument ([^:]+): invalid choice: '([^']*)' \(choose from (.*)\)")
+_VALUE = re.compile(r"argument ([^:]+): invalid (\w+) value: (.*)")
+_NO_VALUE = re.compile(r"argument ([^:]+): expected (?:one|at least one) argument")
+_MISSING, _UNKNOWN = "the following arguments are required: ", "unrecognized arguments: "
+#: What people type here because other programs call it so.
+HABITS = {
+    **dict.fromkeys(("list", "ls", "log", "history", "recent"), "timeline"),
+    **dict.fromkeys(("find", "recall", "question"), "ask"),
+    **dict.fromkeys(("get", "open", "cat", "view"), "show"),
+    **dict.fromkeys(("add", "remember", "save", "store", "put"), "ingest"),
+    **dict.fromkeys(("init", "index", "load", "sync"), "import"),
+    **dict.fromkeys(("status", "check", "health", "info"), "doctor"),
+    **dict.fromkeys(("start", "stop", "restart"), "daemon"),
+    **dict.fromkeys(("mcp", "server", "run"), "serve"),
+    "grep": "search",
+    "settings": "config",
+    "set": "config",
+    "version": "--version",
+    "help": "--help",
+}
 
 
 class Parser(argparse.ArgumentParser):
     """An argument parser whose complaints are errors like all others."""
 
     def error(self, message: str) -> NoReturn:
-        """InvalidQuery with the nearest known word, and where to read on."""
-        hint = f"See: {self.prog} --help"
+        """InvalidQuery in plain words: what is wrong, the nearest known word or all of them, and where to read on."""
+        see = f"See: {self.prog} --help"
         if choice := _CHOICE.search(message):
-            from difflib import get_close_matches
+            raise self._unknown_word(choice[1], choice[2], [c.strip(" '") for c in choice[3].split(",")])
+        if message.startswith(_MISSING):
+            names = message.removeprefix(_MISSING)
+            known = f", one of {', '.join(self._choices())}" if names == "COMMAND" else ""
+            raise InvalidQuery(f"{names} is missing", f"Write: {self.prog} {names}{known}. {see}")
+        if message.startswith(_UNKNOWN):
+            raise self._unknown_option(message.removeprefix(_UNKNOWN).split()[0])
+        if value := _VALUE.search(message):
+            kinds = {"int": "a whole number", "float": "a number"}
+            raise InvalidQuery(f"{value[1]} must be {kinds.get(value[2], f'a {value[2]}')}, not {value[3]}", see)
+        if nothing := _NO_VALUE.search(message):
+            raise InvalidQuery(f"{nothing[1]} needs a value", see)
+        raise InvalidQuery(message, see)
 
-            near = get_close_matches(choice[1], [c.strip(" '") for c in choice[2].split(",")], n=1)
-            message = f"unknown: {choice[1]!r}"
-            hint = f"Did you mean {near[0]}? {hint}" if near else hint
-        raise InvalidQuery(message, hint)
+    def _unknown_word(self, argument: str, given: str, known: list[str]) -> InvalidQuery:
+        from difflib import get_close_matches
+
+        see = f"See: {self.prog} --help"
+        near = get_close_matches(given, known, n=1)
+        listed = f"Known: {', '.join(known)}. "
+        if isinstance(self, _Front):
+            near = [HABITS[given]] if given in HABITS else near
+            listed = "" if near else f"The everyday ones are {', '.join(registry.everyday())}. "
+        about = f" ({registry.COMMANDS[near[0]]})" if near and not listed and near[0] in registry.COMMANDS else ""
+        said = f"Did you mean {near[0]}{about}? " if near else ""
+        return InvalidQuery(f"unknown {argument.lower()}: {given!r}", f"{said}{listed}{see}")
+
+    def _unknown_option(self, given: str) -> InvalidQuery:
+        """Complaints about options come from the whole tree: the command that was named last knows its own."""
+        from difflib import get_close_matches
+
+        parser, options = self, set[str]()
+        while True:
+            options |= set(parser._option_string_actions)
+            deeper = next((parser._choices()[word] for word in self.given if word in parser._choices()), None)
+            if deeper is None:
+                break
+            parser = deeper
+        near = get_close_matches(given.partition("=")[0], sorted(options), n=1)
+        said = f"Did you mean {near[0]}? " if near else ""
+        kind = "option" if given.startswith("-") else "word"
+        return InvalidQuery(f"unknown {kind}: {given!r}", f"{said}See: {parser.prog} --help")
+
+    #: The command line that is read, for complaints about it.
+    given: Sequence[str] = ()
+
+    def _choices(self) -> "dict[str, Parser]":
+        return dict(self._subparsers._group_actions[0].choices or {}) if self._subparsers else {}
+
+
+class _Front(Parser):
+    """The whole program's parser, whose help shows the commands in groups."""
+
+    def format_help(self) -> str:
+        """See ArgumentParser."""
+        formatter = self._get_formatter()
+        formatter.add_usage(self.usage, self._actions, self._mutually_exclusive_groups)
+        formatter.add_text(self.description)
+        assert self._subparsers is not None
+        rows = {row.dest: row for row in cast("Any", self._subparsers._group_actions[0])._get_subactions()}
+        for title, names in registry.GROUPS.items():
+            formatter.start_section(title)
+            formatter.add_arguments([rows[name] for name in names if name in rows])
+            formatter.end_section()
+        for group in self._action_groups:
+            if group is not self._subparsers:
+                formatter.start_section(group.title)
+                formatter.add_arguments(group._group_actions)
+                formatter.end_section()
+        formatter.add_text(self.epilog)
+        return formatter.format_help()
 
 
 def build_parser(argv: Sequence[str] | None = None) -> Parser:
     """The argument tree: of the commands that `argv` may mean, the others by name only; None: all of it."""
-    parser = Parser(
+    parser = _Front(
         prog="memory-mcp",
         description="Long-term memory for coding agents. On a pipe, without a command, this is the MCP server on stdio.",
         epilog="New here? memory-mcp try",
         parents=[common()],
         allow_abbrev=False,
     )
+    parser.given = argv or ()
     parser.add_argument("--version", action="version", version=f"memory-mcp {__version__}")
     parsers = parser.add_subparsers(title="commands", metavar="COMMAND", dest="command", parser_class=Parser)
     for name, about in registry.COMMANDS.items():
@@ -106,5 +191,12 @@ def _run(argv: list[str]) -> int:
         from memory_mcp.cli.commands import serve
 
         return serve.run(build_parser(["serve"]).parse_args(["serve", *argv]))
+    from memory_mcp import paths
+
+    if args.command != "doctor" and paths.unknown_variable():
+        from memory_mcp.config import load
+
+        # It raises with the nearest name.
+        load()
     status: int = args.run(args)
     return status

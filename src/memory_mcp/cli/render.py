@@ -157,6 +157,17 @@ def styled(lines: Iterable["Text"], recalled: bool = False) -> None:
         out(CLOSE)
 
 
+def can_ask() -> bool:
+    """Whether a person can be asked something: only at this process's own terminal."""
+    return TERMINAL.get() is None and sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def agreed(question: str) -> bool:
+    """Whether the person at the terminal says yes, which is what the return key alone says."""
+    print(f"{safe(question)} [Y/n] ", end="", file=_err(), flush=True)
+    return sys.stdin.readline().strip().lower() in ("", "y", "yes")
+
+
 def one_line(text: str, width: int = 0) -> str:
     """`text` on one line, cut at a word to `width` characters when a width is given."""
     flat = " ".join(text.split())

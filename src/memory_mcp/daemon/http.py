@@ -216,7 +216,7 @@ def bind(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         if error.errno == errno.EADDRINUSE:
-            hint = "Set server.http_port to another one, or to 0 for any."
+            hint = "Choose another one, or 0 for any: --port N, or the setting server.http_port."
             raise AddressInUse(f"port {port} of {host} is in use by another program", hint) from error
         raise ConfigError(
             f"{host} port {port} cannot be bound: {error.strerror}", "Set server.http_host and server.http_port."

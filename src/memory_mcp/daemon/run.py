@@ -15,10 +15,11 @@ import sys
 import threading
 import time
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memory_mcp import __version__, metrics, paths
+from memory_mcp import __version__, door, metrics, paths
 from memory_mcp.children import few_collections
 from memory_mcp.config import ServerSettings, Settings
 from memory_mcp.daemon import log as logs
@@ -56,11 +57,10 @@ def run(settings: Settings, told: Mapping[str, str], execute: "Execute") -> int:
     directory = settings.storage.directory.absolute()
     wait = _SUCCESSION if owner(directory).get("kind") == DAEMON else 0.0
     lock = DirectoryLock(directory, wait, DAEMON)
-    from memory_mcp.daemon.socket import bind
 
     # DuckDB makes its log with whatever mode is left; nothing of this process is for others.
     os.umask(0o077)
-    listener = bind(str(directory))
+    listener, secret = door.listen(str(directory), settings.server.socket)
     logs.begin(paths.log_file(str(directory)), redirect=not sys.stderr.isatty())
     os.chdir(directory)
     sys.setswitchinterval(_SWITCH)
@@ -68,7 +68,7 @@ def run(settings: Settings, told: Mapping[str, str], execute: "Execute") -> int:
     try:
         import anyio
 
-        daemon = _Daemon(settings, told, execute, lock, listener)
+        daemon = _Daemon(settings, told, execute, lock, listener, secret)
         anyio.run(daemon.run)
     finally:
         lock.release()
@@ -80,13 +80,20 @@ class _Daemon:
     """Its parts, and the one event loop they share."""
 
     def __init__(
-        self, settings: Settings, told: Mapping[str, str], execute: "Execute", lock: DirectoryLock, listener: socket.socket
+        self,
+        settings: Settings,
+        told: Mapping[str, str],
+        execute: "Execute",
+        lock: DirectoryLock,
+        listener: socket.socket,
+        secret: str,
     ) -> None:
         import anyio
 
         from memory_mcp.daemon.doors import Doors
         from memory_mcp.daemon.methods import Methods
         from memory_mcp.daemon.rpc import Private
+        from memory_mcp.daemon.settings import InForce
         from memory_mcp.daemon.socket import SocketDoor
         from memory_mcp.server.service import Service
 
@@ -104,7 +111,10 @@ class _Daemon:
         self._server: MemoryServer | None = None
         self._doors = Doors(settings.server, self._http_door, paths.token_file(self._directory))
         methods = Methods(self._service, self._doors, execute, self.status, self.stop)
-        self._door = SocketDoor(self._speak, self._clients, Private(methods.table()).serve, told)
+        self._in_force = InForce(settings, told)
+        private = Private(methods.table()).serve
+        project = settings.server.project
+        self._door = SocketDoor(self._speak, self._clients, private, self._in_force.answer, project, secret)
 
     async def run(self) -> None:
         """Serve until the end, then let everything go in order."""
@@ -148,9 +158,8 @@ class _Daemon:
     async def _close_door(self) -> None:
         import anyio
 
-        from memory_mcp.daemon.socket import unbind
-
-        unbind(self._directory)
+        with suppress(OSError):
+            door.forget(self._directory)
         await anyio.sleep(_LAST_WORDS)
 
     def stop(self, why: str) -> None:
@@ -159,9 +168,9 @@ class _Daemon:
         self._ending.set()
 
     async def _end_on_signal(self) -> None:
-        import anyio
+        from memory_mcp.server.ending import signals_of_end
 
-        with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as received:
+        with signals_of_end() as received:
             async for number in received:
                 self.stop(f"signal {signal.Signals(number).name}")
 
@@ -176,10 +185,20 @@ class _Daemon:
                 log.critical("the data directory was taken away; ended without closing it")
                 logging.shutdown()
                 os._exit(1)
+            if self._outdated():
+                self.stop("the settings file changed")
             if self._clients.idle_s() >= self._settings.server.idle_exit_secs and not self._work():
                 await anyio.to_thread.run_sync(self._service.tidy)
                 if self._clients.idle_s() >= self._settings.server.idle_exit_secs:
                     self.stop(f"idle for {self._settings.server.idle_exit_secs} s")
+
+    def _outdated(self) -> bool:
+        """Whether the settings file changed and nothing is under way: clients take the next daemon with their next call.
+
+        Clients of the HTTP door cannot start one, so that one waits for a command.
+        """
+        under_way = self._service.host.calls or self._doors.url or self._clients.commands() or self._work()
+        return not under_way and bool(self._in_force.state().changed)
 
     def _http_door(self, settings: ServerSettings) -> "HttpDoor":
         from memory_mcp.daemon.http import HttpDoor
@@ -246,6 +265,8 @@ class _Daemon:
             },
             "deriving": self._service.deriving,
             "indexing": self._service.indexing,
+            "settings_changed": list(self._in_force.state().changed),
+            "settings_unusable": self._in_force.state().unusable,
             "http": self._doors.url,
             "http_connections": self._doors.connections,
             "last_error": logs.last_error.text or host.deriver_error(),

@@ -1,7 +1,7 @@
-"""The Unix socket: one line of hello each way, then MCP in both eras or the private methods, until either side goes.
+"""The local door: one line of hello each way, then MCP in both eras or the private methods, until either side goes.
 
 Invariants
-1. Only processes of the same user are answered.
+1. Only processes of the same user are answered: the system tells whose they are, or they know the secret.
 2. When a client goes, what it asked for is cancelled; writes that have begun are finished.
 """
 
@@ -11,8 +11,6 @@ import os
 import socket
 import struct
 from collections.abc import Awaitable, Callable, Mapping
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import anyio
@@ -21,6 +19,7 @@ import anyio.abc
 from memory_mcp import __version__, paths
 from memory_mcp.daemon.clients import Client, Clients
 from memory_mcp.daemon.rpc import Conversation, Lines
+from memory_mcp.door import demand
 from memory_mcp.scope import caller_project
 from memory_mcp.server.caller import CALLER, Caller
 
@@ -29,48 +28,28 @@ log = logging.getLogger(__name__)
 #: Longest line of a client (bytes): ten megabytes of text, escaped.
 LONGEST = 64 * 1024 * 1024
 _HELLO_PATIENCE = 10.0
-_BACKLOG = 128
 #: What a stream raises once either side has gone.
 CLOSED = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream)
 
 Serve = Callable[[Conversation], Awaitable[None]]
+#: What a caller is told of the settings, by its hello.
+Answer = Callable[[Mapping[str, Any]], dict[str, str]]
 #: Speaks MCP on a connection until its client goes.
 Speak = Callable[[anyio.abc.SocketStream, Lines, Client], Awaitable[None]]
-
-
-def bind(directory: str) -> socket.socket:
-    """The listening socket of a data directory whose lock the caller holds; a stale one is replaced."""
-    place = paths.socket_path(directory)
-    with suppress(FileNotFoundError):
-        if Path(place).exists() and not Path(place).is_socket():
-            raise FileExistsError(f"{place} is in the way: it is not a socket")
-        Path(place).unlink()
-    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    before = os.umask(0o177)
-    try:
-        listener.bind(place)
-    finally:
-        os.umask(before)
-    listener.listen(_BACKLOG)
-    listener.setblocking(False)
-    return listener
-
-
-def unbind(directory: str) -> None:
-    """Nobody finds this daemon any more."""
-    with suppress(OSError):
-        Path(paths.socket_path(directory)).unlink()
 
 
 class SocketDoor:
     """Serves whoever connects."""
 
-    def __init__(self, speak: Speak, clients: Clients, private: Serve, settings: Mapping[str, str]) -> None:
+    def __init__(self, speak: Speak, clients: Clients, private: Serve, answer: Answer, project: str, secret: str = "") -> None:
         self._speak = speak
         self._clients = clients
         self._private = private
-        #: What this daemon was started with, to tell a caller with other settings.
-        self._settings = dict(settings)
+        self._answer = answer
+        #: Of callers that tell none.
+        self._project = project
+        #: What callers must know where the system does not tell whose they are; "" where it does.
+        self._secret = secret
 
     async def serve(self, listener: socket.socket) -> None:
         """Accept until cancelled."""
@@ -85,29 +64,18 @@ class SocketDoor:
                     return
                 lines = _Lines(stream)
                 with anyio.fail_after(_HELLO_PATIENCE):
+                    if self._secret and not await demand(lines.told, stream.send, self._secret):
+                        log.warning("refused a connection that does not know the secret of %s", paths.door_file("."))
+                        return
                     hello = await lines.hello()
                     if hello is None:
                         return
-                    await stream.send(_line({"memory-mcp": __version__, "pid": os.getpid(), **self._note(hello)}))
+                    await stream.send(_line({"memory-mcp": __version__, "pid": os.getpid(), **self._answer(hello)}))
                 await self._serve(stream, lines, hello)
         except (*CLOSED, TimeoutError, OSError):
             return
         except Exception:
             log.exception("a connection ended with a defect")
-
-    def _note(self, hello: Mapping[str, Any]) -> dict[str, str]:
-        theirs = hello.get("settings")
-        if not isinstance(theirs, dict):
-            return {}
-        differ = sorted(
-            k for k in {*theirs, *self._settings} if theirs.get(k) != self._settings.get(k) and (k != "config" or theirs.get(k))
-        )
-        if not differ:
-            return {}
-        names = ", ".join(k.lower().replace("__", ".") for k in differ)
-        return {
-            "note": f"the running daemon was started with other settings ({names}); `memory-mcp daemon restart` applies yours"
-        }
 
     async def _serve(self, stream: anyio.abc.SocketStream, lines: "_Lines", hello: Mapping[str, Any]) -> None:
         environ = {str(k): str(v) for k, v in dict(hello.get("environ") or {}).items()}
@@ -117,7 +85,7 @@ class SocketDoor:
             if kind == "rpc":
                 await self._private(Conversation(stream, lines, cwd, environ))
                 return
-            CALLER.set(Caller(caller_project(environ, cwd), relayed=True))
+            CALLER.set(Caller(caller_project(environ, cwd, configured=self._project), relayed=True))
             await self._speak(stream, lines, client)
 
 
@@ -130,11 +98,16 @@ class _Lines(Lines):
 
     async def hello(self) -> dict[str, Any] | None:
         """The first line; None for a caller that says nothing we know."""
+        found = await self.told()
+        return found if "memory-mcp" in found else None
+
+    async def told(self) -> dict[str, Any]:
+        """The next line's object; empty where the line is none."""
         try:
             found = json.loads(await self.__anext__())
         except (StopAsyncIteration, ValueError):
-            return None
-        return found if isinstance(found, dict) and "memory-mcp" in found else None
+            return {}
+        return found if isinstance(found, dict) else {}
 
     def __aiter__(self) -> Lines:
         return self
@@ -158,9 +131,9 @@ class _Lines(Lines):
 def _is_ours(stream: anyio.abc.SocketStream) -> bool:
     """Whether the other side belongs to this user, where the platform tells; the socket's own mode says so everywhere."""
     option = getattr(socket, "SO_PEERCRED", None)
-    if option is None:
-        return True
     raw = stream.extra(anyio.abc.SocketAttribute.raw_socket)
+    if option is None or raw.family != socket.AF_UNIX:
+        return True
     _, user, _ = struct.unpack("3i", raw.getsockopt(socket.SOL_SOCKET, option, struct.calcsize("3i")))
     return int(user) in (os.getuid(), 0)
 

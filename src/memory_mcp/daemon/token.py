@@ -8,7 +8,7 @@ import secrets
 import stat
 from pathlib import Path
 
-from memory_mcp import paths
+from memory_mcp import machine, paths
 from memory_mcp.errors import ConfigError
 
 log = logging.getLogger(__name__)
@@ -43,7 +43,7 @@ def _kept(place: Path) -> str:
 def _make(place: Path) -> None:
     """Written aside and then given its name, so that nobody reads half a token, whatever happens in between."""
     aside = place.with_name(f"{place.name}.{secrets.token_hex(8)}")
-    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o600)
+    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | machine.PRIVATE, 0o600)
     try:
         with os.fdopen(descriptor, "w", encoding="ascii") as file:
             file.write(secrets.token_urlsafe(_BYTES) + "\n")
@@ -57,12 +57,12 @@ def _make(place: Path) -> None:
 
 
 def _read(place: Path) -> str:
-    descriptor = os.open(place, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
+    descriptor = os.open(place, os.O_RDONLY | machine.PRIVATE | getattr(os, "O_NONBLOCK", 0))
     with os.fdopen(descriptor, encoding="ascii", errors="replace") as file:
         found = os.fstat(descriptor)
-        if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid():
+        if not stat.S_ISREG(found.st_mode) or not machine.owns(found):
             raise PermissionError(0, "it is not a file of this user")
-        if found.st_mode & 0o077:
+        if found.st_mode & 0o077 and not machine.WINDOWS:
             os.fchmod(descriptor, 0o600)
             log.warning(
                 "others could read %s; now only its owner can. Who read it may still use it: replace what it holds", place

@@ -15,6 +15,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from memory_mcp import paths
 from memory_mcp.embed.models import FILES, Model
 from memory_mcp.errors import InvalidQuery, LayerUnavailable
 
@@ -38,6 +39,8 @@ def fetch(model: Model, told: Told = lambda _, __: None) -> int:
 
     LayerUnavailable when the hub cannot be reached, InvalidQuery when it has no such model or that is not of our kind.
     """
+    if why := paths.foreign(str(model.folder.parent.parent)):
+        raise InvalidQuery(why, "Name a new or an empty folder: --data-dir DIR, or MEMORY_MCP_DATA_DIR.")
     model.folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     _sweep(model.folder.parent)
     with tempfile.TemporaryDirectory(prefix=_FETCHING, dir=model.folder.parent) as scratch:

@@ -99,11 +99,16 @@ _DIGITS = 16
 
 
 def fill_times(times: Sequence[int | None], now_ms: int) -> list[int]:
-    """Each missing time replaced by the one before it, else the next one after it, else `now_ms`."""
+    """Each missing time replaced: a millisecond behind the one before it, else before the next one, else `now_ms` and on.
+
+    A millisecond, because events are ordered by their time: equal ones would lose the order of their source.
+    """
+    first = next((n for n, t in enumerate(times) if t is not None), None)
+    known = None if first is None else times[first]
+    following = now_ms - 1 if first is None or known is None else max(0, known - first - 1)
     filled: list[int] = []
-    following = next((t for t in times if t is not None), now_ms)
     for time_ms in times:
-        following = time_ms if time_ms is not None else following
+        following = time_ms if time_ms is not None else following + 1
         filled.append(following)
     return filled
 

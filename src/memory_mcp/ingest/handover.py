@@ -14,12 +14,13 @@ import re
 import stat
 import uuid
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import suppress
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from filelock import FileLock, Timeout
 
+from memory_mcp import machine
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.ingest.frames import pack, unpack
 from memory_mcp.model.event import EventDraft, Trust
@@ -62,6 +63,16 @@ class Token:
         _remove(self.folder, self.name)
         self._lock.release()
         (self.folder / f"{self.name}{_LOCK}").unlink(missing_ok=True)
+
+
+@contextmanager
+def claimed(spool: Path) -> Iterator[Token]:
+    """A claim for as long as the files are needed."""
+    token = Token(spool)
+    try:
+        yield token
+    finally:
+        token.release()
 
 
 class Writer:
@@ -127,10 +138,10 @@ def slices(spool: Path, name: str) -> tuple[str, Iterator[Slice]]:
     """
     if not _NAME.match(name):
         raise InvalidQuery(f"not a file of an import: {name[:80]!r}")
-    descriptor = os.open(spool / FOLDER / name, os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    descriptor = os.open(spool / FOLDER / name, os.O_RDONLY | machine.PRIVATE)
     stream = os.fdopen(descriptor, "rb")
     found = os.fstat(descriptor)
-    if not stat.S_ISREG(found.st_mode) or found.st_uid != os.getuid():
+    if not stat.S_ISREG(found.st_mode) or not machine.owns(found):
         stream.close()
         raise InvalidQuery(f"not a file of this user's own: {name}")
     head = json.loads(stream.readline())

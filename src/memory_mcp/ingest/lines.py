@@ -54,6 +54,8 @@ class Record:
     #: The beginning of its text, to be quoted.
     quote: str
     error: str = ""
+    #: About how many bytes of the file are read with it, inside an array too; never more than there are.
+    reached: int = 0
 
 
 def iter_records(file: Path, offset: int = 0) -> Iterator[Record]:
@@ -193,7 +195,8 @@ class _Reader:
             value, end = outcome
             if isinstance(value, dict):
                 objects += 1
-                yield Record(value, line.number, line.start, window.text[at : at + _QUOTED])
+                quote, reached = window.text[at : at + _QUOTED], window.reached(end)
+                yield Record(value, line.number, line.start, quote, reached=reached)
             else:
                 others += 1
             good = at = window.drop(end)
@@ -235,6 +238,10 @@ class _Window:
     def offset(self, at: int) -> int:
         """The byte offset of a place in `text`."""
         return self._start + len(self.text[:at].encode("utf-8", "surrogateescape"))
+
+    def reached(self, at: int) -> int:
+        """About the byte offset of a place in `text`, without measuring: too small where a character takes more bytes."""
+        return self._start + at
 
     def drop(self, at: int) -> int:
         """Forget what lies before `at` once it is much; where `at` is now."""

@@ -34,6 +34,8 @@ BATCH_CHARS = 1024 * 1024
 #: Bytes, and files, from which a group of files is large enough.
 GROUP_BYTES, GROUP_FILES = 4 * 1024 * 1024, 256
 
+#: A file, a folder whose files the importer lists, or the files themselves.
+Source = Path | Sequence[Path]
 Progress = Callable[[ImportReport, Path, float], None]
 
 
@@ -101,14 +103,16 @@ class Pipeline:
         self._marks = marks
         self._gate = gate
 
-    def run(self, importer: Importer, path: Path, progress: Progress | None = None, newest: int | None = None) -> ImportReport:
-        """Import everything at `path` that is not stored yet; SourceUnreadable when there is nothing there.
+    def run(
+        self, importer: Importer, source: Source, progress: Progress | None = None, newest: int | None = None
+    ) -> ImportReport:
+        """Import everything of `source` that is not stored yet; SourceUnreadable when there is nothing there.
 
         `newest` reads only about so many events, of the files changed last; `report.cut` says that older ones are
         left, and a later run without it reads them. `progress` hears of the report, the file and the fraction done.
         """
         report = ImportReport()
-        tasks = survey(importer, path, self._marks.marks(prefix_of(importer)), newest, report)
+        tasks = survey(importer, source, self._marks.marks(prefix_of(importer)), newest, report)
         done, total = 0, sum(t.size for t in tasks)
         for task in tasks:
             before = done
@@ -144,13 +148,13 @@ def prefix_of(importer: Importer) -> str:
     return f"import:{importer.name}:"
 
 
-def survey(importer: Importer, path: Path, known: Mapping[str, str], newest: int | None, report: ImportReport) -> list[Task]:
+def survey(importer: Importer, source: Source, known: Mapping[str, str], newest: int | None, report: ImportReport) -> list[Task]:
     """List the files there are, in groups; what vanishes meanwhile is counted. SourceUnreadable when there is no path.
 
     `known` holds the marks of the importer by name.
     """
     files: list[SourceFile] = []
-    for found in importer.files(path):
+    for found in importer.files(source) if isinstance(source, Path) else source:
         report.files += 1
         try:
             size, stamp = stamp_of(found, importer.growth)

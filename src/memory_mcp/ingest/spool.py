@@ -5,6 +5,7 @@ Invariants
    ids follow from its name.
 2. No file stops another: what cannot be understood is moved to `bad/`, told in the report, and never deleted.
 3. Only a file in `new/` is whole; what lies in `tmp/` belongs to a hook that is writing, or was killed.
+4. What a client tells two hooks in the same moment, such as a plugin's and one set by hand, is stored once.
 """
 
 import json
@@ -21,16 +22,23 @@ from memory_mcp.events.log import EventLog
 from memory_mcp.failpoints import failpoint
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.gate import Gate
-from memory_mcp.ingest.hooks.base import Envelope, Hooks, Malformed
+from memory_mcp.ingest.hooks.base import Envelope, Heard, Hooks, Malformed
 from memory_mcp.model.event import HOOK, EventDraft, EventType
+from memory_mcp.model.ids import digest
 
 #: Files stored in one transaction, and the characters after which it ends earlier.
 BATCH, BATCH_CHARS = 100, 4 * 1024 * 1024
 #: A hook takes a moment; what it has not finished after a day it never will (seconds).
 STALE_S = 86_400
+#: Hooks of one event start together; on a busy machine one may come this much after the other (milliseconds).
+TWICE_MS = 10_000
+#: Why a payload that another hook has brought already holds nothing to keep.
+TWICE = "told twice"
 #: Longest header that is looked for, bytes: two paths and a few numbers.
 _HEADER = 64 * 1024
 _OLDEST_FORM = 1
+#: From so many remembered payloads on the old ones go.
+_LATELY = 1_000
 
 
 @dataclass(slots=True)
@@ -63,6 +71,26 @@ class _Payload:
         return sum(len(d.text) for d in self.drafts)
 
 
+class _Lately:
+    """The payloads of the last moments, by what they say."""
+
+    def __init__(self) -> None:
+        #: By client and payload: the file that brought it first, and when.
+        self._seen: dict[tuple[str, int], tuple[str, int]] = {}
+
+    def twice(self, client: str, envelope: Envelope, payload: str) -> bool:
+        """Whether another file brought the same from the same client a moment ago; it is remembered from now on."""
+        key = (client, digest(payload))
+        name, at_ms = self._seen.get(key, ("", 0))
+        # A file that could not be stored comes again under its own name.
+        if name not in ("", envelope.name) and abs(envelope.received_ms - at_ms) <= TWICE_MS:
+            return True
+        if len(self._seen) >= _LATELY:
+            self._seen = {k: v for k, v in self._seen.items() if envelope.received_ms - v[1] <= TWICE_MS}
+        self._seen[key] = (envelope.name, envelope.received_ms)
+        return False
+
+
 class Spool:
     """The spool of one data directory. Any thread may drain it; one does at a time."""
 
@@ -81,6 +109,7 @@ class Spool:
         self._hooks = hooks
         self._on_end = on_end
         self._draining = threading.Lock()
+        self._lately = _Lately()
 
     def waiting(self) -> int:
         """Payloads that are not stored yet."""
@@ -133,6 +162,8 @@ class Spool:
             if client not in self._hooks:
                 raise Malformed("unknown client")
             heard = self._hooks[client].read(payload, envelope)
+            if self._hooks[client].ONE_PER_MOMENT and self._lately.twice(client, envelope, payload):
+                heard = Heard(skipped=TWICE)
         except Malformed as error:
             self._set_aside(file, str(error), raw, report)
             return None

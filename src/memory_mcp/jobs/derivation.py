@@ -68,7 +68,10 @@ class Derivation:
         workers: Callable[[Callable[[], None] | None], DeriveWorkers],
         clock: Clock,
         give_way: Callable[[], None],
+        settle: Callable[[], set[str]],
     ) -> None:
+        """`settle` files under other names what belongs there, and says which days that touched."""
+        self._settle = settle
         self._segments = segments
         self._rollups = rollups
         self._workers = workers
@@ -107,6 +110,8 @@ class Derivation:
             started = self._clock.monotonic()
             if Depth.SEGMENTS in depth:
                 self._derive_segments(place, progress, more)
+                with self.publishing:
+                    self._segments.touched |= self._settle()
             halfway = self._clock.monotonic()
             periods = self._roll_up(place, should_stop) if Depth.PERIODS in depth else 0
             return Spent(periods, halfway - started, self._clock.monotonic() - halfway)

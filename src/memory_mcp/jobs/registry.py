@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from memory_mcp.jobs.base import Job
 from memory_mcp.jobs.commit_indexes import CommitIndexes
 from memory_mcp.jobs.drain_spool import DrainSpool
+from memory_mcp.jobs.follow_clients import FollowClients
 from memory_mcp.jobs.group_topics import GroupTopics
 from memory_mcp.jobs.housekeeping import Housekeeping
 from memory_mcp.jobs.improve_indexes import ImproveIndexes
@@ -33,6 +34,8 @@ class Parts:
     drain: Callable[[], int]
     #: Whether the scheduler is told of what comes into the spool.
     spool_watched: bool
+    #: Stores what clients that are followed wrote, until it should stop; how many events.
+    follow: Callable[[Callable[[], bool]], int]
     briefings: BriefingSettings
     #: Local time of the daily upkeep, such as 03:00.
     housekeeping_at: str
@@ -52,6 +55,7 @@ class Parts:
 
 JOBS: dict[str, Callable[[Parts], Job]] = {
     "drain_spool": lambda parts: DrainSpool(parts.drain, parts.spool_watched),
+    "follow_clients": lambda parts: FollowClients(parts.follow),
     "roll_up": lambda parts: RollUp(parts.roll_up),
     "render_briefings": lambda parts: RenderBriefings(parts.storage, parts.tree, parts.briefings, parts.busy),
     "commit_indexes": lambda parts: CommitIndexes(parts.commit_indexes, parts.commit_interval_secs),

@@ -124,14 +124,16 @@ class RenderBriefings:
         for project in projects:
             if should_stop():
                 return JobReport(f"stopped early; {written:,} written", {"written": written, "removed": removed})
-            file = Path(paths.briefing_file(str(folder.parent), project))
             text = self.text(project, pinned)
-            if text:
-                keep.add(file.name)
-                written += _write(file, text)
-            elif file.exists():
-                file.unlink()
-                removed += 1
+            # A hook knows the name of its own directory alone.
+            for name in self._storage.projects.names.recorded_as(project):
+                file = Path(paths.briefing_file(str(folder.parent), name))
+                if text:
+                    keep.add(file.name)
+                    written += _write(file, text)
+                elif file.exists():
+                    file.unlink()
+                    removed += 1
         if changed is None:
             removed += _sweep(folder, keep)
         self._done = now
@@ -165,7 +167,8 @@ class RenderBriefings:
 
     def _form(self) -> str:
         pins = f"{digest(*sorted(self._storage.toc.pins())):x}"
-        settings = self._settings
+        settings, names = self._settings, self._storage.projects.names
+        pins += f" {digest(*map(repr, (*names.aliases, *names.splits))):x}"
         return f"{VERSION} {settings.tokens} {settings.token_factor} {settings.refine} {self._tree.calendar.zone_name} {pins}"
 
     def _changed(self, now: _Done, folder: Path) -> list[str] | None:
@@ -252,8 +255,6 @@ def _write(file: Path, text: str) -> bool:
     """Put a whole private file in place; whether it said something else before."""
     data = text.encode("utf-8", "replace")
     file.parent.mkdir(mode=0o700, exist_ok=True)
-    if file.parent.stat().st_mode & 0o077:
-        file.parent.chmod(0o700)
     if file.exists() and file.read_bytes() == data:
         return False
     aside = file.with_suffix(".new")

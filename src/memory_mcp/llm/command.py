@@ -11,7 +11,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import IO
 
-from memory_mcp import paths
+from memory_mcp import machine, paths
 from memory_mcp.llm.prompt import Prompt
 from memory_mcp.llm.reply import Refused, Reply, Unavailable
 from memory_mcp.model.tokens import estimate_tokens
@@ -58,7 +58,7 @@ class Command:
                 stderr=subprocess.DEVNULL,
                 cwd=self._directory,
                 env={**os.environ, paths.SUMMARIZING: "1"},
-                start_new_session=True,
+                **machine.apart(),
             )
         except OSError as error:
             raise Unavailable(f"the command cannot be started: {error.strerror or error}", again=False) from None

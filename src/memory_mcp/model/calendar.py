@@ -11,7 +11,7 @@ import datetime as dt
 from dataclasses import dataclass
 from enum import StrEnum
 from functools import lru_cache
-from zoneinfo import ZoneInfo
+from zoneinfo import ZoneInfo, available_timezones
 
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.model.ids import ROOT, NodeId, day_id, month_id, segment_key_of, week_id, year_id
@@ -124,7 +124,15 @@ def _zone(name: str) -> dt.tzinfo:
     try:
         return ZoneInfo(name)
     except (KeyError, ValueError, OSError):
-        raise InvalidQuery(f"unknown time zone: {name!r}", "Zones are named as in Europe/Berlin or America/New_York.") from None
+        raise InvalidQuery(f"unknown time zone: {name!r}", _zones_like(name)) from None
+
+
+def _zones_like(name: str) -> str:
+    from difflib import get_close_matches
+
+    near = get_close_matches(name, available_timezones(), n=1)
+    known = "Zones are named as in Europe/Berlin or America/New_York."
+    return f"Did you mean {near[0]}? {known}" if near else known
 
 
 @lru_cache(maxsize=4096)

@@ -1,7 +1,7 @@
 """Event: one thing said or done in an agent session, as its source gave it."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 
@@ -104,6 +104,8 @@ class Event:
     thread: str = ""
     speaker: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
+    #: The project it was recorded with, where another name stands for that; None where `project` is that.
+    recorded_project: str | None = None
 
     @property
     def order(self) -> tuple[int, str]:
@@ -113,7 +115,12 @@ class Event:
     @property
     def stream(self) -> int:
         """The stream this event belongs to (see `stream_key`)."""
-        return stream_key(self.session_id, self.project, self.thread)
+        recorded = self.project if self.recorded_project is None else self.recorded_project
+        return stream_key(self.session_id, recorded, self.thread)
+
+    def shown_as(self, project: str) -> "Event":
+        """Return the event under the name that stands for its project; the stream it belongs to stays the same."""
+        return self if project == self.project else replace(self, project=project, recorded_project=self.project)
 
 
 def is_recap(event: Event) -> bool:

@@ -98,7 +98,7 @@ def browse(app: App, request: Browse, caller: Caller) -> Browsed:
         folded=listing.folded,
         folded_cursor=listing.folded_cursor,
         scope=scoped.words,
-        notices=[] if opened.event_count else scoped.nothing(app),
+        notices=scoped.notices(app, bool(opened.event_count)),
     )
     factor = app.settings.retrieval.token_factor
     room = PAGE_TOKENS * max(1.0, limit / PAGE.default) - tokens_of(bare, factor) - _SPARE

@@ -176,7 +176,7 @@ def related_topics(app: App, request: RelatedTopics, caller: Caller) -> FoundRel
 def label_topic(app: App, request: LabelTopic, caller: Caller) -> Labelled:
     """Give a topic the label that its scope sees from now on; raises as `get_topic`, InvalidQuery for a label that is none."""
     label = _label(request.label)
-    opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller.project))
+    opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller.project, widens=False))
     topic = app.topics().label(opened.topic.topic_id, label, opened.scoped.project, AGENT)
     return Labelled(
         topic_id=topic.topic_id,

@@ -13,6 +13,7 @@ from memory_mcp.requests import (
     one_topic,
     pins,
     plans,
+    projects,
     refine,
     refine_show,
     search,
@@ -65,6 +66,11 @@ REQUESTS: Mapping[str, Entry] = {
     "refine_summary": Entry(refine.RefineSummary, refine.refine_summary),
     "prune_index": Entry(indexes.PruneIndex, indexes.prune_index),
     "pin": Entry(pins.Pin, pins.pin),
+    "list_projects": Entry(projects.ListProjects, projects.list_projects),
+    "list_agents": Entry(projects.ListAgents, projects.list_agents),
+    "alias_project": Entry(projects.AliasProject, projects.alias_project),
+    "split_project": Entry(projects.SplitProject, projects.split_project),
+    "undo_project": Entry(projects.UndoProject, projects.undo_project),
 }
 _HANDLERS = {entry.request: entry.handle for entry in REQUESTS.values()}
 

@@ -36,44 +36,53 @@ class Scoped:
 
     project: str | None
     by_default: bool = False
+    #: The caller's project, where it holds nothing and everything is searched instead.
+    widened_from: str = ""
 
     @property
     def words(self) -> str:
         """The scope as responses name it."""
         return ALL_PROJECTS if self.project is None else self.project
 
-    def nothing(self, app: App) -> list[str]:
-        """Return the notices of a response without results: how much was in its scope, and how to search more."""
-        if self.project is None:
+    def notices(self, app: App, found: bool) -> list[str]:
+        """Return what a response says of its scope: that it was widened; without results, how much it held."""
+        if self.widened_from:
+            return [f"nothing is stored of project {self.widened_from} yet; every project was searched"]
+        if found or self.project is None:
             return []
         leave = "" if self.by_default else " without project"
         events = app.tree.tally(self.project).events
         return [f"0 of {events:,} events in project {self.project}; scope='all'{leave} searches every project"]
 
 
-def scope_of(app: App, project: str = "", scope: str = "", caller: str = "") -> Scoped:
+def scope_of(app: App, project: str = "", scope: str = "", caller: str = "", widens: bool = True) -> Scoped:
     """Return the scope of a request: its project, else the caller's, else everything.
+
+    A caller's project that holds nothing bounds nothing, unless the request says that it is to.
 
     Args:
         app: The memory that is asked.
         project: A project's name or its last parts; "" when the request names none.
         scope: A value of ScopeName; "" for the caller's project where the settings want that.
         caller: The project that the caller works on; "" when it is not known.
+        widens: Whether everything is meant where the caller's project holds nothing; not of a request that writes.
 
     Raises:
         InvalidQuery: the project is unknown or ambiguous, or the caller's is wanted and not known.
 
     """
-    wanted = choice(ScopeName, "scope", scope)
+    wanted, caller = choice(ScopeName, "scope", scope), app.storage.projects.names.of(caller)
     if project:
         return Scoped(known_project(app, project))
     if wanted is ScopeName.ALL:
         return Scoped(None)
     if wanted is ScopeName.PROJECT and not caller:
         raise InvalidQuery("the caller's project is not known", "Name one with project, or use scope='all'.")
-    if caller and (wanted is ScopeName.PROJECT or app.settings.server.scope == ScopeName.PROJECT):
+    if wanted is ScopeName.PROJECT:
         return Scoped(caller, by_default=True)
-    return Scoped(None)
+    if not caller or app.settings.server.scope != ScopeName.PROJECT:
+        return Scoped(None)
+    return Scoped(None, widened_from=caller) if widens and not _holds(app, caller) else Scoped(caller, by_default=True)
 
 
 def known_project(app: App, name: str) -> str:
@@ -97,10 +106,20 @@ def project_to_store(app: App, name: str) -> str:
     return known_project(app, name) if _matching(app, name) else name
 
 
+def _holds(app: App, project: str) -> bool:
+    """Whether anything is stored of a project; what came a moment ago is not in the tree yet."""
+    return bool(app.tree.tally(project).events or app.storage.events.sessions(Scope(project=project), 1))
+
+
 def _matching(app: App, name: str) -> list[str]:
-    """Return the stored projects that a name may mean: the one of that name, else those that end in its parts."""
-    known = app.tree.tally().projects
-    # What was stored a moment ago is not in the tree yet.
-    if name in known or app.storage.events.sessions(Scope(project=name), 1):
-        return [name]
-    return [p for p in known if p.endswith("/" + name.strip("/"))]
+    """Return the stored projects that a name may mean: the one of that name, else those that end in its parts.
+
+    A name that stands for another project's means that one.
+    """
+    names = app.storage.projects.names
+    known, whole = app.tree.tally().projects, names.of(name)
+    if whole in known or _holds(app, whole):
+        return [whole]
+    ends = "/" + name.strip("/")
+    others = {names.of(alias.old) for alias in names.aliases if alias.old.endswith(ends)}
+    return sorted({p for p in known if p.endswith(ends)} | others.intersection(known))

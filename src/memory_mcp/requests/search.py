@@ -237,8 +237,8 @@ class _Shaping:
             notices.append(_KEYWORDS_OFF.format(_INSTEAD.get(used, used), enabling))
         if not any_shown and (found.hits or found.has_more):
             notices.append(_TOO_SMALL)
-        elif not any_shown and not asked.how.offset:
-            notices += asked.scoped.nothing(self._app)
+        elif not asked.how.offset:
+            notices += asked.scoped.notices(self._app, any_shown)
         return tuple(notices)
 
 

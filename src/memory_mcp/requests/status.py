@@ -88,7 +88,7 @@ def get_status(app: App, request: GetStatus, caller: Caller) -> Status:
         embedder=app.accelerators.embedder,
         lag=_lag(app, stats, caller.deriver_error),
         store=_store(app, stats, full),
-        project=caller.project,
+        project=app.storage.projects.names.of(caller.project),
         notices=list(_notices(app, stats)),
     )
 

@@ -98,7 +98,7 @@ def teleport(app: App, request: Jump, caller: Caller) -> TeleportResponse:
         partial=found.partial if isinstance(request, HybridSearch) else None,
         search_time_ms=round(found.took_ms, 3),
         total_hits=None if isinstance(request, VectorTeleport) else found.total,
-        notices=(*found.notices, *(() if found.hits else scoped.nothing(app))),
+        notices=(*found.notices, *scoped.notices(app, bool(found.hits))),
     )
     if detail is Detail.FULL:
         return replace(made, results=_full(app, request, found.hits))

@@ -126,7 +126,7 @@ def top_topics(app: App, request: TopTopics, caller: Caller) -> FoundTopics:
         total=total,
         next_cursor=next_cursor(offset + len(kept), total if kept else 0, question),
         scope=scoped.words,
-        notices=[] if total else _nothing(app, scoped),
+        notices=scoped.notices(app, found=True) if total else _nothing(app, scoped),
     )
 
 
@@ -145,7 +145,7 @@ def _within(bare: FoundTopics, found: Sequence[_Found], tokens: int, factor: flo
 def _none_fits(app: App, graph: "TopicGraph", view: View, scoped: Scoped, found: int) -> list[str]:
     """Return what to say where no topic fits: the scope holds none, or none of those it holds."""
     if found:
-        return []
+        return scoped.notices(app, found=True)
     held = graph.top(view, 1, areas=False)[1]
     if not held:
         return _nothing(app, scoped)
@@ -153,4 +153,4 @@ def _none_fits(app: App, graph: "TopicGraph", view: View, scoped: Scoped, found:
 
 
 def _nothing(app: App, scoped: Scoped) -> list[str]:
-    return scoped.nothing(app) or ["no topics yet: nothing in that time came up more than once"]
+    return scoped.notices(app, found=False) or ["no topics yet: nothing in that time came up more than once"]

@@ -146,7 +146,7 @@ def _notices(app: App, found: "LayerAnswer", kept: int, scoped: Scoped, budget: 
     more = [f"{left_out} of {len(found.hits)} results left out to stay within {_TOKEN_BOUND}"] if left_out else []
     if budget.hit:
         more.append(f"stopped by {', '.join(budget.hit)}; there may be more")
-    return [*found.notices, *more, *([] if found.hits else scoped.nothing(app))]
+    return [*found.notices, *more, *scoped.notices(app, bool(found.hits))]
 
 
 def _offer(results: Sequence[FullResult]) -> str:

@@ -129,11 +129,10 @@ def _fields(names: Sequence[str] | None) -> list[str]:
 
 
 def _notices(app: App, found: "ChildrenResult", kept: int, scoped: Scoped, offset: int) -> list[str]:
-    if not found.results:
-        return [] if offset else scoped.nothing(app)
-    if not kept:
-        return ["the next result does not fit the token budget; raise token_budget to see it"]
-    return []
+    told = [] if offset else scoped.notices(app, bool(found.results))
+    if found.results and not kept:
+        told.append("the next result does not fit the token budget; raise token_budget to see it")
+    return told
 
 
 def _match(value: "FieldMatch") -> Match:

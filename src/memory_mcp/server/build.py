@@ -2,7 +2,6 @@
 
 import logging
 import os
-import signal
 import sys
 from importlib.resources import files
 from pathlib import Path
@@ -11,11 +10,12 @@ import anyio
 from mcp.server import CacheHint
 from mcp.server.mcpserver.tools import Tool
 
-from memory_mcp import __version__
+from memory_mcp import __version__, paths
 from memory_mcp.app import App
 from memory_mcp.config import Settings
 from memory_mcp.scope import caller_project
 from memory_mcp.server.completion import add_completion
+from memory_mcp.server.ending import signals_of_end
 from memory_mcp.server.guard import MemoryServer
 from memory_mcp.server.host import Host
 from memory_mcp.server.prompts import add_prompts
@@ -43,7 +43,7 @@ def build_server(app: App, project: str) -> MemoryServer:
 
 def assemble(host: Host, project: str = "") -> MemoryServer:
     """The server over a host whose App may not be open yet; `project` is that of connections which tell none."""
-    kit = Kit(host, project)
+    kit = Kit(host, project or caller_project({}, "", configured=host.settings.server.project))
     server = MemoryServer(
         "memory-mcp",
         _tools(kit, host.settings.server.profile),
@@ -69,9 +69,10 @@ def _tools(kit: Kit, profile: str) -> list[Tool]:
         from memory_mcp.server.tools.full import Full
         from memory_mcp.server.tools.indexes import Indexes
         from memory_mcp.server.tools.loop import Loop
+        from memory_mcp.server.tools.projects import Projects
         from memory_mcp.server.tools.topics import TopicSteps
 
-        offered += [tool for group in (Full, Loop, Decide, Indexes, TopicSteps, Curate) for tool in group(kit).tools()]
+        offered += [tool for group in (Full, Loop, Decide, Indexes, TopicSteps, Curate, Projects) for tool in group(kit).tools()]
     return offered
 
 
@@ -80,14 +81,16 @@ def instructions() -> str:
     return files("memory_mcp.server").joinpath("instructions.md").read_text(encoding="utf-8")
 
 
-def serve_stdio(settings: Settings) -> None:
+def serve_stdio(settings: Settings, project: str = "") -> None:
     """Serve one client on this process's stdin and stdout until it closes them or SIGTERM comes.
 
-    The store is opened in the background and what was left underived is caught up with; neither delays the handshake.
+    `project` is what the command line names. The store is opened in the background and what was left underived is caught up
+    with; neither delays the handshake.
     """
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(levelname)s: %(message)s")
     service = Service(settings)
-    server = assemble(service.host, caller_project(os.environ, str(Path.cwd())))
+    environ = {**os.environ, paths.PROJECT: os.environ.get(paths.PROJECT) or project}
+    server = assemble(service.host, caller_project(environ, str(Path.cwd()), configured=settings.server.project))
     anyio.run(_serve, server, service)
 
 
@@ -101,7 +104,7 @@ async def _serve(server: MemoryServer, service: Service) -> None:
 
 
 async def _end_on_signal(service: Service) -> None:
-    with anyio.open_signal_receiver(signal.SIGTERM, signal.SIGINT) as received:
+    with signals_of_end() as received:
         async for _ in received:
             service.close()
             sys.stderr.flush()

@@ -33,6 +33,7 @@ def recall_text(app: "App", prompt: str, project: str, session_id: str = "", tim
     from memory_mcp.text import query_terms
 
     asked = prompt[:_PROMPT].strip()
+    project = app.storage.projects.names.of(project)
     everywhere = app.settings.server.scope == "all"
     if not (project or everywhere) or len(query_terms(asked)) < _LEAST_TERMS:
         return ""

@@ -17,7 +17,7 @@ from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import EventId, GripId, NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
-from memory_mcp.storage.records import SpendingStore, SupersededStore, TopicStore, UsageStore
+from memory_mcp.storage.records import ProjectStore, SpendingStore, SupersededStore, TopicStore, UsageStore
 from memory_mcp.storage.values import (
     Appended,
     Build,
@@ -345,6 +345,11 @@ class Storage(Protocol):
         ...
 
     @property
+    def projects(self) -> ProjectStore:
+        """What projects are called."""
+        ...
+
+    @property
     def outbox(self) -> Outbox:
         """Changes and positions."""
         ...
@@ -360,6 +365,10 @@ class Storage(Protocol):
 
     def stats(self, text: bool = True) -> StoreStats:
         """Counts and sizes; without `text`, which reads every event, `text_bytes` is 0."""
+        ...
+
+    def latest(self) -> dict[str, int]:
+        """The time of the newest event of each source (importer, hook, tool), UTC ms."""
         ...
 
     def interrupt(self, thread: int | None = None) -> None:

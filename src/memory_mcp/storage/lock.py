@@ -8,7 +8,8 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from memory_mcp.errors import StorageError, StorageLocked
+from memory_mcp import machine, paths
+from memory_mcp.errors import ConfigError, StorageError, StorageLocked
 
 #: File systems of other machines, where a lock may be held twice and a log written back late.
 _REMOTE = ("nfs", "cifs", "smb", "fuse.sshfs", "afs", "ceph", "glusterfs", "lustre")
@@ -33,10 +34,7 @@ class DirectoryLock:
         try:
             self._lock.acquire(timeout=wait, poll_interval=0.02)
         except Timeout:
-            raise StorageLocked(
-                f"the data directory {directory} is in use by {self._holder()}",
-                "Wait for it to end or use its tools; with storage.data_dir another directory can be used meanwhile.",
-            ) from None
+            raise _locked(directory) from None
         self._held = _identity(self._file)
         descriptor = os.open(self._note, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as note:
@@ -46,10 +44,6 @@ class DirectoryLock:
     def in_place(self) -> bool:
         """Whether the directory is still the one that was locked: one that was removed and made anew is another's."""
         return _identity(self._file) == self._held
-
-    def _holder(self) -> str:
-        note = owner(self.directory)
-        return f"`{note['command']}` (process {note['pid']})" if note else "another memory-mcp process"
 
     def release(self) -> None:
         """Let go; releasing twice is nothing."""
@@ -64,6 +58,41 @@ def _identity(file: Path) -> tuple[int, int]:
     return (found.st_dev, found.st_ino)
 
 
+class LookingLock:
+    """The lock of a directory that is only looked at: held from construction to `release`, and nothing is written for it.
+
+    StorageLocked when another process holds it. Where nobody ever locked the directory there is nothing to hold, and where the
+    platform has no such lock, the engine's own tells.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        self._descriptor = -1
+        file = directory / "lock"
+        if machine.WINDOWS or not file.exists():
+            return
+        self._descriptor = os.open(file, os.O_RDONLY | machine.PRIVATE)
+        try:
+            machine.lock(self._descriptor)
+        except OSError:
+            self.release()
+            raise _locked(directory) from None
+
+    def release(self) -> None:
+        """Let go; releasing twice is nothing."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def _locked(directory: Path) -> StorageLocked:
+    note = owner(directory)
+    holder = f"`{note['command']}` (process {note['pid']})" if note else "another memory-mcp process"
+    return StorageLocked(
+        f"the data directory {directory} is in use by {holder}",
+        "Wait for it to end or use its tools; with storage.data_dir another directory can be used meanwhile.",
+    )
+
+
 def owner(directory: Path) -> dict[str, object]:
     """Who holds the directory, or held it last: pid, command and kind; empty when nobody wrote that down."""
     try:
@@ -74,15 +103,17 @@ def owner(directory: Path) -> dict[str, object]:
 
 
 def prepare(directory: Path) -> None:
-    """The directory, made when it is missing, for this user alone."""
+    """The directory, made when it is missing, for this user alone; the mode of one that is there is its owner's business.
+
+    ConfigError when it is a folder of something else, StorageError when it cannot be used.
+    """
+    if why := paths.foreign(str(directory)):
+        raise ConfigError(why, "Name a new or an empty folder: --data-dir DIR, or MEMORY_MCP_DATA_DIR.")
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-        mode = directory.stat().st_mode
-        if mode & 0o077:
-            directory.chmod(mode & 0o700)
     except OSError as e:
         raise StorageError(
-            f"the data directory {directory} cannot be used: {e.strerror}", "Choose another: --data-dir DIR"
+            f"the data directory {directory} cannot be used: {_why(directory, e)}", "Choose another: --data-dir DIR"
         ) from e
     if not os.access(directory, os.W_OK):
         raise StorageError(f"the data directory {directory} is read-only", "Choose another: --data-dir DIR")
@@ -92,6 +123,10 @@ def prepare(directory: Path) -> None:
             f"the data directory {directory} lies on another machine ({system}), where a lock cannot be trusted",
             "Choose a directory on a disk of this machine: --data-dir DIR",
         )
+
+
+def _why(directory: Path, error: OSError) -> str:
+    return "it is a file, not a folder" if directory.is_file() else error.strerror or str(error)
 
 
 def file_system_of(directory: Path, mounts: Iterable[str]) -> str:

@@ -4,9 +4,11 @@ from collections.abc import Iterable, Sequence
 from typing import Protocol
 
 from memory_mcp.model.ids import GripId, NodeId, TopicId
+from memory_mcp.model.project import Alias, Names, Split
 from memory_mcp.model.spending import Spent
 from memory_mcp.model.topic import KnownTopic, TopicLabel
 from memory_mcp.model.usage import Used
+from memory_mcp.storage.values import Activity
 
 
 class UsageStore(Protocol):
@@ -74,4 +76,56 @@ class TopicStore(Protocol):
 
     def labels(self) -> list[TopicLabel]:
         """Every label in force."""
+        ...
+
+
+class ProjectStore(Protocol):
+    """What projects are called. Events keep the name they were recorded with.
+
+    A new rule is in force at once for them, and for what is derived from them once that is filed again.
+    """
+
+    @property
+    def names(self) -> Names:
+        """Every rule in force. Free."""
+        ...
+
+    def news(self) -> list[str]:
+        """Recorded names that came since this was asked last; all of them when it is asked first."""
+        ...
+
+    def recorded(self) -> list[str]:
+        """Every name that events were recorded with."""
+        ...
+
+    def has_branch(self, project: str) -> bool:
+        """Whether an event that was recorded with this name tells a branch, so that its directory belonged to a repository."""
+        ...
+
+    def streams(self) -> list[tuple[int, str, str, str]]:
+        """Every stream that has cuts: its key, the project it was recorded with, its session, and the project its cuts name."""
+        ...
+
+    def activity(self) -> list[Activity]:
+        """What the tree holds of each project, in no order."""
+        ...
+
+    def agents(self) -> list[Activity]:
+        """What the tree holds of each agent, in no order."""
+        ...
+
+    def add_alias(self, alias: Alias) -> None:
+        """In the place of what was said of `alias.old` before."""
+        ...
+
+    def drop_alias(self, old: str) -> None:
+        """Nothing is said of `old` any more."""
+        ...
+
+    def add_splits(self, splits: Sequence[Split]) -> None:
+        """In one transaction."""
+        ...
+
+    def drop_splits(self, new: str) -> None:
+        """What was split off as `new` belongs again to where it came from."""
         ...

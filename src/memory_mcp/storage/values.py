@@ -126,6 +126,19 @@ class SessionInfo:
 
 
 @dataclass(frozen=True, slots=True)
+class Activity:
+    """What the tree holds of one project or one agent."""
+
+    name: str
+    events: int
+    sessions: int
+    start_ms: int
+    end_ms: int
+    #: Agents of a project, projects of an agent.
+    others: tuple[str, ...]
+
+
+@dataclass(frozen=True, slots=True)
 class Freshness:
     """Highest build number of the segments of each day, and the build number of each period that has a node."""
 

@@ -92,8 +92,12 @@ def request(storage: Storage, projects: Mapping[str, int]) -> None:
 
 def requests(storage: Storage) -> dict[str, int]:
     """Return the projects whose sessions left a request, each with when the last of them did (UTC milliseconds)."""
-    found = storage.outbox.marks(_REQUEST)
-    return {name.removeprefix(_REQUEST): int(value) for name, value in found.items() if value.isdecimal()}
+    found: dict[str, int] = {}
+    for name, value in storage.outbox.marks(_REQUEST).items():
+        if value.isdecimal():
+            project = storage.projects.names.of(name.removeprefix(_REQUEST))
+            found[project] = max(found.get(project, 0), int(value))
+    return found
 
 
 def requested(storage: Storage, project: str, at_ms: int, gap_ms: int, calendar: Calendar) -> int:

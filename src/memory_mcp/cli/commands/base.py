@@ -128,13 +128,20 @@ def opened(args: argparse.Namespace, catch_up: bool = True, settled: bool = Fals
         app.close()
 
 
+def named_project(args: argparse.Namespace) -> str:
+    """Return the project that `serve` is told to serve for; "" for every other command."""
+    return str(getattr(args, "serve_project", ""))
+
+
 def wanted(args: argparse.Namespace) -> "link.Wanted":
     """The daemon of this command's data directory and settings."""
     from memory_mcp import link
 
     profile = flags_of(args).get("server.profile")
     directory = str(settings_of(args).storage.directory.absolute())
-    return link.Wanted(directory, getattr(args, "config", None) or "", {"server.profile": profile} if profile else {})
+    return link.Wanted(
+        directory, getattr(args, "config", None) or "", {"server.profile": profile} if profile else {}, named_project(args)
+    )
 
 
 @contextmanager
@@ -184,8 +191,10 @@ def scope_of(app: "App", args: argparse.Namespace) -> "Scoped":
     """Return what a command is bound to: the project of the working directory where none is named and the memory knows it."""
     from memory_mcp.requests import scope
 
-    name = _project_typed(app, args.project or "")
+    name = project_typed(app, args.project or "")
     found = scope.scope_of(app, name, scope.ScopeName.ALL if args.all else "", _project_here(app))
+    if found.widened_from:
+        render.err(f"nothing is stored of project {found.widened_from} yet: searching every project")
     if found.by_default:
         render.err(f"searching {found.project} only; --all searches every project")
     return found
@@ -196,7 +205,7 @@ def whose(app: "App", args: argparse.Namespace) -> dict[str, str]:
     from memory_mcp.requests.scope import ScopeName
 
     scope_of(app, args)
-    return {"project": _project_typed(app, args.project or ""), "scope": ScopeName.ALL.value if args.all else ""}
+    return {"project": project_typed(app, args.project or ""), "scope": ScopeName.ALL.value if args.all else ""}
 
 
 def answered(app: "App", request: Any) -> dict[str, Any]:
@@ -210,17 +219,17 @@ def answered(app: "App", request: Any) -> dict[str, Any]:
 
 
 def _project_here(app: "App") -> str:
-    """Return the project of the working directory where the memory knows it, else ""."""
+    """Return the project of the working directory; "" where that tells none."""
     from pathlib import Path
 
     from memory_mcp.scope import caller_project
 
     session = SESSION.get()
-    here = caller_project(session.environ, session.cwd) if session else caller_project(os.environ, str(Path.cwd()))
-    return here if here in app.tree.tally().projects else ""
+    environ, cwd = (session.environ, session.cwd) if session else (os.environ, str(Path.cwd()))
+    return caller_project(environ, cwd, configured=app.settings.server.project)
 
 
-def _project_typed(app: "App", name: str) -> str:
+def project_typed(app: "App", name: str) -> str:
     """Return a project's name; one that is written as a relative path is that of the directory there."""
     from pathlib import Path
 
@@ -230,7 +239,7 @@ def _project_typed(app: "App", name: str) -> str:
         return name
     session = SESSION.get()
     place = str((Path(session.cwd if session else Path.cwd()) / Path(name).expanduser()).resolve())
-    here = caller_project({}, place)
+    here = app.storage.projects.names.of(caller_project({}, place))
     return here if here in app.tree.tally().projects else place
 
 

@@ -66,12 +66,12 @@ def _path(args: argparse.Namespace) -> Path:
 
 def _origins(args: argparse.Namespace) -> dict[str, str]:
     """Where each setting that is not a default comes from; the later source wins."""
-    from memory_mcp.config import PREFIX, iter_keys
+    from memory_mcp.config import variables
 
     path = _path(args)
     values: Mapping[str, Any] = tomllib.loads(path.read_text(encoding="utf-8")) if path.is_file() else {}
     found = dict.fromkeys(_flat(values), "file")
-    names = {PREFIX + key.upper().replace(".", "__"): key for key, _ in iter_keys()}
+    names = variables()
     found |= {names[name.upper()]: "env" for name in os.environ if name.upper() in names}
     return found | dict.fromkeys(flags_of(args), "flag")
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterator
 from typing import Any
 
-from memory_mcp import link, paths
+from memory_mcp import link, machine, paths
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, as_json, family, leaf, settings_file, wanted
 from memory_mcp.errors import LayerUnavailable
@@ -84,24 +84,11 @@ def stop(which: link.Wanted) -> int:
     except (FileNotFoundError, ConnectionRefusedError):
         return 0
     end = time.monotonic() + _END_PATIENCE
-    while _lives(pid):
+    while machine.lives(pid):
         if time.monotonic() > end:
             raise LayerUnavailable(f"the daemon (process {pid}) has not ended yet", "Look at it again: memory-mcp daemon status")
         time.sleep(_LOOK)
     return pid
-
-
-def _lives(pid: int) -> bool:
-    """Whether a process runs; one that only waits for its parent's notice does not."""
-    try:
-        os.kill(pid, 0)
-    except (ProcessLookupError, PermissionError):
-        return False
-    try:
-        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stream:  # noqa: PTH123
-            return stream.read().rpartition(")")[2].split()[0] != "Z"
-    except OSError:
-        return os.path.isdir("/proc/self") is False  # noqa: PTH112 - no /proc here: the signal's word counts
 
 
 def reach(which: link.Wanted) -> link.Line:
@@ -133,6 +120,11 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
     http = f"{data['http']} ({render.plural(data['http_connections'], 'connection')})" if data["http"] else "off"
     yield f"http: {http}"
     yield f"data directory: {data['data_dir']}, log: {data['log']}"
+    if data["settings_changed"]:
+        names = ", ".join(data["settings_changed"])
+        yield f"settings: the file changed since the start ({names}); memory-mcp daemon restart, or any command, applies it"
+    elif data["settings_unusable"]:
+        yield f"settings: those of the start hold on, because the file cannot be used now: {data['settings_unusable']}"
     yield f"last error: {data['last_error'] or 'none'}"
     stays = " and ".join(data["stays_for"])
     yield f"ends {_span(data['idle_exit_s'])} after its last client{f'; stays meanwhile, as it {stays}' if stays else ''}"

@@ -1,58 +1,132 @@
-"""`import`: someone else's files into the memory, and a report of what was read, left out and built."""
+"""`import`: other clients' histories into the memory, and a report of what was read, left out and built."""
 
 import argparse
 import time
-from collections.abc import Iterator
-from itertools import islice
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, as_json, filling, leaf
+from memory_mcp.cli.import_report import report_lines, report_shape, source_lines
+from memory_mcp.cli.mistakes import refuse_no_transcript, refuse_nothing_used
 from memory_mcp.errors import InvalidQuery, SourceUnreadable
 
 if TYPE_CHECKING:
     from memory_mcp.cli.bulk import Memory, Upkeep
     from memory_mcp.ingest.base import ImportReport
+    from memory_mcp.ingest.finding import Finding
 
 AUTO = "auto"
 #: The registered importers; named here because only `app` reads a registry, and held to it by a test.
-SOURCES = ("claude-code", "codex", "qwen", "gemini", "copilot", "copilot-chat", "opencode", "jsonl")
-#: Records and files looked at to tell what kind of source a path is.
-_SNIFF_RECORDS = 40
-_SNIFF_FILES = 50
-#: All quotes are shown of a reason that occurred at most so often, else the first.
-_FEW = 3
+SOURCES = (
+    "claude-code",
+    "pi",
+    "cline",
+    "antigravity",
+    "deepseek",
+    "goose",
+    "grok",
+    "kimi",
+    "kimi-cli",
+    "codex",
+    "qwen",
+    "gemini",
+    "copilot",
+    "copilot-chat",
+    "opencode",
+    "cursor",
+    "amp",
+    "continue",
+    "chatgpt",
+    "claude-ai",
+    "jsonl",
+    "markdown",
+)
 #: Share of the whole work that is done once everything is stored (it is filed meanwhile), and of the rest once all of it
 #: is filed (measured on real histories).
 _STORING, _FILING = 0.65, 0.2
 #: Seconds, and the share of the work, from which an estimate is worth anything; from when on it is told in minutes.
 _ESTIMATE_AFTER, _LEAST_DONE, _A_MINUTE = 3.0, 0.02, 90
+#: Bytes of transcripts that are read, filed and indexed in a second (186 MB of real sessions: 50 s on two cores).
+_RATE = 3_700_000
+
+
+@dataclass(frozen=True, slots=True)
+class Share:
+    """What one importer reads."""
+
+    source: str
+    #: Files, or a folder whose files the importer lists.
+    files: "Path | Sequence[Path]"
+    #: Where they lie, as people are told.
+    place: Path
 
 
 def add(parsers: Subparsers, about: str) -> None:
     """Arguments of `import`."""
-    parser = leaf(parsers, "import", run, about, "Importing twice changes nothing.")
+    parser = leaf(parsers, "import", run, about, "Importing twice changes nothing. Without SOURCE: auto.")
     parser.add_argument(
-        "source", choices=(AUTO, *SOURCES), metavar="SOURCE", help=f"{', '.join(SOURCES)}, or auto to tell by what lies at PATH"
+        "source",
+        nargs="?",
+        default=AUTO,
+        choices=(AUTO, *SOURCES),
+        metavar="SOURCE",
+        help=f"{', '.join(SOURCES)}; or {AUTO}: whatever lies at PATH, without PATH whatever is found on this machine",
     )
-    parser.add_argument("path", nargs="?", type=Path, metavar="PATH", help="file or folder (claude-code: ~/.claude/projects)")
-    parser.add_argument("--newest", type=int, metavar="N", help="only about the N newest events")
+    parser.add_argument(
+        "path", nargs="?", type=Path, metavar="PATH", help="file or folder; without it, where the client keeps its own"
+    )
+    parser.add_argument("--newest", type=int, metavar="N", help="only about the N newest events of each source")
+    parser.add_argument("--yes", action="store_true", help="import what is found on this machine without asking")
+    parser.add_argument("--verbose", action="store_true", help="tell of everything that was left out why, with places")
 
 
 def run(args: argparse.Namespace) -> int:
     """Import, derive, report."""
     if args.newest is not None and args.newest < 1:
         raise InvalidQuery(f"--newest must be at least 1, not {args.newest}")
+    if args.path is not None:
+        refuse_no_transcript(args.path.expanduser())
     with filling(args) as app:
-        name, path = choose(app, args.source, args.path)
-        report = read(app, name, path, args.newest)
-        if not report.files:
-            raise SourceUnreadable(f"no {name} files below {path}", f"Name another PATH; known sources: {', '.join(SOURCES)}.")
-        seconds = build(app)
-        data = {"source": name, "path": str(path), **report_shape(report, seconds), "built": app.holdings()}
-    render.emit(as_json(args), data, [*report_lines(data), *_what_to_try(data["built"]["latest"])])
+        anywhere = args.source == AUTO and args.path is None
+        shares = _chosen(app, args.yes) if anywhere else shares_at(app, args.source, args.path)
+        if not shares:
+            return 0
+        data = import_shares(app, shares, args.newest)
+    render.emit(as_json(args), data, [*told_lines(data, args.verbose), *_what_to_try(data["built"]["latest"])])
+    refuse_nothing_used([data, *data["others"]])
     return 0
+
+
+def import_shares(app: "Memory", shares: "Sequence[Share]", newest: int | None) -> dict[str, Any]:
+    """Read, file and index what several importers read; what came of it."""
+    reports = [read_share(app, share, newest, of) for share, of in zip(shares, _numbered(shares), strict=True)]
+    seconds = build(app)
+    return _shape(shares, reports, seconds, app.holdings())
+
+
+def told_lines(data: dict[str, Any], verbose: bool = False) -> list[str]:
+    """What came of an import, for reading."""
+    others = [line for other in data["others"] for line in source_lines(other, verbose)]
+    return [*others, *report_lines(data, verbose)]
+
+
+def _shape(
+    shares: "Sequence[Share]", reports: "Sequence[ImportReport]", seconds: dict[str, float], built: dict[str, Any]
+) -> dict[str, Any]:
+    """The first source's report, those of the others under "others"; the time of filing is told once."""
+    told = [
+        {"source": share.source, "path": str(share.place), **report_shape(report, {} if number else seconds)}
+        for number, (share, report) in enumerate(zip(shares, reports, strict=True))
+    ]
+    return {**told[0], "others": told[1:], "built": built}
+
+
+def _numbered(shares: "Sequence[Share]") -> list[str]:
+    count = len(shares)
+    return [f" {number} of {count}" if count > 1 else "" for number in range(1, count + 1)]
 
 
 def _what_to_try(topic: str) -> list[str]:
@@ -61,52 +135,117 @@ def _what_to_try(topic: str) -> list[str]:
     return [f'Try it: memory-mcp ask "{words}"'] if words else []
 
 
-def choose(app: "Memory", source: str, path: Path | None) -> tuple[str, Path]:
-    """The importer's name and the path to read; InvalidQuery when they cannot be told."""
-    path = path.expanduser() if path else None
-    if source != AUTO:
-        place = path or next(iter(app.importer(source).default_paths()), None)
-        if place is None:
-            raise InvalidQuery(f"{source} needs a path", f"memory-mcp import {source} PATH")
-        return source, place
+# ---- what there is to read
+
+
+def shares_at(app: "Memory", source: str, path: Path | None) -> list[Share]:
+    """What is to be read for the source named (`auto`: any) at a path, files of other clients by their own importers.
+
+    InvalidQuery where there is no path and the source has no usual place, SourceUnreadable where there is nothing to read.
+    """
+    from memory_mcp.ingest.finding import nothing_there, sort_out
+    from memory_mcp.ingest.pipeline import prefix_of
+
+    importers = app.importers()
+    named = "" if source == AUTO else source
+    places = (path.expanduser(),) if path else app.importer(named).default_paths()
+    if not places:
+        raise InvalidQuery(f"{source} needs a path", f"memory-mcp import {source} PATH")
+    if path is None and not any(place.exists() for place in places):
+        hint = f"Name where it is: memory-mcp import {source} PATH; or see the program work first: memory-mcp try"
+        raise SourceUnreadable(f"{source} keeps nothing in its usual place, {places[0]}", hint)
     if path is None:
-        places = [(n, p) for n in SOURCES for p in app.importer(n).default_paths() if p.exists()]
-        if not places:
-            raise InvalidQuery("nothing to import was found in the usual places", "Name it: memory-mcp import auto PATH")
-        return places[0]
-    counts = {name: _sniff(app, name, path) for name in SOURCES}
-    best = max(SOURCES, key=lambda n: counts[n])
-    if not counts[best]:
-        raise SourceUnreadable(f"no transcripts and no events were found in {path}", f"Known sources: {', '.join(SOURCES)}.")
-    return best, path
+        places = tuple(place for place in places if place.exists())
+    shares = []
+    for place in places:
+        marks = app.marks(prefix_of(app.importer(named))) if named else {}
+        for name, files in sort_out(importers, named, place, marks).items():
+            shares.append(Share(name, files, place))
+            if named and name != named:
+                title = app.importer(name).title
+                render.err(f"{render.plural(len(files), 'file')} there {_are(files)} of {title}; imported as {name}")
+    if not shares:
+        raise nothing_there(places[0], [i.title for i in importers])
+    return shares
 
 
-def _sniff(app: "Memory", name: str, path: Path) -> int:
-    """Events that an importer finds in the first records of the first file that holds any for it."""
-    from memory_mcp.ingest.base import ImportReport
-
-    importer = app.importer(name)
-    for file in islice(importer.files(path), _SNIFF_FILES):
-        try:
-            found = sum(len(r.drafts) for r in islice(importer.read(file, 0, ImportReport()), _SNIFF_RECORDS))
-        except OSError:
-            continue
-        if found:
-            return found
-    return 0
+def _are(files: "Sequence[Path]") -> str:
+    return "is" if len(files) == 1 else "are"
 
 
-def read(app: "Memory", name: str, path: Path, newest: int | None) -> "ImportReport":
+def found_here(app: "Memory") -> "list[Finding]":
+    """What the clients of this machine keep in their usual places."""
+    from memory_mcp.ingest.finding import places
+
+    return places(app.importers(), app.marks("import:"))
+
+
+def _chosen(app: "Memory", yes: bool) -> list[Share]:
+    """What was found on this machine, as far as somebody agrees; SourceUnreadable when nothing was."""
+    found = found_here(app)
+    if not found:
+        looked = [str(p) for i in app.importers() for p in i.default_paths()]
+        hint = f"Name it: memory-mcp import {AUTO} PATH. Looked at: {', '.join(looked)}."
+        raise SourceUnreadable("nothing to import was found in the usual places", hint)
+    for line in finding_lines(found):
+        render.err(line)
+    shares = shares_of(app, found)
+    if not shares:
+        render.err("All of it is imported already.")
+    elif not yes and not agreed_to(f"Import {render.plural(sum(f.new_files for f in found), 'file')} now?"):
+        render.err("Nothing was imported.")
+        return []
+    return shares
+
+
+def shares_of(app: "Memory", found: "Sequence[Finding]") -> list[Share]:
+    """What is to be read of what was found."""
+    return [share for f in found if f.new_files for share in shares_at(app, f.importer, f.path)]
+
+
+def agreed_to(question: str) -> bool:
+    """Whether a person says yes; InvalidQuery where nobody can be asked."""
+    if not render.can_ask():
+        raise InvalidQuery("nothing was imported: nobody can be asked here", "To import it without a question, add --yes.")
+    return render.agreed(question)
+
+
+def finding_lines(found: "Sequence[Finding]") -> Iterator[str]:
+    """What was found on this machine, for reading."""
+    yield "Found on this machine:"
+    for f in found:
+        days = " to ".join(dict.fromkeys(time.strftime("%Y-%m-%d", time.localtime(ms / 1000)) for ms in (f.oldest, f.newest)))
+        new = "imported already" if not f.new_files else f"{f.new_files:,} to import, {render.size(f.new_size)}"
+        yield f"  {f.title:<14} {render.plural(f.files, 'file')}, {render.size(f.size)}, {days}: {new}  {f.path}"
+    seconds = sum(f.new_size for f in found) / _RATE
+    if seconds:
+        about = f"{seconds:.0f} seconds" if seconds < _A_MINUTE else render.plural(round(seconds / 60), "minute")
+        yield f"That takes about {about if seconds >= 1 else 'a second'}; the memory answers meanwhile."
+
+
+# ---- reading and building
+
+
+def read_share(app: "Memory", share: Share, newest: int | None, number: str = "") -> "ImportReport":
+    """Read what one importer reads; SourceUnreadable when that is no file at all."""
+    report = read(app, share.source, share.files, newest, number)
+    if not report.files:
+        hint = f"Name another PATH; known sources: {', '.join(SOURCES)}."
+        raise SourceUnreadable(f"no {share.source} files below {share.place}", hint)
+    return report
+
+
+def read(app: "Memory", name: str, files: "Path | Sequence[Path]", newest: int | None, number: str = "") -> "ImportReport":
     """Run the import with its progress on stderr; when it is interrupted, say that what was stored is kept."""
     began = time.monotonic()
-    with render.Progress("importing") as bar:
+    with render.Progress(f"importing{number}") as bar:
 
         def tell(report: "ImportReport", file: Path, done: float) -> None:
             left = _left(began, _STORING * done)
             bar.at(_STORING * done, f"{report.new:,} new, {report.known:,} known, {file.name}{left}")
 
         try:
-            return app.run_import(name, path, tell, newest)
+            return app.run_import(name, files, tell, newest)
         except KeyboardInterrupt:
             render.err("What was stored stays and will be filed and indexed; run the command again for the rest.")
             raise
@@ -141,58 +280,3 @@ def _left(began: float, done: float) -> str:
         return ""
     seconds = spent * (1 - done) / done
     return f", about {render.plural(round(seconds / 60), 'minute') if seconds >= _A_MINUTE else f'{seconds:.0f} s'} left"
-
-
-def report_shape(report: "ImportReport", seconds: dict[str, float]) -> dict[str, Any]:
-    """What an import did."""
-    quotes = {
-        reason: [{"file": q.file, "line": q.line, "text": q.text} for q in several] for reason, several in report.quotes.items()
-    }
-    return {
-        "files": report.files,
-        "files_unchanged": report.files_unchanged,
-        "files_failed": report.files_failed,
-        "lines": report.lines,
-        "lines_used": report.lines_used,
-        "bytes": report.bytes,
-        "new": report.new,
-        "known": report.known,
-        "cut": report.cut,
-        "skipped": dict(report.skipped.most_common()),
-        "left_out": dict(report.left_out.most_common()),
-        "dropped": dict(report.dropped.most_common()),
-        "quotes": quotes,
-        "redacted": dict(report.redacted.most_common()),
-        "seconds": {k: round(v, 3) for k, v in {**report.seconds, **seconds}.items()},
-    }
-
-
-def report_lines(data: dict[str, Any]) -> Iterator[str]:
-    """An import's report for reading."""
-    extra = [f"{data[k]:,} {word}" for k, word in (("files_unchanged", "unchanged"), ("files_failed", "unreadable")) if data[k]]
-    files = render.plural(data["files"], "file") + (f" ({', '.join(extra)})" if extra else "")
-    yield f"Read {files}, {render.plural(data['lines'], 'line')}, from {data['path']} as {data['source']}"
-    yield f"Events: {data['new']:,} new, {data['known']:,} known already"
-    if data["cut"]:
-        yield "Only the newest were read; run again without --newest for the older ones"
-    for title, key, noun in (("Skipped", "skipped", "line"), ("Left out", "left_out", "part"), ("Refused", "dropped", "event")):
-        if data[key]:
-            yield f"{title}: {render.plural(sum(data[key].values()), noun)}"
-            for reason, count in data[key].items():
-                yield f"  {count:,} {reason}"
-                if key == "skipped":
-                    few = data["quotes"].get(reason, ())[: count if count <= _FEW else 1]
-                    yield from _quote_lines(few, data["path"])
-    yield from _quote_lines(data["quotes"].get("unreadable file", ()), data["path"])
-    if data["redacted"]:
-        yield "Redacted: " + ", ".join(f"{count:,} {rule}" for rule, count in data["redacted"].items())
-    yield "Seconds: " + ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in data["seconds"].items())
-    built = data["built"]
-    counts = [render.plural(built[k], k[:-1]) for k in ("events", "sessions", "segments")]
-    yield f"The memory now holds {', '.join(counts)} of {render.plural(len(built['projects']), 'project')}"
-
-
-def _quote_lines(quotes: list[dict[str, Any]], below: str) -> Iterator[str]:
-    for quote in quotes:
-        place = quote["file"].removeprefix(below).lstrip("/") or Path(below).name
-        yield f"    {place}:{quote['line']}: {render.one_line(quote['text'], 80)}"

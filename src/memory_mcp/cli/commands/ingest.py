@@ -8,7 +8,9 @@ from typing import TYPE_CHECKING
 
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, as_json, filling, leaf
-from memory_mcp.cli.commands.import_ import build, read, report_lines, report_shape
+from memory_mcp.cli.commands.import_ import build, read
+from memory_mcp.cli.import_report import report_lines, report_shape
+from memory_mcp.cli.mistakes import refuse_no_transcript
 from memory_mcp.errors import SourceUnreadable
 
 if TYPE_CHECKING:
@@ -32,12 +34,14 @@ def add(parsers: Subparsers, about: str) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Store, derive, report; 2 when there were lines and none of them could be used."""
+    if args.file != "-":
+        refuse_no_transcript(Path(args.file).expanduser())
     with filling(args) as app:
         report = _from_stdin(app) if args.file == "-" else read(app, "jsonl", Path(args.file).expanduser(), None)
         seconds = build(app)
         path = _STDIN if args.file == "-" else args.file
         data = {"source": "jsonl", "path": path, **report_shape(report, seconds), "built": app.holdings()}
-    render.emit(as_json(args), data, report_lines(data))
+    render.emit(as_json(args), data, report_lines(data, verbose=True))
     if (report.skipped or report.dropped) and not (report.new or report.known):
         raise SourceUnreadable("none of the lines is an event", _FORM)
     return 0

@@ -80,7 +80,7 @@ def run_node(args: argparse.Namespace) -> int:
 
     with opened(args) as app:
         data = answered(app, GetNode(args.id, **whose(app, args)))
-    render.emit(as_json(args), data, _node_lines(data), recalled=True)
+    render.emit(as_json(args), data, node_lines(data), recalled=True)
     return 0
 
 
@@ -92,7 +92,7 @@ def run_events(args: argparse.Namespace) -> int:
         when = {"since": args.since or "", "until": args.until or "", "session_id": args.session, "cursor": args.cursor}
         data = answered(app, GetEvents(**when, limit=args.limit, token_budget=args.token_budget, **whose(app, args)))
         hint_when_empty(app)
-    render.emit(as_json(args), data, _events_lines(data), recalled=True)
+    render.emit(as_json(args), data, events_lines(data), recalled=True)
     return 0
 
 
@@ -140,7 +140,8 @@ def _counts(node: dict[str, Any]) -> str:
     return ", ".join(render.plural(node[key], noun) for key, noun in told if node.get(key))
 
 
-def _node_lines(data: dict[str, Any]) -> Iterator[str]:
+def node_lines(data: dict[str, Any]) -> Iterator[str]:
+    """A node for reading."""
     node, context = data["node"], data.get("context", {})
     yield f"{node['node_id']}  {node['title']}"
     if "start" in node:
@@ -162,7 +163,8 @@ def _node_lines(data: dict[str, Any]) -> Iterator[str]:
     yield from _section("Beside", (node[k] for k in ("previous", "next") if k in node))
 
 
-def _events_lines(data: dict[str, Any]) -> Iterator[str]:
+def events_lines(data: dict[str, Any]) -> Iterator[str]:
+    """Events for reading, one a line."""
     if not data["events"]:
         yield "No events there."
     for event in data["events"]:

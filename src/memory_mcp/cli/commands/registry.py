@@ -9,9 +9,13 @@ from typing import Any
 
 COMMANDS = {
     "try": "see it work: import transcripts, ask three questions through the real server, show cited answers",
+    "setup": "set up every client that is here, import what they keep, and answer a first question",
+    "install": "make a client use this memory: claude-code, codex, cursor and others, or all that are here",
+    "uninstall": "take that back, to the byte",
     "serve": "run the MCP server for one client on stdin and stdout, or for many over HTTP",
     "daemon": "start, stop and look at the background process that serves all clients",
     "import": "import transcripts and other histories",
+    "watch": "store what clients write into their own session files, while they write it",
     "ingest": "store events from a JSONL file or from standard input",
     "hook": "keep what a client's hook tells on standard input",
     "ask": "ask the memory a question; the policy picks the layers and says why",
@@ -19,9 +23,13 @@ COMMANDS = {
     "navigate": "find something by walking the time tree, and show the path",
     "query": "read the time tree, events and quotations",
     "timeline": "show days with their titles and what happened in them",
+    "show": "open anything by its id: a quotation, a message, a session, a topic, a day or any other node",
     "refine": "give segments and days better words: what is due, what to read, and writing it",
     "teleport": "jump to what was said by the keyword and vector indexes",
     "topics": "show what the memory is about: topics by importance, by words, and where they were talked about",
+    "projects": "list the projects with their activity and other names",
+    "agents": "list the agents with their activity",
+    "project": "mend projects: two that are one, one that is two, and taking that back",
     "retrieval": "show how questions are answered",
     "scheduler": "show and steer the jobs that run by themselves",
     "spend": "show what the summarizer's language model was asked and what that cost",
@@ -30,6 +38,21 @@ COMMANDS = {
     "config": "show and check the settings",
     "doctor": "check the installation and the store (exit status 1 when something fails)",
 }
+
+#: In which groups help shows them.
+GROUPS = {
+    "everyday": ("ask", "timeline", "show", "projects", "agents", "try", "setup", "install", "uninstall", "import", "doctor"),
+    "looking inside": ("search", "navigate", "query", "teleport", "topics", "retrieval"),
+    "upkeep": (
+        *("serve", "daemon", "watch", "hook", "ingest", "refine", "project", "scheduler", "spend", "embedder", "admin"),
+        "config",
+    ),
+}
+
+
+def everyday() -> list[str]:
+    """The commands of every day, as far as there are any of that name."""
+    return [name for name in GROUPS["everyday"] if name in COMMANDS]
 
 
 def add(parsers: Any, name: str) -> None:

@@ -1,8 +1,9 @@
 """`serve`: the MCP server for one client on stdio, or for many over HTTP."""
 
 import argparse
+import sys
 
-from memory_mcp.cli.commands.base import Subparsers, leaf, settings_of, wanted
+from memory_mcp.cli.commands.base import Subparsers, leaf, named_project, settings_of, wanted
 from memory_mcp.errors import InvalidQuery
 
 _STDIO, _HTTP, _SSE = "stdio", "streamable-http", "sse"
@@ -17,6 +18,13 @@ def add(parsers: Subparsers, about: str) -> None:
     parser.add_argument("--host", metavar="HOST", help="address of the HTTP door (setting server.http_host)")
     parser.add_argument("--port", metavar="PORT", type=int, help="port of the HTTP door (setting server.http_port)")
     parser.add_argument(
+        "--project",
+        dest="serve_project",
+        default="",
+        metavar="P",
+        help="project of the client: its identity or its directory (MEMORY_MCP_PROJECT comes first)",
+    )
+    parser.add_argument(
         "--in-process", action="store_true", help="open the store in this process, unless a background process has it open"
     )
 
@@ -26,6 +34,8 @@ def run(args: argparse.Namespace) -> int:
     http = args.http or args.transport != _STDIO
     if not http and (args.host or args.port is not None):
         raise InvalidQuery("--host and --port belong to the HTTP door", "Add --http, or leave them out.")
+    if http and args.serve_project:
+        raise InvalidQuery("--project belongs to one client", "Over HTTP each client says its own in the header Memory-Project.")
     if http:
         from memory_mcp.cli.http import serve_http
 
@@ -35,6 +45,9 @@ def run(args: argparse.Namespace) -> int:
 
 def _serve_here(args: argparse.Namespace) -> int:
     """In this process; through a daemon that runs already, because then it alone has the store."""
+    if sys.stdin is not None and sys.stdin.isatty():
+        hint = "memory-mcp try shows what to put into a client's configuration; memory-mcp serve --http serves many over HTTP."
+        raise InvalidQuery("a client starts this and talks to it on a pipe; in a terminal nobody does", hint)
     from memory_mcp import link
 
     settings = settings_of(args)
@@ -46,5 +59,5 @@ def _serve_here(args: argparse.Namespace) -> int:
             return status
     from memory_mcp.server.build import serve_stdio
 
-    serve_stdio(settings)
+    serve_stdio(settings, named_project(args))
     return 0

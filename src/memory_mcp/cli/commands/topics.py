@@ -108,7 +108,7 @@ def run_top(args: argparse.Namespace) -> int:
         request = TopTopics(args.fine, args.limit, args.cursor, args.since or "", args.until or "", args.agent, **where)
         data = answered(app, request)
         hint_when_empty(app)
-    _emit(args, data, _drawn(data) if render.is_terminal() else _listed(data))
+    emit(args, data, _drawn(data) if render.is_terminal() else _listed(data))
     return 0
 
 
@@ -125,7 +125,7 @@ def run_explore(args: argparse.Namespace) -> int:
         where = whose(app, args)
         data = answered(app, GetTopic(words, **where) if one else TopicsByQuery(words, args.limit, tokens, **where))
         hint_when_empty(app)
-    _emit(args, data, _whole(data) if one else _unfolded(data))
+    emit(args, data, whole_lines(data) if one else _unfolded(data))
     return 0
 
 
@@ -136,7 +136,7 @@ def run_nodes(args: argparse.Namespace) -> int:
     with opened(args) as app:
         settle(app)
         data = answered(app, TopicNodes(args.topic_id, args.limit, args.cursor, **whose(app, args)))
-    _emit(args, data, _segments(data))
+    emit(args, data, _segments(data))
     return 0
 
 
@@ -147,7 +147,7 @@ def run_related(args: argparse.Namespace) -> int:
     with opened(args) as app:
         settle(app)
         data = answered(app, RelatedTopics(args.topic_id, args.limit, **whose(app, args)))
-    _emit(args, data, _relations(data))
+    emit(args, data, _relations(data))
     return 0
 
 
@@ -159,7 +159,7 @@ def run_label(args: argparse.Namespace) -> int:
         settle(app)
         data = answered(app, LabelTopic(args.topic_id, " ".join(args.label), **whose(app, args)))
     by = " (its own words)" if not data.get("labelled_by") else ""
-    _emit(args, data, [[(f"{data['topic_id']}  {data['label']}{by}", "")]])
+    emit(args, data, [[(f"{data['topic_id']}  {data['label']}{by}", "")]])
     return 0
 
 
@@ -176,7 +176,7 @@ def run_pin(args: argparse.Namespace) -> int:
     return 0
 
 
-def _emit(args: argparse.Namespace, data: Mapping[str, Any], lines: Iterable[_Line]) -> None:
+def emit(args: argparse.Namespace, data: Mapping[str, Any], lines: Iterable[_Line]) -> None:
     """Say an answer: as JSON, in colours on a terminal, as plain lines on a pipe."""
     told = [*lines, *([(f"Note: {notice}", "dim")] for notice in data.get("notices", ()))]
     if not as_json(args) and render.is_terminal():
@@ -286,7 +286,7 @@ def _unfolded(data: Mapping[str, Any]) -> Iterator[_Line]:
         yield [("", "")]
 
 
-def _whole(data: Mapping[str, Any]) -> Iterator[_Line]:
+def whole_lines(data: Mapping[str, Any]) -> Iterator[_Line]:
     """One topic with everything."""
     topic = data["topic"]
     yield [(topic["label"], "bold"), (f"  importance {topic['importance']:.3g}  {topic['topic_id']}", "dim")]

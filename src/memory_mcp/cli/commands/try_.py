@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, settings_file
-from memory_mcp.cli.commands.client_config import DATA_DIR, claude_line, client_config
 from memory_mcp.errors import InvalidQuery, SourceUnreadable, StorageError
+from memory_mcp.install.command import DATA_DIR, claude_line, client_config
 
 if TYPE_CHECKING:
     from mcp import Client
@@ -140,17 +140,21 @@ def _build(args: argparse.Namespace, directory: Path, path: Path) -> dict[str, A
     from memory_mcp.app import App
     from memory_mcp.cli.bulk import Here
     from memory_mcp.cli.commands.daemon import stop
-    from memory_mcp.cli.commands.import_ import AUTO, build, choose, read, report_shape
+    from memory_mcp.cli.commands.import_ import AUTO, build, read_share, shares_at
     from memory_mcp.cli.commands.questions import derive_questions
+    from memory_mcp.cli.import_report import report_shape
     from memory_mcp.config import load
+    from memory_mcp.ingest.base import ImportReport
 
     stop(link.Wanted(str(directory.absolute())))
     app = App(load(flags={"storage.data_dir": str(directory)}, file=settings_file(args)))
     memory = Here(app)
     try:
-        name, place = choose(memory, AUTO if args.path else _SOURCE, path)
-        render.err(f"importing {place} ...")
-        report = read(memory, name, place, NEWEST)
+        shares = shares_at(memory, AUTO if args.path else _SOURCE, path)
+        render.err(f"importing {path} ...")
+        report = ImportReport()
+        for share in shares:
+            report.add(read_share(memory, share, NEWEST))
         seconds = build(memory)
         built = app.holdings()
         if not built["segments"]:

@@ -27,8 +27,27 @@ _KEYS = {
     "ExitPlanMode": "plan",
     "ToolSearch": "query",
 }
-_USUAL_KEYS = ("command", "file_path", "path", "query", "url", "pattern", "title", "name", "id", "description", "prompt")
-_FILE_KEYS = ("file_path", "notebook_path", "path")
+_USUAL_KEYS = (
+    "command",
+    "cmd",
+    "file_path",
+    "path",
+    "target_file",
+    "targetFile",
+    "relativeWorkspacePath",
+    "filepath",
+    "query",
+    "q",
+    "url",
+    "pattern",
+    "title",
+    "name",
+    "id",
+    "description",
+    "prompt",
+    "code",
+)
+_FILE_KEYS = ("file_path", "notebook_path", "path", "target_file", "targetFile", "relativeWorkspacePath", "filepath")
 #: Arguments whose usual values say nothing.
 _SILENT = {"timeout", "activeForm"}
 _WIDTH = 8192
@@ -84,7 +103,7 @@ def call_text(name: str, arguments: object) -> str:
     given = as_mapping(arguments)
     if name == "TodoWrite" and isinstance(given.get("todos"), list):
         return "\n".join(["TodoWrite:", *map(_todo, given["todos"])])  # type: ignore[call-overload]
-    key = _KEYS.get(name) or next((k for k in _USUAL_KEYS if k in given), "")
+    key = next((k for k in (_KEYS.get(name, ""), *_USUAL_KEYS) if k in given), "")
     first = f"{name}: {_short(given[key])}" if key in given else name
     others = [
         f"{k}: {_short(v)}" for k, v in given.items() if k != key and k not in _SILENT and v not in (None, False, "", [], {})
@@ -96,7 +115,7 @@ def call_metadata(name: str, arguments: object) -> dict[str, str]:
     """Tool, files touched and command of a call."""
     given = as_mapping(arguments)
     files = next((as_text(given[k]) for k in _FILE_KEYS if given.get(k)), "")
-    return {"tool": name, "files": files, "command": as_text(given.get("command"))}
+    return {"tool": name, "files": files, "command": as_text(given.get("command")) or as_text(given.get("cmd"))}
 
 
 def result_text(content: object, fallback: object) -> str:

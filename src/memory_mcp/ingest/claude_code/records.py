@@ -132,7 +132,7 @@ def _drafts(record: dict[str, object], state: State, parts: list[_Part]) -> list
     }
     source_id = as_text(record.get("uuid")) or _content_id(record)
     session, time_ms = as_text(record.get("sessionId")) or state.session, parse_time(record.get("timestamp"))
-    project, thread = state.project(cwd or state.first_cwd), state.thread_of(record)
+    project, thread = state.project(cwd or state.first_cwd, common["branch"]), state.thread_of(record)
     return [
         EventDraft(
             session_id=session,

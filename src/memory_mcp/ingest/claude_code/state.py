@@ -13,7 +13,7 @@ from pathlib import Path
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain
 from memory_mcp.ingest.lines import iter_records, iter_tail
 from memory_mcp.model.sentinel import opens_own_session
-from memory_mcp.scope import project_of
+from memory_mcp.scope import is_gone, project_of
 
 #: How far behind the resumed offset calls are looked for, and how much of the head tells the first directory.
 _LOOK_BACK = 256 * 1024
@@ -111,12 +111,13 @@ class State:
         _remember(self._roots, own, root)
         return root
 
-    def project(self, cwd: str) -> str:
+    def project(self, cwd: str, branch: str) -> str:
         """The project of a directory; one that is gone from this machine belongs to the session's own above it."""
         first = self.first_cwd
-        if cwd != first and first and not Path(cwd).is_dir() and _inside(cwd, first):
-            return project_of(first)
-        return project_of(cwd)
+        inside = cwd != first and first and not Path(cwd).is_dir() and _inside(cwd, first)
+        # Another branch is another key of what is remembered, and only of what is gone does it tell anything.
+        found = project_of(first if inside else cwd)
+        return project_of(first if inside else cwd, branch=branch) if branch and is_gone(found) else found
 
     def _queue(self, record: dict[str, object]) -> None:
         operation, content = record.get("operation"), as_text(record.get("content"))

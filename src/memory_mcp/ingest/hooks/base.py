@@ -1,13 +1,16 @@
 """What a client's hooks are asked: a payload with its envelope in, drafts of events out."""
 
 import json
-from dataclasses import dataclass, field
-from typing import Protocol
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import ClassVar, Protocol
 
+from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import EventDraft
 
 #: Payloads that say nothing anyone would want back: counted, not stored.
 NO_TEXT = "no text"
+_DAY_MS = 86_400_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -35,6 +38,14 @@ class Heard:
     ends: str = ""
 
 
+def at_time(envelope: Envelope, time: object) -> Envelope:
+    """The envelope at the time that a payload tells; as it is where the payload tells none, or one of another day."""
+    at_ms = parse_time(time)
+    if at_ms is None or abs(at_ms - envelope.received_ms) > _DAY_MS:
+        return envelope
+    return replace(envelope, received_ms=at_ms)
+
+
 class Malformed(ValueError):
     """The payload is not what its client sends; the text says why."""
 
@@ -42,9 +53,20 @@ class Malformed(ValueError):
 class Hooks(Protocol):
     """Reads the payloads of one client. The same payload under the same name gives the same drafts."""
 
+    #: Whether the same payload twice in a moment is one event that two hooks were told of.
+    ONE_PER_MOMENT: ClassVar[bool]
+
     def read(self, payload: str, envelope: Envelope) -> Heard:
         """Drafts of one payload, in the order things happened; Malformed when it cannot be read."""
         ...
+
+
+def told_in(payload: str) -> Mapping[str, object]:
+    """The object that a payload is; Malformed when it is something else."""
+    told = parsed(payload)
+    if not isinstance(told, Mapping):
+        raise Malformed("not a JSON object")
+    return told
 
 
 def parsed(payload: str) -> object:

@@ -1,7 +1,8 @@
 """Payloads of Claude Code's hooks in, drafts out.
 
 A payload is put into the form of the transcript's own records and read as those are, so that texts, types and metadata
-of what was said and done come out as they will when the transcript is imported.
+of what was said and done come out as they will when the transcript is imported. Payloads of other clients are put into the
+form of these (`heard`).
 
 Invariants
 1. A source id depends on the spool file's name and the part of the payload alone.
@@ -13,11 +14,12 @@ import json
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain
-from memory_mcp.ingest.claude_code.records import convert
+from memory_mcp.ingest.claude_code.records import AGENT, convert
 from memory_mcp.ingest.claude_code.state import State
-from memory_mcp.ingest.hooks.base import NO_TEXT, Envelope, Heard, Malformed, parsed
+from memory_mcp.ingest.hooks.base import NO_TEXT, Envelope, Heard, Malformed, told_in
 from memory_mcp.model.event import EventDraft, EventType, Role
 from memory_mcp.model.sentinel import MARK, carries_mark
 
@@ -58,21 +60,26 @@ Payload = Mapping[str, object]
 class ClaudeCodeHooks:
     """Reads the payloads of every version of Claude Code that has hooks."""
 
+    #: Its settings and its plugins may both name our hook; what they are told differs in nothing.
+    ONE_PER_MOMENT: ClassVar[bool] = True
+
     def read(self, payload: str, envelope: Envelope) -> Heard:
         """See `Hooks`."""
-        told = parsed(payload)
-        if not isinstance(told, Mapping):
-            raise Malformed("not a JSON object")
-        event = as_text(told.get("hook_event_name"))
-        if not event:
-            raise Malformed("no hook_event_name")
-        if not as_text(told.get("session_id")).strip():
-            raise Malformed("no session_id")
-        if event not in _READERS:
-            return Heard(skipped=event if event in _PASSED_OVER else "unknown event")
-        telling = _Telling(told, envelope)
-        drafts = [d for d in _READERS[event](telling) if d.text.strip()]
-        return Heard(drafts, "" if drafts else f"{event} with {NO_TEXT}", telling.project() if event in _ENDS else "")
+        return heard(told_in(payload), envelope)
+
+
+def heard(told: Payload, envelope: Envelope, agent: str = AGENT) -> Heard:
+    """What a payload in the form of Claude Code's gives; Malformed without an event or a session."""
+    event = as_text(told.get("hook_event_name"))
+    if not event:
+        raise Malformed("no hook_event_name")
+    if not as_text(told.get("session_id")).strip():
+        raise Malformed("no session_id")
+    if event not in _READERS:
+        return Heard(skipped=event if event in _PASSED_OVER else "unknown event")
+    telling = _Telling(told, envelope)
+    drafts = [replace(d, agent=agent) for d in _READERS[event](telling) if d.text.strip()]
+    return Heard(drafts, "" if drafts else f"{event} with {NO_TEXT}", telling.project() if event in _ENDS else "")
 
 
 class _Telling:
@@ -248,3 +255,6 @@ _READERS: dict[str, Callable[[_Telling], list[EventDraft]]] = {
     "PostCompact": _after_compaction,
     "SessionEnd": _session_end,
 }
+
+#: The events that hold something to keep: what a client is to tell.
+READ = tuple(_READERS)

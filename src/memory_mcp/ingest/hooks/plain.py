@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from pathlib import Path
+from typing import ClassVar
 
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.ingest.hooks.base import NO_TEXT, Envelope, Heard, Malformed, parsed
@@ -17,6 +18,9 @@ _SPACE = re.compile(r"\s*")
 
 class PlainHooks:
     """What is missing is what the hook itself knows: the time is that of receipt, the project that of its directory."""
+
+    #: Whoever writes its own hook sends what it means to send.
+    ONE_PER_MOMENT: ClassVar[bool] = False
 
     def read(self, payload: str, envelope: Envelope) -> Heard:
         """See `Hooks`. One event that is wrong refuses all of the payload, as everywhere."""

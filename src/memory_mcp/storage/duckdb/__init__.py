@@ -1,5 +1,5 @@
 """The DuckDB engine: one file, one writer, a cursor per reader."""
 
-from memory_mcp.storage.duckdb.store import open_storage
+from memory_mcp.storage.duckdb.store import look_at, open_storage
 
-__all__ = ["open_storage"]
+__all__ = ["look_at", "open_storage"]

@@ -3,6 +3,7 @@
 A DuckDB connection shared by threads returns wrong rows (measured: 878 of 3,200), hence a cursor for every read.
 """
 
+import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -29,8 +30,10 @@ _FILES = ("", ".wal", ".wal.checkpoint", ".wal.recovery")
 class Connection:
     """The writing connection, its lock, and the cursors now reading."""
 
-    def __init__(self, path: Path | None, memory_limit_mb: int, threads: int) -> None:
+    def __init__(self, path: Path | None, memory_limit_mb: int, threads: int, looking: bool = False) -> None:
+        """Open the file; `looking`: to be read alone, with nothing written beside it."""
         self._path = path
+        self._looking = looking
         self._config: dict[str, Any] = {
             "threads": threads,
             "memory_limit": f"{memory_limit_mb}MB",
@@ -55,8 +58,9 @@ class Connection:
 
     def _open(self) -> duckdb.DuckDBPyConnection:
         with translated(self._path):
-            con = duckdb.connect(str(self._path) if self._path else ":memory:", config=self._config)
-            if self._path:
+            config = self._config | ({"temp_directory": tempfile.gettempdir()} if self._looking else {})
+            con = duckdb.connect(str(self._path) if self._path else ":memory:", self._looking, config)
+            if self._path and not self._looking:
                 # The one database beside its own that statements may name; this can only be said before the door is shut.
                 copy = compacting(self._path)
                 con.execute("SET allowed_paths = ?", [[f"{copy}{end}" for end in _FILES]])

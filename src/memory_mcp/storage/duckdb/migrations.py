@@ -12,7 +12,13 @@ import duckdb
 from memory_mcp.errors import SchemaTooNew
 
 #: Statements that lead to each version from the one before it. Never edited once released.
-STEPS: dict[int, str] = {1: "0001_first.sql", 2: "0002_usage.sql", 3: "0003_spending.sql", 4: "0004_topics.sql"}
+STEPS: dict[int, str] = {
+    1: "0001_first.sql",
+    2: "0002_usage.sql",
+    3: "0003_spending.sql",
+    4: "0004_topics.sql",
+    5: "0005_projects.sql",
+}
 CURRENT = max(STEPS)
 
 

@@ -38,7 +38,7 @@ _BULLET = ("BIGINT", "INTEGER", "INTEGER", *["VARCHAR"] * 4)
 _BULLET_GRIP = ("BIGINT", "INTEGER", "INTEGER", "HUGEINT")
 _GRIP = ("HUGEINT", "HUGEINT", "HUGEINT", "INTEGER", "INTEGER", "BIGINT", "BIGINT", "BIGINT")
 _PARENT = ("BIGINT", "BIGINT", "VARCHAR", "BIGINT")
-_GROWN = "UPDATE segment_cut SET end_ts = ?, end_id = ?, events = ?, tokens = ?, open = ? WHERE key = ?"
+_GROWN = "UPDATE segment_cut SET project = ?, end_ts = ?, end_id = ?, events = ?, tokens = ?, open = ? WHERE key = ?"
 _COUNTED = """UPDATE node SET sessions = m.sessions, events = m.events, built = ?
   FROM (SELECT unnest(?::BIGINT[]) AS key, unnest(?::INTEGER[]) AS sessions, unnest(?::INTEGER[]) AS events) m
   WHERE node.current AND node.key = m.key"""
@@ -84,7 +84,7 @@ def publish(connection: Connection, numbers: Numbers, build: Build, stored: Stor
 
 def _cuts(con: duckdb.DuckDBPyConnection, segments: Sequence[Segment], before: Mapping[int, Segment]) -> None:
     if len(segments) == 1 and (own := segments[0]).key in before:
-        grown = [own.end[0], event_key(own.end[1]), own.events, own.tokens, own.open, own.key]
+        grown = [own.project, own.end[0], event_key(own.end[1]), own.events, own.tokens, own.open, own.key]
         con.execute(_GROWN, grown)
         return
     replaced = [s.key for s in segments if s.key in before]

@@ -1,4 +1,4 @@
--- The tables as they are today (schema version 3). Older files reach this through migrations.py.
+-- The tables as they are today (schema version 5). Older files reach this through migrations.py.
 -- Keys are numbers: a text primary key alone costs 130 MB per million rows. There are no secondary indexes: row groups
 -- carry minima and maxima, event ids and sequence numbers rise with time, and a scan of one column of a million rows
 -- takes a few milliseconds.
@@ -139,4 +139,19 @@ CREATE TABLE topic_label (         -- a label that somebody gave a topic
     label    VARCHAR NOT NULL,
     author   VARCHAR NOT NULL,
     at_ms    BIGINT  NOT NULL
+);
+
+CREATE TABLE project_alias (       -- a project that is shown under another's name
+    old    VARCHAR NOT NULL,
+    new    VARCHAR NOT NULL,
+    author VARCHAR NOT NULL,       -- person, guess, or refused: a guess that a person took back
+    at_ms  BIGINT  NOT NULL
+);
+
+CREATE TABLE project_split (       -- sessions that are shown apart from their project
+    project    VARCHAR NOT NULL,
+    session_id VARCHAR NOT NULL,   -- '' where a folder is named
+    folder     VARCHAR NOT NULL,   -- sessions that began there or below; '' where a session is named
+    new        VARCHAR NOT NULL,
+    at_ms      BIGINT  NOT NULL
 );

@@ -13,6 +13,7 @@ from pathlib import Path
 from tzlocal import get_localzone_name
 
 from memory_mcp.clock import Clock, SystemClock
+from memory_mcp.errors import InvalidQuery, StorageError
 from memory_mcp.failpoints import failpoint
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.storage.duckdb import migrations
@@ -20,12 +21,13 @@ from memory_mcp.storage.duckdb.connection import Connection, compacting
 from memory_mcp.storage.duckdb.events import DuckEvents
 from memory_mcp.storage.duckdb.grips import DuckGrips
 from memory_mcp.storage.duckdb.outbox import DuckOutbox, Numbers
+from memory_mcp.storage.duckdb.projects import DuckProjects
 from memory_mcp.storage.duckdb.recent import RecentGrips
 from memory_mcp.storage.duckdb.spending import DuckSpending
 from memory_mcp.storage.duckdb.toc import DuckToc
 from memory_mcp.storage.duckdb.topics import DuckTopics
 from memory_mcp.storage.duckdb.usage import DuckSuperseded, DuckUsage
-from memory_mcp.storage.lock import DirectoryLock
+from memory_mcp.storage.lock import DirectoryLock, LookingLock
 from memory_mcp.storage.values import StoreStats
 
 log = logging.getLogger(__name__)
@@ -34,6 +36,7 @@ FILE_NAME = "memory.duckdb"
 #: Memory that DuckDB may use (larger results spill to disk), and its threads: callers bring their own.
 _MEMORY_MB, _THREADS = 64, 1
 _HIGH_WATER = "high-water.json"
+_BRING_UP = "Any other command that reads it does so, and keeps a copy of the old file: memory-mcp timeline"
 _TABLES = ("duplicate", "segment_cut", "node", "bullet", "grip", "term_delta", "outbox")
 #: In one statement: each costs as much again before it reads a row.
 _COUNTS = "SELECT 'event', count(*), min(ts), max(ts) FROM event" + "".join(
@@ -65,36 +68,48 @@ def open_storage(
         raise
 
 
+def look_at(directory: Path) -> "DuckStorage":
+    """Open the store of a data directory to be read alone: no file of it changes, also not by closing it.
+
+    Raises StorageLocked when another process holds it, SchemaTooNew when a newer version wrote it, StorageError when it
+    cannot be read or is of an older schema.
+    """
+    lock = LookingLock(directory)
+    try:
+        return DuckStorage(directory, lock, "", SystemClock(), looking=True)
+    except BaseException:
+        lock.release()
+        raise
+
+
 class DuckStorage:
     """See Storage."""
 
     def __init__(
-        self,
-        directory: Path | None,
-        lock: DirectoryLock | None,
-        timezone: str,
-        clock: Clock,
+        self, directory: Path | None, lock: DirectoryLock | LookingLock | None, timezone: str, clock: Clock, looking: bool = False
     ) -> None:
         self._directory = directory
         self._lock = lock
+        self._looking = looking
         self._path = directory / FILE_NAME if directory else None
         self._closed = False
         self._marking = threading.Lock()
         self._lost = 0
         #: Commits when the rows were last counted, and what came of it.
         self._counted: tuple[int, StoreStats | None] = (0, None)
-        if self._path:
+        if self._path and not looking:
             compacting(self._path).unlink(missing_ok=True)
-        self._con = Connection(self._path, _MEMORY_MB, _THREADS)
+        self._con = Connection(self._path, _MEMORY_MB, _THREADS, looking)
         try:
             self._bring_up(timezone)
-            if self._path:
+            if self._path and not looking:
                 self._path.chmod(0o600)
             self._numbers = Numbers(self._con)
             self._con.on_rollback = self._numbers.load
             self._con.on_commit = self._numbers.settle
             self._quoted = quoted = RecentGrips()
-            self.events = DuckEvents(self._con, self._numbers, clock, self._write_high_water, quoted)
+            self.projects = DuckProjects(self._con, self._follow_names)
+            self.events = DuckEvents(self._con, self._numbers, clock, self._write_high_water, quoted, self.projects)
             self.toc = DuckToc(self._con, self._numbers, clock, quoted)
             self.grips = DuckGrips(self._con, quoted)
             self.usage = DuckUsage(self._con)
@@ -112,8 +127,10 @@ class DuckStorage:
         with self._con.reading() as cursor:
             have = migrations.version_of(cursor)
         migrations.refuse_newer(have)
+        if self._looking and have < migrations.CURRENT:
+            raise StorageError(f"the store has schema {have}, which this program brings up to {migrations.CURRENT}", _BRING_UP)
         if have == 0:
-            zone = timezone or get_localzone_name() or "UTC"
+            zone = timezone or _zone_here()
             Calendar(zone).day_of(0)
             with self._con.writing() as con:
                 migrations.create(con)
@@ -175,6 +192,10 @@ class DuckStorage:
         files = (self._path, self._path.with_name(self._path.name + ".wal"))
         return sum(f.stat().st_size for f in files if f.exists())
 
+    def latest(self) -> dict[str, int]:
+        """See Storage."""
+        return {str(source): int(ms) for source, ms in self._con.rows("SELECT source, max(ts) FROM event GROUP BY source")}
+
     def interrupt(self, thread: int | None = None) -> None:
         """See Storage."""
         self._con.interrupt(thread)
@@ -184,9 +205,14 @@ class DuckStorage:
         with self._con.still():
             self._numbers.load()
             self._numbers.changes.forget()
+            self.projects.reread()
             self.events.reread()
             self.toc.reread()
             self._quoted.forget()
+
+    def _follow_names(self) -> None:
+        """Projects are called otherwise from now on."""
+        self.events.reread()
 
     def checkpoint(self) -> None:
         """See Storage."""
@@ -253,12 +279,25 @@ class DuckStorage:
             return
         self._closed = True
         try:
-            self._con.run("CHECKPOINT")
-            self._write_high_water(sync=True)
+            if not self._looking:
+                self._con.run("CHECKPOINT")
+                self._write_high_water(sync=True)
         finally:
             self._con.close()
             if self._lock:
                 self._lock.release()
+
+
+def _zone_here() -> str:
+    """The system's zone; InvalidQuery when TZ names one that does not exist, since days would silently be another zone's."""
+    named = os.environ.get("TZ", "").removeprefix(":")
+    if named and not named.startswith("/"):
+        try:
+            Calendar(named).day_of(0)
+        except InvalidQuery as error:
+            raise InvalidQuery(f"TZ: {error.message}", f"{error.hint} Set TZ, or storage.timezone.") from None
+        return named
+    return get_localzone_name() or "UTC"
 
 
 def _sync(path: Path) -> None:

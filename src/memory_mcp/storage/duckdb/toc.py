@@ -66,6 +66,9 @@ class DuckToc(DuckTerms):
             self._stamps.forget([*touched, *named])
             self._heads.forget(named)
             self._keep(build)
+            if any(before[s.key].project != s.project for s in build.segments if s.key in before):
+                self._forget_cuts()
+                return
             self._spans.put(build.segments)
             self._streams.put(build.segments)
             self._days.add(build.segments, before)

@@ -1,0 +1,345 @@
+"""The pages of docs/reference, made from the program itself: settings, commands, tools, events, errors.
+
+`python docs/reference.py` writes them; mkdocs calls the same before it builds (`hooks` in mkdocs.yml). They are kept in the
+repository so that links from the README work without a site; a test says when they are out of date.
+"""
+
+import argparse
+import asyncio
+import json
+from collections.abc import Callable, Iterable, Iterator
+from pathlib import Path
+from typing import Any
+
+from mcp import Client
+from mcp.types import Tool
+
+from memory_mcp.app import App
+from memory_mcp.cli.commands.base import common
+from memory_mcp.cli.main import build_parser
+from memory_mcp.config import PREFIX, REMOVED, ServerSettings, Settings, StorageSettings, iter_keys
+from memory_mcp.errors import MemoryMcpError
+from memory_mcp.ingest.hooks.registry import HOOKS
+from memory_mcp.ingest.jsonl import FIELDS, draft_of
+from memory_mcp.ingest.registry import IMPORTERS
+from memory_mcp.model.event import DEFAULT_TYPES, EventType, Role
+from memory_mcp.server.build import build_server
+from memory_mcp.server.errors import hint_of
+
+FOLDER = Path(__file__).parent / "reference"
+NOTE = "<!-- Made by docs/reference.py from the program; changes by hand are lost. -->"
+#: Arguments of every command, which are told once.
+COMMON = {option for action in common()._actions for option in action.option_strings} | {"-h", "--help"}
+
+
+def table(head: Iterable[str], rows: Iterable[Iterable[str]]) -> Iterator[str]:
+    """A table; a bar inside a cell would end it."""
+    names = list(head)
+    yield "| " + " | ".join(names) + " |"
+    yield "|" + "---|" * len(names)
+    for row in rows:
+        yield "| " + " | ".join(cell.replace("|", "\\|") for cell in row) + " |"
+
+
+# settings
+
+
+def settings() -> Iterator[str]:
+    """Every setting with its default, and what became of those that were removed."""
+    yield "# Settings"
+    yield ""
+    yield "`config.toml` (its place: `memory-mcp config path`), then the environment, then flags. A setting `section.key` is"
+    yield f"the variable `{PREFIX}SECTION__KEY`, with two underscores for each dot. An unknown key is an error that names the"
+    yield "nearest known one. `memory-mcp config show` tells every value in force and where it comes from."
+    yield ""
+    rows = ((f"`{k}`", f"`{json.dumps(f.default)}`", f.metadata["help"]) for k, f in iter_keys())
+    yield from table(("Setting", "Default", "Meaning"), rows)
+    yield ""
+    yield "## Removed"
+    yield ""
+    yield from table(("Setting", "What holds instead"), ((f"`{key}`", text) for key, text in REMOVED.items()))
+
+
+# commands
+
+
+def commands() -> Iterator[str]:
+    """Every command with its arguments, in the order of `--help`."""
+    parser = build_parser()
+    yield "# Commands"
+    yield ""
+    yield "Every command takes these; each works while clients are connected."
+    yield ""
+    yield from _arguments(common())
+    for name, inner in _inner(parser).items():
+        yield from _command(f"memory-mcp {name}", inner)
+
+
+def _command(path: str, parser: argparse.ArgumentParser) -> Iterator[str]:
+    level = "##" if path.count(" ") == 1 else "###"
+    yield ""
+    yield f"{level} {path}"
+    yield ""
+    yield parser.description or ""
+    if own := [a for a in _actions(parser) if COMMON.isdisjoint(a.option_strings)]:
+        yield ""
+        words = " ".join([path, *(_positional(a) for a in own if not a.option_strings)])
+        yield f"`{words}{' [OPTIONS]' if any(a.option_strings for a in own) else ''}`"
+        yield ""
+        yield from _arguments(parser)
+    if parser.epilog:
+        yield ""
+        yield parser.epilog
+    for name, inner in _inner(parser).items():
+        yield from _command(f"{path} {name}", inner)
+
+
+def _inner(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    found = (a for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+    return {name: inner for action in found for name, inner in action.choices.items()}
+
+
+def _actions(parser: argparse.ArgumentParser) -> list[argparse.Action]:
+    return [a for a in parser._actions if not isinstance(a, argparse._SubParsersAction | argparse._HelpAction)]
+
+
+def _arguments(parser: argparse.ArgumentParser) -> Iterator[str]:
+    every = parser.description is None
+    formatter = parser._get_formatter()
+    rows = [
+        (f"`{_signature(action)}`", formatter._expand_help(action) if action.help else "")
+        for action in _actions(parser)
+        if (every or COMMON.isdisjoint(action.option_strings)) and action.help is not argparse.SUPPRESS
+    ]
+    yield from table(("Argument", "Meaning"), rows)
+
+
+def _value(action: argparse.Action) -> str:
+    if action.metavar:
+        return action.metavar if isinstance(action.metavar, str) else " ".join(action.metavar)
+    return "{" + ",".join(map(str, action.choices)) + "}" if action.choices else action.dest.upper()
+
+
+def _positional(action: argparse.Action) -> str:
+    optional = action.nargs in ("?", "*")
+    repeated = "..." if action.nargs in ("*", "+") else ""
+    return f"[{_value(action)}{repeated}]" if optional else f"{_value(action)}{repeated}"
+
+
+def _signature(action: argparse.Action) -> str:
+    if not action.option_strings:
+        return _positional(action)
+    names = ", ".join(action.option_strings)
+    return names if action.nargs == 0 else f"{names} {_value(action)}"
+
+
+# tools
+
+
+def tools() -> Iterator[str]:
+    """Every tool, prompt and resource of the server."""
+    default, full, prompts, resources = _served()
+    yield "# MCP tools"
+    yield ""
+    yield f'{len(default)} tools are offered by default, {len(full)} with `server.profile = "full"`. A tool answers twice: as'
+    yield "structured content by its schema, and as text."
+    for title, some in (("By default", default), ("With the full profile", [t for t in full if t.name not in _names(default)])):
+        yield ""
+        yield f"## {title}"
+        for tool in some:
+            yield from _tool(tool)
+    yield ""
+    yield "## Prompts"
+    yield ""
+    rows = ((f"`{p.name}`", p.description or "", ", ".join(f"`{a.name}`" for a in p.arguments or ())) for p in prompts)
+    yield from table(("Prompt", "For", "Arguments"), rows)
+    yield ""
+    yield "## Resources"
+    yield ""
+    yield from table(("Address", "What it is"), ((f"`{uri}`", text) for uri, text in resources))
+
+
+def _names(some: list[Tool]) -> set[str]:
+    return {tool.name for tool in some}
+
+
+def _tool(tool: Tool) -> Iterator[str]:
+    reads = tool.annotations is not None and tool.annotations.read_only_hint
+    yield ""
+    yield f"### {tool.name}"
+    yield ""
+    yield f"{(tool.description or '').strip()}{'' if reads else ' *Writes.*'}"
+    required = tool.input_schema.get("required", ())
+    if arguments := tool.input_schema.get("properties", {}):
+        rows = [
+            (f"`{name}`", _kind(one), _default(name, one, required), one.get("description", ""))
+            for name, one in arguments.items()
+        ]
+        yield ""
+        yield from table(("Argument", "Kind", "Default", "Meaning"), rows)
+
+
+_KINDS = {"string": "text", "integer": "whole number", "boolean": "true or false", "array": "list"}
+
+
+def _kind(schema: dict[str, Any]) -> str:
+    if "enum" in schema:
+        return ", ".join(f"`{word}`" for word in schema["enum"])
+    kind = _KINDS.get(schema.get("type", ""), schema.get("type", ""))
+    inner = f" of {_kind(schema['items'])}" if "items" in schema else ""
+    span = f", {schema['minimum']:,} to {schema['maximum']:,}" if {"minimum", "maximum"} <= set(schema) else ""
+    return f"{kind}{inner}{span}"
+
+
+def _default(name: str, schema: dict[str, Any], required: Iterable[str]) -> str:
+    if name in required:
+        return "needed"
+    return f"`{json.dumps(schema['default'])}`" if schema.get("default") not in (None, "", []) else ""
+
+
+def _served() -> tuple[list[Tool], list[Tool], list[Any], list[tuple[str, str]]]:
+    async def asked(client: Client) -> tuple[list[Tool], list[Any], list[tuple[str, str]]]:
+        listed = (await client.list_tools()).tools
+        prompts = (await client.list_prompts()).prompts
+        fixed = [(str(r.uri), r.description or r.name) for r in (await client.list_resources()).resources]
+        shaped = [(r.uri_template, r.description or r.name) for r in (await client.list_resource_templates()).resource_templates]
+        return listed, prompts, sorted(fixed + shaped)
+
+    async def connected(app: App) -> tuple[list[Tool], list[Any], list[tuple[str, str]]]:
+        async with Client(build_server(app, "")) as client:
+            return await asked(client)
+
+    found = []
+    for profile in ("default", "full"):
+        app = App(Settings(storage=StorageSettings(timezone="UTC"), server=ServerSettings(profile=profile)), in_memory=True)
+        try:
+            found.append(asyncio.run(connected(app)))
+        finally:
+            app.close()
+    return found[0][0], *found[1]
+
+
+# events
+
+_FIELDS = {
+    "session_id": "Which session it belongs to; a text of your own.",
+    "timestamp": "When: ISO 8601 with a zone, or milliseconds since 1970 (UTC).",
+    "role": f"Who spoke: {', '.join(f'`{role}`' for role in Role)}.",
+    "text": "What was said. Secrets in it are replaced before it is stored.",
+    "id": "The source's own id of this message. The same id again changes nothing; without one the words themselves count.",
+    "speaker": "A person's or character's name.",
+    "type": "What kind of moment it is (below); left out, it follows from the role.",
+    "agent": "The program that had the session, such as `claude-code`.",
+    "project": "The project it belongs to, such as a repository's path; searches are scoped by it.",
+    "thread": "The subagent inside the session; left out for the main thread.",
+    "metadata": "An object of texts: whatever else should be kept with it.",
+}
+_NEEDED = ("session_id", "timestamp", "role", "text")
+_EXAMPLE = (
+    {
+        "session_id": "s-1",
+        "timestamp": "2026-01-30T12:00:00Z",
+        "role": "user",
+        "text": "Which lock do we keep?",
+        "project": "~/code/harbor",
+    },
+    {
+        "session_id": "s-1",
+        "timestamp": "2026-01-30T12:00:40Z",
+        "role": "assistant",
+        "text": "The advisory lock in Postgres.",
+        "id": "m-2",
+    },
+)
+
+
+def events() -> Iterator[str]:
+    """The JSONL form of an event, and the sources that are read."""
+    yield "# Events and sources"
+    yield ""
+    yield "## One event a line"
+    yield ""
+    yield "`memory-mcp ingest FILE`, `memory-mcp import jsonl PATH`, `memory-mcp hook json` and the tool `ingest_events` take"
+    yield "events in this form. Unknown fields, roles and types are refused by name."
+    yield ""
+    yield "```json"
+    for one in _EXAMPLE:
+        draft_of(one)
+        yield json.dumps(one)
+    yield "```"
+    yield ""
+    yield from table(("Field", "Needed", "Meaning"), ((f"`{n}`", "yes" if n in _NEEDED else "", _FIELDS[n]) for n in FIELDS))
+    yield ""
+    usual = {type_: role for role, type_ in DEFAULT_TYPES.items()}
+    yield "Types: " + ", ".join(f"`{t}`{f' (of role {usual[t]})' if t in usual else ''}" for t in EventType) + "."
+    yield ""
+    yield "## Sources that are imported"
+    yield ""
+    yield from table(("Source", "What it reads"), ((f"`{name}`", _first(made)) for name, made in IMPORTERS.items()))
+    yield ""
+    yield "Each is read from where the last import ended; reading a source twice stores nothing twice."
+    yield ""
+    yield "## Hooks that are understood"
+    yield ""
+    yield from table(("Client", "What it tells"), ((f"`{name}`", _first(type(hooks))) for name, hooks in HOOKS.items()))
+
+
+def _first(thing: Any) -> str:
+    return (thing.__doc__ or "").strip().split("\n")[0]
+
+
+# errors
+
+
+def errors() -> Iterator[str]:
+    """Every error with what it means for a caller."""
+    yield "# Errors"
+    yield ""
+    yield "An error says its code first, then what is wrong, then a next step. Tools send it as an error result; commands write"
+    yield "it to standard error and end with its exit status (0: done, 130: stopped)."
+    yield ""
+    rows = (
+        (f"`{e.code}`", e.__name__, _first(e), str(e.exit_status), "helps" if e.retryable else "does not help", hint_of(e("")))
+        for e in _errors(MemoryMcpError)
+    )
+    yield from table(
+        ("Code", "Error", "Meaning", "Exit status", "A retry", "Next step, where the error names none of its own"), rows
+    )
+
+
+def _errors(kind: type[MemoryMcpError]) -> Iterator[type[MemoryMcpError]]:
+    yield kind
+    for inner in kind.__subclasses__():
+        yield from _errors(inner)
+
+
+PAGES: dict[str, Callable[[], Iterator[str]]] = {
+    "settings": settings,
+    "commands": commands,
+    "tools": tools,
+    "events": events,
+    "errors": errors,
+}
+
+
+def pages() -> dict[Path, str]:
+    """Every page's place, and what it must say."""
+    return {FOLDER / f"{name}.md": "\n".join([NOTE, "", *page()]) + "\n" for name, page in PAGES.items()}
+
+
+def write() -> None:
+    """Bring the pages up to date; one that is stays untouched, so that `mkdocs serve` does not see a change in its own."""
+    FOLDER.mkdir(exist_ok=True)
+    for path, text in pages().items():
+        if not path.exists() or path.read_text(encoding="utf-8") != text:
+            path.write_text(text, encoding="utf-8")
+
+
+def on_pre_build(config: Any) -> None:
+    """Called by mkdocs."""
+    del config
+    write()
+
+
+if __name__ == "__main__":
+    write()

@@ -1,0 +1,31 @@
+"""When the newest event came, by hooks and by imports."""
+
+from collections.abc import Iterator
+
+from memory_mcp.cli.checks.base import OK, WARN, Check, Opened
+from memory_mcp.model.event import HOOK, TOOL
+
+#: With hooks on, a day of work leaves events; a week without any may be a holiday, and is worth a look.
+_QUIET_MS = 7 * 86_400_000
+
+
+def checks(opened: Opened) -> Iterator[Check]:
+    """One line for hooks and one for imports."""
+    latest = opened.storage.latest()
+    hooks = {source.removeprefix(HOOK): ms for source, ms in latest.items() if source.startswith(HOOK)}
+    imports = {source: ms for source, ms in latest.items() if not source.startswith(HOOK) and source != TOOL}
+    when = "; ".join(f"{client} {_stamp(opened, ms)}" for client, ms in sorted(hooks.items()))
+    if not hooks:
+        yield Check(OK, "events by hooks", "none yet: nothing is recorded while you work", "memory-mcp hook --help")
+    elif opened.now_ms - max(hooks.values()) > _QUIET_MS:
+        step = "if you have worked since then, look whether the client's hooks still call memory-mcp hook"
+        yield Check(WARN, "events by hooks", f"the last came long ago: {when}", step)
+    else:
+        yield Check(OK, "events by hooks", f"the last: {when}")
+    when = "; ".join(f"{source} {_stamp(opened, ms)}" for source, ms in sorted(imports.items()))
+    step = "" if imports else "memory-mcp import claude-code"
+    yield Check(OK, "events by imports", f"the newest: {when}" if imports else "none yet", step)
+
+
+def _stamp(opened: Opened, ms: int) -> str:
+    return opened.calendar.local(ms).strftime("%Y-%m-%d %H:%M")

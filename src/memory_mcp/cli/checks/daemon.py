@@ -1,0 +1,25 @@
+"""The background process: whether one runs, of which version, and with which settings."""
+
+from collections.abc import Iterator
+
+from memory_mcp import __version__, link
+from memory_mcp.cli.checks.base import OK, WARN, Check, Look
+from memory_mcp.cli.checks.inside import RESTART, running
+
+
+def checks(look: Look) -> Iterator[Check]:
+    """The daemon of the data directory; none is started."""
+    line = running(look, "rpc") if link.usable() else None
+    if line is None:
+        yield Check(OK, "daemon", "none runs; the next client or command starts one")
+        return
+    about = line.about
+    line.close()
+    who = f"process {about.get('pid')}, version {about.get('memory-mcp')}"
+    if about.get("memory-mcp") != __version__:
+        step = f"use one version everywhere, then: {RESTART}"
+        yield Check(WARN, "daemon", f"{who}; this command is version {__version__}", step)
+    elif note := about.get("note"):
+        yield Check(WARN, "daemon", f"{who}; {note}", RESTART)
+    else:
+        yield Check(OK, "daemon", f"{who}, with the settings of now")

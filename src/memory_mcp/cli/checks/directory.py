@@ -1,0 +1,28 @@
+"""Whether the data directory is there, private and writable."""
+
+import os
+from collections.abc import Iterator
+
+from memory_mcp.cli.checks.base import FAIL, OK, WARN, Check, Look
+
+_OPEN_TO_OTHERS = 0o077
+
+
+def checks(look: Look) -> Iterator[Check]:
+    """The directory itself; what lies in it is checked from inside."""
+    directory = look.directory
+    if not directory.is_dir():
+        first = "memory-mcp import claude-code (or try it first: memory-mcp try)"
+        yield Check(OK, "data directory", f"{directory} does not exist yet", first)
+        return
+    yield Check(OK, "data directory", str(directory))
+    mode = directory.stat().st_mode & 0o777
+    if mode & _OPEN_TO_OTHERS:
+        yield Check(WARN, "permissions", f"{directory} is open to others ({mode:o})", f"chmod 700 {directory}")
+    else:
+        yield Check(OK, "permissions", f"{directory} is yours alone ({mode:o})")
+    if os.access(directory, os.W_OK):
+        yield Check(OK, "writable", "yes")
+    else:
+        next_step = f"chmod u+w {directory}, or choose another: --data-dir DIR"
+        yield Check(FAIL, "writable", f"{directory} is read-only", next_step)

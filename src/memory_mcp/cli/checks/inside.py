@@ -1,0 +1,79 @@
+"""The way into the store without changing it: through the daemon that has it open, or opened here to be read alone."""
+
+import json
+import time
+from collections.abc import Iterator
+from typing import Any
+
+from memory_mcp import link
+from memory_mcp.cli.checks import registry
+from memory_mcp.cli.checks.base import FAIL, OK, WARN, Check, Look, Opened
+from memory_mcp.errors import MemoryMcpError, StorageLocked
+
+RESTART = "memory-mcp daemon restart"
+#: A daemon that is busy answers later than one that is not (seconds).
+_PATIENCE = 60.0
+
+
+def running(look: Look, kind: str) -> link.Line | None:
+    """A connection to the daemon that runs; None where there is none."""
+    try:
+        return link.reach(link.Wanted(str(look.directory.absolute()), look.config), kind, start=False)
+    except (OSError, ValueError):
+        return None
+
+
+def checks(look: Look) -> Iterator[Check]:
+    """All checks of the store's inside."""
+    line = running(look, "rpc") if link.usable() else None
+    if line is not None:
+        yield from _told(line)
+    elif (look.directory / "memory.duckdb").is_file():
+        yield from _read(look)
+    elif look.directory.is_dir():
+        yield Check(OK, "store", "there is none yet", "memory-mcp import claude-code")
+
+
+def _told(line: link.Line) -> Iterator[Check]:
+    """What the daemon finds in the store that it has open."""
+    said: list[str] = []
+    asked: dict[str, Any] = {"argv": ["doctor", "--store", "--json"]}
+    try:
+        line.sock.settimeout(_PATIENCE)
+        link.converse(line, "cli/run", asked, lambda message: said.append(message.get("out", "")))
+        found = json.loads("".join(said))["checks"]
+    except link.Refused as error:
+        # The daemon runs, and cannot open the store.
+        yield Check(FAIL, "store", str(error), "mend what it names, then: memory-mcp doctor")
+        return
+    except (OSError, ValueError, KeyError):
+        text = f"held by the daemon (process {line.about.get('pid')}), which does not tell about it"
+        yield Check(WARN, "store", text, f"{RESTART}, then: memory-mcp doctor")
+        return
+    finally:
+        line.close()
+    yield Check(OK, "lock", f"held by the daemon (process {line.about.get('pid')}), which answers")
+    for one in found:
+        yield Check(one["state"], one["name"], one["text"], one["next_step"])
+
+
+def _read(look: Look) -> Iterator[Check]:
+    if look.settings is None:
+        return
+    from memory_mcp.model.calendar import Calendar
+    from memory_mcp.storage.duckdb import look_at
+
+    try:
+        storage = look_at(look.directory)
+    except StorageLocked as error:
+        yield Check(WARN, "lock", error.message, "for the checks of the store itself, run this again when that has ended")
+        return
+    except MemoryMcpError as error:
+        yield Check(FAIL, "store", error.message, error.hint)
+        return
+    try:
+        yield Check(OK, "lock", "free")
+        now_ms = time.time_ns() // 1_000_000
+        yield from registry.inside(Opened(storage, Calendar(storage.timezone), look.settings, now_ms))
+    finally:
+        storage.close()

@@ -1,0 +1,38 @@
+"""The checks, in the order of the report, one line each: a module of this folder and its function `checks`.
+
+A module of `OUTSIDE` is given a Look and runs in the caller's process; one of `INSIDE` is given an Opened and runs where the
+store is open: in the daemon, or in the caller's process.
+"""
+
+from collections.abc import Iterator
+from importlib import import_module
+
+from memory_mcp.cli.checks.base import Check, Look, Opened
+
+OUTSIDE = (
+    "versions",
+    "settings",
+    "command",
+    "disk",
+    "directory",
+    "daemon",
+    "spool",
+)
+INSIDE = (
+    "store",
+    "arrivals",
+    "transcripts",
+    "summarizer",
+)
+
+
+def outside(look: Look) -> Iterator[Check]:
+    """All checks of the caller's side."""
+    for name in OUTSIDE:
+        yield from import_module(f"memory_mcp.cli.checks.{name}").checks(look)
+
+
+def inside(opened: Opened) -> Iterator[Check]:
+    """All checks of the store's inside."""
+    for name in INSIDE:
+        yield from import_module(f"memory_mcp.cli.checks.{name}").checks(opened)

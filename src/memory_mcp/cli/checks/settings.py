@@ -1,0 +1,44 @@
+"""Which settings file and which variables of the environment are in force, and whether they can be used."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from memory_mcp import paths
+from memory_mcp.cli.checks.base import FAIL, OK, WARN, Check, Look
+from memory_mcp.config import load
+from memory_mcp.errors import MemoryMcpError
+from memory_mcp.model.calendar import Calendar
+
+#: A variable whose value is nobody's business; what holds a path or a number is shown.
+_SECRET = ("TOKEN", "KEY", "SECRET", "PASSWORD")
+
+
+def checks(look: Look) -> Iterator[Check]:
+    """The file, the environment, and what is wrong with either."""
+    file = Path(look.config or paths.config_file(look.environ)).expanduser()
+    try:
+        load(look.environ, file=file if look.config else None)
+    except MemoryMcpError as error:
+        yield Check(FAIL, "settings", error.message, error.hint or f"Mend it in {file} or in the environment.")
+    else:
+        text = f"read from {file}" if file.is_file() else f"defaults: there is no settings file {file}"
+        yield Check(OK, "settings", text)
+    names = sorted(name for name in look.environ if name.startswith(paths.PREFIX))
+    shown = ", ".join(f"{name}={_value(name, look.environ[name])}" for name in names)
+    yield from _zone(look.environ.get("TZ", "").removeprefix(":"))
+    yield Check(OK, "environment", shown or f"no variable {paths.PREFIX}... is set")
+
+
+def _zone(named: str) -> Iterator[Check]:
+    """TZ, of which a new store takes its zone; nothing where it is not set, or names a file."""
+    if not named or named.startswith("/"):
+        return
+    try:
+        Calendar(named).day_of(0)
+    except MemoryMcpError as error:
+        step = f"{error.hint} A store that there is keeps its own zone; a new one needs TZ mended, or storage.timezone."
+        yield Check(WARN, "TZ", error.message, step)
+
+
+def _value(name: str, value: str) -> str:
+    return "***" if any(part in name for part in _SECRET) else value

@@ -1,0 +1,33 @@
+"""Whether the store is whole: nothing acknowledged is missing, everything is filed, and every invariant holds."""
+
+from collections.abc import Iterator
+
+from memory_mcp.cli import render
+from memory_mcp.cli.checks.base import FAIL, OK, WARN, Check, Opened
+from memory_mcp.toc.check import check
+
+
+def checks(opened: Opened) -> Iterator[Check]:
+    """Size, losses, zone, what waits to be filed, and the tree."""
+    stats = opened.storage.stats()
+    events = render.plural(stats.rows.get("event", 0), "event")
+    yield Check(OK, "store", f"schema {stats.schema_version}, {events}, {render.size(stats.size_bytes)}")
+    lost = stats.extra.get("lost_events")
+    if lost:
+        restore = "restore a backup of the data directory, or import their sources again"
+        yield Check(FAIL, "acknowledged events", f"{lost} that were stored are missing", restore)
+    else:
+        yield Check(OK, "acknowledged events", "all there")
+    yield Check(OK, "time zone", f"days are counted in {stats.timezone}")
+    pending = stats.last_seq - stats.derived_to
+    if pending:
+        waiting = f"{render.plural(pending, 'event')} stored and not yet filed in the tree"
+        yield Check(WARN, "pending", waiting, "they are filed by the next search, or by a running server")
+    else:
+        yield Check(OK, "pending", "every event is filed in the tree")
+    findings = check(opened.storage, opened.calendar)
+    if findings:
+        text = f"{render.plural(len(findings), 'finding')}, first: {findings[0].rule}: {findings[0].detail}"
+        yield Check(FAIL, "tree", text, "memory-mcp admin check, then memory-mcp admin rebuild-toc")
+    else:
+        yield Check(OK, "tree", "every invariant holds")

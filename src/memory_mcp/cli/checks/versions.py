@@ -1,0 +1,20 @@
+"""Which versions of this program and of what it stands on run here."""
+
+import sys
+from collections.abc import Iterator
+from importlib.metadata import PackageNotFoundError, version
+
+from memory_mcp import __version__
+from memory_mcp.cli.checks.base import OK, Check, Look
+
+
+def checks(look: Look) -> Iterator[Check]:
+    """Python, this program, and the two libraries whose versions decide what works."""
+    del look
+    found = [f"python {sys.version.split()[0]}", f"memory-mcp {__version__}"]
+    for name in ("duckdb", "mcp"):
+        try:
+            found.append(f"{name} {version(name)}")
+        except PackageNotFoundError:
+            found.append(f"{name} (not installed)")
+    yield Check(OK, "versions", ", ".join(found))

@@ -1,0 +1,236 @@
+"""`install`: make a client use this memory, by its own configuration; and show how the clients stand."""
+
+import argparse
+import os
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from memory_mcp import paths
+from memory_mcp.cli import render
+from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, settings_file, settings_of
+from memory_mcp.errors import ConfigError, InvalidQuery, MemoryMcpError
+from memory_mcp.install import engine
+from memory_mcp.install.base import Client, Level, Order, Place
+from memory_mcp.install.command import CONFIG, DATA_DIR, NAME, Server, local_server
+from memory_mcp.install.engine import Change
+from memory_mcp.install.registry import CLIENTS
+from memory_mcp.install.state import State
+from memory_mcp.install.status import is_here, statuses
+
+ALL = "all"
+#: What every client takes as a server's name.
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
+#: Shown in the place of a token, ours or another's that stands beside it.
+_HIDDEN = "<token>"
+_BEARER = re.compile(r"(?<=Bearer )[^\s\"'<]+")
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What was done for one client, or would be."""
+
+    client: Client
+    changes: Sequence[Change] = ()
+    notes: list[str] = field(default_factory=list)
+    error: MemoryMcpError | None = None
+
+    @property
+    def changed(self) -> bool:
+        """Whether anything is other than it was."""
+        return any(one.action != "unchanged" for one in self.changes)
+
+
+def add(parsers: Subparsers, about: str) -> None:
+    """Arguments of `install`."""
+    parser = leaf(parsers, "install", run, about, "Take it back: memory-mcp uninstall CLIENT")
+    names = ", ".join(CLIENTS)
+    parser.add_argument("client", nargs="?", choices=(*CLIENTS, ALL), metavar="CLIENT", help=f"{names}, or all that are found")
+    add_levels(parser)
+    parser.add_argument("--name", metavar="NAME", default=NAME, help=f"what the server is called there ({NAME})")
+    parser.add_argument("--http", action="store_true", help="over HTTP with the token, instead of a command that it starts")
+    parser.add_argument("--no-hooks", action="store_true", help="the server alone: sessions are not recorded as they happen")
+    parser.add_argument("--status", action="store_true", help="show how every client stands, and change nothing")
+
+
+def add_levels(parser: argparse.ArgumentParser) -> None:
+    """--user, --project and --dry-run."""
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--user", dest="level", action="store_const", const=Level.USER, help="for all your projects")
+    which.add_argument("--project", dest="level", action="store_const", const=Level.PROJECT, help="for the project here alone")
+    parser.add_argument("--dry-run", action="store_true", help="show the changes as a diff, and write nothing")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Install, or show how things stand."""
+    if args.status:
+        return run_status(args)
+    if not args.client:
+        raise InvalidQuery("no client is named", f"Name one of {', '.join(CLIENTS)}, or all. How they stand: --status")
+    place = here()
+    order, notes = order_of(args, place)
+
+    def fits(client: Client) -> bool:
+        possible = client.configs(place, order.level) and (client.takes_addresses or not args.http)
+        return bool(possible) and is_here(client, place)
+
+    clients = chosen(args.client, fits, "no client that this fits was found here; name the one to prepare for")
+    state = State()
+    absent = [client for client in clients if not is_here(client, place)]
+
+    work = work_for(order, state, args.dry_run, absent)
+    return tell(args, [tried(client, work) for client in clients], state, "installed", notes)
+
+
+def work_for(order: Order, state: State, dry_run: bool, absent: Sequence[Client]) -> Callable[[Client], Outcome]:
+    """What is done for one client; `absent` are those that are told to be."""
+
+    def work(client: Client) -> Outcome:
+        made = engine.plan(client, order, state) if dry_run else engine.install(client, order, state)
+        return Outcome(client, made, ["it was not found here; this waits for it"] if client in absent else [])
+
+    return work
+
+
+def here() -> Place:
+    """The machine, the user and the folder that it runs for."""
+    return Place(sys.platform, os.environ, str(Path.home()), str(Path.cwd()))
+
+
+def chosen(name: str, fits: Callable[[Client], bool], none: str) -> list[Client]:
+    """The clients that an argument means; InvalidQuery with `none` where all are meant and none fits."""
+    if name != ALL:
+        return [CLIENTS[name]]
+    found = [client for client in CLIENTS.values() if fits(client)]
+    if not found:
+        raise InvalidQuery(none, f"Known: {', '.join(CLIENTS)}.")
+    return found
+
+
+def tried(client: Client, work: Callable[[Client], Outcome]) -> Outcome:
+    """Do the work for one client; an error of ours is its outcome, so that others go on."""
+    try:
+        return work(client)
+    except MemoryMcpError as error:
+        return Outcome(client, error=error)
+
+
+def order_of(args: argparse.Namespace, place: Place) -> tuple[Order, list[str]]:
+    """What is to be installed, and what its user should know of it."""
+    if not _NAME.fullmatch(args.name):
+        raise InvalidQuery(f"the name {args.name!r} would not do for every client", "Use letters, digits, - and _.")
+    level = args.level or Level.USER
+    data_dir = _path(getattr(args, "data_dir", None) or os.environ.get(DATA_DIR))
+    config = settings_file(args) or _path(os.environ.get(CONFIG))
+    server, notes = local_server(data_dir, config), []
+    if "archive-v0" in Path(server.command).parts:
+        notes.append(f"{server.command} lies in the cache of uv, which is emptied now and then: uv tool install keeps it")
+    if args.http:
+        if level is Level.PROJECT:
+            hint = "Leave --project or --http out."
+            raise InvalidQuery("the token would lie in a file of the project, which others may read", hint)
+        server, notes = _remote(args)
+    return Order(place, server, level, args.name, data_dir, config, not args.no_hooks), notes
+
+
+def _path(value: str | None) -> Path | None:
+    return Path(value).expanduser().absolute() if value else None
+
+
+def _remote(args: argparse.Namespace) -> tuple[Server, list[str]]:
+    """The HTTP door with its token, which is made when there is none, but not for a look."""
+    from memory_mcp.daemon.token import token_of
+
+    settings = settings_of(args)
+    if not settings.server.http_port:
+        raise ConfigError("server.http_port = 0 is another port with every start", "Set a fixed one.")
+    directory = settings.storage.directory
+    if args.dry_run and not settings.server.http_token and not Path(paths.token_file(str(directory))).exists():
+        token = _HIDDEN
+    else:
+        directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        token, _ = token_of(settings.server.http_token, directory)
+    host = f"[{settings.server.http_host}]" if ":" in settings.server.http_host else settings.server.http_host
+    notes = ["the token stands in its configuration: whoever reads that file can read the memory"]
+    if not settings.server.http:
+        file = paths.config_file() if settings_file(args) is None else settings_file(args)
+        notes.append(f"the HTTP door is closed: set http = true below [server] in {file}, then: memory-mcp daemon restart")
+    return Server(url=f"http://{host}:{settings.server.http_port}/mcp", token=token), notes
+
+
+def tell(args: argparse.Namespace, outcomes: Sequence[Outcome], state: State, verb: str, notes: Iterable[str] = ()) -> int:
+    """Say what was done; the exit status: of one client its own error's, of several 1 when any failed."""
+    failed = [one.error for one in outcomes if one.error is not None]
+    if len(outcomes) == 1 and failed:
+        error = type(failed[0])(_hidden(failed[0].message), _hidden(failed[0].hint))
+        raise error
+    notes = list(notes)
+    data = {"dry_run": bool(args.dry_run), "clients": [_shape(one, state) for one in outcomes], "notes": notes}
+    lines = (_hidden(line) for one in outcomes for line in _lines(one, state, verb, args.dry_run))
+    render.emit(as_json(args), data, [*lines, *(f"note: {note}" for note in notes)])
+    return 1 if failed else 0
+
+
+def _shape(one: Outcome, state: State) -> dict[str, Any]:
+    return {
+        "client": one.client.name,
+        "title": one.client.title,
+        "changed": one.changed,
+        "files": [
+            {
+                "path": str(change.path),
+                "action": change.action,
+                "backup": str(state.backup(change.path)) if state.backup(change.path).exists() else "",
+                "diff": [_hidden(line) for line in change.diff()],
+                "notes": change.notes,
+            }
+            for change in one.changes
+        ],
+        "notes": one.notes,
+        "error": _hidden(str(one.error)) if one.error else "",
+    }
+
+
+def _hidden(text: str) -> str:
+    return _BEARER.sub(_HIDDEN, text)
+
+
+def _lines(one: Outcome, state: State, verb: str, dry_run: bool) -> Iterator[str]:
+    title = one.client.title
+    if one.error is not None:
+        yield f"{title}: nothing was written. {one.error}"
+        return
+    yield f"{title}: {f'would be {verb}' if dry_run else verb}" if one.changed else f"{title}: nothing to change"
+    for change in one.changes:
+        kept = ""
+        if change.action != "unchanged" and state.backup(change.path).exists():
+            kept = f" (as it was: {state.backup(change.path)})"
+        yield f"  {change.path}: {change.action}{kept}"
+        yield from (f"    {note}" for note in change.notes)
+        if dry_run:
+            yield from change.diff()
+    yield from (f"  {note}" for note in one.notes)
+    if one.changed and not dry_run and one.client.then:
+        yield f"  next: {one.client.then}"
+
+
+def run_status(args: argparse.Namespace) -> int:
+    """Show how every client stands."""
+    found = statuses(here())
+    data = {"clients": [{**asdict(one), "configured": one.configured, "recording": one.recording} for one in found]}
+    render.emit(as_json(args), data, _status_lines(found))
+    return 0
+
+
+def _status_lines(found: Iterable[Any]) -> Iterator[str]:
+    for one in found:
+        state = "configured" if one.configured else "not configured" if one.found else "not found"
+        yield f"{one.title} ({one.client}): {state}"
+        for server in one.servers:
+            broken = "" if server.runs else "; this command is not there: memory-mcp install " + one.client
+            yield f"  {server.level}: {server.name} in {server.path}: {server.command}{broken}"
+        yield from (f"  {level}: {on} of {of} hooks on" for level, (on, of) in one.hooks.items())
+        yield from (f"  {line}" for line in one.unreadable)

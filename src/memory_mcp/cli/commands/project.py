@@ -1,0 +1,57 @@
+"""`project`: two projects are one, or one is two; for what is stored as well as for what comes, and all of it can be undone."""
+
+import argparse
+from typing import Any
+
+from memory_mcp.cli import render
+from memory_mcp.cli.commands.base import Subparsers, answered, as_json, family, leaf, opened, project_typed
+
+
+def add(parsers: Subparsers, about: str) -> None:
+    """Arguments of `project`."""
+    inner = family(parsers, "project", about)
+    alias = leaf(inner, "alias", run_alias, "show a project under another's name: both are one")
+    alias.add_argument("project", metavar="A", help="the name that is to go")
+    alias.add_argument("same_as", metavar="B", help="the name that stands for both")
+    split = leaf(inner, "split", run_split, "make some sessions of a project one of their own")
+    split.add_argument("project", metavar="A", help="the project they are shown in")
+    which = split.add_mutually_exclusive_group(required=True)
+    which.add_argument("--cwd", dest="folder", default="", metavar="PATH", help="sessions that began in this folder or below it")
+    which.add_argument("--session", dest="sessions", action="append", default=[], metavar="ID", help="this session (repeatable)")
+    split.add_argument("--name", default="", metavar="NAME", help="the new project's name (default: the folder)")
+    undo = leaf(inner, "undo", run_undo, "take back an alias, a guess or a split, by the name it was made for")
+    undo.add_argument("project", metavar="A", help="the other name that `projects` shows, or the project that was split off")
+
+
+def run_alias(args: argparse.Namespace) -> int:
+    """A is the same as B."""
+    from memory_mcp.requests.projects import AliasProject
+
+    with opened(args) as app:
+        return _tell(args, answered(app, AliasProject(project_typed(app, args.project), project_typed(app, args.same_as))))
+
+
+def run_split(args: argparse.Namespace) -> int:
+    """Some of A is a project of its own."""
+    from memory_mcp.requests.projects import SplitProject
+
+    with opened(args) as app:
+        request = SplitProject(project_typed(app, args.project), args.folder, tuple(args.sessions), args.name)
+        return _tell(args, answered(app, request))
+
+
+def run_undo(args: argparse.Namespace) -> int:
+    """As if nothing had been said of A."""
+    from memory_mcp.requests.projects import UndoProject
+
+    with opened(args) as app:
+        return _tell(args, answered(app, UndoProject(project_typed(app, args.project))))
+
+
+def _tell(args: argparse.Namespace, data: dict[str, Any]) -> int:
+    held = f"{data['shown_as']} holds {render.plural(data['sessions'], 'session')} now"
+    lines = [f"{data['project']} is shown as {held}" if data["shown_as"] != data["project"] else f"{held}"]
+    if data.get("undo"):
+        lines.append(f"Take it back: memory-mcp project undo {data['undo']}")
+    render.emit(as_json(args), data, lines)
+    return 0

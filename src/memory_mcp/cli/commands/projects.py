@@ -1,0 +1,45 @@
+"""`projects`: every project of the memory with its activity and its other names."""
+
+import argparse
+from collections.abc import Iterator
+from typing import Any
+
+from memory_mcp.cli import render
+from memory_mcp.cli.commands.base import Subparsers, answered, as_json, hint_when_empty, leaf, opened
+from memory_mcp.requests.limits import PAGE
+
+_ASIDE = "Two that are one: memory-mcp project alias A B. One that is two: memory-mcp project split A --cwd PATH"
+
+
+def add(parsers: Subparsers, about: str) -> None:
+    """Arguments of `projects`."""
+    parser = leaf(parsers, "projects", run, about, aside=_ASIDE)
+    parser.add_argument("--limit", type=int, default=PAGE.default, metavar="N", help=f"projects to show (default {PAGE.default})")
+    parser.add_argument("--cursor", default="", metavar="C", help="next_cursor of the page before")
+
+
+def run(args: argparse.Namespace) -> int:
+    """List them, the latest first."""
+    from memory_mcp.requests.projects import ListProjects
+
+    with opened(args) as app:
+        data = answered(app, ListProjects(args.limit, args.cursor))
+        hint_when_empty(app)
+    render.emit(as_json(args), data, _lines(data))
+    return 0
+
+
+def _lines(data: dict[str, Any]) -> Iterator[str]:
+    for one in data["projects"]:
+        here = "  (here)" if one["project"] == data.get("yours") else ""
+        yield f"{one['project']}{here}"
+        agents = f", {', '.join(one['agents'])}" if one.get("agents") else ""
+        counts = f"{render.plural(one['events'], 'event')} in {render.plural(one['sessions'], 'session')}"
+        yield f"  {counts}, {one['first'][:10]} to {one['last'][:10]}{agents}"
+        for other in one.get("aliases", ()):
+            guessed = " (a guess)" if other["by"] == "guess" else ""
+            yield f"  also {other['name']}{guessed}"
+        if one.get("split_from"):
+            yield f"  split from {one['split_from']}"
+    if data.get("next_cursor"):
+        yield f"{len(data['projects'])} of {data['total']:,}; more: --cursor {data['next_cursor']}"

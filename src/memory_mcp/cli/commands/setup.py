@@ -1,0 +1,120 @@
+"""`setup`: every client that is here uses this memory, what lies here is imported, and a first question is answered."""
+
+import argparse
+import subprocess
+from collections.abc import Sequence
+from typing import Any
+
+from memory_mcp.cli import render
+from memory_mcp.cli.commands import import_
+from memory_mcp.cli.commands.base import Subparsers, as_json, filling, leaf
+from memory_mcp.cli.commands.install import here, order_of, tried, work_for
+from memory_mcp.errors import InvalidQuery
+from memory_mcp.install.command import NAME, executable
+from memory_mcp.install.registry import CLIENTS
+from memory_mcp.install.state import State
+from memory_mcp.install.status import statuses
+
+#: Clients that delete their transcripts: what their hooks miss is lost.
+_DELETING = ("claude-code",)
+
+
+def add(parsers: Subparsers, about: str) -> None:
+    """Arguments of `setup`."""
+    parser = leaf(parsers, "setup", run, about, "Every step asks first. Take it back: memory-mcp uninstall all")
+    parser.add_argument("--yes", action="store_true", help="do all of it without asking")
+    parser.add_argument("--newest", type=int, metavar="N", help="import only about the N newest events of each client")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Install, import, follow, ask; what was declined is left out."""
+    if not args.yes and not render.can_ask():
+        raise InvalidQuery("setup asks before every step, and nobody can be asked here", "To do all of it, add --yes.")
+    installed = _install(args)
+    imported, topic = _import(args)
+    followed = _follow(args)
+    data = {"installed": installed, "imported": imported, "followed": followed, "asked": topic}
+    if as_json(args):
+        render.out_json(data)
+        return 0
+    if topic:
+        render.out(f'The memory answers. memory-mcp ask "{topic}":')
+        render.out()
+        render.flush()
+        _run(args, "ask", topic, "--all", "--limit", "3")
+    _last_words(installed)
+    return 0
+
+
+def _install(args: argparse.Namespace) -> list[str]:
+    """Set up the clients that are found and do not use this memory yet; their names."""
+    found = [one for one in statuses(here()) if one.found]
+    fresh = [one for one in found if not one.configured]
+    for one in found:
+        render.err(f"{one.title}: {'uses this memory already' if one.configured else 'found'}")
+    if not found:
+        render.err(f"No client was found here. Known: {', '.join(CLIENTS)}.")
+    titles = ", ".join(one.title for one in fresh)
+    if not fresh or not (args.yes or render.agreed(f"Make {titles} use this memory?")):
+        return []
+    args.level, args.name, args.http, args.no_hooks, args.dry_run = None, NAME, False, False, False
+    order, notes = order_of(args, here())
+    work = work_for(order, State(), False, ())
+    outcomes = [tried(CLIENTS[one.client], work) for one in fresh]
+    for outcome in outcomes:
+        render.err(f"{outcome.client.title}: {f'not set up. {outcome.error}' if outcome.error else 'set up'}")
+    for note in notes:
+        render.err(f"note: {note}")
+    return [outcome.client.name for outcome in outcomes if outcome.error is None]
+
+
+def _import(args: argparse.Namespace) -> tuple[dict[str, Any] | None, str]:
+    """Import what clients keep here, as far as that is wanted; what came of it, and what can be asked then."""
+    with filling(args) as app:
+        found = import_.found_here(app)
+        for line in import_.finding_lines(found) if found else ["No client keeps conversations here yet."]:
+            render.err(line)
+        shares = import_.shares_of(app, found)
+        if shares and not (args.yes or render.agreed("Import them now?")):
+            shares = []
+        if shares:
+            data = import_.import_shares(app, shares, args.newest)
+            for line in import_.told_lines(data):
+                render.err(line)
+            built = data["built"]
+        else:
+            data = None
+            import_.build(app)
+            built = app.holdings()
+    return data, render.one_line(str(built["latest"]).replace('"', ""), 60)
+
+
+def _follow(args: argparse.Namespace) -> list[str]:
+    """Follow the clients that record by no hook of their own, and those that delete what they wrote; their names."""
+    with filling(args) as app:
+        found = dict.fromkeys(f.importer for f in import_.found_here(app))
+    recording = {one.client for one in statuses(here()) if one.recording}
+    names = [name for name in found if name not in recording or name in _DELETING]
+    titles = ", ".join(CLIENTS[name].title if name in CLIENTS else name for name in names)
+    question = f"Keep storing what {titles} write into their own files, before they delete any?"
+    if not names or not (args.yes or render.agreed(question)):
+        return []
+    _run(args, "watch", "on", *names, quiet=True)
+    return names
+
+
+def _run(args: argparse.Namespace, *words: str, quiet: bool = False) -> None:
+    """Run another command of this program as its user would, on the same memory."""
+    command, first = executable()
+    same = [part for name in ("data_dir", "config") if (value := getattr(args, name, None)) for part in (_option(name), value)]
+    subprocess.run([command, *first, *words, *same], check=False, stdout=subprocess.DEVNULL if quiet else None)
+
+
+def _option(name: str) -> str:
+    return "--" + name.replace("_", "-")
+
+
+def _last_words(installed: Sequence[str]) -> None:
+    then = [CLIENTS[name].then for name in installed if CLIENTS[name].then]
+    for line in dict.fromkeys(then):
+        render.err(f"next: {line}")

@@ -1,0 +1,123 @@
+"""`show`: anything by its id: what it is, its words, what surrounds it, and where to go next."""
+
+import argparse
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from memory_mcp.cli import render
+from memory_mcp.cli.commands.base import Subparsers, add_scope, answered, as_json, hint_when_empty, leaf, opened, whose
+from memory_mcp.cli.commands.query import events_lines, expanded_lines, node_lines
+from memory_mcp.errors import InvalidQuery, NotFound
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
+
+#: The last part of a citation's id alone.
+_TAIL = re.compile(r"[0-9a-hjkmnp-tv-z]{16}(-[0-9]+-[0-9]+)?\Z")
+_WHERE = "Ids stand in square brackets behind what ask, timeline and search print; a day's id is its date."
+
+
+class Shown(NamedTuple):
+    """What an id turned out to be, and how it is told."""
+
+    kind: str
+    data: dict[str, Any]
+    lines: Iterable[str]
+    #: Commands that lead on.
+    on: list[str]
+
+
+def add(parsers: Subparsers, about: str) -> None:
+    """Arguments of `show`."""
+    parser = leaf(parsers, "show", run, about, _WHERE)
+    parser.add_argument("words", nargs="+", metavar="ID", help="an id; or a time: 2026-01-30, 2026-W05, 2026-01, last week")
+    add_scope(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Find out what it is, and show it."""
+    name = " ".join(args.words).strip("[] ")
+    with opened(args) as app:
+        hint_when_empty(app)
+        shown = _find(app, args, name)
+    data = {"kind": shown.kind, **shown.data, "next_commands": shown.on}
+    render.emit(as_json(args), data, _lines(shown), recalled=True)
+    return 0
+
+
+def _lines(shown: Shown) -> Iterator[str]:
+    yield f"{shown.kind[0].upper()}{shown.kind[1:]}"
+    yield from shown.lines
+    if shown.on:
+        yield ""
+        yield "Go on with:"
+        yield from (f"  {command}" for command in shown.on)
+
+
+def _find(app: "App", args: argparse.Namespace, name: str) -> Shown:
+    if name.startswith("topic:"):
+        return _topic(app, args, name)
+    if name.startswith("grip:") or _TAIL.match(name):
+        return _quotation(app, name)
+    if (grip := _whole_event(app, name)) is not None:
+        return _quotation(app, grip, "message")
+    try:
+        return _node(app, args, name)
+    except InvalidQuery:
+        # No node is called so; a session may be called anything.
+        if (session := _session(app, name)) is not None:
+            return session
+    raise NotFound(f"nothing has the id {name[:80]!r}", _WHERE)
+
+
+def _topic(app: "App", args: argparse.Namespace, name: str) -> Shown:
+    from memory_mcp.cli.commands.topics import settle, whole_lines
+    from memory_mcp.requests.one_topic import GetTopic
+
+    settle(app)
+    data = answered(app, GetTopic(name, **whose(app, args)))
+    lines = ["".join(text for text, _ in line) for line in whole_lines(data)]
+    return Shown("topic", data, lines, [f"memory-mcp topics nodes {name}", f"memory-mcp topics related {name}"])
+
+
+def _quotation(app: "App", grip: str, kind: str = "quotation") -> Shown:
+    from memory_mcp.requests.expand import ExpandRequest
+
+    data = answered(app, ExpandRequest(grip_id=grip))
+    session = next((one["session_id"] for one in data["excerpt_events"] if one.get("session_id")), "")
+    ids = (data["grip"].get("node_id", ""), session)
+    return Shown(kind, data, expanded_lines(data), [f"memory-mcp show {one}" for one in ids if one])
+
+
+def _whole_event(app: "App", name: str) -> str | None:
+    """A citation of all the words of the event that has this id; None where there is no such event."""
+    from memory_mcp.model.ids import event_id_from, event_key, span_grip_id
+
+    try:
+        event = app.storage.events.find(event_id_from(event_key(name)))
+    except InvalidQuery:
+        return None
+    return span_grip_id(event.event_id, 0, len(event.text)) if event is not None and event.text else None
+
+
+def _node(app: "App", args: argparse.Namespace, name: str) -> Shown:
+    from memory_mcp.requests.nodes import GetNode
+
+    data = answered(app, GetNode(name, **whose(app, args)))
+    node, context = data["node"], data.get("context", {})
+    grips = [grip for bullet in node.get("bullets", ()) for grip in bullet["grip_ids"]]
+    ids = [*grips[:1], *(child["node_id"] for child in data["children"][:1]), context.get("session_id", "")]
+    return Shown(node["level"], data, node_lines(data), [f"memory-mcp show {one}" for one in ids if one])
+
+
+def _session(app: "App", name: str) -> Shown | None:
+    from memory_mcp.requests.events import GetEvents
+
+    data = answered(app, GetEvents(session_id=name))
+    if not data["events"]:
+        return None
+    on = [f"memory-mcp show {data['events'][0]['event_id']}"]
+    if "next_cursor" in data:
+        on.append(f"memory-mcp query events --session {name} --cursor {data['next_cursor']}")
+    return Shown("session", data, events_lines(data), on)

@@ -1,0 +1,31 @@
+"""`uninstall`: take out of a client's configuration what install put there, and leave the memory itself alone."""
+
+import argparse
+
+from memory_mcp.cli.commands.base import Subparsers, leaf
+from memory_mcp.cli.commands.install import ALL, Outcome, add_levels, chosen, here, tell, tried
+from memory_mcp.install import undo
+from memory_mcp.install.base import Client, Level
+from memory_mcp.install.registry import CLIENTS
+from memory_mcp.install.state import State
+
+
+def add(parsers: Subparsers, about: str) -> None:
+    """Arguments of `uninstall`."""
+    parser = leaf(parsers, "uninstall", run, about, "What was remembered stays in the data directory: memory-mcp config check")
+    parser.add_argument("client", choices=(*CLIENTS, ALL), metavar="CLIENT", help=f"{', '.join(CLIENTS)}, or all")
+    add_levels(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Take it back."""
+    state, place = State(), here()
+    levels = [args.level] if args.level else list(Level)
+
+    def work(client: Client) -> Outcome:
+        done = undo.plan if args.dry_run else undo.uninstall
+        return Outcome(client, done(client, place, levels, state))
+
+    outcomes = [tried(client, work) for client in chosen(args.client, lambda _: True, "")]
+    shown = [one for one in outcomes if one.changed or one.error] or outcomes
+    return tell(args, shown, state, "uninstalled")

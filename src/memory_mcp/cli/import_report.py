@@ -1,0 +1,85 @@
+"""What an import did, as data and as lines."""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memory_mcp.cli import render
+
+if TYPE_CHECKING:
+    from memory_mcp.ingest.base import ImportReport
+
+#: All quotes are shown of a reason that occurred at most so often, else the first.
+_FEW = 3
+#: Reasons named in the one line that tells of all.
+_NAMED = 3
+
+
+def report_shape(report: "ImportReport", seconds: dict[str, float]) -> dict[str, Any]:
+    """What an import did."""
+    quotes = {
+        reason: [{"file": q.file, "line": q.line, "text": q.text} for q in several] for reason, several in report.quotes.items()
+    }
+    return {
+        "files": report.files,
+        "files_unchanged": report.files_unchanged,
+        "files_failed": report.files_failed,
+        "lines": report.lines,
+        "lines_used": report.lines_used,
+        "bytes": report.bytes,
+        "new": report.new,
+        "known": report.known,
+        "cut": report.cut,
+        "skipped": dict(report.skipped.most_common()),
+        "left_out": dict(report.left_out.most_common()),
+        "dropped": dict(report.dropped.most_common()),
+        "quotes": quotes,
+        "redacted": dict(report.redacted.most_common()),
+        "seconds": {k: round(v, 3) for k, v in {**report.seconds, **seconds}.items()},
+    }
+
+
+def report_lines(data: dict[str, Any], verbose: bool = False) -> Iterator[str]:
+    """An import's report for reading; `verbose`: every reason why something was left out, with places."""
+    yield from source_lines(data, verbose)
+    built = data["built"]
+    counts = [render.plural(built[k], k[:-1]) for k in ("events", "sessions", "segments")]
+    yield f"The memory now holds {', '.join(counts)} of {render.plural(len(built['projects']), 'project')}"
+
+
+def source_lines(data: dict[str, Any], verbose: bool = False) -> Iterator[str]:
+    """What was read of one source."""
+    extra = [f"{data[k]:,} {word}" for k, word in (("files_unchanged", "unchanged"), ("files_failed", "unreadable")) if data[k]]
+    files = render.plural(data["files"], "file") + (f" ({', '.join(extra)})" if extra else "")
+    yield f"Read {files}, {render.plural(data['lines'], 'line')}, from {data['path']} as {data['source']}"
+    yield f"Events: {data['new']:,} new, {data['known']:,} known already"
+    if data["cut"]:
+        yield "Only the newest were read; run again without --newest for the older ones"
+    for title, key, noun in (("Skipped", "skipped", "line"), ("Left out", "left_out", "part"), ("Refused", "dropped", "event")):
+        if data[key]:
+            yield from _reason_lines(title, key, noun, data, verbose)
+    yield from _quote_lines(data["quotes"].get("unreadable file", ()), data["path"])
+    if data["redacted"]:
+        yield "Redacted: " + ", ".join(f"{count:,} {rule}" for rule, count in data["redacted"].items())
+    yield "Seconds: " + ", ".join(f"{stage} {seconds:.2f}" for stage, seconds in data["seconds"].items())
+
+
+def _reason_lines(title: str, key: str, noun: str, data: dict[str, Any], verbose: bool) -> Iterator[str]:
+    reasons: dict[str, int] = data[key]
+    total = render.plural(sum(reasons.values()), noun)
+    if not verbose:
+        few = ", ".join(f"{count:,} {reason}" for reason, count in list(reasons.items())[:_NAMED])
+        more = "" if len(reasons) <= _NAMED else f", and {render.plural(len(reasons) - _NAMED, 'other reason')}"
+        yield f"{title}: {total}: {few}{more} (--verbose tells all, with places)"
+        return
+    yield f"{title}: {total}"
+    for reason, count in reasons.items():
+        yield f"  {count:,} {reason}"
+        if key == "skipped":
+            yield from _quote_lines(data["quotes"].get(reason, ())[: count if count <= _FEW else 1], data["path"])
+
+
+def _quote_lines(quotes: list[dict[str, Any]], below: str) -> Iterator[str]:
+    for quote in quotes:
+        place = quote["file"].removeprefix(below).lstrip("/") or Path(below).name
+        yield f"    {place}:{quote['line']}: {render.one_line(quote['text'], 80)}"

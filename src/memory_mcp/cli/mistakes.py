@@ -1,0 +1,46 @@
+"""Files that people hand to an import and that hold no transcript: told by their first bytes, before anything is read."""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from memory_mcp.errors import SourceUnreadable
+
+#: How files begin that are no text (place, bytes, what it is). Archives and databases are not among them: some clients
+#: keep or export their histories so.
+_KINDS = (
+    (0, b"%PDF", "a PDF document"),
+    (0, b"\x89PNG", "a picture"),
+    (0, b"\xff\xd8\xff", "a picture"),
+    (0, b"GIF8", "a picture"),
+    (8, b"WEBP", "a picture"),
+    (4, b"ftyp", "a film"),
+    (0, b"ID3", "a sound"),
+    (8, b"WAVE", "a sound"),
+    (0, b"\x7fELF", "a program"),
+    (0, b"MZ", "a program"),
+)
+_HEAD = 16
+
+
+def refuse_no_transcript(path: Path) -> None:
+    """SourceUnreadable for a single file of a kind that holds no transcript."""
+    if not path.is_file():
+        return
+    try:
+        with path.open("rb") as stream:
+            head = stream.read(_HEAD)
+    except OSError as error:
+        hint = "Let yourself read it, or name another PATH."
+        raise SourceUnreadable(f"{path} cannot be read: {error.strerror}", hint) from None
+    for place, mark, kind in _KINDS:
+        if head[place:].startswith(mark):
+            hint = "Text can be kept, one JSON object a line; its form: memory-mcp ingest --help"
+            raise SourceUnreadable(f"{path} is {kind}, not a transcript", hint)
+
+
+def refuse_nothing_used(told: Sequence[Mapping[str, Any]]) -> None:
+    """SourceUnreadable when there were lines and none of them was what its importer reads; `told` are their reports."""
+    if any(one["lines"] for one in told) and not any(one["lines_used"] or one["new"] or one["known"] for one in told):
+        hint = "memory-mcp import auto PATH looks at what it is; memory-mcp import --help lists the sources."
+        raise SourceUnreadable(f"nothing in {told[0]['path']} is a {told[0]['source']} transcript", hint)

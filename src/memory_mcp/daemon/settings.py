@@ -1,0 +1,93 @@
+"""The settings a daemon was started with, beside what its file says now and what a caller's variables say.
+
+Invariants
+1. The file is read again only after it changed.
+2. A file that cannot be used changes nothing: the settings of the start hold on.
+"""
+
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from memory_mcp import paths
+from memory_mcp.config import PREFIX, Settings, iter_keys, load, value_of
+from memory_mcp.errors import MemoryMcpError
+
+#: Settings that every caller may have of its own.
+_PROFILE = "SERVER__PROFILE"
+
+
+class State(NamedTuple):
+    """What the settings file says now, compared with the start."""
+
+    #: Names of settings that have another value.
+    changed: tuple[str, ...] = ()
+    #: Why it cannot be used.
+    unusable: str = ""
+
+
+class InForce:
+    """What holds in this daemon."""
+
+    def __init__(self, settings: Settings, told: Mapping[str, str]) -> None:
+        """`told`: what the daemon was started with, as callers tell theirs; see `link.Wanted.settings`."""
+        self._settings = settings
+        self._told = dict(told)
+        self._file = Path(told.get("config") or paths.config_file())
+        self._stamp: tuple[int, ...] | None = None
+        self._state = State()
+
+    def state(self) -> State:
+        """The file, read if it changed since the last look."""
+        stamp = self._look()
+        if stamp != self._stamp:
+            self._stamp = stamp
+            self._state = self._read()
+        return self._state
+
+    def _look(self) -> tuple[int, ...]:
+        try:
+            found = self._file.stat()
+        except OSError:
+            return ()
+        return (found.st_mtime_ns, found.st_size, found.st_ino)
+
+    def _read(self) -> State:
+        flags = {"storage.data_dir": self._settings.storage.data_dir or None, "server.profile": self._told.get(_PROFILE)}
+        try:
+            now = load(flags=flags, file=self._file)
+        except MemoryMcpError as error:
+            return State(unusable=str(error))
+        return State(tuple(k for k, _ in iter_keys() if value_of(now, k) != value_of(self._settings, k)))
+
+    def answer(self, hello: Mapping[str, Any]) -> dict[str, str]:
+        """What a caller is to know: `refused` (its variables), `stale` or `unusable` (the file), `note` (other variables)."""
+        changed, unusable = self.state()
+        theirs = hello.get("settings")
+        differ = self._differ(theirs) if isinstance(theirs, dict) else []
+        if differ and not unusable and (why := self._refusal(theirs)):
+            return {"refused": why}
+        if unusable:
+            return {
+                "unusable": unusable,
+                "note": f"the settings file cannot be used, and those of before hold on until it can ({unusable})",
+            }
+        found = {"stale": ", ".join(changed)} if changed else {}
+        if differ:
+            names = ", ".join(k.lower().replace("__", ".") for k in differ)
+            hint = "`memory-mcp daemon restart` applies yours"
+            found["note"] = f"the running daemon was started with other settings ({names}); {hint}"
+        return found
+
+    def _differ(self, theirs: Mapping[str, Any]) -> list[str]:
+        names = {*theirs, *self._told}
+        return sorted(k for k in names if theirs.get(k) != self._told.get(k) and (k != "config" or theirs.get(k)))
+
+    def _refusal(self, theirs: Any) -> str:
+        """Why a caller's variables cannot be used; "" when they can."""
+        variables = {PREFIX + str(name): str(value) for name, value in theirs.items() if name != "config"}
+        try:
+            load(variables, file=self._file)
+        except MemoryMcpError as error:
+            return str(error)
+        return ""

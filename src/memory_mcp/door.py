@@ -1,0 +1,200 @@
+"""The daemon's local door: a Unix socket, or where there is none, loopback TCP behind a secret only this user can read.
+
+Over TCP both sides prove that they know the secret before anything else is said, and the secret itself is never sent: who
+listens on a port that a daemon left learns nothing, and who connects without it hears nothing. Standard library only.
+
+Invariants
+1. The secret lies in a file of mode 0600 in the data directory, written before the first connection and gone with the daemon.
+2. What a caller says is said to a process of its own user, or not at all.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+
+from memory_mcp import machine, paths
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Mapping
+
+    Hear = Callable[[], Awaitable[Mapping[str, object]]]
+    Say = Callable[[bytes], Awaitable[None]]
+
+_BACKLOG = 128
+_HOST = "127.0.0.1"
+#: How long the other side may take for its proof (seconds).
+_PATIENCE = 5.0
+_SECRET, _LONGEST = 32, 4096
+
+
+def listen(directory: str, unix: bool = True) -> tuple[socket.socket, str]:
+    """The listening socket of a data directory whose lock the caller holds, and its secret, "" for a Unix socket.
+
+    A stale one is replaced. Without `unix`, or where the system or the file system has no such sockets, it is TCP.
+    """
+    forget(directory)
+    if unix and hasattr(socket, "AF_UNIX"):
+        try:
+            return _listen_unix(paths.socket_path(directory)), ""
+        except FileExistsError:
+            raise
+        except OSError:
+            # Some file systems (network, shared with a virtual machine) keep no sockets.
+            forget(directory)
+    return _listen_tcp(directory)
+
+
+def _listen_unix(place: str) -> socket.socket:
+    if os.path.lexists(place):
+        raise FileExistsError(f"{place} is in the way: it is not a socket")
+    listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    before = os.umask(0o177)
+    try:
+        listener.bind(place)
+    except BaseException:
+        listener.close()
+        raise
+    finally:
+        os.umask(before)
+    return _listening(listener)
+
+
+def _listen_tcp(directory: str) -> tuple[socket.socket, str]:
+    listener = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
+    listener.bind((_HOST, 0))
+    secret = os.urandom(_SECRET).hex()
+    place = paths.door_file(directory)
+    aside = f"{place}.{os.getpid()}"
+    handle = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | machine.PRIVATE, 0o600)
+    with os.fdopen(handle, "w", encoding="ascii") as stream:
+        json.dump({"port": listener.getsockname()[1], "secret": secret}, stream)
+    found = _listening(listener)
+    os.replace(aside, place)
+    return found, secret
+
+
+def _listening(listener: socket.socket) -> socket.socket:
+    listener.listen(_BACKLOG)
+    listener.setblocking(False)
+    return listener
+
+
+def forget(directory: str) -> None:
+    """Nobody finds a daemon here any more. What is in the way of a socket and is none stays."""
+    import stat
+
+    try:
+        os.unlink(paths.door_file(directory))
+    except FileNotFoundError:
+        pass
+    place = paths.socket_path(directory)
+    try:
+        if stat.S_ISSOCK(os.lstat(place).st_mode):
+            os.unlink(place)
+    except FileNotFoundError:
+        pass
+
+
+def connect(directory: str) -> socket.socket:
+    """A connection to the running daemon; OSError when there is none, or when what answers is not of this user."""
+    told = _told(paths.door_file(directory))
+    if told is None:
+        if not hasattr(socket, "AF_UNIX"):
+            raise FileNotFoundError("no daemon listens")
+        return _connected(socket.AF_UNIX, paths.socket_path(directory))
+    port, secret = told
+    sock = _connected(socket.AF_INET, (_HOST, port))
+    try:
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        sock.settimeout(_PATIENCE)
+        prove(sock, secret)
+        sock.settimeout(None)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _connected(family: int, address: str | tuple[str, int]) -> socket.socket:
+    sock = socket.socket(family, socket.SOCK_STREAM)
+    try:
+        sock.connect(address)
+    except BaseException:
+        sock.close()
+        raise
+    return sock
+
+
+def _told(place: str) -> tuple[int, str] | None:
+    """The port and the secret of a daemon; None where none listens on TCP. PermissionError for a file of somebody else's."""
+    try:
+        handle = os.open(place, os.O_RDONLY | machine.PRIVATE)
+    except FileNotFoundError:
+        return None
+    with os.fdopen(handle, encoding="ascii", errors="replace") as stream:
+        if not machine.owns(os.fstat(handle)):
+            raise PermissionError(f"{place} belongs to somebody else")
+        try:
+            found = json.loads(stream.read(_LONGEST))
+            return int(found["port"]), str(found["secret"])
+        except (ValueError, KeyError, TypeError):
+            return None
+
+
+# ---- the proof: a challenge each way, answered by a keyed hash of both
+
+
+def prove(sock: socket.socket, secret: str) -> None:
+    """The caller's side; ConnectionRefusedError when the other side does not know the secret."""
+    ours = os.urandom(_SECRET).hex()
+    sock.sendall(_line({"nonce": ours}))
+    heard = _heard(sock)
+    theirs = str(heard.get("nonce", ""))
+    if not same(str(heard.get("proof", "")), answer(secret, "daemon", ours, theirs)):
+        raise ConnectionRefusedError("what listens there is not this user's daemon")
+    sock.sendall(_line({"proof": answer(secret, "caller", ours, theirs)}))
+
+
+def answer(secret: str, who: str, callers: str, daemons: str) -> str:
+    """What proves that `who` (daemon or caller) knows the secret, for this connection alone."""
+    import hmac
+
+    return hmac.digest(secret.encode(), f"{who}:{callers}:{daemons}".encode(), "sha256").hex()
+
+
+def same(one: str, other: str) -> bool:
+    """Whether two proofs are the same, in a time that tells nothing."""
+    import hmac
+
+    return hmac.compare_digest(one.encode(), other.encode())
+
+
+async def demand(hear: Hear, say: Say, secret: str) -> bool:
+    """The daemon's side: `hear` gives the next line's object, empty for none; whether the caller knows the secret."""
+    theirs = str((await hear()).get("nonce", ""))
+    ours = os.urandom(_SECRET).hex()
+    await say(_line({"nonce": ours, "proof": answer(secret, "daemon", theirs, ours)}))
+    told = str((await hear()).get("proof", ""))
+    return same(told, answer(secret, "caller", theirs, ours))
+
+
+def _line(message: dict[str, str]) -> bytes:
+    return json.dumps(message).encode() + b"\n"
+
+
+def _heard(sock: socket.socket) -> dict[str, object]:
+    """One line, read byte by byte: what follows it belongs to whoever reads next."""
+    got = bytearray()
+    while not got.endswith(b"\n"):
+        more = sock.recv(1)
+        if not more or len(got) > _LONGEST:
+            raise ConnectionRefusedError("what listens there is no daemon")
+        got += more
+    try:
+        found = json.loads(got)
+    except ValueError:
+        found = None
+    return found if isinstance(found, dict) else {}

@@ -1,0 +1,186 @@
+"""Amp's thread files in, reads of event drafts out.
+
+Its maker documents threads as a product, not their files. They are known from two descriptions made of real files and
+from several open readers, which agree, for clients 0.0.1755 to 0.0.1773 (August 2025 to March 2026): one JSON document a
+thread in ~/.local/share/amp/threads, written anew with every turn. Later clients keep threads on the server and write
+none; `amp threads export` gives the same form.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain, result_text
+from memory_mcp.ingest.files import find_files
+from memory_mcp.ingest.lines import Record, iter_records
+from memory_mcp.ingest.parts import (
+    Part,
+    Session,
+    Tally,
+    as_plain,
+    call,
+    content_id,
+    dropped,
+    file_time,
+    note,
+    path_of,
+    result,
+    said,
+    thought,
+)
+from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.ingest.times import parse_time
+from memory_mcp.model.event import RECAP, EventDraft, Role
+from memory_mcp.scope import project_of
+
+AGENT = "amp"
+_NOT_OURS = "not an Amp thread"
+_THREAD = re.compile(r"T-[0-9A-Za-z-]{8,}\Z")
+_OWN = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*\{.*?"id"\s*:\s*"T-[0-9A-Za-z-]{8,}"', re.DOTALL)
+#: States of a run that ended badly, and of one that goes on.
+_FAILED = frozenset({"error", "cancelled", "rejected-by-user"})
+_RUNNING = frozenset({"in-progress", "queued", "blocked-on-user"})
+_WRITING = "still being written"
+
+
+class AmpImporter:
+    """Reads the threads that Amp keeps on this machine."""
+
+    name = AGENT
+    title = "Amp"
+    growth = Growth.REWRITTEN
+
+    def __init__(self, settings: IngestSettings) -> None:
+        self._settings = settings
+
+    def default_paths(self) -> tuple[Path, ...]:
+        """Where the client keeps its threads."""
+        data = os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share"
+        return (Path(data) / "amp" / "threads",)
+
+    def files(self, path: Path) -> Iterator[Path]:
+        """See `Importer`."""
+        found = find_files(path, (".json",))
+        return (f for f in found if _THREAD.match(f.stem) or f.is_dir()) if path.is_dir() else found
+
+    def recognises(self, file: Path, beginning: bytes) -> bool:
+        """See `Importer`: the thread's id tells it, in the name or near the beginning."""
+        if file.suffix != ".json" or (b'"messages"' not in beginning and b'"created"' not in beginning):
+            return False
+        return _OWN.match(beginning) is not None or (_THREAD.match(file.stem) is not None and b'"v"' in beginning)
+
+    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+        """See `Importer`; a record is a message, the thread one step."""
+        del offset  # what is written anew as a whole is read from its start
+        tally = Tally(report, file)
+        for record in tally.whole(iter_records(file)):
+            if isinstance(record.value.get("messages"), list):
+                yield Read(tuple(self._thread(record, file, tally)), record.offset)
+            else:
+                tally.skip(_NOT_OURS, record.line, record.quote)
+                yield Read((), record.offset)
+
+    def _thread(self, record: Record, file: Path, tally: Tally) -> Iterator[EventDraft]:
+        value = record.value
+        name, created = as_text(value.get("id")) or file.stem, parse_time(value.get("created"))
+        session = _session(name, value, file)
+        title = as_text(value.get("title"))
+        yield from session.put([note(title, record="title")], f"{name}:title:{content_id(title)}", created)
+        tools: dict[str, str] = {}
+        messages = value["messages"]
+        assert isinstance(messages, list)
+        for number, message in enumerate(map(as_mapping, messages)):
+            parts = list(self._parts(message, tools))
+            usage = as_mapping(message.get("usage"))
+            own = parse_time(as_mapping(message.get("meta")).get("sentAt")) or parse_time(usage.get("timestamp"))
+            told = message.get("messageId")
+            source_id = f"{name}:{told if isinstance(told, int | str) else number}"
+            drafts = session.put(parts, source_id, own, {"model": as_text(usage.get("model"))})
+            yield from tally.took(drafts, parts, record.line, message)
+
+    def _parts(self, message: Mapping[str, object], tools: dict[str, str]) -> Iterator[Part]:
+        """The parts of a message; `tools` are the names of those called so far, by the id of the call."""
+        role = as_text(message.get("role"))
+        blocks = as_blocks(message.get("content"))
+        if role == "assistant" and as_mapping(message.get("state")).get("type") == "streaming":
+            yield dropped(_WRITING)
+        elif role == "user":
+            words = [plain(b) for b in blocks if b.get("type") != "tool_result"]
+            mentioned = _mentioned(message)
+            yield said(Role.USER, "\n".join(filter(str.strip, words)), files="\n".join(mentioned))
+            yield from (_result(block, tools) for block in blocks if block.get("type") == "tool_result")
+        elif role == "assistant":
+            yield from (self._answered(block, tools) for block in blocks)
+        elif role == "info":
+            yield from map(_summary, blocks)
+        else:
+            yield dropped(f"{role or 'unknown'} message")
+
+    def _answered(self, block: Mapping[str, object], tools: dict[str, str]) -> Part:
+        kind = as_text(block.get("type"))
+        if kind in ("thinking", "redacted_thinking"):
+            return thought(as_text(block.get("thinking")), self._settings.include_thinking)
+        if kind == "tool_use":
+            tools[as_text(block.get("id"))] = as_text(block.get("name"))
+            return call(as_text(block.get("name")), block.get("input"), as_text(block.get("id")))
+        text = plain(block)
+        return said(Role.ASSISTANT, text) if text or kind == "text" else dropped(f"{kind or 'unknown'} block")
+
+
+def _session(name: str, value: Mapping[str, object], file: Path) -> Session:
+    """What the thread's environment tells of it."""
+    initial = as_mapping(as_mapping(value.get("env")).get("initial"))
+    trees = initial.get("trees")
+    tree = as_mapping(trees[0] if isinstance(trees, list) and trees else None)
+    uri = tree.get("uri")
+    where = as_mapping(uri)
+    cwd = as_text(initial.get("cwd")) or path_of(initial.get("workingDirectory")) or path_of(uri)
+    cwd = cwd or as_text(where.get("fsPath")) or as_text(where.get("path"))
+    repository, platform = as_mapping(tree.get("repository")), as_mapping(initial.get("platform"))
+    told = {
+        "branch": as_text(repository.get("ref")).removeprefix("refs/heads/"),
+        "cwd": cwd,
+        "version": as_text(platform.get("clientVersion")),
+        "mode": as_text(value.get("agentMode")),
+    }
+    project = project_of(cwd, as_text(repository.get("url")))
+    return Session(AGENT, name, project, told, file_time=file_time(file))
+
+
+def _result(block: Mapping[str, object], tools: dict[str, str]) -> Part:
+    run = as_mapping(block.get("run"))
+    call_id = as_text(block.get("toolUseID")) or as_text(block.get("tool_use_id"))
+    status = as_text(run.get("status"))
+    if status in _RUNNING:
+        return dropped(_WRITING)
+    told = as_mapping(run.get("result"))
+    exit_code = told.get("exitCode")
+    text = next((as_text(told[key]) for key in ("output", "content") if as_text(told.get(key))), _readable(run.get("result")))
+    if status in _FAILED:
+        error = run.get("error")
+        reason = as_text(as_mapping(error).get("message")) or _readable(error) or _readable(run.get("reason"))
+        text = "\n".join(filter(None, (reason, text))) or f"({status})"
+    text = text or result_text(block.get("content"), None)
+    code = str(exit_code) if isinstance(exit_code, int) else ""
+    is_error = status in _FAILED or block.get("is_error") is True
+    return result(tools.get(call_id, ""), call_id, text, is_error, exit_status=code)
+
+
+def _readable(value: object) -> str:
+    return result_text(value, None) if isinstance(value, list) else as_plain(value)
+
+
+def _summary(block: Mapping[str, object]) -> Part:
+    """What the client's own model told of the conversation so far, to make room."""
+    told = as_mapping(block.get("summary"))
+    if block.get("type") == "summary" and as_text(told.get("summary")):
+        return note(as_text(told.get("summary")), **{RECAP: "true"})
+    return note(plain(block))
+
+
+def _mentioned(message: Mapping[str, object]) -> list[str]:
+    """Files that the prompt names; what the client put in of them is left out."""
+    files = as_mapping(message.get("fileMentions")).get("files")
+    return [p for f in files if (p := path_of(as_mapping(f).get("uri")))] if isinstance(files, list) else []

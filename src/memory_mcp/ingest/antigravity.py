@@ -1,0 +1,122 @@
+"""Transcripts of Antigravity: `brain/<conversation>/.system_generated/logs/transcript_full.jsonl`, a step a line.
+
+Known from one made sample and public descriptions of real files, not from the client's source. Beside the full transcript
+lies `transcript.jsonl`, which shortens long texts: it is read only where it is alone.
+"""
+
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from memory_mcp.ingest import chat
+from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
+from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
+from memory_mcp.ingest.files import find_files
+from memory_mcp.ingest.growing import read_growing
+from memory_mcp.ingest.lines import first_values
+from memory_mcp.ingest.parts import content_id, parsed, said
+from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.ingest.times import parse_time
+from memory_mcp.model.event import Role
+
+_FULL, _SHORT = "transcript_full.jsonl", "transcript.jsonl"
+_SOURCES = frozenset({"USER_EXPLICIT", "USER_IMPLICIT", "MODEL", "SYSTEM"})
+_FOREIGN = "not an Antigravity step"
+_REQUEST = re.compile(r"<USER_REQUEST>(.*?)(?:</USER_REQUEST>|\Z)", re.S)
+_BESIDE = re.compile(r"<(ADDITIONAL_METADATA|USER_SETTINGS_CHANGE|EPHEMERAL_MESSAGE)>(.*?)(?:</\1>|\Z)", re.S)
+_CWD = re.compile(r'"cwd"\s*:\s*"((?:[^"\\]|\\.){1,4096})"')
+#: Steps of the model that are words; its other steps are what a tool gave back, named after the tool in older clients.
+_WORDS = frozenset({"", "PLANNER_RESPONSE", "NOTIFY_USER"})
+_SUMMARY = frozenset({"CHECKPOINT", "CONVERSATION_HISTORY"})
+#: Arguments that other clients call otherwise.
+_USUAL = {
+    "AbsolutePath": "path",
+    "TargetFile": "path",
+    "DirectoryPath": "path",
+    "SearchPath": "folder",
+    "CommandLine": "command",
+    "Query": "query",
+    "Url": "url",
+}
+#: What stands before a tool's outcome.
+_HEADER = re.compile(r"\A(?:(?:Created|Completed) At: [^\n]*\n)+")
+
+
+class AntigravityImporter:
+    """Reads the transcripts of Antigravity."""
+
+    name = "antigravity"
+    title = "Antigravity"
+    growth = Growth.APPENDED
+
+    def __init__(self, settings: IngestSettings) -> None:
+        self._settings = settings
+
+    def default_paths(self) -> tuple[Path, ...]:
+        """Where the command and the editors keep their conversations."""
+        home = Path.home() / ".gemini"
+        return tuple(home / name / "brain" for name in ("antigravity-cli", "antigravity", "antigravity-ide"))
+
+    def files(self, path: Path) -> Iterator[Path]:
+        """See `Importer`; of the two transcripts of a conversation the full one."""
+        if not path.is_dir():
+            return find_files(path, ())
+        found = find_files(path, (_FULL, _SHORT))
+        return (f for f in found if f.name != _SHORT or not f.with_name(_FULL).exists())
+
+    def recognises(self, file: Path, beginning: bytes) -> bool:
+        """See `Importer`: every step names its source."""
+        if file.suffix != ".jsonl":
+            return False
+        steps = [value for value in first_values(beginning) if as_text(value.get("source")) in _SOURCES]
+        return any("content" in step or "step_index" in step for step in steps)
+
+    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+        """See `Importer`."""
+        return read_growing(_Reading(file, self._settings.include_thinking), file, offset, report)
+
+
+class _Reading(ChatReading):
+    """The memory of one read of one file."""
+
+    def __init__(self, file: Path, thinking: bool) -> None:
+        folder = file.parent.parent.parent if file.parent.name == "logs" else file.with_suffix("")
+        super().__init__("antigravity", folder.name, thinking)
+
+    def learn(self, record: dict[str, object]) -> None:
+        """See `ChatReading`."""
+        if not self.cwd and record.get("source") == "USER_EXPLICIT":
+            found = next((m for b in _BESIDE.findall(as_text(record.get("content"))) if (m := _CWD.search(b[1]))), None)
+            self.cwd = found[1] if found else ""
+
+    def convert(self, record: dict[str, object]) -> Outcome:
+        """See `ChatReading`."""
+        source, kind = as_text(record.get("source")), as_text(record.get("type"))
+        text = as_text(record.get("content"))
+        outcome = Outcome(time=parse_time(record.get("created_at")))
+        step = record.get("step_index")
+        outcome.source_id = content_id(self.session.session_id, step, record.get("created_at"), source, kind, text)
+        if source == "USER_EXPLICIT":
+            outcome.left_out[chat.INJECTED] += len(_BESIDE.findall(text))
+            clean = _BESIDE.sub("", text)
+            outcome.parts = [said(Role.USER, m[1] if (m := _REQUEST.search(clean)) else clean)]
+        elif source == "MODEL" and kind in _WORDS:
+            self._answer(record, text, outcome)
+        elif source == "MODEL":
+            error = record.get("status") == "ERROR"
+            outcome.parts = [self.returned(_HEADER.sub("", text), "", kind.lower(), error)]
+        elif source in _SOURCES and kind in _SUMMARY:
+            outcome.parts = [chat.retold(text, kind.lower())]
+        else:
+            return skipped("written by the client" if source in _SOURCES else _FOREIGN)
+        return outcome
+
+    def _answer(self, record: Mapping[str, object], text: str, outcome: Outcome) -> None:
+        thinking = as_text(record.get("thinking"))
+        outcome.parts = [*([self.thought(thinking)] if thinking else []), said(Role.ASSISTANT, text)]
+        calls = record.get("tool_calls")
+        for call in map(as_mapping, calls if isinstance(calls, list) else ()):
+            given = as_mapping(parsed(call.get("args") or call.get("arguments") or {}))
+            usual = {_USUAL.get(key, key): value for key, value in given.items()}
+            outcome.parts.append(self.called(as_text(call.get("name")), usual, as_text(call.get("id"))))

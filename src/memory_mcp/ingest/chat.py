@@ -1,0 +1,165 @@
+"""What several clients' importers need beyond `growing` and `parts`.
+
+Answers in pieces, words in the user's place, summaries, files that are read as a whole, and what lies beside them.
+
+Invariants
+1. A source id depends on what a record says alone, never on the place in the file, unless a client's records have
+   neither ids nor times.
+2. What is left out of a record stands behind its parts: it moves no id and no time.
+"""
+
+import json
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from memory_mcp.ingest.base import ImportReport, Read
+from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text, plain, result_text
+from memory_mcp.ingest.growing import Given, Reading, Told, count
+from memory_mcp.ingest.lines import Record
+from memory_mcp.ingest.parts import EMPTY, Part, call, dropped, note, result, said, thought
+from memory_mcp.model.event import RECAP, EventType, Role
+
+#: Bytes of a small file beside a session (its title, directory) that are read.
+_BESIDE = 4 * 1024 * 1024
+INJECTED = "injected text"
+#: Values are nested nearly as deeply as Python allows: they could be read, and not be written again a few calls deeper.
+TOO_DEEP = "nested too deeply"
+
+
+@dataclass(slots=True)
+class Outcome:
+    """What a record gave."""
+
+    #: The same in every file that holds the record, whatever the session is; several parts share it.
+    source_id: str = ""
+    time: int | None = None
+    parts: list[Part] = field(default_factory=list)
+    #: Why there is nothing, where there is nothing.
+    reason: str = EMPTY
+    #: Parts left out, by reason.
+    left_out: Counter[str] = field(default_factory=Counter)
+    #: Of this record alone.
+    metadata: dict[str, str] = field(default_factory=dict)
+
+
+def skipped(reason: str) -> Outcome:
+    """A record that gives nothing."""
+    return Outcome(reason=reason)
+
+
+class ChatReading(Reading):
+    """One read of one session of a chat client."""
+
+    def __init__(self, agent: str, session_id: str, thinking: bool, thread: str = "") -> None:
+        super().__init__(agent, session_id)
+        self.session.thread = thread
+        self._thinking = thinking
+        #: Where times are told of some records only, the others stand behind them.
+        self.infers_times = False
+        self._task = ""
+
+    def convert(self, record: dict[str, object]) -> Outcome:
+        """What one record gives; what it tells about later ones is remembered."""
+        raise NotImplementedError
+
+    def give(self, record: dict[str, object]) -> Given:
+        """See `Reading`."""
+        try:
+            outcome = self.convert(record)
+        except RecursionError:
+            return Given(reason=TOO_DEEP)
+        spoken = [replace(part, metadata={**outcome.metadata, **part.metadata}) for part in outcome.parts]
+        moment = None
+        if any(part.text.strip() for part in spoken):
+            moment = self.ordered(outcome.time)
+            if moment is None and self.infers_times and self._last is not None:
+                moment = self.ordered(self._last)
+                spoken = [replace(part, metadata={**part.metadata, "time": "inferred"}) for part in spoken]
+        spoken += map(dropped, outcome.left_out.elements())
+        return Given([Told(outcome.source_id, tuple(spoken), moment)] if spoken else [], outcome.reason)
+
+    def learn(self, record: dict[str, object]) -> None:
+        """See `Reading`; a subagent's task is among the first records."""
+        if self.session.thread:
+            with suppress(RecursionError):
+                self.convert(record)
+
+    def asked(self, text: str) -> Part:
+        """What stands in the user's place: the human's words, or in a subagent's file those of the agent that calls it."""
+        if not self.session.thread:
+            return said(Role.USER, text)
+        self._task = self._task or text
+        begins = text == self._task
+        return Part(Role.ASSISTANT, EventType.SUBAGENT_START if begins else EventType.NOTE, text.strip())
+
+    def thought(self, text: str) -> Part:
+        """What the model thought."""
+        return thought(text, self._thinking)
+
+    def called(self, tool: str, arguments: object, call_id: str) -> Part:
+        """A tool call; arguments may be JSON in a text."""
+        self.remember(call_id, tool)
+        return call(tool, arguments, call_id)
+
+    def returned(self, content: object, call_id: str, tool: str = "", error: bool = False, exit_status: str = "") -> Part:
+        """A tool's result: its content in any form that `result_text` takes."""
+        text = result_text(content, None)
+        return result(tool or self.tools.get(call_id, ""), call_id, text, error, exit_status=exit_status)
+
+
+def retold(text: str, record: str) -> Part:
+    """A summary by which the client's model replaced a part of the conversation."""
+    return note(text, record=record, **{RECAP: "true"})
+
+
+def read_whole(reading: Reading, file: Path, records: Iterable[Record], report: ImportReport) -> Iterator[Read]:
+    """The reads of records of a file that is read from its start."""
+    for record in records:
+        given = Given(reason=record.error) if record.error else reading.give(record.value)
+        yield Read(count(reading, given, report, file, record.line, record.quote), record.offset)
+
+
+def join(records: Iterable[Record], key: Callable[[Record], str], text: Callable[[Record], str]) -> Iterator[Record]:
+    """Records, those that follow each other with one key that is not "" made one, whose text stands under `joined`.
+
+    They count as one record. What stands at the end of the file is told as it is: nothing may follow it any more.
+    """
+    pieces: list[str] = []
+    open_one: Record | None = None
+    for record in records:
+        told = "" if record.error else key(record)
+        if open_one is not None and told and told == key(open_one):
+            open_one = replace(open_one, offset=record.offset)
+            pieces.append(text(record))
+            continue
+        if open_one is not None:
+            yield replace(open_one, value={**open_one.value, "joined": "".join(pieces)})
+            open_one = None
+        if told:
+            open_one, pieces = record, [text(record)]
+        else:
+            yield record
+    if open_one is not None:
+        yield replace(open_one, value={**open_one.value, "joined": "".join(pieces)})
+
+
+def text_of(block: Mapping[str, object]) -> str:
+    """A block as text, see `plain`; an image that names its type in another place is named by it too."""
+    if block.get("type") in ("image", "image_url", "input_image"):
+        source = as_mapping(block.get("source"))
+        media = as_text(source.get("media_type")) or as_text(block.get("mimeType")) or as_text(block.get("mime_type"))
+        return f"[image {media}]" if media else "[image]"
+    return plain(block)
+
+
+def beside(path: Path) -> object:
+    """The JSON of a small file that lies beside a session; None when there is none or it is no JSON."""
+    try:
+        with path.open("rb") as stream:
+            raw = stream.read(_BESIDE + 1)
+        return json.loads(raw) if len(raw) <= _BESIDE else None
+    except (OSError, ValueError, RecursionError):
+        return None

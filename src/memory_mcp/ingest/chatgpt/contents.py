@@ -1,0 +1,104 @@
+"""One message of ChatGPT in, its parts out; nothing here knows of conversations or times."""
+
+import re
+from collections.abc import Mapping
+
+from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
+from memory_mcp.ingest.parts import Part, call, dropped, note, result, said, thought
+from memory_mcp.model.event import Role
+
+#: References to search results, which the page replaces by links: private-use characters around them, or brackets.
+_CITATION = re.compile("\ue200[^\ue201]{0,4000}\ue201|[\ue200-\ue2ff]|【\\d+†[^】]{0,200}】")
+_CONTEXTS = frozenset({"user_editable_context", "model_editable_context"})
+_THOUGHTS = frozenset({"thoughts", "reasoning_recap"})
+#: The recipient of what is meant for the user.
+_EVERYONE = "all"
+#: Kinds of content whose text is understood; without one they are empty.
+_KNOWN = frozenset({"text", "multimodal_text", "code"})
+_TEXT_KEYS = ("text", "result", "content", "output_str", "summary")
+_CANVAS = "canmore."
+
+CONTEXT = "custom instructions"
+HIDDEN = "hidden message"
+
+
+def parts_of(message: Mapping[str, object], keep_thinking: bool) -> list[Part]:
+    """The parts of a message; one that is left out says why."""
+    content, metadata = as_mapping(message.get("content")), as_mapping(message.get("metadata"))
+    author = as_mapping(message.get("author"))
+    role, kind = as_text(author.get("role")), as_text(content.get("content_type"))
+    if kind in _CONTEXTS or metadata.get("is_user_system_message") is True:
+        return [dropped(CONTEXT)]
+    if kind in _THOUGHTS:
+        return [thought(_thoughts(content), keep_thinking)]
+    if metadata.get("is_visually_hidden_from_conversation") is True:
+        return [dropped(HIDDEN)]
+    text = _CITATION.sub("", text_of(content)).strip()
+    recipient = as_text(message.get("recipient")) or _EVERYONE
+    if role == "tool":
+        name = as_text(author.get("name"))
+        return [result(name, "", text, kind == "system_error")] if text else []
+    if role == "user":
+        files = _attached(metadata)
+        return [said(Role.USER, "\n".join([text, *(f"[{name}]" for name in files)]), files="\n".join(files))]
+    if role in ("assistant", "system") and (text or kind in _KNOWN):
+        if not text:
+            return []
+        if role == "system":
+            return [note(text)]
+        return [said(Role.ASSISTANT, text) if recipient == _EVERYONE else _call(recipient, kind, content, text)]
+    return [dropped(f"{kind or 'unknown'} content" if role in ("assistant", "system") else f"{role or 'unknown'} message")]
+
+
+def _call(recipient: str, kind: str, content: Mapping[str, object], text: str) -> Part:
+    """What the model handed to a tool: code, a JSON object, or words."""
+    if kind == "code" and not text.startswith("{"):
+        return call(recipient, {"code": text, "language": _language(content)}, "")
+    part = call(recipient, text, "")
+    if recipient.startswith(_CANVAS):
+        # A canvas is a document that both write; its name is what it is found by.
+        return Part(part.role, part.type, part.text, {**part.metadata, "record": "canvas"})
+    return part
+
+
+def _language(content: Mapping[str, object]) -> str:
+    language = as_text(content.get("language"))
+    return "" if language == "unknown" else language
+
+
+def text_of(content: Mapping[str, object]) -> str:
+    """The readable text of a content of any kind; pictures and sound are named, never quoted."""
+    parts = content.get("parts")
+    if isinstance(parts, list):
+        return "\n".join(filter(None, map(_part, parts)))
+    if as_text(content.get("content_type")) in ("tether_quote", "sonic_webpage"):
+        return "\n".join(filter(None, (as_text(content.get(key)) for key in ("title", "url", "text"))))
+    found = next((as_text(content[key]) for key in _TEXT_KEYS if as_text(content.get(key)).strip()), "")
+    name = as_text(content.get("name"))
+    return f"{name}: {found}" if name and found else found
+
+
+def _part(part: object) -> str:
+    if isinstance(part, str):
+        return part
+    told = as_mapping(part)
+    kind = as_text(told.get("content_type"))
+    if "asset_pointer" in kind or "asset_pointer" in told:
+        prompt = as_text(as_mapping(as_mapping(told.get("metadata")).get("dalle")).get("prompt"))
+        size = f" {told['width']}x{told['height']}" if isinstance(told.get("width"), int) and told.get("height") else ""
+        return f"[{kind.removesuffix('_asset_pointer') or 'file'}{size}]" + (f" {prompt}" if prompt else "")
+    return next((as_text(told[key]) for key in _TEXT_KEYS if as_text(told.get(key)).strip()), f"[{kind}]" if kind else "")
+
+
+def _thoughts(content: Mapping[str, object]) -> str:
+    told = content.get("thoughts")
+    if isinstance(told, list):
+        lines = (as_mapping(t) for t in told)
+        return "\n".join(filter(None, (as_text(t.get("content")) or as_text(t.get("summary")) for t in lines)))
+    return text_of(content)
+
+
+def _attached(metadata: Mapping[str, object]) -> list[str]:
+    files = metadata.get("attachments")
+    names = [as_text(as_mapping(f).get("name")) for f in files] if isinstance(files, list) else []
+    return list(filter(None, names))

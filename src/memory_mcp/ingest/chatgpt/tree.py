@@ -1,0 +1,73 @@
+"""The tree of a conversation in, its messages out, each behind its parent and with the branch it belongs to.
+
+Invariants
+1. A message's time depends on those it follows alone, never on which branch is shown: another export moves nothing.
+2. Broken trees give what they hold: an unknown parent begins anew, a circle ends.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A message and its place."""
+
+    id: str
+    #: The message before it; "" at the beginning.
+    parent: str
+    #: What its branch is called; "" on the one that is shown.
+    branch: str
+    message: Mapping[str, object]
+
+
+def nodes_of(mapping: Mapping[str, object], current: str) -> Iterator[Node]:
+    """The nodes of a conversation, each behind its parent; the branch that ends at `current` is the one that is shown."""
+    shown = _path(mapping, current if current in mapping else _last(mapping))
+    children = _children(mapping)
+    seen: set[str] = set()
+    roots = [key for key in mapping if _parent(mapping, key) not in mapping]
+    waiting = [(key, "" if key in shown else f"branch:{key}") for key in reversed(roots)]
+    # A circle has no root: its nodes come last, each on its own.
+    waiting = [(key, f"branch:{key}") for key in reversed(list(mapping))] + waiting
+    while waiting:
+        key, branch = waiting.pop()
+        if key in seen:
+            continue
+        seen.add(key)
+        yield Node(key, _parent(mapping, key), branch, as_mapping(as_mapping(mapping[key]).get("message")))
+        for number, child in reversed(list(enumerate(children.get(key, ())))):
+            goes_on = child in shown or (branch and not number)
+            waiting.append((child, branch if goes_on else f"branch:{child}"))
+
+
+def _path(mapping: Mapping[str, object], leaf: str) -> set[str]:
+    path: set[str] = set()
+    while leaf in mapping and leaf not in path:
+        path.add(leaf)
+        leaf = _parent(mapping, leaf)
+    return path
+
+
+def _last(mapping: Mapping[str, object]) -> str:
+    """The node that is told last, where none is named as the current one; none of a circle's."""
+    found = (key for key in reversed(list(mapping)) if any(_parent(mapping, k) not in mapping for k in _path(mapping, key)))
+    return next(found, "")
+
+
+def _parent(mapping: Mapping[str, object], key: str) -> str:
+    return as_text(as_mapping(mapping.get(key)).get("parent"))
+
+
+def _children(mapping: Mapping[str, object]) -> dict[str, list[str]]:
+    """Children by their parents' ids, in the order the parents name them."""
+    found: dict[str, list[str]] = {}
+    for key in mapping:
+        found.setdefault(_parent(mapping, key), []).append(key)
+    for key, own in found.items():
+        named = as_mapping(mapping.get(key)).get("children")
+        order = {c: n for n, c in enumerate(named) if isinstance(c, str)} if isinstance(named, list) else {}
+        own.sort(key=lambda child: order.get(child, len(order)))
+    return found

@@ -1,0 +1,160 @@
+"""Claude.ai's account export in, reads of event drafts out.
+
+Its maker does not document the format. It is known from schemas made of real exports of 2024 to 2026 and from several
+open readers of them, which agree: an array of conversations in conversations.json, loose or in the archive that the
+account is sent; each has `chat_messages` in order, with content blocks like those of the Messages API and a plain `text`
+that older exports have alone. Messages that were edited away stand in the same list, told by `parent_message_uuid`.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain, result_text
+from memory_mcp.ingest.exports import beginning_of, export_files, iter_conversations
+from memory_mcp.ingest.lines import Record
+from memory_mcp.ingest.parts import Part, Session, Tally, call, content_id, dropped, note, result, said, thought
+from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.ingest.times import parse_time
+from memory_mcp.model.event import RECAP, EventDraft, EventType, Role
+
+AGENT = "claude-ai"
+_NOT_OURS = "not a Claude.ai conversation"
+#: A quote inside a text is escaped, so that no text can look like a key.
+_OWN = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*(?:\[\s*)?\{.*?"chat_messages"\s*:\s*\[', re.DOTALL)
+_ROLES = {"human": Role.USER, "user": Role.USER, "assistant": Role.ASSISTANT}
+#: Bookkeeping between the blocks.
+_SILENT = frozenset({"token_budget", "flag"})
+#: What an older export puts in `text` for blocks it does not tell.
+_UNSUPPORTED = "This block is not supported on your current device yet."
+#: Documents that both write; their `command` is create, update or rewrite, and none of a shell.
+_ARTIFACTS = "artifacts"
+
+
+class ClaudeAiImporter:
+    """Reads what Claude.ai's account settings export."""
+
+    name = AGENT
+    title = "Claude.ai export"
+    growth = Growth.REWRITTEN
+
+    def __init__(self, settings: IngestSettings) -> None:
+        self._settings = settings
+
+    def default_paths(self) -> tuple[Path, ...]:
+        """There is none: an export is downloaded to wherever its owner wants it."""
+        return ()
+
+    def files(self, path: Path) -> Iterator[Path]:
+        """See `Importer`."""
+        return export_files(path)
+
+    def recognises(self, file: Path, beginning: bytes) -> bool:
+        """See `Importer`: no other export calls its messages so."""
+        return file.suffix in (".json", ".zip") and _OWN.match(beginning_of(beginning)) is not None
+
+    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+        """See `Importer`; a record is a message, a step a conversation."""
+        del offset  # what is written anew as a whole is read from its start
+        tally = Tally(report, file)
+        for record in tally.whole(iter_conversations(file)):
+            if isinstance(record.value.get("chat_messages"), list):
+                yield Read(tuple(self._conversation(record, tally)), record.reached)
+            else:
+                tally.skip(_NOT_OURS, record.line, record.quote)
+                yield Read((), record.reached)
+
+    def _conversation(self, record: Record, tally: Tally) -> Iterator[EventDraft]:
+        value = record.value
+        created, title = parse_time(value.get("created_at")), as_text(value.get("name")).strip()
+        name = as_text(value.get("uuid")) or content_id(title, created)
+        session = Session(AGENT, name, metadata={"model": as_text(value.get("model"))})
+        yield from session.put([note(title, record="title")], f"{name}:title:{content_id(title)}", created)
+        messages = value["chat_messages"]
+        assert isinstance(messages, list)
+        branches = _branches([as_mapping(m) for m in messages], as_text(value.get("current_leaf_message_uuid")))
+        for number, (message, branch) in enumerate(zip(messages, branches, strict=True)):
+            session.thread = branch
+            source_id = as_text(as_mapping(message).get("uuid")) or f"{name}:{number}:{content_id(message)}"
+            parts = list(self._parts(as_mapping(message)))
+            drafts = session.put(parts, source_id, parse_time(as_mapping(message).get("created_at")))
+            yield from tally.took(drafts, parts, record.line, message)
+        # It tells all of the conversation, whenever that was: without a time it stands behind the last message, and is
+        # known again when the conversation has gone on.
+        session.thread, session.last, summary = "", None, as_text(value.get("summary"))
+        yield from session.put([note(summary, **{RECAP: "true"})], f"{name}:summary:{content_id(summary)}", None)
+
+    def _parts(self, message: Mapping[str, object]) -> Iterator[Part]:
+        role = _ROLES.get(as_text(message.get("sender")))
+        if role is None:
+            yield dropped(f"{as_text(message.get('sender')) or 'unknown'} message")
+            return
+        blocks = as_blocks(message.get("content"))
+        if not any(as_text(b.get("text")) or b.get("type") != "text" for b in blocks):
+            blocks = as_blocks(as_text(message.get("text")).replace(_UNSUPPORTED, ""))
+        if role is Role.USER:
+            yield from _asked(message, blocks)
+            return
+        calls: dict[str, str] = {}
+        for block in blocks:
+            yield self._answered(block, calls)
+
+    def _answered(self, block: Mapping[str, object], calls: dict[str, str]) -> Part:
+        """A block of the model's; `calls` are those before it, so that a result without a name finds its own."""
+        kind = as_text(block.get("type"))
+        if kind in ("thinking", "redacted_thinking", "reasoning"):
+            return thought(as_text(block.get("thinking")) or as_text(block.get("text")), self._settings.include_thinking)
+        if kind == "tool_use":
+            name, call_id = as_text(block.get("name")), as_text(block.get("id"))
+            calls[call_id] = name
+            part = call(name, block.get("input"), call_id, server=as_text(block.get("integration_name")))
+            return Part(part.role, part.type, part.text, {**part.metadata, "command": ""}) if name == _ARTIFACTS else part
+        if kind == "tool_result":
+            call_id = as_text(block.get("tool_use_id"))
+            name = as_text(block.get("name")) or calls.get(call_id, "")
+            return result(name, call_id, result_text(block.get("content"), None), block.get("is_error") is True)
+        if kind in _SILENT:
+            return dropped(kind)
+        text = plain(block)
+        return said(Role.ASSISTANT, text) if text or kind == "text" else dropped(f"{kind or 'unknown'} block")
+
+
+def _asked(message: Mapping[str, object], blocks: Sequence[Mapping[str, object]]) -> Iterator[Part]:
+    """What the user typed, pasted and attached: a long paste is kept as an attachment without a name."""
+    texts = [plain(block) for block in blocks]
+    attached = [as_mapping(a) for a in _list(message.get("attachments"))]
+    files = [as_text(as_mapping(f).get("file_name")) for key in ("files", "files_v2") for f in _list(message.get(key))]
+    names = list(dict.fromkeys(filter(None, [*(as_text(a.get("file_name")) for a in attached), *files])))
+    words = "\n".join(filter(str.strip, [*texts, *(f"[{name}]" for name in names)]))
+    yield said(Role.USER, words, files="\n".join(names))
+    for attachment in attached:
+        name, text = as_text(attachment.get("file_name")), as_text(attachment.get("extracted_content"))
+        if name:
+            yield Part(Role.SYSTEM, EventType.NOTE, f"[{name}]\n{text}" if text else "", {"record": "attachment", "files": name})
+        else:
+            yield said(Role.USER, text, record="pasted")
+
+
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+def _branches(messages: Sequence[Mapping[str, object]], leaf: str) -> list[str]:
+    """The branch of each message: "" where it was shown last, else named after the message that left it.
+
+    Exports without parents are one line of messages; without a named leaf the last message is it.
+    """
+    parents = {as_text(m.get("uuid")): as_text(m.get("parent_message_uuid")) for m in messages}
+    if not any(parents.values()):
+        return [""] * len(messages)
+    shown: set[str] = set()
+    at = leaf if leaf and leaf in parents else next(reversed([name for name in parents if name]), "")
+    while at in parents and at not in shown:
+        shown.add(at)
+        at = parents[at]
+    found: dict[str, str] = {}
+    for message in messages:
+        own, parent = as_text(message.get("uuid")), as_text(message.get("parent_message_uuid"))
+        found[own] = "" if own in shown else found.get(parent, "") or f"branch:{own}"
+    return [found[as_text(m.get("uuid"))] for m in messages]

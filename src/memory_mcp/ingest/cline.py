@@ -1,0 +1,233 @@
+"""Conversations of Cline (tasks of the editor extension, sessions of the command) and of Roo Code, written as a whole.
+
+A task keeps its messages, as the model's interface takes them, in one array; a session keeps the same messages under
+`messages` with ids and times. Older clients wrote tool calls as XML into the answers and the results as texts with a
+heading into the next message; both are told apart here by the clients' own tool names.
+
+An id follows from the conversation, what the message says and how often it was said there before: clients drop and
+insert messages, so a place in the array means nothing.
+"""
+
+import os
+import re
+import sys
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from memory_mcp.ingest import chat
+from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.chat import ChatReading, Outcome
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text
+from memory_mcp.ingest.cline_text import Words, split_answer, split_prompt
+from memory_mcp.ingest.files import find_files
+from memory_mcp.ingest.lines import Record, first_values, iter_records
+from memory_mcp.ingest.parts import Part, content_id, file_time, said
+from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.ingest.times import parse_time
+from memory_mcp.model.event import Role
+
+_TASK, _SESSION = "api_conversation_history.json", ".messages.json"
+_EDITORS = ("Code", "Code - Insiders", "VSCodium", "Cursor", "Windsurf")
+_EXTENSIONS = ("saoudrizwan.claude-dev", "rooveterinaryinc.roo-cline")
+_FOREIGN = "not a Cline message"
+#: Tools by which the model speaks to the user: the argument holds its words.
+_SPEAKING = {
+    "attempt_completion": "result",
+    "plan_mode_respond": "response",
+    "ask_followup_question": "question",
+    "submit_and_exit": "summary",
+}
+#: Folders that only Roo Code has.
+_ROO = frozenset({".roo", "roo", _EXTENSIONS[1]})
+#: A task is named by when it began, milliseconds.
+_MOMENT = re.compile(r"\d{13}\Z")
+
+
+class ClineImporter:
+    """Reads the conversations of Cline and Roo Code."""
+
+    name = "cline"
+    title = "Cline and Roo Code"
+    growth = Growth.REWRITTEN
+
+    def __init__(self, settings: IngestSettings) -> None:
+        self._settings = settings
+
+    def default_paths(self) -> tuple[Path, ...]:
+        """The command's own folders, then those of the extensions in every editor of the family."""
+        home = Path.home()
+        own = Path(os.environ.get("CLINE_DIR") or home / ".cline").expanduser()
+        folders = [own / "data" / "sessions", own / "data" / "tasks", home / ".roo" / "tasks"]
+        for editor in _EDITORS:
+            folders += [_editor(home, editor) / "User" / "globalStorage" / name / "tasks" for name in _EXTENSIONS]
+        return tuple(folders)
+
+    def files(self, path: Path) -> Iterator[Path]:
+        """See `Importer`."""
+        return find_files(path, (_TASK, _SESSION))
+
+    def recognises(self, file: Path, beginning: bytes) -> bool:
+        """See `Importer`: a conversation's file has one of two names."""
+        if file.name.endswith(_SESSION):
+            return beginning.lstrip().startswith(b"{") and b'"messages"' in beginning
+        return file.name == _TASK and any("role" in value and "content" in value for value in first_values(beginning))
+
+    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+        """See `Importer`; a file that is written as a whole is always read from its start."""
+        del offset
+        reading = _Reading(file, self._settings.include_thinking)
+        return chat.read_whole(reading, file, _messages(reading, file), report)
+
+
+def _editor(home: Path, name: str) -> Path:
+    if sys.platform == "darwin":
+        return home / "Library" / "Application Support" / name
+    if sys.platform == "win32":
+        return Path(os.environ.get("APPDATA") or home / "AppData" / "Roaming") / name
+    return Path(os.environ.get("XDG_CONFIG_HOME") or home / ".config") / name
+
+
+def _messages(reading: "_Reading", file: Path) -> Iterator[Record]:
+    """The messages of a file in either form, one by one."""
+    for record in iter_records(file):
+        several = record.value.get("messages")
+        if record.error or not isinstance(several, list):
+            yield record
+            continue
+        reading.open_session(record.value)
+        for value in several:
+            mapping = value if isinstance(value, dict) else {}
+            error = "" if isinstance(value, dict) else "not a JSON object"
+            yield Record(mapping, record.line, record.offset, str(value)[:1024], error)
+
+
+class _Reading(ChatReading):
+    """The memory of one read of one file."""
+
+    def __init__(self, file: Path, thinking: bool) -> None:
+        self._file = file
+        self._seen: Counter[str] = Counter()
+        self._first = True
+        folder = file.parent
+        self._history = as_mapping(chat.beside(folder / "history_item.json"))
+        roo = bool(self._history) or not _ROO.isdisjoint(file.parts)
+        super().__init__("roo" if roo else "cline", folder.name, thinking)
+        self.infers_times = True
+        if file.name == _TASK:
+            self._open_task(folder)
+        else:
+            self._open_manifest(folder)
+
+    def _open_task(self, folder: Path) -> None:
+        """What a task's neighbours tell: its directory."""
+        told = self._history or next(
+            (i for i in _items(chat.beside(folder.parent.parent / "state" / "taskHistory.json")) if i.get("id") == folder.name),
+            {},
+        )
+        self.cwd = as_text(told.get("workspace")) or as_text(told.get("cwdOnTaskInitialization"))
+        self.session.file_time = file_time(self._file)
+
+    def _open_manifest(self, folder: Path) -> None:
+        """What a session's manifest tells: its directory and model; a file of another name is that of a helper."""
+        stem = self._file.name.removesuffix(_SESSION)
+        self.session.thread = "" if stem == folder.name else stem
+        told = as_mapping(chat.beside(folder / f"{folder.name}.json"))
+        self.cwd = as_text(told.get("cwd")) or as_text(told.get("workspace_root"))
+        self.model = "" if self.session.thread else as_text(told.get("model"))
+
+    def open_session(self, value: Mapping[str, object]) -> None:
+        """Take over what the file itself tells of its session."""
+        if not self.session.thread:
+            self.session.session_id = as_text(value.get("sessionId")) or self.session.session_id
+
+    def convert(self, record: dict[str, object]) -> Outcome:
+        """See `ChatReading`."""
+        role = record.get("role")
+        outcome = Outcome(time=parse_time(record.get("ts")), metadata={"model": _model(record) if role == "assistant" else ""})
+        blocks = as_blocks(record.get("content"))
+        if record.get("isSummary") is True:
+            texts = [chat.text_of(block) for block in blocks]
+            outcome.parts = [chat.retold("\n".join(filter(None, texts)), "summary")]
+        elif role == "user":
+            self._user(blocks, outcome)
+        elif role == "assistant":
+            outcome.parts = [part for block in blocks for part in self._spoken(block)]
+        else:
+            outcome.reason = _FOREIGN
+        if outcome.time is None and self._first and _MOMENT.match(self.session.session_id):
+            outcome.time = int(self.session.session_id)
+        self._first = False
+        self._name(record, outcome)
+        return outcome
+
+    def _name(self, record: Mapping[str, object], outcome: Outcome) -> None:
+        session, told = self.session, [record.get(key) for key in ("id", "ts", "role", "content")]
+        name = content_id(session.session_id, session.thread, *told)
+        self._seen[name] += 1
+        outcome.source_id = name if self._seen[name] == 1 else f"{name}~{self._seen[name]}"
+
+    def _user(self, blocks: Sequence[Mapping[str, object]], outcome: Outcome) -> None:
+        """What a user message holds: the human's words, results of tools, and what the client puts beside them."""
+        words = Words()
+        for block in blocks:
+            if block.get("type") == "tool_result":
+                outcome.parts.append(self._returned(block, outcome))
+            elif block.get("type") == "file":
+                outcome.left_out["attached file"] += 1
+                words.add(f"[file {as_text(block.get('path'))}]")
+            else:
+                split_prompt(chat.text_of(block), words)
+        outcome.left_out.update(words.left_out)
+        if not self.cwd:
+            self.cwd = words.cwd
+        outcome.time = outcome.time if outcome.time is not None else words.time
+        for tool, text in words.results:
+            outcome.parts.append(self.returned(text, "", tool, text.startswith("The tool execution failed")))
+        if words.texts:
+            outcome.parts.insert(0, self.asked("\n".join(words.texts)))
+
+    def _returned(self, block: Mapping[str, object], outcome: Outcome) -> Part:
+        """A tool's result; what the user answered the tool that asked is the user's own."""
+        call, tool = as_text(block.get("tool_use_id")), as_text(block.get("name"))
+        tool = tool or self.tools.get(call, "")
+        words = Words()
+        for inner in as_blocks(block.get("content")):
+            split_prompt(chat.text_of(inner), words)
+        outcome.left_out.update(words.left_out)
+        texts = [*words.texts, *(text for _, text in words.results)]
+        if tool in _SPEAKING and words.asked and texts:
+            return self.asked("\n".join(texts))
+        return self.returned("\n".join(texts), call, tool, block.get("is_error") is True)
+
+    def _spoken(self, block: Mapping[str, object]) -> Iterator[Part]:
+        kind = block.get("type")
+        if kind in ("thinking", "redacted_thinking", "reasoning"):
+            yield self.thought(as_text(block.get("thinking")) or as_text(block.get("text")))
+        elif kind == "tool_use":
+            yield self._called(as_text(block.get("name")), as_mapping(block.get("input")), as_text(block.get("id")))
+        elif kind == "text":
+            for thinking, tool, text, arguments in split_answer(as_text(block.get("text"))):
+                if tool:
+                    yield self._called(tool, arguments, "")
+                else:
+                    yield self.thought(text) if thinking else said(Role.ASSISTANT, text)
+        elif text := chat.text_of(block):
+            yield said(Role.ASSISTANT, text)
+
+    def _called(self, tool: str, arguments: Mapping[str, object], call: str) -> Part:
+        """A call, or what the model says by a call."""
+        words = as_text(arguments.get(_SPEAKING.get(tool, "")))
+        if words.strip():
+            self.remember(call, tool)
+            return said(Role.ASSISTANT, words)
+        return self.called(tool, arguments, call)
+
+
+def _model(record: Mapping[str, object]) -> str:
+    told = as_mapping(record.get("modelInfo"))
+    return as_text(told.get("id")) or as_text(told.get("modelId"))
+
+
+def _items(value: object) -> list[Mapping[str, object]]:
+    return [item for item in value if isinstance(item, Mapping)] if isinstance(value, list) else []

@@ -1,0 +1,184 @@
+"""Continue's session files (IDE extensions and the command `cn`) in, reads of event drafts out.
+
+The format is that of the client's own code, which is open: `core/util/history.ts` and the types it writes, as shipped
+with @continuedev/cli 1.5.47, and their older forms in the history of its repository. One JSON document a session in
+~/.continue/sessions, written anew with every turn; messages have no time of their own, the session's is in sessions.json.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from functools import lru_cache
+from pathlib import Path
+
+from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain
+from memory_mcp.ingest.files import find_files
+from memory_mcp.ingest.lines import Record, iter_records
+from memory_mcp.ingest.parts import (
+    Part,
+    Session,
+    Tally,
+    as_plain,
+    call,
+    content_id,
+    dropped,
+    file_time,
+    note,
+    path_of,
+    result,
+    said,
+    thought,
+)
+from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.ingest.times import parse_time
+from memory_mcp.model.event import RECAP, EventDraft, Role
+from memory_mcp.scope import project_of
+
+AGENT = "continue"
+#: The list of all sessions, beside them.
+_LIST = "sessions.json"
+_NOT_OURS = "not a Continue session"
+_OWN = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*\{.*?"history"\s*:\s*\[', re.DOTALL)
+CONTEXT = "context item"
+#: Runs that have an output that stays.
+_ENDED = frozenset({"done", "errored", "canceled"})
+
+
+class ContinueImporter:
+    """Reads the sessions that Continue keeps on this machine."""
+
+    name = AGENT
+    title = "Continue"
+    growth = Growth.REWRITTEN
+
+    def __init__(self, settings: IngestSettings) -> None:
+        self._settings = settings
+
+    def default_paths(self) -> tuple[Path, ...]:
+        """Where the client keeps its sessions."""
+        return (Path(os.environ.get("CONTINUE_GLOBAL_DIR") or Path.home() / ".continue") / "sessions",)
+
+    def files(self, path: Path) -> Iterator[Path]:
+        """See `Importer`; the list of sessions is none of them."""
+        return (f for f in find_files(path, (".json",)) if f.name != _LIST or not path.is_dir())
+
+    def recognises(self, file: Path, beginning: bytes) -> bool:
+        """See `Importer`: no other client keeps a history together with a workspace directory."""
+        named = b'"sessionId"' in beginning and b'"workspaceDirectory"' in beginning
+        return file.suffix == ".json" and named and _OWN.match(beginning) is not None
+
+    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+        """See `Importer`; a record is a message, the session one step."""
+        del offset  # what is written anew as a whole is read from its start
+        tally = Tally(report, file)
+        for record in tally.whole(iter_records(file)):
+            if isinstance(record.value.get("history"), list):
+                yield Read(tuple(self._session(record, file, tally)), record.offset)
+            else:
+                tally.skip(_NOT_OURS, record.line, record.quote)
+                yield Read((), record.offset)
+
+    def _session(self, record: Record, file: Path, tally: Tally) -> Iterator[EventDraft]:
+        value = record.value
+        name, cwd = as_text(value.get("sessionId")) or file.stem, path_of(value.get("workspaceDirectory"))
+        session = Session(AGENT, name, project_of(cwd), {"cwd": cwd}, file_time=file_time(file))
+        created = parse_time(_created(file.parent / _LIST).get(name)) or parse_time(value.get("dateCreated"))
+        title = as_text(value.get("title"))
+        yield from session.put([note(title, record="title")], f"{name}:title:{content_id(title)}", created)
+        items = [as_mapping(item) for item in value["history"]]  # type: ignore[attr-defined]
+        answered = {as_text(m.get("toolCallId")) for m in map(_message, items) if m.get("role") == "tool"}
+        tools: dict[str, str] = {}
+        for number, item in enumerate(items):
+            message = _message(item)
+            parts = list(self._parts(item, message, tools, answered))
+            source_id = f"{name}:{number}:{content_id(message.get('role'), message.get('content'), message.get('toolCalls'))}"
+            own = parse_time(as_mapping(item.get("reasoning")).get("startAt"))
+            drafts = session.put(parts, source_id, own, {"model": _model(item)})
+            yield from tally.took(drafts, parts, record.line, item)
+
+    def _parts(
+        self, item: Mapping[str, object], message: Mapping[str, object], tools: dict[str, str], answered: set[str]
+    ) -> Iterator[Part]:
+        """The parts of an entry; `tools` are the names of the calls so far, `answered` those with a message of their own."""
+        role, text = as_text(message.get("role")), _text(message.get("content"))
+        keep, summary = self._settings.include_thinking, as_text(item.get("conversationSummary"))
+        if role == "user":
+            context = _list(item.get("contextItems"))
+            yield said(Role.USER, text, files="\n".join(_files(context)))
+            yield from (dropped(CONTEXT) for _ in context)
+        elif role == "thinking":
+            yield thought(text, keep)
+        elif role == "tool":
+            call_id = as_text(message.get("toolCallId"))
+            yield result(tools.get(call_id, ""), call_id, text)
+        elif role == "assistant":
+            if reasoning := as_text(as_mapping(item.get("reasoning")).get("text")):
+                yield thought(reasoning, keep)
+            yield said(Role.ASSISTANT, "" if text == summary else text)
+            yield from _calls(item, message, tools, answered)
+        elif role == "system":
+            yield dropped("system prompt")
+        else:
+            yield dropped(f"{role or 'unknown'} message")
+        if summary:
+            yield note(summary, **{RECAP: "true"})
+
+
+def _message(item: Mapping[str, object]) -> Mapping[str, object]:
+    return as_mapping(item.get("message"))
+
+
+def _calls(
+    item: Mapping[str, object], message: Mapping[str, object], tools: dict[str, str], answered: set[str]
+) -> Iterator[Part]:
+    """The tools that a message calls, and what they gave back where the client keeps it with the call."""
+    states = [as_mapping(s) for s in _list(item.get("toolCallStates")) or [item.get("toolCallState")]]
+    by_id = {as_text(s.get("toolCallId")): s for s in states if s}
+    calls = [as_mapping(c) for c in _list(message.get("toolCalls"))] or [as_mapping(s.get("toolCall")) for s in states if s]
+    for made in calls:
+        call_id, function = as_text(made.get("id")), as_mapping(made.get("function"))
+        state = by_id.get(call_id, {})
+        tools[call_id] = as_text(function.get("name"))
+        yield call(tools[call_id], state.get("parsedArgs") or function.get("arguments"), call_id)
+        status = as_text(state.get("status"))
+        if call_id in answered or status not in _ENDED:
+            continue
+        text = "\n".join(filter(None, (as_text(as_mapping(o).get("content")) for o in _list(state.get("output")))))
+        yield result(tools[call_id], call_id, text or f"({status})", status != "done")
+
+
+def _text(content: object) -> str:
+    """A message's text; pictures are named."""
+    blocks = as_blocks(content)
+    return "\n".join(filter(None, ("[image]" if b.get("type") == "imageUrl" else plain(b) for b in blocks)))
+
+
+def _files(context: Sequence[object]) -> list[str]:
+    """The files among the things that were handed over with a prompt."""
+    uris = [as_mapping(as_mapping(c).get("uri")) for c in context]
+    return [path_of(u.get("value")) for u in uris if u.get("type") == "file"][:20]
+
+
+def _model(item: Mapping[str, object]) -> str:
+    logs = _list(item.get("promptLogs"))
+    return as_text(as_mapping(logs[0] if logs else None).get("modelTitle"))
+
+
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []
+
+
+@lru_cache(maxsize=4)
+def _listed(file: Path, mtime_ns: int) -> Mapping[str, str]:
+    """When each session of a list began, by its id."""
+    del mtime_ns  # tells another version of the list
+    values = (record.value for record in iter_records(file) if not record.error)
+    return {as_text(v.get("sessionId")): as_plain(v.get("dateCreated")) for v in values}
+
+
+def _created(file: Path) -> Mapping[str, str]:
+    try:
+        return _listed(file, file.stat().st_mtime_ns)
+    except OSError:
+        return {}

@@ -1,0 +1,86 @@
+"""One message of Cursor's (a bubble) in, its parts out; nothing here knows of databases or conversations."""
+
+from collections.abc import Mapping, Sequence
+
+from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
+from memory_mcp.ingest.parts import Part, as_plain, call, dropped, parsed, path_of, result, said, thought
+from memory_mcp.model.event import EventType, Role
+
+USER, MODEL = 1, 2
+#: Parts that a bubble has at most: the thinking, the words, a tool's call and its result.
+MOST_PARTS = 4
+CONTEXT = "attached context"
+WRITING = "still being written"
+#: Where a prompt keeps what the client put in beside the words.
+_CONTEXTS = ("attachedCodeChunks", "codebaseContextChunks", "cursorRules", "relevantFiles", "attachedFolders")
+#: States of a call that goes on, and of one that ended without doing what it should.
+_RUNNING = frozenset({"loading", "pending", "running", "generating", "in_progress"})
+_REFUSED = frozenset({"cancelled", "rejected", "skipped"})
+#: Where tools put what they give back, the readable one first.
+_OUTPUTS = ("output", "contents", "content", "result", "answer", "message")
+
+
+def parts_of(bubble: Mapping[str, object], subagent: bool, keep_thinking: bool) -> Sequence[Part]:
+    """The parts of a bubble, at most `MOST_PARTS`; a subagent's prompts are the model's."""
+    text = as_text(bubble.get("text")) or as_text(bubble.get("rawText"))
+    if bubble.get("type") == USER:
+        files = _files(bubble)
+        typed = "\n".join(filter(str.strip, [text, *(["[image]"] * len(_list(bubble.get("images"))))]))
+        asked = said(Role.USER, typed, files="\n".join(files))
+        if subagent:
+            asked = Part(Role.ASSISTANT, EventType.SUBAGENT_START, asked.text, asked.metadata)
+        attached = any(_list(bubble.get(key)) for key in _CONTEXTS) and asked.text
+        return [asked, dropped(CONTEXT)] if attached else [asked]
+    if bubble.get("type") != MODEL:
+        return [dropped("bubble of another type")]
+    thinking = bubble.get("thinking")
+    thinks = as_text(thinking) or as_text(as_mapping(thinking).get("text"))
+    before = [thought(thinks, keep_thinking)] if thinks.strip() else []
+    if text.strip():
+        before.append(thought(text, keep_thinking) if bubble.get("isThought") is True else said(Role.ASSISTANT, text))
+    return [*before, *_tool(as_mapping(bubble.get("toolFormerData")))]
+
+
+def _tool(told: Mapping[str, object]) -> Sequence[Part]:
+    """A call and its result, which Cursor keeps in one record."""
+    name, call_id = as_text(told.get("name")), as_text(told.get("toolCallId"))
+    if not name:
+        return []
+    arguments = parsed(told.get("rawArgs")) or parsed(told.get("params"))
+    made = call(name, arguments, call_id)
+    status, outcome = as_text(told.get("status")), parsed(told.get("result"))
+    details, additional = as_mapping(outcome), as_mapping(told.get("additionalData"))
+    error = _error(told.get("error"))
+    if status in _RUNNING:
+        return [made, dropped(WRITING)]
+    code = details.get("exitCode") if isinstance(details.get("exitCode"), int) else details.get("exitCodeV2")
+    # No single field tells whether a call did what it should: a refused command is "completed", too.
+    refused = status in _REFUSED or additional.get("status") == "rejected" or details.get("rejected") is True
+    failed = refused or status == "error" or additional.get("status") == "error" or (isinstance(code, int) and code != 0)
+    text = "\n".join(filter(None, (error, _output(outcome, details))))
+    if not text and not failed and not status:
+        return [made]
+    exit_status = str(code) if isinstance(code, int) else ""
+    return [made, result(name, call_id, text or ("(rejected)" if refused else ""), failed, exit_status=exit_status)]
+
+
+def _output(outcome: object, details: Mapping[str, object]) -> str:
+    if not details:
+        return as_plain(outcome)
+    return next((as_text(details[key]) for key in _OUTPUTS if as_text(details.get(key)).strip()), as_plain(outcome))
+
+
+def _error(error: object) -> str:
+    told = as_mapping(parsed(error))
+    named = as_text(told.get("modelVisibleErrorMessage")) or as_text(told.get("clientVisibleErrorMessage"))
+    return named or as_text(told.get("message")) or ("" if told else as_plain(error))
+
+
+def _files(bubble: Mapping[str, object]) -> list[str]:
+    """Files that a prompt names."""
+    chosen = [as_mapping(as_mapping(f).get("uri")) for f in _list(as_mapping(bubble.get("context")).get("fileSelections"))]
+    return [name for u in chosen if (name := as_text(u.get("fsPath")) or path_of(u.get("path")))][:20]
+
+
+def _list(value: object) -> list[object]:
+    return value if isinstance(value, list) else []

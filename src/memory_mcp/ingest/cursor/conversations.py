@@ -1,0 +1,149 @@
+"""The conversations of one of Cursor's databases in, reads of event drafts out.
+
+Invariants
+1. The position is the highest row that was read: a value written again gets a new row above all others. It stays below
+   the rows of a conversation that is being written, whose last message would be stored half.
+2. The time of a message follows from those before it in the conversation, whether they are read now or were before.
+"""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from memory_mcp.ingest.base import Read
+from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
+from memory_mcp.ingest.cursor.bubbles import MOST_PARTS, parts_of
+from memory_mcp.ingest.cursor.store import CHATS, ITEMS, Store
+from memory_mcp.ingest.cursor.workspaces import Place, Workspaces, folder_in
+from memory_mcp.ingest.parts import Session, Tally, after, content_id, file_time, note, parsed, path_of, said
+from memory_mcp.ingest.times import parse_time
+from memory_mcp.model.event import EventDraft, Role
+from memory_mcp.scope import project_of
+
+AGENT = "cursor"
+#: The panel of older clients (until 0.45), in a workspace's own database.
+_PANEL = "workbench.panel.aichat.view.aichat.chatdata"
+#: A conversation that says it is being written, and was not for so long, never ended (milliseconds).
+_SETTLED_MS = 600_000
+#: 2001: Cursor is younger (milliseconds).
+_NO_DATE_BEFORE = 1_000_000_000_000
+NO_LONGER = "message taken back"
+GONE = "message no longer kept"
+
+
+class Conversations:
+    """One read of one database."""
+
+    def __init__(self, file: Path, tally: Tally, keep_thinking: bool) -> None:
+        self._file, self._tally, self._keep = file, tally, keep_thinking
+        self._written = file_time(file)
+        self._workspaces = Workspaces(file.absolute().parent.parent)
+        if file.parent.parent.name == "workspaceStorage":
+            self._workspaces = Workspaces(file.absolute().parent.parent.parent)
+
+    def read(self, store: Store, position: int) -> Iterator[Read]:
+        """What was written above a position, one step for each message; the last one tells how far the database is read."""
+        top = store.top()
+        # Fewer rows than were seen: another database, or one that was cleaned up. Known messages are known by their ids.
+        position = position if position <= top else 0
+        done = top
+        for name, lowest in store.changed(position).items():
+            data = as_mapping(parsed(store.text(CHATS, f"composerData:{name}")))
+            if self._being_written(data):
+                done = min(done, lowest - 1)
+                continue
+            yield from (Read(drafts, position) for drafts in self._conversation(store, name, data, position))
+        yield from (Read(drafts, position) for drafts in self._panel(store))
+        yield Read((), done)
+
+    def _being_written(self, data: Mapping[str, object]) -> bool:
+        updated = parse_time(data.get("lastUpdatedAt")) or 0
+        writing = data.get("status") == "generating" or bool(data.get("generatingBubbleIds"))
+        return writing and int(self._written) - updated < _SETTLED_MS
+
+    def _conversation(
+        self, store: Store, name: str, data: Mapping[str, object], position: int
+    ) -> Iterator[tuple[EventDraft, ...]]:
+        fresh = store.bubbles(name, position)
+        place = self._workspaces.place(name, data, store)
+        session: Session | None = None
+        for bubble_id, own, bubble in _bubbles(store, name, data, fresh):
+            if session is None:
+                session = self._session(name, data, place, bubble or {})
+                created = parse_time(data.get("createdAt"))
+                yield tuple(session.put([note(place.title, record="title")], f"{name}:title:{content_id(place.title)}", created))
+            began = after(own, session.last)
+            if bubble is not None:
+                yield self._message(bubble, f"{name}:{bubble_id}", own, session, bool(place.parent))
+                fresh.discard(bubble_id)
+            # Room for as many parts as there can be: how many there were is not known of what was read before.
+            session.last = None if began is None else began + MOST_PARTS - 1
+        for bubble_id in sorted(fresh):
+            self._tally.skip(NO_LONGER, 0, bubble_id)
+
+    def _message(
+        self, bubble: Mapping[str, object], source_id: str, own: int | None, session: Session, subagent: bool
+    ) -> tuple[EventDraft, ...]:
+        parts = parts_of(bubble, subagent, self._keep)
+        model = as_text(as_mapping(bubble.get("modelInfo")).get("modelName"))
+        drafts = session.put(parts, source_id, own, {"model": model} if model not in ("", "default") else None)
+        if not bubble:
+            self._tally.skip(GONE, 0, source_id)
+            return ()
+        return self._tally.took(drafts, parts, 0, bubble)
+
+    def _session(self, name: str, data: Mapping[str, object], place: Place, bubble: Mapping[str, object]) -> Session:
+        uris = bubble.get("workspaceUris")
+        cwd = place.cwd or (path_of(uris[0]) if isinstance(uris, list) and uris else "")
+        model = as_text(as_mapping(data.get("modelConfig")).get("modelName")).replace("default", "")
+        told = {
+            "branch": place.branch,
+            "cwd": cwd,
+            "mode": as_text(data.get("unifiedMode")),
+            "subagent": place.kind,
+            "model": model,
+        }
+        thread = name if place.parent else ""
+        return Session(AGENT, place.parent or name, project_of(cwd), told, thread, file_time=self._written)
+
+    def _panel(self, store: Store) -> Iterator[tuple[EventDraft, ...]]:
+        """The conversations of the panel of older clients, which give no times of their own."""
+        tabs = as_mapping(parsed(store.text(ITEMS, _PANEL))).get("tabs")
+        cwd = folder_in(self._file.absolute().parent / "workspace.json")
+        for tab in map(as_mapping, tabs if isinstance(tabs, list) else ()):
+            name = as_text(tab.get("tabId")) or content_id(tab.get("chatTitle"))
+            session = Session(AGENT, name, project_of(cwd), {"cwd": cwd}, file_time=self._written)
+            session.last = parse_time(tab.get("lastSendTime"))
+            bubbles = tab.get("bubbles")
+            for number, bubble in enumerate(map(as_mapping, bubbles if isinstance(bubbles, list) else ())):
+                role = Role.USER if bubble.get("type") == "user" else Role.ASSISTANT
+                parts = [said(role, as_text(bubble.get("text")) or as_text(bubble.get("rawText")))]
+                own_id = as_text(bubble.get("id")) or f"{number}:{content_id(bubble.get('text'))}"
+                yield self._tally.took(session.put(parts, f"{name}:{own_id}", None), parts, 0, bubble)
+
+
+def _bubbles(
+    store: Store, name: str, data: Mapping[str, object], fresh: set[str]
+) -> Iterator[tuple[str, int | None, Mapping[str, object] | None]]:
+    """The messages of a conversation in their order: id, time, and content; None for what was read before.
+
+    Newer clients keep messages in rows of their own and only their order in the conversation, older ones all in it.
+    """
+    headers, inline = data.get("fullConversationHeadersOnly"), data.get("conversation")
+    for header in map(as_mapping, headers if isinstance(headers, list) else ()):
+        bubble_id, own = as_text(header.get("bubbleId")), parse_time(header.get("createdAt"))
+        is_fresh = bubble_id in fresh
+        if own is None or is_fresh:
+            bubble = as_mapping(parsed(store.text(CHATS, f"bubbleId:{name}:{bubble_id}")))
+            yield bubble_id, own or _time_of(bubble), bubble if is_fresh else None
+        else:
+            yield bubble_id, own, None
+    for bubble in map(as_mapping, inline if isinstance(inline, list) and not headers else ()):
+        yield as_text(bubble.get("bubbleId")) or content_id(bubble), _time_of(bubble), bubble
+
+
+def _time_of(bubble: Mapping[str, object]) -> int | None:
+    """When a message was written; older clients keep only when it was sent, or when it ended."""
+    timing = as_mapping(bubble.get("timingInfo"))
+    told = (parse_time(t) for t in (bubble.get("createdAt"), timing.get("clientRpcSendTime"), timing.get("clientEndTime")))
+    # Some of them count from when the client was started.
+    return next((t for t in told if t is not None and t > _NO_DATE_BEFORE), None)

@@ -1,0 +1,61 @@
+"""Cursor's databases and agent transcripts in, reads of event drafts out.
+
+Its maker documents none of it. The databases (`state.vscdb`: conversations in the table cursorDiskKV under
+composerData: and bubbleId:, lists of them in ItemTable and composerHeaders) are known from descriptions and open readers
+of clients 0.43 to 3.20 (composerData of versions 1 to 18, bubbles of version 3), which agree in what is read here; the
+transcripts (~/.cursor/projects/*/agent-transcripts) from those of 2026 and a sample of another project's.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.claude_code.blocks import as_mapping
+from memory_mcp.ingest.cursor.conversations import AGENT, Conversations
+from memory_mcp.ingest.cursor.store import CHATS, MAGIC, open_store
+from memory_mcp.ingest.cursor.transcripts import FOLDER, Transcripts
+from memory_mcp.ingest.cursor.workspaces import DATABASE, user_folder
+from memory_mcp.ingest.files import find_files
+from memory_mcp.ingest.lines import first_values
+from memory_mcp.ingest.parts import Tally
+from memory_mcp.ingest.settings import IngestSettings
+
+
+class CursorImporter:
+    """Reads the conversations that Cursor keeps on this machine, of its editor and of its agents."""
+
+    name = AGENT
+    title = "Cursor"
+    growth = Growth.DATABASE
+
+    def __init__(self, settings: IngestSettings) -> None:
+        self._keep_thinking = settings.include_thinking
+        self._transcripts = Transcripts(user_folder(), settings.include_thinking)
+
+    def default_paths(self) -> tuple[Path, ...]:
+        """Where the editor and its agents keep their conversations."""
+        user = user_folder()
+        return (user / "globalStorage", user / "workspaceStorage", Path.home() / ".cursor" / "projects")
+
+    def files(self, path: Path) -> Iterator[Path]:
+        """See `Importer`."""
+        found = find_files(path, (DATABASE, ".jsonl"))
+        return (f for f in found if f.suffix != ".jsonl" or FOLDER in f.absolute().parts) if path.is_dir() else found
+
+    def recognises(self, file: Path, beginning: bytes) -> bool:
+        """See `Importer`: its table is told in the first page; a transcript's lines have a role and a message alone."""
+        if beginning.startswith(MAGIC):
+            return CHATS.encode() in beginning
+        if file.suffix != ".jsonl":
+            return False
+        values = [v for v in first_values(beginning) if "role" in v]
+        return bool(values) and all(set(v) <= {"role", "message"} and as_mapping(v.get("message")) for v in values)
+
+    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+        """See `Importer`; of a database the offset is the highest row that was read, of a transcript its bytes."""
+        tally = Tally(report, file)
+        if file.suffix == ".jsonl":
+            yield from self._transcripts.read(file, offset, tally)
+            return
+        with open_store(file) as store:
+            yield from Conversations(file, tally, self._keep_thinking).read(store, offset)

@@ -1,0 +1,128 @@
+"""Cursor's agent transcripts (lines of JSON) in, reads of event drafts out.
+
+Their lines have no ids and no results of tools; only prompts of newer clients tell when they were given.
+"""
+
+import datetime as dt
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from pathlib import Path
+
+from memory_mcp.ingest.base import Read
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain, result_text
+from memory_mcp.ingest.cursor.store import open_store
+from memory_mcp.ingest.cursor.workspaces import DATABASE, Workspaces
+from memory_mcp.ingest.lines import Record, iter_records
+from memory_mcp.ingest.parts import Part, Session, Tally, call, content_id, dropped, file_time, result, said, thought
+from memory_mcp.model.event import EventDraft, EventType, Role
+from memory_mcp.scope import project_of
+
+AGENT = "cursor"
+FOLDER = "agent-transcripts"
+_SUBAGENTS = "subagents"
+_QUERY = re.compile(r"<user_query>\s*(.*?)\s*</user_query>", re.DOTALL)
+_STAMP = re.compile(
+    r"<timestamp>(?:[A-Za-z]+,\s*)?([A-Za-z]{3})[a-z]* (\d{1,2}), (\d{4}), (\d{1,2}):(\d{2}) ([AP])M(?: \(UTC([^)]*)\))?"
+)
+_ZONE = re.compile(r"([+-])(\d{1,2})(?::(\d{2}))?\Z")
+_MONTHS = "Jan Feb Mar Apr May Jun Jul Aug Sep Oct Nov Dec".split()
+#: What stands for thinking that the client does not write down.
+_REDACTED = "[REDACTED]"
+CONTEXT = "injected context"
+IN_DATABASE = "told by the database"
+_UNKNOWN = "not a Cursor record"
+
+
+class Transcripts:
+    """Transcripts and the editor's own lists, which tell what is in its database already and where sessions took place."""
+
+    def __init__(self, user: Path, keep_thinking: bool) -> None:
+        self._user, self._keep = user, keep_thinking
+        self._workspaces = Workspaces(user)
+        self._in_database: set[str] | None = None
+
+    def read(self, file: Path, offset: int, tally: Tally) -> Iterator[Read]:
+        """Records behind an offset. What stands before them is looked at again: times follow from it."""
+        session = self._session(file)
+        told = session.session_id in self._known() or session.thread in self._known()
+        number = 0
+        # A file that became shorter is another one.
+        offset = offset if offset <= file.stat().st_size else 0
+        for record in iter_records(file):
+            number += 1
+            if record.offset <= offset:
+                self._drafts(record, session, number, told)
+                continue
+            drafts, parts, reason = self._drafts(record, session, number, told)
+            if reason:
+                tally.skip(reason, record.line, record.quote)
+                yield Read((), record.offset)
+            else:
+                yield Read(tally.took(drafts, parts, record.line, record.quote), record.offset)
+
+    def _drafts(self, record: Record, session: Session, number: int, told: bool) -> tuple[list[EventDraft], list[Part], str]:
+        """What a record gives; or, last, why it gives nothing."""
+        value = record.value
+        message = as_mapping(value.get("message")) or value
+        role = as_text(value.get("role")) or as_text(message.get("role"))
+        if record.error or told or role not in ("user", "assistant", "tool"):
+            return [], [], record.error or (IN_DATABASE if told else as_text(value.get("type")) or _UNKNOWN)
+        blocks = as_blocks(message.get("content"))
+        words = "\n".join(filter(str.strip, map(plain, blocks)))
+        parts = list(self._asked(words, session)) if role == "user" else [self._part(b) for b in blocks]
+        source_id = f"{session.session_id}:{session.thread}:{number}:{content_id(role, message.get('content'))}"
+        return session.put(parts, source_id, _time_of(words) if role == "user" else None), parts, ""
+
+    def _asked(self, words: str, session: Session) -> Iterator[Part]:
+        """A prompt without what the client put around it; a subagent's is the model's."""
+        found = _QUERY.findall(words)
+        asked = said(Role.USER, "\n".join(found) if found else words)
+        yield Part(Role.ASSISTANT, EventType.SUBAGENT_START, asked.text) if session.thread else asked
+        if found and _QUERY.sub("", words).strip():
+            yield dropped(CONTEXT)
+
+    def _part(self, block: Mapping[str, object]) -> Part:
+        kind, text = as_text(block.get("type")), plain(block).replace(_REDACTED, "").strip()
+        if kind == "tool_use":
+            return call(as_text(block.get("name")), block.get("input"), as_text(block.get("id")))
+        if kind == "tool_result":
+            content = result_text(block.get("content"), None)
+            return result(as_text(block.get("name")), as_text(block.get("tool_use_id")), content, block.get("is_error") is True)
+        if kind == "thinking":
+            return thought(as_text(block.get("thinking")), self._keep)
+        if kind == "text" and not text:
+            return dropped("thinking")
+        return said(Role.ASSISTANT, text) if text else dropped(f"{kind or 'unknown'} block")
+
+    def _session(self, file: Path) -> Session:
+        """Whose transcript a file is: its name, and that of the folder it is a subagent's in."""
+        subagent = file.parent.name == _SUBAGENTS
+        name, thread = (file.parent.parent.name, file.stem) if subagent else (file.stem, "")
+        names = file.absolute().parts
+        slug = names[names.index(FOLDER) - 1] if FOLDER in names[1:] else ""
+        cwd = self._workspaces.folder_of(slug) if slug else ""
+        return Session(AGENT, name, project_of(cwd) if cwd else slug, {"cwd": cwd}, thread, file_time=file_time(file))
+
+    def _known(self) -> set[str]:
+        """Conversations that the editor's database holds, with more than a transcript tells."""
+        if self._in_database is None:
+            self._in_database = set()
+            with suppress(OSError), open_store(self._user / "globalStorage" / DATABASE) as store:
+                self._in_database = store.names()
+        return self._in_database
+
+
+def _time_of(words: str) -> int | None:
+    """When a prompt says it was given, to the minute; without a zone it is taken for UTC."""
+    match = _STAMP.search(words)
+    if match is None or match[1] not in _MONTHS:
+        return None
+    hour = int(match[4]) % 12 + (12 if match[6] == "P" else 0)
+    zone = _ZONE.match(match[7] or "")
+    shift = dt.timedelta(hours=int(zone[2]), minutes=int(zone[3] or 0)) if zone else dt.timedelta()
+    try:
+        moment = dt.datetime(int(match[3]), _MONTHS.index(match[1]) + 1, int(match[2]), hour, int(match[5]), tzinfo=dt.UTC)
+        return int((moment - shift if not zone or zone[1] == "+" else moment + shift).timestamp() * 1000)
+    except (ValueError, OverflowError):
+        return None

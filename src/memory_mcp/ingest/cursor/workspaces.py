@@ -1,0 +1,129 @@
+"""Where Cursor's conversations took place, and which of them are subagents of which."""
+
+import os
+import re
+import sys
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
+from memory_mcp.ingest.cursor.store import HEADERS, ITEMS, Store, open_store
+from memory_mcp.ingest.cursor.store import as_text as stored_text
+from memory_mcp.ingest.parts import parsed, path_of
+
+DATABASE = "state.vscdb"
+_SEPARATORS = re.compile(r"[^A-Za-z0-9]+")
+
+
+def user_folder() -> Path:
+    """Where the editor keeps what belongs to its user."""
+    if sys.platform == "darwin":
+        base = Path.home() / "Library" / "Application Support"
+    elif sys.platform == "win32":
+        base = Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
+    else:
+        base = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+    return base / "Cursor" / "User"
+
+
+def slug_of(folder: str) -> str:
+    """The name under which the client keeps a folder's transcripts: its path with a dash for whatever is no letter or digit."""
+    return _SEPARATORS.sub("-", folder).strip("-")
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """What is known of a conversation beside its messages."""
+
+    cwd: str = ""
+    branch: str = ""
+    #: The conversation whose subagent it is.
+    parent: str = ""
+    title: str = ""
+    kind: str = ""
+
+
+@dataclass(slots=True)
+class Workspaces:
+    """What the editor's lists tell, asked once for a whole read."""
+
+    #: The editor's folder.
+    user: Path
+    _lists: dict[str, Place] | None = field(default=None, init=False)
+    _found: list[tuple[Path, str]] | None = field(default=None, init=False)
+
+    def place(self, name: str, data: Mapping[str, object], store: Store) -> Place:
+        """Where a conversation took place: what it tells itself, else what the lists do."""
+        own, listed = _place(data), self._listed(store).get(name, Place())
+        cwd = own.cwd or listed.cwd
+        return Place(
+            cwd, own.branch or listed.branch, own.parent or listed.parent, own.title or listed.title, own.kind or listed.kind
+        )
+
+    def folder_of(self, slug: str) -> str:
+        """The folder that a transcript's place is named after; "" when none of those the editor knows is."""
+        return next((folder for _, folder in self._folders() if slug_of(folder) == slug), "")
+
+    def _listed(self, store: Store) -> dict[str, Place]:
+        if self._lists is None:
+            # A newer list tells more: it goes over the older ones.
+            self._lists = {**self._from_workspaces(), **_from_list(store, "composer.composerHeaders"), **_from_headers(store)}
+        return self._lists
+
+    def _from_workspaces(self) -> dict[str, Place]:
+        """Older clients list a workspace's conversations in its own database."""
+        found: dict[str, Place] = {}
+        for database, folder in self._folders():
+            try:
+                with open_store(database) as store:
+                    for name, place in _from_list(store, "composer.composerData").items():
+                        found[name] = Place(place.cwd or folder, place.branch, place.parent, place.title, place.kind)
+            except OSError:
+                continue
+        return found
+
+    def _folders(self) -> list[tuple[Path, str]]:
+        """Each workspace's database, and the folder it is of."""
+        if self._found is None:
+            told = sorted((self.user / "workspaceStorage").glob("*/workspace.json"))
+            self._found = [(t.with_name(DATABASE), folder) for t in told if (folder := folder_in(t))]
+        return self._found
+
+
+def folder_in(file: Path) -> str:
+    """The folder that a workspace.json tells; "" when it tells none."""
+    try:
+        return path_of(as_mapping(parsed(file.read_text(encoding="utf-8", errors="replace"))).get("folder"))
+    except OSError:
+        return ""
+
+
+def _from_list(store: Store, key: str) -> dict[str, Place]:
+    listed = as_mapping(parsed(store.text(ITEMS, key))).get("allComposers")
+    entries = [as_mapping(entry) for entry in listed] if isinstance(listed, list) else []
+    return {as_text(entry.get("composerId")): _place(entry) for entry in entries if as_text(entry.get("composerId"))}
+
+
+def _from_headers(store: Store) -> dict[str, Place]:
+    if HEADERS not in store.tables:
+        return {}
+    rows = store.rows(f"SELECT composerId, value FROM {HEADERS}")
+    return {str(name): _place(as_mapping(parsed(stored_text(value)))) for name, value in rows}
+
+
+def _place(told: Mapping[str, object]) -> Place:
+    where = told.get("workspaceIdentifier")
+    uri = as_mapping(as_mapping(where).get("uri"))
+    repositories = told.get("trackedGitRepos")
+    repository = as_mapping(repositories[0] if isinstance(repositories, list) and repositories else None)
+    branches = repository.get("branches")
+    branch = as_mapping(branches[0] if isinstance(branches, list) and branches else None)
+    info = as_mapping(told.get("subagentInfo"))
+    return Place(
+        cwd=as_text(uri.get("fsPath")) or path_of(uri.get("external")) or as_text(uri.get("path")),
+        branch=as_text(told.get("createdOnBranch")) or as_text(branch.get("branchName")),
+        parent=as_text(info.get("parentComposerId")),
+        title=as_text(told.get("name")).strip(),
+        kind=as_text(info.get("subagentTypeName")),
+    )

@@ -1,0 +1,138 @@
+"""Session logs of the DeepSeek Harness: `sessions/<directory>/<session>/session.jsonl`, the harness's own events.
+
+By default the harness packs its logs with Zstandard, which is not read here; a log is plain where `compression` is "none".
+Of several generations of one session (`session.v3.jsonl`) the newest is read. An answer's chunks are not: the answer
+follows whole. What replaces earlier messages is a summary of theirs, or a shortened result, which is left out.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from memory_mcp.ingest import chat
+from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text
+from memory_mcp.ingest.files import find_files
+from memory_mcp.ingest.growing import read_growing
+from memory_mcp.ingest.lines import first_values
+from memory_mcp.ingest.parts import Part, content_id, note, said
+from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.ingest.times import parse_time
+from memory_mcp.model.event import Role
+
+_FILE = re.compile(r"session(?:\.v(\d{1,4}))?\.jsonl\Z")
+_FOREIGN = "not a DeepSeek Harness event"
+_CHUNKS = frozenset({"text-chunks", "reasoning-chunks", "tool-call-chunks"})
+_SHORTENED = "shortened result"
+
+
+class DeepseekImporter:
+    """Reads the session logs of the DeepSeek Harness."""
+
+    name = "deepseek"
+    title = "DeepSeek Harness"
+    growth = Growth.APPENDED
+
+    def __init__(self, settings: IngestSettings) -> None:
+        self._settings = settings
+
+    def default_paths(self) -> tuple[Path, ...]:
+        """Where the client keeps its sessions."""
+        return (Path(os.environ.get("DSH_HOME") or Path.home() / ".dsh").expanduser() / "sessions",)
+
+    def files(self, path: Path) -> Iterator[Path]:
+        """See `Importer`; of the generations of a session the newest."""
+        if not path.is_dir():
+            return find_files(path, ())
+        return (f for f in find_files(path, (".jsonl",)) if f.is_dir() or (_FILE.match(f.name) and f == _newest(f.parent)))
+
+    def recognises(self, file: Path, beginning: bytes) -> bool:
+        """See `Importer`: a header that tells how deep its session was delegated, or events with numbers."""
+        return file.suffix == ".jsonl" and any(map(_is_own, first_values(beginning)))
+
+    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+        """See `Importer`."""
+        return read_growing(_Reading(file, self._settings.include_thinking), file, offset, report)
+
+
+def _newest(folder: Path) -> Path | None:
+    found = [(int(m[1] or 0), f) for f in folder.glob("session*.jsonl") if (m := _FILE.match(f.name))]
+    return max(found)[1] if found else None
+
+
+def _is_own(value: Mapping[str, object]) -> bool:
+    if value.get("type") == "session":
+        return "delegationDepth" in value
+    return isinstance(value.get("seq"), int) and isinstance(value.get("data"), Mapping) and "/" in as_text(value.get("type"))
+
+
+class _Reading(ChatReading):
+    """The memory of one read of one file."""
+
+    def __init__(self, file: Path, thinking: bool) -> None:
+        super().__init__("deepseek", file.parent.name if _FILE.match(file.name) else file.stem, thinking)
+
+    def learn(self, record: dict[str, object]) -> None:
+        """See `Reading`."""
+        super().learn(record)
+        if record.get("type") != "session":
+            return
+        session = self.session
+        own, parent = as_text(record.get("id")), as_text(record.get("parentSession"))
+        depth = record.get("delegationDepth")
+        helps = isinstance(depth, int) and depth > 0 and bool(parent)
+        session.session_id, session.thread = (parent, own) if helps else (own or session.session_id, "")
+        self.cwd = as_text(record.get("cwd"))
+        self.version = f"session format {record.get('version')}"
+
+    def convert(self, record: dict[str, object]) -> Outcome:
+        """See `ChatReading`."""
+        kind, data = as_text(record.get("type")), as_mapping(record.get("data"))
+        outcome = Outcome(time=parse_time(record.get("time")))
+        message = as_mapping(data.get("message"))
+        # A session that goes on from another begins with copies of its events: neither may count.
+        words = message.get("content") or data.get("content") or data.get("arguments") or data.get("title")
+        outcome.source_id = content_id(kind, record.get("seq"), record.get("time"), data.get("callId"), words)
+        replaces = isinstance(record.get("surfaceOp"), Mapping)
+        if kind == "user/message":
+            self._user(data, replaces, outcome)
+        elif kind == "assistant/message":
+            self.model = as_text(as_mapping(message.get("source")).get("model"))
+            outcome.parts = [part for block in as_blocks(message.get("content")) for part in self._spoken(block)]
+        elif kind == "tool/call":
+            name, call = as_text(data.get("name")), as_text(data.get("callId"))
+            outcome.parts = [self.called(name, data.get("arguments"), call)]
+        elif kind == "tool/result":
+            outcome.reason = _SHORTENED if replaces else outcome.reason
+            outcome.parts = [] if replaces else [self._returned(block, data) for block in as_blocks(message.get("content"))]
+        elif kind == "session/title":
+            outcome.parts = [note(as_text(data.get("title")), record="title")]
+        else:
+            return skipped("chunks" if kind in _CHUNKS else "bookkeeping" if kind == "session" or _is_own(record) else _FOREIGN)
+        return outcome
+
+    def _user(self, data: Mapping[str, object], replaces: bool, outcome: Outcome) -> None:
+        """A message in the user's place: the human's where its source says so."""
+        text = "\n".join(filter(None, map(chat.text_of, as_blocks(data.get("content")))))
+        if replaces:
+            outcome.parts = [chat.retold(text, "compaction")]
+        elif as_mapping(data.get("source")).get("kind") != "user":
+            outcome.left_out[chat.INJECTED] += 1
+        else:
+            outcome.parts = [self.asked(text)]
+
+    def _returned(self, block: Mapping[str, object], data: Mapping[str, object]) -> Part:
+        source = as_mapping(as_mapping(data.get("message")).get("source"))
+        call = as_text(block.get("toolCallId")) or as_text(source.get("callId"))
+        error = block.get("isError") is True or bool(data.get("error"))
+        content = block.get("content") if block.get("type") == "tool-result" else [block]
+        return self.returned(content, call, error=error)
+
+    def _spoken(self, block: Mapping[str, object]) -> Iterator[Part]:
+        """Words and thoughts of an answer; its calls follow as events of their own."""
+        if block.get("type") == "reasoning":
+            yield self.thought(as_text(block.get("text")))
+        elif block.get("type") != "tool-call":
+            yield said(Role.ASSISTANT, chat.text_of(block))

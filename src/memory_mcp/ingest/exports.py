@@ -1,0 +1,113 @@
+"""Account exports of chat services: conversations as one large JSON array, in a file or in the archive it came in.
+
+Memory holds one conversation, never the export: a file's array is read object by object, and the member of an archive is
+unpacked into a private temporary file first.
+"""
+
+import re
+import shutil
+import tempfile
+import zipfile
+import zlib
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from pathlib import Path, PurePosixPath
+
+from memory_mcp.ingest.files import find_files
+from memory_mcp.ingest.lines import Record, iter_records
+
+#: Newer exports are cut into conversations-000.json and so on.
+_NAME = re.compile(r"conversations(?:[-_]\d+)?\.json\Z")
+_CANNOT_READ = (zipfile.BadZipFile, zlib.error, RuntimeError, NotImplementedError, EOFError)
+#: A member's local header: mark, version, flags, method, time, date, checksum, size packed and unpacked, two lengths.
+_HEADER = b"PK\x03\x04"
+_HEADER_SIZE = 30
+_STREAMED = 0x08
+_STORED, _DEFLATED = 0, 8
+
+
+def export_files(path: Path) -> Iterator[Path]:
+    """`path` itself when it is a file, else the exports below it; SourceUnreadable when there is nothing."""
+    found = find_files(path, (".json", ".zip"))
+    if not path.is_dir():
+        return found
+    return (f for f in found if f.is_dir() or _NAME.match(f.name) or (f.suffix == ".zip" and _holds_export(f)))
+
+
+def iter_conversations(file: Path) -> Iterator[Record]:
+    """The conversations of an export, `reached` in bytes of the file itself; OSError when it cannot be read."""
+    if not zipfile.is_zipfile(file):
+        yield from iter_records(file)
+        return
+    with tempfile.TemporaryDirectory(prefix="memory-mcp-") as private:
+        members = _members(file)
+        for number, name in enumerate(members):
+            loose = _unpacked(file, name, Path(private) / f"{number}.json")
+            whole = max(1, loose.stat().st_size)
+            for record in iter_records(loose):
+                part = (number + record.reached / whole) / len(members)
+                yield replace(record, reached=int(part * file.stat().st_size))
+            loose.unlink()
+
+
+def beginning_of(beginning: bytes) -> bytes:
+    """The first bytes of an export whose file begins so, unpacked; b"" when it is an archive of something else."""
+    at = 0
+    while beginning[at : at + 4] == _HEADER and len(beginning) >= at + _HEADER_SIZE:
+        flags, method = (int.from_bytes(beginning[at + n : at + n + 2], "little") for n in (6, 8))
+        size, named, extra = (int.from_bytes(beginning[at + n : at + n + w], "little") for n, w in ((18, 4), (26, 2), (28, 2)))
+        body = at + _HEADER_SIZE + named + extra
+        name = beginning[at + _HEADER_SIZE : at + _HEADER_SIZE + named].decode("utf-8", "replace")
+        if _NAME.match(PurePosixPath(name).name):
+            return _inflated(beginning[body:])[0] if method == _DEFLATED else beginning[body:]
+        if flags & _STREAMED and not size:
+            # Its size stands behind it: only unpacking tells where it ends.
+            rest = _inflated(beginning[body:])[1] if method == _DEFLATED else b""
+            at = beginning.find(_HEADER, len(beginning) - len(rest)) if rest else -1
+        else:
+            at = body + size
+        if at < 0:
+            break
+    return b"" if beginning.startswith(_HEADER) else beginning
+
+
+def _inflated(packed: bytes) -> tuple[bytes, bytes]:
+    """What can be unpacked of a beginning, and what stands behind it."""
+    unpacker = zlib.decompressobj(-zlib.MAX_WBITS)
+    with suppress(zlib.error):
+        # Not more than the beginning of a file has: an archive may claim to hold anything.
+        return unpacker.decompress(packed, 16 * len(packed)), unpacker.unused_data
+    return b"", b""
+
+
+def _holds_export(file: Path) -> bool:
+    try:
+        return bool(_members(file))
+    except OSError:
+        return False
+
+
+def _members(file: Path) -> list[str]:
+    try:
+        with zipfile.ZipFile(file) as archive:
+            names = [n for n in archive.namelist() if _NAME.match(PurePosixPath(n).name)]
+    except _CANNOT_READ as error:
+        raise OSError(f"the archive cannot be read: {error}") from None
+    if not names:
+        raise OSError("the archive holds no conversations.json")
+    return sorted(names)
+
+
+def _unpacked(file: Path, name: str, target: Path) -> Path:
+    """The member of an archive as a file of its own; OSError when it cannot be unpacked or there is no room for it."""
+    try:
+        with zipfile.ZipFile(file) as archive:
+            size = archive.getinfo(name).file_size
+            if size > shutil.disk_usage(target.parent).free:
+                raise OSError(f"there is no room to unpack {name} ({size} bytes) in {tempfile.gettempdir()}")
+            with archive.open(name) as packed, target.open("wb") as unpacked:
+                shutil.copyfileobj(packed, unpacked, 1024 * 1024)
+    except _CANNOT_READ as error:
+        raise OSError(f"the archive cannot be read: {error}") from None
+    return target

@@ -1,0 +1,106 @@
+"""What lies on this machine that could be imported, and which importer a file belongs to.
+
+Invariants
+1. Only the beginning of a file is read, and nothing is written.
+2. A file that an importer has read before is its own; of any other, the first importer in the order of the registry that
+   recognises it reads it, and one that nobody recognises is left to the importer that was named.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from memory_mcp.errors import SourceUnreadable
+from memory_mcp.ingest.base import BEGINNING, Growth, Importer
+from memory_mcp.ingest.marks import Mark, mark_name, stamp_of
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """The files of one kind at one place, and what is not imported of them. Sizes in bytes, times in UTC milliseconds."""
+
+    importer: str
+    title: str
+    path: Path
+    files: int
+    size: int
+    #: Files that changed since they were imported, or never were, and what there is to read of them.
+    new_files: int
+    new_size: int
+    #: When the file that was left alone longest, and the one written last, were written; 0 where there is no file.
+    oldest: int
+    newest: int
+
+
+def look(importer: Importer, path: Path, marks: Mapping[str, str]) -> Finding:
+    """What lies at a place; `marks` holds the importer's marks by name. Files that vanish meanwhile are left out."""
+    files = size = new_files = new_size = 0
+    written: list[int] = []
+    for file in importer.files(path):
+        try:
+            state = file.stat()
+            left = unread(importer, file, marks)
+        except OSError:
+            continue
+        written.append(int(state.st_mtime * 1000))
+        files, size = files + 1, size + state.st_size
+        new_files, new_size = new_files + bool(left), new_size + left
+    oldest, newest = (min(written), max(written)) if written else (0, 0)
+    return Finding(importer.name, importer.title, path, files, size, new_files, new_size, oldest, newest)
+
+
+def unread(importer: Importer, file: Path, marks: Mapping[str, str]) -> int:
+    """Bytes of a file that are to be read, at least 1 where it changed since it was; OSError when it is not there."""
+    size, stamp = stamp_of(file, importer.growth)
+    known = Mark.parse(marks.get(mark_name(importer.name, file), ""))
+    if known is not None and known.size == stamp:
+        return 0
+    goes_on = known is not None and importer.growth is Growth.APPENDED and known.size <= size
+    return max(1, size - known.offset if known is not None and goes_on else size)
+
+
+def places(importers: Iterable[Importer], marks: Mapping[str, str]) -> list[Finding]:
+    """What lies in the usual places of these importers; places without a file are left out."""
+    found = [look(i, path, marks) for i in importers for path in i.default_paths() if path.exists()]
+    return [finding for finding in found if finding.files]
+
+
+def owners(importers: Sequence[Importer], files: Iterable[Path]) -> Iterator[tuple[Path, str | None]]:
+    """Each file with the name of the first importer that recognises it; "" where none does, None where it cannot be read."""
+    for file in files:
+        try:
+            with file.open("rb") as stream:
+                beginning = stream.read(BEGINNING)
+        except OSError:
+            yield file, None
+            continue
+        yield file, next((i.name for i in importers if i.recognises(file, beginning)), "")
+
+
+def sort_out(importers: Sequence[Importer], named: str, path: Path, marks: Mapping[str, str]) -> dict[str, list[Path]]:
+    """The files at `path` by the importer that reads them, `named` first; SourceUnreadable when there is no path.
+
+    `named` is whose files they are said to be; "" where nobody said it: then what none recognises is left out.
+    """
+    order = sorted(importers, key=lambda importer: importer.name != named)
+    listed: dict[Path, None] = {}
+    for importer in order[:1] if named else order:
+        listed |= dict.fromkeys(importer.files(path))
+    asked = (file for file in listed if not named or mark_name(named, file) not in marks)
+    found = dict(owners(order, asked))
+    sorted_out: dict[str, list[Path]] = {named: []} if named else {}
+    for file in listed:
+        if owner := found.get(file, named) or named:
+            sorted_out.setdefault(owner, []).append(file)
+    if closed := [file for file, owner in found.items() if owner is None and not named]:
+        # Whoever reads them tells that they could not be read.
+        sorted_out.setdefault(next(iter(sorted_out), order[0].name), []).extend(closed)
+    return {name: files for name, files in sorted_out.items() if files}
+
+
+def nothing_there(path: Path, titles: Iterable[str]) -> SourceUnreadable:
+    """The error where a path holds nothing that any importer reads."""
+    return SourceUnreadable(
+        f"no conversations and no events were found in {path}",
+        f"Name another file or folder. What can be read: {', '.join(titles)}.",
+    )

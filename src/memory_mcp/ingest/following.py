@@ -1,0 +1,132 @@
+"""Session files of clients that are followed in, what was written since the last look stored.
+
+Invariants
+1. Nothing is followed that its owner did not agree to; the agreement lies in the store and holds until it is taken back.
+2. A look costs what listing the files costs: a file is opened when its stamp changed since it was last read.
+3. What an import stores and what following stores is the same, by the same marks, so either goes on where the other ended.
+"""
+
+import logging
+import time
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from memory_mcp.ingest import handover
+from memory_mcp.ingest.base import Growth, Importer, ImportReport
+from memory_mcp.ingest.marks import Mark
+from memory_mcp.ingest.pipeline import Task, prefix_of, survey
+from memory_mcp.ingest.readers import Hello, Readers
+from memory_mcp.model.event import EventDraft
+from memory_mcp.storage.values import Appended
+
+log = logging.getLogger(__name__)
+
+#: Under which names agreements lie among the store's marks. On disk: do not change it.
+AGREED = "follow:"
+#: A look may take this share of the time: one that takes long is followed by a long rest.
+_SHARE = 0.005
+#: A file that is written anew as a whole is read once it has been left alone for so long (seconds).
+_SETTLED = 20.0
+
+Store = Callable[[Sequence[EventDraft], str], Appended]
+
+
+class Marks(Protocol):
+    """Where marks and agreements are kept."""
+
+    def mark(self, follower: str, value: str) -> None:
+        """See Outbox."""
+        ...
+
+    def mark_all(self, values: Mapping[str, str]) -> None:
+        """See Outbox."""
+        ...
+
+    def marks(self, prefix: str) -> dict[str, str]:
+        """See Outbox."""
+        ...
+
+
+def agreed(marks: Marks) -> set[str]:
+    """Names of the importers whose clients are followed."""
+    return {name.removeprefix(AGREED) for name, value in marks.marks(AGREED).items() if value == "on"}
+
+
+def agree(marks: Marks, names: Iterable[str], on: bool) -> None:
+    """Follow these clients from now on, or no longer."""
+    marks.mark_all({f"{AGREED}{name}": "on" if on else "off" for name in names})
+
+
+class Follower:
+    """Looks for what followed clients wrote."""
+
+    def __init__(self, importers: Sequence[Importer], marks: Marks, spool: Path, store: Store) -> None:
+        self._importers = importers
+        self._marks = marks
+        self._spool = spool
+        self._store = store
+        #: Stamps of files that were read to their end or failed, by mark name.
+        self._seen: dict[str, int] = {}
+        self._rest_until = 0.0
+
+    def round(self, should_stop: Callable[[], bool]) -> int:
+        """Read what changed; how many events were new. Ends early, between two pieces, where it should."""
+        began = time.monotonic()
+        if began < self._rest_until:
+            return 0
+        names, new = agreed(self._marks), 0
+        for importer in (i for i in self._importers if i.name in names):
+            for path in importer.default_paths():
+                if path.exists() and not should_stop():
+                    new += self._read(importer, self._changed(importer, path), should_stop)
+        self._rest_until = time.monotonic() + (time.monotonic() - began) / _SHARE if not new else 0.0
+        return new
+
+    def _changed(self, importer: Importer, path: Path) -> list[Task]:
+        """The files below a place that are to be read, as tasks."""
+        known = self._marks.marks(prefix_of(importer))
+        tasks = []
+        for task in survey(importer, path, known, None, ImportReport()):
+            files = []
+            for file in task.files:
+                if file.name not in self._seen:
+                    mark = Mark.parse(known.get(file.name, ""))
+                    self._seen[file.name] = mark.size if mark else -1
+                if file.stamp != self._seen[file.name] and _settled(importer, file.mtime_ns):
+                    files.append(file)
+            if files:
+                tasks.append(replace(task, files=tuple(files)))
+        return tasks
+
+    def _read(self, importer: Importer, tasks: list[Task], should_stop: Callable[[], bool]) -> int:
+        """Read tasks and store what they hold, piece by piece; how many events were new."""
+        if not tasks:
+            return 0
+        new = 0
+        with handover.claimed(self._spool) as token, Readers(Hello(importer, token.folder, token.name), tasks) as readers:
+            for task, part in readers.parts():
+                if part.name:
+                    new += self._keep(part.name)
+                    token.remove(part.name)
+                if part.report is not None:
+                    self._seen |= {file.name: file.stamp for file in task.files}
+                if should_stop():
+                    break
+        return new
+
+    def _keep(self, name: str) -> int:
+        """Store a piece that was read; how many of its events are new."""
+        source, each = handover.slices(self._spool, name)
+        new = 0
+        for piece in each:
+            if piece.drafts:
+                new += len(self._store(piece.drafts, source).new)
+            if piece.marks:
+                self._marks.mark_all(piece.marks)
+        return new
+
+
+def _settled(importer: Importer, mtime_ns: int) -> bool:
+    return importer.growth is not Growth.REWRITTEN or time.time() - mtime_ns / 1e9 >= _SETTLED

@@ -1,0 +1,202 @@
+"""Sessions of Goose: the database `sessions.db`, and the files of lines that older versions kept, one a session.
+
+The client copies its old files into the database, and writes a session anew when it shortens it: an id follows from what
+a message says, so that all copies are one event. Times are whole seconds.
+"""
+
+import json
+import os
+import re
+import sqlite3
+import sys
+from collections.abc import Iterator, Mapping
+from contextlib import closing
+from pathlib import Path
+
+from memory_mcp.ingest import chat
+from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text
+from memory_mcp.ingest.files import find_files
+from memory_mcp.ingest.lines import Record, first_values, iter_records
+from memory_mcp.ingest.parts import Part, content_id, note, said
+from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.ingest.times import parse_time
+from memory_mcp.model.event import Role
+
+_DATABASE = "sessions.db"
+_SQLITE = b"SQLite format 3\0"
+_FOREIGN = "not a Goose message"
+_ROLES = frozenset({"user", "assistant"})
+#: Blocks that the client puts between the words.
+_CLIENT = frozenset(
+    "toolConfirmationRequest actionRequired frontendToolRequest systemNotification contextLengthExceeded"
+    " summarizationRequested conversationCompacted".split()
+)
+#: Rows of a session looked at before the first new one.
+_LOOK_BACK = 50
+_EXIT_CODE = re.compile(r"\bexit (?:code|status):? (-?\d{1,5})\b")
+
+
+class GooseImporter:
+    """Reads the sessions of Goose."""
+
+    name = "goose"
+    title = "Goose"
+    #: A file of lines is small, and is read anew as a whole when it changed.
+    growth = Growth.DATABASE
+
+    def __init__(self, settings: IngestSettings) -> None:
+        self._settings = settings
+
+    def default_paths(self) -> tuple[Path, ...]:
+        """Where the client keeps its data."""
+        if root := os.environ.get("GOOSE_PATH_ROOT"):
+            return (Path(root) / "data" / "sessions",)
+        home = Path.home()
+        if sys.platform == "darwin":
+            own = home / "Library" / "Application Support" / "Block.goose"
+            return (own / "sessions", own.with_name("Block.block.goose") / "sessions", home / ".local/share/goose/sessions")
+        if sys.platform == "win32":
+            roaming = Path(os.environ.get("APPDATA") or home / "AppData" / "Roaming")
+            return (roaming / "Block" / "goose" / "data" / "sessions",)
+        return (Path(os.environ.get("XDG_DATA_HOME") or home / ".local" / "share") / "goose" / "sessions",)
+
+    def files(self, path: Path) -> Iterator[Path]:
+        """See `Importer`."""
+        return find_files(path, (_DATABASE, ".jsonl"))
+
+    def recognises(self, file: Path, beginning: bytes) -> bool:
+        """See `Importer`: the database by its name, a file of lines by its header or its messages."""
+        if beginning.startswith(_SQLITE):
+            return file.name == _DATABASE
+        return file.suffix == ".jsonl" and any(map(_is_own, first_values(beginning)))
+
+    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+        """See `Importer`; the position in a database is the highest row read, in a file of lines the start."""
+        with file.open("rb") as stream:
+            database = stream.read(len(_SQLITE)) == _SQLITE
+        if database:
+            yield from self._rows(file, offset, report)
+            return
+        reading = _Reading(file.stem, self._settings.include_thinking)
+        for record in iter_records(file):
+            reading.learn(record.value)
+            for read in chat.read_whole(reading, file, (record,), report):
+                yield Read(read.drafts, 0)
+
+    def _rows(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+        readings: dict[str, _Reading] = {}
+        try:
+            with closing(sqlite3.connect(f"{file.absolute().as_uri()}?mode=ro", uri=True)) as base:
+                base.text_factory = lambda raw: raw.decode("utf-8", "replace")
+                for row, session, record in _messages(base, "m.id > ? ORDER BY m.id", offset):
+                    if session not in readings:
+                        readings[session] = _resumed(base, session, offset, self._settings.include_thinking)
+                    records, reading = (_record(row, record),), readings[session]
+                    yield from chat.read_whole(reading, file, records, report)
+        except sqlite3.Error as error:
+            raise OSError(f"the database cannot be read: {error}") from error
+
+
+def _is_own(value: Mapping[str, object]) -> bool:
+    if "working_dir" in value:
+        return "description" in value or "message_count" in value
+    listed = isinstance(value.get("content"), list)
+    return listed and as_text(value.get("role")) in _ROLES and isinstance(value.get("created"), int)
+
+
+def _messages(base: sqlite3.Connection, which: str, *values: object) -> Iterator[tuple[int, str, dict[str, object]]]:
+    """Row, session and message, as a file of lines would hold it, of the messages that `which` names."""
+    # Older databases lack the column.
+    columns = {row[1] for row in base.execute("PRAGMA table_info(messages)")}
+    extra = "m.metadata_json" if "metadata_json" in columns else "NULL"
+    query = f"SELECT m.id, m.session_id, m.role, m.content_json, m.created_timestamp, {extra} FROM messages m WHERE {which}"
+    for row, session, role, content, created, metadata in base.execute(query, values):
+        yield row, str(session), {"role": role, "created": created, "content": _json(content), "metadata": _json(metadata)}
+
+
+def _json(text: object) -> object:
+    try:
+        return json.loads(text) if isinstance(text, str) else None
+    except (ValueError, RecursionError):
+        return None
+
+
+def _record(row: int, record: dict[str, object]) -> Record:
+    return Record(record, row, row, json.dumps(record, ensure_ascii=False, default=str)[:1024])
+
+
+def _resumed(base: sqlite3.Connection, session: str, offset: int, thinking: bool) -> "_Reading":
+    """The memory of a session of a database, with what its rows up to `offset` tell."""
+    columns = {row[1] for row in base.execute("PRAGMA table_info(sessions)")}
+    wanted = [name if name in columns else "NULL" for name in ("working_dir", "session_type", "parent_session_id")]
+    found = base.execute(f"SELECT {', '.join(wanted)} FROM sessions WHERE id = ?", (session,)).fetchone()
+    cwd, kind, parent = (str(value or "") for value in found or ("", "", ""))
+    helps = kind == "sub_agent"
+    reading = _Reading(parent or session if helps else session, thinking, session if helps else "")
+    reading.cwd = cwd
+    last = list(_messages(base, "m.session_id = ? AND m.id <= ? ORDER BY m.id DESC LIMIT ?", session, offset, _LOOK_BACK))
+    for _, _, record in reversed(last):
+        for told in reading.give(record).told:
+            reading.drafts(told)
+    return reading
+
+
+class _Reading(ChatReading):
+    """The memory of one read of one session."""
+
+    def __init__(self, session_id: str, thinking: bool, thread: str = "") -> None:
+        super().__init__("goose", session_id, thinking, thread)
+
+    def learn(self, record: dict[str, object]) -> None:
+        """See `ChatReading`."""
+        if "working_dir" in record:
+            self.cwd = as_text(record.get("working_dir"))
+            self.session.session_id = as_text(record.get("id")) or self.session.session_id
+
+    def convert(self, record: dict[str, object]) -> Outcome:
+        """See `ChatReading`."""
+        role, metadata = as_text(record.get("role")), as_mapping(record.get("metadata"))
+        if role not in _ROLES:
+            return skipped("session header" if "working_dir" in record else _FOREIGN)
+        outcome = Outcome(time=parse_time(record.get("created")))
+        blocks = as_blocks(record.get("content"))
+        if as_mapping(metadata.get("usage")).get("isCompaction") is True:
+            outcome.parts = [chat.retold("\n".join(filter(None, map(chat.text_of, blocks))), "compaction")]
+        elif metadata.get("userVisible") is False:
+            outcome.left_out[chat.INJECTED] += 1
+        else:
+            self.model = as_text(as_mapping(metadata.get("inference")).get("resolvedModel"))
+            outcome.parts = [part for block in blocks for part in self._part(role == "user", block, outcome)]
+        words = [[part.type, part.text, part.metadata.get("tool_use_id", "")] for part in outcome.parts]
+        outcome.source_id = content_id(self.session.session_id, self.session.thread, record.get("created"), role, words)
+        return outcome
+
+    def _part(self, user: bool, block: Mapping[str, object], outcome: Outcome) -> Iterator[Part]:
+        kind, call = as_text(block.get("type")), as_text(block.get("id"))
+        if kind == "toolRequest":
+            asked = as_mapping(block.get("toolCall"))
+            value = as_mapping(asked.get("value"))
+            error = as_text(asked.get("error"))
+            given = value.get("arguments") or ({"error": error} if error else {})
+            yield self.called(as_text(value.get("name")), given, call)
+        elif kind == "toolResponse":
+            yield self._returned(as_mapping(block.get("toolResult")), call)
+        elif kind in ("thinking", "redactedThinking", "reasoning"):
+            yield self.thought(as_text(block.get("thinking")) or as_text(block.get("text")))
+        elif kind == "error":
+            yield note(as_text(block.get("message")), record="api error")
+        elif kind in _CLIENT:
+            outcome.left_out["written by the client"] += 1
+        elif text := chat.text_of(block):
+            yield self.asked(text) if user else said(Role.ASSISTANT, text)
+
+    def _returned(self, result: Mapping[str, object], call: str) -> Part:
+        value = result.get("value")
+        error = result.get("status") == "error" or as_mapping(value).get("isError") is True
+        content = as_mapping(value).get("content") if isinstance(value, Mapping) else value
+        words = content if content is not None else as_text(result.get("error"))
+        blocks = [{"type": "text", "text": chat.text_of(block)} for block in as_blocks(words)]
+        ended = _EXIT_CODE.search(str(blocks[-1]["text"])) if blocks and error else None
+        return self.returned(blocks, call, error=error, exit_status=ended[1] if ended else "")

@@ -1,0 +1,149 @@
+"""Sessions of the Grok command line: `sessions/<directory>/<session>/updates.jsonl`, updates of the Agent Client Protocol.
+
+Known from one made sample and public descriptions of real files, not from the client's source: words, tool calls and
+their outcome, recaps and the turn's end are read; everything else is counted.
+
+A message may come in several chunks, one a line; those that follow each other are told as one message.
+"""
+
+import os
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from memory_mcp.ingest import chat
+from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text
+from memory_mcp.ingest.files import find_files
+from memory_mcp.ingest.growing import read_growing
+from memory_mcp.ingest.lines import Record, first_values
+from memory_mcp.ingest.parts import Part, content_id, said
+from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.ingest.times import parse_time
+from memory_mcp.model.event import Role
+
+_CHUNKS = frozenset({"user_message_chunk", "agent_message_chunk", "agent_thought_chunk"})
+_BOOKKEEPING = frozenset(
+    "turn_completed turn_started plan available_commands_update current_mode_update usage_update session_info_update"
+    " subagent_spawned subagent_finished tool_call_progress hook_execution config_option_update".split()
+)
+_FOREIGN = "not a Grok update"
+_ENDED = frozenset({"completed", "failed"})
+
+
+class GrokImporter:
+    """Reads the sessions of Grok."""
+
+    name = "grok"
+    title = "Grok"
+    growth = Growth.APPENDED
+
+    def __init__(self, settings: IngestSettings) -> None:
+        self._settings = settings
+
+    def default_paths(self) -> tuple[Path, ...]:
+        """Where the client keeps its sessions."""
+        return (Path(os.environ.get("GROK_HOME") or Path.home() / ".grok").expanduser() / "sessions",)
+
+    def files(self, path: Path) -> Iterator[Path]:
+        """See `Importer`."""
+        return find_files(path, ("updates.jsonl",))
+
+    def recognises(self, file: Path, beginning: bytes) -> bool:
+        """See `Importer`: every record is an update of a session."""
+        return file.suffix == ".jsonl" and any("sessionUpdate" in _update(value) for value in first_values(beginning))
+
+    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+        """See `Importer`."""
+        return read_growing(_Reading(file, self._settings.include_thinking), file, offset, report, _joined)
+
+
+def _update(value: Mapping[str, object]) -> Mapping[str, object]:
+    return as_mapping(as_mapping(value.get("params")).get("update"))
+
+
+def _text(value: Mapping[str, object]) -> str:
+    return "".join(map(chat.text_of, as_blocks(_update(value).get("content"))))
+
+
+def _chunk(record: Record) -> str:
+    """What chunks of one message share; "" for every other record."""
+    update = _update(record.value)
+    meta, kind = as_mapping(update.get("_meta")), as_text(update.get("sessionUpdate"))
+    told = [meta.get(key) for key in ("hideFromScrollback", "promptIndex", "promptId")]
+    return f"{kind} {told}" if kind in _CHUNKS else ""
+
+
+def _joined(records: Iterable[Record]) -> Iterator[Record]:
+    return chat.join(records, _chunk, lambda record: _text(record.value))
+
+
+class _Reading(ChatReading):
+    """The memory of one read of one file."""
+
+    def __init__(self, file: Path, thinking: bool) -> None:
+        info = as_mapping(as_mapping(chat.beside(file.with_name("summary.json"))).get("info"))
+        super().__init__("grok", as_text(info.get("id")) or file.parent.name, thinking)
+        self.cwd = as_text(info.get("cwd"))
+
+    def learn(self, record: dict[str, object]) -> None:
+        """See `ChatReading`."""
+        told = as_text(as_mapping(record.get("params")).get("sessionId"))
+        self.session.session_id = told or self.session.session_id
+
+    def convert(self, record: dict[str, object]) -> Outcome:
+        """See `ChatReading`."""
+        params, update = as_mapping(record.get("params")), _update(record)
+        self.model = as_text(as_mapping(update.get("_meta")).get("modelId")) or self.model
+        kind = as_text(update.get("sessionUpdate"))
+        meta = as_mapping(params.get("_meta"))
+        outcome = Outcome(time=parse_time(meta.get("agentTimestampMs")) or parse_time(record.get("timestamp")))
+        event = as_text(meta.get("eventId"))
+        outcome.source_id = event or content_id(self.session.session_id, record.get("timestamp"), update)
+        if kind in _CHUNKS:
+            outcome.parts = self._said(kind, as_text(record.get("joined")), update, outcome)
+        elif kind == "tool_call":
+            outcome.parts = self._called(update)
+        elif kind == "tool_call_update":
+            if as_text(update.get("status")) not in _ENDED:
+                return skipped("tool progress")
+            outcome.parts = [self._returned(update)]
+        elif kind == "session_recap":
+            text = as_text(update.get("recap")) or as_text(update.get("summary")) or as_text(update.get("text")) or _text(record)
+            outcome.parts = [chat.retold(text, kind)]
+        else:
+            return skipped(kind if kind in _BOOKKEEPING else _FOREIGN)
+        return outcome
+
+    def _said(self, kind: str, text: str, update: Mapping[str, object], outcome: Outcome) -> list[Part]:
+        if kind == "agent_thought_chunk":
+            return [self.thought(text)]
+        if kind == "agent_message_chunk":
+            return [said(Role.ASSISTANT, text)]
+        if as_mapping(update.get("_meta")).get("hideFromScrollback") is True:
+            outcome.left_out[chat.INJECTED] += 1
+            return []
+        return [said(Role.USER, text)]
+
+    def _called(self, update: Mapping[str, object]) -> list[Part]:
+        call = as_text(update.get("toolCallId"))
+        own = as_mapping(as_mapping(update.get("_meta")).get("x.ai/tool"))
+        tool = as_text(own.get("name")) or as_text(update.get("title")) or as_text(update.get("kind"))
+        parts = [self.called(tool, update.get("rawInput") or {}, call)]
+        if as_text(update.get("status")) in _ENDED:
+            parts.append(self._returned(update))
+        return parts
+
+    def _returned(self, update: Mapping[str, object]) -> Part:
+        texts = [_outcome_text(block) for block in as_blocks(update.get("content"))]
+        raw = update.get("rawOutput")
+        text = "\n".join(filter(None, texts)) or (raw if isinstance(raw, str) else as_text(as_mapping(raw).get("output")))
+        error = update.get("status") == "failed"
+        return self.returned(text, as_text(update.get("toolCallId")), error=error)
+
+
+def _outcome_text(block: Mapping[str, object]) -> str:
+    """A call's outcome: content, a change of a file, or a terminal."""
+    if block.get("type") == "diff":
+        return f"[changed {as_text(block.get('path'))}]"
+    return chat.text_of(as_mapping(block.get("content")) if block.get("type") == "content" else block)

@@ -1,0 +1,27 @@
+"""Payloads of Codex's hooks in, drafts out: events, names and fields are those of Claude Code's, which Codex took over.
+
+A tool's id is the `call_id` of the rollout, the session's id that of its first line.
+"""
+
+from typing import ClassVar
+
+from memory_mcp.ingest.hooks.base import Envelope, Heard, told_in
+from memory_mcp.ingest.hooks.claude_code import heard
+
+AGENT = "codex"
+#: Codex's own: the user stopped a turn, whose words its rollout tells.
+_INTERRUPT = "Interrupt"
+
+
+class CodexHooks:
+    """Reads the payloads of Codex from 0.124 on, which has hooks without a switch."""
+
+    #: Its settings and those of the project may both name our hook.
+    ONE_PER_MOMENT: ClassVar[bool] = True
+
+    def read(self, payload: str, envelope: Envelope) -> Heard:
+        """See `Hooks`."""
+        told = told_in(payload)
+        if told.get("hook_event_name") == _INTERRUPT:
+            return Heard(skipped=_INTERRUPT)
+        return heard(told, envelope, AGENT)

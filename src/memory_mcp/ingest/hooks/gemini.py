@@ -1,0 +1,64 @@
+"""Payloads of Gemini CLI's hooks in, drafts out: put into the form of Claude Code's, which its events follow.
+
+A payload says when it was told, and a call has no id there: what the session file repeats is known by its words.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import ClassVar
+
+from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
+from memory_mcp.ingest.hooks.base import Envelope, Heard, at_time, told_in
+from memory_mcp.ingest.hooks.claude_code import answer_text, heard
+
+AGENT = "gemini"
+#: Events by the name of the one of Claude Code that tells the same.
+EVENTS = {
+    "SessionStart": "SessionStart",
+    "BeforeAgent": "UserPromptSubmit",
+    "AfterTool": "PostToolUse",
+    "AfterAgent": "Stop",
+    "SessionEnd": "SessionEnd",
+}
+#: Of no use later. PreCompress comes before every request to the model, whether or not anything is compressed.
+_PASSED_OVER = frozenset({"BeforeTool", "BeforeModel", "AfterModel", "BeforeToolSelection", "Notification", "PreCompress"})
+#: What hooks added to a prompt stands before it.
+_ADDED = re.compile(r"<hook_context>.*?</hook_context>\s*", re.DOTALL)
+#: The wrapper around what a tool brought in, and the word before what a command printed.
+_WRAPPED = re.compile(r"\A\s*<untrusted_context>\n?(?:Output: )?(.*?)\n?</untrusted_context>\s*\Z", re.DOTALL)
+
+
+class GeminiHooks:
+    """Reads the payloads of Gemini CLI from 0.26 on, which has hooks without a switch."""
+
+    #: Its settings, those of the project and an extension may all name our hook.
+    ONE_PER_MOMENT: ClassVar[bool] = True
+
+    def read(self, payload: str, envelope: Envelope) -> Heard:
+        """See `Hooks`."""
+        told = told_in(payload)
+        event = as_text(told.get("hook_event_name"))
+        if event and event not in EVENTS:
+            return Heard(skipped=event if event in _PASSED_OVER else "unknown event")
+        return heard({**told, **_as_claude_code(event, told)}, at_time(envelope, told.get("timestamp")), AGENT)
+
+
+def _as_claude_code(event: str, told: Mapping[str, object]) -> dict[str, object]:
+    """The fields that go by another name."""
+    named: dict[str, object] = {"hook_event_name": EVENTS.get(event, event)}
+    if event == "BeforeAgent":
+        named["prompt"] = _ADDED.sub("", as_text(told.get("prompt")))
+    elif event == "AfterAgent":
+        named["last_assistant_message"] = told.get("prompt_response")
+    elif event == "AfterTool":
+        named |= _answer(as_mapping(told.get("tool_response")))
+    return named
+
+
+def _answer(told: Mapping[str, object]) -> dict[str, object]:
+    """A tool's answer as its model was given it: in the model's own form, a text or parts with texts."""
+    if error := as_mapping(told.get("error")):
+        message = as_text(error.get("message")) or answer_text(told.get("llmContent"))
+        return {"hook_event_name": "PostToolUseFailure", "error": message}
+    text = answer_text(told.get("llmContent"))
+    return {"tool_response": (match[1] if (match := _WRAPPED.match(text)) else text)}

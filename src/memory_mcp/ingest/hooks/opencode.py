@@ -1,0 +1,86 @@
+"""What our plugin in opencode tells, in; drafts out: events by Claude Code's names, with opencode's own parts in them.
+
+Ids are those of a prompt's message and of an answer's parts, a tool's that of its call, times those that opencode gave them:
+what opencode's storage repeats is known by them. A subagent's session is a thread of the one that called it.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import ClassVar
+
+from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
+from memory_mcp.ingest.hooks.base import Envelope, Heard, at_time, told_in
+from memory_mcp.ingest.hooks.claude_code import heard
+from memory_mcp.model.event import EventType
+
+AGENT = "opencode"
+_NOTHING = "nothing to keep"
+
+
+class OpencodeHooks:
+    """Reads what `install/opencode_plugin.js` tells."""
+
+    #: The plugin may be installed for the user and for a project.
+    ONE_PER_MOMENT: ClassVar[bool] = True
+
+    def read(self, payload: str, envelope: Envelope) -> Heard:
+        """See `Hooks`."""
+        told = told_in(payload)
+        parts = told.get("parts")
+        if not isinstance(parts, list):
+            return heard(told, at_time(envelope, told.get("time")), AGENT)
+        common = {k: v for k, v in told.items() if k != "parts"}
+        listed = [as_mapping(part) for part in parts]
+        if told.get("role") == "user":
+            return _prompt(common, listed, envelope)
+        found = [heard({**common, **one}, _named(envelope, name, at), AGENT) for name, at, one in _answers(listed)]
+        drafts = [draft for one in found for draft in one.drafts]
+        return Heard(drafts, "" if drafts else next((one.skipped for one in found), _NOTHING))
+
+
+def _prompt(common: Mapping[str, object], parts: Sequence[Mapping[str, object]], envelope: Envelope) -> Heard:
+    """A prompt of the user, or what a subagent was told to do: then another agent's words."""
+    envelope = _named(envelope, as_text(common.get("message_id")), common.get("time"))
+    words = "\n".join(filter(str.strip, map(_words, parts)))
+    if not words:
+        return Heard(skipped=_NOTHING)
+    if not common.get("agent_id"):
+        return heard({**common, "hook_event_name": "UserPromptSubmit", "prompt": words}, envelope, AGENT)
+    told = heard({**common, "hook_event_name": "Stop", "last_assistant_message": words}, envelope, AGENT)
+    return Heard([replace(draft, type=EventType.SUBAGENT_START) for draft in told.drafts], told.skipped)
+
+
+def _words(part: Mapping[str, object]) -> str:
+    """A part of a prompt as text: what was typed, or the name of a file."""
+    if part.get("type") == "file":
+        return f"[{' '.join(filter(None, (as_text(part.get('mime')) or 'file', as_text(part.get('filename')))))}]"
+    mine = part.get("type") == "text" and not part.get("synthetic") and not part.get("ignored")
+    return as_text(part.get("text")) if mine else ""
+
+
+def _answers(parts: Sequence[Mapping[str, object]]) -> Iterator[tuple[str, object, dict[str, object]]]:
+    """Each part of an answer as a payload, with its id and its time."""
+    for part in parts:
+        name = as_text(part.get("id"))
+        if part.get("type") == "tool":
+            state = as_mapping(part.get("state"))
+            yield name, as_mapping(state.get("time")).get("end"), _tool(part, state)
+        elif part.get("type") == "text" and (words := _words(part)):
+            ended = as_mapping(part.get("time")).get("end")
+            yield name, ended, {"hook_event_name": "Stop", "last_assistant_message": words}
+
+
+def _tool(part: Mapping[str, object], state: Mapping[str, object]) -> dict[str, object]:
+    given = {"file_path" if key == "filePath" else key: value for key, value in as_mapping(state.get("input")).items()}
+    used = {"tool_name": part.get("tool"), "tool_input": given, "tool_use_id": part.get("callID")}
+    start, end = (as_mapping(state.get("time")).get(key) for key in ("start", "end"))
+    if isinstance(start, int) and isinstance(end, int):
+        used["duration_ms"] = end - start
+    if state.get("status") == "error":
+        return {**used, "hook_event_name": "PostToolUseFailure", "error": state.get("error")}
+    return {**used, "hook_event_name": "PostToolUse", "tool_response": state.get("output")}
+
+
+def _named(envelope: Envelope, name: str, time: object) -> Envelope:
+    """The envelope under the id and at the time that opencode gave."""
+    return at_time(replace(envelope, name=name or envelope.name), time)

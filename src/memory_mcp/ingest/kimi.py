@@ -1,0 +1,197 @@
+"""Sessions of Kimi Code: `sessions/<directory>/<session>/agents/<agent>/wire.jsonl`, a record of every step, a line each.
+
+Answers come as parts, which may be pieces of one text; pieces of one step that follow each other are told as one message.
+The client's own words in the user's place (reminders, results of hooks) are told by their origin.
+"""
+
+import os
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+
+from memory_mcp.ingest import chat
+from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text
+from memory_mcp.ingest.files import find_files
+from memory_mcp.ingest.growing import read_growing
+from memory_mcp.ingest.lines import Record, first_values
+from memory_mcp.ingest.parts import Part, content_id, said
+from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.ingest.times import parse_time
+from memory_mcp.model.event import EventType, Role
+
+#: How the records of a wire begin, the header apart.
+_FAMILIES = (
+    "config",
+    "context",
+    "cron",
+    "file_history",
+    "full_compaction",
+    "goal",
+    "llm",
+    "mcp",
+    "micro_compaction",
+    "permission",
+    "plan_mode",
+    "profile",
+    "swarm_mode",
+    "tools",
+    "turn",
+    "usage",
+)
+_APPENDED, _STEP, _COMPACTED = "context.append_message", "context.append_loop_event", "context.apply_compaction"
+_STEPS = frozenset("step.begin step.end step.retry llm.request llm.response".split())
+_FOREIGN = "not a Kimi Code record"
+_REMINDER = re.compile(r"<system-reminder>.*?(?:</system-reminder>|\Z)", re.S)
+
+
+class KimiImporter:
+    """Reads the sessions of Kimi Code."""
+
+    name = "kimi"
+    title = "Kimi Code"
+    growth = Growth.APPENDED
+
+    def __init__(self, settings: IngestSettings) -> None:
+        self._settings = settings
+
+    def default_paths(self) -> tuple[Path, ...]:
+        """Where the client keeps its sessions."""
+        return (Path(os.environ.get("KIMI_CODE_HOME") or Path.home() / ".kimi-code").expanduser() / "sessions",)
+
+    def files(self, path: Path) -> Iterator[Path]:
+        """See `Importer`; a wire of the older client lies elsewhere and holds no words that its context does not."""
+        if not path.is_dir():
+            return find_files(path, ())
+        found = find_files(path, ("wire.jsonl",))
+        return (f for f in found if f.is_dir() or f.parent.parent.name == "agents")
+
+    def recognises(self, file: Path, beginning: bytes) -> bool:
+        """See `Importer`: every record is of one of the wire's families."""
+        return file.suffix == ".jsonl" and any(_is_own(value) for value in first_values(beginning))
+
+    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+        """See `Importer`."""
+        return read_growing(_Reading(file, self._settings.include_thinking), file, offset, report, _joined)
+
+
+def _is_own(value: Mapping[str, object]) -> bool:
+    kind = as_text(value.get("type"))
+    if kind == "metadata":
+        return "protocol_version" in value
+    return kind.startswith(_FAMILIES) and "." in kind and "time" in value
+
+
+def _part(record: Record) -> Mapping[str, object]:
+    event = as_mapping(record.value.get("event"))
+    return as_mapping(event.get("part")) if event.get("type") == "content.part" else {}
+
+
+def _piece(record: Record) -> str:
+    kind = as_text(_part(record).get("type"))
+    return f"{kind} {as_mapping(record.value.get('event')).get('stepUuid')}" if kind in ("text", "think") else ""
+
+
+def _words(record: Record) -> str:
+    part = _part(record)
+    return as_text(part.get("text")) or as_text(part.get("think"))
+
+
+def _joined(records: Iterable[Record]) -> Iterator[Record]:
+    return chat.join(records, _piece, _words)
+
+
+class _Reading(ChatReading):
+    """The memory of one read of one file."""
+
+    def __init__(self, file: Path, thinking: bool) -> None:
+        nested = file.parent.parent.name == "agents"
+        folder = file.parent.parent.parent if nested else file.parent
+        state = as_mapping(chat.beside(folder / "state.json"))
+        super().__init__("kimi", as_text(state.get("id")) or (folder.name if nested else file.stem), thinking)
+        self.cwd = as_text(state.get("workDir")) or as_text(state.get("cwd"))
+        self.session.thread = file.parent.name if nested and file.parent.name != "main" else ""
+
+    def learn(self, record: dict[str, object]) -> None:
+        """See `Reading`."""
+        super().learn(record)
+        if record.get("type") == "metadata":
+            self.version = f"wire {record.get('protocol_version')}"
+
+    def convert(self, record: dict[str, object]) -> Outcome:
+        """See `ChatReading`."""
+        kind = as_text(record.get("type"))
+        if kind in ("config.update", "profile.bind", "llm.request"):
+            self.model = as_text(record.get("modelAlias")) or as_text(record.get("model")) or self.model
+        outcome = Outcome(time=parse_time(record.get("time")))
+        if kind == _APPENDED:
+            self._message(as_mapping(record.get("message")), outcome)
+        elif kind == _STEP:
+            self._step(as_mapping(record.get("event")), as_text(record.get("joined")), outcome)
+        elif kind == _COMPACTED:
+            outcome.parts = [chat.retold(as_text(record.get("summary")), "compaction")]
+        else:
+            return skipped("bookkeeping" if kind == "forked" or kind.startswith(_FAMILIES) or _is_own(record) else _FOREIGN)
+        words = record.get("message") or record.get("event") or record.get("summary")
+        outcome.source_id = content_id(self.session.session_id, self.session.thread, kind, record.get("time"), words)
+        return outcome
+
+    def _message(self, message: Mapping[str, object], outcome: Outcome) -> None:
+        role = message.get("role")
+        texts = [text for block in as_blocks(message.get("content")) if (text := self._clean(chat.text_of(block), outcome))]
+        if role == "user":
+            self._asked("\n".join(texts), as_mapping(message.get("origin")), outcome)
+        elif role == "assistant":
+            outcome.parts = [said(Role.ASSISTANT, text) for text in texts]
+            calls = message.get("toolCalls")
+            outcome.parts += [self._called(as_mapping(call)) for call in (calls if isinstance(calls, list) else ())]
+        elif role == "tool":
+            call = as_text(message.get("toolCallId"))
+            outcome.parts = [self.returned(texts, call, error=message.get("isError") is True)]
+        else:
+            outcome.reason = "system prompt" if role == "system" else _FOREIGN
+
+    def _clean(self, text: str, outcome: Outcome) -> str:
+        clean, reminders = _REMINDER.subn("", text)
+        outcome.left_out[chat.INJECTED] += reminders
+        return clean.strip()
+
+    def _asked(self, text: str, origin: Mapping[str, object], outcome: Outcome) -> None:
+        """What stands in the user's place: typed by the user, or by whom its origin says."""
+        kind = as_text(origin.get("kind")) or "user"
+        if kind == "compaction_summary":
+            outcome.parts = [chat.retold(text, "compaction")]
+        elif kind in ("skill_activation", "plugin_command") and origin.get("trigger") == "user-slash":
+            outcome.left_out["skill text"] += 1
+            name = as_text(origin.get("skillName")) or as_text(origin.get("commandName"))
+            given = as_text(origin.get("skillArgs")) or as_text(origin.get("commandArgs"))
+            outcome.parts = [said(Role.USER, f"/{name} {given}")]
+        elif kind == "shell_command":
+            typed = origin.get("phase") == "input"
+            outcome.parts = [said(Role.USER, f"! {text}") if typed else Part(Role.TOOL, EventType.NOTE, text)]
+        elif kind != "user":
+            outcome.left_out[chat.INJECTED] += 1
+        else:
+            outcome.parts = [self.asked(text)]
+
+    def _called(self, call: Mapping[str, object]) -> Part:
+        inner = as_mapping(call.get("function")) or call
+        return self.called(as_text(inner.get("name")), inner.get("arguments"), as_text(call.get("id")))
+
+    def _step(self, event: Mapping[str, object], joined: str, outcome: Outcome) -> None:
+        kind, call = as_text(event.get("type")), as_text(event.get("toolCallId"))
+        if kind == "content.part":
+            part = as_mapping(event.get("part"))
+            if part.get("type") == "think":
+                outcome.parts = [self.thought(joined)]
+            else:
+                outcome.parts = [said(Role.ASSISTANT, joined or chat.text_of(part))]
+        elif kind == "tool.call":
+            outcome.parts = [self.called(as_text(event.get("name")), event.get("args") or {}, call)]
+        elif kind == "tool.result":
+            result = as_mapping(event.get("result"))
+            error = result.get("isError") is True
+            outcome.parts = [self.returned(result.get("output"), call, error=error)]
+        else:
+            outcome.reason = "bookkeeping" if kind in _STEPS else _FOREIGN

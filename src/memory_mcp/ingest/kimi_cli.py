@@ -1,0 +1,170 @@
+"""Sessions of Kimi CLI, the predecessor of Kimi Code: `sessions/<hash of the directory>/<session>/context.jsonl`.
+
+The context holds what the model sees, without times and ids: when a turn began stands in the `wire.jsonl` beside it, and a
+message is known by its session, what it says, and how often it was said there before. The client sets an older context
+aside (`context_1.jsonl`) when it shortens or takes back; what both hold is told once.
+"""
+
+import hashlib
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from memory_mcp.ingest import chat
+from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text
+from memory_mcp.ingest.files import find_files
+from memory_mcp.ingest.lines import first_values, iter_records
+from memory_mcp.ingest.parts import content_id, file_time, said
+from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.ingest.times import parse_time
+from memory_mcp.model.event import Role
+
+_FILE = re.compile(r"context(?:_(\d{1,4}|sub[\w-]{0,40}))?\.jsonl\Z")
+_OWN = frozenset({"_system_prompt", "_checkpoint", "_usage"})
+_FOREIGN = "not a Kimi message"
+_SYSTEM = re.compile(r"<(system|system-reminder)>(.*?)(?:</\1>|\Z)", re.S)
+_RECAP = "Previous context has been compacted"
+
+
+class KimiCliImporter:
+    """Reads the sessions of Kimi CLI."""
+
+    name = "kimi-cli"
+    title = "Kimi CLI"
+    growth = Growth.REWRITTEN
+
+    def __init__(self, settings: IngestSettings) -> None:
+        self._settings = settings
+
+    def default_paths(self) -> tuple[Path, ...]:
+        """Where the client keeps its sessions."""
+        return (Path(os.environ.get("KIMI_SHARE_DIR") or Path.home() / ".kimi").expanduser() / "sessions",)
+
+    def files(self, path: Path) -> Iterator[Path]:
+        """See `Importer`."""
+        if not path.is_dir():
+            return find_files(path, ())
+        return (f for f in find_files(path, (".jsonl",)) if f.is_dir() or _FILE.match(f.name))
+
+    def recognises(self, file: Path, beginning: bytes) -> bool:
+        """See `Importer`: the client's own records, or messages in a file of its name."""
+        if file.suffix != ".jsonl":
+            return False
+        roles = [as_text(value.get("role")) for value in first_values(beginning)]
+        return any(role in _OWN for role in roles) or (bool(_FILE.match(file.name)) and "user" in roles)
+
+    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+        """See `Importer`; a file that is written as a whole is always read from its start."""
+        del offset
+        return chat.read_whole(_Reading(file, self._settings.include_thinking), file, iter_records(file), report)
+
+
+class _Reading(ChatReading):
+    """The memory of one read of one file."""
+
+    def __init__(self, file: Path, thinking: bool) -> None:
+        folder = file.parent
+        helps = folder.parent.name == "subagents"
+        main = folder.parent.parent if helps else folder
+        super().__init__("kimi-cli", main.name, thinking, folder.name if helps else "")
+        self.cwd = _directory(main.parent.name, main.parent.parent.parent / "kimi.json")
+        self.session.file_time = file_time(file)
+        self._seen: Counter[str] = Counter()
+        self._turns = _turns(folder / "wire.jsonl")
+        rotated = any(folder.glob("context_*.jsonl"))
+        # Without the words of a turn, only an order that nothing disturbed tells which it was.
+        self._by_words = any(words for _, words in self._turns)
+        if rotated and not self._by_words:
+            self._turns = []
+        self._turn: int | None = None
+
+    def convert(self, record: dict[str, object]) -> Outcome:
+        """See `ChatReading`."""
+        role = as_text(record.get("role"))
+        if role not in ("user", "assistant", "tool"):
+            return skipped(role if role in _OWN else _FOREIGN)
+        outcome = Outcome()
+        blocks = as_blocks(record.get("content"))
+        call = as_text(record.get("tool_call_id"))
+        if role == "user":
+            self._user(blocks, outcome)
+        elif role == "assistant":
+            self._assistant(record, blocks, outcome)
+        else:
+            texts = [_SYSTEM.sub(r"\2", chat.text_of(block)) for block in blocks]
+            error = texts[:1] == ["ERROR"] or any(text.startswith("ERROR: ") for text in texts[:1])
+            outcome.parts = [self.returned(texts, call, error=error)]
+        # What follows a prompt is told with its turn's beginning, in its order.
+        outcome.time = self._turn
+        told = [record.get(key) for key in ("content", "tool_calls")]
+        name = content_id(self.session.session_id, self.session.thread, role, call, *told)
+        self._seen[name] += 1
+        outcome.source_id = name if self._seen[name] == 1 else f"{name}~{self._seen[name]}"
+        return outcome
+
+    def _user(self, blocks: Sequence[Mapping[str, object]], outcome: Outcome) -> None:
+        texts = []
+        for block in blocks:
+            text = chat.text_of(block)
+            if _RECAP in text[:200]:
+                rest = [_SYSTEM.sub("", chat.text_of(b)) for b in blocks]
+                outcome.parts = [chat.retold("\n".join(filter(None, rest)) or _SYSTEM.sub(r"\2", text), "compaction")]
+                return
+            clean, injected = _SYSTEM.subn("", text)
+            outcome.left_out[chat.INJECTED] += injected
+            texts.append(clean.strip())
+        words = "\n".join(filter(None, texts))
+        if not words:
+            return
+        if not self.session.thread:
+            self._begin_turn(words)
+        outcome.parts = [self.asked(words)]
+
+    def _begin_turn(self, words: str) -> None:
+        """Find when the turn of a prompt began: the next one with its words, or the next one where none has any."""
+        for number, (time_ms, told) in enumerate(self._turns):
+            if not self._by_words or told == words:
+                self._turn = time_ms
+                self._turns = self._turns[number + 1 :]
+                return
+
+    def _assistant(self, record: Mapping[str, object], blocks: Sequence[Mapping[str, object]], outcome: Outcome) -> None:
+        for block in blocks:
+            if block.get("type") == "think":
+                outcome.parts.append(self.thought(as_text(block.get("think"))))
+            else:
+                outcome.parts.append(said(Role.ASSISTANT, chat.text_of(block)))
+        calls = record.get("tool_calls")
+        for call in map(as_mapping, calls if isinstance(calls, list) else ()):
+            inner = as_mapping(call.get("function"))
+            name = as_text(inner.get("name"))
+            outcome.parts.append(self.called(name, inner.get("arguments"), as_text(call.get("id"))))
+
+
+def _turns(wire: Path) -> list[tuple[int | None, str]]:
+    """When each turn of a session began, and with which words, where the wire tells them."""
+    if not wire.is_file():
+        return []
+    found = []
+    for record in iter_records(wire):
+        message = as_mapping(record.value.get("message"))
+        if message.get("type") == "TurnBegin":
+            blocks = as_blocks(as_mapping(message.get("payload")).get("user_input"))
+            words = "\n".join(filter(None, (chat.text_of(block).strip() for block in blocks)))
+            found.append((parse_time(record.value.get("timestamp")), words))
+    return found
+
+
+def _directory(folder: str, index: Path) -> str:
+    """The directory whose hash a folder of sessions is named after, as the client's index tells."""
+    listed = as_mapping(chat.beside(index)).get("work_dirs")
+    paths = [as_text(as_mapping(item).get("path")) for item in listed] if isinstance(listed, list) else []
+    return next((path for path in paths if _hash(path) == folder), "")
+
+
+def _hash(path: str) -> str:
+    return hashlib.md5(path.encode("utf-8", "surrogatepass"), usedforsecurity=False).hexdigest()

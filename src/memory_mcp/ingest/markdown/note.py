@@ -1,0 +1,124 @@
+"""One Markdown note in, its front matter and its sections out, line by line; nothing here knows of events.
+
+Read are headings of the first three levels (`#` to `###`, outside fenced code) and front matter between `---` lines, of
+which `key: value`, `key: [a, b]` and lists below a key are understood: what notes programs write.
+"""
+
+import datetime as dt
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+
+from memory_mcp.ingest.times import parse_time
+
+#: Characters of one section that are kept together; what is longer goes on in another.
+MAX_SECTION = 512 * 1024
+_MAX_FRONT = 400
+_HEADING = re.compile(r"(#{1,3})[ \t]+(.*?)[ \t]*#*[ \t]*\Z")
+_FENCE = re.compile(r" {0,3}(`{3,}|~{3,})")
+_ENTRY = re.compile(r"([A-Za-z_][\w -]*):(?:[ \t]+(.*))?\Z")
+_ITEM = re.compile(r"\s*-[ \t]+(.*)\Z")
+#: A day, perhaps with a time, at the beginning of a file's name or of a heading.
+_DATED = re.compile(r"(\d{4})-(\d{2})-(\d{2})(?:[T ](\d{2}:\d{2}(?::\d{2})?))?(?!\d)")
+#: Keys that tell when a note was written, the surest first.
+DATE_KEYS = ("date", "created", "created_at", "date created", "creation date", "createdat", "day")
+_HALF_A_DAY_MS = 43_200_000
+
+
+@dataclass(slots=True)
+class Section:
+    """A heading and what stands below it, up to the next one."""
+
+    #: The headings above it and its own, outermost first.
+    headings: tuple[str, ...]
+    #: Number of the line it begins on, from 1.
+    line: int
+    lines: list[str] = field(default_factory=list)
+    chars: int = 0
+
+    @property
+    def text(self) -> str:
+        """Its heading and its words."""
+        return "\n".join(self.lines).strip()
+
+    @property
+    def has_words(self) -> bool:
+        """Whether anything stands below its headings."""
+        return any(line.strip() and not _HEADING.match(line) for line in self.lines)
+
+
+def front_matter(lines: list[str]) -> tuple[dict[str, list[str]], int]:
+    """The front matter at the beginning of a note, and how many lines it takes; 0 when there is none."""
+    if not lines or lines[0].strip() != "---":
+        return {}, 0
+    found: dict[str, list[str]] = {}
+    key = ""
+    for number, line in enumerate(lines[1:_MAX_FRONT], 2):
+        if line.strip() in ("---", "..."):
+            return found, number
+        if match := _ENTRY.match(line):
+            key = match[1].strip().lower()
+            found[key] = _values(match[2] or "")
+        elif key and (match := _ITEM.match(line)):
+            found[key].append(_bare(match[1]))
+    return {}, 0
+
+
+def _values(text: str) -> list[str]:
+    text = text.strip()
+    if text.startswith("[") and text.endswith("]") and not text.startswith("[["):
+        return [value for part in text[1:-1].split(",") if (value := _bare(part))]
+    return [_bare(text)] if text else []
+
+
+def _bare(text: str) -> str:
+    text = text.strip()
+    return text[1:-1] if len(text) > 1 and text[0] == text[-1] and text[0] in "\"'" else text
+
+
+def sections(lines: Iterable[str], first: int) -> Iterator[Section]:
+    """The sections of a note; `first` is the number of the first of `lines`. A heading without words joins the next."""
+    path: list[tuple[int, str]] = []
+    now, fence = Section((), first), ""
+    for number, line in enumerate(lines, first):
+        if match := _FENCE.match(line):
+            fence = "" if fence and match[1].startswith(fence) else fence or match[1]
+        heading = None if fence else _HEADING.match(line)
+        if heading or now.chars > MAX_SECTION:
+            if now.has_words:
+                yield now
+                now = Section(now.headings, number)
+            if heading:
+                path = [*((level, name) for level, name in path if level < len(heading[1])), (len(heading[1]), heading[2])]
+                now.headings = tuple(name for _, name in path)
+        now.lines.append(line)
+        now.chars += len(line) + 1
+    if now.text:
+        yield now
+
+
+def time_of(text: str) -> int | None:
+    """When a text says it was written (milliseconds), as front matter spells it; a day alone is its noon.
+
+    Noon in UTC is the same day nearly everywhere, midnight is the day before in half of the world.
+    """
+    day = _DATED.match(text.strip())
+    if day is None:
+        return None
+    if day.end() == len(text.strip()) and not day[4]:
+        return _noon(day)
+    return parse_time(text.strip().replace(" ", "T", 1)) or parse_time(text.strip()) or _noon(day)
+
+
+def day_of(text: str) -> int | None:
+    """The noon of the day that a heading or a file's name begins with; None when it begins with none."""
+    day = _DATED.match(text.strip().strip("[]"))
+    return _noon(day) if day else None
+
+
+def _noon(day: re.Match[str]) -> int | None:
+    try:
+        moment = dt.datetime(int(day[1]), int(day[2]), int(day[3]), tzinfo=dt.UTC)
+    except ValueError:
+        return None
+    return int(moment.timestamp() * 1000) + _HALF_A_DAY_MS

@@ -1,0 +1,201 @@
+"""Folders of Markdown notes (Obsidian, Logseq, Foam, Zettlr or by hand) in, reads of event drafts out.
+
+Invariants
+1. A note is a session, a section of it a note event; an id follows from the note's place and the section's words, so
+   that a changed section is a new event and the others are known.
+2. When a note was written is told by its front matter, its headings or its name. When its file was written last is the
+   last resort, and the event says so.
+3. A folder of code is never taken for notes by itself; named as notes, everything is read.
+"""
+
+import os
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from functools import lru_cache
+from itertools import islice
+from pathlib import Path
+
+from memory_mcp.errors import SourceUnreadable
+from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.markdown.note import DATE_KEYS, Section, day_of, front_matter, sections, time_of
+from memory_mcp.ingest.parts import Part, Session, Tally, content_id, file_time
+from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.model.event import EventDraft, EventType, Role
+from memory_mcp.scope import project_of
+
+AGENT = "markdown"
+_ENDINGS = (".md", ".markdown")
+#: Folders that hold no notes; those of programs begin with a dot.
+_SKIPPED = frozenset({"node_modules", "__pycache__", "site-packages", "venv", "vendor", "target", "dist", "build", "logseq"})
+#: Folders that a notes program keeps at the root of its notes.
+_VAULTS = (".obsidian", ".logseq", ".foam", ".zk", ".trilium", ".dendron")
+#: Files at the root of a tree of code.
+_CODE = (
+    "package.json",
+    "pyproject.toml",
+    "setup.py",
+    "Cargo.toml",
+    "go.mod",
+    "pom.xml",
+    "build.gradle",
+    "CMakeLists.txt",
+    "Gemfile",
+)
+#: Names of documents that stand in any repository.
+_DOCUMENTS = re.compile(
+    r"(?:README|CHANGELOG|CHANGES|LICENSE|CONTRIBUTING|SECURITY|AGENTS|CLAUDE|GEMINI|CODE_OF_CONDUCT)\b", re.I
+)
+_NOTE_KEYS = frozenset({*DATE_KEYS, "tags", "aliases"})
+_LINK = re.compile(r"(?<!!)\[\[[^\[\]\n]{1,200}\]\]")
+#: Lines of front matter, and of one line's characters, that are read at once.
+_FRONT, _LINE = 400, 1024 * 1024
+
+
+class MarkdownImporter:
+    """Reads notes as they are kept in folders of Markdown files."""
+
+    name = AGENT
+    title = "Markdown notes"
+    growth = Growth.REWRITTEN
+
+    def __init__(self, settings: IngestSettings) -> None:
+        del settings  # notes leave nothing to choose
+
+    def default_paths(self) -> tuple[Path, ...]:
+        """There is none: notes lie wherever their owner keeps them."""
+        return ()
+
+    def files(self, path: Path) -> Iterator[Path]:
+        """See `Importer`; hidden folders and those of packages are passed over."""
+        if path.is_dir():
+            return _below(path)
+        if not path.exists():
+            raise SourceUnreadable(f"there is no file or folder {path}", "Name an existing file or folder.")
+        return iter((path,))
+
+    def recognises(self, file: Path, beginning: bytes) -> bool:
+        """See `Importer`: only what lies among notes or looks like one, and never in a tree of code."""
+        if file.suffix.lower() not in _ENDINGS or _DOCUMENTS.match(file.stem):
+            return False
+        vault, code = _kind_of(file.absolute().parent)
+        if vault or code:
+            return vault
+        text = beginning.decode("utf-8", "replace").removeprefix("\ufeff")
+        front, _ = front_matter(text.splitlines())
+        return bool(_NOTE_KEYS & front.keys()) or _LINK.search(text) is not None or day_of(file.stem) is not None
+
+    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+        """See `Importer`; a record is a section, and so is a step."""
+        del offset  # what is written anew as a whole is read from its start
+        tally = Tally(report, file)
+        with file.open(encoding="utf-8-sig", errors="replace") as stream:
+            lines = (line.rstrip("\r\n") for line in iter(lambda: stream.readline(_LINE), ""))
+            first = list(islice(lines, _FRONT))
+            front, skipped = front_matter(first)
+            note = _Note(file, front)
+            rest = _chained(first[skipped:], lines)
+            for section in sections(rest, skipped + 1):
+                yield Read(note.drafts(section, tally), 0)
+
+
+class _Note:
+    """One note as it is read."""
+
+    def __init__(self, file: Path, front: Mapping[str, list[str]]) -> None:
+        named = {key: value for key, value in front.items() if value}
+        title = next((named[key][0] for key in ("title",) if key in named), file.stem)
+        told = {
+            "title": title,
+            "tags": ", ".join(tag for key in ("tags", "tag", "keywords") for tag in named.get(key, ())),
+            "aliases": ", ".join(named.get("aliases", ())),
+            "files": str(file.absolute()),
+        }
+        own = next((t for key in DATE_KEYS for t in map(time_of, named.get(key, ())) if t is not None), None)
+        self._time = own if own is not None else day_of(file.stem)
+        name, folder = _name_of(file.absolute()), file.absolute().parent
+        about = file_time(file) if self._time is None else ""
+        self._session = Session(AGENT, name, _project_of(folder), told, file_time=about)
+        self._seen: Counter[str] = Counter()
+        self._day: int | None = None
+
+    def drafts(self, section: Section, tally: Tally) -> tuple[EventDraft, ...]:
+        """The event of a section; one whose heading names a day is of that day.
+
+        Only the first one, and those of a day of their own, have a time: the others follow them, so that a section put
+        in between moves no id.
+        """
+        text = section.text
+        part = Part(Role.USER, EventType.NOTE, text, {"heading": " > ".join(section.headings)})
+        words = content_id(text)
+        self._seen[words] += 1
+        day = next((d for heading in reversed(section.headings) if (d := day_of(heading)) is not None), None)
+        if day is not None and day != self._day:
+            self._time = self._day = day
+        self._session.last = None
+        drafts = self._session.put([part], f"{self._session.session_id}:{words}:{self._seen[words]}", self._time)
+        self._time = None
+        return tally.took(drafts, [part], section.line, text)
+
+
+def _chained(first: list[str], rest: Iterator[str]) -> Iterator[str]:
+    yield from first
+    yield from rest
+
+
+def _below(path: Path) -> Iterator[Path]:
+    """The notes below a folder; a folder that cannot be listed is given too, so that it counts as unreadable."""
+    closed: list[Path] = []
+    for folder, folders, names in os.walk(path, onerror=lambda error: closed.append(Path(error.filename))):
+        folders[:] = sorted(name for name in folders if not name.startswith(".") and name not in _SKIPPED)
+        yield from closed
+        closed.clear()
+        yield from (Path(folder, name) for name in sorted(names) if name.lower().endswith(_ENDINGS))
+    yield from closed
+
+
+def _name_of(file: Path) -> str:
+    """A note's name: its place below the home directory where it lies there, so that another machine's is the same."""
+    home = Path.home()
+    return f"~/{file.relative_to(home).as_posix()}" if file.is_relative_to(home) else file.as_posix()
+
+
+@lru_cache(maxsize=4096)
+def _project_of(folder: Path) -> str:
+    """The project of notes: the repository they lie in, else the folder a notes program keeps, else the highest one above.
+
+    The highest that holds notes, that is, with at most one in between that holds none.
+    """
+    project = project_of(str(folder))
+    if project != str(folder):
+        return project
+    if vault := next((above for above in (folder, *folder.parents) if _is_vault(above)), None):
+        return str(vault)
+    highest, missed = folder, 0
+    for above in folder.parents:
+        if missed > 1 or above in (Path.home(), Path(folder.anchor)):
+            break
+        highest, missed = (above, 0) if _has_notes(above) else (highest, missed + 1)
+    return str(highest)
+
+
+def _has_notes(folder: Path) -> bool:
+    try:
+        with os.scandir(folder) as entries:
+            return any(entry.name.lower().endswith(_ENDINGS) for entry in entries)
+    except OSError:
+        return False
+
+
+def _is_vault(folder: Path) -> bool:
+    return any((folder / name).is_dir() for name in _VAULTS)
+
+
+@lru_cache(maxsize=4096)
+def _kind_of(folder: Path) -> tuple[bool, bool]:
+    """Whether a folder lies in one that a notes program keeps, and whether it lies in a tree of code."""
+    if _is_vault(folder):
+        return True, False
+    if any((folder / name).is_file() for name in _CODE):
+        return False, True
+    return (False, False) if folder.parent == folder else _kind_of(folder.parent)

@@ -1,0 +1,260 @@
+"""pi's session files, formats 1 to 3, and those of its forks of the same form: Oh My Pi and OpenClaw.
+
+A file begins with its session (Oh My Pi may put a title of fixed width before it); entries follow as they happened. From
+format 2 on they form a tree: an entry that does not go on from the one before it begins another branch. Both branches
+were said, in this order, so both are kept in one thread, and the first entry of a branch names where it leaves.
+
+Ids follow from an entry's content and time: pi gives the entries of format 1 random ids when it continues such a file,
+and writes a fork with copies of the entries it begins with.
+"""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from memory_mcp.ingest import chat
+from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
+from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text
+from memory_mcp.ingest.claude_code.wrappers import without_ansi
+from memory_mcp.ingest.files import find_files
+from memory_mcp.ingest.growing import read_growing
+from memory_mcp.ingest.lines import first_values
+from memory_mcp.ingest.parts import Part, content_id, note, said
+from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.ingest.times import parse_time
+from memory_mcp.model.event import EventType, Role
+
+#: Bookkeeping of pi and its forks: nothing that anyone said or did.
+_BOOKKEEPING = frozenset(
+    "session session_init model_change thinking_level_change service_tier_change mode_change usage model_usage label custom"
+    " context_edit reset_boundary reset leaf credential_pin ttsr_injection mcp_tool_selection".split()
+)
+_ROLES = frozenset(
+    "user assistant toolResult bashExecution pythonExecution custom hookMessage branchSummary compactionSummary".split()
+)
+_FOREIGN = "not a pi entry"
+#: OpenClaw's copies of a session at a point in time, and its traces of the machinery.
+_COPIES = (".checkpoint.", ".trajectory.")
+#: OpenClaw's sessions that were ended or deleted by their key, kept under the old name with the time behind it.
+_ARCHIVE = re.compile(r"\.jsonl\.(?:reset|deleted)\.[\w.:-]+\Z")
+_SKILL = re.compile(r'\A<skill name="([^"]{1,200})" location="[^"]*">\n.*?\n</skill>(?:\n\n(.*))?\Z', re.S)
+#: What OpenClaw writes before the words of whoever writes to it: about the sender, the channel, messages answered to.
+_ENVELOPE = re.compile(
+    r"^(?:\[[^\[\]\n]{5,60}\] )?[A-Z][\w ]{2,60} \((?:untrusted metadata|untrusted, for context)\):\n```json\n.*?\n```\n*",
+    re.S | re.M,
+)
+_RECEIVED = re.compile(r"\A\[(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun) \d{4}-\d\d-\d\d [^\[\]\n]{4,30}\] ")
+#: Its own copies of what it sent, beside the answer itself.
+_MIRROR = "delivery-mirror"
+#: How the shell tool ends the output of a command that failed.
+_EXIT_CODE = re.compile(r"\bCommand exited with code (\d{1,5})\s*\Z")
+_ATTACHED = re.compile(r'<file name="([^"\n]{1,4096})">.*?</file>', re.S)
+
+
+class PiImporter:
+    """Reads the sessions of pi, Oh My Pi and OpenClaw."""
+
+    name = "pi"
+    title = "pi"
+    growth = Growth.APPENDED
+
+    def __init__(self, settings: IngestSettings) -> None:
+        self._settings = settings
+
+    def default_paths(self) -> tuple[Path, ...]:
+        """Where pi keeps its sessions, then its forks."""
+        home = Path.home()
+        folder = Path(os.environ.get("PI_CODING_AGENT_DIR") or home / ".pi" / "agent").expanduser()
+        own = Path(os.environ.get("PI_CODING_AGENT_SESSION_DIR") or folder / "sessions").expanduser()
+        openclaw = Path(os.environ.get("OPENCLAW_STATE_DIR") or home / ".openclaw").expanduser()
+        return (own, home / ".omp" / "agent" / "sessions", openclaw / "agents")
+
+    def files(self, path: Path) -> Iterator[Path]:
+        """See `Importer`; copies of a session at a point in time are not read a second time."""
+        if not path.is_dir():
+            return find_files(path, (".jsonl",))
+        found = find_files(path, ("",))
+        return (f for f in found if (f.suffix == ".jsonl" and not _is_copy(f)) or _ARCHIVE.search(f.name) or f.is_dir())
+
+    def recognises(self, file: Path, beginning: bytes) -> bool:
+        """See `Importer`: a session of the form, or messages that tell their own time."""
+        if (file.suffix != ".jsonl" and not _ARCHIVE.search(file.name)) or _is_copy(file):
+            return False
+        return any(map(_is_own, first_values(beginning)))
+
+    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+        """See `Importer`."""
+        return read_growing(_Reading(file, self._settings.include_thinking), file, offset, report)
+
+
+def _is_copy(file: Path) -> bool:
+    return any(mark in file.name for mark in _COPIES)
+
+
+def _is_own(value: Mapping[str, object]) -> bool:
+    if value.get("type") == "session":
+        return isinstance(value.get("id"), str) and isinstance(value.get("timestamp"), str) and "delegationDepth" not in value
+    message = value.get("message")
+    if value.get("type") != "message" or not isinstance(message, Mapping) or "sessionId" in value:
+        return False
+    return as_text(message.get("role")) in _ROLES and isinstance(message.get("timestamp"), int | float)
+
+
+class _Reading(ChatReading):
+    """The memory of one read of one file."""
+
+    def __init__(self, file: Path, thinking: bool) -> None:
+        archived = _ARCHIVE.sub("", file.name)
+        own = file.stem if archived == file.name else archived
+        main = _main_of(file)
+        stem = own if main == file else main.stem
+        super().__init__("pi", stem.rpartition("_")[2] or stem, thinking, "" if main == file else file.stem)
+        self._agent_file = main != file
+        if file.parent.name == "sessions" and file.parent.parent.parent.name == "agents":
+            self.session.agent = "openclaw"
+        elif self._agent_file or ".omp" in file.parts:
+            self.session.agent = "omp"
+        self._entry = ""
+
+    def learn(self, record: dict[str, object]) -> None:
+        """See `Reading`."""
+        entry = self._entry
+        super().learn(record)
+        self._entry = entry
+        if record.get("type") == "session":
+            self._header(record)
+        elif record.get("type") == "title" and "pad" in record:
+            self.session.agent = "omp"
+
+    def convert(self, record: dict[str, object]) -> Outcome:
+        """See `ChatReading`."""
+        kind = as_text(record.get("type"))
+        message = as_mapping(record.get("message"))
+        outcome = Outcome()
+        if kind == "message" and message:
+            self._message(message, outcome)
+        elif kind in ("compaction", "branch_summary"):
+            outcome.parts = [chat.retold(as_text(record.get("summary")), kind)]
+        elif kind == "custom_message":
+            self._extension(record, outcome)
+        elif kind in ("session_info", "title", "title_change"):
+            outcome.parts = [note(as_text(record.get("name")) or as_text(record.get("title")), record="title")]
+        else:
+            self._entry = as_text(record.get("id")) if kind != "session" else self._entry
+            return skipped(kind if kind in _BOOKKEEPING else _FOREIGN)
+        self._place(record, message, outcome)
+        self._entry = as_text(record.get("id")) or self._entry
+        return outcome
+
+    def _place(self, record: Mapping[str, object], message: Mapping[str, object], outcome: Outcome) -> None:
+        """Time, id and branch of an entry that says something."""
+        when = record.get("timestamp") or record.get("updatedAt") or message.get("timestamp")
+        outcome.time = parse_time(when)
+        outcome.source_id = content_id(
+            record.get("type"),
+            when,
+            *(message.get(key) for key in ("timestamp", "toolCallId", "content", "command", "code", "output", "errorMessage")),
+            *(record.get(key) for key in ("summary", "content", "name", "title")),
+        )
+        parent = as_text(record.get("parentId"))
+        if self._entry and record.get("id") and parent != self._entry:
+            outcome.metadata["branches_from"] = parent or "the beginning"
+
+    def _header(self, record: Mapping[str, object]) -> None:
+        """Take over whose session it is; a subagent's file belongs to the session of the file it lies beside."""
+        session = self.session
+        if not self._agent_file:
+            session.session_id = as_text(record.get("id")) or session.session_id
+        self.cwd = as_text(record.get("cwd")) or self.cwd
+        version = record.get("version")
+        self.version = f"session format {version if isinstance(version, int) else 1}"
+        if session.agent == "pi" and "title" in record:
+            session.agent = "omp"
+
+    def _message(self, message: Mapping[str, object], outcome: Outcome) -> None:
+        role = as_text(message.get("role"))
+        blocks = as_blocks(message.get("content"))
+        if role == "user":
+            self._user(message, "\n".join(filter(None, map(chat.text_of, blocks))), outcome)
+        elif role == "assistant" and message.get("model") == _MIRROR:
+            outcome.reason = "copy of an answer"
+        elif role == "assistant":
+            self.model = as_text(message.get("model"))
+            outcome.parts = [part for block in blocks for part in self._spoken(block)]
+            self._ended(message, outcome)
+        elif role == "toolResult":
+            call, tool = as_text(message.get("toolCallId")), as_text(message.get("toolName"))
+            content = [{"type": "text", "text": chat.text_of(block)} for block in blocks]
+            error = message.get("isError") is True
+            ended = _EXIT_CODE.search(content[-1]["text"]) if content and error else None
+            outcome.parts = [self.returned(content, call, tool, error, ended[1] if ended else "")]
+        elif role in ("bashExecution", "pythonExecution"):
+            outcome.parts = _executed(message)
+        elif role in ("custom", "hookMessage"):
+            self._extension(message, outcome)
+        elif role in ("branchSummary", "compactionSummary"):
+            outcome.parts = [chat.retold(as_text(message.get("summary")), role)]
+        else:
+            outcome.reason = "system prompt" if role in ("system", "developer") else _FOREIGN
+
+    def _user(self, message: Mapping[str, object], text: str, outcome: Outcome) -> None:
+        """What the human typed, without the skills and files that pi puts in its place."""
+        if match := _SKILL.match(text):
+            outcome.left_out["skill text"] += 1
+            text = f"/skill:{match[1]} {match[2] or ''}"
+        text, files = _ATTACHED.subn(r"[file \1]", text)
+        outcome.left_out["attached file"] += files
+        if self.session.agent == "openclaw":
+            text, envelopes = _ENVELOPE.subn("", text)
+            outcome.left_out[chat.INJECTED] += envelopes
+            text = _RECEIVED.sub("", text.strip())
+        if not self._agent_file and (message.get("synthetic") is True or message.get("attribution") == "agent"):
+            outcome.parts = [note(text, record="written by the client")]
+        else:
+            outcome.parts = [self.asked(text)]
+
+    def _spoken(self, block: Mapping[str, object]) -> Iterator[Part]:
+        kind = block.get("type")
+        if kind in ("thinking", "redactedThinking"):
+            yield self.thought(as_text(block.get("thinking")))
+        elif kind == "toolCall":
+            yield self.called(as_text(block.get("name")), block.get("arguments"), as_text(block.get("id")))
+        elif text := chat.text_of(block):
+            yield said(Role.ASSISTANT, text)
+
+    def _ended(self, message: Mapping[str, object], outcome: Outcome) -> None:
+        """How an answer ended that did not end well."""
+        reason = as_text(message.get("stopReason"))
+        if reason == "error":
+            outcome.parts.append(note(as_text(message.get("errorMessage")), record="api error"))
+        elif reason == "aborted":
+            outcome.metadata["record"] = "aborted"
+            outcome.reason = "aborted before a word"
+
+    def _extension(self, told: Mapping[str, object], outcome: Outcome) -> None:
+        """What an extension put into the conversation: told where the human saw it."""
+        if told.get("display") is False:
+            outcome.left_out[chat.INJECTED] += 1
+            return
+        text = "\n".join(filter(None, map(chat.text_of, as_blocks(told.get("content")))))
+        outcome.parts = [note(text, record=f"extension {as_text(told.get('customType'))}".strip())]
+
+
+def _executed(message: Mapping[str, object]) -> list[Part]:
+    """A command that the human ran from the prompt, and what it printed."""
+    code = message.get("exitCode")
+    command = as_text(message.get("command")) or as_text(message.get("code"))
+    metadata = {"command": command, "exit_status": str(code) if isinstance(code, int) else ""}
+    sign = "!" if message.get("role") == "bashExecution" else "$"
+    printed = without_ansi(as_text(message.get("output"))).strip()
+    return [said(Role.USER, f"{sign} {command}"), Part(Role.TOOL, EventType.NOTE, printed, metadata)]
+
+
+def _main_of(file: Path) -> Path:
+    """The session's own file: a subagent's file lies in a folder named after its caller's, beside it."""
+    main, above = file, file.parent
+    while above.name and above != above.parent and (caller := above.with_name(f"{above.name}.jsonl")).is_file():
+        main, above = caller, caller.parent
+    return main

@@ -1,0 +1,74 @@
+"""Which clients delete their transcripts, when those of this machine go, and which of them are not imported.
+
+Known: Claude Code deletes a session's file once it was left alone for `cleanupPeriodDays` of its settings, 30 without one.
+"""
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from memory_mcp.ingest.base import Importer
+from memory_mcp.ingest.finding import look, unread
+
+#: Sessions that go within so many days are told of.
+SOON_DAYS = 7
+_DAY_MS = 86_400_000
+_CLAUDE_DAYS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Fate:
+    """What becomes of one client's session files. Times in UTC milliseconds."""
+
+    importer: str
+    title: str
+    files: int
+    #: Files with something that is not imported.
+    new_files: int
+    #: Days after which the client deletes them; 0: it keeps them.
+    days: int = 0
+    #: Files that are deleted within `SOON_DAYS`, how many of them are not imported, and when the first goes.
+    going: int = 0
+    going_new: int = 0
+    first_ms: int = 0
+
+
+def fates(importers: Sequence[Importer], marks: Mapping[str, str], now_ms: int) -> list[Fate]:
+    """The fate of every client's files that lie on this machine; `marks` holds importers' marks by name."""
+    found = []
+    for importer in importers:
+        for path in importer.default_paths():
+            if path.exists():
+                lying = look(importer, path, marks)
+                days = KEPT[importer.name](path) if importer.name in KEPT else 0
+                fate = Fate(importer.name, importer.title, lying.files, lying.new_files, days)
+                found.append(_with_ends(fate, importer, path, marks, now_ms) if days else fate)
+    return [fate for fate in found if fate.files]
+
+
+def _with_ends(fate: Fate, importer: Importer, path: Path, marks: Mapping[str, str], now_ms: int) -> Fate:
+    ends: list[tuple[int, bool]] = []
+    for file in importer.files(path):
+        try:
+            end = int(file.stat().st_mtime * 1000) + fate.days * _DAY_MS
+        except OSError:
+            continue
+        if end - now_ms <= SOON_DAYS * _DAY_MS:
+            ends.append((end, unread(importer, file, marks) > 0))
+    first = min((end for end, _ in ends), default=0)
+    new = sum(is_new for _, is_new in ends)
+    return Fate(fate.importer, fate.title, fate.files, fate.new_files, fate.days, len(ends), new, first)
+
+
+def _claude_days(sessions: Path) -> int:
+    """Days after which Claude Code deletes what lies in `sessions`; its default where its settings say nothing."""
+    try:
+        told = json.loads((sessions.parent / "settings.json").read_text(encoding="utf-8-sig")).get("cleanupPeriodDays")
+    except (OSError, ValueError, AttributeError):
+        told = None
+    return told if isinstance(told, int) and told > 0 else _CLAUDE_DAYS
+
+
+#: Days after which a client deletes its session files, by importer; the folder of the sessions in.
+KEPT: Mapping[str, Callable[[Path], int]] = {"claude-code": _claude_days}

@@ -1,0 +1,1 @@
+"""Here is a client, make it use this memory, and undo that to the last byte: see base.py."""

@@ -1,0 +1,179 @@
+"""The contract of a client: where its files lie, what stands in them, and which edits make it use this memory.
+
+A client says what it wants as a list of edits; `engine.py` makes them, remembers them and takes them back. One more file of
+a client, a hook, a plugin, is one more edit in its list.
+"""
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path, PurePath, PurePosixPath, PureWindowsPath
+from typing import Any, ClassVar
+
+from memory_mcp.errors import InstallRefused
+from memory_mcp.install.command import Server, hook_line
+
+
+class Level(StrEnum):
+    """Whose configuration: the user's for all projects, or that of the project in the working directory."""
+
+    USER = "user"
+    PROJECT = "project"
+
+
+class Format(StrEnum):
+    """How a file is written."""
+
+    #: With or without comments and trailing commas.
+    JSON = "json"
+    TOML = "toml"
+
+
+@dataclass(frozen=True, slots=True)
+class Place:
+    """A machine as far as paths depend on it. Pure: nothing is looked up."""
+
+    platform: str
+    environ: Mapping[str, str]
+    home: str
+    cwd: str
+
+    def path(self, *parts: str) -> PurePath:
+        """A path as this platform writes it."""
+        return PureWindowsPath(*parts) if self.platform == "win32" else PurePosixPath(*parts)
+
+    def at_home(self, *parts: str) -> PurePath:
+        """Below the user's home."""
+        return self.path(self.home, *parts)
+
+    def in_project(self, *parts: str) -> PurePath:
+        """Below the working directory."""
+        return self.path(self.cwd, *parts)
+
+    def named(self, variable: str, *otherwise: str) -> PurePath:
+        """The folder that an environment variable names, else one below the user's home."""
+        value = self.environ.get(variable, "")
+        return self.path(value) if value and self.path(value).is_absolute() else self.at_home(*otherwise)
+
+    def app_folder(self, name: str) -> PurePath:
+        """Where a desktop program of that name keeps its configuration."""
+        if self.platform == "win32":
+            return self.named("APPDATA", "AppData", "Roaming") / name
+        if self.platform == "darwin":
+            return self.at_home("Library", "Application Support", name)
+        return self.named("XDG_CONFIG_HOME", ".config") / name
+
+
+@dataclass(frozen=True, slots=True)
+class Order:
+    """What is to be installed, and where."""
+
+    place: Place
+    server: Server
+    level: Level = Level.USER
+    name: str = "memory"
+    #: What hooks are told, where it is not the usual: the data directory and the settings file.
+    data_dir: Path | None = None
+    config: Path | None = None
+    hooks: bool = True
+
+
+@dataclass(frozen=True, slots=True)
+class SetKey:
+    """One entry of a configuration file: `value` at the path `keys`; objects or tables on the way are made."""
+
+    path: PurePath
+    format: Format
+    keys: tuple[str, ...]
+    value: Any
+    #: Whether the entry is a server: another program's is not overwritten, and ours is not added under a second name.
+    is_server: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class AddItem:
+    """One more item of an array in a JSON file, beside those of others; nothing where one there runs our hook already."""
+
+    path: PurePath
+    keys: tuple[str, ...]
+    item: Any
+    #: The client as the command `hook` calls it, by which our own are known.
+    client: str
+
+
+@dataclass(frozen=True, slots=True)
+class PlaceFile:
+    """A whole file of ours. One of that name which is not ours is left alone."""
+
+    path: PurePath
+    text: str
+
+
+Edit = SetKey | AddItem | PlaceFile
+
+
+class Client(ABC):
+    """A program that can use this memory. To add one: a file with a subclass, and a line in registry.py."""
+
+    #: As it is named on the command line, and as people call it.
+    name: ClassVar[str]
+    title: ClassVar[str]
+    #: Names by which it may be found on the PATH.
+    commands: ClassVar[tuple[str, ...]] = ()
+    format: ClassVar[Format] = Format.JSON
+    #: The object of its configuration that holds servers by their names.
+    keys: ClassVar[tuple[str, ...]] = ("mcpServers",)
+    #: The client as the command `hook` calls it, where its hooks are installed; else "".
+    hook_client: ClassVar[str] = ""
+    #: Whether its configuration takes servers by their address.
+    takes_addresses: ClassVar[bool] = True
+    #: What its user does next to have it in force.
+    then: ClassVar[str] = ""
+
+    @abstractmethod
+    def folders(self, place: Place) -> Sequence[PurePath]:
+        """Where it leaves something once it has been run: any of them there means that it is installed."""
+
+    @abstractmethod
+    def configs(self, place: Place, level: Level) -> Sequence[PurePath]:
+        """The files that may hold its servers, best first: the first that exists is used. Empty: it has none at this level."""
+
+    def server_keys(self, place: Place) -> Sequence[tuple[str, ...]]:
+        """Every object of its user's configuration in which servers may stand for here; ours is put into the first."""
+        del place
+        return [self.keys]
+
+    @abstractmethod
+    def entry(self, server: Server, level: Level) -> dict[str, Any]:
+        """How it writes a server."""
+
+    def hooks(self, order: Order) -> Sequence[Edit]:
+        """What makes it hand over its sessions as they happen; nothing where it has no hooks. Looks nothing up."""
+        del order
+        return ()
+
+    def edits(self, order: Order) -> list[Edit]:
+        """Everything that is to be so in its files; InstallRefused when that cannot be."""
+        if order.server.url and not self.takes_addresses:
+            raise InstallRefused(f"{self.title} takes no addresses in its configuration", "Leave --http out.")
+        file = self.config(order.place, order.level)
+        server = SetKey(file, self.format, (*self.keys, order.name), self.entry(order.server, order.level), is_server=True)
+        return [server, *(self.hooks(order) if order.hooks else ())]
+
+    def config(self, place: Place, level: Level) -> PurePath:
+        """The file that holds its servers; InstallRefused where it has none at this level."""
+        files = self.configs(place, level)
+        if not files:
+            raise InstallRefused(f"{self.title} has no configuration for one project", "Leave --project out.")
+        return next((file for file in files if Path(file).exists()), files[0])
+
+    def hook_line(self, order: Order) -> str:
+        """The line that its hooks run."""
+        return hook_line(self.hook_client, order.data_dir, order.config, order.place.platform)
+
+
+def local(server: Server, **more: Any) -> dict[str, Any]:
+    """A command as most clients write it."""
+    told = {**more, "command": server.command, "args": list(server.args)}
+    return told | ({"env": dict(server.env)} if server.env else {})

@@ -1,0 +1,30 @@
+"""Claude Desktop: claude_desktop_config.json in its application folder, for programs that it starts itself alone."""
+
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import Any
+
+from memory_mcp.install.base import Client, Level, Place, local
+from memory_mcp.install.command import Server
+
+
+class ClaudeDesktop(Client):
+    """Anthropic's desktop client."""
+
+    name = "claude-desktop"
+    title = "Claude Desktop"
+    takes_addresses = False
+    then = "quit it from its menu and start it again"
+
+    def folders(self, place: Place) -> Sequence[PurePath]:
+        """Its application folder."""
+        return [place.app_folder("Claude")]
+
+    def configs(self, place: Place, level: Level) -> Sequence[PurePath]:
+        """It knows no projects."""
+        return [place.app_folder("Claude") / "claude_desktop_config.json"] if level is Level.USER else []
+
+    def entry(self, server: Server, level: Level) -> dict[str, Any]:
+        """A command. Remote servers are connectors, which are added in its settings and must be on the internet."""
+        del level
+        return local(server)

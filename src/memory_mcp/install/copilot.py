@@ -1,0 +1,36 @@
+"""Copilot CLI: mcp-config.json in ~/.copilot; a project's servers stand in its .mcp.json, which Claude Code reads, too."""
+
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import Any
+
+from memory_mcp.install.base import Client, Level, Place, local
+from memory_mcp.install.command import Server
+
+_TOOLS = ["*"]
+
+
+class Copilot(Client):
+    """GitHub's command line client."""
+
+    name = "copilot"
+    title = "Copilot CLI"
+    commands = ("copilot",)
+    then = "start a new session"
+
+    def folders(self, place: Place) -> Sequence[PurePath]:
+        """COPILOT_HOME, else ~/.copilot."""
+        return [place.named("COPILOT_HOME", ".copilot")]
+
+    def configs(self, place: Place, level: Level) -> Sequence[PurePath]:
+        """One file for each level."""
+        home = place.named("COPILOT_HOME", ".copilot")
+        return [home / "mcp-config.json"] if level is Level.USER else [place.in_project(".mcp.json")]
+
+    def entry(self, server: Server, level: Level) -> dict[str, Any]:
+        """As `copilot mcp add` writes it: with the tools that it may use, all; in a project as Claude Code writes it, too."""
+        if level is Level.PROJECT:
+            return local(server, type="stdio")
+        if server.url:
+            return {"tools": _TOOLS, "type": "http", "url": server.url, "headers": server.headers}
+        return local(server, tools=_TOOLS, type="local")

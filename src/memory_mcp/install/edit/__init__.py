@@ -1,0 +1,1 @@
+"""Somebody else's configuration file, changed at one place and nowhere else."""

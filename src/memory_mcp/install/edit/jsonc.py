@@ -1,0 +1,155 @@
+"""Where everything stands in a JSON text that may hold comments and trailing commas. Pure.
+
+Readers of Python (json5, commentjson, jsonc-parser) give values without places, or write the whole text anew; what is
+needed here are places, so that a text is changed at one of them and kept to the byte elsewhere.
+"""
+
+import json
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from json.decoder import scanstring  # type: ignore[attr-defined]  # in no stub, in every version
+from typing import Any
+
+_BLANK = re.compile(r"[ \t\r\n]*")
+_NUMBER = re.compile(r"-?(?:0|[1-9][0-9]*)(?:\.[0-9]+)?(?:[eE][-+]?[0-9]+)?")
+_WORDS = {"true": True, "false": False, "null": None}
+
+
+class Broken(ValueError):
+    """The text is not what it should be; `at` is an offset into it."""
+
+    def __init__(self, what: str, at: int) -> None:
+        super().__init__(what)
+        self.at = at
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A value and where it stands: text[start:end]."""
+
+    start: int
+    end: int
+    value: Any
+    #: Of an object its members, of an array its items, in order; a key that comes twice counts the second time.
+    parts: tuple["Part", ...] = ()
+
+    @property
+    def is_container(self) -> bool:
+        """Whether it is an object or an array."""
+        return isinstance(self.value, dict | list)
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A member with its key, or an item (key ""), from `start` to `end`; `comma` is the offset of the one behind it, or -1."""
+
+    key: str
+    start: int
+    node: Node
+    comma: int
+
+    @property
+    def end(self) -> int:
+        """Behind its value."""
+        return self.node.end
+
+
+def parse(text: str) -> Node:
+    """The one value of a text; Broken where there is none, or more."""
+    try:
+        node, at = _value(text, skip(text, 0))
+    except RecursionError:
+        raise Broken("nested too deeply", 0) from None
+    rest = skip(text, at)
+    if rest < len(text):
+        raise Broken("something behind the end", rest)
+    return node
+
+
+def is_blank(text: str) -> bool:
+    """Whether a text holds neither value nor comment."""
+    return not text.strip(" \t\r\n")
+
+
+def skip(text: str, at: int) -> int:
+    """Behind blanks and comments; Broken in a comment that does not end."""
+    while True:
+        at = _blank(text, at)
+        if text.startswith("//", at):
+            at = line_end(text, at)
+        elif text.startswith("/*", at):
+            end = text.find("*/", at + 2)
+            if end < 0:
+                raise Broken("a comment without an end", at)
+            at = end + 2
+        else:
+            return at
+
+
+def comments(text: str, at: int, end: int) -> Iterator[tuple[int, int]]:
+    """Where the comments of text[at:end] stand, which must hold nothing else but blanks."""
+    while (at := _blank(text, at)) < end:
+        stop = line_end(text, at) if text.startswith("//", at) else text.index("*/", at + 2) + 2
+        yield at, stop
+        at = stop
+
+
+def line_end(text: str, at: int) -> int:
+    """The offset of the next line break, or of the text's end."""
+    ends = [found for found in (text.find("\r", at), text.find("\n", at)) if found >= 0]
+    return min(ends, default=len(text))
+
+
+def _blank(text: str, at: int) -> int:
+    found = _BLANK.match(text, at)
+    return found.end() if found else at
+
+
+def _value(text: str, at: int) -> tuple[Node, int]:
+    opening = text[at : at + 1]
+    if opening in ("{", "["):
+        return _container(text, at, opening)
+    if opening == '"':
+        value, end = _string(text, at)
+        return Node(at, end, value), end
+    for word, meant in _WORDS.items():
+        if text.startswith(word, at):
+            return Node(at, at + len(word), meant), at + len(word)
+    number = _NUMBER.match(text, at)
+    if number is None:
+        raise Broken("a value is missing", at)
+    return Node(at, number.end(), json.loads(number[0])), number.end()
+
+
+def _string(text: str, at: int) -> tuple[str, int]:
+    if text[at : at + 1] != '"':
+        raise Broken("a key in double quotes is missing", at)
+    try:
+        value, end = scanstring(text, at + 1, True)
+    except json.JSONDecodeError as error:
+        raise Broken("a text without an end, or with a character that must be escaped", error.pos) from None
+    return value, end
+
+
+def _container(text: str, start: int, opening: str) -> tuple[Node, int]:
+    closing = "}" if opening == "{" else "]"
+    parts: list[Part] = []
+    at = skip(text, start + 1)
+    while text[at : at + 1] != closing:
+        if parts and parts[-1].comma < 0:
+            raise Broken("a comma is missing", at)
+        begin, key = at, ""
+        if opening == "{":
+            key, at = _string(text, at)
+            at = skip(text, at)
+            if text[at : at + 1] != ":":
+                raise Broken("a colon is missing", at)
+            at = skip(text, at + 1)
+        node, at = _value(text, at)
+        at = skip(text, at)
+        comma = at if text[at : at + 1] == "," else -1
+        parts.append(Part(key, begin, node, comma))
+        at = skip(text, at + 1) if comma >= 0 else at
+    value: Any = {p.key: p.node.value for p in parts} if opening == "{" else [p.node.value for p in parts]
+    return Node(start, at + 1, value, tuple(parts)), at + 1

@@ -1,0 +1,305 @@
+"""Changes of a JSON text at one place: an entry put in, taken out, an item added to an array. Pure.
+
+Every function returns the whole new text. What it holds besides is the same to the byte: comments, indentation, line
+ends, trailing commas; a new line is written as its neighbours are.
+"""
+
+import json
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any
+
+from memory_mcp.install.edit import values
+from memory_mcp.install.edit.jsonc import Broken, Node, Part, comments, is_blank, line_end, parse, skip
+
+#: What shows a value on a line that begins so; None: within a line.
+Render = Callable[[str | None], str]
+
+_INDENT = re.compile(r"[ \t]*")
+#: The first line inside something.
+_INNER_INDENT = re.compile(r"[{\[][ \t]*\r?\n([ \t]+)[^ \t\r\n]")
+
+
+def value_at(text: str, keys: Sequence[str]) -> Any:
+    """The value at a path of keys; None where there is none (or null)."""
+    return values.at(_read(text), keys)
+
+
+def raw_at(text: str, keys: Sequence[str]) -> str | None:
+    """The text of the value at a path of keys."""
+    node = None if is_blank(text) else _descend(parse(text), keys)
+    return None if node is None else text[node.start : node.end]
+
+
+def put(text: str, keys: Sequence[str], value: Any) -> tuple[str, int]:
+    """`value` at a path of keys, in the place of what is there; and how many objects were made on the way.
+
+    Broken where the text is no JSON, or where something on the way is not an object.
+    """
+    done, made = _put(text, keys, lambda indent: _rendered(text, value, indent), value)
+    return _checked(done, values.changed(_read(text), keys, value)), made
+
+
+def put_raw(text: str, keys: Sequence[str], raw: str) -> str:
+    """As `put`, a value's text as it was written before."""
+    value = parse(raw).value
+    return _checked(_put(text, keys, lambda _: raw, value)[0], values.changed(_read(text), keys, value))
+
+
+def add(text: str, keys: Sequence[str], item: Any) -> tuple[str, int]:
+    """`item` as the last of the array at a path of keys; and how many containers were made. Broken as `put`."""
+    root = None if is_blank(text) else parse(text)
+    array = None if root is None else _descend(root, keys)
+    if array is None:
+        done, made = put(text, keys, [item])
+        return done, made + 1
+    if not isinstance(array.value, list):
+        raise Broken(f"{'.'.join(keys)} is not an array", array.start)
+    done = _inserted(text, array, lambda indent: _rendered(text, item, indent))
+    return _checked(done, values.changed(_read(text), keys, [*array.value, item])), 0
+
+
+def replace_item(text: str, keys: Sequence[str], old: Any, item: Any) -> str:
+    """The first item that equals `old` replaced; the text as it was where there is none."""
+    array = _descend(parse(text), keys)
+    for part in array.parts if array is not None else ():
+        if part.node.value == old:
+            return _replaced(text, part, lambda indent: _rendered(text, item, indent))
+    return text
+
+
+def drop(text: str, keys: Sequence[str]) -> str:
+    """The entry at a path of keys taken out; the text as it was where there is none."""
+    wanted = values.without(_read(text), keys)
+    while (owner := _descend(parse(text), keys[:-1])) is not None and isinstance(owner.value, dict):
+        found = [i for i, part in enumerate(owner.parts) if part.key == keys[-1]]
+        if not found:
+            break
+        text = _cut(text, owner, found[-1])
+    return _checked(text, wanted)
+
+
+def drop_items(text: str, keys: Sequence[str], ours: Callable[[Any], bool]) -> str:
+    """Items for which `ours` says so taken out of the array at a path of keys, and out of arrays inside its items.
+
+    An item whose inner array is left empty by that goes, too.
+    """
+    array = None if is_blank(text) else _descend(parse(text), keys)
+    if array is None or not isinstance(array.value, list):
+        return text
+    for index in reversed(range(len(array.parts))):
+        item = array.parts[index].node
+        if ours(item.value):
+            return drop_items(_cut(text, array, index), keys, ours)
+        for part in item.parts if isinstance(item.value, dict) else ():
+            left = [one for one in part.node.value if not ours(one)] if isinstance(part.node.value, list) else []
+            if not isinstance(part.node.value, list) or len(left) == len(part.node.value):
+                continue
+            if not left:
+                return drop_items(_cut(text, array, index), keys, ours)
+            inner = next(i for i, one in enumerate(part.node.parts) if ours(one.node.value))
+            return drop_items(_cut(text, part.node, inner), keys, ours)
+    return text
+
+
+def prune(text: str, keys: Sequence[str]) -> str:
+    """The container at a path of keys taken out if it holds nothing, not even a comment."""
+    node = _descend(parse(text), keys)
+    if node is None or not node.is_container or not is_blank(text[node.start + 1 : node.end - 1]):
+        return text
+    return drop(text, keys)
+
+
+def holds_nothing(text: str) -> bool:
+    """Whether a text is blank, or an object without entries and comments, but for the schema that some clients put in."""
+    if is_blank(text):
+        return True
+    if "$schema" in parse(text).value:
+        text = drop(text, ["$schema"])
+    node = parse(text)
+    return node.value == {} and is_blank(text[: node.start] + text[node.start + 1 : node.end - 1] + text[node.end :])
+
+
+def line_break(text: str) -> str:
+    """How lines end: as the first one does."""
+    first = text.find("\n")
+    return "\r\n" if first > 0 and text[first - 1] == "\r" else "\n"
+
+
+def _read(text: str) -> Any:
+    try:
+        # Twenty times as fast, and most configurations have no comments.
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return {} if is_blank(text) else parse(text).value
+
+
+def _checked(text: str, wanted: Any) -> str:
+    """The text if it holds what it should and nothing else; Broken."""
+    if _read(text) != wanted:
+        raise Broken("it cannot be changed without changing something else", 0)
+    return text
+
+
+def _put(text: str, keys: Sequence[str], render: Render, value: Any) -> tuple[str, int]:
+    if is_blank(text):
+        return text + _renderer(text, _nested(keys, value))("") + line_break(text), len(keys) - 1
+    node = parse(text)
+    for depth, key in enumerate(keys):
+        if not isinstance(node.value, dict):
+            raise Broken(f"{'.'.join(keys[:depth]) or 'the text'} is not an object", node.start)
+        part, rest = _member(node, key), keys[depth + 1 :]
+        if part is None:
+            shown = _renderer(text, _nested(rest, value)) if rest else render
+            return _inserted(text, node, partial(_entry, key, shown)), len(rest)
+        if not rest:
+            return _replaced(text, part, render), 0
+        node = part.node
+    raise AssertionError
+
+
+def _nested(keys: Sequence[str], value: Any) -> Any:
+    for key in reversed(keys):
+        value = {key: value}
+    return value
+
+
+def _entry(key: str, shown: Render, indent: str | None) -> str:
+    return f"{_json(key)}: {shown(indent)}"
+
+
+def _member(node: Node, key: str) -> Part | None:
+    return next((part for part in reversed(node.parts) if part.key == key), None)
+
+
+def _descend(node: Node, keys: Sequence[str]) -> Node | None:
+    for key in keys:
+        part = _member(node, key) if isinstance(node.value, dict) else None
+        if part is None:
+            return None
+        node = part.node
+    return node
+
+
+def _json(value: Any, indent: str | None = None) -> str:
+    shown = json.dumps(value, indent=indent, ensure_ascii=False)
+    try:
+        shown.encode("utf-8")
+    except UnicodeEncodeError:
+        # A path that is no Unicode text can only be written in escapes.
+        return json.dumps(value, indent=indent)
+    return shown
+
+
+def _renderer(text: str, value: Any) -> Render:
+    return lambda indent: _rendered(text, value, indent)
+
+
+def _rendered(text: str, value: Any, indent: str | None) -> str:
+    """JSON as it would stand in `text` on a line that begins with `indent`; None: within a line, as is all of a one-line text."""
+    if indent is None or _is_one_line(text):
+        return _json(value)
+    return _json(value, _unit(text)).replace("\n", line_break(text) + indent)
+
+
+def _is_one_line(text: str) -> bool:
+    return text.strip() != "" and "\n" not in text.strip("\r\n") and not _is_bare(text)
+
+
+def _is_bare(text: str) -> bool:
+    """Whether there is nothing in it that would say how its lines are written."""
+    return bool(parse(text).value == {})
+
+
+def _unit(text: str) -> str:
+    """One step of indentation: that of the first line that is indented inside something."""
+    found = _INNER_INDENT.search(text)
+    return (found[1].removeprefix(_line_indent(text, found.start())) if found else "") or "  "
+
+
+def _line_indent(text: str, at: int) -> str:
+    start = max(text.rfind("\n", 0, at), text.rfind("\r", 0, at)) + 1
+    found = _INDENT.match(text, start)
+    return found[0] if found else ""
+
+
+def _replaced(text: str, part: Part, render: Render) -> str:
+    return text[: part.node.start] + render(_line_indent(text, part.start)) + text[part.end :]
+
+
+def _inserted(text: str, owner: Node, render: Render) -> str:
+    """A new last part of a container."""
+    if not owner.parts:
+        return _first(text, owner, render)
+    last = owner.parts[-1]
+    at = last.end if last.comma < 0 else last.comma + 1
+    behind = _past_comment(text, at)
+    comma, tail = (",", "") if last.comma < 0 else ("", ",")
+    if "\n" in text[owner.start : last.start]:
+        own_line = is_blank(text[_line_start(text, last.start) : last.start])
+        indent = _line_indent(text, last.start) if own_line else _line_indent(text, owner.start) + _unit(text)
+        return text[:at] + comma + text[at:behind] + line_break(text) + indent + render(indent) + tail + text[behind:]
+    if "//" in text[at:behind]:
+        # On the same line it would become part of the comment.
+        behind = at
+    return text[:at] + comma + text[at:behind] + " " + render(None) + tail + text[behind:]
+
+
+def _first(text: str, owner: Node, render: Render) -> str:
+    """The first part of an empty container, behind the comments that it may hold."""
+    at, end = owner.start + 1, owner.end - 1
+    behind = at + len(text[at:end].rstrip(" \t\r\n"))
+    outer = _line_indent(text, owner.start)
+    if _is_one_line(text):
+        return text[:behind] + render(None) + text[behind:]
+    indent = outer + _unit(text)
+    close = "" if "\n" in text[behind:end] else line_break(text) + outer
+    return text[:behind] + line_break(text) + indent + render(indent) + close + text[behind:]
+
+
+def _line_start(text: str, at: int) -> int:
+    return max(text.rfind("\n", 0, at), text.rfind("\r", 0, at)) + 1
+
+
+def _past_comment(text: str, at: int) -> int:
+    """Behind the comments that follow on the same line; `at` where none does."""
+    for start, stop in comments(text, at, skip(text, at)):
+        if line_end(text, at) < start:
+            break
+        at = stop
+    return at
+
+
+def _cut(text: str, owner: Node, index: int) -> str:
+    """A container without one of its parts; comments stay."""
+    part = owner.parts[index]
+    cuts: list[tuple[int, int]] = []
+    before = owner.parts[index - 1] if index else None
+    if part.comma >= 0:
+        cuts.append((part.comma, part.comma + 1))
+    elif before is not None:
+        cuts.append((before.comma, before.comma + 1))
+    lead = len(text[: part.start].rstrip(" \t\r\n"))
+    if _ends_in_line_comment(text, owner, lead) and not _ends_its_line(text, max(part.end, part.comma + 1)):
+        # Without the line break the comment would swallow what follows.
+        lead = _line_start(text, part.start)
+    cuts.append((lead, part.end))
+    for start, end in sorted(cuts, reverse=True):
+        text = text[:start] + text[end:]
+    if len(owner.parts) == 1:
+        end = owner.end - sum(b - a for a, b in cuts)
+        if is_blank(text[owner.start + 1 : end - 1]):
+            text = text[: owner.start + 1] + text[end - 1 :]
+    return text
+
+
+def _ends_in_line_comment(text: str, owner: Node, at: int) -> bool:
+    """Whether the text before `at` is a comment that only a line break ends."""
+    before = max((max(p.end, p.comma + 1) for p in owner.parts if p.end < at), default=owner.start + 1)
+    return any(stop == at and text.startswith("//", start) for start, stop in comments(text, before, at))
+
+
+def _ends_its_line(text: str, at: int) -> bool:
+    end = line_end(text, at)
+    return is_blank(text[at:end]) and end < len(text)

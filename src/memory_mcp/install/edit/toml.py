@@ -1,0 +1,111 @@
+"""Changes of a TOML text at one place. Pure.
+
+A new table goes to the end as text, so that nothing else can change; what cannot be had so, tomlkit does, which keeps
+what it does not touch. Either way the outcome is read again and must hold the wanted change and no other.
+"""
+
+import tomllib
+from collections.abc import Sequence
+from typing import Any
+
+from memory_mcp.install.edit.jsonc import Broken
+from memory_mcp.install.edit.values import at, changed, without
+
+_BARE = frozenset("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_")
+
+
+def parsed(text: str) -> dict[str, Any]:
+    """What a text holds; Broken where it is no TOML."""
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError) as error:
+        raise Broken(str(error), 0) from None
+
+
+def value_at(text: str, keys: Sequence[str]) -> Any:
+    """The value at a path of keys; None where there is none."""
+    return at(parsed(text), keys)
+
+
+def put(text: str, keys: Sequence[str], value: Any) -> str:
+    """`value` (no None in it) at a path of keys, in the place of what is there; Broken where that cannot be."""
+    wanted = [changed(parsed(text), keys, value)]
+    if isinstance(value, dict) and value_at(text, keys) is None:
+        done = text + _lead(text) + block(keys, value, _line_break(text))
+        if _reads(done, wanted):
+            return done
+    return _edited(text, keys, value, wanted)
+
+
+def drop(text: str, keys: Sequence[str], written: Any) -> str:
+    """The entry at a path of keys taken out: as the text that `put` wrote for `written`, else by its meaning."""
+    # The table around it may stay, if somebody wrote its header.
+    wanted = [without(parsed(text), keys, prune=True), without(parsed(text), keys)]
+    if isinstance(written, dict):
+        ours = block(keys, written, _line_break(text))
+        for lead in (_line_break(text), ""):
+            at = text.find(lead + ours)
+            if at >= 0 and _reads(done := text[:at] + text[at + len(lead + ours) :], wanted):
+                return done
+    return _edited(text, keys, None, wanted)
+
+
+def block(keys: Sequence[str], value: dict[str, Any], line_break: str = "\n") -> str:
+    """A table as text, tables inside it behind it."""
+    lines = [f"[{'.'.join(map(_key, keys))}]"]
+    lines += [f"{_key(name)} = {_value(one)}" for name, one in value.items() if not isinstance(one, dict)]
+    inner = [block([*keys, name], one, line_break) for name, one in value.items() if isinstance(one, dict)]
+    return line_break.join([*lines, "", *inner]) if not inner else line_break.join([*lines, "", line_break.join(inner)])
+
+
+def _lead(text: str) -> str:
+    """What stands between the end of a text and a new table: an empty line."""
+    if not text.strip():
+        return ""
+    return _line_break(text) * (1 if text.endswith("\n") else 2)
+
+
+def _line_break(text: str) -> str:
+    first = text.find("\n")
+    return "\r\n" if first > 0 and text[first - 1] == "\r" else "\n"
+
+
+def _key(name: str) -> str:
+    return name if name and set(name) <= _BARE else _value(name)
+
+
+def _value(value: Any) -> str:
+    import tomlkit
+
+    return str(tomlkit.item(value).as_string())
+
+
+def _edited(text: str, keys: Sequence[str], value: Any, wanted: Sequence[Any]) -> str:
+    """By tomlkit; None takes the entry out."""
+    import tomlkit
+    from tomlkit.exceptions import TOMLKitError
+
+    try:
+        document: Any = tomlkit.parse(text)
+        owner = document
+        for key in keys[:-1]:
+            owner = owner[key] if key in owner else owner.setdefault(key, tomlkit.table(is_super_table=True))
+        if value is None:
+            del owner[keys[-1]]
+        else:
+            owner[keys[-1]] = value
+        done = tomlkit.dumps(document)
+    except (TOMLKitError, KeyError, TypeError, ValueError, AttributeError) as error:
+        raise Broken(str(error), 0) from None
+    if text.count("\r\n") == text.count("\n") > 0:
+        done = done.replace("\r\n", "\n").replace("\n", "\r\n")
+    if not _reads(done, wanted):
+        raise Broken(f"{'.'.join(keys)} cannot be changed without changing something else", 0)
+    return done
+
+
+def _reads(text: str, wanted: Sequence[Any]) -> bool:
+    try:
+        return tomllib.loads(text) in wanted
+    except tomllib.TOMLDecodeError:
+        return False

@@ -1,0 +1,274 @@
+"""Edits made in the files of clients, and remembered: first all of a client's are worked out, then all are written.
+
+Invariants
+1. Nothing is written for a client of which one edit cannot be made.
+2. What is to be done is remembered, and the file as it was is copied, before a file is written.
+3. An entry that is not ours is never overwritten.
+"""
+
+import difflib
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from memory_mcp.errors import InstallRefused
+from memory_mcp.install.base import AddItem, Client, Edit, Format, Order, PlaceFile, SetKey
+from memory_mcp.install.command import CONFIG, DATA_DIR, NAME, brought_up, runs_our_hook, starts_us, told_paths
+from memory_mcp.install.edit import files, splice, toml
+from memory_mcp.install.edit.files import Changed, Content
+from memory_mcp.install.edit.jsonc import Broken
+from memory_mcp.install.state import Done, Record, State, digest
+
+_TRIES = 3
+
+
+@dataclass(slots=True)
+class Change:
+    """One file, as it is and as it is to be; `after` None: gone."""
+
+    content: Content
+    after: bytes | None
+    #: What its record will be, with all edits of all clients.
+    record: Record
+    notes: list[str] = field(default_factory=list)
+    #: Whether what is there is an earlier work of ours.
+    again: bool = False
+    #: Whether something of ours is taken out.
+    undoing: bool = False
+
+    @property
+    def path(self) -> Path:
+        """The file, as it is named: it may be a link."""
+        return self.content.path
+
+    @property
+    def action(self) -> str:
+        """What is done to it, in a word."""
+        if self.after == self.content.data:
+            return "unchanged"
+        if self.after is None:
+            return "removed"
+        if self.undoing:
+            return "restored" if digest(self.after) == self.record.before else "cleaned"
+        if self.content.data is None:
+            return "created"
+        return "updated" if self.again else "changed"
+
+    def diff(self) -> list[str]:
+        """What changes, as a unified diff with little around it: beside it may stand what nobody should see."""
+        was, now = ((data or b"").decode("utf-8", "replace").splitlines() for data in (self.content.data, self.after))
+        names = [str(self.path) if data is not None else os.devnull for data in (self.content.data, self.after)]
+        return list(difflib.unified_diff(was, now, names[0], names[1], lineterm="", n=1))
+
+
+def plan(client: Client, order: Order, state: State) -> list[Change]:
+    """What installing would change, file by file; InstallRefused, saying what to do by hand, when it cannot be done."""
+    by_file: dict[Path, list[Edit]] = {}
+    order = _as_before(client, order)
+    for edit in client.edits(order):
+        by_file.setdefault(Path(edit.path), []).append(edit)
+    return [_changed(client, order, path, edits, state) for path, edits in by_file.items()]
+
+
+def _as_before(client: Client, order: Order) -> Order:
+    """The order with the data directory and settings file of an entry that is there, where none are named.
+
+    So the memory that a client uses is not exchanged for an empty one because somebody installed again.
+    """
+    path = Path(client.config(order.place, order.level))
+    try:
+        there = (splice if client.format is Format.JSON else toml).value_at(files.read(path).text, (*client.keys, order.name))
+    except (Broken, InstallRefused):
+        # What stands in the way is told with the edit that it keeps from being made.
+        return order
+    known = told_paths(there) if starts_us(there) and order.server.command else {}
+    data_dir, config = order.data_dir or known.get(DATA_DIR), order.config or known.get(CONFIG)
+    env = {name: str(path) for name, path in known.items()} | dict(order.server.env)
+    return replace(order, data_dir=data_dir, config=config, server=replace(order.server, env=env))
+
+
+def apply(changes: Sequence[Change], state: State) -> None:
+    """Write what was planned; InstallRefused when a file cannot be written, Changed when another program was faster."""
+    for change in changes:
+        _write(change, state)
+
+
+def install(client: Client, order: Order, state: State) -> list[Change]:
+    """Plan and write; planned anew when another program writes the same file in that moment."""
+    with state.held():
+        for _ in range(_TRIES):
+            changes = plan(client, order, state)
+            try:
+                apply(changes, state)
+            except Changed:
+                continue
+            return changes
+    raise InstallRefused(f"{client.title} keeps writing its configuration", "End it and try again.")
+
+
+def _changed(client: Client, order: Order, path: Path, edits: Iterable[Edit], state: State) -> Change:
+    content = files.read(path)
+    known = state.records.get(str(path))
+    record = _taken_up(known, content) if known else Record(digest(content.data))
+    change = Change(content, content.data, record, again=known is not None)
+    for edit in edits:
+        try:
+            change.after = _edited(client, order, edit, change)
+        except Broken as error:
+            raise InstallRefused(_where(path, content, error), by_hand(edit)) from None
+        except InstallRefused as error:
+            raise InstallRefused(error.message, error.hint or by_hand(edit)) from None
+    if change.after != content.data:
+        try:
+            files.writable(path)
+        except InstallRefused as error:
+            raise InstallRefused(error.message, by_hand(*edits)) from None
+        if content.data is None:
+            record.folders = [str(one) for one in files.missing_folders(path)]
+    record.after = digest(change.after)
+    return change
+
+
+def _taken_up(known: Record, content: Content) -> Record:
+    """The record of a file as it is now: what was before cannot be put back over what others wrote since."""
+    if digest(content.data) == known.before and known.before != known.after:
+        return Record(known.before)
+    untouched = digest(content.data) == known.after
+    return replace(known, exact=known.exact and untouched, edits=list(known.edits))
+
+
+def _edited(client: Client, order: Order, edit: Edit, change: Change) -> bytes | None:
+    """The file's bytes after one edit, which is noted in the change's record."""
+    if isinstance(edit, PlaceFile):
+        return _placed(client, order, edit, change)
+    text = Content(change.path, change.after).text
+    if isinstance(edit, AddItem):
+        text = _item_added(client, order, edit, text, change)
+    else:
+        text = _key_set(client, order, edit, text, change)
+    return change.content.encoded(text) if text or change.after is not None else None
+
+
+def _placed(client: Client, order: Order, edit: PlaceFile, change: Change) -> bytes | None:
+    done = Done(client.name, order.level, "file")
+    known = _known(change.record, done)
+    ours = known is not None and digest(change.content.data) == change.record.after
+    wanted = edit.text.encode("utf-8")
+    if change.content.data not in (None, wanted) and not ours:
+        raise InstallRefused(f"{change.path} is there already and not as memory-mcp wrote it", "Move it away and try again.")
+    _note(change.record, done)
+    return wanted
+
+
+def _key_set(client: Client, order: Order, edit: SetKey, text: str, change: Change) -> str:
+    is_json = edit.format is Format.JSON
+    there = splice.value_at(text, edit.keys) if is_json else toml.value_at(text, edit.keys)
+    done = Done(client.name, order.level, "key", edit.format, list(edit.keys), edit.value)
+    known = _known(change.record, done)
+    if there is None and edit.is_server and (other := _other_name(edit, text)):
+        change.notes.append(f"it is there already under the name {other}; --name NAME adds another")
+        return text
+    ours = edit.is_server and starts_us(there)
+    if there is not None and not ours and there not in (edit.value, known.value if known else None):
+        what = f"a server {edit.keys[-1]}" if edit.is_server else ".".join(edit.keys)
+        hint = "Use another name: --name NAME." if edit.is_server else ""
+        raise InstallRefused(f"{change.path} has {what} that is not ours", hint)
+    if there is not None and known is None:
+        done.had = splice.raw_at(text, edit.keys) if is_json else there
+    if ours:
+        done.value = brought_up(there, edit.value)
+    if there == done.value:
+        _note(change.record, done)
+        return text
+    if is_json:
+        text, done.made = splice.put(text, edit.keys, done.value)
+    else:
+        text = toml.put(text, edit.keys, done.value)
+    _note(change.record, done)
+    return text
+
+
+def _other_name(edit: SetKey, text: str) -> str:
+    """Under which other name a server of ours is there, when ours is to have the usual one."""
+    if edit.keys[-1] != NAME:
+        return ""
+    there = (splice if edit.format is Format.JSON else toml).value_at(text, edit.keys[:-1])
+    return next((name for name, entry in there.items() if starts_us(entry)), "") if isinstance(there, dict) else ""
+
+
+def _item_added(client: Client, order: Order, edit: AddItem, text: str, change: Change) -> str:
+    there = splice.value_at(text, edit.keys)
+    done = Done(client.name, order.level, "item", Format.JSON, list(edit.keys), edit.item)
+    known = _known(change.record, done)
+    items = there if isinstance(there, list) else []
+    if edit.item in items and known is not None:
+        return text
+    if known is not None and known.value in items:
+        _note(change.record, done)
+        return splice.replace_item(text, edit.keys, known.value, edit.item)
+    if runs_our_hook(items, edit.client):
+        change.notes.append(f"{'.'.join(edit.keys)} runs memory-mcp already")
+        return text
+    text, done.made = splice.add(text, edit.keys, edit.item)
+    _note(change.record, done)
+    return text
+
+
+def _known(record: Record, done: Done) -> Done | None:
+    return next((one for one in record.edits if one.same_place(done)), None)
+
+
+def _note(record: Record, done: Done) -> None:
+    """Remember an edit; of one that is made again, what was there before the first time."""
+    known = [one for one in record.edits if one.same_place(done)]
+    if known:
+        done = replace(done, had=known[0].had, made=max(done.made, *(one.made for one in known)))
+    # Two clients may read the same file: their entry is one, and goes with the last of them.
+    now = [done if one.client == done.client else replace(one, value=done.value) for one in known]
+    if done not in now:
+        now.append(done)
+    # What is made again keeps its place: twice is to leave the same record as once.
+    first = min((record.edits.index(one) for one in known), default=len(record.edits))
+    left = [one for one in record.edits if one not in known]
+    record.edits = [*left[:first], *now, *left[first:]]
+
+
+def _write(change: Change, state: State) -> None:
+    path = change.path
+    if change.record.edits or str(path) in state.records:
+        state.records[str(path)] = change.record
+    if change.after == change.content.data:
+        state.save()
+        return
+    try:
+        first = state.kept(path, change.record) is None and change.record.exact
+        if change.content.data is not None and first and digest(change.content.data) == change.record.before:
+            state.keep(path, change.content.data)
+        state.save()
+        if change.after is not None:
+            files.replace(path, change.content.data, change.after)
+    except OSError as error:
+        raise InstallRefused(f"{path} cannot be written: {error.strerror or error}") from error
+
+
+def _where(path: Path, content: Content, error: Broken) -> str:
+    before = content.text[: error.at]
+    line, column = before.count("\n") + 1, len(before) - (before.rfind("\n") + 1) + 1
+    place = f"line {line}, column {column}: " if error.at else ""
+    return f"{path} cannot be read as its client would: {place}{error}"
+
+
+def by_hand(*edits: Edit) -> str:
+    """What to put in by hand, in words for one line."""
+    import json
+
+    told = []
+    for edit in edits:
+        if isinstance(edit, SetKey) and edit.format is Format.TOML:
+            told.append(f"append to {edit.path}: {toml.block(edit.keys, edit.value)}" if isinstance(edit.value, dict) else "")
+        elif isinstance(edit, SetKey):
+            told.append(f"add to {'.'.join(edit.keys[:-1])} in {edit.path}: {json.dumps({edit.keys[-1]: edit.value})[1:-1]}")
+        elif isinstance(edit, AddItem):
+            told.append(f"add to {'.'.join(edit.keys)} in {edit.path}: {json.dumps(edit.item)}")
+    return f"Mend the file and try again, or {told[0]}" if told else ""

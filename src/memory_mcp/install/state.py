@@ -1,0 +1,140 @@
+"""What was changed in which file, and the files as they were before: so that it can be taken back.
+
+One JSON document beside the settings file, and a copy of every file as it was before the first change. Both may hold what
+is nobody else's business, so only this user can read them.
+"""
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from memory_mcp import paths
+from memory_mcp.errors import InstallRefused
+from memory_mcp.install.edit import files
+
+_VERSION = 1
+
+
+@dataclass(slots=True)
+class Done:
+    """One edit that was made."""
+
+    client: str
+    level: str
+    #: "key", "item" or "file".
+    kind: str
+    format: str = ""
+    keys: list[str] = field(default_factory=list)
+    value: Any = None
+    #: What stood in its place before, as text (JSON) or value (TOML); None: nothing.
+    had: Any = None
+    #: How many objects around it were made for it.
+    made: int = 0
+
+    def same_place(self, other: "Done") -> bool:
+        """Whether both are about the same entry, or the same client's item of one array."""
+        return (self.kind, self.keys) == (other.kind, other.keys) and (self.kind != "item" or self.client == other.client)
+
+
+@dataclass(slots=True)
+class Record:
+    """One file."""
+
+    #: Digest of the file before the first change; "": there was none.
+    before: str
+    #: Digest after the last change.
+    after: str = ""
+    #: Whether nobody else has changed it between our changes, so that `before` is all that was there.
+    exact: bool = True
+    #: Folders that were made for it, the innermost first.
+    folders: list[str] = field(default_factory=list)
+    edits: list[Done] = field(default_factory=list)
+
+
+class State:
+    """All records; `save` writes them."""
+
+    def __init__(self, directory: Path | None = None) -> None:
+        self.directory = directory or Path(paths.install_dir())
+        self._file = self.directory / "state.json"
+        self.records: dict[str, Record] = {}
+        #: Folders that were made for all this, the innermost first.
+        self._folders: list[str] = []
+        if self._file.exists():
+            self._load()
+
+    def _load(self) -> None:
+        try:
+            told = json.loads(self._file.read_text(encoding="utf-8"))
+            if told["v"] != _VERSION:
+                raise InstallRefused(f"{self._file} was written by another version of memory-mcp")
+            self._folders = told["folders"]
+            for path, one in told["files"].items():
+                edits = [Done(**edit) for edit in one.pop("edits")]
+                self.records[path] = Record(**one, edits=edits)
+        except (OSError, ValueError, KeyError, TypeError, AttributeError) as error:
+            hint = "Move it away: uninstall then goes by what it recognises."
+            raise InstallRefused(f"{self._file} cannot be read: {error}", hint) from error
+
+    @contextmanager
+    def held(self) -> Iterator[None]:
+        """One process at a time; what others wrote meanwhile is read."""
+        from filelock import FileLock
+
+        made = [str(one) for one in files.missing_folders(self._file)]
+        self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        lock = self.directory / "lock"
+        try:
+            with FileLock(lock, timeout=60):
+                self.records.clear()
+                self._folders = made
+                if self._file.exists():
+                    self._load()
+                yield
+        finally:
+            if not self.records:
+                self._tidy(lock)
+
+    def save(self) -> None:
+        """Write all records, or take the file away when there are none."""
+        self.records = {path: one for path, one in self.records.items() if one.edits}
+        if not self.records:
+            self._file.unlink(missing_ok=True)
+            return
+        data = {"v": _VERSION, "folders": self._folders, "files": {path: asdict(one) for path, one in self.records.items()}}
+        was = self._file.read_bytes() if self._file.exists() else None
+        files.replace(self._file, was, json.dumps(data, indent=1, default=str).encode("ascii"))
+
+    def keep(self, path: Path, data: bytes) -> Path:
+        """Copy what a file held; where the copy is."""
+        place = self.backup(path)
+        place.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        files.replace(place, place.read_bytes() if place.exists() else None, data)
+        return place
+
+    def kept(self, path: Path, record: Record) -> bytes | None:
+        """What a file held before the first change; None when the copy is gone or another's."""
+        place = self.backup(path)
+        data = place.read_bytes() if place.is_file() else None
+        return data if data is not None and digest(data) == record.before else None
+
+    def backup(self, path: Path) -> Path:
+        """Where a file's copy is, or would be."""
+        return self.directory / "backups" / f"{paths.name_of(str(path))}-{path.name}"
+
+    def _tidy(self, lock: Path) -> None:
+        """Nothing stays behind of somebody who took everything back."""
+        lock.unlink(missing_ok=True)
+        with contextlib.suppress(OSError):
+            (self.directory / "backups").rmdir()
+        files.remove_folders([Path(one) for one in self._folders])
+
+
+def digest(data: bytes | None) -> str:
+    """A digest of a file's bytes; "" of no file."""
+    return "" if data is None else hashlib.sha256(data).hexdigest()

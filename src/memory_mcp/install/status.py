@@ -1,0 +1,129 @@
+"""How every client stands: whether it is here, what its configuration starts, whether its hooks are on. It changes nothing."""
+
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from memory_mcp.errors import InstallRefused
+from memory_mcp.install.base import Client, Edit, Format, Level, Order, Place, PlaceFile, SetKey
+from memory_mcp.install.command import Server, command_of, found, runs_our_hook, starts_us
+from memory_mcp.install.edit import files, splice, toml
+from memory_mcp.install.edit.jsonc import Broken
+from memory_mcp.install.registry import CLIENTS
+from memory_mcp.install.state import State
+
+#: What every file that we place says somewhere.
+_MARK = b"memory-mcp"
+
+
+@dataclass(frozen=True, slots=True)
+class Configured:
+    """One server of ours in one configuration, or the hooks at one level."""
+
+    #: user, project, or folder where the user's file has it for this folder alone.
+    level: str
+    path: str
+    name: str
+    #: What is started, or the address that is asked.
+    command: str
+    #: Whether it is there and may be run; an address is not tried.
+    runs: bool
+
+
+@dataclass(frozen=True, slots=True)
+class ClientStatus:
+    """One client."""
+
+    client: str
+    title: str
+    found: bool
+    servers: Sequence[Configured]
+    #: Levels at which hooks of ours are on, with how many of how many.
+    hooks: Mapping[str, tuple[int, int]]
+    #: Files that could not be read, with the reason.
+    unreadable: Sequence[str]
+
+    @property
+    def configured(self) -> bool:
+        """Whether it would start this memory."""
+        return bool(self.servers)
+
+    @property
+    def recording(self) -> bool:
+        """Whether it hands over sessions by hooks of its configuration."""
+        return any(on for on, _ in self.hooks.values())
+
+
+def is_here(client: Client, place: Place) -> bool:
+    """Whether a client is installed: it left something behind, or its command is on the PATH."""
+    return any(Path(one).exists() for one in client.folders(place)) or any(
+        shutil.which(name, path=place.environ.get("PATH")) for name in client.commands
+    )
+
+
+def statuses(place: Place, state: State | None = None) -> list[ClientStatus]:
+    """All clients, in the order of the registry."""
+    known = state or State()
+    return [_status(client, place, known) for client in CLIENTS.values()]
+
+
+def _status(client: Client, place: Place, state: State) -> ClientStatus:
+    servers: list[Configured] = []
+    hooks: dict[str, tuple[int, int]] = {}
+    unreadable: list[str] = []
+    for level in Level:
+        for file in client.configs(place, level):
+            try:
+                for keys in client.server_keys(place) if level is Level.USER else [client.keys]:
+                    servers += _servers(client, level, Path(file), keys, state)
+            except (Broken, InstallRefused) as error:
+                unreadable.append(f"{file}: {error}")
+        try:
+            on, of = _hooks(client, place, level)
+        except (Broken, InstallRefused) as error:
+            unreadable.append(str(error))
+            continue
+        if on:
+            hooks[level] = (on, of)
+    return ClientStatus(client.name, client.title, is_here(client, place), servers, hooks, unreadable)
+
+
+def _servers(client: Client, level: Level, path: Path, keys: tuple[str, ...], state: State) -> Iterator[Configured]:
+    there = _value(path, client.format, keys)
+    record = state.records.get(str(path))
+    ours = {tuple(one.keys) for one in record.edits} if record else set()
+    for name, entry in there.items() if isinstance(there, dict) else ():
+        if not isinstance(entry, dict) or not (starts_us(entry) or (*keys, name) in ours):
+            continue
+        command = command_of(entry)
+        address = next((str(entry[key]) for key in ("url", "httpUrl", "serverUrl") if key in entry), "")
+        yield Configured(
+            level if keys == client.keys else "folder",
+            str(path),
+            name,
+            command or address,
+            bool(found(command)) if command else bool(address),
+        )
+
+
+def _hooks(client: Client, place: Place, level: Level) -> tuple[int, int]:
+    """How many of a client's hooks are on, of how many that it has at this level."""
+    edits = client.hooks(Order(place, Server(), level))
+    return sum(_is_on(edit, client) for edit in edits), len(edits)
+
+
+def _is_on(edit: Edit, client: Client) -> bool:
+    if isinstance(edit, PlaceFile):
+        return _MARK in (files.read(Path(edit.path)).data or b"")
+    form = edit.format if isinstance(edit, SetKey) else Format.JSON
+    there = _value(Path(edit.path), form, edit.keys)
+    return runs_our_hook(there, client.hook_client) or (isinstance(edit, SetKey) and there == edit.value)
+
+
+def _value(path: Path, form: Format, keys: Sequence[str]) -> Any:
+    content = files.read(path)
+    if content.data is None:
+        return None
+    return splice.value_at(content.text, keys) if form is Format.JSON else toml.value_at(content.text, keys)

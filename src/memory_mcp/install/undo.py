@@ -1,0 +1,189 @@
+"""What was installed, taken back: the bytes of before where nobody else changed the file since, else our entries alone."""
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+from memory_mcp.errors import InstallRefused
+from memory_mcp.install.base import AddItem, Client, Format, Level, Order, Place
+from memory_mcp.install.command import Server, is_our_hook, runs_our_hook, starts_us
+from memory_mcp.install.edit import files, splice, toml
+from memory_mcp.install.edit.files import Changed, Content
+from memory_mcp.install.edit.jsonc import Broken
+from memory_mcp.install.engine import Change
+from memory_mcp.install.state import Done, Record, State, digest
+
+_TRIES = 3
+
+
+def plan(client: Client, place: Place, levels: Sequence[Level], state: State) -> list[Change]:
+    """What uninstalling would change: by what was remembered and, where nothing was, by what is recognised as ours."""
+    changes = []
+    for name, record in state.records.items():
+        mine = [one for one in record.edits if one.client == client.name and one.level in levels]
+        if mine:
+            changes.append(_taken_back(Path(name), record, mine, state))
+    known = {change.path for change in changes}
+    for level in levels:
+        changes += [one for one in _recognised(client, place, level) if one.path not in known and one.after != one.content.data]
+    return changes
+
+
+def uninstall(client: Client, place: Place, levels: Sequence[Level], state: State) -> list[Change]:
+    """Plan and write; planned anew when another program writes the same file in that moment."""
+    with state.held():
+        for _ in range(_TRIES):
+            changes = plan(client, place, levels, state)
+            try:
+                for change in changes:
+                    _write(change, state)
+            except Changed:
+                continue
+            return changes
+    raise InstallRefused(f"{client.title} keeps writing its configuration", "End it and try again.")
+
+
+def _taken_back(path: Path, record: Record, mine: list[Done], state: State) -> Change:
+    content = files.read(path)
+    left = replace(record, edits=[one for one in record.edits if one not in mine])
+    change = Change(content, content.data, left, undoing=True)
+    if content.data is None or digest(content.data) == record.before:
+        return change
+    untouched = digest(content.data) == record.after
+    left.exact = record.exact and untouched
+    before = state.kept(path, record)
+    if left.exact and not left.edits and (before is not None or not record.before):
+        change.after = before
+    else:
+        change.after = _without(content, record, mine, left.edits)
+        if not left.edits and untouched is False:
+            change.notes.append("it was changed since; only what is memory-mcp's was taken out")
+    left.after = digest(change.after)
+    if change.after != content.data:
+        files.writable(path)
+    return change
+
+
+def _without(content: Content, record: Record, mine: Iterable[Done], others: Sequence[Done]) -> bytes | None:
+    """The file's bytes without some edits; None where nothing is left of a file that install made."""
+    gone = [one for one in mine if not any(one.same_place(other) for other in others)]
+    if any(one.kind == "file" for one in gone):
+        # Somebody made it their own.
+        return content.data
+    text = content.text
+    try:
+        for one in gone:
+            text = _one_out(text, one)
+        for one in gone:
+            text = _pruned(text, one)
+    except Broken as error:
+        what = ", ".join(".".join(one.keys) for one in gone)
+        raise InstallRefused(f"{content.path} cannot be read as its client would: {error}", f"Take out {what} by hand.") from None
+    is_toml = any(one.format == Format.TOML for one in gone)
+    if not record.before and not others and gone and (not text.strip() if is_toml else splice.holds_nothing(text)):
+        return None
+    return content.encoded(text)
+
+
+def _one_out(text: str, one: Done) -> str:
+    if one.format == Format.TOML:
+        there = toml.value_at(text, one.keys)
+        if there is None or not _still_ours(there, one):
+            return text
+        return toml.drop(text, one.keys, one.value) if one.had is None else toml.put(text, one.keys, one.had)
+    if one.kind == "item":
+        return splice.drop_items(text, one.keys, _ours(one.value))
+    there = splice.value_at(text, one.keys)
+    if there is None or not _still_ours(there, one):
+        return text
+    return splice.drop(text, one.keys) if one.had is None else splice.put_raw(text, one.keys, one.had)
+
+
+def _still_ours(there: Any, one: Done) -> bool:
+    """Whether an entry is what install wrote, or still starts this program; else somebody put another in its place."""
+    return there == one.value or starts_us(there)
+
+
+def _ours(item: Any) -> Callable[[Any], bool]:
+    """Whether an item, or a command inside one, is what install added."""
+    inner = item.get("hooks") if isinstance(item, dict) else None
+    commands = [one.get("command") for one in inner] if isinstance(inner, list) else [item.get("command")]
+    return lambda there: there == item or (isinstance(there, dict) and there.get("command") in commands and "hooks" not in there)
+
+
+def _pruned(text: str, one: Done) -> str:
+    """Containers that were made for the entry taken out where they hold nothing more."""
+    if one.format == Format.TOML:
+        return text
+    inner = len(one.keys) if one.kind == "item" else len(one.keys) - 1
+    for depth in range(inner, inner - one.made, -1):
+        text = splice.prune(text, one.keys[:depth])
+    return text
+
+
+def _recognised(client: Client, place: Place, level: Level) -> Iterable[Change]:
+    """Files in which something of ours stands that nobody remembers."""
+    for file in client.configs(place, level):
+        lists = client.server_keys(place) if level is Level.USER else [client.keys]
+        yield _cleaned(Path(file), partial(_servers_out, client.format, lists))
+    edits = [one for one in client.hooks(Order(place, Server(), level)) if isinstance(one, AddItem)]
+    for path in dict.fromkeys(edit.path for edit in edits):
+        lists = [edit.keys for edit in edits if edit.path == path]
+        yield _cleaned(Path(path), partial(_hooks_out, client, lists))
+
+
+def _cleaned(path: Path, clean: Callable[[str], str]) -> Change:
+    change = Change(Content(path, None), None, Record(""), undoing=True)
+    try:
+        change.content = content = files.read(path)
+        change.after = content.data
+        if content.data is not None:
+            change.after = content.encoded(clean(content.text))
+    except (Broken, InstallRefused):
+        # What cannot be read here holds nothing for the client either.
+        return change
+    if change.after != content.data:
+        files.writable(path)
+    return change
+
+
+def _servers_out(form: Format, lists: Iterable[tuple[str, ...]], text: str) -> str:
+    for keys in lists:
+        there = (splice if form is Format.JSON else toml).value_at(text, keys)
+        for name in [name for name, entry in there.items() if starts_us(entry)] if isinstance(there, dict) else []:
+            one = (*keys, name)
+            text = splice.drop(text, one) if form is Format.JSON else toml.drop(text, one, there[name])
+    return text
+
+
+def _hooks_out(client: Client, lists: Iterable[tuple[str, ...]], text: str) -> str:
+    for keys in lists:
+        there = splice.value_at(text, keys)
+        if runs_our_hook(there, client.hook_client):
+            text = splice.prune(splice.drop_items(text, keys, lambda item: is_our_hook(item, client.hook_client)), keys)
+    return text
+
+
+def _write(change: Change, state: State) -> None:
+    path, content = change.path, change.content
+    try:
+        if change.after != content.data and content.data is not None:
+            if str(path) not in state.records:
+                state.keep(path, content.data)
+            if change.after is None:
+                files.remove(path, content.data)
+            else:
+                files.replace(path, content.data, change.after)
+        record = change.record
+        if not record.edits and change.after is None:
+            files.remove_folders([Path(one) for one in record.folders])
+        exact = not record.edits and digest(change.after) == record.before
+        if str(path) in state.records:
+            state.records[str(path)] = record
+            state.save()
+        if exact:
+            state.backup(path).unlink(missing_ok=True)
+    except OSError as error:
+        raise InstallRefused(f"{path} cannot be written: {error.strerror or error}") from error

@@ -1,0 +1,35 @@
+"""VS Code: servers in mcp.json of the user's folder (of the default profile) or of a project's .vscode."""
+
+from collections.abc import Sequence
+from pathlib import PurePath
+from typing import Any
+
+from memory_mcp.install.base import Client, Level, Place, local
+from memory_mcp.install.command import Server
+
+_EDITIONS = ("Code", "Code - Insiders", "VSCodium")
+
+
+class VSCode(Client):
+    """Microsoft's editor, for Copilot's agent mode."""
+
+    name = "vscode"
+    title = "VS Code"
+    commands = ("code", "code-insiders", "codium")
+    keys = ("servers",)
+    then = "reload its window, then start the server from the list MCP: List Servers"
+
+    def folders(self, place: Place) -> Sequence[PurePath]:
+        """The folders of its editions."""
+        return [place.app_folder(edition) for edition in _EDITIONS]
+
+    def configs(self, place: Place, level: Level) -> Sequence[PurePath]:
+        """The file that exists already counts first, then the first edition."""
+        if level is Level.PROJECT:
+            return [place.in_project(".vscode", "mcp.json")]
+        return [place.app_folder(edition) / "User" / "mcp.json" for edition in _EDITIONS]
+
+    def entry(self, server: Server, level: Level) -> dict[str, Any]:
+        """Every server says which kind it is."""
+        del level
+        return {"type": "http", "url": server.url, "headers": server.headers} if server.url else local(server, type="stdio")

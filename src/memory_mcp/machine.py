@@ -1,0 +1,194 @@
+"""What differs between operating systems, in one place: processes, priorities, locks, consoles, signals, private files.
+
+Standard library only, and each part loads what it needs where it needs it: what starts with every prompt uses this.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import signal
+    import socket
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+WINDOWS = sys.platform == "win32"
+#: Flags for opening a file that is nobody's link, waits for nobody and is not inherited, as far as the system has them.
+NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+PRIVATE = NO_LINK | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOINHERIT", 0) | getattr(os, "O_BINARY", 0)
+#: Of the Windows API: a process without a console window, in a group of its own; priorities.
+_NO_WINDOW, _OWN_GROUP = 0x08000000, 0x00000200
+_BELOW_NORMAL, _IDLE = 0x00004000, 0x00000040
+#: Steps of `lower` from which a Windows process works only while others rest.
+_FAR_BELOW = 10
+_STILL_ACTIVE, _QUERY = 259, 0x1000
+_CHUNK = 1 << 16
+#: How long the last words may take (seconds).
+_LAST_WORDS = 5.0
+
+
+def owns(found: os.stat_result) -> bool:
+    """Whether a file is this user's; where files have no owner number, its folder's permissions are all there is."""
+    return not hasattr(os, "getuid") or found.st_uid == os.getuid()
+
+
+def lower(steps: int) -> None:
+    """Give way to everybody else: `steps` of niceness, or a lower priority class."""
+    if sys.platform == "win32":
+        import ctypes
+
+        kernel = ctypes.windll.kernel32
+        kernel.SetPriorityClass(kernel.GetCurrentProcess(), _IDLE if steps >= _FAR_BELOW else _BELOW_NORMAL)
+    else:
+        os.nice(steps)
+
+
+def quiet(platform: str = sys.platform) -> dict[str, Any]:
+    """What keeps a child process from opening a console window, as arguments of `subprocess.Popen`."""
+    return {"creationflags": _NO_WINDOW} if platform == "win32" else {}
+
+
+def apart(platform: str = sys.platform) -> dict[str, Any]:
+    """What sets a child process apart from this one's group and terminal, as arguments of `subprocess.Popen`."""
+    return {"creationflags": _NO_WINDOW | _OWN_GROUP} if platform == "win32" else {"start_new_session": True}
+
+
+def ending_signals() -> list[signal.Signals]:
+    """The signals by which a process is asked to end."""
+    import signal
+
+    names = ("SIGTERM", "SIGINT", "SIGHUP", "SIGBREAK")
+    return [found for name in names if (found := getattr(signal, name, None)) is not None]
+
+
+def lives(pid: int) -> bool:
+    """Whether a process runs; one that only waits for its parent's notice does not."""
+    if sys.platform == "win32":
+        return _lives_on_windows(pid)
+    try:
+        os.kill(pid, 0)
+    except (ProcessLookupError, PermissionError):
+        return False
+    try:
+        with open(f"/proc/{pid}/stat", encoding="utf-8", errors="replace") as stream:
+            return stream.read().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        # No /proc here: the signal's word counts.
+        return not os.path.isdir("/proc/self")
+
+
+def _lives_on_windows(pid: int) -> bool:
+    """Ask without a signal: there, signal 0 is a key stroke that ends the process."""
+    import ctypes
+
+    kernel = ctypes.windll.kernel32  # type: ignore[attr-defined, unused-ignore]
+    handle = kernel.OpenProcess(_QUERY, False, pid)
+    if not handle:
+        return False
+    status = ctypes.c_ulong()
+    kernel.GetExitCodeProcess(handle, ctypes.byref(status))
+    kernel.CloseHandle(handle)
+    return status.value == _STILL_ACTIVE
+
+
+def lock(handle: int) -> None:
+    """Lock an open file for this process until it is closed; OSError at once when another has it."""
+    if sys.platform == "win32":
+        import msvcrt
+
+        msvcrt.locking(handle, msvcrt.LK_NBLCK, 1)
+    else:
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+
+
+class Started:
+    """A process that this one started and that outlives it."""
+
+    def __init__(self, pid: int, popen: Any = None) -> None:
+        self.pid = pid
+        self._popen = popen
+
+    def ended(self) -> int | None:
+        """How it ended: its exit status, a negative signal; None while it runs. Once it was told, it is told no more."""
+        if self._popen is not None:
+            found: int | None = self._popen.poll()
+            return found
+        pid, status = os.waitpid(self.pid, os.WNOHANG)
+        return os.waitstatus_to_exitcode(status) if pid else None
+
+
+def start(words: Sequence[str], environ: Mapping[str, str], log: str) -> Started:
+    """A process in a session of its own, its words going to the end of `log`, so that nothing sent to this group reaches it."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    if not hasattr(os, "posix_spawn"):
+        import subprocess
+
+        said = os.open(log, flags, 0o600)
+        try:
+            nothing = subprocess.DEVNULL
+            popen = subprocess.Popen(list(words), stdin=nothing, stdout=said, stderr=said, env=dict(environ), **apart())
+        finally:
+            os.close(said)
+        return Started(popen.pid, popen)
+    actions = [
+        (os.POSIX_SPAWN_OPEN, 0, os.devnull, os.O_RDONLY, 0),
+        (os.POSIX_SPAWN_OPEN, 1, log, flags, 0o600),
+        (os.POSIX_SPAWN_DUP2, 1, 2),
+    ]
+    return Started(os.posix_spawn(words[0], list(words), dict(environ), file_actions=actions, setsid=True))
+
+
+class End:
+    """An end of a pipe as `select` takes it: the file itself, or where it takes sockets alone, one that a thread serves."""
+
+    def __init__(self, file: int, reads: bool, platform: str = sys.platform) -> None:
+        self._file = file
+        self._sock: socket.socket | None = None
+        if platform == "win32":
+            import socket
+            import threading
+
+            self._sock, other = socket.socketpair()
+            work = self._hand_in if reads else self._hand_out
+            self._thread = threading.Thread(target=work, args=(other,), name="pipe", daemon=True)
+            self._thread.start()
+
+    def fileno(self) -> int:
+        """For `select`."""
+        return self._file if self._sock is None else self._sock.fileno()
+
+    def read(self, size: int) -> bytes:
+        """What is there, at most `size` bytes; b"" at the end."""
+        return os.read(self._file, size) if self._sock is None else self._sock.recv(size)
+
+    def write(self, data: bytes | bytearray) -> int:
+        """Write some of it; how much. OSError when nobody listens."""
+        return os.write(self._file, data) if self._sock is None else self._sock.send(data)
+
+    def close(self) -> None:
+        """See everything written that was taken; the file itself stays open."""
+        if self._sock is not None:
+            self._sock.close()
+            self._thread.join(_LAST_WORDS)
+
+    def _hand_in(self, other: socket.socket) -> None:
+        with other:
+            try:
+                while got := os.read(self._file, _CHUNK):
+                    other.sendall(got)
+            except OSError:
+                return
+
+    def _hand_out(self, other: socket.socket) -> None:
+        with other:
+            try:
+                while got := other.recv(_CHUNK):
+                    while got:
+                        got = got[os.write(self._file, got) :]
+            except OSError:
+                return

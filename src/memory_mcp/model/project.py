@@ -1,0 +1,118 @@
+"""What projects are called: names that stand for others, and sessions that were taken out of a project. Pure.
+
+Invariants
+1. An event keeps the name it was recorded with; what is said here decides under which name it is shown, and taking a rule
+   back shows again what was shown before.
+"""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+#: Who said that two projects are one. On disk: do not change the values.
+PERSON, GUESS, REFUSED = "person", "guess", "refused"
+
+
+@dataclass(frozen=True, slots=True)
+class Alias:
+    """`old` is another name of `new`; with `REFUSED` a guess that a person took back, which is not made again."""
+
+    old: str
+    new: str
+    author: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Split:
+    """One session of a project, or those that began in a folder or below it, are a project of their own."""
+
+    project: str
+    #: "" where a folder is named.
+    session_id: str
+    #: "" where a session is named.
+    folder: str
+    new: str
+    at_ms: int
+
+
+@dataclass(frozen=True)
+class Names:
+    """All rules together."""
+
+    aliases: Sequence[Alias] = ()
+    splits: Sequence[Split] = ()
+    #: Where sessions began, by the project they were recorded with and their id: of projects that a folder was split from.
+    began: dict[tuple[str, str], str] = field(default_factory=dict)
+    _to: dict[str, str] = field(init=False, repr=False)
+    _shown: dict[tuple[str, str], str] = field(default_factory=dict, init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        """Put the rules where they are looked up."""
+        object.__setattr__(self, "_to", {a.old: a.new for a in self.aliases if a.author != REFUSED})
+
+    @property
+    def is_plain(self) -> bool:
+        """Whether every project is shown as it was recorded."""
+        return not self._to and not self.splits
+
+    def of(self, project: str) -> str:
+        """Return the name that stands for a project, over any number of steps."""
+        seen = {project}
+        while (further := self._to.get(project)) is not None and further not in seen:
+            seen.add(project := further)
+        return project
+
+    def shown(self, project: str, session_id: str) -> str:
+        """Return under which name the events of a session are shown that were recorded with `project`."""
+        if self.is_plain:
+            return project
+        key = (project, session_id)
+        if key not in self._shown:
+            self._shown[key] = self._find(project, session_id)
+        return self._shown[key]
+
+    def _find(self, project: str, session_id: str) -> str:
+        name, left = self.of(project), list(self.splits)
+        while split := next((s for s in left if self.of(s.project) == name and self._falls_under(s, project, session_id)), None):
+            left.remove(split)
+            name = self.of(split.new)
+        return name
+
+    def _falls_under(self, split: Split, project: str, session_id: str) -> bool:
+        if split.session_id:
+            return split.session_id == session_id
+        return is_inside(self.began.get((project, session_id), ""), split.folder)
+
+    def recorded_as(self, name: str) -> list[str]:
+        """Return the names that events of a project may have been recorded with, but for what was split off."""
+        return sorted({name, *(old for old in self._to if self.of(old) == name)})
+
+    def other_names(self, name: str) -> list[Alias]:
+        """Return what says of other names that they are this project's."""
+        return [a for a in self.aliases if a.author != REFUSED and self.of(a.old) == name]
+
+    def watched(self) -> frozenset[str]:
+        """Return the recorded names whose sessions' beginnings must be known."""
+        return frozenset(self._split_from() if any(split.folder for split in self.splits) else ())
+
+    def began_in(self, project: str, session_id: str, folder: str) -> None:
+        """Take in where a session began of which nothing was known before."""
+        if self.began.setdefault((project, session_id), folder) == folder:
+            self._shown.pop((project, session_id), None)
+
+    def _split_from(self) -> set[str]:
+        return {name for split in self.splits for name in self.recorded_as(self.of(split.project))}
+
+    def moved(self) -> dict[tuple[str, str], str]:
+        """Return the sessions that are shown apart from the project they were recorded with, each with where."""
+        sessions = {split.session_id for split in self.splits} - {""}
+        named = {(name, session) for name in self._split_from() for session in sessions}
+        pairs = {(project, session): self.shown(project, session) for project, session in {*named, *self.began}}
+        return {(project, session): new for (project, session), new in pairs.items() if new != self.of(project)}
+
+
+def is_inside(path: str, folder: str) -> bool:
+    """Whether a path is a folder or lies below it, whichever kind of slash it is written with."""
+    own, whole = (re.sub(r"[\\/]+", "/", text).rstrip("/") for text in (path, folder))
+    return bool(path) and (own == whole or own.startswith(whole + "/"))

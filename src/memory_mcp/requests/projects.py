@@ -1,0 +1,265 @@
+"""Which projects and agents there are, and saying that two projects are one or that one is two; all of it can be taken back."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from memory_mcp.app import App
+from memory_mcp.errors import InvalidQuery, NotFound
+from memory_mcp.model.project import GUESS, PERSON, REFUSED, Alias, Split
+from memory_mcp.requests.cursors import offset_cursor, offset_of
+from memory_mcp.requests.limits import PAGE
+from memory_mcp.requests.scope import Caller, known_project
+from memory_mcp.storage.values import Activity
+
+#: How events without a project, and without an agent, are written.
+_NONE = "(none)"
+#: Agents that one project names, and projects that one agent names.
+_NAMED = 20
+
+
+@dataclass(frozen=True, slots=True)
+class ListProjects:
+    """A page of them, the one with the newest event first."""
+
+    limit: int = PAGE.default
+    cursor: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ListAgents:
+    """All of them, the one with the newest event first."""
+
+
+@dataclass(frozen=True, slots=True)
+class AliasProject:
+    """`project` is the same as `same_as`, and shown under its name."""
+
+    project: str
+    same_as: str
+
+
+@dataclass(frozen=True, slots=True)
+class SplitProject:
+    """Sessions of `project` are a project of their own: those named, or those that began in a folder or below it."""
+
+    project: str
+    folder: str = ""
+    sessions: Sequence[str] = ()
+    #: The new project's name; "" for the folder, or for the project's name with the first session's id.
+    name: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class UndoProject:
+    """Whatever was said of a name is taken back: that it is another's, or that it was split off."""
+
+    project: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherName:
+    """A name that a project was recorded with, and who says that it is this project's: person or guess."""
+
+    name: str
+    by: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectInfo:
+    """One project and what is stored of it; times are local."""
+
+    project: str
+    events: int
+    sessions: int
+    first: str
+    last: str
+    agents: Sequence[str] = ()
+    aliases: Sequence[OtherName] = ()
+    #: The project that it was split from.
+    split_from: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectList:
+    """A page, and how many there are."""
+
+    projects: Sequence[ProjectInfo]
+    total: int
+    next_cursor: str = ""
+    #: The caller's own, as it is shown.
+    yours: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentInfo:
+    """One agent and what is stored of it; times are local."""
+
+    agent: str
+    events: int
+    sessions: int
+    first: str
+    last: str
+    projects: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentList:
+    """Every agent."""
+
+    agents: Sequence[AgentInfo]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectChanged:
+    """What holds now of the project that was named, and how to take that back."""
+
+    project: str
+    shown_as: str
+    sessions: int
+    undo: str = ""
+
+
+def list_projects(app: App, request: ListProjects, caller: Caller) -> ProjectList:
+    """Return a page of projects."""
+    limit = PAGE.check(request.limit)
+    offset = offset_of(request.cursor, "list_projects")
+    found = _newest_first(app.storage.projects.activity())
+    names = app.storage.projects.names
+    split_from = {names.of(s.new): names.of(s.project) for s in names.splits}
+    page = [
+        ProjectInfo(
+            project=one.name or _NONE,
+            events=one.events,
+            sessions=one.sessions,
+            first=app.calendar.iso(one.start_ms),
+            last=app.calendar.iso(one.end_ms),
+            agents=one.others[:_NAMED],
+            aliases=[OtherName(name=a.old, by=a.author) for a in names.other_names(one.name)],
+            split_from=split_from.get(one.name, ""),
+        )
+        for one in found[offset : offset + limit]
+    ]
+    reached = offset + len(page)
+    further = offset_cursor(reached, "list_projects") if page and reached < len(found) else ""
+    return ProjectList(projects=page, total=len(found), next_cursor=further, yours=names.of(caller.project))
+
+
+def list_agents(app: App, _: ListAgents, __: Caller) -> AgentList:
+    """Return the agents."""
+    agents = [
+        AgentInfo(
+            agent=one.name or _NONE,
+            events=one.events,
+            sessions=one.sessions,
+            first=app.calendar.iso(one.start_ms),
+            last=app.calendar.iso(one.end_ms),
+            projects=one.others[:_NAMED],
+        )
+        for one in _newest_first(app.storage.projects.agents())
+    ]
+    return AgentList(agents=agents)
+
+
+def alias_project(app: App, request: AliasProject, _: Caller) -> ProjectChanged:
+    """Show a project under another's name from now on.
+
+    Raises:
+        InvalidQuery: one of them is unknown or ambiguous, or the second is shown under the first's name.
+
+    """
+    names = app.storage.projects.names
+    old = _recorded(app, request.project)
+    new = known_project(app, request.same_as)
+    if names.of(old) == new and old != new:
+        return _as_it_is(app, old, undo=old)
+    if names.of(new) == old or old == new:
+        raise InvalidQuery(f"{new} is shown as {old}", f"Take that back first: memory-mcp project undo {new}")
+    alias = Alias(old, new, PERSON, app.clock.now_ms())
+    return _changed(app, old, lambda: app.storage.projects.add_alias(alias), undo=old)
+
+
+def split_project(app: App, request: SplitProject, _: Caller) -> ProjectChanged:
+    """Show some sessions of a project as a project of their own.
+
+    Raises:
+        InvalidQuery: the project is unknown, neither or both of folder and sessions are given, or the name is taken.
+        NotFound: none of its sessions is meant.
+
+    """
+    project = known_project(app, request.project)
+    if bool(request.folder) == bool(request.sessions):
+        raise InvalidQuery("say what is to be split off", "Give a folder (--cwd PATH) or sessions (--session ID), not both.")
+    folder = request.folder.rstrip("\\/") if request.folder else ""
+    new = request.name or folder or f"{project}#{request.sessions[0][:8]}"
+    at_ms, sessions = app.clock.now_ms(), request.sessions or ("",)
+    splits = [Split(project, session, folder, new, at_ms) for session in sessions]
+    if {replace(s, at_ms=at_ms) for s in app.storage.projects.names.splits}.issuperset(splits):
+        return _as_it_is(app, new, undo=new)
+    if new == project or _activity(app, new):
+        raise InvalidQuery(
+            f"there is a project {new} already", "Name the part otherwise (--name), or use project alias afterwards."
+        )
+    changed = _changed(app, new, lambda: app.storage.projects.add_splits(splits), undo=new)
+    if not changed.sessions:
+        _changed(app, new, lambda: app.storage.projects.drop_splits(new))
+        what = f"began in {folder}" if folder else f"is called {', '.join(request.sessions)}"
+        raise NotFound(f"no session of {project} {what}", "`memory-mcp query events --project P` shows its sessions.")
+    return changed
+
+
+def undo_project(app: App, request: UndoProject, _: Caller) -> ProjectChanged:
+    """Take back what was said of a name; a guess that is taken back is not made again.
+
+    Raises:
+        InvalidQuery: several names are meant.
+        NotFound: there is no such name.
+
+    """
+    projects, given = app.storage.projects, request.project.strip()
+    aliases = {a.old: a for a in projects.names.aliases if a.author != REFUSED}
+    said = sorted({*aliases, *(s.new for s in projects.names.splits)})
+    found = [n for n in said if n == given] or [n for n in said if n.endswith("/" + given.strip("/"))]
+    if not found and (held := _activity(app, given)):
+        return _as_it_is(app, held.name)
+    if not found:
+        hint = f"Names that can be taken back: {', '.join(said[:_NAMED]) or 'none'}."
+        raise NotFound(f"nothing was said of {given!r} that could be taken back", hint)
+    if len(found) > 1:
+        raise InvalidQuery(f"{given!r} may be {' or '.join(found[:_NAMED])}", "Give the whole name.")
+    (name,) = found
+    alias = aliases.get(name)
+    if alias is None:
+        return _changed(app, name, lambda: projects.drop_splits(name))
+    if alias.author == GUESS:
+        refused = replace(alias, author=REFUSED, at_ms=app.clock.now_ms())
+        return _changed(app, name, lambda: projects.add_alias(refused))
+    return _changed(app, name, lambda: projects.drop_alias(name))
+
+
+def _recorded(app: App, given: str) -> str:
+    """Return the project that is named; one that no event is shown under any more, because it is an alias, too."""
+    recorded = app.storage.projects.recorded()
+    found = [given] if given in recorded else [name for name in recorded if name.endswith("/" + given.strip("/"))]
+    return found[0] if len(found) == 1 else known_project(app, given)
+
+
+def _changed(app: App, project: str, change: Callable[[], None], undo: str = "") -> ProjectChanged:
+    """Change a rule and file everything again by it."""
+    with app.derivation.publishing:
+        change()
+        app.derivation.run()
+    return _as_it_is(app, project, undo)
+
+
+def _as_it_is(app: App, project: str, undo: str = "") -> ProjectChanged:
+    shown = app.storage.projects.names.of(project)
+    held = _activity(app, shown)
+    return ProjectChanged(project=project, shown_as=shown, sessions=held.sessions if held else 0, undo=undo)
+
+
+def _activity(app: App, project: str) -> Activity | None:
+    return next((one for one in app.storage.projects.activity() if one.name == project), None)
+
+
+def _newest_first(found: Sequence[Activity]) -> list[Activity]:
+    return sorted(found, key=lambda one: (-one.end_ms, one.name))

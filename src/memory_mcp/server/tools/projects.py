@@ -1,0 +1,59 @@
+"""Projects and agents of the memory, for the full profile: what there is, and mending what could not be known."""
+
+from typing import Annotated
+
+from mcp.server.mcpserver.tools import Tool
+from mcp.types import CallToolResult
+from pydantic import Field
+
+from memory_mcp.requests.limits import PAGE
+from memory_mcp.requests.projects import AliasProject, ListAgents, ListProjects, SplitProject, UndoProject
+from memory_mcp.server import arguments, wire_projects
+from memory_mcp.server.tools.kit import SETS, Kit, tool
+
+_Name = Annotated[str, Field(description="A project as list_projects shows it, or its last parts", max_length=500)]
+
+
+class Projects:
+    """The five."""
+
+    def __init__(self, kit: Kit) -> None:
+        self._kit = kit
+
+    def tools(self) -> list[Tool]:
+        """In the order offered."""
+        return [
+            tool(self.list_projects, "Projects"),
+            tool(self.list_agents, "Agents"),
+            tool(self.alias_project, "Two projects are one", SETS),
+            tool(self.split_project, "One project is two", SETS),
+            tool(self.undo_project, "Take back an alias or a split", SETS),
+        ]
+
+    async def list_projects(
+        self, limit: arguments.Page = PAGE.default, cursor: arguments.Cursor = ""
+    ) -> Annotated[CallToolResult, wire_projects.ProjectList]:
+        """Projects with their activity and other names, the latest first."""
+        return await self._kit.ask(ListProjects(limit, cursor))
+
+    async def list_agents(self) -> Annotated[CallToolResult, wire_projects.AgentList]:
+        """Agents with their activity, the latest first."""
+        return await self._kit.ask(ListAgents())
+
+    async def alias_project(self, project: _Name, same_as: _Name) -> Annotated[CallToolResult, wire_projects.ProjectChanged]:
+        """Show all of a project, stored and to come, under another's name. Ask the user first; undo_project takes it back."""
+        return await self._kit.write(AliasProject(project, same_as))
+
+    async def split_project(
+        self,
+        project: _Name,
+        folder: Annotated[str, Field(description="Sessions that began there or below", max_length=1000)] = "",
+        sessions: Annotated[list[str] | None, Field(description="Session ids", max_length=200)] = None,
+        name: Annotated[str, Field(description="Default: the folder", max_length=500)] = "",
+    ) -> Annotated[CallToolResult, wire_projects.ProjectChanged]:
+        """Make sessions of a project one of their own. Ask the user first; undo_project takes it back."""
+        return await self._kit.write(SplitProject(project, folder, tuple(sessions or ()), name))
+
+    async def undo_project(self, project: _Name) -> Annotated[CallToolResult, wire_projects.ProjectChanged]:
+        """Take back an alias, a guess or a split, by the name that it was made for."""
+        return await self._kit.write(UndoProject(project))

@@ -1,0 +1,80 @@
+"""Which events are meant: conditions of a statement and their parameters, from a scope and from texts that are looked for."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from memory_mcp.model.project import Names
+from memory_mcp.storage.values import Scope
+
+#: An event's text, in a form that the engine cannot look at before the other conditions: left to itself it reads and folds
+#: every text of a stretch whose times mix (measured on 100,000 events, an eighth of their time, 29 and 9 ms).
+_TEXT = "CASE WHEN ts IS NOT NULL THEN text END"
+
+#: Two lists as rows of two.
+_PAIRS = "SELECT unnest(?::VARCHAR[]), unnest(?::VARCHAR[])"
+
+
+def conditions_of(scope: Scope, session_id: str | None, names: Names) -> tuple[list[str], list[Any]]:
+    """Conditions that an event lies in a scope and a session, and their parameters in order."""
+    where, parameters = list[str](), list[Any]()
+    if scope.project is not None:
+        shown, recorded = _of_project(names, scope.project)
+        where.append(shown)
+        parameters += recorded
+    for column, value in (("agent", scope.agent), ("session_id", session_id), ("role", scope.role)):
+        if value is not None:
+            where.append(f"{column} = ?")
+            parameters.append(value)
+    if scope.speaker is not None:
+        where.append("lower(speaker) = ?")
+        parameters.append(scope.speaker.lower())
+    if scope.window:
+        where.append("ts >= ? AND ts < ?")
+        parameters += [scope.window.start_ms, scope.window.end_ms]
+    return where, parameters
+
+
+def _of_project(names: Names, project: str) -> tuple[str, list[Any]]:
+    """The condition that events are shown under a project's name, and its parameters."""
+    recorded = names.recorded_as(project)
+    condition, parameters = f"project IN ({', '.join('?' * len(recorded))})", list[Any](recorded)
+    moved = names.moved() if names.splits else {}
+    out = [pair for pair in moved if names.of(pair[0]) == project]
+    into = [pair for pair, new in moved.items() if new == project]
+    if out:
+        condition += f" AND (project, session_id) NOT IN ({_PAIRS})"
+        parameters += [list(column) for column in zip(*out, strict=True)]
+    if into:
+        condition = f"({condition} OR (project, session_id) IN ({_PAIRS}))"
+        parameters += [list(column) for column in zip(*into, strict=True)]
+    return condition, parameters
+
+
+def held(text: str) -> tuple[str, str]:
+    """The condition that an event holds a text, and its parameter: neither case nor the kind of white space matters.
+
+    An expression takes a third of the time of folding every text and looking for the folded one.
+    """
+    return f"regexp_matches({_TEXT}, ?)", "\\s+".join(map(either_case, text.split()))
+
+
+def either_case(piece: str) -> str:
+    """An expression for these characters in either case.
+
+    Both letters are named, since an expression that ignores case takes s and k for the long s and the sign of Kelvin as well:
+    one that begins so takes five times as long to look for (measured).
+    """
+    return "".join(map(_expression, piece))
+
+
+def _expression(c: str) -> str:
+    if not c.isascii():
+        return f"(?i:{c})"
+    if c.isalpha():
+        return f"[{c.lower()}{c.upper()}]"
+    return c if c.isdigit() else f"\\{c}"
+
+
+def all_of(conditions: Sequence[str]) -> str:
+    """The clause that asks for every one of some conditions; "" for none."""
+    return "WHERE " + " AND ".join(conditions) if conditions else ""

@@ -1,0 +1,131 @@
+"""ProjectStore on DuckDB: two small tables of rules, kept in memory, and what events and cuts say of projects."""
+
+import json
+from collections.abc import Callable, Sequence
+
+from memory_mcp.model.event import Event
+from memory_mcp.model.project import Alias, Names, Split
+from memory_mcp.storage.duckdb.connection import Connection, Row
+from memory_mcp.storage.values import Activity
+
+_BEGAN = """SELECT project, session_id, arg_min(metadata, seq) FROM event
+WHERE project IN (SELECT unnest(?::VARCHAR[])) GROUP BY project, session_id"""
+_ACTIVITY = """SELECT {column}, sum(events)::BIGINT, count(DISTINCT session_id), min(start_ts), max(end_ts),
+  list(DISTINCT {other} ORDER BY {other}) FILTER (WHERE {other} <> '') FROM segment_cut GROUP BY {column}"""
+
+
+class DuckProjects:
+    """See ProjectStore."""
+
+    def __init__(self, con: Connection, changed: Callable[[], None]) -> None:
+        """Read the rules; `changed` is called when others are in force."""
+        self._con = con
+        self._changed = changed
+        self._known: set[str] | None = None
+        self._fresh: set[str] = set()
+        self._names = self._read()
+
+    @property
+    def names(self) -> Names:
+        """See ProjectStore."""
+        return self._names
+
+    def reread(self) -> None:
+        """Read the rules again."""
+        self._names = self._read()
+
+    def _read(self) -> Names:
+        aliases = [
+            Alias(*row) for row in self._con.rows("SELECT old, new, author, at_ms FROM project_alias ORDER BY at_ms, rowid")
+        ]
+        columns = "project, session_id, folder, new, at_ms"
+        splits = [Split(*row) for row in self._con.rows(f"SELECT {columns} FROM project_split ORDER BY at_ms, rowid")]
+        watched = Names(aliases, splits).watched()
+        rows = self._con.rows(_BEGAN, [sorted(watched)]) if watched else []
+        return Names(aliases, splits, {(row[0], row[1]): _folder(row[2]) for row in rows})
+
+    def take(self, events: Sequence[Event]) -> list[Event]:
+        """Events that were stored just now, as they are shown from now on."""
+        names, watched = self._names, self._names.watched()
+        for event in events:
+            if event.project in watched:
+                names.began_in(event.project, event.session_id, event.metadata.get("cwd", ""))
+        if self._known is not None:
+            fresh = {event.project for event in events} - self._known
+            self._fresh |= fresh
+            self._known |= fresh
+        return [event.shown_as(names.shown(event.project, event.session_id)) for event in events]
+
+    def news(self) -> list[str]:
+        """See ProjectStore."""
+        if self._known is None:
+            self._known = {row[0] for row in self._con.rows("SELECT DISTINCT project FROM event")}
+            self._fresh |= self._known
+        fresh, self._fresh = self._fresh, set()
+        return sorted(fresh - {""})
+
+    def recorded(self) -> list[str]:
+        """See ProjectStore."""
+        return sorted({row[0] for row in self._con.rows("SELECT DISTINCT project FROM event")} - {""})
+
+    def has_branch(self, project: str) -> bool:
+        """See ProjectStore."""
+        sql = """SELECT 1 FROM event WHERE project = ? AND contains(metadata, '"branch":"') LIMIT 1"""
+        return self._con.row(sql, [project]) is not None
+
+    def streams(self) -> list[tuple[int, str, str, str]]:
+        """See ProjectStore."""
+        sql = """SELECT e.stream, e.project, e.session_id, s.project
+                 FROM (SELECT stream, any_value(project) AS project, any_value(session_id) AS session_id
+                       FROM event GROUP BY stream) e
+                 JOIN (SELECT DISTINCT stream, project FROM segment_cut) s ON s.stream = e.stream"""
+        return [(row[0], row[1], row[2], row[3]) for row in self._con.rows(sql)]
+
+    def activity(self) -> list[Activity]:
+        """See ProjectStore."""
+        rows = self._con.rows(_ACTIVITY.format(column="project", other="agent"))
+        return [_activity(row) for row in rows]
+
+    def agents(self) -> list[Activity]:
+        """See ProjectStore."""
+        rows = self._con.rows(_ACTIVITY.format(column="agent", other="project"))
+        return [_activity(row) for row in rows]
+
+    def add_alias(self, alias: Alias) -> None:
+        """See ProjectStore."""
+        with self._con.writing() as con:
+            con.execute("DELETE FROM project_alias WHERE old = ?", [alias.old])
+            con.execute("INSERT INTO project_alias VALUES (?, ?, ?, ?)", [alias.old, alias.new, alias.author, alias.at_ms])
+        self._follow()
+
+    def drop_alias(self, old: str) -> None:
+        """See ProjectStore."""
+        with self._con.writing() as con:
+            con.execute("DELETE FROM project_alias WHERE old = ?", [old])
+        self._follow()
+
+    def add_splits(self, splits: Sequence[Split]) -> None:
+        """See ProjectStore."""
+        with self._con.writing() as con:
+            for s in splits:
+                row = [s.project, s.session_id, s.folder, s.new, s.at_ms]
+                con.execute("INSERT INTO project_split VALUES (?, ?, ?, ?, ?)", row)
+        self._follow()
+
+    def drop_splits(self, new: str) -> None:
+        """See ProjectStore."""
+        with self._con.writing() as con:
+            con.execute("DELETE FROM project_split WHERE new = ?", [new])
+        self._follow()
+
+    def _follow(self) -> None:
+        self.reread()
+        self._changed()
+
+
+def _activity(row: Row) -> Activity:
+    return Activity(row[0], row[1], row[2], row[3], row[4], tuple(row[5] or ()))
+
+
+def _folder(metadata: str) -> str:
+    return str(json.loads(metadata).get("cwd", "")) if metadata else ""

@@ -1,0 +1,149 @@
+"""Files stored segments and periods under the names that their projects have now, and guesses which projects are one.
+
+Invariants
+1. Events are never written; what is derived names the project that the rules in force say, once `settle` has returned.
+2. A guess needs two pieces of evidence, a name or a place and a repository that is known, and exactly one such repository;
+   one that a person took back is not made again.
+3. Killed at any point it leaves a valid store, and the next run goes on from there.
+"""
+
+import re
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from dataclasses import replace
+
+from memory_mcp import worktrees
+from memory_mcp.clock import Clock
+from memory_mcp.model.calendar import TocLevel
+from memory_mcp.model.ids import digest
+from memory_mcp.model.project import GUESS, Alias, Names
+from memory_mcp.model.segment import Segment
+from memory_mcp.model.toc import TocBullet, TocNode
+from memory_mcp.scope import is_gone, project_of
+from memory_mcp.storage.base import Storage
+from memory_mcp.storage.values import Build
+from memory_mcp.toc.terms import EMPTY, Hashes, frequency, read_sets
+
+#: Segments filed again in one transaction.
+_CHUNK = 200
+#: Name of the stored mark that says which rules everything derived follows. On disk: do not change it.
+_MARK = "projects:filed"
+
+
+class Projects:
+    """Writing side; whoever calls it holds the lock of those who publish."""
+
+    def __init__(self, storage: Storage, clock: Clock) -> None:
+        self._storage = storage
+        self._clock = clock
+        #: Rules that everything derived follows; None before the first look.
+        self._settled: Names | None = None
+
+    def settle(self) -> set[str]:
+        """Guess about names that are new, and file again what the rules show under another name; the days it touched."""
+        projects = self._storage.projects
+        if fresh := projects.news():
+            for alias in self._guesses(fresh):
+                projects.add_alias(alias)
+        names = projects.names
+        if names is self._settled:
+            return set()
+        rules = f"{digest('rules', *map(repr, (*names.aliases, *names.splits))):x}" if names.aliases or names.splits else ""
+        days = set[str]()
+        if self._storage.outbox.marks(_MARK).get(_MARK, "") != rules:
+            days = self._file_again()
+            self._storage.outbox.mark(_MARK, rules)
+        self._settled = names
+        return days
+
+    # which projects are one
+
+    def _guesses(self, fresh: Sequence[str]) -> list[Alias]:
+        """Aliases of directories that are gone, as far as a name that came lately has a part in them."""
+        known, said = set(self._storage.projects.recorded()), {a.old for a in self._storage.projects.names.aliases}
+        found = []
+        names = self._storage.projects.names
+        for name in sorted(known - said):
+            owner = self._owner(name, known) if is_gone(name) else ""
+            if owner and names.of(owner) != name and (name in fresh or owner in fresh):
+                found.append(Alias(name, owner, GUESS, self._clock.now_ms()))
+        return found
+
+    def _owner(self, name: str, known: Collection[str]) -> str:
+        """The project that a directory which is gone belonged to; "" where none or several may be meant."""
+        if (now := project_of(name)) != name and now != worktrees.pooled(name)[1]:
+            return now
+        pool = worktrees.pooled(name)[0]
+        found = {c for c in worktrees.candidates(name) if c in known}
+        found |= {k for k in known if pool and _last(k) == pool and not worktrees.pooled(k)[0]}
+        if found or now != name:
+            return found.pop() if len(found) == 1 else now if now != name else ""
+        return next((a for a in worktrees.above(name) if a in known and is_gone(a) and self._both_had_branches(name, a)), "")
+
+    def _both_had_branches(self, *names: str) -> bool:
+        return all(map(self._storage.projects.has_branch, names))
+
+    # filing again
+
+    def _file_again(self) -> set[str]:
+        """Publish the segments whose project is called otherwise now, and what people and models wrote of their periods."""
+        names = self._storage.projects.names
+        moved: dict[int, str] = {}
+        for stream, recorded, session, filed in self._storage.projects.streams():
+            if (shown := names.shown(recorded, session)) != filed:
+                moved[stream] = shown
+        if not moved:
+            return set()
+        cuts = [cut for several in self._storage.toc.cuts(moved).values() for cut in several]
+        self._retell_periods(moved)
+        for start in range(0, len(cuts), _CHUNK):
+            self._publish(cuts[start : start + _CHUNK], moved)
+        return {cut.day for cut in cuts}
+
+    def _publish(self, cuts: Sequence[Segment], moved: Mapping[int, str]) -> None:
+        due = [cut for cut in cuts if cut.project != moved[cut.stream]]
+        nodes, sets = self._storage.toc.nodes(c.node_id for c in due), read_sets(self._storage.toc, [c.node_id for c in due])
+        changed = {cut.node_id: moved[cut.stream] for cut in due}
+        terms: dict[tuple[str, int], list[Hashes]] = {}
+        for cut in due:
+            for project, sign in ((cut.project, -1), (changed[cut.node_id], 1)):
+                terms.setdefault((project, sign), []).append(sets.get(cut.node_id, EMPTY))
+        self._storage.toc.publish(
+            Build(
+                segments=tuple(replace(cut, project=moved[cut.stream]) for cut in due),
+                nodes=tuple(_under(node, changed[i]) for i, node in nodes.items() if i in changed),
+                frequencies=tuple(frequency(project, t, sign) for (project, sign), t in terms.items()),
+            )
+        )
+
+    def _retell_periods(self, moved: Mapping[int, str]) -> None:
+        """Name the project of each bullet of a period that is not the summarizer's: no roll-up makes those anew."""
+        nodes = [n for n in self._storage.toc.nodes(self._storage.toc.authors()).values() if n.level is not TocLevel.SEGMENT]
+        whose = self._projects_of((grip for n in nodes for b in n.bullets for grip in b.grip_ids), moved)
+        told = [replace(n, bullets=tuple(_of_grips(b, whose) for b in n.bullets), version=n.version + 1) for n in nodes]
+        fresh = [now for n, now in zip(nodes, told, strict=True) if now.bullets != n.bullets]
+        if fresh:
+            self._storage.toc.publish(Build(nodes=tuple(fresh)))
+
+    def _projects_of(self, grips: Iterable[str], moved: Mapping[int, str]) -> dict[str, str]:
+        found = self._storage.grips.get_many(grips)  # type: ignore[arg-type]
+        cuts = self._storage.toc.segments({grip.segment for grip in found.values()})
+        return {
+            grip_id: moved.get(cuts[grip.segment].stream, cuts[grip.segment].project)
+            for grip_id, grip in found.items()
+            if grip.segment in cuts
+        }
+
+
+def _under(node: TocNode, project: str) -> TocNode:
+    """A segment's node as that of another project."""
+    bullets = tuple(replace(b, project=project) for b in node.bullets)
+    return replace(node, projects=(project,) if project else (), bullets=bullets, version=node.version + 1)
+
+
+def _of_grips(bullet: TocBullet, whose: Mapping[str, str]) -> TocBullet:
+    projects = {whose[grip] for grip in bullet.grip_ids if grip in whose}
+    return replace(bullet, project=projects.pop()) if len(projects) == 1 else bullet
+
+
+def _last(project: str) -> str:
+    return re.split(r"[\\/]", project.rstrip("\\/"))[-1]

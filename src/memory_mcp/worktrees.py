@@ -1,0 +1,95 @@
+"""A path in, the tree that its worktree was made from out, as far as the path's own form tells. Pure: nothing is looked at.
+
+Of three kinds: layouts in which only worktrees lie (`holder`), names that are a worktree's only if the repository they would
+belong to is known (`candidates`), and pools that name the repository without its place (`pooled`).
+
+Invariants
+1. A home directory, a filesystem's root and a folder that people keep many repositories in are never taken for a repository.
+"""
+
+import os
+import re
+from collections.abc import Iterator
+
+#: Folders inside a repository that hold its worktrees, and git's own; `<repo>.worktrees/x` is how VS Code names them.
+_HELD = re.compile(r"(?:[\\/]\.(?:claude|gemini)[\\/]worktrees|\.worktrees|[\\/]\.git)(?=[\\/]|$)")
+#: Pools of one user's worktrees of many repositories: `.cursor/worktrees/<repo>/<id>`, `.codex/worktrees/<id>/<repo>`.
+_POOL = re.compile(
+    r"^(?P<own>.*[\\/](?:\.cursor[\\/]worktrees|\.claude-worktrees)[\\/](?P<first>[^\\/]+)[\\/][^\\/]+"
+    r"|.*[\\/]\.codex[\\/]worktrees[\\/][^\\/]+[\\/](?P<second>[^\\/]+))(?:[\\/].*)?$"
+)
+_MARKED = re.compile(r"^(.+?)[-_.](?:wt|worktree)[-_.].+$")
+_GATHERED = re.compile(r"^(.+?)[-_]worktrees$")
+_HOME = re.compile(r"^(?:[\\/](?:home|Users)[\\/][^\\/]+|[\\/]root|[A-Za-z]:[\\/]Users[\\/][^\\/]+)$")
+_DRIVE = re.compile(r"^(?:[A-Za-z]:)?[\\/]*$")
+_SEPARATOR = re.compile(r"([\\/])")
+#: Folders that people keep many repositories in, by their usual names.
+_COLLECTIONS = frozenset(
+    "code coding dev develop development devel git github gitlab ghq repos repositories repo src source sources work workspace "
+    "workspaces works wks projects project proj documents desktop downloads home users tmp temp "
+    "var opt srv mnt volumes "
+    "worktrees .worktrees".split()
+)
+#: Branches that a plain clone stands on, so that a name that ends in one says nothing.
+_USUAL = frozenset(("", "head", "main", "master", "trunk", "develop", "dev", "default", "release", "stable", "next"))
+
+
+def holder(path: str) -> str:
+    """Return the tree in whose folder of worktrees (or git directory) `path` lies; "" where it lies in none."""
+    found = _HELD.search(path)
+    root = path[: found.start()].rstrip("\\/") if found else ""
+    return "" if not root or is_collection(root) else root
+
+
+def candidates(path: str, branch: str = "") -> Iterator[str]:
+    """Yield trees that `path` may be a worktree of: whoever knows one of them to be a repository may believe it.
+
+    Args:
+        path: A directory, or one below it.
+        branch: The branch that was checked out there; "" when it is not known.
+
+    """
+    slugs = _slugs(branch)
+    pieces = _SEPARATOR.split(path)
+    for place in range(0, len(pieces), 2):
+        above, name = "".join(pieces[:place]), pieces[place]
+        is_inside = place + 1 < len(pieces)
+        if found := _MARKED.match(name) or (_GATHERED.match(name) if is_inside else None):
+            yield above + found[1]
+        if name == "worktrees" and is_inside and not is_collection(above.rstrip("\\/")):
+            yield above.rstrip("\\/")
+        for slug in slugs:
+            if name.lower().endswith(slug) and len(name) > len(slug) + 1 and name[-len(slug) - 1] in "-_.":
+                yield above + name[: -len(slug) - 1]
+
+
+def pooled(path: str) -> tuple[str, str]:
+    """Return the name of the repository that a client's own pool of worktrees tells of `path`, and the worktree's own folder.
+
+    ("", "") where it lies in none.
+    """
+    found = _POOL.match(path)
+    return (found["first"] or found["second"], found["own"]) if found else ("", "")
+
+
+def above(path: str) -> Iterator[str]:
+    """Yield the folders above `path` that may be a repository, the nearest first."""
+    place, up = path, os.path.dirname(path)
+    while up != place:
+        if not is_collection(up):
+            yield up
+        place, up = up, os.path.dirname(up)
+
+
+def is_collection(path: str) -> bool:
+    """Whether a folder is a home directory, a filesystem's root, or called like one that many repositories lie in."""
+    home = os.path.expanduser("~")
+    name = re.split(r"[\\/]", path.rstrip("\\/"))[-1].lower()
+    return path == home or bool(_HOME.match(path) or _DRIVE.match(path)) or name in _COLLECTIONS
+
+
+def _slugs(branch: str) -> list[str]:
+    """Return what a worktree's folder may be called after a branch: all of it, or what stands behind its last slash."""
+    whole = branch.strip().lower()
+    parts = (re.sub(r"[\\/:]+", "-", whole), whole.rsplit("/", 1)[-1])
+    return [] if whole in _USUAL else [part for part in dict.fromkeys(parts) if part not in _USUAL]

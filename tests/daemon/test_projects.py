@@ -1,0 +1,70 @@
+"""Projects through the installed command, the background process and a real client on a pipe."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import anyio
+from mcp import Client, stdio_client
+
+from bench.place import Place
+from tests.daemon.places import needs_proc
+from tests.waiting import PATIENCE
+
+pytestmark = needs_proc
+
+SHOP, BILLING = "github.com/acme/shop", "github.com/acme/billing"
+
+
+def said(project: str, text: str, hour: int) -> str:
+    stamp = f"2026-01-05T{hour:02d}:00:00Z"
+    return json.dumps({"session_id": project, "timestamp": stamp, "role": "user", "text": text, "project": project}) + "\n"
+
+
+def call(place: Place, words: tuple[str, ...], more: dict[str, str], *calls: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """What a client that starts the server so is answered."""
+    given = place.server(*words)
+    given.env = {**(given.env or {}), **more}
+
+    async def main() -> list[dict[str, Any]]:
+        with anyio.fail_after(PATIENCE):
+            async with Client(stdio_client(given)) as client:
+                return [dict((await client.call_tool(n, a)).structured_content or {}) for n, a in calls]  # type: ignore[union-attr]
+
+    return anyio.run(main)
+
+
+def test_an_alias_of_the_command_line_is_in_force_for_a_client_until_it_is_undone(place: Place) -> None:
+    place.ok("ingest", "-", stdin=said(SHOP, "The zebrafish tank leaks.", 9) + said(BILLING, "The parrot invoice is late.", 10))
+    both = json.loads(place.ok("projects", "--json"))
+    assert [p["project"] for p in both["projects"]] == [BILLING, SHOP]
+    assert "2 events in 2 sessions" in place.ok("agents")
+    told = place.ok("project", "alias", "billing", "shop")
+    assert f"memory-mcp project undo {BILLING}" in told
+    question = ("intelligent_search", {"query": "parrot invoice"})
+    listed, found = call(place, ("serve", "--project", BILLING), {}, ("list_projects", {}), question)
+    assert (listed["yours"], listed["total"]) == (SHOP, 1)
+    assert found["explanation"]["scope"] == SHOP
+    assert "parrot" in found["results"][0]["quote"]
+    assert "parrot" in place.ok("ask", "parrot invoice", "--project", BILLING)
+    place.ok("project", "undo", BILLING)
+    listed, found = call(place, ("serve", "--project", "nothing"), {"MEMORY_MCP_PROJECT": SHOP}, ("list_projects", {}), question)
+    assert (listed["yours"], listed["total"]) == (SHOP, 2), "the environment comes before the argument"
+    assert all("parrot" not in r["quote"] for r in found["results"])
+
+
+def test_where_nothing_is_known_of_the_directory_everything_is_searched_and_both_doors_say_so(
+    place: Place, tmp_path: Path
+) -> None:
+    place.ok("ingest", "-", stdin=said(SHOP, "The zebrafish tank leaks.", 9))
+    new = str(tmp_path / "new")
+    more = {"CLAUDE_PROJECT_DIR": new}
+    [found] = call(place, ("serve",), more, ("intelligent_search", {"query": "zebrafish tank"}))
+    notice = f"nothing is stored of project {new} yet; every project was searched"
+    assert notice in found["explanation"]["notices"]
+    assert "zebrafish" in found["results"][0]["quote"]
+    place.home = Path(new)
+    place.home.mkdir()
+    done = place.run("ask", "zebrafish tank")
+    assert "zebrafish" in done.stdout
+    assert f"nothing is stored of project {new} yet" in done.stderr

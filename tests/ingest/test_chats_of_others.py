@@ -1,0 +1,268 @@
+"""Conversations of other clients and services: every kind of record, by our own samples and the events they must give."""
+
+import json
+import shutil
+import sqlite3
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_mcp.ingest.base import BEGINNING, ImportReport
+from memory_mcp.ingest.registry import IMPORTERS
+from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.model.event import FILE_TIME, EventDraft
+from tests.examples import examples
+from tests.ingest.suite_sessions import chatgpt_conversation, claude_ai_conversation
+
+SAMPLES = Path(__file__).parent / "samples"
+#: A member's samples; of a database its rows, of an export what lies in it.
+FILES = {
+    "amp": ("T-0199aaaa-bbbb-7ccc-8ddd-eeee00000001.json", "T-0199aaaa-bbbb-7ccc-8ddd-eeee00000002.json"),
+    "continue": ("3b1f0000-0000-4000-8000-000000000001.json",),
+    "chatgpt": ("conversations.json",),
+    "claude-ai": ("conversations.json",),
+    "cursor": (
+        "global.json",
+        "workspace.json",
+        "agent-transcripts/e5a10000-0000-4000-8000-000000000001.jsonl",
+        "agent-transcripts/e5a10000-0000-4000-8000-000000000001/subagents/f000.jsonl",
+    ),
+    "markdown": ("Harbour.md", "2026-03-05 log.md", "plain.md"),
+}
+PAIRS = [(name, file) for name, files in FILES.items() for file in files]
+
+
+@pytest.fixture(autouse=True)
+def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home without any client in it."""
+    for variable in ("HOME", "USERPROFILE", "XDG_CONFIG_HOME", "APPDATA"):
+        monkeypatch.setenv(variable, str(tmp_path / "home"))
+    return tmp_path / "home"
+
+
+def folder_of(name: str) -> Path:
+    return SAMPLES / name.replace("-", "_")
+
+
+def database(told: dict[str, Any], file: Path) -> Path:
+    """A database of Cursor's with the rows that a sample tells."""
+    file.parent.mkdir(parents=True)
+    con = sqlite3.connect(file)
+    for table in ("ItemTable", "cursorDiskKV"):
+        con.execute(f"CREATE TABLE {table} (key TEXT UNIQUE ON CONFLICT REPLACE, value BLOB)")
+        rows = [(key, None if value is None else json.dumps(value).encode()) for key, value in told[table].items()]
+        con.executemany(f"INSERT INTO {table} VALUES (?, ?)", rows)
+    con.commit()
+    con.close()
+    return file
+
+
+def laid_out(name: str, file: str, folder: Path) -> Path:
+    """A sample as its importer meets it."""
+    source = folder_of(name) / file
+    if name == "markdown":
+        shutil.copytree(folder_of(name), folder / "notes", ignore=shutil.ignore_patterns("*.json"))
+        return folder / "notes" / file
+    if name != "cursor" or source.suffix == ".jsonl":
+        return source
+    told = json.loads(source.read_text(encoding="utf-8"))
+    if "folder" not in told:
+        return database(told, folder / "User" / "globalStorage" / "state.vscdb")
+    made = database(told, folder / "User" / "workspaceStorage" / "ws1" / "state.vscdb")
+    made.with_name("workspace.json").write_text(json.dumps({"folder": told["folder"]}))
+    return made
+
+
+def plain(draft: EventDraft) -> dict[str, Any]:
+    """A draft as the expectations spell it: without empty fields, and without what depends on the checkout."""
+    told = {name: getattr(draft, name) for name in EventDraft.__dataclass_fields__}
+    told["metadata"] = {key: value for key, value in draft.metadata.items() if key != FILE_TIME}
+    if draft.agent == "markdown":
+        told["session_id"] = Path(draft.session_id).name
+        told["source_id"] = draft.source_id.split(":")[-2]
+        told["metadata"].pop("files")
+        del told["project"]
+    return {name: value for name, value in told.items() if value not in ("", {})}
+
+
+def outcome(name: str, file: Path, settings: IngestSettings | None = None) -> dict[str, Any]:
+    report = ImportReport()
+    steps = list(IMPORTERS[name](settings or IngestSettings()).read(file, 0, report))
+    assert report.lines == report.lines_used + report.skipped.total()
+    return {
+        "lines": report.lines,
+        "lines_used": report.lines_used,
+        "skipped": dict(sorted(report.skipped.items())),
+        "left_out": dict(sorted(report.left_out.items())),
+        "events": [plain(draft) for step in steps for draft in step.drafts],
+    }
+
+
+@pytest.mark.parametrize(("name", "file"), PAIRS)
+def test_a_sample_gives_its_expected_events(name: str, file: str, tmp_path: Path) -> None:
+    expected = (folder_of(name) / file).with_suffix(".expected.json")
+    assert outcome(name, laid_out(name, file, tmp_path)) == json.loads(expected.read_text(encoding="utf-8"))
+
+
+@pytest.mark.parametrize(("name", "file"), PAIRS)
+def test_thinking_is_kept_on_request_and_moves_no_id_and_no_time(name: str, file: str, tmp_path: Path) -> None:
+    place = laid_out(name, file, tmp_path)
+    without, with_it = (outcome(name, place, IngestSettings(include_thinking=keep)) for keep in (False, True))
+    added = [event for event in with_it["events"] if event not in without["events"]]
+    assert [event for event in with_it["events"] if event not in added] == without["events"]
+    assert all(event["metadata"]["record"] == "thinking" for event in added)
+    # In transcripts of Cursor only a mark stands for what was thought.
+    thoughts = sum(without[key].get("thinking", 0) for key in ("skipped", "left_out"))
+    assert len(added) == (0 if place.suffix == ".jsonl" else thoughts)
+
+
+@pytest.mark.parametrize(("name", "file"), PAIRS)
+def test_no_picture_and_no_injected_file_reaches_a_draft(name: str, file: str, tmp_path: Path) -> None:
+    told = json.dumps(outcome(name, laid_out(name, file, tmp_path)))
+    assert not any(words in told for words in ("AAAA", "secret file body", "def total(): ...", "Preferred name"))
+
+
+@pytest.mark.parametrize(("name", "file"), PAIRS)
+def test_every_event_of_a_session_has_a_time_of_its_own(name: str, file: str, tmp_path: Path) -> None:
+    """Events are ordered by their time: equal ones would lose their order."""
+    events = outcome(name, laid_out(name, file, tmp_path))["events"]
+    places = [(e["session_id"], e["timestamp"]) for e in events if e.get("timestamp")]
+    assert len(set(places)) == len(places)
+
+
+@pytest.mark.parametrize("name", ["chatgpt", "claude-ai"])
+@pytest.mark.parametrize("packed", [zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED])
+def test_an_export_is_read_from_its_archive(name: str, packed: int, tmp_path: Path) -> None:
+    source = folder_of(name) / "conversations.json"
+    archive = tmp_path / "export.zip"
+    with zipfile.ZipFile(archive, "w", packed) as made:
+        made.writestr("data/user.json", "[]" * 500)
+        made.write(source, "data/conversations-000.json")
+    importer = IMPORTERS[name](IngestSettings())
+    assert outcome(name, archive) == outcome(name, source)
+    assert list(importer.files(tmp_path)) == [archive]
+    assert importer.recognises(archive, archive.read_bytes()[:BEGINNING])
+    other = IMPORTERS["claude-ai" if name == "chatgpt" else "chatgpt"](IngestSettings())
+    assert not other.recognises(archive, archive.read_bytes()[:BEGINNING])
+
+
+class _Pipe:
+    """Where an archive is written that cannot be written back into, as a server sends it."""
+
+    def __init__(self, file: Path) -> None:
+        self._stream = file.open("wb")
+
+    def write(self, data: bytes) -> int:
+        return self._stream.write(data)
+
+    def flush(self) -> None:
+        self._stream.flush()
+
+
+def test_an_archive_that_was_sent_while_it_was_made_is_recognised(tmp_path: Path) -> None:
+    file = tmp_path / "export.zip"
+    with zipfile.ZipFile(_Pipe(file), "w", zipfile.ZIP_DEFLATED) as made:  # type: ignore[call-overload]
+        made.writestr("user.json", "{}" * 100)
+        made.writestr("conversations.json", (folder_of("chatgpt") / "conversations.json").read_bytes())
+    assert IMPORTERS["chatgpt"](IngestSettings()).recognises(file, file.read_bytes()[:BEGINNING])
+
+
+def test_an_archive_of_something_else_counts_as_unreadable_when_it_is_named(tmp_path: Path) -> None:
+    with zipfile.ZipFile(tmp_path / "photos.zip", "w") as made:
+        made.writestr("a.png", b"x")
+    (tmp_path / "broken.zip").write_bytes((tmp_path / "photos.zip").read_bytes()[:-30])
+    importer = IMPORTERS["chatgpt"](IngestSettings())
+    assert list(importer.files(tmp_path)) == []
+    assert not importer.recognises(tmp_path / "photos.zip", (tmp_path / "photos.zip").read_bytes())
+    with pytest.raises(OSError, match=r"holds no conversations\.json"):
+        list(importer.read(tmp_path / "photos.zip", 0, ImportReport()))
+
+
+_LEAVES = st.none() | st.integers() | st.floats() | st.text(max_size=5) | st.booleans()
+_WORDS = st.sampled_from(
+    "user assistant tool system human info text code thoughts multimodal_text execution_output thinking tool_use tool_result done"
+    ' error in-progress summary message a b c {"command":1} \ud800 2026-03-02T09:00:00Z all file:///c%3A/x file://[ '.split()
+)
+_NAMES = st.sampled_from(
+    "id v created title env initial trees uri repository platform messages role content type text meta sentAt usage run result"
+    " status toolUseID name input messageId state fileMentions files summary message history sessionId workspaceDirectory"
+    " toolCalls toolCallStates toolCall function arguments output contextItems reasoning promptLogs mapping author recipient"
+    " metadata parent children parts create_time current_node content_type attachments chat_messages sender uuid created_at"
+    " parent_message_uuid extracted_content file_name a b c".split()
+)
+_ANY = st.recursive(
+    _LEAVES | _WORDS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_NAMES, inner, max_size=6), max_leaves=25
+)
+_TOPS = {"amp": "messages", "continue": "history", "chatgpt": "mapping", "claude-ai": "chat_messages"}
+
+
+@examples(60)
+@given(values=st.lists(_ANY, max_size=5), rest=st.dictionaries(_NAMES, _ANY, max_size=4))
+@pytest.mark.parametrize("name", sorted(_TOPS))
+def test_nothing_that_a_conversation_holds_raises(
+    name: str, values: list[Any], rest: dict[str, Any], tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    held: Any = {f"{n}": {"parent": f"{n - 1}", **(v if isinstance(v, dict) else {"message": v})} for n, v in enumerate(values)}
+    file = tmp_path_factory.getbasetemp() / f"{name}.json"
+    file.write_text(json.dumps({**rest, _TOPS[name]: held if name == "chatgpt" else values}))
+    assert outcome(name, file) == outcome(name, file)
+
+
+@pytest.mark.parametrize("packed", [False, True])
+def test_how_far_an_export_is_read_is_told_with_every_conversation(packed: bool, tmp_path: Path) -> None:
+    file = tmp_path / "conversations.json"
+    file.write_text(json.dumps([chatgpt_conversation(3, name=f"c{n}") for n in range(50)]))
+    if packed:
+        with zipfile.ZipFile(tmp_path / "export.zip", "w", zipfile.ZIP_DEFLATED) as made:
+            made.write(file, "conversations.json")
+        file = tmp_path / "export.zip"
+    reached = [step.offset for step in IMPORTERS["chatgpt"](IngestSettings()).read(file, 0, ImportReport())]
+    assert reached == sorted(set(reached))
+    assert 0.9 * file.stat().st_size < reached[-1] <= file.stat().st_size
+
+
+_PEAK = """
+import resource, sys
+from pathlib import Path
+from memory_mcp.ingest.base import ImportReport
+from memory_mcp.ingest.registry import IMPORTERS
+from memory_mcp.ingest.settings import IngestSettings
+events = sum(len(s.drafts) for s in IMPORTERS[sys.argv[1]](IngestSettings()).read(Path(sys.argv[2]), 0, ImportReport()))
+print(events, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+def peak(name: str, file: Path) -> tuple[int, int]:
+    """Events of a file, and the most memory a process needs to read it, MiB."""
+    done = subprocess.run([sys.executable, "-c", _PEAK, name, file], check=True, capture_output=True, text=True)
+    events, most = map(int, done.stdout.split())
+    return events, most
+
+
+@pytest.mark.parametrize(("name", "make"), [("chatgpt", chatgpt_conversation), ("claude-ai", claude_ai_conversation)])
+@pytest.mark.parametrize("packed", [False, True])
+def test_memory_holds_a_conversation_and_never_the_export(name: str, make: Any, packed: bool, tmp_path: Path) -> None:
+    """Ours: 100 MB more of one line cost at most 16 MB more of memory, loose or in an archive."""
+    peaks = []
+    for size in (2, 500):
+        file = tmp_path / f"{size}" / "conversations.json"
+        file.parent.mkdir()
+        with file.open("w", encoding="utf-8") as stream:
+            for n in range(size):
+                stream.write((", " if n else "[") + json.dumps(make(20, "words " * 1700 + "of", f"c{n}")))
+            stream.write("]")
+        if packed:
+            with zipfile.ZipFile(file.with_suffix(".zip"), "w", zipfile.ZIP_DEFLATED, compresslevel=1) as archive:
+                archive.write(file, "conversations.json")
+            file.unlink()
+            file = file.with_suffix(".zip")
+        events, most = peak(name, file)
+        assert events == 20 * size
+        peaks.append(most)
+    assert peaks[1] - peaks[0] <= 16

@@ -1,0 +1,51 @@
+"""What becomes of session files whose client deletes them."""
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+
+from memory_mcp.ingest.finding import look
+from memory_mcp.ingest.marks import Mark, mark_name
+from memory_mcp.ingest.registry import IMPORTERS
+from memory_mcp.ingest.rescue import Fate, fates
+from memory_mcp.ingest.settings import IngestSettings
+from tests.ingest.suite import claude_line, write
+
+DAY = 86_400_000
+NOW = 1_780_000_000_000
+CLAUDE = IMPORTERS["claude-code"](IngestSettings())
+
+
+def aged(file: Path, days: float) -> Path:
+    write(file, claude_line(0))
+    moment = (NOW - days * DAY) / 1000
+    os.utime(file, (moment, moment))
+    return file
+
+
+@pytest.mark.parametrize(
+    ("told", "days"), [(None, 30), ({}, 30), ({"cleanupPeriodDays": 90}, 90), ([], 30), ({"cleanupPeriodDays": "x"}, 30)]
+)
+def test_what_goes_soon_is_counted_by_the_clients_own_settings(
+    told: object, days: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
+    folder = tmp_path / "projects"
+    folder.mkdir()
+    if told is not None:
+        (tmp_path / "settings.json").write_text(json.dumps(told))
+    aged(folder / "new.jsonl", 1)
+    stored = aged(folder / "old.jsonl", days - 5)
+    aged(folder / "older.jsonl", days - 2)
+    marks = {mark_name(CLAUDE.name, stored): Mark(0, stored.stat().st_size, "", 0).dump()}
+    [fate] = fates([CLAUDE], marks, NOW)
+    assert fate == Fate("claude-code", "Claude Code", 3, 2, days, 2, 1, fate.first_ms)
+    assert abs(fate.first_ms - (NOW + 2 * DAY)) < 1000
+    assert look(CLAUDE, folder, marks).new_files == 2
+
+
+def test_nothing_lies_there_and_nothing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
+    assert fates([CLAUDE], {}, NOW) == []

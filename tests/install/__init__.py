@@ -1,0 +1,1 @@
+"""Clients are made to use this memory, and freed of it again."""

@@ -1,0 +1,99 @@
+"""What differs between operating systems: the parts that can be tried on any of them."""
+
+import os
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import anyio
+import pytest
+
+from memory_mcp import machine
+from memory_mcp.server.ending import signals_of_end
+from tests.waiting import PATIENCE, until
+
+
+def test_no_child_opens_a_window_on_windows_and_elsewhere_nothing_is_asked() -> None:
+    assert machine.quiet("win32") == {"creationflags": 0x08000000}
+    assert machine.apart("win32") == {"creationflags": 0x08000200}
+    assert machine.quiet("linux") == machine.quiet("darwin") == {}
+    assert machine.apart("linux") == machine.apart("darwin") == {"start_new_session": True}
+
+
+def test_every_child_is_started_without_a_window() -> None:
+    """Whoever starts a process says how it meets a console."""
+    package = Path(machine.__file__).parent
+    starting = [p for p in sorted(package.rglob("*.py")) if "subprocess.Popen(" in p.read_text(encoding="utf-8")]
+    assert starting
+    for file in starting:
+        for call in file.read_text(encoding="utf-8").split("subprocess.Popen(")[1:]:
+            assert "machine.quiet()" in call[:600] or "apart()" in call[:600], file
+
+
+def test_a_pipe_is_read_and_written_through_sockets_where_select_takes_nothing_else() -> None:
+    for platform in ("win32", "linux"):
+        source, into = os.pipe()
+        out, sink = os.pipe()
+        reading, writing = machine.End(source, True, platform), machine.End(sink, False, platform)
+        os.write(into, b"words")
+        assert select.select([reading], [], [], PATIENCE)[0] == [reading]
+        assert reading.read(100) == b"words"
+        os.close(into)
+        assert select.select([reading], [], [], PATIENCE)[0] == [reading]
+        assert reading.read(100) == b""
+        assert select.select([], [writing], [], PATIENCE)[1] == [writing]
+        text = b"x" * 5000
+        assert writing.write(text) == len(text)
+        writing.close()
+        assert os.read(out, 10_000) == text
+        for one in (source, out, sink):
+            os.close(one)
+
+
+def test_a_lock_is_held_by_one_alone(tmp_path: Path) -> None:
+    first, second = (os.open(tmp_path / "lock", os.O_CREAT | os.O_RDWR, 0o600) for _ in range(2))
+    machine.lock(first)
+    with pytest.raises(BlockingIOError):
+        machine.lock(second)
+    os.close(first)
+    machine.lock(second)
+    os.close(second)
+
+
+def test_whether_a_process_lives() -> None:
+    child = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE)
+    assert machine.lives(child.pid)
+    child.communicate(b"\n")
+    until(lambda: not machine.lives(child.pid), "for the end of a process")
+
+
+@pytest.mark.parametrize("spawns", [True, False])
+def test_a_started_process_writes_to_its_log_and_tells_how_it_ended(
+    spawns: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if not spawns:
+        monkeypatch.delattr(os, "posix_spawn")
+    log = tmp_path / "log"
+    words = [sys.executable, "-c", "import sys; print('out'); print('err', file=sys.stderr); sys.exit(3)"]
+    started = machine.start(words, dict(os.environ), str(log))
+    ends: list[int] = []
+    until(lambda: ends.append(found) or True if (found := started.ended()) is not None else False, "for its end")
+    assert ends == [3]
+    assert sorted(log.read_text().split()) == ["err", "out"]
+
+
+@pytest.mark.parametrize("by_handler", [True, False])
+def test_a_signal_of_end_is_heard(by_handler: bool) -> None:
+    async def hear() -> int:
+        with signals_of_end(by_handler) as received:
+            os.kill(os.getpid(), signal.SIGTERM)
+            with anyio.fail_after(PATIENCE):
+                async for number in received:
+                    return number
+        return 0
+
+    before = signal.getsignal(signal.SIGTERM)
+    assert anyio.run(hear) == signal.SIGTERM
+    assert signal.getsignal(signal.SIGTERM) == before

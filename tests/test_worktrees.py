@@ -1,0 +1,153 @@
+"""What the form of a path tells of a worktree: every rule with something that looks like it and is none."""
+
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memory_mcp import worktrees
+from memory_mcp.scope import project_of
+
+
+@pytest.fixture(autouse=True)
+def fresh() -> Iterator[None]:
+    project_of.cache_clear()
+    yield
+    project_of.cache_clear()
+
+
+@pytest.mark.parametrize(
+    ("path", "root"),
+    [
+        ("/data/shop/.worktrees/1", "/data/shop"),
+        ("/data/shop/.worktrees/fix/login/src/deep", "/data/shop"),
+        ("/data/shop/.claude/worktrees/bright-fox", "/data/shop"),
+        ("/data/shop/.gemini/worktrees/bright-fox/src", "/data/shop"),
+        ("/data/shop.worktrees/fix-login", "/data/shop"),
+        ("/data/shop/.git/worktrees/fix", "/data/shop"),
+        ("/data/shop/.worktrees/a/.claude/worktrees/b", "/data/shop"),
+        (r"C:\Users\dev\shop\.worktrees\1", r"C:\Users\dev\shop"),
+        # What looks like it: another word, a home directory, a folder of many repositories, a bare repository's name.
+        ("/data/shop/worktrees/1", ""),
+        ("/data/shop/.worktrees-old/1", ""),
+        ("/data/shop/.github/workflows", ""),
+        ("/data/shop/.claude/skills", ""),
+        ("/data/shop.git/hooks", ""),
+        ("/home/dev/.worktrees/example-feature/skills", ""),
+        ("/Users/dev/.claude/worktrees/x", ""),
+        ("/home/dev/code/.worktrees/shop/fix", ""),
+        ("/.worktrees/x", ""),
+        ("/data/shop", ""),
+    ],
+)
+def test_a_layout_that_holds_only_worktrees_names_their_tree(path: str, root: str) -> None:
+    assert worktrees.holder(path) == root
+
+
+@pytest.mark.parametrize(
+    ("path", "branch", "found"),
+    [
+        ("/data/shop-wt-3", "", ["/data/shop"]),
+        ("/data/shop-wt-3/src", "", ["/data/shop"]),
+        ("/data/shop-worktrees/fix", "", ["/data/shop"]),
+        ("/data/shop/worktrees/fix", "", ["/data/shop"]),
+        ("/data/shop-fix-login", "fix-login", ["/data/shop"]),
+        ("/data/shop.fix-login/src", "feature/fix-login", ["/data/shop"]),
+        ("/data/shop-feature-fix-login", "feature/fix-login", ["/data/shop", "/data/shop-feature"]),
+        # Near misses: no mark, a mark without an end, another branch, a branch that every clone stands on.
+        ("/data/shop-admin", "", []),
+        ("/data/shop-wt", "", []),
+        ("/data/shopwt-3", "", []),
+        ("/data/shop-worktrees", "", []),
+        ("/data/shop-admin", "fix-login", []),
+        ("/data/shop-main", "main", []),
+        ("/data/fix-login", "fix-login", []),
+        ("/data/shopfix-login", "fix-login", []),
+        ("/home/dev/code/worktrees/fix", "", []),
+    ],
+)
+def test_a_name_is_only_a_reason_to_look_for_the_repository(path: str, branch: str, found: list[str]) -> None:
+    assert list(worktrees.candidates(path, branch)) == found
+
+
+@pytest.mark.parametrize(
+    ("path", "pool"),
+    [
+        ("/home/dev/.cursor/worktrees/shop/k2fj/src", ("shop", "/home/dev/.cursor/worktrees/shop/k2fj")),
+        ("/home/dev/.codex/worktrees/1f2e/shop/src", ("shop", "/home/dev/.codex/worktrees/1f2e/shop")),
+        ("/home/dev/.claude-worktrees/shop/bold-fox", ("shop", "/home/dev/.claude-worktrees/shop/bold-fox")),
+        ("/home/dev/.cursor/worktrees/shop", ("", "")),
+        ("/home/dev/.codex/worktrees/1f2e", ("", "")),
+        ("/home/dev/.cursor/extensions/shop/src", ("", "")),
+    ],
+)
+def test_a_pool_names_the_repository_without_its_place(path: str, pool: tuple[str, str]) -> None:
+    assert worktrees.pooled(path) == pool
+
+
+def test_folders_above_leave_out_what_holds_many_repositories() -> None:
+    assert list(worktrees.above("/home/dev/code/shop/src/deep")) == ["/home/dev/code/shop"]
+    assert list(worktrees.above("/home/dev/lib")) == []
+
+
+def git(cwd: Path, *arguments: str) -> None:
+    settings = ("-c", "user.name=t", "-c", "user.email=t@example.org")
+    subprocess.run(["git", *settings, *arguments], cwd=cwd, check=True, capture_output=True)
+
+
+@pytest.fixture
+def shop(tmp_path: Path) -> Path:
+    place = tmp_path / "shop"
+    (place / "lib").mkdir(parents=True)
+    git(place, "init", "-q")
+    git(place, "commit", "-q", "--allow-empty", "-m", "first")
+    return place
+
+
+def test_worktrees_that_are_gone_belong_to_the_repository_that_is_left(shop: Path, tmp_path: Path) -> None:
+    for gone in (
+        f"{shop}/.worktrees/1",
+        f"{shop}/.claude/worktrees/bold-fox/lib",
+        f"{shop}.worktrees/fix",
+        f"{shop}-wt-7/lib",
+        f"{shop}/lib/removed/deep",
+    ):
+        assert project_of(gone) == str(shop), gone
+    assert project_of(f"{shop}-fix-login", branch="fix-login") == str(shop)
+    git(shop, "remote", "add", "origin", "git@example.org:dev/shop.git")
+    project_of.cache_clear()
+    assert project_of(f"{shop}/.worktrees/1") == project_of(f"{shop}-wt-7") == "example.org/dev/shop"
+
+
+def test_what_only_looks_like_a_worktree_stays_a_project_of_its_own(shop: Path, tmp_path: Path) -> None:
+    plain = tmp_path / "plain"
+    plain.mkdir()
+    for gone in (f"{shop}-admin", f"{tmp_path}/store-wt-1", f"{plain}/.worktrees/1", f"{plain}-wt-1", f"{shop}-fix-login"):
+        assert project_of(gone) == gone, gone
+    assert project_of(f"{shop}-fix-login", branch="main") == f"{shop}-fix-login"
+
+
+def test_a_worktree_that_was_removed_without_git_is_known_by_the_repositorys_records(shop: Path, tmp_path: Path) -> None:
+    away = tmp_path / "any-name"
+    git(shop, "worktree", "add", "-q", str(away))
+    (away / ".git").unlink()
+    away.rmdir()
+    assert project_of(f"{away}/lib") == str(shop)
+    assert project_of(f"{away}-2") == f"{away}-2", "a name that begins alike"
+
+
+def test_a_repository_in_the_home_directory_owns_nothing_that_is_gone_below_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    git(tmp_path, "init", "-q")
+    gone = f"{tmp_path}/other/lib"
+    assert project_of(gone) == gone
+    assert project_of(f"{tmp_path}/.worktrees/x") == f"{tmp_path}/.worktrees/x"
+
+
+def test_trees_that_are_gone_themselves_gather_their_worktrees(tmp_path: Path) -> None:
+    root = f"{tmp_path}/away/shop"
+    assert {project_of(f"{root}/.worktrees/{n}/lib") for n in range(3)} == {root}
+    assert project_of(f"{tmp_path}/.codex/worktrees/ab/shop/lib") == f"{tmp_path}/.codex/worktrees/ab/shop"
