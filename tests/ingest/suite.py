@@ -148,6 +148,14 @@ def goose_session(folder: Path, count: int) -> Path:
     return file
 
 
+def copilot_chat_session(folder: Path, count: int) -> Path:
+    """A session as one object."""
+    made = 1_772_442_000_000
+    requests = [{"requestId": f"r{n}", "timestamp": made + n * 1000, "message": {"text": f"words of {n}"}} for n in range(count)]
+    told = {"version": 3, "responderUsername": "Copilot", "sessionId": "s1", "requests": requests}
+    return write(folder / "s1.json", json.dumps(told, indent=1))
+
+
 LINES: dict[str, Line] = {
     "claude-code": claude_line,
     "codex": codex_line,
@@ -165,6 +173,7 @@ SESSIONS: dict[str, Session] = {
     "grok": _lines_at("shop/s1/updates.jsonl", _grok),
     "kimi": _lines_at("wd_shop/s1/agents/main/wire.jsonl", _kimi),
     "opencode": opencode_session,
+    "copilot-chat": copilot_chat_session,
     "kimi-cli": _lines_at("shop/s1/context.jsonl", lambda n: {"role": "user", "content": f"words of {n}"}),
 }
 

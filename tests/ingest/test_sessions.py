@@ -1,9 +1,11 @@
-"""Codex, Gemini CLI, Qwen Code, Copilot CLI, opencode: their kinds of record, by our own samples and what they must give."""
+"""Codex, Gemini CLI, Qwen Code, Copilot, opencode: their kinds of record, by our own samples and what they must give."""
 
 import hashlib
 import json
 import os
+import shutil
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from memory_mcp.clock import SystemClock
 from memory_mcp.events.log import EventLog
 from memory_mcp.ingest.base import Importer, ImportReport
 from memory_mcp.ingest.gate import Gate
+from memory_mcp.ingest.lines import iter_records
 from memory_mcp.ingest.pipeline import Pipeline
 from memory_mcp.ingest.registry import IMPORTERS
 from memory_mcp.ingest.settings import IngestSettings
@@ -24,7 +27,8 @@ from memory_mcp.storage.duckdb import open_storage
 from tests.ingest.suite import LINES, at, codex_line, gemini_line, opencode_session, read, texts, write
 
 SAMPLES = Path(__file__).parent / "samples"
-NAMES = ("codex", "gemini", "qwen", "copilot", "opencode")
+NAMES = ("codex", "gemini", "qwen", "copilot", "copilot-chat", "opencode")
+GROWING = ("codex", "gemini", "qwen", "copilot")
 
 
 def samples() -> list[tuple[str, Path]]:
@@ -63,7 +67,7 @@ def test_a_sample_gives_its_expected_events(name: str, sample: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "sample"), [s for s in samples() if s[1].suffix == ".jsonl"], ids=lambda v: getattr(v, "name", v)
+    ("name", "sample"), [s for s in samples() if s[0] in GROWING and s[1].suffix == ".jsonl"], ids=lambda v: getattr(v, "name", v)
 )
 def test_a_resumed_read_gives_the_same_drafts_from_every_offset(name: str, sample: Path) -> None:
     steps, _ = read(importer(name), sample)
@@ -104,7 +108,7 @@ def prompt_line(name: str, text: str) -> str:
     return json.dumps(line).replace('"WORDS"', json.dumps(text))
 
 
-@pytest.mark.parametrize("name", ["codex", "gemini", "qwen", "copilot"])
+@pytest.mark.parametrize("name", GROWING)
 def test_a_session_that_our_own_summarizer_had_gives_nothing_from_any_offset(name: str, tmp_path: Path) -> None:
     prompt = Prompt("Say it better.", fence("We decided to use the outbox table.")).whole
     file = write(tmp_path / "own.jsonl", prompt_line(name, prompt), LINES[name](2), LINES[name](3))
@@ -241,7 +245,9 @@ def test_recaps_are_marked_so_that_they_are_not_told_as_what_happened() -> None:
     for name, sample in samples():
         notes = [d for d in drafts_of(name, sample) if d.metadata.get("record") == "compacted"]
         assert all(d.metadata[RECAP] == "true" and d.role is Role.SYSTEM for d in notes)
-    assert {name for name, s in samples() if any(d.metadata.get(RECAP) for d in drafts_of(name, s))} == set(NAMES)
+    assert {name for name, s in samples() if any(d.metadata.get(RECAP) for d in drafts_of(name, s))} == set(NAMES) - {
+        "copilot-chat"
+    }
 
 
 def test_a_session_taken_up_again_tells_no_message_twice_though_its_times_are_new(tmp_path: Path) -> None:
@@ -255,3 +261,75 @@ def test_a_session_taken_up_again_tells_no_message_twice_though_its_times_are_ne
     steps, report = read(importer("gemini"), file, offset)
     assert texts(steps) == ["words of 5001"]
     assert report.skipped == {"told by another record": 1}
+
+
+def test_a_log_of_changes_gives_what_the_session_it_describes_gives(tmp_path: Path) -> None:
+    """VS Code writes a session as one object, or as one and what changed since."""
+    whole = SAMPLES / "copilot-chat" / "session.json"
+    session = json.loads(whole.read_text(encoding="utf-8"))
+    first, second, third = session["requests"]
+    changes: list[dict[str, Any]] = [
+        {"kind": 0, "v": session | {"requests": []}},
+        {"kind": 2, "k": ["requests"], "v": [first | {"result": {}}, {"requestId": "taken back"}]},
+        {"kind": 2, "k": ["requests"], "v": [second | {"surplus": 1}, third], "i": 1},
+        {"kind": 1, "k": ["requests", 0, "result"], "v": first["result"]},
+        {"kind": 3, "k": ["requests", 1, "surplus"]},
+        {"kind": 1, "k": ["requests", 9, "result"], "v": {}},
+    ]
+    log = write(tmp_path / "session.jsonl", *map(json.dumps, changes))
+    steps, report = read(importer("copilot-chat"), log)
+    assert [d for step in steps for d in step.drafts] == [
+        d for step in read(importer("copilot-chat"), whole)[0] for d in step.drafts
+    ]
+    assert report.skipped == {"unknown kind of record": 1}
+
+
+def test_a_chat_belongs_to_the_folder_of_its_workspace(tmp_path: Path) -> None:
+    chats = tmp_path / "0a1b" / "chatSessions"
+    chats.mkdir(parents=True)
+    (tmp_path / "0a1b" / "workspace.json").write_text(json.dumps({"folder": "file:///home/dev/my%20shop"}))
+    (chats / "s1.json").write_bytes((SAMPLES / "copilot-chat" / "session.json").read_bytes())
+    assert {d.project for d in drafts_of("copilot-chat", tmp_path)} == {"/home/dev/my shop"}
+
+
+ODD: list[Any] = [None, 7, -1.5, True, "odd", [], ["odd", 3, None], {}, {"text": {"odd": []}}, [[{}]]]
+
+
+def twisted(value: Any) -> Iterator[Any]:
+    """Each value that is like the given one but for one odd thing at one place."""
+    yield from ODD
+    for key in list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        for odd in twisted(value[key]):
+            copy = value.copy()
+            copy[key] = odd
+            yield copy
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if n != "opencode"])
+def test_nothing_odd_in_the_place_of_anything_raises(name: str, tmp_path: Path) -> None:
+    one = importer(name, thinking=True)
+    for other, sample in samples():
+        text = sample.read_text(encoding="utf-8") if other == name else ""
+        records = [record.value for record in iter_records(sample) if not record.error] if text else []
+        for record in records:
+            # The strange ones come one after the other, as records of one file do, or each as a file of its own.
+            if sample.suffix == ".jsonl":
+                file = write(tmp_path / sample.name, *map(json.dumps, twisted(record)))
+                assert read(one, file)[0] == read(one, file)[0]
+            for strange in twisted(record) if sample.suffix == ".json" else ():
+                read(one, write(tmp_path / sample.name, json.dumps(strange)))
+
+
+def test_nothing_odd_in_a_message_of_opencode_or_its_parts_raises(tmp_path: Path) -> None:
+    store = tmp_path / "storage"
+    shutil.copytree(SAMPLES / "opencode" / "storage", store)
+    messages = sorted((store / "message").glob("*/*.json"))
+    for file in (*messages, *sorted(store.glob("part/*/*.json")), *sorted(store.glob("session/*/*.json"))):
+        raw = file.read_bytes()
+        # A part belongs to the message that its folder is named after.
+        read_with = [m for m in messages if m == file or m.stem == file.parent.name or m.parent.name == file.stem][:1]
+        for strange in twisted(json.loads(raw)):
+            file.write_text(json.dumps(strange))
+            for message in read_with:
+                read(importer("opencode", thinking=True), message)
+        file.write_bytes(raw)

@@ -112,6 +112,20 @@ def copilot(file: Path) -> Iterator[Moment]:
             yield Moment(kind or "", record["data"].get("toolName", ""), ms(record["timestamp"]))
 
 
+def copilot_chat(file: Path) -> Iterator[Moment]:
+    """A request, then round by round what was said and called; only requests have times."""
+    for request in json.loads(file.read_text(encoding="utf-8"))["requests"]:
+        yield Moment("user", time=request["timestamp"])
+        told = request["result"]["metadata"]
+        for one in told["toolCallRounds"]:
+            if one["response"].strip():
+                yield Moment("assistant")
+            for made in one["toolCalls"]:
+                yield Moment("call", made["name"])
+                if made["id"] in told["toolCallResults"]:
+                    yield Moment("result")
+
+
 #: Of each kind: where its files lie below `transcripts/`, and what lists their moments.
 KINDS: dict[str, tuple[tuple[str, ...], Counter]] = {
     "codex": (
@@ -129,6 +143,7 @@ KINDS: dict[str, tuple[tuple[str, ...], Counter]] = {
         gemini,
     ),
     "qwen": (("deja-vu/**/qwen/**/*.jsonl", "splitrail/**/qwen_code.jsonl"), qwen),
+    "copilot-chat": (("splitrail/**/copilot.json",), copilot_chat),
     "copilot": (("deja-vu/**/copilot/*/events.jsonl",), copilot),
 }
 

@@ -8,6 +8,7 @@ from memory_mcp.ingest.claude_code.reader import ClaudeCodeImporter
 from memory_mcp.ingest.cline import ClineImporter
 from memory_mcp.ingest.codex.reader import CodexImporter
 from memory_mcp.ingest.copilot.reader import CopilotImporter
+from memory_mcp.ingest.copilot_chat import CopilotChatImporter
 from memory_mcp.ingest.deepseek import DeepseekImporter
 from memory_mcp.ingest.gemini.reader import GeminiImporter
 from memory_mcp.ingest.goose import GooseImporter
@@ -34,6 +35,7 @@ IMPORTERS: dict[str, Callable[[IngestSettings], Importer]] = {
     "qwen": QwenImporter,
     "gemini": GeminiImporter,
     "copilot": CopilotImporter,
+    "copilot-chat": CopilotChatImporter,
     "opencode": OpencodeImporter,
     "jsonl": JsonlImporter,
 }

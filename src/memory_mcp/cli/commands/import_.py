@@ -31,6 +31,7 @@ SOURCES = (
     "qwen",
     "gemini",
     "copilot",
+    "copilot-chat",
     "opencode",
     "jsonl",
 )

@@ -1,0 +1,214 @@
+"""Sessions of Copilot Chat, as VS Code stores them, in, reads of event drafts out.
+
+A session is one JSON object (`.json`), or a log of changes to one (`.jsonl`): kind 0 is the whole object, 1 sets what is at
+a path, 2 cuts an array at a path to `i` items and adds to it, 3 takes away what is at a path. VS Code writes such a log anew
+when it has grown long, so both are read as a whole.
+
+Ids: `session_id` is the client's own; `source_id` is the request's id for what was typed, a round's id for what the model
+said in it, the call's id for a call, that with `#result` for its result. Only requests have times: what follows one stands
+a millisecond behind the other, and the last words at the time that the whole took.
+"""
+
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
+from memory_mcp.ingest.claude_code.reader import OWN_SESSION
+from memory_mcp.ingest.files import find_files
+from memory_mcp.ingest.growing import UNKNOWN, Given, Reading, Told, count
+from memory_mcp.ingest.lines import first_values, iter_records
+from memory_mcp.ingest.parts import Part, as_plain, call, dropped, parsed, path_of, result, said, thought
+from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.ingest.times import parse_time
+from memory_mcp.model.event import Role
+from memory_mcp.model.sentinel import opens_own_session
+
+AGENT = "copilot-chat"
+UNFINISHED = "not finished yet"
+#: Folders of sessions, within a workspace's own and of windows without one.
+_FOLDERS = frozenset({"chatSessions", "emptyWindowChatSessions"})
+_EDITIONS = ("Code", "Code - Insiders", "VSCodium")
+_QUOTED = 1024
+_INITIAL, _SET, _PUSH, _DELETE = range(4)
+
+
+class CopilotChatImporter:
+    """Reads the sessions of Copilot Chat in VS Code."""
+
+    name = AGENT
+    title = "Copilot Chat (VS Code)"
+    growth = Growth.REWRITTEN
+
+    def __init__(self, settings: IngestSettings) -> None:
+        self._settings = settings
+
+    def default_paths(self) -> tuple[Path, ...]:
+        """Where the editor's editions keep what belongs to a workspace, and to none."""
+        if sys.platform == "win32":
+            base = Path(os.environ.get("APPDATA") or Path.home() / "AppData" / "Roaming")
+        elif sys.platform == "darwin":
+            base = Path.home() / "Library" / "Application Support"
+        else:
+            base = Path(os.environ.get("XDG_CONFIG_HOME") or Path.home() / ".config")
+        storages = ("workspaceStorage", "globalStorage")
+        return tuple(base / edition / "User" / storage for edition in _EDITIONS for storage in storages)
+
+    def files(self, path: Path) -> Iterator[Path]:
+        """See `Importer`: beside sessions lie many files that are none."""
+        found = find_files(path, (".json", ".jsonl"))
+        return (f for f in found if f.is_dir() or f.parent.name in _FOLDERS) if path.is_dir() else found
+
+    def recognises(self, file: Path, beginning: bytes) -> bool:
+        """See `Importer`."""
+        if file.suffix == ".json":
+            return b'"responderUsername"' in beginning and b'"requests"' in beginning
+        values = first_values(beginning) if file.suffix == ".jsonl" else []
+        # The whole object is often longer than the beginning; changes to it may be all that is seen.
+        return any(v.get("kind") in range(4) and ("k" in v or "requests" in as_mapping(v.get("v"))) for v in values) or (
+            file.suffix == ".jsonl" and b'"kind":0' in beginning[:40] and b'"responderUsername"' in beginning
+        )
+
+    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+        """See `Importer`."""
+        del offset
+        state: dict[str, object] = {}
+        for record in iter_records(file):
+            value = record.value
+            if record.error or not _apply(state, value):
+                reading = ChatReading(file, {}, self._settings.include_thinking)
+                yield Read(count(reading, Given(reason=record.error or UNKNOWN), report, file, record.line, record.quote), 0)
+        requests = state.get("requests")
+        listed = [as_mapping(r) for r in requests] if isinstance(requests, list) else []
+        reading = ChatReading(file, state, self._settings.include_thinking)
+        is_own = bool(listed) and opens_own_session(as_text(as_mapping(listed[0].get("message")).get("text")))
+        for number, request in enumerate(listed, 1):
+            given = Given(reason=OWN_SESSION) if is_own else reading.give(dict(request, last=number == len(listed)))
+            yield Read(count(reading, given, report, file, number, as_plain(request)[:_QUOTED]), 0)
+
+
+class ChatReading(Reading):
+    """One session."""
+
+    def __init__(self, file: Path, session: Mapping[str, object], include_thinking: bool) -> None:
+        super().__init__(AGENT, as_text(session.get("sessionId")) or file.stem)
+        self._include_thinking = include_thinking
+        beside = file.parent.parent / "workspace.json"
+        place = next((r.value for r in iter_records(beside)), {}) if beside.is_file() else {}
+        self.cwd = path_of(place.get("folder")) or str(Path(path_of(place.get("workspace"))).parent).strip(".")
+
+    def give(self, record: dict[str, object]) -> Given:
+        """What one request gives: words, answer and calls."""
+        self.model = as_text(record.get("modelId")).rsplit("/", 1)[-1]
+        self.version = as_text(as_mapping(record.get("agent")).get("extensionVersion"))
+        key, time = as_text(record.get("requestId")), parse_time(record.get("timestamp"))
+        typed = as_text(as_mapping(record.get("message")).get("text"))
+        if not key:
+            return Given(reason=UNKNOWN)
+        told = [Told(key, (said(Role.USER, typed),), time)]
+        if "result" not in record and record.get("last") is True:
+            # An answer that is still being written would be known by its id ever after.
+            return Given([*told, Told(f"{key}#answer", (dropped(UNFINISHED),), None)])
+        outcome = as_mapping(record.get("result"))
+        told += list(self._rounds(as_mapping(outcome.get("metadata")))) or list(self._shown(key, record))
+        return Given(_timed(told, time, as_mapping(outcome.get("timings")).get("totalElapsed")))
+
+    def _rounds(self, metadata: Mapping[str, object]) -> Iterator[Told]:
+        """What the model said and called, and what it got, round by round."""
+        results = as_mapping(metadata.get("toolCallResults"))
+        listed = metadata.get("toolCallRounds")
+        for one in map(as_mapping, listed if isinstance(listed, list) else []):
+            key = as_text(one.get("id"))
+            thinking = as_plain(as_mapping(one.get("thinking")).get("text"))
+            if thinking.strip():
+                yield Told(f"{key}#t", (thought(thinking, self._include_thinking),), None)
+            if (words := as_text(one.get("response"))).strip():
+                yield Told(key, (said(Role.ASSISTANT, words),), None)
+            calls = one.get("toolCalls")
+            for made in map(as_mapping, calls if isinstance(calls, list) else []):
+                name, call_id = as_text(made.get("name")), as_text(made.get("id"))
+                given = parsed(made.get("arguments"))
+                if isinstance(given, Mapping):
+                    given = {"file_path" if k == "filePath" else k: v for k, v in given.items()}
+                yield Told(call_id, (call(name, given, call_id),), None)
+                if call_id in results:
+                    yield Told(f"{call_id}#result", (_returned(name, call_id, results[call_id]),), None)
+
+    @staticmethod
+    def _shown(key: str, request: Mapping[str, object]) -> Iterator[Told]:
+        """What was shown of an answer that tells no rounds."""
+        listed = request.get("response")
+        texts = []
+        for one in map(as_mapping, listed if isinstance(listed, list) else []):
+            if one.get("kind") in (None, "markdownContent"):
+                texts.append(as_text(one.get("value")) or as_text(as_mapping(one.get("content")).get("value")))
+            elif one.get("kind") == "inlineReference":
+                target = as_mapping(one.get("inlineReference"))
+                texts.append(as_text(target.get("name")) or as_text(target.get("path")).rsplit("/", 1)[-1])
+        yield Told(as_text(request.get("responseId")) or f"{key}#answer", (said(Role.ASSISTANT, "".join(texts)),), None)
+
+
+def _timed(told: list[Told], time: int | None, took: object) -> list[Told]:
+    if time is None:
+        return told
+    timed = [Told(one.source_id, one.parts, time + number) for number, one in enumerate(told)]
+    if len(timed) > 1 and isinstance(took, int) and took >= len(timed):
+        timed[-1] = Told(timed[-1].source_id, timed[-1].parts, time + took)
+    return timed
+
+
+def _returned(name: str, call_id: str, told: object) -> Part:
+    content = as_mapping(told).get("content")
+    texts = [_text(as_mapping(block).get("value")) for block in (content if isinstance(content, list) else [])]
+    return result(name, call_id, "\n".join(filter(None, texts)))
+
+
+def _text(value: object) -> str:
+    """The text of a result: as it is, or gathered from the tree that it was laid out with."""
+    if not isinstance(value, Mapping):
+        return as_plain(value)
+    texts: list[str] = []
+    waiting: list[object] = [value.get("node")]
+    while waiting:
+        node = as_mapping(waiting.pop())
+        if words := as_text(node.get("text")):
+            breaks = node.get("lineBreakBefore") is True and bool(texts) and not texts[-1].endswith("\n")
+            texts.append("\n" * breaks + words)
+        children = node.get("children")
+        waiting += reversed(children) if isinstance(children, list) else []
+    return "".join(texts)
+
+
+def _apply(state: dict[str, object], change: dict[str, object]) -> bool:
+    """Carry out one change; whether it was one that can be. A whole session is one, too."""
+    kind, path = change.get("kind"), change.get("k")
+    whole = change.get("v") if kind == _INITIAL else change if "requests" in change else None
+    if isinstance(whole, dict):
+        state.clear()
+        state.update(whole)
+        return True
+    if kind not in (_SET, _PUSH, _DELETE) or not isinstance(path, list) or not path:
+        return False
+    try:
+        return _change(state, change, path)
+    except (KeyError, IndexError, TypeError, AttributeError):
+        return False
+
+
+def _change(state: dict[str, object], change: dict[str, object], path: list[object]) -> bool:
+    """KeyError, IndexError, TypeError or AttributeError when there is no such path."""
+    place: object = state
+    for step in path[:-1]:
+        place = place[step]  # type: ignore[index]
+    if change["kind"] == _SET:
+        place[path[-1]] = change.get("v")  # type: ignore[index]
+    elif change["kind"] == _DELETE:
+        del place[path[-1]]  # type: ignore[attr-defined]
+    else:
+        target, more, cut = place[path[-1]], change.get("v"), change.get("i")  # type: ignore[index]
+        if isinstance(cut, int):
+            del target[cut:]
+        target.extend(more if isinstance(more, list) else [])
+    return True
