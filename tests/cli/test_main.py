@@ -49,10 +49,12 @@ def test_help_lists_every_command_and_version_is_told(cli: Cli) -> None:
         "admin",
         "config",
         "doctor",
+        "install",
+        "uninstall",
     ):
         assert f"\n    {name} " in done.out
     assert cli("--version").out == f"memory-mcp {__version__}\n"
-    assert len(registry.COMMANDS) == 21
+    assert len(registry.COMMANDS) == 23
 
 
 def test_building_the_arguments_loads_no_engine() -> None:

@@ -126,6 +126,8 @@ class Client(ABC):
     keys: ClassVar[tuple[str, ...]] = ("mcpServers",)
     #: The client as the command `hook` calls it, where its hooks are installed; else "".
     hook_client: ClassVar[str] = ""
+    #: Whether its configuration takes servers by their address.
+    takes_addresses: ClassVar[bool] = True
     #: What its user does next to have it in force.
     then: ClassVar[str] = ""
 
@@ -139,7 +141,7 @@ class Client(ABC):
 
     @abstractmethod
     def entry(self, server: Server, level: Level) -> dict[str, Any]:
-        """How it writes a server; InstallRefused when it cannot use one like this."""
+        """How it writes a server."""
 
     def hooks(self, order: Order) -> Sequence[Edit]:
         """What makes it hand over its sessions as they happen; nothing where it has no hooks. Looks nothing up."""
@@ -148,6 +150,8 @@ class Client(ABC):
 
     def edits(self, order: Order) -> list[Edit]:
         """Everything that is to be so in its files; InstallRefused when that cannot be."""
+        if order.server.url and not self.takes_addresses:
+            raise InstallRefused(f"{self.title} takes no addresses in its configuration", "Leave --http out.")
         file = self.config(order.place, order.level)
         server = SetKey(file, self.format, (*self.keys, order.name), self.entry(order.server, order.level), is_server=True)
         return [server, *(self.hooks(order) if order.hooks else ())]

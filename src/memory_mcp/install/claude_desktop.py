@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from pathlib import PurePath
 from typing import Any
 
-from memory_mcp.errors import InstallRefused
 from memory_mcp.install.base import Client, Level, Place, local
 from memory_mcp.install.command import Server
 
@@ -14,6 +13,7 @@ class ClaudeDesktop(Client):
 
     name = "claude-desktop"
     title = "Claude Desktop"
+    takes_addresses = False
     then = "quit it from its menu and start it again"
 
     def folders(self, place: Place) -> Sequence[PurePath]:
@@ -25,8 +25,6 @@ class ClaudeDesktop(Client):
         return [place.app_folder("Claude") / "claude_desktop_config.json"] if level is Level.USER else []
 
     def entry(self, server: Server, level: Level) -> dict[str, Any]:
-        """Remote servers are connectors there, which are added in its settings and must be on the internet."""
+        """A command. Remote servers are connectors, which are added in its settings and must be on the internet."""
         del level
-        if server.url:
-            raise InstallRefused("Claude Desktop takes no address in its configuration", "Leave --http out.")
         return local(server)

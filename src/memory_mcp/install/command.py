@@ -88,19 +88,53 @@ def shell_line(words: list[str], platform: str) -> str:
 
 def starts_us(entry: object) -> bool:
     """Whether a server's entry in any client's configuration starts this program."""
-    if not isinstance(entry, dict):
-        return False
-    told = entry.get("command")
-    if isinstance(told, dict):
-        told = told.get("path")
-    words = [told] if isinstance(told, str) else told if isinstance(told, list) else []
-    args = entry.get("args")
-    words = [word for word in [*words, *(args if isinstance(args, list) else [])] if isinstance(word, str)]
+    words = _words(entry)
     if not words or (len(words) > 1 and "serve" not in words):
         return False
     # A package of another program is called memory-mcp, too: as an argument it counts only as what was taken from ours.
     behind = [word for before, word in itertools.pairwise(words) if before == "-m" or "--from" in words]
     return bool(_OURS.search(words[0])) or "memory_mcp" in behind or "memory-mcp" in behind
+
+
+def _words(entry: object) -> list[str]:
+    """The command of an entry and its arguments, in whichever of the clients' ways they are written."""
+    if not isinstance(entry, dict):
+        return []
+    inner = entry.get("command")
+    told, args = (inner.get("path"), inner.get("args")) if isinstance(inner, dict) else (inner, entry.get("args"))
+    words = [told] if isinstance(told, str) else told if isinstance(told, list) else []
+    return [word for word in [*words, *(args if isinstance(args, list) else [])] if isinstance(word, str)]
+
+
+def brought_up(there: dict[str, Any], entry: dict[str, Any]) -> dict[str, Any]:
+    """An entry of ours that is there already as `entry` would have it, with what its user added: keys, environment, arguments."""
+    if not starts_us(entry):
+        return entry
+    environments = {
+        key: {**there.get(key, {}), **entry.get(key, {})} for key in ("env", "environment") if there.get(key) or entry.get(key)
+    }
+    told = {**there, **entry, **environments}
+    command = entry["command"]
+    if isinstance(command, list):
+        told["command"] = command[:1] + _arguments(_words(there), command[1:])
+    else:
+        told["args"] = _arguments(_words(there), entry["args"])
+    return told
+
+
+def _arguments(there: list[str], ours: list[str]) -> list[str]:
+    """The arguments of `there` behind what starts us, which is now what stands before "serve" in `ours`."""
+    starter = next(i for i, word in enumerate(there) if _OURS.search(word))
+    kept = there[starter + 1 :]
+    return ours[: ours.index("serve")] + kept if "serve" in kept else ours
+
+
+def told_paths(there: object) -> dict[str, Path]:
+    """Data directory and settings file that an entry's environment names, by the names of the variables."""
+    if not isinstance(there, dict):
+        return {}
+    environ = {**(there.get("env") or {}), **(there.get("environment") or {})}
+    return {name: Path(environ[name]) for name in (DATA_DIR, CONFIG) if isinstance(environ.get(name), str)}
 
 
 def runs_our_hook(item: object, client: str) -> bool:
@@ -120,11 +154,7 @@ def is_our_hook(item: object, client: str) -> bool:
 
 def command_of(entry: dict[str, Any]) -> str:
     """The program that a server's entry starts; "" where it starts none."""
-    told = entry.get("command")
-    if isinstance(told, dict):
-        told = told.get("path")
-    first = told[0] if isinstance(told, list) and told else told
-    return first if isinstance(first, str) else ""
+    return next(iter(_words(entry) if entry.get("command") else []), "")
 
 
 def found(command: str) -> str:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 from memory_mcp.errors import InstallRefused
 from memory_mcp.install.base import AddItem, Client, Edit, Format, Order, PlaceFile, SetKey
-from memory_mcp.install.command import NAME, runs_our_hook, starts_us
+from memory_mcp.install.command import CONFIG, DATA_DIR, NAME, brought_up, runs_our_hook, starts_us, told_paths
 from memory_mcp.install.edit import files, splice, toml
 from memory_mcp.install.edit.files import Changed, Content
 from memory_mcp.install.edit.jsonc import Broken
@@ -65,9 +65,27 @@ class Change:
 def plan(client: Client, order: Order, state: State) -> list[Change]:
     """What installing would change, file by file; InstallRefused, saying what to do by hand, when it cannot be done."""
     by_file: dict[Path, list[Edit]] = {}
+    order = _as_before(client, order)
     for edit in client.edits(order):
         by_file.setdefault(Path(edit.path), []).append(edit)
     return [_changed(client, order, path, edits, state) for path, edits in by_file.items()]
+
+
+def _as_before(client: Client, order: Order) -> Order:
+    """The order with the data directory and settings file of an entry that is there, where none are named.
+
+    So the memory that a client uses is not exchanged for an empty one because somebody installed again.
+    """
+    path = Path(client.config(order.place, order.level))
+    try:
+        there = (splice if client.format is Format.JSON else toml).value_at(files.read(path).text, (*client.keys, order.name))
+    except (Broken, InstallRefused):
+        # What stands in the way is told with the edit that it keeps from being made.
+        return order
+    known = told_paths(there) if starts_us(there) and order.server.command else {}
+    data_dir, config = order.data_dir or known.get(DATA_DIR), order.config or known.get(CONFIG)
+    env = {name: str(path) for name, path in known.items()} | dict(order.server.env)
+    return replace(order, data_dir=data_dir, config=config, server=replace(order.server, env=env))
 
 
 def apply(changes: Sequence[Change], state: State) -> None:
@@ -151,19 +169,22 @@ def _key_set(client: Client, order: Order, edit: SetKey, text: str, change: Chan
     if there is None and edit.is_server and (other := _other_name(edit, text)):
         change.notes.append(f"it is there already under the name {other}; --name NAME adds another")
         return text
+    ours = edit.is_server and starts_us(there)
+    if there is not None and not ours and there not in (edit.value, known.value if known else None):
+        what = f"a server {edit.keys[-1]}" if edit.is_server else ".".join(edit.keys)
+        hint = "Use another name: --name NAME." if edit.is_server else ""
+        raise InstallRefused(f"{change.path} has {what} that is not ours", hint)
     if there is not None and known is None:
-        if there != edit.value and not (edit.is_server and starts_us(there)):
-            what = f"a server {edit.keys[-1]}" if edit.is_server else ".".join(edit.keys)
-            hint = "Use another name: --name NAME." if edit.is_server else ""
-            raise InstallRefused(f"{change.path} has {what} that is not ours", hint)
         done.had = splice.raw_at(text, edit.keys) if is_json else there
-    if there == edit.value:
+    if ours:
+        done.value = brought_up(there, edit.value)
+    if there == done.value:
         _note(change.record, done)
         return text
     if is_json:
-        text, done.made = splice.put(text, edit.keys, edit.value)
+        text, done.made = splice.put(text, edit.keys, done.value)
     else:
-        text = toml.put(text, edit.keys, edit.value)
+        text = toml.put(text, edit.keys, done.value)
     _note(change.record, done)
     return text
 

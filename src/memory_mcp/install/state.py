@@ -63,6 +63,8 @@ class State:
         self.directory = directory or Path(paths.install_dir())
         self._file = self.directory / "state.json"
         self.records: dict[str, Record] = {}
+        #: Folders that were made for all this, the innermost first.
+        self._folders: list[str] = []
         if self._file.exists():
             self._load()
 
@@ -71,6 +73,7 @@ class State:
             told = json.loads(self._file.read_text(encoding="utf-8"))
             if told["v"] != _VERSION:
                 raise InstallRefused(f"{self._file} was written by another version of memory-mcp")
+            self._folders = told["folders"]
             for path, one in told["files"].items():
                 edits = [Done(**edit) for edit in one.pop("edits")]
                 self.records[path] = Record(**one, edits=edits)
@@ -83,15 +86,19 @@ class State:
         """One process at a time; what others wrote meanwhile is read."""
         from filelock import FileLock
 
+        made = [str(one) for one in files.missing_folders(self._file)]
         self.directory.mkdir(parents=True, exist_ok=True, mode=0o700)
         lock = self.directory / "lock"
-        with FileLock(lock, timeout=60):
-            self.records.clear()
-            if self._file.exists():
-                self._load()
-            yield
-        if not self.records:
-            self._tidy(lock)
+        try:
+            with FileLock(lock, timeout=60):
+                self.records.clear()
+                self._folders = made
+                if self._file.exists():
+                    self._load()
+                yield
+        finally:
+            if not self.records:
+                self._tidy(lock)
 
     def save(self) -> None:
         """Write all records, or take the file away when there are none."""
@@ -99,7 +106,7 @@ class State:
         if not self.records:
             self._file.unlink(missing_ok=True)
             return
-        data = {"v": _VERSION, "files": {path: asdict(one) for path, one in self.records.items()}}
+        data = {"v": _VERSION, "folders": self._folders, "files": {path: asdict(one) for path, one in self.records.items()}}
         was = self._file.read_bytes() if self._file.exists() else None
         files.replace(self._file, was, json.dumps(data, indent=1, default=str).encode("ascii"))
 
@@ -123,9 +130,9 @@ class State:
     def _tidy(self, lock: Path) -> None:
         """Nothing stays behind of somebody who took everything back."""
         lock.unlink(missing_ok=True)
-        for folder in (self.directory / "backups", self.directory, self.directory.parent):
-            with contextlib.suppress(OSError):
-                folder.rmdir()
+        with contextlib.suppress(OSError):
+            (self.directory / "backups").rmdir()
+        files.remove_folders([Path(one) for one in self._folders])
 
 
 def digest(data: bytes | None) -> str:

@@ -134,14 +134,15 @@ def _recognised(client: Client, place: Place, level: Level) -> Iterable[Change]:
 
 
 def _cleaned(path: Path, clean: Callable[[str], str]) -> Change:
-    content = files.read(path)
-    change = Change(content, content.data, Record(""), undoing=True)
-    if content.data is not None:
-        try:
+    change = Change(Content(path, None), None, Record(""), undoing=True)
+    try:
+        change.content = content = files.read(path)
+        change.after = content.data
+        if content.data is not None:
             change.after = content.encoded(clean(content.text))
-        except Broken:
-            # What cannot be read here holds nothing for the client either.
-            return change
+    except (Broken, InstallRefused):
+        # What cannot be read here holds nothing for the client either.
+        return change
     if change.after != content.data:
         files.writable(path)
     return change

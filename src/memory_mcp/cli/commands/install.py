@@ -22,6 +22,8 @@ from memory_mcp.install.state import State
 from memory_mcp.install.status import is_here, statuses
 
 ALL = "all"
+#: What every client takes as a server's name.
+_NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
 #: Shown in the place of a token, ours or another's that stands beside it.
 _HIDDEN = "<token>"
 _BEARER = re.compile(r"(?<=Bearer )[^\s\"'<]+")
@@ -69,13 +71,19 @@ def run(args: argparse.Namespace) -> int:
     if not args.client:
         raise InvalidQuery("no client is named", f"Name one of {', '.join(CLIENTS)}, or all. How they stand: --status")
     place = here()
-    clients = chosen(args.client, lambda client: is_here(client, place), "no client was found here; name the one to prepare for")
-    order, notes = _order(args, place)
+    order, notes = order_of(args, place)
+
+    def fits(client: Client) -> bool:
+        possible = client.configs(place, order.level) and (client.takes_addresses or not args.http)
+        return bool(possible) and is_here(client, place)
+
+    clients = chosen(args.client, fits, "no client that this fits was found here; name the one to prepare for")
     state = State()
+    absent = [client for client in clients if not is_here(client, place)]
 
     def work(client: Client) -> Outcome:
         made = engine.plan(client, order, state) if args.dry_run else engine.install(client, order, state)
-        return Outcome(client, made, [] if is_here(client, place) else ["it was not found here; this waits for it"])
+        return Outcome(client, made, ["it was not found here; this waits for it"] if client in absent else [])
 
     outcomes = [tried(client, work) for client in clients]
     return tell(args, outcomes, state, "installed", notes)
@@ -104,8 +112,10 @@ def tried(client: Client, work: Callable[[Client], Outcome]) -> Outcome:
         return Outcome(client, error=error)
 
 
-def _order(args: argparse.Namespace, place: Place) -> tuple[Order, list[str]]:
+def order_of(args: argparse.Namespace, place: Place) -> tuple[Order, list[str]]:
     """What is to be installed, and what its user should know of it."""
+    if not _NAME.fullmatch(args.name):
+        raise InvalidQuery(f"the name {args.name!r} would not do for every client", "Use letters, digits, - and _.")
     level = args.level or Level.USER
     data_dir = _path(getattr(args, "data_dir", None) or os.environ.get(DATA_DIR))
     config = settings_file(args) or _path(os.environ.get(CONFIG))

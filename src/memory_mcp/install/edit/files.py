@@ -82,14 +82,18 @@ def replace(path: Path, was: bytes | None, data: bytes) -> None:
     """Write `data` where `was` is now, through links; Changed when that is not there any more; OSError."""
     real = Path(os.path.realpath(path))
     real.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    mode = stat.S_IMODE(real.stat().st_mode) if real.exists() else 0o600
+    known = real.stat() if real.exists() else None
     aside = real.with_name(f".{real.name}.{secrets.token_hex(4)}")
     try:
         with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_BINARY", 0), 0o600), "wb") as file:
             file.write(data)
             file.flush()
             os.fsync(file.fileno())
-        aside.chmod(mode)
+        if known is not None:
+            if known.st_uid != aside.stat().st_uid:
+                # Written by root for somebody else, it stays theirs.
+                os.chown(aside, known.st_uid, known.st_gid)
+            aside.chmod(stat.S_IMODE(known.st_mode))
         if read(path).data != was:
             raise Changed
         os.replace(aside, real)
