@@ -214,6 +214,33 @@ def test_an_entry_changed_by_its_user_still_goes_and_one_put_in_its_place_stays(
     assert path.read_bytes() == was
 
 
+def test_hooks_of_a_command_that_moved_are_brought_up_to_date(machine: Machine, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = machine.home / ".claude" / "settings.json"
+    put(path, '{"hooks": {"Stop": [{"hooks": [{"type": "command", "command": "x"}]}]}}')
+    was = path.read_bytes()
+    machine.install(CLAUDE)
+    monkeypatch.setattr("memory_mcp.install.command.executable", lambda: ("/new place/memory-mcp", []))
+    machine.install(CLAUDE)
+    assert (
+        path.read_bytes().count(b"'/new place/memory-mcp' hook claude-code")
+        == path.read_bytes().count(b" hook claude-code")
+        == 10
+    )
+    assert path.read_bytes().count(b'"x"') == 1
+    machine.uninstall(CLAUDE)
+    assert path.read_bytes() == was
+
+
+def test_an_entry_for_one_folder_is_seen_and_goes(machine: Machine) -> None:
+    path = machine.config_of(CLAUDE)
+    here = {"mcpServers": {"memory": {"command": "memory-mcp", "args": ["serve"]}}, "history": []}
+    put(path, json.dumps({"projects": {str(machine.project): here, "/other": {}}}))
+    [server] = next(one for one in statuses(machine.place, machine.state) if one.client == "claude-code").servers
+    assert (server.level, server.name) == ("folder", "memory")
+    machine.uninstall(CLAUDE)
+    assert json.loads(path.read_bytes()) == {"projects": {str(machine.project): {**here, "mcpServers": {}}, "/other": {}}}
+
+
 def test_what_was_added_in_between_stays(machine: Machine) -> None:
     path = machine.config_of(CLAUDE)
     put(path, '{"numStartups": 1}')

@@ -139,6 +139,11 @@ class Client(ABC):
     def configs(self, place: Place, level: Level) -> Sequence[PurePath]:
         """The files that may hold its servers, best first: the first that exists is used. Empty: it has none at this level."""
 
+    def server_keys(self, place: Place) -> Sequence[tuple[str, ...]]:
+        """Every object of its user's configuration in which servers may stand for here; ours is put into the first."""
+        del place
+        return [self.keys]
+
     @abstractmethod
     def entry(self, server: Server, level: Level) -> dict[str, Any]:
         """How it writes a server."""

@@ -29,6 +29,10 @@ class ClaudeCode(Client):
         inside = place.environ.get("CLAUDE_CONFIG_DIR")
         return [_home(place) / ".claude.json" if inside else place.at_home(".claude.json")]
 
+    def server_keys(self, place: Place) -> Sequence[tuple[str, ...]]:
+        """What `claude mcp add` writes without a scope is for one folder, and stands in the user's file."""
+        return [self.keys, ("projects", place.cwd, *self.keys)]
+
     def entry(self, server: Server, level: Level) -> dict[str, Any]:
         """As `claude mcp add` writes it."""
         del level

@@ -22,6 +22,7 @@ _MARK = b"memory-mcp"
 class Configured:
     """One server of ours in one configuration, or the hooks at one level."""
 
+    #: user, project, or folder where the user's file has it for this folder alone.
     level: str
     path: str
     name: str
@@ -75,7 +76,8 @@ def _status(client: Client, place: Place, state: State) -> ClientStatus:
     for level in Level:
         for file in client.configs(place, level):
             try:
-                servers += _servers(client, level, Path(file), state)
+                for keys in client.server_keys(place) if level is Level.USER else [client.keys]:
+                    servers += _servers(client, level, Path(file), keys, state)
             except (Broken, InstallRefused) as error:
                 unreadable.append(f"{file}: {error}")
         try:
@@ -88,16 +90,22 @@ def _status(client: Client, place: Place, state: State) -> ClientStatus:
     return ClientStatus(client.name, client.title, is_here(client, place), servers, hooks, unreadable)
 
 
-def _servers(client: Client, level: Level, path: Path, state: State) -> Iterator[Configured]:
-    there = _value(path, client.format, client.keys)
+def _servers(client: Client, level: Level, path: Path, keys: tuple[str, ...], state: State) -> Iterator[Configured]:
+    there = _value(path, client.format, keys)
     record = state.records.get(str(path))
     ours = {tuple(one.keys) for one in record.edits} if record else set()
     for name, entry in there.items() if isinstance(there, dict) else ():
-        if not isinstance(entry, dict) or not (starts_us(entry) or (*client.keys, name) in ours):
+        if not isinstance(entry, dict) or not (starts_us(entry) or (*keys, name) in ours):
             continue
         command = command_of(entry)
         address = next((str(entry[key]) for key in ("url", "httpUrl", "serverUrl") if key in entry), "")
-        yield Configured(level, str(path), name, command or address, bool(found(command)) if command else bool(address))
+        yield Configured(
+            level if keys == client.keys else "folder",
+            str(path),
+            name,
+            command or address,
+            bool(found(command)) if command else bool(address),
+        )
 
 
 def _hooks(client: Client, place: Place, level: Level) -> tuple[int, int]:

@@ -126,7 +126,8 @@ def _pruned(text: str, one: Done) -> str:
 def _recognised(client: Client, place: Place, level: Level) -> Iterable[Change]:
     """Files in which something of ours stands that nobody remembers."""
     for file in client.configs(place, level):
-        yield _cleaned(Path(file), partial(_servers_out, client))
+        lists = client.server_keys(place) if level is Level.USER else [client.keys]
+        yield _cleaned(Path(file), partial(_servers_out, client.format, lists))
     edits = [one for one in client.hooks(Order(place, Server(), level)) if isinstance(one, AddItem)]
     for path in dict.fromkeys(edit.path for edit in edits):
         lists = [edit.keys for edit in edits if edit.path == path]
@@ -148,12 +149,12 @@ def _cleaned(path: Path, clean: Callable[[str], str]) -> Change:
     return change
 
 
-def _servers_out(client: Client, text: str) -> str:
-    is_json = client.format is Format.JSON
-    there = (splice if is_json else toml).value_at(text, client.keys)
-    for name in [name for name, entry in there.items() if starts_us(entry)] if isinstance(there, dict) else []:
-        keys = (*client.keys, name)
-        text = splice.drop(text, keys) if is_json else toml.drop(text, keys, there[name])
+def _servers_out(form: Format, lists: Iterable[tuple[str, ...]], text: str) -> str:
+    for keys in lists:
+        there = (splice if form is Format.JSON else toml).value_at(text, keys)
+        for name in [name for name, entry in there.items() if starts_us(entry)] if isinstance(there, dict) else []:
+            one = (*keys, name)
+            text = splice.drop(text, one) if form is Format.JSON else toml.drop(text, one, there[name])
     return text
 
 
