@@ -182,7 +182,6 @@ SESSIONS: dict[str, Session] = {
     "kimi": _lines_at("wd_shop/s1/agents/main/wire.jsonl", _kimi),
     "copilot-chat": copilot_chat_session,
     "opencode": opencode_session,
-    "copilot-chat": copilot_chat_session,
     "kimi-cli": _lines_at("shop/s1/context.jsonl", lambda n: {"role": "user", "content": f"words of {n}"}),
     "cursor": cursor_session,
     "amp": amp_session,
