@@ -164,10 +164,12 @@ OURS = [
     {"type": "local", "command": ["/opt/memory-mcp", "serve"]},
     {"command": {"path": "/opt/memory-mcp", "args": ["serve"]}},
 ]
+#: What somebody else's package would be started by.
+STRANGERS = ["memory-mcp", "serve"]
 OTHERS = [
     {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-memory"]},
     {"command": "npx", "args": ["memory-mcp"]},
-    {"command": "uvx", "args": [*("memory-mcp",), "serve"]},
+    {"command": "uvx", "args": STRANGERS},
     {"command": "memory-mcp-server", "args": ["serve"]},
     {"command": "node", "args": ["/code/memory-mcp/index.js", "serve"]},
     {"command": "memory-mcp", "args": ["--sqlite", "x.db"]},
