@@ -1,5 +1,9 @@
 """`search`: one node, the children of a node, a whole level."""
 
+import json
+import time
+from pathlib import Path
+
 import pytest
 
 from tests.cli.conftest import FILLERS, Cli
@@ -104,3 +108,26 @@ def test_wrong_requests_end_with_status_two(memory: Cli, argv: tuple[str, ...]) 
     assert done.err.startswith(("INVALID_ARGUMENT: ", "NOT_FOUND: "))
     assert "Traceback" not in done.err
     assert len(done.err.splitlines()) == 1
+
+
+def test_the_question_as_it_was_just_recorded_neither_answers_nor_outshines_what_does(cli: Cli, tmp_path: Path) -> None:
+    """A client's hook records a prompt before the agent asks with the same words."""
+    now = time.time_ns() // 1_000_000
+    asked = "Which port does the staging server of the lantern project listen on?"
+    said = [
+        {
+            "session_id": f"f{n}",
+            "timestamp": now - (n + 3) * 86_400_000,
+            "role": "user",
+            "text": f"Count the anchors of dock {n}.",
+        }
+        for n in range(40)
+    ]
+    answer = "Remember that the staging server of the lantern project listens on port 7411."
+    said.append({"session_id": "old", "timestamp": now - 7_200_000, "role": "user", "text": answer})
+    said.append({"session_id": "new", "timestamp": now - 1_000, "role": "user", "text": asked})
+    (tmp_path / "said.jsonl").write_text("".join(json.dumps(one) + "\n" for one in said))
+    assert cli("ingest", "said.jsonl", "--data-dir", "data").status == 0
+    first = cli("ask", asked, "--all", "--json", "--data-dir", "data").data["results"][0]
+    assert "7411" in json.dumps(first)
+    assert first["score"] > 0.4

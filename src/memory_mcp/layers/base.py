@@ -77,6 +77,8 @@ class Query:
     overview: bool = False
     #: Keywords have been looked for already by an index: texts need not be read once more for words that it holds.
     looked_up: bool = False
+    #: The question as it was put: a message of just these words is no answer. "" where nobody put one.
+    question: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,8 +6,8 @@ from dataclasses import dataclass, fields, replace
 from memory_mcp.clock import Clock
 from memory_mcp.layers.base import Hit, Layer, LayerName, Query, Scanner, Weighed, Words
 from memory_mcp.layers.budget import Budget
+from memory_mcp.layers.echo import is_echo
 from memory_mcp.model.calendar import Calendar, TimeWindow, TocLevel
-from memory_mcp.model.event import Role
 from memory_mcp.model.ids import GripId, NodeId
 from memory_mcp.model.usage import Used
 from memory_mcp.policy import relevance
@@ -30,10 +30,6 @@ _WALKED = frozenset({"max_nodes_visited", "max_rpc_calls"})
 #: Milliseconds that must be left to look everywhere and then inside a time as well: in fewer a walk finds nothing in either
 #: (7 of 40 questions with a limit of 100 ms, over 49,000 events without indexes).
 _TO_LOOK_TWICE = 300.0
-#: Characters that a recorded question may have besides its words.
-_SLACK = 20
-#: Milliseconds within which a message of the same words is taken for the question being asked; what ends one that asks.
-_JUST_ASKED, _ASKING = 600_000, ("?", "？")
 #: Share of a question's words, by weight, from which the literal things that it names are all that is asked for.
 _WHOLE = 0.9
 #: Milliseconds that a scan must have left.
@@ -67,7 +63,7 @@ class Search:
         self._parts = parts
         self._execution = execution
         self._plan = plan
-        self._asked = asked
+        self._asked = replace(asked, question=question)
         self._budget = budget
         self._weighed: Weighed | None = None
         self._covered: dict[NodeId, frozenset[str]] = {}
@@ -117,13 +113,7 @@ class Search:
 
     def _repeats_the_question(self, hit: Hit) -> bool:
         """Whether a hit is nothing but the question itself, as a client records it before it asks."""
-        # Longer by a half it says something else; taking texts apart for nothing cost 9 ms of an answer (measured).
-        alike = 2 * len(hit.quote) <= 3 * len(self._question) + _SLACK
-        if not (self._plan.text and alike and _bare(hit.quote) == _bare(self._question)):
-            return False
-        # A statement that is looked for word for word is what answers, unless it is what was just typed.
-        fresh = hit.role == Role.USER and abs(self._parts.clock.now_ms() - hit.timestamp) <= _JUST_ASKED
-        return fresh or any(text.rstrip().endswith(_ASKING) for text in (hit.quote, self._question))
+        return bool(self._plan.text) and is_echo(self._question, hit, self._parts.clock.now_ms())
 
     def _run(self, query: Query, budget: Budget) -> Run:
         run = self._execution.run(self._plan, query, budget, self._judge)
@@ -166,7 +156,8 @@ class Search:
         return run
 
     def _judge(self, layer: LayerName, hits: Sequence[Hit]) -> Verdict:
-        """Whether one layer's hits are enough."""
+        """Whether one layer's hits are enough; the question itself, as a client just recorded it, answers nothing."""
+        hits = [h for h in hits if not self._repeats_the_question(h)]
         if not hits:
             return Verdict(False, 0.0, "found nothing")
         if not self._plan.text or self._plan.floor is not None:
@@ -312,11 +303,6 @@ class Search:
             notices=tuple(notices),
             path=next((a.path for a in run.answers.values() if a.path), ()),
         )
-
-
-def _bare(text: str) -> str:
-    """A text without what sets two writings of the same words apart."""
-    return "".join(c for c in text.casefold() if c.isalnum())
 
 
 def _method(run: Run, scan: Scanned | None) -> str:

@@ -29,6 +29,7 @@ from memory_mcp.layers.agentic.sift import LARGE_SLICE, SLICE, Sift
 from memory_mcp.layers.agentic.steps import descended, label, swept
 from memory_mcp.layers.base import CONTRACTS, Hit, LayerAnswer, LayerName, LayerStatus, Query, Step
 from memory_mcp.layers.budget import Budget
+from memory_mcp.layers.echo import is_echo
 from memory_mcp.layers.standing import with_standing
 from memory_mcp.model.calendar import DEPTH, TimeWindow, TocLevel, level_of
 from memory_mcp.model.event import Event
@@ -335,7 +336,9 @@ class AgenticLayer:
         if waiting:
             walk.notices.append(f"{len(waiting)} found among events not yet filed in the tree")
             hits = sorted([*hits, *waiting], key=lambda h: (-h.score, -h.timestamp))[: walk.query.limit]
-        return calibrated(hits)
+        question, now_ms = walk.query.question, self._clock.now_ms()
+        # A message that is the question would be worth so much more that nothing else counted beside it.
+        return calibrated([h for h in hits if not question or not is_echo(question, h, now_ms)])
 
     def _quoted(self, walk: _Walk, ranked: Sequence[tuple[Found, Message]]) -> list[Hit]:
         """Hits for what was found, the best first, as far as the time goes."""

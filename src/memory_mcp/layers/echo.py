@@ -1,0 +1,25 @@
+"""The question itself among what is found, as a client recorded it before it asked. Pure."""
+
+from memory_mcp.layers.base import Hit
+from memory_mcp.model.event import Role
+
+#: Characters that a recorded question may have besides its words.
+_SLACK = 20
+#: Milliseconds within which a message of the same words is taken for the question being asked; what ends one that asks.
+_JUST_ASKED, _ASKING = 600_000, ("?", "？")
+
+
+def is_echo(question: str, hit: Hit, now_ms: int) -> bool:
+    """Whether a hit is nothing but the question."""
+    # Longer by a half it says something else; taking texts apart for nothing cost 9 ms of an answer (measured).
+    alike = 2 * len(hit.quote) <= 3 * len(question) + _SLACK
+    if not (alike and _bare(hit.quote) == _bare(question)):
+        return False
+    # A statement that is looked for word for word is what answers, unless it is what was just typed.
+    fresh = hit.role == Role.USER and abs(now_ms - hit.timestamp) <= _JUST_ASKED
+    return fresh or any(text.rstrip().endswith(_ASKING) for text in (hit.quote, question))
+
+
+def _bare(text: str) -> str:
+    """A text without what sets two writings of the same words apart."""
+    return "".join(c for c in text.casefold() if c.isalnum())
