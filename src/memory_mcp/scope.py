@@ -67,10 +67,10 @@ def _tells(place: str, home: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def project_of(cwd: str, remote: str = "", branch: str = "") -> str:
-    """The identity of the project that `cwd` lies in; "" for "".
+    """The identity of the project that `cwd` lies in; "" where neither it nor a remote is known.
 
     Args:
-        cwd: A directory, of this machine or as a transcript records it.
+        cwd: A directory, of this machine or as a transcript records it; "" when none is known.
         remote: The address of the repository as a transcript records it: what a directory that is gone is named after.
         branch: The branch that was checked out there, as a transcript records it: many worktrees are called after theirs.
 

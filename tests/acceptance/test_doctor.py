@@ -103,3 +103,94 @@ def test_a_read_only_directory_is_told_and_nothing_is_opened_in_it(command: Comm
         filled.chmod(0o700)
     # Whoever may write everywhere is not kept out by a mode.
     assert states(done)["writable"] == ("ok" if os.access(filled, os.W_OK) and os.geteuid() == 0 else "fail")
+
+
+def test_which_clients_use_the_memory_is_told(command: Command, home: Path) -> None:
+    (home / ".claude").mkdir()
+    assert "Claude Code does not use this memory" in looked(command, home).stdout
+    installed = command("install", "claude-code")
+    assert installed.returncode == 0, installed.stderr
+    done = looked(command, home)
+    assert "Claude Code uses this memory" in done.stdout
+    assert "hooks on" in done.stdout
+    settings = home / ".claude" / "settings.json"
+    own = json.loads(settings.read_text())
+    settings.write_text(json.dumps({**own, "enabledPlugins": {"memory@memory-mcp": True}}))
+    assert "each event is told twice and stored once" in looked(command, home).stdout
+    configured = home / ".claude.json"
+    entry = json.loads(configured.read_text())
+    entry["mcpServers"]["memory"]["command"] = "/nowhere/memory-mcp"
+    configured.write_text(json.dumps(entry))
+    broken = looked(command, home)
+    assert (broken.returncode, states(broken)["client claude-code"]) == (1, "fail")
+
+
+def told(done: Done, name: str) -> dict[str, str]:
+    """One check of a report."""
+    found: dict[str, str] = next(c for c in json.loads(done.stdout)["checks"] if c["name"] == name)
+    return found
+
+
+def test_the_settings_and_variables_in_force_are_told_and_no_secret_of_them(command: Command, home: Path) -> None:
+    file = home / ".config" / "memory-mcp" / "config.toml"
+    file.parent.mkdir(parents=True)
+    file.write_text("[toc]\ngap_minutes = 20\n")
+    done = looked(command, home, MEMORY_MCP_SERVER__HTTP_TOKEN="s" * 40, MEMORY_MCP_DATA_DIR=str(home / "data"))
+    assert told(done, "settings")["text"] == f"read from {file}"
+    assert f"MEMORY_MCP_DATA_DIR={home / 'data'}" in told(done, "environment")["text"]
+    assert "s" * 40 not in done.stdout
+    assert str(home / "data") in told(done, "data directory")["text"]
+
+
+def test_a_misspelt_variable_is_a_failure_with_the_nearest_name(command: Command, home: Path) -> None:
+    done = looked(command, home, MEMORY_MCP_DATADIR="x")
+    found = told(done, "settings")
+    assert (done.returncode, found["state"]) == (1, "fail")
+    assert (found["text"], found["next_step"]) == (
+        "unknown variable: MEMORY_MCP_DATADIR",
+        "Did you mean MEMORY_MCP_DATA_DIR?",
+    )
+
+
+def test_a_zone_in_tz_that_there_is_not_is_told(command: Command, home: Path) -> None:
+    found = told(looked(command, home, TZ="Europe/Berln"), "TZ")
+    assert (found["state"], "Did you mean Europe/Berlin?" in found["next_step"]) == ("warn", True)
+
+
+def test_the_command_is_looked_for_on_the_path_of_this_shell_and_of_desktop_clients(command: Command, home: Path) -> None:
+    bin_dir = home / "bin"
+    bin_dir.mkdir()
+    (bin_dir / "memory-mcp").write_text("#!/bin/sh\n")
+    (bin_dir / "memory-mcp").chmod(0o755)
+    done = looked(command, home, PATH=str(bin_dir))
+    assert told(done, "command")["text"] == f"{bin_dir / 'memory-mcp'} is on this shell's PATH"
+    assert f'"command": "{bin_dir / "memory-mcp"}"' in told(done, "command for desktop clients")["next_step"]
+    assert told(looked(command, home, PATH=str(home)), "command")["state"] == "warn"
+
+
+def test_the_newest_events_are_told_by_where_they_came_from(command: Command, home: Path, filled: Path) -> None:
+    assert "claude-code 20" in told(looked(command, home), "events by imports")["text"]
+    assert "none yet" in told(looked(command, home), "events by hooks")["text"]
+
+
+def test_what_hooks_left_is_counted(command: Command, home: Path, filled: Path) -> None:
+    new = filled / "spool" / "new"
+    new.mkdir(parents=True, exist_ok=True)
+    (new / f"{1_700_000_000 * 10**9:020d}-00000000-json").write_text("{}")
+    found = told(looked(command, home), "left by hooks")
+    assert (found["state"], found["next_step"]) == ("warn", "memory-mcp daemon start")
+
+
+def test_a_daemon_with_settings_of_before_is_told_and_left_alone(command: Command, home: Path) -> None:
+    """Doctor is the one command that does not apply them."""
+    file = home / "config.toml"
+    own = STAYS | {"MEMORY_MCP_SERVER__HTTP": "true", "MEMORY_MCP_SERVER__HTTP_PORT": "0"}
+    file.write_text("")
+    started = json.loads(command("daemon", "start", "--config", str(file), "--json", env=own).stdout)
+    try:
+        file.write_text("[toc]\ngap_minutes = 20\n")
+        done = command("doctor", "--config", str(file), "--json", env=own)
+        assert "the settings file changed since it started (toc.gap_minutes)" in told(done, "daemon")["text"]
+        assert json.loads(command("daemon", "status", "--json", env=own).stdout)["pid"] == started["pid"]
+    finally:
+        command("daemon", "stop")

@@ -209,6 +209,15 @@ def test_a_hook_of_a_client_that_is_not_known_names_those_that_are(environment: 
     assert "claude-code" in done.stderr
 
 
+def test_a_hook_with_a_misspelt_variable_says_so_and_keeps_what_it_was_told(
+    environment: dict[str, str], tmp_path: Path, home: Path
+) -> None:
+    done = fed(environment | {"MEMORY_MCP_DATADIR": "x"}, tmp_path, "hook", "json", payload='{"session_id": "s"}')
+    assert "unknown variable MEMORY_MCP_DATADIR" in said_well(done, 0)
+    assert "memory-mcp doctor" in done.stderr
+    assert len(list((home / ".local" / "share" / "memory-mcp" / "spool" / "new").iterdir())) == 1
+
+
 def test_a_port_that_another_program_has_is_said(command: Command) -> None:
     with socket.socket() as other:
         other.bind(("127.0.0.1", 0))

@@ -47,9 +47,10 @@ Cli = Callable[..., Outcome]
 @pytest.fixture(autouse=True)
 def own_home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A home and a working directory of the test's own, and no settings from outside."""
-    isolate(monkeypatch, tmp_path / "home")
+    # Who works in the home directory works on no project in particular.
+    isolate(monkeypatch, tmp_path)
     monkeypatch.chdir(tmp_path)
-    return tmp_path / "home"
+    return tmp_path
 
 
 def isolate(patch: pytest.MonkeyPatch, home: Path) -> None:

@@ -104,13 +104,16 @@ FRONT |= {
 }
 
 
+LIGHT = {"memory_mcp.paths", "memory_mcp.door", "memory_mcp.machine"}
+
+
 @pytest.mark.parametrize(
     ("argv", "ours"),
     [
         ("--help", set()),
         ("--version", set()),
         ("config --help", {"memory_mcp.cli.commands.config"}),
-        ("daemon status", {"memory_mcp.cli.commands.daemon", "memory_mcp.link", "memory_mcp.paths"}),
+        ("daemon status", {"memory_mcp.cli.commands.daemon", "memory_mcp.link", *LIGHT}),
     ],
 )
 def test_help_version_and_status_load_next_to_nothing(argv: str, ours: set[str], tmp_path: Path) -> None:

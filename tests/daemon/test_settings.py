@@ -1,13 +1,18 @@
 """Settings of the background process, each seen to change what the installed program does."""
 
+import asyncio
 import http.client
 import json
 import socket
+import subprocess
 from pathlib import Path
+
+from mcp import Client
 
 from bench.place import Place, wait_for
 from memory_mcp.daemon.http import MAX_BODY
 from tests.daemon.places import DAEMON, look, needs_proc
+from tests.daemon.test_pump import call, talk
 from tests.waiting import until
 
 pytestmark = needs_proc
@@ -95,6 +100,47 @@ def test_a_settings_file_that_changed_holds_with_the_next_command(place: Place) 
     file.write_text("# said again\n[retrieval]\ntoken_factor = 0.5\n")
     place.ok("search", "anything")
     assert look(place)["pid"] == second["pid"]
+
+
+def test_a_client_that_stays_gets_a_changed_setting_with_its_next_call(place: Place) -> None:
+    """The daemon ends when nothing is under way, and the pump carries the conversation over."""
+
+    async def work(client: Client) -> list[int]:
+        seen = [(await call(client, "get_retrieval_status", detail="full"))["tier"]]
+        first = look(place)["pid"]
+        (place.home / "config.toml").write_text("[scheduler]\nhousekeeping_at = '05:55'\n")
+        await asyncio.to_thread(until, lambda: not place.status()["running"])
+        seen.append((await call(client, "get_retrieval_status", detail="full"))["tier"])
+        assert look(place)["pid"] != first
+        return seen
+
+    before, after = talk(place, work)
+    assert before == after
+    assert "daily at 05:55" in place.ok("scheduler", "status")
+
+
+def test_the_data_directory_may_be_named_in_the_words_of_its_option(place: Place, tmp_path: Path) -> None:
+    """By commands, the hook, the server and the daemon alike; the setting's own variable comes first."""
+    other = {k: v for k, v in place.environment().items() if not k.endswith("STORAGE__DATA_DIR")}
+    other["MEMORY_MCP_DATA_DIR"] = str(tmp_path / "other")
+    own = other | {"MEMORY_MCP_STORAGE__DATA_DIR": str(place.directory)}
+
+    def run(environ: dict[str, str], *words: str, given: str = "") -> str:
+        argv = [*place.command, *words]
+        return subprocess.run(argv, env=environ, cwd=place.home, input=given, capture_output=True, text=True, check=True).stdout
+
+    try:
+        run(other, "hook", "json", given='{"session_id": "s", "role": "user", "text": "Kept where it was named."}')
+        assert len(list((tmp_path / "other" / "spool" / "new").iterdir())) == 1
+        run(other, "serve")
+        assert json.loads(run(other, "daemon", "status", "--json"))["data_dir"] == str(tmp_path / "other")
+        assert run(other, "config", "show").count(f'storage.data_dir = "{tmp_path / "other"}"') == 1
+        until(lambda: "Kept where it was named." in run(other, "query", "events"))
+        assert not place.directory.exists()
+        run(own, "search", "anything")
+        assert place.directory.exists()
+    finally:
+        run(other, "daemon", "stop")
 
 
 def test_a_settings_file_that_cannot_be_used_is_an_error_of_commands_and_ends_nothing(place: Place) -> None:

@@ -201,10 +201,12 @@ _JSON = st.recursive(
 _KEYS = st.sampled_from(
     "type uuid sessionId timestamp cwd message content role text isSidechain isMeta agentId parentUuid toolUseResult name"
     " input id tool_use_id planContent attachment prompt operation session_id metadata summary subtype compactMetadata"
-    " prUrl prNumber customTitle model thinking source data".split()
+    " prUrl prNumber customTitle model thinking source data payload call_id output arguments git parts functionCall"
+    " functionResponse toolCalls messages $set thoughts systemPayload messageId chatMessages requests kind k v i".split()
 )
 _KINDS = st.sampled_from(
     "user assistant system summary pr-link queue-operation attachment custom-title text tool_use tool_result image thinking"
+    " session_meta response_item event_msg message function_call function_call_output gemini session.start user.message"
     " compact_boundary enqueue remove queued_command".split()
 )
 _RECORDS = st.recursive(

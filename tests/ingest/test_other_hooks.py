@@ -6,7 +6,10 @@ from typing import Any
 import pytest
 
 from memory_mcp.ingest.hooks.base import Envelope, Heard, Malformed
+from memory_mcp.ingest.hooks.claude_code import READ
+from memory_mcp.ingest.hooks.gemini import EVENTS
 from memory_mcp.ingest.hooks.registry import HOOKS
+from memory_mcp.install import capture
 from memory_mcp.model.event import EventDraft, EventType, Role
 
 AT = 1_768_204_800_000
@@ -70,6 +73,12 @@ def test_what_is_no_payload_is_refused_and_odd_values_are_not(client: str) -> No
 def test_what_says_nothing_of_use_is_passed_over(client: str, event: str) -> None:
     told = read(client, event, trigger="auto")
     assert (told.drafts, told.skipped, told.ends) == ([], event, "")
+
+
+def test_clients_are_told_to_hand_over_what_is_read_and_nothing_else() -> None:
+    assert set(capture.CLAUDE_CODE) == set(READ)
+    assert set(capture.CODEX) <= set(READ)
+    assert set(capture.GEMINI) == set(EVENTS)
 
 
 # Codex

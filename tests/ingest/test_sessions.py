@@ -3,7 +3,9 @@
 import hashlib
 import json
 import os
+import shutil
 import sqlite3
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from memory_mcp.clock import SystemClock
 from memory_mcp.events.log import EventLog
 from memory_mcp.ingest.base import Importer, ImportReport
 from memory_mcp.ingest.gate import Gate
+from memory_mcp.ingest.lines import iter_records
 from memory_mcp.ingest.pipeline import Pipeline
 from memory_mcp.ingest.registry import IMPORTERS
 from memory_mcp.ingest.settings import IngestSettings
@@ -287,3 +290,46 @@ def test_a_chat_belongs_to_the_folder_of_its_workspace(tmp_path: Path) -> None:
     (tmp_path / "0a1b" / "workspace.json").write_text(json.dumps({"folder": "file:///home/dev/my%20shop"}))
     (chats / "s1.json").write_bytes((SAMPLES / "copilot-chat" / "session.json").read_bytes())
     assert {d.project for d in drafts_of("copilot-chat", tmp_path)} == {"/home/dev/my shop"}
+
+
+ODD: list[Any] = [None, 7, "odd", ["odd", None, [{}]], {}, {"text": {"odd": []}}]
+
+
+def twisted(value: Any) -> Iterator[Any]:
+    """Each value that is like the given one but for one odd thing at one place."""
+    yield from ODD
+    for key in list(value) if isinstance(value, dict) else range(len(value)) if isinstance(value, list) else ():
+        for odd in twisted(value[key]):
+            copy = value.copy()
+            copy[key] = odd
+            yield copy
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if n != "opencode"])
+def test_nothing_odd_in_the_place_of_anything_raises(name: str, tmp_path: Path) -> None:
+    one = importer(name, thinking=True)
+    for other, sample in samples():
+        text = sample.read_text(encoding="utf-8") if other == name else ""
+        records = [record.value for record in iter_records(sample) if not record.error] if text else []
+        for record in records:
+            # The strange ones come one after the other, as records of one file do, or each as a file of its own.
+            if sample.suffix == ".jsonl":
+                file = write(tmp_path / sample.name, *map(json.dumps, twisted(record)))
+                assert read(one, file)[0] == read(one, file)[0]
+            for strange in twisted(record) if sample.suffix == ".json" else ():
+                read(one, write(tmp_path / sample.name, json.dumps(strange)))
+
+
+def test_nothing_odd_in_a_message_of_opencode_or_its_parts_raises(tmp_path: Path) -> None:
+    store = tmp_path / "storage"
+    shutil.copytree(SAMPLES / "opencode" / "storage", store)
+    messages = sorted((store / "message").glob("*/*.json"))
+    for file in (*messages, *sorted(store.glob("part/*/*.json")), *sorted(store.glob("session/*/*.json"))):
+        raw = file.read_bytes()
+        # A part belongs to the message that its folder is named after.
+        read_with = [m for m in messages if m == file or m.stem == file.parent.name or m.parent.name == file.stem][:1]
+        for strange in twisted(json.loads(raw)):
+            file.write_text(json.dumps(strange))
+            for message in read_with:
+                read(importer("opencode", thinking=True), message)
+        file.write_bytes(raw)

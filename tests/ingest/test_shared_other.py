@@ -1,9 +1,11 @@
-"""Importers against other people's real files, where they lie beside the repository; counted without the importers' code.
+"""More kinds of `test_shared_transcripts.py`, with notes and the tools of results: run this file with `--data DIR`, too.
 
 A counter gives what a file must become, in order: role, type, tool and time (milliseconds; None: not told by the file).
 """
 
 import json
+import re
+import shutil
 from collections.abc import Callable, Iterator
 from datetime import datetime
 from pathlib import Path
@@ -13,16 +15,13 @@ import pytest
 
 from memory_mcp.clock import SystemClock
 from memory_mcp.events.log import EventLog
-from memory_mcp.ingest.base import BEGINNING
+from memory_mcp.ingest.base import BEGINNING, Growth
 from memory_mcp.ingest.gate import Gate
 from memory_mcp.ingest.pipeline import Pipeline
 from memory_mcp.ingest.registry import IMPORTERS
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.storage.duckdb import open_storage
 from tests.ingest.suite import read
-
-_PLACES = (parent / "shared" / "data" / "transcripts" for parent in Path(__file__).parents)
-SHARED = next((place for place in _PLACES if place.is_dir()), None)
 
 Told = tuple[str, str, str, int | None]
 Counter = Callable[[Path], Iterator[Told]]
@@ -80,13 +79,11 @@ def _goose(file: Path) -> Iterator[Told]:
 
 
 def _kimi(file: Path) -> Iterator[Told]:
-    step = ""
     for record in _values(file):
         if record["type"] == "context.append_message":
             yield (*USER, record["time"])
         event = record.get("event", {})
-        if event.get("type") == "content.part" and event["part"]["type"] == "text" and event["stepUuid"] != step:
-            step = event["stepUuid"]
+        if event.get("type") == "content.part" and event["part"]["type"] == "text":
             yield (*ANSWER, record["time"])
 
 
@@ -107,12 +104,9 @@ def _kimi_cli(file: Path) -> Iterator[Told]:
 
 
 def _grok(file: Path) -> Iterator[Told]:
-    before = ""
     for record in _values(file):
         kind = record["params"]["update"]["sessionUpdate"]
-        if kind != before:
-            yield (*(USER if kind == "user_message_chunk" else ANSWER), record["timestamp"] * 1000)
-        before = kind
+        yield (*(USER if kind == "user_message_chunk" else ANSWER), record["timestamp"] * 1000)
 
 
 def _antigravity(file: Path) -> Iterator[Told]:
@@ -156,21 +150,37 @@ NOT_TRANSCRIPTS = (
     "deja-vu/**/*.checkpoint.*.jsonl",
 )
 
-pytestmark = pytest.mark.skipif(SHARED is None, reason="other people's files are not here")
+
+@pytest.fixture
+def transcripts(request: pytest.FixtureRequest) -> Path:
+    data = request.config.getoption("--data")
+    if data is None or not (data / "transcripts").is_dir():
+        pytest.skip("--data DIR with transcripts/ is not there")
+    return Path(data) / "transcripts"
 
 
-def _files(pattern: str) -> list[Path]:
-    assert SHARED is not None
-    found = sorted(SHARED.glob(pattern))
-    assert found
+def files_of(pattern: str, transcripts: Path) -> list[Path]:
+    found = sorted(transcripts.glob(pattern))
+    assert found, f"no files of {pattern}"
     return found
 
 
+def name_of(kind: str) -> str:
+    return kind.split(" ", maxsplit=1)[0]
+
+
+@pytest.fixture
+def pipeline() -> Iterator[Pipeline]:
+    storage = open_storage(None, timezone="UTC")
+    yield Pipeline(EventLog(storage.events, SystemClock()), storage.outbox, Gate())
+    storage.close()
+
+
 @pytest.mark.parametrize("kind", sorted(KINDS))
-def test_what_a_real_file_holds_is_what_it_becomes(kind: str) -> None:
+def test_what_a_real_file_holds_is_what_it_becomes(kind: str, transcripts: Path) -> None:
     pattern, counter = KINDS[kind]
-    importer = IMPORTERS[kind.split(" ", maxsplit=1)[0]](IngestSettings())
-    for file in _files(pattern):
+    importer = IMPORTERS[name_of(kind)](IngestSettings())
+    for file in files_of(pattern, transcripts):
         drafts = [draft for step in read(importer, file)[0] for draft in step.drafts]
         told = list(counter(file))
         assert [(d.role.value, d.type.value, d.metadata.get("tool", "")) for d in drafts] == [t[:3] for t in told]
@@ -181,31 +191,53 @@ def test_what_a_real_file_holds_is_what_it_becomes(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", sorted(KINDS))
-def test_a_real_folder_gives_nothing_new_the_second_time(kind: str) -> None:
-    name = kind.split(" ", maxsplit=1)[0]
-    storage = open_storage(None, timezone="UTC")
-    pipeline = Pipeline(EventLog(storage.events, SystemClock()), storage.outbox, Gate())
+def test_a_real_file_gives_nothing_new_the_second_time(
+    kind: str, transcripts: Path, pipeline: Pipeline, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pattern, counter = KINDS[kind]
-    for file in _files(pattern):
-        first = pipeline.run(IMPORTERS[name](IngestSettings()), file)
-        assert first.new == len(list(counter(file))) - first.dropped.total()
-        # As if nothing were marked: every event is known by its id.
-        storage.outbox.mark_all(dict.fromkeys(storage.outbox.marks("import:"), ""))
-        again = pipeline.run(IMPORTERS[name](IngestSettings()), file)
-        assert (again.new, again.known) == (0, first.new)
-    storage.close()
+    for file in files_of(pattern, transcripts):
+        first = pipeline.run(IMPORTERS[name_of(kind)](IngestSettings()), file)
+        assert first.new == len(list(counter(file)))
+        again = pipeline.run(IMPORTERS[name_of(kind)](IngestSettings()), file)
+        assert (again.new, again.lines, again.files_unchanged) == (0, 0, 1)
+        with monkeypatch.context() as patched:
+            # A mark that is not found: only the ids tell that everything is known.
+            patched.setattr("memory_mcp.ingest.pipeline.mark_name", lambda importer, path: f"import:{importer}:other:{path}")
+            unmarked = pipeline.run(IMPORTERS[name_of(kind)](IngestSettings()), file)
+        assert (unmarked.new, unmarked.known) == (0, first.new)
+
+
+@pytest.mark.parametrize("kind", sorted(k for k in KINDS if IMPORTERS[name_of(k)](IngestSettings()).growth is Growth.APPENDED))
+def test_a_real_file_that_grows_gives_what_it_gives_at_once(
+    kind: str, transcripts: Path, tmp_path: Path, pipeline: Pipeline
+) -> None:
+    importer = IMPORTERS[name_of(kind)](IngestSettings())
+    for number, file in enumerate(files_of(KINDS[kind][0], transcripts)):
+        copied = tmp_path / str(number)
+        shutil.copytree(file.parent, copied / file.parent.name)
+        grown = copied / file.parent.name / file.name
+        whole = [draft.source_id for step in read(importer, grown)[0] for draft in step.drafts]
+        raw = grown.read_bytes()
+        ends = [match.end() for match in re.finditer(rb"\n", raw)]
+        done = new = 0
+        for cut in (ends[len(ends) // 2], len(raw)):
+            grown.write_bytes(raw[:cut])
+            report = pipeline.run(importer, grown)
+            assert report.bytes == cut - done
+            done, new = cut, new + report.new
+        assert new == len(whole)
 
 
 @pytest.mark.parametrize("pattern", NOT_TRANSCRIPTS)
-def test_what_is_no_transcript_is_nobodys(pattern: str) -> None:
-    for file in _files(pattern):
+def test_what_is_no_transcript_is_nobodys(pattern: str, transcripts: Path) -> None:
+    for file in files_of(pattern, transcripts):
         beginning = file.read_bytes()[:BEGINNING]
         assert [name for name, make in IMPORTERS.items() if make(IngestSettings()).recognises(file, beginning)] == []
 
 
 @pytest.mark.parametrize("name", sorted({kind.split(" ", maxsplit=1)[0] for kind in KINDS}))
-def test_importing_what_is_no_transcript_gives_no_event_and_says_why(name: str) -> None:
-    for file in _files("ralph/**/*.jsonl"):
+def test_importing_what_is_no_transcript_gives_no_event_and_says_why(name: str, transcripts: Path) -> None:
+    for file in files_of("ralph/**/*.jsonl", transcripts):
         steps, report = read(IMPORTERS[name](IngestSettings()), file)
         assert not any(step.drafts for step in steps)
         assert report.skipped.total() == report.lines > 0

@@ -6,8 +6,8 @@ import tomllib
 import pytest
 
 from memory_mcp.errors import InstallRefused
+from memory_mcp.install import capture
 from memory_mcp.install.base import Client, Format, Level, Order, Place
-from memory_mcp.install.claude_code import EVENTS
 from memory_mcp.install.command import Server, executable, is_our_hook, runs_our_hook, shell_line, starts_us
 from memory_mcp.install.edit import toml
 from memory_mcp.install.registry import CLIENTS
@@ -144,7 +144,7 @@ def test_what_a_client_is_told_can_be_pasted(client: Client) -> None:
 
 def test_the_hooks_are_those_of_the_readme() -> None:
     shown = json.loads(README.split("<!-- hooks -->")[1].split("<!-- /hooks -->")[0].split("```json")[1].split("```")[0])
-    assert tuple(shown["hooks"]) == EVENTS
+    assert tuple(shown["hooks"]) == capture.CLAUDE_CODE
     assert all(runs_our_hook(items, "claude-code") for items in shown["hooks"].values())
 
 
@@ -164,10 +164,12 @@ OURS = [
     {"type": "local", "command": ["/opt/memory-mcp", "serve"]},
     {"command": {"path": "/opt/memory-mcp", "args": ["serve"]}},
 ]
+#: What somebody else's package would be started by.
+STRANGERS = ["memory-mcp", "serve"]
 OTHERS = [
     {"command": "npx", "args": ["-y", "@modelcontextprotocol/server-memory"]},
     {"command": "npx", "args": ["memory-mcp"]},
-    {"command": "uvx", "args": [*("memory-mcp",), "serve"]},
+    {"command": "uvx", "args": STRANGERS},
     {"command": "memory-mcp-server", "args": ["serve"]},
     {"command": "node", "args": ["/code/memory-mcp/index.js", "serve"]},
     {"command": "memory-mcp", "args": ["--sqlite", "x.db"]},

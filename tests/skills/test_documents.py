@@ -102,7 +102,7 @@ def test_every_reference_is_linked_from_its_skill() -> None:
         ('scope="everything"', "no tool takes scope='everything'"),
         ("teleport.bm52.enabled = true", "no setting teleport.bm52.enabled"),
         ("teleport.bm25.enabled = 3", "of another type"),
-        ("memory-mcp retreival status", "Did you mean retrieval "),
+        ("memory-mcp retreival status", "Did you mean retrieval ("),
         ("memory-mcp timeline --day 7", "--day"),
         ("rm -rf", "nothing of this program"),
     ],

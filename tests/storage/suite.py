@@ -180,6 +180,14 @@ def test_events_are_numbered_in_the_order_of_arrival_without_gaps(store: Storage
     assert store.events.last_seq() == 4
 
 
+def test_the_newest_event_of_each_source_is_told(store: Storage) -> None:
+    assert store.latest() == {}
+    said = run_of(3, start="2026-01-12 12:00")
+    hooked = [replace(e, source="hook:claude-code") for e in run_of(2, start="2026-01-12 09:00", session="s2")]
+    store.events.append([*said, *hooked])
+    assert store.latest() == {said[-1].source: said[-1].timestamp, "hook:claude-code": hooked[-1].timestamp}
+
+
 @requirement("contract:philosophy-time-is-truth")
 def test_events_are_read_in_the_order_of_their_own_time(store: Storage) -> None:
     late, early = run_of(2, start="2026-01-12 12:00"), run_of(2, start="2026-01-12 09:00")

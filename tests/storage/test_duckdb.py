@@ -31,7 +31,7 @@ from memory_mcp.errors import (
 from memory_mcp.model.ids import GripId, topic_id
 from memory_mcp.model.topic import KnownTopic, TopicLabel
 from memory_mcp.model.usage import Used
-from memory_mcp.storage.duckdb import migrations, open_storage, publish
+from memory_mcp.storage.duckdb import look_at, migrations, open_storage, publish
 from memory_mcp.storage.duckdb.connection import Connection, translated
 from memory_mcp.storage.duckdb.store import DuckStorage
 from memory_mcp.storage.values import Build, Request, Scope
@@ -208,6 +208,32 @@ def test_everything_in_the_data_directory_is_the_users_alone(tmp_path: Path) -> 
     store.compact()
     store.close()
     assert {stat.S_IMODE(p.stat().st_mode) for p in directory.iterdir()} == {0o600}
+
+
+def test_looking_at_a_store_changes_no_file_of_it_and_takes_its_lock(data_dir: Path) -> None:
+    store = open_storage(data_dir, "Europe/Berlin")
+    store.events.append(run_of(3))
+    with pytest.raises(StorageLocked, match="is in use by"):
+        look_at(data_dir)
+    store.close()
+    before = {p.name: (p.stat().st_size, p.stat().st_mtime_ns) for p in (data_dir, *data_dir.iterdir())}
+    looked = look_at(data_dir)
+    assert (looked.events.last_seq(), looked.timezone) == (3, "Europe/Berlin")
+    with pytest.raises(StorageLocked):
+        open_storage(data_dir, "Europe/Berlin")
+    with pytest.raises(StorageError):
+        looked.events.append(run_of(4, session="s2"))
+    looked.close()
+    assert {p.name: (p.stat().st_size, p.stat().st_mtime_ns) for p in (data_dir, *data_dir.iterdir())} == before
+    open_storage(data_dir, "Europe/Berlin").close()
+
+
+def test_looking_at_a_store_of_an_older_schema_says_what_brings_it_up(data_dir: Path) -> None:
+    open_storage(data_dir, "Europe/Berlin").close()
+    with duckdb.connect(str(data_dir / "memory.duckdb")) as con:
+        con.execute("UPDATE meta SET value = '1' WHERE name = 'schema_version'")
+    with pytest.raises(StorageError, match="has schema 1, which this program brings up to"):
+        look_at(data_dir)
 
 
 @pytest.mark.parametrize("mode", [0o755, 0o777, 0o2750])

@@ -1,6 +1,6 @@
 """What several clients' importers need beyond `growing` and `parts`.
 
-Answers in pieces, words in the user's place, summaries, files that are read as a whole, and what lies beside them.
+Words in the user's place, summaries, files that are read as a whole, and what lies beside them.
 
 Invariants
 1. A source id depends on what a record says alone, never on the place in the file, unless a client's records have
@@ -10,7 +10,7 @@ Invariants
 
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -120,30 +120,6 @@ def read_whole(reading: Reading, file: Path, records: Iterable[Record], report: 
     for record in records:
         given = Given(reason=record.error) if record.error else reading.give(record.value)
         yield Read(count(reading, given, report, file, record.line, record.quote), record.offset)
-
-
-def join(records: Iterable[Record], key: Callable[[Record], str], text: Callable[[Record], str]) -> Iterator[Record]:
-    """Records, those that follow each other with one key that is not "" made one, whose text stands under `joined`.
-
-    They count as one record. What stands at the end of the file is told as it is: nothing may follow it any more.
-    """
-    pieces: list[str] = []
-    open_one: Record | None = None
-    for record in records:
-        told = "" if record.error else key(record)
-        if open_one is not None and told and told == key(open_one):
-            open_one = replace(open_one, offset=record.offset)
-            pieces.append(text(record))
-            continue
-        if open_one is not None:
-            yield replace(open_one, value={**open_one.value, "joined": "".join(pieces)})
-            open_one = None
-        if told:
-            open_one, pieces = record, [text(record)]
-        else:
-            yield record
-    if open_one is not None:
-        yield replace(open_one, value={**open_one.value, "joined": "".join(pieces)})
 
 
 def text_of(block: Mapping[str, object]) -> str:

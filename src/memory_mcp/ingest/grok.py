@@ -3,11 +3,12 @@
 Known from one made sample and public descriptions of real files, not from the client's source: words, tool calls and
 their outcome, recaps and the turn's end are read; everything else is counted.
 
-A message may come in several chunks, one a line; those that follow each other are told as one message.
+A message is one chunk in the client's files; where it is several, each is told by itself: what follows may not be written
+yet.
 """
 
 import os
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from memory_mcp.ingest import chat
@@ -16,7 +17,7 @@ from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text
 from memory_mcp.ingest.files import find_files
 from memory_mcp.ingest.growing import read_growing
-from memory_mcp.ingest.lines import Record, first_values
+from memory_mcp.ingest.lines import first_values
 from memory_mcp.ingest.parts import Part, content_id, said
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.ingest.times import parse_time
@@ -55,27 +56,15 @@ class GrokImporter:
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
         """See `Importer`."""
-        return read_growing(_Reading(file, self._settings.include_thinking), file, offset, report, _joined)
+        return read_growing(_Reading(file, self._settings.include_thinking), file, offset, report)
 
 
 def _update(value: Mapping[str, object]) -> Mapping[str, object]:
     return as_mapping(as_mapping(value.get("params")).get("update"))
 
 
-def _text(value: Mapping[str, object]) -> str:
-    return "".join(map(chat.text_of, as_blocks(_update(value).get("content"))))
-
-
-def _chunk(record: Record) -> str:
-    """What chunks of one message share; "" for every other record."""
-    update = _update(record.value)
-    meta, kind = as_mapping(update.get("_meta")), as_text(update.get("sessionUpdate"))
-    told = [meta.get(key) for key in ("hideFromScrollback", "promptIndex", "promptId")]
-    return f"{kind} {told}" if kind in _CHUNKS else ""
-
-
-def _joined(records: Iterable[Record]) -> Iterator[Record]:
-    return chat.join(records, _chunk, lambda record: _text(record.value))
+def _text(update: Mapping[str, object]) -> str:
+    return "".join(map(chat.text_of, as_blocks(update.get("content"))))
 
 
 class _Reading(ChatReading):
@@ -101,7 +90,7 @@ class _Reading(ChatReading):
         event = as_text(meta.get("eventId"))
         outcome.source_id = event or content_id(self.session.session_id, record.get("timestamp"), update)
         if kind in _CHUNKS:
-            outcome.parts = self._said(kind, as_text(record.get("joined")), update, outcome)
+            outcome.parts = self._said(kind, _text(update), update, outcome)
         elif kind == "tool_call":
             outcome.parts = self._called(update)
         elif kind == "tool_call_update":
@@ -109,7 +98,7 @@ class _Reading(ChatReading):
                 return skipped("tool progress")
             outcome.parts = [self._returned(update)]
         elif kind == "session_recap":
-            text = as_text(update.get("recap")) or as_text(update.get("summary")) or as_text(update.get("text")) or _text(record)
+            text = as_text(update.get("recap")) or as_text(update.get("summary")) or as_text(update.get("text")) or _text(update)
             outcome.parts = [chat.retold(text, kind)]
         else:
             return skipped(kind if kind in _BOOKKEEPING else _FOREIGN)

@@ -6,14 +6,14 @@ Invariants
 """
 
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from itertools import islice, takewhile
+from itertools import islice
 from pathlib import Path
 
 from memory_mcp.ingest.base import ImportReport, Read
 from memory_mcp.ingest.claude_code.reader import OWN_SESSION
-from memory_mcp.ingest.lines import Record, iter_records, iter_tail
+from memory_mcp.ingest.lines import iter_records, iter_tail
 from memory_mcp.ingest.parts import EMPTY, Part, Session
 from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.model.sentinel import opens_own_session
@@ -95,19 +95,18 @@ class Reading:
         return drafts
 
 
-def read_growing(
-    reading: Reading, file: Path, offset: int, report: ImportReport, joined: Callable[[Iterable[Record]], Iterator[Record]] = iter
-) -> Iterator[Read]:
-    """Records behind an offset: see `Importer.read`. `joined` makes one record of several."""
+def read_growing(reading: Reading, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+    """Records behind an offset: see `Importer.read`."""
     reading.offset = offset
     for record in islice(iter_records(file), _HEAD_RECORDS):
         reading.learn(record.value)
-    before = takewhile(lambda record: record.offset <= offset, iter_tail(file, offset, _LOOK_BACK) if offset else ())
-    for record in joined(before):
+    for record in iter_tail(file, offset, _LOOK_BACK) if offset else ():
+        if record.offset > offset:
+            break
         for told in reading.give(record.value).told if not record.error else ():
             reading.drafts(told)
     is_own = opens_own_session(reading.prompt)
-    for record in joined(iter_records(file, offset)):
+    for record in iter_records(file, offset):
         given = Given(reason=record.error or OWN_SESSION) if record.error or is_own else reading.give(record.value)
         drafts = count(reading, given, report, file, record.line, record.quote)
         yield Read(drafts, record.offset)

@@ -1,12 +1,12 @@
 """Sessions of Kimi Code: `sessions/<directory>/<session>/agents/<agent>/wire.jsonl`, a record of every step, a line each.
 
-Answers come as parts, which may be pieces of one text; pieces of one step that follow each other are told as one message.
-The client's own words in the user's place (reminders, results of hooks) are told by their origin.
+Parts of an answer are records of their own. What the client says in the user's place (reminders, results of hooks) is known
+by its origin.
 """
 
 import os
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 from memory_mcp.ingest import chat
@@ -15,7 +15,7 @@ from memory_mcp.ingest.chat import ChatReading, Outcome, skipped
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text
 from memory_mcp.ingest.files import find_files
 from memory_mcp.ingest.growing import read_growing
-from memory_mcp.ingest.lines import Record, first_values
+from memory_mcp.ingest.lines import first_values
 from memory_mcp.ingest.parts import Part, content_id, said
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.ingest.times import parse_time
@@ -73,7 +73,7 @@ class KimiImporter:
 
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
         """See `Importer`."""
-        return read_growing(_Reading(file, self._settings.include_thinking), file, offset, report, _joined)
+        return read_growing(_Reading(file, self._settings.include_thinking), file, offset, report)
 
 
 def _is_own(value: Mapping[str, object]) -> bool:
@@ -81,25 +81,6 @@ def _is_own(value: Mapping[str, object]) -> bool:
     if kind == "metadata":
         return "protocol_version" in value
     return kind.startswith(_FAMILIES) and "." in kind and "time" in value
-
-
-def _part(record: Record) -> Mapping[str, object]:
-    event = as_mapping(record.value.get("event"))
-    return as_mapping(event.get("part")) if event.get("type") == "content.part" else {}
-
-
-def _piece(record: Record) -> str:
-    kind = as_text(_part(record).get("type"))
-    return f"{kind} {as_mapping(record.value.get('event')).get('stepUuid')}" if kind in ("text", "think") else ""
-
-
-def _words(record: Record) -> str:
-    part = _part(record)
-    return as_text(part.get("text")) or as_text(part.get("think"))
-
-
-def _joined(records: Iterable[Record]) -> Iterator[Record]:
-    return chat.join(records, _piece, _words)
 
 
 class _Reading(ChatReading):
@@ -128,7 +109,7 @@ class _Reading(ChatReading):
         if kind == _APPENDED:
             self._message(as_mapping(record.get("message")), outcome)
         elif kind == _STEP:
-            self._step(as_mapping(record.get("event")), as_text(record.get("joined")), outcome)
+            self._step(as_mapping(record.get("event")), outcome)
         elif kind == _COMPACTED:
             outcome.parts = [chat.retold(as_text(record.get("summary")), "compaction")]
         else:
@@ -179,14 +160,14 @@ class _Reading(ChatReading):
         inner = as_mapping(call.get("function")) or call
         return self.called(as_text(inner.get("name")), inner.get("arguments"), as_text(call.get("id")))
 
-    def _step(self, event: Mapping[str, object], joined: str, outcome: Outcome) -> None:
+    def _step(self, event: Mapping[str, object], outcome: Outcome) -> None:
         kind, call = as_text(event.get("type")), as_text(event.get("toolCallId"))
         if kind == "content.part":
             part = as_mapping(event.get("part"))
             if part.get("type") == "think":
-                outcome.parts = [self.thought(joined)]
+                outcome.parts = [self.thought(as_text(part.get("think")) or as_text(part.get("text")))]
             else:
-                outcome.parts = [said(Role.ASSISTANT, joined or chat.text_of(part))]
+                outcome.parts = [said(Role.ASSISTANT, chat.text_of(part))]
         elif kind == "tool.call":
             outcome.parts = [self.called(as_text(event.get("name")), event.get("args") or {}, call)]
         elif kind == "tool.result":

@@ -83,7 +83,8 @@ def _status(client: Client, place: Place, state: State) -> ClientStatus:
         try:
             on, of = _hooks(client, place, level)
         except (Broken, InstallRefused) as error:
-            unreadable.append(str(error))
+            # Some have hooks and servers in one file, which is named already.
+            unreadable += [str(error)] if not any(one.endswith(str(error)) for one in unreadable) else []
             continue
         if on:
             hooks[level] = (on, of)

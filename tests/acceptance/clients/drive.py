@@ -1,9 +1,10 @@
 """The clients: what their user has set up, how they say which servers they have, how they take one prompt without a terminal."""
 
 import json
+import subprocess
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import Any, ClassVar
 
 from tests.acceptance.clients.machine import Machine
 
@@ -37,6 +38,10 @@ class Driven(ABC):
     @abstractmethod
     def asked(self, prompt: str) -> Sequence[str]:
         """The words that ask it in a session of its own."""
+
+    def review(self) -> None:
+        """What its user does once after `install`: mostly nothing."""
+        return
 
     def version(self) -> str:
         """As it says itself."""
@@ -104,10 +109,34 @@ class Codex(Driven):
         """See `Driven`."""
         return ("mcp", "list")
 
+    def review(self) -> None:
+        """The hooks are looked at and trusted, as in a terminal by /hooks: the same requests to its own server."""
+        with self.machine.start(self.command, "app-server") as server:
+            self._request(server, "initialize", {"clientInfo": {"name": "review", "title": "review", "version": "1"}})
+            listed = self._request(server, "hooks/list", {"cwds": [str(self.machine.project)]})
+            hooks = [hook for entry in listed["data"] for hook in entry["hooks"]]
+            assert {hook["trustStatus"] for hook in hooks} == {"untrusted"}
+            state = {hook["key"]: {"trusted_hash": hook["currentHash"]} for hook in hooks}
+            edit = {"keyPath": "hooks.state", "value": state, "mergeStrategy": "upsert"}
+            self._request(server, "config/batchWrite", {"edits": [edit]})
+            server.terminate()
+
+    @staticmethod
+    def _request(server: "subprocess.Popen[str]", method: str, params: dict[str, Any]) -> dict[str, Any]:
+        assert server.stdin is not None
+        assert server.stdout is not None
+        server.stdin.write(json.dumps({"id": method, "method": method, "params": params}) + "\n")
+        server.stdin.flush()
+        for line in server.stdout:
+            message = json.loads(line)
+            if message.get("id") == method:
+                found: dict[str, Any] = message["result"]
+                return found
+        raise AssertionError(f"no answer to {method}")
+
     def asked(self, prompt: str) -> Sequence[str]:
-        """Two things come from its user: the review of new hooks, in a terminal by /hooks, and patience at the start."""
-        reviewed = "--dangerously-bypass-hook-trust"
-        return ("exec", "--skip-git-repo-check", reviewed, "-c", "mcp_servers.memory.required=true", prompt)
+        """Without a terminal the first request to the model goes out before servers have answered, unless one is waited for."""
+        return ("exec", "--skip-git-repo-check", "-c", "mcp_servers.memory.required=true", prompt)
 
 
 class Gemini(Driven):

@@ -78,19 +78,34 @@ class Machine:
 
     def run(self, *words: str, patience: float = PATIENCE) -> "subprocess.CompletedProcess[str]":
         """One command in the project to its end. The program is not on the path: whoever starts it knows where it lies."""
-        node = Path(shutil.which("node") or "/").parent
-        path = os.pathsep.join((str(self.programs), str(node), "/usr/local/bin", "/usr/bin", "/bin"))
-        environ = {"PATH": path, "HOME": str(self.home), "TERM": "xterm-256color", "LANG": "C.UTF-8"} | self.environ
         return subprocess.run(
             words,
             cwd=self.project,
-            env=environ,
+            env=self.environment(),
             stdin=subprocess.DEVNULL,
             capture_output=True,
             text=True,
             timeout=patience,
             check=False,
         )
+
+    def start(self, *words: str) -> "subprocess.Popen[str]":
+        """One command that is talked to."""
+        return subprocess.Popen(
+            words,
+            cwd=self.project,
+            env=self.environment(),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+            text=True,
+        )
+
+    def environment(self) -> dict[str, str]:
+        """What a fresh login has, and what the client's user has set."""
+        node = Path(shutil.which("node") or "/").parent
+        path = os.pathsep.join((str(self.programs), str(node), "/usr/local/bin", "/usr/bin", "/bin"))
+        return {"PATH": path, "HOME": str(self.home), "TERM": "xterm-256color", "LANG": "C.UTF-8"} | self.environ
 
     def ours(self, *words: str) -> str:
         """A command of the program that is to go well; its output."""

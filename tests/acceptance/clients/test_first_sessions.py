@@ -54,6 +54,7 @@ def test_a_client_lists_records_and_recalls(kind: type[Driven], program: Path, m
     machine = machine_of(kind, program, tmp_path)
     client = kind(machine, model.address)
     SEEN.info("%s: %s", client.version(), machine.ours("install", client.name))
+    client.review()
     line = client.servers()
     SEEN.info("%s", line)
     assert line.count("\n") == 0, line

@@ -19,6 +19,9 @@ def checks(look: Look) -> Iterator[Check]:
     if about.get("memory-mcp") != __version__:
         step = f"use one version everywhere, then: {RESTART}"
         yield Check(WARN, "daemon", f"{who}; this command is version {__version__}", step)
+    elif stale := about.get("stale"):
+        text = f"{who}; the settings file changed since it started ({stale})"
+        yield Check(WARN, "daemon", text, f"any other command applies it, or {RESTART}")
     elif note := about.get("note"):
         yield Check(WARN, "daemon", f"{who}; {note}", RESTART)
     else:

@@ -13,6 +13,7 @@ OUTSIDE = (
     "versions",
     "settings",
     "command",
+    "clients",
     "disk",
     "directory",
     "daemon",

@@ -49,7 +49,7 @@ def common() -> argparse.ArgumentParser:
     """Arguments that stand before or after any command."""
     parser = argparse.ArgumentParser(add_help=False, allow_abbrev=False, argument_default=argparse.SUPPRESS)
     group = parser.add_argument_group("everywhere")
-    group.add_argument("--data-dir", metavar="DIR", help="data directory (setting storage.data_dir)")
+    group.add_argument("--data-dir", metavar="DIR", help="data directory (setting storage.data_dir; MEMORY_MCP_DATA_DIR)")
     group.add_argument("--config", metavar="FILE", help="settings file to use")
     group.add_argument("--json", action="store_true", help="answer in JSON")
     return parser

@@ -162,7 +162,11 @@ def _todo(item: object) -> str:
 
 
 def _short(value: object) -> str:
-    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    try:
+        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, separators=(",", ":"), default=str)
+    except RecursionError:
+        # What is read at the deepest level that can be is written one level deeper.
+        text = "[nested too deep]"
     if len(text) <= _WIDTH:
         return text
     half = _WIDTH // 2

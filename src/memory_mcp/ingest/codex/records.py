@@ -73,6 +73,31 @@ _SCREEN = frozenset(
 )
 
 
+#: A fork begins with what its ancestor held, written within so many milliseconds.
+_COPYING = 1000
+
+
+class _Fork:
+    """Tells the records that a session took over when it was forked: those behind the head of another session.
+
+    They end at the first record that names the session itself, or that was written later (older clients name none).
+    """
+
+    def __init__(self) -> None:
+        self._own = ""
+        self._since: int | None = None
+
+    def holds(self, kind: str, told: Mapping[str, object], time: int | None) -> bool:
+        """Whether a record was taken over."""
+        if kind == "session_meta":
+            own = as_text(told.get("id")) or as_text(told.get("session_id"))
+            self._own = self._own or own
+            self._since = time if own != self._own else self._since
+        elif self._since is not None and (told.get("thread_id") == self._own or time is None or time >= self._since + _COPYING):
+            self._since = None
+        return self._since is not None and kind != "session_meta"
+
+
 class CodexReading(Reading):
     """One read of one rollout."""
 
@@ -80,6 +105,8 @@ class CodexReading(Reading):
         super().__init__(AGENT, session_id)
         self._include_thinking = include_thinking
         self._met = self._subagent = self._prompted = False
+        #: Of the head that is learned from, and of what is read.
+        self._head, self._fork = _Fork(), _Fork()
         self._items: dict[str, Callable[[Mapping[str, object], str], list[Part]]] = {
             "message": self._message,
             "reasoning": self._reasoning,
@@ -96,8 +123,10 @@ class CodexReading(Reading):
         }
 
     def learn(self, record: dict[str, object]) -> None:
-        """See `Reading`: the first session named is the file's own; a fork's ancestors follow it."""
+        """See `Reading`: the first session named is the file's own; those that it was forked from follow it."""
         kind, told = _opened(record)
+        if self._head.holds(kind, told, parse_time(record.get("timestamp"))):
+            return
         if not self._met and kind == "session_meta":
             self._met = True
             self._whose(told, record)
@@ -111,6 +140,8 @@ class CodexReading(Reading):
     def give(self, record: dict[str, object]) -> Given:
         """See `Reading`."""
         kind, told = _opened(record)
+        if self._fork.holds(kind, told, parse_time(record.get("timestamp"))):
+            return Given(reason=DUPLICATE)
         if kind in self._items:
             return self._item(kind, told, parse_time(record.get("timestamp")))
         if kind == "compacted":

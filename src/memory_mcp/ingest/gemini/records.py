@@ -208,7 +208,7 @@ class GeminiReading(Reading):
             if "result" in one or "resultDisplay" in one:
                 self._results[call_id] = ""
                 _bound(self._results)
-                failed = one.get("status") in _FAILED
+                failed = as_text(one.get("status")) in _FAILED
                 yield Told(f"{key}#result", (result(name, call_id, _output(one), is_error=failed),), answered)
 
     def _answers(self, message: Mapping[str, object], source_id: str, time: int | None) -> Iterator[Told]:

@@ -66,7 +66,7 @@ class OpencodeReading(Reading):
         texts: list[str] = []
         left_out: list[Part] = []
         for _, part in parts:
-            kind = part.get("type")
+            kind = as_text(part.get("type"))
             if kind == "text" and (part.get("synthetic") is True or part.get("ignored") is True):
                 left_out.append(dropped(INJECTED))
             elif kind == "text":
@@ -83,7 +83,7 @@ class OpencodeReading(Reading):
         yield from left_out
 
     def _assistant(self, key: str, part: Mapping[str, object], summary: bool, time: int | None) -> Iterator[Told]:
-        kind, text = part.get("type"), as_text(part.get("text"))
+        kind, text = as_text(part.get("type")), as_text(part.get("text"))
         own = parse_time(as_mapping(part.get("time")).get("start"))
         when = time if own is None else own
         if kind == "tool":

@@ -1,0 +1,43 @@
+"""Which clients are here, whether they would start this memory, and whether they hand over what happens."""
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from memory_mcp.cli.checks.base import FAIL, OK, WARN, Check, Look
+from memory_mcp.errors import MemoryMcpError
+from memory_mcp.ingest.hooks.doubled import doubled
+from memory_mcp.install.base import Place
+from memory_mcp.install.status import ClientStatus, statuses
+
+
+def checks(look: Look) -> Iterator[Check]:
+    """One line per client that is here; one more where its hooks are on twice."""
+    here = Path.cwd()
+    try:
+        found = [one for one in statuses(Place(sys.platform, look.environ, str(look.home), str(here))) if one.found]
+    except MemoryMcpError as error:
+        yield Check(FAIL, "clients", error.message, error.hint)
+        return
+    if not found:
+        yield Check(OK, "clients", "none was found here", "memory-mcp install --help names those that are known")
+    for one in found:
+        yield _check(one)
+    if twice := doubled(look.home, here):
+        files = ", ".join(map(str, twice))
+        text = f"the plugin is on, and hooks of ours stand in {files}: each event is told twice and stored once"
+        yield Check(WARN, "hooks", text, "memory-mcp uninstall claude-code takes them out of the settings")
+
+
+def _check(one: ClientStatus) -> Check:
+    name = f"client {one.client}"
+    if one.unreadable:
+        return Check(WARN, name, f"{one.title}: {'; '.join(one.unreadable)}", f"memory-mcp install {one.client} --dry-run")
+    if not one.configured:
+        return Check(OK, name, f"{one.title} does not use this memory", f"memory-mcp install {one.client}")
+    missing = [server.command for server in one.servers if not server.runs]
+    if missing:
+        return Check(FAIL, name, f"{one.title} would start {missing[0]}, which is not there", f"memory-mcp install {one.client}")
+    places = ", ".join(dict.fromkeys(server.path for server in one.servers))
+    hooks = "hooks on" if one.recording else "no hooks in its configuration"
+    return Check(OK, name, f"{one.title} uses this memory ({places}); {hooks}")
