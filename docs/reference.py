@@ -353,7 +353,8 @@ def errors() -> Iterator[str]:
 
 def _errors(kind: type[MemoryMcpError]) -> Iterator[type[MemoryMcpError]]:
     yield kind
-    for inner in kind.__subclasses__():
+    # Whoever runs this may have loaded errors that no room declares.
+    for inner in (found for found in kind.__subclasses__() if found.__module__ == kind.__module__):
         yield from _errors(inner)
 
 

@@ -4,7 +4,8 @@ MemoryMcpError
 ├── ConfigError              the process refuses to start
 ├── StorageError             the truth cannot be read or written; never swallowed
 │   ├── StorageLocked        another process holds the data directory
-│   └── SchemaTooNew         written by a newer version
+│   ├── SchemaTooNew         written by a newer version
+│   └── SchemaTooOld         written by an older version, and opened to be looked at alone
 ├── NotFound                 unknown node, grip, event or session id
 ├── InvalidQuery             empty query, unknown level, bad limit, unknown argument
 ├── DeadlineExceeded         the time given was not enough for anything
@@ -64,6 +65,10 @@ class StorageLocked(StorageError):
 
 class SchemaTooNew(StorageError):
     """The store was written by a newer version of this program."""
+
+
+class SchemaTooOld(StorageError):
+    """The store was written by an older version of this program, and is not brought up to date by looking at it."""
 
 
 class NotFound(MemoryMcpError):

@@ -61,6 +61,8 @@ class Parser(argparse.ArgumentParser):
     def _unknown_word(self, argument: str, given: str, known: list[str]) -> InvalidQuery:
         from difflib import get_close_matches
 
+        from memory_mcp.cli.mistakes import UNREADABLE
+
         see = f"See: {self.prog} --help"
         near = get_close_matches(given, known, n=1)
         listed = f"Known: {', '.join(known)}. "
@@ -69,6 +71,8 @@ class Parser(argparse.ArgumentParser):
             listed = "" if near else f"The everyday ones are {', '.join(registry.everyday())}. "
         about = f" ({registry.COMMANDS[near[0]]})" if near and not listed and near[0] in registry.COMMANDS else ""
         said = f"Did you mean {near[0]}{about}? " if near else ""
+        if argument == "SOURCE" and given in UNREADABLE:
+            said = f"{UNREADABLE[given]} "
         return InvalidQuery(f"unknown {argument.lower()}: {given!r}", f"{said}{listed}{see}")
 
     def _unknown_option(self, given: str) -> InvalidQuery:

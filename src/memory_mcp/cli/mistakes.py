@@ -21,6 +21,8 @@ _KINDS = (
     (0, b"MZ", "a program"),
 )
 _HEAD = 16
+#: Clients whose conversations cannot be read, with the reason.
+UNREADABLE = {"windsurf": "Windsurf encrypts its conversations; none can be read. Its sessions can still ask this memory."}
 
 
 def refuse_no_transcript(path: Path) -> None:

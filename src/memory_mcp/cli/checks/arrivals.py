@@ -23,7 +23,7 @@ def checks(opened: Opened) -> Iterator[Check]:
     else:
         yield Check(OK, "events by hooks", f"the last: {when}")
     when = "; ".join(f"{source} {_stamp(opened, ms)}" for source, ms in sorted(imports.items()))
-    step = "" if imports else "memory-mcp import claude-code"
+    step = "" if imports else "memory-mcp import"
     yield Check(OK, "events by imports", f"the newest: {when}" if imports else "none yet", step)
 
 

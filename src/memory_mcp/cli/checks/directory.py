@@ -12,7 +12,7 @@ def checks(look: Look) -> Iterator[Check]:
     """The directory itself; what lies in it is checked from inside."""
     directory = look.directory
     if not directory.is_dir():
-        first = "memory-mcp import claude-code (or try it first: memory-mcp try)"
+        first = "memory-mcp setup (or try it first: memory-mcp try)"
         yield Check(OK, "data directory", f"{directory} does not exist yet", first)
         return
     yield Check(OK, "data directory", str(directory))

@@ -8,7 +8,7 @@ from typing import Any
 from memory_mcp import link
 from memory_mcp.cli.checks import registry
 from memory_mcp.cli.checks.base import FAIL, OK, WARN, Check, Look, Opened
-from memory_mcp.errors import MemoryMcpError, StorageLocked
+from memory_mcp.errors import MemoryMcpError, SchemaTooOld, StorageLocked
 
 RESTART = "memory-mcp daemon restart"
 #: A daemon that is busy answers later than one that is not (seconds).
@@ -31,7 +31,7 @@ def checks(look: Look) -> Iterator[Check]:
     elif (look.directory / "memory.duckdb").is_file():
         yield from _read(look)
     elif look.directory.is_dir():
-        yield Check(OK, "store", "there is none yet", "memory-mcp import claude-code")
+        yield Check(OK, "store", "there is none yet", "memory-mcp setup")
 
 
 def _told(line: link.Line) -> Iterator[Check]:
@@ -67,6 +67,9 @@ def _read(look: Look) -> Iterator[Check]:
         storage = look_at(look.directory)
     except StorageLocked as error:
         yield Check(WARN, "lock", error.message, "for the checks of the store itself, run this again when that has ended")
+        return
+    except SchemaTooOld as error:
+        yield Check(WARN, "store", error.message, error.hint)
         return
     except MemoryMcpError as error:
         yield Check(FAIL, "store", error.message, error.hint)

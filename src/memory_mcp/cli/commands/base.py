@@ -42,7 +42,10 @@ Run = Callable[[argparse.Namespace], int]
 #: With more events than this to file first, a reading command says so; in the daemon it leaves them to the deriver.
 _MANY_PENDING = 2000
 _FEW_PENDING = 200
-EMPTY_HINT = "The memory is empty. Fill it with: memory-mcp import claude-code (or try it first: memory-mcp try)"
+EMPTY_HINT = (
+    "The memory is empty. Fill it with: memory-mcp import, or set everything up: memory-mcp setup"
+    " (or try it first: memory-mcp try)"
+)
 
 
 def common() -> argparse.ArgumentParser:

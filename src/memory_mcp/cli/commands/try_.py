@@ -321,6 +321,6 @@ def _ending(data: dict[str, Any], kept: Path | None) -> Iterator[str]:
     yield f"  {data['claude_code']}"
     yield ""
     if kept is None:
-        yield "and fill it from your own history: memory-mcp import claude-code"
+        yield "and fill it from your own history: memory-mcp setup"
     else:
         yield f"It uses the memory kept in {kept}."

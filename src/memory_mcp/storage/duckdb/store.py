@@ -13,7 +13,7 @@ from pathlib import Path
 from tzlocal import get_localzone_name
 
 from memory_mcp.clock import Clock, SystemClock
-from memory_mcp.errors import InvalidQuery, StorageError
+from memory_mcp.errors import InvalidQuery, SchemaTooOld
 from memory_mcp.failpoints import failpoint
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.storage.duckdb import migrations
@@ -128,7 +128,7 @@ class DuckStorage:
             have = migrations.version_of(cursor)
         migrations.refuse_newer(have)
         if self._looking and have < migrations.CURRENT:
-            raise StorageError(f"the store has schema {have}, which this program brings up to {migrations.CURRENT}", _BRING_UP)
+            raise SchemaTooOld(f"the store has schema {have}, which this program brings up to {migrations.CURRENT}", _BRING_UP)
         if have == 0:
             zone = timezone or _zone_here()
             Calendar(zone).day_of(0)
