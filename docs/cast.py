@@ -166,8 +166,7 @@ class Screen:
 
     def _take(self, part: str) -> None:
         if part == "\n":
-            self._row, self._anew = self._row + 1, False
-            self.rows += [""] * (self._row + 1 - len(self.rows))
+            self._next()
         elif part == "\r":
             self._anew = True
         elif part.startswith("\x1b[") and part[-1] == "A":
@@ -179,9 +178,12 @@ class Screen:
             self._anew = False
             while cut := _beyond(self.rows[self._row]):
                 self.rows[self._row], rest = self.rows[self._row][:cut], self.rows[self._row][cut:]
-                self._row += 1
-                self.rows += [""] * (self._row + 1 - len(self.rows))
+                self._next()
                 self.rows[self._row] = rest
+
+    def _next(self) -> None:
+        self._row, self._anew = self._row + 1, False
+        self.rows += [""] * (self._row + 1 - len(self.rows))
 
 
 def _beyond(row: str) -> int:
@@ -194,15 +196,20 @@ def _beyond(row: str) -> int:
     return 0
 
 
-def draw(events: Sequence[Event]) -> str:
-    """The recording as an SVG that plays by itself, again and again."""
+def _played(events: Sequence[Event]) -> tuple[Screen, list[tuple[float, int]], float]:
+    """The screen, how many rows are above the window since when, and when all was read; long waits are shortened."""
     screen, scrolled, end, last = Screen(), [(0.0, 0)], 0.0, 0.0
     for at, text in events:
         end, last = end + min(at - last, IDLE), at
         screen.feed(end, text)
         if (above := max(0, len(screen.rows) - ROWS)) != scrolled[-1][1]:
             scrolled.append((end, above))
-    end += 2 * READ
+    return screen, scrolled, end + 2 * READ
+
+
+def draw(events: Sequence[Event]) -> str:
+    """The recording as an SVG that plays by itself, again and again."""
+    screen, scrolled, end = _played(events)
     styles: dict[str, str] = {}
     spans: dict[tuple[float, float], str] = {}
     drawn = [
