@@ -7,27 +7,35 @@ repository so that links from the README work without a site; a test says when t
 import argparse
 import asyncio
 import json
+import os
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
+from unittest import mock
 
 from mcp import Client
 from mcp.types import Tool
 
 from memory_mcp.app import App
 from memory_mcp.cli.commands.base import common
+from memory_mcp.cli.commands.registry import GROUPS
 from memory_mcp.cli.main import build_parser
 from memory_mcp.config import PREFIX, REMOVED, ServerSettings, Settings, StorageSettings, iter_keys
 from memory_mcp.errors import MemoryMcpError
+from memory_mcp.ingest.base import Importer
 from memory_mcp.ingest.hooks.registry import HOOKS
 from memory_mcp.ingest.jsonl import FIELDS, draft_of
 from memory_mcp.ingest.registry import IMPORTERS
+from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.event import DEFAULT_TYPES, EventType, Role
 from memory_mcp.server.build import build_server
 from memory_mcp.server.errors import hint_of
 
 FOLDER = Path(__file__).parent / "reference"
 NOTE = "<!-- Made by docs/reference.py from the program; changes by hand are lost. -->"
+#: Places of a source that are told; the others are those of further editions of an editor.
+_MOST_PLACES = 4
 #: Arguments of every command, which are told once.
 COMMON = {option for action in common()._actions for option in action.option_strings} | {"-h", "--help"}
 
@@ -71,7 +79,14 @@ def commands() -> Iterator[str]:
     yield "Every command takes these; each works while clients are connected."
     yield ""
     yield from _arguments(common())
-    for name, inner in _inner(parser).items():
+    every = _inner(parser)
+    for title, names in GROUPS.items():
+        yield ""
+        yield f"**{title.capitalize()}**"
+        yield ""
+        rows = ((f"[`{name}`](#memory-mcp-{name})", every[name].description or "") for name in names)
+        yield from table(("Command", "For"), rows)
+    for name, inner in every.items():
         yield from _command(f"memory-mcp {name}", inner)
 
 
@@ -275,13 +290,42 @@ def events() -> Iterator[str]:
     yield ""
     yield "## Sources that are imported"
     yield ""
-    yield from table(("Source", "What it reads"), ((f"`{name}`", _first(made)) for name, made in IMPORTERS.items()))
+    yield "Where a client keeps its own is said for Linux; on macOS and Windows it is that client's place there. A"
+    yield "variable beside it names another place."
+    yield ""
+    rows = ((f"`{name}`", _first(made), *_places(made)) for name, made in IMPORTERS.items())
+    yield from table(("Source", "What it reads", "Where it is looked for", "Variables"), rows)
     yield ""
     yield "Each is read from where the last import ended; reading a source twice stores nothing twice."
     yield ""
     yield "## Hooks that are understood"
     yield ""
     yield from table(("Client", "What it tells"), ((f"`{name}`", _first(type(hooks))) for name, hooks in HOOKS.items()))
+
+
+class _Environ(dict[str, str]):
+    """An environment that remembers which variables it was asked for."""
+
+    def __init__(self, home: Path) -> None:
+        super().__init__(HOME=str(home), USERPROFILE=str(home))
+        self.asked: dict[str, None] = {}
+
+    def get(self, key: str, default: Any = None) -> Any:
+        self.asked[key] = None
+        return super().get(key, default)
+
+
+def _places(made: Callable[[IngestSettings], Importer]) -> tuple[str, str]:
+    """Where an importer looks on Linux in a home of nobody, and the variables that would name other places."""
+    home = Path("/home/nobody")
+    environ = _Environ(home)
+    with mock.patch.object(os, "environ", environ), mock.patch.object(sys, "platform", "linux"):
+        found = made(IngestSettings()).default_paths()
+    names = [f"`~/{path.relative_to(home).as_posix()}`" for path in found]
+    more = f" and {len(names) - _MOST_PLACES} more" if len(names) > _MOST_PLACES else ""
+    return ", ".join(names[:_MOST_PLACES]) + more if names else "nowhere: name a file or folder", ", ".join(
+        f"`{name}`" for name in environ.asked if name not in environ
+    )
 
 
 def _first(thing: Any) -> str:

@@ -1,5 +1,6 @@
 """What the documents say is so: links lead somewhere, every setting, tool and command is documented, examples parse."""
 
+import argparse
 import importlib.util
 import json
 import re
@@ -15,6 +16,7 @@ from memory_mcp.config import iter_keys
 from memory_mcp.failpoints import FAILPOINTS
 from memory_mcp.ingest.hooks.base import NO_TEXT, Envelope
 from memory_mcp.ingest.hooks.claude_code import ClaudeCodeHooks
+from memory_mcp.install.registry import CLIENTS
 from tests.waiting import PATIENCE
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -22,8 +24,12 @@ README = (ROOT / "README.md").read_text(encoding="utf-8")
 PAGES = sorted(path.relative_to(ROOT).as_posix() for path in (ROOT / "docs").rglob("*.md"))
 
 
+#: Lines that the README may have: whoever looks for more finds a page.
+LONGEST_README = 150
+
+
 def settings_table() -> str:
-    """The README's table of settings, from the same metadata the program reads."""
+    """The table of settings, from the same metadata the program reads."""
     rows = ["| Setting | Default | Meaning |", "|---|---|---|"]
     for key, field in iter_keys():
         default = json.dumps(field.default) if field.default != "" else '""'
@@ -34,7 +40,7 @@ def settings_table() -> str:
 @pytest.mark.parametrize("name", ["README.md", "ARCHITECTURE.md", "CHANGELOG.md", *PAGES])
 def test_every_relative_link_leads_to_a_file(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
-    links = re.findall(r"\]\((?!https?://|#)([^)#]+)", text)
+    links = re.findall(r"(?:\]\(|href=\")(?!https?://|#)([^)#\"]+)", text)
     assert [link for link in links if not (ROOT / name).parent.joinpath(link).exists()] == []
 
 
@@ -64,21 +70,60 @@ def test_the_site_builds_without_a_warning(tmp_path: Path) -> None:
 
 
 def test_the_settings_table_is_generated_from_the_settings() -> None:
-    documented = README.split("<!-- settings -->")[1].split("<!-- /settings -->")[0].strip()
-    assert documented == settings_table()
+    page = (ROOT / "docs" / "reference" / "settings.md").read_text(encoding="utf-8")
+    assert f"\n\n{settings_table()}\n\n" in page
 
 
-def test_every_command_is_in_the_readme() -> None:
-    commands = next(a for a in build_parser()._actions if hasattr(a, "choices") and isinstance(a.choices, dict)).choices
-    assert [c for c in commands if not re.search(rf"`[^`]*\b{re.escape(c)}\b", README)] == []
+def inner(parser: argparse.ArgumentParser) -> dict[str, argparse.ArgumentParser]:
+    """The commands of a parser."""
+    found = (a.choices for a in parser._actions if isinstance(a, argparse._SubParsersAction))
+    return {name: one for choices in found for name, one in choices.items()}
 
 
-@pytest.mark.parametrize("name", PAGES)
+def test_every_command_is_documented() -> None:
+    page = (ROOT / "docs" / "reference" / "commands.md").read_text(encoding="utf-8").splitlines()
+    named = {line.lstrip("# ") for line in page if line.startswith("##")}
+    commands = inner(build_parser())
+    wanted = {f"memory-mcp {name}" for name in commands}
+    wanted |= {f"memory-mcp {name} {below}" for name, command in commands.items() for below in inner(command)}
+    assert named == wanted
+
+
+def test_the_readme_is_short_and_leads_to_every_client() -> None:
+    assert len(README.splitlines()) <= LONGEST_README
+    blocks = "\n".join(re.findall(r"<details>.*?</details>", README, re.S))
+    assert [name for name in CLIENTS if not re.search(rf"<code>(?:memory-mcp install )?{name}</code>", blocks)] == []
+
+
+def test_the_numbers_of_the_readme_can_be_measured_again() -> None:
+    rows = [line for line in README.split("## Five numbers")[1].split("\n## ")[0].splitlines() if line.startswith("| ")][1:]
+    programs = [re.findall(r"python -m (bench\.\w+)", row) for row in rows]
+    assert len(rows) == 5
+    assert all(programs)
+    assert [p for several in programs for p in several if importlib.util.find_spec(p) is None] == []
+
+
+def unknown_options(words: list[str]) -> set[str]:
+    """Options of a written command that the program does not have there."""
+    parser = build_parser()
+    for word in words:
+        parser = inner(parser).get(word, parser)
+    return {word.partition("=")[0] for word in words if word.startswith("--")} - set(parser._option_string_actions)
+
+
+@pytest.mark.parametrize("name", ["README.md", *PAGES])
+def test_every_option_of_a_written_command_exists(name: str) -> None:
+    text = (ROOT / name).read_text(encoding="utf-8")
+    written = re.findall(r"(?:^|`|\$ |<code>)memory-mcp ([^`\n<#]*)", text, re.M)
+    assert {line: wrong for line in written if (wrong := unknown_options(line.split()))} == {}
+
+
+@pytest.mark.parametrize("name", ["README.md", *PAGES])
 def test_every_command_and_setting_that_a_page_names_exists(name: str) -> None:
     text = (ROOT / name).read_text(encoding="utf-8")
     text = text.split("\n## Removed\n")[0]
     commands = next(a for a in build_parser()._actions if hasattr(a, "choices") and isinstance(a.choices, dict)).choices
-    named = re.findall(r"(?:^|`|\$ )memory-mcp ([a-z][a-z-]*)", text, re.M)
+    named = re.findall(r"(?:^|`|\$ |<code>)memory-mcp ([a-z][a-z-]*)", text, re.M)
     assert [c for c in named if c not in commands] == []
     keys = [key for key, _ in iter_keys()]
     sections = {key.split(".")[0] for key in keys}
@@ -88,10 +133,13 @@ def test_every_command_and_setting_that_a_page_names_exists(name: str) -> None:
     assert [s for s in settings if not any(key == s or key.startswith(f"{s}.") for key in keys)] == []
 
 
-def test_every_tool_is_in_the_readme() -> None:
+def test_every_tool_is_documented() -> None:
+    page = (ROOT / "docs" / "reference" / "tools.md").read_text(encoding="utf-8")
     tools = json.loads((ROOT / "tests" / "interaction" / "tools.json").read_text(encoding="utf-8"))
     names = list(tools)
-    assert [n for n in names if f"`{n}`" not in README] == []
+    assert [n for n in names if f"\n### {n}\n" not in page] == []
+    told = (ROOT / "docs" / "retrieval.md").read_text(encoding="utf-8")
+    assert [n for n in names if f"`{n}`" not in told] == []
 
 
 def test_the_example_configuration_names_a_command_that_exists() -> None:
@@ -101,9 +149,8 @@ def test_the_example_configuration_names_a_command_that_exists() -> None:
     build_parser().parse_args(server["args"])
 
 
-@pytest.mark.parametrize("name", ["README.md", "docs/recording.md"])
-def test_the_hooks_that_are_shown_name_a_command_and_events_that_exist(name: str) -> None:
-    text = (ROOT / name).read_text(encoding="utf-8")
+def test_the_hooks_that_are_shown_name_a_command_and_events_that_exist() -> None:
+    text = (ROOT / "docs" / "recording.md").read_text(encoding="utf-8")
     shown = text.split("<!-- hooks -->")[1].split("<!-- /hooks -->")[0].split("```json")[1].split("```")[0]
     wanted = json.loads(shown)["hooks"]
     assert {h["command"] for several in wanted.values() for one in several for h in one["hooks"]} == {

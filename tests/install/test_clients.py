@@ -11,7 +11,7 @@ from memory_mcp.install.base import Client, Format, Level, Order, Place
 from memory_mcp.install.command import Server, executable, is_our_hook, runs_our_hook, shell_line, starts_us
 from memory_mcp.install.edit import toml
 from memory_mcp.install.registry import CLIENTS
-from tests.test_docs import README
+from tests.test_docs import ROOT
 
 LINUX = Place("linux", {}, "/home/me", "/code/p")
 MAC = Place("darwin", {}, "/Users/me", "/code/p")
@@ -142,8 +142,9 @@ def test_what_a_client_is_told_can_be_pasted(client: Client) -> None:
         assert json.loads(json.dumps(entry)) == entry
 
 
-def test_the_hooks_are_those_of_the_readme() -> None:
-    shown = json.loads(README.split("<!-- hooks -->")[1].split("<!-- /hooks -->")[0].split("```json")[1].split("```")[0])
+def test_the_hooks_are_those_that_are_shown() -> None:
+    page = (ROOT / "docs" / "recording.md").read_text(encoding="utf-8")
+    shown = json.loads(page.split("<!-- hooks -->")[1].split("<!-- /hooks -->")[0].split("```json")[1].split("```")[0])
     assert tuple(shown["hooks"]) == capture.CLAUDE_CODE
     assert all(runs_our_hook(items, "claude-code") for items in shown["hooks"].values())
 

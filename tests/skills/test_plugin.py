@@ -1,4 +1,4 @@
-"""The plugin's manifests, the README and the example configuration agree; the real client accepts the plugin."""
+"""The plugin's manifests, the pages and the example configuration agree; the real client accepts the plugin."""
 
 import json
 import os
@@ -20,7 +20,6 @@ MANIFEST = json.loads((FOLDER / ".claude-plugin/plugin.json").read_text(encoding
 MARKET = json.loads((ROOT / ".claude-plugin/marketplace.json").read_text(encoding="utf-8"))
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 HOOKS = json.loads((FOLDER / "hooks/hooks.json").read_text(encoding="utf-8"))
-README = (ROOT / "README.md").read_text(encoding="utf-8")
 NODE = os.environ.get("CLIENTS_NODE", "")
 
 
@@ -49,8 +48,8 @@ def test_no_configuration_at_the_root_starts_the_server_a_second_time() -> None:
     assert not [folder for folder in (ROOT, FOLDER) if (folder / ".mcp.json").exists()]
 
 
-def test_the_readme_names_the_plugin_its_commands_and_its_skills_as_they_are() -> None:
-    part = README.split("### Skills")[1].split("\n### ")[0]
+def test_the_page_of_skills_names_the_plugin_its_commands_and_its_skills_as_they_are() -> None:
+    part = (ROOT / "docs" / "skills.md").read_text(encoding="utf-8")
     assert f"plugin install {PLUGIN}@{MARKET['name']}" in part
     commands = {Path(d.name).stem for d in COMMANDS}
     assert set(re.findall(rf"/{PLUGIN}:([a-z-]+)", part)) == commands
