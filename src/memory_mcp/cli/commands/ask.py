@@ -132,7 +132,7 @@ def _lines(data: dict[str, Any], explain: bool) -> Iterator["Text"]:
         yield from _explained_lines(why)
     grip = next((_grip(r) for r in data["results"] if _grip(r)), "")
     if grip:
-        yield Text(f"Its context: memory-mcp query expand-grip {grip}", style="dim")
+        yield Text(f"Its context: memory-mcp show {grip}", style="dim")
 
 
 def _theme_lines(themes: Sequence[dict[str, Any]]) -> Iterator["Text"]:

@@ -47,10 +47,11 @@ def run(args: argparse.Namespace) -> int:
     if args.days is not None and not 1 <= args.days <= _MAX_DAYS:
         raise InvalidQuery(f"days must be 1 to {_MAX_DAYS}, not {args.days}")
     with opened(args) as app:
-        days = _days(app, args)
+        project = scope_of(app, args).project
+        days = _days(app, args, project)
         shown = [day["day"] for day in days]
         data: dict[str, Any] = {"timezone": app.calendar.zone_name, "days": days}
-        data |= {"weeks": _weeks(app, args, shown), "years": _years(app, args, shown)}
+        data |= {"weeks": _weeks(app, project, shown), "years": _years(app, project, shown)}
         hint_when_empty(app)
     if as_json(args):
         render.out_json(data, recalled=True)
@@ -59,13 +60,13 @@ def run(args: argparse.Namespace) -> int:
     return 0
 
 
-def _days(app: "App", args: argparse.Namespace) -> list[dict[str, Any]]:
+def _days(app: "App", args: argparse.Namespace, project: str | None) -> list[dict[str, Any]]:
     from memory_mcp.model.calendar import TocLevel
     from memory_mcp.model.ids import ROOT
     from memory_mcp.toc.quiet import quiet
     from memory_mcp.toc.statements import outcome_of
 
-    project, window = scope_of(app, args).project, _window(app, args)
+    window = _window(app, args)
     ids = app.tree.descendants(ROOT, TocLevel.DAY, project, window)
     if window is None:
         ids = ids[-7:]
@@ -91,11 +92,10 @@ def _days(app: "App", args: argparse.Namespace) -> list[dict[str, Any]]:
     return shown
 
 
-def _weeks(app: "App", args: argparse.Namespace, days: list[str]) -> list[dict[str, Any]]:
+def _weeks(app: "App", project: str | None, days: list[str]) -> list[dict[str, Any]]:
     """Return one row per week, with its days counted together."""
     from memory_mcp.model.calendar import parents_of_day
 
-    project = scope_of(app, args).project
     ids = list(dict.fromkeys(parents_of_day(day)[0] for day in days))
     return [
         {
@@ -111,9 +111,8 @@ def _weeks(app: "App", args: argparse.Namespace, days: list[str]) -> list[dict[s
     ]
 
 
-def _years(app: "App", args: argparse.Namespace, days: list[str]) -> list[dict[str, Any]]:
+def _years(app: "App", project: str | None, days: list[str]) -> list[dict[str, Any]]:
     """How many events every week of the last day's year holds; a week counts for the year that most of its days lie in."""
-    project = scope_of(app, args).project
     if not days:
         return []
     year, weeks = dt.date.fromisoformat(days[-1]).isocalendar().year, []
