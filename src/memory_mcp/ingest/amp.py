@@ -11,10 +11,9 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from memory_mcp.ingest.base import Growth, ImportReport, Read
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain, result_text
 from memory_mcp.ingest.files import find_files
-from memory_mcp.ingest.lines import Record, iter_records
+from memory_mcp.ingest.lines import Record
 from memory_mcp.ingest.parts import (
     Part,
     Session,
@@ -30,13 +29,12 @@ from memory_mcp.ingest.parts import (
     said,
     thought,
 )
-from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.ingest.times import parse_time
+from memory_mcp.ingest.whole import WholeImporter
 from memory_mcp.model.event import RECAP, EventDraft, Role
 from memory_mcp.scope import project_of
 
 AGENT = "amp"
-_NOT_OURS = "not an Amp thread"
 _THREAD = re.compile(r"T-[0-9A-Za-z-]{8,}\Z")
 _OWN = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*\{.*?"id"\s*:\s*"T-[0-9A-Za-z-]{8,}"', re.DOTALL)
 #: States of a run that ended badly, and of one that goes on.
@@ -45,15 +43,13 @@ _RUNNING = frozenset({"in-progress", "queued", "blocked-on-user"})
 _WRITING = "still being written"
 
 
-class AmpImporter:
+class AmpImporter(WholeImporter):
     """Reads the threads that Amp keeps on this machine."""
 
     name = AGENT
     title = "Amp"
-    growth = Growth.REWRITTEN
-
-    def __init__(self, settings: IngestSettings) -> None:
-        self._settings = settings
+    key = "messages"
+    not_ours = "not an Amp thread"
 
     def default_paths(self) -> tuple[Path, ...]:
         """Where the client keeps its threads."""
@@ -71,18 +67,8 @@ class AmpImporter:
             return False
         return _OWN.match(beginning) is not None or (_THREAD.match(file.stem) is not None and b'"v"' in beginning)
 
-    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """See `Importer`; a record is a message, the thread one step."""
-        del offset  # what is written anew as a whole is read from its start
-        tally = Tally(report, file)
-        for record in tally.whole(iter_records(file)):
-            if isinstance(record.value.get("messages"), list):
-                yield Read(tuple(self._thread(record, file, tally)), record.offset)
-            else:
-                tally.skip(_NOT_OURS, record.line, record.quote)
-                yield Read((), record.offset)
-
-    def _thread(self, record: Record, file: Path, tally: Tally) -> Iterator[EventDraft]:
+    def conversation(self, record: Record, file: Path, tally: Tally) -> Iterator[EventDraft]:
+        """See `WholeImporter`."""
         value = record.value
         name, created = as_text(value.get("id")) or file.stem, parse_time(value.get("created"))
         session = _session(name, value, file)

@@ -10,19 +10,14 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
-from memory_mcp.ingest.base import Growth, ImportReport, Read
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain, result_text
-from memory_mcp.ingest.exports import beginning_of, export_files, iter_conversations
+from memory_mcp.ingest.exports import ExportImporter
 from memory_mcp.ingest.lines import Record
 from memory_mcp.ingest.parts import Part, Session, Tally, call, content_id, dropped, note, result, said, thought
-from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import RECAP, EventDraft, EventType, Role
 
 AGENT = "claude-ai"
-_NOT_OURS = "not a Claude.ai conversation"
-#: A quote inside a text is escaped, so that no text can look like a key.
-_OWN = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*(?:\[\s*)?\{.*?"chat_messages"\s*:\s*\[', re.DOTALL)
 _ROLES = {"human": Role.USER, "user": Role.USER, "assistant": Role.ASSISTANT}
 #: Bookkeeping between the blocks.
 _SILENT = frozenset({"token_budget", "flag"})
@@ -32,40 +27,19 @@ _UNSUPPORTED = "This block is not supported on your current device yet."
 _ARTIFACTS = "artifacts"
 
 
-class ClaudeAiImporter:
+class ClaudeAiImporter(ExportImporter):
     """Reads what Claude.ai's account settings export."""
 
     name = AGENT
     title = "Claude.ai export"
-    growth = Growth.REWRITTEN
+    key = "chat_messages"
+    not_ours = "not a Claude.ai conversation"
+    #: A quote inside a text is escaped, so that no text can look like a key.
+    own = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*(?:\[\s*)?\{.*?"chat_messages"\s*:\s*\[', re.DOTALL)
 
-    def __init__(self, settings: IngestSettings) -> None:
-        self._settings = settings
-
-    def default_paths(self) -> tuple[Path, ...]:
-        """There is none: an export is downloaded to wherever its owner wants it."""
-        return ()
-
-    def files(self, path: Path) -> Iterator[Path]:
-        """See `Importer`."""
-        return export_files(path)
-
-    def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`: no other export calls its messages so."""
-        return file.suffix in (".json", ".zip") and _OWN.match(beginning_of(beginning)) is not None
-
-    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """See `Importer`; a record is a message, a step a conversation."""
-        del offset  # what is written anew as a whole is read from its start
-        tally = Tally(report, file)
-        for record in tally.whole(iter_conversations(file)):
-            if isinstance(record.value.get("chat_messages"), list):
-                yield Read(tuple(self._conversation(record, tally)), record.reached)
-            else:
-                tally.skip(_NOT_OURS, record.line, record.quote)
-                yield Read((), record.reached)
-
-    def _conversation(self, record: Record, tally: Tally) -> Iterator[EventDraft]:
+    def conversation(self, record: Record, file: Path, tally: Tally) -> Iterator[EventDraft]:
+        """See `WholeImporter`."""
+        del file  # nothing in its name tells about a conversation
         value = record.value
         created, title = parse_time(value.get("created_at")), as_text(value.get("name")).strip()
         name = as_text(value.get("uuid")) or content_id(title, created)

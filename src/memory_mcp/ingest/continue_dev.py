@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from functools import lru_cache
 from pathlib import Path
 
-from memory_mcp.ingest.base import Growth, ImportReport, Read
 from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text, plain
 from memory_mcp.ingest.files import find_files
 from memory_mcp.ingest.lines import Record, iter_records
@@ -30,30 +29,27 @@ from memory_mcp.ingest.parts import (
     said,
     thought,
 )
-from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.ingest.times import parse_time
+from memory_mcp.ingest.whole import WholeImporter
 from memory_mcp.model.event import RECAP, EventDraft, Role
 from memory_mcp.scope import project_of
 
 AGENT = "continue"
 #: The list of all sessions, beside them.
 _LIST = "sessions.json"
-_NOT_OURS = "not a Continue session"
 _OWN = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*\{.*?"history"\s*:\s*\[', re.DOTALL)
 CONTEXT = "context item"
 #: Runs that have an output that stays.
 _ENDED = frozenset({"done", "errored", "canceled"})
 
 
-class ContinueImporter:
+class ContinueImporter(WholeImporter):
     """Reads the sessions that Continue keeps on this machine."""
 
     name = AGENT
     title = "Continue"
-    growth = Growth.REWRITTEN
-
-    def __init__(self, settings: IngestSettings) -> None:
-        self._settings = settings
+    key = "history"
+    not_ours = "not a Continue session"
 
     def default_paths(self) -> tuple[Path, ...]:
         """Where the client keeps its sessions."""
@@ -68,18 +64,8 @@ class ContinueImporter:
         named = b'"sessionId"' in beginning and b'"workspaceDirectory"' in beginning
         return file.suffix == ".json" and named and _OWN.match(beginning) is not None
 
-    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """See `Importer`; a record is a message, the session one step."""
-        del offset  # what is written anew as a whole is read from its start
-        tally = Tally(report, file)
-        for record in tally.whole(iter_records(file)):
-            if isinstance(record.value.get("history"), list):
-                yield Read(tuple(self._session(record, file, tally)), record.offset)
-            else:
-                tally.skip(_NOT_OURS, record.line, record.quote)
-                yield Read((), record.offset)
-
-    def _session(self, record: Record, file: Path, tally: Tally) -> Iterator[EventDraft]:
+    def conversation(self, record: Record, file: Path, tally: Tally) -> Iterator[EventDraft]:
+        """See `WholeImporter`."""
         value = record.value
         name, cwd = as_text(value.get("sessionId")) or file.stem, path_of(value.get("workspaceDirectory"))
         session = Session(AGENT, name, project_of(cwd), {"cwd": cwd}, file_time=file_time(file))

@@ -13,9 +13,11 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path, PurePosixPath
+from typing import ClassVar
 
 from memory_mcp.ingest.files import find_files
 from memory_mcp.ingest.lines import Record, iter_records
+from memory_mcp.ingest.whole import WholeImporter
 
 #: Newer exports are cut into conversations-000.json and so on.
 _NAME = re.compile(r"conversations(?:[-_]\d+)?\.json\Z")
@@ -111,3 +113,25 @@ def _unpacked(file: Path, name: str, target: Path) -> Path:
     except _CANNOT_READ as error:
         raise OSError(f"the archive cannot be read: {error}") from None
     return target
+
+
+class ExportImporter(WholeImporter):
+    """An importer of such exports: `own` is how one begins, unpacked."""
+
+    own: ClassVar[re.Pattern[bytes]]
+
+    def default_paths(self) -> tuple[Path, ...]:
+        """There is none: an export is downloaded to wherever its owner wants it."""
+        return ()
+
+    def files(self, path: Path) -> Iterator[Path]:
+        """See `Importer`."""
+        return export_files(path)
+
+    def recognises(self, file: Path, beginning: bytes) -> bool:
+        """See `Importer`."""
+        return file.suffix in (".json", ".zip") and self.own.match(beginning_of(beginning)) is not None
+
+    def records(self, file: Path) -> Iterator[Record]:
+        """See `WholeImporter`; in bytes of the file itself."""
+        return (replace(record, offset=record.reached) for record in iter_conversations(file))

@@ -9,57 +9,32 @@ import re
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from memory_mcp.ingest.base import Growth, ImportReport, Read
 from memory_mcp.ingest.chatgpt.contents import parts_of
 from memory_mcp.ingest.chatgpt.tree import nodes_of
 from memory_mcp.ingest.claude_code.blocks import as_mapping, as_text
-from memory_mcp.ingest.exports import beginning_of, export_files, iter_conversations
+from memory_mcp.ingest.exports import ExportImporter
 from memory_mcp.ingest.lines import Record
 from memory_mcp.ingest.parts import Session, Tally, content_id, note
-from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.event import EventDraft
 
 AGENT = "chatgpt"
-_NOT_OURS = "not a ChatGPT conversation"
-#: A quote inside a text is escaped, so that no text can look like a key.
-_OWN = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*(?:\[\s*)?\{.*?"mapping"\s*:\s*\{', re.DOTALL)
 
 
-class ChatGptImporter:
+class ChatGptImporter(ExportImporter):
     """Reads what ChatGPT's account settings export."""
 
     name = AGENT
     title = "ChatGPT export"
-    growth = Growth.REWRITTEN
+    key = "mapping"
+    kind = dict
+    not_ours = "not a ChatGPT conversation"
+    #: A quote inside a text is escaped, so that no text can look like a key.
+    own = re.compile(rb'\A(?:\xef\xbb\xbf)?\s*(?:\[\s*)?\{.*?"mapping"\s*:\s*\{', re.DOTALL)
 
-    def __init__(self, settings: IngestSettings) -> None:
-        self._settings = settings
-
-    def default_paths(self) -> tuple[Path, ...]:
-        """There is none: an export is downloaded to wherever its owner wants it."""
-        return ()
-
-    def files(self, path: Path) -> Iterator[Path]:
-        """See `Importer`."""
-        return export_files(path)
-
-    def recognises(self, file: Path, beginning: bytes) -> bool:
-        """See `Importer`: no other export keeps its messages in a tree."""
-        return file.suffix in (".json", ".zip") and _OWN.match(beginning_of(beginning)) is not None
-
-    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
-        """See `Importer`; a record is a message, a step a conversation."""
-        del offset  # what is written anew as a whole is read from its start
-        tally = Tally(report, file)
-        for record in tally.whole(iter_conversations(file)):
-            if isinstance(record.value.get("mapping"), dict):
-                yield Read(tuple(self._conversation(record, tally)), record.reached)
-            else:
-                tally.skip(_NOT_OURS, record.line, record.quote)
-                yield Read((), record.reached)
-
-    def _conversation(self, record: Record, tally: Tally) -> Iterator[EventDraft]:
+    def conversation(self, record: Record, file: Path, tally: Tally) -> Iterator[EventDraft]:
+        """See `WholeImporter`."""
+        del file  # nothing in its name tells about a conversation
         value = record.value
         created, title = parse_time(value.get("create_time")), as_text(value.get("title")).strip()
         name = as_text(value.get("conversation_id")) or as_text(value.get("id")) or content_id(title, created)

@@ -1,0 +1,48 @@
+"""Importers whose files hold whole conversations, written anew as they go on: a record is one, and so is a step of reading."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from pathlib import Path
+from typing import ClassVar
+
+from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.lines import Record, iter_records
+from memory_mcp.ingest.parts import Tally
+from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.model.event import EventDraft
+
+
+class WholeImporter(ABC):
+    """What such importers share; see `Importer`."""
+
+    name: str
+    title: str
+    growth = Growth.REWRITTEN
+    #: Where a conversation has its messages, and what they are there: a list, or a mapping.
+    key: ClassVar[str]
+    kind: ClassVar[type] = list
+    #: What a record without them is called.
+    not_ours: ClassVar[str]
+
+    def __init__(self, settings: IngestSettings) -> None:
+        self._settings = settings
+
+    def records(self, file: Path) -> Iterator[Record]:
+        """The conversations of a file, and how far each goes as its `offset`."""
+        return iter_records(file)
+
+    def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
+        """See `Importer`; what is counted are messages."""
+        del offset  # what is written anew as a whole is read from its start
+        tally = Tally(report, file)
+        for record in tally.whole(self.records(file)):
+            if isinstance(record.value.get(self.key), self.kind):
+                yield Read(tuple(self.conversation(record, file, tally)), record.offset)
+            else:
+                tally.skip(self.not_ours, record.line, record.quote)
+                yield Read((), record.offset)
+
+    @abstractmethod
+    def conversation(self, record: Record, file: Path, tally: Tally) -> Iterator[EventDraft]:
+        """The events of one conversation, in order."""
+        ...
