@@ -152,7 +152,13 @@ def test_files_of_another_client_are_named_and_read_as_what_they_are(cli: Cli, t
     (folder / "a.jsonl").write_bytes(next(TRANSCRIPTS.rglob("*.jsonl")).read_bytes())
     (folder / "b.jsonl").write_text(event("a plain event") + "\n")
     done = cli("import", "claude-code", "mixed", "--data-dir", "data", "--json")
-    assert "1 file there is of events, one a line; imported as jsonl" in done.err
+    assert "mixed is of events, one a line, and read as jsonl" in done.err
     assert (done.data["source"], [o["source"] for o in done.data["others"]]) == ("claude-code", ["jsonl"])
     assert done.data["others"][0]["new"] == 1
     assert cli("import", "auto", "mixed", "--data-dir", "data", "--json").data["new"] == 0
+
+
+def test_a_path_in_the_place_of_a_source_is_told_so(cli: Cli) -> None:
+    refused = cli("import", "./mixed")
+    assert refused.status == 2
+    assert "Write: memory-mcp import auto ./mixed" in refused.err
