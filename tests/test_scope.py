@@ -159,7 +159,7 @@ def test_a_remote_that_a_transcript_records_names_a_directory_that_is_gone(repos
     assert project_of(gone, "git@example.org:dev/shop.git") == "example.org/dev/shop"
     assert project_of(gone, "") == gone
     assert project_of(str(repository), "git@example.org:dev/other.git") == str(repository), "what is there is believed first"
-    assert project_of("", "git@example.org:dev/shop.git") == ""
+    assert project_of("", "git@example.org:dev/shop.git") == "example.org/dev/shop", "no directory is told at all"
 
 
 def test_the_sources_of_the_callers_project_are_asked_in_order(tmp_path: Path) -> None:

@@ -67,7 +67,7 @@ def _tells(place: str, home: str) -> bool:
 
 @lru_cache(maxsize=4096)
 def project_of(cwd: str, remote: str = "", branch: str = "") -> str:
-    """The identity of the project that `cwd` lies in; "" for "".
+    """The identity of the project that `cwd` lies in, without one that of the remote; "" where neither is told.
 
     Args:
         cwd: A directory, of this machine or as a transcript records it.

@@ -63,6 +63,21 @@ def test_a_client_with_two_places_is_told_of_once(tmp_path: Path, monkeypatch: p
     assert [(fate.files, fate.new_files) for fate in fates([codex], {}, NOW)] == [(2, 2)]
 
 
+def test_a_session_of_another_client_in_the_folder_is_read_once_and_then_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path))
+    codex = IMPORTERS["codex"](IngestSettings())
+    (tmp_path / "sessions").mkdir()
+    stray = aged(tmp_path / "sessions" / "stray.jsonl", 1)
+    marks = {mark_name(CLAUDE.name, stray): Mark(0, stray.stat().st_size, "", 0).dump()}
+    assert [fate.new_files for fate in fates([codex], {}, NOW)] == [1]
+    assert [fate.new_files for fate in fates([codex], marks, NOW)] == [0]
+    with stray.open("a", encoding="utf-8") as stream:
+        stream.write(claude_line(1) + "\n")
+    assert [fate.new_files for fate in fates([codex], marks, NOW)] == [1]
+
+
 def test_nothing_lies_there_and_nothing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
     assert fates([CLAUDE], {}, NOW) == []

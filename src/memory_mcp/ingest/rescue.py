@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from memory_mcp.ingest.base import Importer
-from memory_mcp.ingest.finding import look, unread
+from memory_mcp.ingest.finding import look, read_by_others, unread
 from memory_mcp.install.edit import jsonc
 
 #: Sessions that go within so many days are told of.
@@ -64,13 +64,14 @@ def _together(fates: Sequence[Fate]) -> Fate:
 
 def _with_ends(fate: Fate, importer: Importer, path: Path, marks: Mapping[str, str], now_ms: int) -> Fate:
     ends: list[tuple[int, bool]] = []
+    elsewhere = read_by_others(marks)
     for file in importer.files(path):
         try:
             end = int(file.stat().st_mtime * 1000) + fate.days * _DAY_MS
         except OSError:
             continue
         if end - now_ms <= SOON_DAYS * _DAY_MS:
-            ends.append((end, unread(importer, file, marks) > 0))
+            ends.append((end, unread(importer, file, marks, elsewhere) > 0))
     first = min((end for end, _ in ends), default=0)
     new = sum(is_new for _, is_new in ends)
     return Fate(fate.importer, fate.title, fate.files, fate.new_files, fate.days, len(ends), new, first)

@@ -86,6 +86,7 @@ def _import(args: argparse.Namespace) -> tuple[dict[str, Any] | None, str]:
             built = data["built"]
         else:
             data = None
+            import_.build(app)
             built = app.holdings()
     return data, render.one_line(str(built["latest"]).replace('"', ""), 60)
 
