@@ -84,9 +84,14 @@ def project_of(cwd: str, remote: str = "", branch: str = "") -> str:
         return path
 
 
+def is_place(project: str) -> bool:
+    """Whether a project is named by a directory, and not by its repository or by a word."""
+    return bool(_ABSOLUTE.match(project))
+
+
 def is_gone(project: str) -> bool:
     """Whether a project is named by a directory that is not on this machine (any more)."""
-    return bool(_ABSOLUTE.match(project)) and not os.path.isdir(project)
+    return is_place(project) and not os.path.isdir(project)
 
 
 def is_repository(path: str) -> bool:

@@ -53,6 +53,24 @@ def test_an_empty_home_stays_empty(command: Command, home: Path) -> None:
     assert "does not exist yet" in done.stdout
 
 
+def test_before_there_is_a_store_it_tells_what_could_be_imported(command: Command, home: Path) -> None:
+    kept = home / ".claude" / "projects" / "-x"
+    kept.mkdir(parents=True)
+    (kept / "s.jsonl").write_text("{}\n")
+    done = looked(command, home)
+    assert "Claude Code: 1 file, 1 not imported; it deletes them after 30 days" in done.stdout
+
+
+def test_nobody_is_told_to_change_the_mode_of_a_folder_that_is_not_ours(command: Command, home: Path) -> None:
+    mine = home / "pictures"
+    mine.mkdir()
+    mine.chmod(0o755)
+    (mine / "cat.png").write_bytes(b"x")
+    done = looked(command, home, MEMORY_MCP_DATA_DIR=str(mine))
+    assert (done.returncode, states(done)["data directory"]) == (1, "fail")
+    assert "chmod" not in done.stdout
+
+
 def test_a_store_that_nobody_has_open_is_read_and_left_as_it_was(command: Command, home: Path, filled: Path) -> None:
     found = states(looked(command, home))
     assert (found["store"], found["tree"], found["lock"], found["daemon"]) == ("ok", "ok", "ok", "ok")

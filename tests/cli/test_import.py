@@ -152,7 +152,29 @@ def test_files_of_another_client_are_named_and_read_as_what_they_are(cli: Cli, t
     (folder / "a.jsonl").write_bytes(next(TRANSCRIPTS.rglob("*.jsonl")).read_bytes())
     (folder / "b.jsonl").write_text(event("a plain event") + "\n")
     done = cli("import", "claude-code", "mixed", "--data-dir", "data", "--json")
-    assert "1 file there is of events, one a line; imported as jsonl" in done.err
+    assert "mixed is of events, one a line, and read as jsonl" in done.err
     assert (done.data["source"], [o["source"] for o in done.data["others"]]) == ("claude-code", ["jsonl"])
     assert done.data["others"][0]["new"] == 1
     assert cli("import", "auto", "mixed", "--data-dir", "data", "--json").data["new"] == 0
+
+
+def test_a_path_in_the_place_of_a_source_is_told_so(cli: Cli) -> None:
+    refused = cli("import", "./mixed")
+    assert refused.status == 2
+    assert "Write: memory-mcp import auto ./mixed" in refused.err
+
+
+def test_a_setup_of_which_everything_is_declined_changes_nothing_and_says_so(
+    cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    kept = tmp_path / "home" / ".claude" / "projects" / "-x"
+    kept.mkdir(parents=True)
+    (kept / "s.jsonl").write_bytes(next(TRANSCRIPTS.rglob("*.jsonl")).read_bytes())
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    monkeypatch.delenv("CLAUDE_CONFIG_DIR", raising=False)
+    monkeypatch.setattr("memory_mcp.cli.render.can_ask", lambda: True)
+    monkeypatch.setattr("memory_mcp.cli.render.agreed", lambda _: False)
+    done = cli("setup", "--data-dir", "data")
+    assert done.status == 0, done.err
+    assert "Nothing was changed." in done.err
+    assert [path.name for path in (tmp_path / "home").iterdir()] == [".claude"]

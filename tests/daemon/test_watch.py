@@ -81,7 +81,7 @@ def test_doctor_tells_which_transcripts_their_client_deletes_before_they_are_imp
     file = write(session(place), claude_line(0))
     place.ok("ingest", "-", stdin=json.dumps({"session_id": "s", "timestamp": 1, "role": "user", "text": "a store"}))
     fresh = transcripts(place)
-    assert (fresh["state"], "1 of 1 files not imported" in fresh["text"]) == ("ok", True)
+    assert (fresh["state"], "1 file, 1 not imported" in fresh["text"]) == ("ok", True)
     old = time.time() - 28 * 86_400
     os.utime(file, (old, old))
     going = transcripts(place)
@@ -91,4 +91,4 @@ def test_doctor_tells_which_transcripts_their_client_deletes_before_they_are_imp
     place.ok("watch", "on", "claude-code")
     until(lambda: len(stored(place)) == 2, "for the transcript")
     kept = transcripts(place)
-    assert (kept["state"], "all 1 files imported" in kept["text"]) == ("ok", True)
+    assert (kept["state"], "1 file, all imported" in kept["text"]) == ("ok", True)

@@ -46,6 +46,38 @@ def test_what_goes_soon_is_counted_by_the_clients_own_settings(
     assert look(CLAUDE, folder, marks).new_files == 2
 
 
+def test_settings_with_comments_are_read_as_the_client_reads_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
+    (tmp_path / "projects").mkdir()
+    aged(tmp_path / "projects" / "a.jsonl", 1)
+    (tmp_path / "settings.json").write_bytes(b'\xef\xbb\xbf{\r\n  // mine\r\n  "cleanupPeriodDays": 90,\r\n}\r\n')
+    assert [fate.days for fate in fates([CLAUDE], {}, NOW)] == [90]
+
+
+def test_a_client_with_two_places_is_told_of_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path))
+    for place in ("sessions", "archived_sessions"):
+        (tmp_path / place).mkdir()
+        aged(tmp_path / place / "rollout-a.jsonl", 1)
+    codex = IMPORTERS["codex"](IngestSettings())
+    assert [(fate.files, fate.new_files) for fate in fates([codex], {}, NOW)] == [(2, 2)]
+
+
+def test_a_session_of_another_client_in_the_folder_is_read_once_and_then_is(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CODEX_HOME", str(tmp_path))
+    codex = IMPORTERS["codex"](IngestSettings())
+    (tmp_path / "sessions").mkdir()
+    stray = aged(tmp_path / "sessions" / "stray.jsonl", 1)
+    marks = {mark_name(CLAUDE.name, stray): Mark(0, stray.stat().st_size, "", 0).dump()}
+    assert [fate.new_files for fate in fates([codex], {}, NOW)] == [1]
+    assert [fate.new_files for fate in fates([codex], marks, NOW)] == [0]
+    with stray.open("a", encoding="utf-8") as stream:
+        stream.write(claude_line(1) + "\n")
+    assert [fate.new_files for fate in fates([codex], marks, NOW)] == [1]
+
+
 def test_nothing_lies_there_and_nothing_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CLAUDE_CONFIG_DIR", str(tmp_path))
     assert fates([CLAUDE], {}, NOW) == []

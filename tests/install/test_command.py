@@ -64,7 +64,10 @@ def test_install_status_and_uninstall_of_all_that_are_found(home: Home) -> None:
     assert all(server["runs"] for one in status.values() for server in one["servers"])
     assert status["claude-code"]["hooks"] == {"user": [10, 10]}
     assert "nothing to change" in home.run("install", "codex")
-    home.run("uninstall", "all")
+    undone = home.run("uninstall", "all")
+    # What to do to have it in force is no advice for who took it out.
+    assert "until then it goes on with what it had" in undone
+    assert "trust the hooks" not in undone
     assert home.tree() == before
 
 

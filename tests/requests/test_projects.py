@@ -10,6 +10,7 @@ import pytest
 from memory_mcp import paths
 from memory_mcp.app import App
 from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.errors import InvalidQuery
 from memory_mcp.layers.base import Query
 from memory_mcp.model.event import EventDraft
 from memory_mcp.model.ids import NodeId
@@ -99,6 +100,18 @@ def test_an_alias_is_followed_by_everything_that_shows_or_filters_projects(app: 
         assert ask(app, Browse("2026-02"), caller)["scope"] == SHOP
     assert known_project(app, BILLING) == known_project(app, "billing") == SHOP
     assert check(app.storage, app.calendar) == []
+
+
+def test_a_caller_may_name_its_project_by_the_last_part(app: App) -> None:
+    for caller in ("shop", "acme/shop", SHOP):
+        assert ask(app, Browse("2026-02"), caller)["scope"] == SHOP
+    # A directory is itself, and nobody else's last part.
+    assert ask(app, Browse("2026-02"), "/shop")["scope"] == "all projects"
+
+
+def test_a_misspelt_project_is_answered_with_the_nearest(app: App) -> None:
+    with pytest.raises(InvalidQuery, match=r"Did you mean shop\?"):
+        known_project(app, "shopp")
 
 
 def test_undoing_an_alias_is_exact(app: App) -> None:

@@ -64,6 +64,8 @@ class Parser(argparse.ArgumentParser):
         from memory_mcp.cli.mistakes import UNREADABLE
 
         see = f"See: {self.prog} --help"
+        if argument == "SOURCE" and re.search(r"[\\/]|^[.~]", given):
+            return InvalidQuery(f"{given} is a path, and a source comes before it", f"Write: {self.prog} auto {given}. {see}")
         near = get_close_matches(given, known, n=1)
         listed = f"Known: {', '.join(known)}. "
         if isinstance(self, _Front):

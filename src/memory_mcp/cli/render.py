@@ -202,6 +202,11 @@ def plural(count: int, noun: str) -> str:
     return f"{count:,} {noun[:-1]}ies" if noun.endswith("y") and noun[-2] not in "aeiou" else f"{count:,} {noun}s"
 
 
+def days(first: str, last: str) -> str:
+    """The days of two moments in ISO 8601, as one where they are the same."""
+    return " to ".join(dict.fromkeys((first[:10], last[:10])))
+
+
 def size(count: int) -> str:
     """Bytes as people read them."""
     value = float(count)

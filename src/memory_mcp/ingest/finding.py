@@ -33,13 +33,14 @@ class Finding:
 
 
 def look(importer: Importer, path: Path, marks: Mapping[str, str]) -> Finding:
-    """What lies at a place; `marks` holds the importer's marks by name. Files that vanish meanwhile are left out."""
+    """What lies at a place; `marks` holds all importers' marks by name. Files that vanish meanwhile are left out."""
     files = size = new_files = new_size = 0
+    elsewhere = read_by_others(marks)
     written: list[int] = []
     for file in importer.files(path):
         try:
             state = file.stat()
-            left = unread(importer, file, marks)
+            left = unread(importer, file, marks, elsewhere)
         except OSError:
             continue
         written.append(int(state.st_mtime * 1000))
@@ -49,10 +50,26 @@ def look(importer: Importer, path: Path, marks: Mapping[str, str]) -> Finding:
     return Finding(importer.name, importer.title, path, files, size, new_files, new_size, oldest, newest)
 
 
-def unread(importer: Importer, file: Path, marks: Mapping[str, str]) -> int:
-    """Bytes of a file that are to be read, at least 1 where it changed since it was; OSError when it is not there."""
+def read_by_others(marks: Mapping[str, str]) -> dict[str, Mark]:
+    """Every mark by the part of its name that tells the file, whichever importer read it."""
+    parsed = ((_file_in(name), Mark.parse(text)) for name, text in marks.items())
+    return {file: mark for file, mark in parsed if mark is not None}
+
+
+def _file_in(name: str) -> str:
+    return name.rpartition(":")[2]
+
+
+def unread(importer: Importer, file: Path, marks: Mapping[str, str], elsewhere: Mapping[str, Mark]) -> int:
+    """Bytes of a file that are to be read, at least 1 where it changed since it was; OSError when it is not there.
+
+    A session file of another client that lies in this one's folder was read by that one's importer: see `read_by_others`.
+    """
     size, stamp = stamp_of(file, importer.growth)
-    known = Mark.parse(marks.get(mark_name(importer.name, file), ""))
+    name = mark_name(importer.name, file)
+    known = Mark.parse(marks.get(name, ""))
+    if known is None and importer.growth is Growth.APPENDED:
+        known = elsewhere.get(_file_in(name))
     if known is not None and known.size == stamp:
         return 0
     goes_on = known is not None and importer.growth is Growth.APPENDED and known.size <= size

@@ -3,13 +3,13 @@
 Known: Claude Code deletes a session's file once it was left alone for `cleanupPeriodDays` of its settings, 30 without one.
 """
 
-import json
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from memory_mcp.ingest.base import Importer
-from memory_mcp.ingest.finding import look, unread
+from memory_mcp.ingest.finding import look, read_by_others, unread
+from memory_mcp.install.edit import jsonc
 
 #: Sessions that go within so many days are told of.
 SOON_DAYS = 7
@@ -44,18 +44,34 @@ def fates(importers: Sequence[Importer], marks: Mapping[str, str], now_ms: int) 
                 days = KEPT[importer.name](path) if importer.name in KEPT else 0
                 fate = Fate(importer.name, importer.title, lying.files, lying.new_files, days)
                 found.append(_with_ends(fate, importer, path, marks, now_ms) if days else fate)
-    return [fate for fate in found if fate.files]
+    kept = [fate for fate in found if fate.files]
+    return [_together([f for f in kept if f.importer == name]) for name in dict.fromkeys(f.importer for f in kept)]
+
+
+def _together(fates: Sequence[Fate]) -> Fate:
+    """One fate of a client that keeps its files at several places."""
+    first = fates[0]
+    return replace(
+        first,
+        files=sum(f.files for f in fates),
+        new_files=sum(f.new_files for f in fates),
+        days=min(f.days for f in fates),
+        going=sum(f.going for f in fates),
+        going_new=sum(f.going_new for f in fates),
+        first_ms=min((f.first_ms for f in fates if f.first_ms), default=0),
+    )
 
 
 def _with_ends(fate: Fate, importer: Importer, path: Path, marks: Mapping[str, str], now_ms: int) -> Fate:
     ends: list[tuple[int, bool]] = []
+    elsewhere = read_by_others(marks)
     for file in importer.files(path):
         try:
             end = int(file.stat().st_mtime * 1000) + fate.days * _DAY_MS
         except OSError:
             continue
         if end - now_ms <= SOON_DAYS * _DAY_MS:
-            ends.append((end, unread(importer, file, marks) > 0))
+            ends.append((end, unread(importer, file, marks, elsewhere) > 0))
     first = min((end for end, _ in ends), default=0)
     new = sum(is_new for _, is_new in ends)
     return Fate(fate.importer, fate.title, fate.files, fate.new_files, fate.days, len(ends), new, first)
@@ -64,7 +80,7 @@ def _with_ends(fate: Fate, importer: Importer, path: Path, marks: Mapping[str, s
 def _claude_days(sessions: Path) -> int:
     """Days after which Claude Code deletes what lies in `sessions`; its default where its settings say nothing."""
     try:
-        told = json.loads((sessions.parent / "settings.json").read_text(encoding="utf-8-sig")).get("cleanupPeriodDays")
+        told = jsonc.parse((sessions.parent / "settings.json").read_text(encoding="utf-8-sig")).value.get("cleanupPeriodDays")
     except (OSError, ValueError, AttributeError):
         told = None
     return told if isinstance(told, int) and told > 0 else _CLAUDE_DAYS

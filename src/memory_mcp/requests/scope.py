@@ -1,11 +1,14 @@
 """A request's project and scope in, the project that it is bound to out; the one rule of matching project names."""
 
+import re
 from dataclasses import dataclass
+from difflib import get_close_matches
 from enum import StrEnum
 
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.requests.limits import choice
+from memory_mcp.scope import is_place
 from memory_mcp.storage.values import Scope
 
 ALL_PROJECTS = "all projects"
@@ -71,7 +74,7 @@ def scope_of(app: App, project: str = "", scope: str = "", caller: str = "", wid
         InvalidQuery: the project is unknown or ambiguous, or the caller's is wanted and not known.
 
     """
-    wanted, caller = choice(ScopeName, "scope", scope), app.storage.projects.names.of(caller)
+    wanted, caller = choice(ScopeName, "scope", scope), _meant(app, caller)
     if project:
         return Scoped(known_project(app, project))
     if wanted is ScopeName.ALL:
@@ -97,13 +100,25 @@ def known_project(app: App, name: str) -> str:
         return found[0]
     if found:
         raise InvalidQuery(f"project {name!r} may be {' or '.join(found[:5])}", "Give the whole name.")
-    known = ", ".join([p for p in app.tree.tally().projects if p][:_NAMED]) or "none yet"
-    raise InvalidQuery(f"no project is called {name!r}", f"Projects: {known}.")
+    known = [p for p in app.tree.tally().projects if p]
+    ends = {re.split(r"[\\/]", p)[-1]: p for p in known}
+    near = get_close_matches(name, ends, n=1)
+    meant = f"Did you mean {near[0]}? " if near else ""
+    raise InvalidQuery(f"no project is called {name!r}", f"{meant}Projects: {', '.join(known[:_NAMED]) or 'none yet'}.")
 
 
 def project_to_store(app: App, name: str) -> str:
     """Return the project of that name as it is stored, else the name itself; InvalidQuery when there are several."""
     return known_project(app, name) if _matching(app, name) else name
+
+
+def _meant(app: App, caller: str) -> str:
+    """Return the caller's project as it is shown; one that is named by its last parts alone is the only one they fit."""
+    caller = app.storage.projects.names.of(caller)
+    if not caller or is_place(caller) or _holds(app, caller):
+        return caller
+    found = _matching(app, caller)
+    return found[0] if len(found) == 1 else caller
 
 
 def _holds(app: App, project: str) -> bool:

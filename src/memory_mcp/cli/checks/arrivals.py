@@ -16,7 +16,12 @@ def checks(opened: Opened) -> Iterator[Check]:
     imports = {source: ms for source, ms in latest.items() if not source.startswith(HOOK) and source != TOOL}
     when = "; ".join(f"{client} {_stamp(opened, ms)}" for client, ms in sorted(hooks.items()))
     if not hooks:
-        yield Check(OK, "events by hooks", "none yet: nothing is recorded while you work", "memory-mcp hook --help")
+        yield Check(
+            OK,
+            "events by hooks",
+            "none yet: nothing is recorded while you work",
+            "memory-mcp install --status shows which clients have hooks; they act in new sessions",
+        )
     elif opened.now_ms - max(hooks.values()) > _QUIET_MS:
         step = "if you have worked since then, look whether the client's hooks still call memory-mcp hook"
         yield Check(WARN, "events by hooks", f"the last came long ago: {when}", step)

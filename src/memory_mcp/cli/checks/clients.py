@@ -1,7 +1,7 @@
 """Which clients are here, whether they would start this memory, and whether they hand over what happens."""
 
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from memory_mcp.cli.checks.base import FAIL, OK, WARN, Check, Look
@@ -12,7 +12,7 @@ from memory_mcp.install.status import ClientStatus, statuses
 
 
 def checks(look: Look) -> Iterator[Check]:
-    """One line per client that is here; one more where its hooks are on twice."""
+    """One line per client that uses this memory, one for all others that are here; one more where its hooks are on twice."""
     here = Path.cwd()
     try:
         found = [one for one in statuses(Place(sys.platform, look.environ, str(look.home), str(here))) if one.found]
@@ -22,19 +22,27 @@ def checks(look: Look) -> Iterator[Check]:
     if not found:
         yield Check(OK, "clients", "none was found here", "memory-mcp install --help names those that are known")
     for one in found:
-        yield _check(one)
+        if one.configured or one.unreadable:
+            yield _check(one)
+    if without := [one for one in found if not one.configured and not one.unreadable]:
+        yield _unused(without)
     if twice := doubled(look.home, here):
         files = ", ".join(map(str, twice))
         text = f"the plugin is on, and hooks of ours stand in {files}: each event is told twice and stored once"
         yield Check(WARN, "hooks", text, "memory-mcp uninstall claude-code takes them out of the settings")
 
 
+def _unused(without: Sequence[ClientStatus]) -> Check:
+    titles = ", ".join(one.title for one in without)
+    if len(without) == 1:
+        return Check(OK, "clients", f"{titles} does not use this memory", f"memory-mcp install {without[0].client}")
+    return Check(OK, "clients", f"{titles} do not use this memory", "memory-mcp setup, or one of them: memory-mcp install CLIENT")
+
+
 def _check(one: ClientStatus) -> Check:
     name = f"client {one.client}"
     if one.unreadable:
         return Check(WARN, name, f"{one.title}: {'; '.join(one.unreadable)}", f"memory-mcp install {one.client} --dry-run")
-    if not one.configured:
-        return Check(OK, name, f"{one.title} does not use this memory", f"memory-mcp install {one.client}")
     missing = [server.command for server in one.servers if not server.runs]
     if missing:
         return Check(FAIL, name, f"{one.title} would start {missing[0]}, which is not there", f"memory-mcp install {one.client}")

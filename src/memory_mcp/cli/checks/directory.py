@@ -3,6 +3,7 @@
 import os
 from collections.abc import Iterator
 
+from memory_mcp import paths
 from memory_mcp.cli.checks.base import FAIL, OK, WARN, Check, Look
 
 _OPEN_TO_OTHERS = 0o077
@@ -14,6 +15,10 @@ def checks(look: Look) -> Iterator[Check]:
     if not directory.is_dir():
         first = "memory-mcp setup (or try it first: memory-mcp try)"
         yield Check(OK, "data directory", f"{directory} does not exist yet", first)
+        return
+    if why := paths.foreign(str(directory)):
+        # Its mode is none of ours: nobody is told to change it.
+        yield Check(FAIL, "data directory", why, "name a new or an empty folder: --data-dir DIR, or MEMORY_MCP_DATA_DIR")
         return
     yield Check(OK, "data directory", str(directory))
     mode = directory.stat().st_mode & 0o777

@@ -30,8 +30,12 @@ def checks(look: Look) -> Iterator[Check]:
         yield from _told(line)
     elif (look.directory / "memory.duckdb").is_file():
         yield from _read(look)
-    elif look.directory.is_dir():
-        yield Check(OK, "store", "there is none yet", "memory-mcp setup")
+    elif look.settings is not None:
+        if look.directory.is_dir():
+            yield Check(OK, "store", "there is none yet", "memory-mcp setup")
+        from memory_mcp.cli.checks import transcripts
+
+        yield from transcripts.before_a_store(look.settings, time.time_ns() // 1_000_000)
 
 
 def _told(line: link.Line) -> Iterator[Check]:

@@ -1,8 +1,11 @@
 """Clients' own transcripts: what is not imported, and what its client is about to delete."""
 
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Container, Iterator, Sequence
 
+from memory_mcp.cli import render
 from memory_mcp.cli.checks.base import OK, WARN, Check, Opened
+from memory_mcp.config import Settings
 from memory_mcp.ingest.following import agreed
 from memory_mcp.ingest.rescue import Fate, fates
 from memory_mcp.sources import all_importers
@@ -11,19 +14,29 @@ from memory_mcp.sources import all_importers
 def checks(opened: Opened) -> Iterator[Check]:
     """One line per client whose files lie on this machine."""
     outbox = opened.storage.outbox
-    followed = agreed(outbox)
     found = fates(all_importers(opened.settings.ingest), outbox.marks("import:"), opened.now_ms)
+    yield from _told(found, agreed(outbox), opened.calendar.day_of)
+
+
+def before_a_store(settings: Settings, now_ms: int) -> Iterator[Check]:
+    """The same where nothing is stored yet, so that all of it waits."""
+    found = fates(all_importers(settings.ingest), {}, now_ms)
+    yield from _told(found, (), lambda ms: time.strftime("%Y-%m-%d", time.localtime(ms / 1000)))
+
+
+def _told(found: Sequence[Fate], followed: Container[str], day_of: Callable[[int], str]) -> Iterator[Check]:
     if not found:
         yield Check(OK, "transcripts", "no client keeps any in its usual place")
     for fate in found:
-        yield _check(fate, fate.importer in followed, opened)
+        yield _check(fate, fate.importer in followed, day_of)
 
 
-def _check(fate: Fate, followed: bool, opened: Opened) -> Check:
-    kept = f"{fate.new_files:,} of {fate.files:,} files not imported" if fate.new_files else f"all {fate.files:,} files imported"
+def _check(fate: Fate, followed: bool, day_of: Callable[[int], str]) -> Check:
+    files = render.plural(fate.files, "file")
+    kept = f"{files}, {f'{fate.new_files:,} not' if fate.new_files else 'all'} imported"
     words = [f"{fate.title}: {kept}"]
     if fate.going:
-        day = opened.calendar.day_of(fate.first_ms)
+        day = day_of(fate.first_ms)
         words.append(f"it deletes them after {fate.days} days, {fate.going:,} in the next days ({day} the first)")
         words.append(f"{fate.going_new:,} of those are not imported")
     elif fate.days:

@@ -163,7 +163,7 @@ def shares_at(app: "Memory", source: str, path: Path | None) -> list[Share]:
             shares.append(Share(name, files, place))
             if named and name != named:
                 title = app.importer(name).title
-                render.err(f"{render.plural(len(files), 'file')} there {_are(files)} of {title}; imported as {name}")
+                render.err(f"{render.plural(len(files), 'file')} in {place} {_are(files)} of {title}, and read as {name}")
     if not shares:
         raise nothing_there(places[0], [i.title for i in importers])
     return shares
@@ -219,8 +219,8 @@ def finding_lines(found: "Sequence[Finding]") -> Iterator[str]:
         yield f"  {f.title:<14} {render.plural(f.files, 'file')}, {render.size(f.size)}, {days}: {new}  {f.path}"
     seconds = sum(f.new_size for f in found) / _RATE
     if seconds:
-        about = f"{seconds:.0f} seconds" if seconds < _A_MINUTE else render.plural(round(seconds / 60), "minute")
-        yield f"That takes about {about if seconds >= 1 else 'a second'}; the memory answers meanwhile."
+        unit, count = ("second", seconds) if seconds < _A_MINUTE else ("minute", seconds / 60)
+        yield f"That takes about {render.plural(max(1, round(count)), unit)}; the memory answers meanwhile."
 
 
 # ---- reading and building

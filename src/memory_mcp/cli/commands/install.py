@@ -22,6 +22,9 @@ from memory_mcp.install.state import State
 from memory_mcp.install.status import is_here, statuses
 
 ALL = "all"
+#: What was done, as it is told; and what is to be known of a client that runs while it is taken back.
+INSTALLED, UNINSTALLED = "installed", "uninstalled"
+_UNTIL_THEN = "start it again: until then it goes on with what it had"
 #: What every client takes as a server's name.
 _NAME = re.compile(r"[A-Za-z0-9_-]{1,60}")
 #: Shown in the place of a token, ours or another's that stands beside it.
@@ -82,7 +85,7 @@ def run(args: argparse.Namespace) -> int:
     absent = [client for client in clients if not is_here(client, place)]
 
     work = work_for(order, state, args.dry_run, absent)
-    return tell(args, [tried(client, work) for client in clients], state, "installed", notes)
+    return tell(args, [tried(client, work) for client in clients], state, INSTALLED, notes)
 
 
 def work_for(order: Order, state: State, dry_run: bool, absent: Sequence[Client]) -> Callable[[Client], Outcome]:
@@ -213,8 +216,8 @@ def _lines(one: Outcome, state: State, verb: str, dry_run: bool) -> Iterator[str
         if dry_run:
             yield from change.diff()
     yield from (f"  {note}" for note in one.notes)
-    if one.changed and not dry_run and one.client.then:
-        yield f"  next: {one.client.then}"
+    if one.changed and not dry_run and (then := one.client.then if verb == INSTALLED else _UNTIL_THEN):
+        yield f"  next: {then}"
 
 
 def run_status(args: argparse.Namespace) -> int:

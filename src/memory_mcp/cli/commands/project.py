@@ -49,8 +49,12 @@ def run_undo(args: argparse.Namespace) -> int:
 
 
 def _tell(args: argparse.Namespace, data: dict[str, Any]) -> int:
-    held = f"{data['shown_as']} holds {render.plural(data['sessions'], 'session')} now"
-    lines = [f"{data['project']} is shown as {held}" if data["shown_as"] != data["project"] else f"{held}"]
+    count = render.plural(data["sessions"], "session")
+    lines = [f"{data['shown_as']} holds {count} now"]
+    if data["shown_as"] != data["project"]:
+        lines = [f"{data['project']} is shown as {data['shown_as']} now, which holds {count}"]
+    elif not data["sessions"]:
+        lines = [f"{data['project']} is no project of its own any more"]
     if data.get("undo"):
         lines.append(f"Take it back: memory-mcp project undo {data['undo']}")
     render.emit(as_json(args), data, lines)

@@ -35,7 +35,7 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
         yield f"{one['project']}{here}"
         agents = f", {', '.join(one['agents'])}" if one.get("agents") else ""
         counts = f"{render.plural(one['events'], 'event')} in {render.plural(one['sessions'], 'session')}"
-        yield f"  {counts}, {one['first'][:10]} to {one['last'][:10]}{agents}"
+        yield f"  {counts}, {render.days(one['first'], one['last'])}{agents}"
         for other in one.get("aliases", ()):
             guessed = " (a guess)" if other["by"] == "guess" else ""
             yield f"  also {other['name']}{guessed}"

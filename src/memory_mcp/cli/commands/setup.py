@@ -37,6 +37,8 @@ def run(args: argparse.Namespace) -> int:
     if as_json(args):
         render.out_json(data)
         return 0
+    if not (installed or imported or followed or topic):
+        render.err("Nothing was changed.")
     if topic:
         render.out(f'The memory answers. memory-mcp ask "{topic}":')
         render.out()
@@ -92,10 +94,10 @@ def _import(args: argparse.Namespace) -> tuple[dict[str, Any] | None, str]:
 def _follow(args: argparse.Namespace) -> list[str]:
     """Follow the clients that record by no hook of their own, and those that delete what they wrote; their names."""
     with filling(args) as app:
-        found = dict.fromkeys(f.importer for f in import_.found_here(app))
+        found = {f.importer: f.title for f in import_.found_here(app)}
     recording = {one.client for one in statuses(here()) if one.recording}
     names = [name for name in found if name not in recording or name in _DELETING]
-    titles = ", ".join(CLIENTS[name].title if name in CLIENTS else name for name in names)
+    titles = ", ".join(found[name] for name in names)
     question = f"Keep storing what {titles} write into their own files, before they delete any?"
     if not names or not (args.yes or render.agreed(question)):
         return []
@@ -115,6 +117,8 @@ def _option(name: str) -> str:
 
 
 def _last_words(installed: Sequence[str]) -> None:
-    then = [CLIENTS[name].then for name in installed if CLIENTS[name].then]
-    for line in dict.fromkeys(then):
-        render.err(f"next: {line}")
+    of: dict[str, list[str]] = {}
+    for client in map(CLIENTS.__getitem__, installed):
+        of.setdefault(client.then, []).append(client.title)
+    for then, titles in of.items():
+        render.err(f"next, {', '.join(titles)}: {then}")

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
 
 #: The last part of a citation's id alone.
 _TAIL = re.compile(r"[0-9a-hjkmnp-tv-z]{16}(-[0-9]+-[0-9]+)?\Z")
+_NO_PERIOD = "memory-mcp timeline shows the days that hold something; --all searches every project."
 _WHERE = "Ids stand in square brackets behind what ask, timeline and search print; a day's id is its date."
 
 
@@ -104,7 +105,10 @@ def _whole_event(app: "App", name: str) -> str | None:
 def _node(app: "App", args: argparse.Namespace, name: str) -> Shown:
     from memory_mcp.requests.nodes import GetNode
 
-    data = answered(app, GetNode(name, **whose(app, args)))
+    try:
+        data = answered(app, GetNode(name, **whose(app, args)))
+    except NotFound as error:
+        raise NotFound(error.message, _NO_PERIOD) from None
     node, context = data["node"], data.get("context", {})
     grips = [grip for bullet in node.get("bullets", ()) for grip in bullet["grip_ids"]]
     ids = [*grips[:1], *(child["node_id"] for child in data["children"][:1]), context.get("session_id", "")]

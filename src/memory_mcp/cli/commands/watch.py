@@ -65,7 +65,7 @@ def _named(app: "App", words: list[str], on: bool) -> list[str]:
         return [name for name, client in known.items() if not on or client["files"]]
     for word in words:
         if word not in known:
-            hint = f"These can be: {', '.join(known)}. Other files are read by: memory-mcp import {word} PATH"
+            hint = f"These can be: {', '.join(known)}. Other files are read by: memory-mcp import auto PATH"
             raise InvalidQuery(f"{word!r} cannot be followed", hint)
     return words
 

@@ -4,10 +4,11 @@ What it is told twice is stored once (see `ingest/spool.py`), but each call star
 twice where the last one left off.
 """
 
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
+
+from memory_mcp.install.edit import jsonc
 
 #: The plugin under the name of the marketplace that offers it.
 PLUGIN = "memory@memory-mcp"
@@ -32,7 +33,7 @@ def doubled(home: Path, project: Path | None = None) -> list[Path]:
 
 def _settings(file: Path) -> Mapping[str, Any]:
     try:
-        return _mapping(json.loads(file.read_text(encoding="utf-8-sig")))
+        return _mapping(jsonc.parse(file.read_text(encoding="utf-8-sig")).value)
     except (OSError, ValueError, RecursionError):
         return {}
 
