@@ -34,7 +34,7 @@ DEVNULL = subprocess.DEVNULL
 
 #: By what a newcomer does. Files named here are made by `home_of_mistakes`.
 MISTAKES = {
-    "a source that there is not": Mistake("import codexx", "unknown source: 'codexx'", "Known: auto, claude-code, jsonl"),
+    "a source that there is not": Mistake("import codexx", "unknown source: 'codexx'", "Did you mean codex? Known: auto"),
     "a command misspelt": Mistake("timelin", "unknown command: 'timelin'", "Did you mean timeline ("),
     "a command as other programs call it": Mistake("list", "unknown command: 'list'", "Did you mean timeline (show days"),
     "adding as other programs call it": Mistake("add something", "unknown command: 'add'", "Did you mean ingest ("),
@@ -46,7 +46,9 @@ MISTAKES = {
     "an import where the client keeps nothing": Mistake(
         "import claude-code", "claude-code keeps nothing in its usual place", "memory-mcp import claude-code PATH"
     ),
-    "an empty folder": Mistake("import claude-code empty", "no claude-code files below empty", "Name another PATH"),
+    "an empty folder": Mistake(
+        "import claude-code empty", "no conversations and no events were found in empty", "Name another file"
+    ),
     "a PDF": Mistake("import jsonl paper.pdf", "paper.pdf is a PDF document, not a transcript", "memory-mcp ingest --help"),
     "a picture": Mistake("import auto shot.png", "shot.png is a picture, not a transcript", "memory-mcp ingest --help"),
     "a file of something else": Mistake(
