@@ -42,9 +42,23 @@ def report_shape(report: "ImportReport", seconds: dict[str, float]) -> dict[str,
 def report_lines(data: dict[str, Any], verbose: bool = False) -> Iterator[str]:
     """An import's report for reading; `verbose`: every reason why something was left out, with places."""
     yield from source_lines(data, verbose)
-    built = data["built"]
+    yield holdings_line(data["built"])
+
+
+def holdings_line(built: dict[str, Any]) -> str:
+    """What the memory holds after an import."""
     counts = [render.plural(built[k], k[:-1]) for k in ("events", "sessions", "segments")]
-    yield f"The memory now holds {', '.join(counts)} of {render.plural(len(built['projects']), 'project')}"
+    return f"The memory now holds {', '.join(counts)} of {render.plural(len(built['projects']), 'project')}"
+
+
+def brief_line(data: dict[str, Any]) -> str:
+    """One source of several in one line."""
+    told = [f"{data['new']:,} new", *([f"{data['known']:,} known"] if data["known"] else [])]
+    left_out = sum(sum(data[key].values()) for key in ("skipped", "dropped"))
+    told += [f"{render.plural(left_out, 'line')} left out"] if left_out else []
+    told += [f"{data['files_failed']:,} unreadable"] if data["files_failed"] else []
+    told += ["only the newest were read"] if data["cut"] else []
+    return f"  {data['source']:<14} {render.plural(data['files'], 'file')}: {', '.join(told)}"
 
 
 def source_lines(data: dict[str, Any], verbose: bool = False) -> Iterator[str]:

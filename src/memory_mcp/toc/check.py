@@ -20,6 +20,8 @@ from memory_mcp.storage.base import Storage
 from memory_mcp.toc.build import hashes_of
 from memory_mcp.toc.terms import children_of, from_bytes, read_sets, union, without
 
+#: What is found of a period that is not rolled up yet: the only rule that mere waiting mends.
+FRESHNESS = "freshness"
 #: Cuts whose events are compared at a time.
 _CUTS = 200
 
@@ -163,7 +165,7 @@ def _period(storage: Storage, calendar: Calendar, seen: _Seen, node: TocNode) ->
         yield Finding("tree", node.node_id, "is made of children of another level")
     newest = max((c.built for c in children), default=0)
     if newest > node.built:
-        yield Finding("freshness", node.node_id, "is older than one of its children")
+        yield Finding(FRESHNESS, node.node_id, "is older than one of its children")
 
 
 def _bullets(storage: Storage, seen: _Seen) -> Iterator[Finding]:

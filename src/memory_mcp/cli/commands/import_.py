@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, as_json, filling, leaf
-from memory_mcp.cli.import_report import report_lines, report_shape, source_lines
+from memory_mcp.cli.import_report import brief_line, holdings_line, report_lines, report_shape, source_lines
 from memory_mcp.cli.mistakes import refuse_no_transcript, refuse_nothing_used
 from memory_mcp.errors import InvalidQuery, SourceUnreadable
 
@@ -109,6 +109,9 @@ def import_shares(app: "Memory", shares: "Sequence[Share]", newest: int | None) 
 
 def told_lines(data: dict[str, Any], verbose: bool = False) -> list[str]:
     """What came of an import, for reading."""
+    if data["others"] and not verbose:
+        several = [brief_line(one) for one in (data, *data["others"])]
+        return [*several, holdings_line(data["built"]), "--verbose tells what was left out of each, and why"]
     others = [line for other in data["others"] for line in source_lines(other, verbose)]
     return [*others, *report_lines(data, verbose)]
 
