@@ -101,7 +101,7 @@ def test_a_second_process_is_told_who_holds_the_memory(command: Command, environ
 
 def test_a_reader_that_has_enough_ends_the_command_quietly(environment: dict[str, str], command: Command, tmp_path: Path) -> None:
     assert command("import", "claude-code", str(SAMPLES)).returncode == 0
-    script = f"{sys.executable} -m memory_mcp query events --limit 1000 | head -n 1; echo ${{PIPESTATUS[0]}}"
+    script = f"{sys.executable} -m memory_mcp query events --all --limit 1000 | head -n 1; echo ${{PIPESTATUS[0]}}"
     done = subprocess.run(
         ["bash", "-c", script], env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=PATIENCE, check=True
     )

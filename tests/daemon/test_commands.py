@@ -129,7 +129,7 @@ def test_the_callers_directory_decides_the_scope_of_a_forwarded_search(place: Pl
 
 
 def test_whoever_has_read_enough_may_leave(shared: Place) -> None:
-    script = f"{' '.join(shared.command)} query events --limit 100 --json | head -c 20"
+    script = f"{' '.join(shared.command)} query events --all --limit 100 --json | head -c 20"
     done = subprocess.run(
         ["bash", "-c", script], env=shared.environment(), capture_output=True, text=True, timeout=PATIENCE, check=True
     )

@@ -4,6 +4,7 @@ import argparse
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +52,8 @@ _STORING, _FILING = 0.65, 0.2
 _ESTIMATE_AFTER, _LEAST_DONE, _A_MINUTE = 3.0, 0.02, 90
 #: Bytes of transcripts that are read, filed and indexed in a second (186 MB of real sessions: 50 s on two cores).
 _RATE = 3_700_000
+#: Files of a source that are looked at to tell whether they are its own at all.
+_LOOKED_AT = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +98,23 @@ def run(args: argparse.Namespace) -> int:
         if not shares:
             return 0
         data = import_shares(app, shares, args.newest)
+        foreign = _are_foreign(app, shares)
     render.emit(as_json(args), data, [*told_lines(data, args.verbose), *_what_to_try(data["built"]["latest"])])
-    refuse_nothing_used([data, *data["others"]])
+    if foreign:
+        refuse_nothing_used([data, *data["others"]])
     return 0
+
+
+def _are_foreign(app: "Memory", shares: "Sequence[Share]") -> bool:
+    """Whether the first files of none of the sources are such as it reads: what they hold may be left out for other reasons."""
+    from memory_mcp.ingest.finding import owners
+
+    for share in shares:
+        importer = app.importer(share.source)
+        files = importer.files(share.files) if isinstance(share.files, Path) else share.files
+        if any(owner for _, owner in owners([importer], islice(files, _LOOKED_AT))):
+            return False
+    return True
 
 
 def import_shares(app: "Memory", shares: "Sequence[Share]", newest: int | None) -> dict[str, Any]:
