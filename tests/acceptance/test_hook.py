@@ -286,7 +286,7 @@ def test_a_run_loads_nothing_but_the_standard_library_and_little_of_it(directory
     for name, (given, more) in runs.items():
         fresh = loaded(directory, given, **more) - set(bare.stdout.split())
         ours = {m for m in fresh if m.partition(".")[0] == "memory_mcp"}
-        assert ours <= {"memory_mcp", "memory_mcp.hook", "memory_mcp.paths", "memory_mcp.scope", "memory_mcp.link"}, name
+        assert ours <= {"memory_mcp", *(f"memory_mcp.{n}" for n in ("hook", "paths", "scope", "link", "door", "machine"))}, name
         assert {m.partition(".")[0] for m in fresh - ours} <= set(sys.stdlib_module_names), name
         if name in ("tool", "prompt"):
             assert not fresh & {"json", "re", "typing", "pathlib", "socket", "collections", "hashlib", "tomllib", "argparse"}, (
