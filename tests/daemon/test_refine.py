@@ -120,7 +120,7 @@ def test_other_wrong_words_are_refused_too(shared: Place) -> None:
         (("refine", "show", "toc:segment:2026-01-20:0123456789ab"), "NOT_FOUND: no node"),
         (("refine", "show", node["node_id"], "--token-budget", "5"), "token_budget must be at least 1000"),
         (("refine", "write", node["node_id"], "/nowhere/at/all.json"), "/nowhere/at/all.json cannot be read"),
-        (("refine",), "required"),
+        (("refine",), "COMMAND is missing"),
     ):
         done = shared.run(*words)
         assert done.returncode != 0, words
