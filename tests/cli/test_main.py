@@ -226,7 +226,7 @@ def test_tracebacks_are_shown_only_when_asked_for(cli: Cli, monkeypatch: pytest.
 
 def test_an_empty_memory_tells_what_to_do_first(cli: Cli) -> None:
     done = cli("search", "anything", "--data-dir", "new")
-    assert (done.status, "memory-mcp import claude-code" in done.err) == (0, True)
+    assert (done.status, "memory-mcp import, or set everything up: memory-mcp setup" in done.err) == (0, True)
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ def jump(indexed: Path, cli: Cli) -> Cli:
 @pytest.fixture
 def copy(built: Path, tmp_path: Path) -> Path:
     """A copy of the small memory, without any index, that may be changed."""
-    shutil.copytree(built, tmp_path / "copy")
+    shutil.copytree(built, tmp_path / "copy", ignore=shutil.ignore_patterns("indexes"))
     return tmp_path / "copy"
 
 
