@@ -51,7 +51,9 @@ def test_an_explicit_project_wins_and_may_be_named_by_its_end(shop: Door) -> Non
 def test_an_unknown_project_is_refused_with_those_that_are_known(shop: Door, name: str) -> None:
     for tool, arguments in READS[:5]:
         text = shop.error(tool, **arguments, project=name)
-        assert text.startswith(f"INVALID_ARGUMENT: no project is called '{name}'. Projects: {BILLING}, {SHOP}.")
+        assert text.startswith(f"INVALID_ARGUMENT: no project is called '{name}'. ")
+        assert f"Projects: {BILLING}, {SHOP}." in text
+        assert ("Did you mean billing?" in text) is ("billing" in name or name == "illing")
 
 
 def test_a_project_that_holds_nothing_of_it_says_so(shop: Door) -> None:
