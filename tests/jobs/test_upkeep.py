@@ -46,6 +46,7 @@ def test_the_apps_jobs_are_those_of_the_table_in_their_order() -> None:
     schedules = {s.name: s.schedule for s in app.scheduler.statuses()}
     assert schedules == {
         "drain_spool": "every second",
+        "follow_clients": "every 15 seconds",
         "roll_up": "every hour",
         "render_briefings": "every 30 seconds",
         "commit_indexes": "every minute",

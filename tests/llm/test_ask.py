@@ -13,6 +13,7 @@ from memory_mcp.llm.reply import Refused, Reply, Unavailable
 from memory_mcp.llm.settings import SummarizerSettings
 from memory_mcp.model.sentinel import opens_own_session
 from tests.llm.scripted import USED, Drip, Script, Status, scripted
+from tests.waiting import until
 
 PROMPT = Prompt("Say it better.", "what was recorded")
 AT_ONCE = {"Retry-After": "0"}
@@ -219,4 +220,5 @@ def test_a_command_ends_with_whatever_it_started_when_its_answer_is_no_longer_wa
         asker(using, None)(PROMPT, Noted())
     state = Path(f"/proc/{noted.read_text()}/stat")
     if Path("/proc/self/stat").exists():
-        assert not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z"
+        # Killed is not yet gone.
+        until(lambda: not state.exists() or state.read_text().rpartition(")")[2].split()[0] == "Z", "for its end")
