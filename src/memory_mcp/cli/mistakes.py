@@ -41,8 +41,6 @@ def refuse_no_transcript(path: Path) -> None:
             raise SourceUnreadable(f"{path} is {kind}, not a transcript", hint)
 
 
-def refuse_nothing_used(told: Sequence[Mapping[str, Any]]) -> None:
-    """SourceUnreadable when there were lines and none of them was what its importer reads; `told` are their reports."""
-    if any(one["lines"] for one in told) and not any(one["lines_used"] or one["new"] or one["known"] for one in told):
-        hint = "memory-mcp import auto PATH looks at what it is; memory-mcp import --help lists the sources."
-        raise SourceUnreadable(f"nothing in {told[0]['path']} is a {told[0]['source']} transcript", hint)
+def nothing_used(told: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether there were lines and none of them was what its importer reads; `told` are the reports of an import."""
+    return any(one["lines"] for one in told) and not any(one["lines_used"] or one["new"] or one["known"] for one in told)

@@ -32,35 +32,53 @@ class Finding:
     newest: int
 
 
+@dataclass(frozen=True, slots=True)
+class Lying:
+    """One file: when it was written last (UTC milliseconds), and its bytes, in all and to be read."""
+
+    written: int
+    size: int
+    unread: int
+
+
 def look(importer: Importer, path: Path, marks: Mapping[str, str]) -> Finding:
     """What lies at a place; `marks` holds all importers' marks by name. Files that vanish meanwhile are left out."""
-    files = size = new_files = new_size = 0
+    files = list(lying(importer, path, marks))
+    written = [file.written for file in files]
+    return Finding(
+        importer.name,
+        importer.title,
+        path,
+        len(files),
+        sum(file.size for file in files),
+        sum(file.unread > 0 for file in files),
+        sum(file.unread for file in files),
+        min(written, default=0),
+        max(written, default=0),
+    )
+
+
+def lying(importer: Importer, path: Path, marks: Mapping[str, str]) -> Iterator[Lying]:
+    """The files of one kind at a place, each looked at once; see `look`."""
     elsewhere = read_by_others(marks)
-    written: list[int] = []
     for file in importer.files(path):
         try:
             state = file.stat()
-            left = unread(importer, file, marks, elsewhere)
+            yield Lying(int(state.st_mtime * 1000), state.st_size, unread(importer, file, marks, elsewhere))
         except OSError:
             continue
-        written.append(int(state.st_mtime * 1000))
-        files, size = files + 1, size + state.st_size
-        new_files, new_size = new_files + bool(left), new_size + left
-    oldest, newest = (min(written), max(written)) if written else (0, 0)
-    return Finding(importer.name, importer.title, path, files, size, new_files, new_size, oldest, newest)
 
 
-def read_by_others(marks: Mapping[str, str]) -> dict[str, Mark]:
+def read_by_others(marks: Mapping[str, str]) -> dict[str, str]:
     """Every mark by the part of its name that tells the file, whichever importer read it."""
-    parsed = ((_file_in(name), Mark.parse(text)) for name, text in marks.items())
-    return {file: mark for file, mark in parsed if mark is not None}
+    return {_file_in(name): text for name, text in marks.items()}
 
 
 def _file_in(name: str) -> str:
     return name.rpartition(":")[2]
 
 
-def unread(importer: Importer, file: Path, marks: Mapping[str, str], elsewhere: Mapping[str, Mark]) -> int:
+def unread(importer: Importer, file: Path, marks: Mapping[str, str], elsewhere: Mapping[str, str]) -> int:
     """Bytes of a file that are to be read, at least 1 where it changed since it was; OSError when it is not there.
 
     A session file of another client that lies in this one's folder was read by that one's importer: see `read_by_others`.
@@ -69,7 +87,7 @@ def unread(importer: Importer, file: Path, marks: Mapping[str, str], elsewhere: 
     name = mark_name(importer.name, file)
     known = Mark.parse(marks.get(name, ""))
     if known is None and importer.growth is Growth.APPENDED:
-        known = elsewhere.get(_file_in(name))
+        known = Mark.parse(elsewhere.get(_file_in(name), ""))
     if known is not None and known.size == stamp:
         return 0
     goes_on = known is not None and importer.growth is Growth.APPENDED and known.size <= size

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from memory_mcp.ingest.base import Importer
-from memory_mcp.ingest.finding import look, read_by_others, unread
+from memory_mcp.ingest.finding import Lying, lying
 from memory_mcp.install.edit import jsonc
 
 #: Sessions that go within so many days are told of.
@@ -40,10 +40,8 @@ def fates(importers: Sequence[Importer], marks: Mapping[str, str], now_ms: int) 
     for importer in importers:
         for path in importer.default_paths():
             if path.exists():
-                lying = look(importer, path, marks)
                 days = KEPT[importer.name](path) if importer.name in KEPT else 0
-                fate = Fate(importer.name, importer.title, lying.files, lying.new_files, days)
-                found.append(_with_ends(fate, importer, path, marks, now_ms) if days else fate)
+                found.append(_fate(importer, list(lying(importer, path, marks)), days, now_ms))
     kept = [fate for fate in found if fate.files]
     return [_together([f for f in kept if f.importer == name]) for name in dict.fromkeys(f.importer for f in kept)]
 
@@ -62,19 +60,20 @@ def _together(fates: Sequence[Fate]) -> Fate:
     )
 
 
-def _with_ends(fate: Fate, importer: Importer, path: Path, marks: Mapping[str, str], now_ms: int) -> Fate:
-    ends: list[tuple[int, bool]] = []
-    elsewhere = read_by_others(marks)
-    for file in importer.files(path):
-        try:
-            end = int(file.stat().st_mtime * 1000) + fate.days * _DAY_MS
-        except OSError:
-            continue
-        if end - now_ms <= SOON_DAYS * _DAY_MS:
-            ends.append((end, unread(importer, file, marks, elsewhere) > 0))
-    first = min((end for end, _ in ends), default=0)
-    new = sum(is_new for _, is_new in ends)
-    return Fate(fate.importer, fate.title, fate.files, fate.new_files, fate.days, len(ends), new, first)
+def _fate(importer: Importer, files: Sequence[Lying], days: int, now_ms: int) -> Fate:
+    """The fate of the files of one place, whose client keeps them so many days; 0: for ever."""
+    kept_ms, soon = days * _DAY_MS, now_ms + SOON_DAYS * _DAY_MS
+    going = [file for file in files if days and file.written + kept_ms <= soon]
+    return Fate(
+        importer.name,
+        importer.title,
+        len(files),
+        sum(file.unread > 0 for file in files),
+        days,
+        len(going),
+        sum(file.unread > 0 for file in going),
+        min((file.written + kept_ms for file in going), default=0),
+    )
 
 
 def _claude_days(sessions: Path) -> int:

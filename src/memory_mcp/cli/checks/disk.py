@@ -1,4 +1,4 @@
-"""How much room is left where the data directory lies."""
+"""Check of free disk space at the data directory."""
 
 import shutil
 from collections.abc import Iterator

@@ -14,7 +14,7 @@ _SECRET = ("TOKEN", "KEY", "SECRET", "PASSWORD")
 
 
 def checks(look: Look) -> Iterator[Check]:
-    """The file, the environment, and what is wrong with either."""
+    """Check the settings file and the environment variables."""
     file = Path(look.config or paths.config_file(look.environ)).expanduser()
     try:
         load(look.environ, file=file if look.config else None)

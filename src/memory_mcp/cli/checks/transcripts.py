@@ -1,4 +1,4 @@
-"""Clients' own transcripts: what is not imported, and what its client is about to delete."""
+"""Checks of clients' transcripts: how many are not imported, and how many their client deletes soon."""
 
 import time
 from collections.abc import Callable, Container, Iterator, Sequence
@@ -19,7 +19,7 @@ def checks(opened: Opened) -> Iterator[Check]:
 
 
 def before_a_store(settings: Settings, now_ms: int) -> Iterator[Check]:
-    """The same where nothing is stored yet, so that all of it waits."""
+    """As `checks`, for a data directory without a store."""
     found = fates(all_importers(settings.ingest), {}, now_ms)
     yield from _told(found, (), lambda ms: time.strftime("%Y-%m-%d", time.localtime(ms / 1000)))
 

@@ -1,4 +1,4 @@
-"""Which versions of this program and of what it stands on run here."""
+"""Check of versions: Python, this program, DuckDB and mcp."""
 
 import sys
 from collections.abc import Iterator

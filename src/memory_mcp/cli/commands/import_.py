@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import Subparsers, as_json, filling, leaf
 from memory_mcp.cli.import_report import brief_line, holdings_line, report_lines, report_shape, source_lines
-from memory_mcp.cli.mistakes import refuse_no_transcript, refuse_nothing_used
+from memory_mcp.cli.mistakes import nothing_used, refuse_no_transcript
 from memory_mcp.errors import InvalidQuery, SourceUnreadable
 
 if TYPE_CHECKING:
@@ -98,10 +98,12 @@ def run(args: argparse.Namespace) -> int:
         if not shares:
             return 0
         data = import_shares(app, shares, args.newest)
-        foreign = _are_foreign(app, shares)
+        told = [data, *data["others"]]
+        foreign = nothing_used(told) and _are_foreign(app, shares)
     render.emit(as_json(args), data, [*told_lines(data, args.verbose), *_what_to_try(data["built"]["latest"])])
     if foreign:
-        refuse_nothing_used([data, *data["others"]])
+        hint = "memory-mcp import auto PATH looks at what it is; memory-mcp import --help lists the sources."
+        raise SourceUnreadable(f"nothing in {data['path']} is a {data['source']} transcript", hint)
     return 0
 
 

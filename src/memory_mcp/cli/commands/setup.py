@@ -3,7 +3,7 @@
 import argparse
 import subprocess
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from memory_mcp.cli import render
 from memory_mcp.cli.commands import import_
@@ -14,6 +14,9 @@ from memory_mcp.install.command import NAME, executable
 from memory_mcp.install.registry import CLIENTS
 from memory_mcp.install.state import State
 from memory_mcp.install.status import statuses
+
+if TYPE_CHECKING:
+    from memory_mcp.ingest.finding import Finding
 
 #: Clients that delete their transcripts: what their hooks miss is lost.
 _DELETING = ("claude-code",)
@@ -31,8 +34,8 @@ def run(args: argparse.Namespace) -> int:
     if not args.yes and not render.can_ask():
         raise InvalidQuery("setup asks before every step, and nobody can be asked here", "To do all of it, add --yes.")
     installed = _install(args)
-    imported, topic = _import(args)
-    followed = _follow(args)
+    imported, topic, found = _import(args)
+    followed = _follow(args, found)
     data = {"installed": installed, "imported": imported, "followed": followed, "asked": topic}
     if as_json(args):
         render.out_json(data)
@@ -70,8 +73,8 @@ def _install(args: argparse.Namespace) -> list[str]:
     return [outcome.client.name for outcome in outcomes if outcome.error is None]
 
 
-def _import(args: argparse.Namespace) -> tuple[dict[str, Any] | None, str]:
-    """Import what clients keep here, as far as that is wanted; what came of it, and what can be asked then."""
+def _import(args: argparse.Namespace) -> "tuple[dict[str, Any] | None, str, Sequence[Finding]]":
+    """Import what clients keep here, as far as that is wanted: what came of it, what can be asked then, and what there was."""
     with filling(args) as app:
         found = import_.found_here(app)
         for line in import_.finding_lines(found) if found else ["No client keeps conversations here yet."]:
@@ -88,16 +91,15 @@ def _import(args: argparse.Namespace) -> tuple[dict[str, Any] | None, str]:
             data = None
             import_.build(app)
             built = app.holdings()
-    return data, render.one_line(str(built["latest"]).replace('"', ""), 60)
+    return data, render.one_line(str(built["latest"]).replace('"', ""), 60), found
 
 
-def _follow(args: argparse.Namespace) -> list[str]:
+def _follow(args: argparse.Namespace, found: "Sequence[Finding]") -> list[str]:
     """Follow the clients that record by no hook of their own, and those that delete what they wrote; their names."""
-    with filling(args) as app:
-        found = {f.importer: f.title for f in import_.found_here(app)}
+    titled = {f.importer: f.title for f in found}
     recording = {one.client for one in statuses(here()) if one.recording}
-    names = [name for name in found if name not in recording or name in _DELETING]
-    titles = ", ".join(found[name] for name in names)
+    names = [name for name in titled if name not in recording or name in _DELETING]
+    titles = ", ".join(titled[name] for name in names)
     question = f"Keep storing what {titles} write into their own files, before they delete any?"
     if not names or not (args.yes or render.agreed(question)):
         return []
