@@ -45,7 +45,8 @@ def test_an_alias_of_the_command_line_is_in_force_for_a_client_until_it_is_undon
     listed, found = call(place, ("serve", "--project", BILLING), {}, ("list_projects", {}), question)
     assert (listed["yours"], listed["total"]) == (SHOP, 1)
     assert found["explanation"]["scope"] == SHOP
-    assert "parrot" in found["results"][0]["quote"]
+    # The indexes may still be filing it again; whoever stands first, it is found.
+    assert any("parrot" in r["quote"] for r in found["results"])
     assert "parrot" in place.ok("ask", "parrot invoice", "--project", BILLING)
     place.ok("project", "undo", BILLING)
     listed, found = call(place, ("serve", "--project", "nothing"), {"MEMORY_MCP_PROJECT": SHOP}, ("list_projects", {}), question)
