@@ -9,6 +9,7 @@ import pytest
 from memory_mcp.errors import StorageError
 from memory_mcp.model.ids import EventId, span_grip_id
 from memory_mcp.model.sentinel import MARK
+from memory_mcp.model.superseded import Superseded
 from memory_mcp.model.tokens import estimate_tokens
 from memory_mcp.model.usage import Used
 from memory_mcp.policy.rank import RankingSettings
@@ -119,6 +120,6 @@ def test_a_result_that_was_superseded_says_so(own: Door) -> None:
     own.app.derivation.run()
     [found] = own.ok("intelligent_search", query="palladium port")["results"]
     assert "superseded_by" not in found
-    own.app.storage.superseded.record(found["grip"], new, 1)
+    own.app.storage.superseded.record(Superseded(found["grip"], new, 1))
     assert own.ok("intelligent_search", query="palladium port")["results"][0]["superseded_by"] == new
     assert old.split("-")[0] != new.split("-")[0]

@@ -12,6 +12,7 @@ from memory_mcp.layers.budget import Budget, StopConditions
 from memory_mcp.layers.standing import kind_said
 from memory_mcp.model.event import EventType, Role
 from memory_mcp.model.ids import span_grip_id
+from memory_mcp.model.superseded import Superseded
 from memory_mcp.model.toc import MemoryKind
 from memory_mcp.storage.duckdb.connection import Connection
 from tests.factories import draft
@@ -64,7 +65,7 @@ def test_a_hit_is_pinned_with_its_node_or_with_its_grip(app: App, layer: LayerNa
 @pytest.mark.parametrize("layer", LAYERS)
 def test_a_superseded_hit_names_what_holds_now(app: App, layer: LayerName) -> None:
     old, new = (first(app, layer, word).grip_ids[0] for word in ("palladium", "zirconium"))
-    app.storage.superseded.record(old, new, 1)
+    app.storage.superseded.record(Superseded(old, new, 1))
     assert first(app, layer, "palladium").superseded_by == new
     assert first(app, layer, "zirconium").superseded_by == ""
 
@@ -101,7 +102,7 @@ def test_what_a_search_asks_the_store_for_does_not_grow_with_pins_and_successors
         return rows(self, sql, parameters)
 
     old, new = (first(app, layer, word).grip_ids[0] for word in ("palladium", "zirconium"))
-    app.storage.superseded.record(old, new, 1)
+    app.storage.superseded.record(Superseded(old, new, 1))
     app.storage.toc.set_pin("grip:1", True, "test")
     first(app, layer, "palladium zirconium")
     monkeypatch.setattr(Connection, "rows", told)

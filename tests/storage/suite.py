@@ -12,11 +12,13 @@ import pytest
 
 from memory_mcp.clock import SystemClock
 from memory_mcp.errors import InvalidQuery
+from memory_mcp.model.audit import Act
 from memory_mcp.model.calendar import TimeWindow, TocLevel
 from memory_mcp.model.change import Change, ChangeKind
 from memory_mcp.model.event import Event, Role
 from memory_mcp.model.ids import GripId, NodeId, event_key, segment_id, topic_id
 from memory_mcp.model.segment import Segment
+from memory_mcp.model.superseded import Superseded
 from memory_mcp.model.toc import MemoryKind, TocBullet
 from memory_mcp.model.topic import KnownTopic, TopicLabel, Turn
 from memory_mcp.model.usage import Used
@@ -754,27 +756,51 @@ def test_every_opening_of_a_grip_is_kept_in_order_until_it_is_forgotten(store: S
 def test_openings_and_successors_outlive_their_process(opened: Callable[[], Storage]) -> None:
     before = opened()
     before.usage.record([ONE], 10)
-    before.superseded.record(ONE, TWO, 20)
+    before.superseded.record(Superseded(ONE, TWO, 20))
     before.close()
     after = opened()
-    assert (after.usage.of([ONE]), after.superseded.of([ONE])) == ({ONE: Used((10,))}, {ONE: TWO})
+    assert (after.usage.of([ONE]), successors(after, ONE)) == ({ONE: Used((10,))}, {ONE: TWO})
     after.close()
 
 
+def successors(store: Storage, *ids: GripId) -> dict[GripId, GripId | None]:
+    """Which statement stands in the place of each of `ids` that holds no more."""
+    return {old: found.new for old, found in store.superseded.of(ids).items()}
+
+
 def test_a_statement_leads_to_the_one_that_holds_now_over_any_number_of_steps(store: Storage) -> None:
-    assert store.superseded.of([ONE, TWO]) == {}
-    store.superseded.record(ONE, TWO, 10)
-    assert store.superseded.of([ONE, TWO]) == {ONE: TWO}
-    store.superseded.record(TWO, THREE, 20)
-    assert store.superseded.of([ONE, TWO, THREE]) == {ONE: THREE, TWO: THREE}
+    assert successors(store, ONE, TWO) == {}
+    store.superseded.record(Superseded(ONE, TWO, 10))
+    assert successors(store, ONE, TWO) == {ONE: TWO}
+    store.superseded.record(Superseded(TWO, THREE, 20))
+    assert successors(store, ONE, TWO, THREE) == {ONE: THREE, TWO: THREE}
 
 
 def test_of_several_successors_the_last_recorded_holds_and_a_circle_ends(store: Storage) -> None:
-    store.superseded.record(ONE, TWO, 10)
-    store.superseded.record(ONE, THREE, 10)
-    assert store.superseded.of([ONE]) == {ONE: THREE}
-    store.superseded.record(THREE, ONE, 20)
-    assert store.superseded.of([ONE, THREE]) == {ONE: THREE, THREE: ONE}
+    store.superseded.record(Superseded(ONE, TWO, 10))
+    store.superseded.record(Superseded(ONE, THREE, 10))
+    assert successors(store, ONE) == {ONE: THREE}
+    store.superseded.record(Superseded(THREE, ONE, 20))
+    assert successors(store, ONE, THREE) == {ONE: THREE, THREE: ONE}
+
+
+def test_a_retracted_statement_leads_nowhere_and_its_reason_stays(store: Storage) -> None:
+    store.superseded.record(Superseded(ONE, TWO, 10))
+    gone = Superseded(TWO, None, 20, "it was a dream", "person")
+    store.superseded.record(gone)
+    assert store.superseded.of([ONE, TWO]) == {ONE: replace(gone, old=ONE), TWO: gone}
+
+
+def test_acts_are_listed_newest_first_as_they_were_told(opened: Callable[[], Storage]) -> None:
+    before = opened()
+    acts = [Act("forget", ms, "person", "session", "asked", {"events": 3, "grips": ms}) for ms in (10, 20, 30)]
+    for act in acts:
+        before.audit.record(act)
+    before.close()
+    after = opened()
+    assert after.audit.all() == acts[::-1]
+    assert after.audit.all(1) == acts[2:]
+    after.close()
 
 
 # outbox

@@ -109,7 +109,7 @@ def test_an_older_store_is_copied_aside_before_it_is_brought_up_to_date(data_dir
 def test_a_store_of_the_first_version_is_brought_up_to_date_with_everything_it_held(data_dir: Path) -> None:
     file = made(data_dir)
     con = duckdb.connect(str(file))
-    for table in ("usage", "superseded", "spending", "topic", "topic_label", "project_alias", "project_split"):
+    for table in ("usage", "superseded", "spending", "topic", "topic_label", "project_alias", "project_split", "audit"):
         con.execute(f"DROP TABLE {table}")
     con.execute("UPDATE meta SET value = '1' WHERE name = 'schema_version'")
     con.close()

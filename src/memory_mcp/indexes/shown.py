@@ -17,7 +17,7 @@ from memory_mcp.indexes.snapshot import Snapshot, segment_of
 from memory_mcp.model.grip import Said
 from memory_mcp.model.ids import GripId, NodeId, node_key
 from memory_mcp.model.toc import TocNode
-from memory_mcp.storage.base import Outbox
+from memory_mcp.storage.records import Outbox
 
 if TYPE_CHECKING:  # the engine behind it may be missing
     from memory_mcp.indexes.bm25.index import Bm25Index

@@ -22,7 +22,7 @@ from memory_mcp.errors import InvalidQuery
 from memory_mcp.jobs.base import Asked, Job, JobReport, Waiting
 from memory_mcp.jobs.schedule import Every, next_due, retry_after
 from memory_mcp.model.calendar import Calendar
-from memory_mcp.storage.base import Outbox
+from memory_mcp.storage.records import Outbox
 
 log = logging.getLogger(__name__)
 

@@ -10,6 +10,7 @@ from functools import lru_cache
 
 from memory_mcp.layers.base import Hit
 from memory_mcp.model.ids import GripId, NodeId, parse_span_grip
+from memory_mcp.model.superseded import RETRACTED, Superseded
 from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind, TocNode
 from memory_mcp.storage.base import Storage
 from memory_mcp.summarize.kinds import cues_of, kind_of
@@ -24,13 +25,13 @@ _REMEMBERED = 2000
 def with_standing(hits: Sequence[Hit], nodes: Mapping[NodeId, TocNode], storage: Storage) -> list[Hit]:
     """`hits` as they stand in the store; `nodes` are those they lie in, as far as they are known."""
     pins = storage.toc.pins()
-    successors = storage.superseded.of({i for h in hits for i in _grips(h)})
-    return [_standing(hit, nodes.get(hit.node_id), pins, successors) for hit in hits]
+    over = storage.superseded.of({i for h in hits for i in _grips(h)})
+    return [_standing(hit, nodes.get(hit.node_id), pins, over) for hit in hits]
 
 
-def _standing(hit: Hit, node: TocNode | None, pins: frozenset[str], successors: Mapping[GripId, GripId]) -> Hit:
+def _standing(hit: Hit, node: TocNode | None, pins: frozenset[str], over: Mapping[GripId, Superseded]) -> Hit:
     grips = _grips(hit)
-    shown = grips[0] if grips else None
+    ended = over.get(grips[0]) if grips else None
     # Reading for kinds costs 0.1 ms a hit (measured), and a node's own is the most durable of what is worth telling in it.
     plain = node is not None and node.kind is MemoryKind.OBSERVATION and not hit.kind
     return replace(
@@ -38,7 +39,7 @@ def _standing(hit: Hit, node: TocNode | None, pins: frozenset[str], successors: 
         kind="" if plain else kind_said(hit.quote, hit.kind),
         salience=node.salience if node else 0.0,
         pinned=bool(pins) and _is_pinned(hit, grips, pins),
-        superseded_by=successors.get(shown, "") if shown else "",
+        superseded_by=(ended.new or RETRACTED) if ended else "",
     )
 
 

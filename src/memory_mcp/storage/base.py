@@ -11,13 +11,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Protocol
 
 from memory_mcp.model.calendar import TimeWindow, TocLevel
-from memory_mcp.model.change import Change
 from memory_mcp.model.event import Event
 from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import EventId, GripId, NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
-from memory_mcp.storage.records import ProjectStore, SpendingStore, SupersededStore, TopicStore, UsageStore
+from memory_mcp.storage.records import AuditStore, Outbox, ProjectStore, SpendingStore, SupersededStore, TopicStore, UsageStore
 from memory_mcp.storage.values import (
     Appended,
     Build,
@@ -274,38 +273,6 @@ class GripStore(Protocol):
         ...
 
 
-class Outbox(Protocol):
-    """What changed, in order; read by any number of followers."""
-
-    def after(self, seq: int, limit: int) -> list[Change]:
-        """Up to `limit` changes behind `seq`."""
-        ...
-
-    def changed_since(self, seq: int) -> frozenset[str] | None:
-        """Nodes that changed behind `seq` (and maybe ""); None where that cannot be told from memory."""
-        ...
-
-    def checkpoint(self, follower: str) -> int:
-        """How far a follower got; 0 at first. The deriver is called `deriver`, and counts events."""
-        ...
-
-    def mark(self, follower: str, value: str) -> None:
-        """Remember a follower's or importer's own position under its name."""
-        ...
-
-    def mark_all(self, values: Mapping[str, str]) -> None:
-        """Remember several, by name."""
-        ...
-
-    def marks(self, prefix: str) -> dict[str, str]:
-        """Positions by name, for names that begin so."""
-        ...
-
-    def forget_requests(self, now_ms: int) -> int:
-        """Drop answers to writes that nobody will send again; how many."""
-        ...
-
-
 class Storage(Protocol):
     """The whole truth of one data directory."""
 
@@ -347,6 +314,11 @@ class Storage(Protocol):
     @property
     def projects(self) -> ProjectStore:
         """What projects are called."""
+        ...
+
+    @property
+    def audit(self) -> AuditStore:
+        """What was done to the memory itself."""
         ...
 
     @property

@@ -1,11 +1,14 @@
 """Small stores of what happened beside the tree: openings, replacements, topics, and what language models were asked."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Protocol
 
+from memory_mcp.model.audit import Act
+from memory_mcp.model.change import Change
 from memory_mcp.model.ids import GripId, NodeId, TopicId
 from memory_mcp.model.project import Alias, Names, Split
 from memory_mcp.model.spending import Spent
+from memory_mcp.model.superseded import Superseded
 from memory_mcp.model.topic import KnownTopic, TopicLabel
 from memory_mcp.model.usage import Used
 from memory_mcp.storage.values import Activity
@@ -28,14 +31,26 @@ class UsageStore(Protocol):
 
 
 class SupersededStore(Protocol):
-    """Which statement stands in the place of which. Append-only."""
+    """Which statement stands in the place of which, and which hold no more. Append-only."""
 
-    def record(self, old: GripId, new: GripId, at_ms: int) -> None:
-        """From now on `new` stands in the place of `old`; of several for one, the last recorded."""
+    def record(self, superseded: Superseded) -> None:
+        """From now on `new` stands in the place of `old`, or nothing where it is None; of several for one, the last recorded."""
         ...
 
-    def of(self, ids: Iterable[GripId]) -> dict[GripId, GripId]:
-        """For each of `ids` that was superseded the statement that holds now, over any number of steps. Free."""
+    def of(self, ids: Iterable[GripId]) -> dict[GripId, Superseded]:
+        """For each of `ids` that holds no more the statement that holds now, over any number of steps, and why. Free."""
+        ...
+
+
+class AuditStore(Protocol):
+    """Acts upon the memory itself: corrected, retracted, forgotten, restored. Append-only, and without the text concerned."""
+
+    def record(self, act: Act) -> None:
+        """One more."""
+        ...
+
+    def all(self, limit: int = 100) -> list[Act]:
+        """The latest, newest first."""
         ...
 
 
@@ -128,4 +143,36 @@ class ProjectStore(Protocol):
 
     def drop_splits(self, new: str) -> None:
         """What was split off as `new` belongs again to where it came from."""
+        ...
+
+
+class Outbox(Protocol):
+    """What changed, in order; read by any number of followers."""
+
+    def after(self, seq: int, limit: int) -> list[Change]:
+        """Up to `limit` changes behind `seq`."""
+        ...
+
+    def changed_since(self, seq: int) -> frozenset[str] | None:
+        """Nodes that changed behind `seq` (and maybe ""); None where that cannot be told from memory."""
+        ...
+
+    def checkpoint(self, follower: str) -> int:
+        """How far a follower got; 0 at first. The deriver is called `deriver`, and counts events."""
+        ...
+
+    def mark(self, follower: str, value: str) -> None:
+        """Remember a follower's or importer's own position under its name."""
+        ...
+
+    def mark_all(self, values: Mapping[str, str]) -> None:
+        """Remember several, by name."""
+        ...
+
+    def marks(self, prefix: str) -> dict[str, str]:
+        """Positions by name, for names that begin so."""
+        ...
+
+    def forget_requests(self, now_ms: int) -> int:
+        """Drop answers to writes that nobody will send again; how many."""
         ...

@@ -18,6 +18,7 @@ STEPS: dict[int, str] = {
     3: "0003_spending.sql",
     4: "0004_topics.sql",
     5: "0005_projects.sql",
+    6: "0006_trust.sql",
 }
 CURRENT = max(STEPS)
 

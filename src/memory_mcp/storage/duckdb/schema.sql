@@ -1,4 +1,4 @@
--- The tables as they are today (schema version 5). Older files reach this through migrations.py.
+-- The tables as they are today (schema version 6). Older files reach this through migrations.py.
 -- Keys are numbers: a text primary key alone costs 130 MB per million rows. There are no secondary indexes: row groups
 -- carry minima and maxima, event ids and sequence numbers rise with time, and a scan of one column of a million rows
 -- takes a few milliseconds.
@@ -108,7 +108,13 @@ CREATE TABLE pin (target VARCHAR NOT NULL, set_by VARCHAR NOT NULL, at_ms BIGINT
 
 CREATE TABLE usage (grip_id VARCHAR NOT NULL, at_ms BIGINT NOT NULL);      -- a row for each opening of a quotation
 
-CREATE TABLE superseded (old_id VARCHAR NOT NULL, new_id VARCHAR NOT NULL, at_ms BIGINT NOT NULL);    -- grips; append-only
+CREATE TABLE superseded (          -- grips that hold no more; append-only
+    old_id VARCHAR NOT NULL,
+    new_id VARCHAR,                -- NULL: retracted, nothing stands in its place
+    at_ms  BIGINT  NOT NULL,
+    reason VARCHAR NOT NULL,
+    author VARCHAR NOT NULL
+);
 
 CREATE TABLE spending (            -- a row for each text asked of a language model; no text
     at_ms        BIGINT  NOT NULL,
@@ -154,4 +160,13 @@ CREATE TABLE project_split (       -- sessions that are shown apart from their p
     folder     VARCHAR NOT NULL,   -- sessions that began there or below; '' where a session is named
     new        VARCHAR NOT NULL,
     at_ms      BIGINT  NOT NULL
+);
+
+CREATE TABLE audit (               -- acts upon the memory itself; append-only, without the text concerned
+    at_ms   BIGINT  NOT NULL,
+    what    VARCHAR NOT NULL,
+    author  VARCHAR NOT NULL,
+    subject VARCHAR NOT NULL,
+    reason  VARCHAR NOT NULL,
+    counts  VARCHAR NOT NULL       -- JSON object of numbers
 );

@@ -17,6 +17,7 @@ from memory_mcp.errors import InvalidQuery, SchemaTooOld
 from memory_mcp.failpoints import failpoint
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.storage.duckdb import migrations
+from memory_mcp.storage.duckdb.audit import DuckAudit
 from memory_mcp.storage.duckdb.connection import Connection, compacting
 from memory_mcp.storage.duckdb.events import DuckEvents
 from memory_mcp.storage.duckdb.grips import DuckGrips
@@ -24,9 +25,10 @@ from memory_mcp.storage.duckdb.outbox import DuckOutbox, Numbers
 from memory_mcp.storage.duckdb.projects import DuckProjects
 from memory_mcp.storage.duckdb.recent import RecentGrips
 from memory_mcp.storage.duckdb.spending import DuckSpending
+from memory_mcp.storage.duckdb.superseded import DuckSuperseded
 from memory_mcp.storage.duckdb.toc import DuckToc
 from memory_mcp.storage.duckdb.topics import DuckTopics
-from memory_mcp.storage.duckdb.usage import DuckSuperseded, DuckUsage
+from memory_mcp.storage.duckdb.usage import DuckUsage
 from memory_mcp.storage.lock import DirectoryLock, LookingLock
 from memory_mcp.storage.values import StoreStats
 
@@ -116,6 +118,7 @@ class DuckStorage:
             self.superseded = DuckSuperseded(self._con)
             self.spending = DuckSpending(self._con)
             self.topics = DuckTopics(self._con)
+            self.audit = DuckAudit(self._con)
             self.outbox = DuckOutbox(self._con, self._numbers)
             self._lost = self._check_high_water()
         except BaseException:

@@ -1,6 +1,5 @@
-"""UsageStore and SupersededStore on DuckDB: two small tables of grip ids and moments."""
+"""UsageStore on DuckDB: a small table of grip ids and moments."""
 
-import threading
 from collections.abc import Iterable
 
 from memory_mcp.model.ids import GripId
@@ -39,40 +38,3 @@ class DuckUsage:
         """See UsageStore."""
         with self._con.writing() as con:
             con.execute("DELETE FROM usage WHERE grip_id IN (SELECT unnest(?::VARCHAR[]))", [list(set(ids))])
-
-
-class DuckSuperseded:
-    """Pairs of statements, kept in memory once they were read: there are few, and every search asks."""
-
-    def __init__(self, con: Connection) -> None:
-        self._con = con
-        self._lock = threading.Lock()
-        self._pairs: dict[GripId, GripId] | None = None
-
-    def record(self, old: GripId, new: GripId, at_ms: int) -> None:
-        """See SupersededStore."""
-        with self._lock:
-            with self._con.writing() as con:
-                con.execute("INSERT INTO superseded VALUES (?, ?, ?)", [old, new, at_ms])
-            self._pairs = None
-
-    def of(self, ids: Iterable[GripId]) -> dict[GripId, GripId]:
-        """See SupersededStore."""
-        pairs = self._all()
-        return {i: _last(i, pairs) for i in ids if i in pairs} if pairs else {}
-
-    def _all(self) -> dict[GripId, GripId]:
-        with self._lock:
-            if self._pairs is None:
-                rows = self._con.rows("SELECT old_id, new_id FROM superseded ORDER BY at_ms, rowid")
-                self._pairs = {GripId(old): GripId(new) for old, new in rows}
-            return self._pairs
-
-
-def _last(old: GripId, pairs: dict[GripId, GripId]) -> GripId:
-    """Where the steps from `old` end; in a circle, the last before it closes."""
-    seen, now = {old}, pairs[old]
-    while now in pairs and pairs[now] not in seen:
-        seen.add(now)
-        now = pairs[now]
-    return now

@@ -1,0 +1,24 @@
+"""AuditStore on DuckDB: a small table, append-only."""
+
+import json
+
+from memory_mcp.model.audit import Act
+from memory_mcp.storage.duckdb.connection import Connection
+
+
+class DuckAudit:
+    """Acts, a row each."""
+
+    def __init__(self, con: Connection) -> None:
+        self._con = con
+
+    def record(self, act: Act) -> None:
+        """See AuditStore."""
+        row = [act.at_ms, act.what, act.author, act.subject, act.reason, json.dumps(dict(act.counts))]
+        with self._con.writing() as con:
+            con.execute("INSERT INTO audit VALUES (?, ?, ?, ?, ?, ?)", row)
+
+    def all(self, limit: int = 100) -> list[Act]:
+        """See AuditStore."""
+        sql = "SELECT what, at_ms, author, subject, reason, counts FROM audit ORDER BY at_ms DESC, rowid DESC LIMIT ?"
+        return [Act(what, ms, who, on, why, json.loads(n)) for what, ms, who, on, why, n in self._con.rows(sql, [limit])]
