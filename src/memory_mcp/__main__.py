@@ -33,6 +33,8 @@ FORWARDED = frozenset(
             "projects",
             "agents",
             "project",
+            "correct",
+            "retract",
         ),
         *("embedder status", "refine due", "refine show"),
     }

@@ -10,6 +10,8 @@ from memory_mcp import link
 _INTERRUPTED = 130
 _NOT_NOW = 3
 _ASKED_WRONGLY = 2
+#: Commands whose words count as a person's own where one typed them at a terminal and says so.
+_OWN_WORDS = ("correct", "retract")
 
 
 def run(wanted: link.Wanted, argv: Sequence[str]) -> int | None:
@@ -17,6 +19,7 @@ def run(wanted: link.Wanted, argv: Sequence[str]) -> int | None:
     for stream in (sys.stdout, sys.stderr):
         stream.reconfigure(errors="replace")  # type: ignore[union-attr]  # what a terminal cannot show is no failure
     said = False
+    is_confirmed = _confirmed(argv)
 
     def hear(message: dict[str, Any]) -> None:
         nonlocal said
@@ -31,7 +34,7 @@ def run(wanted: link.Wanted, argv: Sequence[str]) -> int | None:
     try:
         for _ in range(2):
             try:
-                return _once(wanted, argv, hear)
+                return _once(wanted, argv, hear, is_confirmed)
             except link.Unreachable:
                 return None
             except (ConnectionError, TimeoutError) as error:
@@ -53,7 +56,7 @@ def run(wanted: link.Wanted, argv: Sequence[str]) -> int | None:
         return _NOT_NOW
 
 
-def _once(wanted: link.Wanted, argv: Sequence[str], hear: Any) -> int:
+def _once(wanted: link.Wanted, argv: Sequence[str], hear: Any, is_confirmed: bool) -> int:
     line = link.reach(wanted, "rpc")
     if unusable := line.about.get("unusable"):
         line.close()
@@ -65,6 +68,7 @@ def _once(wanted: link.Wanted, argv: Sequence[str], hear: Any) -> int:
             "argv": list(argv),
             "out_tty": sys.stdout.isatty(),
             "err_tty": sys.stderr.isatty(),
+            "confirmed": is_confirmed,
             "columns": _columns(),
             "encoding": sys.stdout.encoding or "utf-8",
             "plain": bool(os.environ.get("NO_COLOR")),
@@ -74,6 +78,15 @@ def _once(wanted: link.Wanted, argv: Sequence[str], hear: Any) -> int:
         return int(answer["status"])
     finally:
         line.close()
+
+
+def _confirmed(argv: Sequence[str]) -> bool:
+    """Whether a person at this terminal says that these are their own words; nobody else is asked."""
+    if not any(word in _OWN_WORDS for word in argv[:1]) or not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
+        return False
+    sys.stderr.write("Record it as your own word, and not as an agent's? [Y/n] ")
+    sys.stderr.flush()
+    return sys.stdin.readline().strip().lower() in ("", "y", "yes")
 
 
 def _columns() -> int:

@@ -29,8 +29,19 @@ DECIDE = ["plan_query", "classify_query"]
 REFINE = ["refine_due", "refine_show", "refine_summary"]
 TOPICS = ["get_top_topics", "get_toc_nodes_for_topic", "get_related_topics", "label_topic", "get_topic_graph_status"]
 PROJECTS = ["list_projects", "list_agents", "alias_project", "split_project", "undo_project"]
-FULL = [*TREE, *DECIDE, *INDEXES, *TOPICS, "ingest_events", *REFINE, "pin", *PROJECTS]
-WRITES = {"remember", "rebuild_index", "prune_index", "label_topic", "ingest_events", "refine_summary", "pin", *PROJECTS[2:]}
+FULL = [*TREE, *DECIDE, *INDEXES, *TOPICS, "ingest_events", *REFINE, "pin", "correct", "retract", *PROJECTS]
+WRITES = {
+    "remember",
+    "rebuild_index",
+    "prune_index",
+    "label_topic",
+    "ingest_events",
+    "refine_summary",
+    "pin",
+    "correct",
+    "retract",
+    *PROJECTS[2:],
+}
 
 
 def size(value: Any) -> int:

@@ -67,11 +67,17 @@ COMMANDS = {
     "alias_project": Command(("project", "alias"), ("project", "same_as")),
     "split_project": Command(("project", "split"), ("project",), {"folder": "cwd", "sessions": "session"}),
     "undo_project": Command(("project", "undo"), ("project",)),
+    "correct": Command(("correct",), ("grip_id", "text")),
+    "retract": Command(("retract",), ("grip_id",)),
 }
 #: No command asks these alone: one builds several indexes and shows how far it is, another has the status of both.
 TOOLS_ALONE = {"rebuild_index", "get_vector_index_status"}
-#: No tool asks these: one is for the person who pays, the other is what a resource reads.
-COMMANDS_ALONE = {"get_spend": Command(("spend",)), "get_topic": Command(("topics", "explore"), ("topic_id",))}
+#: No tool asks these: one is for the person who pays, one for whoever looks after a memory, the other is what a resource reads.
+COMMANDS_ALONE = {
+    "get_spend": Command(("spend",)),
+    "audit": Command(("admin", "audit")),
+    "get_topic": Command(("topics", "explore"), ("topic_id",)),
+}
 #: A quotation of the small history.
 GRIP = "the newest grip"
 #: The segment it lies in.
@@ -170,6 +176,8 @@ FOUND: list[tuple[str, dict[str, Any]]] = [
     ("list_projects", {"limit": 3}),
     ("undo_project", {"project": SITE}),
     ("split_project", {"project": SITE, "sessions": ["site-2026-02-12"], "name": "site-two"}),
+    ("correct", {"grip_id": GRIP, "text": "The outbox is not used.", "reason": "measured again", "kind": "decision"}),
+    ("retract", {"grip_id": GRIP, "reason": "nobody meant it"}),
 ]
 PAGED = [
     ("intelligent_search", {"query": "can you find out why", "limit": 2}),
@@ -277,6 +285,10 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("alias_project", {"project": "shop", "same_as": "shop"}, "INVALID_ARGUMENT: "),
     ("split_project", {"project": "shop", "folder": "/nowhere"}, f"NOT_FOUND: no session of {SHOP} began in /nowhere"),
     ("split_project", {"project": "shop", "sessions": ["x"]}, f"NOT_FOUND: no session of {SHOP} is called x"),
+    ("correct", {"grip_id": "nonsense", "text": "a"}, "INVALID_ARGUMENT: "),
+    ("correct", {"grip_id": GRIP, "text": " "}, "INVALID_ARGUMENT: the text is empty"),
+    ("correct", {"grip_id": "grip:1768986120000:0123456789abcdef", "text": "a"}, "NOT_FOUND: no grip grip:1768986120000"),
+    ("retract", {"grip_id": "grip:1768986120000:0123456789abcdef"}, "NOT_FOUND: no grip grip:1768986120000"),
     ("undo_project", {"project": "nobody"}, "NOT_FOUND: nothing was said of 'nobody' that could be taken back"),
 ]
 
@@ -442,6 +454,7 @@ def test_a_request_is_refused_in_the_same_words_at_both_doors(app: App, name: st
     ("name", "arguments", "wrong", "error"),
     [
         ("get_spend", {}, {"days": 0}, "INVALID_ARGUMENT: days must be at least 1."),
+        ("audit", {}, {"limit": 0}, "INVALID_ARGUMENT: limit must be at least 1"),
         ("get_topic", {"topic_id": TOPIC}, {"topic_id": NO_TOPIC}, f"NOT_FOUND: no such topic: {NO_TOPIC}."),
     ],
     ids=COMMANDS_ALONE,

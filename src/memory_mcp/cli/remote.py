@@ -21,10 +21,10 @@ def execute(
     talk: "Conversation",
     out: "Pipe",
     err: "Pipe",
-    look: tuple[int, bool],
+    look: tuple[int, bool, bool],
     stop: "Callable[[str], None]",
 ) -> int:
-    """Run it; the exit status. `look`: the terminal's columns, and whether it is to be plain.
+    """Run it; the exit status. `look`: the terminal's columns, whether it is to be plain, and whether a person there confirmed.
 
     Raises:
         BrokenPipeError: the caller has gone.

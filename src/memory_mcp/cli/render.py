@@ -36,6 +36,8 @@ class Terminal(NamedTuple):
     columns: int = 0
     #: Whether its owner wants neither colours nor pictures (NO_COLOR).
     plain: bool = False
+    #: Whether a person there confirmed that the command's words are their own.
+    confirmed: bool = False
 
 
 #: Set while a command runs for somebody else's terminal.
@@ -160,6 +162,14 @@ def styled(lines: Iterable["Text"], recalled: bool = False) -> None:
 def can_ask() -> bool:
     """Whether a person can be asked something: only at this process's own terminal."""
     return TERMINAL.get() is None and sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
+
+
+def own_words() -> bool:
+    """Whether a person at a terminal says that the command's words are their own."""
+    terminal = TERMINAL.get()
+    if terminal is not None:
+        return terminal.confirmed
+    return can_ask() and agreed("Record it as your own word, and not as an agent's?")
 
 
 def agreed(question: str) -> bool:

@@ -65,10 +65,10 @@ class Methods:
         encoding = str(params.get("encoding", "utf-8"))
         out = Pipe(talk, "out", bool(params.get("out_tty")), encoding)
         err = Pipe(talk, "err", bool(params.get("err_tty")), encoding)
-        columns, plain = int(params.get("columns", 0)), bool(params.get("plain"))
+        look = (int(params.get("columns", 0)), bool(params.get("plain")), bool(params.get("confirmed")))
 
         def work(app: App) -> int:
-            status = self._execute(app, argv, talk, out, err, (columns, plain), self._stop)
+            status = self._execute(app, argv, talk, out, err, look, self._stop)
             out.flush()
             err.flush()
             return status

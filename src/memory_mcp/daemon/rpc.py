@@ -63,9 +63,9 @@ class Conversation:
 
 #: A method: its conversation and parameters in, the answer out.
 Method = Callable[[Conversation, Mapping[str, Any]], Awaitable[Mapping[str, Any]]]
-#: Runs a command line on an open App: arguments, caller, its terminal's streams, its columns and whether it is to be plain,
-#: and what ends the daemon; the exit status out.
-Execute = Callable[["App", list[str], Conversation, "Pipe", "Pipe", tuple[int, bool], Callable[[str], None]], int]
+#: Runs a command line on an open App: arguments, caller, its terminal's streams, its columns, whether it is to be plain and
+#: whether a person there confirmed, and what ends the daemon; the exit status out.
+Execute = Callable[["App", list[str], Conversation, "Pipe", "Pipe", tuple[int, bool, bool], Callable[[str], None]], int]
 
 
 class Private:

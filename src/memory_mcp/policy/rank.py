@@ -17,6 +17,7 @@ from dataclasses import dataclass, field, replace
 from memory_mcp.errors import ConfigError
 from memory_mcp.layers.base import Hit
 from memory_mcp.model.ids import GripId
+from memory_mcp.model.superseded import RETRACTED
 from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind
 from memory_mcp.model.usage import Used
 
@@ -139,7 +140,10 @@ def _ids(hit: Hit) -> set[GripId]:
 
 
 def _behind_their_successors(ordered: Sequence[Hit]) -> list[Hit]:
-    """The same order, but a superseded hit waits until the one that superseded it has been named, if it is there at all."""
+    """The same order, but a superseded hit waits until the one that superseded it has been named, if it is there at all.
+
+    What was retracted comes last.
+    """
     holder = {i: at for at, hit in reversed(list(enumerate(ordered))) for i in _ids(hit)}
     waiting: dict[int, list[int]] = {}
     done: list[int] = []
@@ -158,7 +162,8 @@ def _behind_their_successors(ordered: Sequence[Hit]) -> list[Hit]:
         else:
             waiting.setdefault(successor, []).append(at)
     # Statements that supersede each other in a circle still wait: they come last, in the order they had.
-    return [ordered[at] for at in (*done, *sorted(at for several in waiting.values() for at in several))]
+    placed = [ordered[at] for at in (*done, *sorted(at for several in waiting.values() for at in several))]
+    return sorted(placed, key=lambda hit: hit.superseded_by == RETRACTED)
 
 
 def _collapsed(ordered: Sequence[Hit]) -> list[Hit]:

@@ -54,6 +54,8 @@ class Parts:
     wait: Callable[[float], float]
     #: How often grips were opened, where that is counted.
     usage_of: Callable[[Iterable[GripId]], Mapping[GripId, Used]]
+    #: Puts before each superseded hit the statement that stands in its place.
+    with_successors: Callable[[Iterable[Hit]], Sequence[Hit]]
 
 
 class Search:
@@ -235,6 +237,7 @@ class Search:
         plan, parts = self._plan, self._parts
         if plan.browses:
             return hits
+        hits = parts.with_successors(hits)
         ids = {GripId(i) for h in hits for i in (*h.grip_ids, h.grip_id) if i} if parts.ranking.usage else set()
         used = parts.usage_of(ids) if ids else {}
         named = bool(plan.window_words)

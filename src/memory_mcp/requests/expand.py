@@ -14,6 +14,7 @@ from memory_mcp.events.evidence import Expanded
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.event import DEFAULT_TYPES, Event, Role
 from memory_mcp.model.grip import JOINT
+from memory_mcp.model.superseded import RETRACTED, Superseded
 from memory_mcp.requests.excerpts import ELLIPSIS, cut_out, head_and_tail
 from memory_mcp.requests.limits import AROUND, TOKENS
 from memory_mcp.requests.plain import largest, tokens_of
@@ -83,6 +84,9 @@ class ExpandResponse(Recalled):
     truncated: bool = False
     #: The arguments with which nothing is.
     more: Mapping[str, int] | None = None
+    #: The grip of the statement that stands in its place, or `RETRACTED`; and why it holds no more.
+    superseded_by: str = ""
+    why_superseded: str = ""
 
 
 def expand(app: App, request: ExpandRequest, caller: Caller) -> ExpandResponse:
@@ -100,13 +104,14 @@ def expand(app: App, request: ExpandRequest, caller: Caller) -> ExpandResponse:
     app.count_opening(found.grip_id)
     segments = app.storage.toc.segments([found.node_segment]) if found.node_segment else {}
     node_id = next((s.node_id for s in segments.values()), "")
-    return _Fitting(found, node_id, app.calendar, app.settings.retrieval.token_factor).within(budget)
+    over = app.storage.superseded.of([found.grip_id]).get(found.grip_id)
+    return _Fitting(found, node_id, app.calendar, app.settings.retrieval.token_factor, over).within(budget)
 
 
 class _Fitting:
     """One citation, brought into a budget."""
 
-    def __init__(self, found: Expanded, node_id: str, calendar: Calendar, factor: float) -> None:
+    def __init__(self, found: Expanded, node_id: str, calendar: Calendar, factor: float, over: Superseded | None = None) -> None:
         self._found = found
         self._calendar = calendar
         self._factor = factor
@@ -120,7 +125,15 @@ class _Fitting:
             event_id_end="" if last == first else last,
         )
         said = tuple(self._said(e, e.text, own=True) for e in found.excerpt)
-        self._bare = ExpandResponse(grip=cited, verified=found.verified, events_before=(), excerpt_events=said, events_after=())
+        self._bare = ExpandResponse(
+            grip=cited,
+            verified=found.verified,
+            events_before=(),
+            excerpt_events=said,
+            events_after=(),
+            superseded_by=(over.new or RETRACTED) if over else "",
+            why_superseded=over.reason if over else "",
+        )
         #: Neighbours by their distance: (side, place counted from the quotation).
         sides = itertools.zip_longest(
             ((0, place) for place in range(len(found.before))), ((1, place) for place in range(len(found.after)))

@@ -1,11 +1,13 @@
 """Reading the time tree: browse_toc, get_node and get_toc_root."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memory_mcp.app import App
 from memory_mcp.model.calendar import TocLevel
-from memory_mcp.model.ids import ROOT, NodeId, segment_key_of
+from memory_mcp.model.ids import ROOT, GripId, NodeId, segment_key_of
+from memory_mcp.model.superseded import Superseded
+from memory_mcp.model.toc import TocNode
 from memory_mcp.requests import shapes
 from memory_mcp.requests.limits import PAGE, PAGE_TOKENS
 from memory_mcp.requests.listing import listed, most_telling
@@ -86,7 +88,7 @@ def browse(app: App, request: Browse, caller: Caller) -> Browsed:
     limit = PAGE.check(request.limit)
     scoped = scope_of(app, request.project, request.scope, caller.project)
     opened = app.tree.node(times_of(app).node_id(request.node_id), scoped.project)
-    whole = shapes.node(opened, app.calendar, *_neighbours(app, opened.node_id, scoped))
+    whole = shapes.node(opened, app.calendar, *_neighbours(app, opened.node_id, scoped), _over(app, opened))
     listing = listed(app, opened, scoped, limit, request.cursor)
     # The node itself was shown with the first page.
     node = replace(whole, summary="", bullets=[], keywords=[]) if request.cursor else whole
@@ -121,7 +123,7 @@ def get_node(app: App, request: GetNode, caller: Caller) -> WholeNode:
     opened = app.tree.node(times_of(app).node_id(request.node_id), scoped.project)
     listing = listed(app, opened, scoped, PAGE.default)
     return WholeNode(
-        node=shapes.node(opened, app.calendar, *_neighbours(app, opened.node_id, scoped)),
+        node=shapes.node(opened, app.calendar, *_neighbours(app, opened.node_id, scoped), _over(app, opened)),
         children=listing.children,
         next_cursor=listing.cursor(len(listing.children)),
         folded=listing.folded,
@@ -150,3 +152,8 @@ def _context(app: App, node_id: str, scoped: Scoped) -> Context | None:
     found = app.tree.context(segment, scoped.project)
     before = [shapes.event(e, app.calendar) for e in found.before]
     return Context(session_id=segment.session_id, before=before, parents=[shapes.child(n) for n in reversed(found.parents)])
+
+
+def _over(app: App, node: TocNode) -> Mapping[GripId, Superseded]:
+    """Which of a node's grips hold no more."""
+    return app.storage.superseded.of({grip for b in node.bullets for grip in b.grip_ids})

@@ -6,6 +6,7 @@ from typing import Any
 
 from memory_mcp.app import App
 from memory_mcp.requests import (
+    correct,
     events,
     expand,
     indexes,
@@ -66,6 +67,9 @@ REQUESTS: Mapping[str, Entry] = {
     "refine_summary": Entry(refine.RefineSummary, refine.refine_summary),
     "prune_index": Entry(indexes.PruneIndex, indexes.prune_index),
     "pin": Entry(pins.Pin, pins.pin),
+    "correct": Entry(correct.Correct, correct.correct),
+    "retract": Entry(correct.Retract, correct.retract),
+    "audit": Entry(correct.Audit, correct.audit),
     "list_projects": Entry(projects.ListProjects, projects.list_projects),
     "list_agents": Entry(projects.ListAgents, projects.list_agents),
     "alias_project": Entry(projects.AliasProject, projects.alias_project),

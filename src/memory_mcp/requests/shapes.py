@@ -1,13 +1,14 @@
 """Stored things in, the parts that responses are made of out; times are ISO, on the calendar of the request."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum
 from itertools import islice
 
 from memory_mcp.model import event as domain
 from memory_mcp.model.calendar import Calendar, TimeWindow, TocLevel, parents
-from memory_mcp.model.ids import ROOT
+from memory_mcp.model.ids import ROOT, GripId
+from memory_mcp.model.superseded import RETRACTED, Superseded
 from memory_mcp.model.toc import MemoryKind, TocBullet, TocNode, shown_author
 from memory_mcp.requests.times import EARLIEST_MS, LATEST_MS
 from memory_mcp.summarize.sentences import shorten
@@ -19,6 +20,8 @@ from memory_mcp.toc.statements import outcome_of
 NAMES_SHOWN = 20
 #: Keywords of a node that a reader is shown: a period has more, for those who search it.
 KEYWORDS_SHOWN = 24
+#: Where everything holds.
+NONE_OVER: Mapping[GripId, Superseded] = {}
 
 
 class Told(Enum):
@@ -46,6 +49,8 @@ class Bullet:
     text: str
     grip_ids: Sequence[str]
     kind: str = ""
+    #: Where none of what proves it holds any more: the grip that stands in its place, or `RETRACTED`.
+    superseded_by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -145,14 +150,16 @@ def _short(text: str, width: int) -> str:
     return shorten(text, width).rstrip("… ") + "…" if width and len(text) > width else text[:width]
 
 
-def node(value: TocNode, calendar: Calendar, previous: str = "", following: str = "") -> Node:
-    """Return a whole node. `previous` and `following` are its neighbours in time."""
+def node(
+    value: TocNode, calendar: Calendar, previous: str = "", following: str = "", over: Mapping[GripId, Superseded] = NONE_OVER
+) -> Node:
+    """Return a whole node. `previous` and `following` are its neighbours in time; `over` are grips that hold no more."""
     return Node(
         node_id=value.node_id,
         level=value.level,
         title=value.title,
         summary=value.summary,
-        bullets=[bullet(b) for b in value.bullets],
+        bullets=[bullet(b, over) for b in value.bullets],
         keywords=value.keywords[:KEYWORDS_SHOWN],
         start=calendar.iso(value.start_ms) if value.end_ms else "",
         end=calendar.iso(value.end_ms) if value.end_ms else "",
@@ -168,9 +175,15 @@ def node(value: TocNode, calendar: Calendar, previous: str = "", following: str 
     )
 
 
-def bullet(value: TocBullet) -> Bullet:
+def bullet(value: TocBullet, over: Mapping[GripId, Superseded] = NONE_OVER) -> Bullet:
     """Return a bullet; an observation is not called one."""
-    return Bullet(text=value.text, grip_ids=value.grip_ids, kind="" if value.kind is MemoryKind.OBSERVATION else value.kind)
+    ended = over.get(value.grip_ids[0]) if value.grip_ids and all(grip in over for grip in value.grip_ids) else None
+    return Bullet(
+        text=value.text,
+        grip_ids=value.grip_ids,
+        kind="" if value.kind is MemoryKind.OBSERVATION else value.kind,
+        superseded_by=(ended.new or RETRACTED) if ended else "",
+    )
 
 
 def event(value: domain.Event, calendar: Calendar) -> Event:

@@ -141,6 +141,7 @@ class Bullet(Wire):
     text: str
     grip_ids: list[str]
     kind: str = ""
+    superseded_by: SkipJsonSchema[str] = ""
 
 
 class Child(Wire):
@@ -247,6 +248,15 @@ class Said(Wire):
     text: str = ""
 
 
+class Corrected(Wire):
+    """correct and retract."""
+
+    superseded: str
+    grip_id: str = ""
+    event_id: str = ""
+    project: str = ""
+
+
 class GripAnswer(Recalled):
     """expand_grip."""
 
@@ -257,6 +267,8 @@ class GripAnswer(Recalled):
     events_after: list[Said]
     truncated: bool | None = None
     more: Annotated[dict[str, int], Field(description="Arguments that show everything")] = {}
+    superseded_by: SkipJsonSchema[str] = ""
+    why_superseded: SkipJsonSchema[str] = ""
 
 
 class EventsAnswer(Recalled):

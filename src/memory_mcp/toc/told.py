@@ -1,6 +1,6 @@
 """Segments as they are told to people: titles, statements with speaker and citation, what was asked and what was done."""
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 
 from memory_mcp.grips import covering
 from memory_mcp.model.event import Event, Role, Trust, is_recap
@@ -22,7 +22,8 @@ def stretches(storage: Storage, cuts: Sequence[Segment], most: int, in_full: int
     nodes = storage.toc.nodes([cut.node_id for cut in own])
     told = [(cut, nodes[cut.node_id]) for cut in own if cut.node_id in nodes and nodes[cut.node_id].bullets]
     speakers = _speakers(storage, {grip for _, node in told[:most] for b in node.bullets for grip in b.grip_ids})
-    said = [(cut, node, found) for cut, node in told[:most] if (found := _said(node, speakers))]
+    over = storage.superseded.of(set(speakers))
+    said = [(cut, node, found) for cut, node in told[:most] if (found := _said(node, speakers, over))]
     events = storage.events.in_segments([cut for cut, *_ in said[:in_full]]) if in_full else {}
     done = {key: doings_of(found) for key, found in events.items()}
     grips = _grips(storage, done.values())
@@ -48,13 +49,17 @@ def _speakers(storage: Storage, grips: Iterable[GripId]) -> dict[GripId, str]:
     return made
 
 
-def _said(node: TocNode, speakers: Mapping[GripId, str]) -> tuple[Said, ...]:
-    """A node's statements. A refined node's words are its writer's, whatever they rest on, and never the user's."""
+def _said(node: TocNode, speakers: Mapping[GripId, str], over: Container[GripId]) -> tuple[Said, ...]:
+    """A node's statements, without those that hold no more.
+
+    A refined node's words are its writer's, whatever they rest on, and never the user's.
+    """
     refined = node.author != EXTRACTIVE
     return tuple(
         Said(b.text, "agent" if refined else speakers[b.grip_ids[0]], b.grip_ids[0], b.kind)
         for b in node.bullets
         if b.grip_ids and (refined or all(grip in speakers for grip in b.grip_ids))
+        if not all(grip in over for grip in b.grip_ids)
     )
 
 

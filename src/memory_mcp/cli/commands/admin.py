@@ -27,6 +27,8 @@ def add(parsers: Subparsers, about: str) -> None:
     rebuild.add_argument("--timezone", metavar="ZONE", help="count days in this zone from now on, such as Europe/Berlin")
     stats = leaf(inner, "stats", run_stats, "show counts and sizes")
     stats.add_argument("--prometheus", action="store_true", help="as text for Prometheus")
+    acts = leaf(inner, "audit", run_audit, "list what was done to the memory itself: corrected, retracted, forgotten, restored")
+    acts.add_argument("--limit", type=int, default=20, metavar="N", help="how many (20)")
     leaf(inner, "compact", run_compact, "rewrite the database file without dead space")
     _add_indexes(inner)
 
@@ -84,6 +86,20 @@ def run_rebuild(args: argparse.Namespace) -> int:
     changed = f"{render.plural(report.nodes_changed, 'node')} changed, {report.nodes_dropped:,} dropped"
     terms = f"{render.plural(report.terms_rewritten, 'term set')} rewritten"
     render.emit(as_json(args), data, [f"Rebuilt in {report.seconds:.2f} s: {changed}, {terms}. Days are counted in {zone}."])
+    return 0
+
+
+def run_audit(args: argparse.Namespace) -> int:
+    """Acts upon the memory, newest first."""
+    from memory_mcp.requests.correct import Audit
+
+    with opened(args, catch_up=False) as app:
+        data = answered(app, Audit(args.limit))
+    lines = [
+        f"{act['when'][:16]}  {act['what']:<11} {act['author']:<12} {act.get('subject', '')}  {act.get('reason', '')}".rstrip()
+        for act in data["acts"]
+    ]
+    render.emit(as_json(args), data, lines or ["nothing was done to the memory itself yet"])
     return 0
 
 

@@ -30,6 +30,8 @@ COMMANDS = {
     "projects": "list the projects with their activity and other names",
     "agents": "list the agents with their activity",
     "project": "mend projects: two that are one, one that is two, and taking that back",
+    "correct": "put another statement in the place of a recorded one, which is shown as superseded from then on",
+    "retract": "take a recorded statement back: it holds no more, and nothing stands in its place",
     "retrieval": "show how questions are answered",
     "scheduler": "show and steer the jobs that run by themselves",
     "spend": "show what the summarizer's language model was asked and what that cost",
@@ -41,7 +43,21 @@ COMMANDS = {
 
 #: In which groups help shows them.
 GROUPS = {
-    "everyday": ("ask", "timeline", "show", "projects", "agents", "try", "setup", "install", "uninstall", "import", "doctor"),
+    "everyday": (
+        "ask",
+        "timeline",
+        "show",
+        "correct",
+        "retract",
+        "projects",
+        "agents",
+        "try",
+        "setup",
+        "install",
+        "uninstall",
+        "import",
+        "doctor",
+    ),
     "looking inside": ("search", "navigate", "query", "teleport", "topics", "retrieval"),
     "upkeep": (
         *("serve", "daemon", "watch", "hook", "ingest", "refine", "project", "scheduler", "spend", "embedder", "admin"),

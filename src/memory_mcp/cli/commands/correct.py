@@ -1,0 +1,33 @@
+"""`correct`: another statement in the place of a recorded one."""
+
+import argparse
+
+from memory_mcp.cli import render
+from memory_mcp.cli.commands.base import Subparsers, answered, as_json, leaf, opened
+
+#: Whose words they are where no person confirmed them.
+AGENT = "cli"
+
+
+def add(parsers: Subparsers, about: str) -> None:
+    """Arguments of `correct`."""
+    parser = leaf(parsers, "correct", run, about)
+    parser.add_argument("grip_id", metavar="GRIP", help="the quotation that is wrong or holds no more, as answers cite it")
+    parser.add_argument("text", metavar="TEXT", help="what holds instead, in one sentence")
+    parser.add_argument("--reason", default="", metavar="WHY", help="why, for whoever reads it later")
+    parser.add_argument("--kind", default="", metavar="KIND", help="decision, procedure, constraint, definition or preference")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Correct one."""
+    from memory_mcp.requests.correct import Correct
+
+    is_person = render.own_words()
+    with opened(args) as app:
+        data = answered(app, Correct(args.grip_id, args.text, args.reason, args.kind, AGENT, is_person))
+    lines = [
+        f"{data['superseded']} is shown as superseded from now on; both stay readable",
+        f"What holds instead: {data['grip_id']}",
+    ]
+    render.emit(as_json(args), data, lines)
+    return 0

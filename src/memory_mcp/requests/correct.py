@@ -1,0 +1,174 @@
+"""What was recorded holds no more: another statement in its place, or none. Nothing stored is changed, and both stay readable."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memory_mcp.app import App
+from memory_mcp.errors import InvalidQuery
+from memory_mcp.events.evidence import Expanded
+from memory_mcp.ingest.gate import Gate
+from memory_mcp.model.audit import Act
+from memory_mcp.model.event import Trust
+from memory_mcp.model.ids import GripId, digest
+from memory_mcp.model.superseded import Superseded
+from memory_mcp.model.toc import MemoryKind
+from memory_mcp.requests.limits import PAGE, choice
+from memory_mcp.requests.notes import Note, keep
+from memory_mcp.requests.scope import Caller
+
+#: Who is named as the author of what a person typed on a terminal and confirmed.
+PERSON = "person"
+#: Longest reason, characters.
+MAX_REASON = 500
+#: Metadata of a correction: the grip that it stands for.
+CORRECTS = "corrects"
+
+
+@dataclass(frozen=True, slots=True)
+class Correct:
+    """A quotation that is wrong or holds no more, and what holds instead; `by` is who says so."""
+
+    grip_id: str
+    text: str
+    reason: str = ""
+    kind: str = ""
+    by: str = ""
+    #: A person typed it on a terminal and confirmed it.
+    is_person: bool = False
+    #: Applied once under this key.
+    key: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Retract:
+    """A quotation that holds no more, with nothing in its place."""
+
+    grip_id: str
+    reason: str = ""
+    by: str = ""
+    is_person: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Corrected:
+    """The quotation that is superseded now, and the one that stands in its place."""
+
+    superseded: str
+    grip_id: str = ""
+    event_id: str = ""
+    project: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Audit:
+    """The latest acts upon the memory."""
+
+    limit: int = PAGE.default
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AuditedAct:
+    """One act."""
+
+    when: str
+    what: str
+    author: str
+    subject: str = ""
+    reason: str = ""
+    counts: dict[str, int] | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Audited:
+    """Acts, newest first."""
+
+    acts: Sequence[AuditedAct]
+
+
+def correct(app: App, request: Correct, _: Caller) -> Corrected:
+    """Record a statement in the place of another, which is shown as superseded from now on.
+
+    Raises:
+        InvalidQuery: the text is empty, or nothing of it may be stored.
+        NotFound: there is no such quotation.
+
+    """
+    if not request.text.strip():
+        raise InvalidQuery("the text is empty", "Say in one sentence what holds instead, or retract the statement.")
+    old = app.evidence.expand(request.grip_id, 0, 0)
+    project, author = old.excerpt[0].project, _author(request)
+    note = Note(
+        text=request.text,
+        agent=author,
+        project=project,
+        kind=choice(MemoryKind, "kind", request.kind) or "",
+        key=f"correct:{request.key}" if request.key else "",
+        trust=Trust.USER if request.is_person else Trust.AGENT_NOTE,
+        source_id=f"correction:{digest('correction', old.grip_id, request.text):x}",
+        metadata={CORRECTS: old.grip_id},
+    )
+    event_id, grip = keep(app, note)
+    app.derivation.run()
+    stored = app.storage.grips.of_events([event_id]).get(event_id, [])
+    grip = stored[0].grip_id if stored else grip
+    _supersede(app, old, grip, request)
+    return Corrected(superseded=old.grip_id, grip_id=grip, event_id=event_id, project=project)
+
+
+def retract(app: App, request: Retract, _: Caller) -> Corrected:
+    """Record that a statement holds no more.
+
+    Raises:
+        NotFound: there is no such quotation.
+
+    """
+    old = app.evidence.expand(request.grip_id, 0, 0)
+    app.derivation.run()
+    _supersede(app, old, None, request)
+    return Corrected(superseded=old.grip_id, project=old.excerpt[0].project)
+
+
+def audit(app: App, request: Audit, _: Caller) -> Audited:
+    """Return the latest acts upon the memory."""
+    acts = app.storage.audit.all(PAGE.check(request.limit))
+    return Audited(
+        acts=[
+            AuditedAct(
+                when=app.calendar.iso(act.at_ms),
+                what=act.what,
+                author=act.author,
+                subject=act.subject,
+                reason=act.reason,
+                counts=dict(act.counts) or None,
+            )
+            for act in acts
+        ]
+    )
+
+
+def _author(request: Correct | Retract) -> str:
+    return PERSON if request.is_person else request.by
+
+
+def _supersede(app: App, old: Expanded, new: GripId | None, request: Correct | Retract) -> None:
+    """Record it of every grip that holds the statement; a call that is sent again finds it recorded."""
+    now, author = app.clock.now_ms(), _author(request)
+    reason = Gate().words(request.reason[:MAX_REASON])
+    known = app.storage.superseded.of([old.grip_id]).get(old.grip_id)
+    if known is not None and known.new == new:
+        return
+    for grip in _same(app, old):
+        app.storage.superseded.record(Superseded(grip, new, now, reason, author))
+    what = "correct" if new is not None else "retract"
+    app.storage.audit.record(Act(what, now, author, f"{old.grip_id} {new or ''}".strip(), reason))
+
+
+def _same(app: App, old: Expanded) -> list[GripId]:
+    """The grips that quote the statement: its own, those that lie in it or hold it, and those of the same message told twice."""
+    ids = {e.event_id for e in old.excerpt}
+    pairs = app.storage.events.duplicates(ids)
+    told = ids | set(pairs) | set(pairs.values())
+    grips = [g for several in app.storage.grips.of_events(told).values() for g in several]
+    quotes = app.evidence.quotes(grips)
+    inside = (i for i, quote in quotes.items() if quote in old.quote or old.quote in quote)
+    return list(dict.fromkeys([old.grip_id, *inside]))

@@ -1,0 +1,71 @@
+"""A statement of somebody's own, as an event: what `remember` keeps, and what stands in the place of a corrected one."""
+
+import uuid
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from memory_mcp.app import App
+from memory_mcp.errors import NotFound
+from memory_mcp.model.event import TOOL, EventDraft, EventType, Role, Trust
+from memory_mcp.model.ids import EventId, GripId, event_id, span_grip_id
+from memory_mcp.storage.values import Request
+
+#: Characters of a note that its grip quotes.
+_QUOTED = 600
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Note:
+    """Its text, whose it is, and the key under which it is stored once."""
+
+    text: str
+    agent: str
+    project: str
+    kind: str = ""
+    key: str = ""
+    #: Names what is said, so that said again in the same moment it is one event; "" for what may be said twice.
+    source_id: str = ""
+    trust: Trust = Trust.AGENT_NOTE
+    metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+def keep(app: App, note: Note) -> tuple[EventId, GripId]:
+    """Store a note, once per key; its event and the grip that quotes it.
+
+    Raises:
+        NotFound: it was stored under this key before, and was forgotten since.
+
+    """
+    stored = _stored(app, note)
+    found = app.storage.events.find(stored)
+    if found is None:
+        raise NotFound(f"the note {stored} was forgotten since", "Say it again with another idempotency_key.")
+    return stored, span_grip_id(stored, 0, _cut(found.text))
+
+
+def _stored(app: App, note: Note) -> EventId:
+    """Its event id, known before it is written so that it can be the key's answer."""
+    now = app.clock.now_ms()
+    source_id = note.source_id or f"note:{uuid.uuid4().hex}"
+    made = event_id(now, TOOL, source_id)
+    draft = EventDraft(
+        session_id=f"notes:{note.agent}:{app.calendar.day_of(now)}",
+        role=Role.USER if note.trust is Trust.USER else Role.ASSISTANT,
+        type=EventType.NOTE,
+        text=note.text,
+        timestamp=now,
+        source_id=source_id,
+        agent=note.agent,
+        project=note.project,
+        metadata={**note.metadata, **({"kind": note.kind} if note.kind else {})},
+    )
+    outcome = app.write([draft], TOOL, note.trust, Request(f"remember:{note.key}", made) if note.key else None)
+    return EventId(outcome.replay) if outcome.replay is not None else (*outcome.new, *outcome.known)[0]
+
+
+def _cut(text: str) -> int:
+    """Where the quotation ends: whole, or after the last word that fits."""
+    if len(text) <= _QUOTED:
+        return len(text)
+    space = text.rfind(" ", _QUOTED // 2, _QUOTED)
+    return space if space > 0 else _QUOTED
