@@ -1,11 +1,15 @@
 """What the tests with real processes share: the setting that lets the background process be used, and a look at it."""
 
+import json
 from typing import Any
 
+import anyio
 import pytest
+from mcp import Client, stdio_client
 
 from bench.place import VISIBLE, Place
 from memory_mcp import link
+from tests.waiting import PATIENCE
 
 DAEMON = {"MEMORY_MCP_SERVER__DAEMON": "true"}
 
@@ -15,3 +19,22 @@ needs_proc = pytest.mark.skipif(not VISIBLE, reason="processes are looked at thr
 def look(place: Place) -> dict[str, Any]:
     """What the daemon says of itself; OSError when none runs."""
     return link.call(str(place.directory), "daemon/status", {}, 10)
+
+
+def said(project: str, text: str, hour: int) -> str:
+    """A line for `ingest`: what a user said in the one session of a project."""
+    stamp = f"2026-01-05T{hour:02d}:00:00Z"
+    return json.dumps({"session_id": project, "timestamp": stamp, "role": "user", "text": text, "project": project}) + "\n"
+
+
+def call(place: Place, words: tuple[str, ...], more: dict[str, str], *calls: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """What a client that starts the server so is answered."""
+    given = place.server(*words)
+    given.env = {**(given.env or {}), **more}
+
+    async def main() -> list[dict[str, Any]]:
+        with anyio.fail_after(PATIENCE):
+            async with Client(stdio_client(given)) as client:
+                return [dict((await client.call_tool(n, a)).structured_content or {}) for n, a in calls]  # type: ignore[union-attr]
+
+    return anyio.run(main)

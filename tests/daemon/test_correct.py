@@ -8,8 +8,7 @@ from typing import Any
 import pytest
 
 from bench.place import Place
-from tests.daemon.places import needs_proc
-from tests.daemon.test_projects import call, said
+from tests.daemon.places import call, needs_proc, said
 from tests.waiting import PATIENCE
 
 pytestmark = needs_proc

@@ -2,36 +2,13 @@
 
 import json
 from pathlib import Path
-from typing import Any
-
-import anyio
-from mcp import Client, stdio_client
 
 from bench.place import Place
-from tests.daemon.places import needs_proc
-from tests.waiting import PATIENCE
+from tests.daemon.places import call, needs_proc, said
 
 pytestmark = needs_proc
 
 SHOP, BILLING = "github.com/acme/shop", "github.com/acme/billing"
-
-
-def said(project: str, text: str, hour: int) -> str:
-    stamp = f"2026-01-05T{hour:02d}:00:00Z"
-    return json.dumps({"session_id": project, "timestamp": stamp, "role": "user", "text": text, "project": project}) + "\n"
-
-
-def call(place: Place, words: tuple[str, ...], more: dict[str, str], *calls: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:
-    """What a client that starts the server so is answered."""
-    given = place.server(*words)
-    given.env = {**(given.env or {}), **more}
-
-    async def main() -> list[dict[str, Any]]:
-        with anyio.fail_after(PATIENCE):
-            async with Client(stdio_client(given)) as client:
-                return [dict((await client.call_tool(n, a)).structured_content or {}) for n, a in calls]  # type: ignore[union-attr]
-
-    return anyio.run(main)
 
 
 def test_an_alias_of_the_command_line_is_in_force_for_a_client_until_it_is_undone(place: Place) -> None:
