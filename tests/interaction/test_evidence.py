@@ -121,5 +121,6 @@ def test_a_result_that_was_superseded_says_so(own: Door) -> None:
     [found] = own.ok("intelligent_search", query="palladium port")["results"]
     assert "superseded_by" not in found
     own.app.storage.superseded.record(Superseded(found["grip"], new, 1))
-    assert own.ok("intelligent_search", query="palladium port")["results"][0]["superseded_by"] == new
+    holds, before = own.ok("intelligent_search", query="palladium port")["results"]
+    assert (holds["quote"], before["superseded_by"]) == ("Now it listens on 9090 instead.", new)
     assert old.split("-")[0] != new.split("-")[0]

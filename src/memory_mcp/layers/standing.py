@@ -25,8 +25,22 @@ _REMEMBERED = 2000
 def with_standing(hits: Sequence[Hit], nodes: Mapping[NodeId, TocNode], storage: Storage) -> list[Hit]:
     """`hits` as they stand in the store; `nodes` are those they lie in, as far as they are known."""
     pins = storage.toc.pins()
-    over = storage.superseded.of({i for h in hits for i in _grips(h)})
+    over = {} if storage.superseded.is_empty() else _over(hits, storage)
     return [_standing(hit, nodes.get(hit.node_id), pins, over) for hit in hits]
+
+
+def _over(hits: Sequence[Hit], storage: Storage) -> dict[GripId, Superseded]:
+    """What of the words shown holds no more; of words that are named by their place, what the stored grips there say."""
+    over = storage.superseded.of({i for h in hits for i in _grips(h)})
+    shown = {grips[0] for h in hits if (grips := _grips(h)) and grips[0] not in over}
+    spans = {grip: span for grip in shown if (span := parse_span_grip(grip))}
+    stored = storage.grips.of_events({event for event, *_ in spans.values()}) if spans else {}
+    ended = storage.superseded.of({g.grip_id for grips in stored.values() for g in grips})
+    for grip, (event, start, end) in spans.items():
+        for other in stored.get(event, ()):
+            if other.grip_id in ended and other.span_start < end and start < other.span_end:
+                over[grip] = replace(ended[other.grip_id], old=grip)
+    return over
 
 
 def _standing(hit: Hit, node: TocNode | None, pins: frozenset[str], over: Mapping[GripId, Superseded]) -> Hit:

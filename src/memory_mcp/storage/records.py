@@ -37,6 +37,10 @@ class SupersededStore(Protocol):
         """From now on `new` stands in the place of `old`, or nothing where it is None; of several for one, the last recorded."""
         ...
 
+    def is_empty(self) -> bool:
+        """Whether everything holds. Free."""
+        ...
+
     def of(self, ids: Iterable[GripId]) -> dict[GripId, Superseded]:
         """For each of `ids` that holds no more the statement that holds now, over any number of steps, and why. Free."""
         ...

@@ -26,6 +26,10 @@ class DuckSuperseded:
                 con.execute("INSERT INTO superseded VALUES (?, ?, ?, ?, ?)", row)
             self._known = None
 
+    def is_empty(self) -> bool:
+        """See SupersededStore."""
+        return not self._all()
+
     def of(self, ids: Iterable[GripId]) -> dict[GripId, Superseded]:
         """See SupersededStore."""
         known = self._all()
