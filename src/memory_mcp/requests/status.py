@@ -68,6 +68,8 @@ class Status:
     embedder: str
     lag: Lag
     store: Store
+    #: False while acknowledged events are missing and no person has acknowledged that.
+    healthy: bool = True
     #: The caller's, to which searches are scoped.
     project: str = ""
     notices: Sequence[str] = ()
@@ -88,6 +90,7 @@ def get_status(app: App, request: GetStatus, caller: Caller) -> Status:
         embedder=app.accelerators.embedder,
         lag=_lag(app, stats, caller.deriver_error),
         store=_store(app, stats, full),
+        healthy=app.storage.loss is None,
         project=app.storage.projects.names.of(caller.project),
         notices=list(_notices(app)),
     )

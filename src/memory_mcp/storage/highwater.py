@@ -173,6 +173,15 @@ class HighWater:
             (self._directory / LOSS_FILE).unlink(missing_ok=True)
 
 
+def acknowledged(directory: Path) -> int:
+    """How many events were acknowledged in a data directory, by its mark; 0 where there is none that can be read."""
+    try:
+        known = _mark_from(json.loads((directory / MARK_FILE).read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return 0
+    return known.events if known else 0
+
+
 def _mark_from(said: Any) -> Mark | None:
     try:
         last = int(said["last_seq"])
