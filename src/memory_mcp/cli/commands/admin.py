@@ -30,6 +30,7 @@ def add(parsers: Subparsers, about: str) -> None:
     acts = leaf(inner, "audit", run_audit, "list what was done to the memory itself: corrected, retracted, forgotten, restored")
     acts.add_argument("--limit", type=int, default=20, metavar="N", help="how many (20)")
     leaf(inner, "compact", run_compact, "rewrite the database file without dead space")
+    leaf(inner, "acknowledge-loss", run_acknowledge, "say that it is known which events are missing, so that it is told no more")
     _add_indexes(inner)
 
 
@@ -121,7 +122,7 @@ def run_stats(args: argparse.Namespace) -> int:
             "schema_version": stats.schema_version,
             "store_id": stats.store_id,
             "data_dir": str(app.settings.storage.directory),
-            **stats.extra,
+            "lost_events": stats.loss.events if stats.loss else None,
         }
     lines = [f"{table:<15} {count:>12,}" for table, count in data["rows"].items()]
     ratio = f" ({stats.size_bytes / stats.text_bytes:.1f} x the text)" if stats.text_bytes else ""
@@ -149,6 +150,21 @@ def run_compact(args: argparse.Namespace) -> int:
         before, after = app.storage.compact()
     lines = [f"Compacted from {render.size(before)} to {render.size(after)}."]
     render.emit(as_json(args), {"before_bytes": before, "after_bytes": after}, lines)
+    return 0
+
+
+def run_acknowledge(args: argparse.Namespace) -> int:
+    """What is missing is known now; what is there begins the high-water mark anew."""
+    from memory_mcp.model.audit import Act
+
+    with opened(args, catch_up=False) as app:
+        loss = app.storage.loss
+        if loss is not None:
+            counts = {"events": loss.events}
+            app.storage.audit.record(Act("acknowledge", app.clock.now_ms(), "person", "loss", loss.set_aside, counts))
+            app.storage.reseal(acknowledge=True)
+    line = f"Acknowledged: {loss.told}." if loss else "Nothing is known to be missing."
+    render.emit(as_json(args), {"acknowledged": loss is not None, "events": loss.events if loss else 0}, [line])
     return 0
 
 
