@@ -35,6 +35,7 @@ FORWARDED = frozenset(
             "project",
             "correct",
             "retract",
+            "backup",
         ),
         *("embedder status", "refine due", "refine show"),
     }

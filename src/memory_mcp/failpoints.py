@@ -31,6 +31,10 @@ FAILPOINTS = {
     "index.built": "a child process has built parts of an index aside, nothing leads to them",
     "topics.grouped": "a new topic graph is complete on disk, neither the store nor a manifest knows of it",
     "topics.known": "the store knows the topics of a new graph, the old graph is in force",
+    "backup.events_written": "the events of a backup are in a file of the folder, no backup names it",
+    "backup.written": "the backup is in its folder, old ones are still there",
+    "restore.built": "the restored store is complete aside and the present one has a second name, still in its place",
+    "restore.moved": "the restored store is in its place, its high-water mark is not",
     "compact.copied": "the compacted copy is complete, the old file is still in place",
     "compact.swapped": "the compacted file is in place, the old one is still beside it",
 }

@@ -37,6 +37,8 @@ COMMANDS = {
     "spend": "show what the summarizer's language model was asked and what that cost",
     "embedder": "look at the embedding model, fetch others, and choose one",
     "admin": "check and maintain the store",
+    "backup": "copy the memory into a folder or a file while it is in use; see and check the copies there are",
+    "restore": "bring the memory back from a backup; what is there now is kept aside",
     "config": "show and check the settings",
     "doctor": "check the installation and the store (exit status 1 when something fails)",
 }
@@ -61,6 +63,7 @@ GROUPS = {
     "looking inside": ("search", "navigate", "query", "teleport", "topics", "retrieval"),
     "upkeep": (
         *("serve", "daemon", "watch", "hook", "ingest", "refine", "project", "scheduler", "spend", "embedder", "admin"),
+        *("backup", "restore"),
         "config",
     ),
 }
