@@ -105,7 +105,8 @@ class App:
         self.tree = Tree(self.storage, self.calendar, summarizer, lambda: _LAG if callbacks.importing() else 0.0)
         self.evidence = Evidence(self.storage)
         self.log = EventLog(self.storage.events, self.clock)
-        self.pipeline = Pipeline(self.log, self.storage.outbox, Gate())
+        self.gate = Gate(directory)
+        self.pipeline = Pipeline(self.log, self.storage.outbox, self.gate)
         self.spool = self._spool(directory)
         self.derivation = self._derivation()
         self.improver = self._improver()
@@ -141,7 +142,6 @@ class App:
         return Improver(self.storage, self.calendar, self.summarizer)
 
     def _spool(self, directory: Path | None) -> "Spool | None":
-        from memory_mcp.ingest.gate import Gate
         from memory_mcp.ingest.hooks.registry import HOOKS
         from memory_mcp.ingest.spool import Spool
         from memory_mcp.toc import refining
@@ -149,7 +149,7 @@ class App:
         if directory is None:
             return None
         on_end = (lambda ended: refining.request(self.storage, ended)) if self.settings.hooks.refine else None
-        return Spool(Path(paths.spool_dir(str(directory))), self.log, Gate(), HOOKS, on_end)
+        return Spool(Path(paths.spool_dir(str(directory))), self.log, self.gate, HOOKS, on_end)
 
     def _watched(self, directory: Path | None) -> "Watch | None":
         from memory_mcp.ingest.watch import Watch
@@ -199,7 +199,6 @@ class App:
         return Scheduler([make(parts) for make in JOBS.values()], self.storage.outbox, self.calendar, self.clock)
 
     def _hands(self, directory: Path | None) -> "Hands":
-        from memory_mcp.ingest.gate import Gate
         from memory_mcp.jobs.derivation import Depth
         from memory_mcp.jobs.improve_summaries import Hands
 
@@ -210,7 +209,7 @@ class App:
                 return told
 
         parts = (self.storage, self.calendar, self.clock, self.improver, self.accelerators.labeller)
-        return Hands(*parts, directory, publishing, Gate().words, self._callbacks.importing)
+        return Hands(*parts, directory, publishing, self.gate.words, self._callbacks.importing)
 
     def _shown(self) -> "Shown":
         from memory_mcp.indexes.shown import Shown
