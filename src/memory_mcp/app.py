@@ -108,8 +108,7 @@ class App:
         self.gate = Gate(directory)
         self.pipeline = Pipeline(self.log, self.storage.outbox, self.gate)
         self.spool = self._spool(directory)
-        self.derivation = self._derivation()
-        self.improver = self._improver()
+        self.derivation, self.improver = self._derivation(), self._improver()
         self.shown = self._shown()
         self.agentic = self._agentic()
         self.accelerators = self._accelerators(directory)
@@ -300,7 +299,8 @@ class App:
 
     def append(self, drafts: "Sequence[EventDraft]", source: str) -> "Appended":
         """Store what another process of this program has read and cleaned; the tree follows."""
-        appended = self.log.append(drafts, source)
+        # What was forgotten since it was read does not come in.
+        appended = self.log.append([clean for draft in drafts if (clean := self.gate.again(draft)) is not None], source)
         self._callbacks.on_write()
         return appended
 

@@ -88,6 +88,13 @@ class Gate:
         )
         return FORGOTTEN if self.tombstones.covers(clean) else clean
 
+    def again(self, draft: EventDraft) -> EventDraft | None:
+        """A draft that has passed a gate already, without what was forgotten since; None where that is all of it."""
+        if self.tombstones.empty:
+            return draft
+        outcome = self.check(draft, ImportReport())
+        return None if isinstance(outcome, str) else outcome
+
     def _without_forgotten(self, draft: EventDraft) -> EventDraft:
         """The draft with every field beside its text cleaned of what was forgotten."""
         if self.tombstones.empty:
