@@ -105,7 +105,7 @@ def run_stats(args: argparse.Namespace) -> int:
             "schema_version": stats.schema_version,
             "store_id": stats.store_id,
             "data_dir": str(app.settings.storage.directory),
-            **stats.extra,
+            "lost_events": stats.loss.events if stats.loss else None,
         }
     lines = [f"{table:<15} {count:>12,}" for table, count in data["rows"].items()]
     ratio = f" ({stats.size_bytes / stats.text_bytes:.1f} x the text)" if stats.text_bytes else ""
