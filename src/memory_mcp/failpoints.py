@@ -31,6 +31,12 @@ FAILPOINTS = {
     "index.built": "a child process has built parts of an index aside, nothing leads to them",
     "topics.grouped": "a new topic graph is complete on disk, neither the store nor a manifest knows of it",
     "topics.known": "the store knows the topics of a new graph, the old graph is in force",
+    "forget.noted": "it is written down that something is being forgotten, everything is still there",
+    "forget.before_commit": "what is forgotten is taken out of the tables, the transaction is not committed",
+    "forget.erased": "what is forgotten is gone from the tables; tree, indexes and files still tell of it",
+    "forget.derived": "the tree tells nothing of it, files and the dead space of the database still do",
+    "forget.swept": "spool, log, briefings and copies are clean, the database file is not rewritten",
+    "forget.compacted": "the database file is rewritten, indexes still tell of it",
     "compact.copied": "the compacted copy is complete, the old file is still in place",
     "compact.swapped": "the compacted file is in place, the old one is still beside it",
 }

@@ -127,6 +127,10 @@ class Tombstones:
         """`text` with a mark in the place of every forgotten value."""
         if self.empty or not any(self._known.values.values()):
             return text
+        # What stands there for a value already is no text.
+        return MARK.join(map(self._cleaned, text.split(MARK)))
+
+    def _cleaned(self, text: str) -> str:
         key = key_of(text)
         found = [span for gram in _GRAMS for span in self._found(key, gram)]
         return _replaced(text, found) if found else text

@@ -8,6 +8,7 @@ from memory_mcp.app import App
 from memory_mcp.requests import (
     events,
     expand,
+    forget,
     indexes,
     nodes,
     one_topic,
@@ -66,6 +67,7 @@ REQUESTS: Mapping[str, Entry] = {
     "refine_summary": Entry(refine.RefineSummary, refine.refine_summary),
     "prune_index": Entry(indexes.PruneIndex, indexes.prune_index),
     "pin": Entry(pins.Pin, pins.pin),
+    "forget": Entry(forget.Forget, forget.forget),
     "list_projects": Entry(projects.ListProjects, projects.list_projects),
     "list_agents": Entry(projects.ListAgents, projects.list_agents),
     "alias_project": Entry(projects.AliasProject, projects.alias_project),

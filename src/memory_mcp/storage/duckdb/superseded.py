@@ -26,6 +26,11 @@ class DuckSuperseded:
                 con.execute("INSERT INTO superseded VALUES (?, ?, ?, ?, ?)", row)
             self._known = None
 
+    def reread(self) -> None:
+        """Drop what is kept in memory."""
+        with self._lock:
+            self._known = None
+
     def of(self, ids: Iterable[GripId]) -> dict[GripId, Superseded]:
         """See SupersededStore."""
         known = self._all()
