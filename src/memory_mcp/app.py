@@ -106,10 +106,10 @@ class App:
         self.tree = Tree(self.storage, self.calendar, summarizer, lambda: _LAG if callbacks.importing() else 0.0)
         self.evidence = Evidence(self.storage)
         self.log = EventLog(self.storage.events, self.clock)
-        self.pipeline = Pipeline(self.log, self.storage.outbox, Gate())
+        self.gate = Gate(directory)
+        self.pipeline = Pipeline(self.log, self.storage.outbox, self.gate)
         self.spool = self._spool(directory)
-        self.derivation = self._derivation()
-        self.improver = self._improver()
+        self.derivation, self.improver = self._derivation(), self._improver()
         self.shown = self._shown()
         self.agentic = self._agentic()
         self.accelerators = self._accelerators(directory)
@@ -142,7 +142,6 @@ class App:
         return Improver(self.storage, self.calendar, self.summarizer)
 
     def _spool(self, directory: Path | None) -> "Spool | None":
-        from memory_mcp.ingest.gate import Gate
         from memory_mcp.ingest.hooks.registry import HOOKS
         from memory_mcp.ingest.spool import Spool
         from memory_mcp.toc import refining
@@ -150,7 +149,7 @@ class App:
         if directory is None:
             return None
         on_end = (lambda ended: refining.request(self.storage, ended)) if self.settings.hooks.refine else None
-        return Spool(Path(paths.spool_dir(str(directory))), self.log, Gate(), HOOKS, on_end)
+        return Spool(Path(paths.spool_dir(str(directory))), self.log, self.gate, HOOKS, on_end)
 
     def _watched(self, directory: Path | None) -> "Watch | None":
         from memory_mcp.ingest.watch import Watch
@@ -201,7 +200,6 @@ class App:
         return Scheduler([make(parts) for make in JOBS.values()], self.storage.outbox, self.calendar, self.clock)
 
     def _hands(self, directory: Path | None) -> "Hands":
-        from memory_mcp.ingest.gate import Gate
         from memory_mcp.jobs.derivation import Depth
         from memory_mcp.jobs.improve_summaries import Hands
 
@@ -212,7 +210,7 @@ class App:
                 return told
 
         parts = (self.storage, self.calendar, self.clock, self.improver, self.accelerators.labeller)
-        return Hands(*parts, directory, publishing, Gate().words, self._callbacks.importing)
+        return Hands(*parts, directory, publishing, self.gate.words, self._callbacks.importing)
 
     def _shown(self) -> "Shown":
         from memory_mcp.indexes.shown import Shown
@@ -305,7 +303,8 @@ class App:
 
     def append(self, drafts: "Sequence[EventDraft]", source: str) -> "Appended":
         """Store what another process of this program has read and cleaned; the tree follows."""
-        appended = self.log.append(drafts, source)
+        # What was forgotten since it was read does not come in.
+        appended = self.log.append([clean for draft in drafts if (clean := self.gate.again(draft)) is not None], source)
         self._callbacks.on_write()
         return appended
 

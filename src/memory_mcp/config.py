@@ -100,6 +100,9 @@ class ServerSettings:
     project: str = field(
         default="", metadata={"help": "Project of callers that nothing else tells one of: its identity or its directory."}
     )
+    forget_by_tool: bool = field(
+        default=False, metadata={"help": "Whether the tool forget may do it; false: it tries out, a person runs the command."}
+    )
     daemon: bool = field(
         default=True,
         metadata={"help": "One background process serves all clients and commands; false: each opens the store itself."},

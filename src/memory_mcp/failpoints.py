@@ -35,6 +35,12 @@ FAILPOINTS = {
     "backup.written": "the backup is in its folder, old ones are still there",
     "restore.built": "the restored store is complete aside and the present one has a second name, still in its place",
     "restore.moved": "the restored store is in its place, its high-water mark is not",
+    "forget.noted": "it is written down that something is being forgotten, everything is still there",
+    "forget.before_commit": "what is forgotten is taken out of the tables, the transaction is not committed",
+    "forget.erased": "what is forgotten is gone from the tables; tree, indexes and files still tell of it",
+    "forget.derived": "the tree tells nothing of it, files and the dead space of the database still do",
+    "forget.swept": "spool, log, briefings and copies are clean, the database file is not rewritten",
+    "forget.compacted": "the database file is rewritten, indexes still tell of it",
     "compact.copied": "the compacted copy is complete, the old file is still in place",
     "compact.swapped": "the compacted file is in place, the old one is still beside it",
 }

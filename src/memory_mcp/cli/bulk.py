@@ -154,7 +154,7 @@ class There:
                 if progress is not None:
                     now = done if part.report is not None else done + part.done * task.size
                     progress(report, part.file, now / total if total else 1.0)
-        finish(report, Gate())
+        finish(report, Gate(self.settings.storage.directory))
         return report
 
     def append(self, drafts: "Sequence[EventDraft]", source: str) -> Counts:

@@ -4,12 +4,12 @@ from collections.abc import Callable, Iterator
 from typing import cast
 
 from memory_mcp.children import answering
-from memory_mcp.ingest.gate import Gate
 from memory_mcp.ingest.readers import Hello, Numbered, Part, parts
 
 
 def _begin(hello: object) -> Callable[[object], object]:
-    told, gate = cast("Hello", hello), Gate()
+    told = cast("Hello", hello)
+    gate = told.gate
     under_way: Iterator[Part] = iter(())
 
     def answer(request: object) -> object:

@@ -1,17 +1,19 @@
 """The one gate that every write passes: a draft in, a clean draft or the reason for its refusal out.
 
 Invariants
-1. What leaves holds no secret that a rule knows, no private span, nothing this program itself produced, and only text
-   that any engine can store.
+1. What leaves holds no secret that a rule knows, no private span, nothing that was forgotten, nothing this program itself
+   produced, and only text that any engine can store.
 2. Redaction comes before cutting, so that a cut never leaves half a secret.
 3. A text too long for its bound keeps its head and its tail, says so between them, and its full size in metadata.
 """
 
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.redact import Redactor, strip_private
+from memory_mcp.ingest.tombstones import MARK, Tombstones
 from memory_mcp.model.event import EventDraft, EventType
 from memory_mcp.model.ids import digest, encode
 from memory_mcp.model.sentinel import carries_mark, strip_fenced
@@ -29,6 +31,7 @@ SIZE_KEY = "full_size_bytes"
 OWN_OUTPUT = "own output"
 EMPTY = "empty text"
 NO_SESSION = "no session id"
+FORGOTTEN = "it was forgotten"
 
 _HARMLESS_LIMIT = 10_000
 _UNSTORABLE = "\ufffd"
@@ -37,8 +40,10 @@ _UNSTORABLE = "\ufffd"
 class Gate:
     """Cleans drafts, each on its own; what it remembers only saves looking twice."""
 
-    def __init__(self) -> None:
+    def __init__(self, directory: Path | None = None) -> None:
+        """`directory` is the data directory that the drafts are for: what was forgotten there does not come in."""
         self._redactor = Redactor()
+        self.tombstones = Tombstones(directory)
         self._harmless: set[tuple[str, str]] = set()
 
     def clean(self, draft: EventDraft, report: ImportReport) -> EventDraft | None:
@@ -60,13 +65,17 @@ class Gate:
         session = _bounded_id(_storable(draft.session_id).strip(), MAX_SESSION_CHARS)
         if not session:
             return NO_SESSION
+        draft, whole = self._without_forgotten(draft), text
+        text, session = self.tombstones.clean(text), self.tombstones.clean(session)
+        if text != whole and not text.replace(MARK, "").strip():
+            return FORGOTTEN
         text = self.redact(text, report)
         metadata = self._metadata(draft.metadata, report)
         bound = MAX_TOOL_RESULT_BYTES if draft.type is EventType.TOOL_RESULT else MAX_TEXT_BYTES
         text, full_size = shorten(text, bound)
         if full_size:
             metadata[SIZE_KEY] = str(full_size)
-        return replace(
+        clean = replace(
             draft,
             session_id=session,
             text=text,
@@ -77,10 +86,36 @@ class Gate:
             speaker=_storable(draft.speaker)[:MAX_NAME_CHARS],
             metadata=metadata,
         )
+        return FORGOTTEN if self.tombstones.covers(clean) else clean
+
+    def again(self, draft: EventDraft) -> EventDraft | None:
+        """A draft that has passed a gate already, without what was forgotten since; None where that is all of it."""
+        if self.tombstones.empty:
+            return draft
+        outcome = self.check(draft, ImportReport())
+        return None if isinstance(outcome, str) else outcome
+
+    def _without_forgotten(self, draft: EventDraft) -> EventDraft:
+        """The draft with every field beside its text cleaned of what was forgotten."""
+        if self.tombstones.empty:
+            return draft
+
+        def clean(text: str) -> str:
+            return self.tombstones.clean(_storable(text))
+
+        return replace(
+            draft,
+            source_id=clean(draft.source_id),
+            agent=clean(draft.agent),
+            project=clean(draft.project),
+            thread=clean(draft.thread),
+            speaker=clean(draft.speaker),
+            metadata={clean(str(k)): clean(str(v)) for k, v in draft.metadata.items()},
+        )
 
     def redact(self, text: str, report: ImportReport) -> str:
-        """Return `text` without secrets, counted by rule in `report`."""
-        return self._redactor.redact(text, report.redacted)
+        """Return `text` without secrets, counted by rule in `report`, and without what was forgotten."""
+        return self._redactor.redact(self.tombstones.clean(text), report.redacted)
 
     def words(self, text: str) -> str:
         """What was written about events, as it may be stored; "" when it may not."""

@@ -35,6 +35,11 @@ class Hello:
     folder: Path
     token: str
 
+    @property
+    def gate(self) -> Gate:
+        """The gate of the data directory whose spool has the folder."""
+        return Gate(self.folder.parent.parent)
+
 
 @dataclass(frozen=True, slots=True)
 class Part:
@@ -111,7 +116,7 @@ class Readers:
     def parts(self) -> Iterator[tuple[Task, Part]]:
         """Every part, in order; SourceUnreadable when a child has died."""
         if not self._children:
-            gate = Gate()
+            gate = self._hello.gate
             for numbered in self._tasks:
                 yield from ((numbered.task, part) for part in parts(self._hello, numbered, gate))
             return

@@ -46,6 +46,11 @@ class CloseSegments:
         #: Days whose segments were published since somebody took them.
         self.touched: set[str] = set()
 
+    def reread(self) -> None:
+        """Drop what is kept of the store, after somebody else changed it."""
+        self._terms.forget()
+        self._done = self._unfolded = None
+
     def pending(self) -> int:
         """Events stored and not yet derived. Costs a query the first time, and nothing after it."""
         if self._done is None:

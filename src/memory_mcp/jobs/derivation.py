@@ -80,6 +80,10 @@ class Derivation:
         #: Held by whoever publishes nodes.
         self.publishing = threading.RLock()
 
+    def reread(self) -> None:
+        """Drop what is kept of the store, after somebody else changed it; the caller holds `publishing`."""
+        self._segments.reread()
+
     def pending(self) -> int:
         """Events stored and not yet derived."""
         return self._segments.pending()

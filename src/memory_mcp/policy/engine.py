@@ -101,6 +101,10 @@ class Engine:
         self._forgive(plan)
         return answer
 
+    def forget_pages(self) -> None:
+        """Drop the lists that further pages would be cut from: what they show may be gone."""
+        self._pages.forget()
+
     def _ready_plan(self, query: Query, bounds: StopConditions, how: How) -> Plan:
         """Make the plan once the indexes are read that a start has not read yet.
 

@@ -49,6 +49,11 @@ class Pages:
             while len(self._lists) > _KEPT:
                 self._lists.popitem(last=False)
 
+    def forget(self) -> None:
+        """Keep none of them any longer."""
+        with self._lock:
+            self._lists.clear()
+
 
 def _key(query: Query, how: How) -> object:
     bounds = tuple(sorted((name, value) for name, value in how.bounds.items() if name not in ("timeout_ms", "max_token_budget")))

@@ -175,7 +175,7 @@ def related_topics(app: App, request: RelatedTopics, caller: Caller) -> FoundRel
 
 def label_topic(app: App, request: LabelTopic, caller: Caller) -> Labelled:
     """Give a topic the label that its scope sees from now on; raises as `get_topic`, InvalidQuery for a label that is none."""
-    label = _label(request.label)
+    label = _label(app.gate, request.label)
     opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller.project, widens=False))
     topic = app.topics().label(opened.topic.topic_id, label, opened.scoped.project, AGENT)
     return Labelled(
@@ -217,9 +217,9 @@ class _Opened:
             return ""
 
 
-def _label(given: str) -> str:
+def _label(gate: Gate, given: str) -> str:
     """Return a label as it may be stored; InvalidQuery for one that is too long, or refused as any write would be."""
-    label = "".join(c for c in " ".join(Gate().words(given).split()) if c.isprintable())
+    label = "".join(c for c in " ".join(gate.words(given).split()) if c.isprintable())
     if given.strip() and not label:
         raise InvalidQuery("the label is refused: own output", "Nothing was changed. Say it in words of your own.")
     if len(label) > MAX_LABEL:

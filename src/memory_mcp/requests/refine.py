@@ -261,7 +261,7 @@ def _refined(app: App, before: TocNode, request: RefineSummary) -> TocNode:
     """Return the next version of the node with the agent's words, cleaned as any write is, and its proofs checked."""
     if before.node_id == ROOT:
         raise InvalidQuery("the root has no summary", "Refine a year, month, week, day or segment.")
-    gate = Gate()
+    gate = app.gate
     name = period_name(before.node_id) if before.level is not TocLevel.SEGMENT else ""
     title = _clean(gate, request.title)
     gist = (title.removeprefix(f"{name} · ") if name else without_date(title) or title).replace(SEPARATOR, _DASH)

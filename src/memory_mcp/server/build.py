@@ -67,17 +67,15 @@ def _tools(kit: Kit, profile: str) -> list[Tool]:
         from memory_mcp.server.tools.correcting import Correcting
         from memory_mcp.server.tools.curate import Curate
         from memory_mcp.server.tools.decide import Decide
+        from memory_mcp.server.tools.forget import Forgets
         from memory_mcp.server.tools.full import Full
         from memory_mcp.server.tools.indexes import Indexes
         from memory_mcp.server.tools.loop import Loop
         from memory_mcp.server.tools.projects import Projects
         from memory_mcp.server.tools.topics import TopicSteps
 
-        offered += [
-            tool
-            for group in (Full, Loop, Decide, Indexes, TopicSteps, Curate, Correcting, Projects)
-            for tool in group(kit).tools()
-        ]
+        groups = (Full, Loop, Decide, Indexes, TopicSteps, Curate, Correcting, Projects, Forgets)
+        offered += [tool for group in groups for tool in group(kit).tools()]
     return offered
 
 

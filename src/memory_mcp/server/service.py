@@ -12,6 +12,7 @@ from memory_mcp import paths
 from memory_mcp.app import App, Callbacks
 from memory_mcp.children import few_collections
 from memory_mcp.config import Settings
+from memory_mcp.forgetting.act import resume
 from memory_mcp.ingest import handover
 from memory_mcp.jobs.derivation import Depth, Place
 from memory_mcp.jobs.deriver import Deriver, Patience, Waiting
@@ -79,6 +80,7 @@ class Service:
         self._deriver.start()
         self._tender.start()
         self._on_open(app)
+        threading.Thread(target=resume, args=(app,), name="forgetting", daemon=True).start()
         # What came while nobody watched.
         app.scheduler.hasten("drain_spool")
         app.scheduler.start()

@@ -21,6 +21,8 @@ from memory_mcp.storage.records import AuditStore, Outbox, ProjectStore, Spendin
 from memory_mcp.storage.values import (
     Appended,
     Build,
+    Cleaner,
+    Erased,
     Freshness,
     Loss,
     Place,
@@ -360,6 +362,13 @@ class Storage(Protocol):
 
     def checkpoint(self) -> None:
         """Write what the log holds into the file, so that opening it after a crash has little to replay."""
+        ...
+
+    def erase(self, keep: Cleaner, dry: bool = False) -> Erased:
+        """Take out what `keep` does not keep, of every table, in one transaction while writers wait; `dry`: only count it.
+
+        What is told of it by other rows is derived again by the caller, and the bytes leave the file with `compact`.
+        """
         ...
 
     def dead_bytes(self) -> int:

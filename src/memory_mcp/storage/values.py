@@ -1,8 +1,9 @@
 """What storage is handed and hands out, beside the stored things themselves; frozen."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from typing import Protocol
 
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.event import Event
@@ -214,3 +215,31 @@ class Tally:
     tokens: int
     agents: tuple[str, ...]
     projects: tuple[str, ...]
+
+
+class Cleaner(Protocol):
+    """Knows what was forgotten."""
+
+    def cleaned(self, event: Event) -> Event | None:
+        """Return the event itself, the event without what was forgotten, or None where nothing of it may stay."""
+        ...
+
+    def clean(self, text: str) -> str:
+        """A text without what was forgotten."""
+        ...
+
+
+@dataclass(slots=True)
+class Erased:
+    """What goes, or would go."""
+
+    #: Events that go whole, with when they were said, and events that lose a value.
+    gone: list[tuple[str, int]] = field(default_factory=list)
+    changed: list[tuple[str, int]] = field(default_factory=list)
+    #: Rows by kind.
+    counts: dict[str, int] = field(default_factory=dict)
+
+    @property
+    def nothing(self) -> bool:
+        """Whether there was nothing to do."""
+        return not any(self.counts.values())

@@ -122,9 +122,11 @@ def opened(args: argparse.Namespace, catch_up: bool = True, settled: bool = Fals
         yield session.app
         return
     from memory_mcp.app import App
+    from memory_mcp.forgetting.act import resume
 
     app = App(settings_of(args))
     try:
+        resume(app)
         if catch_up:
             file_pending(app)
         _tell_loss(app)

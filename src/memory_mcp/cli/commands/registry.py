@@ -35,6 +35,7 @@ COMMANDS = {
     "retrieval": "show how questions are answered",
     "scheduler": "show and steer the jobs that run by themselves",
     "spend": "show what the summarizer's language model was asked and what that cost",
+    "forget": "forget an event, a session, a project, a time, a topic or a value, for good",
     "embedder": "look at the embedding model, fetch others, and choose one",
     "admin": "check and maintain the store",
     "backup": "copy the memory into a folder or a file while it is in use; see and check the copies there are",
@@ -62,7 +63,7 @@ GROUPS = {
     ),
     "looking inside": ("search", "navigate", "query", "teleport", "topics", "retrieval"),
     "upkeep": (
-        *("serve", "daemon", "watch", "hook", "ingest", "refine", "project", "scheduler", "spend", "embedder", "admin"),
+        *("serve", "daemon", "watch", "hook", "ingest", "refine", "project", "scheduler", "spend", "forget", "embedder", "admin"),
         *("backup", "restore"),
         "config",
     ),

@@ -23,7 +23,7 @@ from memory_mcp.storage.duckdb.rows import EVENT, event_columns, event_of, keys_
 from memory_mcp.storage.highwater import HighWater
 from memory_mcp.storage.values import Appended, Place, Request, Scope, SessionInfo, StoredEvent
 
-_COLUMNS = ("BIGINT", "HUGEINT", "BIGINT", "BIGINT", *["VARCHAR"] * 10, "BIGINT", "VARCHAR", "VARCHAR")
+EVENT_TYPES = ("BIGINT", "HUGEINT", "BIGINT", "BIGINT", *["VARCHAR"] * 10, "BIGINT", "VARCHAR", "VARCHAR")
 _KNOWN = "SELECT event_id, content FROM event WHERE event_id IN (SELECT unnest(?::HUGEINT[]))"
 #: Parameters: see `_spans`.
 _SPANS = """unnest(?::BIGINT[]) AS own, unnest(?::BIGINT[]) AS from_ts, unnest(?::HUGEINT[]) AS from_id,
@@ -102,7 +102,7 @@ class DuckEvents:
     def _insert(self, con: duckdb.DuckDBPyConnection, fresh: Sequence[Event]) -> None:
         first = self._numbers.take_events(len(fresh))
         columns = event_columns(fresh, first)
-        insert(con, "event", _COLUMNS, columns)
+        insert(con, "event", EVENT_TYPES, columns)
         self._pairs.decide(con, fresh)
         add_changes(con, self._numbers, [(ChangeKind.EVENTS_APPENDED, str(first + len(fresh) - 1))])
         self._numbers.newest = max(self._numbers.newest, *columns[1])

@@ -17,6 +17,7 @@ from memory_mcp.storage.duckdb import migrations
 from memory_mcp.storage.duckdb.archive import DuckArchive
 from memory_mcp.storage.duckdb.audit import DuckAudit
 from memory_mcp.storage.duckdb.connection import Connection, compacting
+from memory_mcp.storage.duckdb.erasing import Erasing
 from memory_mcp.storage.duckdb.events import DuckEvents
 from memory_mcp.storage.duckdb.grips import DuckGrips
 from memory_mcp.storage.duckdb.outbox import DuckOutbox, Numbers
@@ -29,7 +30,7 @@ from memory_mcp.storage.duckdb.topics import DuckTopics
 from memory_mcp.storage.duckdb.usage import DuckUsage
 from memory_mcp.storage.highwater import HighWater, Mark, mark_of
 from memory_mcp.storage.lock import DirectoryLock, LookingLock
-from memory_mcp.storage.values import Loss, StoreStats
+from memory_mcp.storage.values import Cleaner, Erased, Loss, StoreStats
 
 FILE_NAME = "memory.duckdb"
 #: Memory that DuckDB may use (larger results spill to disk), and its threads: callers bring their own.
@@ -217,6 +218,19 @@ class DuckStorage:
     def checkpoint(self) -> None:
         """See Storage."""
         self._con.run("CHECKPOINT")
+
+    def erase(self, keep: Cleaner, dry: bool = False) -> Erased:
+        """See Storage."""
+        with self._con.still():
+            with self._con.writing() as con:
+                erased = Erasing(con, keep, dry).run()
+                failpoint("forget.before_commit")
+            if not dry:
+                failpoint("forget.erased")
+                self.reread()
+                self.superseded.reread()
+                self.reseal()
+        return erased
 
     def dead_bytes(self) -> int:
         """See Storage."""

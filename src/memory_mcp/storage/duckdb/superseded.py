@@ -30,6 +30,11 @@ class DuckSuperseded:
         """See SupersededStore."""
         return not self._all()
 
+    def reread(self) -> None:
+        """Drop what is kept in memory."""
+        with self._lock:
+            self._known = None
+
     def of(self, ids: Iterable[GripId]) -> dict[GripId, Superseded]:
         """See SupersededStore."""
         known = self._all()

@@ -1,0 +1,174 @@
+"""Forgetting from its first note to its last.
+
+What was forgotten stays known by its tombstones, so that an act that was killed is done again, and finds what is left.
+
+Invariants
+1. Before anything is taken out, tombstones and a note without a word of text are on disk; the note goes last.
+2. Doing it twice changes nothing more.
+3. Questions are answered meanwhile, by what is there; writes wait while the tables are cleaned.
+"""
+
+import json
+import logging
+import os
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from memory_mcp.app import App
+from memory_mcp.errors import IndexNotReady, LayerUnavailable
+from memory_mcp.failpoints import failpoint
+from memory_mcp.forgetting.files import Files
+from memory_mcp.ingest.tombstones import Tombstones, Wanted
+from memory_mcp.jobs.rebuild_toc import RebuildToc
+from memory_mcp.model.audit import Act
+from memory_mcp.storage.values import Erased
+
+log = logging.getLogger(__name__)
+
+#: Says that something is being forgotten; on disk.
+NOTE = "forgetting.json"
+#: So often the store is looked through at most.
+_LOOKS = 4
+#: How often a rebuild that is under way for another reason is asked for its end, and how long (seconds).
+_LOOK, _PATIENCE = 0.2, 600.0
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """What went, or would go."""
+
+    counts: Mapping[str, int]
+    #: Ids of some events, with when they were said (UTC ms).
+    samples: Sequence[tuple[str, int]] = field(default_factory=tuple)
+
+
+class Forgetting:
+    """Forgets in one open memory."""
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._directory: Path = app.settings.storage.directory
+        self._note = self._directory / NOTE
+
+    def tried(self, wanted: Wanted) -> Told:
+        """What would go; nothing is written."""
+        tombstones = Tombstones.tried(wanted)
+        erased = self._app.storage.erase(tombstones, dry=True)
+        return _told(erased, Files(self._directory, tombstones).sweep(dry=True))
+
+    def carry_out(self, wanted: Wanted, author: str, subject: str) -> Told:
+        """Forget it; gone from every file when this returns."""
+        self._app.gate.tombstones.add(wanted)
+        self._write_note({"author": author, "subject": subject, "knew_a_loss": self._app.storage.loss is not None})
+        failpoint("forget.noted")
+        return self._work({"author": author, "subject": subject, "knew_a_loss": True})
+
+    def resume(self) -> bool:
+        """Go on with what was killed; whether there was anything."""
+        try:
+            note = json.loads(self._note.read_text(encoding="utf-8"))
+        except FileNotFoundError:
+            return False
+        except (OSError, ValueError):
+            note = {}
+        log.info("something was being forgotten when the last process ended: it is finished now")
+        self._work(note if isinstance(note, dict) else {})
+        return True
+
+    def _work(self, note: Mapping[str, Any]) -> Told:
+        app, erased = self._app, Erased()
+        if not note.get("knew_a_loss", True) and app.storage.loss is not None:
+            # Killed between taking out and setting the mark anew, what was taken out looks like a loss.
+            app.storage.reseal(acknowledge=True)
+        with app.derivation.publishing:
+            app.drain()
+            # Once more for what was cleaned before the tombstones were there, and stored after the first look.
+            for again in range(_LOOKS):
+                now = app.storage.erase(app.gate.tombstones)
+                if again and now.nothing:
+                    break
+                erased = _both(erased, now)
+                self._derive_again()
+        failpoint("forget.derived")
+        app.engine.forget_pages()
+        swept = Files(self._directory, app.gate.tombstones).sweep()
+        failpoint("forget.swept")
+        app.storage.compact()
+        failpoint("forget.compacted")
+        self._indexes()
+        app.scheduler.hasten("render_briefings")
+        told = _told(erased, swept)
+        who, what = str(note.get("author", "")), str(note.get("subject", ""))
+        app.storage.audit.record(Act("forget", app.clock.now_ms(), who, what, counts=dict(told.counts)))
+        app.storage.checkpoint()
+        self._note.unlink(missing_ok=True)
+        return told
+
+    def _derive_again(self) -> None:
+        app = self._app
+        app.derivation.reread()
+        app.derivation.run()
+        RebuildToc(app.storage, app.calendar, app.summarizer, app.settings.toc).run()
+        app.derivation.reread()
+
+    def _indexes(self) -> None:
+        """Build every index anew; the files of one that cannot be built go, since nobody looks after them."""
+        accelerators, folder = self._app.accelerators, self._directory / "indexes"
+        for name in ("bm25", "vector"):
+            if accelerators.searcher(name) is None:
+                shutil.rmtree(folder / name, ignore_errors=True)
+            else:
+                _patiently(lambda name=name: accelerators.rebuild(name))
+        topics = accelerators.topics()
+        if topics is None or not (folder / "topics").exists():
+            shutil.rmtree(folder / "topics", ignore_errors=True)
+            return
+        try:
+            _patiently(topics.rebuild)
+        except LayerUnavailable as error:
+            log.warning("topics are grouped again later: %s", error)
+            shutil.rmtree(folder / "topics", ignore_errors=True)
+
+    def _write_note(self, said: Mapping[str, Any]) -> None:
+        aside = self._note.with_name(f"{NOTE}.new")
+        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
+        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+            json.dump(dict(said), file)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(aside, self._note)
+
+
+def resume(app: App) -> None:
+    """Finish what an earlier process was forgetting; what cannot be finished now is tried at the next start."""
+    if app.settings.storage.directory.joinpath(NOTE).exists():
+        Forgetting(app).resume()
+
+
+def _patiently(work: Any) -> None:
+    """Do it once what is under way has ended."""
+    end = time.monotonic() + _PATIENCE
+    while True:
+        try:
+            work()
+        except IndexNotReady:
+            if time.monotonic() > end:
+                raise
+            time.sleep(_LOOK)
+        else:
+            return
+
+
+def _told(erased: Erased, files: Mapping[str, int]) -> Told:
+    counts = {kind: count for kind, count in (*erased.counts.items(), *files.items()) if count}
+    samples = sorted({*erased.gone, *erased.changed}, key=lambda one: one[1])
+    return Told(counts, samples)
+
+
+def _both(one: Erased, other: Erased) -> Erased:
+    counts = {kind: one.counts.get(kind, 0) + other.counts.get(kind, 0) for kind in {**one.counts, **other.counts}}
+    return Erased([*one.gone, *other.gone], [*one.changed, *other.changed], counts)

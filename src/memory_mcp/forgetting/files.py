@@ -1,0 +1,113 @@
+"""Files beside the database in which words are kept: which of them hold what was forgotten, and how each is rid of it.
+
+Derived files go whole, since they are made again; copies of older states go whole, since nothing can be taken out of them;
+logs and copies of other programs' settings lose the words alone.
+"""
+
+import json
+import os
+import re
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+from memory_mcp import paths
+from memory_mcp.ingest import handover
+from memory_mcp.ingest.tombstones import Tombstones
+from memory_mcp.model.event import EventDraft, EventType, Role
+
+#: Copies of the database that migrations and repairs left, and what DuckDB or a killed compaction left beside it.
+_COPIES = ("memory.schema-*.backup.duckdb*", "memory.duckdb.compact*", "memory.duckdb.tmp", "damaged", "memory.duckdb.damaged*")
+#: How payloads of hooks name their session.
+_SESSION = re.compile(r'"(?:session_?[iI][dD])"\s*:\s*"((?:[^"\\]|\\.)*)"')
+_ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|[nrtbf\"\\/])")
+
+
+class Files:
+    """The files of one data directory and of the clients set up on this machine."""
+
+    def __init__(self, directory: Path, tombstones: Tombstones) -> None:
+        self._directory = directory
+        self._tombstones = tombstones
+
+    def sweep(self, dry: bool = False) -> Counter[str]:
+        """Rid every file of what was forgotten; how many of which kind, and with `dry` how many that would be."""
+        counts: Counter[str] = Counter()
+        spool = Path(paths.spool_dir(str(self._directory)))
+        for path in self._payloads(spool):
+            counts["payloads"] += 1
+            if not dry:
+                path.unlink(missing_ok=True)
+        if not dry:
+            handover.sweep(spool)
+        for path in _files(self._directory / "briefings"):
+            counts["briefings"] += 1
+            if not dry:
+                path.unlink(missing_ok=True)
+        for pattern in _COPIES:
+            for path in self._directory.glob(pattern):
+                counts["copies"] += 1
+                if not dry:
+                    _remove(path)
+        log = Path(paths.log_file(str(self._directory)))
+        for path in (*log.parent.glob(f"{log.name}*"), self._directory / "owner.json", *_files(Path(paths.install_dir()))):
+            counts["logs and settings"] += self._rewrite(path, dry)
+        return counts
+
+    def _payloads(self, spool: Path) -> Iterator[Path]:
+        """What hooks left that holds it: read, refused or half written."""
+        for folder in ("new", "bad", "tmp"):
+            for path in _files(spool / folder):
+                with suppress(OSError):
+                    if self._tells(path.read_bytes().decode("utf-8", "replace")):
+                        yield path
+
+    def _tells(self, text: str) -> bool:
+        plain = _unescaped(text)
+        if self._tombstones.clean(text) != text or self._tombstones.clean(plain) != plain:
+            return True
+        named = {match[1] for match in _SESSION.finditer(text)}
+        return any(self._tombstones.covers(EventDraft(s, Role.USER, EventType.USER_MESSAGE, "", None)) for s in named)
+
+    def _rewrite(self, path: Path, dry: bool) -> bool:
+        """Take the words out of a file, in place: another process may have it open to write at its end."""
+        try:
+            if path.is_symlink() or not path.is_file():
+                return False
+            before = path.read_bytes().decode("utf-8", "surrogateescape")
+            after = self._tombstones.clean(before)
+            if after == before:
+                return False
+            if not dry:
+                with path.open("r+b") as file:
+                    file.write(after.encode("utf-8", "surrogateescape"))
+                    file.truncate()
+                    os.fsync(file.fileno())
+        except OSError:
+            return False
+        return True
+
+
+def _files(folder: Path) -> Iterator[Path]:
+    if folder.is_dir():
+        yield from sorted(path for path in folder.rglob("*") if path.is_file() and not path.is_symlink())
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path, ignore_errors=True)
+    else:
+        path.unlink(missing_ok=True)
+
+
+def _unescaped(text: str) -> str:
+    """Text as it was before it was written as JSON, as far as that can be told of a part of it."""
+
+    def plain(match: re.Match[str]) -> str:
+        return str(json.loads(f'"\\{match[1]}"'))
+
+    # Halves of a character beyond the first plane follow each other.
+    joined = _ESCAPED.sub(plain, text).encode("utf-16-le", "surrogatepass")
+    return joined.decode("utf-16-le", "replace")

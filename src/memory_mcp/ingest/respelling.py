@@ -1,0 +1,110 @@
+"""The letters and digits of a text as they look: what stays the same when a text is written otherwise, and where each stood.
+
+Case, accents, compatibility forms, look-alikes of other scripts, white space, punctuation and invisible characters do not
+count. Other words for the same do.
+"""
+
+import unicodedata
+from dataclasses import dataclass
+from functools import cache
+
+#: Letters and digits that look alike within ASCII.
+_ALIKE = str.maketrans({"0": "o", "1": "l", "i": "l"})
+#: Characters that Unicode calls letters and that show nothing: fillers of Hangul.
+_BLANK = frozenset("\u115f\u1160\u3164\uffa0")
+#: Looks like a letter and is none.
+_SIGNS = {"|": "l"}
+
+
+@dataclass(frozen=True, slots=True)
+class Spelled:
+    """A text's letters and digits."""
+
+    key: str
+    #: For each character of `key` the place of the character it comes from.
+    places: tuple[int, ...]
+    #: For each the number of its word: how many runs of white space and punctuation stand before it.
+    words: tuple[int, ...]
+
+
+def key_of(text: str) -> str:
+    """The letters and digits of `text` as they look."""
+    return text.translate(_table())
+
+
+def spelled(text: str) -> Spelled:
+    """As `key_of`, with places and words."""
+    table = _table()
+    parts: list[str] = []
+    places: list[int] = []
+    words: list[int] = []
+    word, inside = 0, False
+    for place, character in enumerate(text):
+        form = table[ord(character)]
+        if form:
+            parts.append(form)
+            places += [place] * len(form)
+            words += [word] * len(form)
+            inside = True
+        elif inside and _separates(character):
+            word, inside = word + 1, False
+    return Spelled("".join(parts), tuple(places), tuple(words))
+
+
+def _separates(character: str) -> bool:
+    """Whether a character that is no letter or digit ends a word: one that shows nothing does not."""
+    return character.isspace() or (character not in _BLANK and unicodedata.category(character)[0] not in "CM")
+
+
+class _Table(dict[int, str]):
+    """What each character becomes; worked out when it is first met."""
+
+    def __missing__(self, code: int) -> str:
+        found = self[code] = _form(chr(code))
+        return found
+
+
+@cache
+def _table() -> _Table:
+    return _Table()
+
+
+def _form(character: str) -> str:
+    if character in _BLANK:
+        return ""
+    if character in _SIGNS:
+        return _SIGNS[character]
+    parts = (_seen(_looks_like(part)) for part in _folded(character))
+    return "".join(parts)
+
+
+def _seen(part: str) -> str:
+    return part.translate(_ALIKE) if part.isalnum() and part not in _BLANK else ""
+
+
+def _folded(text: str) -> str:
+    """Compatibility forms and case taken away, and accents, which are characters of their own then."""
+    plain = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", text).casefold())
+    return "".join(c for c in plain if not unicodedata.combining(c))
+
+
+@cache
+def _latin() -> dict[str, str]:
+    """The ASCII letter or digit that a character of another script looks like; of Unicode's list, whose reading takes 50 ms."""
+    from confusable_homoglyphs.confusables import confusables_data
+
+    found: dict[str, str] = {}
+    for character, alike in confusables_data.items():
+        if len(character) == 1 and not character.isascii():
+            latin = (a["c"] for a in alike if len(a["c"]) == 1 and a["c"].isascii() and a["c"].isalnum())
+            if (first := next(latin, None)) is not None:
+                found[character] = first.lower()
+    return found
+
+
+def _looks_like(character: str) -> str:
+    if character.isascii():
+        return character
+    latin = _latin()
+    # Of some letters only the capital looks like another script's.
+    return latin.get(character) or latin.get(character.upper()) or character

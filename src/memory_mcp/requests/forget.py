@@ -1,0 +1,149 @@
+"""Forgetting: what is meant, what goes with it, and that it goes."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from memory_mcp.app import App
+from memory_mcp.errors import InvalidQuery, NotFound
+from memory_mcp.forgetting.act import Forgetting, Told
+from memory_mcp.ingest.respelling import key_of
+from memory_mcp.ingest.tombstones import Range, Wanted
+from memory_mcp.model.event import Event
+from memory_mcp.model.ids import event_id_from, event_key, parse_topic_id
+from memory_mcp.requests.scope import Caller, known_project
+from memory_mcp.requests.times import times_of
+from memory_mcp.storage.values import Scope
+
+#: Who confirmed on a terminal.
+PERSON = "person"
+#: Ids that are shown of what goes.
+_SAMPLES = 5
+#: Letters and digits of a line of a forgotten message that is known again wherever it is said.
+_LINE = 32
+_ONE = "Name one of: event, session, project, a time (since, until), topic, value. A time may go with session or project."
+
+
+@dataclass(frozen=True, slots=True)
+class Forget:
+    """What is to be forgotten; `by` is who asks."""
+
+    event: str = ""
+    session: str = ""
+    project: str = ""
+    since: str = ""
+    until: str = ""
+    topic: str = ""
+    value: str = ""
+    dry_run: bool = True
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Sample:
+    """An event that goes or loses a value."""
+
+    event_id: str
+    when: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Forgotten:
+    """What went, or would go, by kind; no text."""
+
+    forgotten: bool
+    counts: Mapping[str, int]
+    events: Sequence[Sample]
+    note: str = ""
+
+
+def forget(app: App, request: Forget, _: Caller) -> Forgotten:
+    """Forget, or say what that would take.
+
+    Raises:
+        InvalidQuery: nothing or too much is named, a value is too short, or a tool may not.
+        NotFound: there is no such event, session or topic.
+
+    """
+    wanted, subject = _wanted(app, request)
+    if request.dry_run:
+        told = Forgetting(app).tried(wanted)
+        return _shape(app, told, False, "Nothing was changed. A person runs it: memory-mcp forget ... --yes")
+    if request.by != PERSON and not app.settings.server.forget_by_tool:
+        hint = "A person confirms it on a terminal: memory-mcp forget ... --yes (or sets server.forget_by_tool = true)."
+        raise InvalidQuery("a tool may only try out what forgetting would take", hint)
+    told = Forgetting(app).carry_out(wanted, request.by, subject)
+    note = "Backups outside the data directory and other machines keep what they have; restored here, it stays forgotten."
+    return _shape(app, told, True, note)
+
+
+def _shape(app: App, told: Told, done: bool, note: str) -> Forgotten:
+    samples = [Sample(event_id=i, when=app.calendar.iso(ms)) for i, ms in told.samples[:_SAMPLES]]
+    said = note if told.counts else f"Nothing of it is stored. {note}"
+    return Forgotten(forgotten=done, counts=dict(told.counts), events=samples, note=said)
+
+
+def _wanted(app: App, request: Forget) -> tuple[Wanted, str]:
+    """What is meant, and what kind of thing that is."""
+    alone = [name for name in ("event", "topic", "value") if getattr(request, name)]
+    timed = [name for name in ("session", "project", "since", "until") if getattr(request, name)]
+    if len(alone) + bool(timed) != 1 or (request.session and request.project):
+        raise InvalidQuery("say what is to be forgotten" if not alone and not timed else "too much is named", _ONE)
+    if request.value:
+        return Wanted(values=[request.value]), "value"
+    if request.event:
+        return _event(app, request.event), "event"
+    if request.topic:
+        return Wanted(events=list(_of_topic(app, request.topic))), "topic"
+    return Wanted(ranges=_ranges(app, request)), " ".join(timed)
+
+
+def _event(app: App, given: str) -> Wanted:
+    """One event: what it says is known again, line by line, as far as a line says something."""
+    event = app.storage.events.find(event_id_from(event_key(given)))
+    if event is None:
+        raise NotFound(f"no such event: {given}", "query events and grips name events.")
+    pairs = app.storage.events.duplicates([event.event_id])
+    events = app.storage.events.get_many({event.event_id, *pairs, *pairs.values()})
+    lines = [line.strip() for line in event.text.splitlines()]
+    return Wanted(values=[line for line in lines if len(key_of(line)) >= _LINE], events=list(events.values()))
+
+
+def _of_topic(app: App, given: str) -> Iterator[Event]:
+    topic = parse_topic_id(given)
+    known = next((one for one in app.storage.topics.all() if one.topic_id == topic), None)
+    if known is None:
+        raise NotFound(f"no such topic: {given}", "`memory-mcp topics top` shows them.")
+    segments = list(app.storage.toc.segments(known.members).values())
+    for events in app.storage.events.in_segments(segments).values():
+        yield from events
+
+
+def _ranges(app: App, request: Forget) -> list[Range]:
+    """What was said until now; what comes later is another matter."""
+    window = times_of(app).window(request.since, request.until)
+    now = app.clock.now_ms()
+    since = window.start_ms if window and request.since else 0
+    until = min(window.end_ms - 1, now) if window and request.until else now
+    if request.session:
+        if not _has_session(app, request.session):
+            raise NotFound(f"no such session: {request.session}", "`memory-mcp query events` shows session ids.")
+        return [Range(since, until, session=request.session)]
+    if not request.project:
+        return [Range(since, until)]
+    return list(_of_project(app, known_project(app, request.project), since, until))
+
+
+def _has_session(app: App, session: str) -> bool:
+    return bool(app.storage.events.window(Scope(), session, limit=1))
+
+
+def _of_project(app: App, project: str, since: int, until: int) -> Iterator[Range]:
+    """Everything that is shown under a project's name: whole projects as they were recorded, else session by session."""
+    names = app.storage.projects.names
+    streams = {(recorded, session) for _, recorded, session, _ in app.storage.projects.streams()}
+    for recorded in sorted({recorded for recorded, _ in streams}):
+        shown = {session: names.shown(recorded, session) == project for name, session in streams if name == recorded}
+        if all(shown.values()):
+            yield Range(since, until, project=recorded)
+        else:
+            yield from (Range(since, until, session, recorded) for session, own in sorted(shown.items()) if own)

@@ -1,0 +1,231 @@
+"""What is to be forgotten out of every table, in one transaction; what is derived of the rest is derived again by the caller.
+
+Invariants
+1. Sessions that lose or change an event are derived anew: their events arrive again, behind all others.
+2. Events are numbered from 1 without gaps, before and after.
+3. A changed event has the id that an import of its source gives it now, so that no second copy comes.
+"""
+
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+import duckdb
+
+from memory_mcp.model.calendar import rollup_targets
+from memory_mcp.model.event import Event
+from memory_mcp.model.ids import HASH_MASK, digest, event_id_from, event_key, grip_id_from, key_of, node_key
+from memory_mcp.storage.duckdb.connection import insert
+from memory_mcp.storage.duckdb.events import EVENT_TYPES
+from memory_mcp.storage.duckdb.outbox import DERIVER
+from memory_mcp.storage.duckdb.rows import EVENT, event_columns, event_of
+from memory_mcp.storage.values import Cleaner, Erased
+
+_READ = 2000
+#: An event without an id of its source's is told apart from its likes by how many came before it; looked for so far.
+_LIKES = 16
+_KEYS, _IDS = "(SELECT unnest(?::BIGINT[]))", "(SELECT unnest(?::HUGEINT[]))"
+#: Text columns of rows that stand for themselves: what is cleaned there, and where the whole row goes with a name in it.
+_CLEANED = {
+    "superseded": ("reason", "author"),
+    "spending": ("reason", "model"),
+    "pin": ("set_by",),
+    "audit": ("author", "subject", "reason"),
+}
+#: Table, column and what is counted of rows that hang on a quotation.
+_BY_GRIP = (("usage", "grip_id", "openings"), ("superseded", "old_id", "superseded"), ("pin", "target", "pins"))
+_DROPPED = {
+    "checkpoint": ("name", "value"),
+    "topic_label": ("label", "author"),
+    "project_alias": ("old", "new", "author"),
+    "project_split": ("project", "session_id", "folder", "new"),
+}
+
+
+class Erasing:
+    """One pass over the store, inside the caller's transaction."""
+
+    def __init__(self, con: duckdb.DuckDBPyConnection, keep: Cleaner, dry: bool) -> None:
+        self._con, self._keep, self._dry = con, keep, dry
+        self.erased = Erased()
+        #: Keys of events that go; changed ones by the key they had.
+        self._gone: set[int] = set()
+        self._changed: dict[int, tuple[int, Event]] = {}
+        self._streams: set[int] = set()
+        self._projects: set[str] = set()
+
+    def run(self) -> Erased:
+        """Look, count, and unless it is a dry run, erase."""
+        for seq, event in self._events():
+            self._look(seq, event)
+        self._follow_pairs()
+        nodes = self._doomed_nodes()
+        self._count("nodes", len(nodes))
+        self._grips()
+        for table, columns in _CLEANED.items():
+            self._texts(table, columns, drop=False)
+        for table, columns in _DROPPED.items():
+            self._texts(table, columns, drop=True)
+        if not self._dry:
+            self._erase_nodes(nodes)
+            self._rewrite_events()
+            self._con.execute("DELETE FROM request")
+            self._vanished()
+        return self.erased
+
+    def _count(self, kind: str, number: int) -> None:
+        self.erased.counts[kind] = self.erased.counts.get(kind, 0) + number
+
+    def _events(self) -> Iterator[tuple[int, Event]]:
+        after = 0
+        sql = f"SELECT seq, {EVENT} FROM event WHERE seq > ? ORDER BY seq LIMIT {_READ}"
+        while rows := self._con.execute(sql, [after]).fetchall():
+            yield from ((row[0], event_of(row[1:])) for row in rows)
+            after = rows[-1][0]
+
+    def _look(self, seq: int, event: Event) -> None:
+        kept = self._keep.cleaned(event)
+        if kept is event:
+            return
+        self._streams.add(event.stream)
+        if kept is None:
+            self._gone.add(event_key(event.event_id))
+            self._projects.add(event.project)
+            self.erased.gone.append((event.event_id, event.timestamp))
+        else:
+            named = replace(kept, event_id=event_id_from(_key_now(event, kept)))
+            self._streams.add(named.stream)
+            self._changed[event_key(event.event_id)] = (seq, named)
+            self.erased.changed.append((event.event_id, event.timestamp))
+
+    def _follow_pairs(self) -> None:
+        """A message told by a hook and by a transcript goes as a whole."""
+        pairs = self._con.execute("SELECT event_id, canonical FROM duplicate").fetchall()
+        others = {b if a in self._gone else a for a, b in pairs if (a in self._gone) != (b in self._gone)}
+        for key in others:
+            row = self._con.execute(f"SELECT {EVENT} FROM event WHERE event_id = ?", [key]).fetchone()
+            if row is not None:
+                event = event_of(row)
+                self._gone.add(key)
+                self._changed.pop(key, None)
+                self._streams.add(event.stream)
+                self.erased.gone.append((event.event_id, event.timestamp))
+        self._count("events", len(self._gone))
+        self._count("events with a value", len(self._changed))
+        self._count("duplicates", sum(a in self._gone or b in self._gone for a, b in pairs))
+
+    def _doomed_nodes(self) -> list[int]:
+        """Keys of the nodes that are told again or go: of the sessions, all periods above them, and whatever holds a value."""
+        sql = f"SELECT key, day FROM segment_cut WHERE stream IN {_KEYS}"
+        cuts = self._con.execute(sql, [list(self._streams)]).fetchall()
+        self._count("segments", len(cuts))
+        days = {day for _, day in cuts}
+        doomed = {key for key, _ in cuts} | {node_key(p) for day in days for p in rollup_targets(day)}
+        # Every version: an earlier one may tell what the current one does not.
+        rows = self._con.execute("SELECT key, title, summary, keywords, agents, projects, author FROM node").fetchall()
+        doomed |= {r[0] for r in rows if self._has(r[1], r[2], r[6], *r[3], *r[4], *r[5])}
+        rows = self._con.execute("SELECT key, text, project, agent FROM bullet").fetchall()
+        doomed |= {r[0] for r in rows if self._has(*r[1:])}
+        days = {d for (d,) in self._con.execute(f"SELECT day FROM segment_cut WHERE key IN {_KEYS}", [list(doomed)]).fetchall()}
+        doomed |= {node_key(p) for day in days for p in rollup_targets(day)}
+        for table in ("bullet", "term_delta"):
+            sql = f"SELECT count(*) FROM {table} WHERE key IN {_KEYS}"
+            self._count({"bullet": "bullets", "term_delta": "term sets"}[table], self._one(sql, [list(doomed)]))
+        refined = f"SELECT count(*) FROM node WHERE current AND author <> 'extractive' AND author <> '' AND key IN {_KEYS}"
+        self._count("texts by agents or models", self._one(refined, [list(doomed)]))
+        return list(doomed)
+
+    def _has(self, *texts: str) -> bool:
+        return any(self._keep.clean(text) != text for text in texts)
+
+    def _one(self, sql: str, parameters: list[Any]) -> int:
+        row = self._con.execute(sql, parameters).fetchone()
+        return int(row[0]) if row else 0
+
+    def _grips(self) -> None:
+        """Quotations of what goes or changes, and everything that hangs on their ids."""
+        keys = list(self._gone | set(self._changed))
+        sql = f"SELECT grip_id FROM grip WHERE event_start IN {_IDS} OR event_end IN {_IDS}"
+        grips = [row[0] for row in self._con.execute(sql, [keys, keys]).fetchall()]
+        names = [grip_id_from(key) for key in grips]
+        self._count("grips", len(grips))
+        for table, column, kind in _BY_GRIP:
+            where = f"FROM {table} WHERE {column} IN (SELECT unnest(?::VARCHAR[]))"
+            self._count(kind, self._one(f"SELECT count(*) {where}", [names]))
+            if not self._dry:
+                self._con.execute(f"DELETE {where}", [names])
+        if not self._dry:
+            self._con.execute("UPDATE superseded SET new_id = NULL WHERE new_id IN (SELECT unnest(?::VARCHAR[]))", [names])
+            self._con.execute(f"DELETE FROM bullet_grip WHERE grip_id IN {_IDS}", [grips])
+            self._con.execute(f"DELETE FROM grip WHERE grip_id IN {_IDS}", [grips])
+
+    def _texts(self, table: str, columns: Sequence[str], drop: bool) -> None:
+        """Rows beside the tree whose words hold a value."""
+        listed = ", ".join(columns)
+        rows = self._con.execute(f"SELECT rowid, {listed} FROM {table}").fetchall()
+        found = [row for row in rows if self._has(*(part for part in row[1:] if part))]
+        self._count(table.replace("_", " ") + " rows", len(found))
+        if self._dry or not found:
+            return
+        if drop:
+            self._con.execute(f"DELETE FROM {table} WHERE rowid IN {_KEYS}", [[row[0] for row in found]])
+            return
+        sets = ", ".join(f"{column} = ?" for column in columns)
+        for row in found:
+            self._con.execute(f"UPDATE {table} SET {sets} WHERE rowid = ?", [*(self._keep.clean(p) for p in row[1:]), row[0]])
+
+    def _erase_nodes(self, nodes: Sequence[int]) -> None:
+        for table in ("node", "bullet", "bullet_grip", "term_delta"):
+            self._con.execute(f"DELETE FROM {table} WHERE key IN {_KEYS}", [nodes])
+        self._con.execute(f"DELETE FROM node_parent WHERE child IN {_KEYS}", [nodes])
+        self._con.execute(f"DELETE FROM segment_cut WHERE stream IN {_KEYS}", [list(self._streams)])
+
+    def _rewrite_events(self) -> None:
+        """Take out what goes, put in what changed, and let the sessions concerned arrive again behind all others."""
+        con, streams = self._con, list(self._streams)
+        gone = list(self._gone)
+        con.execute(f"DELETE FROM duplicate WHERE event_id IN {_IDS} OR canonical IN {_IDS}", [gone, gone])
+        con.execute(f"DELETE FROM event WHERE event_id IN {_IDS}", [[*gone, *self._changed]])
+        for old, (seq, event) in self._changed.items():
+            key = event_key(event.event_id)
+            if self._one("SELECT count(*) FROM event WHERE event_id = ?", [key]):
+                con.execute("DELETE FROM duplicate WHERE event_id = ? OR canonical = ?", [old, old])
+                continue
+            insert(con, "event", EVENT_TYPES, event_columns([event], seq))
+            con.execute("UPDATE duplicate SET event_id = ? WHERE event_id = ?", [key, old])
+            con.execute("UPDATE duplicate SET canonical = ? WHERE canonical = ?", [key, old])
+        derived = self._one("SELECT coalesce(max(value::BIGINT), 0) FROM checkpoint WHERE name = ?", [DERIVER])
+        done = self._one(f"SELECT count(*) FROM event WHERE seq <= ? AND stream NOT IN {_KEYS}", [derived, streams])
+        con.execute(
+            f"""UPDATE event SET seq = n.place FROM (
+                  SELECT event_id, row_number() OVER (ORDER BY stream IN {_KEYS}, seq) AS place FROM event) n
+                WHERE event.event_id = n.event_id""",
+            [streams],
+        )
+        con.execute("UPDATE checkpoint SET value = ? WHERE name = ?", [str(done), DERIVER])
+
+    def _vanished(self) -> None:
+        """Other names and marks of projects of which nothing is left."""
+        left = {p for (p,) in self._con.execute("SELECT DISTINCT project FROM event").fetchall()}
+        for project in self._projects - left - {""}:
+            self._con.execute("DELETE FROM project_alias WHERE old = ? OR new = ?", [project, project])
+            self._con.execute("DELETE FROM project_split WHERE project = ? OR new = ?", [project, project])
+            # Clients name folders of session files after the project's path.
+            for spelled in {project, re.sub(r"[^A-Za-z0-9]", "-", project)}:
+                self._con.execute("DELETE FROM checkpoint WHERE contains(name, ?)", [spelled])
+
+
+def _key_now(before: Event, now: Event) -> int:
+    """The key that an import gives an event whose text changed: that of its source's id stays."""
+    old = event_key(before.event_id)
+    if before.source_id and before.source_id == now.source_id:
+        return old
+    if now.source_id:
+        return key_of(now.timestamp, digest(now.source, now.source_id))
+    told = before.metadata.get("source_time_ms")
+    for time in dict.fromkeys((str(before.timestamp), "None", told or "None")):
+        for like in range(_LIKES):
+            if digest(before.source, before.session_id, time, before.role, before.text, str(like)) == old & HASH_MASK:
+                return key_of(now.timestamp, digest(now.source, now.session_id, time, now.role, now.text, str(like)))
+    return old

@@ -1,0 +1,138 @@
+"""What was forgotten is known again in other spellings, and nothing else is."""
+
+import stat
+import subprocess
+import sys
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from memory_mcp.errors import InvalidQuery
+from memory_mcp.ingest.base import ImportReport
+from memory_mcp.ingest.gate import FORGOTTEN, Gate
+from memory_mcp.ingest.tombstones import FILE, KEY_FILE, MARK, Range, Tombstones, Wanted
+from memory_mcp.model.event import Event, EventDraft, EventType, Role, Trust
+from memory_mcp.model.ids import event_id
+
+VALUE = "Project Bluefin-77"
+SPELLINGS = {
+    "as it was": "Project Bluefin-77",
+    "case": "pROJECT bLUEFIN-77",
+    "white space": "Project\n\t  Bluefin 77",
+    "look-alikes": "Рrоjеct Вluеfіn-77",
+    "invisible": "Pro\u200bject Blue\u00adfin\u2060-7\ufe0f7",
+    "full width": "\uff30\uff52\uff4f\uff4a\uff45\uff43\uff54\u3000Bluefin\uff0d77",
+    "accents": "Pro\u0301ject Blu\u00e9fin-77",
+}
+DRAFT = EventDraft("s1", Role.USER, EventType.USER_MESSAGE, "the launch of the boat is on a Tuesday in May", 1_000, "u1")
+
+
+def stored(draft: EventDraft) -> Event:
+    return Event(
+        event_id(draft.timestamp or 0, "x", draft.source_id or draft.text),
+        *(draft.session_id, draft.timestamp or 0, draft.type, draft.role, Trust.USER, draft.text, "claude-code"),
+        source_id=draft.source_id,
+        project=draft.project,
+    )
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS.values(), ids=SPELLINGS)
+def test_a_value_is_known_in_every_spelling_inside_other_text(tmp_path: Path, spelling: str) -> None:
+    tombstones = Tombstones(tmp_path)
+    tombstones.add(Wanted(values=[VALUE]))
+    assert Tombstones(tmp_path).clean(f"We call it {spelling}, don't we?") == f"We call it {MARK}, don't we?"
+    assert tombstones.clean(f"xx{spelling}yy{spelling}") == f"xx{MARK}yy{MARK}"
+
+
+def test_other_words_for_it_stay(tmp_path: Path) -> None:
+    tombstones = Tombstones(tmp_path)
+    tombstones.add(Wanted(values=[VALUE, "theme"]))
+    for text in ("the tuna project, number seventy-seven", "Project Blue", "of the men", "Bluefin tuna, 77 of them"):
+        assert tombstones.clean(text) == text
+
+
+def test_nothing_of_the_value_is_in_the_files_and_they_are_private(tmp_path: Path) -> None:
+    Tombstones(tmp_path).add(
+        Wanted(values=[VALUE], events=[stored(DRAFT)], ranges=[Range(0, 9, "secret-session", "secret-project")])
+    )
+    for name in (FILE, KEY_FILE):
+        raw = (tmp_path / name).read_bytes().lower()
+        assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
+        assert not any(word in raw for word in (b"blue", b"launch", b"secret"))
+
+
+def test_a_forgotten_event_is_known_by_id_source_and_words_of_its_session(tmp_path: Path) -> None:
+    tombstones = Tombstones(tmp_path)
+    tombstones.add(Wanted(events=[stored(DRAFT)]))
+    assert tombstones.covers(stored(DRAFT))
+    assert tombstones.covers(replace(DRAFT, text="otherwise"))
+    assert tombstones.covers(replace(DRAFT, source_id="", timestamp=5, text=DRAFT.text.upper()))
+    assert not tombstones.covers(replace(DRAFT, source_id="u2", text="the rest of the session"))
+    assert not tombstones.covers(replace(DRAFT, session_id="s2"))
+
+
+def test_a_forgotten_stretch_ends(tmp_path: Path) -> None:
+    tombstones = Tombstones(tmp_path)
+    tombstones.add(Wanted(ranges=[Range(0, 1_000, session="s1"), Range(0, 500, project="boats")]))
+    assert tombstones.covers(DRAFT)
+    assert tombstones.covers(replace(DRAFT, timestamp=None))
+    assert not tombstones.covers(replace(DRAFT, timestamp=1_001))
+    assert not tombstones.covers(replace(DRAFT, session_id="s2"))
+    assert tombstones.covers(replace(DRAFT, session_id="s2", project="boats", timestamp=500))
+
+
+def test_the_gate_lets_nothing_forgotten_in_and_sees_what_others_add(tmp_path: Path) -> None:
+    gate, report = Gate(tmp_path), ImportReport()
+    told = replace(DRAFT, source_id="u7", text=f"about {SPELLINGS['case']}", metadata={"branch": VALUE}, speaker=VALUE)
+    assert gate.clean(told, report) == told
+    Tombstones(tmp_path).add(Wanted(values=[VALUE], events=[stored(DRAFT)]))
+    kept = gate.clean(told, report)
+    assert kept is not None
+    assert (kept.text, kept.metadata, kept.speaker) == (f"about {MARK}", {"branch": MARK}, MARK)
+    assert gate.check(DRAFT, report) == FORGOTTEN
+    assert gate.check(replace(DRAFT, source_id="u8", text=VALUE), report) == FORGOTTEN
+    assert gate.words(f"a note on {VALUE}") == f"a note on {MARK}"
+
+
+def test_a_torn_line_costs_nothing_but_itself(tmp_path: Path) -> None:
+    tombstones = Tombstones(tmp_path)
+    tombstones.add(Wanted(values=["first value"]))
+    with (tmp_path / FILE).open("ab") as file:
+        file.write(b'{"value": "12')
+    tombstones.add(Wanted(values=["second value"]))
+    assert Tombstones(tmp_path).clean("first value, second value") == f"{MARK}, {MARK}"
+
+
+def test_a_short_value_is_refused_and_a_dry_run_writes_nothing(tmp_path: Path) -> None:
+    with pytest.raises(InvalidQuery, match="at least 4"):
+        Tombstones(tmp_path).add(Wanted(values=["a-1"]))
+    assert Tombstones.tried(Wanted(values=[VALUE])).clean(VALUE) == MARK
+    assert not (tmp_path / FILE).exists()
+
+
+def test_with_nothing_forgotten_nothing_is_loaded(tmp_path: Path) -> None:
+    code = (
+        "import sys; from pathlib import Path; from memory_mcp.ingest.tombstones import Tombstones; "
+        f"t = Tombstones(Path({str(tmp_path)!r})); assert t.clean('abc') == 'abc'; "
+        "print([m for m in ('numpy', 'confusable_homoglyphs') if m in sys.modules])"
+    )
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_a_thousand_values_are_looked_for_in_one_pass(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tombstones = Tombstones(tmp_path)
+    tombstones.add(Wanted(values=[f"a value of its own, number {n:04d}" for n in range(500)] + [f"q{n:05d}" for n in range(500)]))
+    text = "ordinary words about the work of a day, as they stand in every session " * 10
+    tombstones.clean(text)
+    hashed = 0
+    compute = Tombstones._hash
+
+    def counted(self: Tombstones, *parts: str) -> str:
+        nonlocal hashed
+        hashed += 1
+        return compute(self, *parts)
+
+    monkeypatch.setattr(Tombstones, "_hash", counted)
+    assert tombstones.clean(text) == text
+    assert hashed <= len(text) / 100
