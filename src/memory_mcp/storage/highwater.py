@@ -85,7 +85,7 @@ class HighWater:
 
         `read` tells the mark of the store's events up to a number, or of all. `set_aside`: where a damaged part was put.
         """
-        known, had = self._load_mark(), self._load_loss()
+        known, had = marked(self._directory) if self._directory else None, self._load_loss()
         now = read(None)
         if had and had[1].chain is not None and had[1].events and _holds(now, had[1], read):
             log.info("the %d events that were missing are back", had[0].events)
@@ -137,26 +137,14 @@ class HighWater:
                 # What it counts is committed already: a full disk must not make that look like a failure.
                 log.warning("the high-water mark could not be written: %s", error)
 
-    def _load_mark(self) -> Mark | None:
-        """None where there is none that can be read."""
-        return _mark_from(self._read(MARK_FILE))
-
     def _load_loss(self) -> tuple[Loss, Mark] | None:
-        said = self._read(LOSS_FILE)
         try:
+            said = json.loads((self._directory / LOSS_FILE).read_text(encoding="utf-8")) if self._directory else {}
             gaps = {str(k): Gap(*v) for k, v in said["sources"].items()}
             loss = Loss(int(said["noticed_ms"]), int(said["events"]), bool(said["exact"]), gaps, str(said["set_aside"]))
-        except (KeyError, TypeError, ValueError, AttributeError):
+        except (OSError, KeyError, TypeError, ValueError, AttributeError):
             return None
         return loss, _mark_from(said.get("mark")) or Mark(chain=None)
-
-    def _read(self, name: str) -> Any:
-        if self._directory is None:
-            return None
-        try:
-            return json.loads((self._directory / name).read_text(encoding="utf-8"))
-        except (OSError, ValueError):
-            return None
 
     def _keep_loss(self, loss: Loss, known: Mark) -> None:
         self.loss = loss
@@ -181,13 +169,12 @@ def damage_met(directory: Path) -> bool:
     return (directory / DAMAGE_FILE).exists()
 
 
-def acknowledged(directory: Path) -> int:
-    """How many events were acknowledged in a data directory, by its mark; 0 where there is none that can be read."""
+def marked(directory: Path) -> Mark | None:
+    """What was acknowledged in a data directory; None where there is no mark that can be read."""
     try:
-        known = _mark_from(json.loads((directory / MARK_FILE).read_text(encoding="utf-8")))
+        return _mark_from(json.loads((directory / MARK_FILE).read_text(encoding="utf-8")))
     except (OSError, ValueError):
-        return 0
-    return known.events if known else 0
+        return None
 
 
 def _mark_from(said: Any) -> Mark | None:

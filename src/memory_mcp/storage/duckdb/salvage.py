@@ -115,7 +115,11 @@ def _mend_log(file: Path, content: bytes, expected: bytes, now_ms: int) -> Salva
     path, fixed, mended = _log_of(file), bytearray(content), 0
     start = len(expected)
     wrong = [n for n in range(min(start, len(content))) if content[n] != expected[n]]
-    if len(content) <= start or len(wrong) > 1 or (wrong and content[wrong[0]] == expected[wrong[0]] - 1 and wrong[0] > start - 5):
+    if (
+        len(content) <= start
+        or len(wrong) > 1
+        or (wrong and content[wrong[0]] == expected[wrong[0]] - 1 and wrong[0] > start - 5)
+    ):
         # Of the round of the file before this one: it was taken in already, which DuckDB knows. More is another file's.
         return Salvaged()
     for n in wrong:

@@ -29,7 +29,7 @@ from memory_mcp.storage.duckdb.superseded import DuckSuperseded
 from memory_mcp.storage.duckdb.toc import DuckToc
 from memory_mcp.storage.duckdb.topics import DuckTopics
 from memory_mcp.storage.duckdb.usage import DuckUsage
-from memory_mcp.storage.highwater import HighWater, Mark, damage_met, mark_of
+from memory_mcp.storage.highwater import HighWater, Mark, damage_met, mark_of, marked
 from memory_mcp.storage.lock import DirectoryLock, LookingLock
 from memory_mcp.storage.values import Loss, StoreStats
 
@@ -65,7 +65,11 @@ def open_storage(
     if directory is not None and lock is None:
         lock = DirectoryLock(directory)
     try:
-        return DuckStorage(directory, lock, timezone, clock or SystemClock())
+        try:
+            return DuckStorage(directory, lock, timezone, clock or SystemClock())
+        except StorageDamaged:
+            # Met while it was opened, and noted: the second opening saves what is whole.
+            return DuckStorage(directory, lock, timezone, clock or SystemClock())
     except BaseException:
         if lock and not given:
             lock.release()
@@ -158,12 +162,16 @@ class DuckStorage:
         migrations.refuse_newer(have)
         if self._looking and have < migrations.CURRENT:
             raise SchemaTooOld(f"the store has schema {have}, which this program brings up to {migrations.CURRENT}", _BRING_UP)
-        if have == 0:
+        if have == 0 or not self._meta("store_id"):
             zone = timezone or _zone_here()
             Calendar(zone).day_of(0)
             with self._con.writing() as con:
-                migrations.create(con)
-                con.execute("INSERT INTO meta VALUES ('timezone', ?), ('store_id', ?)", [zone, uuid.uuid4().hex])
+                if have == 0:
+                    migrations.create(con)
+                # A file that was begun anew after damage is still the store that the mark is about.
+                known = marked(self._directory) if have and self._directory else None
+                number = known.store_id if known and known.store_id else uuid.uuid4().hex
+                con.execute("INSERT INTO meta VALUES ('timezone', ?), ('store_id', ?)", [zone, number])
         elif have < migrations.CURRENT:
             if self._path:
                 with self._con.replaced():
