@@ -31,8 +31,8 @@ def checks(look: Look) -> Iterator[Check]:
         yield from _told(line)
     elif (look.directory / "memory.duckdb").is_file():
         yield from _read(look)
-    elif lost := highwater.acknowledged(look.directory):
-        text = f"the database file is gone, and with it the {lost:,} events that were acknowledged"
+    elif (known := highwater.marked(look.directory)) and known.events:
+        text = f"the database file is gone, and with it the {known.events:,} events that were acknowledged"
         yield Check(
             FAIL, "store", text, "restore a backup, or put the file back; memory-mcp import reads what sources still hold"
         )

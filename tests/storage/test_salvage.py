@@ -1,0 +1,187 @@
+"""Damaged bytes anywhere in the log or the file: what comes back is what was stored, and what does not is told."""
+
+import json
+import os
+import random
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from memory_mcp.errors import StorageDamaged
+from memory_mcp.model.event import Event
+from memory_mcp.model.superseded import Superseded
+from memory_mcp.storage.duckdb import blocks, logs, open_storage
+from tests.factories import event
+
+FILE, LOG = "memory.duckdb", "memory.duckdb.wal"
+#: In the file, and then in the log.
+EVENTS, LIVE = 5000, 60
+#: What DuckDB reads at a time.
+STRETCH = 2048
+
+_KILLED = """
+import os, sys
+from pathlib import Path
+from memory_mcp.storage.duckdb import open_storage
+from tests.storage.test_salvage import live
+store = open_storage(Path(sys.argv[1]))
+for one in live():
+    store.events.append([one])
+os._exit(0)
+"""
+
+
+def words(n: int, count: int) -> str:
+    made = random.Random(n)
+    return f"number {n}: " + " ".join(made.randbytes(4).hex() for _ in range(count))
+
+
+def live() -> list[Event]:
+    return [event(words(n, 20), at=n * 1000, session=f"s{n // 50}") for n in range(EVENTS, EVENTS + LIVE)]
+
+
+@pytest.fixture(scope="module")
+def whole(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, dict[str, Event]]:
+    """A store whose owner was killed: a file of several blocks, and a log."""
+    directory = tmp_path_factory.mktemp("whole") / "data"
+    store = open_storage(directory, "Europe/Berlin")
+    for start in range(0, EVENTS, 500):
+        store.events.append([event(words(n, 60), at=n * 1000, session=f"s{n // 50}") for n in range(start, start + 500)])
+    store.close()
+    subprocess.run([sys.executable, "-c", _KILLED, str(directory)], check=True, cwd=Path(__file__).parents[2])
+    stored = {e.event_id: e for e in live()}
+    copy = directory.with_name("copy")
+    shutil.copytree(directory, copy)
+    store = open_storage(copy)
+    found = held(store)
+    store.close()
+    assert len(found) == EVENTS + LIVE
+    assert stored.items() <= found.items()
+    return directory, found
+
+
+def held(store: object) -> dict[str, Event]:
+    return {s.event.event_id: s.event for batch in store.events.iter_all() for s in batch}  # type: ignore[attr-defined]
+
+
+def read(directory: Path) -> tuple[dict[str, Event], int]:
+    """Everything that a user gets, whose second call meets what the first found out; and how many are said to be missing."""
+    for _ in range(2):
+        store = open_storage(directory)
+        try:
+            return held(store), store.loss.events if store.loss else 0
+        except StorageDamaged:
+            pass
+        finally:
+            store.close()
+    raise AssertionError("the second opening was to save what is whole")
+
+
+def places(size: int, count: int, seed: int) -> Iterator[tuple[int, int]]:
+    made = random.Random(seed)
+    for n in range(count):
+        yield size * n // count + made.randrange(size // count), made.randrange(1, 256)
+
+
+@pytest.mark.parametrize(("name", "count", "at_most"), [(LOG, 24, 1), (FILE, 24, EVENTS + LIVE)])
+def test_one_damaged_byte(whole: tuple[Path, dict[str, Event]], tmp_path: Path, name: str, count: int, at_most: int) -> None:
+    directory, stored = whole
+    size = (directory / name).stat().st_size
+    unharmed = 0
+    for offset, by in places(size, count, 7):
+        copy = tmp_path / str(offset)
+        shutil.copytree(directory, copy)
+        content = bytearray((copy / name).read_bytes())
+        content[offset] ^= by
+        (copy / name).write_bytes(content)
+        found, told = read(copy)
+        assert found.items() <= stored.items(), offset
+        assert told == len(stored) - len(found) <= at_most, offset
+        unharmed += not told
+        # Nothing is deleted: the damaged part lies there, and the next start finds nothing to do.
+        assert any((copy / "damaged").iterdir()), offset
+        assert read(copy) == (found, told), offset
+        store = open_storage(copy)
+        assert store.audit.all()[0].what == "salvage"
+        store.close()
+        shutil.rmtree(copy)
+    assert unharmed >= count // 4
+
+
+@pytest.mark.parametrize("column", ["front", "middle", "end"])
+def test_a_stretch_of_a_block_costs_what_lies_in_it_and_what_is_read_with_it(
+    whole: tuple[Path, dict[str, Event]], tmp_path: Path, column: str
+) -> None:
+    directory, stored = whole
+    copy = tmp_path / "data"
+    shutil.copytree(directory, copy)
+    content = bytearray((copy / FILE).read_bytes())
+    start = blocks.HEADER * blocks.HEADERS + 3 * blocks.BLOCK
+    at = {"front": start + 5000, "middle": start + blocks.BLOCK // 2, "end": start + blocks.BLOCK - 5000}[column]
+    content[at : at + 64] = os.urandom(64)
+    (copy / FILE).write_bytes(content)
+    found, told = read(copy)
+    assert found.items() <= stored.items()
+    assert 0 < told == len(stored) - len(found) <= 2 * STRETCH
+    # What the log alone held is there, and so is what was written first.
+    assert {e.event_id for e in live()} <= found.keys()
+
+
+def test_what_else_was_known_is_kept(tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    store = open_storage(directory, "Asia/Tokyo")
+    store.events.append([event(words(n, 60), at=n * 1000) for n in range(3000)])
+    store.superseded.record(Superseded("grip:1-a", "grip:1-b", 5, "said later", "somebody"))  # type: ignore[arg-type]
+    store.outbox.mark("import:x", "99")
+    number = store.stats().store_id
+    store.close()
+    content = bytearray((directory / FILE).read_bytes())
+    start = blocks.HEADER * blocks.HEADERS + 2 * blocks.BLOCK
+    content[start + 9000 : start + 9064] = os.urandom(64)
+    (directory / FILE).write_bytes(content)
+    _, told = read(directory)
+    store = open_storage(directory)
+    assert told > 0
+    assert (store.timezone, store.stats().store_id) == ("Asia/Tokyo", number)
+    assert len(store._con.rows("SELECT * FROM superseded")) == 1  # type: ignore[attr-defined]
+    # Importing again brings back what is missing: nothing says that it was read.
+    assert store.outbox.marks("import:") == {}
+    store.close()
+
+
+def test_a_salvage_that_was_killed_is_finished_by_the_next_start(
+    whole: tuple[Path, dict[str, Event]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    directory, stored = whole
+    copy = tmp_path / "data"
+    shutil.copytree(directory, copy)
+    content = bytearray((copy / FILE).read_bytes())
+    start = blocks.HEADER * blocks.HEADERS + 3 * blocks.BLOCK
+    content[start + 5000 : start + 5064] = os.urandom(64)
+    (copy / FILE).write_bytes(content)
+    (copy / "salvage.json").write_text(json.dumps({"place": ""}))
+
+    class Killed(BaseException):
+        pass
+
+    def killed(*_: object) -> None:
+        raise Killed
+
+    with monkeypatch.context() as patched:
+        patched.setattr("memory_mcp.storage.duckdb.store.store_what_is_left", killed)
+        with pytest.raises(Killed):
+            open_storage(copy)
+    found, told = read(copy)
+    assert 0 < told == len(stored) - len(found) <= 2 * STRETCH
+
+
+def test_the_header_of_a_log_is_known_from_the_file(whole: tuple[Path, dict[str, Event]]) -> None:
+    directory, _ = whole
+    log, expected = (directory / LOG).read_bytes(), logs.header_for(directory / FILE)
+    assert logs.is_sound(log, expected)
+    assert all(entry.content is not None for entry in logs.entries(log, len(expected)))
+    assert list(blocks.damaged(directory / FILE)) == []
