@@ -167,7 +167,7 @@ def test_killed_at_any_point_the_store_goes_on_as_if_nothing_had_happened(
         stored = app.storage.events.window(Scope(), limit=10_000)
         assert bool(stored) == some
         assert stored == [e for e in undisturbed["events"] if e in stored]  # type: ignore[attr-defined]
-        assert app.storage.stats().extra == {}
+        assert app.storage.loss is None
         assert [f for f in findings(app) if f.rule not in ("nodes", "freshness")] == []
     assert run(words, source, directory) == 0
     same(everything(directory), undisturbed)

@@ -864,7 +864,7 @@ def test_statistics_count_rows_bytes_and_time(store: Storage) -> None:
         2,
         0,
     )
-    assert (stats.rows["event"], stats.timezone, dict(stats.extra)) == (2, "Europe/Berlin", {})
+    assert (stats.rows["event"], stats.timezone, stats.loss) == (2, "Europe/Berlin", None)
     assert store.stats(text=False) == replace(stats, text_bytes=0)
 
 

@@ -42,7 +42,10 @@ def load(
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(mode=0o700)
     with closing(make(fresh)) as storage:
-        return fresh, storage.archive.load(_wanted(rows_of(backup, step)), anew=verified.cuts_lost)
+        loaded = storage.archive.load(_wanted(rows_of(backup, step)), anew=verified.cuts_lost)
+        # What it holds now is what there is to be, or its next start would tell of a loss.
+        storage.reseal()
+        return fresh, loaded
 
 
 def _wanted(parts: Iterable[TableRows]) -> Iterator[TableRows]:

@@ -2,11 +2,12 @@
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from memory_mcp.app import App
 from memory_mcp.model.sentinel import MARK
 from memory_mcp.requests.plain import tokens_of
+from memory_mcp.storage.values import Loss
 
 T = TypeVar("T")
 
@@ -16,6 +17,17 @@ class Recalled:
     """A response that carries words from the memory; `origin` marks them, so that they are never stored again."""
 
     origin: str = field(default_factory=lambda: MARK)
+
+
+def with_loss(app: App, response: dict[str, Any]) -> dict[str, Any]:
+    """Return a response as JSON knows it, with what is missing of the memory among its notices; whoever asks is told."""
+    loss = app.storage.loss
+    return {**response, "notices": [*response.get("notices", ()), loss_notice(loss)]} if loss else response
+
+
+def loss_notice(loss: Loss) -> str:
+    """Say what is missing, and what a person does about it."""
+    return f"{loss.told}; to get them back: {loss.way_back}"
 
 
 def fitting(app: App, values: Iterable[T], token_budget: int) -> list[T]:

@@ -68,6 +68,8 @@ class Status:
     embedder: str
     lag: Lag
     store: Store
+    #: False while acknowledged events are missing and no person has acknowledged that.
+    healthy: bool = True
     #: The caller's, to which searches are scoped.
     project: str = ""
     notices: Sequence[str] = ()
@@ -88,14 +90,13 @@ def get_status(app: App, request: GetStatus, caller: Caller) -> Status:
         embedder=app.accelerators.embedder,
         lag=_lag(app, stats, caller.deriver_error),
         store=_store(app, stats, full),
+        healthy=app.storage.loss is None,
         project=app.storage.projects.names.of(caller.project),
-        notices=list(_notices(app, stats)),
+        notices=list(_notices(app)),
     )
 
 
-def _notices(app: App, stats: StoreStats) -> Iterator[str]:
-    if lost := stats.extra.get("lost_events", ""):
-        yield f"{lost} acknowledged events are missing; run: memory-mcp doctor"
+def _notices(app: App) -> Iterator[str]:
     if (summarizer := app.settings.summarizer).is_on:
         yield f"summaries are improved by {summarizer.provider} {summarizer.name}; see: memory-mcp spend"
 

@@ -327,6 +327,7 @@ class StatusAnswer(Wire):
     embedder: str
     lag: Lag
     store: Store
+    healthy: SkipJsonSchema[bool | None] = None
     project: Annotated[str, Field(description="To which searches are scoped")] = ""
     notices: list[str] = []
 

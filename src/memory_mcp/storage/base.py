@@ -22,6 +22,7 @@ from memory_mcp.storage.values import (
     Appended,
     Build,
     Freshness,
+    Loss,
     Place,
     Request,
     Scope,
@@ -367,6 +368,18 @@ class Storage(Protocol):
 
     def compact(self) -> tuple[int, int]:
         """Rewrite the files without dead space, while reads go on and writes wait: size before and after, bytes."""
+        ...
+
+    @property
+    def loss(self) -> Loss | None:
+        """Acknowledged events that are missing, until a person acknowledges it. Free."""
+        ...
+
+    def reseal(self, acknowledge: bool = False) -> None:
+        """What the store holds now is what was acknowledged: whoever rightly takes events away (forget, restore) says so after.
+
+        A process that dies before it leaves a store that tells of a loss. `acknowledge`: the loss known is told no more.
+        """
         ...
 
     def close(self) -> None:

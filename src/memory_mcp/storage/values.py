@@ -1,7 +1,8 @@
-"""What storage is handed and hands out, beside the stored things themselves; frozen, no behaviour."""
+"""What storage is handed and hands out, beside the stored things themselves; frozen."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.event import Event
@@ -97,6 +98,62 @@ class Build:
 
 
 @dataclass(frozen=True, slots=True)
+class Gap:
+    """What is missing of one source: how many events, behind what is still there (if that is older), and up to when (UTC ms)."""
+
+    events: int
+    after_ms: int | None
+    to_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Loss:
+    """Acknowledged events that the store does not hold."""
+
+    noticed_ms: int
+    #: At least so many; 0 where a damaged part was set aside and no event was in it.
+    events: int
+    exact: bool
+    #: As far as it can be told.
+    sources: Mapping[str, Gap]
+    #: The folder of the data directory into which damaged files were put; "" when there was none.
+    set_aside: str = ""
+
+    @property
+    def told(self) -> str:
+        """One sentence for people: how many, of which sources, from when to when, and what was set aside."""
+        few = "" if self.exact else "at least "
+        parts = [f"{few}{self.events:,} acknowledged events are missing" if self.events else "no event is known to be missing"]
+        ordered = sorted(self.sources.items(), key=lambda item: -item[1].events)
+        if named := [_gap(source, gap) for source, gap in ordered[:_NAMED]]:
+            more = f" and of {len(ordered) - _NAMED} more sources" if len(ordered) > _NAMED else ""
+            parts.append(f" ({'; '.join(named)}{more})")
+        if self.set_aside:
+            parts.append(f"; the damaged part of the store was set aside in {self.set_aside}")
+        return "".join(parts)
+
+    @property
+    def way_back(self) -> str:
+        """How to get them back."""
+        return f"import their sources again (memory-mcp import) or restore a backup; then: {ACKNOWLEDGE}"
+
+
+#: What a person types once they know.
+ACKNOWLEDGE = "memory-mcp admin acknowledge-loss"
+#: Sources that a loss names.
+_NAMED = 5
+
+
+def _gap(source: str, gap: Gap) -> str:
+    behind = f" from {_minute(gap.after_ms)}" if gap.after_ms is not None else ""
+    return f"{gap.events:,} of {source or 'an unnamed source'}{behind} up to {_minute(gap.to_ms)}"
+
+
+def _minute(ms: int) -> str:
+    return datetime.fromtimestamp(ms / 1000, UTC).strftime("%Y-%m-%d %H:%M UTC")
+
+
+@dataclass(frozen=True, slots=True)
 class StoreStats:
     """Row counts by table, sizes in bytes, and the facts of the store."""
 
@@ -110,7 +167,8 @@ class StoreStats:
     last_ms: int | None
     derived_to: int
     last_seq: int
-    extra: Mapping[str, str] = field(default_factory=dict)
+    #: What is missing, until a person acknowledges it.
+    loss: Loss | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,9 +60,8 @@ def check(storage: Storage, calendar: Calendar) -> list[Finding]:
 
 
 def _lost(storage: Storage) -> Iterator[Finding]:
-    lost = storage.stats().extra.get("lost_events")
-    if lost:
-        yield Finding("acknowledged", "events", f"{lost} acknowledged events are not in the store")
+    if storage.loss:
+        yield Finding("acknowledged", "events", storage.loss.told)
 
 
 def _cuts_in_order(seen: _Seen) -> Iterator[Finding]:

@@ -9,6 +9,7 @@ from memory_mcp import link
 from memory_mcp.cli.checks import registry
 from memory_mcp.cli.checks.base import FAIL, OK, WARN, Check, Look, Opened
 from memory_mcp.errors import MemoryMcpError, SchemaTooOld, StorageLocked
+from memory_mcp.storage import highwater
 
 RESTART = "memory-mcp daemon restart"
 #: A daemon that is busy answers later than one that is not (seconds).
@@ -30,6 +31,11 @@ def checks(look: Look) -> Iterator[Check]:
         yield from _told(line)
     elif (look.directory / "memory.duckdb").is_file():
         yield from _read(look)
+    elif lost := highwater.acknowledged(look.directory):
+        text = f"the database file is gone, and with it the {lost:,} events that were acknowledged"
+        yield Check(
+            FAIL, "store", text, "restore a backup, or put the file back; memory-mcp import reads what sources still hold"
+        )
     elif look.settings is not None:
         if look.directory.is_dir():
             yield Check(OK, "store", "there is none yet", "memory-mcp setup")

@@ -12,10 +12,8 @@ def checks(opened: Opened) -> Iterator[Check]:
     stats = opened.storage.stats()
     events = render.plural(stats.rows.get("event", 0), "event")
     yield Check(OK, "store", f"schema {stats.schema_version}, {events}, {render.size(stats.size_bytes)}")
-    lost = stats.extra.get("lost_events")
-    if lost:
-        restore = "restore a backup of the data directory, or import their sources again"
-        yield Check(FAIL, "acknowledged events", f"{lost} that were stored are missing", restore)
+    if stats.loss:
+        yield Check(FAIL, "acknowledged events", stats.loss.told, stats.loss.way_back)
     else:
         yield Check(OK, "acknowledged events", "all there")
     yield Check(OK, "time zone", f"days are counted in {stats.timezone}")

@@ -28,6 +28,7 @@ def add(parsers: Subparsers, about: str) -> None:
     stats = leaf(inner, "stats", run_stats, "show counts and sizes")
     stats.add_argument("--prometheus", action="store_true", help="as text for Prometheus")
     leaf(inner, "compact", run_compact, "rewrite the database file without dead space")
+    leaf(inner, "acknowledge-loss", run_acknowledge, "say that it is known which events are missing, so that it is told no more")
     _add_indexes(inner)
 
 
@@ -106,15 +107,25 @@ def run_stats(args: argparse.Namespace) -> int:
             "schema_version": stats.schema_version,
             "store_id": stats.store_id,
             "data_dir": str(app.settings.storage.directory),
-            **stats.extra,
+            "backups": _backups(app),
+            "lost_events": stats.loss.events if stats.loss else None,
         }
     lines = [f"{table:<15} {count:>12,}" for table, count in data["rows"].items()]
     ratio = f" ({stats.size_bytes / stats.text_bytes:.1f} x the text)" if stats.text_bytes else ""
     lines.append(f"{'on disk':<15} {render.size(stats.size_bytes):>12}{ratio}, text {render.size(stats.text_bytes)}")
-    facts = {k: v for k, v in data.items() if k not in ("rows", "size_bytes", "text_bytes") and v is not None}
+    copies = data["backups"]
+    lines.append(f"{'backups':<15} {render.size(copies['size_bytes']):>12}, {copies['count']:,} of them")
+    facts = {k: v for k, v in data.items() if k not in ("rows", "size_bytes", "text_bytes", "backups") and v is not None}
     lines += [f"{name.replace('_', ' '):<15} {value}" for name, value in facts.items()]
     render.emit(as_json(args), data, lines)
     return 0
+
+
+def _backups(app: "App") -> dict[str, int]:
+    from memory_mcp.archive.keeper import held
+
+    found = held(app.backups.folder) if app.backups.folder else None
+    return {"count": found.count, "size_bytes": found.size_bytes} if found else {"count": 0, "size_bytes": 0}
 
 
 def _run_prometheus(args: argparse.Namespace) -> int:
@@ -135,6 +146,21 @@ def run_compact(args: argparse.Namespace) -> int:
         before, after = app.storage.compact()
     lines = [f"Compacted from {render.size(before)} to {render.size(after)}."]
     render.emit(as_json(args), {"before_bytes": before, "after_bytes": after}, lines)
+    return 0
+
+
+def run_acknowledge(args: argparse.Namespace) -> int:
+    """What is missing is known now; what is there begins the high-water mark anew."""
+    from memory_mcp.model.audit import Act
+
+    with opened(args, catch_up=False) as app:
+        loss = app.storage.loss
+        if loss is not None:
+            counts = {"events": loss.events}
+            app.storage.audit.record(Act("acknowledge", app.clock.now_ms(), "person", "loss", loss.set_aside, counts))
+            app.storage.reseal(acknowledge=True)
+    line = f"Acknowledged: {loss.told}." if loss else "Nothing is known to be missing."
+    render.emit(as_json(args), {"acknowledged": loss is not None, "events": loss.events if loss else 0}, [line])
     return 0
 
 

@@ -118,6 +118,7 @@ def opened(args: argparse.Namespace, catch_up: bool = True, settled: bool = Fals
         # What is not filed yet is searched directly, so a long import keeps nobody waiting.
         if settled or (catch_up and 0 < session.app.derivation.pending() <= _FEW_PENDING):
             session.app.derivation.run()
+        _tell_loss(session.app)
         yield session.app
         return
     from memory_mcp.app import App
@@ -126,9 +127,17 @@ def opened(args: argparse.Namespace, catch_up: bool = True, settled: bool = Fals
     try:
         if catch_up:
             file_pending(app)
+        _tell_loss(app)
         yield app
     finally:
         app.close()
+
+
+def _tell_loss(app: "App") -> None:
+    if app.storage.loss:
+        from memory_mcp.requests.response import loss_notice
+
+        render.err(f"Note: {loss_notice(app.storage.loss)}")
 
 
 def named_project(args: argparse.Namespace) -> str:
@@ -215,10 +224,11 @@ def answered(app: "App", request: Any) -> dict[str, Any]:
     """Return the response of a request, as JSON knows it."""
     from memory_mcp.requests.plain import as_json as shape
     from memory_mcp.requests.registry import respond
+    from memory_mcp.requests.response import with_loss
     from memory_mcp.requests.scope import Caller
 
     found: dict[str, Any] = shape(respond(app, request, Caller(_project_here(app))))
-    return found
+    return with_loss(app, found)
 
 
 def _project_here(app: "App") -> str:

@@ -99,6 +99,8 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
     yield "Retrieval Capabilities"
     yield "-" * 40
     yield f"Current Tier:    {data['tier']} ({data['name']})"
+    if not data.get("healthy", True):
+        yield "Store:           not healthy: acknowledged events are missing"
     yield "Available Layers:"
     for layer in usable:
         what = f"{layer['count']} {_UNITS[layer['name']]}" if layer["name"] in _UNITS else "TOC available"

@@ -11,6 +11,7 @@ from memory_mcp.app import App
 from memory_mcp.model.sentinel import fence
 from memory_mcp.requests.plain import as_json
 from memory_mcp.requests.registry import respond
+from memory_mcp.requests.response import with_loss
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
 from memory_mcp.server import wire
 from memory_mcp.server.caller import CALLER
@@ -47,7 +48,7 @@ class Kit:
     async def ask(self, request: Any) -> CallToolResult:
         """Return the response of a request that only reads."""
         caller = self.caller
-        return answer(await self.host.read(lambda app: respond(app, request, caller)))
+        return answer(await self.host.read(lambda app: with_loss(app, as_json(respond(app, request, caller)))))
 
     async def write(self, request: Any) -> CallToolResult:
         """Return the response of a request that is carried out whatever the client does meanwhile."""
@@ -60,7 +61,7 @@ class Kit:
 
 
 def answer(value: object) -> CallToolResult:
-    """The structured answer of a wire shape or a response; as text in Markdown, fenced where it carries words from the memory."""
+    """The structured answer of a wire shape, a response, or one as JSON; as text in Markdown, fenced where it carries words."""
     structured: dict[str, Any] = value.model_dump(mode="json") if isinstance(value, wire.Wire) else as_json(value)
     text = markdown(structured)
     if "origin" in structured:

@@ -1,6 +1,6 @@
 """EventStore on DuckDB."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -20,6 +20,7 @@ from memory_mcp.storage.duckdb.outbox import REQUEST_KEPT_MS, Numbers, add_chang
 from memory_mcp.storage.duckdb.projects import DuckProjects
 from memory_mcp.storage.duckdb.recent import RecentEvents, RecentGrips
 from memory_mcp.storage.duckdb.rows import EVENT, event_columns, event_of, keys_of
+from memory_mcp.storage.highwater import HighWater
 from memory_mcp.storage.values import Appended, Place, Request, Scope, SessionInfo, StoredEvent
 
 _COLUMNS = ("BIGINT", "HUGEINT", "BIGINT", "BIGINT", *["VARCHAR"] * 10, "BIGINT", "VARCHAR", "VARCHAR")
@@ -66,7 +67,7 @@ class DuckEvents:
         con: Connection,
         numbers: Numbers,
         clock: Clock,
-        stored: Callable[[], None],
+        mark: HighWater,
         quoted: RecentGrips,
         projects: DuckProjects,
     ) -> None:
@@ -74,8 +75,7 @@ class DuckEvents:
         self._projects = projects
         self._numbers = numbers
         self._clock = clock
-        #: Called when events are committed, before they are acknowledged.
-        self._stored = stored
+        self._mark = mark
         self._pairs = Duplicates(con)
         self._recent = RecentEvents()
         self._quoted = quoted
@@ -96,7 +96,7 @@ class DuckEvents:
             failpoint("events.before_commit")
         failpoint("events.committed")
         if fresh:
-            self._stored()
+            self._mark.write()
         return Appended(tuple(e.event_id for e in fresh), tuple(known))
 
     def _insert(self, con: duckdb.DuckDBPyConnection, fresh: Sequence[Event]) -> None:
@@ -109,6 +109,7 @@ class DuckEvents:
         seen = self._quoted.writes
 
         def settle() -> None:
+            self._mark.add(columns[0][-1], columns[1], columns[14], columns[12], columns[2])
             self._recent.add(first, self._projects.take(fresh))
             self._quoted.keep(dict.fromkeys((e.event_id for e in fresh), ()), seen)
 

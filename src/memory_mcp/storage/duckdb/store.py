@@ -1,10 +1,7 @@
 """The whole store: opens or creates one data directory, and holds its parts."""
 
-import json
-import logging
 import os
 import shutil
-import threading
 import uuid
 from contextlib import suppress
 from dataclasses import replace
@@ -30,21 +27,21 @@ from memory_mcp.storage.duckdb.superseded import DuckSuperseded
 from memory_mcp.storage.duckdb.toc import DuckToc
 from memory_mcp.storage.duckdb.topics import DuckTopics
 from memory_mcp.storage.duckdb.usage import DuckUsage
+from memory_mcp.storage.highwater import HighWater, Mark, mark_of
 from memory_mcp.storage.lock import DirectoryLock, LookingLock
-from memory_mcp.storage.values import StoreStats
-
-log = logging.getLogger(__name__)
+from memory_mcp.storage.values import Loss, StoreStats
 
 FILE_NAME = "memory.duckdb"
 #: Memory that DuckDB may use (larger results spill to disk), and its threads: callers bring their own.
 _MEMORY_MB, _THREADS = 64, 1
-_HIGH_WATER = "high-water.json"
 _BRING_UP = "Any other command that reads it does so, and keeps a copy of the old file: memory-mcp timeline"
 _TABLES = ("duplicate", "segment_cut", "node", "bullet", "grip", "term_delta", "outbox")
 #: In one statement: each costs as much again before it reads a row.
 _COUNTS = "SELECT 'event', count(*), min(ts), max(ts) FROM event" + "".join(
     f" UNION ALL SELECT '{table}', count(*), NULL, NULL FROM {table}" for table in _TABLES
 )
+#: By source, up to a number of arrival: see `mark_of`.
+_MARKED = """SELECT source, count(*), bit_xor(event_id), bit_xor(content), max(ts), max(seq) FROM event {where} GROUP BY source"""
 _TEXT_BYTES = "SELECT coalesce(sum(strlen(text)), 0)::BIGINT FROM event"
 
 
@@ -96,8 +93,7 @@ class DuckStorage:
         self._looking = looking
         self._path = directory / FILE_NAME if directory else None
         self._closed = False
-        self._marking = threading.Lock()
-        self._lost = 0
+        self._mark = HighWater(directory, clock, looking)
         #: Commits when the rows were last counted, and what came of it.
         self._counted: tuple[int, StoreStats | None] = (0, None)
         if self._path and not looking:
@@ -112,7 +108,7 @@ class DuckStorage:
             self._con.on_commit = self._numbers.settle
             self._quoted = quoted = RecentGrips()
             self.projects = DuckProjects(self._con, self._follow_names)
-            self.events = DuckEvents(self._con, self._numbers, clock, self._write_high_water, quoted, self.projects)
+            self.events = DuckEvents(self._con, self._numbers, clock, self._mark, quoted, self.projects)
             self.toc = DuckToc(self._con, self._numbers, clock, quoted)
             self.grips = DuckGrips(self._con, quoted)
             self.usage = DuckUsage(self._con)
@@ -122,7 +118,7 @@ class DuckStorage:
             self.audit = DuckAudit(self._con)
             self.archive = DuckArchive(self._con, self.reread)
             self.outbox = DuckOutbox(self._con, self._numbers)
-            self._lost = self._check_high_water()
+            self._mark.check(self._read_mark)
         except BaseException:
             # An open file would stay locked, and a second try in this process would meet the first one's state.
             self._con.close()
@@ -171,7 +167,7 @@ class DuckStorage:
             known = self._count()
             self._counted = (commits, known)
         (text_bytes,) = (self._con.row(_TEXT_BYTES) if text else None) or (0,)
-        return replace(known, size_bytes=self._size(), text_bytes=text_bytes, last_seq=self._numbers.last_event)
+        return replace(known, size_bytes=self._size(), text_bytes=text_bytes, last_seq=self._numbers.last_event, loss=self.loss)
 
     def _count(self) -> StoreStats:
         """The stats but for sizes."""
@@ -188,7 +184,6 @@ class DuckStorage:
             last_ms=last,
             derived_to=self.outbox.checkpoint("deriver"),
             last_seq=0,
-            extra={"lost_events": str(self._lost)} if self._lost else {},
         )
 
     def _size(self) -> int:
@@ -245,38 +240,24 @@ class DuckStorage:
         self.reread()
         return before, self._size()
 
-    def _check_high_water(self) -> int:
-        """Events that were acknowledged and are missing now: a damaged WAL header opens without a word (measured)."""
-        if self._directory is None:
-            return 0
-        try:
-            mark = int(json.loads((self._directory / _HIGH_WATER).read_text(encoding="utf-8"))["last_seq"])
-        except (OSError, ValueError, KeyError, TypeError):
-            return 0
-        return max(0, mark - self._numbers.last_event)
+    def _read_mark(self, last_seq: int | None) -> Mark:
+        where, parameters = ("", []) if last_seq is None else ("WHERE seq <= ?", [last_seq])
+        rows = self._con.rows(_MARKED.format(where=where), parameters)
+        return mark_of(self._meta("store_id"), [(row[0], *map(int, row[1:])) for row in rows])
 
-    def _write_high_water(self, sync: bool = False) -> None:
-        """Say how far the store got. After each append without a sync: what may be lost unnoticed is the log of a crash."""
-        if self._directory is None or self._lost:
-            return
-        # Writers come here after their transaction, side by side; the mark must not fall behind an earlier one.
-        with self._marking:
-            mark = json.dumps({"last_seq": self._numbers.last_event}).encode("ascii")
-            try:
-                # In place, since a file made anew for every event would be a block written for every event. The numbers only
-                # grow, and so few bytes are written whole.
-                descriptor = os.open(self._directory / _HIGH_WATER, os.O_CREAT | os.O_WRONLY, 0o600)
-                try:
-                    os.write(descriptor, mark)
-                    if os.fstat(descriptor).st_size > len(mark):
-                        os.ftruncate(descriptor, len(mark))
-                    if sync:
-                        os.fsync(descriptor)
-                finally:
-                    os.close(descriptor)
-            except OSError as error:
-                # What it counts is committed already: a full disk must not make that look like a failure.
-                log.warning("the high-water mark could not be written: %s", error)
+    @property
+    def loss(self) -> Loss | None:
+        """See Storage."""
+        return self._mark.loss
+
+    def reseal(self, acknowledge: bool = False) -> None:
+        """See Storage."""
+        with self._con.still():
+            now = self._read_mark(None)
+            if acknowledge:
+                self._mark.acknowledge(now)
+            else:
+                self._mark.reseal(now)
 
     def close(self) -> None:
         """See Storage."""
@@ -286,7 +267,7 @@ class DuckStorage:
         try:
             if not self._looking:
                 self._con.run("CHECKPOINT")
-                self._write_high_water(sync=True)
+                self._mark.write(sync=True)
         finally:
             self._con.close()
             if self._lock:

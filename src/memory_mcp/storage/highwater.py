@@ -1,0 +1,243 @@
+"""What was acknowledged, kept beside the store: how many events, and which; a store that does not hold them has lost some.
+
+`high-water.json` says for the events up to a number of arrival how many they are, the XOR of all their ids and contents (the
+ids are hashes, so any other set of events has another one), and by source how many and how new. `loss.json` says what was
+found missing when the store was opened, until a person acknowledges it or the missing events are back.
+"""
+
+import json
+import logging
+import os
+import threading
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+from memory_mcp.clock import Clock
+from memory_mcp.storage.values import Gap, Loss
+
+log = logging.getLogger(__name__)
+
+MARK_FILE, LOSS_FILE = "high-water.json", "loss.json"
+#: So many sources are told apart, since the mark is written with every write; the others are counted together.
+_SOURCES, OTHER = 32, "others"
+_LOW = (1 << 64) - 1
+
+
+@dataclass(frozen=True, slots=True)
+class Mark:
+    """Events up to a number of arrival: how many, their XOR, and by source how many and the newest time (UTC ms)."""
+
+    store_id: str = ""
+    last_seq: int = 0
+    events: int = 0
+    #: None in a mark of an earlier version, which knows the number of arrival alone.
+    chain: int | None = 0
+    sources: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+
+    def and_also(
+        self, last_seq: int, keys: Sequence[int], contents: Sequence[int], sources: Sequence[str], times: Sequence[int]
+    ) -> "Mark":
+        """The mark with so many more events, of which the last has that number; columns of one length."""
+        chain, counted = self.chain or 0, dict(self.sources)
+        for key, content, source, ms in zip(keys, contents, sources, times, strict=True):
+            chain ^= (key ^ content) & _LOW
+            _count(counted, source, 1, ms)
+        return replace(self, last_seq=last_seq, events=self.events + len(keys), chain=chain, sources=counted)
+
+
+def mark_of(store_id: str, rows: Sequence[tuple[str, int, int, int, int, int]]) -> Mark:
+    """Mark of a store from one row for each source: its name, count, XOR of ids, of contents, newest time, last number."""
+    chain = last = events = 0
+    counted: dict[str, tuple[int, int]] = {}
+    for source, count, keys, contents, newest, seq in sorted(rows, key=lambda row: -row[1]):
+        chain ^= (keys ^ contents) & _LOW
+        events += count
+        last = max(last, seq)
+        _count(counted, source, count, newest)
+    return Mark(store_id, last, events, chain, counted)
+
+
+def _count(counted: dict[str, tuple[int, int]], source: str, count: int, newest: int) -> None:
+    name = source if source in counted or len(counted) < _SOURCES else OTHER
+    before, latest = counted.get(name, (0, newest))
+    counted[name] = (before + count, max(latest, newest))
+
+
+class HighWater:
+    """The mark of one data directory, and the loss that it made known."""
+
+    def __init__(self, directory: Path | None, clock: Clock, looking: bool) -> None:
+        """`directory` None: the store is in memory, and nothing is kept; `looking`: nothing is written."""
+        self._directory = directory
+        self._clock = clock
+        self._writes = directory is not None and not looking
+        self._writing = threading.Lock()
+        self._mark = Mark()
+        #: What is missing, until it is acknowledged.
+        self.loss: Loss | None = None
+
+    def check(self, read: Callable[[int | None], Mark], set_aside: str = "") -> None:
+        """Compare the mark with what the store holds up to it, and begin it anew there.
+
+        `read` tells the mark of the store's events up to a number, or of all. `set_aside`: where a damaged part was put.
+        """
+        known, had = self._load_mark(), self._load_loss()
+        now = read(None)
+        if had and had[1].chain is not None and had[1].events and _holds(now, had[1], read):
+            log.info("the %d events that were missing are back", had[0].events)
+            self._drop_loss()
+            had = None
+        found = None if known is None or _holds(now, known, read) else _loss(known, _upto(now, known, read), self._clock.now_ms())
+        if set_aside and found is None:
+            found = Loss(self._clock.now_ms(), 0, known is not None, {})
+        if found is not None:
+            found = replace(found, set_aside=set_aside)
+            log.error("acknowledged events are missing: %s", found.told)
+            self._keep_loss(_both(had[0], found) if had else found, had[1] if had else known or now)
+        else:
+            self.loss = had[0] if had else None
+        self._mark = now
+        if self._writes:
+            self.write(sync=found is not None)
+
+    def reseal(self, now: Mark) -> None:
+        """Begin the mark anew with what the store holds; a loss that is known stays known."""
+        self._mark = now
+        self.write(sync=True)
+
+    def acknowledge(self, now: Mark) -> Loss | None:
+        """Nothing is said any more of what is missing; what that was."""
+        told = self.loss
+        self._drop_loss()
+        self.reseal(now)
+        return told
+
+    def add(
+        self, last_seq: int, keys: Sequence[int], contents: Sequence[int], sources: Sequence[str], times: Sequence[int]
+    ) -> None:
+        """These are committed. Called for one transaction after the other; `write` says so on disk."""
+        self._mark = self._mark.and_also(last_seq, keys, contents, sources, times)
+
+    def write(self, sync: bool = False) -> None:
+        """Say how far the store got. After each append without a sync: what may be lost unnoticed is the log of a crash."""
+        if not self._writes or self._directory is None:
+            return
+        # Writers come here after their transaction, side by side; the mark must not fall behind an earlier one.
+        with self._writing:
+            mark = self._mark
+            said = asdict(mark) | {"chain": f"{mark.chain or 0:016x}"}
+            try:
+                _in_place(self._directory / MARK_FILE, json.dumps(said, separators=(",", ":")).encode("ascii"), sync)
+            except OSError as error:
+                # What it counts is committed already: a full disk must not make that look like a failure.
+                log.warning("the high-water mark could not be written: %s", error)
+
+    def _load_mark(self) -> Mark | None:
+        """None where there is none that can be read."""
+        return _mark_from(self._read(MARK_FILE))
+
+    def _load_loss(self) -> tuple[Loss, Mark] | None:
+        said = self._read(LOSS_FILE)
+        try:
+            gaps = {str(k): Gap(*v) for k, v in said["sources"].items()}
+            loss = Loss(int(said["noticed_ms"]), int(said["events"]), bool(said["exact"]), gaps, str(said["set_aside"]))
+        except (KeyError, TypeError, ValueError, AttributeError):
+            return None
+        return loss, _mark_from(said.get("mark")) or Mark(chain=None)
+
+    def _read(self, name: str) -> Any:
+        if self._directory is None:
+            return None
+        try:
+            return json.loads((self._directory / name).read_text(encoding="utf-8"))
+        except (OSError, ValueError):
+            return None
+
+    def _keep_loss(self, loss: Loss, known: Mark) -> None:
+        self.loss = loss
+        if not self._writes or self._directory is None:
+            return
+        said: dict[str, Any] = {"noticed_ms": loss.noticed_ms, "events": loss.events, "exact": loss.exact}
+        said |= {"sources": {k: [g.events, g.after_ms, g.to_ms] for k, g in loss.sources.items()}, "set_aside": loss.set_aside}
+        said["mark"] = asdict(known) | {"chain": None if known.chain is None else f"{known.chain:016x}"}
+        try:
+            _in_place(self._directory / LOSS_FILE, json.dumps(said).encode("ascii"), sync=True)
+        except OSError as error:
+            log.warning("what is missing could not be written down: %s", error)
+
+    def _drop_loss(self) -> None:
+        self.loss = None
+        if self._writes and self._directory is not None:
+            (self._directory / LOSS_FILE).unlink(missing_ok=True)
+
+
+def acknowledged(directory: Path) -> int:
+    """How many events were acknowledged in a data directory, by its mark; 0 where there is none that can be read."""
+    try:
+        known = _mark_from(json.loads((directory / MARK_FILE).read_text(encoding="utf-8")))
+    except (OSError, ValueError):
+        return 0
+    return known.events if known else 0
+
+
+def _mark_from(said: Any) -> Mark | None:
+    try:
+        last = int(said["last_seq"])
+        if "chain" not in said or said["chain"] is None:
+            return Mark(last_seq=last, events=last, chain=None)
+        sources = {str(k): (int(v[0]), int(v[1])) for k, v in said["sources"].items()}
+        return Mark(str(said["store_id"]), last, int(said["events"]), int(said["chain"], 16), sources)
+    except (KeyError, TypeError, ValueError, AttributeError, IndexError):
+        return None
+
+
+def _holds(now: Mark, known: Mark, read: Callable[[int | None], Mark]) -> bool:
+    """Whether the store still holds what was acknowledged."""
+    if known.chain is None:
+        return now.last_seq >= known.last_seq
+    within = _upto(now, known, read)
+    return (within.events, within.chain) == (known.events, known.chain)
+
+
+def _upto(now: Mark, known: Mark, read: Callable[[int | None], Mark]) -> Mark:
+    return now if now.last_seq <= known.last_seq else read(known.last_seq)
+
+
+def _loss(known: Mark, within: Mark, now_ms: int) -> Loss:
+    """What of `known` the store does not hold: exact, where it holds a part of that and nothing else."""
+    if known.chain is None:
+        return Loss(now_ms, known.last_seq - within.last_seq, True, {})
+    if known.store_id != within.store_id:
+        within = Mark()
+    gaps: dict[str, Gap] = {}
+    for source, (count, newest) in known.sources.items():
+        kept, latest = within.sources.get(source, (0, None))
+        if count > kept:
+            gaps[source] = Gap(count - kept, latest if latest is not None and latest < newest else None, newest)
+    missing = sum(gap.events for gap in gaps.values())
+    return Loss(now_ms, max(missing, 1), missing == known.events - within.events, gaps)
+
+
+def _both(one: Loss, other: Loss) -> Loss:
+    """What was missing before, and what is missing besides."""
+    gaps = dict(one.sources)
+    for source, gap in other.sources.items():
+        before = gaps.get(source)
+        gaps[source] = Gap(before.events + gap.events, before.after_ms, max(before.to_ms, gap.to_ms)) if before else gap
+    places = other.set_aside or one.set_aside
+    return Loss(one.noticed_ms, one.events + other.events, one.exact and other.exact, gaps, places)
+
+
+def _in_place(path: Path, content: bytes, sync: bool) -> None:
+    """Write few bytes, whole: a file made anew for every event would be a block written for every event."""
+    descriptor = os.open(path, os.O_CREAT | os.O_WRONLY | getattr(os, "O_NOFOLLOW", 0), 0o600)
+    try:
+        os.write(descriptor, content)
+        if os.fstat(descriptor).st_size > len(content):
+            os.ftruncate(descriptor, len(content))
+        if sync:
+            os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,137 @@
+"""Acknowledged events that are gone: whoever asks is told, through every door, until a person acknowledges it."""
+
+import json
+import os
+import shutil
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+
+from bench.place import Place
+from memory_mcp.storage.duckdb import open_storage
+from tests.daemon.places import look, needs_proc
+from tests.daemon.test_pump import call, talk
+
+pytestmark = needs_proc
+
+MARK, FILE = "high-water.json", "memory.duckdb"
+
+
+def write(place: Place, *texts: str, source: str = "tests") -> None:
+    """Events, acknowledged one by one."""
+    lines = [
+        {"id": f"{source}-{text}", "session_id": source, "timestamp": 1_767_225_600_000 + n, "role": "user", "text": text}
+        for n, text in enumerate(texts)
+    ]
+    folder = place.home / source
+    folder.mkdir(exist_ok=True)
+    (folder / f"{abs(hash(texts))}.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    place.ok("import", "jsonl", str(folder))
+
+
+def kill(place: Place) -> None:
+    """End the daemon so that its log stays as it is."""
+    os.kill(look(place)["pid"], signal.SIGKILL)
+
+
+def asked(place: Place, tool: str, **arguments: Any) -> dict[str, Any]:
+    async def work(client: Client) -> dict[str, Any]:
+        return await call(client, tool, **arguments)
+
+    return talk(place, work)
+
+
+def lose(place: Place, how: str) -> None:
+    """Take acknowledged events away while nothing runs."""
+    file, log = place.directory / FILE, place.directory / (FILE + ".wal")
+    if how == "older copy":
+        write(place, "fenders need looks", "ropes need looks")
+        place.stop()
+        shutil.copy(file, place.root / "older")
+        write(place, "tides need looks", "compasses need looks", "harbours need looks")
+        place.stop()
+        shutil.copy(place.root / "older", file)
+        return
+    write(place, "fenders need looks", "ropes need looks", "tides need looks")
+    kill(place)
+    if how == "another store":
+        with Place(place.root / "other", more={"MEMORY_MCP_SERVER__DAEMON": "false"}) as other:
+            write(other, "somebody else's words", "and more", "of them", "and yet more", source="foreign")
+        shutil.copy(other.directory / FILE, file)
+    if how in ("file", "file and log"):
+        file.unlink()
+    if how in ("log", "file and log", "another store"):
+        log.unlink(missing_ok=True)
+    if how == "log cut":
+        log.write_bytes(log.read_bytes()[: log.stat().st_size // 3])
+
+
+@pytest.mark.parametrize("how", ["file", "log", "file and log", "log cut", "older copy", "another store"])
+def test_a_loss_is_told_through_every_door_until_a_person_acknowledges_it(place: Place, how: str) -> None:
+    lose(place, how)
+    if not (place.directory / FILE).exists():
+        assert "the database file is gone" in place.run("doctor").stdout
+    # What is written afterwards does not hide it, nor does another start.
+    write(place, "buoys need looks", "anchors need looks", "sails need looks", "oars need looks", source="later")
+    place.stop()
+    for tool, arguments in (("intelligent_search", {"query": "buoys"}), ("browse_toc", {}), ("get_retrieval_status", {})):
+        found = asked(place, tool, **arguments)
+        assert any("acknowledged events are missing" in notice for notice in found["notices"]), (tool, found)
+    assert found["healthy"] is False
+    shown = json.loads(place.ok("search", "buoys", "--all", "--json"))
+    assert any("memory-mcp import" in notice for notice in shown["notices"])
+    assert "acknowledged events are missing" in place.run("timeline").stderr
+    doctor = place.run("doctor")
+    assert doctor.returncode == 1
+    assert "fail  acknowledged events" in doctor.stdout
+    assert "acknowledged events are missing" in (place.directory / "daemon.log").read_text()
+    assert "Acknowledged" in place.ok("admin", "acknowledge-loss")
+    place.stop()
+    status = asked(place, "get_retrieval_status")
+    assert ("healthy" in status, status.get("notices")) == (False, None)
+    assert "acknowledged events: all there" in place.run("doctor").stdout
+    place.stop()
+    store = open_storage(place.directory)
+    [act] = store.audit.all()
+    store.close()
+    assert (act.what, act.author, act.counts["events"] > 0) == ("acknowledge", "person", True)
+
+
+def test_how_many_are_missing_of_what_and_from_when_is_said(place: Place) -> None:
+    lose(place, "older copy")
+    notice = asked(place, "get_retrieval_status")["notices"][0]
+    assert notice.startswith("3 acknowledged events are missing (3 of jsonl")
+    assert "from 2026-01-01 00:00 UTC up to 2026-01-01 00:00 UTC" in notice
+
+
+def test_what_is_put_back_ends_the_loss(place: Place) -> None:
+    write(place, "fenders need looks", "ropes need looks")
+    place.stop()
+    file = place.directory / FILE
+    shutil.move(file, place.root / "kept")
+    assert asked(place, "get_retrieval_status")["healthy"] is False
+    place.stop()
+    shutil.move(place.root / "kept", file)
+    assert "healthy" not in asked(place, "get_retrieval_status")
+
+
+def test_a_death_and_a_compaction_are_no_loss(place: Place) -> None:
+    for n in range(3):
+        write(place, f"fenders {n} need looks", source=f"s{n}")
+        kill(place)
+    place.ok("admin", "compact")
+    assert "healthy" not in asked(place, "get_retrieval_status")
+
+
+def test_a_mark_of_an_earlier_version_is_understood(place: Place, tmp_path: Path) -> None:
+    write(place, "fenders need looks", "ropes need looks")
+    place.stop()
+    (place.directory / MARK).write_text('{"last_seq": 2}')
+    assert "healthy" not in asked(place, "get_retrieval_status")
+    place.stop()
+    assert json.loads((place.directory / MARK).read_text())["events"] == 2
+    (place.directory / MARK).write_text('{"last_seq": 5}')
+    assert "3 acknowledged events are missing" in asked(place, "get_retrieval_status")["notices"][0]
