@@ -3,6 +3,7 @@
 MemoryMcpError
 ├── ConfigError              the process refuses to start
 ├── StorageError             the truth cannot be read or written; never swallowed
+│   ├── StorageDamaged       bytes of it are not what was written; the next start saves what is whole
 │   ├── StorageLocked        another process holds the data directory
 │   ├── SchemaTooNew         written by a newer version
 │   └── SchemaTooOld         written by an older version, and opened to be looked at alone
@@ -53,6 +54,12 @@ class ConfigError(MemoryMcpError):
 
 class StorageError(MemoryMcpError):
     """The truth cannot be read or written."""
+
+
+class StorageDamaged(StorageError):
+    """Bytes of the store are not what was written."""
+
+    retryable = True
 
 
 class StorageLocked(StorageError):

@@ -18,8 +18,10 @@ from memory_mcp.storage.lock import DirectoryLock, prepare
 
 #: The store that is being made, in the data directory so that it can be renamed into its place.
 FRESH = "restoring"
+#: What was found missing or damaged in the present store.
+_TOLD = ("loss.json", "salvage.json")
 #: The database last: with it in its place, everything is.
-_STORE = ("memory.duckdb.wal", "loss.json", "high-water.json", "memory.duckdb")
+_STORE = ("memory.duckdb.wal", *_TOLD, "high-water.json", "memory.duckdb")
 #: Made from the store alone, and wrong beside another one.
 _DERIVED = ("indexes", "briefings")
 #: An owner that is ending is waited for (seconds).
@@ -66,8 +68,8 @@ def put_in_place(directory: Path, fresh: Path, now_ms: int) -> Path | None:
         for name in _DERIVED:
             shutil.rmtree(directory / name, ignore_errors=True)
         # The log belongs to the file beside it: with another one it must not be found.
-        (directory / "memory.duckdb.wal").unlink(missing_ok=True)
-        (directory / "loss.json").unlink(missing_ok=True)
+        for name in ("memory.duckdb.wal", *_TOLD):
+            (directory / name).unlink(missing_ok=True)
         os.replace(fresh / "memory.duckdb", directory / "memory.duckdb")
         failpoint("restore.moved")
         os.replace(fresh / "high-water.json", directory / "high-water.json")

@@ -25,6 +25,7 @@ from memory_mcp.config import ServerSettings, Settings
 from memory_mcp.daemon import log as logs
 from memory_mcp.daemon.clients import Client, Clients, resident_bytes
 from memory_mcp.errors import MemoryMcpError
+from memory_mcp.storage.highwater import damage_met
 from memory_mcp.storage.lock import DAEMON, DirectoryLock, owner
 
 if TYPE_CHECKING:
@@ -187,6 +188,8 @@ class _Daemon:
                 os._exit(1)
             if self._outdated():
                 self.stop("the settings file changed")
+            if self._service.host.opened is not None and damage_met(self._lock.directory):
+                self.stop("the store is damaged; the next start saves what is whole")
             if self._clients.idle_s() >= self._settings.server.idle_exit_secs and not self._work():
                 await anyio.to_thread.run_sync(self._service.tidy)
                 if self._clients.idle_s() >= self._settings.server.idle_exit_secs:

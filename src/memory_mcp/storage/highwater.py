@@ -20,6 +20,8 @@ from memory_mcp.storage.values import Gap, Loss
 log = logging.getLogger(__name__)
 
 MARK_FILE, LOSS_FILE = "high-water.json", "loss.json"
+#: There while damage was met and not everything that is whole is saved yet.
+DAMAGE_FILE = "salvage.json"
 #: So many sources are told apart, since the mark is written with every write; the others are counted together.
 _SOURCES, OTHER = 32, "others"
 _LOW = (1 << 64) - 1
@@ -74,7 +76,7 @@ class HighWater:
         self._clock = clock
         self._writes = directory is not None and not looking
         self._writing = threading.Lock()
-        self._mark = Mark()
+        self._mark: Mark | None = None
         #: What is missing, until it is acknowledged.
         self.loss: Loss | None = None
 
@@ -90,8 +92,8 @@ class HighWater:
             self._drop_loss()
             had = None
         found = None if known is None or _holds(now, known, read) else _loss(known, _upto(now, known, read), self._clock.now_ms())
-        if set_aside and found is None:
-            found = Loss(self._clock.now_ms(), 0, known is not None, {})
+        if set_aside and known is None:
+            found = Loss(self._clock.now_ms(), 0, exact=False, sources={})
         if found is not None:
             found = replace(found, set_aside=set_aside)
             log.error("acknowledged events are missing: %s", found.told)
@@ -118,11 +120,12 @@ class HighWater:
         self, last_seq: int, keys: Sequence[int], contents: Sequence[int], sources: Sequence[str], times: Sequence[int]
     ) -> None:
         """These are committed. Called for one transaction after the other; `write` says so on disk."""
-        self._mark = self._mark.and_also(last_seq, keys, contents, sources, times)
+        if self._mark is not None:
+            self._mark = self._mark.and_also(last_seq, keys, contents, sources, times)
 
     def write(self, sync: bool = False) -> None:
         """Say how far the store got. After each append without a sync: what may be lost unnoticed is the log of a crash."""
-        if not self._writes or self._directory is None:
+        if not self._writes or self._directory is None or self._mark is None:
             return
         # Writers come here after their transaction, side by side; the mark must not fall behind an earlier one.
         with self._writing:
@@ -173,6 +176,11 @@ class HighWater:
             (self._directory / LOSS_FILE).unlink(missing_ok=True)
 
 
+def damage_met(directory: Path) -> bool:
+    """Whether damage was met that is not dealt with yet; the next start does so."""
+    return (directory / DAMAGE_FILE).exists()
+
+
 def acknowledged(directory: Path) -> int:
     """How many events were acknowledged in a data directory, by its mark; 0 where there is none that can be read."""
     try:
@@ -208,7 +216,7 @@ def _upto(now: Mark, known: Mark, read: Callable[[int | None], Mark]) -> Mark:
 def _loss(known: Mark, within: Mark, now_ms: int) -> Loss:
     """What of `known` the store does not hold: exact, where it holds a part of that and nothing else."""
     if known.chain is None:
-        return Loss(now_ms, known.last_seq - within.last_seq, True, {})
+        return Loss(now_ms, known.last_seq - within.last_seq, exact=True, sources={})
     if known.store_id != within.store_id:
         within = Mark()
     gaps: dict[str, Gap] = {}

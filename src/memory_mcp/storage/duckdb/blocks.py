@@ -1,10 +1,9 @@
 """DuckDB's checksums, and what they allow besides finding damage: one damaged byte of a block can be computed from them.
 
 A checksum is the XOR of each 8-byte word times an odd constant (measured equal on files and logs of DuckDB 2.0). So for each
-word there is one value that would make it fit. That it differs from the word in one byte alone is no chance where the sum is
-wrong in its low bits: a byte changes no bit of the sum below its own place, and with 32 bits or more to agree by chance, one
-word of a block's 32,768 does once in 500 cases of other damage at byte 3, once in 10^5 at byte 2, and less below. A damaged
-byte further up leaves too few bits, and many words would do.
+word there is one value that would make it fit, and a byte changes no bit of the sum below its own place. Where the sum is wrong
+in its low bits, that another word could be mended in one byte by chance is less likely than one in 500 at its worst, and that
+only after damage of several bytes; where it is not, or two words would do, nothing is mended.
 """
 
 from collections.abc import Iterator
@@ -22,8 +21,8 @@ _SEED, _TAIL_SEED, _TAIL_MULTIPLY = 5381, 0xE17A1465, 0xC6A4A7935BD1E995
 _SUM = 8
 #: What a header says ends before (measured: 140 and 64 bytes).
 _USED = 256
-#: One of these bits of the difference is set where the damaged byte is one of the low four of its word.
-_SURE = (1 << 32) - 1
+#: So many bits less those of the number of words: where none of the low ones is wrong, another word may fit by chance.
+_SURE = 48
 
 Words = NDArray[np.uint64]
 
@@ -59,15 +58,15 @@ def mend_of(stored: int, content: bytes) -> tuple[int, int] | None:
         return (_SUM + place, 0) if checksum(mended) == stored else None
     words, tail = _split(content)
     delta = stored ^ checksum(content)
+    if not delta & ((1 << (_SURE - len(words).bit_length())) - 1):
+        return None
     fitting = (_products(words) ^ np.uint64(delta)) * np.uint64(_INVERSE)
     differ = (fitting ^ words).view(np.uint8).reshape(-1, 8) != 0
     found = [(_SUM + 8 * i + int(np.flatnonzero(differ[i])[0]), i) for i in np.flatnonzero(differ.sum(axis=1) == 1).tolist()]
     mends = [(place, int(fitting[i]) >> (8 * (place % 8)) & 0xFF) for place, i in found]
     if _is_header(content):
-        # The high bytes of its small numbers are nought; so few words are in use that 16 bits leave no other.
-        mends = [m for m in mends if m[1] == 0 and delta & (_SURE << 16 | _SURE)]
-    elif not delta & _SURE:
-        return None
+        # The high bytes of its small numbers are nought, and few words are in use: fewer bits do.
+        mends = [m for m in mends if m[1] == 0]
     if tail:
         wanted = _of_tail(tail) ^ delta
         tails = ((p, v) for p in range(len(tail)) for v in range(256))

@@ -3,6 +3,7 @@
 A DuckDB connection shared by threads returns wrong rows (measured: 878 of 3,200), hence a cursor for every read.
 """
 
+import re
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -12,12 +13,17 @@ from typing import Any, cast
 
 import duckdb
 
-from memory_mcp.errors import DeadlineExceeded, MemoryMcpError, ResourceExhausted, StorageError, StorageLocked
+from memory_mcp.errors import DeadlineExceeded, MemoryMcpError, ResourceExhausted, StorageDamaged, StorageError, StorageLocked
 
 #: Oldest file format that costs nothing: DuckDB 1.5 can still read the file.
 STORAGE_FORMAT = "v1.5.0"
 
 Row = tuple[Any, ...]
+#: How DuckDB says that bytes are not what it wrote.
+_DAMAGED = re.compile(
+    r"Corrupt|replaying WAL|not a valid DuckDB database|erialization [Ee]rror|FATAL.*block|Failed to read.*block"
+)
+_SAVED = "Ask again: the next start of the daemon saves what is whole and tells what is missing."
 #: How long closing waits for readers (seconds): background work that has not seen yet that it is to end.
 _LAST_READS = 1.0
 #: The log grows so far before the file takes it in: a checkpoint rewrites what it touches, and with 16 MB an import of 48,000
@@ -52,6 +58,8 @@ class Connection:
         self.on_rollback: Callable[[], None] = lambda: None
         #: Called after a commit, before the next transaction begins.
         self.on_commit: Callable[[], None] = lambda: None
+        #: Called when bytes of the file turn out not to be what was written.
+        self.on_damage: Callable[[], None] = lambda: None
         #: Transactions committed since the file was opened: what was read at the same number still holds.
         self.commits = 0
         self._con = self._open()
@@ -68,6 +76,15 @@ class Connection:
             return con
 
     @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        try:
+            with translated(self._path):
+                yield
+        except StorageDamaged:
+            self.on_damage()
+            raise
+
+    @contextmanager
     def reading(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """A cursor of its own for this call; it sees whole transactions only."""
         me = threading.get_ident()
@@ -76,7 +93,7 @@ class Connection:
             cursor = self._con.cursor()
             self._reading.setdefault(me, []).append(cursor)
         try:
-            with translated(self._path):
+            with self._guarded():
                 yield cursor
         finally:
             with self._reading_lock:
@@ -99,7 +116,7 @@ class Connection:
     @contextmanager
     def writing(self) -> Iterator[duckdb.DuckDBPyConnection]:
         """A transaction: committed when the block ends, rolled back when it raises."""
-        with self._write_lock, translated(self._path):
+        with self._write_lock, self._guarded():
             self._con.execute("BEGIN TRANSACTION")
             try:
                 yield self._con
@@ -134,7 +151,7 @@ class Connection:
 
     def run(self, sql: str) -> None:
         """A statement outside any transaction, such as CHECKPOINT."""
-        with self._write_lock, translated(self._path):
+        with self._write_lock, self._guarded():
             self._con.execute(sql)
 
     def dead_bytes(self) -> int:
@@ -197,6 +214,11 @@ class Connection:
                 self._con = cast("duckdb.DuckDBPyConnection", _Closed())
 
 
+def copy_config() -> dict[str, Any]:
+    """Settings of a connection to a file that was set aside."""
+    return {"threads": 1, "memory_limit": "256MB", "python_enable_replacements": False, "autoinstall_known_extensions": False}
+
+
 def compacting(path: Path) -> Path:
     """Where a compacted copy is made; one that a killed compaction left behind is worth nothing."""
     return path.with_name(path.name + ".compact")
@@ -238,11 +260,15 @@ def translated(path: Path | None) -> Iterator[None]:
     except duckdb.Error as e:
         if isinstance(e, MemoryMcpError):
             raise
+        if _DAMAGED.search(str(e)):
+            raise StorageDamaged(f"the store is damaged: {_first_line(str(e))}", _SAVED) from e
         raise StorageError(f"the store refused: {e}", "Run: memory-mcp doctor") from e
 
 
 def _io_error(error: duckdb.Error, path: Path | None) -> MemoryMcpError:
     text = str(error)
+    if _DAMAGED.search(text):
+        return StorageDamaged(f"the store is damaged: {_first_line(text)}", _SAVED)
     if "set lock" in text.lower() or "conflicting lock" in text.lower():
         return StorageLocked(f"another process has {path} open ({_first_line(text)})", "Close it there, or use its tools.")
     if "No space left" in text or "not enough space" in text.lower():

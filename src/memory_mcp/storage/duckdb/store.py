@@ -1,5 +1,6 @@
 """The whole store: opens or creates one data directory, and holds its parts."""
 
+import logging
 import os
 import shutil
 import uuid
@@ -10,8 +11,9 @@ from pathlib import Path
 from tzlocal import get_localzone_name
 
 from memory_mcp.clock import Clock, SystemClock
-from memory_mcp.errors import InvalidQuery, SchemaTooOld
+from memory_mcp.errors import InvalidQuery, SchemaTooOld, StorageDamaged
 from memory_mcp.failpoints import failpoint
+from memory_mcp.model.audit import Act
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.storage.duckdb import migrations
 from memory_mcp.storage.duckdb.archive import DuckArchive
@@ -22,14 +24,17 @@ from memory_mcp.storage.duckdb.grips import DuckGrips
 from memory_mcp.storage.duckdb.outbox import DuckOutbox, Numbers
 from memory_mcp.storage.duckdb.projects import DuckProjects
 from memory_mcp.storage.duckdb.recent import RecentGrips
+from memory_mcp.storage.duckdb.salvage import Salvaged, look_at_log, note, salvage, store_what_is_left
 from memory_mcp.storage.duckdb.spending import DuckSpending
 from memory_mcp.storage.duckdb.superseded import DuckSuperseded
 from memory_mcp.storage.duckdb.toc import DuckToc
 from memory_mcp.storage.duckdb.topics import DuckTopics
 from memory_mcp.storage.duckdb.usage import DuckUsage
-from memory_mcp.storage.highwater import HighWater, Mark, mark_of
+from memory_mcp.storage.highwater import HighWater, Mark, damage_met, mark_of
 from memory_mcp.storage.lock import DirectoryLock, LookingLock
 from memory_mcp.storage.values import Loss, StoreStats
+
+log = logging.getLogger(__name__)
 
 FILE_NAME = "memory.duckdb"
 #: Memory that DuckDB may use (larger results spill to disk), and its threads: callers bring their own.
@@ -98,7 +103,7 @@ class DuckStorage:
         self._counted: tuple[int, StoreStats | None] = (0, None)
         if self._path and not looking:
             compacting(self._path).unlink(missing_ok=True)
-        self._con = Connection(self._path, _MEMORY_MB, _THREADS, looking)
+        self._con, salvaged = self._connected(clock)
         try:
             self._bring_up(timezone)
             if self._path and not looking:
@@ -118,11 +123,36 @@ class DuckStorage:
             self.audit = DuckAudit(self._con)
             self.archive = DuckArchive(self._con, self.reread)
             self.outbox = DuckOutbox(self._con, self._numbers)
-            self._mark.check(self._read_mark)
+            self._settle_damage(salvaged, clock)
         except BaseException:
             # An open file would stay locked, and a second try in this process would meet the first one's state.
             self._con.close()
             raise
+
+    def _connected(self, clock: Clock) -> tuple[Connection, Salvaged]:
+        """The open file; where it is damaged, what is whole of it."""
+        if self._path is None or self._looking:
+            return Connection(self._path, _MEMORY_MB, _THREADS, self._looking), Salvaged()
+        directory = self._path.parent
+        done = salvage(self._path, clock.now_ms()) if damage_met(directory) else look_at_log(self._path, clock.now_ms())
+        try:
+            con = Connection(self._path, _MEMORY_MB, _THREADS)
+        except StorageDamaged as error:
+            log.error("%s", error)  # noqa: TRY400 - what it says is the whole of it
+            more = salvage(self._path, clock.now_ms())
+            done = replace(more, mended=done.mended + more.mended)
+            con = Connection(self._path, _MEMORY_MB, _THREADS)
+        con.on_damage = lambda: note(directory)
+        return con, done
+
+    def _settle_damage(self, salvaged: Salvaged, clock: Clock) -> None:
+        """Store what was saved, compare the whole with what was acknowledged, and write down what was done."""
+        if salvaged.unfinished and self._directory:
+            store_what_is_left(self._directory, self.events.append)
+        self._mark.check(self._read_mark, salvaged.place if salvaged.unfinished else "")
+        if salvaged.place:
+            counts = {"bytes mended": salvaged.mended, "events missing": self.loss.events if self.loss else 0}
+            self.audit.record(Act("salvage", clock.now_ms(), "memory-mcp", salvaged.place, counts=counts))
 
     def _bring_up(self, timezone: str) -> None:
         with self._con.reading() as cursor:

@@ -1,0 +1,142 @@
+"""DuckDB's write-ahead log: where its entries begin and end, which are damaged, and the events told behind the damage.
+
+A log is a header without a checksum, then entries: length (8 bytes), checksum (8), content. A content says its kind in the
+third byte; entries of a transaction end with a flush. What follows a torn end was never acknowledged; DuckDB leaves it out.
+"""
+
+import struct
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from memory_mcp.storage.duckdb.blocks import HEADER, HEADERS, Mend, checksum, mend_of
+
+_FRAME = struct.Struct("<QQ")
+#: Bytes before the content of an entry.
+FRAME = _FRAME.size
+_USE_TABLE, _INSERT, _FLUSH = b"\x64\x00\x19", b"\x64\x00\x1a", b"\x64\x00\x64"
+_KINDS = b"\x64\x00"
+#: Where a file's own number lies in it and how long it is; where each of its headers counts the checkpoints (measured).
+_ID, _ID_BYTES, _ITERATION = 124, 16, 8
+
+
+@dataclass(frozen=True, slots=True)
+class Entry:
+    """One entry: where its frame begins, and its content; None where the checksum does not fit."""
+
+    offset: int
+    content: bytes | None
+    mend: Mend | None = None
+
+
+def is_sound(log: bytes, expected: bytes) -> bool:
+    """Whether the header is right and lengths lead from entry to entry to the end. Checksums are DuckDB's to look at."""
+    offset = len(expected)
+    if log[:offset] != expected:
+        return False
+    while offset + FRAME <= len(log):
+        (size,) = struct.unpack_from("<Q", log, offset)
+        offset += FRAME + size
+    return offset == len(log)
+
+
+def header_for(file: Path) -> bytes:
+    """How the log of this database file begins."""
+    with file.open("rb") as opened:
+        top = opened.read(HEADER * HEADERS)
+    rounds = [int.from_bytes(top[at + _ITERATION : at + _ITERATION + 8], "little") for at in (HEADER, 2 * HEADER)]
+    number = b"".join(_short(value) for value in top[_ID : _ID + _ID_BYTES])
+    return b"d\0be\0\2f\0" + _short(_ID_BYTES) + number + b"g\0" + _short(max(rounds)) + b"\xff\xff"
+
+
+def entries(log: bytes, start: int) -> Iterator[Entry]:
+    """Each entry from an offset on. Behind one that cannot be mended reading goes on where the next whole one begins."""
+    offset = start
+    while offset + FRAME <= len(log):
+        size, stored = _FRAME.unpack_from(log, offset)
+        content = log[offset + FRAME : offset + FRAME + size]
+        if len(content) == size and checksum(content) == stored:
+            yield Entry(offset, content)
+            offset += FRAME + size
+            continue
+        mend = _mended(log, offset, size, stored)
+        if mend is not None:
+            fixed = bytearray(log[offset : offset + FRAME])
+            yield Entry(offset, None, mend)
+            if mend.offset < offset + 8:
+                fixed[mend.offset - offset] = mend.becomes
+            offset += FRAME + _FRAME.unpack_from(fixed)[0]
+            continue
+        behind = _next_whole(log, offset + 1)
+        if behind is not None:
+            yield Entry(offset, None)
+        elif len(content) == size:
+            yield Entry(offset, None)
+            return
+        else:
+            return
+        offset = behind
+
+
+def is_flush(content: bytes) -> bool:
+    """Whether an entry ends a transaction."""
+    return content.startswith(_FLUSH)
+
+
+def events_behind(log: bytes, start: int) -> bytes:
+    """What whole entries from an offset on add to events, as entries of one transaction; b"" when they add nothing."""
+    kept, wanted = list[bytes](), False
+    for entry in entries(log, start):
+        content = entry.content
+        if content is None or content.startswith(_FLUSH):
+            wanted = False
+        elif content.startswith(_USE_TABLE):
+            wanted = b"f\0\5event" in content
+            if wanted:
+                kept.append(content)
+        elif wanted and content.startswith(_INSERT):
+            kept.append(content)
+    return b"".join(_framed(c) for c in [*kept, _FLUSH + b"\xff\xff"]) if kept else b""
+
+
+def _framed(content: bytes) -> bytes:
+    return _FRAME.pack(len(content), checksum(content)) + content
+
+
+def _mended(log: bytes, offset: int, size: int, stored: int) -> Mend | None:
+    """The one byte that makes an entry whole: of its content or checksum, else of its length."""
+    content = log[offset + FRAME : offset + FRAME + size]
+    if len(content) == size and content.startswith(_KINDS) and (found := mend_of(stored, content)):
+        at = offset + 8 + found[0]
+        return Mend(at, log[at], found[1])
+    for place in range(8):
+        for value in range(256):
+            other = size & ~(0xFF << (8 * place)) | value << (8 * place)
+            end = offset + FRAME + other
+            # The next entry tells cheaply whether that length may be right.
+            fits = end == len(log) or (end < len(log) and log[end + FRAME : end + FRAME + 2] == _KINDS)
+            if fits and checksum(log[offset + FRAME : end]) == stored:
+                return Mend(offset + place, log[offset + place], value)
+    return None
+
+
+def _next_whole(log: bytes, start: int) -> int | None:
+    """Where the next whole entry begins."""
+    at = start
+    while (found := log.find(_KINDS, at + FRAME)) >= 0:
+        at = found - FRAME
+        size, stored = _FRAME.unpack_from(log, at)
+        if size <= len(log) - found and checksum(log[found : found + size]) == stored:
+            return at
+        at += 1
+    return None
+
+
+def _short(value: int) -> bytes:
+    """A number as DuckDB writes it: seven bits a byte, the low ones first."""
+    out = bytearray()
+    while True:
+        out.append(value & 0x7F | (0x80 if value > 0x7F else 0))
+        value >>= 7
+        if not value:
+            return bytes(out)

@@ -1,0 +1,325 @@
+"""A damaged file or log: what is whole is kept, the rest is set aside in `damaged/<time>/` of the data directory, never deleted.
+
+First, one damaged byte of a block is mended where checksums say which it was. Else of the log what lies before the damage is
+replayed, and events told behind it are read out of the whole entries; of the file what can be read is stored anew.
+
+Invariants
+1. Nothing is invented: what is stored anew has the hash that it was stored with.
+2. `salvage.json` says what is under way: a process that is killed in it leaves the next one to finish it.
+"""
+
+import json
+import logging
+import os
+import shutil
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import duckdb
+
+from memory_mcp.errors import StorageError
+from memory_mcp.model.event import Event, content_hash
+from memory_mcp.storage.duckdb import blocks, logs, migrations
+from memory_mcp.storage.duckdb.connection import Connection, Row, copy_config
+from memory_mcp.storage.duckdb.rows import EVENT, event_of
+from memory_mcp.storage.highwater import DAMAGE_FILE, damage_met
+
+log = logging.getLogger(__name__)
+
+FOLDER = "damaged"
+#: What is true and derived from nothing else, besides events; each is kept whole or as far as it can be read.
+_KEPT = (
+    *("audit", "superseded", "spending", "usage", "topic", "topic_label", "pin"),
+    *("alias", "project_alias", "project_split"),
+)
+#: DuckDB reads so many rows at a time, whatever is asked for: a smaller stretch cannot be read without its neighbours.
+_STRETCH = 2048
+_MEMORY_MB = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Salvaged:
+    """What was done about damage, before the file was opened."""
+
+    #: Relative to the data directory; "" where nothing was damaged.
+    place: str = ""
+    #: Bytes that are again what they were.
+    mended: int = 0
+    #: Whether there are events that are to be stored anew.
+    unfinished: bool = False
+
+
+def note(directory: Path) -> None:
+    """Have the next start look for damage."""
+    if not damage_met(directory):
+        _say(directory, {"place": ""})
+
+
+def look_at_log(file: Path, now_ms: int) -> Salvaged:
+    """Mend or cut the log before DuckDB sees it, where it would leave out without a word what it cannot read."""
+    path = _log_of(file)
+    if not path.exists() or not file.exists():
+        return Salvaged()
+    content = path.read_bytes()
+    expected = logs.header_for(file)
+    return Salvaged() if not content or logs.is_sound(content, expected) else _mend_log(file, content, expected, now_ms)
+
+
+def salvage(file: Path, now_ms: int) -> Salvaged:
+    """Mend what can be mended; what cannot is set aside, with a fresh file in its place. The file is closed."""
+    if begun := _begun(file.parent):
+        return Salvaged(begun, 0, unfinished=True)
+    done = look_at_log(file, now_ms)
+    path = _log_of(file)
+    if not done.place and path.exists():
+        done = _mend_log(file, path.read_bytes(), logs.header_for(file), now_ms)
+    mended, left = _mend_file(file, now_ms)
+    if mended or left:
+        done = Salvaged(_relative(_place(file.parent, now_ms)), done.mended + mended, done.unfinished)
+    if left or not _opens(file):
+        _begin_anew(file, now_ms)
+        done = Salvaged(_relative(_place(file.parent, now_ms)), done.mended, unfinished=True)
+    if not done.unfinished:
+        finish(file.parent)
+    return done
+
+
+def finish(directory: Path) -> None:
+    """Everything that could be saved is stored."""
+    (directory / DAMAGE_FILE).unlink(missing_ok=True)
+
+
+def events_left(directory: Path) -> Iterator[list[Event]]:
+    """What is to be stored anew, in the order of arrival; events that are stored already may be among them."""
+    if begun := _begun(directory):
+        for file in sorted((directory / begun).glob("*.duckdb")):
+            yield from _read_events(file)
+        for part in sorted((directory / begun).glob("*.events")):
+            yield from _read_log(part)
+
+
+def _begun(directory: Path) -> str:
+    """Where a salvage that is under way put what was damaged; "" where none is."""
+    try:
+        place = str(json.loads((directory / DAMAGE_FILE).read_text(encoding="utf-8"))["place"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return ""
+    return place if place.startswith(f"{FOLDER}/") and ".." not in place else ""
+
+
+def _mend_log(file: Path, content: bytes, expected: bytes, now_ms: int) -> Salvaged:
+    path, fixed, mended = _log_of(file), bytearray(content), 0
+    start = len(expected)
+    wrong = [n for n in range(min(start, len(content))) if content[n] != expected[n]]
+    if (
+        len(content) <= start
+        or len(wrong) > 1
+        or (wrong and content[wrong[0]] == expected[wrong[0]] - 1 and wrong[0] > start - 5)
+    ):
+        # Of the round of the file before this one: it was taken in already, which DuckDB knows. More is another file's.
+        return Salvaged()
+    for n in wrong:
+        fixed[n], mended = expected[n], mended + 1
+    begun, cut = start, None
+    for entry in logs.entries(content, start):
+        if entry.mend is not None:
+            fixed[entry.mend.offset], mended = entry.mend.becomes, mended + 1
+        elif entry.content is None:
+            cut = begun
+            break
+        elif logs.is_flush(entry.content):
+            begun = entry.offset + logs.FRAME + len(entry.content)
+    if not mended and cut is None:
+        return Salvaged()
+    place = _place(file.parent, now_ms)
+    shutil.copy2(path, place / (path.name + ".damaged"))
+    if cut is not None:
+        (place / f"{path.name}.events").write_bytes(logs.events_behind(bytes(fixed), cut))
+        _say(file.parent, {"place": _relative(place)})
+        del fixed[cut:]
+    _replace(path, bytes(fixed))
+    log.error("the log was damaged: %d bytes mended, %s", mended, "nothing lost" if cut is None else f"cut at byte {cut}")
+    return Salvaged(_relative(place), mended, cut is not None)
+
+
+def _mend_file(file: Path, now_ms: int) -> tuple[int, int]:
+    """How many blocks were mended, and how many could not be. A copy of each is set aside first."""
+    mended = left = 0
+    for block in list(blocks.damaged(file)):
+        with file.open("rb+") as opened:
+            opened.seek(block.offset)
+            (_place(file.parent, now_ms) / f"{file.name}.block-{block.offset}").write_bytes(opened.read(block.size))
+            if block.mend is None:
+                left += 1
+                continue
+            opened.seek(block.mend.offset)
+            opened.write(bytes([block.mend.becomes]))
+            os.fsync(opened.fileno())
+            mended += 1
+    if mended or left:
+        log.error("the database file was damaged: %d blocks mended, %d that cannot be", mended, left)
+    return mended, left
+
+
+def _opens(file: Path) -> bool:
+    try:
+        with duckdb.connect(str(file), True, copy_config()) as con:
+            con.execute("SELECT count(*) FROM event").fetchall()
+    except duckdb.Error:
+        return False
+    return True
+
+
+def _begin_anew(file: Path, now_ms: int) -> None:
+    """Set the file and its log aside, and put a fresh one in its place that has what is not derived, but for the events."""
+    place, fresh = _place(file.parent, now_ms), file.with_name(file.name + ".salvage")
+    for path in (file, _log_of(file)):
+        if path.exists() and not (place / path.name).exists():
+            shutil.copy2(path, place / path.name)
+    if (rest := _log_of(file)).exists():
+        content = rest.read_bytes()
+        (place / f"{rest.name}.whole.events").write_bytes(logs.events_behind(content, len(logs.header_for(file))))
+    fresh.unlink(missing_ok=True)
+    con = Connection(fresh, _MEMORY_MB, 1)
+    try:
+        with con.writing() as writer:
+            migrations.create(writer)
+            for table, rows in _tables(place / file.name):
+                marks = ", ".join("?" * len(rows[0]))
+                writer.executemany(f"INSERT INTO {table} VALUES ({marks})", [list(row) for row in rows])
+    finally:
+        con.close()
+    fresh.chmod(0o600)
+    _say(file.parent, {"place": _relative(place)})
+    _log_of(file).unlink(missing_ok=True)
+    os.replace(fresh, file)
+
+
+def _tables(file: Path) -> Iterator[tuple[str, list[Row]]]:
+    """Tables that are kept, with every row that can be read."""
+    con = _connected(file)
+    if con is None:
+        return
+    with con:
+        for table in ("meta", *_KEPT):
+            where = "name <> 'schema_version'" if table == "meta" else "true"
+            rows = [row for batch in _stretches(con, f"SELECT * FROM {table}", table, where) for row in batch]
+            if rows:
+                yield table, rows
+
+
+def _read_events(file: Path) -> Iterator[list[Event]]:
+    con = _connected(file)
+    if con is None:
+        log.error("nothing can be read of %s", file)
+        return
+    with con:
+        for rows in _stretches(con, f"SELECT content, {EVENT} FROM event", "event", "true"):
+            yield list(_unchanged(rows))
+
+
+def _connected(file: Path) -> duckdb.DuckDBPyConnection | None:
+    """A file that was set aside, with its log where that can be replayed; None where it cannot be opened."""
+    for path in (_log_of(file), file):
+        try:
+            return duckdb.connect(str(file), True, copy_config())
+        except duckdb.Error:
+            if path != file and path.exists():
+                path.rename(path.with_name(path.name + ".damaged"))
+    return None
+
+
+def _stretches(con: duckdb.DuckDBPyConnection, select: str, table: str, where: str) -> Iterator[list[Row]]:
+    """Rows in the order of the file, but for stretches that cannot be read."""
+    try:
+        ((last,),) = con.execute(f"SELECT coalesce(max(rowid), -1) FROM {table}").fetchall()
+    except duckdb.Error:
+        return
+    for start in range(0, last + 1, _STRETCH):
+        sql = f"{select} WHERE rowid >= {start} AND rowid < {start + _STRETCH} AND {where} ORDER BY rowid"
+        try:
+            yield con.execute(sql).fetchall()
+        except duckdb.Error as error:
+            log.warning("rows %d to %d of %s cannot be read: %s", start, start + _STRETCH - 1, table, str(error).splitlines()[0])
+
+
+def _unchanged(rows: list[Row]) -> Iterator[Event]:
+    for row in rows:
+        with suppress(ValueError, KeyError):
+            event = event_of(row[1:])
+            if content_hash(event.text) == row[0]:
+                yield event
+
+
+def _read_log(part: Path) -> Iterator[list[Event]]:
+    """Events of log entries, replayed on an empty file of today's tables."""
+    content = part.read_bytes()
+    if not content:
+        return
+    scratch = part.with_name("scratch.duckdb-replay")
+    _clear(scratch)
+    try:
+        con = Connection(scratch, _MEMORY_MB, 1)
+        with con.writing() as writer:
+            migrations.create(writer)
+        con.close()
+        _log_of(scratch).write_bytes(logs.header_for(scratch) + content)
+        with duckdb.connect(str(scratch), False, copy_config()) as replayed:
+            rows = replayed.execute(f"SELECT content, {EVENT} FROM event ORDER BY seq").fetchall()
+        yield list(_unchanged(rows))
+    except (duckdb.Error, StorageError) as error:
+        log.warning("what followed the damage cannot be replayed: %s", str(error).splitlines()[0])
+    finally:
+        _clear(scratch)
+
+
+def _clear(scratch: Path) -> None:
+    for path in (scratch, _log_of(scratch)):
+        path.unlink(missing_ok=True)
+
+
+def _place(directory: Path, now_ms: int) -> Path:
+    """The folder of this salvage, made when it is missing."""
+    name = datetime.fromtimestamp(now_ms / 1000, UTC).strftime("%Y-%m-%dT%H-%M-%SZ")
+    place = directory / FOLDER / name
+    place.mkdir(mode=0o700, parents=True, exist_ok=True)
+    return place
+
+
+def _relative(place: Path) -> str:
+    return f"{FOLDER}/{place.name}"
+
+
+def _log_of(file: Path) -> Path:
+    return file.with_name(file.name + ".wal")
+
+
+def _say(directory: Path, what: dict[str, Any]) -> None:
+    _replace(directory / DAMAGE_FILE, json.dumps(what).encode("ascii"))
+
+
+def _replace(path: Path, content: bytes) -> None:
+    """Put whole content in the place of a file."""
+    fresh = path.with_name(path.name + ".new")
+    descriptor = os.open(fresh, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+    try:
+        with memoryview(content) as view:
+            done = 0
+            while done < len(view):
+                done += os.write(descriptor, view[done:])
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    os.replace(fresh, path)
+
+
+def store_what_is_left(directory: Path, append: Callable[[list[Event]], object]) -> None:
+    """Store anew whatever could be saved and is not there yet."""
+    for events in events_left(directory):
+        if events:
+            append(events)
+    finish(directory)
