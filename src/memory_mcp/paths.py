@@ -43,7 +43,7 @@ _MARKS = ("memory.duckdb", "owner.json", "start.lock")
 _HARMLESS = frozenset(
     {
         *("lock", "spool", "models", "briefings", "indexes", "token", "high-water.json", "daemon.log", "daemon.sock"),
-        *("loss.json", "salvage.json", "damaged"),
+        *("loss.json", "salvage.json", "damaged", "backups", "restoring"),
         *("lost+found", ".DS_Store", "desktop.ini", "Thumbs.db"),
     }
 )

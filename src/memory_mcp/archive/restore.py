@@ -18,8 +18,10 @@ from memory_mcp.storage.lock import DirectoryLock, prepare
 
 #: The store that is being made, in the data directory so that it can be renamed into its place.
 FRESH = "restoring"
+#: What was found missing or damaged in the present store.
+_TOLD = ("loss.json", "salvage.json")
 #: The database last: with it in its place, everything is.
-_STORE = ("memory.duckdb.wal", "loss.json", "high-water.json", "memory.duckdb")
+_STORE = ("memory.duckdb.wal", *_TOLD, "high-water.json", "memory.duckdb")
 #: Made from the store alone, and wrong beside another one.
 _DERIVED = ("indexes", "briefings")
 #: An owner that is ending is waited for (seconds).
@@ -42,7 +44,10 @@ def load(
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(mode=0o700)
     with closing(make(fresh)) as storage:
-        return fresh, storage.archive.load(_wanted(rows_of(backup, step)), anew=verified.cuts_lost)
+        loaded = storage.archive.load(_wanted(rows_of(backup, step)), anew=verified.cuts_lost)
+        # What it holds now is what there is to be, or its next start would tell of a loss.
+        storage.reseal()
+        return fresh, loaded
 
 
 def _wanted(parts: Iterable[TableRows]) -> Iterator[TableRows]:
@@ -63,8 +68,8 @@ def put_in_place(directory: Path, fresh: Path, now_ms: int) -> Path | None:
         for name in _DERIVED:
             shutil.rmtree(directory / name, ignore_errors=True)
         # The log belongs to the file beside it: with another one it must not be found.
-        (directory / "memory.duckdb.wal").unlink(missing_ok=True)
-        (directory / "loss.json").unlink(missing_ok=True)
+        for name in ("memory.duckdb.wal", *_TOLD):
+            (directory / name).unlink(missing_ok=True)
         os.replace(fresh / "memory.duckdb", directory / "memory.duckdb")
         failpoint("restore.moved")
         os.replace(fresh / "high-water.json", directory / "high-water.json")

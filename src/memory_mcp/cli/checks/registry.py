@@ -15,6 +15,7 @@ OUTSIDE = (
     "command",
     "clients",
     "disk",
+    "backups",
     "directory",
     "daemon",
     "spool",

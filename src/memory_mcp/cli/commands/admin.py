@@ -123,15 +123,25 @@ def run_stats(args: argparse.Namespace) -> int:
             "schema_version": stats.schema_version,
             "store_id": stats.store_id,
             "data_dir": str(app.settings.storage.directory),
+            "backups": _backups(app),
             "lost_events": stats.loss.events if stats.loss else None,
         }
     lines = [f"{table:<15} {count:>12,}" for table, count in data["rows"].items()]
     ratio = f" ({stats.size_bytes / stats.text_bytes:.1f} x the text)" if stats.text_bytes else ""
     lines.append(f"{'on disk':<15} {render.size(stats.size_bytes):>12}{ratio}, text {render.size(stats.text_bytes)}")
-    facts = {k: v for k, v in data.items() if k not in ("rows", "size_bytes", "text_bytes") and v is not None}
+    copies = data["backups"]
+    lines.append(f"{'backups':<15} {render.size(copies['size_bytes']):>12}, {copies['count']:,} of them")
+    facts = {k: v for k, v in data.items() if k not in ("rows", "size_bytes", "text_bytes", "backups") and v is not None}
     lines += [f"{name.replace('_', ' '):<15} {value}" for name, value in facts.items()]
     render.emit(as_json(args), data, lines)
     return 0
+
+
+def _backups(app: "App") -> dict[str, int]:
+    from memory_mcp.archive.keeper import held
+
+    found = held(app.backups.folder) if app.backups.folder else None
+    return {"count": found.count, "size_bytes": found.size_bytes} if found else {"count": 0, "size_bytes": 0}
 
 
 def _run_prometheus(args: argparse.Namespace) -> int:

@@ -1,0 +1,247 @@
+"""Backups and restores by the installed command, while real clients write through the daemon."""
+
+import asyncio
+import json
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+
+from bench.place import Place
+from memory_mcp.archive.backup import backups
+from memory_mcp.failpoints import VARIABLE
+from memory_mcp.storage.duckdb import look_at
+from tests.daemon.places import needs_proc
+from tests.daemon.test_pump import call, talk
+from tests.waiting import PATIENCE, until
+
+pytestmark = needs_proc
+
+WRITERS = 3
+
+
+class Load:
+    """Clients that write one statement after the other until told to stop."""
+
+    def __init__(self, place: Place) -> None:
+        self._place = place
+        self._stop = threading.Event()
+        self._lock = threading.Lock()
+        self.sent: set[str] = set()
+        self.acknowledged: set[str] = set()
+        self._threads = [threading.Thread(target=self._run, args=(n,)) for n in range(WRITERS)]
+
+    def __enter__(self) -> "Load":
+        for thread in self._threads:
+            thread.start()
+        until(lambda: len(self.acknowledged) >= 2 * WRITERS, "for writers")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stop.set()
+        for thread in self._threads:
+            thread.join(PATIENCE)
+
+    def _run(self, writer: int) -> None:
+        async def work(client: Client) -> None:
+            number = 0
+            while not self._stop.is_set():
+                text = f"Writer {writer} states number {number} of this run {id(self)}."
+                with self._lock:
+                    self.sent.add(text)
+                await call(client, "remember", text=text)
+                with self._lock:
+                    self.acknowledged.add(text)
+                number += 1
+
+        talk(self._place, work)
+
+    def moment(self) -> tuple[set[str], set[str]]:
+        """What was acknowledged, and sent, up to now."""
+        with self._lock:
+            return set(self.acknowledged), set(self.sent)
+
+
+def stored(directory: Path) -> list[tuple[Any, ...]]:
+    """Every event of a store that nobody has open, in order of arrival."""
+    store = look_at(directory)
+    try:
+        return [(s.seq, s.event.event_id, s.event.trust, s.event.text) for batch in store.events.iter_all() for s in batch]
+    finally:
+        store.close()
+
+
+def test_a_backup_under_load_restores_to_the_acknowledged_state_of_its_moment(place: Place, tmp_path: Path) -> None:
+    drill(place, tmp_path, 2)
+
+
+@pytest.mark.slow
+def test_it_does_so_twenty_times_of_twenty(place: Place, tmp_path: Path) -> None:
+    drill(place, tmp_path, 20)
+
+
+def drill(place: Place, tmp_path: Path, rounds: int) -> None:
+    """Backups one after the other under one load; each is restored somewhere else and compared with what clients know."""
+    folder = tmp_path / "backups"
+    bounds = []
+    with Load(place) as load:
+        for _ in range(rounds):
+            before, _ = load.moment()
+            made = json.loads(place.ok("backup", str(folder), "--json"))
+            bounds.append((Path(made["path"]), before, load.moment()[1]))
+            until(lambda known=before: len(load.moment()[0]) > len(known) + WRITERS, "for more writes")
+    place.stop()
+    whole = stored(place.directory)
+    assert len(backups(folder)) == rounds
+    for number, (path, before, sent) in enumerate(bounds):
+        with Place(tmp_path / f"other{number}") as other:
+            told = json.loads(other.ok("restore", str(path), "--json"))
+            assert (told["missing"], told["kept"]) == ([], None)
+            found = stored(other.directory)
+            assert found == whole[: len(found)]
+            texts = {row[3] for row in found}
+            assert before <= texts <= sent
+            assert other.ok("admin", "check")
+
+
+def test_a_restore_keeps_clients_connected_and_what_was_there(place: Place) -> None:
+    async def work(client: Client) -> tuple[dict[str, Any], dict[str, Any]]:
+        first = await call(client, "remember", text="The lighthouse keeper prefers oil lamps.", pin=True)
+        await asyncio.to_thread(place.ok, "backup")
+        second = await call(client, "remember", text="The blue valve opens to the left.")
+        told = json.loads(await asyncio.to_thread(place.ok, "restore", str(place.directory / "backups"), "--json"))
+        found = await call(client, "expand_grip", grip_id=first["grip_id"])
+        assert "oil lamps" in json.dumps(found)
+        gone = await client.call_tool("expand_grip", {"grip_id": second["grip_id"]})
+        assert gone.is_error
+        await call(client, "remember", text="The third drawer sticks.")
+        status = await call(client, "get_retrieval_status")
+        return told, status
+
+    told, status = talk(place, work)
+    assert told["restored"]["events"] == 1
+    assert (status["store"]["events"], status.get("notices", [])) == (2, [])
+    place.stop()
+    assert [row[3] for row in stored(place.directory)] == [
+        "The lighthouse keeper prefers oil lamps.",
+        "The third drawer sticks.",
+    ]
+    assert [row[3] for row in stored(Path(told["kept"]))][-1] == "The blue valve opens to the left."
+    store = look_at(place.directory)
+    [act] = store.audit.all()
+    store.close()
+    assert (act.what, act.author, act.counts["events"]) == ("restore", "person", 1)
+
+
+@pytest.fixture
+def filled(tmp_path: Path) -> Iterator[Place]:
+    """A memory of some sessions with a backup, whose commands open it themselves."""
+    with Place(tmp_path / "filled", more={"MEMORY_MCP_SERVER__DAEMON": "false"}) as made:
+        lines = [
+            {
+                "text": f"Statement {n} about the bridge.",
+                "role": "user",
+                "session_id": f"s{n // 50}",
+                "timestamp": 1768212000000 + n,
+            }
+            for n in range(1200)
+        ]
+        made.ok("ingest", "-", stdin="\n".join(map(json.dumps, lines)))
+        made.ok("backup")
+        yield made
+
+
+def killed(place: Place, point: str, *words: str) -> None:
+    """Run a command that is killed at a failpoint."""
+    place._settings[VARIABLE] = point
+    try:
+        assert place.run(*words).returncode == -9
+    finally:
+        del place._settings[VARIABLE]
+
+
+@pytest.mark.parametrize("point", ["backup.events_written", "backup.written"])
+def test_a_backup_that_is_killed_leaves_the_others_and_the_next_one_whole(filled: Place, point: str) -> None:
+    filled.ok(
+        "ingest", "-", stdin=json.dumps({"text": "one more", "role": "user", "session_id": "s", "timestamp": 1768299000000})
+    )
+    killed(filled, point, "backup")
+    for path in [b.path for b in backups(filled.directory / "backups")]:
+        filled.ok("backup", str(path), "--verify")
+    made = json.loads(filled.ok("backup", "--json"))
+    assert made["events"] == 1201
+    filled.ok("backup", "--verify")
+    assert not list((filled.directory / "backups").glob(".*"))
+
+
+@pytest.mark.parametrize("point", ["restore.built", "restore.moved"])
+def test_a_restore_that_is_killed_loses_nothing_and_can_be_done_again(filled: Place, point: str) -> None:
+    whole = stored(filled.directory)
+    killed(filled, point, "restore", str(filled.directory / "backups"))
+    assert stored(filled.directory) == whole
+    assert any(stored(kept) == whole for kept in filled.directory.glob("before-restore-*"))
+    filled.ok("restore", str(filled.directory / "backups"))
+    assert stored(filled.directory) == whole
+    assert "every invariant holds" in filled.ok("admin", "check")
+    assert not (filled.directory / "restoring").exists()
+
+
+def test_from_a_damaged_backup_everything_else_comes_back_and_the_rest_is_named(filled: Place) -> None:
+    whole = stored(filled.directory)
+    folder = filled.directory / "backups"
+    [events] = folder.glob("events-*.archive")
+    content = bytearray(events.read_bytes())
+    content[len(content) // 2] ^= 1
+    events.write_bytes(bytes(content))
+    checked = filled.run("backup", "--verify")
+    assert checked.returncode == 1
+    done = filled.run("restore", str(folder), "--json")
+    assert done.returncode == 1
+    told = json.loads(done.stdout)
+    [missing] = told["missing"]
+    assert 0 < missing["rows"] <= 500
+    assert missing["from"].startswith("2026-01-12T10:00:0")
+    assert sum(missing["sources"].values()) == missing["rows"]
+    found = stored(filled.directory)
+    assert len(found) == len(whole) - missing["rows"]
+    assert set(found) < set(whole)
+    assert "every invariant holds" in filled.ok("admin", "check")
+
+
+def test_the_last_backup_up_to_a_time_is_restored(filled: Place) -> None:
+    early = json.loads(filled.ok("backup", "--list", "--json"))["backups"][0]["made"]
+    filled.ok("ingest", "-", stdin=json.dumps({"text": "later", "role": "user", "session_id": "s", "timestamp": 1768299000000}))
+    filled.ok("backup")
+    told = json.loads(filled.ok("restore", str(filled.directory / "backups"), "--at", early[:19] + ".999", "--json"))
+    assert told["restored"]["events"] == 1200
+    told = json.loads(filled.ok("restore", str(filled.directory / "backups"), "--json"))
+    assert told["restored"]["events"] == 1201
+    refused = filled.run("restore", str(filled.directory / "backups"), "--at", "2020-01-01")
+    assert refused.returncode != 0
+    assert "there is no backup from then" in refused.stderr
+
+
+def test_a_store_that_is_in_use_elsewhere_is_not_replaced(filled: Place) -> None:
+    from memory_mcp.storage.lock import DirectoryLock
+
+    lock = DirectoryLock(filled.directory)
+    try:
+        done = filled.run("restore", str(filled.directory / "backups"))
+    finally:
+        lock.release()
+    assert done.returncode != 0
+    assert "in use" in done.stderr
+    assert not list(filled.directory.glob("before-restore-*"))
+
+
+def test_doctor_and_stats_tell_what_backups_take(filled: Place) -> None:
+    told = json.loads(filled.run("doctor", "--json").stdout)["checks"]
+    [check] = [c for c in told if c["name"] == "backups"]
+    assert check["state"] == "ok"
+    assert check["text"].startswith("1 backup, ")
+    stats = json.loads(filled.ok("admin", "stats", "--json"))
+    size = json.loads(filled.ok("backup", "--list", "--json"))["size_bytes"]
+    assert stats["backups"] == {"count": 1, "size_bytes": size}
