@@ -33,6 +33,7 @@ FORWARDED = frozenset(
             "projects",
             "agents",
             "project",
+            "backup",
         ),
         *("embedder status", "refine due", "refine show"),
     }

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memory_mcp import paths
+from memory_mcp.archive.keeper import BackupKeeper
 from memory_mcp.children import few_collections
 from memory_mcp.clock import Clock, SystemClock
 from memory_mcp.config import Settings
@@ -95,12 +96,12 @@ class App:
         from memory_mcp.summarize.registry import SUMMARIZERS
         from memory_mcp.toc.tree import Tree
 
-        self.settings = settings
-        self._callbacks = callbacks
+        self.settings, self._callbacks = settings, callbacks
         self.clock: Clock = clock or SystemClock()
         directory = None if in_memory else settings.storage.directory
         self.storage: Storage = ENGINES["duckdb"](directory, settings.storage.timezone, lock)
         self.calendar = Calendar(self.storage.timezone)
+        self.backups = BackupKeeper(self.storage, settings.backup, directory, self.clock, callbacks.give_way)
         self.summarizer = summarizer = SUMMARIZERS["extractive"]()
         self.tree = Tree(self.storage, self.calendar, summarizer, lambda: _LAG if callbacks.importing() else 0.0)
         self.evidence = Evidence(self.storage)
@@ -192,6 +193,7 @@ class App:
             prune_indexes=self.accelerators.prune_due,
             group_topics=lambda: not self._callbacks.importing() and self.accelerators.group_topics(),
             commit_interval_secs=self.settings.teleport.bm25.commit_interval_secs,
+            backups=self.backups,
             summarizer=self.settings.summarizer,
             improve_summaries=self._hands(directory),
         )

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from memory_mcp import paths
+from memory_mcp.archive.settings import BackupSettings
 from memory_mcp.embed.settings import EmbedderSettings
 from memory_mcp.errors import ConfigError, InvalidQuery
 from memory_mcp.indexes.settings import TeleportSettings, TopicsSettings
@@ -191,6 +192,7 @@ class Settings:
     server: ServerSettings = field(default_factory=ServerSettings)
     hooks: HooksSettings = field(default_factory=HooksSettings)
     scheduler: SchedulerSettings = field(default_factory=SchedulerSettings)
+    backup: BackupSettings = field(default_factory=BackupSettings)
 
 
 def config_path(environ: Mapping[str, str] | None = None) -> Path:

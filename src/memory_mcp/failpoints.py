@@ -37,6 +37,10 @@ FAILPOINTS = {
     "forget.derived": "the tree tells nothing of it, files and the dead space of the database still do",
     "forget.swept": "spool, log, briefings and copies are clean, the database file is not rewritten",
     "forget.compacted": "the database file is rewritten, indexes still tell of it",
+    "backup.events_written": "the events of a backup are in a file of the folder, no backup names it",
+    "backup.written": "the backup is in its folder, old ones are still there",
+    "restore.built": "the restored store is complete aside and the present one has a second name, still in its place",
+    "restore.moved": "the restored store is in its place, its high-water mark is not",
     "compact.copied": "the compacted copy is complete, the old file is still in place",
     "compact.swapped": "the compacted file is in place, the old one is still beside it",
 }

@@ -209,7 +209,7 @@ def converse(
 
 
 @contextmanager
-def _starting(directory: str, end: float) -> Iterator[None]:
+def starting(directory: str, end: float) -> Iterator[None]:
     """The start lock, waited for until `end`."""
     if why := paths.foreign(directory):
         raise Unreachable(why)
@@ -234,7 +234,7 @@ def _starting(directory: str, end: float) -> Iterator[None]:
 
 def _start(wanted: Wanted, end: float) -> bool:
     """Start a daemon unless one listens meanwhile, and whether it did; Unreachable with its last words when it ends at once."""
-    with _starting(wanted.directory, end):
+    with starting(wanted.directory, end):
         if _listens(wanted.directory):
             return False
         log = paths.log_file(wanted.directory)

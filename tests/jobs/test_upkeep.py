@@ -53,6 +53,7 @@ def test_the_apps_jobs_are_those_of_the_table_in_their_order() -> None:
         "improve_summaries": "every 30 minutes",
         "improve_indexes": "every 10 minutes",
         "group_topics": "every minute",
+        "back_up": "daily at 03:00",
         "prune_indexes": "daily at 03:00",
         "housekeeping": "daily at 03:00",
     }
@@ -152,8 +153,9 @@ def test_the_file_is_rewritten_only_when_much_of_it_is_dead(dead: int, size: int
     from memory_mcp.jobs.housekeeping import compact_if_worth_it
 
     store = Half(dead * 1_000_000, size * 1_000_000)
-    assert compact_if_worth_it(cast("Storage", store)) == freed * 1_000_000
-    assert store.compacted == (freed > 0)
+    asked: list[str] = []
+    assert compact_if_worth_it(cast("Storage", store), asked.append) == freed * 1_000_000
+    assert store.compacted == (freed > 0) == len(asked)
 
 
 def test_upkeep_gives_back_the_room_of_what_is_gone(data_dir: Path) -> None:
@@ -178,7 +180,7 @@ def test_upkeep_ends_between_two_steps_when_it_must() -> None:
     from memory_mcp.jobs.schedule import Daily
 
     looks = iter([False, True, True, True])
-    report = Housekeeping(app.storage, Daily(3, 0)).run(0, lambda: next(looks))
+    report = Housekeeping(app.storage, app.backups.before, Daily(3, 0)).run(0, lambda: next(looks))
     assert set(report.counts) == {"folded"}
     assert report.words.endswith("stopped early")
     app.close()

@@ -19,8 +19,10 @@ class Housekeeping:
     name = "housekeeping"
     help = "fold term sets, drop old answers, checkpoint the store, rewrite its file when much of it is dead"
 
-    def __init__(self, storage: Storage, schedule: Schedule) -> None:
+    def __init__(self, storage: Storage, back_up: Callable[[str], None], schedule: Schedule) -> None:
+        """`back_up` is called, with what for, before the file is rewritten."""
         self._storage = storage
+        self._back_up = back_up
         self.schedule = schedule
 
     def run(self, now_ms: int, should_stop: Callable[[], bool]) -> JobReport:
@@ -37,15 +39,16 @@ class Housekeeping:
             self._storage.checkpoint()
             done.append("wrote the log into the file")
         if not should_stop():
-            counts["freed_bytes"] = compact_if_worth_it(self._storage)
+            counts["freed_bytes"] = compact_if_worth_it(self._storage, self._back_up)
             return JobReport(", ".join([*done, f"freed {counts['freed_bytes'] / 1e6:,.0f} MB"]), counts)
         return JobReport(", ".join([*done, "stopped early"]), counts)
 
 
-def compact_if_worth_it(storage: Storage) -> int:
+def compact_if_worth_it(storage: Storage, back_up: Callable[[str], None]) -> int:
     """Rewrite the store's file when enough of it holds nothing; the bytes that gave back."""
     dead, size = storage.dead_bytes(), storage.stats(text=False).size_bytes
     if dead < _DEAD_BYTES or dead < size * _DEAD_SHARE:
         return 0
+    back_up("the file was rewritten")
     before, after = storage.compact()
     return before - after

@@ -3,6 +3,8 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from memory_mcp.archive.keeper import BackupKeeper
+from memory_mcp.jobs.back_up import BackUp
 from memory_mcp.jobs.base import Job
 from memory_mcp.jobs.commit_indexes import CommitIndexes
 from memory_mcp.jobs.drain_spool import DrainSpool
@@ -48,6 +50,7 @@ class Parts:
     prune_indexes: Callable[[], Mapping[str, Mapping[str, int]]]
     #: Begins to find topics anew, where that is due; whether it did.
     group_topics: Callable[[], bool]
+    backups: BackupKeeper
     summarizer: SummarizerSettings
     #: What the summarizer's job works with.
     improve_summaries: Hands
@@ -62,6 +65,7 @@ JOBS: dict[str, Callable[[Parts], Job]] = {
     "improve_summaries": lambda parts: ImproveSummaries(parts.summarizer, parts.improve_summaries),
     "improve_indexes": lambda parts: ImproveIndexes(parts.improve_indexes),
     "group_topics": lambda parts: GroupTopics(parts.group_topics),
+    "back_up": lambda parts: BackUp(parts.backups, parts.busy, Daily.at(parts.housekeeping_at)),
     "prune_indexes": lambda parts: PruneIndexes(parts.prune_indexes, Daily.at(parts.housekeeping_at)),
-    "housekeeping": lambda parts: Housekeeping(parts.storage, Daily.at(parts.housekeeping_at)),
+    "housekeeping": lambda parts: Housekeeping(parts.storage, parts.backups.before, Daily.at(parts.housekeeping_at)),
 }

@@ -215,7 +215,7 @@ class Service:
         """Nobody needs the memory now: its file is rewritten when enough of it holds nothing."""
         app = self.host.opened
         if app is not None:
-            compact_if_worth_it(app.storage)
+            compact_if_worth_it(app.storage, app.backups.before)
 
     def close(self, patience: float = 2 * _PATIENCE) -> None:
         """Stop deriving and close the store, waiting for work under way no longer than a client would."""

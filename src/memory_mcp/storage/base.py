@@ -16,6 +16,7 @@ from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import EventId, GripId, NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
+from memory_mcp.storage.archive import ArchiveStore
 from memory_mcp.storage.records import AuditStore, Outbox, ProjectStore, SpendingStore, SupersededStore, TopicStore, UsageStore
 from memory_mcp.storage.values import (
     Appended,
@@ -322,6 +323,11 @@ class Storage(Protocol):
     @property
     def audit(self) -> AuditStore:
         """What was done to the memory itself."""
+        ...
+
+    @property
+    def archive(self) -> ArchiveStore:
+        """Everything as rows."""
         ...
 
     @property

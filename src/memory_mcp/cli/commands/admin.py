@@ -69,6 +69,7 @@ def run_rebuild(args: argparse.Namespace) -> int:
 
     with opened(args, catch_up=False) as app, app.derivation.publishing, render.Progress("rebuilding") as bar:
         file_pending(app)
+        app.backups.before("the tree was derived again")
         job = RebuildToc(app.storage, app.calendar, app.summarizer, app.settings.toc)
         report = job.run(args.timezone, lambda done, total: bar.at(done / max(total, 1), f"{done:,} of {total:,} segments"))
         zone = app.storage.timezone
@@ -130,6 +131,7 @@ def _run_prometheus(args: argparse.Namespace) -> int:
 def run_compact(args: argparse.Namespace) -> int:
     """Rewrite the file."""
     with opened(args, catch_up=False) as app:
+        app.backups.before("the file was rewritten")
         before, after = app.storage.compact()
     lines = [f"Compacted from {render.size(before)} to {render.size(after)}."]
     render.emit(as_json(args), {"before_bytes": before, "after_bytes": after}, lines)

@@ -36,6 +36,8 @@ COMMANDS = {
     "forget": "forget an event, a session, a project, a time, a topic or a value, for good",
     "embedder": "look at the embedding model, fetch others, and choose one",
     "admin": "check and maintain the store",
+    "backup": "copy the memory into a folder or a file while it is in use; see and check the copies there are",
+    "restore": "bring the memory back from a backup; what is there now is kept aside",
     "config": "show and check the settings",
     "doctor": "check the installation and the store (exit status 1 when something fails)",
 }
@@ -46,6 +48,7 @@ GROUPS = {
     "looking inside": ("search", "navigate", "query", "teleport", "topics", "retrieval"),
     "upkeep": (
         *("serve", "daemon", "watch", "hook", "ingest", "refine", "project", "scheduler", "spend", "forget", "embedder", "admin"),
+        *("backup", "restore"),
         "config",
     ),
 }

@@ -1,5 +1,6 @@
 """The DuckDB engine: one file, one writer, a cursor per reader."""
 
+from memory_mcp.storage.duckdb.migrations import CURRENT as SCHEMA
 from memory_mcp.storage.duckdb.store import look_at, open_storage
 
-__all__ = ["look_at", "open_storage"]
+__all__ = ["SCHEMA", "look_at", "open_storage"]

@@ -14,6 +14,7 @@ from memory_mcp.errors import InvalidQuery, SchemaTooOld
 from memory_mcp.failpoints import failpoint
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.storage.duckdb import migrations
+from memory_mcp.storage.duckdb.archive import DuckArchive
 from memory_mcp.storage.duckdb.audit import DuckAudit
 from memory_mcp.storage.duckdb.connection import Connection, compacting
 from memory_mcp.storage.duckdb.erasing import Erasing
@@ -116,6 +117,7 @@ class DuckStorage:
             self.spending = DuckSpending(self._con)
             self.topics = DuckTopics(self._con)
             self.audit = DuckAudit(self._con)
+            self.archive = DuckArchive(self._con, self.reread)
             self.outbox = DuckOutbox(self._con, self._numbers)
             self._mark.check(self._read_mark)
         except BaseException:

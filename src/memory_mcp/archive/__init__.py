@@ -1,0 +1,1 @@
+"""Files that a memory is carried in: backups, and what is built on them."""

@@ -1,0 +1,277 @@
+"""Backups in a folder: one file each, and beside them files of events that several of them share.
+
+A backup's file holds every table but the events, and names the files of events that belong to it. Events never change, so a
+new backup adds those that came since; files are joined as they grow in number. What is told of a file is read from the file
+itself, so that one that was rewritten (something in it was forgotten) or damaged is noticed: it is used no more, and written
+anew from the store.
+"""
+
+import datetime as dt
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from itertools import chain
+from pathlib import Path
+from typing import Any
+
+from memory_mcp.archive import blocks
+from memory_mcp.archive.blocks import Archive
+from memory_mcp.archive.frames import Batch, Damaged, Head, folded
+from memory_mcp.errors import DeadlineExceeded, NotFound, StorageError
+from memory_mcp.failpoints import failpoint
+from memory_mcp.storage.archive import Snapshot, TableRows
+from memory_mcp.storage.base import Storage
+
+SUFFIX = ".archive"
+_NAME = re.compile(r"backup-(?P<store>[0-9a-f]{8})-(?P<at>\d{8}T\d{6}\d{3})Z\.archive")
+#: A file of events is written anew with those behind it when it holds at most so many times their number.
+_JOIN = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Backup:
+    """One backup of a folder, or a file of its own."""
+
+    path: Path
+    #: When it was made (UTC ms) and of which store; 0 and "" where the name does not say.
+    at_ms: int
+    store: str
+
+
+@dataclass(frozen=True, slots=True)
+class Made:
+    """A backup that was just made."""
+
+    path: Path
+    events: int
+    last_seq: int
+    #: Rows of other tables.
+    rows: dict[str, int]
+    #: What it has added to the disk, and what it takes with the files it shares (bytes).
+    added_bytes: int
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class EventFile:
+    """A file of events as a backup names it. On disk: fields may be added."""
+
+    name: str
+    #: Which sequence numbers it covers, and how many events it had.
+    first: int
+    last: int
+    rows: int
+    from_ms: int
+    to_ms: int
+    sources: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Pace:
+    """How a backup goes along with everything else; called between two blocks."""
+
+    give_way: Callable[[], None] = lambda: None
+    should_stop: Callable[[], bool] = lambda: False
+
+    def step(self) -> None:
+        """DeadlineExceeded when it is to end."""
+        self.give_way()
+        if self.should_stop():
+            raise DeadlineExceeded("the backup was stopped", "Begin it again: memory-mcp backup")
+
+
+def write_file(storage: Storage, target: Path, now_ms: int, why: str, pace: Pace) -> Made:
+    """Everything in one file. StorageError when it cannot be written."""
+    with _told(target), storage.archive.snapshot() as snapshot:
+        rows = _batches(chain(snapshot.events(0), snapshot.others()))
+        heads = blocks.write(target, rows, _about(snapshot, now_ms, why, storage.timezone, []), pace.step)
+        size = target.stat().st_size
+        return Made(target, _counts(heads).pop("event", 0), snapshot.last_seq, _counts(heads, "event"), size, size)
+
+
+def write_folder(storage: Storage, folder: Path, now_ms: int, why: str, pace: Pace) -> Made:
+    """A backup in a folder, sharing what it can with those there. StorageError when it cannot be written."""
+    with _told(folder), storage.archive.snapshot() as snapshot:
+        store = snapshot.store_id[:8]
+        files = _shared(folder, store, snapshot, pace)
+        before = sum((folder / file.name).stat().st_size for file in files)
+        if snapshot.last_seq > (files[-1].last if files else 0):
+            files = _more_events(folder, files, snapshot, pace)
+        failpoint("backup.events_written")
+        stamp = dt.datetime.fromtimestamp(now_ms / 1000, dt.UTC)
+        name = f"backup-{store}-{stamp:%Y%m%dT%H%M%S}{now_ms % 1000:03}Z{SUFFIX}"
+        about = _about(snapshot, now_ms, why, storage.timezone, files)
+        heads = blocks.write(folder / name, _batches(snapshot.others()), about, pace.step)
+    failpoint("backup.written")
+    kept = {file.name: (folder / file.name).stat().st_size for file in files}
+    size = (folder / name).stat().st_size + sum(kept.values())
+    events = sum(file.rows for file in files)
+    return Made(folder / name, events, snapshot.last_seq, _counts(heads, "event"), max(size - before, 0), size)
+
+
+class _told:  # noqa: N801 - a context manager, written as one
+    """What goes wrong with a file as StorageError with its name."""
+
+    def __init__(self, place: Path) -> None:
+        self._place = place
+
+    def __enter__(self) -> None:
+        return None
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, OSError):
+            text = f"the backup cannot be written to {self._place}: {error.strerror or error}"
+            raise StorageError(text, "Free some space there, or name another place (backup.directory).") from error
+
+
+def _about(snapshot: Snapshot, now_ms: int, why: str, zone: str, files: list[EventFile]) -> dict[str, Any]:
+    return {
+        "kind": "backup",
+        "at_ms": now_ms,
+        "why": why,
+        "store_id": snapshot.store_id,
+        "schema": snapshot.schema,
+        "timezone": zone,
+        "last_seq": snapshot.last_seq,
+        "files": [asdict(file) for file in files],
+    }
+
+
+def _batches(parts: Iterable[TableRows]) -> Iterator[Batch]:
+    return (Batch(part.table, part.columns, part.rows) for part in parts)
+
+
+def _counts(heads: Iterable[Head], but: str = "") -> dict[str, int]:
+    found: dict[str, int] = {}
+    for head in heads:
+        if head.table != but:
+            found[head.table] = found.get(head.table, 0) + head.rows
+    return found
+
+
+# files of events
+
+
+def _shared(folder: Path, store: str, snapshot: Snapshot, pace: Pace) -> list[EventFile]:
+    """The files of the last backup that hold what the store holds, and are whole."""
+    found: list[EventFile] = []
+    latest = next((b for b in backups(folder) if b.store == store), None)
+    for file in (files_of(latest) if latest else None) or ():
+        covered = found[-1].last if found else 0
+        told = _whole(folder / file.name, pace) if file.first == covered + 1 and file.last <= snapshot.last_seq else None
+        if told != snapshot.print_of(file.first, file.last):
+            break
+        found.append(file)
+    return found
+
+
+def _whole(path: Path, pace: Pace) -> tuple[int, str] | None:
+    """How many events a file holds, and their ids together; None when it is damaged or gone."""
+    with suppress(OSError, ValueError), Archive(path) as archive:
+        heads = []
+        for part in archive:
+            if isinstance(part, Damaged):
+                return None
+            heads.append(part.head)
+            pace.step()
+        return sum(head.rows for head in heads), folded(head.ids for head in heads)
+    return None
+
+
+def _more_events(folder: Path, files: list[EventFile], snapshot: Snapshot, pace: Pace) -> list[EventFile]:
+    """A file with what is in none, and with what is in small ones before it."""
+    while files and files[-1].rows <= _JOIN * (snapshot.last_seq - files[-1].last):
+        files = files[:-1]
+    first, last = (files[-1].last if files else 0) + 1, snapshot.last_seq
+    print_of = snapshot.print_of(first, last)[1][:8] or "0"
+    name = f"events-{snapshot.store_id[:8]}-{first}-{last}-{print_of.lstrip('-')}{SUFFIX}"
+    heads = blocks.write(folder / name, _batches(snapshot.events(first - 1)), {"kind": "events"}, pace.step)
+    sources: dict[str, int] = {}
+    for head in heads:
+        for source, count in head.sources.items():
+            sources[source] = sources.get(source, 0) + count
+    begins, ends = min((h.from_ms for h in heads), default=0), max((h.to_ms for h in heads), default=0)
+    return [*files, EventFile(name, first, last, sum(h.rows for h in heads), begins, ends, sources)]
+
+
+# what there is
+
+
+def backups(folder: Path) -> list[Backup]:
+    """The backups in a folder, newest first; none where there is no folder."""
+    found = []
+    with suppress(OSError):
+        for path in folder.iterdir():
+            if told := _NAME.fullmatch(path.name):
+                at = dt.datetime.strptime(told["at"] + "000+0000", "%Y%m%dT%H%M%S%f%z")
+                found.append(Backup(path, round(at.timestamp() * 1000), told["store"]))
+    return sorted(found, key=lambda b: (b.at_ms, b.path.name), reverse=True)
+
+
+def files_of(backup: Backup) -> list[EventFile] | None:
+    """The files of events that a backup names; None where it cannot be read."""
+    with suppress(OSError, ValueError, KeyError), Archive(backup.path) as archive:
+        return [EventFile(**file) for file in archive.about["files"]]
+    return None
+
+
+def size_of(folder: Path) -> int:
+    """Bytes of everything that backups take in a folder."""
+    with suppress(OSError):
+        return sum(path.stat().st_size for path in folder.iterdir() if path.suffix == SUFFIX)
+    return 0
+
+
+def find(source: Path, until_ms: int | None = None) -> Backup:
+    """A backup file, or the newest in a folder up to a moment (UTC ms); NotFound when there is none."""
+    if source.is_file():
+        told = _NAME.fullmatch(source.name)
+        return (
+            next((b for b in backups(source.parent) if b.path == source), Backup(source, 0, ""))
+            if told
+            else Backup(source, 0, "")
+        )
+    found = [b for b in backups(source) if until_ms is None or b.at_ms <= until_ms]
+    if not found:
+        before = " from then or earlier" if until_ms is not None and backups(source) else ""
+        raise NotFound(f"there is no backup{before} in {source}", "See which there are: memory-mcp backup --list")
+    return found[0]
+
+
+def wanted(found: list[Backup], days: int, weeks: int, day_of: Callable[[int], str], now_ms: int) -> set[Path]:
+    """Which of some backups of one store are kept: the last of each of so many days and weeks, and all of the last 24 hours."""
+    kept: set[Path] = {b.path for b in found if now_ms - b.at_ms < 86_400_000}
+    by_day: dict[str, Path] = {}
+    by_week: dict[tuple[int, int], Path] = {}
+    for backup in sorted(found, key=lambda b: b.at_ms, reverse=True):
+        day = day_of(backup.at_ms)
+        year, week, _ = dt.date.fromisoformat(day).isocalendar()
+        by_day.setdefault(day, backup.path)
+        by_week.setdefault((year, week), backup.path)
+    return kept | set(list(by_day.values())[:days]) | set(list(by_week.values())[:weeks])
+
+
+def prune(folder: Path, store: str, days: int, weeks: int, day_of: Callable[[int], str], now_ms: int) -> int:
+    """Remove backups of one store that have had their time, and files of events that none names any more; how many backups.
+
+    Nothing else may write into the folder meanwhile.
+    """
+    own = [b for b in backups(folder) if b.store == store]
+    kept = wanted(own, days, weeks, day_of, now_ms)
+    gone = [b for b in own if b.path not in kept]
+    for backup in gone:
+        backup.path.unlink(missing_ok=True)
+    named: set[str] = set()
+    for backup in own:
+        if backup.path in kept:
+            files = files_of(backup)
+            if files is None:
+                # What it needs is not known.
+                return len(gone)
+            named |= {file.name for file in files}
+    for path in folder.iterdir():
+        unfinished = path.name.startswith(".") and path.name.endswith(".part")
+        if unfinished or (path.name.startswith(f"events-{store}-") and path.name not in named):
+            path.unlink(missing_ok=True)
+    return len(gone)

@@ -1,0 +1,325 @@
+"""An archive file: rows of tables in blocks that are compressed and checked each for itself.
+
+    magic | block ... block | index | tail
+
+A block is a frame (mark, length and checksum of its head), its head (JSON: what lies in it) and its body (rows, a line of
+JSON each, compressed). The index at the end repeats every head with the place of its body, and what the file is about; the
+first block, of no table, holds that too. So one damaged byte costs at most the rows of the block it lies in, and what lay
+there can be told: a body is found by the index, and where that is damaged by looking for marks.
+
+For others: `write(path, batches, about)`, `Archive(path)` (iterate: `Block` or `Damaged`), `rewrite(path, keep)`.
+"""
+
+import hashlib
+import json
+import os
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from memory_mcp.archive import frames
+from memory_mcp.archive.frames import (
+    FRAME,
+    INDEX,
+    MAGIC,
+    MARK,
+    MAX_HEAD,
+    TAIL,
+    Batch,
+    Block,
+    Damaged,
+    Head,
+    Row,
+    as_line,
+    framed,
+    head_for,
+    head_of,
+    packed,
+    unpacked,
+)
+
+
+def write(
+    path: Path, batches: Iterable[Batch], about: Mapping[str, Any], give_way: Callable[[], None] = lambda: None
+) -> list[Head]:
+    """Write an archive: aside, synced, put in its place, readable by its owner alone; the heads of its blocks.
+
+    `give_way` is called between two blocks. Whatever is raised, by the batches too, leaves nothing behind. OSError when it
+    cannot be written.
+    """
+    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+    try:
+        with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+            heads = _write(file, batches, dict(about), give_way)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(aside, path)
+        sync_names(path.parent)
+    except BaseException:
+        aside.unlink(missing_ok=True)
+        raise
+    return heads
+
+
+def sync_names(folder: Path) -> None:
+    """Have the names in a folder on disk, where the platform can."""
+    with suppress(OSError):
+        descriptor = os.open(folder, os.O_RDONLY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+
+def _write(file: BinaryIO, batches: Iterable[Batch], about: dict[str, Any], give_way: Callable[[], None]) -> list[Head]:
+    file.write(MAGIC)
+    index: list[tuple[int, Head]] = []
+
+    def put(table: str, columns: tuple[str, ...], rows: Sequence[Sequence[Any]], lines: Sequence[bytes]) -> None:
+        body = zlib.compress(b"\n".join(lines), 6)
+        head = head_for(len(index), table, columns, rows, body)
+        file.write(framed(head))
+        index.append((file.tell(), head))
+        file.write(body)
+        give_way()
+
+    put("", (), [], [as_line(about)])
+    for table, columns, rows, lines in _cut(batches):
+        put(table, columns, rows, lines)
+    at = file.tell()
+    told = zlib.compress(as_line({"about": about, "blocks": [[place, asdict(head)] for place, head in index]}))
+    file.write(INDEX + FRAME.pack(len(told), hashlib.sha256(told).digest()) + told + TAIL.pack(at))
+    return [head for _, head in index[1:]]
+
+
+def _cut(batches: Iterable[Batch]) -> Iterator[tuple[str, tuple[str, ...], list[Sequence[Any]], list[bytes]]]:
+    """Rows of one table each, no more than fit into a block."""
+    for batch in batches:
+        rows: list[Sequence[Any]] = []
+        lines: list[bytes] = []
+        size = 0
+        for row in batch.rows:
+            line = as_line([packed(value) for value in row])
+            if rows and (len(rows) >= frames.MAX_ROWS or size + len(line) > frames.MAX_BYTES):
+                yield batch.table, batch.columns, rows, lines
+                rows, lines, size = [], [], 0
+            rows.append(row)
+            lines.append(line)
+            size += len(line)
+        if rows:
+            yield batch.table, batch.columns, rows, lines
+
+
+# reading
+
+
+class Archive:
+    """An open archive file; iterating gives each block, whole or damaged, in the order they were written."""
+
+    def __init__(self, path: Path) -> None:
+        """Read what the file is about. OSError when it cannot be read, ValueError when it is no archive."""
+        self.path = path
+        self._file = path.open("rb")
+        try:
+            self._size = os.fstat(self._file.fileno()).st_size
+            self._magic = self._file.read(len(MAGIC))
+            found = self._index()
+            self._places: list[tuple[int, Head]] | None = found[1] if found else None
+            self.about: dict[str, Any] = found[0] if found else self._about_in_front()
+            if found is None and self._magic != MAGIC and not self.about:
+                raise ValueError(f"{path} is no archive of this program")
+        except BaseException:
+            self._file.close()
+            raise
+
+    def __enter__(self) -> "Archive":
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._file.close()
+
+    @property
+    def heads(self) -> list[Head] | None:
+        """What there is to be, by the index; None where that is damaged."""
+        return None if self._places is None else [head for _, head in self._places[1:]]
+
+    def __iter__(self) -> Iterator[Block | Damaged]:
+        if self._magic != MAGIC:
+            yield Damaged("the first bytes of the file", lost=False)
+        if self._places is None:
+            yield Damaged("the index at the end of the file", lost=False)
+            yield from self._scanned()
+            return
+        for place, head in self._places:
+            yield from self._placed(place, head)
+        yield from self._behind()
+
+    # by the index
+
+    def _index(self) -> tuple[dict[str, Any], list[tuple[int, Head]]] | None:
+        """What the index tells; None where it is damaged."""
+        tail = self._bytes(self._size - TAIL.size, TAIL.size)
+        at = TAIL.unpack(tail)[0] if len(tail) == TAIL.size else -1
+        found = self._index_at(at)
+        if found is None and (at := self._last(INDEX)) >= 0:
+            found = self._index_at(at)
+        if found is None:
+            return None
+        self._end = at
+        return found["about"], [(place, head_of(told)) for place, told in found["blocks"]]
+
+    def _index_at(self, at: int) -> dict[str, Any] | None:
+        told = self._framed_at(at, INDEX)
+        if told is None:
+            return None
+        self._ends = at + len(INDEX) + FRAME.size + len(told)
+        loaded: dict[str, Any] = json.loads(zlib.decompress(told))
+        return loaded
+
+    def _framed_at(self, at: int, mark: bytes) -> bytes | None:
+        """What a frame says its length is, when it adds up."""
+        start = self._bytes(at, len(mark) + FRAME.size)
+        if at < 0 or len(start) < len(mark) + FRAME.size or not start.startswith(mark):
+            return None
+        size, digest = FRAME.unpack(start[len(mark) :])
+        if size > min(MAX_HEAD, self._size):
+            return None
+        told = self._bytes(at + len(start), size)
+        return told if hashlib.sha256(told).digest() == digest else None
+
+    def _placed(self, place: int, head: Head) -> Iterator[Block | Damaged]:
+        frame = framed(head)
+        rows = self._rows(place, head)
+        if rows is None:
+            yield Damaged("what it was made from" if not head.table else "a block", head, lost=bool(head.table))
+            return
+        if self._bytes(place - len(frame), len(frame)) != frame:
+            yield Damaged("the head of a block", head, lost=False)
+        if head.table:
+            yield Block(head, rows)
+
+    def _behind(self) -> Iterator[Damaged]:
+        """The last bytes of the file, which tell where the index is."""
+        if self._bytes(self._ends, self._size) != TAIL.pack(self._end):
+            yield Damaged("the last bytes of the file", lost=False)
+
+    def _rows(self, place: int, head: Head) -> list[Row] | None:
+        body = self._bytes(place, head.size)
+        if hashlib.sha256(body).hexdigest() != head.sha256:
+            return None
+        told = zlib.decompress(body)
+        return [[unpacked(v) for v in json.loads(line)] for line in told.split(b"\n")] if head.table else []
+
+    # without it
+
+    def _about_in_front(self) -> dict[str, Any]:
+        told = self._framed_at(len(MAGIC), MARK)
+        head = head_of(json.loads(told)) if told else None
+        if told is None or head is None or head.table:
+            return {}
+        body = self._bytes(len(MAGIC) + len(MARK) + FRAME.size + len(told), head.size)
+        if hashlib.sha256(body).hexdigest() != head.sha256:
+            return {}
+        loaded: dict[str, Any] = json.loads(zlib.decompress(body))
+        return loaded
+
+    def _scanned(self) -> Iterator[Block | Damaged]:
+        """Blocks by their own heads; what lies between two of them and is none is told by its neighbours."""
+        at, expected = len(MAGIC), 0
+        before: Head | None = None
+        while (at := self._next(MARK, at)) >= 0:
+            told = self._framed_at(at, MARK)
+            if told is None:
+                at += 1
+                continue
+            head = head_of(json.loads(told))
+            if head.number > expected:
+                yield Damaged(f"{head.number - expected} blocks, of which nothing is told", between=(before, head))
+            place = at + len(MARK) + FRAME.size + len(told)
+            rows = self._rows(place, head)
+            if rows is None:
+                yield Damaged("a block", head, lost=bool(head.table))
+            elif head.table:
+                yield Block(head, rows)
+            before, expected = head, head.number + 1
+            # What is damaged may hide the beginning of the next one.
+            at = place + (head.size if rows is not None else 0)
+        yield from self._end_of(before)
+
+    def _end_of(self, before: Head | None) -> Iterator[Damaged]:
+        if self._last(INDEX) < 0:
+            yield Damaged("the end of the file, with whatever lay there", between=(before, None))
+
+    # bytes
+
+    def _bytes(self, at: int, size: int) -> bytes:
+        if not 0 <= at < self._size:
+            return b""
+        self._file.seek(at)
+        return self._file.read(size)
+
+    def _next(self, mark: bytes, at: int) -> int:
+        """Where a mark comes next; -1 where it does not."""
+        step = 1 << 20
+        while at < self._size:
+            found = self._bytes(at, step + len(mark) - 1).find(mark)
+            if found >= 0:
+                return at + found
+            at += step
+        return -1
+
+    def _last(self, mark: bytes) -> int:
+        found, at = -1, 0
+        while (at := self._next(mark, at)) >= 0:
+            found, at = at, at + 1
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Rewritten:
+    """What came of `rewrite`."""
+
+    rows: int
+    dropped: int
+    changed: int
+    #: Blocks that could not be read, and so could not be looked through: the new file has them no more.
+    damaged: tuple[Damaged, ...]
+
+
+def rewrite(path: Path, keep: Callable[[str, dict[str, Any]], Mapping[str, Any] | None]) -> Rewritten:
+    """Write an archive anew with what `keep` (table, row by column) returns of each row; None leaves the row out.
+
+    The file is not touched where every row stays as it is and nothing is damaged. OSError, ValueError as `Archive`.
+    """
+    rows = dropped = changed = 0
+    damaged: list[Damaged] = []
+    with Archive(path) as archive:
+
+        def kept() -> Iterator[Batch]:
+            nonlocal rows, dropped, changed
+            for block in archive:
+                if isinstance(block, Damaged):
+                    damaged.append(block)
+                    continue
+                left: list[list[Any]] = []
+                for row in block.mappings():
+                    told = keep(block.head.table, row)
+                    rows += 1
+                    dropped += told is None
+                    if told is not None:
+                        changed += dict(told) != row
+                        left.append([told[name] for name in block.head.columns])
+                yield Batch(block.head.table, block.head.columns, left)
+
+        aside = path.with_name(f"{path.name}.rewritten")
+        write(aside, kept(), archive.about)
+    if dropped or changed or any(d.lost for d in damaged):
+        os.replace(aside, path)
+        sync_names(path.parent)
+    else:
+        aside.unlink()
+    return Rewritten(rows, dropped, changed, tuple(damaged))

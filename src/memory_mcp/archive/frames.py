@@ -1,0 +1,144 @@
+"""The parts of an archive file: what lies in a block, and how that is spelled (pure)."""
+
+import base64
+import hashlib
+import json
+import struct
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+MAGIC = b"memory-mcp archive 1\n"
+#: Bytes that text compressed by zlib or written as JSON holds by chance once in 2^128.
+MARK = bytes.fromhex("f5c89b1e07d24a6fb30e5d91a27c64f8")
+INDEX = bytes.fromhex("f6a1427de90b4c358e12f0c47b9ad503")
+FRAME = struct.Struct(">I32s")
+TAIL = struct.Struct(">Q")
+#: A block ends with whichever comes first: a slice that holds the interpreter for a few milliseconds, and what a damaged
+#: byte costs.
+MAX_ROWS, MAX_BYTES = 500, 256_000
+#: Longest head or index that is believed (bytes): a damaged length must not be read as one.
+MAX_HEAD = 64_000_000
+
+Row = list[Any]
+
+
+@dataclass(frozen=True, slots=True)
+class Batch:
+    """Some rows of one table, in the order of `columns`; values are what JSON knows, and bytes."""
+
+    table: str
+    columns: tuple[str, ...]
+    rows: Sequence[Sequence[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Head:
+    """What lies in a block. On disk: fields may be added, never given another meaning."""
+
+    number: int
+    table: str
+    columns: tuple[str, ...]
+    rows: int
+    #: Compressed (bytes), and what those add up to.
+    size: int
+    sha256: str
+    #: Lowest and highest `seq` of the rows; 0 where the table has none.
+    first: int = 0
+    last: int = 0
+    #: Lowest and highest `ts`, `at_ms`, `start_ts` or `start_ms`, UTC ms; 0 where the table has none.
+    from_ms: int = 0
+    to_ms: int = 0
+    #: Rows by their `source`.
+    sources: Mapping[str, int] = field(default_factory=dict)
+    #: All `event_id` together (exclusive or): the same rows give the same.
+    ids: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A whole block."""
+
+    head: Head
+    rows: list[Row]
+
+    def mappings(self) -> Iterator[dict[str, Any]]:
+        """Each row by the names of its columns."""
+        for row in self.rows:
+            yield dict(zip(self.head.columns, row, strict=True))
+
+
+@dataclass(frozen=True, slots=True)
+class Damaged:
+    """What cannot be read, as far as it is known: `head` is None where nothing tells what lay there."""
+
+    why: str
+    head: Head | None = None
+    #: Whether rows are lost; damage of what the file holds twice costs none.
+    lost: bool = True
+    #: What lay before and behind it, where `head` is None.
+    between: tuple[Head | None, Head | None] = (None, None)
+
+
+def packed(value: Any) -> Any:
+    """A value as JSON takes it: bytes as {"b64": text}."""
+    return {"b64": base64.b64encode(value).decode("ascii")} if isinstance(value, (bytes, bytearray, memoryview)) else value
+
+
+def unpacked(value: Any) -> Any:
+    """The value that was packed."""
+    return base64.b64decode(value["b64"]) if isinstance(value, dict) and list(value) == ["b64"] else value
+
+
+def as_line(value: Any) -> bytes:
+    """Compact JSON in ASCII."""
+    # Lone surrogates, which a store may hold, are no UTF-8: they stay escaped.
+    return json.dumps(value, separators=(",", ":")).encode("ascii")
+
+
+def head_for(number: int, table: str, columns: tuple[str, ...], rows: Sequence[Sequence[Any]], body: bytes) -> Head:
+    """What is told of some rows and their compressed form."""
+
+    def column(*names: str) -> list[Any]:
+        name = next((n for n in names if n in columns), None)
+        return [row[columns.index(name)] for row in rows] if name else []
+
+    seqs, times = column("seq"), column("ts", "at_ms", "start_ts", "start_ms")
+    sources: dict[str, int] = {}
+    for source in column("source"):
+        sources[source] = sources.get(source, 0) + 1
+    return Head(
+        number=number,
+        table=table,
+        columns=columns,
+        rows=len(rows),
+        size=len(body),
+        sha256=hashlib.sha256(body).hexdigest(),
+        first=min(seqs, default=0),
+        last=max(seqs, default=0),
+        from_ms=min(times, default=0),
+        to_ms=max(times, default=0),
+        sources=sources,
+        ids=folded(f"{key:x}" for key in column("event_id")),
+    )
+
+
+def folded(ids: Iterable[str]) -> str:
+    """Hexadecimal numbers, all together by exclusive or; "" for none."""
+    found, some = 0, False
+    for text in ids:
+        if text:
+            found, some = found ^ int(text, 16), True
+    return f"{found:x}" if some else ""
+
+
+def framed(head: Head) -> bytes:
+    """What stands before a block's body."""
+    told = as_line(asdict(head))
+    return MARK + FRAME.pack(len(told), hashlib.sha256(told).digest()) + told
+
+
+def head_of(told: Mapping[str, Any]) -> Head:
+    """A head from its JSON."""
+    known = {name: told[name] for name in Head.__dataclass_fields__ if name in told}
+    return Head(**known | {"columns": tuple(known["columns"])})

@@ -1,0 +1,76 @@
+"""Backups of one open memory: made when asked for, every day and before something is rewritten; old ones go."""
+
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+from memory_mcp.archive.backup import SUFFIX, Made, Pace, backups, prune, size_of, write_file, write_folder
+from memory_mcp.archive.settings import BackupSettings
+from memory_mcp.clock import Clock
+from memory_mcp.errors import InvalidQuery
+from memory_mcp.model.calendar import Calendar
+from memory_mcp.storage.base import Storage
+
+
+@dataclass(frozen=True, slots=True)
+class Held:
+    """What the folder of backups holds."""
+
+    folder: Path
+    count: int
+    size_bytes: int
+    #: UTC ms; None where there is none.
+    newest_ms: int | None
+
+
+class BackupKeeper:
+    """The one writer of the folder of backups, one backup at a time. A memory without a directory has none."""
+
+    def __init__(
+        self, storage: Storage, settings: BackupSettings, directory: Path | None, clock: Clock, give_way: Callable[[], None]
+    ) -> None:
+        self._storage = storage
+        self._settings = settings
+        self._clock = clock
+        self._give_way = give_way
+        self._turn = threading.Lock()
+        self.folder = settings.folder(directory) if directory else None
+
+    @property
+    def enabled(self) -> bool:
+        """Whether backups are made that nobody asks for."""
+        return self._settings.enabled and self.folder is not None
+
+    def make(self, why: str, target: Path | None = None, should_stop: Callable[[], bool] = lambda: False) -> Made:
+        """A backup in the usual folder, in another one, or as one file (a name that ends in .archive).
+
+        StorageError when it cannot be written; DeadlineExceeded when it should stop, and nothing is left of it.
+        """
+        if self.folder is None:
+            raise InvalidQuery("a memory without a directory has no backups")
+        pace = Pace(self._give_way, should_stop)
+        with self._turn:
+            if target is not None and target.suffix == SUFFIX and not target.is_dir():
+                return write_file(self._storage, target, self._clock.now_ms(), why, pace)
+            folder = target or self.folder
+            made = write_folder(self._storage, folder, self._clock.now_ms(), why, pace)
+            if folder == self.folder:
+                self._prune(folder, made.path)
+            return made
+
+    def before(self, what: str) -> None:
+        """A backup before something is done that a mistake of ours would make worse than a lost day; none where it is off."""
+        if self.enabled:
+            self.make(f"before {what}")
+
+    def _prune(self, folder: Path, made: Path) -> None:
+        store = next(b.store for b in backups(folder) if b.path == made)
+        day_of = Calendar(self._storage.timezone).day_of
+        prune(folder, store, self._settings.keep_days, self._settings.keep_weeks, day_of, self._clock.now_ms())
+
+
+def held(folder: Path) -> Held:
+    """What a folder holds, without reading the backups."""
+    found = backups(folder)
+    return Held(folder, len(found), size_of(folder), found[0].at_ms if found else None)

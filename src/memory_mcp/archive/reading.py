@@ -1,0 +1,119 @@
+"""Reading a backup: its own file and the files of events it names, whole blocks as rows, and what is damaged by name."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from memory_mcp.archive.backup import Backup, EventFile
+from memory_mcp.archive.blocks import Archive
+from memory_mcp.archive.frames import Block, Damaged, Head
+from memory_mcp.errors import SourceUnreadable
+from memory_mcp.storage.archive import TableRows
+
+#: Tables without which cuts cannot be believed: they and how far they go belong together.
+_CUTS = frozenset({"segment_cut", "checkpoint"})
+
+
+@dataclass(frozen=True, slots=True)
+class Missing:
+    """Rows that a backup held and that cannot be read; times are UTC ms, 0 where nothing tells them."""
+
+    file: str
+    what: str
+    table: str
+    #: -1: nobody knows.
+    rows: int
+    from_ms: int = 0
+    to_ms: int = 0
+    sources: dict[str, int] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Verified:
+    """What reading a backup from end to end came to."""
+
+    about: dict[str, Any]
+    #: Whole rows, by table.
+    rows: dict[str, int]
+    missing: list[Missing]
+    #: Damaged places that cost nothing.
+    harmless: list[str]
+
+    @property
+    def cuts_lost(self) -> bool:
+        """Whether the cuts that are left cannot be used."""
+        return any(m.table in _CUTS or not m.table for m in self.missing)
+
+
+def verify(backup: Backup, step: Callable[[], None] = lambda: None) -> Verified:
+    """Read all of a backup; SourceUnreadable when it is none, or cannot be read at all."""
+    rows: dict[str, int] = {}
+    missing: list[Missing] = []
+    harmless: list[str] = []
+    about = about_of(backup)
+    for file, part in parts(backup):
+        step()
+        if isinstance(part, Missing):
+            missing.append(part)
+        elif isinstance(part, Block):
+            rows[part.head.table] = rows.get(part.head.table, 0) + part.head.rows
+        elif part.lost:
+            missing.append(_missing(file, part))
+        else:
+            harmless.append(f"{file}: {part.why}")
+    return Verified(about, rows, missing, harmless)
+
+
+def rows_of(backup: Backup, step: Callable[[], None] = lambda: None) -> Iterator[TableRows]:
+    """Every whole row of a backup."""
+    for _, part in parts(backup):
+        if isinstance(part, Block):
+            yield TableRows(part.head.table, part.head.columns, part.rows)
+            step()
+
+
+def about_of(backup: Backup) -> dict[str, Any]:
+    """What a backup says of itself."""
+    try:
+        with Archive(backup.path) as archive:
+            if archive.about.get("kind") != "backup":
+                raise ValueError(f"{backup.path} is no backup, or its beginning and its end are both damaged")
+            return archive.about
+    except (OSError, ValueError) as error:
+        raise SourceUnreadable(str(error), "Choose another one: memory-mcp backup --list") from error
+
+
+def parts(backup: Backup) -> Iterator[tuple[str, Block | Damaged | Missing]]:
+    """Events first, then every other table, each with the name of its file."""
+    for told in about_of(backup)["files"]:
+        yield from _events(backup.path.parent, EventFile(**told))
+    with Archive(backup.path) as archive:
+        for part in archive:
+            yield backup.path.name, part
+
+
+def _events(folder: Path, file: EventFile) -> Iterator[tuple[str, Block | Damaged | Missing]]:
+    try:
+        archive = Archive(folder / file.name)
+    except (OSError, ValueError) as error:
+        what = "the file is not there" if isinstance(error, FileNotFoundError) else "the file cannot be read"
+        yield file.name, Missing(file.name, what, "event", file.rows, file.from_ms, file.to_ms, dict(file.sources))
+        return
+    with archive:
+        for part in archive:
+            yield file.name, part
+
+
+def _missing(file: str, damaged: Damaged) -> Missing:
+    head = damaged.head
+    if head is not None:
+        return Missing(file, damaged.why, head.table, head.rows, head.from_ms, head.to_ms, dict(head.sources))
+    before, behind = damaged.between
+    table = _table(before, behind)
+    return Missing(file, damaged.why, table, -1, before.to_ms if before else 0, behind.from_ms if behind else 0)
+
+
+def _table(before: Head | None, behind: Head | None) -> str:
+    """The table of what lies between two blocks; "" where it can be several."""
+    return before.table if before and behind and before.table == behind.table else ""

@@ -1,0 +1,100 @@
+"""A store made from a backup, beside the present one, and put in its place; what was there stays in a folder of its own."""
+
+import datetime as dt
+import os
+import shutil
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, suppress
+from pathlib import Path
+
+from memory_mcp.archive.backup import Backup
+from memory_mcp.archive.blocks import sync_names
+from memory_mcp.archive.reading import Verified, rows_of
+from memory_mcp.errors import SchemaTooNew, StorageError
+from memory_mcp.failpoints import failpoint
+from memory_mcp.storage.archive import Loaded, TableRows
+from memory_mcp.storage.base import Storage
+from memory_mcp.storage.lock import DirectoryLock, prepare
+
+#: The store that is being made, in the data directory so that it can be renamed into its place.
+FRESH = "restoring"
+#: The database last: with it in its place, everything is.
+_STORE = ("memory.duckdb.wal", "loss.json", "high-water.json", "memory.duckdb")
+#: Made from the store alone, and wrong beside another one.
+_DERIVED = ("indexes", "briefings")
+#: An owner that is ending is waited for (seconds).
+_WAIT = 8.0
+
+
+def load(
+    backup: Backup, verified: Verified, directory: Path, schema: int, make: Callable[[Path], Storage], step: Callable[[], None]
+) -> tuple[Path, Loaded]:
+    """A new store with the rows of a backup, in a folder of the data directory; derived things are to be rebuilt in it.
+
+    `schema`: the newest this program knows; SchemaTooNew when the backup is of a newer one.
+    """
+    theirs = int(verified.about["schema"])
+    if theirs > schema:
+        text = f"the backup was written by a newer version (schema {theirs}, this program knows {schema})"
+        raise SchemaTooNew(text, "Install the newer memory-mcp; nothing was changed.")
+    prepare(directory)
+    fresh = directory / FRESH
+    shutil.rmtree(fresh, ignore_errors=True)
+    fresh.mkdir(mode=0o700)
+    with closing(make(fresh)) as storage:
+        return fresh, storage.archive.load(_wanted(rows_of(backup, step)), anew=verified.cuts_lost)
+
+
+def _wanted(parts: Iterable[TableRows]) -> Iterator[TableRows]:
+    """Rows that may come back."""
+    yield from parts
+
+
+def put_in_place(directory: Path, fresh: Path, now_ms: int) -> Path | None:
+    """Put a finished store in the place of the present one, which nobody may have open; the folder that keeps that one.
+
+    Killed anywhere, the present store or the new one is whole in its place, and the folder has everything that was there; the
+    next restore begins again. StorageLocked when the store is in use.
+    """
+    lock = DirectoryLock(directory, _WAIT)
+    try:
+        kept = _keep(directory, now_ms)
+        failpoint("restore.built")
+        for name in _DERIVED:
+            shutil.rmtree(directory / name, ignore_errors=True)
+        # The log belongs to the file beside it: with another one it must not be found.
+        (directory / "memory.duckdb.wal").unlink(missing_ok=True)
+        (directory / "loss.json").unlink(missing_ok=True)
+        os.replace(fresh / "memory.duckdb", directory / "memory.duckdb")
+        failpoint("restore.moved")
+        os.replace(fresh / "high-water.json", directory / "high-water.json")
+        sync_names(directory)
+        shutil.rmtree(fresh, ignore_errors=True)
+        return kept
+    except OSError as error:
+        text = f"the restored store could not be put in its place: {error}"
+        raise StorageError(text, "What was there is kept; free some space and restore again.") from error
+    finally:
+        lock.release()
+
+
+def _keep(directory: Path, now_ms: int) -> Path | None:
+    """A folder with the files of the present store; None where there is none."""
+    there = [name for name in _STORE if (directory / name).exists()]
+    if "memory.duckdb" not in there:
+        return None
+    kept = directory / f"before-restore-{dt.datetime.fromtimestamp(now_ms / 1000, dt.UTC):%Y%m%dT%H%M%S}-{now_ms % 1000:03}"
+    kept.mkdir(mode=0o700)
+    for name in there:
+        _link(directory / name, kept / name)
+    sync_names(kept)
+    sync_names(directory)
+    return kept
+
+
+def _link(file: Path, target: Path) -> None:
+    """A second name for a file, which is replaced and never changed; a copy where there can be none."""
+    with suppress(OSError):
+        os.link(file, target)
+        return
+    shutil.copy2(file, target)

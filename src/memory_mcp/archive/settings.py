@@ -1,0 +1,30 @@
+"""Settings of backups."""
+
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from memory_mcp.errors import ConfigError
+
+
+@dataclass(frozen=True, slots=True)
+class BackupSettings:
+    """When copies of the memory are made and how long they stay."""
+
+    enabled: bool = field(
+        default=True,
+        metadata={"help": "A backup every day, and before the file is rewritten or repaired; false: only when asked for."},
+    )
+    keep_days: int = field(default=7, metadata={"help": "The last backup of so many days is kept."})
+    keep_weeks: int = field(default=4, metadata={"help": "Besides, the last one of so many weeks."})
+    directory: str = field(default="", metadata={"help": "Folder of the backups; empty: backups in the data directory."})
+
+    def __post_init__(self) -> None:
+        """At least one is kept."""
+        if self.keep_days < 1:
+            raise ConfigError("backup.keep_days must be at least 1")
+        if self.keep_weeks < 0:
+            raise ConfigError("backup.keep_weeks must be 0 or more")
+
+    def folder(self, data_dir: Path) -> Path:
+        """Where backups lie that nobody named another place for."""
+        return Path(self.directory).expanduser() if self.directory else data_dir / "backups"

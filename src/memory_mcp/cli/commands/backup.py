@@ -1,0 +1,138 @@
+"""`backup`: a copy of the memory that can be carried away, made while it is in use; which there are, and are they whole."""
+
+import argparse
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memory_mcp.cli import render
+from memory_mcp.cli.commands.base import SESSION, Subparsers, as_json, leaf, opened, settings_of
+from memory_mcp.errors import InvalidQuery
+from memory_mcp.model.calendar import Calendar
+
+if TYPE_CHECKING:
+    from memory_mcp.archive.reading import Missing, Verified
+
+_SHOWN = 50
+
+
+def add(parsers: Subparsers, about: str) -> None:
+    """Arguments of `backup`."""
+    parser = leaf(parsers, "backup", run, about, "Bring it back with: memory-mcp restore. A backup is as private as the memory.")
+    text = "a folder, or a file whose name ends in .archive (setting backup.directory; the folder backups in the data directory)"
+    parser.add_argument("place", metavar="DEST", nargs="?", default="", help=text)
+    which = parser.add_mutually_exclusive_group()
+    which.add_argument("--list", action="store_true", help="show the backups there are")
+    which.add_argument("--verify", action="store_true", help="read the newest one, or DEST, to the end (exit status 1: damaged)")
+
+
+def place_of(named: str) -> Path:
+    """A place as the caller's working directory means it."""
+    session = SESSION.get()
+    return Path(session.cwd if session else Path.cwd()) / Path(named).expanduser()
+
+
+def usual_place(args: argparse.Namespace) -> Path:
+    """Where backups lie that nobody named another place for."""
+    settings = settings_of(args)
+    return settings.backup.folder(settings.storage.directory.absolute())
+
+
+def run(args: argparse.Namespace) -> int:
+    """Make one, or look."""
+    if args.list:
+        return _list(args)
+    if args.verify:
+        return _verify(args)
+    with opened(args, catch_up=False) as app:
+        made = app.backups.make("asked for", place_of(args.place) if args.place else None)
+    data = {
+        "path": str(made.path),
+        "events": made.events,
+        "last_seq": made.last_seq,
+        "rows": made.rows,
+        "added_bytes": made.added_bytes,
+        "size_bytes": made.size_bytes,
+    }
+    lines = [
+        f"{made.path}",
+        f"{render.plural(made.events, 'event')}, {render.size(made.size_bytes)} ({render.size(made.added_bytes)} more on disk)",
+        "Beside them: " + ", ".join(f"{count:,} {table.replace('_', ' ')}" for table, count in made.rows.items()),
+    ]
+    render.emit(as_json(args), data, lines)
+    return 0
+
+
+def _list(args: argparse.Namespace) -> int:
+    from memory_mcp.archive.backup import backups, size_of
+
+    folder = place_of(args.place) if args.place else usual_place(args)
+    if folder.is_file():
+        raise InvalidQuery(f"{folder} is a file, not a folder of backups", "Look into it: memory-mcp backup --verify FILE")
+    calendar = Calendar("UTC")
+    found = [
+        {"path": str(b.path), "made": calendar.iso(b.at_ms), "store": b.store, "size_bytes": b.path.stat().st_size}
+        for b in backups(folder)
+    ]
+    data = {"folder": str(folder), "size_bytes": size_of(folder), "backups": found}
+    lines = [f"{b['made']}  {b['path']}" for b in found]
+    lines.append(f"{render.plural(len(found), 'backup')} in {folder}, {render.size(size_of(folder))} with the events they share")
+    render.emit(as_json(args), data, lines)
+    return 0
+
+
+def _verify(args: argparse.Namespace) -> int:
+    from memory_mcp.archive.backup import find
+    from memory_mcp.archive.reading import verify
+
+    backup = find(place_of(args.place) if args.place else usual_place(args))
+    found = verify(backup)
+    damaged = bool(found.missing or found.harmless)
+    data = {"path": str(backup.path), "ok": not damaged, **shape(found)}
+    render.emit(as_json(args), data, [str(backup.path), *lines_of(found)])
+    return 1 if damaged else 0
+
+
+def shape(found: "Verified") -> dict[str, Any]:
+    """What a backup holds and lacks, as JSON tells it."""
+    iso = Calendar(found.about["timezone"]).iso
+    return {
+        "made": iso(found.about["at_ms"]),
+        "why": found.about["why"],
+        "last_seq": found.about["last_seq"],
+        "rows": found.rows,
+        "missing": [
+            {
+                "file": m.file,
+                "what": m.what,
+                "table": m.table,
+                "rows": m.rows if m.rows >= 0 else None,
+                "from": iso(m.from_ms) if m.from_ms else None,
+                "to": iso(m.to_ms) if m.to_ms else None,
+                "sources": m.sources,
+            }
+            for m in found.missing
+        ],
+        "harmless": found.harmless,
+    }
+
+
+def lines_of(found: "Verified") -> Iterator[str]:
+    """The same for people."""
+    calendar = Calendar(found.about["timezone"])
+    yield f"made {calendar.iso(found.about['at_ms'])} ({found.about['why']}): {found.rows.get('event', 0):,} events"
+    for missing in found.missing[:_SHOWN]:
+        yield "damaged: " + _missing(missing, calendar)
+    if len(found.missing) > _SHOWN:
+        yield f"... and {len(found.missing) - _SHOWN:,} more"
+    for text in found.harmless[:_SHOWN]:
+        yield f"damaged, and nothing lost by it: {text}"
+    if not found.missing:
+        yield "whole: every row is there" if not found.harmless else "every row is there"
+
+
+def _missing(missing: "Missing", calendar: Calendar) -> str:
+    rows = "an unknown number of rows" if missing.rows < 0 else render.plural(missing.rows, "row")
+    times = f" from {calendar.iso(missing.from_ms)} to {calendar.iso(missing.to_ms)}" if missing.to_ms else ""
+    sources = f", of {', '.join(missing.sources)}" if missing.sources else ""
+    return f"{missing.what} in {missing.file}: {rows} of {missing.table or 'some table'}{times}{sources}"

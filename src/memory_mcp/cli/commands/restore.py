@@ -1,0 +1,105 @@
+"""`restore`: the memory as a backup holds it. It is built beside the present one, which goes on serving until it is replaced."""
+
+import argparse
+import time
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from memory_mcp import link
+from memory_mcp.cli import render
+from memory_mcp.cli.commands import daemon
+from memory_mcp.cli.commands.backup import lines_of, place_of, shape
+from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, settings_of, wanted
+
+if TYPE_CHECKING:
+    from memory_mcp.archive.backup import Backup
+    from memory_mcp.archive.reading import Verified
+    from memory_mcp.config import Settings
+
+#: How long a start of the daemon that is under way is waited for (seconds).
+_STARTING = 30.0
+
+
+def add(parsers: Subparsers, about: str) -> None:
+    """Arguments of `restore`."""
+    parser = leaf(parsers, "restore", run, about, "Clients stay connected; hooks and imports that wait are stored after it.")
+    parser.add_argument("source", metavar="SOURCE", help="a folder of backups, or one backup")
+    parser.add_argument("--at", metavar="TIME", default="", help="of a folder, the last backup up to then: 2026-01-30, yesterday")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Verify, build, replace; 1 when something of the backup is missing."""
+    from memory_mcp.archive.reading import verify
+    from memory_mcp.archive.restore import put_in_place
+
+    settings = settings_of(args)
+    directory = settings.storage.directory.absolute()
+    backup = _chosen(place_of(args.source), args.at)
+    verified = verify(backup)
+    fresh, counts = _build(settings, directory, backup, verified)
+    now_ms = time.time_ns() // 1_000_000
+    if link.usable():
+        which = wanted(args)
+        # Nobody starts another daemon between the end of this one and the new store.
+        with link.starting(which.directory, time.monotonic() + _STARTING):
+            daemon.stop(which)
+            kept = put_in_place(directory, fresh, now_ms)
+    else:
+        kept = put_in_place(directory, fresh, now_ms)
+    data = {"path": str(backup.path), "restored": counts, "kept": str(kept) if kept else None, **shape(verified)}
+    render.emit(as_json(args), data, _lines(backup, verified, counts, kept))
+    return 1 if verified.missing else 0
+
+
+def _chosen(source: Path, at: str) -> "Backup":
+    from memory_mcp.archive.backup import find
+    from memory_mcp.archive.reading import about_of
+    from memory_mcp.model.calendar import Calendar
+    from memory_mcp.requests.times import Times
+
+    if not at:
+        return find(source)
+    zone = about_of(find(source))["timezone"]
+    return find(source, Times(Calendar(zone), time.time_ns() // 1_000_000).until(at))
+
+
+def _build(settings: "Settings", directory: Path, backup: "Backup", verified: "Verified") -> tuple[Path, dict[str, int]]:
+    """The finished store, in a folder of its own, and what it holds."""
+    from memory_mcp.app import App
+    from memory_mcp.archive import restore
+    from memory_mcp.ingest.tombstones import Tombstones
+    from memory_mcp.jobs.derivation import Place
+    from memory_mcp.jobs.rebuild_toc import RebuildToc
+    from memory_mcp.model.audit import Act
+    from memory_mcp.storage.duckdb import SCHEMA, open_storage
+
+    with render.Progress("restoring") as bar:
+        fresh, loaded = restore.load(backup, verified, directory, SCHEMA, open_storage, lambda: None)
+        app = App(replace(settings, storage=replace(settings.storage, data_dir=str(fresh))))
+        tombstones = Tombstones(directory)
+        try:
+            if not tombstones.empty:
+                app.storage.erase(tombstones)
+                app.derivation.reread()
+            app.derivation.run(place=Place.SHARED)
+            job = RebuildToc(app.storage, app.calendar, app.summarizer, app.settings.toc)
+            job.run(None, lambda done, total: bar.at(done / max(total, 1), f"{done:,} of {total:,} segments"))
+            lost = sum(max(m.rows, 0) for m in verified.missing if m.table == "event")
+            counts = {"events": loaded.rows.get("event", 0), "segments": app.tree.tally().segments, "lost_events": lost}
+            app.storage.audit.record(Act("restore", app.clock.now_ms(), "person", backup.path.name, "", counts))
+            if not tombstones.empty:
+                app.storage.compact()
+        finally:
+            app.close()
+    return fresh, counts
+
+
+def _lines(backup: "Backup", verified: "Verified", counts: dict[str, int], kept: Path | None) -> Iterator[str]:
+    yield f"restored from {backup.path}: {counts['events']:,} events in {counts['segments']:,} segments"
+    yield from lines_of(verified)
+    if verified.missing:
+        yield "What is missing may come back by importing again (memory-mcp import), or from an older backup (--at)."
+    if kept:
+        yield f"What was there before is kept in {kept}"

@@ -1,0 +1,73 @@
+"""A whole memory as rows, so that it can be carried away and brought back: only what cannot be derived from the rest."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+
+@dataclass(frozen=True, slots=True)
+class TableRows:
+    """Some rows of one table, in the order of `columns`."""
+
+    table: str
+    columns: tuple[str, ...]
+    rows: Sequence[Sequence[Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """What came of loading, counted."""
+
+    #: Rows by table.
+    rows: dict[str, int]
+    #: Rows left out because what they speak of is not there: cuts, pairs, quotations.
+    dangling: int
+    #: Tables that this program does not know.
+    unknown: tuple[str, ...]
+
+
+class Snapshot(Protocol):
+    """The store as it was at one moment, whatever is written meanwhile. For one thread."""
+
+    @property
+    def last_seq(self) -> int:
+        """Highest sequence number."""
+        ...
+
+    @property
+    def schema(self) -> int:
+        """Version of the tables."""
+        ...
+
+    @property
+    def store_id(self) -> str:
+        """Which store it is."""
+        ...
+
+    def print_of(self, first: int, last: int) -> tuple[int, str]:
+        """How many events there are from one sequence number to another, and all their ids by exclusive or (hexadecimal)."""
+        ...
+
+    def events(self, after: int) -> Iterator[TableRows]:
+        """Events behind a sequence number, in order of arrival, in slices that hold the interpreter shortly."""
+        ...
+
+    def others(self) -> Iterator[TableRows]:
+        """Every other table that cannot be derived, likewise."""
+        ...
+
+
+class ArchiveStore(Protocol):
+    """Out of the store as rows, and back."""
+
+    def snapshot(self) -> AbstractContextManager[Snapshot]:
+        """One moment of the store, acknowledged writes and all; writers go on. The file is not replaced meanwhile."""
+        ...
+
+    def load(self, slices: Iterable[TableRows], anew: bool = False) -> Loaded:
+        """Put rows into a store that was just made, with their ids and numbers; what is derived is to be rebuilt after it.
+
+        `anew`: cuts are left out, so that every event is filed as if it were new.
+        """
+        ...

@@ -1,0 +1,151 @@
+"""ArchiveStore on DuckDB: every table but those that are derived or for the moment, so that a new table is never forgotten."""
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import duckdb
+
+from memory_mcp.model.toc import EXTRACTIVE
+from memory_mcp.storage.archive import Loaded, TableRows
+from memory_mcp.storage.duckdb.connection import Connection
+from memory_mcp.storage.duckdb.outbox import DERIVER
+
+#: Tables that are not kept: what a rebuild makes of the others, followers' news, answers for an hour.
+DERIVED = frozenset({"node_parent", "term_delta", "frequency", "outbox", "request"})
+#: Of these only what somebody else than the summarizer has written.
+_WRITTEN = f"SELECT key, version FROM node WHERE current AND author <> '{EXTRACTIVE}'"
+_SOME = {
+    "node": f"WHERE (key, version) IN ({_WRITTEN})",
+    "bullet": f"WHERE (key, version) IN ({_WRITTEN})",
+    "bullet_grip": f"WHERE (key, version) IN ({_WRITTEN})",
+    "meta": "WHERE name <> 'schema_version'",
+}
+#: Rows handed out at once, and events read at once: a slice of text stays small, and few row groups are visited twice.
+_SLICE, _EVENTS = 500, 1000
+#: Rows that speak of events that are not there, after a loss.
+_DANGLING = (
+    """DELETE FROM segment_cut c WHERE NOT EXISTS (
+           SELECT 1 FROM event e WHERE e.stream = c.stream AND e.ts BETWEEN c.start_ts AND c.end_ts)""",
+    "DELETE FROM duplicate WHERE event_id NOT IN (SELECT event_id FROM event) OR canonical NOT IN (SELECT event_id FROM event)",
+    "DELETE FROM grip WHERE event_start NOT IN (SELECT event_id FROM event) OR event_end NOT IN (SELECT event_id FROM event)",
+    "DELETE FROM bullet_grip WHERE grip_id NOT IN (SELECT grip_id FROM grip)",
+)
+
+
+class DuckSnapshot:
+    """See Snapshot."""
+
+    def __init__(self, cursor: duckdb.DuckDBPyConnection) -> None:
+        self._cursor = cursor
+        self._columns = _columns(cursor)
+        meta = dict(cursor.execute("SELECT name, value FROM meta").fetchall())
+        self.schema = int(meta["schema_version"])
+        self.store_id = str(meta["store_id"])
+        self.last_seq = int(self._one("SELECT coalesce(max(seq), 0) FROM event")[0])
+
+    def _one(self, sql: str, parameters: list[Any] | None = None) -> Any:
+        return self._cursor.execute(sql, parameters or []).fetchall()[0]
+
+    def print_of(self, first: int, last: int) -> tuple[int, str]:
+        """See Snapshot."""
+        rows, ids = self._one("SELECT count(*), bit_xor(event_id) FROM event WHERE seq BETWEEN ? AND ?", [first, last])
+        return rows, "" if ids is None else f"{ids:x}"
+
+    def events(self, after: int) -> Iterator[TableRows]:
+        """See Snapshot."""
+        columns = tuple(self._columns["event"])
+        sql = f"SELECT {', '.join(columns)} FROM event WHERE seq > ? AND seq <= ? ORDER BY seq"
+        for start in range(after, self.last_seq, _EVENTS):
+            self._cursor.execute(sql, [start, min(start + _EVENTS, self.last_seq)])
+            yield from self._slices("event", columns)
+
+    def others(self) -> Iterator[TableRows]:
+        """See Snapshot."""
+        for table, types in self._columns.items():
+            if table != "event" and table not in DERIVED:
+                columns = tuple(types)
+                self._cursor.execute(f"SELECT {', '.join(columns)} FROM {table} {_SOME.get(table, '')} ORDER BY rowid")
+                yield from self._slices(table, columns)
+
+    def _slices(self, table: str, columns: tuple[str, ...]) -> Iterator[TableRows]:
+        while rows := self._cursor.fetchmany(_SLICE):
+            yield TableRows(table, columns, rows)
+
+
+class DuckArchive:
+    """See ArchiveStore."""
+
+    def __init__(self, con: Connection, reread: Callable[[], None]) -> None:
+        self._con = con
+        #: Called when rows were put in behind everybody's back.
+        self._reread = reread
+
+    @contextmanager
+    def snapshot(self) -> Iterator[DuckSnapshot]:
+        """See ArchiveStore."""
+        with self._con.reading() as cursor:
+            cursor.execute("BEGIN TRANSACTION")
+            try:
+                # The first read fixes the moment.
+                yield DuckSnapshot(cursor)
+            finally:
+                cursor.execute("ROLLBACK")
+
+    def load(self, slices: Iterable[TableRows], anew: bool = False) -> Loaded:
+        """See ArchiveStore."""
+        with self._con.reading() as cursor:
+            known = _columns(cursor)
+        rows: dict[str, int] = {}
+        unknown: set[str] = set()
+        for part in slices:
+            if part.table not in known or part.table in DERIVED:
+                unknown.add(part.table)
+                continue
+            with self._con.writing() as con:
+                _insert(con, part, known[part.table])
+            rows[part.table] = rows.get(part.table, 0) + len(part.rows)
+        with self._con.writing() as con:
+            dangling = self._settle(con, anew)
+        self._reread()
+        return Loaded(rows, dangling, tuple(sorted(unknown)))
+
+    def _settle(self, con: duckdb.DuckDBPyConnection, anew: bool) -> int:
+        """Make what was loaded fit together; how many rows went."""
+        if anew or con.execute("SELECT 1 FROM checkpoint WHERE name = ?", [DERIVER]).fetchone() is None:
+            con.execute("DELETE FROM segment_cut")
+            con.execute("DELETE FROM checkpoint WHERE name = ?", [DERIVER])
+        # Written in the order of the statements: each leaves what the next one looks at.
+        return sum(int((con.execute(sql).fetchone() or (0,))[0]) for sql in _DANGLING)
+
+
+def _columns(con: duckdb.DuckDBPyConnection) -> dict[str, dict[str, str]]:
+    """Of every table its columns with their types, in order."""
+    found: dict[str, dict[str, str]] = {}
+    sql = """SELECT table_name, column_name, data_type FROM duckdb_columns()
+             WHERE NOT internal AND database_name = current_database() ORDER BY table_name, column_index"""
+    for table, column, kind in con.execute(sql).fetchall():
+        found.setdefault(table, {})[column] = kind
+    return found
+
+
+def _insert(con: duckdb.DuckDBPyConnection, part: TableRows, types: dict[str, str]) -> None:
+    """Rows by the names of their columns; a column that came later is empty, one that went is left out."""
+    if part.table == "meta":
+        names = [row[part.columns.index("name")] for row in part.rows]
+        con.execute("DELETE FROM meta WHERE name IN (SELECT unnest(?::VARCHAR[]))", [names])
+    values: dict[str, list[Any]] = {
+        name: [row[place] for row in part.rows] for place, name in enumerate(part.columns) if name in types
+    }
+    for name, kind in types.items():
+        if name not in values:
+            values[name] = [_empty(kind)] * len(part.rows)
+    asked = ", ".join(f"unnest(?::{types[name]}[])" for name in values)
+    con.execute(f"INSERT INTO {part.table} ({', '.join(values)}) SELECT {asked}", list(values.values()))
+
+
+def _empty(kind: str) -> Any:
+    """What a row says in a column that it does not have."""
+    if kind.endswith("[]"):
+        return []
+    return {"VARCHAR": "", "BOOLEAN": False, "BLOB": b""}.get(kind, 0)

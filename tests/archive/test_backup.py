@@ -1,0 +1,230 @@
+"""Backups in a folder: what they share, what they cost, how long they stay, and that they hold what the store held."""
+
+import datetime as dt
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory_mcp.app import App
+from memory_mcp.archive import backup as module
+from memory_mcp.archive.backup import Backup, Pace, backups, files_of, find, wanted
+from memory_mcp.archive.blocks import Archive, rewrite
+from memory_mcp.archive.keeper import held
+from memory_mcp.archive.reading import rows_of, verify
+from memory_mcp.archive.settings import BackupSettings
+from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.errors import ConfigError, DeadlineExceeded, NotFound, SourceUnreadable
+from tests.factories import a_small_history, draft
+from tests.fakes import FakeClock
+
+DAY = 86_400_000
+
+
+@pytest.fixture
+def app(data_dir: Path, clock: FakeClock) -> Iterator[App]:
+    """A memory on disk with two weeks in it."""
+    made = App(Settings(storage=StorageSettings(str(data_dir), "Europe/Berlin")), clock)
+    made.write(a_small_history(2), "test")
+    made.derivation.run()
+    yield made
+    made.close()
+
+
+def more(app: App, count: int, name: str) -> None:
+    app.write([draft(f"{name} {n}", session=name, source_id=f"{name}{n}") for n in range(count)], "test")
+
+
+def events_in(backup: Backup) -> list[int]:
+    """Numbers of the events that a backup gives."""
+    return sorted(row[0] for part in rows_of(backup) if part.table == "event" for row in part.rows)
+
+
+def test_a_second_backup_adds_what_came_since_and_shares_the_rest(app: App, clock: FakeClock) -> None:
+    first = app.backups.make("test")
+    clock.advance(60)
+    more(app, 3, "later")
+    second = app.backups.make("test")
+    newest, oldest = backups(first.path.parent)
+    assert (newest.path, oldest.path) == (second.path, first.path)
+    shared = {f.name for f in files_of(oldest) or ()} & {f.name for f in files_of(newest) or ()}
+    assert second.size_bytes - second.added_bytes == sum((first.path.parent / name).stat().st_size for name in shared) > 0
+    assert events_in(oldest) == list(range(1, first.last_seq + 1))
+    assert events_in(newest) == list(range(1, first.last_seq + 4))
+    assert (second.events, second.last_seq) == (first.events + 3, first.last_seq + 3)
+    assert verify(newest).missing == verify(oldest).missing == []
+
+
+def test_files_of_events_stay_few(app: App, clock: FakeClock) -> None:
+    for round_ in range(12):
+        clock.advance(60)
+        more(app, 5, f"round {round_}")
+        made = app.backups.make("test")
+    newest = backups(made.path.parent)[0]
+    assert len(files_of(newest) or ()) <= 4
+    assert events_in(newest) == list(range(1, made.last_seq + 1))
+
+
+def test_one_file_holds_everything(app: App, tmp_path: Path) -> None:
+    made = app.backups.make("test", tmp_path / "usb" / "mine.archive")
+    assert [p.name for p in (tmp_path / "usb").iterdir()] == ["mine.archive"]
+    found = verify(find(made.path))
+    assert found.rows["event"] == app.storage.events.last_seq() == made.events
+    assert found.rows["segment_cut"] == app.tree.tally().segments
+    assert held(app.backups.folder or tmp_path).count == 0
+
+
+def test_a_damaged_file_is_not_built_upon(app: App, clock: FakeClock) -> None:
+    first = app.backups.make("test")
+    [file] = files_of(backups(first.path.parent)[0]) or ()
+    path = first.path.parent / file.name
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 1
+    path.write_bytes(bytes(content))
+    clock.advance(60)
+    more(app, 1, "later")
+    second = find(app.backups.make("test").path)
+    assert verify(second).missing == []
+    assert events_in(second) == list(range(1, first.last_seq + 2))
+
+
+def test_what_was_forgotten_in_a_file_is_in_no_later_backup(app: App, clock: FakeClock) -> None:
+    first = app.backups.make("test")
+    [file] = files_of(backups(first.path.parent)[0]) or ()
+    rewrite(first.path.parent / file.name, lambda table, row: None if row.get("seq") == 7 else row)
+    assert events_in(find(first.path)) == [n for n in range(1, first.last_seq + 1) if n != 7]
+    assert verify(find(first.path)).missing == []
+
+
+@pytest.mark.parametrize("share", [0.1, 0.3, 0.5, 0.7, 0.9])
+def test_a_wrong_byte_is_named_by_time_and_source_and_costs_its_block(app: App, tmp_path: Path, share: float) -> None:
+    target = tmp_path / "one.archive"
+    app.backups.make("test", target)
+    whole = verify(find(target)).rows
+    content = bytearray(target.read_bytes())
+    content[int(len(content) * share)] ^= 0xFF
+    target.write_bytes(bytes(content))
+    found = verify(find(target))
+    assert found.missing or found.harmless
+    lost = {table: count - found.rows.get(table, 0) for table, count in whole.items()}
+    assert sum(lost.values()) == sum(m.rows for m in found.missing) <= 500
+    for missing in found.missing:
+        assert lost[missing.table] == missing.rows
+        if missing.table == "event":
+            assert missing.sources == {"test": missing.rows}
+            assert 0 < missing.from_ms <= missing.to_ms
+
+
+def test_a_file_that_is_gone_is_told_with_what_it_held(app: App) -> None:
+    made = app.backups.make("test")
+    backup = find(made.path)
+    [file] = files_of(backup) or ()
+    (made.path.parent / file.name).unlink()
+    [missing] = verify(backup).missing
+    assert (missing.rows, missing.sources) == (made.events, {"test": made.events})
+
+
+def test_a_backup_that_is_stopped_leaves_nothing_and_gives_way_often(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[int] = []
+
+    def stop() -> bool:
+        looked.append(1)
+        return len(looked) > 1
+
+    with pytest.raises(DeadlineExceeded):
+        app.backups.make("test", should_stop=stop)
+    folder = app.backups.folder
+    assert folder is not None
+    assert list(folder.iterdir()) == []
+    turns: list[int] = []
+    monkeypatch.setattr(Pace, "step", lambda self: turns.append(1))
+    made = app.backups.make("test")
+    assert len(turns) >= made.events / 500 + len(made.rows)
+
+
+def test_days_and_weeks_are_kept_and_what_nothing_needs_goes(app: App, clock: FakeClock) -> None:
+    for day in range(40):
+        clock.advance(24 * 3600)
+        more(app, 40, f"day {day}")
+        app.backups.make("daily")
+    folder = app.backups.folder
+    assert folder is not None
+    ages = [round((clock.now_ms() - b.at_ms) / DAY) for b in backups(folder)]
+    assert ages[:7] == list(range(7))
+    assert 8 <= len(ages) <= 11
+    named = {f.name for b in backups(folder) for f in files_of(b) or ()}
+    assert {p.name for p in folder.iterdir()} == named | {b.path.name for b in backups(folder)}
+    for backup in backups(folder):
+        assert verify(backup).missing == []
+
+
+def test_what_is_wanted_is_the_last_of_each_day_and_week() -> None:
+    def at(day: int, hour: int) -> Backup:
+        ms = round(dt.datetime(2026, 3, day, hour, tzinfo=dt.UTC).timestamp() * 1000)
+        return Backup(Path(f"{day:02}-{hour:02}"), ms, "s")
+
+    found = [at(day, hour) for day in range(2, 30) for hour in (3, 12)]
+    now = at(29, 13).at_ms
+    kept = wanted(found, 2, 3, lambda ms: f"{dt.datetime.fromtimestamp(ms / 1000, dt.UTC):%Y-%m-%d}", now)
+    assert sorted(map(str, kept)) == ["15-12", "22-12", "28-12", "29-03", "29-12"]
+
+
+def test_the_newest_up_to_a_moment_is_found(app: App, clock: FakeClock, tmp_path: Path) -> None:
+    made = []
+    for _ in range(3):
+        clock.advance(3600)
+        made.append((clock.now_ms(), app.backups.make("test").path))
+    folder = made[0][1].parent
+    assert find(folder).path == made[2][1]
+    assert find(folder, made[1][0]).path == made[1][1]
+    assert find(folder, made[1][0] + 5).path == made[1][1]
+    with pytest.raises(NotFound):
+        find(folder, made[0][0] - 1)
+    with pytest.raises(NotFound):
+        find(tmp_path / "nowhere")
+
+
+def test_the_daily_job_makes_one_and_is_silent_where_it_is_off(app: App, data_dir: Path) -> None:
+    report = app.scheduler.run_now("back_up")
+    assert report.counts == {"events": app.storage.events.last_seq()}
+    assert held(data_dir / "backups").count == 1
+    off = App(Settings(backup=BackupSettings(enabled=False)), in_memory=True)
+    assert off.scheduler.run_now("back_up").words == "off (backup.enabled = false)"
+    off.close()
+
+
+def test_a_backup_is_made_before_the_file_is_rewritten(app: App, data_dir: Path) -> None:
+    app.backups.before("a test")
+    [one] = backups(data_dir / "backups")
+    with Archive(one.path) as archive:
+        assert archive.about["why"] == "before a test"
+
+
+def test_another_stores_files_in_the_folder_are_left_alone(app: App, tmp_path: Path, clock: FakeClock) -> None:
+    shared = tmp_path / "shared"
+    settings: dict[str, Any] = {"backup": BackupSettings(directory=str(shared), keep_days=1, keep_weeks=0)}
+    made = []
+    for name in ("a", "b"):
+        one = App(Settings(storage=StorageSettings(str(tmp_path / name), "UTC"), **settings), clock)
+        one.write([draft(f"said to {name}")], "test")
+        made.append(one.backups.make("test"))
+        clock.advance(2 * 24 * 3600)
+        one.backups.make("test")
+        one.close()
+    left = backups(shared)
+    assert len({b.store for b in left}) == len(left) == 2
+    assert all(verify(b).missing == [] for b in left)
+
+
+def test_what_is_no_backup_says_so(tmp_path: Path) -> None:
+    other = tmp_path / "x.archive"
+    other.write_bytes(b"nothing of ours")
+    with pytest.raises(SourceUnreadable):
+        verify(find(other))
+
+
+def test_settings_that_would_keep_nothing_are_refused() -> None:
+    with pytest.raises(ConfigError):
+        BackupSettings(keep_days=0)
+    assert module.SUFFIX == ".archive"
