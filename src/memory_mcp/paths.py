@@ -43,6 +43,7 @@ _MARKS = ("memory.duckdb", "owner.json", "start.lock")
 _HARMLESS = frozenset(
     {
         *("lock", "spool", "models", "briefings", "indexes", "token", "high-water.json", "daemon.log", "daemon.sock"),
+        *("tombstones.jsonl", "tombstones.key", "forgetting.json"),
         *("lost+found", ".DS_Store", "desktop.ini", "Thumbs.db"),
     }
 )
