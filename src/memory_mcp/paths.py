@@ -44,6 +44,7 @@ _HARMLESS = frozenset(
     {
         *("lock", "spool", "models", "briefings", "indexes", "token", "high-water.json", "daemon.log", "daemon.sock"),
         *("loss.json", "salvage.json", "damaged", "backups", "restoring"),
+        *("tombstones.jsonl", "tombstones.key", "forgetting.json"),
         *("lost+found", ".DS_Store", "desktop.ini", "Thumbs.db"),
     }
 )

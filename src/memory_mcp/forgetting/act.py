@@ -21,6 +21,7 @@ from typing import Any
 from memory_mcp.app import App
 from memory_mcp.errors import IndexNotReady, LayerUnavailable
 from memory_mcp.failpoints import failpoint
+from memory_mcp.forgetting.copies import Copies
 from memory_mcp.forgetting.files import Files
 from memory_mcp.ingest.tombstones import Tombstones, Wanted
 from memory_mcp.jobs.rebuild_toc import RebuildToc
@@ -58,7 +59,8 @@ class Forgetting:
         """What would go; nothing is written."""
         tombstones = Tombstones.tried(wanted)
         erased = self._app.storage.erase(tombstones, dry=True)
-        return _told(erased, Files(self._directory, tombstones).sweep(dry=True))
+        swept = Files(self._directory, tombstones).sweep(dry=True)
+        return _told(erased, swept | {"backups to look through": self._copies(tombstones).count()})
 
     def carry_out(self, wanted: Wanted, author: str, subject: str) -> Told:
         """Forget it; gone from every file when this returns."""
@@ -96,6 +98,7 @@ class Forgetting:
         failpoint("forget.derived")
         app.engine.forget_pages()
         swept = Files(self._directory, app.gate.tombstones).sweep()
+        swept["backups"] = self._copies(app.gate.tombstones).sweep()
         failpoint("forget.swept")
         app.storage.compact()
         failpoint("forget.compacted")
@@ -107,6 +110,10 @@ class Forgetting:
         app.storage.checkpoint()
         self._note.unlink(missing_ok=True)
         return told
+
+    def _copies(self, tombstones: Tombstones) -> Copies:
+        folder = self._app.backups.folder
+        return Copies(folder or self._directory / "backups", tombstones)
 
     def _derive_again(self) -> None:
         app = self._app

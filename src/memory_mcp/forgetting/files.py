@@ -19,7 +19,10 @@ from memory_mcp.ingest.tombstones import Tombstones
 from memory_mcp.model.event import EventDraft, EventType, Role
 
 #: Copies of the database that migrations and repairs left, and what DuckDB or a killed compaction left beside it.
-_COPIES = ("memory.schema-*.backup.duckdb*", "memory.duckdb.compact*", "memory.duckdb.tmp", "damaged", "memory.duckdb.damaged*")
+_COPIES = (
+    *("memory.schema-*.backup.duckdb*", "memory.duckdb.compact*", "memory.duckdb.tmp"),
+    *("damaged", "memory.duckdb.damaged*", "before-restore-*", "restoring"),
+)
 #: How payloads of hooks name their session.
 _SESSION = re.compile(r'"(?:session_?[iI][dD])"\s*:\s*"((?:[^"\\]|\\.)*)"')
 _ESCAPED = re.compile(r"\\(u[0-9a-fA-F]{4}|[nrtbf\"\\/])")

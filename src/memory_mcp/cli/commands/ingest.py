@@ -34,6 +34,8 @@ def add(parsers: Subparsers, about: str) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Store, derive, report; 2 when there were lines and none of them could be used."""
+    from memory_mcp.ingest.gate import FORGOTTEN
+
     if args.file != "-":
         refuse_no_transcript(Path(args.file).expanduser())
     with filling(args) as app:
@@ -42,7 +44,8 @@ def run(args: argparse.Namespace) -> int:
         path = _STDIN if args.file == "-" else args.file
         data = {"source": "jsonl", "path": path, **report_shape(report, seconds), "built": app.holdings()}
     render.emit(as_json(args), data, report_lines(data, verbose=True))
-    if (report.skipped or report.dropped) and not (report.new or report.known):
+    refused = report.skipped or set(report.dropped) - {FORGOTTEN}
+    if refused and not (report.new or report.known):
         raise SourceUnreadable("none of the lines is an event", _FORM)
     return 0
 

@@ -69,6 +69,7 @@ def _build(settings: "Settings", directory: Path, backup: "Backup", verified: "V
     """The finished store, in a folder of its own, and what it holds."""
     from memory_mcp.app import App
     from memory_mcp.archive import restore
+    from memory_mcp.ingest.tombstones import Tombstones
     from memory_mcp.jobs.derivation import Place
     from memory_mcp.jobs.rebuild_toc import RebuildToc
     from memory_mcp.model.audit import Act
@@ -77,13 +78,19 @@ def _build(settings: "Settings", directory: Path, backup: "Backup", verified: "V
     with render.Progress("restoring") as bar:
         fresh, loaded = restore.load(backup, verified, directory, SCHEMA, open_storage, lambda: None)
         app = App(replace(settings, storage=replace(settings.storage, data_dir=str(fresh))))
+        tombstones = Tombstones(directory)
         try:
+            if not tombstones.empty:
+                app.storage.erase(tombstones)
+                app.derivation.reread()
             app.derivation.run(place=Place.SHARED)
             job = RebuildToc(app.storage, app.calendar, app.summarizer, app.settings.toc)
             job.run(None, lambda done, total: bar.at(done / max(total, 1), f"{done:,} of {total:,} segments"))
             lost = sum(max(m.rows, 0) for m in verified.missing if m.table == "event")
             counts = {"events": loaded.rows.get("event", 0), "segments": app.tree.tally().segments, "lost_events": lost}
             app.storage.audit.record(Act("restore", app.clock.now_ms(), "person", backup.path.name, "", counts))
+            if not tombstones.empty:
+                app.storage.compact()
         finally:
             app.close()
     return fresh, counts

@@ -7,7 +7,7 @@ Invariants
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -33,6 +33,11 @@ _CLEANED = {
     "pin": ("set_by",),
     "audit": ("author", "subject", "reason"),
 }
+#: As `event_columns` gives them.
+_EVENT_COLUMNS = (
+    *("seq", "event_id", "ts", "stream", "session_id", "agent", "project", "thread", "speaker", "type", "role", "trust"),
+    *("source", "source_id", "content", "text", "metadata"),
+)
 #: Table, column and what is counted of rows that hang on a quotation.
 _BY_GRIP = (("usage", "grip_id", "openings"), ("superseded", "old_id", "superseded"), ("pin", "target", "pins"))
 _DROPPED = {
@@ -229,3 +234,25 @@ def _key_now(before: Event, now: Event) -> int:
             if digest(before.source, before.session_id, time, before.role, before.text, str(like)) == old & HASH_MASK:
                 return key_of(now.timestamp, digest(now.source, now.session_id, time, now.role, now.text, str(like)))
     return old
+
+
+def kept_row(keep: Cleaner, table: str, row: Mapping[str, Any]) -> Mapping[str, Any] | None:
+    """A row of a copy of the store without what was forgotten: itself where it holds nothing of that, None where it goes."""
+    if table == "event":
+        event = event_of([row[name] for name in EVENT.split(", ")])
+        kept = keep.cleaned(event)
+        if kept is None or kept is event:
+            return None if kept is None else row
+        named = replace(kept, event_id=event_id_from(_key_now(event, kept)))
+        columns = event_columns([named], row["seq"])
+        return {**row, **dict(zip(_EVENT_COLUMNS, (column[0] for column in columns), strict=True))}
+    now = {name: _clean_cell(keep, value) for name, value in row.items()}
+    if now == dict(row):
+        return row
+    return None if table in _DROPPED else now
+
+
+def _clean_cell(keep: Cleaner, value: Any) -> Any:
+    if isinstance(value, str):
+        return keep.clean(value)
+    return [_clean_cell(keep, one) for one in value] if isinstance(value, list) else value
