@@ -4,6 +4,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
 from memory_mcp.app import App
+from memory_mcp.errors import DiskFull
 from memory_mcp.layers.base import CONTRACTS, LayerName, LayerStatus
 from memory_mcp.policy.tier import detect
 from memory_mcp.requests.limits import Detail, choice
@@ -96,6 +97,8 @@ def get_status(app: App, request: GetStatus, caller: Caller) -> Status:
 def _notices(app: App, stats: StoreStats) -> Iterator[str]:
     if lost := stats.extra.get("lost_events", ""):
         yield f"{lost} acknowledged events are missing; run: memory-mcp doctor"
+    if full := stats.extra.get("no_room", ""):
+        yield f"nothing can be written: {full}. {DiskFull.HINT}"
     if (summarizer := app.settings.summarizer).is_on:
         yield f"summaries are improved by {summarizer.provider} {summarizer.name}; see: memory-mcp spend"
 

@@ -13,17 +13,18 @@ from pathlib import Path
 from tzlocal import get_localzone_name
 
 from memory_mcp.clock import Clock, SystemClock
-from memory_mcp.errors import InvalidQuery, SchemaTooOld
+from memory_mcp.errors import DiskFull, InvalidQuery, SchemaTooOld
 from memory_mcp.failpoints import failpoint
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.storage.duckdb import migrations
 from memory_mcp.storage.duckdb.audit import DuckAudit
-from memory_mcp.storage.duckdb.connection import Connection, compacting
+from memory_mcp.storage.duckdb.connection import Connection, sweep_compacting
 from memory_mcp.storage.duckdb.events import DuckEvents
 from memory_mcp.storage.duckdb.grips import DuckGrips
 from memory_mcp.storage.duckdb.outbox import DuckOutbox, Numbers
 from memory_mcp.storage.duckdb.projects import DuckProjects
 from memory_mcp.storage.duckdb.recent import RecentGrips
+from memory_mcp.storage.duckdb.space import disk_full
 from memory_mcp.storage.duckdb.spending import DuckSpending
 from memory_mcp.storage.duckdb.superseded import DuckSuperseded
 from memory_mcp.storage.duckdb.toc import DuckToc
@@ -100,7 +101,7 @@ class DuckStorage:
         #: Commits when the rows were last counted, and what came of it.
         self._counted: tuple[int, StoreStats | None] = (0, None)
         if self._path and not looking:
-            compacting(self._path).unlink(missing_ok=True)
+            sweep_compacting(self._path)
         self._con = Connection(self._path, _MEMORY_MB, _THREADS, looking)
         try:
             self._bring_up(timezone)
@@ -121,6 +122,7 @@ class DuckStorage:
             self.audit = DuckAudit(self._con)
             self.outbox = DuckOutbox(self._con, self._numbers)
             self._lost = self._check_high_water()
+            self._con.on_reopened = self.reread
         except BaseException:
             # An open file would stay locked, and a second try in this process would meet the first one's state.
             self._con.close()
@@ -169,6 +171,8 @@ class DuckStorage:
             known = self._count()
             self._counted = (commits, known)
         (text_bytes,) = (self._con.row(_TEXT_BYTES) if text else None) or (0,)
+        if self._con.space.lacking:
+            known = replace(known, extra={**known.extra, "no_room": disk_full(self._path).message})
         return replace(known, size_bytes=self._size(), text_bytes=text_bytes, last_seq=self._numbers.last_event)
 
     def _count(self) -> StoreStats:
@@ -285,6 +289,8 @@ class DuckStorage:
             if not self._looking:
                 self._con.run("CHECKPOINT")
                 self._write_high_water(sync=True)
+        except DiskFull as error:
+            log.warning("closed without taking the log in, which the next start does: %s", error)
         finally:
             self._con.close()
             if self._lock:
