@@ -33,6 +33,8 @@ FORWARDED = frozenset(
             "projects",
             "agents",
             "project",
+            "pause",
+            "resume",
         ),
         *("embedder status", "refine due", "refine show"),
     }

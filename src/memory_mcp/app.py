@@ -13,7 +13,7 @@ from memory_mcp.config import Settings
 from memory_mcp.errors import MemoryMcpError
 from memory_mcp.layers.base import Layer, LayerName, LayerStatus, Query, Target
 from memory_mcp.model.calendar import Calendar
-from memory_mcp.sources import all_importers, follower, importer_named
+from memory_mcp.sources import all_importers, captured, follower, importer_named
 
 if TYPE_CHECKING:
     from memory_mcp.accelerators import Accelerators
@@ -95,17 +95,17 @@ class App:
         from memory_mcp.summarize.registry import SUMMARIZERS
         from memory_mcp.toc.tree import Tree
 
-        self.settings = settings
-        self._callbacks = callbacks
+        self.settings, self._callbacks = settings, callbacks
         self.clock: Clock = clock or SystemClock()
-        directory = None if in_memory else settings.storage.directory
+        self.directory = directory = None if in_memory else settings.storage.directory
         self.storage: Storage = ENGINES["duckdb"](directory, settings.storage.timezone, lock)
         self.calendar = Calendar(self.storage.timezone)
         self.summarizer = summarizer = SUMMARIZERS["extractive"]()
         self.tree = Tree(self.storage, self.calendar, summarizer, lambda: _LAG if callbacks.importing() else 0.0)
         self.evidence = Evidence(self.storage)
         self.log = EventLog(self.storage.events, self.clock)
-        self.pipeline = Pipeline(self.log, self.storage.outbox, Gate())
+        self.capture = captured(settings.ingest, directory)
+        self.pipeline = Pipeline(self.log, self.storage.outbox, Gate(self.capture))
         self.spool = self._spool(directory)
         self.derivation = self._derivation()
         self.improver = self._improver()
@@ -149,7 +149,7 @@ class App:
         if directory is None:
             return None
         on_end = (lambda ended: refining.request(self.storage, ended)) if self.settings.hooks.refine else None
-        return Spool(Path(paths.spool_dir(str(directory))), self.log, Gate(), HOOKS, on_end)
+        return Spool(Path(paths.spool_dir(str(directory))), self.log, Gate(self.capture), HOOKS, on_end)
 
     def _watched(self, directory: Path | None) -> "Watch | None":
         from memory_mcp.ingest.watch import Watch

@@ -66,6 +66,8 @@ COMMANDS = {
     "list_agents": Command(("agents",)),
     "alias_project": Command(("project", "alias"), ("project", "same_as")),
     "split_project": Command(("project", "split"), ("project",), {"folder": "cwd", "sessions": "session"}),
+    "pause_capture": Command(("pause",), (), {"duration": "for"}),
+    "resume_capture": Command(("resume",)),
     "undo_project": Command(("project", "undo"), ("project",)),
 }
 #: No command asks these alone: one builds several indexes and shows how far it is, another has the status of both.
@@ -169,6 +171,8 @@ FOUND: list[tuple[str, dict[str, Any]]] = [
     ("alias_project", {"project": "site", "same_as": "shop"}),
     ("list_projects", {"limit": 3}),
     ("undo_project", {"project": SITE}),
+    ("pause_capture", {"project": "shop", "duration": "2h"}),
+    ("resume_capture", {"project": SHOP}),
     ("split_project", {"project": SITE, "sessions": ["site-2026-02-12"], "name": "site-two"}),
 ]
 PAGED = [
@@ -277,6 +281,8 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("alias_project", {"project": "shop", "same_as": "shop"}, "INVALID_ARGUMENT: "),
     ("split_project", {"project": "shop", "folder": "/nowhere"}, f"NOT_FOUND: no session of {SHOP} began in /nowhere"),
     ("split_project", {"project": "shop", "sessions": ["x"]}, f"NOT_FOUND: no session of {SHOP} is called x"),
+    ("pause_capture", {"project": "shop", "duration": "soon"}, "INVALID_ARGUMENT: 'soon' is no duration"),
+    ("resume_capture", {"project": "shop"}, f"INVALID_ARGUMENT: recording of {SHOP} is not paused"),
     ("undo_project", {"project": "nobody"}, "NOT_FOUND: nothing was said of 'nobody' that could be taken back"),
 ]
 

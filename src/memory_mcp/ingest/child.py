@@ -9,7 +9,8 @@ from memory_mcp.ingest.readers import Hello, Numbered, Part, parts
 
 
 def _begin(hello: object) -> Callable[[object], object]:
-    told, gate = cast("Hello", hello), Gate()
+    told = cast("Hello", hello)
+    gate = Gate(told.capture)
     under_way: Iterator[Part] = iter(())
 
     def answer(request: object) -> object:

@@ -18,6 +18,7 @@ OUTSIDE = (
     "directory",
     "daemon",
     "spool",
+    "capture",
 )
 INSIDE = (
     "store",

@@ -66,6 +66,9 @@ class Connection:
 
     def _open(self, looking: bool = False) -> duckdb.DuckDBPyConnection:
         looking = looking or self._looking
+        for file in (self._path.with_name(self._path.name + end) for end in _FILES) if self._path else ():
+            if file.is_symlink():
+                raise StorageError(f"{file} is a link, and no store is read or written through one", "Move it away.")
         with translated(self._path):
             config = self._config | ({"temp_directory": tempfile.gettempdir()} if looking else {})
             con = duckdb.connect(str(self._path) if self._path else ":memory:", looking, config)

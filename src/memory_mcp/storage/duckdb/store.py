@@ -12,6 +12,7 @@ from pathlib import Path
 
 from tzlocal import get_localzone_name
 
+from memory_mcp import machine
 from memory_mcp.clock import Clock, SystemClock
 from memory_mcp.errors import DiskFull, InvalidQuery, SchemaTooOld
 from memory_mcp.failpoints import failpoint
@@ -267,7 +268,7 @@ class DuckStorage:
             try:
                 # In place, since a file made anew for every event would be a block written for every event. The numbers only
                 # grow, and so few bytes are written whole.
-                descriptor = os.open(self._directory / _HIGH_WATER, os.O_CREAT | os.O_WRONLY, 0o600)
+                descriptor = os.open(self._directory / _HIGH_WATER, os.O_CREAT | os.O_WRONLY | machine.NO_LINK, 0o600)
                 try:
                     os.write(descriptor, mark)
                     if os.fstat(descriptor).st_size > len(mark):
