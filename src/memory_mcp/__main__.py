@@ -36,6 +36,8 @@ FORWARDED = frozenset(
             "correct",
             "retract",
             "backup",
+            "pause",
+            "resume",
         ),
         *("embedder status", "refine due", "refine show"),
     }

@@ -14,7 +14,7 @@ from memory_mcp.config import Settings
 from memory_mcp.errors import MemoryMcpError
 from memory_mcp.layers.base import Layer, LayerName, LayerStatus, Query, Target
 from memory_mcp.model.calendar import Calendar
-from memory_mcp.sources import all_importers, follower, importer_named
+from memory_mcp.sources import all_importers, captured, follower, importer_named
 
 if TYPE_CHECKING:
     from memory_mcp.accelerators import Accelerators
@@ -98,7 +98,7 @@ class App:
 
         self.settings, self._callbacks = settings, callbacks
         self.clock: Clock = clock or SystemClock()
-        directory = None if in_memory else settings.storage.directory
+        self.directory = directory = None if in_memory else settings.storage.directory
         self.storage: Storage = ENGINES["duckdb"](directory, settings.storage.timezone, lock)
         self.calendar = Calendar(self.storage.timezone)
         self.backups = BackupKeeper(self.storage, settings.backup, directory, self.clock, callbacks.give_way)
@@ -106,7 +106,8 @@ class App:
         self.tree = Tree(self.storage, self.calendar, summarizer, lambda: _LAG if callbacks.importing() else 0.0)
         self.evidence = Evidence(self.storage)
         self.log = EventLog(self.storage.events, self.clock)
-        self.gate = Gate(directory)
+        self.capture = captured(settings.ingest, directory)
+        self.gate = Gate(self.capture)
         self.pipeline = Pipeline(self.log, self.storage.outbox, self.gate)
         self.spool = self._spool(directory)
         self.derivation, self.improver = self._derivation(), self._improver()

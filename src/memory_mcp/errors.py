@@ -4,6 +4,7 @@ MemoryMcpError
 ├── ConfigError              the process refuses to start
 ├── StorageError             the truth cannot be read or written; never swallowed
 │   ├── StorageDamaged       bytes of it are not what was written; the next start saves what is whole
+│   ├── DiskFull             nothing more fits in; reading goes on, and writing does once there is room
 │   ├── StorageLocked        another process holds the data directory
 │   ├── SchemaTooNew         written by a newer version
 │   └── SchemaTooOld         written by an older version, and opened to be looked at alone
@@ -19,6 +20,7 @@ MemoryMcpError
 └── InstallRefused           a client's configuration cannot be changed as asked; nothing was
 """
 
+import errno
 from typing import ClassVar
 
 
@@ -60,6 +62,25 @@ class StorageDamaged(StorageError):
     """Bytes of the store are not what was written."""
 
     retryable = True
+
+
+class DiskFull(StorageError):
+    """There is no room to write; what is stored can be read, and writing goes on once there is room."""
+
+    code = "RESOURCE_EXHAUSTED"
+    retryable = True
+    exit_status = 3
+    HINT: ClassVar[str] = (
+        "Free space on that disk (trash, downloads, caches of package managers and builds); leave the data directory as it is. "
+        "Reading goes on, nothing acknowledged is lost, and writing goes on by itself once there is room."
+    )
+
+    @classmethod
+    def of(cls, error: Exception) -> "DiskFull | None":
+        """What the system's own error says in our words, where it says that a disk, a quota or a size limit is used up."""
+        if not isinstance(error, OSError) or error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            return None
+        return cls(f"there is no room to write ({error.strerror})", cls.HINT)
 
 
 class StorageLocked(StorageError):

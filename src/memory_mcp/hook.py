@@ -33,6 +33,8 @@ _WORTH_A_DAEMON = 2
 #: Behind these a session goes on from words it knows already.
 _KNOWS = frozenset({"resume", "fork"})
 _CHUNK = 1 << 20
+#: Folders inside the data directory; that itself may be a link.
+_OURS = ("spool", "tmp", "new")
 _USAGE = f"usage: memory-mcp hook {{{','.join(CLIENTS)}}} [--data-dir DIR] [--config FILE] < payload"
 
 
@@ -68,7 +70,8 @@ def _run(argv: "list[str]") -> None:
     told = {"project_dir": os.environ.get("CLAUDE_PROJECT_DIR", ""), "cwd": paths.here()}
     failed = ""
     try:
-        keep(paths.spool_dir(directory), client, payload, told)
+        if not _is_paused(payload, directory, config):
+            keep(paths.spool_dir(directory), client, payload, told)
     except OSError as error:
         failed = f"not kept: {error}"
     if client in _PROMPTS:
@@ -77,6 +80,23 @@ def _run(argv: "list[str]") -> None:
         _have_filed(directory, config)
     if failed:
         _complain(failed)
+
+
+def _is_paused(payload: bytes, directory: str, config: str) -> bool:
+    """Whether recording of the payload's project is paused: then not a byte of it is kept."""
+    from memory_mcp import pauses
+
+    if not os.path.lexists(os.path.join(directory, pauses.FILE)):
+        return False
+    import json
+    import time
+
+    try:
+        told = json.loads(payload)
+    except (ValueError, RecursionError):
+        told = {}
+    project = _project(told if isinstance(told, dict) else {}, config)
+    return pauses.paused(directory, project, time.time_ns() // 1_000_000)
 
 
 def _arguments(argv: "list[str]") -> "tuple[str, str, str]":
@@ -141,7 +161,8 @@ def _directory(place: str) -> None:
     try:
         os.mkdir(place, 0o700)
     except FileExistsError:
-        return
+        if place.endswith(_OURS) and os.path.islink(place):
+            raise OSError(f"{place} is a link") from None
     except FileNotFoundError:
         os.makedirs(place, 0o700, exist_ok=True)
 
@@ -235,9 +256,11 @@ def _briefing(told: "dict[str, Any]", directory: str, config: str) -> str:
     from memory_mcp import paths
 
     try:
-        with open(paths.briefing_file(directory, project), "rb") as stream:
+        place = os.open(paths.briefing_file(directory, project), os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+        with open(place, "rb") as stream:
             return stream.read(8 * MAX_ANSWER).decode("utf-8", "replace").strip()
-    except FileNotFoundError:
+    except OSError:
+        # None yet, or a link, which leads to somebody else's words.
         return ""
 
 

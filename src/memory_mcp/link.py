@@ -213,6 +213,8 @@ def starting(directory: str, end: float) -> Iterator[None]:
     """The start lock, waited for until `end`."""
     if why := paths.foreign(directory):
         raise Unreachable(why)
+    if link := paths.planted(directory):
+        raise Unreachable(f"{link} is a link, and nothing inside a data directory may be one; move it out of there")
     try:
         os.makedirs(directory, mode=0o700, exist_ok=True)
         handle = os.open(paths.start_lock(directory), os.O_CREAT | os.O_RDWR | machine.PRIVATE, 0o600)
@@ -283,7 +285,7 @@ def _environ() -> dict[str, str]:
 def _last_words(log: str, said: int) -> str:
     """What the daemon wrote last before it ended."""
     try:
-        with open(log, "rb") as stream:
+        with open(os.open(log, os.O_RDONLY | machine.PRIVATE), "rb") as stream:
             stream.seek(said)
             lines = [line for line in stream.read(1 << 16).decode("utf-8", "replace").splitlines() if line.strip()]
     except OSError:

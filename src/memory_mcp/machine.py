@@ -124,7 +124,7 @@ class Started:
 
 def start(words: Sequence[str], environ: Mapping[str, str], log: str) -> Started:
     """A process in a session of its own, its words going to the end of `log`, so that nothing sent to this group reaches it."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND
+    flags = os.O_WRONLY | os.O_CREAT | os.O_APPEND | NO_LINK
     if not hasattr(os, "posix_spawn"):
         import subprocess
 

@@ -43,7 +43,7 @@ _MARKS = ("memory.duckdb", "owner.json", "start.lock")
 _HARMLESS = frozenset(
     {
         *("lock", "spool", "models", "briefings", "indexes", "token", "high-water.json", "daemon.log", "daemon.sock"),
-        *("loss.json", "salvage.json", "damaged", "backups", "restoring"),
+        *("loss.json", "salvage.json", "damaged", "backups", "restoring", "pauses.json"),
         *("tombstones.jsonl", "tombstones.key", "forgetting.json"),
         *("lost+found", ".DS_Store", "desktop.ini", "Thumbs.db"),
     }
@@ -119,6 +119,28 @@ def foreign(directory: str) -> str:
         return ""
     more = f" and {len(others) - 2} more" if len(others) > 2 else ""
     return f"{directory} holds other things ({', '.join(others[:2])}{more}) and is no data directory of memory-mcp"
+
+
+def planted(directory: str) -> str:
+    """The first link inside a data directory, where there is none of ours; "" when there is none. The directory may be one."""
+    for place, depth in ((directory, 1), (os.path.join(directory, "spool"), 1), (os.path.join(directory, "indexes"), 4)):
+        if found := _link_in(place, depth):
+            return found
+    return _link_in(os.path.join(directory, "briefings"), 1) or _link_in(os.path.join(directory, "models"), 1)
+
+
+def _link_in(place: str, depth: int) -> str:
+    try:
+        with os.scandir(place) as entries:
+            for entry in entries:
+                if entry.is_symlink():
+                    return entry.path
+                if depth > 1 and entry.is_dir(follow_symlinks=False) and (found := _link_in(entry.path, depth - 1)):
+                    return found
+    except OSError:
+        # Missing, or no folder.
+        return ""
+    return ""
 
 
 def socket_path(directory: str) -> str:

@@ -9,6 +9,7 @@ from memory_mcp.errors import InvalidQuery
 
 if TYPE_CHECKING:
     from memory_mcp.ingest.base import Importer
+    from memory_mcp.ingest.capture import Capture
     from memory_mcp.ingest.following import Marks, Store
     from memory_mcp.ingest.settings import IngestSettings
 
@@ -30,7 +31,15 @@ def follower(
         return lambda _: 0
     from memory_mcp.ingest.following import Follower
 
-    return Follower(all_importers(settings), marks, Path(paths.spool_dir(str(directory))), store).round
+    capture = captured(settings, directory)
+    return Follower(all_importers(settings), marks, Path(paths.spool_dir(str(directory))), store, capture).round
+
+
+def captured(settings: "IngestSettings", directory: Path | None) -> "Capture":
+    """What is never recorded in the store of `directory`."""
+    from memory_mcp.ingest.capture import Capture
+
+    return Capture.of(settings, directory)
 
 
 def all_importers(settings: "IngestSettings") -> "list[Importer]":

@@ -19,7 +19,10 @@ from tests.requests.test_doors import FOUND, GRIP, REFUSED, TOPIC, argv, newest_
 pytestmark = needs_proc
 
 #: What a second door would find changed by the first.
-CHANGING = ("prune_index", "label_topic", "pin", "alias_project", "split_project", "undo_project", "correct", "retract")
+CHANGING = (
+    *("prune_index", "label_topic", "pin", "alias_project", "split_project", "undo_project", "correct", "retract"),
+    *("pause_capture", "resume_capture"),
+)
 
 
 @pytest.fixture(scope="module")

@@ -14,6 +14,7 @@ from memory_mcp.errors import InvalidQuery
 from memory_mcp.events.log import EventLog
 from memory_mcp.ingest import handover, pipeline, readers
 from memory_mcp.ingest.base import Importer, ImportReport
+from memory_mcp.ingest.capture import Capture
 from memory_mcp.ingest.claude_code.reader import ClaudeCodeImporter
 from memory_mcp.ingest.gate import Gate
 from memory_mcp.ingest.jsonl import JsonlImporter
@@ -70,7 +71,7 @@ def handed_over(importer: Importer, source: Path, storage: Storage, spool: Path,
     report, log = ImportReport(), EventLog(storage.events, SystemClock())
     token = handover.Token(spool)
     tasks = pipeline.survey(importer, source, storage.outbox.marks(pipeline.prefix_of(importer)), newest, report)
-    with Readers(Hello(importer, token.folder, token.name), tasks) as reading:
+    with Readers(Hello(importer, token.folder, token.name, Capture()), tasks) as reading:
         for _, part in reading.parts():
             if part.name:
                 name, each = handover.slices(spool, part.name)

@@ -67,6 +67,8 @@ COMMANDS = {
     "list_agents": Command(("agents",)),
     "alias_project": Command(("project", "alias"), ("project", "same_as")),
     "split_project": Command(("project", "split"), ("project",), {"folder": "cwd", "sessions": "session"}),
+    "pause_capture": Command(("pause",), (), {"duration": "for"}),
+    "resume_capture": Command(("resume",)),
     "undo_project": Command(("project", "undo"), ("project",)),
     "correct": Command(("correct",), ("grip_id", "text")),
     "retract": Command(("retract",), ("grip_id",)),
@@ -179,6 +181,8 @@ FOUND: list[tuple[str, dict[str, Any]]] = [
     ("alias_project", {"project": "site", "same_as": "shop"}),
     ("list_projects", {"limit": 3}),
     ("undo_project", {"project": SITE}),
+    ("pause_capture", {"project": "shop", "duration": "2h"}),
+    ("resume_capture", {"project": SHOP}),
     ("split_project", {"project": SITE, "sessions": ["site-2026-02-12"], "name": "site-two"}),
     ("correct", {"grip_id": GRIP, "text": "The outbox is not used.", "reason": "measured again", "kind": "decision"}),
     ("retract", {"grip_id": GRIP, "reason": "nobody meant it"}),
@@ -297,6 +301,8 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("correct", {"grip_id": GRIP, "text": " "}, "INVALID_ARGUMENT: the text is empty"),
     ("correct", {"grip_id": "grip:1768986120000:0123456789abcdef", "text": "a"}, "NOT_FOUND: no grip grip:1768986120000"),
     ("retract", {"grip_id": "grip:1768986120000:0123456789abcdef"}, "NOT_FOUND: no grip grip:1768986120000"),
+    ("pause_capture", {"project": "shop", "duration": "soon"}, "INVALID_ARGUMENT: 'soon' is no duration"),
+    ("resume_capture", {"project": "shop"}, f"INVALID_ARGUMENT: recording of {SHOP} is not paused"),
     ("undo_project", {"project": "nobody"}, "NOT_FOUND: nothing was said of 'nobody' that could be taken back"),
 ]
 

@@ -22,6 +22,7 @@ from memory_mcp.clock import SystemClock
 from memory_mcp.errors import (
     ConfigError,
     DeadlineExceeded,
+    DiskFull,
     MemoryMcpError,
     ResourceExhausted,
     SchemaTooNew,
@@ -479,8 +480,8 @@ def test_every_error_of_duckdb_is_one_of_ours(kind: type[Exception]) -> None:
     ("text", "kind", "words"),
     [
         ('Could not set lock on file "x": Conflicting lock is held in python (PID 5)', StorageLocked, "PID 5"),
-        ("No space left on device", StorageError, "the disk is full"),
-        ("There is not enough space to write", StorageError, "the disk is full"),
+        ("No space left on device", DiskFull, "the disk that holds . is full"),
+        ("There is not enough space to write", DiskFull, "the disk that holds . is full"),
         ("could not read block 17 of the file", StorageError, "readable and writable"),
     ],
 )

@@ -20,6 +20,7 @@ from memory_mcp.sources import all_importers, importer_named
 
 if TYPE_CHECKING:
     from memory_mcp.ingest.base import Importer, ImportReport
+    from memory_mcp.ingest.capture import Capture
     from memory_mcp.ingest.handover import Token
     from memory_mcp.ingest.pipeline import Source
     from memory_mcp.model.event import EventDraft
@@ -49,6 +50,8 @@ class Memory(Protocol):
     """A store to be filled."""
 
     settings: Settings
+    #: What is never recorded.
+    capture: "Capture"
 
     def importer(self, name: str) -> "Importer":
         """See App."""
@@ -84,7 +87,7 @@ class Here:
 
     def __init__(self, app: App) -> None:
         self._app = app
-        self.settings = app.settings
+        self.settings, self.capture = app.settings, app.capture
         self.importer, self.importers, self.run_import = app.importer, app.importers, app.run_import
         self.marks = app.storage.outbox.marks
         self.holdings = app.holdings
@@ -113,7 +116,10 @@ class There:
     """The daemon's memory."""
 
     def __init__(self, settings: Settings, wanted: link.Wanted) -> None:
+        from memory_mcp.ingest.capture import Capture
+
         self.settings = settings
+        self.capture = Capture.of(settings.ingest, settings.storage.directory)
         self._wanted = wanted
         self._line: link.Line | None = None
         self._token: Token | None = None
@@ -144,7 +150,7 @@ class There:
         tasks = survey(importer, source, self.marks(prefix_of(importer)), newest, report)
         done, total = 0, sum(t.size for t in tasks)
         token = self._claim()
-        with few_collections(), Readers(Hello(importer, token.folder, token.name), tasks) as readers:
+        with few_collections(), Readers(Hello(importer, token.folder, token.name, self.capture), tasks) as readers:
             for task, part in readers.parts():
                 if part.name:
                     self._store(part.name, report)
@@ -154,7 +160,7 @@ class There:
                 if progress is not None:
                     now = done if part.report is not None else done + part.done * task.size
                     progress(report, part.file, now / total if total else 1.0)
-        finish(report, Gate(self.settings.storage.directory))
+        finish(report, Gate(self.capture))
         return report
 
     def append(self, drafts: "Sequence[EventDraft]", source: str) -> Counts:

@@ -11,7 +11,7 @@ from memory_mcp import __version__
 from memory_mcp.cli import render
 from memory_mcp.cli.commands import registry
 from memory_mcp.cli.commands.base import common
-from memory_mcp.errors import InvalidQuery, MemoryMcpError
+from memory_mcp.errors import DiskFull, InvalidQuery, MemoryMcpError
 
 INTERRUPTED = 130
 _DEBUG = "MEMORY_MCP_DEBUG"
@@ -170,6 +170,8 @@ def perform(argv: Sequence[str]) -> int:
     except MemoryMcpError as error:
         return _failed(str(error), error.exit_status)
     except OSError as error:
+        if full := DiskFull.of(error):
+            return _failed(str(full), full.exit_status)
         return _failed(f"INTERNAL: {error}. {_DEBUG}=1 shows where.", 1)
     except Exception as error:
         render.trace()

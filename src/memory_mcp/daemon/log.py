@@ -1,8 +1,11 @@
 """The daemon's log: one file in the data directory, rotated; standard error goes there too."""
 
+import io
 import logging
 import logging.handlers
 import os
+
+from memory_mcp import machine
 
 _MOST_BYTES = 1_000_000
 _KEPT = 3
@@ -11,6 +14,11 @@ _FORM = "%(asctime)s %(process)d %(name)s %(levelname)s %(message)s"
 
 class _Rotated(logging.handlers.RotatingFileHandler):
     """Also points standard output and error at the file it writes to, after each rotation again."""
+
+    def _open(self) -> io.TextIOWrapper:
+        """Never through a link: its end would be another file."""
+        descriptor = os.open(self.baseFilename, os.O_WRONLY | os.O_CREAT | os.O_APPEND | machine.NO_LINK, 0o600)
+        return open(descriptor, "a", encoding=self.encoding)  # noqa: PTH123 - a descriptor, no path
 
     def doRollover(self) -> None:  # noqa: N802 - the standard library's name
         """See RotatingFileHandler."""

@@ -14,11 +14,12 @@ import tempfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
 
+from memory_mcp import machine
 from memory_mcp.errors import IndexUnreadable
 
 Array = NDArray[Any]
@@ -85,7 +86,7 @@ def sync_directory(directory: Path) -> None:
 def replace_text(path: Path, text: str) -> None:
     """Put a small file in place: aside, durable, renamed."""
     aside = path.with_name(path.name + ".new")
-    descriptor = os.open(aside, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+    descriptor = os.open(aside, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | machine.NO_LINK, 0o600)
     with os.fdopen(descriptor, "w", encoding="utf-8") as f:
         f.write(text)
         f.flush()
@@ -163,9 +164,14 @@ def cut_short(maps: Iterable[mmap.mmap]) -> bool:
     return any(held.size() < len(held) for held in maps)
 
 
+def _opened(path: Path) -> BinaryIO:
+    """The file itself; OSError for a link to another."""
+    return open(os.open(path, os.O_RDONLY | machine.PRIVATE), "rb")  # noqa: PTH123 - a descriptor, no path
+
+
 def _mapped(path: Path, size: int) -> mmap.mmap:
     try:
-        with path.open("rb") as f:
+        with _opened(path) as f:
             held = mmap.mmap(f.fileno(), 0, access=mmap.ACCESS_READ)
     except (OSError, ValueError) as error:
         raise IndexUnreadable(f"{path.name} of the index cannot be read: {error}") from error
@@ -185,7 +191,7 @@ def _scratch_file(scratch: Path) -> Any:
 def _copy(path: Path, wanted: Checked, sink: Any) -> int:
     digest, size = hashlib.blake2b(digest_size=16), 0
     try:
-        with path.open("rb") as f:
+        with _opened(path) as f:
             while block := f.read(_CHUNK):
                 digest.update(block)
                 size += len(block)

@@ -4,12 +4,13 @@ from collections.abc import Callable, Iterator
 from typing import cast
 
 from memory_mcp.children import answering
+from memory_mcp.ingest.gate import Gate
 from memory_mcp.ingest.readers import Hello, Numbered, Part, parts
 
 
 def _begin(hello: object) -> Callable[[object], object]:
     told = cast("Hello", hello)
-    gate = told.gate
+    gate = Gate(told.capture)
     under_way: Iterator[Part] = iter(())
 
     def answer(request: object) -> object:

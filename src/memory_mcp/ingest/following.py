@@ -15,6 +15,7 @@ from typing import Protocol
 
 from memory_mcp.ingest import handover
 from memory_mcp.ingest.base import Growth, Importer, ImportReport
+from memory_mcp.ingest.capture import Capture
 from memory_mcp.ingest.marks import Mark
 from memory_mcp.ingest.pipeline import Task, prefix_of, survey
 from memory_mcp.ingest.readers import Hello, Readers
@@ -62,11 +63,12 @@ def agree(marks: Marks, names: Iterable[str], on: bool) -> None:
 class Follower:
     """Looks for what followed clients wrote."""
 
-    def __init__(self, importers: Sequence[Importer], marks: Marks, spool: Path, store: Store) -> None:
+    def __init__(self, importers: Sequence[Importer], marks: Marks, spool: Path, store: Store, capture: Capture) -> None:
         self._importers = importers
         self._marks = marks
         self._spool = spool
         self._store = store
+        self._capture = capture
         #: Stamps of files that were read to their end or failed, by mark name.
         self._seen: dict[str, int] = {}
         self._rest_until = 0.0
@@ -105,7 +107,10 @@ class Follower:
         if not tasks:
             return 0
         new = 0
-        with handover.claimed(self._spool) as token, Readers(Hello(importer, token.folder, token.name), tasks) as readers:
+        with (
+            handover.claimed(self._spool) as token,
+            Readers(Hello(importer, token.folder, token.name, self._capture), tasks) as readers,
+        ):
             for task, part in readers.parts():
                 if part.name:
                     new += self._keep(part.name)

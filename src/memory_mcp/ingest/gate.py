@@ -12,6 +12,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from memory_mcp.ingest.base import ImportReport
+from memory_mcp.ingest.capture import Capture
 from memory_mcp.ingest.redact import Redactor, strip_private
 from memory_mcp.ingest.tombstones import MARK, Tombstones
 from memory_mcp.model.event import EventDraft, EventType
@@ -40,10 +41,11 @@ _UNSTORABLE = "\ufffd"
 class Gate:
     """Cleans drafts, each on its own; what it remembers only saves looking twice."""
 
-    def __init__(self, directory: Path | None = None) -> None:
-        """`directory` is the data directory that the drafts are for: what was forgotten there does not come in."""
+    def __init__(self, capture: Capture | None = None) -> None:
+        """`capture`: what is never recorded, and where what was forgotten is known; without, nothing is."""
+        self.capture = capture or Capture()
         self._redactor = Redactor()
-        self.tombstones = Tombstones(directory)
+        self.tombstones = Tombstones(Path(self.capture.directory) if self.capture.directory else None)
         self._harmless: set[tuple[str, str]] = set()
 
     def clean(self, draft: EventDraft, report: ImportReport) -> EventDraft | None:
@@ -56,6 +58,9 @@ class Gate:
 
     def check(self, draft: EventDraft, report: ImportReport) -> EventDraft | str:
         """As `clean`, with the reason as the answer; redactions are counted in `report`."""
+        if why := self.capture.refusal(draft):
+            return why
+        draft = _without_private(draft)
         text = strip_fenced(_storable(draft.text))
         if carries_mark(text):
             return OWN_OUTPUT
@@ -114,8 +119,8 @@ class Gate:
         )
 
     def redact(self, text: str, report: ImportReport) -> str:
-        """Return `text` without secrets, counted by rule in `report`, and without what was forgotten."""
-        return self._redactor.redact(self.tombstones.clean(text), report.redacted)
+        """Return `text` without private spans, what was forgotten, and secrets, which are counted by rule in `report`."""
+        return self._redactor.redact(self.tombstones.clean(strip_private(text)), report.redacted)
 
     def words(self, text: str) -> str:
         """What was written about events, as it may be stored; "" when it may not."""
@@ -127,7 +132,7 @@ class Gate:
         for key, value in given.items():
             if len(kept) >= MAX_METADATA_KEYS:
                 break
-            kept[_storable(str(key))[:MAX_SESSION_CHARS]] = strip_private(_storable(str(value)))
+            kept[strip_private(_storable(str(key)))[:MAX_SESSION_CHARS]] = strip_private(_storable(str(value)))
         self._redact_values(kept, report)
         for key, value in kept.items():
             if len(value) > MAX_METADATA_BYTES // 4:
@@ -153,6 +158,18 @@ class Gate:
         start, quoted = f'{key}: "', value.replace('"', "'")
         told = self.redact(f'{start}{quoted}"', report)
         return value if told == f'{start}{quoted}"' else told[len(start) : -1]
+
+
+def _without_private(draft: EventDraft) -> EventDraft:
+    """The draft without private spans in what goes with its text; in the text before anything else may hide a tag's half."""
+    told = (draft.text, draft.session_id, draft.source_id, draft.agent, draft.project, draft.thread, draft.speaker)
+    kept = tuple(map(strip_private, told))
+    if kept == told:
+        return draft
+    text, session, source, agent, project, thread, speaker = kept
+    return replace(
+        draft, text=text, session_id=session, source_id=source, agent=agent, project=project, thread=thread, speaker=speaker
+    )
 
 
 def shorten(text: str, bound: int) -> tuple[str, int]:

@@ -15,13 +15,14 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Se
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
-from time import perf_counter
+from time import perf_counter, time
 from typing import Protocol
 
 from memory_mcp import metrics
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.failpoints import failpoint
 from memory_mcp.ingest.base import Growth, Importer, ImportReport, Quote, Read
+from memory_mcp.ingest.capture import PAUSED
 from memory_mcp.ingest.gate import Gate
 from memory_mcp.ingest.marks import Mark, find_start, mark_name, stamp_of
 from memory_mcp.model.event import EventDraft, Trust
@@ -135,8 +136,13 @@ class Pipeline:
         clean: list[EventDraft] = []
         for number, draft in enumerate(drafts, 1):
             outcome = self._gate.check(draft, report)
+            if self._gate.capture.paused(draft.project, int(time() * 1000)):
+                # Whatever time it tells of: it is written now.
+                outcome = PAUSED
             if isinstance(outcome, str):
                 hint = "Nothing was stored; leave it out or correct it, and send all of them again."
+                if outcome == PAUSED:
+                    hint = "Nothing was stored. A person ends the pause with: memory-mcp resume"
                 raise InvalidQuery(f"event {number} of {len(drafts)} is refused: {outcome}", hint)
             clean.append(outcome)
         _tell(report)

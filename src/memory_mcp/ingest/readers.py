@@ -16,6 +16,7 @@ from pathlib import Path
 from memory_mcp.children import Child
 from memory_mcp.errors import SourceUnreadable
 from memory_mcp.ingest.base import Importer, ImportReport
+from memory_mcp.ingest.capture import Capture
 from memory_mcp.ingest.gate import Gate
 from memory_mcp.ingest.handover import Writer
 from memory_mcp.ingest.pipeline import Task, reading
@@ -34,11 +35,8 @@ class Hello:
     #: Where its files go, and how their names begin.
     folder: Path
     token: str
-
-    @property
-    def gate(self) -> Gate:
-        """The gate of the data directory whose spool has the folder."""
-        return Gate(self.folder.parent.parent)
+    #: What is never recorded.
+    capture: Capture
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,7 +114,7 @@ class Readers:
     def parts(self) -> Iterator[tuple[Task, Part]]:
         """Every part, in order; SourceUnreadable when a child has died."""
         if not self._children:
-            gate = self._hello.gate
+            gate = Gate(self._hello.capture)
             for numbered in self._tasks:
                 yield from ((numbered.task, part) for part in parts(self._hello, numbered, gate))
             return

@@ -128,7 +128,8 @@ class Spool:
 
     def _names(self) -> list[str]:
         try:
-            return sorted(entry.name for entry in (self._directory / "new").iterdir())
+            new = self._directory / "new"
+            return [] if new.is_symlink() else sorted(entry.name for entry in new.iterdir())
         except OSError:
             return []
 
@@ -150,6 +151,10 @@ class Spool:
     def _understood(self, file: Path, report: DrainReport) -> _Payload | None:
         """One file read; None when it was moved aside or cannot be opened, which the report tells."""
         try:
+            if file.is_symlink():
+                # Set aside unread: what it leads to is nobody's payload.
+                self._set_aside(file, "a link, not a payload", b"", report)
+                return None
             raw = file.read_bytes()
         except OSError as error:
             report.fail(file, str(error))
@@ -184,6 +189,8 @@ class Spool:
         bad = self._directory / "bad"
         try:
             bad.mkdir(mode=0o700, exist_ok=True)
+            if bad.is_symlink():
+                raise OSError(f"{bad} is a link")
             os.replace(file, bad / file.name)
         except OSError as error:
             report.fail(file, str(error))

@@ -6,6 +6,8 @@ import time
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from memory_mcp.errors import DiskFull
+
 log = logging.getLogger(__name__)
 
 #: The open segment is republished at most this often (seconds).
@@ -123,6 +125,10 @@ class Deriver:
             try:
                 again = self._work()
                 self.last_error = ""
+            except DiskFull as error:
+                # Each try would fill the log with where it came from, on the disk that is full.
+                self.last_error = str(error)
+                log.warning("the %s waits for room: %s", self._thread.name, error.message)
             except Exception as error:
                 self.last_error = str(error)
                 log.exception("the %s failed; it is tried again with the next write", self._thread.name)

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, fields
 from typing import Any
 
 from memory_mcp.clock import Clock
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.errors import DiskFull, InvalidQuery
 from memory_mcp.jobs.base import Asked, Job, JobReport, Waiting
 from memory_mcp.jobs.schedule import Every, next_due, retry_after
 from memory_mcp.model.calendar import Calendar
@@ -347,6 +347,9 @@ class Scheduler:
                 return
             try:
                 self._outbox.mark(PREFIX + entry.job.name, text)
+            except DiskFull as error:
+                log.warning("the state of job %s is not kept: %s", entry.job.name, error.message)
+                return
             except Exception:
                 if force and not self._stopping.is_set():
                     raise

@@ -6,6 +6,7 @@ from typing import Any
 
 from memory_mcp.app import App
 from memory_mcp.requests import (
+    capturing,
     correct,
     events,
     expand,
@@ -76,6 +77,8 @@ REQUESTS: Mapping[str, Entry] = {
     "list_agents": Entry(projects.ListAgents, projects.list_agents),
     "alias_project": Entry(projects.AliasProject, projects.alias_project),
     "split_project": Entry(projects.SplitProject, projects.split_project),
+    "pause_capture": Entry(capturing.PauseCapture, capturing.pause_capture),
+    "resume_capture": Entry(capturing.ResumeCapture, capturing.resume_capture),
     "undo_project": Entry(projects.UndoProject, projects.undo_project),
 }
 _HANDLERS = {entry.request: entry.handle for entry in REQUESTS.values()}

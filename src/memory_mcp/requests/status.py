@@ -3,9 +3,12 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 
+from memory_mcp import pauses
 from memory_mcp.app import App
+from memory_mcp.errors import DiskFull
 from memory_mcp.layers.base import CONTRACTS, LayerName, LayerStatus
 from memory_mcp.policy.tier import detect
+from memory_mcp.requests import capturing
 from memory_mcp.requests.limits import Detail, choice
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.shapes import NAMES_SHOWN
@@ -92,11 +95,16 @@ def get_status(app: App, request: GetStatus, caller: Caller) -> Status:
         store=_store(app, stats, full),
         healthy=app.storage.loss is None,
         project=app.storage.projects.names.of(caller.project),
-        notices=list(_notices(app)),
+        notices=list(_notices(app, stats)),
     )
 
 
-def _notices(app: App) -> Iterator[str]:
+def _notices(app: App, stats: StoreStats) -> Iterator[str]:
+    if stats.no_room:
+        yield f"nothing can be written: {stats.no_room}. {DiskFull.HINT}"
+    for project, end in capturing.in_force(app).items():
+        name = "any project" if project == pauses.ALL else project
+        yield f"recording of {name} is paused {f'until {app.calendar.iso(end)}' if end else 'until: memory-mcp resume'}"
     if (summarizer := app.settings.summarizer).is_on:
         yield f"summaries are improved by {summarizer.provider} {summarizer.name}; see: memory-mcp spend"
 

@@ -64,6 +64,7 @@ def assemble(host: Host, project: str = "") -> MemoryServer:
 def _tools(kit: Kit, profile: str) -> list[Tool]:
     offered = [tool for group in _DEFAULT for tool in group(kit).tools()]
     if profile == "full":
+        from memory_mcp.server.tools.capturing import CaptureTools
         from memory_mcp.server.tools.correcting import Correcting
         from memory_mcp.server.tools.curate import Curate
         from memory_mcp.server.tools.decide import Decide
@@ -74,7 +75,7 @@ def _tools(kit: Kit, profile: str) -> list[Tool]:
         from memory_mcp.server.tools.projects import Projects
         from memory_mcp.server.tools.topics import TopicSteps
 
-        groups = (Full, Loop, Decide, Indexes, TopicSteps, Curate, Correcting, Projects, Forgets)
+        groups = (Full, Loop, Decide, Indexes, TopicSteps, Curate, Correcting, Projects, Forgets, CaptureTools)
         offered += [tool for group in groups for tool in group(kit).tools()]
     return offered
 

@@ -8,7 +8,7 @@ from typing import Any
 from mcp.types import CallToolResult, TextContent
 from pydantic import ValidationError
 
-from memory_mcp.errors import InvalidQuery, MemoryMcpError
+from memory_mcp.errors import DiskFull, InvalidQuery, MemoryMcpError
 
 log = logging.getLogger(__name__)
 
@@ -63,6 +63,8 @@ def as_ours(error: Exception, where: str) -> MemoryMcpError:
         return error
     if isinstance(error, ValidationError):
         return bad_arguments(error)
+    if full := DiskFull.of(error):
+        return full
     log.error("%s raised an unexpected exception", where, exc_info=error)
     return MemoryMcpError("unexpected failure inside memory-mcp")
 

@@ -56,3 +56,12 @@ class ProjectChanged(Wire):
     shown_as: str
     sessions: int
     undo: str = ""
+
+
+class Capturing(Wire):
+    """pause_capture, resume_capture."""
+
+    project: str
+    paused: bool
+    until: str = ""
+    all_paused: list[str] = []

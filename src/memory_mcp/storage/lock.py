@@ -36,7 +36,7 @@ class DirectoryLock:
         except Timeout:
             raise _locked(directory) from None
         self._held = _identity(self._file)
-        descriptor = os.open(self._note, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+        descriptor = os.open(self._note, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | machine.PRIVATE, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as note:
             json.dump({"pid": os.getpid(), "command": _command(), "kind": kind}, note)
 
@@ -67,6 +67,7 @@ class LookingLock:
 
     def __init__(self, directory: Path) -> None:
         self._descriptor = -1
+        refuse_links(directory)
         file = directory / "lock"
         if machine.WINDOWS or not file.exists():
             return
@@ -109,6 +110,7 @@ def prepare(directory: Path) -> None:
     """
     if why := paths.foreign(str(directory)):
         raise ConfigError(why, "Name a new or an empty folder: --data-dir DIR, or MEMORY_MCP_DATA_DIR.")
+    refuse_links(directory)
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
     except OSError as e:
@@ -123,6 +125,13 @@ def prepare(directory: Path) -> None:
             f"the data directory {directory} lies on another machine ({system}), where a lock cannot be trusted",
             "Choose a directory on a disk of this machine: --data-dir DIR",
         )
+
+
+def refuse_links(directory: Path) -> None:
+    """ConfigError where a link lies inside a data directory: through it, what is not this memory's would be read or written."""
+    if link := paths.planted(str(directory)):
+        hint = f"Look where it leads (ls -l {link}); if you did not make it, somebody else did. Then move it away."
+        raise ConfigError(f"{link} is a link, and nothing inside a data directory may be one", hint)
 
 
 def _why(directory: Path, error: OSError) -> str:

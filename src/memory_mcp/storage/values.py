@@ -170,6 +170,8 @@ class StoreStats:
     last_seq: int
     #: What is missing, until a person acknowledges it.
     loss: Loss | None = None
+    #: Why nothing can be written, where there is no room.
+    no_room: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -19,6 +19,7 @@ OUTSIDE = (
     "directory",
     "daemon",
     "spool",
+    "capture",
 )
 INSIDE = (
     "store",

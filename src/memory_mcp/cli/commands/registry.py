@@ -17,6 +17,8 @@ COMMANDS = {
     "import": "import transcripts and other histories",
     "watch": "store what clients write into their own session files, while they write it",
     "ingest": "store events from a JSONL file or from standard input",
+    "pause": "record nothing of a project, or of any, until it is resumed",
+    "resume": "record a paused project again",
     "hook": "keep what a client's hook tells on standard input",
     "ask": "ask the memory a question; the policy picks the layers and says why",
     "search": "search the nodes of the time tree for words",
@@ -63,9 +65,8 @@ GROUPS = {
     ),
     "looking inside": ("search", "navigate", "query", "teleport", "topics", "retrieval"),
     "upkeep": (
-        *("serve", "daemon", "watch", "hook", "ingest", "refine", "project", "scheduler", "spend", "forget", "embedder", "admin"),
-        *("backup", "restore"),
-        "config",
+        *("serve", "daemon", "watch", "hook", "ingest", "refine", "project", "pause", "resume", "scheduler", "spend", "forget"),
+        *("embedder", "admin", "backup", "restore", "config"),
     ),
 }
 

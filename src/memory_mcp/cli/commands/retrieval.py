@@ -111,3 +111,5 @@ def _lines(data: dict[str, Any]) -> Iterator[str]:
         yield f"  - {layer['name'] + ':':<8} {layer.get('reason', 'unhealthy')}"
     if not others:
         yield "  (none)"
+    for notice in data.get("notices", ()):
+        yield f"Note: {notice}"

@@ -13,7 +13,16 @@ from typing import Any, cast
 
 import duckdb
 
-from memory_mcp.errors import DeadlineExceeded, MemoryMcpError, ResourceExhausted, StorageDamaged, StorageError, StorageLocked
+from memory_mcp.errors import (
+    DeadlineExceeded,
+    DiskFull,
+    MemoryMcpError,
+    ResourceExhausted,
+    StorageDamaged,
+    StorageError,
+    StorageLocked,
+)
+from memory_mcp.storage.duckdb.space import Space, disk_full, says_full
 
 #: Oldest file format that costs nothing: DuckDB 1.5 can still read the file.
 STORAGE_FORMAT = "v1.5.0"
@@ -60,15 +69,26 @@ class Connection:
         self.on_commit: Callable[[], None] = lambda: None
         #: Called when bytes of the file turn out not to be what was written.
         self.on_damage: Callable[[], None] = lambda: None
+        #: Called after the file was opened anew because the engine gave it up: what is remembered of it may be another's.
+        self.on_reopened: Callable[[], None] = lambda: None
+        #: Whether there is room to write.
+        self.space = Space(path)
+        #: Whether the file is open to be read alone, for want of room.
+        self._read_only = False
+        self._within_transaction = False
         #: Transactions committed since the file was opened: what was read at the same number still holds.
         self.commits = 0
         self._con = self._open()
 
-    def _open(self) -> duckdb.DuckDBPyConnection:
+    def _open(self, looking: bool = False) -> duckdb.DuckDBPyConnection:
+        looking = looking or self._looking
+        for file in (self._path.with_name(self._path.name + end) for end in _FILES) if self._path else ():
+            if file.is_symlink():
+                raise StorageError(f"{file} is a link, and no store is read or written through one", "Move it away.")
         with translated(self._path):
-            config = self._config | ({"temp_directory": tempfile.gettempdir()} if self._looking else {})
-            con = duckdb.connect(str(self._path) if self._path else ":memory:", self._looking, config)
-            if self._path and not self._looking:
+            config = self._config | ({"temp_directory": tempfile.gettempdir()} if looking else {})
+            con = duckdb.connect(str(self._path) if self._path else ":memory:", looking, config)
+            if self._path and not looking:
                 # The one database beside its own that statements may name; this can only be said before the door is shut.
                 copy = compacting(self._path)
                 con.execute("SET allowed_paths = ?", [[f"{copy}{end}" for end in _FILES]])
@@ -76,7 +96,8 @@ class Connection:
             return con
 
     @contextmanager
-    def _guarded(self) -> Iterator[None]:
+    def _translated(self) -> Iterator[None]:
+        """The engine's errors as ours; whoever is told of damage is told of it here."""
         try:
             with translated(self._path):
                 yield
@@ -90,10 +111,11 @@ class Connection:
         me = threading.get_ident()
         with self._reading_lock:
             self._reading_lock.wait_for(lambda: not self._held)
-            cursor = self._con.cursor()
+            with translated(self._path):
+                cursor = self._con.cursor()
             self._reading.setdefault(me, []).append(cursor)
         try:
-            with self._guarded():
+            with self._translated():
                 yield cursor
         finally:
             with self._reading_lock:
@@ -104,9 +126,19 @@ class Connection:
             cursor.close()
 
     def rows(self, sql: str, parameters: list[Any] | None = None) -> list[Row]:
-        """All rows of one query. An open result owns its connection, so it is always drained here."""
-        with self.reading() as cursor:
-            return cursor.execute(sql, parameters or []).fetchall()
+        """All rows of one query. An open result owns its connection, so it is always drained here.
+
+        Where the engine gave the file up meanwhile, it is opened anew and asked once more.
+        """
+        try:
+            with self.reading() as cursor:
+                return cursor.execute(sql, parameters or []).fetchall()
+        except StorageError:
+            if self._path is None or threading.get_ident() in self._reading:
+                raise
+            self._open_if_given_up()
+            with self.reading() as cursor:
+                return cursor.execute(sql, parameters or []).fetchall()
 
     def row(self, sql: str, parameters: list[Any] | None = None) -> Row | None:
         """The first row, or None."""
@@ -115,18 +147,70 @@ class Connection:
 
     @contextmanager
     def writing(self) -> Iterator[duckdb.DuckDBPyConnection]:
-        """A transaction: committed when the block ends, rolled back when it raises."""
-        with self._write_lock, self._guarded():
+        """A transaction: committed when the block ends, rolled back when it raises. DiskFull while there is no room."""
+        with self._guarded():
             self._con.execute("BEGIN TRANSACTION")
+            self._within_transaction = True
             try:
                 yield self._con
                 self._con.execute("COMMIT")
+                self._within_transaction = False
                 self.commits += 1
                 self.on_commit()
-            except BaseException:
+            except BaseException as error:
+                self._within_transaction = False
                 self._roll_back()
+                self._mend(error)
                 self.on_rollback()
                 raise
+
+    @contextmanager
+    def _guarded(self) -> Iterator[None]:
+        """Alone in writing, and with room for it; a file that the engine gives up meanwhile is opened anew."""
+        with self._write_lock, self._translated():
+            self.space.require()
+            if self._read_only:
+                self._reopen()
+            if self._read_only:
+                raise disk_full(self._path)
+            try:
+                yield
+            except duckdb.Error as error:
+                self._mend(error)
+                raise
+
+    def _mend(self, error: BaseException) -> None:
+        """Note that there is no room, and open the file anew where the engine gave it up; with the write lock held."""
+        if isinstance(error, DiskFull) or (isinstance(error, duckdb.Error) and says_full(str(error))):
+            self.space.lacking = True
+        if isinstance(error, (StorageError, duckdb.Error)):
+            self._open_if_given_up()
+
+    def _open_if_given_up(self) -> None:
+        """Open the file anew unless it answers; never within a transaction, which ends first."""
+        with self._write_lock:
+            if self._within_transaction or isinstance(self._con, _Closed):
+                return
+            try:
+                with self._con.cursor() as cursor:
+                    cursor.execute("SELECT 1").fetchall()
+            except duckdb.Error:
+                self._reopen()
+
+    def _reopen(self) -> None:
+        """Close and open the file; to be read alone where opening it needs more room than there is."""
+        with self._alone():
+            self._con.close()
+            self._open_again()
+        self.commits += 1
+        self.on_reopened()
+
+    def _open_again(self) -> None:
+        try:
+            self._con, self._read_only = self._open(), False
+        except DiskFull:
+            self.space.lacking = True
+            self._con, self._read_only = self._open(looking=True), True
 
     @contextmanager
     def still(self) -> Iterator[None]:
@@ -151,7 +235,7 @@ class Connection:
 
     def run(self, sql: str) -> None:
         """A statement outside any transaction, such as CHECKPOINT."""
-        with self._write_lock, self._guarded():
+        with self._guarded():
             self._con.execute(sql)
 
     def dead_bytes(self) -> int:
@@ -164,16 +248,17 @@ class Connection:
         """A dense copy of the file, complete before the block begins; reads go on while it is made. Else as `replaced`."""
         assert self._path is not None
         fresh = compacting(self._path)
-        with self._write_lock:
+        with self._guarded():
             try:
                 self._copy(fresh)
                 with self.replaced():
                     yield fresh
             finally:
-                fresh.unlink(missing_ok=True)
+                sweep_compacting(self._path)
 
     def _copy(self, fresh: Path) -> None:
-        fresh.unlink(missing_ok=True)
+        assert self._path is not None
+        sweep_compacting(self._path)
         with self.reading() as cursor:
             (name,) = cursor.execute("SELECT current_database()").fetchall()[0]
             cursor.execute(f"ATTACH '{_quoted(fresh)}' AS fresh (STORAGE_VERSION '{STORAGE_FORMAT}')")
@@ -186,16 +271,26 @@ class Connection:
     @contextmanager
     def replaced(self) -> Iterator[None]:
         """The file is closed while the block runs and opened again after it; reads and writes wait."""
+        with self._guarded():
+            # Before anything is closed: where it fails, the file is as it was.
+            self._con.execute("CHECKPOINT")
+            with self._alone():
+                self._con.close()
+                try:
+                    yield
+                finally:
+                    self._open_again()
+
+    @contextmanager
+    def _alone(self) -> Iterator[None]:
+        """Nothing is read while the block runs; reads that have begun are waited for."""
         with self._write_lock:
             with self._reading_lock:
                 self._held = True
                 self._reading_lock.wait_for(lambda: not self._reading)
             try:
-                self._con.execute("CHECKPOINT")
-                self._con.close()
                 yield
             finally:
-                self._con = self._open()
                 with self._reading_lock:
                     self._held = False
                     self._reading_lock.notify_all()
@@ -222,6 +317,13 @@ def copy_config() -> dict[str, Any]:
 def compacting(path: Path) -> Path:
     """Where a compacted copy is made; one that a killed compaction left behind is worth nothing."""
     return path.with_name(path.name + ".compact")
+
+
+def sweep_compacting(path: Path) -> None:
+    """Remove the copy that a compaction made, with its logs: one that failed leaves them."""
+    for end in _FILES:
+        copy = compacting(path)
+        copy.with_name(copy.name + end).unlink(missing_ok=True)
 
 
 def _quoted(path: Path) -> str:
@@ -255,13 +357,15 @@ def translated(path: Path | None) -> Iterator[None]:
         raise DeadlineExceeded("Timeout exceeded", "Ask for less, or give more time.") from None
     except duckdb.OutOfMemoryException as e:
         raise ResourceExhausted("the query needed more memory than the store may use", "Ask for a shorter time window.") from e
-    except duckdb.IOException as e:
-        raise _io_error(e, path) from e
     except duckdb.Error as e:
         if isinstance(e, MemoryMcpError):
             raise
+        if says_full(str(e)):
+            raise disk_full(path) from e
         if _DAMAGED.search(str(e)):
             raise StorageDamaged(f"the store is damaged: {_first_line(str(e))}", _SAVED) from e
+        if isinstance(e, duckdb.IOException):
+            raise _io_error(e, path) from e
         raise StorageError(f"the store refused: {e}", "Run: memory-mcp doctor") from e
 
 
@@ -271,8 +375,6 @@ def _io_error(error: duckdb.Error, path: Path | None) -> MemoryMcpError:
         return StorageDamaged(f"the store is damaged: {_first_line(text)}", _SAVED)
     if "set lock" in text.lower() or "conflicting lock" in text.lower():
         return StorageLocked(f"another process has {path} open ({_first_line(text)})", "Close it there, or use its tools.")
-    if "No space left" in text or "not enough space" in text.lower():
-        return StorageError(f"the disk is full: {_first_line(text)}", "Free some space; nothing acknowledged is lost.")
     return StorageError(_first_line(text), "Check that the data directory is readable and writable, then run: memory-mcp doctor")
 
 

@@ -11,14 +11,14 @@ from pathlib import Path
 from tzlocal import get_localzone_name
 
 from memory_mcp.clock import Clock, SystemClock
-from memory_mcp.errors import InvalidQuery, SchemaTooOld, StorageDamaged
+from memory_mcp.errors import DiskFull, InvalidQuery, SchemaTooOld, StorageDamaged
 from memory_mcp.failpoints import failpoint
 from memory_mcp.model.audit import Act
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.storage.duckdb import migrations
 from memory_mcp.storage.duckdb.archive import DuckArchive
 from memory_mcp.storage.duckdb.audit import DuckAudit
-from memory_mcp.storage.duckdb.connection import Connection, compacting
+from memory_mcp.storage.duckdb.connection import Connection, sweep_compacting
 from memory_mcp.storage.duckdb.erasing import Erasing
 from memory_mcp.storage.duckdb.events import DuckEvents
 from memory_mcp.storage.duckdb.grips import DuckGrips
@@ -26,6 +26,7 @@ from memory_mcp.storage.duckdb.outbox import DuckOutbox, Numbers
 from memory_mcp.storage.duckdb.projects import DuckProjects
 from memory_mcp.storage.duckdb.recent import RecentGrips
 from memory_mcp.storage.duckdb.salvage import Salvaged, look_at_log, note, salvage, store_what_is_left
+from memory_mcp.storage.duckdb.space import disk_full
 from memory_mcp.storage.duckdb.spending import DuckSpending
 from memory_mcp.storage.duckdb.superseded import DuckSuperseded
 from memory_mcp.storage.duckdb.toc import DuckToc
@@ -107,7 +108,7 @@ class DuckStorage:
         #: Commits when the rows were last counted, and what came of it.
         self._counted: tuple[int, StoreStats | None] = (0, None)
         if self._path and not looking:
-            compacting(self._path).unlink(missing_ok=True)
+            sweep_compacting(self._path)
         self._con, salvaged = self._connected(clock)
         try:
             self._bring_up(timezone)
@@ -129,6 +130,7 @@ class DuckStorage:
             self.archive = DuckArchive(self._con, self.reread)
             self.outbox = DuckOutbox(self._con, self._numbers)
             self._settle_damage(salvaged, clock)
+            self._con.on_reopened = self.reread
         except BaseException:
             # An open file would stay locked, and a second try in this process would meet the first one's state.
             self._con.close()
@@ -206,6 +208,8 @@ class DuckStorage:
             known = self._count()
             self._counted = (commits, known)
         (text_bytes,) = (self._con.row(_TEXT_BYTES) if text else None) or (0,)
+        if self._con.space.lacking:
+            known = replace(known, no_room=disk_full(self._path).message)
         return replace(known, size_bytes=self._size(), text_bytes=text_bytes, last_seq=self._numbers.last_event, loss=self.loss)
 
     def _count(self) -> StoreStats:
@@ -320,6 +324,8 @@ class DuckStorage:
             if not self._looking:
                 self._con.run("CHECKPOINT")
                 self._mark.write(sync=True)
+        except DiskFull as error:
+            log.warning("closed without taking the log in, which the next start does: %s", error)
         finally:
             self._con.close()
             if self._lock:

@@ -1,0 +1,43 @@
+"""`pause`: nothing of a project is recorded until it is resumed; `resume` is its counterpart."""
+
+import argparse
+from typing import Any
+
+from memory_mcp.cli import render
+from memory_mcp.cli.commands.base import Subparsers, answered, as_json, leaf, opened, project_typed
+
+_MEANT = "a project's name, its last parts, or '*' for all (default: that of the working directory)"
+
+
+def add(parsers: Subparsers, about: str) -> None:
+    """Arguments of `pause`."""
+    parser = leaf(parsers, "pause", run, about, "What is said meanwhile is never recorded, also not by an import later on.")
+    project_option(parser)
+    parser.add_argument("--for", dest="duration", default="", metavar="TIME", help="as 30m, 2h or 1d (default: until resumed)")
+
+
+def project_option(parser: argparse.ArgumentParser) -> None:
+    """Which project is meant."""
+    parser.add_argument("--project", default="", metavar="NAME", help=_MEANT)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Record nothing of it."""
+    from memory_mcp.requests.capturing import PauseCapture
+
+    with opened(args) as app:
+        return tell(args, answered(app, PauseCapture(project_typed(app, args.project), args.duration, "person")))
+
+
+def tell(args: argparse.Namespace, data: dict[str, Any]) -> int:
+    """Say what is recorded now, and what is not."""
+    name = "all projects" if data["project"] == "*" else data["project"]
+    lines = [f"{name}: recorded again"]
+    if data["paused"]:
+        until = f"until {data['until']}" if data.get("until") else "until: memory-mcp resume"
+        lines = [f"{name}: not recorded {until}"]
+    others = [other for other in data.get("all_paused", ()) if other != data["project"]]
+    if others:
+        lines.append(f"Also paused: {', '.join('all projects' if other == '*' else other for other in others)}")
+    render.emit(as_json(args), data, lines)
+    return 0

@@ -1,0 +1,139 @@
+"""What is never recorded: paths, projects and tools that the settings exclude, and what was said while recording was paused.
+
+Invariants
+1. A rule drops an event whole; nothing of it is stored, counted words aside.
+2. The result of a call that was dropped is dropped too, also where it does not name the path itself.
+"""
+
+import os
+import re
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from memory_mcp import pauses
+from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.model.event import EventDraft, EventType
+
+EXCLUDED_PATH, EXCLUDED_PROJECT, EXCLUDED_TOOL = "excluded path", "excluded project", "excluded tool"
+PAUSED = "recording is paused"
+
+_OF_TOOLS = (EventType.TOOL_CALL, EventType.TOOL_RESULT)
+#: Words of a command line, or of a call's arguments, that may be paths.
+_WORDS = re.compile(r"[^\s\"'`;|&<>()\[\]{},=]+")
+#: Dropped calls that are remembered for their results; a result follows its call closely.
+_REMEMBERED = 2_000
+#: Of this process: a call and its result may be read in two rounds.
+_dropped_calls: dict[tuple[str, str], str] = {}
+
+
+@dataclass(frozen=True, slots=True)
+class Capture:
+    """The rules in force; can be handed to another process."""
+
+    paths: tuple[str, ...] = ()
+    projects: tuple[str, ...] = ()
+    tools: tuple[str, ...] = ()
+    #: Where pauses are kept; "" for a memory without a directory.
+    directory: str = ""
+
+    @classmethod
+    def of(cls, settings: IngestSettings, directory: Path | None) -> "Capture":
+        """By the settings, and the pauses of a data directory."""
+        lists = (settings.exclude_paths, settings.exclude_projects, settings.exclude_tools)
+        paths, projects, tools = (tuple(w for word in given.split(",") if (w := word.strip())) for given in lists)
+        return cls(paths, projects, tools, str(directory.absolute()) if directory else "")
+
+    def refusal(self, draft: EventDraft) -> str:
+        """Why a draft is not recorded; "" when it is."""
+        now = int(time.time() * 1000)
+        if self.paused(draft.project, draft.timestamp or now):
+            return PAUSED
+        if not (self.paths or self.projects or self.tools):
+            return ""
+        call = (draft.session_id, draft.metadata.get("tool_use_id", ""))
+        why = self._excluded(draft)
+        if call[1] and draft.type in _OF_TOOLS:
+            if why:
+                _remember(call, why)
+            why = why or _dropped_calls.get(call, "")
+        return why
+
+    def paused(self, project: str, at_ms: int) -> bool:
+        """Whether recording of a project is, or was, paused at a moment (UTC ms)."""
+        return bool(self.directory) and any(pause.covers(project, at_ms) for pause in _pauses(self.directory))
+
+    def _excluded(self, draft: EventDraft) -> str:
+        if any(_matches(rule, draft.project, whole=True) for rule in self.projects):
+            return EXCLUDED_PROJECT
+        if (tool := draft.metadata.get("tool", "")) and any(_glob(rule).fullmatch(tool) for rule in self.tools):
+            return EXCLUDED_TOOL
+        if self.paths and any(_matches(rule, path) for path in _paths_of(draft) for rule in self.paths):
+            return EXCLUDED_PATH
+        return ""
+
+
+def _paths_of(draft: EventDraft) -> Iterator[str]:
+    """The directory that the session works in, and every path that a use of a tool names."""
+    told, cwd = draft.metadata, draft.metadata.get("cwd", "")
+    yield from filter(None, (cwd, draft.project))
+    named = told.get("files", "").split("\n")
+    if draft.type in _OF_TOOLS:
+        # A command, and the arguments of a call, stand in its text; of a result only the first lines can name files.
+        text = draft.text if draft.type is EventType.TOOL_CALL else ""
+        named += _WORDS.findall(f"{told.get('command', '')} {text}")
+    for path in filter(None, named):
+        yield os.path.normpath(os.path.join(cwd, os.path.expanduser(path)))
+
+
+def _matches(rule: str, path: str, whole: bool = False) -> bool:
+    """Whether a path is what a rule names, or lies below it; `whole`: a project's name, of which a rule may name the end."""
+    path = path.replace("\\", "/")
+    return bool(path) and _path_rule(rule, whole).search(path) is not None
+
+
+@lru_cache(maxsize=512)
+def _path_rule(rule: str, whole: bool) -> re.Pattern[str]:
+    """A rule that begins with a slash or a tilde counts from the root, any other one from any folder on."""
+    spelled = os.path.expanduser(rule).replace("\\", "/").rstrip("/")
+    begin = "^" if re.match(r"/|[A-Za-z]:", spelled) else "(?:^|/)"
+    # What lies below is meant too, but for projects: below one may lie another.
+    return re.compile(begin + _translated(spelled) + ("$" if whole else "(?:/|$)"), re.I)
+
+
+@lru_cache(maxsize=512)
+def _glob(rule: str) -> re.Pattern[str]:
+    return re.compile(_translated(rule), re.I)
+
+
+def _translated(glob: str) -> str:
+    """`*` and `?` within a name, `**` over any number of folders."""
+    out = re.escape(glob).replace(r"\*\*/", "(?:.*/)?").replace(r"\*\*", ".*")
+    return out.replace(r"\*", "[^/]*").replace(r"\?", "[^/]")
+
+
+def _remember(call: tuple[str, str], why: str) -> None:
+    while len(_dropped_calls) >= _REMEMBERED:
+        del _dropped_calls[next(iter(_dropped_calls))]
+    _dropped_calls[call] = why
+
+
+#: What was read of a directory's file last, and by which stamp of it.
+_read: dict[str, tuple[tuple[int, int, int], list[pauses.Pause]]] = {}
+
+
+def _pauses(directory: str) -> list[pauses.Pause]:
+    """The pauses now, read when the file has changed."""
+    try:
+        found = os.lstat(os.path.join(directory, pauses.FILE))
+    except OSError:
+        return []
+    stamp = (found.st_mtime_ns, found.st_size, found.st_ino)
+    if _read.get(directory, (None, None))[0] != stamp:
+        try:
+            _read[directory] = (stamp, pauses.read(directory))
+        except ValueError:
+            return []
+    return _read[directory][1]

@@ -1,0 +1,68 @@
+"""When recording was paused, and of which projects: a small file in the data directory, read by whatever records.
+
+Invariants
+1. What was said during a pause is never recorded, whenever and by whichever door it comes; so past pauses are kept.
+2. Standard library only, and little of it: a hook asks at every event, and mostly there is no such file.
+"""
+
+import os
+from typing import NamedTuple
+
+FILE = "pauses.json"
+#: Stands for every project.
+ALL = "*"
+
+
+class Pause(NamedTuple):
+    """One pause: the names that a project is recorded under, and from when until when (UTC ms); None: until it is resumed."""
+
+    projects: tuple[str, ...]
+    begin: int
+    end: int | None
+
+    def covers(self, project: str, at_ms: int) -> bool:
+        """Whether what was said in a project at a moment is not to be recorded."""
+        return (
+            self.begin <= at_ms and (self.end is None or at_ms < self.end) and (ALL in self.projects or project in self.projects)
+        )
+
+
+def read(directory: str) -> list[Pause]:
+    """Every pause there was; ValueError for a file that is damaged."""
+    try:
+        descriptor = os.open(os.path.join(directory, FILE), os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+    except OSError:
+        return []
+    import json
+
+    with os.fdopen(descriptor, "rb") as stream:
+        try:
+            rows = json.load(stream)["pauses"]
+            return [Pause(tuple(r["projects"]), int(r["begin"]), None if r["end"] is None else int(r["end"])) for r in rows]
+        except (ValueError, KeyError, TypeError) as error:
+            raise ValueError(f"{FILE} cannot be read: {error}") from None
+
+
+def write(directory: str, pauses: list[Pause]) -> None:
+    """Keep them, at once and whole; OSError when they cannot be kept."""
+    import json
+
+    aside = os.path.join(directory, f"{FILE}.{os.getpid()}.new")
+    descriptor = os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
+    try:
+        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
+            json.dump({"pauses": [pause._asdict() for pause in pauses]}, stream)
+            stream.flush()
+            os.fsync(stream.fileno())
+        os.replace(aside, os.path.join(directory, FILE))
+    except BaseException:
+        os.unlink(aside)
+        raise
+
+
+def paused(directory: str, project: str, at_ms: int) -> bool:
+    """Whether recording of a project is, or was, paused at a moment; a damaged file pauses nothing, which doctor tells."""
+    try:
+        return any(pause.covers(project, at_ms) for pause in read(directory))
+    except ValueError:
+        return False

@@ -1,0 +1,139 @@
+"""Recording paused and resumed: what is said meanwhile is never recorded, by whichever door and whenever it comes."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from memory_mcp import pauses
+from memory_mcp.app import App
+from memory_mcp.errors import InvalidQuery
+from memory_mcp.model.audit import Act
+from memory_mcp.requests.scope import Caller, project_to_store
+
+_DURATION = re.compile(r"(\d{1,4})\s*([mhd])")
+_UNITS_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
+
+
+@dataclass(frozen=True, slots=True)
+class PauseCapture:
+    """`project` "": the caller's; "*": all. `duration`: as 30m, 2h or 1d; "": until it is resumed. `by` is who asks."""
+
+    project: str = ""
+    duration: str = ""
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeCapture:
+    """As `PauseCapture`; "*" ends every pause."""
+
+    project: str = ""
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Capturing:
+    """The project that was meant, and the pauses in force now."""
+
+    project: str
+    paused: bool
+    #: Local time at which the pause ends by itself.
+    until: str = ""
+    #: Every project that is paused now; "*" stands for all.
+    all_paused: Sequence[str] = ()
+
+
+def pause_capture(app: App, request: PauseCapture, caller: Caller) -> Capturing:
+    """Record nothing of a project from now on.
+
+    Raises:
+        InvalidQuery: the duration is none, or no project is known.
+
+    """
+    directory, project = _directory(app), _project(app, request.project, caller)
+    now, known = app.clock.now_ms(), _read(directory)
+    lasts = _milliseconds(request.duration)
+    left = [p for p in known if not (p.end is None or p.end > now) or p.projects[0] != project]
+    before = [p._replace(end=now) for p in known if p not in left]
+    # A pause that is given another end goes on without a gap.
+    pauses.write(directory, [*left, *before, pauses.Pause(_names(app, project), now, None if not lasts else now + lasts)])
+    app.storage.audit.record(Act("pause", now, request.by, project))
+    return _told(app, directory, project)
+
+
+def resume_capture(app: App, request: ResumeCapture, caller: Caller) -> Capturing:
+    """Record a project again; what was said meanwhile stays unrecorded.
+
+    Raises:
+        InvalidQuery: it is not paused, or all projects are.
+
+    """
+    directory, project = _directory(app), _project(app, request.project, caller)
+    now, known = app.clock.now_ms(), _read(directory)
+    ended = [p for p in known if p.covers(project, now) and project in (pauses.ALL, *p.projects)]
+    if project == pauses.ALL:
+        ended = [p for p in known if p.end is None or p.end > now]
+    if not ended:
+        everything = any(p.covers(pauses.ALL, now) for p in known)
+        hint = "All projects are paused; say project * to resume them." if everything else "Nothing is to be done."
+        raise InvalidQuery(f"recording of {_called(project)} is not paused by itself", hint)
+    pauses.write(directory, [p._replace(end=now) if p in ended else p for p in known])
+    app.storage.audit.record(Act("resume", now, request.by, project))
+    return _told(app, directory, project)
+
+
+def in_force(app: App) -> dict[str, int | None]:
+    """Every project that is paused now, each with when that ends (UTC ms)."""
+    if app.directory is None:
+        return {}
+    now = app.clock.now_ms()
+    return {p.projects[0]: p.end for p in _read(str(app.directory)) if p.begin <= now and (p.end is None or now < p.end)}
+
+
+def _told(app: App, directory: str, project: str) -> Capturing:
+    now = in_force(app)
+    end = now.get(project)
+    held = any(p.covers(project, app.clock.now_ms()) for p in _read(directory))
+    return Capturing(project=project, paused=held, until=app.calendar.iso(end) if end else "", all_paused=sorted(now))
+
+
+def _directory(app: App) -> str:
+    if app.directory is None:
+        raise InvalidQuery("a memory without a directory records nothing that could be paused")
+    return str(app.directory)
+
+
+def _read(directory: str) -> list[pauses.Pause]:
+    try:
+        return pauses.read(directory)
+    except ValueError as error:
+        raise InvalidQuery(str(error), f"Move {pauses.FILE} out of {directory} and pause again.") from None
+
+
+def _project(app: App, given: str, caller: Caller) -> str:
+    if given == pauses.ALL:
+        return given
+    project = project_to_store(app, given) if given else app.storage.projects.names.of(caller.project)
+    if not project:
+        raise InvalidQuery("no project is known here", "Name one, or * for all projects.")
+    return project
+
+
+def _names(app: App, project: str) -> tuple[str, ...]:
+    """The project, and every name that it is recorded under."""
+    names = app.storage.projects.names
+    others = {alias.old for alias in names.aliases if names.of(alias.old) == project}
+    return (project, *sorted(others - {project}))
+
+
+def _milliseconds(duration: str) -> int:
+    if not duration.strip():
+        return 0
+    found = _DURATION.fullmatch(duration.strip().lower())
+    if not found or not int(found[1]):
+        raise InvalidQuery(f"{duration!r} is no duration", "Say it as 30m, 2h or 1d.")
+    return int(found[1]) * _UNITS_MS[found[2]]
+
+
+def _called(project: str) -> str:
+    return "all projects" if project == pauses.ALL else project

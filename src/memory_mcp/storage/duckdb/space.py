@@ -1,0 +1,86 @@
+"""Whether there is room to write beside a file, remembered from the moment when there was none."""
+
+import errno
+import os
+import shutil
+from pathlib import Path
+
+from memory_mcp.errors import DiskFull
+
+#: What an engine or the system says when a disk, a quota or the largest file allowed is used up.
+_FULL = ("No space left", "not enough space", "File too large", "quota exceeded")
+#: Writing begins again once this much fits in beside the log (bytes): the file takes in the log and moves blocks meanwhile.
+_RESERVE = 4 * 1024 * 1024
+
+
+def says_full(text: str) -> bool:
+    """Whether an error's text says that nothing more fits in."""
+    lowered = text.lower()
+    return any(sign.lower() in lowered for sign in _FULL)
+
+
+def disk_full(path: Path | None) -> DiskFull:
+    """The error for it, with what is free and what is needed."""
+    if path is None:
+        return DiskFull("there is no room to write", DiskFull.HINT)
+    free, needed = _free(path), _needed(path)
+    why = "a quota or a limit on the size of files is used up, " if free > needed else ""
+    told = f"{why}{_mb(free)} free, {_mb(needed)} needed to write again"
+    return DiskFull(f"the disk that holds {path.parent} is full: {told}", DiskFull.HINT)
+
+
+class Space:
+    """Room beside one file. While it is `lacking`, each look tries for real whether there is some again."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self.lacking = False
+
+    def require(self) -> None:
+        """DiskFull while there was none when something was last written and there is none now."""
+        if self.lacking and self._path is not None:
+            if not _fits(self._path):
+                raise disk_full(self._path)
+            self.lacking = False
+
+
+def _needed(path: Path) -> int:
+    return _size(path.with_name(path.name + ".wal")) + _RESERVE
+
+
+def _fits(path: Path) -> bool:
+    """Take the room and give it back. Free blocks alone do not tell of quotas and of limits on a file's size."""
+    probe = path.with_name(path.name + ".probe")
+    needed, behind = _needed(path), max(_size(path), _size(path.with_name(path.name + ".wal")))
+    try:
+        descriptor = os.open(probe, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o600)
+        try:
+            if hasattr(os, "posix_fallocate"):
+                os.posix_fallocate(descriptor, behind, needed)
+            elif _free(path) < needed:
+                return False
+        finally:
+            os.close(descriptor)
+            probe.unlink(missing_ok=True)
+    except OSError as error:
+        # Where room cannot be taken ahead, the next write finds out.
+        return error.errno in (errno.EOPNOTSUPP, errno.EINVAL) and _free(path) >= needed
+    return True
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError:
+        return 0
+
+
+def _free(path: Path) -> int:
+    try:
+        return shutil.disk_usage(path.parent).free
+    except OSError:
+        return 0
+
+
+def _mb(size: int) -> str:
+    return f"{size / 1_000_000:.1f} MB"

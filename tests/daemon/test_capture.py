@@ -1,0 +1,120 @@
+"""What is never recorded: excluded paths, projects and tools, and what is said in a pause, through every door."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import ClientSession, stdio_client
+
+from bench.place import Place
+from tests.daemon.places import DAEMON, needs_proc
+from tests.waiting import until
+
+pytestmark = needs_proc
+
+RULES = {
+    "MEMORY_MCP_INGEST__EXCLUDE_PATHS": "**/vault, *.pem",
+    "MEMORY_MCP_INGEST__EXCLUDE_PROJECTS": "acme/private-*",
+    "MEMORY_MCP_INGEST__EXCLUDE_TOOLS": "mcp__mail__*",
+}
+
+BEFORE = json.dumps({"session_id": "x", "role": "user", "text": "before", "timestamp": 1_767_225_600_000})
+
+
+def raw(place: Place) -> bytes:
+    """Every byte that the data directory holds."""
+    return b"".join(f.read_bytes() for f in place.directory.rglob("*") if f.is_file())
+
+
+def hook(place: Place, event: str, **told: Any) -> None:
+    payload = {"hook_event_name": event, "session_id": "s", "cwd": "/home/u/open", **told}
+    done = place.run("hook", "claude-code", stdin=json.dumps(payload))
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def transcript(folder: Path) -> Path:
+    """A session of Claude Code that reads an excluded file, asks an excluded tool and does one thing that may be kept."""
+    uses = [
+        ("u1", "Read", {"file_path": "/home/u/open/keys/server.pem"}, "alder-pem-content"),
+        ("u2", "Bash", {"command": "cat ./vault/notes.txt"}, "beech-vault-content"),
+        ("u3", "mcp__mail__list", {"box": "in"}, "cedar-mail-content"),
+        ("u4", "Bash", {"command": "ls docs"}, "dogwood-open-content"),
+    ]
+    rows: list[dict[str, Any]] = []
+    for number, (ident, name, given, content) in enumerate(uses):
+        common = {"sessionId": "t", "cwd": "/home/u/open", "timestamp": f"2026-03-01T10:0{number}:00Z"}
+        block = {"type": "tool_use", "id": ident, "name": name, "input": given}
+        answer = {"type": "tool_result", "tool_use_id": ident, "content": content}
+        rows.append({"type": "assistant", "uuid": f"a{ident}", "message": {"role": "assistant", "content": [block]}, **common})
+        rows.append({"type": "user", "uuid": f"b{ident}", "message": {"role": "user", "content": [answer]}, **common})
+    elsewhere = {"sessionId": "v", "cwd": "/home/u/vault/app", "timestamp": "2026-03-01T11:00:00Z"}
+    rows.append({"type": "user", "uuid": "c", "message": {"role": "user", "content": "elm-session-content"}, **elsewhere})
+    path = folder / "t.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return path
+
+
+def test_what_is_excluded_never_reaches_the_disk_by_hook_import_ingest_or_tool(tmp_path: Path) -> None:
+    with Place(tmp_path, idle=60, more={**DAEMON, **RULES}) as place:
+        told = json.loads(place.ok("import", "claude-code", str(transcript(tmp_path)), "--json"))
+        assert told["dropped"] == {"excluded path": 5, "excluded tool": 2}
+        mail = {"tool_use_id": "m", "tool_name": "mcp__mail__read", "tool_input": {}, "tool_response": "fir-mail-content"}
+        hook(place, "PostToolUse", **mail)
+        hook(place, "UserPromptSubmit", prompt="gorse-vault-prompt", cwd="/home/u/vault")
+        hook(place, "UserPromptSubmit", prompt="hazel-open-prompt")
+        until(lambda: place.spooled() == 0)
+        line = {"session_id": "i", "timestamp": "2026-03-01T12:00:00Z", "role": "user"}
+        private = {**line, "text": "iris-private-line", "project": "github.com/acme/private-one"}
+        place.ok("ingest", "-", stdin="".join(json.dumps(x) + "\n" for x in ({**line, "text": "juniper-open-line"}, private)))
+        found = raw(place)
+    assert all(word in found for word in (b"dogwood-open", b"hazel-open", b"juniper-open"))
+    for word in ("alder-pem", "beech-vault", "cedar-mail", "elm-session", "fir-mail", "gorse-vault", "iris-private"):
+        assert word.encode() not in found
+
+
+@pytest.mark.anyio
+async def test_a_pause_holds_for_hooks_imports_and_tools_and_what_was_said_in_it_stays_out(place: Place) -> None:
+    place.ok("ingest", "-", stdin=BEFORE)
+    hook(place, "UserPromptSubmit", prompt="kelp-before-pause")
+    told = json.loads(place.ok("pause", "--project", "/home/u/open", "--for", "2h", "--json"))
+    assert (told["paused"], told["all_paused"]) == (True, ["/home/u/open"])
+    hook(place, "UserPromptSubmit", prompt="larch-in-pause")
+    hook(place, "UserPromptSubmit", prompt="maple-elsewhere", cwd="/home/u/other")
+    assert "recording of /home/u/open is paused until" in place.ok("retrieval", "status")
+    async with stdio_client(place.server()) as (read, write), ClientSession(read, write) as client:
+        await client.initialize()
+        event = {
+            "session_id": "y",
+            "role": "user",
+            "text": "nettle-tool",
+            "timestamp": 1_767_225_600_000,
+            "project": "/home/u/open",
+        }
+        refused = await client.call_tool("ingest_events", {"events": [event]})
+        assert refused.is_error
+        assert "recording is paused" in refused.content[0].text  # type: ignore[union-attr]
+        assert "memory-mcp resume" in refused.content[0].text  # type: ignore[union-attr]
+        resumed = await client.call_tool("resume_capture", {"project": "/home/u/open"})
+        assert resumed.structured_content == {"project": "/home/u/open", "paused": False}
+    hook(place, "UserPromptSubmit", prompt="oak-after-pause")
+    until(lambda: place.spooled() == 0)
+    found = raw(place)
+    assert all(word in found for word in (b"kelp-before", b"maple-elsewhere", b"oak-after"))
+    assert b"larch-in-pause" not in found
+    assert b"nettle-tool" not in found
+
+
+def test_a_transcript_of_a_paused_time_is_not_recorded_by_a_later_import(place: Place, tmp_path: Path) -> None:
+    place.ok("ingest", "-", stdin=BEFORE)
+    place.ok("pause", "--project", "*")
+    begin = json.loads((place.directory / "pauses.json").read_text())["pauses"][0]["begin"]
+    place.ok("resume", "--project", "*")
+    rows = [
+        {"session_id": "z", "role": "user", "timestamp": at, "text": t} for at, t in ((begin - 5000, "poplar"), (begin, "quince"))
+    ]
+    path = tmp_path / "z.jsonl"
+    path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    told = json.loads(place.ok("import", "jsonl", str(path), "--json"))
+    assert (told["new"], told["dropped"]) == (1, {"recording is paused": 1})
+    assert place.run("resume", "--project", "*").returncode == 2

@@ -1,0 +1,80 @@
+"""A disk that is full while the daemon runs: reading goes on, writing says what to free, and all heals without a restart.
+
+The daemon's own limit on the size of files stands for the disk: the system refuses the same writes at the same places.
+"""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+
+from bench.place import Place
+from memory_mcp.errors import DiskFull
+from memory_mcp.storage.duckdb import open_storage
+from tests.daemon.places import look, needs_proc
+from tests.daemon.test_commands import lines
+from tests.factories import event
+from tests.waiting import until
+
+pytestmark = [needs_proc, pytest.mark.skipif(sys.platform != "linux", reason="another process is limited by prlimit")]
+
+
+@contextmanager
+def full(pid: int, room: int) -> Iterator[None]:
+    """No file of the process grows beyond `room` bytes while the block runs."""
+    import resource
+
+    _, most = resource.prlimit(pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(pid, resource.RLIMIT_FSIZE, (room, most))
+    try:
+        yield
+    finally:
+        resource.prlimit(pid, resource.RLIMIT_FSIZE, (most, most))
+
+
+def test_a_full_disk_is_told_to_writers_and_heals_by_itself(place: Place) -> None:
+    place.ok("ingest", "-", stdin=lines(120))
+    pid = look(place)["pid"]
+    prompt = {"hook_event_name": "UserPromptSubmit", "session_id": "h", "prompt": "the otter asks", "cwd": "/tmp"}
+    with full(pid, 4096):
+        refused = [place.run("ingest", "-", stdin=lines(40, f"more{n}")) for n in range(2)]
+        kept = place.run("hook", "claude-code", stdin=json.dumps(prompt))
+        assert "harbour" in place.ok("search", "harbour")
+        told = json.loads(place.ok("retrieval", "status", "--json"))["notices"]
+    for done in refused:
+        assert done.returncode == 3, done.stderr
+        assert "RESOURCE_EXHAUSTED" in done.stderr
+        assert "needed to write again" in done.stderr
+        assert "leave the data directory as it is" in done.stderr
+    assert (kept.returncode, kept.stderr) == (0, "")
+    assert any("nothing can be written" in notice for notice in told)
+    # The payload that waited in the spool is stored without anybody asking for it, by the same process.
+    until(lambda: place.spooled() == 0)
+    assert "40 new" in place.ok("ingest", "-", stdin=lines(40, "more0"))
+    assert look(place)["pid"] == pid
+    assert json.loads(place.ok("retrieval", "status", "--json")).get("notices", []) == []
+
+
+def test_a_checkpoint_that_fails_leaves_a_store_that_answers_and_goes_on(tmp_path: Path) -> None:
+    import os
+
+    store = open_storage(tmp_path / "data", "UTC")
+    try:
+        store.events.append([event(f"number {n} " + "word " * 200, at=1_767_225_600_000 + n) for n in range(400)])
+        with full(os.getpid(), 300_000):
+            with pytest.raises(DiskFull, match="needed to write again"):
+                store.checkpoint()
+            assert store.stats().rows["event"] == 400
+            with pytest.raises(DiskFull):
+                store.events.append([event("does not fit", at=1_767_225_700_000)])
+            assert store.stats().no_room
+        stored = store.events.append([event("fits again", at=1_767_225_800_000)])
+        assert (len(stored.new), store.stats().rows["event"]) == (1, 401)
+        store.checkpoint()
+        assert not store.stats().no_room
+    finally:
+        store.close()
+    assert not (tmp_path / "data" / "memory.duckdb.probe").exists()

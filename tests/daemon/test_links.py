@@ -1,0 +1,77 @@
+"""Links that somebody put into the data directory: never followed, neither for reading nor for writing, and named."""
+
+import json
+import sys
+from pathlib import Path
+
+import pytest
+
+from bench.place import Place
+from tests.daemon.places import needs_proc
+from tests.daemon.test_capture import BEFORE, hook
+from tests.waiting import until
+
+pytestmark = [needs_proc, pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")]
+
+PLANTED = (
+    *("memory.duckdb", "memory.duckdb.wal", "owner.json", "lock", "start.lock", "high-water.json", "daemon.log", "token"),
+    *("daemon.sock", "pauses.json", "spool", "spool/new", "spool/bad", "spool/import", "spool/tmp", "briefings", "models"),
+    *("indexes", "indexes/bm25", "indexes/bm25/CURRENT", "indexes/bm25/parts", "briefings/x.txt"),
+)
+#: Those of them that are folders.
+FOLDERS = (
+    *("spool", "spool/new", "spool/bad", "spool/import", "spool/tmp", "briefings", "models"),
+    *("indexes", "indexes/bm25", "indexes/bm25/parts"),
+)
+
+
+@pytest.mark.parametrize("name", PLANTED)
+def test_a_link_in_the_data_directory_is_named_and_not_followed(place: Place, tmp_path: Path, name: str) -> None:
+    outside = tmp_path / "outside"
+    folder = name in FOLDERS
+    if folder:
+        outside.mkdir()
+    else:
+        outside.write_text("somebody else's words\n")
+    before = (outside.stat().st_mtime_ns, outside.read_text() if outside.is_file() else "")
+    link = place.directory / name
+    link.parent.mkdir(parents=True, exist_ok=True)
+    (place.directory / "start.lock").touch()
+    link.unlink(missing_ok=True)
+    link.symlink_to(outside)
+    done = place.run("ingest", "-", stdin=BEFORE)
+    assert done.returncode != 0
+    assert f"{link} is a link" in done.stderr
+    assert "somebody else" not in done.stderr + done.stdout
+    assert (outside.stat().st_mtime_ns, outside.read_text() if outside.is_file() else "") == before
+    assert not folder or list(outside.iterdir()) == []
+
+
+def test_a_hook_writes_through_no_link(place: Place, tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (place.directory / "spool").mkdir(parents=True)
+    (place.directory / "spool" / "new").symlink_to(outside)
+    prompt = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": "hello", "cwd": "/home/u"}
+    done = place.run("hook", "claude-code", stdin=json.dumps(prompt))
+    assert (done.returncode, list(outside.iterdir())) == (0, [])
+    assert "is a link" in done.stderr
+
+
+def test_a_payload_that_is_a_link_is_set_aside_unread_while_the_daemon_runs(place: Place, tmp_path: Path) -> None:
+    hook(place, "UserPromptSubmit", prompt="before")
+    place.ok("ingest", "-", stdin=BEFORE)
+    header = json.dumps({"v": 1, "client": "claude-code", "at_ns": 1_767_225_600_000_000_000})
+    told = json.dumps({"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": "turtledove", "cwd": "/home/u"})
+    (tmp_path / "payload").write_text(f"{header}\n{told}")
+    (place.directory / "spool" / "new" / "00000001-00000000-claude-code").symlink_to(tmp_path / "payload")
+    until(lambda: not any((place.directory / "spool" / "new").iterdir()))
+    assert (place.directory / "spool" / "bad" / "00000001-00000000-claude-code").is_symlink()
+    assert "turtledove" not in place.ok("query", "events", "--all", "--json")
+
+
+def test_a_data_directory_that_is_a_link_itself_is_used(place: Place, tmp_path: Path) -> None:
+    (tmp_path / "real").mkdir(mode=0o700)
+    place.directory.symlink_to(tmp_path / "real")
+    place.ok("ingest", "-", stdin=BEFORE)
+    assert "before" in place.ok("query", "events", "--all")
