@@ -1,3 +1,4 @@
+# ruff: noqa: E501 - a kind per line reads as the table it is
 """The kinds of secrets redaction is measured by: how a value of each looks, and in which surroundings it stands.
 
 A format is written as text with runs in braces, `{a36}`: 36 characters of an alphabet named by a letter (`ALPHABETS`),
@@ -117,8 +118,7 @@ def remains(secret: str, text: str) -> bool:
 
 def pieces(secret: str) -> Iterator[str]:
     """What must not be found: halves of each line, of which any is enough; a short one whole."""
-    for line in secret.splitlines():
-        line = line.strip()
+    for line in map(str.strip, secret.splitlines()):
         if len(line) < 16:
             if len(line) >= 4:
                 yield line
@@ -311,7 +311,7 @@ spotify client secret  {h32}  developer.spotify.com/documentation/web-api
 twitch client secret  {l30}  dev.twitch.tv/docs/authentication
 ngrok auth token  2{a26}_{a21}  ngrok.com/docs/agent
 ethereum private key  0x{h64}  ethereum.org/en/developers/docs/accounts
-bitcoin private key  {5105}  en.bitcoin.it/wiki/Wallet_import_format
+bitcoin private key  5{550}  en.bitcoin.it/wiki/Wallet_import_format
 """
 
 
@@ -339,10 +339,10 @@ OWN: tuple[Kind, ...] = (
     _own("gcp service account", "pem-escaped", "cloud.google.com/iam/docs/keys-create-delete",
          '{"type": "service_account", "private_key_id": "x", "private_key": "{v}", "client_email": "a@b.example"}',
          '{\n  "type": "service_account",\n  "private_key": "{v}"\n}'),
-    _own("rsa key", "pem RSA ", _RFC_KEYS, "here is the key\n{v}\nplease install it", "cat id_rsa\n{v}"),
-    _own("ec key", "pem EC ", _RFC_KEYS, "{v}", 'KEY="{v}"'),
-    _own("pkcs8 key", "pem ", _RFC_KEYS, "server.key:\n{v}", "stringData:\n  tls.key: |\n{v}"),
-    _own("openssh key", "pem OPENSSH ", "github.com/openssh/openssh-portable/blob/master/PROTOCOL.key",
+    _own("rsa key", "pem RSA", _RFC_KEYS, "here is the key\n{v}\nplease install it", "cat id_rsa\n{v}"),
+    _own("ec key", "pem EC", _RFC_KEYS, "{v}", 'KEY="{v}"'),
+    _own("pkcs8 key", "pem", _RFC_KEYS, "server.key:\n{v}", "stringData:\n  tls.key: |\n{v}"),
+    _own("openssh key", "pem OPENSSH", "github.com/openssh/openssh-portable/blob/master/PROTOCOL.key",
          "$ cat ~/.ssh/id_ed25519\n{v}\n$", "<key>{v}</key>"),
     _own("pgp key", "pgp", "datatracker.ietf.org/doc/html/rfc9580", "gpg --export-secret-keys -a\n{v}", "{v}\nthat is the key"),
     _own("putty key", "ppk", "the.earth.li/~sgtatham/putty/latest/htmldoc/AppendixC.html", "{v}", "file key.ppk:\n{v}\nend"),

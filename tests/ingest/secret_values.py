@@ -54,10 +54,8 @@ def _lines(dice: random.Random, count: int, width: int = 64) -> list[str]:
 
 def pem(kind: str) -> Callable[[random.Random], str]:
     """A key block: the frame is public, its lines are not."""
-    return lambda dice: "\n".join(
-        [f"-----BEGIN {kind}PRIV" + "ATE KEY-----|", *_lines(dice, dice.randint(3, 25))]
-        + ["".join(dice.choices(_LETTERS, k=dice.randint(20, 60))) + "=="]
-    )
+    begin = f"-----BEGIN {kind}PRIV" + "ATE KEY-----\n|"
+    return lambda dice: begin + "\n".join([*_lines(dice, dice.randint(3, 25)), *_lines(dice, 1, dice.randint(20, 60))]) + "=="
 
 
 def _body(dice: random.Random) -> list[str]:
