@@ -222,6 +222,8 @@ def test_texts_without_hits_pass_with_few_calls() -> None:
         "-----BEGIN PRIVATE KEY-----", "-----BEGIN PRIVATE KEY-----\n", "sk-", "ghp_", "glagent-", "xoxb-1-", "AKIA", "Bearer ",
         "--token ", "<private>", "<", '"', "'", "\\n", "AccountKey=", "1234567890:", "MMMM", ".abcdef.", "aws key ",
         "Private-Lines: 1\n",
+        "docker login ", "mysql -p", "cookie: a=b; ", "password is ", "machine a login b password ", "codes 1234-5678 ", "4",
+        "data:\n a: b\nkind: secret\n", "abandon ", "-----END PRIVATE KEY-----\n", "AbCd\n-----END PRIVATE KEY-----\n", "$1$a$",
         "api_key" + " " * 50, "authorization: ", "SG.", " -u a:",
     ],
 )  # fmt: skip

@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 
+from memory_mcp.ingest.context_rules import CONTEXT_RULES
+from memory_mcp.ingest.list_rules import LIST_RULES
 from memory_mcp.ingest.secret_rules import RULES, Rule, Span
 from memory_mcp.ingest.vendor_rules import VENDOR_RULES
 
@@ -30,6 +32,8 @@ _LONG_RUN = re.compile(r"[a-z0-9_.~%+/=:-]{16,}+").findall
 _ASCII_LOWER = {c: c + 32 for c in range(ord("A"), ord("Z") + 1)}
 
 _Search = Callable[[str], object]
+#: So many plain anchors are looked for together.
+_MANY = 30
 
 
 def strip_private(text: str) -> str:
@@ -58,7 +62,7 @@ class Redactor:
     """All rules, ready to be asked."""
 
     def __init__(self) -> None:
-        self._told = _Rules(RULES)
+        self._told = _Rules((*RULES, *CONTEXT_RULES, *LIST_RULES))
         self._vendor = _Rules(VENDOR_RULES)
 
     def suspects(self, text: str) -> bool:
@@ -107,13 +111,21 @@ class _Rules:
         self._rules = tuple(_Guarded.of(rule) for rule in rules)
         anchors = sorted({anchor for rule in rules for anchor in rule.anchors})
         patterns = [anchor[1:] for anchor in anchors if anchor.startswith("~")]
-        words = _any_of([anchor for anchor in anchors if not anchor.startswith("~")])
-        # One by one, patterns that begin with plain text are searched for at memory speed; joined, they are not.
-        self._searches = tuple(re.compile(pattern).search for pattern in (words, *patterns))
+        words = [anchor for anchor in anchors if not anchor.startswith("~")]
+        plain = [word for word in words if word.isascii()]
+        # One by one, patterns that begin with plain text are searched for at memory speed; joined, they are not. Of many,
+        # the calls alone would cost more.
+        joined = (_any_of(plain),) if len(plain) > _MANY else map(re.escape, plain)
+        self._searches = tuple(re.compile(pattern).search for pattern in (*joined, *patterns))
+        foreign = [word for word in words if not word.isascii()]
+        self._foreign = re.compile("|".join(map(re.escape, foreign))).search if foreign else None
 
     def apply(self, lowered: str) -> bool:
         """Whether any rule has to look."""
-        return any(search(lowered) for search in self._searches)
+        for search in self._searches:
+            if search(lowered):
+                return True
+        return self._foreign is not None and not lowered.isascii() and self._foreign(lowered) is not None
 
     def find(self, text: str, lowered: str, where: str) -> Iterator[Span]:
         """What the rules find in `text` whose anchors stand in `where`."""

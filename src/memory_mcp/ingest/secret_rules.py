@@ -92,6 +92,28 @@ class KeyBlockRule:
         for match in _KEY_BLOCK.finditer(text):
             if _KEY_LINE.search(match[0]):
                 yield Span(match.start(), match.end(), self.name)
+        for match in _KEY_END.finditer(text):
+            start = _key_start(text, match.start())
+            if _KEY_LINE.search(text, start, match.start()):
+                yield Span(start, match.end(), self.name)
+
+
+_KEY_END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
+#: A line of a key's body, with what quoting puts around it.
+_BODY_LINE = re.compile(r"[\s>|+\"',\d\u2192-]{0,16}[A-Za-z0-9+/=]{4,80}[\s\"',\\n]{0,6}")
+#: No key is longer, characters.
+_LONGEST_KEY = 16_384
+
+
+def _key_start(text: str, end: int) -> int:
+    """Where the body of a key begins whose end line alone is there."""
+    at = end
+    while at > 0 and end - at < _LONGEST_KEY:
+        start = text.rfind("\n", 0, at - 1) + 1
+        if not _BODY_LINE.fullmatch(text, start, at) or " " in text[start:at].strip():
+            break
+        at = start
+    return at
 
 
 _KEY_LINE = re.compile(r"[A-Za-z0-9+/=]{24}|(?:[A-Za-z0-9+/=]{16,}\s*){2}")
@@ -111,7 +133,8 @@ _NAME = r"(?i:pass(?:word|wd|phrase|code)?|pwd|secret|token|credentials?|key)"
 _NAME_END = r"(?:s?(?:[_-][A-Za-z0-9_-]{0,40}+|[A-Z0-9][A-Za-z0-9_]{0,40}+)?)"
 #: What makes a key a secret one; a key alone, a primary or a public key is none.
 _KEY_OF = re.compile(
-    r"(?:(?i:api|access|auth|private|account|encryption|encrypt|signing|master|service|shared|secret|deploy)[_-]?"
+    r"(?:(?i:api|access|auth|private|account|encryption|encrypt|signing|master|service|shared|secret|deploy"
+    r"|license|function|app|admin|server)[ _-]?"
     r"|(?<!PUBLIC)(?<=[A-Z0-9])_)\Z"
 )
 _PASSWORDS = ("password", "passwd", "passphrase", "passcode")
@@ -127,7 +150,7 @@ _VALUE = (
 _ASSIGNED = re.compile(
     rf"(?P<key>{_NAME}{_NAME_END})(?:\\?[\"'`\])]){{0,2}}[ \t]{{0,8}}(?P<op>:=|=>|={{1,3}}|:)[ \t]{{0,8}}{_VALUE}"
 )
-_FLAG = re.compile(rf"--(?:[a-z]{{1,20}}+-){{0,2}}(?P<key>{_NAME}(?:-[a-z]{{1,20}})?)(?P<op>[ \t]){_VALUE}")
+_FLAG = re.compile(rf"--(?:[a-z0-9]{{1,20}}+-){{0,4}}(?P<key>{_NAME}(?:-[a-z]{{1,20}})?)(?P<op>[ \t]){_VALUE}")
 
 #: Names that end so tell of a secret, they do not hold it.
 _HARMLESS_END = re.compile(
@@ -144,14 +167,26 @@ _PLACEHOLDER = re.compile(
     r"|incorrect|missing|wrong|empty|process|os|env|config|settings|self|this|await|new|return|function)"
     r"(?:$|[^A-Za-z0-9]|(?<=y)api|(?<=your)[a-z]))"
 )
-_PLACEHOLDER_WORD = re.compile(r"(?i)placeholder|your[_-]|_here\b|-here\b|x{4}|\.{3}|\u2026|\*{3}|redacted|example|1234567890?$")
+_PLACEHOLDER_WORD = re.compile(
+    r"(?i)placeholder|your[_-]|_here\b|-here\b|x{4}|\.{3}|\u2026|\*{3}|redacted|example|1234567890?$"
+    r"|^(?:test|some|bad|my|wrong|good|new|old|challenge)[_-]?pass(?:word|phrase|wd)?$|^\d+(?:\.\d+){3,}$"
+)
 _IDENTIFIER = re.compile(r"^\w+$")
 _DOTTED = re.compile(r"^[A-Za-z_$][\w$]*(?:(?:\?\.|\.|::|->)[A-Za-z_$][\w$]*)+$")
+_STOP = frozenset(
+    "the a an your my his her our their this that is are be must should enter for of and or not at in with to from on by no "
+    "invalid incorrect wrong missing required please password passphrase confirm new old current repeat has been was were "
+    "least characters field value string optional default reset forgot change".split()
+)
+#: Names in code end in one digit if in any; a password of two words and a dot ends in a number.
+_TWO_DIGITS = re.compile(r"^[^._]*\.[^._]*\d\d$")
 _LOCATION = re.compile(r"^(?:[a-z][a-z0-9+.-]*://|/|\./|\.\./|~/|[A-Za-z]:\\)")
 _PIECES = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 #: Random text changes between letters, capitals and digits every other character; words and names do not.
 _RANDOM_PIECE = 3.4
 _LONG = 32
+_HEX = re.compile(r"^(?:0x)?(?=[a-f]{0,40}\d)(?=\d{0,40}[a-f])[0-9a-f]+$")
+_BASE32 = re.compile(r"^(?=[A-Z]{0,40}[2-7])[A-Z2-7]+$")
 
 
 def _names_secret(name: str, before: str) -> bool:
@@ -173,9 +208,11 @@ def _assigned(text: str, match: re.Match[str], rule: str) -> Iterator[Span]:
 def _gives_away(match: re.Match[str], value: str, quoted: bool) -> bool:
     """Whether the value assigned to a secret's name looks like the secret itself."""
     key, value = match["key"], value.strip()
+    if quoted and _PASSWORD_NAME.search(key) and is_phrase(value):
+        return not _HARMLESS_END.search(key)
     if len(value) < 6 or any(c.isspace() for c in value) or is_placeholder(value):
         return False
-    if _HARMLESS_END.search(key) or _DOTTED.match(value):
+    if _HARMLESS_END.search(key) or (_DOTTED.match(value) and not (_PASSWORD_NAME.search(key) and _TWO_DIGITS.search(value))):
         return False
     if not _PASSWORD_NAME.search(key):
         return not _LOCATION.match(value) and is_random(value)
@@ -190,6 +227,12 @@ def _mixed(value: str) -> bool:
     return any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
 
 
+def is_phrase(value: str) -> bool:
+    """Whether quoted words are a passphrase and no message about one."""
+    words = value.split(" ")
+    return 3 <= len(words) <= 10 and all(3 <= len(w) <= 12 and w.isalpha() and w.islower() and w not in _STOP for w in words)
+
+
 def is_placeholder(value: str) -> bool:
     """Whether a value only stands for one: a name, a template's variable, a row of stars."""
     return len(set(value)) <= 3 or bool(_PLACEHOLDER.match(value) or _PLACEHOLDER_WORD.search(value))
@@ -200,7 +243,11 @@ def is_random(value: str, shortest: int = 12) -> bool:
     pieces = _PIECES.findall(value)
     if len(value) < shortest or not pieces:
         return False
+    if len(value) >= _LONG and _HEX.match(value):
+        return entropy(value) >= 2.8
     average = sum(map(len, pieces)) / len(pieces)
+    if len(value) >= _LONG and _BASE32.match(value):
+        return average < 2 * _RANDOM_PIECE and entropy(value) >= 3.5
     if any(c.isdigit() for c in value) and any(c.isalpha() for c in value):
         return average < _RANDOM_PIECE and entropy(value) >= 2.8
     mixed_case = not value.islower() and not value.isupper()
@@ -229,6 +276,7 @@ def _is_long_user(match: re.Match[str]) -> bool:
     return not is_placeholder(match["secret"]) and is_random(match["secret"], 20)
 
 
+#: Where something is assigned to a name that may be a secret's.
 _ASSIGNMENT = tuple(f"~{hint.pattern}" for hint in _HINTS)
 
 RULES: tuple[Rule, ...] = (
@@ -244,7 +292,7 @@ RULES: tuple[Rule, ...] = (
     PatternRule(
         "url-password",
         (r"~://[^\s/@]{0,330}@",),
-        re.compile(r"://(?P<user>[^\s/:@\"'<>`]{0,64}):(?P<secret>[^\s/@\"'<>`]{3,256})@(?=[\w.\[-])"),
+        re.compile(r"://(?P<user>[^\s/:@\"'<>`]{0,64}):(?P<secret>[^\s/\"'<>`]{3,256})@(?=[\w.\[-])"),
         _is_login,
     ),
     PatternRule(

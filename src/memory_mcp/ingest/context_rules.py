@@ -1,0 +1,262 @@
+# ruff: noqa: ISC004 - a long pattern goes on in the next line of its row
+"""Rules for secrets that only their surroundings tell: command lines, sentences, cookies, files of logins, manifests."""
+
+import base64
+import binascii
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from memory_mcp.ingest.secret_rules import PatternRule, Rule, Span, is_phrase, is_placeholder, is_random
+
+_QUOTE = r"\\?[\"'`]"
+#: A value on a command line: quoted, or up to a blank.
+_WORD = r"(?:\\?[\"'](?P<secret>[^\"'\\\r\n]{4,200})|(?P<plain>[^\s\"'`|;&<>()$\\-][^\s\"'`|;&<>()\\]{3,200}))"
+_REST = r"[^\n|;&]{0,200}?"
+
+#: Rule, what must stand in the text, and the pattern up to the value; manual pages of the programs.
+_COMMANDS: tuple[tuple[str, str, str], ...] = (
+    ("mysql", "mysql mariadb", rf"\b(?:mysql|mariadb)(?:dump|admin|import|show|check|-dump|-admin)?\b{_REST}\s-p"),
+    ("sshpass", "sshpass", r"\bsshpass\s+-p\s*"),
+    ("redis", "redis-cli", rf"\bredis-cli\b{_REST}\s(?:-a|--pass)\s+"),
+    ("mongo", "mongo", rf"\bmongo(?:sh|dump|restore|export|import|stat|top)?\b{_REST}\s-p\s+"),
+    ("ldap", "ldap", rf"\bldap(?:search|modify|add|delete|passwd|whoami|compare|modrdn)\b{_REST}\s-w\s+"),
+    ("smb", "smbclient rpcclient", rf"\b(?:smbclient|rpcclient)\b{_REST}\s-U\s*{_QUOTE}?[\w.\\-]+%"),
+    ("openssl", "-passin -passout", r"-pass(?:in|out)\s+pass:"),
+    ("archive", "zip rar 7z", rf"\b(?:(?:un)?zip\b{_REST}\s-P\s*|(?:7z[ar]?|unrar|rar)\b{_REST}\s-p)"),
+    (
+        "registry",
+        "login",
+        r"\b(?:docker|podman|helm|nerdctl|skopeo|buildah)\b[^\n|;&]{0,40}?\blogin\b[^\n|;&]{0,80}?\s-p\s+",
+    ),
+    ("htpasswd", "htpasswd", r"\bhtpasswd\s+-\w*b\w*\s+(?:-\w+\s+)*\S+\s+\S+\s+"),
+)
+_COMMAND_PATTERNS = tuple((name, tuple(words.split()), re.compile(start + _WORD)) for name, words, start in _COMMANDS)
+
+
+@dataclass(frozen=True, slots=True)
+class CommandRule:
+    """Passwords handed to a program by an option of its own."""
+
+    name: str = "command"
+    #: The names of programs are words of every day; their options stand in command lines only.
+    anchors: tuple[str, ...] = ("~ -[pauwcnb-]",)
+
+    def find(self, text: str, lowered: str) -> Iterator[Span]:
+        """See `Rule`."""
+        for name, words, pattern in _COMMAND_PATTERNS:
+            if not any(word in lowered for word in words):
+                continue
+            for match in pattern.finditer(text):
+                group = "secret" if match["secret"] is not None else "plain"
+                if not is_placeholder(match[group]) and not match[group].startswith("$"):
+                    yield Span(match.start(group), match.end(group), name)
+
+
+# Words for a secret, and for being one, in the languages that people told theirs in.
+_TOLD = (
+    r"(?:pass(?:word|wort|phrase|code|wd)|pwd|kennwort|mot de passe|contrase\u00f1a|contrasena|clave|senha|wachtwoord"
+    r"|has\u0142o|\u043f\u0430\u0440\u043e\u043b\u044c|\u5bc6\u7801|\u5bc6\u78bc|\u53e3\u4ee4"
+    r"|\u30d1\u30b9\u30ef\u30fc\u30c9|\ube44\ubc00\ubc88\ud638)"
+)
+_IS = (
+    r"(?:\s(?:is|was|are|ist|lautet|war|hei\u00dft|est|es|\u00e9|\u00e8|era|to|:?=|\u044d\u0442\u043e|should be|set to)"
+    r"(?:\s(?:now|jetzt|still|ahora|adesso))?|\s?[:\uff1a]|\s?(?:\u662f|\u4e3a|\u306f|\ub294|\uc740))"
+)
+_WORD_AT = re.compile(_TOLD)
+_SPOKEN = re.compile(
+    rf"(?i){_TOLD}(?:\s[^\s:=\"'`,.;(){{}}\[\]]{{1,20}}){{0,5}}?{_IS}\s?"
+    r"(?:\\?[\"'`\u201c\u00ab\u201e](?P<quoted>[^\"'`\\\r\n\u201d\u00bb\u201c]{6,120})"
+    r"|(?P<plain>[^\s\"'`<>(){}\[\],;\u201c\uff0c\u3002]{6,80}))"
+)
+#: A password straight behind the word, where what stands before or between says that one is handed over.
+_HANDING = re.compile(r"(?i)(?:\b(?:with|mit|avec|con)|\b(?:login|user|username|connect) \S{1,40})(?: the| dem)? \Z")
+_HANDED = re.compile(rf"(?i){_TOLD}(?P<of> \u043e\u0442 \w{{1,20}})?\s(?P<plain>[^\s\"'`<>(){{}}\[\],;]{{6,80}})")
+_NETRC = re.compile(r"(?i)\bmachine\s+\S+\s+login\s+\S+\s+password\s+(?P<secret>[^\s\"']{3,200})")
+_NAMES = re.compile(
+    r"(?i)^(?:sha-?\d|md\d|utf|base\d|oauth|argon\d|bcrypt|pbkdf|aes|rsa|hmac|ed25519|v\d|http|\d+[-a-z]+$|[a-z]+\d?$|\d+$|\S+\.(?:py|js|ts|md|go|rs|txt|json|html)\b)"
+)
+
+
+def _spoken_value(value: str) -> bool:
+    """Whether a word told as a password can be one: letters and digits, or a sign, and no name of a method or file."""
+    if len(value) < 6 or is_placeholder(value) or _NAMES.match(value) or "/" in value or "](" in value:
+        return False
+    return any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
+
+
+@dataclass(frozen=True, slots=True)
+class SpokenRule:
+    """`the password is X`, in several languages."""
+
+    name: str
+    anchors: tuple[str, ...]
+
+    def find(self, text: str, lowered: str) -> Iterator[Span]:
+        """See `Rule`."""
+        for place in _WORD_AT.finditer(lowered):
+            if lowered[place.start() - 1 : place.start()].isalnum():
+                continue
+            if match := _SPOKEN.match(text, place.start()):
+                yield from self._span(match, "plain" if match["quoted"] is None else "quoted")
+            elif match := _HANDED.match(text, place.start()):
+                before = text[max(0, place.start() - 64) : place.start()]
+                if match["of"] or _HANDING.search(before):
+                    yield from self._span(match, "plain")
+        if "machine" in lowered:
+            for match in _NETRC.finditer(text):
+                if not is_placeholder(match["secret"]):
+                    yield Span(match.start("secret"), match.end("secret"), self.name)
+
+    def _span(self, match: re.Match[str], group: str) -> Iterator[Span]:
+        value, start = match[group], match.start(group)
+        if group == "quoted":
+            if _spoken_value(value) or is_phrase(value):
+                yield Span(start, match.end(group), self.name)
+        elif _spoken_value(bare := value.rstrip(".:!?")):
+            # A sign at the end may belong to the password; a full stop hardly does.
+            yield Span(start, start + len(value if value[-1] in "!?" else bare), self.name)
+
+
+#: A machine's secret told in words; the key of a door or of a table is none, so a key has to be of something.
+_LABELLED = re.compile(
+    r"(?i)\b(?:token|secret|credential|(?:api|access|admin|app|auth|application|private|secret|master|server|account|signing"
+    r"|encryption|deploy|service|license|function|storage|project|live)[ _-]key|client[ _-]id[ _-]secret)"
+    r"(?:\s\w{1,16}){0,4}?\s?(?:[:=]|\bis|\bist|\best|\bes|\bwas)\s{1,2}"
+    r"\\?[\"'`]?(?P<secret>[A-Za-z0-9_+/.~%=-]{16,400})"
+)
+_COOKIE = re.compile(
+    r"(?i)(?:(?:set-)?cookie2?\\?[\"']?\s{0,4}[:=]\s{0,4}\\?[\"'`]?|(?:\s-b|--cookie)[ =]\\?[\"'])(?P<pairs>[^\r\n\"'`]{8,4096})"
+)
+_PAIR = re.compile(r"(?P<name>[A-Za-z_][\w.%-]{0,63})=(?P<value>[^;\s\\]{8,})")
+_SESSION = re.compile(r"(?i)sess|sid|token|auth|jwt|csrf|xsrf|remember|login|identity|secret")
+_PATHS = re.compile(r"(?i)^(?:path|domain|expires|max-age|samesite|version|comment)$")
+
+
+@dataclass(frozen=True, slots=True)
+class CookieRule:
+    """Values of cookies that know who somebody is."""
+
+    name: str = "cookie"
+    anchors: tuple[str, ...] = ("cookie", r"~ -b [\"'][a-z_]")
+
+    def find(self, text: str, _lowered: str) -> Iterator[Span]:
+        """See `Rule`."""
+        for line in _COOKIE.finditer(text):
+            for match in _PAIR.finditer(text, *line.span("pairs")):
+                value = match["value"]
+                if _PATHS.match(match["name"]) or is_placeholder(value):
+                    continue
+                told = _SESSION.search(match["name"]) and any(c.isdigit() for c in value) and "(" not in value
+                if told or is_random(value, 20):
+                    yield Span(*match.span("value"), self.name)
+
+
+_LOGIN = re.compile(
+    r"(?i)(?:\\?[\"']auth\\?[\"']\s{0,4}:\s{0,4}\\?[\"']|_auth\s{0,4}=\s{0,4}\"?|\bbasic\s{1,4})(?P<secret>[A-Za-z0-9+/_-]{8,}={0,2})"
+)
+
+
+def is_login(value: str) -> bool:
+    """Whether base64 says user:password."""
+    try:
+        told = base64.b64decode(value + "=" * (-len(value) % 4), validate=True).decode("utf-8")
+    except (ValueError, binascii.Error):
+        return False
+    user, colon, word = told.partition(":")
+    return bool(colon and user and word) and told.isprintable() and not is_placeholder(word)
+
+
+_MANIFEST = re.compile(r"(?m)^(?P<deep>[ \t]*)(?:data|stringData):[ \t]*\n(?P<body>(?:(?P=deep)[ \t]+\S[^\n]*(?:\n|\Z))+)")
+_ENTRY = re.compile(r"(?m)^[ \t]+[\w.-]+:[ \t]+[\"']?(?P<secret>[^\s\"'|>{][^\s\"']{5,})")
+
+
+@dataclass(frozen=True, slots=True)
+class ManifestRule:
+    """The values of a Kubernetes secret."""
+
+    name: str = "kubernetes-secret"
+    anchors: tuple[str, ...] = ("kind: secret",)
+
+    def find(self, text: str, _lowered: str) -> Iterator[Span]:
+        """See `Rule`."""
+        for block in _MANIFEST.finditer(text):
+            for match in _ENTRY.finditer(text, *block.span("body")):
+                if not is_placeholder(match["secret"]):
+                    yield Span(*match.span("secret"), self.name)
+
+
+def _mixed(match: re.Match[str]) -> bool:
+    value = match["secret"]
+    return not is_placeholder(value) and any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
+
+
+def _random(match: re.Match[str]) -> bool:
+    value = match["secret"].rstrip(".")
+    return not is_placeholder(value) and is_random(value, 16)
+
+
+def _plain(match: re.Match[str]) -> bool:
+    return not is_placeholder(match["secret"])
+
+
+#: Anchors that begin with plain text are looked for at memory speed.
+_KEYS = (r"~key(?:(?<=private.key)|(?<=privatekey)|(?<=sharedkey)|(?<=client.key)|(?<=static key))",)
+_DOLLARS = (r"~\$(?:2[abxy]|argon2|[1567y]\$|apr1|ansible_vault|production|sandbox|[0-9]{4,7}\$|[a-z0-9]{8,64}\$[0-9a-f]{32})",)
+_LOGINS = (r"~://[^\s/@]{0,330}@",)
+_HASH = r"(?:[./A-Za-z0-9]{22,}+)"
+_Check = Callable[[re.Match[str]], bool] | None
+#: Rule, anchors, pattern, check.
+_PATTERNS: tuple[tuple[str, tuple[str, ...], str, _Check], ...] = (
+    ("labelled", (r"~ (?:is|ist|est|es|was) [\"'`]?[a-z0-9_+/.~%=-]{16}", r"~: [a-z0-9_+/.~%=-]{20}"), "", _random),
+    ("login", (r"~auth\\?[\"'=] ?", r"~basic [a-z0-9+/]{8}"), "", lambda m: is_login(m["secret"])),
+    ("password-file", (r"~:(?:[0-9]{4,5}|\*):[a-z0-9_*.-]{1,64}:[a-z]",),
+     r"(?m)^[\w.*-]{1,100}:(?:\d{4,5}|\*):[\w*.-]{1,64}:[\w.-]{1,64}:(?P<secret>[^\s:]{4,200})$", _mixed),
+    ("piped-password", ("~pass[pwcde]",), r"echo\s+(?:-n\s+)?[\"']?[\w.-]{1,64}:(?P<secret>[^\s\"'|]{4,200})[\"']?\s*"
+     r"\|\s*(?:sudo\s+)?chpasswd", _plain),
+    ("piped-password", (r"~\| ?(?:sudo|docker|podman|helm|cryptsetup|nerdctl)",),
+     r"(?:echo|printf)\s+(?:-n\s+)?[\"']?(?P<secret>[^\s\"'|$]{4,200})[\"']?\s*\|\s*"
+     r"(?:sudo\s+(?:-\w+\s+)*-S|(?:sudo\s+)?[\w./-]+\s[^\n|]{0,120}--password-stdin"
+     r"|(?:sudo\s+)?cryptsetup)", _plain),
+    ("wifi", ("psk",), r"(?i)\bpsk\s{0,2}=\s{0,2}[\"']?(?P<secret>[^\s\"']{8,64})", _mixed),
+    ("wireguard", _KEYS, r"(?i:privatekey|presharedkey)\s{0,4}=\s{0,4}(?P<secret>[A-Za-z0-9+/]{43}=)", None),
+    ("kubeconfig", _KEYS, r"client-key-data\\?[\"']?:\s{0,4}\\?[\"']?"
+     r"(?P<secret>[A-Za-z0-9+/=]{40,}+)", None),
+    ("braintree", _DOLLARS, r"access_token\$(?:production|sandbox)\$[0-9a-z]{16}\$[0-9a-f]{32}", None),
+    ("totp", ("totp",), r"(?i)(?:otpauth://[^\s\"']{0,200}[?&]secret=|totp (?:secret|key|seed)(?: is|:)? )"
+     r"(?P<secret>[A-Za-z2-7]{16,128})", None),
+    ("laravel", ("base64:",), r"(?i)key\s{0,2}[:=]\s{0,2}[\"']?base64:(?P<secret>[A-Za-z0-9+/]{43}=)", None),
+    ("private-key-hex", _KEYS, r"(?i)private[ _-]?key(?: is|\\?[\"']?\s?[:=])\s{0,3}\\?[\"']?"
+     r"(?P<secret>(?:0x)?[0-9a-f]{64})(?![0-9a-f])", None),
+    ("cloudinary", _LOGINS, r"cloudinary://\d+:(?P<secret>[\w-]{20,})@", None),
+    ("password-hash", _DOLLARS, r"\$2[abxy]\$\d\d\$[./A-Za-z0-9]{53}", None),
+    ("password-hash", _DOLLARS, r"\$argon2(?:id|i|d)\$(?:v=\d+\$)?"
+     r"m=\d+,t=\d+,p=\d+\$[A-Za-z0-9+/]{8,}\$[A-Za-z0-9+/]{16,}+", None),
+    ("password-hash", _DOLLARS, rf"\$(?:[156]|apr1|y\$[./A-Za-z0-9]{{3}}|7)\$"
+     rf"(?:rounds=\d+\$)?[./A-Za-z0-9]{{1,32}}\${_HASH}", None),
+    ("password-hash", _DOLLARS, r"(?:pbkdf2[_:]sha\d+(?::\d+)?|pbkdf2:sha\d+:\d+|scrypt:\d+:\d:\d)\$"
+     r"(?:\d+\$)?[^\s$\"']{4,64}\$[A-Za-z0-9+/=]{32,}+", None),
+    ("password-hash", ("{ssha",), r"(?i)\{ssha\d*\}[a-z0-9+/]{20,}={0,2}", None),
+    ("ansible-vault", _DOLLARS, r"\$ANSIBLE_VAULT;[\d.]+;AES256[^\n]{0,80}\n"
+     r"(?P<secret>(?:[ \t]*[0-9a-f]{20,80}(?:\n|\Z))+)", None),
+    ("openvpn", _KEYS, r"-----BEGIN OpenVPN Static key V1-----\s+(?P<secret>(?:[ \t>+|-]*[0-9a-f]{16,64}\s*)+)", None),
+)  # fmt: skip
+_OWN_PATTERNS = {"labelled": _LABELLED, "login": _LOGIN}
+
+CONTEXT_RULES: tuple[Rule, ...] = (
+    CookieRule(),
+    ManifestRule(),
+    SpokenRule(
+        "told-password",
+        (
+            *("~pass[pwcde]", "pwd", "kennwort", "~(?:contrase|clave|senha)", "wachtwoord", "has\u0142o"),
+            *("\u043f\u0430\u0440\u043e\u043b\u044c", "\u5bc6\u7801", "\u5bc6\u78bc", "\u53e3\u4ee4"),
+            *("\u30d1\u30b9\u30ef\u30fc\u30c9", "\ube44\ubc00\ubc88\ud638"),
+        ),
+    ),
+    CommandRule(),
+    *(
+        PatternRule(name, anchors, _OWN_PATTERNS.get(name) or re.compile(pattern), check)
+        for name, anchors, pattern, check in _PATTERNS
+    ),
+)

@@ -1,0 +1,100 @@
+"""Rules for secrets told by a check of the whole: card numbers, seed phrases, recovery codes."""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cache
+from importlib.resources import files
+
+from memory_mcp.ingest.secret_rules import Rule, Span
+
+#: Lengths and beginnings of the large schemes (ISO/IEC 7812): Visa, Mastercard, American Express, Discover, JCB.
+_CARD = re.compile(
+    r"(?<![\w.+/=#@:-])(?:(?:4\d{3}|5[1-5]\d\d|2[2-7]\d\d|6011|65\d\d|35\d\d)(?P<gap>[ -]?)\d{4}(?P=gap)\d{4}(?P=gap)\d{4}"
+    r"|3[47]\d\d(?P<gap2>[ -]?)\d{6}(?P=gap2)\d{5})(?![\w/=+-]|\.\d)"
+)
+#: Numbers that card schemes publish for tests.
+_TEST_CARDS = re.compile(
+    r"^(?:4242|4111|5555|4000\d{8}|378282246310005|371449635398431|6011111111111117|6011000990139424|5105105105105100)"
+)
+
+
+def luhn(digits: str) -> bool:
+    """Whether the last digit checks the others."""
+    double = sum(sum(divmod(2 * int(d), 10)) for d in digits[-2::-2])
+    return (double + sum(map(int, digits[::-2]))) % 10 == 0
+
+
+@dataclass(frozen=True, slots=True)
+class CardRule:
+    """Payment card numbers."""
+
+    name: str = "card-number"
+    anchors: tuple[str, ...] = (r"~[2-6][0-9]{3}[ -]?[0-9]{4}[0-9 -]{5,7}[0-9]",)
+
+    def find(self, text: str, _lowered: str) -> Iterator[Span]:
+        """See `Rule`."""
+        for match in _CARD.finditer(text):
+            digits = re.sub(r"\D", "", match[0])
+            if luhn(digits) and len(set(digits)) > 3 and not _TEST_CARDS.match(digits):
+                yield Span(match.start(), match.end(), self.name)
+
+
+_SEED_RUN = re.compile(r"(?<![a-z])[a-z]{3,8}(?:[ ,\n]{1,2}[a-z]{3,8}(?![a-z])){11,}")
+_SEED_WORD = re.compile(r"[a-z]{3,8}")
+_SHORTEST_SEED = 12
+
+
+@cache
+def seed_words() -> frozenset[str]:
+    """The English words of BIP-39."""
+    return frozenset((files("memory_mcp.ingest") / "seed_words.txt").read_text(encoding="utf-8").split())
+
+
+@dataclass(frozen=True, slots=True)
+class SeedRule:
+    """Twelve words and more in a row from the list that wallets draw theirs from."""
+
+    name: str = "seed-phrase"
+    anchors: tuple[str, ...] = (r"~ (?:[a-z]{3,8}+ ){10}[a-z]{3}",)
+
+    def find(self, text: str, _lowered: str) -> Iterator[Span]:
+        """See `Rule`."""
+        for run in _SEED_RUN.finditer(text):
+            known: list[re.Match[str]] = []
+            for word in [*_SEED_WORD.finditer(text, *run.span()), None]:
+                if word is not None and word[0] in seed_words():
+                    known.append(word)
+                    continue
+                if len(known) >= _SHORTEST_SEED:
+                    yield Span(known[0].start(), known[-1].end(), self.name)
+                known = []
+
+
+_CODES_TOLD = re.compile(
+    r"(?i)(?:recovery|backup|back-up|scratch|emergency|wiederherstellungs|sicherungs)[- ]?codes|codes de secours"
+)
+_CODE = re.compile(
+    r"(?<![\w.:/-])(?:(?=[a-z-]{0,8}\d)[0-9a-z]{4,6}-[0-9a-z]{4,6}|\d{4} \d{4}"
+    r"|(?=[a-z]{0,11}\d)(?=\d{0,11}[a-z])[0-9a-z]{8,12}|\d{6,8})(?![\w/:-]|\.\w)"
+)
+#: How far behind the words the codes may go on, characters, and how many there must be.
+_CODES_REACH, _FEWEST_CODES = 600, 4
+
+
+@dataclass(frozen=True, slots=True)
+class CodesRule:
+    """Lists of codes that open an account without its second factor."""
+
+    name: str = "recovery-codes"
+    anchors: tuple[str, ...] = ("codes",)
+
+    def find(self, text: str, _lowered: str) -> Iterator[Span]:
+        """See `Rule`."""
+        for told in _CODES_TOLD.finditer(text):
+            codes = list(_CODE.finditer(text, told.end(), told.end() + _CODES_REACH))
+            if len(codes) >= _FEWEST_CODES:
+                yield from (Span(code.start(), code.end(), self.name) for code in codes)
+
+
+LIST_RULES: tuple[Rule, ...] = (CardRule(), SeedRule(), CodesRule())
