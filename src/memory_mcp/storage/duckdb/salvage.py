@@ -210,7 +210,7 @@ def _say(directory: Path, what: dict[str, Any]) -> None:
 def _replace(path: Path, content: bytes) -> None:
     """Put whole content in the place of a file."""
     fresh = path.with_name(path.name + ".new")
-    descriptor = os.open(fresh, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+    descriptor = os.open(fresh, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o600)
     try:
         with memoryview(content) as view:
             done = 0
