@@ -54,7 +54,7 @@ def _told(line: link.Line) -> Iterator[Check]:
         found = json.loads("".join(said))["checks"]
     except link.Refused as error:
         # The daemon runs, and cannot open the store.
-        yield Check(FAIL, "store", str(error), "mend what it names, then: memory-mcp doctor")
+        yield Check(FAIL, "store", str(error), "mend what it names; the next call opens the store again")
         return
     except (OSError, ValueError, KeyError):
         text = f"held by the daemon (process {line.about.get('pid')}), which does not tell about it"

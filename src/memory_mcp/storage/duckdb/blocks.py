@@ -93,6 +93,15 @@ def damaged(path: Path) -> Iterator[Block]:
             offset += len(content)
 
 
+def accept(path: Path, block: Block, right: bool) -> None:
+    """Give a damaged block of a copy a checksum that fits what it holds, or again one that does not."""
+    with path.open("rb+") as file:
+        file.seek(block.offset)
+        fitting = checksum(file.read(block.size)[_SUM:])
+        file.seek(block.offset)
+        file.write((fitting if right else fitting ^ 1).to_bytes(_SUM, "little"))
+
+
 def _unused(content: bytes) -> int | None:
     """The one byte of a header's unused part that is not nought."""
     there = [_USED + n for n, value in enumerate(content[_USED:]) if value]

@@ -13,7 +13,6 @@ import logging
 import os
 import shutil
 from collections.abc import Callable, Iterator
-from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,23 +20,15 @@ from typing import Any
 
 import duckdb
 
-from memory_mcp.errors import StorageError
-from memory_mcp.model.event import Event, content_hash
+from memory_mcp.model.event import Event
 from memory_mcp.storage.duckdb import blocks, logs, migrations
-from memory_mcp.storage.duckdb.connection import Connection, Row, copy_config
-from memory_mcp.storage.duckdb.rows import EVENT, event_of
+from memory_mcp.storage.duckdb.connection import Connection, copy_config
+from memory_mcp.storage.duckdb.saved import accept, events_in_log, events_of, log_of, tables
 from memory_mcp.storage.highwater import DAMAGE_FILE, damage_met
 
 log = logging.getLogger(__name__)
 
 FOLDER = "damaged"
-#: What is true and derived from nothing else, besides events; each is kept whole or as far as it can be read.
-_KEPT = (
-    *("audit", "superseded", "spending", "usage", "topic", "topic_label", "pin"),
-    *("alias", "project_alias", "project_split"),
-)
-#: DuckDB reads so many rows at a time, whatever is asked for: a smaller stretch cannot be read without its neighbours.
-_STRETCH = 2048
 _MEMORY_MB = 64
 
 
@@ -61,7 +52,7 @@ def note(directory: Path) -> None:
 
 def look_at_log(file: Path, now_ms: int) -> Salvaged:
     """Mend or cut the log before DuckDB sees it, where it would leave out without a word what it cannot read."""
-    path = _log_of(file)
+    path = log_of(file)
     if not path.exists() or not file.exists():
         return Salvaged()
     content = path.read_bytes()
@@ -74,7 +65,7 @@ def salvage(file: Path, now_ms: int) -> Salvaged:
     if begun := _begun(file.parent):
         return Salvaged(begun, 0, unfinished=True)
     done = look_at_log(file, now_ms)
-    path = _log_of(file)
+    path = log_of(file)
     if not done.place and path.exists():
         done = _mend_log(file, path.read_bytes(), logs.header_for(file), now_ms)
     mended, left = _mend_file(file, now_ms)
@@ -97,9 +88,9 @@ def events_left(directory: Path) -> Iterator[list[Event]]:
     """What is to be stored anew, in the order of arrival; events that are stored already may be among them."""
     if begun := _begun(directory):
         for file in sorted((directory / begun).glob("*.duckdb")):
-            yield from _read_events(file)
+            yield from events_of(file)
         for part in sorted((directory / begun).glob("*.events")):
-            yield from _read_log(part)
+            yield from events_in_log(part)
 
 
 def _begun(directory: Path) -> str:
@@ -112,7 +103,7 @@ def _begun(directory: Path) -> str:
 
 
 def _mend_log(file: Path, content: bytes, expected: bytes, now_ms: int) -> Salvaged:
-    path, fixed, mended = _log_of(file), bytearray(content), 0
+    path, fixed, mended = log_of(file), bytearray(content), 0
     start = len(expected)
     wrong = [n for n in range(min(start, len(content))) if content[n] != expected[n]]
     if (
@@ -177,10 +168,10 @@ def _opens(file: Path) -> bool:
 def _begin_anew(file: Path, now_ms: int) -> None:
     """Set the file and its log aside, and put a fresh one in its place that has what is not derived, but for the events."""
     place, fresh = _place(file.parent, now_ms), file.with_name(file.name + ".salvage")
-    for path in (file, _log_of(file)):
+    for path in (file, log_of(file)):
         if path.exists() and not (place / path.name).exists():
             shutil.copy2(path, place / path.name)
-    if (rest := _log_of(file)).exists():
+    if (rest := log_of(file)).exists():
         content = rest.read_bytes()
         (place / f"{rest.name}.whole.events").write_bytes(logs.events_behind(content, len(logs.header_for(file))))
     fresh.unlink(missing_ok=True)
@@ -188,98 +179,16 @@ def _begin_anew(file: Path, now_ms: int) -> None:
     try:
         with con.writing() as writer:
             migrations.create(writer)
-            for table, rows in _tables(place / file.name):
+            accept(place / file.name)
+            for table, rows in tables(place / file.name):
                 marks = ", ".join("?" * len(rows[0]))
                 writer.executemany(f"INSERT INTO {table} VALUES ({marks})", [list(row) for row in rows])
     finally:
         con.close()
     fresh.chmod(0o600)
     _say(file.parent, {"place": _relative(place)})
-    _log_of(file).unlink(missing_ok=True)
+    log_of(file).unlink(missing_ok=True)
     os.replace(fresh, file)
-
-
-def _tables(file: Path) -> Iterator[tuple[str, list[Row]]]:
-    """Tables that are kept, with every row that can be read."""
-    con = _connected(file)
-    if con is None:
-        return
-    with con:
-        for table in ("meta", *_KEPT):
-            where = "name <> 'schema_version'" if table == "meta" else "true"
-            rows = [row for batch in _stretches(con, f"SELECT * FROM {table}", table, where) for row in batch]
-            if rows:
-                yield table, rows
-
-
-def _read_events(file: Path) -> Iterator[list[Event]]:
-    con = _connected(file)
-    if con is None:
-        log.error("nothing can be read of %s", file)
-        return
-    with con:
-        for rows in _stretches(con, f"SELECT content, {EVENT} FROM event", "event", "true"):
-            yield list(_unchanged(rows))
-
-
-def _connected(file: Path) -> duckdb.DuckDBPyConnection | None:
-    """A file that was set aside, with its log where that can be replayed; None where it cannot be opened."""
-    for path in (_log_of(file), file):
-        try:
-            return duckdb.connect(str(file), True, copy_config())
-        except duckdb.Error:
-            if path != file and path.exists():
-                path.rename(path.with_name(path.name + ".damaged"))
-    return None
-
-
-def _stretches(con: duckdb.DuckDBPyConnection, select: str, table: str, where: str) -> Iterator[list[Row]]:
-    """Rows in the order of the file, but for stretches that cannot be read."""
-    try:
-        ((last,),) = con.execute(f"SELECT coalesce(max(rowid), -1) FROM {table}").fetchall()
-    except duckdb.Error:
-        return
-    for start in range(0, last + 1, _STRETCH):
-        sql = f"{select} WHERE rowid >= {start} AND rowid < {start + _STRETCH} AND {where} ORDER BY rowid"
-        try:
-            yield con.execute(sql).fetchall()
-        except duckdb.Error as error:
-            log.warning("rows %d to %d of %s cannot be read: %s", start, start + _STRETCH - 1, table, str(error).splitlines()[0])
-
-
-def _unchanged(rows: list[Row]) -> Iterator[Event]:
-    for row in rows:
-        with suppress(ValueError, KeyError):
-            event = event_of(row[1:])
-            if content_hash(event.text) == row[0]:
-                yield event
-
-
-def _read_log(part: Path) -> Iterator[list[Event]]:
-    """Events of log entries, replayed on an empty file of today's tables."""
-    content = part.read_bytes()
-    if not content:
-        return
-    scratch = part.with_name("scratch.duckdb-replay")
-    _clear(scratch)
-    try:
-        con = Connection(scratch, _MEMORY_MB, 1)
-        with con.writing() as writer:
-            migrations.create(writer)
-        con.close()
-        _log_of(scratch).write_bytes(logs.header_for(scratch) + content)
-        with duckdb.connect(str(scratch), False, copy_config()) as replayed:
-            rows = replayed.execute(f"SELECT content, {EVENT} FROM event ORDER BY seq").fetchall()
-        yield list(_unchanged(rows))
-    except (duckdb.Error, StorageError) as error:
-        log.warning("what followed the damage cannot be replayed: %s", str(error).splitlines()[0])
-    finally:
-        _clear(scratch)
-
-
-def _clear(scratch: Path) -> None:
-    for path in (scratch, _log_of(scratch)):
-        path.unlink(missing_ok=True)
 
 
 def _place(directory: Path, now_ms: int) -> Path:
@@ -294,10 +203,6 @@ def _relative(place: Path) -> str:
     return f"{FOLDER}/{place.name}"
 
 
-def _log_of(file: Path) -> Path:
-    return file.with_name(file.name + ".wal")
-
-
 def _say(directory: Path, what: dict[str, Any]) -> None:
     _replace(directory / DAMAGE_FILE, json.dumps(what).encode("ascii"))
 
@@ -305,7 +210,7 @@ def _say(directory: Path, what: dict[str, Any]) -> None:
 def _replace(path: Path, content: bytes) -> None:
     """Put whole content in the place of a file."""
     fresh = path.with_name(path.name + ".new")
-    descriptor = os.open(fresh, os.O_CREAT | os.O_WRONLY | os.O_TRUNC, 0o600)
+    descriptor = os.open(fresh, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | getattr(os, "O_NOFOLLOW", 0), 0o600)
     try:
         with memoryview(content) as view:
             done = 0
