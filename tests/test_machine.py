@@ -15,10 +15,10 @@ from memory_mcp.server.ending import signals_of_end
 from tests.waiting import PATIENCE, until
 
 
-def test_no_child_opens_a_window_on_windows_and_elsewhere_nothing_is_asked() -> None:
-    assert machine.quiet("win32") == {"creationflags": 0x08000000}
+def test_no_child_opens_a_window_on_windows_or_hears_this_terminals_keys() -> None:
     assert machine.apart("win32") == {"creationflags": 0x08000200}
-    assert machine.quiet("linux") == machine.quiet("darwin") == {}
+    assert machine.grouped("win32") == machine.apart("win32")
+    assert machine.grouped("linux") == {"process_group": 0}
     assert machine.apart("linux") == machine.apart("darwin") == {"start_new_session": True}
 
 
@@ -29,7 +29,7 @@ def test_every_child_is_started_without_a_window() -> None:
     assert starting
     for file in starting:
         for call in file.read_text(encoding="utf-8").split("subprocess.Popen(")[1:]:
-            assert "machine.quiet()" in call[:600] or "apart()" in call[:600], file
+            assert any(f"{way}()" in call[:600] for way in ("machine.grouped", "apart")), file
 
 
 def test_a_pipe_is_read_and_written_through_sockets_where_select_takes_nothing_else() -> None:

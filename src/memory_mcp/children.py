@@ -92,7 +92,7 @@ class Child:
     def __init__(self, module: str, hello: object) -> None:
         # stderr goes where this process's own goes; -P as the working directory may hold modules of any name.
         command = [sys.executable, "-P", "-m", module]
-        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **machine.quiet())
+        self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **machine.grouped())
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._input, self._output = self._process.stdin, self._process.stdout
@@ -147,7 +147,10 @@ class Child:
 
 
 def answering(begin: Callable[[object], Callable[[object], object]]) -> None:
-    """A child's whole life: `begin` with the hello, then an answer to each frame until the parent has gone."""
+    """A child's whole life: `begin` with the hello, then an answer to each frame until the parent has gone.
+
+    Ends the process: what is left unwritten for a parent that has gone would be said to be lost at an ordinary end.
+    """
     global _parent
     _parent = os.getppid()
     machine.lower(_NICE)
@@ -155,10 +158,12 @@ def answering(begin: Callable[[object], Callable[[object], object]]) -> None:
     source, sink = open(0, "rb", closefd=False), open(1, "wb", closefd=False)  # noqa: SIM115 - for as long as it lives
     # Nothing that prints may come between the frames.
     sys.stdout = sys.stderr
-    with few_collections():
+    with few_collections(), suppress(EOFError, OSError):
         work = begin(receive(source))
         send(sink, "ready")
         _answer_all(work, source, sink)
+    sys.stderr.flush()
+    os._exit(0)
 
 
 def _answer_all(work: Callable[[object], object], source: IO[bytes], sink: IO[bytes]) -> None:

@@ -31,7 +31,7 @@ _KILLS = 3
 #: Daemons started by this process.
 _started: list[machine.Started] = []
 #: A frame of the private methods is never longer (bytes).
-_LONGEST = 256 * 1024 * 1024
+LONGEST = 256 * 1024 * 1024
 
 
 def notes(about: Mapping[str, Any]) -> Iterator[str]:
@@ -113,7 +113,7 @@ class Line:
         start = 0
         while (end := self.rest.find(b"\n", start)) < 0:
             start = len(self.rest)
-            if start > _LONGEST:
+            if start > LONGEST:
                 raise ConnectionError("the daemon's answer is too long")
             got = self.sock.recv(1 << 16)
             if not got:

@@ -46,9 +46,9 @@ def lower(steps: int) -> None:
         os.nice(steps)
 
 
-def quiet(platform: str = sys.platform) -> dict[str, Any]:
-    """What keeps a child process from opening a console window, as arguments of `subprocess.Popen`."""
-    return {"creationflags": _NO_WINDOW} if platform == "win32" else {}
+def grouped(platform: str = sys.platform) -> dict[str, Any]:
+    """What keeps a key stroke meant for this process from reaching a child, too, as arguments of `subprocess.Popen`."""
+    return {"creationflags": _NO_WINDOW | _OWN_GROUP} if platform == "win32" else {"process_group": 0}
 
 
 def apart(platform: str = sys.platform) -> dict[str, Any]:

@@ -5,7 +5,8 @@ Invariants
    request key, so that a write is applied once.
 2. The client sees one connection: its handshake is said again to each new daemon in the client's own era, and the second
    answer is swallowed.
-3. Nothing is said to stdout but what a daemon answered, and errors for calls that no daemon could take.
+3. Nothing is said to stdout but what a daemon answered, and errors for lines and calls that no daemon could take.
+4. Without a daemon it goes on trying for one: it never opens the store itself.
 """
 
 import json
@@ -13,9 +14,10 @@ import os
 import select
 import signal
 import sys
+import time
 from typing import Any
 
-from memory_mcp import link, machine
+from memory_mcp import lines, link, machine
 
 #: Set in a call's `_meta`; see the server's side for what it does.
 KEY = "memory-mcp/key"
@@ -27,11 +29,17 @@ _CHUNK = 1 << 16
 _LEAVE = 5.0
 #: A pipe that is ready takes this much without blocking (POSIX).
 _PIPE = 4096
+#: A client's handshake waits so long for a daemon that does not come (seconds): clients give up after a minute.
+_HANDSHAKE = 50.0
+#: Between two tries for a daemon while calls wait (seconds).
+_PAUSE = 0.5
 #: Waiting bytes above which one side is not read any further.
 _FULL = 8 * 1024 * 1024
 #: Requests of a handshake that a new daemon must hear again besides the first, by what they set.
 _LASTING = {"logging/setLevel": "level", "resources/subscribe": "uri"}
 _UNDONE = {"resources/unsubscribe": "resources/subscribe"}
+#: By these a client greets, in one era or the other; an error for one of them would end the connection.
+_GREETINGS = frozenset({"initialize", "server/discover"})
 _UNAVAILABLE = -32000
 
 
@@ -47,35 +55,40 @@ class Relay:
         self._answered = False
         self._initialized: bytes = b""
         self._lasting: dict[tuple[str, str], dict[str, Any]] = {}
-        #: Requests without an answer: id, line, and how many daemons have died over it.
+        #: Requests without an answer: id, line, how many daemons have died over it, and whether it greets.
         self._pending: dict[str, list[Any]] = {}
         self._swallow: set[str] = set()
+        #: Answers of this relay itself, until they are taken out.
+        self.answers: list[bytes] = []
 
     @property
     def waiting(self) -> bool:
         """Whether the client waits for an answer."""
         return bool(self._pending)
 
-    def from_client(self, line: bytes) -> bytes:
-        """A client's line as the daemon is to get it."""
-        try:
-            message = json.loads(line)
-        except ValueError:
+    def from_client(self, given: bytes | lines.Cut) -> bytes:
+        """A client's line as the daemon is to get it; b"" for one that is answered here, or says nothing."""
+        found = lines.read(given.removesuffix(b"\n") if isinstance(given, bytes) else given)
+        line, message = found.line, found.message
+        if found.answer:
+            self.answers.append(found.answer)
+        if message is None or "method" not in message:
             return line
-        if not isinstance(message, dict) or not isinstance(message.get("method"), str):
-            return line
-        method, params = message["method"], message.get("params")
-        params = params if isinstance(params, dict) else {}
+        method, params = message["method"], message.get("params") or {}
         if "id" not in message:
             self._notified(method, params, line)
             return line
         if method == "tools/call":
             line = self._keyed(message, params)
+            if len(line) > lines.LONGEST + _CHUNK:
+                # Numbers may be written longer than they came; the daemon would close the connection over it.
+                self.answers.append(lines.too_long(message["id"]))
+                return b""
         name = json.dumps(message["id"])
         if method == "initialize":
             self._opening, self._opening_id, self._answered = line, name, False
         self._lasts(method, params, message)
-        self._pending[name] = [line, 0]
+        self._pending[name] = [line, 0, method in _GREETINGS]
         return line
 
     def _notified(self, method: str, params: dict[str, Any], line: bytes) -> None:
@@ -89,7 +102,8 @@ class Relay:
         meta = params.get("_meta")
         params["_meta"] = {**(meta if isinstance(meta, dict) else {}), KEY: f"{self._name}:{self._calls}"}
         message["params"] = params
-        return json.dumps(message, separators=(",", ":")).encode() + b"\n"
+        # Not escaped: the daemon bounds a line as this relay does, and escapes would make it longer.
+        return json.dumps(message, ensure_ascii=False, separators=(",", ":")).encode() + b"\n"
 
     def _lasts(self, method: str, params: dict[str, Any], message: dict[str, Any]) -> None:
         if method in _LASTING:
@@ -130,17 +144,18 @@ class Relay:
                 name = f"{self._name}:again:{self._replays}"
                 self._swallow.add(json.dumps(name))
                 said.append(json.dumps({**message, "id": name}, separators=(",", ":")).encode() + b"\n")
-        given_up = [name for name, (_, deaths) in self._pending.items() if deaths >= _DEATHS]
+        given_up = [name for name, (_, deaths, _) in self._pending.items() if deaths >= _DEATHS]
         told = [self._give_up(name, "the daemon ended each time this call was made") for name in given_up]
-        return said + [line for line, _ in self._pending.values()], told
+        return said + [line for line, *_ in self._pending.values()], told
 
-    def give_up_all(self, why: str) -> list[bytes]:
-        """Errors for everything in flight."""
-        return [self._give_up(name, why) for name in list(self._pending)]
+    def give_up_all(self, why: str, but_greetings: bool = False) -> list[bytes]:
+        """Errors for everything in flight; greetings may be left waiting."""
+        return [self._give_up(name, why) for name, (*_, greets) in list(self._pending.items()) if not (greets and but_greetings)]
 
     def _give_up(self, name: str, why: str) -> bytes:
         del self._pending[name]
-        text = f"UNAVAILABLE: {why}. memory-mcp doctor looks into it; nothing acknowledged is lost. A retry may help."
+        hint = "memory-mcp doctor looks into it; nothing acknowledged is lost. A retry may help (retryable: true)."
+        text = f"UNAVAILABLE: {why}. {hint}"
         error = {"jsonrpc": "2.0", "id": json.loads(name), "error": {"code": _UNAVAILABLE, "message": text}}
         return json.dumps(error, separators=(",", ":")).encode() + b"\n"
 
@@ -169,15 +184,18 @@ def _answered_id(line: bytes) -> str | None:
 class Pump:
     """The loop between two descriptors and a daemon."""
 
-    def __init__(self, wanted: link.Wanted, line: link.Line, source: int = 0, sink: int = 1) -> None:
+    def __init__(self, wanted: link.Wanted, line: link.Line | None, source: int = 0, sink: int = 1) -> None:
         self._wanted = wanted
         self._source, self._sink = machine.End(source, reads=True), machine.End(sink, reads=False)
         self._relay = Relay(os.urandom(8).hex())
         self._line: link.Line | None = line
-        self._from_client, self._to_daemon = bytearray(), bytearray()
-        self._from_daemon, self._to_client = bytearray(line.rest), bytearray()
-        line.rest.clear()
+        self._from_client, self._from_daemon = lines.Splitter(), lines.Splitter(link.LONGEST)
+        self._to_daemon, self._to_client = bytearray(), bytearray()
         self._ended = False
+        self._began = time.monotonic()
+        self._next_try = 0.0
+        if line is not None:
+            self._heard(bytes(line.rest))
 
     def run(self) -> None:
         """As `_relay_all`; the client has been told everything when this returns."""
@@ -190,7 +208,7 @@ class Pump:
             if self._line is None:
                 if self._ended and not self._to_client:
                     return
-                if self._relay.waiting and not self._ended:
+                if self._relay.waiting and not self._ended and time.monotonic() >= self._next_try:
                     self._again()
             if not self._turn():
                 return
@@ -206,9 +224,10 @@ class Pump:
         writes: list[Any] = ([sock] if sock is not None and self._to_daemon else []) + ([self._sink] if self._to_client else [])
         if not reads and not writes:
             return False
-        readable, writable, _ = select.select(reads, writes, [], _LEAVE if self._ended else None)
+        tries = sock is None and self._relay.waiting
+        readable, writable, _ = select.select(reads, writes, [], _LEAVE if self._ended else _PAUSE if tries else None)
         if not readable and not writable:
-            return False
+            return not self._ended
         if self._sink in writable and not self._write():
             return False
         if sock is not None and sock in writable:
@@ -224,17 +243,17 @@ class Pump:
             got = self._source.read(_CHUNK)
         except OSError:
             got = b""
+        found = self._from_client.feed(got) if got else [self._from_client.end()]
+        for line in found:
+            self._to_daemon += self._relay.from_client(line)
+        self._to_client += b"".join(self._relay.answers)
+        self._relay.answers.clear()
+        if self._line is None:
+            # What the relay holds as in flight is said again by `_again`; the rest has nobody to hear it.
+            self._to_daemon.clear()
         if not got:
             self._ended = True
             self._close_writing()
-            return
-        self._from_client += got
-        lines = _lines(self._from_client)
-        for line in lines:
-            self._to_daemon += self._relay.from_client(line)
-        if lines and self._line is None:
-            # What the relay holds as in flight is said again by `_again`; the rest has nobody to hear it.
-            self._to_daemon.clear()
 
     def _close_writing(self) -> None:
         if self._line is not None and not self._to_daemon:
@@ -273,11 +292,16 @@ class Pump:
             return
         except OSError:
             got = b""
-        self._from_daemon += got
-        for line in _lines(self._from_daemon):
-            self._to_client += self._relay.from_daemon(line)
+        self._heard(got)
         if not got:
             self._lost()
+
+    def _heard(self, got: bytes) -> None:
+        for line in self._from_daemon.feed(got):
+            if isinstance(line, lines.Cut):
+                self._lost()
+                return
+            self._to_client += self._relay.from_daemon(line + b"\n")
 
     def _lost(self) -> None:
         """The daemon has gone; a half line of it says nothing."""
@@ -285,7 +309,7 @@ class Pump:
             self._line.close()
         self._line = None
         self._relay.lost()
-        self._from_daemon.clear()
+        self._from_daemon.end()
         self._to_daemon.clear()
 
     def _again(self) -> None:
@@ -293,44 +317,50 @@ class Pump:
         try:
             line = link.reach(self._wanted, "mcp")
         except (OSError, ValueError, link.Refused) as error:
-            for told in self._relay.give_up_all(str(error).rstrip(".") or "no daemon could be reached"):
-                self._to_client += told
+            why = str(error).rstrip(".") or "no daemon could be reached"
+            patient = time.monotonic() - self._began < _HANDSHAKE and not isinstance(error, link.Refused)
+            self._to_client += b"".join(self._relay.give_up_all(why, but_greetings=patient))
+            self._next_try = time.monotonic() + _PAUSE
             return
         said, told_client = self._relay.again()
         self._line = line
         line.sock.setblocking(False)
-        self._from_daemon = bytearray(line.rest)
         self._to_daemon = bytearray(b"".join(said))
         self._to_client += b"".join(told_client)
+        self._heard(bytes(line.rest))
 
 
-def _lines(buffer: bytearray) -> list[bytes]:
-    """The whole lines of a buffer, taken out of it."""
-    end = buffer.rfind(b"\n")
-    if end < 0:
-        return []
-    whole = bytes(buffer[:end])
-    del buffer[: end + 1]
-    return [part + b"\n" for part in whole.split(b"\n")]
+def _held_alone(directory: str, why: str) -> bool:
+    """Whether a daemon could not start because a process that is none has the store; that one says so to each call."""
+    try:
+        with open(os.path.join(directory, "owner.json"), encoding="utf-8") as stream:
+            note = json.load(stream)
+    except (OSError, ValueError):
+        return False
+    return "is in use by" in why and isinstance(note, dict) and note.get("kind") != "daemon"
 
 
 def run(wanted: link.Wanted, start: bool = True) -> int | None:
-    """Relay stdin and stdout; the exit status, or None when there is no daemon to be had and nothing was read yet.
+    """Relay stdin and stdout; the exit status.
 
-    Without `start` only a daemon that runs already counts.
+    With `start` a daemon that cannot be had now is tried for again while calls wait: a slow start would else leave this client
+    without one for its life, or make it the owner of the store. None, with nothing read yet, when a process that is no daemon
+    has the store, and without `start`, which counts only a daemon that runs already, when there is none.
     """
+    line: link.Line | None = None
     try:
         line = link.reach(wanted, "mcp", start)
     except link.Refused as error:
         sys.stderr.write(f"{error}\n")
         return error.status
     except (OSError, ValueError) as error:
-        if start:
-            sys.stderr.write(f"memory-mcp: {error}\n")
-        return None
+        if not start or _held_alone(wanted.directory, str(error)):
+            return None
+        sys.stderr.write(f"memory-mcp: {error}\n")
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    for note in link.notes(line.about):
-        sys.stderr.write(f"memory-mcp: {note}\n")
-    line.sock.setblocking(False)
+    if line is not None:
+        for note in link.notes(line.about):
+            sys.stderr.write(f"memory-mcp: {note}\n")
+        line.sock.setblocking(False)
     Pump(wanted, line).run()
     return 0

@@ -91,7 +91,7 @@ def test_the_pump_loads_neither_engine_nor_protocol_nor_anything_of_others(place
     )
     loaded = set(json.loads(done.stderr.rpartition("MODULES ")[2])) - set(before)
     ours = {name for name in loaded if name.split(".")[0] == "memory_mcp"}
-    light = {f"memory_mcp.{name}" for name in ("__main__", "link", "door", "machine", "paths", "pump")}
+    light = {f"memory_mcp.{name}" for name in ("__main__", "lines", "link", "door", "machine", "paths", "pump")}
     assert ours == {"memory_mcp", *light}
     foreign = {n.split(".")[0] for n in loaded} - set(sys.stdlib_module_names) - {"memory_mcp"}
     assert {n for n in foreign if not n.startswith("_")} == set()

@@ -52,12 +52,12 @@ def test_a_key_that_the_client_sets_itself_counts_for_nothing() -> None:
     assert json.loads(Relay("pump").from_client(forged))["params"]["_meta"][KEY] == "pump:1"
 
 
-def test_lines_that_are_no_requests_pass_unchanged() -> None:
+def test_answers_of_the_client_and_odd_lines_of_the_daemon_pass_unchanged() -> None:
     relay = Relay("pump")
     for odd in (b"not json\n", b"[1,2]\n", b"\n", line(id=5, result={}), line(method=5), "ü\n".encode()):
-        assert relay.from_client(odd) == odd
         assert relay.from_daemon(odd) == odd
-    assert not relay.waiting
+    assert relay.from_client(line(id=5, result={})) == line(id=5, result={})
+    assert (relay.waiting, relay.answers) == (False, [])
 
 
 def test_a_legacy_handshake_is_said_again_and_its_second_answer_is_swallowed() -> None:

@@ -17,6 +17,7 @@ from memory_mcp.daemon.clients import Client
 from memory_mcp.daemon.rpc import Lines
 from memory_mcp.daemon.socket import CLOSED
 from memory_mcp.server.guard import MemoryServer
+from memory_mcp.server.pipe import parsed
 
 _CLIENT_INFO = "io.modelcontextprotocol/clientInfo"
 _PROTOCOL = "io.modelcontextprotocol/protocolVersion"
@@ -32,7 +33,12 @@ async def speak(server: MemoryServer, stream: anyio.abc.SocketStream, lines: Lin
         async with to_server:
             with suppress(*CLOSED):
                 async for line in lines:
-                    await to_server.send(_parsed(line, client))
+                    if isinstance(found := parsed(line), bytes):
+                        await stream.send(found)
+                    elif found is not None:
+                        if not client.name and isinstance(found.message, types.JSONRPCRequest):
+                            _introduce(client, found.message.method, found.message.params or {})
+                        await to_server.send(found)
 
     async def write() -> None:
         async with from_server:
@@ -48,16 +54,6 @@ async def speak(server: MemoryServer, stream: anyio.abc.SocketStream, lines: Lin
             await serve_dual_era_loop(low, from_client, to_client, lifespan_state={}, init_options=options)
         finally:
             tasks.cancel_scope.cancel()
-
-
-def _parsed(line: bytes, client: Client) -> SessionMessage | Exception:
-    try:
-        message = types.jsonrpc_message_adapter.validate_json(line, by_name=False)
-    except ValueError as error:
-        return error
-    if not client.name and isinstance(message, types.JSONRPCRequest):
-        _introduce(client, message.method, message.params or {})
-    return SessionMessage(message)
 
 
 def _introduce(client: Client, method: str, params: Mapping[str, Any]) -> None:

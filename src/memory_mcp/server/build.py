@@ -5,6 +5,7 @@ import os
 import sys
 from importlib.resources import files
 from pathlib import Path
+from typing import NoReturn
 
 import anyio
 from mcp.server import CacheHint
@@ -18,6 +19,7 @@ from memory_mcp.server.completion import add_completion
 from memory_mcp.server.ending import signals_of_end
 from memory_mcp.server.guard import MemoryServer
 from memory_mcp.server.host import Host
+from memory_mcp.server.pipe import serve_pipe
 from memory_mcp.server.prompts import add_prompts
 from memory_mcp.server.resources import add_resources
 from memory_mcp.server.service import Service
@@ -96,13 +98,23 @@ def serve_stdio(settings: Settings, project: str = "") -> None:
     environ = {**os.environ, paths.PROJECT: os.environ.get(paths.PROJECT) or project}
     server = assemble(service.host, caller_project(environ, str(Path.cwd()), configured=settings.server.project))
     anyio.run(_serve, server, service)
+    _leave()
+
+
+def _leave() -> NoReturn:
+    """End at once: everything is closed and committed.
+
+    A thread may still wait in a read of stdin, or be loading an engine; an interpreter that is taken down under it aborts.
+    """
+    sys.stderr.flush()
+    os._exit(0)
 
 
 async def _serve(server: MemoryServer, service: Service) -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_end_on_signal, service)
         service.host.start()
-        await server.run_stdio_async()
+        await serve_pipe(server)
         tasks.cancel_scope.cancel()
     service.close()
 
@@ -111,6 +123,4 @@ async def _end_on_signal(service: Service) -> None:
     with signals_of_end() as received:
         async for _ in received:
             service.close()
-            sys.stderr.flush()
-            # A thread still waits in a read of stdin that nothing can end; everything is closed and committed.
-            os._exit(0)
+            _leave()

@@ -1,0 +1,183 @@
+"""Lines of JSON-RPC as clients send them: cut out of a stream within a bound, and each one read or answered.
+
+Standard library only: every client's relay uses it.
+
+Invariants
+1. A byte is looked at a fixed number of times, however the stream is cut into chunks and however long a line is.
+2. What cannot be passed on is answered with an error that carries the message's id where it can be told, else null.
+"""
+
+import json
+import re
+from dataclasses import dataclass
+from typing import Any
+
+#: Longest line of a client (bytes): ten megabytes of text, escaped.
+LONGEST = 64 * 1024 * 1024
+#: Levels of lists and objects in one message. The SDK's parser ends at 200, and its models below that.
+DEEPEST = 100
+PARSE_ERROR, INVALID_REQUEST = -32700, -32600
+#: Of a line that is not read, so much of both ends is kept to find its id (bytes).
+_KEPT = 4096
+_LONE = re.compile("[\ud800-\udfff]")
+_ID = rb'"id"\s*:\s*(-?[0-9]{1,18}|"(?:[^"\\]|\\.){0,200}")'
+_OTHER = rb'"(?:jsonrpc|method)"\s*:\s*"[^"\\]{0,100}"'
+#: The id among the first or the last members of a message: clients write it at either end.
+_FIRST = re.compile(rb"\s*\{\s*(?:" + _OTHER + rb"\s*,\s*){0,2}" + _ID + rb"\s*[,}]")
+_LAST = re.compile(rb"[}\]]\s*,\s*(?:" + _OTHER + rb"\s*,\s*){0,2}" + _ID + rb"(?:\s*,\s*" + _OTHER + rb"){0,2}\s*\}\s*\Z")
+
+
+@dataclass(frozen=True, slots=True)
+class Cut:
+    """A line that was too long to be kept: its two ends."""
+
+    head: bytes
+    tail: bytes
+
+
+class Splitter:
+    """A stream in chunks in, whole lines out, without their line feeds."""
+
+    def __init__(self, longest: int = LONGEST) -> None:
+        self._longest = longest
+        self._parts: list[bytes] = []
+        self._size = 0
+        #: The ends of the line that is being skipped.
+        self._cut: Cut | None = None
+
+    def feed(self, got: bytes) -> list[bytes | Cut]:
+        """The lines that end in this chunk."""
+        *ended, rest = got.split(b"\n")
+        found = []
+        for part in ended:
+            self._take(part)
+            found.append(self.end())
+        self._take(rest)
+        return found
+
+    def end(self) -> bytes | Cut:
+        """What came since the last line; b"" for nothing."""
+        whole: bytes | Cut = b"".join(self._parts) if self._cut is None else self._cut
+        self._parts, self._size, self._cut = [], 0, None
+        return whole
+
+    def _take(self, part: bytes) -> None:
+        if self._cut is not None:
+            self._cut = Cut(self._cut.head, (self._cut.tail + part)[-_KEPT:])
+            return
+        self._parts.append(part)
+        self._size += len(part)
+        if self._size > self._longest:
+            whole = b"".join(self._parts)
+            self._parts, self._cut = [], Cut(whole[:_KEPT], whole[-_KEPT:])
+
+
+@dataclass(frozen=True, slots=True)
+class Read:
+    """What becomes of a line: it is passed on as `line`, or `answer` goes back; neither for an empty one."""
+
+    line: bytes = b""
+    message: dict[str, Any] | None = None
+    answer: bytes = b""
+
+
+def read(line: bytes | Cut) -> Read:
+    """Read a client's line. Lone surrogates, which no UTF-8 can carry, become U+FFFD."""
+    if isinstance(line, Cut):
+        return Read(answer=too_long(_told(line.head, line.tail)))
+    if not line.strip():
+        return Read()
+    try:
+        text = line.decode()
+    except UnicodeDecodeError as error:
+        return _refused(line, PARSE_ERROR, f"INVALID_ARGUMENT: the line is no UTF-8: byte {error.start} cannot be read")
+    try:
+        message = json.loads(text)
+    except RecursionError:
+        return _too_deep(line)
+    except ValueError as error:
+        # The parser repeats nothing of the line, but for a number of thousands of digits it names a Python function.
+        why = f"{error.msg} at character {error.pos}" if isinstance(error, json.JSONDecodeError) else "a number is too long"
+        return _refused(line, PARSE_ERROR, f"INVALID_ARGUMENT: the line is no JSON: {why}")
+    if line.count(b"{") + line.count(b"[") > DEEPEST and _depth(message) > DEEPEST:
+        return _too_deep(line)
+    if "\\ud" in text or "\\uD" in text:
+        whole = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
+        mended, count = _LONE.subn("\ufffd", whole)
+        if count and _LONE.search(str(_id(message))):
+            # Mended, it would be another id than the client waits for.
+            return _refused_message(message, "the id has half a character in it")
+        if count:
+            line, message = mended.encode(), json.loads(mended)
+    why = _wrong(message)
+    return _refused_message(message, why) if why else Read(line + b"\n", message)
+
+
+def _wrong(message: object) -> str:
+    """What makes a JSON value no message of the protocol; "" for nothing."""
+    if isinstance(message, list):
+        return "batches are not supported; send one message per line"
+    if not isinstance(message, dict):
+        return "a message is a JSON object"
+    if message.get("jsonrpc") != "2.0":
+        return 'jsonrpc must be "2.0"'
+    if "id" in message and _id(message) is None:
+        return "id must be a text or a whole number"
+    if "method" not in message:
+        answers = "id" in message and ("result" in message or "error" in message)
+        return "" if answers else "method is missing"
+    if not isinstance(message["method"], str):
+        return "method must be a text"
+    return "" if isinstance(message.get("params"), dict | None) else "params must be an object"
+
+
+def _id(message: object) -> str | int | None:
+    found = message.get("id") if isinstance(message, dict) else None
+    return found if isinstance(found, str | int) and not isinstance(found, bool) else None
+
+
+def _depth(message: object) -> int:
+    """Levels of lists and objects, counted without recursion."""
+    levels, layer = 0, [message]
+    while layer := [value for value in layer if isinstance(value, dict | list)]:
+        levels += 1
+        layer = [inner for value in layer for inner in (value.values() if isinstance(value, dict) else value)]
+    return levels
+
+
+def too_long(number: str | int | None) -> bytes:
+    """The answer to a line beyond the bound."""
+    why = f"RESOURCE_EXHAUSTED: the message is longer than {LONGEST} bytes. Send less at once"
+    return _error(number, INVALID_REQUEST, why)
+
+
+def _too_deep(line: bytes) -> Read:
+    return _refused(line, INVALID_REQUEST, f"INVALID_ARGUMENT: the message is nested deeper than {DEEPEST} levels")
+
+
+def _refused(line: bytes, code: int, why: str) -> Read:
+    return Read(answer=_error(_told(line[:_KEPT], line[-_KEPT:]), code, why))
+
+
+def _refused_message(message: object, why: str) -> Read:
+    return Read(answer=_error(_id(message), INVALID_REQUEST, f"INVALID_ARGUMENT: {why}"))
+
+
+def refused(line: bytes, why: str) -> bytes:
+    """The answer to a line that reads well and is none of the protocol's messages all the same."""
+    return _refused(line, INVALID_REQUEST, f"INVALID_ARGUMENT: {why}").answer
+
+
+def _told(head: bytes, tail: bytes) -> str | int | None:
+    """The id of a message that cannot be read, from its first or last members."""
+    found = _FIRST.match(head) or _LAST.search(tail)
+    try:
+        return _id({"id": json.loads(found[1].decode("utf-8", "replace"))}) if found else None
+    except ValueError:
+        return None
+
+
+def _error(number: str | int | None, code: int, why: str) -> bytes:
+    text = f"{why}. A retry of the same call will not help."
+    answer = {"jsonrpc": "2.0", "id": number, "error": {"code": code, "message": text}}
+    return json.dumps(answer, separators=(",", ":")).encode() + b"\n"

@@ -1,0 +1,159 @@
+"""Whatever bytes a client sends on its pipe: each message that has an id is answered, and the session goes on."""
+
+import json
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench.place import Place
+from memory_mcp import lines
+from tests.daemon.places import needs_proc
+
+pytestmark = needs_proc
+
+#: A surrogate without its other half, as JavaScript writes an emoji that was cut in two.
+LONE = "\\ud83d"
+
+
+def message(number: Any, method: str, **params: Any) -> bytes:
+    return json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode()
+
+
+def remember(number: Any, text: str) -> bytes:
+    """A call whose text stands in the line as it is."""
+    return message(number, "tools/call", name="remember", arguments={"text": "TEXT"}).replace(b'"TEXT"', text.encode())
+
+
+class Raw:
+    """A client that writes bytes."""
+
+    def __init__(self, place: Place, *words: str) -> None:
+        self.process = subprocess.Popen(
+            [*place.command, *words],
+            env=place.environment(),
+            cwd=place.home,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
+        info = {"name": "raw", "version": "1"}
+        hello = message(0, "initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo=info)
+        assert self.ask(hello)["result"]["serverInfo"]["name"] == "memory-mcp"
+        self.say(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
+
+    def say(self, line: bytes) -> None:
+        assert self.process.stdin is not None
+        self.process.stdin.write(line + b"\n")
+        self.process.stdin.flush()
+
+    def ask(self, line: bytes) -> dict[str, Any]:
+        self.say(line)
+        assert self.process.stdout is not None
+        found: dict[str, Any] = json.loads(self.process.stdout.readline())
+        return found
+
+    def end(self) -> tuple[int, str]:
+        _, said = self.process.communicate(timeout=60)
+        return self.process.returncode, said.decode()
+
+
+@pytest.fixture(scope="module", params=["relay", "in process"])
+def client(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Raw]:
+    with Place(tmp_path_factory.mktemp("lines"), more={"MEMORY_MCP_SERVER__DAEMON": "true"}) as place:
+        found = Raw(place, *([] if request.param == "relay" else ["serve", "--in-process"]))
+        yield found
+        status, said = found.end()
+        assert status == 0
+        assert "Traceback" not in said
+
+
+def goes_on(client: Raw) -> None:
+    assert client.ask(message("after", "ping")) == {"jsonrpc": "2.0", "id": "after", "result": {}}
+
+
+def nested(number: int, levels: int) -> bytes:
+    return remember(number, "[" * levels + "]" * levels)
+
+
+def test_half_an_emoji_is_stored_as_the_sign_for_what_cannot_be_read(client: Raw) -> None:
+    stored = client.ask(remember(1, f'"We decided {LONE} on tabs."'))
+    assert not stored["result"].get("isError", False)
+    grip = stored["result"]["structuredContent"]["grip_id"]
+    opened = client.ask(message(2, "tools/call", name="expand_grip", arguments={"grip_id": grip}))
+    assert "We decided \ufffd on tabs." in json.dumps(opened, ensure_ascii=False)
+
+
+@pytest.mark.parametrize(
+    ("line", "number", "code"),
+    [
+        (nested(3, 800), 3, lines.INVALID_REQUEST),
+        (nested(4, 20_000), 4, lines.INVALID_REQUEST),
+        (remember(5, '"TEXT"').replace(b"TEXT", b"\xff\xfe"), 5, lines.PARSE_ERROR),
+        (remember(6, '"TEXT"').replace(b"TEXT", b"\xed\xa0\xbd"), 6, lines.PARSE_ERROR),
+        (b"hello", None, lines.PARSE_ERROR),
+        (b'{"jsonrpc":"2.0","id":7,"method":"tools/list"', 7, lines.PARSE_ERROR),
+        (b"[" + message(8, "ping") + b"]", None, lines.INVALID_REQUEST),
+        (b'{"jsonrpc":"2.0","id":9,"method":4}', 9, lines.INVALID_REQUEST),
+        (b'{"jsonrpc":"2.0","id":"x","method":"ping","params":[1]}', "x", lines.INVALID_REQUEST),
+        (b'{"jsonrpc":"2.0","id":1.5,"method":"ping"}', None, lines.INVALID_REQUEST),
+        (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', None, lines.INVALID_REQUEST),
+        (b'{"jsonrpc":"2.0","id":"\\ud83d","method":"ping"}', "\ud83d", lines.INVALID_REQUEST),
+        (b'{"jsonrpc":"2.0","id":10}', 10, lines.INVALID_REQUEST),
+    ],
+)
+def test_what_is_no_message_is_answered_with_its_id_where_it_has_one(client: Raw, line: bytes, number: Any, code: int) -> None:
+    found = client.ask(line)
+    assert (found["id"], found["error"]["code"]) == (number, code)
+    goes_on(client)
+
+
+@pytest.mark.parametrize("first", [True, False])
+def test_a_line_of_a_hundred_megabytes_is_answered_and_skipped(client: Raw, first: bool) -> None:
+    """Clients write the id at either end of a message."""
+    text = b'"params":{"name":"remember","arguments":{"text":"' + b"a" * 100_000_000 + b'"}}'
+    rest = b'"jsonrpc":"2.0","id":11'
+    found = client.ask(b'{"method":"tools/call",' + (rest + b"," + text if first else text + b"," + rest) + b"}")
+    assert found["id"] == 11
+    assert "RESOURCE_EXHAUSTED: the message is longer than 67108864 bytes" in found["error"]["message"]
+    goes_on(client)
+
+
+def test_an_empty_line_is_nothing(client: Raw) -> None:
+    client.say(b"")
+    goes_on(client)
+
+
+def test_a_line_that_the_client_leaves_unfinished_is_answered(tmp_path: Path) -> None:
+    with Place(tmp_path, more={"MEMORY_MCP_SERVER__DAEMON": "true"}) as place:
+        client = Raw(place)
+        told, _ = client.process.communicate(message(1, "ping")[:-1], timeout=60)
+        assert json.loads(told)["error"]["code"] == lines.PARSE_ERROR
+
+
+class Counted(bytes):
+    """A chunk that counts how often it is searched."""
+
+    searched = 0
+
+    def split(self, *words: Any) -> list[bytes]:  # type: ignore[override]
+        Counted.searched += len(self)
+        return super().split(*words)
+
+
+def test_a_long_line_is_searched_once_however_it_comes() -> None:
+    splitter = lines.Splitter(longest=1000)
+    for _ in range(100):
+        assert splitter.feed(Counted(b"a" * 100)) == []
+    assert splitter.feed(Counted(b"end\nnext\n")) == [lines.Cut(b"a" * 1100, (b"a" * 10_000 + b"end")[-4096:]), b"next"]
+    assert Counted.searched == 100 * 100 + 9
+
+
+def test_in_process_an_early_close_ends_clean(tmp_path: Path) -> None:
+    """The store is still being opened, and stdin waited for, when the client goes."""
+    for number in range(3):
+        with Place(tmp_path / str(number)) as place:
+            done = place.run("serve", "--in-process")
+            assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
