@@ -11,10 +11,11 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 from memory_mcp.ingest.base import ImportReport
+from memory_mcp.ingest.ours import without_ours
 from memory_mcp.ingest.redact import Redactor, strip_private
 from memory_mcp.model.event import EventDraft, EventType
 from memory_mcp.model.ids import digest, encode
-from memory_mcp.model.sentinel import carries_mark, strip_fenced
+from memory_mcp.model.sentinel import MARK
 
 #: Longest text of one event and of one tool result, UTF-8 bytes; of a longer one head and tail are kept.
 MAX_TEXT_BYTES, MAX_TOOL_RESULT_BYTES = 1024 * 1024, 64 * 1024
@@ -51,12 +52,9 @@ class Gate:
 
     def check(self, draft: EventDraft, report: ImportReport) -> EventDraft | str:
         """As `clean`, with the reason as the answer; redactions are counted in `report`."""
-        text = strip_fenced(_storable(draft.text))
-        if carries_mark(text):
-            return OWN_OUTPUT
-        text = strip_private(text)
+        text = strip_private(without_ours(_storable(draft.text)))
         if not text.strip():
-            return OWN_OUTPUT if carries_mark(draft.text) else EMPTY
+            return OWN_OUTPUT if MARK in draft.text else EMPTY
         session = _bounded_id(_storable(draft.session_id).strip(), MAX_SESSION_CHARS)
         if not session:
             return NO_SESSION
@@ -84,8 +82,7 @@ class Gate:
 
     def words(self, text: str) -> str:
         """What was written about events, as it may be stored; "" when it may not."""
-        kept = strip_private(strip_fenced(_storable(text)))
-        return "" if carries_mark(kept) else self.redact(kept, ImportReport())
+        return self.redact(strip_private(without_ours(_storable(text))), ImportReport())
 
     def _metadata(self, given: Mapping[str, str], report: ImportReport) -> dict[str, str]:
         kept: dict[str, str] = {}

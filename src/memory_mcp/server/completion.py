@@ -7,6 +7,7 @@ from mcp.types import Completion, CompletionArgument, CompletionContext, PromptR
 
 from memory_mcp.app import App
 from memory_mcp.model.calendar import TocLevel
+from memory_mcp.model.fencing import neutral
 from memory_mcp.model.ids import ROOT
 from memory_mcp.server.tools.kit import Kit
 from memory_mcp.storage.values import Scope
@@ -25,7 +26,9 @@ def add_completion(server: MCPServer, kit: Kit) -> None:
         ref: PromptReference | ResourceTemplateReference, argument: CompletionArgument, context: CompletionContext | None
     ) -> Completion | None:
         del ref, context
-        found = await kit.host.read(lambda app: _values(app, kit.scoped(app).project, argument.name, argument.value))
+        told = await kit.host.read(lambda app: _values(app, kit.scoped(app).project, argument.name, argument.value))
+        # An ending is passed back as it is: one that spells a tag of ours cannot be told otherwise, so it is not told.
+        found = [one for one in told if neutral(one) == one]
         return Completion(values=found[:_MOST], total=len(found), has_more=len(found) > _MOST)
 
     register: Any = server.completion  # the library leaves its decorator untyped

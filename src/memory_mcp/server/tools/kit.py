@@ -8,7 +8,7 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 
 from memory_mcp.app import App
-from memory_mcp.model.sentinel import fence
+from memory_mcp.model.fencing import fence, neutral, neutral_json
 from memory_mcp.requests.plain import as_json
 from memory_mcp.requests.registry import respond
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
@@ -61,10 +61,11 @@ class Kit:
 
 def answer(value: object) -> CallToolResult:
     """The structured answer of a wire shape or a response; as text in Markdown, fenced where it carries words from the memory."""
-    structured: dict[str, Any] = value.model_dump(mode="json") if isinstance(value, wire.Wire) else as_json(value)
+    told = value.model_dump(mode="json") if isinstance(value, wire.Wire) else as_json(value)
+    structured: dict[str, Any] = neutral_json(told)
     text = markdown(structured)
-    if "origin" in structured:
-        text = fence(text)
+    # What is not fenced names projects and sessions all the same: joined on a line, they must spell no tag either.
+    text = fence(text) if "origin" in structured else neutral(text)
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=structured)
 
 
