@@ -34,7 +34,7 @@ def recall_text(app: "App", prompt: str, project: str, session_id: str = "", tim
 
     asked = prompt[:_PROMPT].strip()
     project = app.storage.projects.names.of(project)
-    everywhere = app.settings.server.scope == "all"
+    everywhere = app.settings.server.scope == "all" and not app.settings.server.scope_lock
     if not (project or everywhere) or len(query_terms(asked)) < _LEAST_TERMS:
         return ""
     found = app.ask(

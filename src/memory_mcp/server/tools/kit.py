@@ -42,7 +42,7 @@ class Kit:
     @property
     def caller(self) -> Caller:
         """The calling client, as requests know it."""
-        return Caller(self.project, self.host.deriver_error())
+        return Caller(self.project, self.host.deriver_error(), self.host.settings.server.scope_lock)
 
     async def ask(self, request: Any) -> CallToolResult:
         """Return the response of a request that only reads."""
@@ -56,7 +56,7 @@ class Kit:
 
     def scoped(self, app: App, project: str = "", scope: str = "") -> Scoped:
         """See `requests.scope`."""
-        return scope_of(app, project, scope, self.project)
+        return scope_of(app, project, scope, self.caller)
 
 
 def answer(value: object) -> CallToolResult:

@@ -50,7 +50,7 @@ class Write:
         agent, key = agent_of(ctx), request_key(ctx, idempotency_key)
 
         def work(app: App) -> wire.Remembered:
-            where = project_to_store(app, project) if project else self._kit.project
+            where = project_to_store(app, project, self._kit.caller)
             stored = _note(app, text, kind, where, agent, key)
             found = app.storage.events.find(stored)
             if found is None:
