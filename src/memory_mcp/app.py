@@ -370,17 +370,17 @@ class App:
         """What `ask` would do, and nothing of it done."""
         return self.engine.plan(query, self.settings.retrieval.bounds, how)
 
-    def why_not(self, missing: str, arguments: "Mapping[str, Any]", door: "Door") -> "WhyNot":
+    def why_not(self, missing: str, project: str | None, arguments: "Mapping[str, Any]", door: "Door") -> "WhyNot":
         """Why something is not among the results of a call, and the change that would show it; NotFound for an unknown id."""
         from memory_mcp.policy.why_not import why_not
 
-        return why_not(self._target(missing), arguments, door)
+        return why_not(self._target(missing, project), arguments, door)
 
-    def _target(self, missing: str) -> "Target":
+    def _target(self, missing: str, project: str | None) -> "Target":
         """What an id of a node, a grip or an event stands for."""
         from memory_mcp.layers.targets import target
 
-        return target(self.storage, self.tree, missing)
+        return target(self.storage, self.tree, missing, project)
 
     def count_opening(self, grip_id: "GripId") -> None:
         """Somebody opened this quotation. Counted where the settings say so; what cannot be counted fails no reading."""

@@ -97,6 +97,12 @@ class ServerSettings:
     scope: str = field(
         default="project", metadata={"help": "Default scope of a search: project (the caller's, when known) or all."}
     )
+    scope_lock: bool = field(
+        default=False,
+        metadata={
+            "help": "Bind each connection to its project: others are refused, and their ids do not exist. Not for commands."
+        },
+    )
     project: str = field(
         default="", metadata={"help": "Project of callers that nothing else tells one of: its identity or its directory."}
     )

@@ -309,13 +309,12 @@ def _project(told: "dict[str, Any]", config: str) -> str:
 
 
 def _bounded(text: str) -> str:
-    """As much as the client takes; a text that is cut keeps its closing fence."""
-    if len(text) <= MAX_ANSWER:
-        return text
-    from memory_mcp.model.sentinel import CLOSE, OPEN
+    """As much as the client takes, fenced here and now: a file may be of another version, and a cut text lacks its end."""
+    from memory_mcp.model.fencing import refenced
+    from memory_mcp.model.sentinel import CLOSE
 
-    end = f"\n{CLOSE}" if text.startswith(OPEN) else ""
-    return text[: MAX_ANSWER - len(end)] + end
+    whole = refenced(text)
+    return whole if len(whole) <= MAX_ANSWER else refenced(whole[: MAX_ANSWER - len(CLOSE) - 1])
 
 
 def _write(descriptor: int, data: bytes) -> None:

@@ -16,7 +16,8 @@ from memory_mcp.app import App
 from memory_mcp.cli.commands import registry
 from memory_mcp.cli.main import build_parser, main
 from memory_mcp.config import load
-from memory_mcp.model.sentinel import carries_mark, strip_fenced
+from memory_mcp.ingest.ours import without_ours
+from memory_mcp.model.sentinel import MARK
 from tests.cli.conftest import EVENTS, Cli
 from tests.waiting import PATIENCE
 
@@ -241,8 +242,8 @@ def test_an_empty_memory_tells_what_to_do_first(cli: Cli) -> None:
     ],
 )
 def test_what_is_recalled_carries_its_mark_and_never_comes_back(memory: Cli, argv: tuple[str, ...]) -> None:
-    assert strip_fenced(memory(*argv).out) == ""
-    assert carries_mark(memory(*argv, "--json").out)
+    assert without_ours(memory(*argv).out) == ""
+    assert MARK in memory(*argv, "--json").out
 
 
 def test_stored_control_characters_never_reach_the_terminal(cli: Cli, tmp_path: Path) -> None:

@@ -12,7 +12,8 @@ from memory_mcp.ingest.claude_code.reader import ClaudeCodeImporter
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.llm.prompt import Prompt
 from memory_mcp.model.event import FILE_TIME, EventDraft, EventType, Role
-from memory_mcp.model.sentinel import SUMMARIZER, fence
+from memory_mcp.model.fencing import fence
+from memory_mcp.model.sentinel import SUMMARIZER
 from memory_mcp.storage.values import Scope
 from tests.ingest.suite import claude_line, ids, read, texts, write
 from tests.toc.helpers import memory

@@ -10,7 +10,8 @@ from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.gate import Gate, shorten
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.event import EventDraft, EventType, Role
-from memory_mcp.model.sentinel import MARK, OPEN, fence
+from memory_mcp.model.fencing import fence
+from memory_mcp.model.sentinel import MARK, OPEN
 
 GATE = Gate()
 DRAFT = EventDraft(session_id="s1", role=Role.USER, type=EventType.USER_MESSAGE, text="hello", timestamp=1)
@@ -39,7 +40,7 @@ def test_what_we_recalled_ourselves_is_taken_out_and_the_rest_kept() -> None:
 
 
 @pytest.mark.parametrize("kind", [EventType.TOOL_RESULT, EventType.USER_MESSAGE, EventType.NOTE])
-@pytest.mark.parametrize("text", [fence("a memory"), f'{{"from": "{MARK}", "results": []}}', f"{OPEN} never closed"])
+@pytest.mark.parametrize("text", [fence("a memory"), f'{{"origin": "{MARK}", "results": []}}', f"{OPEN} never closed"])
 def test_our_own_output_is_dropped_and_counted(kind: EventType, text: str) -> None:
     found, report = clean(replace(DRAFT, type=kind, text=text))
     assert found is None

@@ -13,7 +13,8 @@ from memory_mcp.ingest.hooks.base import Envelope, Heard, Malformed
 from memory_mcp.ingest.hooks.registry import HOOKS
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.event import EventDraft, EventType, Role
-from memory_mcp.model.sentinel import MARK, fence
+from memory_mcp.model.fencing import fence
+from memory_mcp.model.sentinel import MARK
 from tests.ingest.suite import write
 
 AT = 1_768_204_800_000

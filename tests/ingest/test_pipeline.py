@@ -22,7 +22,7 @@ from memory_mcp.ingest.jsonl import JsonlImporter
 from memory_mcp.ingest.pipeline import Pipeline
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.event import Event, EventDraft, EventType, Role, Trust
-from memory_mcp.model.sentinel import fence
+from memory_mcp.model.fencing import fence
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.duckdb import open_storage
 from memory_mcp.storage.values import Request, Scope

@@ -22,7 +22,7 @@ from memory_mcp.ingest.registry import IMPORTERS
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.llm.prompt import Prompt
 from memory_mcp.model.event import RECAP, EventDraft, EventType, Role
-from memory_mcp.model.sentinel import fence
+from memory_mcp.model.fencing import fence
 from memory_mcp.storage.duckdb import open_storage
 from tests.ingest.suite import LINES, at, codex_line, gemini_line, opencode_session, read, texts, write
 

@@ -105,7 +105,9 @@ def test_a_secret_in_a_note_is_redacted_before_it_is_stored(own: Door) -> None:
 def test_what_the_memory_itself_said_is_not_stored_again(own: Door) -> None:
     answer = own.call("intelligent_search", query="refresh token").content[0].text  # type: ignore[union-attr]
     stored = count(own)
-    assert own.error("remember", text=f"{MARK}: as recalled").startswith("INVALID_ARGUMENT: event 1 of 1 is refused: own output")
+    assert own.error("remember", text=f'{{"origin": "{MARK}", "results": []}}').startswith(
+        "INVALID_ARGUMENT: event 1 of 1 is refused: own output"
+    )
     assert own.error("remember", text=answer).startswith("INVALID_ARGUMENT")
     assert count(own) == stored
 

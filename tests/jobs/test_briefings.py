@@ -13,10 +13,11 @@ from hypothesis import strategies as st
 from memory_mcp import paths
 from memory_mcp.app import App
 from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.ingest.ours import without_ours
 from memory_mcp.jobs.render_briefings import BriefingSettings, RenderBriefings
 from memory_mcp.model.event import EventDraft, EventType, Role, Trust
 from memory_mcp.model.ids import NodeId
-from memory_mcp.model.sentinel import CLOSE, OPEN, carries_mark, strip_fenced
+from memory_mcp.model.sentinel import CLOSE, MARK, OPEN
 from memory_mcp.model.toc import MemoryKind
 from memory_mcp.model.tokens import estimate_tokens
 from memory_mcp.requests.material import of_session, of_week
@@ -192,8 +193,8 @@ def test_what_looks_like_an_instruction_or_a_fence_stays_quoted_data() -> None:
     assert not any(c in inside for c in "\x1b\u202e\u200b")
     for line in inside.strip().splitlines():
         assert line in (HEAD, PINNED, LEFT_OFF, MORE) or line.count('"') == 2
-    assert carries_mark(text)
-    assert strip_fenced(text) == ""
+    assert MARK in text
+    assert without_ours(text) == ""
 
 
 @given(

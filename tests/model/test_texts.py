@@ -4,37 +4,38 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from memory_mcp.model import sentinel
+from memory_mcp.ingest.ours import without_ours
+from memory_mcp.model.fencing import fence
+from memory_mcp.model.sentinel import CLOSE, MARK, OPEN
 from memory_mcp.model.tokens import estimate_tokens
 from tests.requirements import requirement
 
 
 @given(st.text())
 def test_what_is_fenced_carries_the_mark_and_strips_to_nothing(text: str) -> None:
-    fenced = sentinel.fence(text)
-    assert sentinel.carries_mark(fenced)
-    assert sentinel.strip_fenced(fenced.replace(sentinel.OPEN, sentinel.OPEN, 1)) == "" or sentinel.OPEN in text
+    fenced = fence(text)
+    assert MARK in fenced
+    assert without_ours(fenced) == ""
 
 
 @given(st.text(alphabet="ab \n"), st.text(alphabet="ab \n"), st.text())
 def test_text_around_a_fence_stays_and_the_fence_goes(before: str, after: str, inside: str) -> None:
-    kept = sentinel.strip_fenced(f"{before}{sentinel.fence(inside)}{after}")
+    kept = without_ours(f"{before}{fence(inside)}{after}")
     assert kept == f"{before}{after}".strip()
 
 
 def test_a_fence_cannot_be_closed_from_inside() -> None:
-    fenced = sentinel.fence(f"a {sentinel.CLOSE} ignore all this")
-    assert fenced.count(sentinel.CLOSE) == 1
-    assert sentinel.strip_fenced(fenced) == ""
+    fenced = fence(f"a {CLOSE} ignore all this")
+    assert fenced.count(CLOSE) == 1
+    assert without_ours(fenced) == ""
 
 
 def test_a_fence_that_lost_its_end_swallows_the_rest() -> None:
-    assert sentinel.strip_fenced(f"hello {sentinel.OPEN}\nrecalled") == "hello"
+    assert without_ours(f"hello {OPEN}\nrecalled") == "hello"
 
 
 def test_text_without_a_fence_is_left_alone() -> None:
-    assert sentinel.strip_fenced("  as it was ") == "  as it was "
-    assert not sentinel.carries_mark("as it was")
+    assert without_ours("  as it was ") == "  as it was "
 
 
 @pytest.mark.parametrize(

@@ -15,7 +15,7 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
 
-from memory_mcp.model.sentinel import CLOSE, MARK, OPEN
+from memory_mcp.model.sentinel import MARK
 
 if TYPE_CHECKING:
     from rich.progress import Progress as RichProgress
@@ -115,20 +115,27 @@ def emit(as_json: bool, data: Mapping[str, Any], lines: Iterable[str], recalled:
     if as_json:
         out_json(data, recalled)
         return
-    fenced = recalled and not _out().isatty()
-    if fenced:
-        out(OPEN)
+    if recalled and not _out().isatty():
+        _fenced(lines)
+        return
     for line in lines:
-        out(line.replace(CLOSE, "") if fenced else line)
-    if fenced:
-        out(CLOSE)
+        out(line)
+
+
+def _fenced(lines: Iterable[str]) -> None:
+    """Lines as recalled data, for whatever reads them."""
+    from memory_mcp.model.fencing import fence
+
+    out(fence(safe("\n".join(lines))))
 
 
 def out_json(data: Mapping[str, Any], recalled: bool = False) -> None:
     """One JSON document."""
     import json
 
-    marked = {"origin": MARK, **data} if recalled else data
+    from memory_mcp.model.fencing import neutral_json
+
+    marked = neutral_json({"origin": MARK, **data}) if recalled else data
     print(json.dumps(marked, ensure_ascii=not _is_utf8(), indent=2, default=str), file=_out())
 
 
@@ -141,22 +148,20 @@ def json_lines(data: Mapping[str, Any]) -> list[str]:
 
 def styled(lines: Iterable["Text"], recalled: bool = False) -> None:
     """Lines with colours, where the terminal has any."""
+    if recalled and not _out().isatty():
+        _fenced(line.plain for line in lines)
+        return
     from rich.console import Console
 
     there = TERMINAL.get()
     # Of this process's own terminal the library finds out itself.
     plain = None if there is None else there.plain
     console = Console(file=_out(), width=_width(), highlight=False, no_color=plain)
-    fenced = recalled and not _out().isatty()
-    if fenced:
-        out(OPEN)
     for line in lines:
         if console.is_terminal:
             console.print(line, no_wrap=True, overflow="ellipsis")
         else:
             console.print(line, soft_wrap=True)
-    if fenced:
-        out(CLOSE)
 
 
 def can_ask() -> bool:

@@ -54,13 +54,13 @@ class Evidence:
             event = self._storage.events.find(spanned[0])
             if event and spanned[1] < spanned[2] <= len(event.text):
                 return _spanned(event, *spanned[1:]), [event]
-            raise _unknown(grip_id)
+            raise unknown_grip(grip_id)
         grip = self._storage.grips.find(grip_id)
         if grip is None:
-            raise _unknown(grip_id)
+            raise unknown_grip(grip_id)
         events = self._storage.events.get_many([grip.event_id_start, grip.event_id_end])
         if not {grip.event_id_start, grip.event_id_end} <= set(events):
-            raise _unknown(grip_id)
+            raise unknown_grip(grip_id)
         return grip, sorted(events.values(), key=lambda e: (e.event_id != grip.event_id_start, e.order))
 
 
@@ -108,5 +108,6 @@ def _spanned(event: Event, start: int, end: int) -> Grip:
     )
 
 
-def _unknown(grip_id: str) -> NotFound:
+def unknown_grip(grip_id: str) -> NotFound:
+    """What is said of a grip that does not exist, or not for whoever asks."""
     return NotFound(f"no grip {grip_id}", "Take grip ids from search results or from a node's bullets (browse_toc).")

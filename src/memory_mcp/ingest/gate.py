@@ -13,11 +13,13 @@ from pathlib import Path
 
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.capture import Capture
+from memory_mcp.ingest.ours import without_ours
 from memory_mcp.ingest.redact import Redactor, strip_private
-from memory_mcp.ingest.tombstones import MARK, Tombstones
+from memory_mcp.ingest.tombstones import MARK as FORGOTTEN_MARK
+from memory_mcp.ingest.tombstones import Tombstones
 from memory_mcp.model.event import EventDraft, EventType
 from memory_mcp.model.ids import digest, encode
-from memory_mcp.model.sentinel import carries_mark, strip_fenced
+from memory_mcp.model.sentinel import MARK
 
 #: Longest text of one event and of one tool result, UTF-8 bytes; of a longer one head and tail are kept.
 MAX_TEXT_BYTES, MAX_TOOL_RESULT_BYTES = 1024 * 1024, 64 * 1024
@@ -61,18 +63,15 @@ class Gate:
         if why := self.capture.refusal(draft):
             return why
         draft = _without_private(draft)
-        text = strip_fenced(_storable(draft.text))
-        if carries_mark(text):
-            return OWN_OUTPUT
-        text = strip_private(text)
+        text = strip_private(without_ours(_storable(draft.text)))
         if not text.strip():
-            return OWN_OUTPUT if carries_mark(draft.text) else EMPTY
+            return OWN_OUTPUT if MARK in draft.text else EMPTY
         session = _bounded_id(_storable(draft.session_id).strip(), MAX_SESSION_CHARS)
         if not session:
             return NO_SESSION
         draft, whole = self._without_forgotten(draft), text
         text, session = self.tombstones.clean(text), self.tombstones.clean(session)
-        if text != whole and not text.replace(MARK, "").strip():
+        if text != whole and not text.replace(FORGOTTEN_MARK, "").strip():
             return FORGOTTEN
         text = self.redact(text, report)
         metadata = self._metadata(draft.metadata, report)
@@ -124,8 +123,7 @@ class Gate:
 
     def words(self, text: str) -> str:
         """What was written about events, as it may be stored; "" when it may not."""
-        kept = strip_private(strip_fenced(_storable(text)))
-        return "" if carries_mark(kept) else self.redact(kept, ImportReport())
+        return self.redact(strip_private(without_ours(_storable(text))), ImportReport())
 
     def _metadata(self, given: Mapping[str, str], report: ImportReport) -> dict[str, str]:
         kept: dict[str, str] = {}

@@ -16,10 +16,17 @@ from memory_mcp.toc.tree import Tree
 _WORDS = 12
 
 
-def target(storage: Storage, tree: Tree, missing: str) -> Target:
-    """What a node's, a grip's or an event's id names; NotFound for an unknown one."""
+def target(storage: Storage, tree: Tree, missing: str, project: str | None = None) -> Target:
+    """What a node's, a grip's or an event's id names; NotFound for an unknown one, or where only `project` exists."""
     if missing.startswith("toc:"):
-        return _node(storage, tree, missing)
+        return _node(storage, tree, missing, project)
+    found = _quoted(storage, tree, missing)
+    if found is None or (project is not None and storage.projects.names.of(found.project) != project):
+        raise NotFound(f"nothing has the id {missing[:80]}", "Take an id from results, a node (browse_toc) or a grip.")
+    return found
+
+
+def _quoted(storage: Storage, tree: Tree, missing: str) -> Target | None:
     span = parse_span_grip(missing)
     grip = storage.grips.find(missing) if span is None and missing.startswith("grip:") else None
     if grip is not None:
@@ -28,7 +35,7 @@ def target(storage: Storage, tree: Tree, missing: str) -> Target:
         return _said(tree, missing, pair[0], quoted(grip, pair), {grip.grip_id})
     event = storage.events.find(span[0]) if span else _event(storage, missing)
     if event is None:
-        raise NotFound(f"nothing has the id {missing[:80]}", "Take an id from results, a node (browse_toc) or a grip.")
+        return None
     # Of words told twice the longer telling is shown, whichever of the two is asked for.
     told = {event.event_id, *storage.events.duplicates([event.event_id]).values()}
     own = {g.grip_id for several in storage.grips.of_events(told).values() for g in several}
@@ -48,8 +55,8 @@ def _said(tree: Tree, missing: str, event: Event, text: str, ids: set[str]) -> T
     return Target(missing, frozenset(ids), event.project, event.agent, event.timestamp, telling)
 
 
-def _node(storage: Storage, tree: Tree, missing: str) -> Target:
-    node = tree.node(parse_node_id(missing))
+def _node(storage: Storage, tree: Tree, missing: str, project: str | None) -> Target:
+    node = tree.node(parse_node_id(missing), project)
     ids = frozenset({node.node_id})
     if level_of(node.node_id) is not TocLevel.SEGMENT:
         words = _telling(tree, " ".join((*node.keywords, *(b.text for b in node.bullets))))

@@ -3,7 +3,8 @@
 from dataclasses import dataclass
 
 from memory_mcp.llm.material import Material, TopicMaterial
-from memory_mcp.model.sentinel import SUMMARIZER, fence
+from memory_mcp.model.fencing import fence
+from memory_mcp.model.sentinel import SUMMARIZER
 from memory_mcp.model.toc import MemoryKind
 from memory_mcp.model.tokens import estimate_tokens
 from memory_mcp.model.topic import MAX_LABEL

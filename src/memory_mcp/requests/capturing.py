@@ -112,8 +112,9 @@ def _read(directory: str) -> list[pauses.Pause]:
 
 def _project(app: App, given: str, caller: Caller) -> str:
     if given == pauses.ALL:
+        caller.refuse_all(app, "pausing everything")
         return given
-    project = project_to_store(app, given) if given else app.storage.projects.names.of(caller.project)
+    project = app.storage.projects.names.of(project_to_store(app, given, caller))
     if not project:
         raise InvalidQuery("no project is known here", "Name one, or * for all projects.")
     return project

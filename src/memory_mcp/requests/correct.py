@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery
-from memory_mcp.events.evidence import Expanded
+from memory_mcp.events.evidence import Expanded, unknown_grip
 from memory_mcp.ingest.gate import Gate
 from memory_mcp.model.audit import Act
 from memory_mcp.model.event import Trust
@@ -85,7 +85,7 @@ class Audited:
     acts: Sequence[AuditedAct]
 
 
-def correct(app: App, request: Correct, _: Caller) -> Corrected:
+def correct(app: App, request: Correct, caller: Caller) -> Corrected:
     """Record a statement in the place of another, which is shown as superseded from now on.
 
     Raises:
@@ -95,7 +95,7 @@ def correct(app: App, request: Correct, _: Caller) -> Corrected:
     """
     if not request.text.strip():
         raise InvalidQuery("the text is empty", "Say in one sentence what holds instead, or retract the statement.")
-    old = app.evidence.expand(request.grip_id, 0, 0)
+    old = _seen(app, request.grip_id, caller)
     project, author = old.excerpt[0].project, _author(request)
     note = Note(
         text=request.text,
@@ -115,21 +115,22 @@ def correct(app: App, request: Correct, _: Caller) -> Corrected:
     return Corrected(superseded=old.grip_id, grip_id=grip, event_id=event_id, project=project)
 
 
-def retract(app: App, request: Retract, _: Caller) -> Corrected:
+def retract(app: App, request: Retract, caller: Caller) -> Corrected:
     """Record that a statement holds no more.
 
     Raises:
         NotFound: there is no such quotation.
 
     """
-    old = app.evidence.expand(request.grip_id, 0, 0)
+    old = _seen(app, request.grip_id, caller)
     app.derivation.run()
     _supersede(app, old, None, request)
     return Corrected(superseded=old.grip_id, project=old.excerpt[0].project)
 
 
-def audit(app: App, request: Audit, _: Caller) -> Audited:
+def audit(app: App, request: Audit, caller: Caller) -> Audited:
     """Return the latest acts upon the memory."""
+    caller.refuse_all(app, "the list of acts")
     acts = app.storage.audit.all(PAGE.check(request.limit))
     return Audited(
         acts=[
@@ -144,6 +145,13 @@ def audit(app: App, request: Audit, _: Caller) -> Audited:
             for act in acts
         ]
     )
+
+
+def _seen(app: App, grip_id: str, caller: Caller) -> Expanded:
+    found = app.evidence.expand(grip_id, 0, 0)
+    if not caller.sees(app, found.excerpt[0].project):
+        raise unknown_grip(grip_id)
+    return found
 
 
 def _author(request: Correct | Retract) -> str:

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from memory_mcp.app import App
+from memory_mcp.model.event import Event as Stored
 from memory_mcp.requests import shapes
 from memory_mcp.requests.cursors import event_behind, event_cursor
 from memory_mcp.requests.limits import PAGE, TOKENS
@@ -46,8 +47,8 @@ def get_events(app: App, request: GetEvents, caller: Caller) -> Events:
     """Return a page of events."""
     limit, own_budget = PAGE.check(request.limit), TOKENS.check(request.token_budget, "token_budget")
     window = times_of(app).window(request.since, request.until)
-    is_session = bool(request.session_id) and not (request.project or request.scope)
-    scoped = Scoped(None) if is_session else scope_of(app, request.project, request.scope, caller.project)
+    is_session = bool(request.session_id) and not (request.project or request.scope or caller.locked)
+    scoped = Scoped(None) if is_session else scope_of(app, request.project, request.scope, caller)
     question = ("get_events", scoped.words, request.since, request.until, request.session_id)
     after = event_behind(app, request.cursor, question)
     scope = Scope(scoped.project, None, window)
@@ -61,6 +62,11 @@ def get_events(app: App, request: GetEvents, caller: Caller) -> Events:
     return Events(
         events=kept,
         next_cursor=event_cursor(found[len(kept) - 1].event_id, *question) if len(found) > len(kept) else "",
-        scope=scoped.words,
+        scope=_whose(app, caller, found) or scoped.words if is_session else scoped.words,
         truncated=True if shortened else None,
     )
+
+
+def _whose(app: App, caller: Caller, found: Sequence[Stored]) -> str:
+    """Return the other projects that a session's events belong to; "" for the caller's own."""
+    return ", ".join(sorted({caller.elsewhere(app, event.project) for event in found} - {""}))

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from memory_mcp.app import App
-from memory_mcp.events.evidence import Expanded
+from memory_mcp.events.evidence import Expanded, unknown_grip
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.event import DEFAULT_TYPES, Event, Role
 from memory_mcp.model.grip import JOINT
@@ -51,6 +51,8 @@ class Cited:
     quote: str
     when: str
     node_id: str = ""
+    #: Where it is not the caller's.
+    project: str = ""
     event_id_start: str
     #: Where the words reach into another event.
     event_id_end: str = ""
@@ -97,21 +99,27 @@ def expand(app: App, request: ExpandRequest, caller: Caller) -> ExpandResponse:
         NotFound: there is no such citation.
 
     """
-    del caller
     before, after = AROUND.check(request.before, "before"), AROUND.check(request.after, "after")
     budget = TOKENS.check(request.token_budget or 0, "token_budget") or EXPAND_TOKENS
     found = app.evidence.expand(request.grip_id, before, after)
+    project = found.excerpt[0].project
+    if not caller.sees(app, project):
+        raise unknown_grip(request.grip_id)
     app.count_opening(found.grip_id)
     segments = app.storage.toc.segments([found.node_segment]) if found.node_segment else {}
     node_id = next((s.node_id for s in segments.values()), "")
+    elsewhere = caller.elsewhere(app, project)
     over = app.storage.superseded.of([found.grip_id]).get(found.grip_id)
-    return _Fitting(found, node_id, app.calendar, app.settings.retrieval.token_factor, over).within(budget)
+    fitting = _Fitting(found, node_id, elsewhere, app.calendar, app.settings.retrieval.token_factor, over)
+    return fitting.within(budget)
 
 
 class _Fitting:
     """One citation, brought into a budget."""
 
-    def __init__(self, found: Expanded, node_id: str, calendar: Calendar, factor: float, over: Superseded | None = None) -> None:
+    def __init__(
+        self, found: Expanded, node_id: str, project: str, calendar: Calendar, factor: float, over: Superseded | None = None
+    ) -> None:
         self._found = found
         self._calendar = calendar
         self._factor = factor
@@ -121,6 +129,7 @@ class _Fitting:
             quote=found.quote,
             when=self._when(found.timestamp),
             node_id=node_id,
+            project=project,
             event_id_start=first,
             event_id_end="" if last == first else last,
         )

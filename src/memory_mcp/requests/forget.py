@@ -56,7 +56,7 @@ class Forgotten:
     note: str = ""
 
 
-def forget(app: App, request: Forget, _: Caller) -> Forgotten:
+def forget(app: App, request: Forget, caller: Caller) -> Forgotten:
     """Forget, or say what that would take.
 
     Raises:
@@ -64,6 +64,7 @@ def forget(app: App, request: Forget, _: Caller) -> Forgotten:
         NotFound: there is no such event, session or topic.
 
     """
+    caller.refuse_all(app, "forgetting")
     wanted, subject = _wanted(app, request)
     if request.dry_run:
         told = Forgetting(app).tried(wanted)

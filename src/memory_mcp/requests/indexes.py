@@ -210,7 +210,7 @@ def topic_graph_status(app: App, request: GetTopicGraphStatus, caller: Caller) -
 
 def rebuild_index(app: App, request: RebuildIndex, caller: Caller) -> RebuiltIndex:
     """Build an index anew; LayerUnavailable where there can be none."""
-    del caller
+    caller.refuse_all(app, "an index")
     name = _named(request.index_type, tuple(IndexName))
     if name is IndexName.TOPICS:
         grouped = app.topics().rebuild()
@@ -223,7 +223,7 @@ def rebuild_index(app: App, request: RebuildIndex, caller: Caller) -> RebuiltInd
 
 def prune_index(app: App, request: PruneIndex, caller: Caller) -> PrunedIndex:
     """Leave old documents out of an index; LayerUnavailable where there is none."""
-    del caller
+    caller.refuse_all(app, "an index")
     name, level = _named(request.index_type, _PRUNABLE), choice(PruneLevel, "level", request.level) or PruneLevel.ALL
     gone = dict(app.accelerators.prune(name, AGE.check(request.age_days, "age_days"), level))
     return PrunedIndex(success=True, pruned=gone, message=f"{sum(gone.values()):,} documents left out")

@@ -7,9 +7,9 @@ from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery, NotFound
 from memory_mcp.layers.base import Hit, Query
 from memory_mcp.model.calendar import TimeWindow, TocLevel, level_of
+from memory_mcp.model.fencing import fence
 from memory_mcp.model.ids import ROOT, NodeId, segment_key_of
 from memory_mcp.model.segment import Segment
-from memory_mcp.model.sentinel import fence
 from memory_mcp.model.tokens import estimate_tokens
 from memory_mcp.policy.plan import How
 from memory_mcp.question.intent import Intent
@@ -19,7 +19,7 @@ from memory_mcp.requests.times import times_of
 from memory_mcp.storage.values import Scope, SessionInfo
 from memory_mcp.text import query_terms, snippet
 from memory_mcp.toc.briefing import account, digest
-from memory_mcp.toc.statements import by, quoted, ranked_of
+from memory_mcp.toc.statements import by, named, quoted, ranked_of
 from memory_mcp.toc.told import stretches
 
 #: Segments of a week that are told of, of the latest work, and of one session.
@@ -174,7 +174,7 @@ def _statements(app: App, hits: Sequence[Hit]) -> dict[NodeId, list[tuple[str, s
 
 
 def _line(app: App, hit: Hit, wanted: Sequence[str]) -> str:
-    who = hit.speaker or hit.role or "recorded"
+    who = named(hit.speaker) or hit.role or "recorded"
     words = quoted(snippet(hit.quote, wanted, _WIDTH), _WIDTH)
     return f"- {_moment(app, hit.timestamp)} {who}: {words} {hit.grip_ids[0]}"
 

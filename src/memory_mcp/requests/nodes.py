@@ -86,7 +86,7 @@ def browse(app: App, request: Browse, caller: Caller) -> Browsed:
     A page of the usual size costs at most PAGE_TOKENS: bullets that do not fit are left out, children come on the next page.
     """
     limit = PAGE.check(request.limit)
-    scoped = scope_of(app, request.project, request.scope, caller.project)
+    scoped = scope_of(app, request.project, request.scope, caller)
     opened = app.tree.node(times_of(app).node_id(request.node_id), scoped.project)
     whole = shapes.node(opened, app.calendar, *_neighbours(app, opened.node_id, scoped), _over(app, opened))
     listing = listed(app, opened, scoped, limit, request.cursor)
@@ -119,7 +119,7 @@ def browse(app: App, request: Browse, caller: Caller) -> Browsed:
 
 def get_node(app: App, request: GetNode, caller: Caller) -> WholeNode:
     """Return a whole node with the first page of its children; NotFound where the scope holds none such."""
-    scoped = scope_of(app, request.project, request.scope, caller.project)
+    scoped = scope_of(app, request.project, request.scope, caller)
     opened = app.tree.node(times_of(app).node_id(request.node_id), scoped.project)
     listing = listed(app, opened, scoped, PAGE.default)
     return WholeNode(

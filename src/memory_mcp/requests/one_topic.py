@@ -128,7 +128,7 @@ class Labelled(Recalled):
 
 def get_topic(app: App, request: GetTopic, caller: Caller) -> WholeTopic:
     """Return everything about one topic; NotFound where the scope holds none of that id, else as `topics_by_query`."""
-    opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller.project))
+    opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller))
     graph, topic, view = opened.graph, opened.topic, opened.view
     links, _ = graph.links(topic.topic_id, view, _OPENED)
     return WholeTopic(
@@ -144,7 +144,7 @@ def get_topic(app: App, request: GetTopic, caller: Caller) -> WholeTopic:
 def topic_nodes(app: App, request: TopicNodes, caller: Caller) -> FoundNodes:
     """Return a page of a topic's segments; raises as `get_topic`."""
     limit = RESULTS.check(request.limit)
-    opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller.project))
+    opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller))
     topic, question = opened.topic, ("get_toc_nodes_for_topic", opened.topic.topic_id, opened.scoped.words)
     offset = offset_of(request.cursor, *question)
     links, total = opened.graph.links(topic.topic_id, opened.view, limit, offset)
@@ -163,7 +163,7 @@ def topic_nodes(app: App, request: TopicNodes, caller: Caller) -> FoundNodes:
 def related_topics(app: App, request: RelatedTopics, caller: Caller) -> FoundRelated:
     """Return what a topic is related to; raises as `get_topic`."""
     limit = RESULTS.check(request.limit)
-    opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller.project))
+    opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller))
     return FoundRelated(
         topic_id=opened.topic.topic_id,
         label=opened.topic.label,
@@ -176,7 +176,7 @@ def related_topics(app: App, request: RelatedTopics, caller: Caller) -> FoundRel
 def label_topic(app: App, request: LabelTopic, caller: Caller) -> Labelled:
     """Give a topic the label that its scope sees from now on; raises as `get_topic`, InvalidQuery for a label that is none."""
     label = _label(app.gate, request.label)
-    opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller.project, widens=False))
+    opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller, widens=False))
     topic = app.topics().label(opened.topic.topic_id, label, opened.scoped.project, AGENT)
     return Labelled(
         topic_id=topic.topic_id,

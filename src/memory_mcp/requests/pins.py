@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery
+from memory_mcp.events.evidence import unknown_grip
 from memory_mcp.model.ids import ROOT, parse_topic_id
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.times import times_of
@@ -26,7 +27,7 @@ class Pinned:
     pinned: bool
 
 
-def pin(app: App, request: Pin, _: Caller) -> Pinned:
+def pin(app: App, request: Pin, caller: Caller) -> Pinned:
     """Pin or unpin a node, a grip or a topic.
 
     Raises:
@@ -37,15 +38,22 @@ def pin(app: App, request: Pin, _: Caller) -> Pinned:
     """
     if request.id.startswith("topic:"):
         # A topic is pinned for everybody, whoever sees how much of it.
-        topic = app.topics().pin(parse_topic_id(request.id), request.on, None, request.by)
+        topic = app.topics().pin(parse_topic_id(request.id), request.on, caller.bound(app), request.by)
         return Pinned(id=topic.topic_id, pinned=request.on)
-    target = app.evidence.expand(request.id, 0, 0).grip_id if request.id.startswith("grip:") else _node(app, request.id)
+    target = _grip(app, request.id, caller) if request.id.startswith("grip:") else _node(app, request.id, caller)
     app.storage.toc.set_pin(target, request.on, request.by)
     return Pinned(id=target, pinned=request.on)
 
 
-def _node(app: App, given: str) -> str:
-    node = app.tree.node(times_of(app).node_id(given))
+def _grip(app: App, given: str, caller: Caller) -> str:
+    found = app.evidence.expand(given, 0, 0)
+    if not caller.sees(app, found.excerpt[0].project):
+        raise unknown_grip(given)
+    return found.grip_id
+
+
+def _node(app: App, given: str, caller: Caller) -> str:
+    node = app.tree.node(times_of(app).node_id(given), caller.bound(app))
     if node.node_id == ROOT:
         raise InvalidQuery("the root cannot be pinned", "Pin a year, month, week, day, segment, grip or topic.")
     return node.node_id

@@ -9,12 +9,14 @@ from memory_mcp.model.project import GUESS, PERSON, REFUSED, Alias, Split
 from memory_mcp.requests.cursors import offset_cursor, offset_of
 from memory_mcp.requests.limits import PAGE
 from memory_mcp.requests.scope import Caller, known_project
-from memory_mcp.storage.values import Activity
+from memory_mcp.storage.values import Activity, Scope
 
 #: How events without a project, and without an agent, are written.
 _NONE = "(none)"
 #: Agents that one project names, and projects that one agent names.
 _NAMED = 20
+#: Sessions of one agent that are counted where a caller is bound to one project.
+_SESSIONS = 100_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +125,7 @@ def list_projects(app: App, request: ListProjects, caller: Caller) -> ProjectLis
     """Return a page of projects."""
     limit = PAGE.check(request.limit)
     offset = offset_of(request.cursor, "list_projects")
-    found = _newest_first(app.storage.projects.activity())
+    found = [one for one in _newest_first(app.storage.projects.activity()) if caller.sees(app, one.name)]
     names = app.storage.projects.names
     split_from = {names.of(s.new): names.of(s.project) for s in names.splits}
     page = [
@@ -144,8 +146,8 @@ def list_projects(app: App, request: ListProjects, caller: Caller) -> ProjectLis
     return ProjectList(projects=page, total=len(found), next_cursor=further, yours=names.of(caller.project))
 
 
-def list_agents(app: App, _: ListAgents, __: Caller) -> AgentList:
-    """Return the agents."""
+def list_agents(app: App, _: ListAgents, caller: Caller) -> AgentList:
+    """Return the agents; to a caller that is bound to one project, its agents with what they did there."""
     agents = [
         AgentInfo(
             agent=one.name or _NONE,
@@ -155,18 +157,19 @@ def list_agents(app: App, _: ListAgents, __: Caller) -> AgentList:
             last=app.calendar.iso(one.end_ms),
             projects=one.others[:_NAMED],
         )
-        for one in _newest_first(app.storage.projects.agents())
+        for one in _newest_first(_agents(app, caller.bound(app)))
     ]
     return AgentList(agents=agents)
 
 
-def alias_project(app: App, request: AliasProject, _: Caller) -> ProjectChanged:
+def alias_project(app: App, request: AliasProject, caller: Caller) -> ProjectChanged:
     """Show a project under another's name from now on.
 
     Raises:
         InvalidQuery: one of them is unknown or ambiguous, or the second is shown under the first's name.
 
     """
+    caller.refuse_all(app, "an alias")
     names = app.storage.projects.names
     old = _recorded(app, request.project)
     new = known_project(app, request.same_as)
@@ -178,7 +181,7 @@ def alias_project(app: App, request: AliasProject, _: Caller) -> ProjectChanged:
     return _changed(app, old, lambda: app.storage.projects.add_alias(alias), undo=old)
 
 
-def split_project(app: App, request: SplitProject, _: Caller) -> ProjectChanged:
+def split_project(app: App, request: SplitProject, caller: Caller) -> ProjectChanged:
     """Show some sessions of a project as a project of their own.
 
     Raises:
@@ -186,6 +189,7 @@ def split_project(app: App, request: SplitProject, _: Caller) -> ProjectChanged:
         NotFound: none of its sessions is meant.
 
     """
+    caller.refuse_all(app, "a split")
     project = known_project(app, request.project)
     if bool(request.folder) == bool(request.sessions):
         raise InvalidQuery("say what is to be split off", "Give a folder (--cwd PATH) or sessions (--session ID), not both.")
@@ -207,7 +211,7 @@ def split_project(app: App, request: SplitProject, _: Caller) -> ProjectChanged:
     return changed
 
 
-def undo_project(app: App, request: UndoProject, _: Caller) -> ProjectChanged:
+def undo_project(app: App, request: UndoProject, caller: Caller) -> ProjectChanged:
     """Take back what was said of a name; a guess that is taken back is not made again.
 
     Raises:
@@ -215,6 +219,7 @@ def undo_project(app: App, request: UndoProject, _: Caller) -> ProjectChanged:
         NotFound: there is no such name.
 
     """
+    caller.refuse_all(app, "taking an alias or a split back")
     projects, given = app.storage.projects, request.project.strip()
     aliases = {a.old: a for a in projects.names.aliases if a.author != REFUSED}
     said = sorted({*aliases, *(s.new for s in projects.names.splits)})
@@ -234,6 +239,19 @@ def undo_project(app: App, request: UndoProject, _: Caller) -> ProjectChanged:
         refused = replace(alias, author=REFUSED, at_ms=app.clock.now_ms())
         return _changed(app, name, lambda: projects.add_alias(refused))
     return _changed(app, name, lambda: projects.drop_alias(name))
+
+
+def _agents(app: App, bound: str | None) -> list[Activity]:
+    agents = list(app.storage.projects.agents())
+    if bound is None:
+        return agents
+    found = []
+    for one in agents:
+        sessions = app.storage.events.sessions(Scope(project=bound, agent=one.name), _SESSIONS) if bound in one.others else []
+        if sessions:
+            start, end = min(s.start_ms for s in sessions), max(s.end_ms for s in sessions)
+            found.append(Activity(one.name, sum(s.events for s in sessions), len(sessions), start, end, (bound,)))
+    return found
 
 
 def _recorded(app: App, given: str) -> str:

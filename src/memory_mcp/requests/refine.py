@@ -21,7 +21,7 @@ from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import AGENT, KIND_SALIENCE, MemoryKind, TocBullet, TocNode
 from memory_mcp.requests.limits import PAGE, choice
 from memory_mcp.requests.response import Recalled
-from memory_mcp.requests.scope import Caller, scope_of
+from memory_mcp.requests.scope import Caller, Scoped, scope_of
 from memory_mcp.requests.times import times_of
 from memory_mcp.storage.values import Build
 from memory_mcp.summarize.keywords import MAX_KEYWORDS, keywords_of
@@ -99,6 +99,9 @@ class RefineSummary:
     bullets: Sequence[Statement]
     summary: str = ""
     keywords: Sequence[str] = ()
+    #: Whose grips may prove it: the caller's project, unless another or "all" is named.
+    project: str = ""
+    scope: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -115,7 +118,7 @@ class Refined(Recalled):
 def refine_due(app: App, request: RefineDue, caller: Caller) -> DueNodes:
     """Return segments and days worth refining, newest first."""
     limit = PAGE.check(request.limit)
-    scoped = scope_of(app, request.project, request.scope, caller.project)
+    scoped = scope_of(app, request.project, request.scope, caller)
     first, after = _days(app, request.day)
     refining = Refining(app.storage, app.storage.toc.authors(), scoped.project, _settled_ms(app))
     found = list(islice(refining.due(first, after, app.calendar), limit + 1))
@@ -128,7 +131,7 @@ def refine_due(app: App, request: RefineDue, caller: Caller) -> DueNodes:
     )
 
 
-def refine_summary(app: App, request: RefineSummary, _: Caller) -> Refined:
+def refine_summary(app: App, request: RefineSummary, caller: Caller) -> Refined:
     """Put an agent's words in the place of a node's, and roll up what lies above; the same words again change nothing.
 
     Raises:
@@ -137,9 +140,13 @@ def refine_summary(app: App, request: RefineSummary, _: Caller) -> Refined:
 
     """
     _check_sizes(request)
+    scoped = scope_of(app, request.project, request.scope, caller)
     with app.derivation.publishing:
-        before = app.tree.node(times_of(app).node_id(request.node_id))
-        node = _refined(app, before, request)
+        node_id = times_of(app).node_id(request.node_id)
+        if scoped.locked:
+            app.tree.node(node_id, scoped.project)
+        before = app.tree.node(node_id)
+        node = _refined(app, before, request, scoped)
         if replace(node, version=before.version, built=before.built) == before:
             node = before
         else:
@@ -149,7 +156,7 @@ def refine_summary(app: App, request: RefineSummary, _: Caller) -> Refined:
     return Refined(node_id=node.node_id, title=node.title, version=node.version, author=node.author, notices=notices)
 
 
-def refinement(node_id: str, given: object) -> RefineSummary:
+def refinement(node_id: str, given: object, project: str = "", scope: str = "") -> RefineSummary:
     """Return the request that a JSON value describes: {title, bullets: [{text, grip_ids, kind?}], summary?, keywords?}.
 
     Raises:
@@ -164,6 +171,8 @@ def refinement(node_id: str, given: object) -> RefineSummary:
         [_statement(one, f"bullets.{place}") for place, one in enumerate(bullets)],
         _text(whole.get("summary", ""), "summary"),
         _texts(whole.get("keywords", ()), "keywords"),
+        project,
+        scope,
     )
 
 
@@ -207,7 +216,7 @@ def _statement(given: object, place: str) -> Statement:
 
 
 def _object(given: object, place: str, kind: type[Any]) -> Mapping[str, object]:
-    known = [f.name for f in fields(kind) if f.name != "node_id"]
+    known = [f.name for f in fields(kind) if f.name not in ("node_id", "project", "scope")]
     if not isinstance(given, Mapping):
         raise _invalid(f"{place} is no JSON object")
     if odd := next((name for name in given if name not in known), None):
@@ -257,7 +266,7 @@ def _fits(place: str, given: Sequence[object], least: int, most: int) -> None:
         raise InvalidQuery(f"{place} is too long: at most {most} {what}", _UNCHANGED)
 
 
-def _refined(app: App, before: TocNode, request: RefineSummary) -> TocNode:
+def _refined(app: App, before: TocNode, request: RefineSummary, scoped: Scoped) -> TocNode:
     """Return the next version of the node with the agent's words, cleaned as any write is, and its proofs checked."""
     if before.node_id == ROOT:
         raise InvalidQuery("the root has no summary", "Refine a year, month, week, day or segment.")
@@ -265,7 +274,7 @@ def _refined(app: App, before: TocNode, request: RefineSummary) -> TocNode:
     name = period_name(before.node_id) if before.level is not TocLevel.SEGMENT else ""
     title = _clean(gate, request.title)
     gist = (title.removeprefix(f"{name} · ") if name else without_date(title) or title).replace(SEPARATOR, _DASH)
-    bullets = tuple(_bullet(app, gate, before, one) for one in request.bullets)
+    bullets = tuple(_bullet(app, gate, before, one, scoped) for one in request.bullets)
     texts = [gist, *(b.text for b in bullets)]
     kind = max((b.kind for b in bullets), key=lambda k: KIND_SALIENCE[k])
     return replace(
@@ -281,9 +290,9 @@ def _refined(app: App, before: TocNode, request: RefineSummary) -> TocNode:
     )
 
 
-def _bullet(app: App, gate: Gate, node: TocNode, given: Statement) -> TocBullet:
+def _bullet(app: App, gate: Gate, node: TocNode, given: Statement, scoped: Scoped) -> TocBullet:
     """Return a bullet that belongs to the project of its grips; refused where they are of several."""
-    cuts = [_cut_of(app, grip, node) for grip in given.grip_ids]
+    cuts = [_cut_of(app, grip, node, scoped) for grip in given.grip_ids]
     if len({cut.project for _, cut in cuts}) > 1:
         raise InvalidQuery(
             f"a bullet rests on two projects: {shorten(given.text, 60)!r}",
@@ -304,14 +313,20 @@ def _clean(gate: Gate, text: str) -> str:
     return " ".join(outcome.text.split())
 
 
-def _cut_of(app: App, given: str, node: TocNode) -> tuple[GripId, Segment]:
+def _cut_of(app: App, given: str, node: TocNode, scoped: Scoped) -> tuple[GripId, Segment]:
     """Return the grip and the segment its first event lies in; refused unless that segment lies inside the node."""
+    hint = f"{_UNCHANGED} Every bullet must name existing grips: take them from refine_show, get_node or search results."
+    unknown = NotFound(f"no grip {given}", hint)
     try:
         found = app.evidence.expand(given, 0, 0)
     except NotFound:
-        hint = f"{_UNCHANGED} Every bullet must name existing grips: take them from refine_show, get_node or search results."
-        raise NotFound(f"no grip {given}", hint) from None
+        raise unknown from None
     said = found.excerpt[0]
+    if scoped.project is not None and (project := app.storage.projects.names.of(said.project)) != scoped.project:
+        if scoped.locked:
+            raise unknown
+        hint = f"{_UNCHANGED} scope='all' lets one refinement rest on several projects."
+        raise InvalidQuery(f"grip {given} belongs to project {project}, not to {scoped.project}", hint)
     cuts = app.storage.toc.cuts([said.stream]).get(said.stream, ())
     cut = next((c for c in cuts if c.start <= said.order <= c.end), None)
     if cut is None or not _inside(cut, node):

@@ -96,7 +96,7 @@ class Material(Recalled):
 def refine_show(app: App, request: RefineShow, caller: Caller) -> Material:
     """Return the material of one node; NotFound where the scope holds none such, InvalidQuery for the root."""
     budget = MATERIAL.check(request.token_budget, "token_budget")
-    scoped = scope_of(app, request.project, request.scope, caller.project)
+    scoped = scope_of(app, request.project, request.scope, caller)
     node = app.tree.node(times_of(app).node_id(request.node_id), scoped.project)
     if node.node_id == ROOT:
         raise InvalidQuery("the root has no summary", "Name a year, month, week, day or segment.")

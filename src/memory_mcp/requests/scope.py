@@ -12,6 +12,7 @@ from memory_mcp.scope import is_place
 from memory_mcp.storage.values import Scope
 
 ALL_PROJECTS = "all projects"
+_LOCKED = "It is bound to its project (server.scope_lock); the person may use the memory-mcp command."
 #: Projects that an error names.
 _NAMED = 10
 
@@ -31,6 +32,32 @@ class Caller:
     project: str = ""
     #: What the last failed run of the process's background deriver said.
     deriver_error: str = ""
+    #: Whether nothing but that project exists for the caller: `server.scope_lock`.
+    locked: bool = False
+
+    def bound(self, app: App) -> str | None:
+        """Return the only project that exists for the caller, None where all do; InvalidQuery where it is not known."""
+        if not self.locked:
+            return None
+        if own := _meant(app, self.project):
+            return own
+        hint = "Start the client in the project's directory, or set server.project; server.scope_lock = false lifts this."
+        raise InvalidQuery("this connection is bound to its project, and none is known", hint)
+
+    def sees(self, app: App, project: str) -> bool:
+        """Whether what belongs to a project exists for the caller."""
+        own = self.bound(app)
+        return own is None or app.storage.projects.names.of(project) == own
+
+    def elsewhere(self, app: App, project: str) -> str:
+        """Return a project as an answer names it: "" where it is the caller's own, or where that is not known."""
+        shown = app.storage.projects.names.of(project)
+        return "" if not self.project or shown == _meant(app, self.project) else shown
+
+    def refuse_all(self, app: App, what: str) -> None:
+        """Refuse, with InvalidQuery, what concerns every project, where the caller is bound to one."""
+        if self.bound(app) is not None:
+            raise InvalidQuery(f"{what} concerns more than the project of this connection", _LOCKED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +68,8 @@ class Scoped:
     by_default: bool = False
     #: The caller's project, where it holds nothing and everything is searched instead.
     widened_from: str = ""
+    #: Whether nothing else may be searched.
+    locked: bool = False
 
     @property
     def words(self) -> str:
@@ -55,10 +84,12 @@ class Scoped:
             return []
         leave = "" if self.by_default else " without project"
         events = app.tree.tally(self.project).events
+        if self.locked:
+            return [f"0 of {events:,} events in project {self.project}"]
         return [f"0 of {events:,} events in project {self.project}; scope='all'{leave} searches every project"]
 
 
-def scope_of(app: App, project: str = "", scope: str = "", caller: str = "", widens: bool = True) -> Scoped:
+def scope_of(app: App, project: str, scope: str, caller: Caller, widens: bool = True) -> Scoped:
     """Return the scope of a request: its project, else the caller's, else everything.
 
     A caller's project that holds nothing bounds nothing, unless the request says that it is to.
@@ -67,14 +98,23 @@ def scope_of(app: App, project: str = "", scope: str = "", caller: str = "", wid
         app: The memory that is asked.
         project: A project's name or its last parts; "" when the request names none.
         scope: A value of ScopeName; "" for the caller's project where the settings want that.
-        caller: The project that the caller works on; "" when it is not known.
+        caller: Who asks.
         widens: Whether everything is meant where the caller's project holds nothing; not of a request that writes.
 
     Raises:
-        InvalidQuery: the project is unknown or ambiguous, or the caller's is wanted and not known.
+        InvalidQuery: the project is unknown or ambiguous, the caller's is wanted and not known, or another is wanted of a
+            connection that is bound to its own.
 
     """
-    wanted, caller = choice(ScopeName, "scope", scope), _meant(app, caller)
+    wanted, bound = choice(ScopeName, "scope", scope), caller.bound(app)
+    if bound is not None:
+        if wanted is ScopeName.ALL or (project and not _is_named(app, bound, project)):
+            raise _refused(bound)
+        return Scoped(bound, by_default=not project, locked=True)
+    return _scope_of(app, project, wanted, _meant(app, caller.project), widens)
+
+
+def _scope_of(app: App, project: str, wanted: ScopeName | None, caller: str, widens: bool) -> Scoped:
     if project:
         return Scoped(known_project(app, project))
     if wanted is ScopeName.ALL:
@@ -107,9 +147,31 @@ def known_project(app: App, name: str) -> str:
     raise InvalidQuery(f"no project is called {name!r}", f"{meant}Projects: {', '.join(known[:_NAMED]) or 'none yet'}.")
 
 
-def project_to_store(app: App, name: str) -> str:
-    """Return the project of that name as it is stored, else the name itself; InvalidQuery when there are several."""
+def project_to_store(app: App, name: str, caller: Caller) -> str:
+    """Return the project of that name as it is stored, else the name itself.
+
+    Raises:
+        InvalidQuery: there are several, or the caller is bound to another.
+
+    """
+    bound = caller.bound(app)
+    if bound is not None:
+        if name and not _is_named(app, bound, name):
+            raise _refused(bound)
+        return bound
+    if not name:
+        return caller.project
     return known_project(app, name) if _matching(app, name) else name
+
+
+def _is_named(app: App, own: str, name: str) -> bool:
+    """Whether a name means the project `own`: what else it may mean is not looked at."""
+    return app.storage.projects.names.of(name) == own or own.endswith("/" + name.strip("/"))
+
+
+def _refused(own: str) -> InvalidQuery:
+    """The same whether another project of that name exists or not."""
+    return InvalidQuery(f"this connection is bound to project {own}", f"Leave out project and scope. {_LOCKED}")
 
 
 def _meant(app: App, caller: str) -> str:

@@ -108,7 +108,7 @@ def search(app: App, request: SearchRequest, caller: Caller) -> SearchResponse:
     given = request.given()
 
     def bind(project: str, scope: str) -> Scoped:
-        return scope_of(app, project, scope, caller.project)
+        return scope_of(app, project, scope, caller)
 
     asked = asked_of(app, bind, given)
     response, _ = _Shaping(app, app.ask(asked.query, asked.how), asked).shaped()
@@ -116,7 +116,10 @@ def search(app: App, request: SearchRequest, caller: Caller) -> SearchResponse:
         return response
     SINCE.set(None)  # what is tried out now are calls of their own
     missing = app.why_not(
-        find_period(request.why_not) or request.why_not, given, Trying(app, bind, lambda other: _shown(app, other), began)
+        find_period(request.why_not) or request.why_not,
+        caller.bound(app),
+        given,
+        Trying(app, bind, lambda other: _shown(app, other), began),
     )
     why = WhyNot(missing.id, missing.reason, dict(missing.change))
     return replace(response, explanation=replace(response.explanation, why_not=why))

@@ -92,7 +92,7 @@ def get_status(app: App, request: GetStatus, caller: Caller) -> Status:
         layers=[_layer(s, full) for s in statuses],
         embedder=app.accelerators.embedder,
         lag=_lag(app, stats, caller.deriver_error),
-        store=_store(app, stats, full),
+        store=_store(app, stats, full, caller.bound(app)),
         healthy=app.storage.loss is None,
         project=app.storage.projects.names.of(caller.project),
         notices=list(_notices(app, stats)),
@@ -126,10 +126,10 @@ def _lag(app: App, stats: StoreStats, error: str) -> Lag:
     return Lag(events=stats.last_seq - stats.derived_to, index_changes=behind or None, error=error)
 
 
-def _store(app: App, stats: StoreStats, full: bool) -> Store:
-    tally = app.tree.tally()
+def _store(app: App, stats: StoreStats, full: bool, bound: str | None) -> Store:
+    tally = app.tree.tally(bound)
     return Store(
-        events=stats.rows["event"],
+        events=stats.rows["event"] if bound is None else tally.events,
         sessions=tally.sessions,
         segments=tally.segments,
         nodes=stats.rows["node"],
@@ -138,6 +138,6 @@ def _store(app: App, stats: StoreStats, full: bool) -> Store:
         last="" if stats.last_ms is None else app.calendar.iso(stats.last_ms),
         timezone=stats.timezone,
         size_bytes=stats.size_bytes,
-        projects=tally.projects[:NAMES_SHOWN] if full else (),
+        projects=(tally.projects if bound is None else (bound,))[:NAMES_SHOWN] if full else (),
         agents=tally.agents[:NAMES_SHOWN] if full else (),
     )

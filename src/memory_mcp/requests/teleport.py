@@ -90,7 +90,7 @@ def teleport(app: App, request: Jump, caller: Caller) -> TeleportResponse:
         LayerUnavailable: the index cannot be used.
 
     """
-    scoped = scope_of(app, request.project, request.scope, caller.project)
+    scoped = scope_of(app, request.project, request.scope, caller)
     detail = choice(Detail, "detail", request.detail)
     found = _found(app, request, _filters(app, scoped, request))
     made = TeleportResponse(

@@ -94,7 +94,7 @@ def topics_by_query(app: App, request: TopicsByQuery, caller: Caller) -> FoundTo
     """
     query, limit = words(request.query), FITTING.check(request.limit)
     tokens = TOKENS.check(request.token_budget, "token_budget")
-    scoped = scope_of(app, request.project, request.scope, caller.project)
+    scoped = scope_of(app, request.project, request.scope, caller)
     graph, view = app.topics().graph(), app.topics().view(scoped.project)
     topics, total = graph.fitting(view, query, limit)
     segments, (nodes, others, _) = Segments(app, scoped, query), _STEPS[0]
@@ -112,7 +112,7 @@ def topics_by_query(app: App, request: TopicsByQuery, caller: Caller) -> FoundTo
 def top_topics(app: App, request: TopTopics, caller: Caller) -> FoundTopics:
     """Return a page of areas or topics by importance, with their mentions week by week; raises as `topics_by_query`."""
     limit = RESULTS.check(request.limit)
-    scoped = scope_of(app, request.project, request.scope, caller.project)
+    scoped = scope_of(app, request.project, request.scope, caller)
     window = times_of(app).window(request.since, request.until)
     question = ("get_top_topics", str(request.fine), request.since, request.until, request.agent, scoped.words)
     offset = offset_of(request.cursor, *question)

@@ -82,7 +82,7 @@ class Navigated(Recalled):
 def navigate(app: App, request: Navigate, caller: Caller) -> Navigated:
     """Return the evidence for a question and the path to it; NotFound for an unknown node to start from."""
     query, limit = words(request.query), EVIDENCE.check(request.limit)
-    scoped = scope_of(app, request.project, request.scope, caller.project)
+    scoped = scope_of(app, request.project, request.scope, caller)
     times, retrieval = times_of(app, as_of=request.as_of), app.settings.retrieval
     budget = Budget(retrieval.bounds.with_(**request.bounds.stops()), app.clock, retrieval.token_factor)
     role, speaker = role_of(request.role), speaker_of(app, request.speaker, scoped)

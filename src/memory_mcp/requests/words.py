@@ -93,7 +93,7 @@ def search_children(app: App, request: SearchChildren, caller: Caller) -> FoundC
     """Return the nodes below one that hold the words; NotFound for an unknown parent."""
     query, limit = limits.words(request.query), RESULTS.check(request.limit)
     budget = TOKENS.check(request.token_budget, "token_budget")
-    scoped = scope_of(app, request.project, request.scope, caller.project)
+    scoped = scope_of(app, request.project, request.scope, caller)
     parent, fields = times_of(app).node_id(request.parent_id), _fields(request.fields)
     level = choice(LEVELS, "child_level", request.child_level)
     question = ("search_children", query, parent, request.child_level, *fields, scoped.words)
@@ -114,7 +114,7 @@ def search_node(app: App, request: SearchNode, caller: Caller) -> FoundInNode:
     """Return the fields of a node that hold the words; NotFound for an unknown node."""
     query, limit = limits.words(request.query), RESULTS.check(request.limit)
     budget = TOKENS.check(request.token_budget, "token_budget")
-    scoped = scope_of(app, request.project, request.scope, caller.project)
+    scoped = scope_of(app, request.project, request.scope, caller)
     node_id = times_of(app).node_id(request.node_id)
     found, matches = app.agentic.nodes.search_node(node_id, query, _fields(request.fields), limit, scoped.project)
     kept = fitting(app, map(_match, matches), budget)

@@ -7,6 +7,7 @@ from mcp.types import Completion, CompletionArgument, CompletionContext, PromptR
 
 from memory_mcp.app import App
 from memory_mcp.model.calendar import TocLevel
+from memory_mcp.model.fencing import neutral
 from memory_mcp.model.ids import ROOT
 from memory_mcp.server.tools.kit import Kit
 from memory_mcp.storage.values import Scope
@@ -25,15 +26,18 @@ def add_completion(server: MCPServer, kit: Kit) -> None:
         ref: PromptReference | ResourceTemplateReference, argument: CompletionArgument, context: CompletionContext | None
     ) -> Completion | None:
         del ref, context
-        found = await kit.host.read(lambda app: _values(app, kit.scoped(app).project, argument.name, argument.value))
+        told = await kit.host.read(lambda app: _values(app, kit, argument.name, argument.value))
+        # An ending is passed back as it is: one that spells a tag of ours cannot be told otherwise, so it is not told.
+        found = [one for one in told if neutral(one) == one]
         return Completion(values=found[:_MOST], total=len(found), has_more=len(found) > _MOST)
 
     register: Any = server.completion  # the library leaves its decorator untyped
     register()(complete)
 
 
-def _values(app: App, project: str | None, name: str, typed: str) -> list[str]:
+def _values(app: App, kit: Kit, name: str, typed: str) -> list[str]:
     """What may follow `typed` for an argument of this name, newest first."""
+    project, bound = kit.scoped(app).project, kit.caller.bound(app)
     if name in ("node_id", "week"):
         levels = (TocLevel.WEEK,) if name == "week" else _PERIODS
         if typed.startswith("toc:segment:"):
@@ -47,9 +51,9 @@ def _values(app: App, project: str | None, name: str, typed: str) -> list[str]:
     if name == "session_id":
         sessions = app.storage.events.sessions(Scope(project=project), _SESSIONS)
         return [s.session_id for s in sessions if s.session_id.startswith(typed)]
-    tally = app.tree.tally()
+    tally = app.tree.tally(bound)
     if name == "project":
-        return [p for p in tally.projects if typed.lower() in p.lower()]
+        return [p for p in (tally.projects if bound is None else (bound,)) if typed.lower() in p.lower()]
     if name == "agent":
         return [a for a in tally.agents if a.startswith(typed.lower())]
     return []

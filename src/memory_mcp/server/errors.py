@@ -9,6 +9,7 @@ from mcp.types import CallToolResult, TextContent
 from pydantic import ValidationError
 
 from memory_mcp.errors import DiskFull, InvalidQuery, MemoryMcpError
+from memory_mcp.model.fencing import neutral
 
 log = logging.getLogger(__name__)
 
@@ -42,7 +43,7 @@ _KINDS = {
 def describe(error: MemoryMcpError) -> str:
     """The text of an error: `CODE: message.`, a next step, and whether a retry helps."""
     text = str(error) if error.hint else f"{error} {hint_of(error)}".rstrip()
-    return f"{text} {_RETRY[error.retryable]}"
+    return f"{neutral(text)} {_RETRY[error.retryable]}"
 
 
 def hint_of(error: MemoryMcpError) -> str:

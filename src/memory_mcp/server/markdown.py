@@ -1,7 +1,14 @@
-"""A tool's answer as readable Markdown, for people and for clients that show text only. Pure; the words stay as they are."""
+"""A tool's answer as readable Markdown, for people and for clients that show text only. Pure; the words stay as they are.
+
+Invariants
+1. A recorded text begins no line: behind what names it, it stands on one line; a quotation's lines carry their marks.
+2. No recorded text passes for a citation or for the head of a result.
+"""
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
+
+from memory_mcp.model.fencing import uncited
 
 Shape = Mapping[str, Any]
 
@@ -32,10 +39,7 @@ def _search(answer: Shape) -> Iterator[str]:
         yield from _result(number, one)
     if not answer["results"]:
         yield "No results."
-    further = [
-        f"- {' '.join((one['when'].replace('T', ' '), one.get('who', ''))).rstrip()}: {one['quote']} [{one['grip']}]"
-        for one in answer.get("also", [])
-    ]
+    further = list(map(_further, answer.get("also", [])))
     if further:
         yield from ("Further, shortened:", *further, "")
     rest = {name: value for name, value in answer.items() if name not in ("results", "also", "explanation")}
@@ -45,9 +49,14 @@ def _search(answer: Shape) -> Iterator[str]:
         yield from _fields(why)
 
 
+def _further(one: Shape) -> str:
+    said = f"{one['when'].replace('T', ' ')} {_name_of(one.get('who', ''))}".rstrip()
+    return f"- {said}: {_told(one['quote'])} [{one['grip']}]"
+
+
 def _result(number: int, one: Shape) -> Iterator[str]:
-    who = one.get("who") or one.get("speaker") or one.get("role", "")
-    place = [str(one[name]) for name in ("title", "session", "session_id", "project") if one.get(name)]
+    who = _name_of(one.get("who") or one.get("speaker") or one.get("role", ""))
+    place = [_name_of(one[name]) for name in ("title", "session", "session_id", "project") if one.get(name)]
     outside = ["outside the time named"] if one.get("outside") or one.get("outside_window") else []
     head = " · ".join([one["when"][:16].replace("T", " "), *([who] if who else []), *outside, *place])
     known = {"when", "who", "speaker", "role", "title", "session", "session_id", "project", "outside", "outside_window", "quote"}
@@ -63,10 +72,10 @@ def _topics(answer: Shape) -> Iterator[str]:
     for number, one in enumerate(answer["topics"], 1):
         apart = {"label", "topic_id", "nodes", "related"}
         rest = ", ".join(f"{_name(name)}: {_inline(value)}" for name, value in one.items() if name not in apart and _says(value))
-        yield f"**{number}. {_inline(one['label'])}** {one['topic_id']} {rest}"
+        yield f"**{number}. {_name_of(one['label'])}** {one['topic_id']} {rest}"
         for node in one.get("nodes", ()):
             cited = ", ".join(str(node[name]) for name in ("grip", "node_id") if name in node)
-            yield f"- {node['when'].replace('T', ' ')} {_inline(node['title'])} ({node['relevance']}) [{cited}]"
+            yield f"- {node['when'].replace('T', ' ')} {_told(node['title'])} ({node['relevance']}) [{cited}]"
             yield from _quoted(node.get("text", ""), "  > ")
         for other in one.get("related", ()):
             yield f"- {_name(other['kind'])} ({other['strength']}): {_inline(other['label'])} {other['topic_id']}"
@@ -86,7 +95,7 @@ def _transcript(answer: Shape) -> Iterator[str]:
         if answer[name]:
             yield from ("", f"**{_name(name)}**", "")
         for event in answer[name]:
-            yield f"- {event['when'][:16].replace('T', ' ')} {event.get('speaker') or event['role']}:"
+            yield f"- {event['when'][:16].replace('T', ' ')} {_name_of(event.get('speaker') or event['role'])}:"
             yield from _quoted(event.get("text", ""), "  > ")
     if "more" in answer:
         yield from ("", f"Shortened; everything with {_inline(answer['more'])}.")
@@ -111,15 +120,25 @@ def _fields(answer: Shape, indent: str = "") -> Iterator[str]:
 def _items(values: Sequence[Any], indent: str) -> Iterator[str]:
     for one in values:
         if not isinstance(one, Mapping):
-            yield f"{indent}- {one}"
+            yield f"{indent}- {_inline(one)}"
             continue
         key = next((name for name in _NAMES if name in one), next(iter(one), ""))
-        yield f"{indent}- **{_inline(one.get(key, ''))}**"
+        yield f"{indent}- **{_name_of(one.get(key, ''))}**"
         yield from _fields({name: value for name, value in one.items() if name != key}, indent + "  ")
 
 
 def _quoted(text: str, mark: str) -> Iterator[str]:
     yield from (f"{mark}{line}" for line in text.splitlines())
+
+
+def _told(text: str) -> str:
+    """Recorded words that a citation follows on the same line."""
+    return uncited(_inline(text))
+
+
+def _name_of(value: Any) -> str:
+    """A recorded name or title in the head of something, which is set in bold."""
+    return _told(value).replace("**", "* *")
 
 
 def _name(name: str) -> str:

@@ -11,6 +11,7 @@ from pydantic import Field
 
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery, NotFound
+from memory_mcp.model.fencing import neutral
 from memory_mcp.model.tokens import estimate_tokens
 from memory_mcp.requests.material import Material, about_topic, of_session, of_week
 from memory_mcp.requests.scope import Scoped
@@ -85,8 +86,8 @@ class Prompts:
             left = TOKENS - estimate_tokens(f"{task}\n\n{how} {_CITE}", app.settings.retrieval.token_factor) - _SPARE
             found = find(app, self._kit.scoped(app), left)
             if not found.text:
-                return f"{task}.\n\n{found.nothing} Say so, and what was searched. {_ELSEWHERE}"
-            return f"{task}.\n\n{how} {_CITE}\n\n{found.text.strip()}"
+                return neutral(f"{task}.\n\n{found.nothing} Say so, and what was searched. {_ELSEWHERE}")
+            return f"{neutral(task)}.\n\n{how} {_CITE}\n\n{found.text.strip()}"
 
         return await self._kit.host.read(work)
 

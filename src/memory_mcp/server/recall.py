@@ -3,7 +3,7 @@
 from typing import TYPE_CHECKING
 
 from memory_mcp.layers.base import Hit, Query
-from memory_mcp.model.sentinel import fence
+from memory_mcp.model.fencing import fence
 
 if TYPE_CHECKING:
     from memory_mcp.app import App
@@ -34,7 +34,7 @@ def recall_text(app: "App", prompt: str, project: str, session_id: str = "", tim
 
     asked = prompt[:_PROMPT].strip()
     project = app.storage.projects.names.of(project)
-    everywhere = app.settings.server.scope == "all"
+    everywhere = app.settings.server.scope == "all" and not app.settings.server.scope_lock
     if not (project or everywhere) or len(query_terms(asked)) < _LEAST_TERMS:
         return ""
     found = app.ask(
@@ -49,7 +49,7 @@ def recall_text(app: "App", prompt: str, project: str, session_id: str = "", tim
 
 
 def _line(app: "App", hit: Hit) -> str:
-    words = " ".join(hit.quote.split())
-    shown = words if len(words) <= _WIDTH else f"{words[:_WIDTH].rsplit(' ', 1)[0]} …"
-    who = hit.speaker or hit.role
-    return f'- {app.calendar.local(hit.timestamp):%Y-%m-%d %H:%M}, {who} said: "{shown}" [{hit.grip_ids[0]}]'
+    from memory_mcp.toc.statements import named, quoted
+
+    who = named(hit.speaker) or hit.role
+    return f"- {app.calendar.local(hit.timestamp):%Y-%m-%d %H:%M}, {who} said: {quoted(hit.quote, _WIDTH)} [{hit.grip_ids[0]}]"

@@ -9,12 +9,13 @@ from mcp.server.mcpserver.exceptions import ResourceError, ResourceNotFoundError
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery, NotFound
 from memory_mcp.model.calendar import TocLevel
+from memory_mcp.model.fencing import neutral_json
 from memory_mcp.requests.events import Events, GetEvents
 from memory_mcp.requests.expand import ExpandRequest
 from memory_mcp.requests.limits import Detail
 from memory_mcp.requests.nodes import Browse, Browsed, GetNode
 from memory_mcp.requests.one_topic import GetTopic
-from memory_mcp.requests.plain import compact
+from memory_mcp.requests.plain import as_json, compact
 from memory_mcp.requests.registry import respond
 from memory_mcp.requests.status import GetStatus
 from memory_mcp.server.errors import as_ours, describe
@@ -76,7 +77,7 @@ def _session(app: App, session_id: str, kit: Kit) -> Events:
 async def _read(kit: Kit, what: str, work: Callable[[App], Any]) -> str:
     """The compact JSON of an answer; failures in the protocol's terms, with our text."""
     try:
-        return compact(await kit.host.read(work))
+        return compact(neutral_json(as_json(await kit.host.read(work))))
     except (NotFound, InvalidQuery) as error:
         raise ResourceNotFoundError(describe(error)) from error
     except Exception as error:

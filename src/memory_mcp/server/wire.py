@@ -231,6 +231,7 @@ class Grip(Wire):
     quote: str
     when: str
     node_id: str = ""
+    project: SkipJsonSchema[str] = ""
     event_id_start: str
     event_id_end: str = ""
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from memory_mcp.model.calendar import Calendar
-from memory_mcp.model.sentinel import fence
+from memory_mcp.model.fencing import fence
 from memory_mcp.model.tokens import estimate_tokens
 from memory_mcp.toc.doings import together
 from memory_mcp.toc.statements import (

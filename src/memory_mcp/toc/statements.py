@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
+from memory_mcp.model.fencing import uncited
 from memory_mcp.model.toc import MemoryKind, TocNode
 from memory_mcp.summarize.kinds import Cue, cues_of
 from memory_mcp.summarize.sentences import shorten
@@ -212,6 +213,15 @@ def by(speaker: str) -> str:
 
 
 def quoted(text: str, width: int = QUOTED) -> str:
-    """Recorded words on one line in quotation marks."""
+    """Recorded words on one line in quotation marks, without anything that could pass for their end or for a citation."""
+    return '"' + shorten(_plain(text), width) + '"'
+
+
+def named(name: str) -> str:
+    """A recorded name on one line, without anything that could pass for the words that follow it; "" for none."""
+    return _plain(name)[:_NAME]
+
+
+def _plain(text: str) -> str:
     flat = " ".join(_UNSEEN.sub(" ", text).split())
-    return '"' + shorten(_TAG.sub("‹", flat).replace('"', "'"), width) + '"'
+    return uncited(_TAG.sub("‹", flat).replace('"', "'"))

@@ -206,7 +206,7 @@ def scope_of(app: "App", args: argparse.Namespace) -> "Scoped":
     from memory_mcp.requests import scope
 
     name = project_typed(app, args.project or "")
-    found = scope.scope_of(app, name, scope.ScopeName.ALL if args.all else "", _project_here(app))
+    found = scope.scope_of(app, name, scope.ScopeName.ALL if args.all else "", scope.Caller(_project_here(app)))
     if found.widened_from:
         render.err(f"nothing is stored of project {found.widened_from} yet: searching every project")
     if found.by_default:

@@ -52,6 +52,7 @@ def add(parsers: Subparsers, about: str) -> None:
     write.add_argument("id", metavar="NODE", help="the node to be refined")
     write.add_argument("file", nargs="?", default="-", metavar="FILE", help="file of the JSON, or - for standard input (default)")
     write.add_argument("--text", metavar="JSON", help="the JSON itself, instead of a file")
+    add_scope(write)
 
 
 def run_due(args: argparse.Namespace) -> int:
@@ -83,7 +84,7 @@ def run_write(args: argparse.Namespace) -> int:
     from memory_mcp.requests.refine import refinement
 
     with opened(args) as app:
-        data = answered(app, refinement(args.id, _parsed(text)))
+        data = answered(app, refinement(args.id, _parsed(text), **whose(app, args)))
     lines = [f"{data['node_id']}  {data['title']} (version {data['version']})", *(f"Note: {n}" for n in data.get("notices", ()))]
     render.emit(as_json(args), data, lines, recalled=True)
     return 0
@@ -119,7 +120,8 @@ def _forwarded(args: argparse.Namespace, text: str) -> int | None:
 
     if not settings_of(args).server.daemon or not link.usable():
         return None
-    argv = ["refine", "write", args.id, f"--text={text}"]
+    argv = ["refine", "write", args.id, f"--text={text}", *(["--all"] if args.all else [])]
+    argv += [f"--project={args.project}"] if args.project else []
     return forward.run(wanted(args), [*argv, "--json"] if as_json(args) else argv)
 
 

@@ -20,8 +20,9 @@ from memory_mcp.ingest.claude_code.blocks import as_blocks, as_mapping, as_text,
 from memory_mcp.ingest.claude_code.records import AGENT, convert
 from memory_mcp.ingest.claude_code.state import State
 from memory_mcp.ingest.hooks.base import NO_TEXT, Envelope, Heard, Malformed, told_in
+from memory_mcp.ingest.ours import is_answer
 from memory_mcp.model.event import EventDraft, EventType, Role
-from memory_mcp.model.sentinel import MARK, carries_mark
+from memory_mcp.model.fencing import fence
 
 #: Told apart by the client and of no use later: asked before it happens, shown piece by piece, or told twice.
 _PASSED_OVER = frozenset(
@@ -180,9 +181,9 @@ def _call(told: _Telling) -> list[EventDraft]:
 
 
 def _result(told: _Telling, text: str, answer: object, failed: bool) -> list[EventDraft]:
-    if not carries_mark(text) and carries_mark(_whole(answer)):
+    if is_answer(answer):
         # What we told stands somewhere beside the words: the gate is to see it.
-        text = f"{text}\n{MARK}"
+        text = fence(text)
     block = {"type": "tool_result", "tool_use_id": told.text("tool_use_id"), "content": text, "is_error": failed}
     return told.record("user", [block], "#result", toolUseResult=answer)
 

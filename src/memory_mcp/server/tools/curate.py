@@ -25,6 +25,7 @@ from memory_mcp.requests.refine import (
     Statement,
 )
 from memory_mcp.requests.refine_show import RefineShow
+from memory_mcp.requests.scope import project_to_store
 from memory_mcp.server import arguments, wire, wire_refine
 from memory_mcp.server.caller import agent_of, request_key
 from memory_mcp.server.tools.kit import ADDS, SETS, Kit, answer, tool
@@ -76,7 +77,7 @@ class Curate:
         agent, key = agent_of(ctx), request_key(ctx, "")
 
         def work(app: App) -> wire.Ingested:
-            drafts = [self._draft(e, number, len(events), agent) for number, e in enumerate(events, 1)]
+            drafts = [self._draft(app, e, number, len(events), agent) for number, e in enumerate(events, 1)]
             request = Request(f"ingest:{key}") if key else None
             outcome = app.write(drafts, _SOURCE, Trust.IMPORTED, request)
             new: list[str] = [*outcome.new] if outcome.replay is None else outcome.replay.split()
@@ -84,13 +85,15 @@ class Curate:
 
         return answer(await self._kit.host.write(work))
 
-    def _draft(self, event: dict[str, Any], number: int, count: int, agent: str) -> EventDraft:
+    def _draft(self, app: App, event: dict[str, Any], number: int, count: int, agent: str) -> EventDraft:
         """What an event leaves open is the caller's."""
         try:
             draft = draft_of(event)
         except InvalidQuery as error:
             raise InvalidQuery(f"event {number} of {count}: {error.message}", f"{error.hint} Nothing was stored.") from None
-        return replace(draft, agent=draft.agent or agent, project=draft.project or self._kit.project)
+        caller = self._kit.caller
+        project = project_to_store(app, draft.project, caller) if caller.locked else draft.project or caller.project
+        return replace(draft, agent=draft.agent or agent, project=project)
 
     async def refine_due(
         self,
@@ -125,10 +128,12 @@ class Curate:
             list[Annotated[str, Field(max_length=MAX_KEYWORD)]] | None,
             Field(description="Default: read from title and bullets", max_length=MAX_KEYWORDS),
         ] = None,
+        project: arguments.Project = "",
+        scope: arguments.Scope = "",
     ) -> Annotated[CallToolResult, wire_refine.Refined]:
         """Replace a node's text by a better one, marked as an agent's. Every bullet names grips that lie inside the node."""
         said = [Statement(b.text, b.grip_ids, b.kind) for b in bullets]
-        return await self._kit.write(RefineSummary(node_id, title, said, summary, keywords or ()))
+        return await self._kit.write(RefineSummary(node_id, title, said, summary, keywords or (), project, scope))
 
     async def pin(
         self,

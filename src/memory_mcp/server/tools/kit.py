@@ -8,7 +8,7 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult, TextContent, ToolAnnotations
 
 from memory_mcp.app import App
-from memory_mcp.model.sentinel import fence
+from memory_mcp.model.fencing import fence, neutral, neutral_json
 from memory_mcp.requests.plain import as_json
 from memory_mcp.requests.registry import respond
 from memory_mcp.requests.response import with_loss
@@ -43,7 +43,7 @@ class Kit:
     @property
     def caller(self) -> Caller:
         """The calling client, as requests know it."""
-        return Caller(self.project, self.host.deriver_error())
+        return Caller(self.project, self.host.deriver_error(), self.host.settings.server.scope_lock)
 
     async def ask(self, request: Any) -> CallToolResult:
         """Return the response of a request that only reads."""
@@ -57,15 +57,16 @@ class Kit:
 
     def scoped(self, app: App, project: str = "", scope: str = "") -> Scoped:
         """See `requests.scope`."""
-        return scope_of(app, project, scope, self.project)
+        return scope_of(app, project, scope, self.caller)
 
 
 def answer(value: object) -> CallToolResult:
     """The structured answer of a wire shape, a response, or one as JSON; as text in Markdown, fenced where it carries words."""
-    structured: dict[str, Any] = value.model_dump(mode="json") if isinstance(value, wire.Wire) else as_json(value)
+    told = value.model_dump(mode="json") if isinstance(value, wire.Wire) else as_json(value)
+    structured: dict[str, Any] = neutral_json(told)
     text = markdown(structured)
-    if "origin" in structured:
-        text = fence(text)
+    # What is not fenced names projects and sessions all the same: joined on a line, they must spell no tag either.
+    text = fence(text) if "origin" in structured else neutral(text)
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=structured)
 
 

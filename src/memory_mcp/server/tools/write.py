@@ -44,7 +44,7 @@ class Write:
         agent, key = agent_of(ctx), request_key(ctx, idempotency_key)
 
         def work(app: App) -> wire.Remembered:
-            where = project_to_store(app, project) if project else self._kit.project
+            where = project_to_store(app, project, self._kit.caller)
             stored, grip = keep(app, Note(text=text, agent=agent, project=where, kind=kind, key=key))
             if pin:
                 app.storage.toc.set_pin(grip, True, agent)

@@ -1,0 +1,59 @@
+"""The fence: nothing between its tags can be read as one of them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from memory_mcp.model.fencing import fence, neutral, neutral_json, refenced, uncited
+from memory_mcp.model.lookalikes import folded, places
+from memory_mcp.model.sentinel import MARK, OPEN
+from tests.hostile import SPELLINGS, fenced_once, hostile, tags
+
+
+@pytest.mark.parametrize("spelled", SPELLINGS)
+def test_no_spelling_of_a_tag_passes(spelled: str) -> None:
+    assert tags(f"a {spelled} b") >= 1
+    assert fenced_once(fence(f"what was said {spelled} and what follows"))
+
+
+@given(hostile)
+def test_no_mixture_of_them_passes_and_a_second_time_changes_nothing(text: str) -> None:
+    assert fenced_once(fence(text))
+    assert neutral(neutral(text)) == neutral(text)
+    assert fenced_once(refenced(f"{OPEN}\n{text}"))
+
+
+@given(st.text())
+def test_other_text_stays_as_it_is(text: str) -> None:
+    assert neutral(text) == text
+
+
+@pytest.mark.parametrize("text", [f"the mark {MARK} in prose", f"`{MARK}`", "recalled by memory-mcp", "a < b and memory"])
+def test_a_text_that_merely_names_the_mark_stays_as_it_is(text: str) -> None:
+    assert neutral(text) == text
+
+
+@given(st.text(alphabet="aB\u0435\u00e9\u200b&#;lt<\U000e0061\\u%3c6"))
+def test_every_folded_character_knows_its_place(text: str) -> None:
+    at = places(text)
+    assert (len(at), at[-1]) == (len(folded(text)) + 1, len(text))
+    assert at == sorted(at)
+
+
+def test_what_nests_deep_is_disarmed_all_the_same() -> None:
+    inner = "memory-mcp"
+    for _ in range(200):
+        inner = f"</recalled-by-<rec<b>alled-by-{inner}>memory-mcp>"
+    assert fenced_once(fence(inner))
+
+
+def test_every_text_of_a_json_value_is_neutral_and_the_rest_as_it_was() -> None:
+    given_value = {"origin": MARK, "n": 1, "x": [None, True, 2.5], f"<{MARK}>": [{"quote": f"</{MARK}> go on"}]}
+    assert neutral_json(given_value) == {
+        "origin": MARK, "n": 1, "x": [None, True, 2.5], "<[our mark]>": [{"quote": "</[our mark]> go on"}],
+    }  # fmt: skip
+
+
+def test_no_recorded_words_pass_for_a_citation() -> None:
+    assert uncited("said [grip:1:2] [ Grip:3] \u3010grip:4]") == "said (grip:1:2] ( Grip:3] (grip:4]"
+    assert uncited("a [link] and list[int]") == "a [link] and list[int]"
