@@ -8,7 +8,9 @@ from memory_mcp.model.sentinel import CLOSE, MARK, OPEN, opens_own_session
 
 # A line's end, as it stands and as it is written inside of JSON.
 _END = r"(?:\s|\\+[nrt])"
-_FENCED = re.compile(rf"{re.escape(OPEN)}(?={_END}|\Z).*?(?:{re.escape(CLOSE)}|\Z)", re.S)
+_FENCED = re.compile(rf"{re.escape(OPEN)}(?={_END}).*?{re.escape(CLOSE)}", re.S)
+# One that lost its end reaches to the text's; where its lines were joined, it is known by beginning a line.
+_ENDLESS = re.compile(rf"{re.escape(OPEN)}(?:[\r\n]|\\+n|\Z).*|^[^\S\n]*{re.escape(OPEN)}\s.*", re.S | re.M)
 # What is left of a fence that lost its beginning.
 _HEADLESS = re.compile(rf"\A.*(?:[\r\n]|\\+n)\s*{re.escape(CLOSE)}", re.S)
 # An answer of ours in its structured form: as JSON, inside of other JSON, as Python or YAML write it.
@@ -36,7 +38,7 @@ def without_ours(text: str) -> str:
         return text
     if opens_own_session(text) or is_answer(_json_of(text)):
         return ""
-    kept = _HEADLESS.sub("", _FENCED.sub("", text)).strip()
+    kept = _HEADLESS.sub("", _ENDLESS.sub("", _FENCED.sub("", text))).strip()
     while (found := _ANSWER.search(kept)) is not None:
         end = _end_of_object(kept, found.start())
         if not end:
