@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery
+from memory_mcp.ingest.gate import Gate
 from memory_mcp.model.ids import ROOT, parse_topic_id
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.times import times_of
@@ -35,12 +36,13 @@ def pin(app: App, request: Pin, _: Caller) -> Pinned:
         LayerUnavailable: it is a topic's, and topics cannot be used.
 
     """
+    by = Gate().name(request.by)
     if request.id.startswith("topic:"):
         # A topic is pinned for everybody, whoever sees how much of it.
-        topic = app.topics().pin(parse_topic_id(request.id), request.on, None, request.by)
+        topic = app.topics().pin(parse_topic_id(request.id), request.on, None, by)
         return Pinned(id=topic.topic_id, pinned=request.on)
     target = app.evidence.expand(request.id, 0, 0).grip_id if request.id.startswith("grip:") else _node(app, request.id)
-    app.storage.toc.set_pin(target, request.on, request.by)
+    app.storage.toc.set_pin(target, request.on, by)
     return Pinned(id=target, pinned=request.on)
 
 

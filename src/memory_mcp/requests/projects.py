@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery, NotFound
+from memory_mcp.ingest.gate import Gate
 from memory_mcp.model.project import GUESS, PERSON, REFUSED, Alias, Split
 from memory_mcp.requests.cursors import offset_cursor, offset_of
 from memory_mcp.requests.limits import PAGE
@@ -190,7 +191,7 @@ def split_project(app: App, request: SplitProject, _: Caller) -> ProjectChanged:
     if bool(request.folder) == bool(request.sessions):
         raise InvalidQuery("say what is to be split off", "Give a folder (--cwd PATH) or sessions (--session ID), not both.")
     folder = request.folder.rstrip("\\/") if request.folder else ""
-    new = request.name or folder or f"{project}#{request.sessions[0][:8]}"
+    new = Gate().name(request.name) or folder or f"{project}#{request.sessions[0][:8]}"
     at_ms, sessions = app.clock.now_ms(), request.sessions or ("",)
     splits = [Split(project, session, folder, new, at_ms) for session in sessions]
     if {replace(s, at_ms=at_ms) for s in app.storage.projects.names.splits}.issuperset(splits):
