@@ -14,6 +14,7 @@ import pytest
 
 from memory_mcp import paths
 from tests.acceptance.conftest import Command
+from tests.acceptance.test_end_to_end import Client, ask, call
 from tests.ingest.secret_kinds import KINDS, remains
 from tests.waiting import PATIENCE
 
@@ -78,6 +79,28 @@ def test_hardly_a_secret_reaches_the_disk(
         through_files(command, directory, tmp_path, values, door)
     assert command("--data-dir", str(directory), "daemon", "start").returncode == 0
     assert command("--data-dir", str(directory), "scheduler", "run", "drain_spool").returncode == 0
+    stop(command, directory)
+    left = left_of(values, directory)
+    assert len(left) <= SHARE * len(values), left[:20]
+
+
+@pytest.mark.parametrize("count", [2, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("tool", ["ingest_events", "remember"])
+def test_hardly_a_secret_told_by_a_client_reaches_the_disk(
+    tool: str, count: int, command: Command, environment: dict[str, str], tmp_path: Path
+) -> None:
+    directory, values = tmp_path / "data", planted(count, tool)
+
+    async def talk(client: Client) -> None:
+        if tool == "remember":
+            for text, _ in values:
+                await call(client, "remember", text=text)
+            return
+        lines = [json.loads(line(n, text)) for n, (text, _) in enumerate(values)]
+        for n in range(0, len(lines), 50):
+            await call(client, "ingest_events", events=lines[n : n + 50])
+
+    ask(environment | {"MEMORY_MCP_STORAGE__DATA_DIR": str(directory), "MEMORY_MCP_SERVER__PROFILE": "full"}, talk, "serve")
     stop(command, directory)
     left = left_of(values, directory)
     assert len(left) <= SHARE * len(values), left[:20]
