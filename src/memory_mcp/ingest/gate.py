@@ -31,6 +31,16 @@ MAX_METADATA_BYTES = 4096
 #: Metadata that says how long a shortened text was, in bytes.
 SIZE_KEY = "full_size_bytes"
 
+#: Fields beside the text, and how long each may be.
+_NAMES = {
+    "session_id": MAX_SESSION_CHARS,
+    "source_id": MAX_NAME_CHARS,
+    "agent": MAX_NAME_CHARS,
+    "project": MAX_NAME_CHARS,
+    "thread": MAX_SESSION_CHARS,
+    "speaker": MAX_NAME_CHARS,
+}
+
 OWN_OUTPUT = "own output"
 EMPTY = "empty text"
 NO_SESSION = "no session id"
@@ -49,6 +59,7 @@ class Gate:
         self._redactor = Redactor()
         self.tombstones = Tombstones(Path(self.capture.directory) if self.capture.directory else None)
         self._harmless: set[tuple[str, str]] = set()
+        self._harmless_names: set[tuple[tuple[str, str], ...]] = set()
 
     def clean(self, draft: EventDraft, report: ImportReport) -> EventDraft | None:
         """The draft as it may be stored; None when it may not, counted by reason under `report.dropped`."""
@@ -66,13 +77,14 @@ class Gate:
         text = strip_private(without_ours(_storable(draft.text)))
         if not text.strip():
             return OWN_OUTPUT if MARK in draft.text else EMPTY
-        session = _bounded_id(_storable(draft.session_id).strip(), MAX_SESSION_CHARS)
-        if not session:
+        if not self.tombstones.empty:
+            whole = text
+            draft, text = self._without_forgotten(draft), self.tombstones.clean(text)
+            if text != whole and not text.replace(FORGOTTEN_MARK, "").strip():
+                return FORGOTTEN
+        names = self._names(draft, report)
+        if not names["session_id"]:
             return NO_SESSION
-        draft, whole = self._without_forgotten(draft), text
-        text, session = self.tombstones.clean(text), self.tombstones.clean(session)
-        if text != whole and not text.replace(FORGOTTEN_MARK, "").strip():
-            return FORGOTTEN
         text = self.redact(text, report)
         metadata = self._metadata(draft.metadata, report)
         bound = MAX_TOOL_RESULT_BYTES if draft.type is EventType.TOOL_RESULT else MAX_TEXT_BYTES
@@ -81,13 +93,13 @@ class Gate:
             metadata[SIZE_KEY] = str(full_size)
         clean = replace(
             draft,
-            session_id=session,
             text=text,
-            source_id=_bounded_id(_storable(draft.source_id), MAX_NAME_CHARS),
-            agent=_storable(draft.agent)[:MAX_NAME_CHARS],
-            project=_storable(draft.project)[:MAX_NAME_CHARS],
-            thread=_bounded_id(_storable(draft.thread), MAX_SESSION_CHARS),
-            speaker=_storable(draft.speaker)[:MAX_NAME_CHARS],
+            session_id=names["session_id"],
+            source_id=names["source_id"],
+            agent=names["agent"],
+            project=names["project"],
+            thread=names["thread"],
+            speaker=names["speaker"],
             metadata=metadata,
         )
         return FORGOTTEN if self.tombstones.covers(clean) else clean
@@ -101,14 +113,13 @@ class Gate:
 
     def _without_forgotten(self, draft: EventDraft) -> EventDraft:
         """The draft with every field beside its text cleaned of what was forgotten."""
-        if self.tombstones.empty:
-            return draft
 
         def clean(text: str) -> str:
             return self.tombstones.clean(_storable(text))
 
         return replace(
             draft,
+            session_id=clean(draft.session_id),
             source_id=clean(draft.source_id),
             agent=clean(draft.agent),
             project=clean(draft.project),
@@ -121,16 +132,43 @@ class Gate:
         """Return `text` without private spans, what was forgotten, and secrets, which are counted by rule in `report`."""
         return self._redactor.redact(self.tombstones.clean(strip_private(text)), report.redacted)
 
+    def name(self, value: str) -> str:
+        """What somebody called something, as it may be stored."""
+        return self._name("name", _storable(value), ImportReport())[:MAX_NAME_CHARS]
+
     def words(self, text: str) -> str:
         """What was written about events, as it may be stored; "" when it may not."""
         return self.redact(strip_private(without_ours(_storable(text))), ImportReport())
+
+    def _names(self, draft: EventDraft, report: ImportReport) -> dict[str, str]:
+        """What else goes with a text, by field: without secrets, and two that differed still do."""
+        given = {name: _storable(getattr(draft, name)) for name in _NAMES}
+        given["session_id"] = given["session_id"].strip()
+        told = tuple(given.items())
+        if told not in self._harmless_names:
+            given = {name: self._name(name, value, report) for name, value in given.items()}
+            if tuple(given.items()) == told:
+                if len(self._harmless_names) > _HARMLESS_LIMIT:
+                    self._harmless_names.clear()
+                self._harmless_names.add(told)
+        return {name: _bounded_id(value, _NAMES[name]) for name, value in given.items()}
+
+    def _name(self, name: str, value: str, report: ImportReport) -> str:
+        if not value or value.isalpha():
+            return value
+        clean = self.redact(strip_private(value), report)
+        if clean == value:
+            return value
+        # A hash of the whole keeps sessions apart that differed in what was taken out; it cannot be turned back.
+        return f"{clean.strip()}~{encode(digest('redacted', name, value), 16)}"
 
     def _metadata(self, given: Mapping[str, str], report: ImportReport) -> dict[str, str]:
         kept: dict[str, str] = {}
         for key, value in given.items():
             if len(kept) >= MAX_METADATA_KEYS:
                 break
-            kept[strip_private(_storable(str(key)))[:MAX_SESSION_CHARS]] = strip_private(_storable(str(value)))
+            told = self._name("metadata", strip_private(_storable(str(key))), report)
+            kept[told[:MAX_SESSION_CHARS]] = strip_private(_storable(str(value)))
         self._redact_values(kept, report)
         for key, value in kept.items():
             if len(value) > MAX_METADATA_BYTES // 4:

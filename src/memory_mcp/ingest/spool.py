@@ -3,7 +3,8 @@
 Invariants
 1. A file is removed only after its events are acknowledged; read again after a crash it stores nothing twice, because
    ids follow from its name.
-2. No file stops another: what cannot be understood is moved to `bad/`, told in the report, and never deleted.
+2. No file stops another: of what cannot be understood, `bad/` keeps the reason and the text without secrets, for a while;
+   it is told in the report.
 3. Only a file in `new/` is whole; what lies in `tmp/` belongs to a hook that is writing, or was killed.
 4. What a client tells two hooks in the same moment, such as a plugin's and one set by hand, is stored once.
 """
@@ -21,8 +22,9 @@ from pathlib import Path
 from memory_mcp.events.log import EventLog
 from memory_mcp.failpoints import failpoint
 from memory_mcp.ingest.base import ImportReport
-from memory_mcp.ingest.gate import Gate
+from memory_mcp.ingest.gate import Gate, shorten
 from memory_mcp.ingest.hooks.base import Envelope, Heard, Hooks, Malformed
+from memory_mcp.ingest.redact import strip_private
 from memory_mcp.model.event import HOOK, EventDraft, EventType
 from memory_mcp.model.ids import digest
 
@@ -30,6 +32,8 @@ from memory_mcp.model.ids import digest
 BATCH, BATCH_CHARS = 100, 4 * 1024 * 1024
 #: A hook takes a moment; what it has not finished after a day it never will (seconds).
 STALE_S = 86_400
+#: What could not be understood is of use to whoever mends the reader, soon; as long it is kept, and so much (bytes).
+BAD_KEPT_S, BAD_BYTES = 30 * 86_400, 256 * 1024
 #: Hooks of one event start together; on a busy machine one may come this much after the other (milliseconds).
 TWICE_MS = 10_000
 #: Why a payload that another hook has brought already holds nothing to keep.
@@ -45,9 +49,9 @@ _LATELY = 1_000
 class DrainReport(ImportReport):
     """What a drain did. `files` counts payloads, `lines` those understood, `skipped` those that hold nothing to keep."""
 
-    #: Payloads moved to `bad/`; the reasons are the keys of `quotes`.
+    #: Payloads set aside in `bad/`; the reasons are the keys of `quotes`.
     bad: int = 0
-    #: Files of hooks that were killed while writing, swept.
+    #: Files of hooks that were killed while writing and payloads set aside long ago, swept.
     swept: int = 0
     #: Payloads left where they are for the next drain.
     left: int = 0
@@ -184,14 +188,21 @@ class Spool:
 
     def _set_aside(self, file: Path, reason: str, raw: bytes, report: DrainReport) -> None:
         report.bad += 1
-        words = raw.partition(b"\n")[2][:4096].decode("utf-8", "replace")
-        report.quote(reason[:200], file.name, 0, self._gate.redact(words, ImportReport()))
-        bad = self._directory / "bad"
+        # Cut after redaction, so that no half of a secret is left.
+        clean = self._gate.redact(strip_private(raw.decode("utf-8", "replace").replace("\0", "\ufffd")), ImportReport())
+        report.quote(reason[:200], file.name, 0, clean.partition("\n")[2][:4096])
+        head = json.dumps({"reason": self._gate.redact(reason, ImportReport()), "bytes": len(raw)})
         try:
-            bad.mkdir(mode=0o700, exist_ok=True)
-            if bad.is_symlink():
-                raise OSError(f"{bad} is a link")
-            os.replace(file, bad / file.name)
+            for folder in (self._directory / "bad", self._directory / "tmp"):
+                folder.mkdir(mode=0o700, exist_ok=True)
+                if folder.is_symlink():
+                    raise OSError(f"{folder} is a link")
+            aside = self._directory / "tmp" / f"{file.name}.bad"
+            aside.unlink(missing_ok=True)
+            aside.touch(mode=0o600, exist_ok=False)
+            aside.write_text(f"{head}\n{shorten(clean, BAD_BYTES)[0]}", encoding="utf-8", errors="replace")
+            os.replace(aside, self._directory / "bad" / file.name)
+            file.unlink()
         except OSError as error:
             report.fail(file, str(error))
             report.left += 1
@@ -218,16 +229,17 @@ class Spool:
                 failpoint("drain.file_removed")
 
     def _sweep(self, report: DrainReport) -> None:
-        """Remove what killed hooks left half written, long ago."""
-        oldest = time.time() - STALE_S
-        try:
-            for file in (self._directory / "tmp").iterdir():
-                if file.stat().st_mtime < oldest:
-                    file.unlink()
-                    report.swept += 1
-        except OSError:
-            # There is none yet, or another program looks after it.
-            return
+        """Remove what killed hooks left half written, and what could not be understood, long ago."""
+        now = time.time()
+        for folder, kept_s in (("tmp", STALE_S), ("bad", BAD_KEPT_S)):
+            try:
+                for file in (self._directory / folder).iterdir():
+                    if file.stat().st_mtime < now - kept_s:
+                        file.unlink()
+                        report.swept += 1
+            except OSError:
+                # There is none yet, or another program looks after it.
+                continue
 
 
 def _opened(name: str, raw: bytes) -> tuple[str, Envelope, str]:

@@ -6,7 +6,6 @@ from dataclasses import dataclass
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.events.evidence import Expanded, unknown_grip
-from memory_mcp.ingest.gate import Gate
 from memory_mcp.model.audit import Act
 from memory_mcp.model.event import Trust
 from memory_mcp.model.ids import GripId, digest
@@ -161,7 +160,7 @@ def _author(request: Correct | Retract) -> str:
 def _supersede(app: App, old: Expanded, new: GripId | None, request: Correct | Retract) -> None:
     """Record it of every grip that holds the statement; a call that is sent again finds it recorded."""
     now, author = app.clock.now_ms(), _author(request)
-    reason = Gate().words(request.reason[:MAX_REASON])
+    reason = app.gate.words(request.reason[:MAX_REASON])
     known = app.storage.superseded.of([old.grip_id]).get(old.grip_id)
     if known is not None and known.new == new:
         return

@@ -36,12 +36,13 @@ def pin(app: App, request: Pin, caller: Caller) -> Pinned:
         LayerUnavailable: it is a topic's, and topics cannot be used.
 
     """
+    by = app.gate.name(request.by)
     if request.id.startswith("topic:"):
         # A topic is pinned for everybody, whoever sees how much of it.
-        topic = app.topics().pin(parse_topic_id(request.id), request.on, caller.bound(app), request.by)
+        topic = app.topics().pin(parse_topic_id(request.id), request.on, caller.bound(app), by)
         return Pinned(id=topic.topic_id, pinned=request.on)
     target = _grip(app, request.id, caller) if request.id.startswith("grip:") else _node(app, request.id, caller)
-    app.storage.toc.set_pin(target, request.on, request.by)
+    app.storage.toc.set_pin(target, request.on, by)
     return Pinned(id=target, pinned=request.on)
 
 

@@ -194,7 +194,7 @@ def split_project(app: App, request: SplitProject, caller: Caller) -> ProjectCha
     if bool(request.folder) == bool(request.sessions):
         raise InvalidQuery("say what is to be split off", "Give a folder (--cwd PATH) or sessions (--session ID), not both.")
     folder = request.folder.rstrip("\\/") if request.folder else ""
-    new = request.name or folder or f"{project}#{request.sessions[0][:8]}"
+    new = app.gate.name(request.name) or folder or f"{project}#{request.sessions[0][:8]}"
     at_ms, sessions = app.clock.now_ms(), request.sessions or ("",)
     splits = [Split(project, session, folder, new, at_ms) for session in sessions]
     if {replace(s, at_ms=at_ms) for s in app.storage.projects.names.splits}.issuperset(splits):

@@ -24,13 +24,13 @@ def running(look: Look, kind: str) -> link.Line | None:
         return None
 
 
-def checks(look: Look) -> Iterator[Check]:
-    """All checks of the store's inside."""
+def checks(look: Look, secrets: bool = False) -> Iterator[Check]:
+    """All checks of the store's inside; with `secrets` the stored texts are read again instead."""
     line = running(look, "rpc") if link.usable() else None
     if line is not None:
-        yield from _told(line)
+        yield from _told(line, secrets)
     elif (look.directory / "memory.duckdb").is_file():
-        yield from _read(look)
+        yield from _read(look, secrets)
     elif (known := highwater.marked(look.directory)) and known.events:
         text = f"the database file is gone, and with it the {known.events:,} events that were acknowledged"
         yield Check(
@@ -44,12 +44,12 @@ def checks(look: Look) -> Iterator[Check]:
         yield from transcripts.before_a_store(look.settings, time.time_ns() // 1_000_000)
 
 
-def _told(line: link.Line) -> Iterator[Check]:
+def _told(line: link.Line, secrets: bool) -> Iterator[Check]:
     """What the daemon finds in the store that it has open."""
     said: list[str] = []
-    asked: dict[str, Any] = {"argv": ["doctor", "--store", "--json"]}
+    asked: dict[str, Any] = {"argv": ["doctor", "--secrets" if secrets else "--store", "--json"]}
     try:
-        line.sock.settimeout(_PATIENCE)
+        line.sock.settimeout(None if secrets else _PATIENCE)
         link.converse(line, "cli/run", asked, lambda message: said.append(message.get("out", "")))
         found = json.loads("".join(said))["checks"]
     except link.Refused as error:
@@ -67,7 +67,7 @@ def _told(line: link.Line) -> Iterator[Check]:
         yield Check(one["state"], one["name"], one["text"], one["next_step"])
 
 
-def _read(look: Look) -> Iterator[Check]:
+def _read(look: Look, secrets: bool) -> Iterator[Check]:
     if look.settings is None:
         return
     from memory_mcp.model.calendar import Calendar
@@ -87,6 +87,7 @@ def _read(look: Look) -> Iterator[Check]:
     try:
         yield Check(OK, "lock", "free")
         now_ms = time.time_ns() // 1_000_000
-        yield from registry.inside(Opened(storage, Calendar(storage.timezone), look.settings, now_ms))
+        opened = Opened(storage, Calendar(storage.timezone), look.settings, now_ms)
+        yield from registry.secrets(opened) if secrets else registry.inside(opened)
     finally:
         storage.close()

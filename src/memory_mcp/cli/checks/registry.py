@@ -39,3 +39,8 @@ def inside(opened: Opened) -> Iterator[Check]:
     """All checks of the store's inside."""
     for name in INSIDE:
         yield from import_module(f"memory_mcp.cli.checks.{name}").checks(opened)
+
+
+def secrets(opened: Opened) -> Iterator[Check]:
+    """The stored texts, read again by today's rules; asked for by name, since it reads them all."""
+    yield from import_module("memory_mcp.cli.checks.secrets").checks(opened)

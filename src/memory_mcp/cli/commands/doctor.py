@@ -17,11 +17,12 @@ def add(parsers: Subparsers, about: str) -> None:
     """Arguments of `doctor`."""
     parser = leaf(parsers, "doctor", run, about, "It changes nothing by looking, and starts nothing.")
     parser.add_argument("--store", action="store_true", help="look into the store alone")
+    parser.add_argument("--secrets", action="store_true", help="read all stored texts again and count the secrets in them")
 
 
 def run(args: argparse.Namespace) -> int:
     """All checks; 1 when one of them fails."""
-    checks = list(_session() if SESSION.get() else _all(args))
+    checks = list(_session(args.secrets) if SESSION.get() else _all(args))
     failed = any(c.state == FAIL for c in checks)
     shapes = [{"state": c.state, "name": c.name, "text": c.text, "next_step": c.next_step} for c in checks]
     render.emit(as_json(args), {"ok": not failed, "checks": shapes}, _lines(checks))
@@ -35,17 +36,25 @@ def _lines(checks: list[Check]) -> Iterator[str]:
             yield f"      next: {check.next_step}"
 
 
-def _session() -> Iterator[Check]:
+def _session(secrets: bool) -> Iterator[Check]:
     """The store's inside, in the daemon that has it open."""
     session = SESSION.get()
     assert session is not None
     app = session.app
+    opened = Opened(app.storage, app.calendar, app.settings, app.clock.now_ms())
+    if secrets:
+        # It reads every text, which may take minutes; nobody else is kept waiting.
+        yield from registry.secrets(opened)
+        return
     with app.derivation.publishing:
-        yield from registry.inside(Opened(app.storage, app.calendar, app.settings, app.clock.now_ms()))
+        yield from registry.inside(opened)
 
 
 def _all(args: argparse.Namespace) -> Iterator[Check]:
     look = _look(args)
+    if args.secrets:
+        yield from inside.checks(look, secrets=True)
+        return
     if not args.store:
         yield from registry.outside(look)
     yield from inside.checks(look)

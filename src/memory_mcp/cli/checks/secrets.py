@@ -1,0 +1,66 @@
+"""Secrets in what is stored, by the rules of today: how many, by rule and by event, and never a character of one."""
+
+from collections import Counter
+from collections.abc import Iterator
+
+from memory_mcp.cli import render
+from memory_mcp.cli.checks.base import OK, WARN, Check, Opened
+from memory_mcp.ingest.redact import Redactor
+from memory_mcp.model.event import Event
+from memory_mcp.model.toc import TocNode
+
+#: Ids named by rule; who forgets these and looks again is told the next.
+_NAMED = 5
+
+
+class _Found:
+    """What was found, by rule."""
+
+    def __init__(self) -> None:
+        self._redactor = Redactor()
+        self.times: Counter[str] = Counter()
+        self.ids: dict[str, list[str]] = {}
+
+    def look(self, where: str, texts: list[str]) -> None:
+        """Count what stands in the texts of one event or node."""
+        counts: Counter[str] = Counter()
+        for text in texts:
+            self._redactor.redact(text, counts)
+        self.times.update(counts)
+        for rule in counts:
+            self.ids.setdefault(rule, []).append(where)
+
+
+def checks(opened: Opened) -> Iterator[Check]:
+    """One line per rule that finds something in events, and one per rule for texts about them."""
+    events, nodes = _Found(), _Found()
+    for batch in opened.storage.events.iter_all():
+        for stored in batch:
+            events.look(stored.event.event_id, _texts(stored.event))
+    for node in opened.storage.toc.all_nodes():
+        nodes.look(node.node_id, _words(node))
+    for topic in opened.storage.topics.labels():
+        nodes.look(topic.topic_id, [topic.label])
+    for rule, times in events.times.most_common():
+        ids = events.ids[rule]
+        text = f"{rule}: {render.plural(times, 'secret')} in {render.plural(len(ids), 'event')}: {_some(ids)}"
+        yield Check(WARN, "secrets", text, f"renew the secret, then: memory-mcp forget --event {ids[0]}")
+    for rule, times in nodes.times.most_common():
+        text = f"{rule}: {render.plural(times, 'secret')} in what is told about events: {_some(nodes.ids[rule])}"
+        yield Check(WARN, "secrets", text, "it goes with the events it was told from: memory-mcp forget --event ID")
+    if not events.times and not nodes.times:
+        yield Check(OK, "secrets", "no stored text holds one that a rule knows")
+
+
+def _texts(event: Event) -> list[str]:
+    fields = [event.session_id, event.source_id, event.agent, event.project, event.thread, event.speaker]
+    return [event.text, *fields, *(f'{key}: "{value}"' for key, value in event.metadata.items())]
+
+
+def _words(node: TocNode) -> list[str]:
+    return [node.title, node.summary, *(bullet.text for bullet in node.bullets), *node.keywords]
+
+
+def _some(ids: list[str]) -> str:
+    more = len(ids) - _NAMED
+    return ", ".join(ids[:_NAMED]) + (f" and {more} more" if more > 0 else "")

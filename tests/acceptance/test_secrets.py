@@ -1,0 +1,151 @@
+"""Secrets of every kind through every door of the shipped program; afterwards hardly one is on the disk.
+
+The short form takes one value of each kind through each door; `--slow` takes all sixty.
+"""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import duckdb
+import pytest
+
+from memory_mcp import paths
+from tests.acceptance.conftest import Command
+from tests.acceptance.test_end_to_end import Client, ask, call
+from tests.ingest.secret_kinds import KINDS, remains
+from tests.waiting import PATIENCE
+
+#: The share of values that may remain, in the text of an event.
+SHARE = 0.03
+TOKEN = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"
+
+
+def planted(count: int, door: str) -> list[tuple[str, str]]:
+    """Texts with a secret in each, half of them in surroundings no rule was written by."""
+    return [v for kind in KINDS for held in (False, True) for v in kind.values((count + 1) // 2, held, door)]
+
+
+def line(n: int, text: str, **more: str) -> str:
+    told = {"session_id": f"s{n % 7}", "timestamp": f"2026-03-02T09:{n // 60 % 60:02}:{n % 60:02}Z", "role": "user", "text": text}
+    return json.dumps(told | {"id": f"m{n}"} | more)
+
+
+def on_disk(directory: Path) -> Iterator[str]:
+    """Every byte of every file, and every text of the store, which is packed on disk."""
+    for file in directory.rglob("*"):
+        if file.is_file():
+            yield file.read_bytes().decode("utf-8", "ignore")
+    with duckdb.connect(str(directory / "memory.duckdb"), read_only=True) as store:
+        for (table,) in store.execute("SELECT table_name FROM duckdb_tables() WHERE NOT internal").fetchall():
+            yield "\n".join(str(row) for row in store.execute(f'SELECT * FROM "{table}"').fetchall()).replace("\\\\", "\\")
+
+
+def stop(command: Command, directory: Path) -> None:
+    assert command("--data-dir", str(directory), "daemon", "stop").returncode == 0
+
+
+def left_of(values: list[tuple[str, str]], directory: Path) -> list[str]:
+    everything = "\n".join(on_disk(directory))
+    return [text for text, secret in values if remains(secret, everything)]
+
+
+def through_files(command: Command, directory: Path, tmp_path: Path, values: list[tuple[str, str]], door: str) -> None:
+    file = tmp_path / f"{door}.jsonl"
+    file.write_text("\n".join(line(n, text) for n, (text, _) in enumerate(values)))
+    argv = ["import", "jsonl", str(file)] if door == "import" else ["ingest", str(file)]
+    done = command("--data-dir", str(directory), *argv)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("count", [2, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("door", ["import", "ingest", "hook"])
+def test_hardly_a_secret_reaches_the_disk(
+    door: str, count: int, command: Command, environment: dict[str, str], tmp_path: Path
+) -> None:
+    directory, values = tmp_path / "data", planted(count, door)
+    if door == "hook":
+        # One payload for many texts: a process for each would take the hour.
+        for n in range(0, len(values), 200):
+            said = "\n\n".join(text for text, _ in values[n : n + 200])
+            told = {"session_id": f"s{n}", "hook_event_name": "UserPromptSubmit", "prompt": said, "cwd": "/home/dev/shop"}
+            subprocess.run(
+                [sys.executable, "-m", "memory_mcp", "hook", "claude-code", "--data-dir", str(directory)],
+                input=json.dumps(told).encode(), env=environment, check=True, capture_output=True, timeout=PATIENCE,
+            )  # fmt: skip
+    else:
+        through_files(command, directory, tmp_path, values, door)
+    assert command("--data-dir", str(directory), "daemon", "start").returncode == 0
+    assert command("--data-dir", str(directory), "scheduler", "run", "drain_spool").returncode == 0
+    stop(command, directory)
+    left = left_of(values, directory)
+    assert len(left) <= SHARE * len(values), left[:20]
+
+
+@pytest.mark.parametrize("count", [2, pytest.param(60, marks=pytest.mark.slow)])
+@pytest.mark.parametrize("tool", ["ingest_events", "remember"])
+def test_hardly_a_secret_told_by_a_client_reaches_the_disk(
+    tool: str, count: int, command: Command, environment: dict[str, str], tmp_path: Path
+) -> None:
+    directory, values = tmp_path / "data", planted(count, tool)
+
+    async def talk(client: Client) -> None:
+        if tool == "remember":
+            for text, _ in values:
+                await call(client, "remember", text=text)
+            return
+        lines = [json.loads(line(n, text)) for n, (text, _) in enumerate(values)]
+        for n in range(0, len(lines), 50):
+            await call(client, "ingest_events", events=lines[n : n + 50])
+
+    ask(environment | {"MEMORY_MCP_STORAGE__DATA_DIR": str(directory), "MEMORY_MCP_SERVER__PROFILE": "full"}, talk, "serve")
+    stop(command, directory)
+    left = left_of(values, directory)
+    assert len(left) <= SHARE * len(values), left[:20]
+
+
+def test_no_field_keeps_a_secret_and_sessions_stay_apart(command: Command, tmp_path: Path) -> None:
+    directory, file = tmp_path / "data", tmp_path / "fields.jsonl"
+    fields = ("session_id", "agent", "project", "thread", "speaker", "id")
+    rows = [line(n, f"hello {field}", **{field: f"x {TOKEN}{n}"}) for n, field in enumerate(fields)]
+    rows += [json.dumps(json.loads(line(9, "hello key")) | {"metadata": {TOKEN: "x"}})]
+    rows += [line(n, f"again {n}", session_id=f"x {TOKEN}{n}") for n in (20, 21)]
+    file.write_text("\n".join(rows))
+    assert command("--data-dir", str(directory), "import", "jsonl", str(file)).returncode == 0
+    stop(command, directory)
+    assert not any(TOKEN[:24] in text for text in on_disk(directory))
+    with duckdb.connect(str(directory / "memory.duckdb"), read_only=True) as store:
+        sessions = store.execute("SELECT count(DISTINCT session_id) FROM event WHERE text LIKE 'again%'").fetchone()
+    assert sessions == (2,)
+
+
+def test_what_a_hook_left_unreadable_is_kept_without_its_secrets(command: Command, tmp_path: Path) -> None:
+    directory = tmp_path / "data"
+    new = Path(paths.spool_dir(str(directory))) / "new"
+    new.mkdir(parents=True)
+    (new / "00000000000000000001-bad").write_text('{"v":1,"client":"claude-code","at_ns":1}\n{"broken": "' + TOKEN)
+    assert command("--data-dir", str(directory), "daemon", "start").returncode == 0
+    assert command("--data-dir", str(directory), "scheduler", "run", "drain_spool").returncode == 0
+    stop(command, directory)
+    assert len(list((new.parent / "bad").iterdir())) == 1
+    assert not any(TOKEN[:24] in text for text in on_disk(directory))
+
+
+def test_doctor_counts_stored_secrets_without_showing_one(command: Command, tmp_path: Path) -> None:
+    directory, file = tmp_path / "data", tmp_path / "one.jsonl"
+    file.write_text("\n".join(line(n, f"hello {n}") for n in range(3)))
+    assert command("--data-dir", str(directory), "import", "jsonl", str(file)).returncode == 0
+    stop(command, directory)
+    with duckdb.connect(str(directory / "memory.duckdb")) as store:
+        # As a release that knew fewer rules would have stored it.
+        store.execute("UPDATE event SET text = ? WHERE text = 'hello 1'", [f"the token is {TOKEN}"])
+    for start in (False, True):
+        if start:
+            assert command("--data-dir", str(directory), "daemon", "start").returncode == 0
+        done = command("--data-dir", str(directory), "doctor", "--secrets")
+        assert "github: 1 secret in 1 event" in done.stdout
+        assert "memory-mcp forget --event" in done.stdout
+        assert TOKEN not in done.stdout
+    stop(command, directory)
