@@ -273,6 +273,10 @@ def loaded(directory: Path, given: bytes, **more: str) -> set[str]:
     return set(done.stderr.decode().split())
 
 
+#: The last three fence an answer: a tool call has none.
+OF_A_HOOK = ("hook", "paths", "scope", "link", "door", "machine", "model", "model.sentinel", "model.fencing", "model.lookalikes")
+
+
 def test_a_run_loads_nothing_but_the_standard_library_and_little_of_it(directory: Path, tmp_path: Path) -> None:
     bare = subprocess.run([sys.executable, "-c", "import sys; print(*sys.modules)"], capture_output=True, text=True, check=True)
     project = briefed(directory, "words")
@@ -286,7 +290,7 @@ def test_a_run_loads_nothing_but_the_standard_library_and_little_of_it(directory
     for name, (given, more) in runs.items():
         fresh = loaded(directory, given, **more) - set(bare.stdout.split())
         ours = {m for m in fresh if m.partition(".")[0] == "memory_mcp"}
-        assert ours <= {"memory_mcp", *(f"memory_mcp.{n}" for n in ("hook", "paths", "scope", "link", "door", "machine"))}, name
+        assert ours <= {"memory_mcp", *(f"memory_mcp.{n}" for n in OF_A_HOOK)}, name
         assert {m.partition(".")[0] for m in fresh - ours} <= set(sys.stdlib_module_names), name
         if name in ("tool", "prompt"):
             assert not fresh & {"json", "re", "typing", "pathlib", "socket", "collections", "hashlib", "tomllib", "argparse"}, (

@@ -141,7 +141,15 @@ FOUND: list[tuple[str, dict[str, Any]]] = [
     ("refine_due", {"day": "2026-02-12", "scope": "all"}),
     ("refine_show", {"node_id": "2026-02-12"}),
     ("refine_show", {"node_id": SEGMENT, "token_budget": 1000, "scope": "all"}),
-    ("refine_summary", {"node_id": SEGMENT, "title": "The retry queue", "bullets": [{"text": "Told anew.", "grip_ids": [GRIP]}]}),
+    (
+        "refine_summary",
+        {
+            "node_id": SEGMENT,
+            "title": "The retry queue",
+            "bullets": [{"text": "Told anew.", "grip_ids": [GRIP]}],
+            "scope": "all",
+        },
+    ),
     (
         "refine_summary",
         {
@@ -150,6 +158,7 @@ FOUND: list[tuple[str, dict[str, Any]]] = [
             "bullets": [{"text": "We decided on an outbox.", "grip_ids": [GRIP], "kind": "decision"}],
             "summary": "All three went on.",
             "keywords": ["outbox", "queue"],
+            "scope": "all",
         },
     ),
     ("prune_index", {"index_type": "bm25", "age_days": 10_000}),
@@ -338,8 +347,9 @@ def argv(name: str, arguments: Mapping[str, Any]) -> list[str]:
     """Return a request as it is typed."""
     command = (COMMANDS | COMMANDS_ALONE)[name]
     if name == "refine_summary":
-        words = {key: value for key, value in arguments.items() if key != "node_id"}
-        return [*command.words, str(arguments["node_id"]), f"--text={json.dumps(words)}"]
+        words = {key: value for key, value in arguments.items() if key not in ("node_id", "scope")}
+        everywhere = ["--all"] if "scope" in arguments else []
+        return [*command.words, str(arguments["node_id"]), f"--text={json.dumps(words)}", *everywhere]
     typed = [*command.words, *([f"prune-{arguments['index_type']}"] if name == "prune_index" else [])]
     for key, value in arguments.items():
         text = ",".join(value) if isinstance(value, list) else str(value)
