@@ -94,11 +94,15 @@ def test_a_moment_stays_what_it_was_while_others_write() -> None:
         events = snapshot.events(0)
         first = next(events)
         app.write([draft("written meanwhile", session="later")], "test")
+        app.derivation.run()
+        app.storage.toc.set_pin("pinned meanwhile", True, "person")
         rows = [row for part in (first, *events) for row in part.rows]
         assert [row[0] for row in rows] == list(range(1, before + 1))
         assert snapshot.last_seq == before
         assert snapshot.print_of(1, before)[0] == before
-        marks = {row[0]: row[1] for p in snapshot.others() if p.table == "checkpoint" for row in p.rows}
+        others = list(snapshot.others())
+        assert not [p for p in others if p.table == "pin"]
+        marks = {row[0]: row[1] for p in others if p.table == "checkpoint" for row in p.rows}
         assert int(marks["deriver"]) == before
     assert app.storage.events.last_seq() == before + 1
 

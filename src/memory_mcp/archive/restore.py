@@ -3,7 +3,7 @@
 import datetime as dt
 import os
 import shutil
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from contextlib import closing, suppress
 from pathlib import Path
 
@@ -12,7 +12,7 @@ from memory_mcp.archive.blocks import sync_names
 from memory_mcp.archive.reading import Verified, rows_of
 from memory_mcp.errors import SchemaTooNew, StorageError
 from memory_mcp.failpoints import failpoint
-from memory_mcp.storage.archive import Loaded, TableRows
+from memory_mcp.storage.archive import Loaded
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.lock import DirectoryLock, prepare
 
@@ -44,15 +44,10 @@ def load(
     shutil.rmtree(fresh, ignore_errors=True)
     fresh.mkdir(mode=0o700)
     with closing(make(fresh)) as storage:
-        loaded = storage.archive.load(_wanted(rows_of(backup, step)), anew=verified.cuts_lost)
+        loaded = storage.archive.load(rows_of(backup, step), anew=verified.cuts_lost)
         # What it holds now is what there is to be, or its next start would tell of a loss.
         storage.reseal()
         return fresh, loaded
-
-
-def _wanted(parts: Iterable[TableRows]) -> Iterator[TableRows]:
-    """Rows that may come back."""
-    yield from parts
 
 
 def put_in_place(directory: Path, fresh: Path, now_ms: int) -> Path | None:
