@@ -4,6 +4,7 @@ MemoryMcpError
 ├── ConfigError              the process refuses to start
 ├── StorageError             the truth cannot be read or written; never swallowed
 │   ├── DiskFull             nothing more fits in; reading goes on, and writing does once there is room
+│   ├── ReadOnly             the data directory may be read and not written
 │   ├── StorageLocked        another process holds the data directory
 │   ├── SchemaTooNew         written by a newer version
 │   └── SchemaTooOld         written by an older version, and opened to be looked at alone
@@ -74,6 +75,14 @@ class DiskFull(StorageError):
         if not isinstance(error, OSError) or error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             return None
         return cls(f"there is no room to write ({error.strerror})", cls.HINT)
+
+
+class ReadOnly(StorageError):
+    """The data directory may be read and not written."""
+
+    code = "FAILED_PRECONDITION"
+    exit_status = 1
+    HINT: ClassVar[str] = "Make it writable for this user (ls -ld shows whose it is), or name another: --data-dir DIR"
 
 
 class StorageLocked(StorageError):

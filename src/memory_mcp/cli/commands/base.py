@@ -121,10 +121,11 @@ def opened(args: argparse.Namespace, catch_up: bool = True, settled: bool = Fals
         yield session.app
         return
     from memory_mcp.app import App
+    from memory_mcp.storage.lock import read_only
 
     app = App(settings_of(args))
     try:
-        if catch_up:
+        if catch_up and not read_only(app.directory):
             file_pending(app)
         yield app
     finally:

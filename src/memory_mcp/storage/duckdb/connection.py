@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import duckdb
 
-from memory_mcp.errors import DeadlineExceeded, DiskFull, MemoryMcpError, ResourceExhausted, StorageError, StorageLocked
+from memory_mcp.errors import DeadlineExceeded, DiskFull, MemoryMcpError, ReadOnly, ResourceExhausted, StorageError, StorageLocked
 from memory_mcp.storage.duckdb.space import Space, disk_full, says_full
 
 #: Oldest file format that costs nothing: DuckDB 1.5 can still read the file.
@@ -331,6 +331,11 @@ def translated(path: Path | None) -> Iterator[None]:
             raise
         if says_full(str(e)):
             raise disk_full(path) from e
+        if "read-only mode" in str(e):
+            where = path.parent if path else "the store"
+            raise ReadOnly(
+                f"{where} is read-only: it can be searched and read, and nothing is stored in it", ReadOnly.HINT
+            ) from e
         if isinstance(e, duckdb.IOException):
             raise _io_error(e, path) from e
         raise StorageError(f"the store refused: {e}", "Run: memory-mcp doctor") from e
