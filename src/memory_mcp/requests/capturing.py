@@ -110,7 +110,7 @@ def _read(directory: str) -> list[pauses.Pause]:
     try:
         return pauses.read(directory)
     except ValueError as error:
-        raise InvalidQuery(str(error), f"Move {pauses.FILE} out of {directory} and pause again.") from None
+        raise InvalidQuery(str(error), f"Move it out of {directory} and pause again.") from None
 
 
 def _project(app: App, given: str, caller: Caller) -> str:
