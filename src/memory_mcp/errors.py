@@ -5,6 +5,7 @@ MemoryMcpError
 ├── StorageError             the truth cannot be read or written; never swallowed
 │   ├── StorageDamaged       bytes of it are not what was written; the next start saves what is whole
 │   ├── DiskFull             nothing more fits in; reading goes on, and writing does once there is room
+│   ├── ReadOnly             the data directory may be read and not written
 │   ├── StorageLocked        another process holds the data directory
 │   ├── SchemaTooNew         written by a newer version
 │   └── SchemaTooOld         written by an older version, and opened to be looked at alone
@@ -81,6 +82,14 @@ class DiskFull(StorageError):
         if not isinstance(error, OSError) or error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
             return None
         return cls(f"there is no room to write ({error.strerror})", cls.HINT)
+
+
+class ReadOnly(StorageError):
+    """The data directory may be read and not written."""
+
+    code = "FAILED_PRECONDITION"
+    exit_status = 1
+    HINT: ClassVar[str] = "Make it writable for this user (ls -ld shows whose it is), or name another: --data-dir DIR"
 
 
 class StorageLocked(StorageError):

@@ -84,12 +84,14 @@ def _run(argv: "list[str]") -> None:
 
 def _is_paused(payload: bytes, directory: str, config: str) -> bool:
     """Whether recording of the payload's project is paused: then not a byte of it is kept."""
-    from memory_mcp import pauses
+    from memory_mcp import paths
 
-    if not os.path.lexists(os.path.join(directory, pauses.FILE)):
+    if not os.path.lexists(paths.pauses_file(directory)):
         return False
     import json
     import time
+
+    from memory_mcp import pauses
 
     try:
         told = json.loads(payload)

@@ -171,6 +171,11 @@ def token_file(directory: str) -> str:
     return os.path.join(directory, "token")
 
 
+def pauses_file(directory: str) -> str:
+    """When recording was paused, and of which projects."""
+    return os.path.join(directory, "pauses.json")
+
+
 def spool_dir(directory: str) -> str:
     """Where hooks leave what they were told."""
     return os.path.join(directory, "spool")

@@ -8,7 +8,8 @@ Invariants
 import os
 from typing import NamedTuple
 
-FILE = "pauses.json"
+from memory_mcp import paths
+
 #: Stands for every project.
 ALL = "*"
 
@@ -30,7 +31,7 @@ class Pause(NamedTuple):
 def read(directory: str) -> list[Pause]:
     """Every pause there was; ValueError for a file that is damaged."""
     try:
-        descriptor = os.open(os.path.join(directory, FILE), os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+        descriptor = os.open(paths.pauses_file(directory), os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
     except OSError:
         return []
     import json
@@ -40,21 +41,22 @@ def read(directory: str) -> list[Pause]:
             rows = json.load(stream)["pauses"]
             return [Pause(tuple(r["projects"]), int(r["begin"]), None if r["end"] is None else int(r["end"])) for r in rows]
         except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{FILE} cannot be read: {error}") from None
+            raise ValueError(f"{paths.pauses_file(directory)} cannot be read: {error}") from None
 
 
 def write(directory: str, pauses: list[Pause]) -> None:
     """Keep them, at once and whole; OSError when they cannot be kept."""
     import json
 
-    aside = os.path.join(directory, f"{FILE}.{os.getpid()}.new")
+    place = paths.pauses_file(directory)
+    aside = f"{place}.{os.getpid()}.new"
     descriptor = os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
     try:
         with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
             json.dump({"pauses": [pause._asdict() for pause in pauses]}, stream)
             stream.flush()
             os.fsync(stream.fileno())
-        os.replace(aside, os.path.join(directory, FILE))
+        os.replace(aside, place)
     except BaseException:
         os.unlink(aside)
         raise

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
 
-from memory_mcp import pauses
+from memory_mcp import paths, pauses
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.event import EventDraft, EventType
 
@@ -43,8 +43,8 @@ class Capture:
     def of(cls, settings: IngestSettings, directory: Path | None) -> "Capture":
         """By the settings, and the pauses of a data directory."""
         lists = (settings.exclude_paths, settings.exclude_projects, settings.exclude_tools)
-        paths, projects, tools = (tuple(w for word in given.split(",") if (w := word.strip())) for given in lists)
-        return cls(paths, projects, tools, str(directory.absolute()) if directory else "")
+        files, projects, tools = (tuple(w for word in given.split(",") if (w := word.strip())) for given in lists)
+        return cls(files, projects, tools, str(directory.absolute()) if directory else "")
 
     def refusal(self, draft: EventDraft) -> str:
         """Why a draft is not recorded; "" when it is."""
@@ -127,7 +127,7 @@ _read: dict[str, tuple[tuple[int, int, int], list[pauses.Pause]]] = {}
 def _pauses(directory: str) -> list[pauses.Pause]:
     """The pauses now, read when the file has changed."""
     try:
-        found = os.lstat(os.path.join(directory, pauses.FILE))
+        found = os.lstat(paths.pauses_file(directory))
     except OSError:
         return []
     stamp = (found.st_mtime_ns, found.st_size, found.st_ino)

@@ -6,9 +6,10 @@ from dataclasses import dataclass
 
 from memory_mcp import pauses
 from memory_mcp.app import App
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.errors import InvalidQuery, ReadOnly
 from memory_mcp.model.audit import Act
 from memory_mcp.requests.scope import Caller, project_to_store
+from memory_mcp.storage.lock import read_only
 
 _DURATION = re.compile(r"(\d{1,4})\s*([mhd])")
 _UNITS_MS = {"m": 60_000, "h": 3_600_000, "d": 86_400_000}
@@ -100,6 +101,8 @@ def _told(app: App, directory: str, project: str) -> Capturing:
 def _directory(app: App) -> str:
     if app.directory is None:
         raise InvalidQuery("a memory without a directory records nothing that could be paused")
+    if read_only(app.directory):
+        raise ReadOnly(f"the data directory {app.directory} is read-only", ReadOnly.HINT)
     return str(app.directory)
 
 
@@ -107,7 +110,7 @@ def _read(directory: str) -> list[pauses.Pause]:
     try:
         return pauses.read(directory)
     except ValueError as error:
-        raise InvalidQuery(str(error), f"Move {pauses.FILE} out of {directory} and pause again.") from None
+        raise InvalidQuery(str(error), f"Move it out of {directory} and pause again.") from None
 
 
 def _project(app: App, given: str, caller: Caller) -> str:

@@ -5,13 +5,14 @@ from dataclasses import asdict, dataclass, field
 
 from memory_mcp import pauses
 from memory_mcp.app import App
-from memory_mcp.errors import DiskFull
+from memory_mcp.errors import DiskFull, ReadOnly
 from memory_mcp.layers.base import CONTRACTS, LayerName, LayerStatus
 from memory_mcp.policy.tier import detect
 from memory_mcp.requests import capturing
 from memory_mcp.requests.limits import Detail, choice
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.shapes import NAMES_SHOWN
+from memory_mcp.storage.lock import read_only
 from memory_mcp.storage.values import StoreStats
 
 
@@ -102,6 +103,8 @@ def get_status(app: App, request: GetStatus, caller: Caller) -> Status:
 def _notices(app: App, stats: StoreStats) -> Iterator[str]:
     if stats.no_room:
         yield f"nothing can be written: {stats.no_room}. {DiskFull.HINT}"
+    if read_only(app.directory):
+        yield f"the data directory is read-only: nothing is stored. {ReadOnly.HINT}"
     for project, end in capturing.in_force(app).items():
         name = "any project" if project == pauses.ALL else project
         yield f"recording of {name} is paused {f'until {app.calendar.iso(end)}' if end else 'until: memory-mcp resume'}"

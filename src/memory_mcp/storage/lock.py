@@ -117,7 +117,7 @@ def prepare(directory: Path) -> None:
         raise StorageError(
             f"the data directory {directory} cannot be used: {_why(directory, e)}", "Choose another: --data-dir DIR"
         ) from e
-    if not os.access(directory, os.W_OK):
+    if read_only(directory):
         raise StorageError(f"the data directory {directory} is read-only", "Choose another: --data-dir DIR")
     system = file_system_of(directory, _mounts())
     if system.startswith(_REMOTE):
@@ -125,6 +125,11 @@ def prepare(directory: Path) -> None:
             f"the data directory {directory} lies on another machine ({system}), where a lock cannot be trusted",
             "Choose a directory on a disk of this machine: --data-dir DIR",
         )
+
+
+def read_only(directory: Path | None) -> bool:
+    """Whether a data directory is there and this process may only read it."""
+    return directory is not None and directory.is_dir() and not os.access(directory, os.W_OK)
 
 
 def refuse_links(directory: Path) -> None:

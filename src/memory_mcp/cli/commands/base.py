@@ -123,11 +123,14 @@ def opened(args: argparse.Namespace, catch_up: bool = True, settled: bool = Fals
         return
     from memory_mcp.app import App
     from memory_mcp.forgetting.act import resume
+    from memory_mcp.storage.lock import read_only
 
     app = App(settings_of(args))
     try:
-        resume(app)
-        if catch_up:
+        writable = not read_only(app.directory)
+        if writable:
+            resume(app)
+        if catch_up and writable:
             file_pending(app)
         _tell_loss(app)
         yield app

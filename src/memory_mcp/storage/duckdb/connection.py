@@ -17,6 +17,7 @@ from memory_mcp.errors import (
     DeadlineExceeded,
     DiskFull,
     MemoryMcpError,
+    ReadOnly,
     ResourceExhausted,
     StorageDamaged,
     StorageError,
@@ -364,6 +365,11 @@ def translated(path: Path | None) -> Iterator[None]:
             raise disk_full(path) from e
         if _DAMAGED.search(str(e)):
             raise StorageDamaged(f"the store is damaged: {_first_line(str(e))}", _SAVED) from e
+        if "read-only mode" in str(e):
+            where = path.parent if path else "the store"
+            raise ReadOnly(
+                f"{where} is read-only: it can be searched and read, and nothing is stored in it", ReadOnly.HINT
+            ) from e
         if isinstance(e, duckdb.IOException):
             raise _io_error(e, path) from e
         raise StorageError(f"the store refused: {e}", "Run: memory-mcp doctor") from e

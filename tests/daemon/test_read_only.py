@@ -1,0 +1,63 @@
+"""A data directory that may only be read: commands and clients read it, and whoever writes is told."""
+
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from mcp import ClientSession, stdio_client
+
+from bench.place import Place
+from tests.daemon.places import needs_proc
+from tests.daemon.test_capture import BEFORE
+
+pytestmark = [needs_proc, pytest.mark.skipif(sys.platform != "linux", reason="made read-only by modes or by a mount")]
+
+
+@contextmanager
+def read_only(directory: Path) -> Iterator[None]:
+    """By modes, or for root, who is above them, by a mount; skips where neither can be had."""
+    if os.geteuid() != 0:
+        folders = [directory, *(p for p in directory.rglob("*") if p.is_dir())]
+        for folder in folders:
+            folder.chmod(0o500)
+        try:
+            yield
+        finally:
+            for folder in folders:
+                folder.chmod(0o700)
+        return
+    for words in (("--bind", str(directory), str(directory)), ("-o", "remount,ro,bind", str(directory))):
+        if subprocess.run(["mount", *words], capture_output=True, check=False).returncode:
+            pytest.skip("nothing can be mounted here")
+    try:
+        yield
+    finally:
+        subprocess.run(["umount", "-l", str(directory)], check=True)
+
+
+@pytest.mark.anyio
+async def test_a_read_only_directory_is_read_by_commands_and_clients_and_says_so_to_writers(place: Place) -> None:
+    place.ok("ingest", "-", stdin=BEFORE)
+    place.stop()
+    with read_only(place.directory):
+        assert "before" in place.ok("query", "events", "--all")
+        assert "before" in place.ok("ask", "what was before")
+        assert "the data directory is read-only: nothing is stored" in place.ok("retrieval", "status")
+        paused = place.run("pause", "--project", "*")
+        assert (paused.returncode, "read-only" in paused.stderr) == (1, True)
+        assert place.run("ingest", "-", stdin=BEFORE.replace("before", "after")).returncode != 0
+        async with stdio_client(place.server()) as (read, write), ClientSession(read, write) as client:
+            await client.initialize()
+            found = await client.call_tool("get_events", {"scope": "all"})
+            assert not found.is_error
+            assert "before" in str(found.structured_content)
+            event = {"session_id": "y", "role": "user", "text": "after", "timestamp": "2026-01-01T00:00:00Z"}
+            refused = await client.call_tool("ingest_events", {"events": [event]})
+            assert refused.is_error
+            assert "is read-only" in refused.content[0].text  # type: ignore[union-attr]
+            assert "Make it writable" in refused.content[0].text  # type: ignore[union-attr]
+    place.ok("ingest", "-", stdin=BEFORE.replace("before", "after"))
