@@ -16,6 +16,7 @@ from memory_mcp.ingest.files import find_files
 from memory_mcp.ingest.lines import first_values, iter_records
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.ingest.times import parse_time
+from memory_mcp.model.calendar import FIRST_MS, LATEST_MS
 from memory_mcp.model.event import DEFAULT_TYPES, EventDraft, EventType, Role
 
 FIELDS = ("session_id", "timestamp", "role", "text", "id", "speaker", "type", "agent", "project", "thread", "metadata")
@@ -108,6 +109,8 @@ def _time(mapping: Mapping[str, object]) -> int:
     if value is None:
         raise InvalidQuery("timestamp is missing", _FORM)
     time_ms = parse_time(value)
+    if time_ms is not None and not FIRST_MS <= time_ms < LATEST_MS:
+        raise InvalidQuery(f"timestamp is out of range: {_show(value)}", "Give a time from the year 1000 to 9998.")
     if time_ms is None:
         raise InvalidQuery("timestamp is no time", "Use ISO 8601 (2026-01-30T12:00:00Z) or epoch milliseconds.")
     return time_ms

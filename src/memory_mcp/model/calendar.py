@@ -28,6 +28,8 @@ class TocLevel(StrEnum):
     SEGMENT = "segment"
 
 
+#: Times that are taken: what computes with days and years needs room on both sides (years 1000 to 9998; UTC milliseconds).
+FIRST_MS, LATEST_MS = -30_610_224_000_000, 253_370_764_800_000
 #: A span of days, as ISO dates, that holds every day.
 EVERY_DAY = ("0000", "9999-99")
 #: Coarse to fine, as browsing goes.

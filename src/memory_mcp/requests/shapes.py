@@ -6,11 +6,11 @@ from enum import Enum
 from itertools import islice
 
 from memory_mcp.model import event as domain
-from memory_mcp.model.calendar import Calendar, TimeWindow, TocLevel, parents
+from memory_mcp.model.calendar import LATEST_MS, Calendar, TimeWindow, TocLevel, parents
 from memory_mcp.model.ids import ROOT, GripId
 from memory_mcp.model.superseded import RETRACTED, Superseded
 from memory_mcp.model.toc import MemoryKind, TocBullet, TocNode, shown_author
-from memory_mcp.requests.times import EARLIEST_MS, LATEST_MS
+from memory_mcp.requests.times import EARLIEST_MS
 from memory_mcp.summarize.sentences import shorten
 from memory_mcp.summarize.titles import SEPARATOR
 from memory_mcp.text import terms

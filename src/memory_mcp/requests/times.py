@@ -6,12 +6,12 @@ from dataclasses import dataclass, replace
 
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery
-from memory_mcp.model.calendar import Calendar, TimeWindow, period_of
+from memory_mcp.model.calendar import FIRST_MS, LATEST_MS, Calendar, TimeWindow, period_of
 from memory_mcp.model.ids import NodeId, find_period, parse_node_id
 from memory_mcp.question.timehints import find_time
 
-#: Open ends of a window: no event lies before or behind, and every calendar can still show them.
-EARLIEST_MS, LATEST_MS = 0, 253_370_764_800_000
+#: Where a window without a beginning begins: no event lies before.
+EARLIEST_MS = 0
 _MILLISECONDS = re.compile(r"[0-9]{12,15}")
 _EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
 _EXPECTED = "expected ISO 8601 or a phrase such as 'last Tuesday'"
@@ -97,11 +97,11 @@ class Times:
                 found = int(given)
             else:
                 found = self._stamp(given)
+            found = self._phrase(given, leads) if found is None else found
         except (InvalidQuery, ValueError, OverflowError):
             raise invalid from None
-        found = self._phrase(given, leads) if found is None else found
-        end = found.end_ms if isinstance(found, TimeWindow) else found
-        if found is None or end is None or end > LATEST_MS:
+        start, end = (found.start_ms, found.end_ms) if isinstance(found, TimeWindow) else (found, found)
+        if found is None or start is None or end is None or not FIRST_MS <= start < LATEST_MS or end > LATEST_MS:
             raise invalid
         return found
 
