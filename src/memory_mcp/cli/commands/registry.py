@@ -35,6 +35,8 @@ COMMANDS = {
     "spend": "show what the summarizer's language model was asked and what that cost",
     "embedder": "look at the embedding model, fetch others, and choose one",
     "admin": "check and maintain the store",
+    "export": "write the memory as JSONL, or as Markdown with a file for each day; import takes both back",
+    "merge": "take what another memory or a backup holds into this one, without duplicates",
     "backup": "copy the memory into a folder or a file while it is in use; see and check the copies there are",
     "restore": "bring the memory back from a backup; what is there now is kept aside",
     "config": "show and check the settings",
@@ -47,7 +49,7 @@ GROUPS = {
     "looking inside": ("search", "navigate", "query", "teleport", "topics", "retrieval"),
     "upkeep": (
         *("serve", "daemon", "watch", "hook", "ingest", "refine", "project", "scheduler", "spend", "embedder", "admin"),
-        *("backup", "restore"),
+        *("backup", "restore", "export", "merge"),
         "config",
     ),
 }
