@@ -34,6 +34,7 @@ FORWARDED = frozenset(
             "agents",
             "project",
             "backup",
+            "sync",
         ),
         *("embedder status", "refine due", "refine show"),
     }

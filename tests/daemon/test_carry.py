@@ -7,9 +7,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mcp import Client
 
 from bench.place import Place
 from tests.daemon.places import DAEMON, needs_proc
+from tests.daemon.test_pump import talk
 
 pytestmark = needs_proc
 
@@ -161,7 +163,7 @@ def grips(place: Place) -> dict[str, str]:
     found: dict[str, str] = {}
     for day in json.loads(place.ok("timeline", "--json", "--all"))["days"]:
         told = json.loads(place.ok("query", "node", day["node_id"], "--json", "--all"))
-        for bullet in told.get("bullets", ()):
+        for bullet in told["node"].get("bullets", ()):
             for grip in bullet["grip_ids"]:
                 found[grip] = json.loads(place.ok("query", "expand-grip", grip, "--json"))["quote"]
     return found
@@ -172,8 +174,12 @@ def test_two_memories_merged_hold_the_union_of_both(make: Make) -> None:
     a_history(there)
     say(here, "own", "The anchor of the boat is rusty.", "We decided to replace the anchor chain.", day="2026-02-05")
     say(here, "jwt", "The JWT expires one hour early.")
-    day = "toc:day:2026-01-30"
-    there.ok("topics", "pin", day)
+    [day] = [d["node_id"] for d in json.loads(there.ok("timeline", "--json", "--all"))["days"] if "01-30" in d["node_id"]]
+
+    async def pin(client: Client) -> None:
+        assert not (await client.call_tool("pin", {"id": day})).is_error
+
+    talk(there, pin)
     there.ok("project", "alias", "github.com/acme/shop", "github.com/acme/harbour")
     quoted = grips(there)
     both = held(here) | held(there)
@@ -203,3 +209,50 @@ def test_a_backup_of_another_memory_is_merged_with_its_trust(make: Make, tmp_pat
     assert json.loads(here.ok("merge", str(kept), "--json"))["new"] == 8
     assert held(here) == held(there)
     assert here.run("merge", str(tmp_path / "nothing")).returncode != 0
+
+
+def sync(place: Place, folder: Path) -> dict[str, Any]:
+    done: dict[str, Any] = json.loads(place.ok("sync", str(folder), "--json"))
+    return done
+
+
+def test_machines_converge_through_a_shared_folder_in_any_order(make: Make, tmp_path: Path) -> None:
+    here, there, third = make("here"), make("there"), make("third")
+    folder = tmp_path / "shared"
+    a_history(here)
+    say(there, "own", "The anchor of the boat is rusty.", "We decided to replace the anchor chain.", day="2026-02-05")
+    assert sync(here, folder)["written"] == 8
+    assert sync(there, folder)["new"] == 8
+    assert sync(there, folder) == {"written": 0, "new": 0, "known": 0, "waiting": 0, "machines": 1}
+    say(here, "jwt", "The JWT expires one hour early.", "We decided to keep HS256 and fix the clock offset.", "And now?")
+    assert sync(third, folder)["new"] == 10
+    assert sync(here, folder)["new"] == 2
+    for place in (third, there, here):
+        sync(place, folder)
+    assert held(here) == held(there) == held(third)
+    assert len(held(here)) == 11
+    # What came from others was not written once more.
+    assert sum(sync(place, folder)["written"] for place in (here, there, third)) == 0
+    assert len(list(folder.glob("machine-*/*.archive"))) == 3
+
+
+def test_a_file_copied_by_half_waits_for_its_rest(make: Make, tmp_path: Path) -> None:
+    here, there = make("here"), make("there")
+    folder, copied = tmp_path / "shared", tmp_path / "copied"
+    say(here, "long", *(f"Message {n}: " + f"{n * 7919 % 1009:04}" * 2000 for n in range(59)))
+    sync(here, folder)
+    [whole] = folder.glob("machine-*/*.archive")
+    half = copied / whole.parent.name / whole.name
+    half.parent.mkdir(parents=True)
+    taken = 0
+    for part in (30, len(whole.read_bytes()) // 2, len(whole.read_bytes()) - 5):
+        half.write_bytes(whole.read_bytes()[:part])
+        done = sync(there, copied)
+        assert done["waiting"] == (1 if part < len(whole.read_bytes()) - 5 else done["waiting"])
+        taken += done["new"]
+        assert len([e for e in held(there).values() if e["session_id"] == "long"]) == taken
+    half.write_bytes(whole.read_bytes())
+    done = sync(there, copied)
+    assert done["waiting"] == 0
+    assert taken + done["new"] == 59
+    assert held(there) == held(here)
