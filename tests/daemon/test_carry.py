@@ -165,7 +165,7 @@ def grips(place: Place) -> dict[str, str]:
         told = json.loads(place.ok("query", "node", day["node_id"], "--json", "--all"))
         for bullet in told["node"].get("bullets", ()):
             for grip in bullet["grip_ids"]:
-                found[grip] = json.loads(place.ok("query", "expand-grip", grip, "--json"))["quote"]
+                found[grip] = json.loads(place.ok("query", "expand-grip", grip, "--json"))["grip"]["quote"]
     return found
 
 
@@ -194,7 +194,7 @@ def test_two_memories_merged_hold_the_union_of_both(make: Make) -> None:
     assert merged["beside"]["project names"] == 1
     assert held(here) == both
     for grip, quote in quoted.items():
-        assert json.loads(here.ok("query", "expand-grip", grip, "--json"))["quote"] == quote
+        assert json.loads(here.ok("query", "expand-grip", grip, "--json"))["grip"]["quote"] == quote
     again = json.loads(here.ok("merge", str(there.directory), "--json"))
     assert again["new"] == 0
     assert not any(again["beside"].values())
