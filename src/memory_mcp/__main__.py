@@ -38,6 +38,7 @@ FORWARDED = frozenset(
             "backup",
             "pause",
             "resume",
+            "sync",
         ),
         *("embedder status", "refine due", "refine show"),
     }

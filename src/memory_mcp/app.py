@@ -14,7 +14,7 @@ from memory_mcp.config import Settings
 from memory_mcp.errors import MemoryMcpError
 from memory_mcp.layers.base import Layer, LayerName, LayerStatus, Query, Target
 from memory_mcp.model.calendar import Calendar
-from memory_mcp.sources import all_importers, captured, follower, importer_named
+from memory_mcp.sources import all_importers, captured, follower, importer_named, syncing
 
 if TYPE_CHECKING:
     from memory_mcp.accelerators import Accelerators
@@ -194,6 +194,7 @@ class App:
             group_topics=lambda: not self._callbacks.importing() and self.accelerators.group_topics(),
             commit_interval_secs=self.settings.teleport.bm25.commit_interval_secs,
             backups=self.backups,
+            sync=syncing(self.settings.sync, self.storage, directory, self.gate, self.append),
             summarizer=self.settings.summarizer,
             improve_summaries=self._hands(directory),
         )

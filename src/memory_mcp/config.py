@@ -17,6 +17,7 @@ from typing import Any
 
 from memory_mcp import paths
 from memory_mcp.archive.settings import BackupSettings
+from memory_mcp.archive.shared import SyncSettings
 from memory_mcp.embed.settings import EmbedderSettings
 from memory_mcp.errors import ConfigError, InvalidQuery
 from memory_mcp.indexes.settings import TeleportSettings, TopicsSettings
@@ -199,6 +200,7 @@ class Settings:
     hooks: HooksSettings = field(default_factory=HooksSettings)
     scheduler: SchedulerSettings = field(default_factory=SchedulerSettings)
     backup: BackupSettings = field(default_factory=BackupSettings)
+    sync: SyncSettings = field(default_factory=SyncSettings)
 
 
 def config_path(environ: Mapping[str, str] | None = None) -> Path:

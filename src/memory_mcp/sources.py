@@ -1,6 +1,6 @@
 """A source's name in, its importer out; and what follows the clients that somebody wants followed."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -8,10 +8,16 @@ from memory_mcp import paths
 from memory_mcp.errors import InvalidQuery
 
 if TYPE_CHECKING:
+    from memory_mcp.archive.exchange import Exchange, Synced
+    from memory_mcp.archive.shared import SyncSettings
     from memory_mcp.ingest.base import Importer
     from memory_mcp.ingest.capture import Capture
     from memory_mcp.ingest.following import Marks, Store
+    from memory_mcp.ingest.gate import Gate
     from memory_mcp.ingest.settings import IngestSettings
+    from memory_mcp.model.event import EventDraft
+    from memory_mcp.storage.base import Storage
+    from memory_mcp.storage.values import Appended
 
 
 def importer_named(name: str, settings: "IngestSettings") -> "Importer":
@@ -40,6 +46,32 @@ def captured(settings: "IngestSettings", directory: Path | None) -> "Capture":
     from memory_mcp.ingest.capture import Capture
 
     return Capture.of(settings, directory)
+
+
+def exchange(storage: "Storage", data_dir: Path, folder: Path, gate: "Gate", store: "Store") -> "Exchange":
+    """The exchange of a store in `data_dir` with others through a folder; what comes in passes the gate."""
+    from memory_mcp.archive.exchange import Exchange
+    from memory_mcp.ingest.base import ImportReport
+
+    report = ImportReport()
+
+    def take(drafts: "Sequence[EventDraft]") -> "Appended":
+        return store([clean for draft in drafts if (clean := gate.clean(draft, report)) is not None], "sync")
+
+    return Exchange(storage, data_dir, folder, take)
+
+
+def syncing(
+    settings: "SyncSettings", storage: "Storage", data_dir: Path | None, gate: "Gate", store: "Store"
+) -> "Callable[[Callable[[], bool]], Synced | None]":
+    """A round of exchange through the folder of the settings; None where there is none."""
+
+    def work(should_stop: Callable[[], bool]) -> "Synced | None":
+        if not settings.directory or data_dir is None:
+            return None
+        return exchange(storage, data_dir.absolute(), Path(settings.directory).expanduser(), gate, store).run(should_stop)
+
+    return work
 
 
 def all_importers(settings: "IngestSettings") -> "list[Importer]":

@@ -5,7 +5,7 @@ files it in the tree, and answers everybody else meanwhile.
 """
 
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -81,6 +81,10 @@ class Memory(Protocol):
         """See App."""
         ...
 
+    def carry(self, what: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """A function of `requests.carrying` or `requests.merging` by its name."""
+        ...
+
 
 class Here:
     """A memory opened in this process."""
@@ -96,6 +100,13 @@ class Here:
         """See Memory."""
         stored = self._app.append(drafts, source)
         return len(stored.new), len(stored.known)
+
+    def carry(self, what: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """See Memory."""
+        from memory_mcp.requests import carrying, merging
+
+        give = {f.__name__: f for f in (carrying.page, carrying.day, *merging.METHODS)}[what]
+        return give(self._app, asked)
 
     def build(self, progress: Callable[[Upkeep], None]) -> dict[str, float]:
         """See Memory; an index follows when it is next used."""
@@ -215,6 +226,10 @@ class There:
         """See Memory."""
         found: dict[str, Any] = self._finished["holdings"]
         return found
+
+    def carry(self, what: str, asked: Mapping[str, Any]) -> dict[str, Any]:
+        """See Memory."""
+        return self._ask(f"carry/{what}", dict(asked))
 
     def connect(self) -> None:
         """Reach the daemon; LayerUnavailable when there is none to be had."""

@@ -14,6 +14,7 @@ from memory_mcp.daemon.doors import Doors
 from memory_mcp.daemon.rpc import Conversation, Execute, Method, Pipe
 from memory_mcp.errors import StorageError
 from memory_mcp.ingest import handover
+from memory_mcp.requests import carrying, merging
 from memory_mcp.server.service import Service
 
 #: An import waits while more events than this are not in the tree yet: as many as are searched beside it.
@@ -46,6 +47,9 @@ class Methods:
             "import/marks": self.marks,
             "import/store": self.store,
             "import/finish": self.finish,
+            "carry/page": partial(self.carry, carrying.page),
+            "carry/day": partial(self.carry, carrying.day),
+            **{f"carry/{give.__name__}": partial(self.carry, give) for give in merging.METHODS},
             "hook/recall": self.recall,
             "http/open": self._doors.hold,
         }
@@ -129,6 +133,13 @@ class Methods:
         # A small import may be in memory alone: it is on disk before the command ends.
         await self._host.write(lambda app: app.accelerators.commit())
         return {"holdings": await self._host.read(lambda app: app.holdings())}
+
+    async def carry(
+        self, give: Callable[[App, Mapping[str, Any]], dict[str, Any]], _: Conversation, params: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """What an export is made of, a piece at a time, and what a merge brings beside events."""
+        await self._give_way()
+        return await self._host.read(lambda app: give(app, params))
 
     async def recall(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """What the memory holds that fits a prompt well."""

@@ -4,7 +4,8 @@ Invariants
 1. The id follows from source time and source id, never from the time of arrival; twice changes nothing.
 2. Without a source id it follows from session, time, role, text and how often that combination came before it
    in the same append.
-3. Trust comes from the write path (`trust`), never from the payload.
+3. Trust comes from the write path (`trust`), never from the payload; an event of another store keeps the one it had there.
+4. An event of another store keeps its id, its time and its source: it is the same event.
 """
 
 from collections import Counter
@@ -12,7 +13,7 @@ from collections.abc import Mapping, Sequence
 
 from memory_mcp import metrics
 from memory_mcp.clock import Clock
-from memory_mcp.model.event import FILE_TIME, Event, EventDraft, Role, Trust
+from memory_mcp.model.event import FILE_TIME, TOOL, Carried, Event, EventDraft, Role, Trust
 from memory_mcp.model.ids import EventId, digest, event_id, event_key
 from memory_mcp.storage.base import EventStore
 from memory_mcp.storage.values import Appended, Request
@@ -51,6 +52,9 @@ class EventLog:
         stored = self._known_untimed(drafts, tails, now)
         events = []
         for draft, filled, tail in zip(drafts, times, tails, strict=True):
+            if draft.carried is not None:
+                events.append(_as_it_was(draft, draft.carried, trust))
+                continue
             known = stored.get(digest(*tail)) if _sane(draft.timestamp, now) is None else None
             time_ms = _time_of(known) if known else filled
             notes = _time_notes(draft, time_ms)
@@ -92,6 +96,27 @@ class EventLog:
         """Stored ids of drafts whose id cannot be computed again, because its time part was inferred."""
         untimed = [digest(*t) for d, t in zip(drafts, tails, strict=True) if _sane(d.timestamp, now_ms) is None]
         return self._store.known_tails(untimed) if untimed else {}
+
+
+def _as_it_was(draft: EventDraft, was: Carried, trust: Trust | None) -> Event:
+    """The event that was stored elsewhere. What a tool wrote is a note of an agent, whatever role it names."""
+    by_role = Trust.AGENT_NOTE if was.source == TOOL else _TRUST_BY_ROLE[draft.role]
+    return Event(
+        event_id=was.event_id,
+        session_id=draft.session_id,
+        timestamp=_time_of(was.event_id) if draft.timestamp is None else draft.timestamp,
+        type=draft.type,
+        role=draft.role,
+        trust=trust or was.trust or by_role,
+        text=draft.text,
+        source=was.source,
+        source_id=draft.source_id,
+        agent=draft.agent,
+        project=draft.project,
+        thread=draft.thread,
+        speaker=draft.speaker,
+        metadata=draft.metadata,
+    )
 
 
 #: A time in milliseconds has fewer digits than this.

@@ -3,7 +3,11 @@
 from collections.abc import Sequence
 from typing import Any
 
-from memory_mcp.model.event import EventDraft, EventType, Role
+from memory_mcp.model.event import Carried, EventDraft, EventType, Role, Trust
+from memory_mcp.model.ids import EventId
+
+#: Values of a draft that was not stored elsewhere before.
+_OWN = 11
 
 
 def pack(drafts: Sequence[EventDraft]) -> list[list[Any]]:
@@ -21,6 +25,7 @@ def pack(drafts: Sequence[EventDraft]) -> list[list[Any]]:
             d.thread,
             d.speaker,
             dict(d.metadata),
+            *([d.carried.event_id, d.carried.source, d.carried.trust] if d.carried else ()),
         ]
         for d in drafts
     ]
@@ -28,4 +33,10 @@ def pack(drafts: Sequence[EventDraft]) -> list[list[Any]]:
 
 def unpack(rows: Sequence[Sequence[Any]]) -> list[EventDraft]:
     """What `pack` was given; ValueError or IndexError for anything else."""
-    return [EventDraft(r[0], Role(r[1]), EventType(r[2]), r[3], r[4], r[5], r[6], r[7], r[8], r[9], dict(r[10])) for r in rows]
+    return [
+        EventDraft(
+            *(r[0], Role(r[1]), EventType(r[2]), r[3], r[4], r[5], r[6], r[7], r[8], r[9], dict(r[10])),
+            Carried(EventId(r[11]), r[12], Trust(r[13]) if r[13] else None) if len(r) > _OWN else None,
+        )
+        for r in rows
+    ]

@@ -3,10 +3,14 @@
 Invariants
 1. A line gives exactly one event or one named reason.
 2. Unknown fields, roles and types are refused by name: guessing would lose what was meant.
+3. Files alone may name the `event_id` and the `source` an event had in the store it was exported from (`mapping_of`), so
+   that it is the same event again; its trust follows from its role and source, never from what the file says.
 """
 
 import json
+import re
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from difflib import get_close_matches
 from pathlib import Path
 
@@ -17,12 +21,18 @@ from memory_mcp.ingest.lines import first_values, iter_records
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.ingest.times import parse_time
 from memory_mcp.model.calendar import FIRST_MS, LATEST_MS
-from memory_mcp.model.event import DEFAULT_TYPES, EventDraft, EventType, Role
+from memory_mcp.model.event import DEFAULT_TYPES, Carried, EventDraft, EventType, Role
+from memory_mcp.model.ids import event_id_from, event_key
 
 FIELDS = ("session_id", "timestamp", "role", "text", "id", "speaker", "type", "agent", "project", "thread", "metadata")
 _NEEDED = frozenset(("session_id", "timestamp", "role", "text"))
 _FORM = "An event has session_id, timestamp, role and text; id, speaker, type, agent, project and metadata are optional."
 _SHOWN = 40
+#: What only an exported event has.
+_EXPORTED = ("event_id", "source")
+_SOURCE = re.compile(r"[a-z0-9][a-z0-9_.:-]{0,60}")
+#: Bits of an event id behind its time.
+_HASH_BITS = 80
 
 
 class JsonlImporter:
@@ -56,11 +66,53 @@ class JsonlImporter:
                 report.skip(record.error, file, record.line, record.quote)
             else:
                 try:
-                    drafts = (draft_of(record.value),)
+                    drafts = (exported_of(record.value),)
                     report.lines_used += 1
                 except InvalidQuery as error:
                     report.skip(error.message, file, record.line, record.quote)
             yield Read(drafts, record.offset)
+
+
+def mapping_of(draft: EventDraft) -> dict[str, object]:
+    """The form of an event of a store, without what is empty."""
+    shape: dict[str, object] = {
+        "session_id": draft.session_id,
+        "timestamp": draft.timestamp,
+        "role": draft.role.value,
+        "text": draft.text,
+        "id": draft.source_id,
+        "speaker": draft.speaker,
+        "type": "" if draft.type is DEFAULT_TYPES[draft.role] else draft.type.value,
+        "agent": draft.agent,
+        "project": draft.project,
+        "thread": draft.thread,
+        "metadata": dict(draft.metadata),
+        "event_id": draft.carried.event_id if draft.carried else "",
+        "source": draft.carried.source if draft.carried else "",
+    }
+    return {name: value for name, value in shape.items() if value or name in _NEEDED}
+
+
+def exported_of(mapping: Mapping[str, object]) -> EventDraft:
+    """As `draft_of`, of a file: an event that was exported is the event it was."""
+    named = _optional(mapping, "event_id")
+    draft = draft_of({name: value for name, value in mapping.items() if name not in _EXPORTED})
+    source = _optional(mapping, "source")
+    if not named and not source:
+        return draft
+    if not named or not source:
+        raise InvalidQuery("event_id and source go together", "Leave both out of what was not exported.")
+    key = event_key(named)
+    if draft.timestamp is None or key >> _HASH_BITS != max(0, draft.timestamp):
+        raise InvalidQuery("event_id is not of the event's time", "Leave event_id and source out of what was not exported.")
+    return replace(draft, carried=Carried(event_id_from(key), _storable(source)))
+
+
+def _storable(source: str) -> str:
+    """A source as this program names them; whatever else it is, it is no more than a word."""
+    if _SOURCE.fullmatch(source):
+        return source
+    raise InvalidQuery("source is no kind of source", "Leave event_id and source out of what was not exported.")
 
 
 def draft_of(mapping: Mapping[str, object]) -> EventDraft:

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
+from memory_mcp.archive.exchange import Synced
 from memory_mcp.archive.keeper import BackupKeeper
 from memory_mcp.jobs.back_up import BackUp
 from memory_mcp.jobs.base import Job
@@ -17,6 +18,7 @@ from memory_mcp.jobs.prune_indexes import PruneIndexes
 from memory_mcp.jobs.render_briefings import BriefingSettings, RenderBriefings
 from memory_mcp.jobs.roll_up import RollUp
 from memory_mcp.jobs.schedule import Daily
+from memory_mcp.jobs.sync_folder import SyncFolder
 from memory_mcp.llm.settings import SummarizerSettings
 from memory_mcp.storage.base import Storage
 from memory_mcp.toc.tree import Tree
@@ -51,6 +53,8 @@ class Parts:
     #: Begins to find topics anew, where that is due; whether it did.
     group_topics: Callable[[], bool]
     backups: BackupKeeper
+    #: Exchanges events through the folder of the settings; None where there is none.
+    sync: Callable[[Callable[[], bool]], Synced | None]
     summarizer: SummarizerSettings
     #: What the summarizer's job works with.
     improve_summaries: Hands
@@ -65,6 +69,7 @@ JOBS: dict[str, Callable[[Parts], Job]] = {
     "improve_summaries": lambda parts: ImproveSummaries(parts.summarizer, parts.improve_summaries),
     "improve_indexes": lambda parts: ImproveIndexes(parts.improve_indexes),
     "group_topics": lambda parts: GroupTopics(parts.group_topics),
+    "sync_folder": lambda parts: SyncFolder(parts.sync, parts.busy),
     "back_up": lambda parts: BackUp(parts.backups, parts.busy, Daily.at(parts.housekeeping_at)),
     "prune_indexes": lambda parts: PruneIndexes(parts.prune_indexes, Daily.at(parts.housekeeping_at)),
     "housekeeping": lambda parts: Housekeeping(parts.storage, parts.backups.before, Daily.at(parts.housekeeping_at)),

@@ -64,6 +64,17 @@ DEFAULT_TYPES = {
 
 
 @dataclass(frozen=True, slots=True)
+class Carried:
+    """What an event of another store was there, so that it is the same event here."""
+
+    event_id: EventId
+    #: Kind of source it had there.
+    source: str
+    #: Its trust there, from what only this program writes (stores, archives); None where a payload might claim it.
+    trust: Trust | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class EventDraft:
     """An event as an importer or a tool hands it in: no id and no trust yet."""
 
@@ -82,6 +93,8 @@ class EventDraft:
     #: A person's or character's name, where the source has one.
     speaker: str = ""
     metadata: Mapping[str, str] = field(default_factory=dict)
+    #: Set for an event that was stored before, elsewhere.
+    carried: Carried | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,6 +134,24 @@ class Event:
     def shown_as(self, project: str) -> "Event":
         """Return the event under the name that stands for its project; the stream it belongs to stays the same."""
         return self if project == self.project else replace(self, project=project, recorded_project=self.project)
+
+
+def carried(event: Event) -> EventDraft:
+    """A stored event on its way to another store, under the project it was recorded with."""
+    return EventDraft(
+        session_id=event.session_id,
+        role=event.role,
+        type=event.type,
+        text=event.text,
+        timestamp=event.timestamp,
+        source_id=event.source_id,
+        agent=event.agent,
+        project=event.project if event.recorded_project is None else event.recorded_project,
+        thread=event.thread,
+        speaker=event.speaker,
+        metadata=event.metadata,
+        carried=Carried(event.event_id, event.source, event.trust),
+    )
 
 
 def is_recap(event: Event) -> bool:

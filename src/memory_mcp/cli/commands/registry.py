@@ -40,6 +40,9 @@ COMMANDS = {
     "forget": "forget an event, a session, a project, a time, a topic or a value, for good",
     "embedder": "look at the embedding model, fetch others, and choose one",
     "admin": "check and maintain the store",
+    "export": "write the memory as JSONL, or as Markdown with a file for each day; import takes both back",
+    "merge": "take what another memory or a backup holds into this one, without duplicates",
+    "sync": "keep this memory and those of other machines in step through a folder they share",
     "backup": "copy the memory into a folder or a file while it is in use; see and check the copies there are",
     "restore": "bring the memory back from a backup; what is there now is kept aside",
     "config": "show and check the settings",
@@ -66,7 +69,7 @@ GROUPS = {
     "looking inside": ("search", "navigate", "query", "teleport", "topics", "retrieval"),
     "upkeep": (
         *("serve", "daemon", "watch", "hook", "ingest", "refine", "project", "pause", "resume", "scheduler", "spend", "forget"),
-        *("embedder", "admin", "backup", "restore", "config"),
+        *("embedder", "admin", "backup", "restore", "export", "merge", "sync", "config"),
     ),
 }
 

@@ -5,7 +5,8 @@ Invariants
    that a changed section is a new event and the others are known.
 2. When a note was written is told by its front matter, its headings or its name. When its file was written last is the
    last resort, and the event says so.
-3. A folder of code is never taken for notes by itself; named as notes, everything is read.
+3. A day of an export of this program gives the events it was made from, with their ids; nothing else of it is read.
+4. A folder of code is never taken for notes by itself; named as notes, everything is read.
 """
 
 import os
@@ -16,8 +17,10 @@ from functools import lru_cache
 from itertools import islice
 from pathlib import Path
 
-from memory_mcp.errors import SourceUnreadable
+from memory_mcp.errors import InvalidQuery, SourceUnreadable
 from memory_mcp.ingest.base import Growth, ImportReport, Read
+from memory_mcp.ingest.jsonl import exported_of
+from memory_mcp.ingest.markdown.exported import is_exported, messages
 from memory_mcp.ingest.markdown.note import DATE_KEYS, Section, day_of, front_matter, sections, time_of
 from memory_mcp.ingest.parts import Part, Session, Tally, content_id, file_time
 from memory_mcp.ingest.settings import IngestSettings
@@ -78,6 +81,8 @@ class MarkdownImporter:
         """See `Importer`: only what lies among notes or looks like one, and never in a tree of code."""
         if file.suffix.lower() not in _ENDINGS or _DOCUMENTS.match(file.stem):
             return False
+        if is_exported(beginning.decode("utf-8", "replace")):
+            return True
         vault, code = _kind_of(file.absolute().parent)
         if vault or code:
             return vault
@@ -88,6 +93,9 @@ class MarkdownImporter:
     def read(self, file: Path, offset: int, report: ImportReport) -> Iterator[Read]:
         """See `Importer`; a record is a section, and so is a step."""
         del offset  # what is written anew as a whole is read from its start
+        if _is_exported(file):
+            yield from _exported(file, report)
+            return
         tally = Tally(report, file)
         with file.open(encoding="utf-8-sig", errors="replace") as stream:
             lines = (line.rstrip("\r\n") for line in iter(lambda: stream.readline(_LINE), ""))
@@ -97,6 +105,27 @@ class MarkdownImporter:
             rest = _chained(first[skipped:], lines)
             for section in sections(rest, skipped + 1):
                 yield Read(note.drafts(section, tally), 0)
+
+
+def _is_exported(file: Path) -> bool:
+    with file.open(encoding="utf-8", errors="replace") as stream:
+        return is_exported(stream.read(_LINE))
+
+
+def _exported(file: Path, report: ImportReport) -> Iterator[Read]:
+    """The events of a day; a message that was changed beyond reading is counted."""
+    with file.open(encoding="utf-8-sig", errors="replace", newline="\n") as stream:
+        for number, form, line in messages(stream):
+            report.lines += 1
+            drafts: tuple[EventDraft, ...] = ()
+            try:
+                if form is None:
+                    raise InvalidQuery("broken message of an export")
+                drafts = (exported_of(form),)
+                report.lines_used += 1
+            except InvalidQuery as error:
+                report.skip(error.message, file, number, line)
+            yield Read(drafts, 0)
 
 
 class _Note:

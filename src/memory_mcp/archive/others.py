@@ -1,0 +1,70 @@
+"""Another memory as rows: a data directory that nobody has open, a backup, or any archive file; events as drafts of this one.
+
+Nothing of the other memory changes. Rows are read by the names of their columns, so that another version's are understood.
+"""
+
+import json
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from memory_mcp.archive.backup import Backup, backups
+from memory_mcp.archive.reading import rows_of
+from memory_mcp.errors import SourceUnreadable
+from memory_mcp.model.event import Carried, EventDraft, EventType, Role, Trust
+from memory_mcp.model.ids import event_id_from
+from memory_mcp.storage.archive import TableRows
+from memory_mcp.storage.base import Storage
+
+#: Tables beside the events that say what somebody wanted: what cannot be derived from events.
+RECORDS = frozenset(
+    ("pin", "superseded", "topic_label", "project_alias", "project_split", "segment_cut", "node", "bullet", "bullet_grip")
+)
+_DATABASE = "memory.duckdb"
+
+
+@dataclass(frozen=True, slots=True)
+class Records:
+    """Rows of small tables by their columns, by table."""
+
+    rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
+
+
+def slices_of(place: Path, look_at: Callable[[Path], Storage]) -> Iterator[TableRows]:
+    """Every row of another memory, events first. SourceUnreadable where there is none, and what opening a store raises."""
+    if (place / _DATABASE).is_file():
+        storage = look_at(place)
+        try:
+            with storage.archive.snapshot() as snapshot:
+                yield from snapshot.events(0)
+                yield from snapshot.others()
+        finally:
+            storage.close()
+        return
+    found = backups(place) if place.is_dir() else [Backup(place, 0, "")] if place.is_file() else []
+    if not found:
+        raise SourceUnreadable(f"there is no memory and no backup in {place}", "Name a data directory, or a backup.")
+    yield from rows_of(found[0])
+
+
+def drafts_in(part: TableRows) -> list[EventDraft]:
+    """The events of a slice of the table of events, as they were there."""
+    return [_draft(dict(zip(part.columns, row, strict=True))) for row in part.rows]
+
+
+def _draft(row: Mapping[str, Any]) -> EventDraft:
+    return EventDraft(
+        session_id=row["session_id"],
+        role=Role(row["role"]),
+        type=EventType(row["type"]),
+        text=row["text"],
+        timestamp=row["ts"],
+        source_id=row["source_id"],
+        agent=row["agent"],
+        project=row["project"],
+        thread=row["thread"],
+        speaker=row["speaker"],
+        metadata=json.loads(row["metadata"]) if row["metadata"] else {},
+        carried=Carried(event_id_from(int(row["event_id"])), row["source"], Trust(row["trust"])),
+    )

@@ -1,0 +1,85 @@
+"""`export`: the memory as files that other programs read, and that `import` takes back."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any, cast
+
+from memory_mcp.cli import render
+from memory_mcp.cli.commands.base import Subparsers, add_times, as_json, filling, leaf
+from memory_mcp.errors import InvalidQuery
+
+if TYPE_CHECKING:
+    from memory_mcp.cli.exporting import Export
+
+_ASIDE = (
+    "JSONL without PATH goes to standard output. Secrets are looked for once more. `import jsonl FILE` and "
+    "`import markdown FOLDER` take an export back, and know what they have already."
+)
+
+
+def add(parsers: Subparsers, about: str) -> None:
+    """Arguments of `export`."""
+    parser = leaf(parsers, "export", run, about, _ASIDE)
+    parser.add_argument("path", nargs="?", type=Path, metavar="PATH", help="file (jsonl) or folder (markdown) to write")
+    parser.add_argument("--format", choices=("jsonl", "markdown"), default="jsonl", help="what to write (jsonl)")
+    parser.add_argument("--project", metavar="P", default="", help="only this project (its identity or the last part of it)")
+    parser.add_argument("--agent", metavar="A", default="", help="only what was said with this agent")
+    parser.add_argument("--force", action="store_true", help="replace a file that is in the way")
+    add_times(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write, and say what was written."""
+    from memory_mcp.cli.exporting import Export
+
+    path: Path | None = args.path.expanduser() if args.path else None
+    _refuse(args, path)
+    asked = {"project": args.project, "agent": args.agent, "since": args.since or "", "until": args.until or ""}
+    with filling(args) as memory, render.Progress("exporting") as bar:
+        export = Export(memory.carry, asked, lambda done, events: bar.at(done, f"{events:,} events"))
+        _write(export, args, path)
+    done = export.done
+    data: dict[str, Any] = {
+        "format": args.format,
+        "path": str(path or "-"),
+        "events": done.events,
+        "files": done.files,
+        "left_out": dict(done.left_out),
+        "redacted": dict(done.redacted),
+    }
+    lines = [f"Wrote {render.plural(done.events, 'event')} to {path}" + (f", {done.files:,} days" if done.files else "")]
+    lines += [f"Left out: {count:,} {reason}" for reason, count in done.left_out.items()]
+    lines += [f"Redacted: {count:,} {rule}" for rule, count in done.redacted.items()]
+    if path is None:
+        for line in lines[1:]:
+            render.err(line)
+    else:
+        render.emit(as_json(args), data, lines)
+    return 0
+
+
+def _refuse(args: argparse.Namespace, path: Path | None) -> None:
+    """What cannot be written is refused before anything is read."""
+    if args.format == "markdown":
+        if path is None:
+            raise InvalidQuery("markdown needs a folder", "memory-mcp export FOLDER --format markdown")
+        if path.exists() and not path.is_dir():
+            raise InvalidQuery(f"{path} is no folder", "Name a folder that exists or is to be made.")
+    elif path is not None and (path.is_dir() or ((path.exists() or path.is_symlink()) and not args.force)):
+        hint = "Name a file in it." if path.is_dir() else "Name another file, or add --force."
+        raise InvalidQuery(f"{path} is there already", hint)
+
+
+def _write(export: "Export", args: argparse.Namespace, path: Path | None) -> None:
+    from memory_mcp.cli.exporting import replacing
+
+    if args.format == "markdown" and path is not None:
+        export.markdown(path, args.force)
+    elif path is None:
+        export.jsonl(cast("IO[str]", sys.stdout))
+    else:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        with replacing(path) as stream:
+            export.jsonl(stream)
+        export.done.files = 0

@@ -1,0 +1,88 @@
+"""`merge`: what another memory holds, taken into this one; the other is only read."""
+
+import argparse
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from memory_mcp.cli import render
+from memory_mcp.cli.commands.base import Subparsers, as_json, filling, leaf
+from memory_mcp.cli.commands.import_ import build
+from memory_mcp.errors import InvalidQuery
+
+if TYPE_CHECKING:
+    from memory_mcp.archive.others import Records
+    from memory_mcp.cli.bulk import Memory
+
+_ASIDE = (
+    "The same event is there once, under its id; ids of both memories go on to work. What this one says of a project, a label "
+    "or a text stays. Merging twice changes nothing."
+)
+
+
+def add(parsers: Subparsers, about: str) -> None:
+    """Arguments of `merge`."""
+    parser = leaf(parsers, "merge", run, about, _ASIDE)
+    parser.add_argument(
+        "other", type=Path, metavar="OTHER", help="a data directory that is not in use, a backup, or a folder of them"
+    )
+    parser.add_argument("--dry-run", action="store_true", help="say what would come, and change nothing")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Take in, file, say what came."""
+    from memory_mcp.archive.others import Records
+
+    other = args.other.expanduser().absolute()
+    with filling(args) as memory:
+        if other == memory.settings.storage.directory.absolute():
+            raise InvalidQuery("that is this memory itself", "Name another data directory, or a backup of another one.")
+        found = Records()
+        counts = _events(memory, other, found, args.dry_run)
+        names = {table: found.rows.get(table, []) for table in ("project_alias", "project_split")}
+        taken = memory.carry("rules", {**names, "dry_run": args.dry_run})
+        if not args.dry_run:
+            build(memory)
+            taken |= _records(memory, found, counts["new"], other)
+    data: dict[str, Any] = {"other": str(other), "dry_run": args.dry_run, **counts, "beside": taken}
+    would = "would come" if args.dry_run else "new"
+    lines = [f"{counts['new']:,} events {would}, {counts['known']:,} known already"]
+    lines += [f"{counts['left_out']:,} left out (forgotten here, or nothing to store)"] if counts["left_out"] else []
+    lines += [f"{count:,} {name}" for name, count in taken.items() if count]
+    render.emit(as_json(args), data, lines)
+    return 0
+
+
+def _events(memory: "Memory", other: Path, found: "Records", dry_run: bool) -> dict[str, int]:
+    """Store the events, or count them; the rows of small tables go to `found`."""
+    from memory_mcp.archive.others import RECORDS, drafts_in, slices_of
+    from memory_mcp.ingest.base import ImportReport
+    from memory_mcp.ingest.gate import Gate
+    from memory_mcp.storage.duckdb import look_at
+
+    gate, report, new, known = Gate(memory.capture), ImportReport(), 0, 0
+    with render.Progress("merging") as bar:
+        for part in slices_of(other, look_at):
+            if part.table in RECORDS:
+                rows = (dict(zip(part.columns, row, strict=True)) for row in part.rows)
+                found.rows.setdefault(part.table, []).extend(rows)
+            if part.table != "event":
+                continue
+            drafts = [clean for draft in drafts_in(part) if (clean := gate.clean(draft, report)) is not None]
+            if dry_run:
+                ids = [draft.carried.event_id for draft in drafts if draft.carried]
+                there = len(memory.carry("known", {"ids": ids})["known"])
+                fresh = len(ids) - there
+            else:
+                fresh, there = memory.append(drafts, "merge") if drafts else (0, 0)
+            new, known = new + fresh, known + there
+            bar.at(0.5, f"{new:,} new, {known:,} known")
+    return {"new": new, "known": known, "left_out": sum(report.dropped.values())}
+
+
+def _records(memory: "Memory", found: "Records", events: int, other: Path) -> dict[str, int]:
+    from memory_mcp.archive.others import RECORDS
+
+    rows = {table: found.rows.get(table, []) for table in RECORDS}
+    author = "person" if sys.stdin.isatty() else "command"
+    return memory.carry("records", {**rows, "events": events, "author": author, "subject": other.name})

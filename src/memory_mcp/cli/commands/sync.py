@@ -1,0 +1,42 @@
+"""`sync`: this memory and those of other machines kept in step through a folder they share."""
+
+import argparse
+from dataclasses import asdict
+
+from memory_mcp.cli import render
+from memory_mcp.cli.commands.backup import place_of
+from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, opened
+from memory_mcp.errors import InvalidQuery
+
+_ASIDE = (
+    "Each machine adds files of events to a folder of its own and reads the others'. What is forgotten here does not come back "
+    "from there; forget it on the other machines, too. With the setting sync.directory it happens by itself."
+)
+
+
+def add(parsers: Subparsers, about: str) -> None:
+    """Arguments of `sync`."""
+    parser = leaf(parsers, "sync", run, about, _ASIDE)
+    parser.add_argument("folder", nargs="?", default="", metavar="DIR", help="the shared folder (setting sync.directory)")
+
+
+def run(args: argparse.Namespace) -> int:
+    """Write, read, say what came."""
+    from memory_mcp.sources import exchange
+
+    with opened(args, catch_up=False) as app:
+        named = args.folder or app.settings.sync.directory
+        if not named:
+            raise InvalidQuery("no folder is named", "memory-mcp sync DIR, or set sync.directory.")
+        folder, data_dir = place_of(named), app.settings.storage.directory.absolute()
+        if folder.resolve().is_relative_to(data_dir.resolve()):
+            raise InvalidQuery("a shared folder cannot lie in the data directory", "Name a folder that other machines see.")
+        done = exchange(app.storage, data_dir, folder, app.gate, app.append).run()
+    lines = [
+        f"Wrote {render.plural(done.written, 'event')} for others",
+        f"Took in {done.new:,} new of {render.plural(done.machines, 'other machine')}, {done.known:,} known already",
+    ]
+    if done.waiting:
+        lines.append(f"{render.plural(done.waiting, 'file')} not whole yet: the rest is taken in once it is there")
+    render.emit(as_json(args), asdict(done), lines)
+    return 0

@@ -1,0 +1,157 @@
+"""Files of an export, written by the command's own process from the pages that the memory gives.
+
+Invariants
+1. What is written has passed the gate again, so that what was stored before a rule was known leaves without its secrets.
+2. Nothing is written but below the place named; a file there that is no export is not replaced unless that is asked for.
+3. One page and one day are in memory at a time.
+"""
+
+import json
+import os
+import tempfile
+from collections import Counter
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import IO, Any
+
+from memory_mcp.errors import InvalidQuery, StorageError
+from memory_mcp.ingest.base import ImportReport
+from memory_mcp.ingest.frames import unpack
+from memory_mcp.ingest.gate import Gate
+from memory_mcp.ingest.jsonl import mapping_of
+from memory_mcp.ingest.markdown.exported import MARK, day_page, is_exported
+from memory_mcp.model.event import EventDraft
+
+#: A page or a day of the memory, by what is asked of it.
+Ask = Callable[[str, Mapping[str, Any]], dict[str, Any]]
+Tell = Callable[[float, int], None]
+
+
+@dataclass(slots=True)
+class Exported:
+    """What was written."""
+
+    events: int = 0
+    files: int = 0
+    #: Events that the gate lets out no more, by reason.
+    left_out: Counter[str] = field(default_factory=Counter)
+    redacted: Counter[str] = field(default_factory=Counter)
+
+
+@dataclass(frozen=True, slots=True)
+class _Out:
+    """An event on its way out: its local day and time, and the project it is shown with."""
+
+    draft: EventDraft
+    day: str
+    time: str
+    project: str
+
+
+class Export:
+    """One export of what `asked` names (project, agent, since, until)."""
+
+    def __init__(self, ask: Ask, asked: Mapping[str, Any], tell: Tell) -> None:
+        self._ask, self._asked, self._tell = ask, dict(asked), tell
+        self._gate = Gate()
+        self.done = Exported()
+
+    def jsonl(self, stream: IO[str]) -> None:
+        """Every event, one a line, in order of arrival."""
+        for events in self._pages():
+            stream.writelines(f"{json.dumps(mapping_of(out.draft), ensure_ascii=False)}\n" for out in events)
+
+    def markdown(self, folder: Path, force: bool) -> None:
+        """One file a day; InvalidQuery where a file of another kind lies in the way."""
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        with tempfile.TemporaryDirectory(prefix=".memory-mcp-export-", dir=folder) as aside:
+            days = self._by_day(Path(aside))
+            foreign = [day for day in days if not (force or _may_replace(folder / f"{day}.md"))]
+            if foreign:
+                raise InvalidQuery(f"{folder / foreign[0]}.md is there and is no export", "Name another folder, or add --force.")
+            for before, day, after in zip(["", *days], days, [*days[1:], ""], strict=False):
+                text = self._day(Path(aside), before, day, after)
+                with replacing(folder / f"{day}.md") as stream:
+                    stream.write(text)
+                self.done.files += 1
+
+    def _by_day(self, aside: Path) -> list[str]:
+        """Write events to a file for each of their days; the days in order."""
+        days: set[str] = set()
+        for events in self._pages():
+            lines: dict[str, list[str]] = {}
+            for out in events:
+                told = [mapping_of(out.draft), out.time, out.project]
+                lines.setdefault(out.day, []).append(json.dumps(told, ensure_ascii=False) + "\n")
+            for day, several in lines.items():
+                with (aside / day).open("a", encoding="utf-8", newline="\n") as stream:
+                    stream.writelines(several)
+            days |= lines.keys()
+        return sorted(days)
+
+    def _day(self, aside: Path, before: str, day: str, after: str) -> str:
+        with (aside / day).open(encoding="utf-8", newline="\n") as stream:
+            events = [json.loads(line) for line in stream]
+        events.sort(key=lambda told: (told[0]["timestamp"], told[0]["event_id"]))
+        found = self._ask("day", {**self._asked, "day": day})
+        words = self._gate.words
+        for segment in found["segments"]:
+            segment["title"] = words(segment["title"])
+            segment["bullets"] = [[words(text), grips] for text, grips in segment["bullets"]]
+        found["quotes"] = {grip: words(text) for grip, text in found["quotes"].items()}
+        return day_page(day, before, after, events, found)
+
+    def _pages(self) -> Iterator[list[_Out]]:
+        after = to = 0
+        while not to or after < to:
+            found = self._ask("page", {**self._asked, "after": after, "to": to})
+            after, to = int(found["next"]), int(found["to"])
+            clean = self._clean(found)
+            self.done.events += len(clean)
+            yield clean
+            self._tell(after / to if to else 1.0, self.done.events)
+            if not to:
+                return
+
+    def _clean(self, found: Mapping[str, Any]) -> list[_Out]:
+        report = ImportReport()
+        kept = []
+        rows = zip(unpack(found["rows"]), found["days"], found["times"], found["projects"], strict=True)
+        for draft, day, time, project in rows:
+            clean = self._gate.clean(draft, report)
+            if clean is not None:
+                kept.append(_Out(clean, day, time, project))
+        self.done.left_out.update(report.dropped)
+        self.done.redacted.update(report.redacted)
+        return kept
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[IO[str]]:
+    """A file for this user alone that has its name once it is complete; StorageError when it cannot be written."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}.part")
+    try:
+        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8", newline="\n") as stream:
+                yield stream
+                stream.flush()
+                os.fsync(descriptor)
+            os.replace(aside, path)
+        except BaseException:
+            aside.unlink(missing_ok=True)
+            raise
+    except OSError as error:
+        raise StorageError(f"{path} cannot be written: {error.strerror or error}", "Free some space, or name another.") from error
+
+
+def _may_replace(path: Path) -> bool:
+    """Whether nothing lies there, or a day of an export."""
+    if not os.path.lexists(path):
+        return True
+    if path.is_symlink() or not path.is_file():
+        return False
+    with path.open(encoding="utf-8", errors="replace") as stream:
+        return is_exported(stream.read(len(MARK) + 4096))

@@ -1,0 +1,116 @@
+"""Days of an export as Markdown: written so that no stored text ends what it stands in, and read back to the letter (pure).
+
+A day is front matter, a heading and statements for each segment, its quotations as blocks of their own (`^grip-...`), and
+behind them every message: a comment with what is told of it, and its text in a fence longer than any it holds.
+"""
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+#: Key of the front matter that only an export has.
+KEY = "memory-mcp-export"
+MARK = f"---\n{KEY}: 1\n"
+_HEAD = re.compile(r"<!-- memory-mcp (\{.*\}) -->\Z")
+_FENCE = re.compile(r"(`{3,})text\Z")
+#: Whatever means something to Markdown, HTML, or a notes program.
+_MEANS = re.compile(r"([\\`*_{}\[\]()#|~$%^!=&@:])")
+_LIST = re.compile(r"([-+]|\d+[.)])(?=\s|\Z)")
+_UNSEEN = re.compile(r"[\x00-\x1f\x7f\u0085\u2028\u2029\u202a-\u202e\u2066-\u2069]+")
+
+
+def is_exported(beginning: str) -> bool:
+    """Whether a file that begins so is a day of an export."""
+    return beginning.removeprefix("\ufeff").replace("\r\n", "\n").startswith(MARK)
+
+
+def day_page(day: str, before: str, after: str, events: Sequence[Sequence[Any]], told: Mapping[str, Any]) -> str:
+    """A day: `events` are (form of an event, local time, project) in order, `told` its segments and quotations."""
+    return "".join(_lines(day, before, after, events, told))
+
+
+def _lines(day: str, before: str, after: str, events: Sequence[Sequence[Any]], told: Mapping[str, Any]) -> Iterator[str]:
+    projects = sorted({e[2] for e in events} - {""})
+    agents = sorted({e[0].get("agent", "") for e in events} - {""})
+    yield f"{MARK}date: {day}\nprojects: {_listed(projects)}\nagents: {_listed(agents)}\nevents: {len(events)}\n"
+    links = {"previous": before, "next": after}
+    yield "".join(f'{name}: "[[{other}]]"\n' for name, other in links.items() if other) + f"---\n# {day}\n\n"
+    if either := " · ".join(f"{name} [[{other}]]" for name, other in links.items() if other):
+        yield f"{either}\n\n"
+    shown: set[str] = set()
+    for segment in told["segments"]:
+        yield from _segment(segment, told["quotes"], shown)
+    yield "## Messages\n\n"
+    for form, time, project in events:
+        yield _message(form, time, project)
+
+
+def _segment(segment: Mapping[str, Any], quotes: Mapping[str, str], shown: set[str]) -> Iterator[str]:
+    of = ", ".join(escaped(name) for name in (segment["project"], segment["agent"]) if name)
+    yield f"## {segment['time']} {escaped(segment['title'])}\n\n" + (f"{of}\n\n" if of else "")
+    own = [grip for _, grips in segment["bullets"] for grip in grips if grip in quotes]
+    for text, grips in segment["bullets"]:
+        links = "".join(f" [[#^{_block(grip)}|{n}]]" for n, grip in enumerate(grips, 1) if grip in quotes)
+        yield f"- {escaped(text)}{links}\n"
+    yield "\n"
+    for grip in dict.fromkeys(own):
+        # A block's name stands once in a file.
+        if grip not in shown:
+            shown.add(grip)
+            yield f"> {escaped(quotes[grip])}\n\n^{_block(grip)}\n\n"
+
+
+def _message(form: Mapping[str, Any], time: str, project: str) -> str:
+    text = str(form["text"])
+    fence = "`" * max(3, 1 + max((len(run) for run in re.findall("`+", text)), default=0))
+    head = json.dumps({name: value for name, value in form.items() if name != "text"})
+    # In a comment nothing may look like its end.
+    head = head.replace("<", "\\u003c").replace(">", "\\u003e").replace("--", "-\\u002d")
+    who = " ".join(escaped(str(w)) for w in (form["role"], form.get("speaker", ""), project and f"in {project}") if w)
+    return f"#### {time} {who}\n<!-- memory-mcp {head} -->\n{fence}text\n{text}\n{fence}\n\n"
+
+
+def _block(grip: str) -> str:
+    """A grip's id as a block may be called: letters, digits and hyphens."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", grip)
+
+
+def _listed(names: Iterable[str]) -> str:
+    return "[" + ", ".join(json.dumps(name) for name in names) + "]"
+
+
+def escaped(text: str) -> str:
+    """One line that shows `text` and does nothing."""
+    line = " ".join(_UNSEEN.sub(" ", text).split())
+    line = _MEANS.sub(r"\\\1", line).replace("<", "&lt;").replace(">", "&gt;")
+    return _LIST.sub(lambda found: found[1][:-1] + "\\" + found[1][-1], line, count=1) if _LIST.match(line) else line
+
+
+def messages(lines: Iterable[str]) -> Iterator[tuple[int, Mapping[str, Any] | None, str]]:
+    """The messages of a day: the number of the line each begins on, its form (None when it is broken), and that line.
+
+    Lines end with their line feed alone. What else stands there is the reader's own and is passed over.
+    """
+    each = enumerate(lines, 1)
+    for number, line in each:
+        found = _HEAD.match(line.rstrip("\r\n"))
+        if found is None:
+            continue
+        opening = _FENCE.match(next(each, (0, ""))[1].rstrip("\r\n"))
+        kept: list[str] = []
+        whole = False
+        for _, below in each if opening else ():
+            if below.rstrip("\r\n") == (opening[1] if opening else ""):
+                whole = True
+                break
+            kept.append(below)
+        yield number, _form(found[1], "".join(kept)) if whole else None, line
+
+
+def _form(head: str, text: str) -> Mapping[str, Any] | None:
+    try:
+        told = json.loads(head)
+    except ValueError:
+        return None
+    return {**told, "text": text.removesuffix("\n")} if isinstance(told, dict) else None

@@ -1,0 +1,81 @@
+"""What leaves a memory to be read or stored elsewhere: events by pages, and what the tree tells of a day.
+
+No tool and no command asks these by name: the commands that carry a memory do, in their own process, and write its files.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from memory_mcp.app import App
+from memory_mcp.ingest.frames import pack
+from memory_mcp.model.event import Event, carried
+from memory_mcp.model.grip import Grip, quote_of
+from memory_mcp.model.ids import GripId
+from memory_mcp.requests.scope import known_project
+from memory_mcp.requests.times import times_of
+
+#: Events looked at, and characters, of one page.
+_EVENTS, _CHARS = 500, 2 * 1024 * 1024
+
+
+def page(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Events behind `after` in order of arrival, up to `to` (0: whatever there is now), of a project, an agent, a time.
+
+    Every acknowledged event has its number, so whoever asks page by page up to the first answer's `to` has all of them,
+    however much is written meanwhile. InvalidQuery for an unknown project or time.
+    """
+    after, to = int(asked.get("after", 0)), int(asked.get("to", 0)) or app.storage.events.last_seq()
+    project = known_project(app, str(asked["project"])) if asked.get("project") else None
+    agent = str(asked.get("agent") or "")
+    window = times_of(app).window(str(asked.get("since") or ""), str(asked.get("until") or ""))
+    rows: list[Event] = []
+    chars = 0
+    found = [stored for stored in app.storage.events.after(after, _EVENTS) if stored.seq <= to]
+    # Numbers of what was forgotten are missing: a page may be empty and not the last.
+    reached = min(after + _EVENTS, to)
+    for stored in found:
+        event = stored.event
+        inside = window is None or window.contains(event.timestamp)
+        if inside and (project is None or event.project == project) and agent in ("", event.agent):
+            rows.append(event)
+            chars += len(event.text)
+        if chars > _CHARS:
+            reached = stored.seq
+            break
+    days = [app.calendar.day_of(event.timestamp) for event in rows]
+    times = [f"{app.calendar.local(event.timestamp):%H:%M}" for event in rows]
+    told = {"days": days, "times": times, "projects": [event.project for event in rows]}
+    return {"rows": pack([carried(event) for event in rows]), "next": reached, "to": to, **told}
+
+
+def day(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """The title of a local day and its segments with their statements and quotations, of a project and an agent."""
+    date, agent = str(asked["day"]), str(asked.get("agent") or "")
+    project = known_project(app, str(asked["project"])) if asked.get("project") else None
+    cuts = [cut for cut in app.storage.toc.segments_of_days(date, f"{date}~", project) if agent in ("", cut.agent)]
+    nodes = app.storage.toc.nodes([cut.node_id for cut in cuts])
+    grips = {g for node in nodes.values() for bullet in node.bullets for g in bullet.grip_ids}
+    segments = [
+        {
+            "time": f"{app.calendar.local(cut.start[0]):%H:%M}",
+            "project": cut.project,
+            "agent": cut.agent,
+            "title": nodes[cut.node_id].title,
+            "bullets": [[b.text, list(b.grip_ids)] for b in nodes[cut.node_id].bullets],
+        }
+        for cut in cuts
+        if cut.node_id in nodes
+    ]
+    return {"segments": segments, "quotes": _quotes(app, grips)}
+
+
+def _quotes(app: App, ids: set[GripId]) -> dict[str, str]:
+    grips: dict[GripId, Grip] = app.storage.grips.get_many(ids)
+    events = app.storage.events.get_many({e for g in grips.values() for e in (g.event_id_start, g.event_id_end)})
+    found: dict[str, str] = {}
+    for grip_id, grip in grips.items():
+        first, last = events.get(grip.event_id_start), events.get(grip.event_id_end)
+        if first is not None and last is not None:
+            other = None if grip.event_id_start == grip.event_id_end else last.text
+            found[grip_id] = quote_of(first.text, other, grip.span_start, grip.span_end)
+    return found

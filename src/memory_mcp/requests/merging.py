@@ -1,0 +1,135 @@
+"""What another memory says beside its events, taken into this one: what is known is left as it is, so twice changes nothing."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from memory_mcp.app import App
+from memory_mcp.errors import MemoryMcpError
+from memory_mcp.model.audit import Act
+from memory_mcp.model.ids import EventId, GripId, NodeId, TopicId, event_id_from, grip_id_from, segment_id, segment_key
+from memory_mcp.model.project import GUESS, Alias, Split
+from memory_mcp.model.superseded import Superseded
+from memory_mcp.model.toc import AGENT
+from memory_mcp.model.topic import TopicLabel
+from memory_mcp.requests.refine import RefineSummary, Statement, refine_summary
+from memory_mcp.requests.scope import Caller
+
+Row = Mapping[str, Any]
+
+
+def known(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Which of some event ids are stored here."""
+    return {"known": list(app.storage.events.get_many([EventId(str(i)) for i in asked["ids"]]))}
+
+
+def rules(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Names of projects that people gave there, as far as nothing is said of them here; before events are stored."""
+    names = app.storage.projects.names
+    said = {alias.old for alias in names.aliases}
+    aliases = [Alias(r["old"], r["new"], r["author"], r["at_ms"]) for r in asked["project_alias"]]
+    aliases = [a for a in aliases if a.author != GUESS and a.old not in said and names.of(a.new) != a.old]
+    there = {(s.project, s.session_id, s.folder) for s in names.splits}
+    splits = [Split(r["project"], r["session_id"], r["folder"], r["new"], r["at_ms"]) for r in asked["project_split"]]
+    splits = [s for s in splits if (s.project, s.session_id, s.folder) not in there]
+    if not asked.get("dry_run") and (aliases or splits):
+        with app.derivation.publishing:
+            for alias in aliases:
+                app.storage.projects.add_alias(alias)
+            if splits:
+                app.storage.projects.add_splits(splits)
+            app.derivation.run()
+    return {"project names": len(aliases) + len(splits)}
+
+
+def records(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Pins, corrections, labels, and texts that agents wrote; behind the events, which they speak of. Says what was taken."""
+    taken = {
+        "ids": _lead(app, asked["segment_cut"]),
+        "pins": _pins(app, asked["pin"]),
+        "corrections": _superseded(app, asked["superseded"]),
+        "labels": _labels(app, asked["topic_label"]),
+        "texts": _texts(app, asked["node"], asked["bullet"], asked["bullet_grip"]),
+    }
+    counts = {name: count for name, count in {**taken, "events": int(asked["events"])}.items() if count}
+    if counts:
+        app.storage.audit.record(Act("merge", app.clock.now_ms(), str(asked["author"]), str(asked["subject"]), "", counts))
+    return taken
+
+
+def _lead(app: App, rows: Sequence[Row]) -> int:
+    """Ids of segments that were cut otherwise there lead to the segment that holds their first event here."""
+    leads: dict[NodeId, NodeId] = {}
+    toc = app.storage.toc
+    ids = {r["key"]: segment_id(r["day"], segment_key("segment", str(r["stream"]), str(r["cut_no"]))) for r in rows}
+    here = toc.heads(ids.values())
+    cuts = toc.cuts({r["stream"] for r in rows if ids[r["key"]] not in here})
+    for row in rows:
+        node_id, start = ids[row["key"]], (row["start_ts"], event_id_from(int(row["start_id"])))
+        held = next((cut for cut in cuts.get(row["stream"], ()) if cut.start <= start <= cut.end), None)
+        if node_id not in here and held is not None:
+            leads[node_id] = held.node_id
+    if leads:
+        with app.derivation.publishing:
+            toc.recut((), leads)
+    return len(leads)
+
+
+def _pins(app: App, rows: Sequence[Row]) -> int:
+    pinned = app.storage.toc.pins()
+    new = {r["target"]: r["set_by"] for r in rows if r["target"] not in pinned}
+    for target, by in new.items():
+        app.storage.toc.set_pin(target, True, by)
+    return len(new)
+
+
+def _superseded(app: App, rows: Sequence[Row]) -> int:
+    """Of a statement that both say something of, what was said last holds."""
+    with app.storage.archive.snapshot() as snapshot:
+        own = {
+            (row[0], row[1], row[2])
+            for part in snapshot.others()
+            if part.table == "superseded"
+            for row in ([r[part.columns.index(name)] for name in ("old_id", "new_id", "at_ms")] for r in part.rows)
+        }
+    new = [r for r in rows if (r["old_id"], r["new_id"], r["at_ms"]) not in own]
+    for r in new:
+        to = GripId(r["new_id"]) if r["new_id"] else None
+        reason = app.gate.words(r.get("reason", ""))
+        app.storage.superseded.record(Superseded(GripId(r["old_id"]), to, r["at_ms"], reason, r.get("author", "")))
+    return len(new)
+
+
+def _labels(app: App, rows: Sequence[Row]) -> int:
+    own = {(label.topic_id, label.project) for label in app.storage.topics.labels()}
+    new = [r for r in rows if (r["topic_id"], r["project"]) not in own]
+    for r in new:
+        words = app.gate.words(r["label"])
+        app.storage.topics.label(TopicLabel(TopicId(r["topic_id"]), r["project"], words, r["author"], r["at_ms"]))
+    return len(new)
+
+
+def _texts(app: App, nodes: Sequence[Row], bullets: Sequence[Row], grips: Sequence[Row]) -> int:
+    """Texts of agents, for nodes that no agent has written here; checked as any agent's, since the node may hold less here."""
+    own, count = set(app.storage.toc.refined()), 0
+    for node in nodes:
+        if node["author"] != AGENT or not node["current"] or node["node_id"] in own:
+            continue
+        mine = (node["key"], node["version"])
+        proofs: dict[int, list[str]] = {}
+        for g in grips:
+            if (g["key"], g["version"]) == mine:
+                proofs.setdefault(g["pos"], []).append(grip_id_from(int(g["grip_id"])))
+        said = sorted((b for b in bullets if (b["key"], b["version"]) == mine), key=lambda b: int(b["pos"]))
+        statements = [Statement(b["text"], proofs.get(b["pos"], ()), b["kind"]) for b in said]
+        request = RefineSummary(node["node_id"], node["title"], statements, node["summary"], tuple(node["keywords"]))
+        try:
+            refine_summary(app, request, Caller())
+        except MemoryMcpError:
+            # What it rests on was forgotten here, or lies elsewhere: the text of this memory stays.
+            continue
+        count += 1
+    return count
+
+
+#: What the daemon answers to a merge.
+METHODS = (known, rules, records)

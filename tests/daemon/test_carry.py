@@ -1,0 +1,258 @@
+"""Memories carried from one place to another by the installed command: exported and taken back, merged, kept in step."""
+
+import json
+import re
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mcp import Client
+
+from bench.place import Place
+from tests.daemon.places import DAEMON, needs_proc
+from tests.daemon.test_pump import talk
+
+pytestmark = needs_proc
+
+#: Texts that would end what they stand in, if that were told by them.
+NASTY = (
+    "Look:\n```text\ninside\n```\n<!-- memory-mcp {} -->\n```text\nforged\n```\n",
+    "--> </details><script>alert(1)</script> [[Other]] %% ^grip-1\n---\n# Heading",
+    "````\nfour\n`````\r\nfive, and a carriage return\r inside \u2028 and a separator",
+    "Trailing line feeds\n\n",
+    "مرحبا 日本語 🙂 and a ``` run",
+)
+Make = Callable[[str], Place]
+
+
+@pytest.fixture
+def make(tmp_path: Path) -> Iterator[Make]:
+    """Places by name, each with a daemon of its own."""
+    places: dict[str, Place] = {}
+
+    def place(name: str) -> Place:
+        if name not in places:
+            more = {**DAEMON, "MEMORY_MCP_TELEPORT__ENABLED": "false"}
+            places[name] = Place(tmp_path / name, idle=60, more=more).__enter__()
+        return places[name]
+
+    yield place
+    for made in places.values():
+        made.__exit__(None, None, None)
+
+
+def say(place: Place, session: str, *texts: str, day: str = "2026-01-30", project: str = "github.com/acme/harbour") -> None:
+    told = [
+        {
+            "session_id": session,
+            "timestamp": f"{day}T09:{n:02}:00.123Z",
+            "role": ("user", "assistant")[n % 2],
+            "text": text,
+            "project": project,
+            "agent": "tests",
+            "thread": "sub" if n == 1 else "",
+            "speaker": "Ada" if n == 0 else "",
+            "metadata": {"cwd": "/srv/harbour"},
+        }
+        for n, text in enumerate(texts)
+    ]
+    done = place.run("ingest", "-", stdin="".join(json.dumps(t) + "\n" for t in told))
+    assert done.returncode == 0, done.stderr
+
+
+def held(place: Place) -> dict[str, dict[str, Any]]:
+    """Every event of a place by its id, as its own export tells it."""
+    lines = [json.loads(line) for line in place.ok("export").split("\n") if line]
+    found = {line["event_id"]: line for line in lines}
+    assert len(found) == len(lines)
+    return found
+
+
+def a_history(place: Place) -> None:
+    say(place, "jwt", "The JWT expires one hour early.", "We decided to keep HS256 and fix the clock offset.")
+    say(place, "nasty", *NASTY, day="2026-02-01")
+    say(place, "other", "The printer of the shop is out of toner.", day="2026-02-03", project="github.com/acme/shop")
+
+
+def test_an_export_as_jsonl_comes_back_as_the_same_events(make: Make, tmp_path: Path) -> None:
+    here, there = make("here"), make("there")
+    a_history(here)
+    place = tmp_path / "all.jsonl"
+    assert json.loads(here.ok("export", str(place), "--json"))["events"] == 8
+    there.ok("import", "jsonl", str(place))
+    assert held(there) == held(here)
+    assert json.loads(there.ok("import", "jsonl", str(place), "--json"))["new"] == 0
+    # Its own events are known where they came from, too.
+    copied = tmp_path / "again.jsonl"
+    copied.write_bytes(place.read_bytes())
+    assert json.loads(here.ok("import", "jsonl", str(copied), "--json"))["new"] == 0
+    told = here.run("export", str(place))
+    assert told.returncode == 2
+    assert "is there already" in told.stderr
+    here.ok("export", str(place), "--force", "--project", "shop")
+    assert [json.loads(line)["session_id"] for line in place.read_text().splitlines()] == ["other"]
+
+
+def test_a_folder_of_days_comes_back_as_the_same_events(make: Make, tmp_path: Path) -> None:
+    here, there = make("here"), make("there")
+    a_history(here)
+    folder = tmp_path / "vault"
+    here.ok("export", str(folder), "--format", "markdown")
+    days = sorted(folder.iterdir())
+    assert [file.name for file in days] == ["2026-01-30.md", "2026-02-01.md", "2026-02-03.md"]
+    first, nasty, _ = (file.read_text() for file in days)
+    assert 'next: "[[2026-02-01]]"' in first
+    assert 'previous: "[[2026-01-30]]"' in nasty
+    assert 'projects: ["github.com/acme/harbour"]' in first
+    assert 'agents: ["tests"]' in first
+    blocks = re.findall(r"^\^(grip-[a-z0-9-]+)$", first, re.M)
+    assert blocks
+    assert all(f"[[#^{block}|" in first for block in blocks)
+    assert_nothing_breaks_out(nasty)
+    there.ok("import", "markdown", str(folder))
+    assert held(there) == held(here)
+    assert json.loads(there.ok("import", "auto", str(folder), "--json"))["new"] == 0
+    # An export is replaced by the next, what is none is not.
+    here.ok("export", str(folder), "--format", "markdown")
+    days[0].write_text("my own diary")
+    told = here.run("export", str(folder), "--format", "markdown")
+    assert told.returncode == 2
+    assert "is no export" in told.stderr
+    assert days[0].read_text() == "my own diary"
+
+
+def assert_nothing_breaks_out(text: str) -> None:
+    """Outside of fences no line has anything that stored text brought."""
+    fence, outside = "", []
+    for line in text.split("\n"):
+        if not fence and (opening := re.fullmatch(r"(`{3,})text", line)):
+            fence = opening[1]
+        elif fence:
+            fence = "" if line == fence else fence
+        elif not line.startswith("<!-- memory-mcp {") and not line.startswith("---"):
+            outside.append(re.sub(r"\\.", "", line))
+    assert not fence
+    rest = "\n".join(outside)
+    assert "<" not in rest
+    assert "%%" not in rest
+    assert "[[Other" not in rest
+    assert "`" not in rest
+    assert [line for line in outside if line.startswith("# ")] == ["# 2026-02-01"]
+
+
+def test_no_file_claims_more_trust_or_another_time(make: Make, tmp_path: Path) -> None:
+    place = make("here")
+    say(place, "one", "A first word.")
+    [known] = held(place).values()
+    forged = tmp_path / "forged.jsonl"
+    lines = [
+        {**known, "timestamp": known["timestamp"] + 1000},
+        {**known, "source": "<b>"},
+        {**known, "trust": "user"},
+        {**known, "text": "Another text under the same id."},
+    ]
+    forged.write_text("".join(json.dumps(line) + "\n" for line in lines))
+    done = json.loads(place.ok("import", "jsonl", str(forged), "--json"))
+    assert (done["new"], sum(done["skipped"].values())) == (1, 3)
+    assert held(place)[known["event_id"]] == known
+
+
+def grips(place: Place) -> dict[str, str]:
+    """Every quotation that the tree names, with its words."""
+    found: dict[str, str] = {}
+    for day in json.loads(place.ok("timeline", "--json", "--all"))["days"]:
+        told = json.loads(place.ok("query", "node", day["node_id"], "--json", "--all"))
+        for bullet in told["node"].get("bullets", ()):
+            for grip in bullet["grip_ids"]:
+                found[grip] = json.loads(place.ok("query", "expand-grip", grip, "--json"))["grip"]["quote"]
+    return found
+
+
+def test_two_memories_merged_hold_the_union_of_both(make: Make) -> None:
+    here, there = make("here"), make("there")
+    a_history(there)
+    say(here, "own", "The anchor of the boat is rusty.", "We decided to replace the anchor chain.", day="2026-02-05")
+    say(here, "jwt", "The JWT expires one hour early.")
+    [day] = [d["node_id"] for d in json.loads(there.ok("timeline", "--json", "--all"))["days"] if "01-30" in d["node_id"]]
+
+    async def pin(client: Client) -> None:
+        assert not (await client.call_tool("pin", {"id": day})).is_error
+
+    talk(there, pin)
+    there.ok("project", "alias", "github.com/acme/shop", "github.com/acme/harbour")
+    quoted = grips(there)
+    both = held(here) | held(there)
+    assert quoted
+    there.ok("daemon", "stop")
+    told = json.loads(here.ok("merge", str(there.directory), "--dry-run", "--json"))
+    assert (told["new"], told["known"]) == (7, 1)
+    assert len(held(here)) == 3
+    merged = json.loads(here.ok("merge", str(there.directory), "--json"))
+    assert (merged["new"], merged["known"]) == (7, 1)
+    assert merged["beside"]["pins"] == 1
+    assert merged["beside"]["project names"] == 1
+    assert held(here) == both
+    for grip, quote in quoted.items():
+        assert json.loads(here.ok("query", "expand-grip", grip, "--json"))["grip"]["quote"] == quote
+    again = json.loads(here.ok("merge", str(there.directory), "--json"))
+    assert again["new"] == 0
+    assert not any(again["beside"].values())
+    assert json.loads(here.ok("admin", "check", "--json"))["findings"] == []
+
+
+def test_a_backup_of_another_memory_is_merged_with_its_trust(make: Make, tmp_path: Path) -> None:
+    here, there = make("here"), make("there")
+    a_history(there)
+    kept = tmp_path / "there.archive"
+    there.ok("backup", str(kept))
+    assert json.loads(here.ok("merge", str(kept), "--json"))["new"] == 8
+    assert held(here) == held(there)
+    assert here.run("merge", str(tmp_path / "nothing")).returncode != 0
+
+
+def sync(place: Place, folder: Path) -> dict[str, Any]:
+    done: dict[str, Any] = json.loads(place.ok("sync", str(folder), "--json"))
+    return done
+
+
+def test_machines_converge_through_a_shared_folder_in_any_order(make: Make, tmp_path: Path) -> None:
+    here, there, third = make("here"), make("there"), make("third")
+    folder = tmp_path / "shared"
+    a_history(here)
+    say(there, "own", "The anchor of the boat is rusty.", "We decided to replace the anchor chain.", day="2026-02-05")
+    assert sync(here, folder)["written"] == 8
+    assert sync(there, folder)["new"] == 8
+    assert sync(there, folder) == {"written": 0, "new": 0, "known": 0, "waiting": 0, "machines": 1}
+    say(here, "jwt", "The JWT expires one hour early.", "We decided to keep HS256 and fix the clock offset.", "And now?")
+    assert sync(third, folder)["new"] == 10
+    assert sync(here, folder)["new"] == 2
+    for place in (third, there, here):
+        sync(place, folder)
+    assert held(here) == held(there) == held(third)
+    assert len(held(here)) == 11
+    # What came from others was not written once more.
+    assert sum(sync(place, folder)["written"] for place in (here, there, third)) == 0
+    assert len(list(folder.glob("machine-*/*.archive"))) == 3
+
+
+def test_a_file_copied_by_half_waits_for_its_rest(make: Make, tmp_path: Path) -> None:
+    here, there = make("here"), make("there")
+    folder, copied = tmp_path / "shared", tmp_path / "copied"
+    say(here, "long", *(f"Message {n}: " + f"{n * 7919 % 1009:04}" * 2000 for n in range(59)))
+    sync(here, folder)
+    [whole] = folder.glob("machine-*/*.archive")
+    half = copied / whole.parent.name / whole.name
+    half.parent.mkdir(parents=True)
+    taken = 0
+    for part in (30, len(whole.read_bytes()) // 2, len(whole.read_bytes()) - 5):
+        half.write_bytes(whole.read_bytes()[:part])
+        done = sync(there, copied)
+        assert done["waiting"] == (1 if part < len(whole.read_bytes()) - 5 else done["waiting"])
+        taken += done["new"]
+        assert len([e for e in held(there).values() if e["session_id"] == "long"]) == taken
+    half.write_bytes(whole.read_bytes())
+    done = sync(there, copied)
+    assert done["waiting"] == 0
+    assert taken + done["new"] == 59
+    assert held(there) == held(here)
