@@ -25,12 +25,12 @@ from memory_mcp.archive.frames import Batch, Block
 from memory_mcp.archive.others import drafts_in
 from memory_mcp.errors import StorageError
 from memory_mcp.model.event import EventDraft
-from memory_mcp.storage.archive import TableRows
+from memory_mcp.storage.archive import SYNCED, TableRows
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Appended
 
 #: Marks of how far was written, by folder, and of files that were read. On disk.
-_OUT, _IN = "sync:out:", "sync:in:"
+_OUT, _IN = SYNCED, "sync:in:"
 #: File of the data directory with the machine's own id: not the store's, which a backup carries to another machine.
 _ID = "sync-id"
 _MACHINE = re.compile(r"machine-[0-9a-f]{32}\Z")
@@ -137,6 +137,14 @@ class Exchange:
                     done.new += len(stored.new)
                     done.known += len(stored.known)
         return whole
+
+
+def own_folders(storage: Storage, data_dir: Path) -> list[Path]:
+    """Folders that this machine has written into, wherever it was told to; what is forgotten goes from their files as well."""
+    if not (data_dir / _ID).is_file():
+        return []
+    name = f"machine-{_machine_id(data_dir)}"
+    return [Path(mark.removeprefix(_OUT)) / name for mark in storage.outbox.marks(_OUT)]
 
 
 def _machine_id(data_dir: Path) -> str:

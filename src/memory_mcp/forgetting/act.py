@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from memory_mcp.app import App
+from memory_mcp.archive.exchange import own_folders
 from memory_mcp.errors import IndexNotReady, LayerUnavailable
 from memory_mcp.failpoints import failpoint
 from memory_mcp.forgetting.copies import Copies
@@ -99,6 +100,8 @@ class Forgetting:
         app.engine.forget_pages()
         swept = Files(self._directory, app.gate.tombstones).sweep()
         swept["backups"] = self._copies(app.gate.tombstones).sweep()
+        shared = own_folders(app.storage, self._directory.absolute())
+        swept["shared files"] = sum(Copies(folder, app.gate.tombstones).sweep() for folder in shared)
         failpoint("forget.swept")
         app.storage.compact()
         failpoint("forget.compacted")

@@ -5,6 +5,9 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol
 
+#: Marks of what was written for other memories begin so, and hold the number of the last event. On disk.
+SYNCED = "sync:out:"
+
 
 @dataclass(frozen=True, slots=True)
 class TableRows:

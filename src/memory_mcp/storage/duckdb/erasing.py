@@ -16,6 +16,7 @@ import duckdb
 from memory_mcp.model.calendar import rollup_targets
 from memory_mcp.model.event import Event
 from memory_mcp.model.ids import HASH_MASK, digest, event_id_from, event_key, grip_id_from, key_of, node_key
+from memory_mcp.storage.archive import SYNCED
 from memory_mcp.storage.duckdb.connection import insert
 from memory_mcp.storage.duckdb.events import EVENT_TYPES
 from memory_mcp.storage.duckdb.outbox import DERIVER
@@ -200,15 +201,20 @@ class Erasing:
             insert(con, "event", EVENT_TYPES, event_columns([event], seq))
             con.execute("UPDATE duplicate SET event_id = ? WHERE event_id = ?", [key, old])
             con.execute("UPDATE duplicate SET canonical = ? WHERE canonical = ?", [key, old])
-        derived = self._one("SELECT coalesce(max(value::BIGINT), 0) FROM checkpoint WHERE name = ?", [DERIVER])
-        done = self._one(f"SELECT count(*) FROM event WHERE seq <= ? AND stream NOT IN {_KEYS}", [derived, streams])
+        # Whoever counts in numbers of events goes on where it was; what was touched comes to everybody again.
+        places = con.execute(
+            f"""SELECT name, (SELECT count(*) FROM event WHERE seq <= value::BIGINT AND stream NOT IN {_KEYS})
+                FROM checkpoint WHERE name = ? OR starts_with(name, ?)""",
+            [streams, DERIVER, SYNCED],
+        ).fetchall()
         con.execute(
             f"""UPDATE event SET seq = n.place FROM (
                   SELECT event_id, row_number() OVER (ORDER BY stream IN {_KEYS}, seq) AS place FROM event) n
                 WHERE event.event_id = n.event_id""",
             [streams],
         )
-        con.execute("UPDATE checkpoint SET value = ? WHERE name = ?", [str(done), DERIVER])
+        for name, place in places:
+            con.execute("UPDATE checkpoint SET value = ? WHERE name = ?", [str(place), name])
 
     def _vanished(self) -> None:
         """Other names and marks of projects of which nothing is left."""
