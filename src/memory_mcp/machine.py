@@ -112,14 +112,18 @@ class Started:
     def __init__(self, pid: int, popen: Any = None) -> None:
         self.pid = pid
         self._popen = popen
+        self._status: int | None = None
 
     def ended(self) -> int | None:
-        """How it ended: its exit status, a negative signal; None while it runs. Once it was told, it is told no more."""
+        """How it ended: its exit status, a negative signal; None while it runs."""
         if self._popen is not None:
             found: int | None = self._popen.poll()
             return found
-        pid, status = os.waitpid(self.pid, os.WNOHANG)
-        return os.waitstatus_to_exitcode(status) if pid else None
+        if self._status is None:
+            # The system tells it once.
+            pid, status = os.waitpid(self.pid, os.WNOHANG)
+            self._status = os.waitstatus_to_exitcode(status) if pid else None
+        return self._status
 
 
 def start(words: Sequence[str], environ: Mapping[str, str], log: str) -> Started:

@@ -10,7 +10,7 @@ import pytest
 
 from bench.place import Place
 from memory_mcp import lines
-from tests.daemon.places import needs_proc
+from tests.daemon.places import look, needs_proc
 
 pytestmark = needs_proc
 
@@ -157,3 +157,52 @@ def test_in_process_an_early_close_ends_clean(tmp_path: Path) -> None:
         with Place(tmp_path / str(number)) as place:
             done = place.run("serve", "--in-process")
             assert (done.returncode, done.stdout, done.stderr) == (0, "", "")
+
+
+@pytest.mark.parametrize("year", ["0001", "9999"])
+def test_times_at_the_ends_of_the_calendar_are_refused(client: Raw, year: str) -> None:
+    event = {"session_id": "s", "role": "user", "text": "We decided on tabs."}
+    moment = f"{year}-12-31T23:00:00"
+    for tool, arguments in (
+        ("intelligent_search", {"query": "tabs", "since": moment}),
+        ("intelligent_search", {"query": "tabs", "until": moment}),
+        ("intelligent_search", {"query": "tabs next year", "as_of": moment}),
+        ("ingest_events", {"events": [{**event, "timestamp": moment}]}),
+    ):
+        result = client.ask(message(20, "tools/call", name=tool, arguments=arguments))["result"]
+        assert result["isError"]
+        assert result["content"][0]["text"].startswith("INVALID_ARGUMENT: "), (arguments, result)
+
+
+def test_a_daemon_whose_first_starts_fail_is_tried_for_until_it_runs(tmp_path: Path) -> None:
+    """The client is greeted by it, and nobody else has opened the store."""
+    site = tmp_path / "site"
+    site.mkdir()
+    (site / "sitecustomize.py").write_text(
+        "import os, sys\n"
+        f"count = {str(site / 'count')!r}\n"
+        "if sys.orig_argv[-4:-2] == ['daemon', 'run'] and (not os.path.exists(count) or os.path.getsize(count) < 3):\n"
+        "    open(count, 'a').write('x')\n"
+        "    os._exit(1)\n"
+    )
+    with Place(tmp_path / "place", more={"MEMORY_MCP_SERVER__DAEMON": "true", "PYTHONPATH": str(site)}) as place:
+        client = Raw(place)
+        stored = client.ask(remember(1, '"We decided on tabs."'))
+        assert not stored["result"].get("isError", False)
+        assert (site / "count").read_text() == "xxx"
+        assert place.owners() == {look(place)["pid"]}
+        assert client.end()[0] == 0
+
+
+def test_a_client_is_told_why_no_daemon_can_be_had_and_served_when_one_can(tmp_path: Path) -> None:
+    with Place(tmp_path, more={"MEMORY_MCP_SERVER__DAEMON": "true"}) as place:
+        client = Raw(place)
+        place.ok("daemon", "stop")
+        wrong = place.home / "config.toml"
+        wrong.write_text("[storage\n")
+        found = client.ask(message(1, "tools/call", name="browse_toc", arguments={}))
+        assert found["error"]["message"].startswith("UNAVAILABLE: ")
+        assert "(retryable: true)" in found["error"]["message"]
+        wrong.unlink()
+        assert not client.ask(message(2, "tools/call", name="browse_toc", arguments={}))["result"].get("isError", False)
+        client.end()

@@ -1,10 +1,12 @@
 """`serve --http` and `server.http` as the installed command does them: a door with a lock, gone with whoever opened it."""
 
 import asyncio
+import contextlib
 import http.client
 import json
 import os
 import signal
+import socket
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -127,3 +129,24 @@ def test_another_address_than_loopback_is_refused_without_a_token_and_hosts(plac
     assert "server.http_token" in done.stderr
     assert "server.http_allowed_hosts" in done.stderr
     assert place.run("serve", "--port", "1").returncode == 2
+
+
+def test_two_hundred_requests_that_are_half_sent_do_not_stay(place: Place) -> None:
+    serving = serve(place, "--http", "--port", "0", "--json")
+    try:
+        url = told(serving)["url"]
+        address = (urlsplit(url).hostname, urlsplit(url).port)
+        slow = [socket.create_connection(address, timeout=PATIENCE) for _ in range(200)]
+        for number, one in enumerate(slow):
+            one.sendall(b"POST /mcp HTTP/1.1\r\nHost: 127.0.0.1\r\nX-Slow: " + b"a" * (number % 3))
+        assert ask(url, "/health")[0] in (200, 401), "it goes on answering"
+        for one in slow:
+            with contextlib.suppress(ConnectionError):
+                # What comes meanwhile does not give it more time.
+                one.sendall(b"b")
+                assert one.recv(100) == b""
+            one.close()
+        assert ask(url, "/health")[0] in (200, 401)
+    finally:
+        serving.send_signal(signal.SIGTERM)
+        serving.communicate(timeout=PATIENCE)

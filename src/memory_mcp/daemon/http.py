@@ -21,6 +21,7 @@ import anyio
 import uvicorn
 from anyio.abc import TaskStatus
 from mcp.server.mcpserver import MCPServer
+from uvicorn.protocols.http.h11_impl import H11Protocol
 from uvicorn.server import ServerState
 
 from memory_mcp import __version__
@@ -35,6 +36,9 @@ log = logging.getLogger(__name__)
 
 #: Largest request body (bytes): far more than any tool call, far less than memory.
 MAX_BODY = 4 * 1024 * 1024
+#: The head of a request is whole after so long, its body after so long more, or the connection is closed (seconds): ten times
+#: what a call of the largest size takes through a tunnel of 5 Mbit/s.
+HEAD_PATIENCE, BODY_PATIENCE = 10.0, 60.0
 #: How long calls under way may still take when the door closes (seconds).
 GRACE = 1
 
@@ -124,6 +128,44 @@ class _State(ServerState):
         """Nothing: uvicorn sets it as it starts."""
 
 
+class _Bounded(H11Protocol):
+    """A connection whose requests come whole in time: uvicorn waits for ever for one that is half sent."""
+
+    _waits: asyncio.TimerHandle | None = None
+    _for = ""
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """See asyncio.Protocol."""
+        super().connection_made(transport)
+        self._wait()
+
+    def data_received(self, data: bytes) -> None:
+        """See asyncio.Protocol."""
+        super().data_received(data)
+        self._wait()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """See asyncio.Protocol."""
+        self._stop()
+        super().connection_lost(exc)
+
+    def _wait(self) -> None:
+        """Begin to wait for the rest of a request's head or body; more of it does not begin that anew."""
+        state = str(self.conn.their_state)
+        if state == self._for:
+            return
+        self._stop()
+        patience = {"IDLE": HEAD_PATIENCE, "SEND_BODY": BODY_PATIENCE}.get(state)
+        if patience is not None:
+            self._for = state
+            self._waits = self.loop.call_later(patience, self.transport.close)
+
+    def _stop(self) -> None:
+        if self._waits is not None:
+            self._waits.cancel()
+        self._waits, self._for = None, ""
+
+
 class _Uvicorn(uvicorn.Server):
     """Uvicorn on a listener that is bound already, without its signal handlers and its own logging."""
 
@@ -131,7 +173,7 @@ class _Uvicorn(uvicorn.Server):
         # The address of a proxy's client is not believed, and what listens says nothing about itself.
         config = uvicorn.Config(
             app,
-            http="h11",
+            http=_Bounded,
             ws="none",
             lifespan="on",
             log_config=None,
