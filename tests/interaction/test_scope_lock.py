@@ -78,6 +78,8 @@ BY_ID: Mapping[str, Callable[[Ids], dict[str, Any]]] = {
     "pin": lambda i: {"id": i.grip},
     "intelligent_search": lambda i: {"query": "decided cause", "why_not": i.event},
     "navigate": lambda i: {"query": "decided", "node_id": i.node},
+    "correct": lambda i: {"grip_id": i.grip, "text": "It is otherwise."},
+    "retract": lambda i: {"grip_id": i.grip},
 }
 #: Requests that take project and scope, with arguments that find something.
 SCOPED: Mapping[str, dict[str, Any]] = {
@@ -113,10 +115,13 @@ REFUSES: Mapping[str, dict[str, Any]] = {
     "undo_project": {"project": BILLING},
     "rebuild_index": {"index_type": "bm25"},
     "prune_index": {"index_type": "bm25", "age_days": 1},
+    "forget": {"value": "retry queue"},
+    "pause_capture": {"project": "*"},
+    "resume_capture": {"project": "*"},
 }
 #: Requests that look at nobody's words, and those that no tool asks: a resource reads `get_topic` in the caller's scope.
 NOBODYS = {"plan_query", "classify_query", "get_teleport_status", "get_vector_index_status", "get_topic_graph_status"}
-NO_TOOL = {"get_spend", "get_topic"}
+NO_TOOL = {"get_spend", "get_topic", "audit"}
 
 
 def test_every_request_is_told_apart() -> None:

@@ -29,7 +29,8 @@ DECIDE = ["plan_query", "classify_query"]
 REFINE = ["refine_due", "refine_show", "refine_summary"]
 TOPICS = ["get_top_topics", "get_toc_nodes_for_topic", "get_related_topics", "label_topic", "get_topic_graph_status"]
 PROJECTS = ["list_projects", "list_agents", "alias_project", "split_project", "undo_project"]
-FULL = [*TREE, *DECIDE, *INDEXES, *TOPICS, "ingest_events", *REFINE, "pin", "correct", "retract", *PROJECTS]
+LAST = ["forget", "pause_capture", "resume_capture"]
+FULL = [*TREE, *DECIDE, *INDEXES, *TOPICS, "ingest_events", *REFINE, "pin", "correct", "retract", *PROJECTS, *LAST]
 WRITES = {
     "remember",
     "rebuild_index",
@@ -41,6 +42,7 @@ WRITES = {
     "correct",
     "retract",
     *PROJECTS[2:],
+    *LAST,
 }
 
 

@@ -51,7 +51,7 @@ def pause_capture(app: App, request: PauseCapture, caller: Caller) -> Capturing:
         InvalidQuery: the duration is none, or no project is known.
 
     """
-    directory, project = _directory(app), _project(app, request.project, caller)
+    project, directory = _project(app, request.project, caller), _directory(app)
     now, known = app.clock.now_ms(), _read(directory)
     lasts = _milliseconds(request.duration)
     left = [p for p in known if not (p.end is None or p.end > now) or p.projects[0] != project]
@@ -69,15 +69,17 @@ def resume_capture(app: App, request: ResumeCapture, caller: Caller) -> Capturin
         InvalidQuery: it is not paused, or all projects are.
 
     """
-    directory, project = _directory(app), _project(app, request.project, caller)
+    project, directory = _project(app, request.project, caller), _directory(app)
     now, known = app.clock.now_ms(), _read(directory)
     ended = [p for p in known if p.covers(project, now) and project in (pauses.ALL, *p.projects)]
     if project == pauses.ALL:
         ended = [p for p in known if p.end is None or p.end > now]
+    if not ended and any(p.covers(pauses.ALL, now) for p in known):
+        raise InvalidQuery(
+            f"recording of {_called(project)} is not paused by itself", "All projects are paused; say project * to resume them."
+        )
     if not ended:
-        everything = any(p.covers(pauses.ALL, now) for p in known)
-        hint = "All projects are paused; say project * to resume them." if everything else "Nothing is to be done."
-        raise InvalidQuery(f"recording of {_called(project)} is not paused by itself", hint)
+        return _told(app, directory, project)
     pauses.write(directory, [p._replace(end=now) if p in ended else p for p in known])
     app.storage.audit.record(Act("resume", now, request.by, project))
     return _told(app, directory, project)
