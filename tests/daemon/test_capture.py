@@ -117,4 +117,4 @@ def test_a_transcript_of_a_paused_time_is_not_recorded_by_a_later_import(place: 
     path.write_text("".join(json.dumps(row) + "\n" for row in rows))
     told = json.loads(place.ok("import", "jsonl", str(path), "--json"))
     assert (told["new"], told["dropped"]) == (1, {"recording is paused": 1})
-    assert place.run("resume", "--project", "*").returncode == 2
+    place.ok("resume", "--project", "*")
