@@ -66,7 +66,10 @@ def test_a_payload_that_is_a_link_is_set_aside_unread_while_the_daemon_runs(plac
     (tmp_path / "payload").write_text(f"{header}\n{told}")
     (place.directory / "spool" / "new" / "00000001-00000000-claude-code").symlink_to(tmp_path / "payload")
     until(lambda: not any((place.directory / "spool" / "new").iterdir()))
-    assert (place.directory / "spool" / "bad" / "00000001-00000000-claude-code").is_symlink()
+    aside = place.directory / "spool" / "bad" / "00000001-00000000-claude-code"
+    assert not aside.is_symlink()
+    assert "turtledove" not in aside.read_text()
+    assert "turtledove" in (tmp_path / "payload").read_text()
     assert "turtledove" not in place.ok("query", "events", "--all", "--json")
 
 
