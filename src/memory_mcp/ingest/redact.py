@@ -9,11 +9,10 @@ Invariants
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
 from memory_mcp.ingest.context_rules import CONTEXT_RULES
 from memory_mcp.ingest.list_rules import LIST_RULES
-from memory_mcp.ingest.secret_rules import RULES, Rule, Span
+from memory_mcp.ingest.secret_rules import RULES, Rule, Span, plain_start
 from memory_mcp.ingest.vendor_rules import VENDOR_RULES
 
 #: What a secret is replaced by.
@@ -24,9 +23,13 @@ _PRIVATE = re.compile(r"<private>.*?(?:</private>|\Z)", re.S | re.I)
 _LONG_RUN = re.compile(r"[a-z0-9_.~%+/=:-]{16,}+").findall
 _ASCII_LOWER = {c: c + 32 for c in range(ord("A"), ord("Z") + 1)}
 
-_Search = Callable[[str], object]
-#: So many plain anchors are looked for together.
-_MANY = 30
+#: What may part a vendor's token from what stands before it, within a run; runs are joined by the first.
+_SIGNS = " _.~%+/=:-"
+#: No vendor's anchor looks farther back or ahead, characters; and so many surroundings are kept at most.
+_BACK, _AHEAD, _MOST_SEEN = 16, 144, 4096
+
+_Match = Callable[[str], object]
+_MatchAt = Callable[[str, int], object]
 
 
 def strip_private(text: str) -> str:
@@ -38,78 +41,107 @@ class Redactor:
     """All rules, ready to be asked."""
 
     def __init__(self) -> None:
-        self._told = _Rules((*RULES, *CONTEXT_RULES, *LIST_RULES))
-        self._vendor = _Rules(VENDOR_RULES)
+        self._told = _Told((*RULES, *CONTEXT_RULES, *LIST_RULES))
+        self._vendor = _Vendors(VENDOR_RULES)
 
     def suspects(self, text: str) -> bool:
         """Whether any rule has to look at `text` at all."""
         lowered = text.lower()
-        return self._told.apply(lowered) or self._vendor.apply(_long_runs(lowered))
+        return bool(self._told.called(lowered) or self._vendor.called(_long_runs(lowered)))
 
     def redact(self, text: str, counts: Counter[str]) -> str:
         """`text` with every secret replaced by its rule's name; replacements are added to `counts`."""
         lowered = text.lower()
-        spans: list[Span] = []
         runs = _long_runs(lowered)
-        if runs and self._vendor.apply(runs):
-            spans += self._vendor.find(text, lowered, runs)
-        # Behind the vendors' rules: a token that both find is named after its vendor.
-        if self._told.apply(lowered):
-            spans += self._told.find(text, lowered, lowered)
+        # The vendors' rules first: a token that both find is named after its vendor.
+        rules = [*(self._vendor.called(runs) if runs else ()), *self._told.called(lowered)]
+        if not rules:
+            return text
+        # Lower case is longer for a few letters; places in it must be places in the text.
+        aligned = lowered if len(lowered) == len(text) else text.translate(_ASCII_LOWER)
+        spans = [span for rule in rules for span in rule.find(text, aligned)]
         return _replace(text, spans, counts) if spans else text
 
 
 def _long_runs(lowered: str) -> str:
-    return " ".join(_LONG_RUN(lowered))
+    runs = _LONG_RUN(lowered)
+    return f" {' '.join(runs)}" if runs else ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Guarded:
-    """A rule with its anchors taken apart into plain texts and patterns."""
-
-    rule: Rule
-    words: tuple[str, ...]
-    searches: tuple[_Search, ...]
-
-    @classmethod
-    def of(cls, rule: Rule) -> "_Guarded":
-        words = tuple(a for a in rule.anchors if not a.startswith("~"))
-        return cls(rule, words, tuple(re.compile(a[1:]).search for a in rule.anchors if a.startswith("~")))
-
-    def applies(self, lowered: str) -> bool:
-        return any(word in lowered for word in self.words) or any(search(lowered) for search in self.searches)
-
-
-class _Rules:
-    """Rules behind one look for all of their anchors."""
+class _Told:
+    """Rules whose anchors may stand anywhere: each is looked for once, by its plain text before its pattern."""
 
     def __init__(self, rules: tuple[Rule, ...]) -> None:
-        self._rules = tuple(_Guarded.of(rule) for rule in rules)
+        self._rules = rules
+        callers: dict[str, list[int]] = {}
+        for number, rule in enumerate(rules):
+            for anchor in rule.anchors:
+                callers.setdefault(anchor, []).append(number)
+        asked: list[tuple[str, _Match | None, list[int]]] = []
+        for anchor, numbers in callers.items():
+            asked.append((plain_start(anchor), re.compile(anchor[1:]).search if anchor[0] == "~" else None, numbers))
+        self._asked = [row for row in asked if row[0].isascii()]
+        self._foreign = [row for row in asked if not row[0].isascii()]
+
+    def called(self, lowered: str) -> list[Rule]:
+        """The rules that have to look, in their order."""
+        hits = [numbers for word, search, numbers in self._asked if word in lowered and (search is None or search(lowered))]
+        if not lowered.isascii():
+            hits += [numbers for word, _, numbers in self._foreign if word in lowered]
+        return [self._rules[number] for number in sorted({n for numbers in hits for n in numbers})] if hits else []
+
+
+class _Vendors:
+    """Rules whose anchors begin where a token may, or with a sign; in long runs most letters are passed over."""
+
+    def __init__(self, rules: tuple[Rule, ...]) -> None:
+        self._rules = rules
+        self._callers: dict[str, list[tuple[_MatchAt, int]]] = {}
+        for number, rule in enumerate(rules):
+            for anchor in rule.anchors:
+                pattern = re.compile(anchor[1:] if anchor[0] == "~" else re.escape(anchor))
+                self._callers.setdefault(plain_start(anchor)[:1], []).append((pattern.match, number))
         anchors = sorted({anchor for rule in rules for anchor in rule.anchors})
-        patterns = [anchor[1:] for anchor in anchors if anchor.startswith("~")]
-        words = [anchor for anchor in anchors if not anchor.startswith("~")]
-        plain = [word for word in words if word.isascii()]
-        # One by one, patterns that begin with plain text are searched for at memory speed; joined, they are not. Of many,
-        # the calls alone would cost more.
-        joined = (_any_of(plain),) if len(plain) > _MANY else map(re.escape, plain)
-        self._searches = tuple(re.compile(pattern).search for pattern in (*joined, *patterns))
-        foreign = [word for word in words if not word.isascii()]
-        self._foreign = re.compile("|".join(map(re.escape, foreign))).search if foreign else None
+        signs = re.escape(_SIGNS)
+        inner = [anchor for anchor in anchors if plain_start(anchor)[:1] in _SIGNS[1:] and plain_start(anchor)]
+        # What follows a backslash that was an escape may be the letter of it.
+        self._begin = re.compile(f"[{signs}](?=[nrt]?(?:{_joined(a for a in anchors if a not in inner)}))")
+        self._inner = re.compile(_joined(inner)).search
 
-    def apply(self, lowered: str) -> bool:
-        """Whether any rule has to look."""
-        for search in self._searches:
-            if search(lowered):
-                return True
-        return self._foreign is not None and not lowered.isascii() and self._foreign(lowered) is not None
+    def called(self, runs: str) -> list[Rule]:
+        """The rules that have to look, in their order."""
+        numbers: set[int] = set()
+        seen: set[str] = set()
+        for place in self._begin.finditer(runs):
+            self._note(runs, place.end(), numbers, seen)
+            if runs[place.end()] in "nrt":
+                self._note(runs, place.end() + 1, numbers, seen)
+        inner = self._inner(runs)
+        while inner:
+            self._note(runs, inner.start(), numbers, seen)
+            inner = self._inner(runs, inner.start() + 1)
+        return [self._rules[number] for number in sorted(numbers)]
 
-    def find(self, text: str, lowered: str, where: str) -> Iterator[Span]:
-        """What the rules find in `text` whose anchors stand in `where`."""
-        # Lower case is longer for a few letters; places in it must be places in the text.
-        aligned = lowered if len(lowered) == len(text) else text.translate(_ASCII_LOWER)
-        for guarded in self._rules:
-            if guarded.applies(where):
-                yield from guarded.rule.find(text, aligned)
+    def _note(self, runs: str, at: int, numbers: set[int], seen: set[str]) -> None:
+        """Add the rules one of whose anchors stands at a place; surroundings that were seen are not asked again."""
+        if at >= _BACK:
+            around = runs[at - _BACK : at + _AHEAD]
+            if around in seen:
+                return
+            if len(seen) < _MOST_SEEN:
+                seen.add(around)
+        for match, number in (*self._callers.get(runs[at : at + 1], ()), *self._callers.get("", ())):
+            if number not in numbers and match(runs, at):
+                numbers.add(number)
+
+
+def _joined(anchors: Iterable[str]) -> str:
+    """A pattern that matches any of the anchors."""
+    plain: list[str] = []
+    patterns: list[str] = []
+    for anchor in anchors:
+        (patterns if anchor[0] == "~" else plain).append(anchor)
+    return "|".join((_any_of(plain), *(pattern[1:] for pattern in patterns)))
 
 
 def _any_of(words: list[str]) -> str:
