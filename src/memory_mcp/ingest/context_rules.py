@@ -31,7 +31,9 @@ _COMMANDS: tuple[tuple[str, str, str], ...] = (
     ),
     ("htpasswd", "htpasswd", r"\bhtpasswd\s+-\w*b\w*\s+(?:-\w+\s+)*\S+\s+\S+\s+"),
 )
-_COMMAND_PATTERNS = tuple((name, tuple(words.split()), re.compile(start + _WORD)) for name, words, start in _COMMANDS)
+_COMMAND_WORDS = tuple(
+    (word, row) for name, words, start in _COMMANDS for row in [(re.compile(start + _WORD), name)] for word in words.split()
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +46,7 @@ class CommandRule:
 
     def find(self, text: str, lowered: str) -> Iterator[Span]:
         """See `Rule`."""
-        for name, words, pattern in _COMMAND_PATTERNS:
-            if not any(word in lowered for word in words):
-                continue
+        for pattern, name in dict.fromkeys([row for word, row in _COMMAND_WORDS if word in lowered]):
             for match in pattern.finditer(text):
                 group = "secret" if match["secret"] is not None else "plain"
                 if not is_placeholder(match[group]) and not match[group].startswith("$"):
@@ -131,6 +131,9 @@ _LABELLED = re.compile(
 #: What a label ends in, and what may stand before that and belong to it.
 _LABELS = tuple(re.compile(word) for word in ("token", "secret", "credential", "key"))
 _LABEL_START = re.compile(rf"(?:\b{_KEY_OF}|\bclient[ _-]id[ _-])\Z")
+_VALUES = tuple(
+    re.compile(value).search for value in (r": [a-z0-9_+/.~%=-]{20}", r" (?:is|ist|est|es|was) [\"'`]?[a-z0-9_+/.~%=-]{16}")
+)
 _COOKIE = re.compile(
     r"(?i)(?:(?:set-)?cookie2?\\?[\"']?\s{0,4}[:=]\s{0,4}\\?[\"'`]?|(?:\s-b|--cookie)[ =]\\?[\"'])(?P<pairs>[^\r\n\"'`]{8,4096})"
 )
@@ -163,10 +166,12 @@ class LabelledRule:
     """`api key: X`, where X looks drawn by a machine; tried at the labels only, most texts with a colon have none."""
 
     name: str = "labelled"
-    anchors: tuple[str, ...] = (r"~ (?:is|ist|est|es|was) [\"'`]?[a-z0-9_+/.~%=-]{16}", r"~: [a-z0-9_+/.~%=-]{20}")
+    anchors: tuple[str, ...] = ("token", "secret", "credential", "key")
 
     def find(self, text: str, lowered: str) -> Iterator[Span]:
         """See `Rule`."""
+        if not any(search(lowered) for search in _VALUES):
+            return
         starts: set[int] = set()
         for label in _LABELS:
             for place in label.finditer(lowered):

@@ -30,6 +30,8 @@ _BACK, _AHEAD, _MOST_SEEN = 16, 144, 4096
 
 _Match = Callable[[str], object]
 _MatchAt = Callable[[str, int], object]
+#: An anchor's plain text, its pattern, and the numbers of its rules.
+_Asked = tuple[str, _Match, list[int]]
 
 
 def strip_private(text: str) -> str:
@@ -77,18 +79,30 @@ class _Told:
         for number, rule in enumerate(rules):
             for anchor in rule.anchors:
                 callers.setdefault(anchor, []).append(number)
-        asked: list[tuple[str, _Match | None, list[int]]] = []
+        words = {plain_start(anchor) for anchor in callers}
+        self._asked: dict[str, list[_Asked]] = {}
+        self._foreign: list[_Asked] = []
         for anchor, numbers in callers.items():
-            asked.append((plain_start(anchor), re.compile(anchor[1:]).search if anchor[0] == "~" else None, numbers))
-        self._asked = [row for row in asked if row[0].isascii()]
-        self._foreign = [row for row in asked if not row[0].isascii()]
+            word = plain_start(anchor)
+            row = (word, re.compile(anchor[1:]).search if anchor[0] == "~" else _always, numbers)
+            if word.isascii():
+                # A word is looked for only where another that is part of it was found; a blank is everywhere.
+                parts = [part for part in words if part.strip() and part != word and part in word]
+                self._asked.setdefault(max(parts, key=len, default=word), []).append(row)
+            else:
+                self._foreign.append(row)
 
     def called(self, lowered: str) -> list[Rule]:
         """The rules that have to look, in their order."""
-        hits = [numbers for word, search, numbers in self._asked if word in lowered and (search is None or search(lowered))]
+        rows = [row for part, some in self._asked.items() if part in lowered for row in some]
         if not lowered.isascii():
-            hits += [numbers for word, _, numbers in self._foreign if word in lowered]
-        return [self._rules[number] for number in sorted({n for numbers in hits for n in numbers})] if hits else []
+            rows += self._foreign
+        hits = {number for word, search, numbers in rows if word in lowered and search(lowered) for number in numbers}
+        return [self._rules[number] for number in sorted(hits)] if hits else []
+
+
+def _always(_: str) -> object:
+    return True
 
 
 class _Vendors:

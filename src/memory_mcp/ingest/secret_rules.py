@@ -327,7 +327,7 @@ RULES: tuple[Rule, ...] = (
     ),
     PatternRule(
         "aws-secret-key",
-        ("~secret_?access_?key", "~aws_?secret"),
+        ("~secret(?:_?access_?key|(?<=aws_secret)|(?<=awssecret))",),
         re.compile(
             r"(?i:secret_?access_?key|aws_?secret(?:_?key)?)\\?[\"']?\s{0,4}(?:[:=]|=>)\s{0,4}\\?[\"']?"
             r"(?P<secret>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])"
