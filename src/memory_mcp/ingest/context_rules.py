@@ -36,6 +36,10 @@ _COMMAND_WORDS = tuple(
 )
 
 
+#: The options they are handed over by; many texts have others only.
+_OPTION = re.compile(r"-(?:[pauw](?<=\s-.)|-pass(?<=\s--pass)|passin|passout|\w{0,8}b\w{0,8}\s)").search
+
+
 @dataclass(frozen=True, slots=True)
 class CommandRule:
     """Passwords handed to a program by an option of its own."""
@@ -46,6 +50,8 @@ class CommandRule:
 
     def find(self, text: str, lowered: str) -> Iterator[Span]:
         """See `Rule`."""
+        if not _OPTION(lowered):
+            return
         for pattern, name in dict.fromkeys([row for word, row in _COMMAND_WORDS if word in lowered]):
             for match in pattern.finditer(text):
                 group = "secret" if match["secret"] is not None else "plain"

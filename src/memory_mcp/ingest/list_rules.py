@@ -56,7 +56,7 @@ class SeedRule:
     """Twelve words and more in a row from the list that wallets draw theirs from."""
 
     name: str = "seed-phrase"
-    anchors: tuple[str, ...] = (r"~ (?:[a-z]{3,8}+ ){10}[a-z]{3}",)
+    anchors: tuple[str, ...] = ("~" + " [a-z]{3,8}+" * 10 + " [a-z]{3}",)
 
     def find(self, text: str, _lowered: str) -> Iterator[Span]:
         """See `Rule`."""

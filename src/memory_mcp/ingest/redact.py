@@ -118,18 +118,19 @@ class _Vendors:
         anchors = sorted({anchor for rule in rules for anchor in rule.anchors})
         signs = re.escape(_SIGNS)
         inner = [anchor for anchor in anchors if plain_start(anchor)[:1] in _SIGNS[1:] and plain_start(anchor)]
-        # What follows a backslash that was an escape may be the letter of it.
-        self._begin = re.compile(f"[{signs}](?=[nrt]?(?:{_joined(a for a in anchors if a not in inner)}))")
-        self._inner = re.compile(_joined(inner)).search
+        # A run behind a backslash may begin with the letter of an escape.
+        starts = _by_letter(anchor for anchor in anchors if anchor not in inner)
+        self._begins = tuple(re.compile(f"{before}(?={starts})").finditer for before in (f"[{signs}]", " [nrt]"))
+        # Side by side, each with its sign first, so that all else is passed over quickly.
+        self._inner = re.compile("|".join(a[1:] if a[0] == "~" else re.escape(a) for a in inner)).search
 
     def called(self, runs: str) -> list[Rule]:
         """The rules that have to look, in their order."""
         numbers: set[int] = set()
         seen: set[str] = set()
-        for place in self._begin.finditer(runs):
-            self._note(runs, place.end(), numbers, seen)
-            if runs[place.end()] in "nrt":
-                self._note(runs, place.end() + 1, numbers, seen)
+        for begins in self._begins:
+            for place in begins(runs):
+                self._note(runs, place.end(), numbers, seen)
         inner = self._inner(runs)
         while inner:
             self._note(runs, inner.start(), numbers, seen)
@@ -149,13 +150,23 @@ class _Vendors:
                 numbers.add(number)
 
 
+def _by_letter(anchors: Iterable[str]) -> str:
+    """A pattern that matches any of the anchors, branching once per first letter."""
+    branches: dict[str, list[str]] = {}
+    for anchor in anchors:
+        letter, marked = plain_start(anchor)[:1], anchor[0] == "~"
+        # Those that begin with a choice stay whole, under "".
+        branches.setdefault(letter, []).append("~" * marked + anchor[marked + len(letter) :])
+    return f"(?:{'|'.join(f'{letter}(?:{_joined(rest)})' for letter, rest in sorted(branches.items(), reverse=True))})"
+
+
 def _joined(anchors: Iterable[str]) -> str:
     """A pattern that matches any of the anchors."""
     plain: list[str] = []
     patterns: list[str] = []
     for anchor in anchors:
         (patterns if anchor[0] == "~" else plain).append(anchor)
-    return "|".join((_any_of(plain), *(pattern[1:] for pattern in patterns)))
+    return "|".join((*([_any_of(plain)] if plain else ()), *(pattern[1:] for pattern in patterns)))
 
 
 def _any_of(words: list[str]) -> str:
