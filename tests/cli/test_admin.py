@@ -115,7 +115,7 @@ def test_doctor_says_what_is_wrong_and_what_to_do(cli: Cli, copy: Path, tmp_path
     done = cli("doctor", "--data-dir", str(copy))
     assert done.status == 1
     assert "warn  permissions" in done.out
-    assert f"fail  acknowledged events: {999 - EVENTS} that were stored are missing" in done.out
+    assert f"fail  acknowledged events: {999 - EVENTS} acknowledged events are missing" in done.out
     assert all("delete" not in line and "remove" not in line for line in done.out.splitlines())
 
 

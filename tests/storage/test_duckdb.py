@@ -26,6 +26,7 @@ from memory_mcp.errors import (
     MemoryMcpError,
     ResourceExhausted,
     SchemaTooNew,
+    StorageDamaged,
     StorageError,
     StorageLocked,
 )
@@ -306,7 +307,7 @@ def test_a_file_where_the_directory_should_be_is_a_clear_error(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("damage", ["garbage", "empty", "header", "half", "second header"])
-def test_a_damaged_file_is_an_error_with_a_safe_hint_and_can_be_put_right(data_dir: Path, damage: str) -> None:
+def test_a_damaged_file_is_set_aside_the_loss_is_told_and_can_be_put_right(data_dir: Path, damage: str) -> None:
     file = made(data_dir, 2000)
     whole = file.read_bytes()
     broken = {
@@ -317,15 +318,24 @@ def test_a_damaged_file_is_an_error_with_a_safe_hint_and_can_be_put_right(data_d
         "second header": whole[:4096] + b"\xff" * 8192 + whole[12288:],
     }[damage]
     file.write_bytes(broken)
-    with pytest.raises(StorageError) as caught:
-        open_storage(data_dir)
-    assert not isinstance(caught.value, StorageLocked)
-    assert "memory-mcp doctor" in str(caught.value)
-    assert not any(word in str(caught.value).lower().replace(str(data_dir).lower(), "") for word in DAMAGE)
-    assert file.read_bytes() == broken
+    try:
+        store = open_storage(data_dir)
+    except StorageDamaged:
+        # Met behind the opening: the next one saves what is whole.
+        store = open_storage(data_dir)
+    loss = store.loss
+    assert loss is not None
+    assert loss.events + store.stats().rows["event"] == 2000
+    assert loss.set_aside
+    assert not any(word in loss.way_back.lower() for word in DAMAGE)
+    kept = data_dir / loss.set_aside / "memory.duckdb"
+    assert len(kept.read_bytes()) == len(broken)
+    store.close()
+    for beside in data_dir.glob("memory.duckdb*"):
+        beside.unlink()
     file.write_bytes(whole)
     store = open_storage(data_dir)
-    assert store.events.last_seq() == 2000
+    assert (store.events.last_seq(), store.loss) == (2000, None)
     store.close()
 
 

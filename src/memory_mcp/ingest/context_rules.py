@@ -31,7 +31,13 @@ _COMMANDS: tuple[tuple[str, str, str], ...] = (
     ),
     ("htpasswd", "htpasswd", r"\bhtpasswd\s+-\w*b\w*\s+(?:-\w+\s+)*\S+\s+\S+\s+"),
 )
-_COMMAND_PATTERNS = tuple((name, tuple(words.split()), re.compile(start + _WORD)) for name, words, start in _COMMANDS)
+_COMMAND_WORDS = tuple(
+    (word, row) for name, words, start in _COMMANDS for row in [(re.compile(start + _WORD), name)] for word in words.split()
+)
+
+
+#: The options they are handed over by; many texts have others only.
+_OPTION = re.compile(r"-(?:[pauw](?<=\s-.)|-pass(?<=\s--pass)|passin|passout|\w{0,8}b\w{0,8}\s)").search
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,9 +50,9 @@ class CommandRule:
 
     def find(self, text: str, lowered: str) -> Iterator[Span]:
         """See `Rule`."""
-        for name, words, pattern in _COMMAND_PATTERNS:
-            if not any(word in lowered for word in words):
-                continue
+        if not _OPTION(lowered):
+            return
+        for pattern, name in dict.fromkeys([row for word, row in _COMMAND_WORDS if word in lowered]):
             for match in pattern.finditer(text):
                 group = "secret" if match["secret"] is not None else "plain"
                 if not is_placeholder(match[group]) and not match[group].startswith("$"):
@@ -119,11 +125,20 @@ class SpokenRule:
 
 
 #: A machine's secret told in words; the key of a door or of a table is none, so a key has to be of something.
+_KEY_OF = (
+    r"(?:api|access|admin|app|auth|application|private|secret|master|server|account|signing"
+    r"|encryption|deploy|service|license|function|storage|project|live)[ _-]"
+)
 _LABELLED = re.compile(
-    r"(?i)\b(?:token|secret|credential|(?:api|access|admin|app|auth|application|private|secret|master|server|account|signing"
-    r"|encryption|deploy|service|license|function|storage|project|live)[ _-]key|client[ _-]id[ _-]secret)"
+    rf"(?i)\b(?:token|secret|credential|{_KEY_OF}key|client[ _-]id[ _-]secret)"
     r"(?:\s\w{1,16}){0,4}?\s?(?:[:=]|\bis|\bist|\best|\bes|\bwas)\s{1,2}"
     r"\\?[\"'`]?(?P<secret>[A-Za-z0-9_+/.~%=-]{16,400})"
+)
+#: What a label ends in, and what may stand before that and belong to it.
+_LABELS = tuple(re.compile(word) for word in ("token", "secret", "credential", "key"))
+_LABEL_START = re.compile(rf"(?:\b{_KEY_OF}|\bclient[ _-]id[ _-])\Z")
+_VALUES = tuple(
+    re.compile(value).search for value in (r": [a-z0-9_+/.~%=-]{20}", r" (?:is|ist|est|es|was) [\"'`]?[a-z0-9_+/.~%=-]{16}")
 )
 _COOKIE = re.compile(
     r"(?i)(?:(?:set-)?cookie2?\\?[\"']?\s{0,4}[:=]\s{0,4}\\?[\"'`]?|(?:\s-b|--cookie)[ =]\\?[\"'])(?P<pairs>[^\r\n\"'`]{8,4096})"
@@ -150,6 +165,31 @@ class CookieRule:
                 told = _SESSION.search(match["name"]) and any(c.isdigit() for c in value) and "(" not in value
                 if told or is_random(value, 20):
                     yield Span(*match.span("value"), self.name)
+
+
+@dataclass(frozen=True, slots=True)
+class LabelledRule:
+    """`api key: X`, where X looks drawn by a machine; tried at the labels only, most texts with a colon have none."""
+
+    name: str = "labelled"
+    anchors: tuple[str, ...] = ("token", "secret", "credential", "key")
+
+    def find(self, text: str, lowered: str) -> Iterator[Span]:
+        """See `Rule`."""
+        if not any(search(lowered) for search in _VALUES):
+            return
+        starts: set[int] = set()
+        for label in _LABELS:
+            for place in label.finditer(lowered):
+                starts.add(place.start())
+                if start := _LABEL_START.search(lowered, max(0, place.start() - 13), place.start()):
+                    starts.add(start.start())
+        done = 0
+        for at in sorted(starts):
+            if at >= done and (match := _LABELLED.match(text, at)):
+                done = match.end()
+                if _random(match):
+                    yield Span(*match.span("secret"), self.name)
 
 
 _LOGIN = re.compile(
@@ -208,7 +248,6 @@ _HASH = r"(?:[./A-Za-z0-9]{22,}+)"
 _Check = Callable[[re.Match[str]], bool] | None
 #: Rule, anchors, pattern, check.
 _PATTERNS: tuple[tuple[str, tuple[str, ...], str, _Check], ...] = (
-    ("labelled", (r"~ (?:is|ist|est|es|was) [\"'`]?[a-z0-9_+/.~%=-]{16}", r"~: [a-z0-9_+/.~%=-]{20}"), "", _random),
     ("login", (r"~auth\\?[\"'=] ?", r"~basic [a-z0-9+/]{8}"), "", lambda m: is_login(m["secret"])),
     ("password-file", (r"~:(?:[0-9]{4,5}|\*):[a-z0-9_*.-]{1,64}:[a-z]",),
      r"(?m)^[\w.*-]{1,100}:(?:\d{4,5}|\*):[\w*.-]{1,64}:[\w.-]{1,64}:(?P<secret>[^\s:]{4,200})$", _mixed),
@@ -241,7 +280,7 @@ _PATTERNS: tuple[tuple[str, tuple[str, ...], str, _Check], ...] = (
      r"(?P<secret>(?:[ \t]*[0-9a-f]{20,80}(?:\n|\Z))+)", None),
     ("openvpn", _KEYS, r"-----BEGIN OpenVPN Static key V1-----\s+(?P<secret>(?:[ \t>+|-]*[0-9a-f]{16,64}\s*)+)", None),
 )  # fmt: skip
-_OWN_PATTERNS = {"labelled": _LABELLED, "login": _LOGIN}
+_OWN_PATTERNS = {"login": _LOGIN}
 
 CONTEXT_RULES: tuple[Rule, ...] = (
     CookieRule(),
@@ -249,12 +288,13 @@ CONTEXT_RULES: tuple[Rule, ...] = (
     SpokenRule(
         "told-password",
         (
-            *("~pass[pwcde]", "pwd", "kennwort", "~(?:contrase|clave|senha)", "wachtwoord", "has\u0142o"),
+            *("~pass[pwcde]", "pwd", "kennwort", "contrase", "clave", "senha", "wachtwoord", "has\u0142o"),
             *("\u043f\u0430\u0440\u043e\u043b\u044c", "\u5bc6\u7801", "\u5bc6\u78bc", "\u53e3\u4ee4"),
             *("\u30d1\u30b9\u30ef\u30fc\u30c9", "\ube44\ubc00\ubc88\ud638"),
         ),
     ),
     CommandRule(),
+    LabelledRule(),
     *(
         PatternRule(name, anchors, _OWN_PATTERNS.get(name) or re.compile(pattern), check)
         for name, anchors, pattern, check in _PATTERNS

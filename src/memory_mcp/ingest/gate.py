@@ -59,7 +59,7 @@ class Gate:
         self._redactor = Redactor()
         self.tombstones = Tombstones(Path(self.capture.directory) if self.capture.directory else None)
         self._harmless: set[tuple[str, str]] = set()
-        self._harmless_names: set[tuple[tuple[str, str], ...]] = set()
+        self._harmless_names: set[tuple[str, str]] = set()
 
     def clean(self, draft: EventDraft, report: ImportReport) -> EventDraft | None:
         """The draft as it may be stored; None when it may not, counted by reason under `report.dropped`."""
@@ -144,13 +144,16 @@ class Gate:
         """What else goes with a text, by field: without secrets, and two that differed still do."""
         given = {name: _storable(getattr(draft, name)) for name in _NAMES}
         given["session_id"] = given["session_id"].strip()
-        told = tuple(given.items())
-        if told not in self._harmless_names:
-            given = {name: self._name(name, value, report) for name, value in given.items()}
-            if tuple(given.items()) == told:
+        for item in given.items():
+            if item in self._harmless_names:
+                continue
+            name, value = item
+            given[name] = self._name(name, value, report)
+            # A source's id stands with one event only.
+            if given[name] == value and name != "source_id":
                 if len(self._harmless_names) > _HARMLESS_LIMIT:
                     self._harmless_names.clear()
-                self._harmless_names.add(told)
+                self._harmless_names.add(item)
         return {name: _bounded_id(value, _NAMES[name]) for name, value in given.items()}
 
     def _name(self, name: str, value: str, report: ImportReport) -> str:

@@ -56,7 +56,7 @@ class SeedRule:
     """Twelve words and more in a row from the list that wallets draw theirs from."""
 
     name: str = "seed-phrase"
-    anchors: tuple[str, ...] = (r"~ (?:[a-z]{3,8}+ ){10}[a-z]{3}",)
+    anchors: tuple[str, ...] = ("~" + " [a-z]{3,8}+" * 10 + " [a-z]{3}",)
 
     def find(self, text: str, _lowered: str) -> Iterator[Span]:
         """See `Rule`."""
@@ -71,9 +71,8 @@ class SeedRule:
                 known = []
 
 
-_CODES_TOLD = re.compile(
-    r"(?i)(?:recovery|backup|back-up|scratch|emergency|wiederherstellungs|sicherungs)[- ]?codes|codes de secours"
-)
+_CODES = re.compile(r"codes(?: de secours)?")
+_CODES_OF = re.compile(r"(?:recovery|backup|back-up|scratch|emergency|wiederherstellungs|sicherungs)[- ]?\Z")
 _CODE = re.compile(
     r"(?<![\w.:/-])(?:(?=[a-z-]{0,8}\d)[0-9a-z]{4,6}-[0-9a-z]{4,6}|\d{4} \d{4}"
     r"|(?=[a-z]{0,11}\d)(?=\d{0,11}[a-z])[0-9a-z]{8,12}|\d{6,8})(?![\w/:-]|\.\w)"
@@ -89,9 +88,11 @@ class CodesRule:
     name: str = "recovery-codes"
     anchors: tuple[str, ...] = ("codes",)
 
-    def find(self, text: str, _lowered: str) -> Iterator[Span]:
+    def find(self, text: str, lowered: str) -> Iterator[Span]:
         """See `Rule`."""
-        for told in _CODES_TOLD.finditer(text):
+        for told in _CODES.finditer(lowered):
+            if " " not in told[0] and not _CODES_OF.search(lowered, max(0, told.start() - 20), told.start()):
+                continue
             codes = list(_CODE.finditer(text, told.end(), told.end() + _CODES_REACH))
             if len(codes) >= _FEWEST_CODES:
                 yield from (Span(code.start(), code.end(), self.name) for code in codes)

@@ -9,11 +9,10 @@ Invariants
 import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
 
 from memory_mcp.ingest.context_rules import CONTEXT_RULES
 from memory_mcp.ingest.list_rules import LIST_RULES
-from memory_mcp.ingest.secret_rules import RULES, Rule, Span
+from memory_mcp.ingest.secret_rules import RULES, Rule, Span, plain_start
 from memory_mcp.ingest.vendor_rules import VENDOR_RULES
 
 #: What a secret is replaced by.
@@ -31,9 +30,15 @@ _PRIVATE = re.compile(
 _LONG_RUN = re.compile(r"[a-z0-9_.~%+/=:-]{16,}+").findall
 _ASCII_LOWER = {c: c + 32 for c in range(ord("A"), ord("Z") + 1)}
 
-_Search = Callable[[str], object]
-#: So many plain anchors are looked for together.
-_MANY = 30
+#: What may part a vendor's token from what stands before it, within a run; runs are joined by the first.
+_SIGNS = " _.~%+/=:-"
+#: No vendor's anchor looks farther back or ahead, characters; and so many surroundings are kept at most.
+_BACK, _AHEAD, _MOST_SEEN = 16, 144, 4096
+
+_Match = Callable[[str], object]
+_MatchAt = Callable[[str, int], object]
+#: An anchor's plain text, its pattern, and the numbers of its rules.
+_Asked = tuple[str, _Match, list[int]]
 
 
 def strip_private(text: str) -> str:
@@ -62,78 +67,130 @@ class Redactor:
     """All rules, ready to be asked."""
 
     def __init__(self) -> None:
-        self._told = _Rules((*RULES, *CONTEXT_RULES, *LIST_RULES))
-        self._vendor = _Rules(VENDOR_RULES)
+        self._told = _Told((*RULES, *CONTEXT_RULES, *LIST_RULES))
+        self._vendor = _Vendors(VENDOR_RULES)
 
     def suspects(self, text: str) -> bool:
         """Whether any rule has to look at `text` at all."""
         lowered = text.lower()
-        return self._told.apply(lowered) or self._vendor.apply(_long_runs(lowered))
+        return bool(self._told.called(lowered) or self._vendor.called(_long_runs(lowered)))
 
     def redact(self, text: str, counts: Counter[str]) -> str:
         """`text` with every secret replaced by its rule's name; replacements are added to `counts`."""
         lowered = text.lower()
-        spans: list[Span] = []
         runs = _long_runs(lowered)
-        if runs and self._vendor.apply(runs):
-            spans += self._vendor.find(text, lowered, runs)
-        # Behind the vendors' rules: a token that both find is named after its vendor.
-        if self._told.apply(lowered):
-            spans += self._told.find(text, lowered, lowered)
+        # The vendors' rules first: a token that both find is named after its vendor.
+        rules = [*(self._vendor.called(runs) if runs else ()), *self._told.called(lowered)]
+        if not rules:
+            return text
+        # Lower case is longer for a few letters; places in it must be places in the text.
+        aligned = lowered if len(lowered) == len(text) else text.translate(_ASCII_LOWER)
+        spans = [span for rule in rules for span in rule.find(text, aligned)]
         return _replace(text, spans, counts) if spans else text
 
 
 def _long_runs(lowered: str) -> str:
-    return " ".join(_LONG_RUN(lowered))
+    runs = _LONG_RUN(lowered)
+    return f" {' '.join(runs)}" if runs else ""
 
 
-@dataclass(frozen=True, slots=True)
-class _Guarded:
-    """A rule with its anchors taken apart into plain texts and patterns."""
-
-    rule: Rule
-    words: tuple[str, ...]
-    searches: tuple[_Search, ...]
-
-    @classmethod
-    def of(cls, rule: Rule) -> "_Guarded":
-        words = tuple(a for a in rule.anchors if not a.startswith("~"))
-        return cls(rule, words, tuple(re.compile(a[1:]).search for a in rule.anchors if a.startswith("~")))
-
-    def applies(self, lowered: str) -> bool:
-        return any(word in lowered for word in self.words) or any(search(lowered) for search in self.searches)
-
-
-class _Rules:
-    """Rules behind one look for all of their anchors."""
+class _Told:
+    """Rules whose anchors may stand anywhere: each is looked for once, by its plain text before its pattern."""
 
     def __init__(self, rules: tuple[Rule, ...]) -> None:
-        self._rules = tuple(_Guarded.of(rule) for rule in rules)
+        self._rules = rules
+        callers: dict[str, list[int]] = {}
+        for number, rule in enumerate(rules):
+            for anchor in rule.anchors:
+                callers.setdefault(anchor, []).append(number)
+        words = {plain_start(anchor) for anchor in callers}
+        self._asked: dict[str, list[_Asked]] = {}
+        self._foreign: list[_Asked] = []
+        for anchor, numbers in callers.items():
+            word = plain_start(anchor)
+            row = (word, re.compile(anchor[1:]).search if anchor[0] == "~" else _always, numbers)
+            if word.isascii():
+                # A word is looked for only where another that is part of it was found; a blank is everywhere.
+                parts = [part for part in words if part.strip() and part != word and part in word]
+                self._asked.setdefault(max(parts, key=len, default=word), []).append(row)
+            else:
+                self._foreign.append(row)
+
+    def called(self, lowered: str) -> list[Rule]:
+        """The rules that have to look, in their order."""
+        rows = [row for part, some in self._asked.items() if part in lowered for row in some]
+        if not lowered.isascii():
+            rows += self._foreign
+        hits = {number for word, search, numbers in rows if word in lowered and search(lowered) for number in numbers}
+        return [self._rules[number] for number in sorted(hits)] if hits else []
+
+
+def _always(_: str) -> object:
+    return True
+
+
+class _Vendors:
+    """Rules whose anchors begin where a token may, or with a sign; in long runs most letters are passed over."""
+
+    def __init__(self, rules: tuple[Rule, ...]) -> None:
+        self._rules = rules
+        self._callers: dict[str, list[tuple[_MatchAt, int]]] = {}
+        for number, rule in enumerate(rules):
+            for anchor in rule.anchors:
+                pattern = re.compile(anchor[1:] if anchor[0] == "~" else re.escape(anchor))
+                self._callers.setdefault(plain_start(anchor)[:1], []).append((pattern.match, number))
         anchors = sorted({anchor for rule in rules for anchor in rule.anchors})
-        patterns = [anchor[1:] for anchor in anchors if anchor.startswith("~")]
-        words = [anchor for anchor in anchors if not anchor.startswith("~")]
-        plain = [word for word in words if word.isascii()]
-        # One by one, patterns that begin with plain text are searched for at memory speed; joined, they are not. Of many,
-        # the calls alone would cost more.
-        joined = (_any_of(plain),) if len(plain) > _MANY else map(re.escape, plain)
-        self._searches = tuple(re.compile(pattern).search for pattern in (*joined, *patterns))
-        foreign = [word for word in words if not word.isascii()]
-        self._foreign = re.compile("|".join(map(re.escape, foreign))).search if foreign else None
+        signs = re.escape(_SIGNS)
+        inner = [anchor for anchor in anchors if plain_start(anchor)[:1] in _SIGNS[1:] and plain_start(anchor)]
+        # A run behind a backslash may begin with the letter of an escape.
+        starts = _by_letter(anchor for anchor in anchors if anchor not in inner)
+        self._begins = tuple(re.compile(f"{before}(?={starts})").finditer for before in (f"[{signs}]", " [nrt]"))
+        # Side by side, each with its sign first, so that all else is passed over quickly.
+        self._inner = re.compile("|".join(a[1:] if a[0] == "~" else re.escape(a) for a in inner)).search
 
-    def apply(self, lowered: str) -> bool:
-        """Whether any rule has to look."""
-        for search in self._searches:
-            if search(lowered):
-                return True
-        return self._foreign is not None and not lowered.isascii() and self._foreign(lowered) is not None
+    def called(self, runs: str) -> list[Rule]:
+        """The rules that have to look, in their order."""
+        numbers: set[int] = set()
+        seen: set[str] = set()
+        for begins in self._begins:
+            for place in begins(runs):
+                self._note(runs, place.end(), numbers, seen)
+        inner = self._inner(runs)
+        while inner:
+            self._note(runs, inner.start(), numbers, seen)
+            inner = self._inner(runs, inner.start() + 1)
+        return [self._rules[number] for number in sorted(numbers)]
 
-    def find(self, text: str, lowered: str, where: str) -> Iterator[Span]:
-        """What the rules find in `text` whose anchors stand in `where`."""
-        # Lower case is longer for a few letters; places in it must be places in the text.
-        aligned = lowered if len(lowered) == len(text) else text.translate(_ASCII_LOWER)
-        for guarded in self._rules:
-            if guarded.applies(where):
-                yield from guarded.rule.find(text, aligned)
+    def _note(self, runs: str, at: int, numbers: set[int], seen: set[str]) -> None:
+        """Add the rules one of whose anchors stands at a place; surroundings that were seen are not asked again."""
+        if at >= _BACK:
+            around = runs[at - _BACK : at + _AHEAD]
+            if around in seen:
+                return
+            if len(seen) < _MOST_SEEN:
+                seen.add(around)
+        for match, number in (*self._callers.get(runs[at : at + 1], ()), *self._callers.get("", ())):
+            if number not in numbers and match(runs, at):
+                numbers.add(number)
+
+
+def _by_letter(anchors: Iterable[str]) -> str:
+    """A pattern that matches any of the anchors, branching once per first letter."""
+    branches: dict[str, list[str]] = {}
+    for anchor in anchors:
+        letter, marked = plain_start(anchor)[:1], anchor[0] == "~"
+        # Those that begin with a choice stay whole, under "".
+        branches.setdefault(letter, []).append("~" * marked + anchor[marked + len(letter) :])
+    return f"(?:{'|'.join(f'{letter}(?:{_joined(rest)})' for letter, rest in sorted(branches.items(), reverse=True))})"
+
+
+def _joined(anchors: Iterable[str]) -> str:
+    """A pattern that matches any of the anchors."""
+    plain: list[str] = []
+    patterns: list[str] = []
+    for anchor in anchors:
+        (patterns if anchor[0] == "~" else plain).append(anchor)
+    return "|".join((*([_any_of(plain)] if plain else ()), *(pattern[1:] for pattern in patterns)))
 
 
 def _any_of(words: list[str]) -> str:

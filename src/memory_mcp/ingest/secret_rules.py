@@ -32,6 +32,18 @@ class Rule(Protocol):
         ...
 
 
+#: The plain text a pattern begins with.
+_PLAIN = re.compile(r"(?:[^\\.\[\](){}|?*+^$]|\\[^\w])+(?![?*{+])")
+
+
+def plain_start(anchor: str) -> str:
+    """The text that stands wherever an anchor does, at its beginning; "" when it begins with a choice."""
+    if not anchor.startswith("~"):
+        return anchor
+    start = _PLAIN.match(anchor, 1)
+    return start[0].replace("\\", "") if start else ""
+
+
 @dataclass(frozen=True, slots=True)
 class PatternRule:
     """A pattern; the group named `secret`, else the whole match, is replaced."""
@@ -210,7 +222,7 @@ def _gives_away(match: re.Match[str], value: str, quoted: bool) -> bool:
     key, value = match["key"], value.strip()
     if quoted and _PASSWORD_NAME.search(key) and is_phrase(value):
         return not _HARMLESS_END.search(key)
-    if len(value) < 6 or any(c.isspace() for c in value) or is_placeholder(value):
+    if len(value) < 6 or len(value.split(None, 1)) > 1 or is_placeholder(value):
         return False
     if _HARMLESS_END.search(key) or (_DOTTED.match(value) and not (_PASSWORD_NAME.search(key) and _TWO_DIGITS.search(value))):
         return False
@@ -285,7 +297,7 @@ RULES: tuple[Rule, ...] = (
         "jwt",
         ("~eyj[a-z0-9_-]{8}",),
         re.compile(
-            r"(?:(?<![A-Za-z0-9_-])|(?<=\\[nrt]))eyJ[A-Za-z0-9_-]{8,}+(?:\.eyJ[A-Za-z0-9_-]{4,}+(?:\.[A-Za-z0-9_-]*+)?"
+            r"eyJ(?:(?<![A-Za-z0-9_-]eyJ)|(?<=\\[nrt]eyJ))[A-Za-z0-9_-]{8,}+(?:\.eyJ[A-Za-z0-9_-]{4,}+(?:\.[A-Za-z0-9_-]*+)?"
             r"|(?:\.[A-Za-z0-9_-]*+){4})"
         ),
     ),
@@ -315,7 +327,7 @@ RULES: tuple[Rule, ...] = (
     ),
     PatternRule(
         "aws-secret-key",
-        _ASSIGNMENT,
+        ("~secret(?:_?access_?key|(?<=aws_secret)|(?<=awssecret))",),
         re.compile(
             r"(?i:secret_?access_?key|aws_?secret(?:_?key)?)\\?[\"']?\s{0,4}(?:[:=]|=>)\s{0,4}\\?[\"']?"
             r"(?P<secret>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])"
@@ -323,7 +335,7 @@ RULES: tuple[Rule, ...] = (
     ),
     PatternRule(
         "curl-login",
-        (r"~(?: -u|--user)[ =][^\s:]{1,66}:",),
+        (r"~ -u[ =][^\s:]{1,66}:", r"~--user[ =][^\s:]{1,66}:"),
         re.compile(r"(?: -u|--user)[ =][\"']?[^\s:\"']{1,64}:(?P<secret>[^\s\"'@]{6,200})"),
         lambda match: not is_placeholder(match["secret"]) and _mixed(match["secret"]),
     ),

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import import_module
 
-from memory_mcp.ingest.secret_rules import BEGIN, PatternRule, Rule, Span
+from memory_mcp.ingest.secret_rules import BEGIN, PatternRule, Rule, Span, plain_start
 
 _WORD = "A-Za-z0-9_-"
 
@@ -37,7 +37,7 @@ _TOKENS: tuple[tuple[str, str, str], ...] = (
     ("slack", "xox", r"xox[a-z](?:\.xox[a-z])?-(?=[A-Za-z-]{0,40}\d)[A-Za-z0-9-]{10,}+"),
     ("slack", "xapp-", r"xapp-\d-[A-Za-z0-9-]{10,}+"),
     ("slack", "hooks.slack.com", r"hooks\.slack\.com/(?:services|workflows|triggers)/[A-Za-z0-9/_+-]{16,}+"),
-    ("stripe", "k_live_ k_test_ k_prod_", r"[sr]k_(?:live|test|prod)_[A-Za-z0-9]{10,}+"),
+    ("stripe", "sk_live_ rk_live_ sk_test_ rk_test_ sk_prod_ rk_prod_", r"[sr]k_(?:live|test|prod)_[A-Za-z0-9]{10,}+"),
     ("stripe", "whsec_", r"whsec_[A-Za-z0-9+/=]{20,}+"),
     ("npm", "npm_", r"npm_[A-Za-z0-9]{30,}+"),
     ("pypi", "pypi-", rf"pypi-[{_WORD}]{{40,}}+"),
@@ -45,12 +45,12 @@ _TOKENS: tuple[tuple[str, str, str], ...] = (
     ("huggingface", "api_org_", r"api_org_[A-Za-z0-9]{30,}+"),
     ("azure", "accountkey= sharedaccesskey=", r"(?:Account|SharedAccess)Key=[A-Za-z0-9+/]{40,}+={0,2}"),
     ("azure", "sig=", r"sig=[A-Za-z0-9%+/]{40,}+={0,2}"),
-    ("azure", "8q~", r"[A-Za-z0-9_~.-]{3}8Q~[A-Za-z0-9_~.-]{31,34}"),
+    ("azure", "~~(?<=8q~)", r"[A-Za-z0-9_~.-]{3}8Q~[A-Za-z0-9_~.-]{31,34}"),
     ("sendgrid", r"~sg\.[a-z0-9_-]{16}", rf"SG\.[{_WORD}]{{16,64}}\.[{_WORD}]{{16,}}+"),
     ("mailgun", "~key-[0-9a-f]{32}", r"key-[0-9a-f]{32}(?![0-9A-Za-z])"),
     ("telegram", ":aa", rf"\d{{8,10}}:AA[{_WORD}]{{33}}(?![{_WORD}])"),
-    ("discord", "webhooks/", rf"discord(?:app)?\.com/api/webhooks/\d{{15,}}/[{_WORD}]{{30,}}+"),
-    ("digitalocean", "_v1_", r"do[opr]_v1_[0-9a-f]{32,}+"),
+    ("discord", "/webhooks/", rf"discord(?:app)?\.com/api/webhooks/\d{{15,}}/[{_WORD}]{{30,}}+"),
+    ("digitalocean", "doo_v1_ dop_v1_ dor_v1_", r"do[opr]_v1_[0-9a-f]{32,}+"),
     ("databricks", "dapi", r"dapi[0-9a-f]{32}(?:-\d)?(?![0-9A-Za-z])"),
     ("linear", "lin_", r"lin_(?:api|oauth)_[A-Za-z0-9]{30,}+"),
     ("figma", "figd_", rf"figd_[{_WORD}]{{30,}}+"),
@@ -85,7 +85,7 @@ _TOKENS: tuple[tuple[str, str, str], ...] = (
     ("vercel", "vercel_blob_rw_", r"vercel_blob_rw_[A-Za-z0-9_]{20,}+"),
     ("bedrock", "~absk[a-z0-9+/]{100}", r"ABSK[A-Za-z0-9+/]{100,}+={0,2}"),
     ("firebase", ":apa91b", rf"AAAA[{_WORD}]{{7}}:APA91b[{_WORD}]{{100,}}+"),
-    ("azure-devops", "~azdo[a-z0-9]{4}", r"[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}(?![A-Za-z0-9])"),
+    ("azure-devops", "~[a-z0-9]{76}azdo[a-z0-9]{4}", r"[A-Za-z0-9]{76}AZDO[A-Za-z0-9]{4}(?![A-Za-z0-9])"),
     ("alibaba", "~ltai[a-z0-9]{16}", r"LTAI(?=[A-Za-z]{0,20}\d)[A-Za-z0-9]{16,24}(?![A-Za-z0-9])"),
     ("tencent", "~akid[a-z0-9]{32}", r"AKID(?=[A-Za-z]{0,32}\d)[A-Za-z0-9]{32}(?![A-Za-z0-9])"),
     ("yandex", "~aqvn[a-z0-9_-]{35}", rf"AQVN[{_WORD}]{{35,38}}(?![{_WORD}])"),
@@ -111,7 +111,7 @@ _TOKENS: tuple[tuple[str, str, str], ...] = (
     ("buildkite", "bkua_ bkct_ bkaj_", r"bk(?:ua|ct|aj)_[A-Za-z0-9]{36,}+"),
     ("sonar", "sqp_ squ_ sqa_", r"sq[pua]_[0-9a-f]{40}(?![0-9A-Za-z])"),
     ("octopus", "~api-[a-z0-9]{25}", r"API-(?=[A-Z]{0,25}\d)[A-Z0-9]{25,32}(?![A-Za-z0-9])"),
-    ("harness", r"~at\.[a-z0-9_-]{22}\.", rf"[ps]at\.[{_WORD}]{{22}}\.[0-9a-f]{{24}}\.[A-Za-z0-9]{{20}}"),
+    ("harness", r"~pat\.[a-z0-9_-]{22}\. ~sat\.[a-z0-9_-]{22}\.", rf"[ps]at\.[{_WORD}]{{22}}\.[0-9a-f]{{24}}\.[A-Za-z0-9]{{20}}"),
     ("infisical", r"~st\.[0-9a-f]{24}", r"st\.[0-9a-f]{24}\.[0-9a-f]{32}\.[0-9a-f]{32}"),
     ("1password", "ops_eyj", rf"ops_eyJ[{_WORD}]{{100,}}+={{0,2}}"),
     ("1password", "~a3-[a-z0-9]{6}-", r"A3-[A-Z0-9]{6}-(?:[A-Z0-9]{11}|[A-Z0-9]{6}-[A-Z0-9]{5})(?:-[A-Z0-9]{5}){3}"),
@@ -128,7 +128,7 @@ _TOKENS: tuple[tuple[str, str, str], ...] = (
     ("langfuse", "sk-lf-", r"sk-lf-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
     ("neon", "napi_", r"napi_[a-z0-9]{60,}+"),
     ("mongodb", "mdb_sa_sk_", rf"mdb_sa_sk_[{_WORD}]{{36,}}+"),
-    ("new-relic", "nral", r"[0-9a-f]{36}NRAL(?![0-9A-Za-z])"),
+    ("new-relic", "~[0-9a-f]{36}nral", r"[0-9a-f]{36}NRAL(?![0-9A-Za-z])"),
     ("honeycomb", "~_[a-z0-9]{30}", r"hca[a-z]{2}_[a-z0-9]{58}(?![0-9A-Za-z])"),
     ("dynatrace", r"~dt0[a-z][0-9]{2}\.", r"dt0[a-z]\d{2}\.[A-Z0-9]{24}\.[A-Z0-9]{64}"),
     ("launchdarkly", "~-[0-9a-f]{8}-", r"(?:sdk|api|mob)-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
@@ -142,7 +142,11 @@ _TOKENS: tuple[tuple[str, str, str], ...] = (
     ("twitter", "aaaaaaaaaaaaaaaaaaaaa", r"A{21,23}(?=[A-Za-z%]{0,60}\d)[A-Za-z0-9%]{60,}+"),
     ("prefect", "~_[a-z0-9]{30}", r"pn[ub]_(?=[A-Za-z]{0,35}\d)[A-Za-z0-9]{36}(?![A-Za-z0-9])"),
     ("readme", "rdme_", r"rdme_[a-z0-9]{70}"),
-    ("bitcoin", "~prv[a-z0-9]{100}", r"[xyz]prv[1-9A-HJ-NP-Za-km-z]{100,112}(?![A-Za-z0-9])"),
+    (
+        "bitcoin",
+        "~xprv[a-z0-9]{100} ~yprv[a-z0-9]{100} ~zprv[a-z0-9]{100}",
+        r"[xyz]prv[1-9A-HJ-NP-Za-km-z]{100,112}(?![A-Za-z0-9])",
+    ),
 )
 
 #: Detectors of detect-secrets: module, class, rule, anchors, and whether a token grows over its whole run of characters
@@ -150,20 +154,38 @@ _TOKENS: tuple[tuple[str, str, str], ...] = (
 _DETECTORS: tuple[tuple[str, str, str, str, bool], ...] = (
     ("artifactory", "ArtifactoryDetector", "artifactory", "~akc[a-z0-9]{10}", False),
     ("aws", "AWSKeyDetector", "aws-access-key", "akia asia abia acca a3t", False),
-    ("azure_storage_key", "AzureStorageKeyDetector", "azure", "accountkey=", True),
+    ("azure_storage_key", "AzureStorageKeyDetector", "azure", "~=(?<=accountkey=)", True),
     ("discord", "DiscordBotTokenDetector", "discord", r"~\.[a-z0-9_-]{6}\.[a-z0-9_-]{27}", False),
-    ("github_token", "GitHubTokenDetector", "github", "ghp_ gho_ ghu_ ghs_ ghr_", True),
+    ("github_token", "GitHubTokenDetector", "github", "~_(?<=gh[pousr]_)", True),
     ("mailchimp", "MailchimpDetector", "mailchimp", "~-us[0-9]", False),
-    ("pypi_token", "PypiTokenDetector", "pypi", "pypi-age", True),
-    ("sendgrid", "SendGridDetector", "sendgrid", r"~sg\.[a-z0-9_-]{16}", True),
-    ("slack", "SlackDetector", "slack", "xox hooks.slack.com", True),
-    ("square_oauth", "SquareOAuthDetector", "square", "sq0csp-", True),
-    ("stripe", "StripeDetector", "stripe", "k_live_", True),
+    ("pypi_token", "PypiTokenDetector", "pypi", "~-age(?<=pypi-age)", True),
+    ("sendgrid", "SendGridDetector", "sendgrid", r"~\.(?<=sg\.)[a-z0-9_-]{16}", True),
+    ("slack", "SlackDetector", "slack", "~-(?<=xox[a-z]-) hooks.slack.com", True),
+    ("square_oauth", "SquareOAuthDetector", "square", "~-(?<=sq0csp-)", True),
+    ("stripe", "StripeDetector", "stripe", "~_live_(?<=k_live_)", True),
     ("telegram_token", "TelegramBotTokenDetector", "telegram", ":aa", False),
     ("twilio", "TwilioKeyDetector", "twilio", "~(?:ac|sk)[0-9a-z]{32}", False),
 )
 _RUN = re.compile(f"[{_WORD}]*+")
 _ESCAPED = ("\\n", "\\r", "\\t")
+
+
+@dataclass(frozen=True, slots=True)
+class TokenRule:
+    """A vendor's token, tried where the plain text stands that it begins with."""
+
+    name: str
+    anchors: tuple[str, ...]
+    pattern: re.Pattern[str]
+    heads: tuple[re.Pattern[str], ...]
+
+    def find(self, text: str, lowered: str) -> Iterator[Span]:
+        """See `Rule`."""
+        done = 0
+        for start in sorted({place.start() for head in self.heads for place in head.finditer(lowered)}):
+            if start >= done and (match := self.pattern.match(text, start)):
+                done = match.end()
+                yield Span(start, done, self.name)
 
 
 @dataclass(frozen=True, slots=True)
@@ -204,8 +226,16 @@ def _patterns(module: str, detector: str) -> tuple[re.Pattern[str], ...]:
     return tuple(found.denylist)
 
 
+def _token_rule(name: str, anchors: tuple[str, ...], pattern: re.Pattern[str]) -> Rule:
+    heads = {plain_start(anchor) for anchor in anchors}
+    # An anchor that begins with a sign, or with a choice, stands inside the token.
+    if not all(head[:1].isalnum() for head in heads):
+        return PatternRule(name, anchors, pattern)
+    return TokenRule(name, anchors, pattern, tuple(re.compile(re.escape(head)) for head in sorted(heads)))
+
+
 VENDOR_RULES: tuple[Rule, ...] = (
-    *(PatternRule(name, tuple(anchors.split()), re.compile(BEGIN + pattern)) for name, anchors, pattern in _TOKENS),
+    *(_token_rule(name, tuple(anchors.split()), re.compile(BEGIN + pattern)) for name, anchors, pattern in _TOKENS),
     *(
         DetectorRule(name, tuple(anchors.split()), module, detector, grows)
         for module, detector, name, anchors, grows in _DETECTORS

@@ -32,6 +32,7 @@ Row = tuple[Any, ...]
 #: How DuckDB says that bytes are not what it wrote.
 _DAMAGED = re.compile(
     r"Corrupt|replaying WAL|not a valid DuckDB database|erialization [Ee]rror|FATAL.*block|Failed to read.*block"
+    r"|Could not read enough bytes"
 )
 _SAVED = "Ask again: the next start of the daemon saves what is whole and tells what is missing."
 #: How long closing waits for readers (seconds): background work that has not seen yet that it is to end.
