@@ -47,6 +47,10 @@ class Unreachable(OSError):
     """There is no daemon, and none could be started; the text says why."""
 
 
+class Unusable(Unreachable):
+    """No daemon can serve the directory as it is, however long one waits."""
+
+
 class Refused(Exception):
     """The daemon's answer is an error; `status` is the exit status the command line gives it."""
 
@@ -212,14 +216,14 @@ def converse(
 def starting(directory: str, end: float) -> Iterator[None]:
     """The start lock, waited for until `end`."""
     if why := paths.foreign(directory):
-        raise Unreachable(why)
+        raise Unusable(why)
     if link := paths.planted(directory):
-        raise Unreachable(f"{link} is a link, and nothing inside a data directory may be one; move it out of there")
+        raise Unusable(f"{link} is a link, and nothing inside a data directory may be one; move it out of there")
     try:
         os.makedirs(directory, mode=0o700, exist_ok=True)
         handle = os.open(paths.start_lock(directory), os.O_CREAT | os.O_RDWR | machine.PRIVATE, 0o600)
     except OSError as error:
-        raise Unreachable(f"the data directory {directory} cannot be used: {error.strerror}") from None
+        raise Unusable(f"the data directory {directory} cannot be used: {error.strerror}") from None
     try:
         while True:
             try:

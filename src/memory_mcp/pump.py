@@ -354,8 +354,10 @@ def run(wanted: link.Wanted, start: bool = True) -> int | None:
         sys.stderr.write(f"{error}\n")
         return error.status
     except (OSError, ValueError) as error:
-        # Settings that cannot be used are explained by the server itself, which ends: waiting does not mend them.
-        if not start or str(error).startswith("INVALID_ARGUMENT") or _held_alone(wanted.directory, str(error)):
+        # Settings and directories that cannot be used are explained by the server itself: waiting does not mend them. It also
+        # reads a directory that nothing can be written in.
+        hopeless = isinstance(error, link.Unusable) or str(error).startswith("INVALID_ARGUMENT")
+        if not start or hopeless or _held_alone(wanted.directory, str(error)):
             return None
         sys.stderr.write(f"memory-mcp: {error}\n")
     signal.signal(signal.SIGINT, signal.SIG_DFL)

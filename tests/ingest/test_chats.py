@@ -30,7 +30,7 @@ def importer_of(case: str, include_thinking: bool = False) -> Importer:
 
 def plain(draft: EventDraft) -> dict[str, Any]:
     """A draft as the expectations spell it: without empty fields, and without what depends on the checkout."""
-    told = {name: getattr(draft, name) for name in EventDraft.__dataclass_fields__}
+    told = {name: getattr(draft, name) for name in EventDraft.__dataclass_fields__ if name != "carried"}
     told["metadata"] = {key: value for key, value in draft.metadata.items() if key != FILE_TIME}
     return {name: value for name, value in told.items() if value not in ("", {})}
 

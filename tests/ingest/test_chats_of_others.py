@@ -81,7 +81,7 @@ def laid_out(name: str, file: str, folder: Path) -> Path:
 
 def plain(draft: EventDraft) -> dict[str, Any]:
     """A draft as the expectations spell it: without empty fields, and without what depends on the checkout."""
-    told = {name: getattr(draft, name) for name in EventDraft.__dataclass_fields__}
+    told = {name: getattr(draft, name) for name in EventDraft.__dataclass_fields__ if name != "carried"}
     told["metadata"] = {key: value for key, value in draft.metadata.items() if key != FILE_TIME}
     if draft.agent == "markdown":
         told["session_id"] = Path(draft.session_id).name

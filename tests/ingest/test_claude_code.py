@@ -24,7 +24,7 @@ IMPORTER = ClaudeCodeImporter(IngestSettings())
 
 def plain(draft: EventDraft) -> dict[str, Any]:
     """A draft as the expectations spell it: without empty fields."""
-    told = {name: getattr(draft, name) for name in EventDraft.__dataclass_fields__}
+    told = {name: getattr(draft, name) for name in EventDraft.__dataclass_fields__ if name != "carried"}
     # When a sample was written depends on the checkout.
     told["metadata"] = {key: value for key, value in draft.metadata.items() if key != FILE_TIME}
     return {name: value for name, value in told.items() if value not in ("", {})}

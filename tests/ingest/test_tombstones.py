@@ -10,6 +10,7 @@ import pytest
 
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.ingest.base import ImportReport
+from memory_mcp.ingest.capture import Capture
 from memory_mcp.ingest.gate import FORGOTTEN, Gate
 from memory_mcp.ingest.tombstones import FILE, KEY_FILE, MARK, Range, Tombstones, Wanted
 from memory_mcp.model.event import Event, EventDraft, EventType, Role, Trust
@@ -83,7 +84,7 @@ def test_a_forgotten_stretch_ends(tmp_path: Path) -> None:
 
 
 def test_the_gate_lets_nothing_forgotten_in_and_sees_what_others_add(tmp_path: Path) -> None:
-    gate, report = Gate(tmp_path), ImportReport()
+    gate, report = Gate(Capture(directory=str(tmp_path))), ImportReport()
     told = replace(DRAFT, source_id="u7", text=f"about {SPELLINGS['case']}", metadata={"branch": VALUE}, speaker=VALUE)
     assert gate.clean(told, report) == told
     Tombstones(tmp_path).add(Wanted(values=[VALUE], events=[stored(DRAFT)]))

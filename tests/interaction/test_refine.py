@@ -266,7 +266,9 @@ def test_a_bullet_rests_on_one_project(door: Door) -> None:
     door.app.derivation.run()
     cuts = [c for c in door.app.storage.toc.iter_cuts() if c.day == DAYS[0]]
     two = [next(iter(n.bullets)).grip_ids[0] for n in door.app.storage.toc.nodes([c.node_id for c in cuts]).values()]
-    text = door.error("refine_summary", node_id=f"toc:day:{DAYS[0]}", title="Both", bullets=[{"text": "Mixed.", "grip_ids": two}])
+    text = door.error(
+        "refine_summary", node_id=f"toc:day:{DAYS[0]}", title="Both", bullets=[{"text": "Mixed.", "grip_ids": two}], scope="all"
+    )
     assert text.startswith("INVALID_ARGUMENT: a bullet rests on two projects: 'Mixed.'. Nothing was changed.")
     assert "ropes" not in words_of_tree(door)[f"toc:day:{DAYS[0]}"]
 

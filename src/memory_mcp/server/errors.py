@@ -22,6 +22,7 @@ _HINTS = {
     "LOCKED": "Close the other one, or use its tools.",
     "UNAVAILABLE": "get_retrieval_status says what works.",
     "INVALID_ARGUMENT": "Correct the arguments and call again.",
+    "FAILED_PRECONDITION": "What is stored can still be read.",
 }
 _RETRY = {True: "A retry may help (retryable: true).", False: "A retry of the same call will not help."}
 #: Argument errors named in one answer; the rest would only bury them.
