@@ -160,9 +160,11 @@ def _opens(file: Path) -> bool:
     try:
         with duckdb.connect(str(file), True, copy_config()) as con:
             con.execute("SELECT count(*) FROM event").fetchall()
+            [(count, size)] = con.execute("SELECT total_blocks, block_size FROM pragma_database_size()").fetchall()
     except duckdb.Error:
         return False
-    return True
+    # A file that was cut short opens, and fails with whoever reads what lay behind the cut.
+    return bool(file.stat().st_size >= blocks.HEADER * blocks.HEADERS + count * size)
 
 
 def _begin_anew(file: Path, now_ms: int) -> None:
