@@ -263,3 +263,8 @@ def test_time_grows_with_the_text_only(unit: str) -> None:
 @pytest.mark.parametrize("unit", ["a", "aGVsbG8gd29ybGQ", "words and more words "])
 def test_ten_megabytes_are_redacted_to_their_end(unit: str) -> None:
     redact(unit * (10_000_000 // len(unit)))
+
+
+def test_a_text_that_says_one_word_again_and_again_is_no_seed_phrase() -> None:
+    text = "word " * 700
+    assert Redactor().redact(text, Counter()) == text

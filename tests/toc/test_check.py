@@ -5,6 +5,7 @@ from collections.abc import Iterator
 import pytest
 
 from memory_mcp.app import App
+from memory_mcp.storage.values import Loss
 from memory_mcp.toc.check import Finding
 from tests.factories import draft
 from tests.toc.helpers import findings, memory, run_sql
@@ -139,9 +140,11 @@ def test_each_kind_of_damage_is_found_and_named(app: App, statements: list[str],
     assert all(f.subject for f in found)
 
 
-def test_acknowledged_events_that_are_gone_are_found(app: App) -> None:
-    app.storage._lost = 3  # type: ignore[attr-defined]
-    assert findings(app) == [Finding("acknowledged", "events", "3 acknowledged events are not in the store")]
+def test_acknowledged_events_that_are_gone_are_found(app: App, monkeypatch: pytest.MonkeyPatch) -> None:
+    loss = Loss(noticed_ms=1, events=3, exact=True, sources={}, set_aside="")
+    monkeypatch.setattr(type(app.storage), "loss", loss)
+    assert findings(app) == [Finding("acknowledged", "events", loss.told)]
+    assert loss.told.startswith("3 acknowledged events are missing")
 
 
 def test_a_change_of_the_words_themselves_is_found(app: App) -> None:
