@@ -357,6 +357,8 @@ def run(wanted: link.Wanted, start: bool = True) -> int | None:
         # Settings and directories that cannot be used are explained by the server itself: waiting does not mend them. It also
         # reads a directory that nothing can be written in.
         hopeless = isinstance(error, link.Unusable) or str(error).startswith("INVALID_ARGUMENT")
+        if isinstance(error, link.Unusable):
+            sys.stderr.write(f"memory-mcp: {error}\n")
         if not start or hopeless or _held_alone(wanted.directory, str(error)):
             return None
         sys.stderr.write(f"memory-mcp: {error}\n")
