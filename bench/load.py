@@ -19,6 +19,7 @@ from pathlib import Path
 
 import anyio
 import anyio.to_thread
+from anyio.abc import TaskGroup
 
 from bench import traffic
 from bench.place import Place, end, quantile, resident, wait_for
@@ -143,18 +144,14 @@ class Load:
         return not told.get("deriving", True) and not told["queues"]["events_to_file"]
 
     async def _all(self) -> None:
-        talkers = [Talker(self.place, f"c{n:02d}", ERAS[n % 2]) for n in range(self.options.clients)]
+        talkers = [Talker(self.place, f"c{n:02d}", ERAS[n % 2], bearable=self.bearable) for n in range(self.options.clients)]
         leave = anyio.Event()
         async with anyio.create_task_group() as clients, anyio.create_task_group() as watching:
             watching.start_soon(self._sample)
             for talker in talkers:
-                clients.start_soon(talker.talk, self._going_on, leave)
+                clients.start_soon(talker.talk, self.going_on, leave)
             async with anyio.create_task_group() as beside:
-                beside.start_soon(traffic.hooks, self.place, self.options.hooks, 2, self.account)
-                beside.start_soon(self._import)
-                beside.start_soon(self._victims)
-                if self.options.deadly:
-                    beside.start_soon(anyio.to_thread.run_sync, self._kill)
+                self.beside(beside)
             while not all(t.rests for t in talkers):
                 await anyio.sleep(0.05)
             self.report.seconds = time.monotonic() - self._began
@@ -166,9 +163,21 @@ class Load:
             self.account.add(talker.account)
             self.report.calls += talker.done
 
-    def _going_on(self, done: int) -> bool:
+    def beside(self, tasks: TaskGroup) -> None:
+        """What else happens while the clients talk; they stay until it has ended."""
+        tasks.start_soon(traffic.hooks, self.place, self.options.hooks, 2, self.account)
+        tasks.start_soon(self._import)
+        tasks.start_soon(self._victims)
+        if self.options.deadly:
+            tasks.start_soon(anyio.to_thread.run_sync, self._kill)
+
+    def going_on(self, done: int, /) -> bool:
         """A client goes on for its calls, and as long as the daemon is killed."""
         return done < self.options.calls or self._killing()
+
+    def bearable(self, _said: str, /) -> bool:
+        """Whether an error is what a client has to be told at this moment."""
+        return False
 
     def _killing(self) -> bool:
         return self.report.kills < self.options.kills or time.monotonic() - self._began < self.options.kill

@@ -43,6 +43,8 @@ class Account:
     errors: list[str] = field(default_factory=list)
     #: Calls that the relay gave up, saying that they may be made again.
     given_up: list[str] = field(default_factory=list)
+    #: Calls that were refused with a reason that held at that moment, such as a full disk.
+    refused: list[str] = field(default_factory=list)
     seconds: dict[str, list[float]] = field(default_factory=dict)
 
     def add(self, other: "Account") -> None:
@@ -51,6 +53,7 @@ class Account:
         self.acknowledged |= other.acknowledged
         self.errors += other.errors
         self.given_up += other.given_up
+        self.refused += other.refused
         for name, times in other.seconds.items():
             self.seconds.setdefault(name, []).extend(times)
 
@@ -58,7 +61,14 @@ class Account:
 class Talker:
     """One MCP client on a pipe of its own that calls one tool after another."""
 
-    def __init__(self, place: Place, name: str, era: str, heard: Callable[[str], None] = lambda _: None) -> None:
+    def __init__(
+        self,
+        place: Place,
+        name: str,
+        era: str,
+        heard: Callable[[str], None] = lambda _: None,
+        bearable: Callable[[str], bool] = lambda _: False,
+    ) -> None:
         self.account = Account()
         self.done = 0
         #: Whether it has made all its calls, or can make no more.
@@ -67,6 +77,7 @@ class Talker:
         self._name = name
         self._era = era
         self._heard = heard
+        self._bearable = bearable
         self._rng = random.Random(f"talker {name}")
         self._words = corpus.Vocabulary(random.Random(7), 5000)
         self._grips: list[str] = []
@@ -104,11 +115,14 @@ class Talker:
                 answer = await client.call_tool(tool, arguments)
         except Exception as error:
             said = f"{self._name}: {tool} raised {_flat(error)}"
-            (self.account.given_up if _GIVEN_UP.search(said) else self.account.errors).append(said)
+            (self.account.given_up if _GIVEN_UP.search(said) else self._wrong(said)).append(said)
         else:
             self.account.seconds.setdefault(kind, []).append(time.perf_counter() - started)
             self._take(tool, answer, marks)
         self.done += 1
+
+    def _wrong(self, said: str) -> list[str]:
+        return self.account.refused if self._bearable(said) else self.account.errors
 
     def _call(self, kind: str) -> tuple[str, dict[str, Any], set[str]]:
         words = " ".join(self._words.word() for _ in range(self._rng.randint(1, 4)))
@@ -140,7 +154,8 @@ class Talker:
         if not isinstance(answer, CallToolResult) or answer.is_error:
             blocks = answer.content if isinstance(answer, CallToolResult) else ()
             text = " ".join(b.text for b in blocks if isinstance(b, TextContent))
-            self.account.errors.append(f"{self._name}: {tool} answered with an error: {text or answer!r}")
+            said = f"{self._name}: {tool} answered with an error: {text or answer!r}"
+            self._wrong(said).append(said)
             return
         self.account.acknowledged |= marks
         for mark in sorted(marks):
@@ -152,8 +167,18 @@ class Talker:
         self._nodes = [*self._nodes, *(r["node_id"] for r in found if "node_id" in r)][-20:]
 
 
-async def hooks(place: Place, count: int, at_once: int, account: Account) -> None:
-    """So many hook processes, some at a time; each is given one prompt or answer with a mark."""
+async def hooks(
+    place: Place,
+    count: int,
+    at_once: int,
+    account: Account,
+    first: int = 0,
+    bearable: Callable[[str], bool] = lambda _: False,
+) -> None:
+    """So many hook processes, some at a time; each is given one prompt or answer with a mark, numbered from `first`.
+
+    One that says something on standard error kept nothing, and says why.
+    """
     limit = anyio.CapacityLimiter(at_once)
 
     async def one(number: int) -> None:
@@ -171,11 +196,14 @@ async def hooks(place: Place, count: int, at_once: int, account: Account) -> Non
             account.seconds.setdefault("hook", []).append(time.perf_counter() - started)
             if done.returncode != 0:
                 account.errors.append(f"hook {number} ended with {done.returncode}: {done.stderr.decode()[-300:]}")
+            elif done.stderr:
+                said = f"hook {number}: {done.stderr.decode()[-300:]}"
+                (account.refused if bearable(said) else account.errors).append(said)
             else:
                 account.acknowledged.add(mark)
 
     async with anyio.create_task_group() as tasks:
-        for number in range(count):
+        for number in range(first, first + count):
             tasks.start_soon(one, number)
 
 

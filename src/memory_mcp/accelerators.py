@@ -296,9 +296,9 @@ class Accelerators:
         """Whether one is being built or has changes to take in; loads nothing."""
         return any(s is not None and s.keeper.busy for s in list(self._searchers.values()))
 
-    def due(self) -> tuple[int, int] | None:
-        """Work under way or waiting, done and in all, of every index that can be kept; None: there is none."""
-        parts = [found for keeper in self.keepers.values() if (found := keeper.due()) is not None]
+    def due(self, change: int) -> tuple[int, int] | None:
+        """Work before every index that can be kept has taken a change in, done and in all; None: there is none."""
+        parts = [found for keeper in self.keepers.values() if (found := keeper.due(change)) is not None]
         return (sum(done for done, _ in parts), sum(total for _, total in parts)) if parts else None
 
     @property

@@ -15,7 +15,7 @@ from memory_mcp.daemon.rpc import Conversation, Execute, Method, Pipe
 from memory_mcp.errors import StorageError
 from memory_mcp.ingest import handover
 from memory_mcp.requests import carrying, merging
-from memory_mcp.server.service import Service
+from memory_mcp.server.service import Awaited, Service
 
 #: An import waits while more events than this are not in the tree yet: as many as are searched beside it.
 _MOST_WAITING = 2000
@@ -115,13 +115,13 @@ class Methods:
         return {"marks": await self._host.read(lambda app: app.storage.outbox.marks(str(params["prefix"])))}
 
     async def finish(self, talk: Conversation, _: Mapping[str, Any]) -> Mapping[str, Any]:
-        """Wait until everything stored is in the tree and in the indexes, telling how much is left of it."""
+        """Wait until everything stored so far is in the tree and in the indexes, telling how much is left of it."""
         # Opens the store where it is not open yet.
-        await self._host.write(lambda app: app)
+        awaited = Awaited(await self._host.write(lambda app: app.storage.events.last_seq()))
         self._service.import_ended(id(talk))
         before: tuple[int, int, int] | None = None
         while True:
-            now = self._service.upkeep()
+            now = self._service.upkeep(awaited)
             if now is None:
                 break
             if error := self._host.deriver_error():

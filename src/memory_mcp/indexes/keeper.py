@@ -133,16 +133,18 @@ class Keeper:
             for keeper in together:
                 keeper._following = None
 
-    def due(self) -> tuple[int, int] | None:
-        """Work under way or waiting, done and in all; None when there is none, or when it fails."""
+    def due(self, change: int) -> tuple[int, int] | None:
+        """Work before a change of the outbox is taken in, done and in all; None when there is none, or when it fails."""
         if self._ended or self._failures or self._failed_builds:
+            return None
+        behind = change - self.index.position.outbox
+        if self.index.health is Health.HEALTHY and behind <= 0:
             return None
         if self._following is not None:
             return self._following
         if self._built is not None:
             return self._built, max(self._built, self.status().documents)
-        behind = self._storage.toc.version() - self.index.position.outbox
-        return (0, behind) if self.index.health is not Health.HEALTHY or behind > 0 else None
+        return 0, behind
 
     def heal(self) -> None:
         """Have the index built again in the background, unless that is under way or has just failed."""

@@ -53,9 +53,13 @@ class CloseSegments:
 
     def pending(self) -> int:
         """Events stored and not yet derived. Costs a query the first time, and nothing after it."""
+        return self._storage.events.last_seq() - self.reached()
+
+    def reached(self) -> int:
+        """The number of the last event that is derived; costs as `pending` does."""
         if self._done is None:
             self._done = self._storage.outbox.checkpoint(FOLLOWER)
-        return self._storage.events.last_seq() - self._done
+        return self._done
 
     def run(
         self,

@@ -88,6 +88,10 @@ class Derivation:
         """Events stored and not yet derived."""
         return self._segments.pending()
 
+    def reached(self) -> int:
+        """The number of the last event that is derived."""
+        return self._segments.reached()
+
     def run(
         self,
         depth: Depth = Depth.ALL,

@@ -5,6 +5,7 @@ import math
 import threading
 import time
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -42,6 +43,17 @@ _BULK = 400
 _WATCH, _TURNS, _REST = 1.0, 0.1, 60.0
 
 
+@dataclass(slots=True)
+class Awaited:
+    """What somebody waits for: an event that is in the tree, its periods too, and then a change that every index has."""
+
+    #: The number of the last event stored when the waiting began.
+    event: int
+    #: Runs of the deriver that had ended when it was derived, and the last change of the outbox behind that run.
+    runs: int | None = None
+    change: int | None = None
+
+
 class Service:
     """One open memory, derived in the background."""
 
@@ -60,6 +72,8 @@ class Service:
         self._tender = Deriver(self._tend, _TURNS, "tender of the indexes")
         self._tended = -math.inf
         self._caught_up = False
+        #: Runs of the deriver that have ended.
+        self._runs = 0
         #: Imports under way, and when one of them last sent something.
         self._imports: set[int] = set()
         self._filled = -math.inf
@@ -122,7 +136,10 @@ class Service:
         """As `_derive_now`; the indexes take in what came of it."""
         assert self._app is not None
         ended = self._ended
-        again = self._derive_now(self._app.derivation)
+        try:
+            again = self._derive_now(self._app.derivation)
+        finally:
+            self._runs += 1
         self._tender.notify()
         if ended != self._told and not self._importing:
             self._told = ended
@@ -179,19 +196,27 @@ class Service:
             if not self._deriver.running:
                 self._deriver.hurry()
 
-    def upkeep(self) -> tuple[int, int, int] | None:
-        """Events that are not in the tree, and documents' worth of index work done and in all; None when nothing is due."""
+    def upkeep(self, awaited: Awaited) -> tuple[int, int, int] | None:
+        """Events that are not in the tree, and documents' worth of index work done and in all; None when nothing is awaited.
+
+        What others write meanwhile is not waited for: with clients that go on writing there would be no end to it.
+        """
         app = self.host.opened
         if app is None:
             return None
-        left = app.derivation.pending()
-        if left or self._deriver.busy:
+        left = max(awaited.event - app.derivation.reached(), 0)
+        if not left and awaited.runs is None:
+            awaited.runs = self._runs
+        # The periods follow in the run that derived the last of the events.
+        if left or (self._deriver.busy and awaited.runs == self._runs):
             if not self._deriver.running:
                 self._deriver.hurry()
             return left, 0, 0
+        if awaited.change is None:
+            awaited.change = app.storage.toc.version()
         # Asked for here too: the tender looks at the indexes once a second.
         self._tender.hurry()
-        due = app.accelerators.due()
+        due = app.accelerators.due(awaited.change)
         return (0, *due) if due else None
 
     @property
