@@ -16,6 +16,7 @@ import contextlib
 import json
 import os
 import random
+import re
 import shutil
 import signal
 import subprocess
@@ -41,7 +42,7 @@ _HEALS = 90.0
 _HELD = (2.0, 8.0)
 _PAUSE = (1.0, 6.0)
 #: Refusals that name a reason a person can do something about.
-_REASONS = ("RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "UNAVAILABLE", "LOCKED", "is a link", "PERMISSION")
+_REASONS = ("RESOURCE_EXHAUSTED", "FAILED_PRECONDITION", "UNAVAILABLE", "LOCKED", "is a link", "PERMISSION", "No space left")
 _NOISE = ("indexes/bm25/CURRENT", "indexes/vector/CURRENT", "owner.json", "pauses.json", "daemon.log")
 _DELETED = (
     "daemon.sock",
@@ -314,6 +315,9 @@ class Storm(Load):
         storms.refused = len(account.refused)
         storms.reasons = Counter(next((r for r in _REASONS if r in said), "") for said in account.refused)
         storms.unanswered += [said for said in account.errors if "TimeoutError" in said]
+        # What was planted there as noise is set aside, and stays for whoever wants to look at it.
+        bad = self.place.directory / "spool" / "bad"
+        self.report.spooled -= sum(1 for path in bad.glob("*") if path.is_file()) if bad.exists() else 0
         found = failures(self.report, self.options)
         for name in ("unhealed", "unanswered", "written_through"):
             told: list[str] = getattr(storms, name)
@@ -353,6 +357,11 @@ def _disk(directory: Path, megabytes: int) -> Iterator[None]:
         subprocess.run(["umount", "-l", str(directory)], check=True)
 
 
+def _shape(said: str) -> str:
+    """An error without what differs from one to the next."""
+    return re.sub(r"/\S+", "/", re.sub(r"\d+", "#", said))[:400]
+
+
 def told(report: Report, storms: Storms) -> list[str]:
     """The report for people."""
     return [
@@ -360,6 +369,7 @@ def told(report: Report, storms: Storms) -> list[str]:
         "",
         f"{sum(storms.attacks.values())} attacks, {storms.hostile} hostile messages, {storms.refused} refusals with a reason",
         f"refused: {dict(storms.reasons)}",
+        *(f"{count:>6} x {said}" for said, count in Counter(_shape(e) for e in report.errors).most_common(12)),
         *(
             f"{kind:<12}{count:>5} times, a write succeeded after at most {storms.healed[kind]:.1f} s"
             for kind, count in storms.attacks.items()

@@ -98,6 +98,17 @@ def forget(directory: str) -> None:
         pass
 
 
+def seen(directory: str) -> tuple[int, int, int] | None:
+    """What callers find a daemon by: its file's device, number and time of change; None: they find nothing."""
+    for place in (paths.door_file(directory), paths.socket_path(directory)):
+        try:
+            found = os.lstat(place)
+        except OSError:
+            continue
+        return found.st_dev, found.st_ino, found.st_ctime_ns
+    return None
+
+
 def connect(directory: str) -> socket.socket:
     """A connection to the running daemon; OSError when there is none, or when what answers is not of this user."""
     told = _told(paths.door_file(directory))

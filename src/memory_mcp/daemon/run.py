@@ -29,7 +29,7 @@ from memory_mcp.storage.highwater import damage_met
 from memory_mcp.storage.lock import DAEMON, DirectoryLock, owner
 
 if TYPE_CHECKING:
-    from anyio.abc import SocketStream
+    from anyio.abc import SocketStream, TaskGroup
 
     from memory_mcp.daemon.http import HttpDoor
     from memory_mcp.daemon.rpc import Execute, Lines
@@ -122,7 +122,7 @@ class _Daemon:
         import anyio
 
         async with anyio.create_task_group() as tasks:
-            tasks.start_soon(self._door.serve, self._listener)
+            tasks.start_soon(self._keep_listening, tasks)
             tasks.start_soon(self._end_on_signal)
             tasks.start_soon(self._end_when_idle)
             self._service.host.start()
@@ -135,6 +135,30 @@ class _Daemon:
             await self._close_door()
             tasks.cancel_scope.cancel()
         await anyio.to_thread.run_sync(self._service.close)
+
+    async def _keep_listening(self, tasks: "TaskGroup") -> None:
+        """Accept whoever comes, behind a new file when somebody took the one away by which callers find this process.
+
+        Nobody else can: another daemon is refused while this one has the store, and its callers are told that it is locked.
+        """
+        import anyio
+
+        tasks.start_soon(self._door.serve, self._listener)
+        found, told = door.seen(self._directory), False
+        while True:
+            await anyio.sleep(_LOOK)
+            if (found is not None and door.seen(self._directory) == found) or self._ending.is_set() or not self._lock.in_place:
+                continue
+            try:
+                listener, self._door.secret = door.listen(self._directory, self._settings.server.socket)
+            except OSError as error:
+                if not told:
+                    log.warning("nobody finds this process: %s", error)
+                found, told = None, True
+                continue
+            log.warning("the file by which this process is found was taken away or replaced; it listens at a new one")
+            found, told = door.seen(self._directory), False
+            tasks.start_soon(self._door.serve, listener)
 
     def _assembled(self) -> "MemoryServer":
         """The server behind every client that speaks MCP, made for the first: commands and hooks are answered without it."""

@@ -49,7 +49,7 @@ class SocketDoor:
         #: Of callers that tell none.
         self._project = project
         #: What callers must know where the system does not tell whose they are; "" where it does.
-        self._secret = secret
+        self.secret = secret
 
     async def serve(self, listener: socket.socket) -> None:
         """Accept until cancelled."""
@@ -64,7 +64,7 @@ class SocketDoor:
                     return
                 lines = _Lines(stream)
                 with anyio.fail_after(_HELLO_PATIENCE):
-                    if self._secret and not await demand(lines.told, stream.send, self._secret):
+                    if self.secret and not await demand(lines.told, stream.send, self.secret):
                         log.warning("refused a connection that does not know the secret of %s", paths.door_file("."))
                         return
                     hello = await lines.hello()
