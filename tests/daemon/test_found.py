@@ -1,18 +1,35 @@
-"""The file by which clients find the daemon is taken away or replaced: it is found again, and stays the one owner."""
+"""Clients find the daemon again: when the file is gone by which they do, and when another one takes its place."""
 
 import json
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 
-from bench.place import Place
+from bench.place import Place, end
 from memory_mcp import door
 from tests.daemon.places import look, needs_proc
 from tests.daemon.test_commands import lines
+from tests.daemon.test_lines import Raw, message
+from tests.interaction.test_stdio import MODERN
 from tests.waiting import until
 
 pytestmark = [needs_proc, pytest.mark.skipif(sys.platform == "win32", reason="links need rights there")]
+
+
+class Silent(Raw):
+    """A client that has not greeted yet."""
+
+    def __init__(self, place: Place) -> None:
+        self.process = subprocess.Popen(
+            place.command,
+            env=place.environment(),
+            cwd=place.home,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+        )
 
 
 def found_again(place: Place, pid: int) -> None:
@@ -40,3 +57,15 @@ def test_a_link_that_stood_in_the_place_of_the_socket(place: Place, tmp_path: Pa
     socket.unlink()
     found_again(place, pid)
     assert (tmp_path / "outside").read_text() == "somebody else's"
+
+
+def test_a_client_that_greeted_twice_is_understood_by_the_next_daemon(place: Place) -> None:
+    """Its first greeting took so long that it tried the older one too, which the connection refused."""
+    client = Silent(place)
+    assert "result" in client.ask(message(1, "server/discover", _meta=MODERN))
+    info = {"name": "raw", "version": "1"}
+    assert "error" in client.ask(message(2, "initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo=info))
+    assert "result" in client.ask(message(3, "tools/list", _meta=MODERN))
+    end(look(place)["pid"])
+    assert "result" in client.ask(message(4, "tools/list", _meta=MODERN))
+    client.end()

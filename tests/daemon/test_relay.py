@@ -78,6 +78,19 @@ def test_a_handshake_that_was_never_answered_is_answered_by_the_next_daemon() ->
     assert relay.from_daemon(answer(0)) == answer(0)
 
 
+def test_a_handshake_that_was_refused_is_not_said_again() -> None:
+    """The first greeting timed out at the client and not at the daemon: the connection is modern, the older greeting refused."""
+    relay = Relay("pump")
+    relay.from_client(request(1, "server/discover", _meta={}))
+    relay.from_client(INITIALIZE)
+    relay.from_daemon(answer(1))
+    relay.from_daemon(line(id=0, error={"code": -32022, "message": "connection is serving the 2026-07-28 protocol"}))
+    call = request(2, "tools/list", _meta={})
+    relay.from_client(call)
+    relay.lost()
+    assert relay.again() == ([call], [])
+
+
 def test_in_the_modern_era_there_is_nothing_to_say_again_but_what_is_in_flight() -> None:
     relay = Relay("pump")
     done, open_ = request(1, "tools/list", _meta={}), request("b", "resources/read", uri="memory://status")
