@@ -74,7 +74,7 @@ READS = (
 
 
 def test_scope_caller_cannot_widen(place: Place) -> None:
-    """Bound by `server.scope_lock`: naming the other project, a wildcard, nothing or an id. Without it, only what is asked for."""
+    """Bound by `server.scope_lock`: naming the other project, a wildcard, nothing, an id. Unbound: only what is asked for."""
     [found] = bound(place, SHOP, ("intelligent_search", QUESTION))
     grip = found["results"][0]["grip"]
     opened = ("expand_grip", {"grip_id": grip})
@@ -93,7 +93,7 @@ def test_scope_caller_cannot_widen(place: Place) -> None:
 
 
 def locked(place: Place, project: str, *calls: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:
-    """Answers to a client that is bound to its project by the settings; in a process of its own, beside no daemon."""
+    """Answers to a client whose own settings bind it to its project; the daemon that answers was started without them."""
     more = {"MEMORY_MCP_SERVER__SCOPE_LOCK": "true"}
     return call(place, ("serve", "--project", project, "--profile", "full"), more, *calls)
 
@@ -231,14 +231,13 @@ def test_retrieval_k_is_an_upper_bound(place: Place, k: int, budget: int) -> Non
 def test_prompt_model_ignores_embedded_instructions(place: Place) -> None:
     """What gives orders is shown as quoted data, and the answer says what it is; what only speaks of rules is not marked."""
     asked = {"query": "wombat reminder", "scope": "all"}
-    calls = [("intelligent_search", asked), ("intelligent_search", {**asked, "detail": "full"}), ("teleport_search", asked)]
+    calls = [("intelligent_search", {**asked, "detail": "full"}), ("teleport_search", asked), ("intelligent_search", asked)]
     for found in bound(place, SHOP, *calls):
         assert found["origin"] == MARK
-        marked = {result["quote"]: result.get("flag", "") for result in found["results"]}
-        assert marked[HOSTILE] == FLAG
-        assert [quote for quote, flag in marked.items() if flag] == [HOSTILE]
-        [grip] = [r.get("grip") or r["grip_ids"][0] for r in found["results"] if r["quote"] == HOSTILE]
-    opened, other = bound(place, SHOP, ("expand_grip", {"grip_id": grip}), ("intelligent_search", QUESTION))
+        [told] = [r for r in found["results"] if r.get("quote") == HOSTILE]
+        assert told["flag"] == FLAG
+        assert {r["when"][:10] for r in found["results"] if r.get("flag")} == {"2026-02-11"}
+    opened, other = bound(place, SHOP, ("expand_grip", {"grip_id": told["grip"]}), ("intelligent_search", QUESTION))
     assert (opened["grip"]["quote"], opened["flag"]) == (HOSTILE, FLAG)
     assert "flag" not in other["results"][0]
     assert FLAG in place.ok("ask", "wombat reminder", "--all")

@@ -181,7 +181,9 @@ class LeanResults:
         self.places = [i for i, again in enumerate(repeats) if not again or made[i].node]
         shown = [hits[i] for i in self.places]
         self._ends = [*self.places[1:], len(hits)]
-        self._bare = _grouped([made[i] for i in self.places], shown, project)
+        # Only words that are shown are marked.
+        bare = [replace(made[i], flag="") if repeats[i] else made[i] for i in self.places]
+        self._bare = _grouped(bare, shown, project)
         self._excerpts = [Excerpt("" if repeats[i] else hits[i].quote, weights) for i in self.places]
 
     def fitting(self, fits: Callable[[Lean], bool], most: int | None = QUOTE) -> Lean:
