@@ -11,7 +11,7 @@ from tests.waiting import until
 WEEKS = 6
 
 
-def line(project: str, session: str, text: str, at: str, role: str = "user", **more: object) -> str:
+def line(project: str, session: str, text: str, at: str | int, role: str = "user", **more: object) -> str:
     """A line for `ingest`."""
     given = {"session_id": session, "timestamp": at, "role": role, "text": text, "project": project, "agent": "codex"}
     return json.dumps(given | more) + "\n"
