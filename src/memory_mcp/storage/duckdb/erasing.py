@@ -22,6 +22,7 @@ from memory_mcp.storage.duckdb.connection import insert
 from memory_mcp.storage.duckdb.events import EVENT_TYPES
 from memory_mcp.storage.duckdb.outbox import DERIVER
 from memory_mcp.storage.duckdb.rows import EVENT, event_columns, event_of
+from memory_mcp.storage.duckdb.topics import members_of
 from memory_mcp.storage.values import Cleaner, Erased
 
 _READ = 2000
@@ -68,6 +69,7 @@ class Erasing:
         nodes = self._doomed_nodes()
         self._count("nodes", len(nodes))
         self._grips()
+        self._labels()
         for table, columns in _CLEANED.items():
             self._texts(table, columns, drop=False)
         for table, columns in _DROPPED.items():
@@ -168,6 +170,17 @@ class Erasing:
             self._con.execute(sql, [names])
             self._con.execute(f"DELETE FROM bullet_grip WHERE grip_id IN {_IDS}", [grips])
             self._con.execute(f"DELETE FROM grip WHERE grip_id IN {_IDS}", [grips])
+
+    def _labels(self) -> None:
+        """Labels of topics that hold a session from which something goes: somebody's own words, which may tell of it."""
+        sql = f"SELECT key FROM segment_cut WHERE stream IN (SELECT stream FROM event WHERE event_id IN {_IDS})"
+        cuts = {key for (key,) in self._con.execute(sql, [list(self._gone)]).fetchall()}
+        topics = self._con.execute("SELECT topic_id, members FROM topic").fetchall()
+        told = [topic_id for topic_id, members in topics if not cuts.isdisjoint(members_of(members))]
+        where = "FROM topic_label WHERE topic_id IN (SELECT unnest(?::VARCHAR[]))"
+        self._count("topic labels", self._one(f"SELECT count(*) {where}", [told]))
+        if not self._dry:
+            self._con.execute(f"DELETE {where}", [told])
 
     def _texts(self, table: str, columns: Sequence[str], drop: bool) -> None:
         """Rows beside the tree whose words hold a value."""
