@@ -149,6 +149,8 @@ def greet(sock: socket.socket, kind: str, wanted: Wanted, patience: float = STAR
             "cwd": paths.here(),
             "environ": told,
             "settings": wanted.settings,
+            # Whatever the daemon was started with, a caller that wants to be bound is.
+            "locked": paths.setting("server", "scope_lock", False, file=wanted.config) is True,
         }
     )
     line.about = line.receive()

@@ -85,7 +85,8 @@ class SocketDoor:
             if kind == "rpc":
                 await self._private(Conversation(stream, lines, cwd, environ))
                 return
-            CALLER.set(Caller(caller_project(environ, cwd, configured=self._project), relayed=True))
+            project = caller_project(environ, cwd, configured=self._project)
+            CALLER.set(Caller(project, relayed=True, locked=hello.get("locked") is True))
             await self._speak(stream, lines, client)
 
 

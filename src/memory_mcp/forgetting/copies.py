@@ -8,7 +8,15 @@ from typing import Any
 from memory_mcp.archive.backup import SUFFIX
 from memory_mcp.archive.blocks import rewrite
 from memory_mcp.ingest.tombstones import Tombstones
+from memory_mcp.model.ids import grip_id_from
 from memory_mcp.storage.duckdb.erasing import kept_row
+from memory_mcp.storage.duckdb.topics import members_of
+
+#: Columns that name a quotation, of tables whose rows go with it.
+_NAMING = {"superseded": "old_id", "pin": "target", "usage": "grip_id"}
+#: Tables that name sessions, projects and topics, and columns of projects.
+_TELLING = frozenset({"segment_cut", "topic", "topic_label", "project_alias", "project_split"})
+_PROJECTS = ("old", "new", "project")
 
 log = logging.getLogger(__name__)
 
@@ -22,6 +30,15 @@ class Copies:
         #: When what goes was said, and nodes that may tell of it.
         self._times: list[int] = []
         self._nodes: set[int] = set()
+        #: Events that go or change, and the quotations of them: why one of these was corrected tells of it.
+        self._events: set[int] = set()
+        self._grips: set[str] = set()
+        #: Projects and streams of which an event goes whole, and those of which one stays.
+        self._leaving: set[str | int] = set()
+        self._staying: set[str | int] = set()
+        #: Segments from which an event goes, and topics that hold one.
+        self._segments: set[int] = set()
+        self._topics: set[str] = set()
 
     def count(self) -> int:
         """How many files there are to look through."""
@@ -33,9 +50,9 @@ class Copies:
         for path in self._files():
             try:
                 done = rewrite(path, self._kept)
-                if self._nodes:
-                    # Statements stand before the nodes they belong to.
-                    rewrite(path, self._without_nodes)
+                if self._nodes or self._grips:
+                    # Tables stand in the order of their names: statements before their nodes, acts before quotations.
+                    rewrite(path, self._without)
                 changed += bool(done.dropped or done.changed)
             except (OSError, ValueError) as error:
                 log.warning("%s could not be looked through for what was forgotten, and is removed: %s", path.name, error)
@@ -52,13 +69,43 @@ class Copies:
 
     def _kept(self, table: str, row: dict[str, Any]) -> Mapping[str, Any] | None:
         kept = kept_row(self._tombstones, table, row)
+        if table == "event":
+            (self._leaving if kept is None else self._staying).update((row["project"], row["stream"]))
         if table == "event" and kept is not row:
             self._times.append(int(row["ts"]))
+            self._events.add(int(row["event_id"]))
+        if table in _TELLING and self._tells(table, row):
+            return None
+        if table == "grip" and not self._events.isdisjoint((int(row["event_start"]), int(row["event_end"]))):
+            self._grips.add(grip_id_from(int(row["grip_id"])))
+            return None
         if table == "node" and any(row["start_ms"] <= time <= row["end_ms"] for time in self._times):
             # Somebody else's words about a time in which something was forgotten may tell of it.
             self._nodes.add(row["key"])
             return None
         return kept
 
-    def _without_nodes(self, table: str, row: dict[str, Any]) -> Mapping[str, Any] | None:
-        return None if table in ("bullet", "bullet_grip") and row["key"] in self._nodes else row
+    def _tells(self, table: str, row: dict[str, Any]) -> bool:
+        """Whether a row is about sessions, projects and topics of which nothing is left, or is somebody's label of one."""
+        left = self._leaving - self._staying - {""}
+        if table == "segment_cut" and row["stream"] in self._leaving:
+            self._segments.add(row["key"])
+            return row["stream"] in left
+        if table == "topic" and not self._segments.isdisjoint(members_of(row["members"])):
+            self._topics.add(row["topic_id"])
+            return False
+        if table == "topic_label":
+            return row["topic_id"] in self._topics
+        return not left.isdisjoint(row.get(name) for name in _PROJECTS)
+
+    def _without(self, table: str, row: dict[str, Any]) -> Mapping[str, Any] | None:
+        """A row without what hangs on nodes and quotations that went."""
+        if table in ("bullet", "bullet_grip") and row["key"] in self._nodes:
+            return None
+        if table in _NAMING and row[_NAMING[table]] in self._grips:
+            return None
+        if table == "superseded" and row["new_id"] in self._grips:
+            return {**row, "new_id": None, "reason": ""}
+        if table == "audit" and not self._grips.isdisjoint(row["subject"].split()):
+            return {**row, "reason": ""}
+        return row

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
 
-from memory_mcp import paths
+from memory_mcp import paths, pauses
 from memory_mcp.ingest import handover
 from memory_mcp.ingest.tombstones import Tombstones
 from memory_mcp.model.event import EventDraft, EventType, Role
@@ -57,6 +57,7 @@ class Files:
         log = Path(paths.log_file(str(self._directory)))
         for path in (*log.parent.glob(f"{log.name}*"), self._directory / "owner.json", *_files(Path(paths.install_dir()))):
             counts["logs and settings"] += self._rewrite(path, dry)
+        counts["pauses"] += self._pauses(dry)
         return counts
 
     def _payloads(self, spool: Path) -> Iterator[Path]:
@@ -66,6 +67,21 @@ class Files:
                 with suppress(OSError):
                     if self._tells(path.read_bytes().decode("utf-8", "replace")):
                         yield path
+
+    def _pauses(self, dry: bool) -> int:
+        """Take the words out of the names of paused projects; what is recorded of one is compared without them, too."""
+        try:
+            there = pauses.read(str(self._directory))
+        except ValueError:
+            # It pauses nothing, and nobody can tell what it says.
+            if not dry:
+                Path(paths.pauses_file(str(self._directory))).unlink(missing_ok=True)
+            return 1
+        left = [p._replace(projects=tuple(dict.fromkeys(map(self._tombstones.clean, p.projects)))) for p in there]
+        changed = sum(p != q for p, q in zip(there, left, strict=True))
+        if changed and not dry:
+            pauses.write(str(self._directory), left)
+        return changed
 
     def _tells(self, text: str) -> bool:
         plain = _unescaped(text)

@@ -19,6 +19,7 @@ from memory_mcp.ingest.tombstones import MARK as FORGOTTEN_MARK
 from memory_mcp.ingest.tombstones import Tombstones
 from memory_mcp.model.event import EventDraft, EventType
 from memory_mcp.model.ids import digest, encode
+from memory_mcp.model.renaming import carried_on
 from memory_mcp.model.sentinel import MARK
 
 #: Longest text of one event and of one tool result, UTF-8 bytes; of a longer one head and tail are kept.
@@ -77,11 +78,14 @@ class Gate:
         text = strip_private(without_ours(_storable(draft.text)))
         if not text.strip():
             return OWN_OUTPUT if MARK in draft.text else EMPTY
+        before = replace(draft, text=text)
         if not self.tombstones.empty:
-            whole = text
             draft, text = self._without_forgotten(draft), self.tombstones.clean(text)
-            if text != whole and not text.replace(FORGOTTEN_MARK, "").strip():
+            if text != before.text and not text.replace(FORGOTTEN_MARK, "").strip():
                 return FORGOTTEN
+            # A pause of a project whose name was forgotten goes on under what is left of the name.
+            if draft.project != before.project and (why := self.capture.refusal(draft)):
+                return why
         names = self._names(draft, report)
         if not names["session_id"]:
             return NO_SESSION
@@ -102,7 +106,7 @@ class Gate:
             speaker=names["speaker"],
             metadata=metadata,
         )
-        return FORGOTTEN if self.tombstones.covers(clean) else clean
+        return FORGOTTEN if self.tombstones.covers(clean) else carried_on(before, clean)
 
     def again(self, draft: EventDraft) -> EventDraft | None:
         """A draft that has passed a gate already, without what was forgotten since; None where that is all of it."""

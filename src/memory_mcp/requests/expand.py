@@ -14,6 +14,7 @@ from memory_mcp.events.evidence import Expanded, unknown_grip
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.event import DEFAULT_TYPES, Event, Role
 from memory_mcp.model.grip import JOINT
+from memory_mcp.model.orders import flag_of
 from memory_mcp.model.superseded import RETRACTED, Superseded
 from memory_mcp.requests.excerpts import ELLIPSIS, cut_out, head_and_tail
 from memory_mcp.requests.limits import AROUND, TOKENS
@@ -89,6 +90,8 @@ class ExpandResponse(Recalled):
     #: The grip of the statement that stands in its place, or `RETRACTED`; and why it holds no more.
     superseded_by: str = ""
     why_superseded: str = ""
+    #: The quoted words give orders to whoever reads them (`model/orders.py`).
+    flag: str = ""
 
 
 def expand(app: App, request: ExpandRequest, caller: Caller) -> ExpandResponse:
@@ -142,6 +145,7 @@ class _Fitting:
             events_after=(),
             superseded_by=(over.new or RETRACTED) if over else "",
             why_superseded=over.reason if over else "",
+            flag=flag_of(found.quote),
         )
         #: Neighbours by their distance: (side, place counted from the quotation).
         sides = itertools.zip_longest(

@@ -26,10 +26,11 @@ def rules(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     """Names of projects that people gave there, as far as nothing is said of them here; before events are stored."""
     names = app.storage.projects.names
     said = {alias.old for alias in names.aliases}
-    aliases = [Alias(r["old"], r["new"], r["author"], r["at_ms"]) for r in asked["project_alias"]]
+    aliases = [Alias(r["old"], r["new"], r["author"], r["at_ms"]) for r in _unforgotten(app, asked["project_alias"])]
     aliases = [a for a in aliases if a.author != GUESS and a.old not in said and names.of(a.new) != a.old]
     there = {(s.project, s.session_id, s.folder) for s in names.splits}
-    splits = [Split(r["project"], r["session_id"], r["folder"], r["new"], r["at_ms"]) for r in asked["project_split"]]
+    rows = _unforgotten(app, asked["project_split"])
+    splits = [Split(r["project"], r["session_id"], r["folder"], r["new"], r["at_ms"]) for r in rows]
     splits = [s for s in splits if (s.project, s.session_id, s.folder) not in there]
     if not asked.get("dry_run") and (aliases or splits):
         with app.derivation.publishing:
@@ -45,15 +46,22 @@ def records(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
     """Pins, corrections, labels, and texts that agents wrote; behind the events, which they speak of. Says what was taken."""
     taken = {
         "ids": _lead(app, asked["segment_cut"]),
-        "pins": _pins(app, asked["pin"]),
+        "pins": _pins(app, _unforgotten(app, asked["pin"])),
         "corrections": _superseded(app, asked["superseded"]),
-        "labels": _labels(app, asked["topic_label"]),
+        "labels": _labels(app, _unforgotten(app, asked["topic_label"])),
         "texts": _texts(app, asked["node"], asked["bullet"], asked["bullet_grip"]),
     }
     counts = {name: count for name, count in {**taken, "events": int(asked["events"])}.items() if count}
     if counts:
-        app.storage.audit.record(Act("merge", app.clock.now_ms(), str(asked["author"]), str(asked["subject"]), "", counts))
+        subject = app.gate.words(str(asked["subject"]))
+        app.storage.audit.record(Act("merge", app.clock.now_ms(), str(asked["author"]), subject, "", counts))
     return taken
+
+
+def _unforgotten(app: App, rows: Sequence[Row]) -> list[Row]:
+    """The rows that tell nothing of what was forgotten here: a name or a label is not taken in by half."""
+    clean = app.gate.tombstones.clean
+    return [r for r in rows if all(clean(value) == value for value in r.values() if isinstance(value, str))]
 
 
 def _lead(app: App, rows: Sequence[Row]) -> int:
@@ -95,7 +103,8 @@ def _superseded(app: App, rows: Sequence[Row]) -> int:
     for r in new:
         to = GripId(r["new_id"]) if r["new_id"] else None
         reason = app.gate.words(r.get("reason", ""))
-        app.storage.superseded.record(Superseded(GripId(r["old_id"]), to, r["at_ms"], reason, r.get("author", "")))
+        author = app.gate.words(r.get("author", ""))
+        app.storage.superseded.record(Superseded(GripId(r["old_id"]), to, r["at_ms"], reason, author))
     return len(new)
 
 

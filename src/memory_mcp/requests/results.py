@@ -10,6 +10,7 @@ from dataclasses import dataclass, replace
 
 from memory_mcp.layers.base import Hit
 from memory_mcp.model.calendar import Calendar, TocLevel
+from memory_mcp.model.orders import flag_of
 from memory_mcp.requests.excerpts import Excerpt, cut_out
 from memory_mcp.requests.plain import largest, size_of
 
@@ -44,6 +45,8 @@ class Result:
     outside: bool = False
     #: The grip of the statement that stands in its place now.
     superseded_by: str = ""
+    #: Its words give orders to whoever reads them (`model/orders.py`).
+    flag: str = ""
     bm25_score: float | None = None
     similarity: float | None = None
 
@@ -76,6 +79,7 @@ class FullResult:
     also: tuple[Quote, ...] = ()
     outside_window: bool = False
     superseded_by: str = ""
+    flag: str = ""
     event_id: str = ""
     score_parts: Mapping[str, float] | None = None
     bm25_score: float | None = None
@@ -92,6 +96,7 @@ class Brief:
     who: str = ""
     quote: str
     grip: str
+    flag: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,6 +153,7 @@ def full_result(hit: Hit, calendar: Calendar) -> FullResult:
         score=round(hit.score, 3),
         outside_window=hit.outside,
         superseded_by=hit.superseded_by,
+        flag=flag_of(hit.quote),
         event_id=hit.event_id if hit.node_id else "",
         score_parts=dict(hit.parts),
     )
@@ -175,7 +181,9 @@ class LeanResults:
         self.places = [i for i, again in enumerate(repeats) if not again or made[i].node]
         shown = [hits[i] for i in self.places]
         self._ends = [*self.places[1:], len(hits)]
-        self._bare = _grouped([made[i] for i in self.places], shown, project)
+        # Only words that are shown are marked.
+        bare = [replace(made[i], flag="") if repeats[i] else made[i] for i in self.places]
+        self._bare = _grouped(bare, shown, project)
         self._excerpts = [Excerpt("" if repeats[i] else hits[i].quote, weights) for i in self.places]
 
     def fitting(self, fits: Callable[[Lean], bool], most: int | None = QUOTE) -> Lean:
@@ -212,7 +220,7 @@ def brief(
         bare = _bare(hit, calendar, with_node=False)
         if bare.grip and hit.quote and not _repeats(hit, [*before, *hits[:at]]):
             quote = " ".join(Excerpt(hit.quote, weights).cut(width).split())
-            made.append(Brief(when=bare.when, who=bare.who, quote=quote, grip=bare.grip))
+            made.append(Brief(when=bare.when, who=bare.who, quote=quote, grip=bare.grip, flag=bare.flag))
     return made
 
 
@@ -254,6 +262,7 @@ def _bare(hit: Hit, calendar: Calendar, with_node: bool) -> Result:
         score=round(hit.score, 2),
         outside=hit.outside,
         superseded_by=hit.superseded_by,
+        flag=flag_of(hit.quote),
     )
 
 

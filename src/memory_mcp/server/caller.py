@@ -23,6 +23,8 @@ class Caller:
     project: str = ""
     #: Whether a relay of ours stands between: only then a call's own `KEY` counts.
     relayed: bool = False
+    #: Whether its own settings bind it to that project, whatever those of the memory say.
+    locked: bool = False
 
 
 _NOBODY = Caller()

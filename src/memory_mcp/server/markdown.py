@@ -51,7 +51,8 @@ def _search(answer: Shape) -> Iterator[str]:
 
 def _further(one: Shape) -> str:
     said = f"{one['when'].replace('T', ' ')} {_name_of(one.get('who', ''))}".rstrip()
-    return f"- {said}: {_told(one['quote'])} [{one['grip']}]"
+    flag = f" ({one['flag']})" if one.get("flag") else ""
+    return f"- {said}: {_told(one['quote'])} [{one['grip']}]{flag}"
 
 
 def _result(number: int, one: Shape) -> Iterator[str]:
@@ -91,6 +92,7 @@ def _transcript(answer: Shape) -> Iterator[str]:
     yield from _quoted(grip["quote"], "> ")
     said = {"grip_id", "when", "quote"}
     yield from _fields({name: value for name, value in grip.items() if name not in said})
+    yield from _fields({name: answer[name] for name in ("superseded_by", "why_superseded", "flag") if name in answer})
     for name in ("events_before", "excerpt_events", "events_after"):
         if answer[name]:
             yield from ("", f"**{_name(name)}**", "")

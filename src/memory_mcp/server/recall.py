@@ -49,7 +49,10 @@ def recall_text(app: "App", prompt: str, project: str, session_id: str = "", tim
 
 
 def _line(app: "App", hit: Hit) -> str:
+    from memory_mcp.model.orders import flag_of
     from memory_mcp.toc.statements import named, quoted
 
     who = named(hit.speaker) or hit.role
-    return f"- {app.calendar.local(hit.timestamp):%Y-%m-%d %H:%M}, {who} said: {quoted(hit.quote, _WIDTH)} [{hit.grip_ids[0]}]"
+    said = f"{app.calendar.local(hit.timestamp):%Y-%m-%d %H:%M}, {who} said: {quoted(hit.quote, _WIDTH)} [{hit.grip_ids[0]}]"
+    flag = flag_of(hit.quote)
+    return f"- {said} ({flag})" if flag else f"- {said}"

@@ -49,6 +49,7 @@ class Result(Wire):
     score: float
     outside: Annotated[bool | None, Field(description="Not in that time")] = None
     superseded_by: SkipJsonSchema[str] = ""
+    flag: SkipJsonSchema[str] = ""
     id: SkipJsonSchema[str] = ""
     kind: SkipJsonSchema[str] = ""
     level: SkipJsonSchema[str] = ""
@@ -270,6 +271,7 @@ class GripAnswer(Recalled):
     more: Annotated[dict[str, int], Field(description="Arguments that show everything")] = {}
     superseded_by: SkipJsonSchema[str] = ""
     why_superseded: SkipJsonSchema[str] = ""
+    flag: SkipJsonSchema[str] = ""
 
 
 class EventsAnswer(Recalled):

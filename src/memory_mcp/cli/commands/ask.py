@@ -175,6 +175,8 @@ def _result_lines(results: list[dict[str, Any]], explain: bool) -> Iterator["Tex
         said = render.safe(render.one_line(result.get("quote", ""), _WIDTH))
         grip = _grip(result)
         yield Text.assemble("   ", (f"{who}: " if who else "", "green"), f'"{said}"', (f"  [{grip}]" if grip else "", "dim"))
+        if result.get("flag"):
+            yield Text(f"   {result['flag']}", style="yellow")
         parts = ", ".join(f"{k} {v:.3f}" for k, v in result.get("score_parts", {}).items())
         name = result.get("id") or result.get("node", "")
         known = f" ({parts})" if explain and parts else ""

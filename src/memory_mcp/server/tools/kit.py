@@ -43,7 +43,8 @@ class Kit:
     @property
     def caller(self) -> Caller:
         """The calling client, as requests know it."""
-        return Caller(self.project, self.host.deriver_error(), self.host.settings.server.scope_lock)
+        locked = CALLER.get().locked or self.host.settings.server.scope_lock
+        return Caller(self.project, self.host.deriver_error(), locked)
 
     async def ask(self, request: Any) -> CallToolResult:
         """Return the response of a request that only reads."""

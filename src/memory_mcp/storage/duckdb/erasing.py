@@ -15,17 +15,17 @@ import duckdb
 
 from memory_mcp.model.calendar import rollup_targets
 from memory_mcp.model.event import Event
-from memory_mcp.model.ids import HASH_MASK, digest, event_id_from, event_key, grip_id_from, key_of, node_key
+from memory_mcp.model.ids import event_id_from, event_key, grip_id_from, node_key
+from memory_mcp.model.renaming import renamed
 from memory_mcp.storage.archive import SYNCED
 from memory_mcp.storage.duckdb.connection import insert
 from memory_mcp.storage.duckdb.events import EVENT_TYPES
 from memory_mcp.storage.duckdb.outbox import DERIVER
 from memory_mcp.storage.duckdb.rows import EVENT, event_columns, event_of
+from memory_mcp.storage.duckdb.topics import members_of
 from memory_mcp.storage.values import Cleaner, Erased
 
 _READ = 2000
-#: An event without an id of its source's is told apart from its likes by how many came before it; looked for so far.
-_LIKES = 16
 _KEYS, _IDS = "(SELECT unnest(?::BIGINT[]))", "(SELECT unnest(?::HUGEINT[]))"
 #: Text columns of rows that stand for themselves: what is cleaned there, and where the whole row goes with a name in it.
 _CLEANED = {
@@ -69,6 +69,7 @@ class Erasing:
         nodes = self._doomed_nodes()
         self._count("nodes", len(nodes))
         self._grips()
+        self._labels()
         for table, columns in _CLEANED.items():
             self._texts(table, columns, drop=False)
         for table, columns in _DROPPED.items():
@@ -162,9 +163,24 @@ class Erasing:
             if not self._dry:
                 self._con.execute(f"DELETE {where}", [names])
         if not self._dry:
-            self._con.execute("UPDATE superseded SET new_id = NULL WHERE new_id IN (SELECT unnest(?::VARCHAR[]))", [names])
+            # Why something was corrected tells of what stood in its place.
+            sql = "UPDATE superseded SET new_id = NULL, reason = '' WHERE new_id IN (SELECT unnest(?::VARCHAR[]))"
+            self._con.execute(sql, [names])
+            sql = "UPDATE audit SET reason = '' WHERE list_has_any(string_split(subject, ' '), ?::VARCHAR[])"
+            self._con.execute(sql, [names])
             self._con.execute(f"DELETE FROM bullet_grip WHERE grip_id IN {_IDS}", [grips])
             self._con.execute(f"DELETE FROM grip WHERE grip_id IN {_IDS}", [grips])
+
+    def _labels(self) -> None:
+        """Labels of topics that hold a session from which something goes: somebody's own words, which may tell of it."""
+        sql = f"SELECT key FROM segment_cut WHERE stream IN (SELECT stream FROM event WHERE event_id IN {_IDS})"
+        cuts = {key for (key,) in self._con.execute(sql, [list(self._gone)]).fetchall()}
+        topics = self._con.execute("SELECT topic_id, members FROM topic").fetchall()
+        told = [topic_id for topic_id, members in topics if not cuts.isdisjoint(members_of(members))]
+        where = "FROM topic_label WHERE topic_id IN (SELECT unnest(?::VARCHAR[]))"
+        self._count("topic labels", self._one(f"SELECT count(*) {where}", [told]))
+        if not self._dry:
+            self._con.execute(f"DELETE {where}", [told])
 
     def _texts(self, table: str, columns: Sequence[str], drop: bool) -> None:
         """Rows beside the tree whose words hold a value."""
@@ -229,17 +245,7 @@ class Erasing:
 
 def _key_now(before: Event, now: Event) -> int:
     """The key that an import gives an event whose text changed: that of its source's id stays."""
-    old = event_key(before.event_id)
-    if before.source_id and before.source_id == now.source_id:
-        return old
-    if now.source_id:
-        return key_of(now.timestamp, digest(now.source, now.source_id))
-    told = before.metadata.get("source_time_ms")
-    for time in dict.fromkeys((str(before.timestamp), "None", told or "None")):
-        for like in range(_LIKES):
-            if digest(before.source, before.session_id, time, before.role, before.text, str(like)) == old & HASH_MASK:
-                return key_of(now.timestamp, digest(now.source, now.session_id, time, now.role, now.text, str(like)))
-    return old
+    return renamed(event_key(before.event_id), before.source, before, now)
 
 
 def kept_row(keep: Cleaner, table: str, row: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -58,9 +58,14 @@ def _row(topic: KnownTopic) -> list[Any]:
     return [topic.topic_id, topic.born_ms, topic.is_area, members, topic.merged_into, topic.is_over, turns]
 
 
+def members_of(column: bytes) -> tuple[int, ...]:
+    """The keys of segments that a column of members holds."""
+    return tuple(np.frombuffer(column, dtype="<u8").tolist())
+
+
 def _topic(topic_id: str, born_ms: int, is_area: bool, members: bytes, *told: Any) -> KnownTopic:
     merged_into, is_over, turns = told
     happened = tuple(Turn(at_ms, what, TopicId(other) if other else None) for at_ms, what, other in json.loads(turns))
-    keys = tuple(np.frombuffer(members, dtype="<u8").tolist())
+    keys = members_of(members)
     into = TopicId(merged_into) if merged_into else None
     return KnownTopic(TopicId(topic_id), born_ms, is_area, keys, into, is_over, happened)

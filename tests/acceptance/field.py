@@ -1,0 +1,50 @@
+"""What the tests by the public atlas of agent memory share: weeks of work on three projects, and clients bound to one of them."""
+
+import json
+from typing import Any
+
+from bench.place import Place
+from tests.daemon.places import call
+from tests.factories import a_small_history
+from tests.waiting import until
+
+WEEKS = 6
+
+
+def line(project: str, session: str, text: str, at: str | int, role: str = "user", **more: object) -> str:
+    """A line for `ingest`."""
+    given = {"session_id": session, "timestamp": at, "role": role, "text": text, "project": project, "agent": "codex"}
+    return json.dumps(given | more) + "\n"
+
+
+def history() -> str:
+    """Six weeks of three projects, as lines for `ingest`."""
+    lines = []
+    for draft in a_small_history(WEEKS):
+        given = {
+            "id": draft.source_id,
+            "session_id": draft.session_id,
+            "timestamp": draft.timestamp,
+            "role": draft.role.value,
+            "type": draft.type.value,
+            "text": draft.text,
+            "agent": draft.agent,
+            "project": draft.project,
+        }
+        lines.append(json.dumps({key: value for key, value in given.items() if value}))
+    return "\n".join(lines) + "\n"
+
+
+def bound(place: Place, project: str, *calls: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:
+    """Answers to a client that works on a project."""
+    return call(place, ("serve", "--project", project, "--profile", "full"), {}, *calls)
+
+
+def rebuilt(place: Place) -> None:
+    """The indexes are made anew, behind a build that a start began."""
+    until(lambda: place.run("admin", "rebuild-index").returncode == 0)
+
+
+def words(found: object) -> str:
+    """Everything that an answer says."""
+    return json.dumps(found, ensure_ascii=False)
