@@ -132,7 +132,8 @@ def test_a_value_in_five_spellings_leaves_every_place_and_does_not_come_back(pla
     tried = json.loads(place.ok("forget", "--value", "--json", stdin=VALUE))
     assert not tried["forgotten"]
     assert tried["counts"]["events with a value"] == 2 * len(SPELLINGS) + 1
-    assert holding(place) == before
+    # A briefing may be rendered meanwhile.
+    assert holding(place).items() >= before.items()
     done = json.loads(place.ok("forget", "--value", "--json", "--yes", stdin=SPELLINGS[1]))
     assert done["forgotten"]
     assert_gone(place, "right after")
