@@ -40,6 +40,8 @@ _SAYS_SOMETHING = 24
 _GRAMS = (12, SHORTEST)
 #: Bits that are kept of a window's hash: enough to pass over all but 1 of 1,000 places with 1,000 values, too few to tell it.
 _BITS = 20
+#: Texts up to this length are remembered, and so many of them.
+_SHORT, _REMEMBERED = 200, 2000
 _KEY_BYTES, _HASH_BYTES = 32, 16
 
 
@@ -72,6 +74,14 @@ class _Known:
     #: Since and until by hash of session and project.
     ranges: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     filters: "dict[int, np.ndarray]" = field(default_factory=dict)
+    #: Hashes of sessions and projects, and what short texts are cleaned to: names and fields come again and again.
+    scopes: dict[tuple[str | None, str | None], str] = field(default_factory=dict)
+    short: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def has_values(self) -> bool:
+        """Whether a text can hold anything of it."""
+        return any(self.values.values())
 
 
 class Tombstones:
@@ -97,7 +107,7 @@ class Tombstones:
     def empty(self) -> bool:
         """Whether nothing was ever forgotten here."""
         self._reread()
-        return not (self._known.marks or self._known.ranges or any(self._known.values.values()))
+        return not (self._known.marks or self._known.ranges or self._known.has_values)
 
     def add(self, wanted: Wanted) -> None:
         """Remember what is to be forgotten; on disk when this returns. InvalidQuery for a value that is too short."""
@@ -118,15 +128,28 @@ class Tombstones:
 
     def covers(self, what: EventDraft | Event) -> bool:
         """Whether an event was forgotten as a whole, under its id or another."""
-        if self.empty:
-            return False
+        return not self.empty and self._covers(what)
+
+    def _covers(self, what: EventDraft | Event) -> bool:
         known = self._known
         return bool(known.marks and not known.marks.isdisjoint(self._marks(what))) or self._in_range(what)
 
     def clean(self, text: str) -> str:
         """`text` with a mark in the place of every forgotten value."""
-        if self.empty or not any(self._known.values.values()):
-            return text
+        return self._clean(text) if not self.empty and self._known.has_values else text
+
+    def _clean(self, text: str) -> str:
+        """As `clean`, by what was read of the file last."""
+        if len(text) > _SHORT:
+            return self._marked(text)
+        short = self._known.short
+        if (found := short.get(text)) is None:
+            if len(short) >= _REMEMBERED:
+                short.clear()
+            found = short[text] = self._marked(text)
+        return found
+
+    def _marked(self, text: str) -> str:
         # What stands there for a value already is no text.
         return MARK.join(map(self._cleaned, text.split(MARK)))
 
@@ -139,22 +162,24 @@ class Tombstones:
         """A stored event without what was forgotten: itself where it holds nothing of that, None where nothing of it is left."""
         if self.empty:
             return event
-        if self.covers(event):
+        if self._covers(event):
             return None
-        text = self.clean(event.text)
+        if not self._known.has_values:
+            return event
+        text = self._clean(event.text)
         if text != event.text and not key_of(text.replace(MARK, "")):
             return None
-        metadata = {self.clean(k): self.clean(v) for k, v in event.metadata.items()}
+        metadata = {self._clean(k): self._clean(v) for k, v in event.metadata.items()}
         told = replace(
             event,
             text=text,
             metadata=metadata,
-            session_id=self.clean(event.session_id),
-            source_id=self.clean(event.source_id),
-            agent=self.clean(event.agent),
-            project=self.clean(event.project),
-            thread=self.clean(event.thread),
-            speaker=self.clean(event.speaker),
+            session_id=self._clean(event.session_id),
+            source_id=self._clean(event.source_id),
+            agent=self._clean(event.agent),
+            project=self._clean(event.project),
+            thread=self._clean(event.thread),
+            speaker=self._clean(event.speaker),
         )
         return event if told == event else told
 
@@ -223,7 +248,13 @@ class Tombstones:
         return False
 
     def _scope(self, session: str | None, project: str | None) -> str:
-        return self._hash("scope", *("*" if part is None else f"={part}" for part in (session, project)))
+        scopes = self._known.scopes
+        if (found := scopes.get((session, project))) is None:
+            if len(scopes) >= _REMEMBERED:
+                scopes.clear()
+            parts = ("*" if part is None else f"={part}" for part in (session, project))
+            found = scopes[session, project] = self._hash("scope", *parts)
+        return found
 
     def _lines(self, wanted: Wanted) -> Iterable[dict[str, Any]]:
         for value in wanted.values:
