@@ -95,9 +95,8 @@ class Accelerators:
         self._storage, self._directory = storage, directory
         self._clock = clock
         self._searchers: dict[str, Searcher | None] = {}
-        self._making = threading.Lock()
-        #: Held by whoever has the indexes follow the store.
-        self._following = threading.Lock()
+        # The second is held by whoever has the indexes follow the store.
+        self._making, self._following = threading.Lock(), threading.Lock()
         self._improving: threading.Thread | None = None
         self._closed = False
         #: The model that was loaded ahead of the first question.

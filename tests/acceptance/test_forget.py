@@ -226,11 +226,34 @@ def test_a_database_lost_while_something_is_forgotten_is_a_loss_of_all_but_that(
         assert ("missing" in told) == (point == "forget.noted"), told
 
 
+def test_what_would_empty_the_memory_is_refused(place: Place, tmp_path: Path) -> None:
+    many = [told(n, f"The test of part {n} says that the code is {n % 7}.", f"m{n // 40}", f"m{n}") for n in range(300)]
+    file = tmp_path / "many.jsonl"
+    file.write_text("\n".join(many), encoding="utf-8")
+    place.ok("ingest", str(file))
+    for value in ("code", "the code is", "ode i"):
+        refused = place.run("forget", "--value", "--yes", stdin=value)
+        assert refused.returncode != 0
+        assert "100% of everything that is stored" in refused.stderr
+        assert "forget the event, session or project" in refused.stderr
+    for times in (("--since", "2000-01-01"), ("--until", "2100-01-01"), ("--since", "2000-01-01", "--until", "now")):
+        refused = place.run("forget", *times, "--yes")
+        assert refused.returncode != 0
+        assert "that time holds everything" in refused.stderr
+    for nothing in (("--topic", ""), ("--value", " "), ("--event", "")):
+        assert place.run("forget", *nothing, "--yes").returncode != 0
+    assert not (place.directory / FILE).exists()
+    assert json.loads(place.ok("forget", "--value", "--yes", "--json", stdin="part 77"))["counts"]["events with a value"] == 1
+
+
 WRITERS, WRITES = 3, 12
 
 
 def test_others_read_and_write_while_something_is_forgotten(place: Place, history: Path, tmp_path: Path) -> None:
-    many = [told(100 + n, f"Line {n} of the log of the harbour, with the tide and the wind.", f"m{n // 40}", f"m{n}") for n in range(4000)]
+    many = [
+        told(100 + n, f"Line {n} of the log of the harbour, with the tide and the wind.", f"m{n // 40}", f"m{n}")
+        for n in range(4000)
+    ]
     more = tmp_path / "more.jsonl"
     more.write_text("\n".join(many), encoding="utf-8")
     place.ok("ingest", str(history))

@@ -163,6 +163,43 @@ def test_a_client_of_the_full_profile_does_the_same_in_three_calls(place: Place)
     assert shown["node_id"] not in json.dumps(told(place, "refine", "due"))
 
 
+def test_a_shared_day_keeps_what_is_told_of_the_other_project_and_its_words_follow(tmp_path: Path) -> None:
+    with Place(tmp_path, idle=60, more=DAEMON) as place:
+        place.ok("ingest", "-", stdin=lines(sessions()))
+        other = [event | {"session_id": f"b-{event['session_id']}"} for event in sessions(project="/home/anna/billing")]
+        place.ok("ingest", "-", stdin=lines(other).replace("pangolin", "axolotl").replace("Pangolin", "Axolotl"))
+
+        def bullets() -> list[dict[str, Any]]:
+            return list(told(place, "query", "node", DAYS[0], "--all")["node"]["bullets"])
+
+        def of(project: str) -> list[str]:
+            return [b["text"] for b in bullets() if project in b.get("project", "")]
+
+        before = of("billing")
+        assert before
+        assert of("shop")
+        grip = next(b["grip_ids"][0] for b in bullets() if "shop" in b["project"])
+
+        async def work() -> None:
+            with anyio.fail_after(PATIENCE):
+                async with Client(stdio_client(place.server())) as client:
+                    said = {"title": TITLE, "bullets": [{"text": TEXT, "grip_ids": [grip]}], "scope": "all"}
+                    found = await client.call_tool("refine_summary", {"node_id": DAYS[0], **said})
+                    assert not found.is_error, found.content
+
+        anyio.run(work)
+        assert of("shop") == [TEXT]
+        assert of("billing") == before
+        # What comes later of the other project is told, and the agent's words stay.
+        said = "We decided that the ledger of the okapi is written twice a day, never more often."
+        late = lines(sessions(project="/home/anna/billing"))[: lines(sessions(project="/home/anna/billing")).index("\n")]
+        place.ok("ingest", "-", stdin=json.dumps(json.loads(late) | {"session_id": "late", "text": said, "role": "user"}))
+        place.ok("admin", "rebuild-toc")
+        assert of("shop") == [TEXT]
+        assert told(place, "query", "node", DAYS[0], "--all")["node"]["author"] == "agent"
+        assert "every invariant holds" in place.ok("admin", "check")
+
+
 # hooks
 
 

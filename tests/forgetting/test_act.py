@@ -1,4 +1,4 @@
-"""Forgetting in one open memory on disk: what is left equals a memory that never had it, and only what it touches is made anew."""
+"""Forgetting in one open memory: what is left equals a memory that never had it, and only what it touches is made anew."""
 
 import random
 from collections.abc import Iterator
@@ -115,7 +115,9 @@ def test_only_what_it_touches_is_derived_and_indexed_anew(app: App, monkeypatch:
     monkeypatch.setattr(rebuild_toc, "derive", counting("derived", rebuild_toc.derive))
     monkeypatch.setattr(follow, "unit_of", counting("indexed", follow.unit_of))
     rebuilt = app.accelerators.keeper("bm25").last_rebuild_secs
-    done = Forgetting(app).carry_out(Wanted(ranges=[Range(0, 2**50, session="s3"), Range(0, 900, session="s5")]), "person", "test")
+    done = Forgetting(app).carry_out(
+        Wanted(ranges=[Range(0, 2**50, session="s3"), Range(0, 900, session="s5")]), "person", "test"
+    )
     assert done.counts["segments"] == 1
     assert counts["derived"] == 0
     # The day, week, month and year above it, where anything is left of them.
@@ -129,7 +131,9 @@ def test_only_what_it_touches_is_derived_and_indexed_anew(app: App, monkeypatch:
 
 def test_no_byte_of_names_and_words_stays_in_the_parts_of_an_index(app: App, tmp_path: Path) -> None:
     told(app, life(7))
-    said = [draft(f"The pier of Quillfeather is {n}.", f"2026-01-0{n + 1} 09:00", f"q{n}", project="/home/quillfeather/pier", speaker="Quillfeather") for n in range(3)]  # fmt: skip
+    place, who = "/home/quillfeather/pier", "Quillfeather"
+    days = [f"2026-01-0{n} 09:00" for n in (1, 2, 3)]
+    said = [draft(f"The pier of {who} is {n}.", day, f"q{n}", project=place, speaker=who) for n, day in enumerate(days)]
     told(app, said)
     app.accelerators.commit()
     folder = tmp_path / "data" / "indexes"

@@ -3,8 +3,8 @@
 Invariants
 1. The file holds lengths, times and keyed hashes; the key lies beside it, and neither goes into the database or a backup.
 2. Lines are only added, and are on disk when `add` returns.
-3. A value is known again inside other text, in other case, white space, punctuation, look-alikes and with invisible
-   characters between; said in other words it is not.
+3. A value is known again inside other text, in other case, white space, punctuation, look-alikes, with invisible characters
+   between, and in escapes, entities and base64; said in other words or letters (rot13, leet, backwards) it is not.
 4. Every reader sees what was added by any process with its next question; with nothing forgotten a question costs a look
    for the file.
 
@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from memory_mcp import machine
 from memory_mcp.errors import InvalidQuery
-from memory_mcp.ingest.respelling import key_of, spelled
+from memory_mcp.ingest.readings import LAYERS, coded, reading, unwrapped
+from memory_mcp.ingest.respelling import Spelled, key_of, spelled
 from memory_mcp.model.event import Event, EventDraft
 
 if TYPE_CHECKING:
@@ -34,10 +35,12 @@ MARK = "[forgotten]"
 FILE, KEY_FILE = "tombstones.jsonl", "tombstones.key"
 #: Letters and digits that a value needs at least: a shorter one stands inside words that have nothing to do with it.
 SHORTEST = 4
+#: As many characters of Chinese are a name.
+_SHORTEST_HAN = 2
 #: A text of fewer letters and digits says nothing by itself, such as "yes, go on".
 _SAYS_SOMETHING = 24
 #: Windows of this many characters are looked for first; values that are shorter than the longer one have the shorter.
-_GRAMS = (12, SHORTEST)
+_GRAMS = (12, SHORTEST, _SHORTEST_HAN)
 #: Bits that are kept of a window's hash: enough to pass over all but 1 of 1,000 places with 1,000 values, too few to tell it.
 _BITS = 20
 #: Texts up to this length are remembered, and so many of them.
@@ -154,9 +157,33 @@ class Tombstones:
         return MARK.join(map(self._cleaned, text.split(MARK)))
 
     def _cleaned(self, text: str) -> str:
-        key = key_of(text)
-        found = [span for gram in _GRAMS for span in self._found(key, gram)]
-        return _replaced(text, found) if found else text
+        if found := self._spans(key_of(text)):
+            text = _replaced(text, spelled(text), found)
+        text = self._unwrapped(text)
+        for start, end, content in reversed(list(coded(text))):
+            if found := self._spans(key_of(content)):
+                text = text if _replaced(content, spelled(content), found) == content else text[:start] + MARK + text[end:]
+        return text
+
+    def _unwrapped(self, text: str) -> str:
+        """Without values that are written in entities, escapes and the like."""
+        plain = text
+        for layers in range(1, LAYERS + 1):
+            before, plain = plain, unwrapped(plain)
+            if plain == before:
+                break
+            if found := self._spans(key_of(plain)):
+                inner = reading(text, layers)
+                told = spelled(inner.text)
+                places = Spelled(told.key, tuple(inner.begins[i] for i in told.places), told.words)
+                ends = tuple(inner.ends[i] for i in told.places)
+                rest = _replaced(text, places, found, ends)
+                if rest != text:
+                    return self._unwrapped(rest)
+        return text
+
+    def _spans(self, key: str) -> list[tuple[int, int, int]]:
+        return [span for gram in _GRAMS for span in self._found(key, gram)]
 
     def cleaned(self, event: Event) -> Event | None:
         """A stored event without what was forgotten: itself where it holds nothing of that, None where nothing of it is left."""
@@ -200,13 +227,18 @@ class Tombstones:
 
         codes = np.frombuffer(key.encode("utf-32-le", "surrogatepass"), dtype="<u4").astype(np.uint64)
         base = int.from_bytes(hashlib.blake2b(b"gram", key=self._key, digest_size=8).digest(), "big") | 1
-        count = len(codes) - gram + 1
-        total = np.zeros(count, dtype=np.uint64)
-        factor = np.uint64(base)
-        with np.errstate(over="ignore"):
-            for place in range(gram):
-                total = (total + codes[place : place + count]) * factor
-        return (total >> np.uint64(64 - _BITS)).astype(np.int64)
+        # A window's hash is that of its first part times a power of the base, and that of its second part: in few steps.
+        total, length, two, power = codes[:0], 0, codes * np.uint64(base), 1
+        left = gram
+        while True:
+            if left & 1:
+                head = np.uint64(pow(base, length, 1 << 64))
+                total = two[: len(codes) - length - power + 1] * head + total[power:] if length else two
+                length += power
+            if not (left := left >> 1):
+                return (total[: len(codes) - gram + 1] >> np.uint64(64 - _BITS)).astype(np.int64)
+            two = two[:-power] * np.uint64(pow(base, power, 1 << 64)) + two[power:]
+            power *= 2
 
     def _filter(self, gram: int) -> "np.ndarray":
         found = self._known.filters.get(gram)
@@ -259,7 +291,7 @@ class Tombstones:
     def _lines(self, wanted: Wanted) -> Iterable[dict[str, Any]]:
         for value in wanted.values:
             key, length = key_of(value), len(key_of(value))
-            if length < SHORTEST:
+            if length < (_SHORTEST_HAN if _is_han(key) else SHORTEST):
                 hint = "A shorter value stands inside other words: forget the events that hold it."
                 raise InvalidQuery(f"a value to forget needs at least {SHORTEST} letters or digits", hint)
             gram = next(g for g in _GRAMS if length >= g)
@@ -311,27 +343,33 @@ def _take(known: _Known, line: dict[str, Any]) -> None:
         known.ranges.setdefault(line["scope"], []).append((int(line["since"]), int(line["until"])))
 
 
+def _is_han(key: str) -> bool:
+    return all("\u3400" <= character <= "\u9fff" for character in key)
+
+
 def _tokens(text: str) -> int:
     """Runs of letters and digits, in the text as it is."""
     words = spelled(text).words
     return words[-1] + 1 if words else 0
 
 
-def _replaced(text: str, found: Iterable[tuple[int, int, int]]) -> str:
-    """The spans of a text's key replaced; one that joins parts of words is no mention of the value."""
-    whole = spelled(text)
+def _replaced(text: str, whole: Spelled, found: Iterable[tuple[int, int, int]], ends_at: Sequence[int] = ()) -> str:
+    """The spans of a text's key replaced; a short one that joins parts of words is no mention of the value.
+
+    `whole`: the key with its places in the text; `ends_at`: where each character ends there, unless behind itself.
+    """
     places, words = whole.places, whole.words
     spans: list[tuple[int, int]] = []
     for start, end, tokens in sorted(found):
-        first, last = places[start], places[end - 1]
+        first, last = places[start], ends_at[end - 1] if ends_at else places[end - 1] + 1
         begins = start == 0 or words[start - 1] != words[start]
         ends = end == len(words) or words[end] != words[end - 1]
-        if words[end - 1] - words[start] + 1 != tokens and not (begins and ends):
+        if end - start < _GRAMS[0] and words[end - 1] - words[start] + 1 != tokens and not (begins and ends):
             continue
         if spans and first < spans[-1][1]:
-            spans[-1] = (spans[-1][0], max(spans[-1][1], last + 1))
+            spans[-1] = (spans[-1][0], max(spans[-1][1], last))
         else:
-            spans.append((first, last + 1))
+            spans.append((first, last))
     out: list[str] = []
     at = 0
     for first, end in spans:
