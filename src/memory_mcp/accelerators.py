@@ -95,7 +95,6 @@ class Accelerators:
         self._storage, self._directory = storage, directory
         self._clock = clock
         self._searchers: dict[str, Searcher | None] = {}
-        # The second is held by whoever has the indexes follow the store.
         self._making, self._following = threading.Lock(), threading.Lock()
         self._improving: threading.Thread | None = None
         self._closed = False
@@ -251,7 +250,7 @@ class Accelerators:
         self._warm()
 
     def tend(self) -> bool:
-        """One round for each index; whether more is waiting."""
+        """One round for each index; whether more is waiting. Nobody else has them follow the store meanwhile."""
         self.load()
         with self._following:
             far = [keeper for keeper in self.keepers.values() if keeper.far_behind]
