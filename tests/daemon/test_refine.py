@@ -166,8 +166,16 @@ def test_a_client_of_the_full_profile_does_the_same_in_three_calls(place: Place)
 def test_a_shared_day_keeps_what_is_told_of_the_other_project_and_its_words_follow(tmp_path: Path) -> None:
     with Place(tmp_path, idle=60, more=DAEMON) as place:
         place.ok("ingest", "-", stdin=lines(sessions()))
-        other = [event | {"session_id": f"b-{event['session_id']}"} for event in sessions(project="/home/anna/billing")]
-        place.ok("ingest", "-", stdin=lines(other).replace("pangolin", "axolotl").replace("Pangolin", "Axolotl"))
+
+        def billing(number: int, text: str) -> str:
+            at = f"{DAYS[0]}T{10 + number}:15:00Z"
+            return json.dumps({"session_id": f"b{number}", "timestamp": at, "role": "user", "text": text, "project": "billing"})
+
+        ledger = (
+            "We decided that the ledger is kept in the vault.",
+            "We decided to print invoices on Mondays, never on Fridays.",
+        )
+        place.ok("ingest", "-", stdin="\n".join(billing(n, text) for n, text in enumerate(ledger)))
 
         def bullets() -> list[dict[str, Any]]:
             return list(told(place, "query", "node", DAYS[0], "--all")["node"]["bullets"])
@@ -195,10 +203,10 @@ def test_a_shared_day_keeps_what_is_told_of_the_other_project_and_its_words_foll
         assert of("billing") == before
         # What comes later of the other project is told, and the agent's words stay.
         said = "We decided that the ledger of the okapi is written twice a day, never more often."
-        late = lines(sessions(project="/home/anna/billing"))[: lines(sessions(project="/home/anna/billing")).index("\n")]
-        place.ok("ingest", "-", stdin=json.dumps(json.loads(late) | {"session_id": "late", "text": said, "role": "user"}))
+        place.ok("ingest", "-", stdin=billing(5, said))
         place.ok("admin", "rebuild-toc")
         assert of("shop") == [TEXT]
+        assert any("okapi" in text for text in of("billing"))
         assert told(place, "query", "node", DAYS[0], "--all")["node"]["author"] == "agent"
         assert "every invariant holds" in place.ok("admin", "check")
 
