@@ -95,7 +95,7 @@ class Accelerators:
         self._storage, self._directory = storage, directory
         self._clock = clock
         self._searchers: dict[str, Searcher | None] = {}
-        self._making = threading.Lock()
+        self._making, self._following = threading.Lock(), threading.Lock()
         self._improving: threading.Thread | None = None
         self._closed = False
         #: The model that was loaded ahead of the first question.
@@ -250,12 +250,13 @@ class Accelerators:
         self._warm()
 
     def tend(self) -> bool:
-        """One round for each index; whether more is waiting."""
+        """One round for each index; whether more is waiting. Nobody else has them follow the store meanwhile."""
         self.load()
-        far = [keeper for keeper in self.keepers.values() if keeper.far_behind]
-        if len(far) > 1:
-            far[0].follow_beside(far[1:])
-        waiting = [keeper.tend() for keeper in self.keepers.values()]
+        with self._following:
+            far = [keeper for keeper in self.keepers.values() if keeper.far_behind]
+            if len(far) > 1:
+                far[0].follow_beside(far[1:])
+            waiting = [keeper.tend() for keeper in self.keepers.values()]
         self._warm()
         return any(waiting)
 
@@ -308,8 +309,15 @@ class Accelerators:
 
     def settle(self) -> None:
         """Bring every index up to date while the caller waits."""
-        for keeper in self.keepers.values():
-            keeper.settle()
+        with self._following:
+            for keeper in self.keepers.values():
+                keeper.settle()
+
+    def purge(self, name: str) -> None:
+        """Leave no byte of what one index held and holds no more; raises as `Keeper.purge`."""
+        keeper = self.keeper(name)
+        with self._following:
+            keeper.purge()
 
     def commit(self, few: bool = True) -> int:
         """Make changes durable, with `few` also those that are few and recent; how many indexes had any."""

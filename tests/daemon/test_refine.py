@@ -163,6 +163,54 @@ def test_a_client_of_the_full_profile_does_the_same_in_three_calls(place: Place)
     assert shown["node_id"] not in json.dumps(told(place, "refine", "due"))
 
 
+def test_a_shared_day_keeps_what_is_told_of_the_other_project_and_its_words_follow(tmp_path: Path) -> None:
+    with Place(tmp_path, idle=60, more=DAEMON) as place:
+        place.ok("ingest", "-", stdin=lines(sessions()))
+
+        def billing(number: int, text: str) -> str:
+            at = f"{DAYS[0]}T{10 + number}:15:00Z"
+            return json.dumps({"session_id": f"b{number}", "timestamp": at, "role": "user", "text": text, "project": "billing"})
+
+        ledger = (
+            "We decided that the ledger is kept in the vault.",
+            "We decided to print invoices on Mondays, never on Fridays.",
+        )
+        place.ok("ingest", "-", stdin="\n".join(billing(n, text) for n, text in enumerate(ledger)))
+
+        def bullets() -> list[dict[str, Any]]:
+            return list(told(place, "query", "node", DAYS[0], "--all")["node"]["bullets"])
+
+        def is_of(project: str, bullet: dict[str, Any]) -> bool:
+            segment = told(place, "query", "expand-grip", bullet["grip_ids"][0])["grip"]["node_id"]
+            return project in str(told(place, "query", "node", segment, "--all")["node"]["projects"])
+
+        def of(project: str) -> list[str]:
+            return [b["text"] for b in bullets() if is_of(project, b)]
+
+        before = of("billing")
+        assert before
+        grip = next(b["grip_ids"][0] for b in bullets() if is_of("shop", b))
+
+        async def work() -> None:
+            with anyio.fail_after(PATIENCE):
+                async with Client(stdio_client(place.server())) as client:
+                    said = {"title": TITLE, "bullets": [{"text": TEXT, "grip_ids": [grip]}], "scope": "all"}
+                    found = await client.call_tool("refine_summary", {"node_id": DAYS[0], **said})
+                    assert not found.is_error, found.content
+
+        anyio.run(work)
+        assert of("shop") == [TEXT]
+        assert of("billing") == before
+        # What comes later of the other project is told, and the agent's words stay.
+        said = "We decided that the ledger of the okapi is written twice a day, never more often."
+        place.ok("ingest", "-", stdin=billing(5, said))
+        place.ok("admin", "rebuild-toc")
+        assert of("shop") == [TEXT]
+        assert any("okapi" in text for text in of("billing"))
+        assert told(place, "query", "node", DAYS[0], "--all")["node"]["author"] == "agent"
+        assert "every invariant holds" in place.ok("admin", "check")
+
+
 # hooks
 
 

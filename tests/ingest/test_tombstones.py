@@ -1,5 +1,6 @@
 """What was forgotten is known again in other spellings, and nothing else is."""
 
+import base64
 import stat
 import subprocess
 import sys
@@ -26,6 +27,28 @@ SPELLINGS = {
     "full width": "\uff30\uff52\uff4f\uff4a\uff45\uff43\uff54\u3000Bluefin\uff0d77",
     "accents": "Pro\u0301ject Blu\u00e9fin-77",
 }
+#: What programs make of it.
+WRAPPED = {
+    "entities": "".join(f"&#{ord(c)};" for c in VALUE),
+    "named entities": "Project&nbsp;Blue&shy;fin&#x2d;77",
+    "percent": "Project%20%42luefin%2D77",
+    "escapes of JSON": "".join(f"\\u{ord(c):04x}" for c in VALUE),
+    "a line break of JSON": "Project\\nBluefin-77",
+    "JSON in JSON": "Project\\\\u0020Bluefin-77",
+    "escapes of programs": "\\x50roject\\u{20}Bluefin\\05577",
+    "quoted printable": "Project=20Bluefin=2D77",
+    "a terminal's colours": "\x1b[1mProject\x1b[0m Blue\x1b[31mfin\x1b[0m-77",
+    "tags": "<b>Project</b> Blue<i>fin</i>-77",
+    "a table": "Project | Bluefin | 77",
+    "base64": base64.b64encode(f"it is {VALUE}, yes".encode()).decode(),
+    "hexadecimal": VALUE.encode().hex(),
+    "an identifier": "getProjectBluefin77Size"[3:19],
+    "digits of Arabic": "Project Bluefin-\u0667\u0667",
+    "small capitals": "\u1d18\u0280\u1d0f\u1d0a\u1d07\u1d04\u1d1b Bluefin-77",
+    "white on black": "Project \U0001f171luefin-77",
+    "of flags": "Project \U0001f1e7luefin-77",
+    "invisible tags": "".join(chr(0xE0000 + ord(c)) for c in VALUE),
+}
 DRAFT = EventDraft("s1", Role.USER, EventType.USER_MESSAGE, "the launch of the boat is on a Tuesday in May", 1_000, "u1")
 
 
@@ -44,6 +67,38 @@ def test_a_value_is_known_in_every_spelling_inside_other_text(tmp_path: Path, sp
     tombstones.add(Wanted(values=[VALUE]))
     assert Tombstones(tmp_path).clean(f"We call it {spelling}, don't we?") == f"We call it {MARK}, don't we?"
     assert tombstones.clean(f"xx{spelling}yy{spelling}") == f"xx{MARK}yy{MARK}"
+
+
+@pytest.mark.parametrize("spelling", WRAPPED.values(), ids=WRAPPED)
+def test_a_value_is_known_in_what_programs_make_of_it(tmp_path: Path, spelling: str) -> None:
+    tombstones = Tombstones(tmp_path)
+    tombstones.add(Wanted(values=[VALUE]))
+    cleaned = tombstones.clean(f"We call it ({spelling}), don't we? 50% & more <or> less = C:\\new | \\")
+    assert cleaned in (
+        f"We call it ({MARK}), don't we? 50% & more <or> less = C:\\new | \\",
+        # Marks around it are none of its letters.
+        f"We call it (<b>{MARK}), don't we? 50% & more <or> less = C:\\new | \\",
+        f"We call it (\x1b[1m{MARK}), don't we? 50% & more <or> less = C:\\new | \\",
+    )
+
+
+def test_a_long_value_is_known_inside_an_identifier_and_a_short_one_is_no_part_of_two_words(tmp_path: Path) -> None:
+    tombstones = Tombstones(tmp_path)
+    tombstones.add(Wanted(values=[VALUE, "the me", "\u738b\u5c0f\u660e"]))
+    assert tombstones.clean("getProjectBluefin77Size") == f"get{MARK}Size"
+    assert tombstones.clean("themesh; themes") == "themesh; themes"
+    assert tombstones.clean("\u6211\u53eb\u738b\u5c0f\u660e\u3002") == f"\u6211\u53eb{MARK}\u3002"
+    with pytest.raises(InvalidQuery):
+        tombstones.add(Wanted(values=["\u738b"]))
+
+
+@pytest.mark.parametrize("value", ["a.*b'; DROP TABLE event; --", "C:\\*?[a-z]%_$HOME", "x y" * 33_000])
+def test_signs_of_other_languages_mean_themselves(tmp_path: Path, value: str) -> None:
+    tombstones = Tombstones(tmp_path)
+    tombstones.add(Wanted(values=[value]))
+    other = "acb DROP the event table; C:/Users/abc; SELECT * FROM x"
+    assert tombstones.clean(other) == other
+    assert MARK in tombstones.clean(f"before {value} after")
 
 
 def test_other_words_for_it_stay(tmp_path: Path) -> None:

@@ -30,8 +30,9 @@ def app() -> Iterator[App]:
 def refine(app: App, node_id: NodeId, title: str = "What the agent says", author: str = "agent") -> None:
     """As refine_summary does: the next version, with the author's text."""
     node = app.storage.toc.nodes([node_id])[node_id]
-    bullet = TocBullet("The agent's bullet.", node.bullets[0].grip_ids[:1])
-    refined = replace(node, title=title, summary="Refined.", bullets=(bullet,), author=author, version=node.version + 1)
+    projects = dict.fromkeys(b.project for b in node.bullets)
+    bullets = tuple(TocBullet("The agent's bullet.", node.bullets[0].grip_ids[:1], project=project) for project in projects)
+    refined = replace(node, title=title, summary="Refined.", bullets=bullets, author=author, version=node.version + 1)
     app.storage.toc.publish(Build(nodes=(refined,)))
 
 

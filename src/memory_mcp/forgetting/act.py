@@ -13,21 +13,23 @@ import logging
 import os
 import shutil
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from memory_mcp.app import App
 from memory_mcp.archive.exchange import own_folders
-from memory_mcp.errors import IndexNotReady, LayerUnavailable
+from memory_mcp.errors import IndexNotReady
 from memory_mcp.failpoints import failpoint
 from memory_mcp.forgetting.copies import Copies
 from memory_mcp.forgetting.files import Files
 from memory_mcp.ingest.tombstones import Tombstones, Wanted
+from memory_mcp.jobs.derivation import Place
 from memory_mcp.jobs.rebuild_toc import RebuildToc
 from memory_mcp.model.audit import Act
 from memory_mcp.storage.values import Erased
+from memory_mcp.toc.terms import refit_all
 
 log = logging.getLogger(__name__)
 
@@ -35,6 +37,8 @@ log = logging.getLogger(__name__)
 NOTE = "forgetting.json"
 #: So often the store is looked through at most.
 _LOOKS = 4
+#: Events from which a child process derives them: it takes half a second to begin.
+_ASIDE = 2000
 #: How often a rebuild that is under way for another reason is asked for its end, and how long (seconds).
 _LOOK, _PATIENCE = 0.2, 600.0
 
@@ -66,9 +70,10 @@ class Forgetting:
     def carry_out(self, wanted: Wanted, author: str, subject: str) -> Told:
         """Forget it; gone from every file when this returns."""
         self._app.gate.tombstones.add(wanted)
-        self._write_note({"author": author, "subject": subject, "knew_a_loss": self._app.storage.loss is not None})
+        note = {"author": author, "subject": subject}
+        self._write_note(note)
         failpoint("forget.noted")
-        return self._work({"author": author, "subject": subject, "knew_a_loss": True})
+        return self._work(note)
 
     def resume(self) -> bool:
         """Go on with what was killed; whether there was anything."""
@@ -79,23 +84,21 @@ class Forgetting:
         except (OSError, ValueError):
             note = {}
         log.info("something was being forgotten when the last process ended: it is finished now")
-        self._work(note if isinstance(note, dict) else {})
+        self._work(note if isinstance(note, dict) else {}, resumed=True)
         return True
 
-    def _work(self, note: Mapping[str, Any]) -> Told:
+    def _work(self, note: Mapping[str, Any], resumed: bool = False) -> Told:
+        """Take it out of everything. `resumed`: how far another process came is not known."""
         app, erased = self._app, Erased()
-        if not note.get("knew_a_loss", True) and app.storage.loss is not None:
-            # Killed between taking out and setting the mark anew, what was taken out looks like a loss.
-            app.storage.reseal(acknowledge=True)
         with app.derivation.publishing:
             app.drain()
             # Once more for what was cleaned before the tombstones were there, and stored after the first look.
             for again in range(_LOOKS):
-                now = app.storage.erase(app.gate.tombstones)
+                now = app.storage.erase(app.gate.tombstones, after=erased.last_seq)
                 if again and now.nothing:
                     break
                 erased = _both(erased, now)
-                self._derive_again()
+                self._derive_again(now, whole=resumed and not again)
         failpoint("forget.derived")
         app.engine.forget_pages()
         swept = Files(self._directory, app.gate.tombstones).sweep()
@@ -106,6 +109,7 @@ class Forgetting:
         app.storage.compact()
         failpoint("forget.compacted")
         self._indexes()
+        self._topics((lambda _: True) if resumed else self._tells, erased)
         app.scheduler.hasten("render_briefings")
         told = _told(erased, swept)
         who, what = str(note.get("author", "")), str(note.get("subject", ""))
@@ -118,30 +122,39 @@ class Forgetting:
         folder = self._app.backups.folder
         return Copies(folder or self._directory / "backups", tombstones)
 
-    def _derive_again(self) -> None:
+    def _derive_again(self, erased: Erased, whole: bool) -> None:
+        """Derive the sessions that arrived again, and what lies above them; `whole`: look at everything else too."""
         app = self._app
         app.derivation.reread()
-        app.derivation.run()
-        RebuildToc(app.storage, app.calendar, app.summarizer, app.settings.toc).run()
+        app.derivation.run(place=Place.ASIDE if app.derivation.pending() > _ASIDE else Place.HERE)
+        if whole:
+            RebuildToc(app.storage, app.calendar, app.summarizer, app.settings.toc).run()
+        else:
+            refit_all(app.storage.toc, erased.days)
         app.derivation.reread()
 
     def _indexes(self) -> None:
-        """Build every index anew; the files of one that cannot be built go, since nobody looks after them."""
+        """Rid the parts of every index of it; the files of one that cannot be had go, since nobody looks after them."""
         accelerators, folder = self._app.accelerators, self._directory / "indexes"
         for name in ("bm25", "vector"):
             if accelerators.searcher(name) is None:
                 shutil.rmtree(folder / name, ignore_errors=True)
             else:
-                _patiently(lambda name=name: accelerators.rebuild(name))
-        topics = accelerators.topics()
-        if topics is None or not (folder / "topics").exists():
-            shutil.rmtree(folder / "topics", ignore_errors=True)
+                _patiently(lambda name=name: accelerators.purge(name))
+
+    def _topics(self, tells: Callable[[str], bool], erased: Erased) -> None:
+        """The topic graph goes if it knows of it: it is grouped anew by a job."""
+        topics = self._app.accelerators.topics()
+        if topics is None:
+            shutil.rmtree(self._directory / "indexes" / "topics", ignore_errors=True)
             return
-        try:
-            _patiently(topics.rebuild)
-        except LayerUnavailable as error:
-            log.warning("topics are grouped again later: %s", error)
-            shutil.rmtree(folder / "topics", ignore_errors=True)
+        gone: list[bool] = []
+        _patiently(lambda: gone.append(topics.forget(erased.segments, tells)))
+        if any(gone):
+            self._app.scheduler.hasten("group_topics")
+
+    def _tells(self, text: str) -> bool:
+        return self._app.gate.tombstones.clean(text) != text
 
     def _write_note(self, said: Mapping[str, Any]) -> None:
         aside = self._note.with_name(f"{NOTE}.new")
@@ -181,4 +194,11 @@ def _told(erased: Erased, files: Mapping[str, int]) -> Told:
 
 def _both(one: Erased, other: Erased) -> Erased:
     counts = {kind: one.counts.get(kind, 0) + other.counts.get(kind, 0) for kind in {**one.counts, **other.counts}}
-    return Erased([*one.gone, *other.gone], [*one.changed, *other.changed], counts)
+    return Erased(
+        gone=[*one.gone, *other.gone],
+        changed=[*one.changed, *other.changed],
+        segments=one.segments | other.segments,
+        days=one.days | other.days,
+        last_seq=other.last_seq,
+        counts=counts,
+    )

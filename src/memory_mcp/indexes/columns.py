@@ -25,6 +25,8 @@ _TYPES = {
 NAMES = tuple(_TYPES)
 #: What is written of units, in the order of `Units.counted`.
 UNIT_NAMES = ("key", "level", "end", "nodes", "grips", "session")
+#: Columns of places of strings.
+_NAMED = ("project", "agents", "speakers")
 #: Code of the level of segments.
 SEGMENT = LEVELS.index(TocLevel.SEGMENT)
 
@@ -85,10 +87,15 @@ class Columns:
     def taken(self, rows: Array, units: Array, codes: Array) -> "Columns":
         """Some rows, with new places of their units (by old place) and new codes of their strings (by old code)."""
         picked = {n: getattr(self, n)[rows] for n in NAMES}
-        for name in ("project", "agents", "speakers"):
+        for name in _NAMED:
             picked[name] = codes[picked[name]].astype("<i4")
         picked["unit"] = units[picked["unit"]].astype("<i4")
         return Columns(**picked)
+
+    def named(self, rows: Array) -> Array:
+        """Return the codes of strings that some rows have."""
+        codes: Array = np.unique(np.concatenate([getattr(self, name)[rows] for name in _NAMED]))
+        return codes
 
     @classmethod
     def joined(cls, tables: Sequence["Columns"]) -> "Columns":

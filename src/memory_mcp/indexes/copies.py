@@ -110,10 +110,7 @@ class Copies:
     def joined(cls, several: "Sequence[Copies]", kept: Sequence[tuple[Array, Array]]) -> "Copies":
         """Of each the rows (nodes, grips) that are kept, in order."""
         names = Names([""])
-        codes = [
-            np.array([names.code(s) for s in c.strings], dtype="<i4")[c.codes[rows]]
-            for c, (_, rows) in zip(several, kept, strict=True)
-        ]
+        codes = [_coded(c.codes[rows], c.strings, names) for c, (_, rows) in zip(several, kept, strict=True)]
         picked = {
             name: np.concatenate([getattr(c, name)[rows] for c, (_, rows) in zip(several, kept, strict=True)])
             for name in ("event_hi", "event_lo", "hash")
@@ -143,6 +140,15 @@ class Copies:
             held["codes"],
             tuple(contents.json_of(_STRINGS)),
         )
+
+
+def _coded(codes: Array, strings: Sequence[str], names: Names) -> Array:
+    """Places of strings as new places among `names`; strings that no place leads to are left behind."""
+    moved = np.zeros(len(strings), dtype="<i4")
+    for code in np.unique(codes).tolist():
+        moved[code] = names.code(strings[code])
+    fresh: Array = moved[codes]
+    return fresh
 
 
 _NAMES = [f.name for f in fields(TocNode)]

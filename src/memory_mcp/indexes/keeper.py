@@ -171,10 +171,7 @@ class Keeper:
         IndexNotReady when a build is under way already.
         """
         if not self._building.acquire(blocking=False):
-            raise IndexNotReady(
-                f"the {self.index.kind.name} index is being built already",
-                "It is built in the background: retry in a few seconds.",
-            )
+            raise _being_built(self.index.kind.name)
         began = time.monotonic()
         try:
             self._built = 0
@@ -190,6 +187,26 @@ class Keeper:
         finally:
             self._built = None
             self._building.release()
+
+    def purge(self) -> None:
+        """Take in every change, and leave no byte of what was replaced or dropped; what cannot be followed is built anew.
+
+        IndexNotReady when a build is under way already. Nobody else may follow meanwhile.
+        """
+        if not self._building.acquire(blocking=False):
+            raise _being_built(self.index.kind.name)
+        try:
+            self.load_once()
+            if self.index.verify() and not self.index.outdated:
+                while follow(self._storage, self._member):
+                    continue
+                self._following = None
+                self.index.scrub()
+                if self.index.verify():
+                    return
+        finally:
+            self._building.release()
+        self.rebuild()
 
     @property
     def busy(self) -> bool:
@@ -221,6 +238,10 @@ class Keeper:
             self.index.close()
         except Exception:
             log.exception("the %s index was not committed; following goes on from its last generation", self.index.kind.name)
+
+
+def _being_built(name: str) -> IndexNotReady:
+    return IndexNotReady(f"the {name} index is being built already", "It is built in the background: retry in a few seconds.")
 
 
 def _wait(failures: int) -> float:

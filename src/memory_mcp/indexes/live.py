@@ -6,22 +6,22 @@ again at the position of the last generation, and comes to the same.
 
 import logging
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, contextmanager
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 from memory_mcp import metrics
 from memory_mcp.clock import Clock
 from memory_mcp.errors import IndexUnreadable
 from memory_mcp.failpoints import failpoint
-from memory_mcp.indexes import merges
 from memory_mcp.indexes.base import Health, IndexStatus, Position
 from memory_mcp.indexes.document import Unit
 from memory_mcp.indexes.files import cut_short
 from memory_mcp.indexes.generation import Home, Manifest, PartEntry, check_origin
-from memory_mcp.indexes.part import TABLES, Kind, LivePart, Part, merged, outdated, part_of
+from memory_mcp.indexes.merging import Merging
+from memory_mcp.indexes.part import TABLES, Kind, LivePart, Part, outdated, part_of
 from memory_mcp.indexes.shelf import Built, Shelf, entry_of
 from memory_mcp.indexes.snapshot import Snapshot, sorted_keys
 from memory_mcp.tracing import span
@@ -34,11 +34,9 @@ B = TypeVar("B")
 TAIL = 2000
 #: So few documents in memory are not worth a commit, for so long (milliseconds).
 FEW, FEW_MS = 200, 3_600_000
-#: Documents from which parts are merged by a child process: 20,000 take some 50 ms.
-ASIDE = 20_000
 
 
-class LiveIndex(Generic[B]):
+class LiveIndex(Merging[B]):
     """See the module. One thread changes it at a time; any number search."""
 
     def __init__(self, kind: Kind[B], directory: Path, store_id: str, clock: Clock) -> None:
@@ -49,6 +47,7 @@ class LiveIndex(Generic[B]):
         self._store_id = store_id
         self._clock = clock
         self._lock = threading.RLock()
+        self._merging = threading.Lock()
         self._disk: list[LivePart[B]] = []
         #: Units that are in memory alone, prepared for the part they will be in.
         self._tail: dict[int, tuple[Unit, Any]] = {}
@@ -307,49 +306,6 @@ class LiveIndex(Generic[B]):
                 failpoint("index.part_written")
             self._disk = [live for live in self._disk if live.size]
             self._put(self.position)
-
-    def merge(self, thoroughly: bool = False, improve: bool = False) -> bool:
-        """Make one part of several where that is due, or wherever it can be; whether it was. Changes go on meanwhile.
-
-        `improve`: instead have a child process, where there is one, write a part anew that is searched faster then.
-        """
-        with self._lock:
-            sizes = [merges.Size(p.size, p.part.size) for p in self._disk]
-            groups = self._improvable() if improve else merges.whole(sizes) if thoroughly else merges.plan(sizes)
-            if self._snapshot is None or self._closed or not groups:
-                return False
-            chosen = [self._disk[i] for i in groups[0]]
-        with span("index_merge"), self._merged(chosen, improve) as whole:
-            self._replace(chosen, LivePart(whole))
-        return True
-
-    def _improvable(self) -> list[list[int]]:
-        disk = self._disk if self.merge_aside is not None else []
-        return [[i] for i, p in enumerate(disk) if self.kind.improved(p.part.body) is not None]
-
-    @contextmanager
-    def _merged(self, chosen: Sequence[LivePart[B]], improve: bool) -> Iterator[Part[B]]:
-        """One part on disk from several there, safe from sweeps while the block runs."""
-        if self.merge_aside is not None and (improve or sum(p.size for p in chosen) >= ASIDE):
-            with self.merge_aside(list(map(entry_of, chosen)), improve) as built:
-                yield self._shelf.read(self.kind, built.name, built.files)
-            return
-        with self._shelf.making("m") as name:
-            yield self._shelf.write(self.kind, merged(self.kind, chosen), name)
-
-    def _replace(self, chosen: Sequence[LivePart[B]], whole: LivePart[B]) -> None:
-        """Put a merged part in the place of its pieces, without what was dropped from them meanwhile."""
-        with self._lock:
-            now = {p.part.name: p for p in self._disk}
-            if self._snapshot is None or self._closed or not self.verify() or any(p.part.name not in now for p in chosen):
-                return
-            gone = [k for p in chosen for k in p.part.units.key[p.lost_in(now[p.part.name])].tolist()]
-            names = {p.part.name for p in chosen}
-            whole = whole.without(whole.places(sorted_keys(gone)))
-            self._disk = [p for p in self._disk if p.part.name not in names] + [whole]
-            self._dirty = True
-            # With what is in memory: the manifest says how far everything in it has followed.
-            self._commit(verified=True)
 
     def _put(self, position: Position) -> None:
         entries = tuple(map(entry_of, self._disk))

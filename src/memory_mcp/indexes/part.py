@@ -278,8 +278,11 @@ def merged(kind: Kind[B], parts: Sequence[LivePart[B]]) -> Part[B]:
         moved = np.zeros(len(part.units), dtype=np.int64)
         moved[places] = before + np.arange(len(places))
         before += len(places)
-        codes = np.array([names.code(s) for s in part.strings], dtype=np.int64)
         rows = tuple(_rows(live, t) for t in TABLES)
+        # Names that only dropped units had go with them.
+        codes = np.zeros(len(part.strings), dtype=np.int64)
+        for code in sorted({c for t, own in zip(TABLES, rows, strict=True) for c in part.table(t).named(own).tolist()}):
+            codes[code] = names.code(part.strings[code])
         kept.append((rows[0], rows[1]))
         for table, own in zip(TABLES, rows, strict=True):
             tables[table].append(part.table(table).taken(own, moved, codes))

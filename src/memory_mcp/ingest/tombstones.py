@@ -3,8 +3,8 @@
 Invariants
 1. The file holds lengths, times and keyed hashes; the key lies beside it, and neither goes into the database or a backup.
 2. Lines are only added, and are on disk when `add` returns.
-3. A value is known again inside other text, in other case, white space, punctuation, look-alikes and with invisible
-   characters between; said in other words it is not.
+3. A value is known again inside other text, in other case, white space, punctuation, look-alikes, with invisible characters
+   between, and in escapes, entities and base64; said in other words or letters (rot13, leet, backwards) it is not.
 4. Every reader sees what was added by any process with its next question; with nothing forgotten a question costs a look
    for the file.
 
@@ -23,7 +23,8 @@ from typing import TYPE_CHECKING, Any, Self
 
 from memory_mcp import machine
 from memory_mcp.errors import InvalidQuery
-from memory_mcp.ingest.respelling import key_of, spelled
+from memory_mcp.ingest.readings import LAYERS, coded, reading, unwrapped
+from memory_mcp.ingest.respelling import Spelled, key_of, spelled
 from memory_mcp.model.event import Event, EventDraft
 
 if TYPE_CHECKING:
@@ -34,12 +35,16 @@ MARK = "[forgotten]"
 FILE, KEY_FILE = "tombstones.jsonl", "tombstones.key"
 #: Letters and digits that a value needs at least: a shorter one stands inside words that have nothing to do with it.
 SHORTEST = 4
+#: As many characters of Chinese are a name.
+_SHORTEST_HAN = 2
 #: A text of fewer letters and digits says nothing by itself, such as "yes, go on".
 _SAYS_SOMETHING = 24
 #: Windows of this many characters are looked for first; values that are shorter than the longer one have the shorter.
-_GRAMS = (12, SHORTEST)
+_GRAMS = (12, SHORTEST, _SHORTEST_HAN)
 #: Bits that are kept of a window's hash: enough to pass over all but 1 of 1,000 places with 1,000 values, too few to tell it.
 _BITS = 20
+#: Texts up to this length are remembered, and so many of them.
+_SHORT, _REMEMBERED = 200, 2000
 _KEY_BYTES, _HASH_BYTES = 32, 16
 
 
@@ -72,6 +77,14 @@ class _Known:
     #: Since and until by hash of session and project.
     ranges: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     filters: "dict[int, np.ndarray]" = field(default_factory=dict)
+    #: Hashes of sessions and projects, and what short texts are cleaned to: names and fields come again and again.
+    scopes: dict[tuple[str | None, str | None], str] = field(default_factory=dict)
+    short: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def has_values(self) -> bool:
+        """Whether a text can hold anything of it."""
+        return any(self.values.values())
 
 
 class Tombstones:
@@ -97,7 +110,7 @@ class Tombstones:
     def empty(self) -> bool:
         """Whether nothing was ever forgotten here."""
         self._reread()
-        return not (self._known.marks or self._known.ranges or any(self._known.values.values()))
+        return not (self._known.marks or self._known.ranges or self._known.has_values)
 
     def add(self, wanted: Wanted) -> None:
         """Remember what is to be forgotten; on disk when this returns. InvalidQuery for a value that is too short."""
@@ -118,43 +131,82 @@ class Tombstones:
 
     def covers(self, what: EventDraft | Event) -> bool:
         """Whether an event was forgotten as a whole, under its id or another."""
-        if self.empty:
-            return False
+        return not self.empty and self._covers(what)
+
+    def _covers(self, what: EventDraft | Event) -> bool:
         known = self._known
         return bool(known.marks and not known.marks.isdisjoint(self._marks(what))) or self._in_range(what)
 
     def clean(self, text: str) -> str:
         """`text` with a mark in the place of every forgotten value."""
-        if self.empty or not any(self._known.values.values()):
-            return text
+        return self._clean(text) if not self.empty and self._known.has_values else text
+
+    def _clean(self, text: str) -> str:
+        """As `clean`, by what was read of the file last."""
+        if len(text) > _SHORT:
+            return self._marked(text)
+        short = self._known.short
+        if (found := short.get(text)) is None:
+            if len(short) >= _REMEMBERED:
+                short.clear()
+            found = short[text] = self._marked(text)
+        return found
+
+    def _marked(self, text: str) -> str:
         # What stands there for a value already is no text.
         return MARK.join(map(self._cleaned, text.split(MARK)))
 
     def _cleaned(self, text: str) -> str:
-        key = key_of(text)
-        found = [span for gram in _GRAMS for span in self._found(key, gram)]
-        return _replaced(text, found) if found else text
+        if found := self._spans(key_of(text)):
+            text = _replaced(text, spelled(text), found)
+        text = self._unwrapped(text)
+        for start, end, content in reversed(list(coded(text))):
+            if found := self._spans(key_of(content)):
+                text = text if _replaced(content, spelled(content), found) == content else text[:start] + MARK + text[end:]
+        return text
+
+    def _unwrapped(self, text: str) -> str:
+        """Without values that are written in entities, escapes and the like."""
+        plain = text
+        for layers in range(1, LAYERS + 1):
+            before, plain = plain, unwrapped(plain)
+            if plain == before:
+                break
+            if found := self._spans(key_of(plain)):
+                inner = reading(text, layers)
+                told = spelled(inner.text)
+                places = Spelled(told.key, tuple(inner.begins[i] for i in told.places), told.words)
+                ends = tuple(inner.ends[i] for i in told.places)
+                rest = _replaced(text, places, found, ends)
+                if rest != text:
+                    return self._unwrapped(rest)
+        return text
+
+    def _spans(self, key: str) -> list[tuple[int, int, int]]:
+        return [span for gram in _GRAMS for span in self._found(key, gram)]
 
     def cleaned(self, event: Event) -> Event | None:
         """A stored event without what was forgotten: itself where it holds nothing of that, None where nothing of it is left."""
         if self.empty:
             return event
-        if self.covers(event):
+        if self._covers(event):
             return None
-        text = self.clean(event.text)
+        if not self._known.has_values:
+            return event
+        text = self._clean(event.text)
         if text != event.text and not key_of(text.replace(MARK, "")):
             return None
-        metadata = {self.clean(k): self.clean(v) for k, v in event.metadata.items()}
+        metadata = {self._clean(k): self._clean(v) for k, v in event.metadata.items()}
         told = replace(
             event,
             text=text,
             metadata=metadata,
-            session_id=self.clean(event.session_id),
-            source_id=self.clean(event.source_id),
-            agent=self.clean(event.agent),
-            project=self.clean(event.project),
-            thread=self.clean(event.thread),
-            speaker=self.clean(event.speaker),
+            session_id=self._clean(event.session_id),
+            source_id=self._clean(event.source_id),
+            agent=self._clean(event.agent),
+            project=self._clean(event.project),
+            thread=self._clean(event.thread),
+            speaker=self._clean(event.speaker),
         )
         return event if told == event else told
 
@@ -175,13 +227,18 @@ class Tombstones:
 
         codes = np.frombuffer(key.encode("utf-32-le", "surrogatepass"), dtype="<u4").astype(np.uint64)
         base = int.from_bytes(hashlib.blake2b(b"gram", key=self._key, digest_size=8).digest(), "big") | 1
-        count = len(codes) - gram + 1
-        total = np.zeros(count, dtype=np.uint64)
-        factor = np.uint64(base)
-        with np.errstate(over="ignore"):
-            for place in range(gram):
-                total = (total + codes[place : place + count]) * factor
-        return (total >> np.uint64(64 - _BITS)).astype(np.int64)
+        # A window's hash is that of its first part times a power of the base, and that of its second part: in few steps.
+        total, length, two, power = codes[:0], 0, codes * np.uint64(base), 1
+        left = gram
+        while True:
+            if left & 1:
+                head = np.uint64(pow(base, length, 1 << 64))
+                total = two[: len(codes) - length - power + 1] * head + total[power:] if length else two
+                length += power
+            if not (left := left >> 1):
+                return (total[: len(codes) - gram + 1] >> np.uint64(64 - _BITS)).astype(np.int64)
+            two = two[:-power] * np.uint64(pow(base, power, 1 << 64)) + two[power:]
+            power *= 2
 
     def _filter(self, gram: int) -> "np.ndarray":
         found = self._known.filters.get(gram)
@@ -223,12 +280,18 @@ class Tombstones:
         return False
 
     def _scope(self, session: str | None, project: str | None) -> str:
-        return self._hash("scope", *("*" if part is None else f"={part}" for part in (session, project)))
+        scopes = self._known.scopes
+        if (found := scopes.get((session, project))) is None:
+            if len(scopes) >= _REMEMBERED:
+                scopes.clear()
+            parts = ("*" if part is None else f"={part}" for part in (session, project))
+            found = scopes[session, project] = self._hash("scope", *parts)
+        return found
 
     def _lines(self, wanted: Wanted) -> Iterable[dict[str, Any]]:
         for value in wanted.values:
             key, length = key_of(value), len(key_of(value))
-            if length < SHORTEST:
+            if length < (_SHORTEST_HAN if _is_han(key) else SHORTEST):
                 hint = "A shorter value stands inside other words: forget the events that hold it."
                 raise InvalidQuery(f"a value to forget needs at least {SHORTEST} letters or digits", hint)
             gram = next(g for g in _GRAMS if length >= g)
@@ -280,27 +343,33 @@ def _take(known: _Known, line: dict[str, Any]) -> None:
         known.ranges.setdefault(line["scope"], []).append((int(line["since"]), int(line["until"])))
 
 
+def _is_han(key: str) -> bool:
+    return all("\u3400" <= character <= "\u9fff" for character in key)
+
+
 def _tokens(text: str) -> int:
     """Runs of letters and digits, in the text as it is."""
     words = spelled(text).words
     return words[-1] + 1 if words else 0
 
 
-def _replaced(text: str, found: Iterable[tuple[int, int, int]]) -> str:
-    """The spans of a text's key replaced; one that joins parts of words is no mention of the value."""
-    whole = spelled(text)
+def _replaced(text: str, whole: Spelled, found: Iterable[tuple[int, int, int]], ends_at: Sequence[int] = ()) -> str:
+    """The spans of a text's key replaced; a short one that joins parts of words is no mention of the value.
+
+    `whole`: the key with its places in the text; `ends_at`: where each character ends there, unless behind itself.
+    """
     places, words = whole.places, whole.words
     spans: list[tuple[int, int]] = []
     for start, end, tokens in sorted(found):
-        first, last = places[start], places[end - 1]
+        first, last = places[start], ends_at[end - 1] if ends_at else places[end - 1] + 1
         begins = start == 0 or words[start - 1] != words[start]
         ends = end == len(words) or words[end] != words[end - 1]
-        if words[end - 1] - words[start] + 1 != tokens and not (begins and ends):
+        if end - start < _GRAMS[0] and words[end - 1] - words[start] + 1 != tokens and not (begins and ends):
             continue
         if spans and first < spans[-1][1]:
-            spans[-1] = (spans[-1][0], max(spans[-1][1], last + 1))
+            spans[-1] = (spans[-1][0], max(spans[-1][1], last))
         else:
-            spans.append((first, last + 1))
+            spans.append((first, last))
     out: list[str] = []
     at = 0
     for first, end in spans:

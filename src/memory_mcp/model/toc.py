@@ -43,9 +43,24 @@ def written_from(author: str) -> str:
     return author.rpartition("#")[2] if author.startswith(LLM) else ""
 
 
+def agent_author(own: int, bullets: int) -> str:
+    """The author of an agent's text of which the first `own` bullets are the agent's, the rest the summarizer's of others."""
+    return AGENT if own == bullets else f"{AGENT}#{own}"
+
+
+def own_count(author: str, bullets: int) -> int:
+    """How many of a text's bullets are its author's own; they come first."""
+    return int(author.partition("#")[2]) if author.startswith(f"{AGENT}#") else bullets
+
+
+def by_agent(author: str) -> bool:
+    """Whether an agent refined a text, all of it or its own project's part."""
+    return author == AGENT or author.startswith(f"{AGENT}#")
+
+
 def shown_author(author: str) -> str:
-    """An author as readers see it: "" for the extractive summarizer, no digest behind a language model's name."""
-    return "" if author == EXTRACTIVE else author.rpartition("#")[0] if author.startswith(LLM) else author
+    """An author as readers see it: "" for the extractive summarizer, no digest or number behind another's name."""
+    return "" if author == EXTRACTIVE else author.rpartition("#")[0] if author.startswith((LLM, f"{AGENT}#")) else author
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,3 +98,8 @@ class TocNode:
     author: str = EXTRACTIVE
     #: Number of the build that published this version; a parent's is never below its children's.
     built: int = 0
+
+    @property
+    def own_bullets(self) -> tuple[TocBullet, ...]:
+        """Those that its author wrote, without what was derived of other projects."""
+        return self.bullets[: own_count(self.author, len(self.bullets))]

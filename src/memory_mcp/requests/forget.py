@@ -7,7 +7,7 @@ from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery, NotFound
 from memory_mcp.forgetting.act import Forgetting, Told
 from memory_mcp.ingest.respelling import key_of
-from memory_mcp.ingest.tombstones import Range, Wanted
+from memory_mcp.ingest.tombstones import Range, Tombstones, Wanted
 from memory_mcp.model.event import Event
 from memory_mcp.model.ids import event_id_from, event_key, parse_topic_id
 from memory_mcp.requests.scope import Caller, known_project
@@ -20,6 +20,10 @@ PERSON = "person"
 _SAMPLES = 5
 #: Letters and digits of a line of a forgotten message that is known again wherever it is said.
 _LINE = 32
+#: A value is looked for in so many slices of the log, of so many events each, before it is taken out of everything.
+_SLICES, _SLICE = 20, 100
+#: What stands in so many of these, and in more than this share of them, is no secret but a common word or a part of one.
+_COMMON, _SHARE = 50, 0.2
 _ONE = "Name one of: event, session, project, a time (since, until), topic, value. A time may go with session or project."
 
 
@@ -72,6 +76,8 @@ def forget(app: App, request: Forget, caller: Caller) -> Forgotten:
     if request.by != PERSON and not app.settings.server.forget_by_tool:
         hint = "A person confirms it on a terminal: memory-mcp forget ... --yes (or sets server.forget_by_tool = true)."
         raise InvalidQuery("a tool may only try out what forgetting would take", hint)
+    if request.value:
+        _refuse_common(app, wanted)
     told = Forgetting(app).carry_out(wanted, request.by, subject)
     note = "Backups outside the data directory and other machines keep what they have; restored here, it stays forgotten."
     return _shape(app, told, True, note)
@@ -96,6 +102,19 @@ def _wanted(app: App, request: Forget) -> tuple[Wanted, str]:
     if request.topic:
         return Wanted(events=list(_of_topic(app, request.topic))), "topic"
     return Wanted(ranges=_ranges(app, request)), " ".join(timed)
+
+
+def _refuse_common(app: App, wanted: Wanted) -> None:
+    """Refuse a value that stands nearly everywhere: taking it out would leave gaps in most of what was ever said."""
+    tombstones, last = Tombstones.tried(wanted), app.storage.events.last_seq()
+    step = max(last // _SLICES, _SLICE)
+    texts = [e.event.text for start in range(0, last, step) for e in app.storage.events.after(start, _SLICE)]
+    held = sum(tombstones.clean(text) != text for text in texts)
+    if held >= _COMMON and held > _SHARE * len(texts):
+        raise InvalidQuery(
+            f"the value stands in some {held / len(texts):.0%} of everything that is stored",
+            "Nothing was forgotten. Give more of what stands around it, or forget the event, session or project that told it.",
+        )
 
 
 def _event(app: App, given: str) -> Wanted:
@@ -130,6 +149,12 @@ def _ranges(app: App, request: Forget) -> list[Range]:
             raise NotFound(f"no such session: {request.session}", "`memory-mcp query events` shows session ids.")
         return [Range(since, until, session=request.session)]
     if not request.project:
+        stats = app.storage.stats(text=False)
+        if stats.first_ms is not None and stats.last_ms is not None and since <= stats.first_ms and stats.last_ms <= until:
+            hint = (
+                "Name a shorter time, a session or a project. To begin anew, stop the clients and move the data directory away."
+            )
+            raise InvalidQuery("that time holds everything that is stored", hint)
         return [Range(since, until)]
     return list(_of_project(app, known_project(app, request.project), since, until))
 

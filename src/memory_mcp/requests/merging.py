@@ -9,7 +9,7 @@ from memory_mcp.model.audit import Act
 from memory_mcp.model.ids import EventId, GripId, NodeId, TopicId, event_id_from, grip_id_from, segment_id, segment_key
 from memory_mcp.model.project import GUESS, Alias, Split
 from memory_mcp.model.superseded import Superseded
-from memory_mcp.model.toc import AGENT
+from memory_mcp.model.toc import by_agent, own_count
 from memory_mcp.model.topic import TopicLabel
 from memory_mcp.requests.refine import RefineSummary, Statement, refine_summary
 from memory_mcp.requests.scope import Caller
@@ -121,7 +121,7 @@ def _texts(app: App, nodes: Sequence[Row], bullets: Sequence[Row], grips: Sequen
     """Texts of agents, for nodes that no agent has written here; checked as any agent's, since the node may hold less here."""
     own, count = set(app.storage.toc.refined()), 0
     for node in nodes:
-        if node["author"] != AGENT or not node["current"] or node["node_id"] in own:
+        if not by_agent(node["author"]) or not node["current"] or node["node_id"] in own:
             continue
         mine = (node["key"], node["version"])
         proofs: dict[int, list[str]] = {}
@@ -129,7 +129,9 @@ def _texts(app: App, nodes: Sequence[Row], bullets: Sequence[Row], grips: Sequen
             if (g["key"], g["version"]) == mine:
                 proofs.setdefault(g["pos"], []).append(grip_id_from(int(g["grip_id"])))
         said = sorted((b for b in bullets if (b["key"], b["version"]) == mine), key=lambda b: int(b["pos"]))
-        statements = [Statement(b["text"], proofs.get(b["pos"], ()), b["kind"]) for b in said]
+        statements = [
+            Statement(b["text"], proofs.get(b["pos"], ()), b["kind"]) for b in said[: own_count(node["author"], len(said))]
+        ]
         request = RefineSummary(node["node_id"], node["title"], statements, node["summary"], tuple(node["keywords"]))
         try:
             refine_summary(app, request, Caller())

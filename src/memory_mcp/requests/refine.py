@@ -18,7 +18,7 @@ from memory_mcp.model.calendar import EVERY_DAY, TocLevel, level_of, span_of
 from memory_mcp.model.event import EventDraft, EventType, Role
 from memory_mcp.model.ids import ROOT, GripId, segment_key_of
 from memory_mcp.model.segment import Segment
-from memory_mcp.model.toc import AGENT, KIND_SALIENCE, MemoryKind, TocBullet, TocNode
+from memory_mcp.model.toc import AGENT, KIND_SALIENCE, MemoryKind, TocBullet, TocNode, by_agent, shown_author
 from memory_mcp.requests.limits import PAGE, choice
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
@@ -28,7 +28,7 @@ from memory_mcp.summarize.keywords import MAX_KEYWORDS, keywords_of
 from memory_mcp.summarize.kinds import cues_of, kind_of
 from memory_mcp.summarize.sentences import shorten
 from memory_mcp.summarize.titles import SEPARATOR, without_date
-from memory_mcp.toc.build import salience_of, segment_title
+from memory_mcp.toc.build import salience_of, segment_title, with_others
 from memory_mcp.toc.refining import Due, Refining
 from memory_mcp.toc.rollup import period_name
 
@@ -153,7 +153,9 @@ def refine_summary(app: App, request: RefineSummary, caller: Caller) -> Refined:
             app.storage.toc.publish(Build(nodes=(node,)))
             app.derivation.run(Depth.PERIODS)
     notices = [_GOES_ON] if _goes_on(app, node) else []
-    return Refined(node_id=node.node_id, title=node.title, version=node.version, author=node.author, notices=notices)
+    return Refined(
+        node_id=node.node_id, title=node.title, version=node.version, author=shown_author(node.author), notices=notices
+    )
 
 
 def refinement(node_id: str, given: object, project: str = "", scope: str = "") -> RefineSummary:
@@ -277,7 +279,7 @@ def _refined(app: App, before: TocNode, request: RefineSummary, scoped: Scoped) 
     bullets = tuple(_bullet(app, gate, before, one, scoped) for one in request.bullets)
     texts = [gist, *(b.text for b in bullets)]
     kind = max((b.kind for b in bullets), key=lambda k: KIND_SALIENCE[k])
-    return replace(
+    told = replace(
         before,
         title=f"{name} · {gist}" if name else segment_title(app.calendar, before.start_ms, gist),
         summary=_clean(gate, request.summary) or shorten(f"{gist}. {' '.join(texts[1:])}", _SUMMARY),
@@ -288,6 +290,10 @@ def _refined(app: App, before: TocNode, request: RefineSummary, scoped: Scoped) 
         author=AGENT,
         version=before.version + 1,
     )
+    # What another agent said of its project stays, and what was derived of the others.
+    whose = {b.project for b in bullets}
+    own = [b for b in before.own_bullets if b.project not in whose] if by_agent(before.author) else []
+    return with_others(told, [*bullets, *own], before.bullets)
 
 
 def _bullet(app: App, gate: Gate, node: TocNode, given: Statement, scoped: Scoped) -> TocBullet:

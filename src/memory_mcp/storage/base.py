@@ -364,10 +364,11 @@ class Storage(Protocol):
         """Write what the log holds into the file, so that opening it after a crash has little to replay."""
         ...
 
-    def erase(self, keep: Cleaner, dry: bool = False) -> Erased:
-        """Take out what `keep` does not keep, of every table, in one transaction while writers wait; `dry`: only count it.
+    def erase(self, keep: Cleaner, dry: bool = False, after: int = 0) -> Erased:
+        """Take out what `keep` does not keep, of every table; `dry`: only count it. Events up to number `after` hold nothing.
 
-        What is told of it by other rows is derived again by the caller, and the bytes leave the file with `compact`.
+        Writers wait while it is taken out, not while events are looked through. What is told of it by other rows is derived
+        again by the caller, and the bytes leave the file with `compact`.
         """
         ...
 

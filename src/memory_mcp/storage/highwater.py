@@ -24,6 +24,8 @@ MARK_FILE, LOSS_FILE = "high-water.json", "loss.json"
 DAMAGE_FILE = "salvage.json"
 #: So many sources are told apart, since the mark is written with every write; the others are counted together.
 _SOURCES, OTHER = 32, "others"
+#: Beside the mark: that of the store as it will be once events were taken away by right.
+_COMING = "coming"
 _LOW = (1 << 64) - 1
 
 
@@ -87,6 +89,9 @@ class HighWater:
         """
         known, had = marked(self._directory) if self._directory else None, self._load_loss()
         now = read(None)
+        if known is not None and self._directory and not _holds(now, known, read):
+            # What was being taken away by right when the last process ended is no loss; all else is.
+            known = _said(self._directory, _COMING) or known
         if had and had[1].chain is not None and had[1].events and _holds(now, had[1], read):
             log.info("the %d events that were missing are back", had[0].events)
             self._drop_loss()
@@ -109,6 +114,10 @@ class HighWater:
         self._mark = now
         self.write(sync=True)
 
+    def expect(self, coming: Mark) -> None:
+        """What the store holds once the transaction under way is committed, which takes events away; `reseal` follows."""
+        self.write(sync=True, coming=coming)
+
     def acknowledge(self, now: Mark) -> Loss | None:
         """Nothing is said any more of what is missing; what that was."""
         told = self.loss
@@ -123,14 +132,14 @@ class HighWater:
         if self._mark is not None:
             self._mark = self._mark.and_also(last_seq, keys, contents, sources, times)
 
-    def write(self, sync: bool = False) -> None:
+    def write(self, sync: bool = False, coming: Mark | None = None) -> None:
         """Say how far the store got. After each append without a sync: what may be lost unnoticed is the log of a crash."""
         if not self._writes or self._directory is None or self._mark is None:
             return
         # Writers come here after their transaction, side by side; the mark must not fall behind an earlier one.
         with self._writing:
             mark = self._mark
-            said = asdict(mark) | {"chain": f"{mark.chain or 0:016x}"}
+            said = _written(mark) | ({_COMING: _written(coming)} if coming else {})
             try:
                 _in_place(self._directory / MARK_FILE, json.dumps(said, separators=(",", ":")).encode("ascii"), sync)
             except OSError as error:
@@ -171,10 +180,19 @@ def damage_met(directory: Path) -> bool:
 
 def marked(directory: Path) -> Mark | None:
     """What was acknowledged in a data directory; None where there is no mark that can be read."""
+    return _said(directory)
+
+
+def _said(directory: Path, part: str = "") -> Mark | None:
     try:
-        return _mark_from(json.loads((directory / MARK_FILE).read_text(encoding="utf-8")))
-    except (OSError, ValueError):
+        said = json.loads((directory / MARK_FILE).read_text(encoding="utf-8"))
+        return _mark_from(said[part] if part else said)
+    except (OSError, ValueError, KeyError, TypeError):
         return None
+
+
+def _written(mark: Mark) -> dict[str, Any]:
+    return asdict(mark) | {"chain": f"{mark.chain or 0:016x}"}
 
 
 def _mark_from(said: Any) -> Mark | None:

@@ -238,6 +238,11 @@ class Erased:
     #: Events that go whole, with when they were said, and events that lose a value.
     gone: list[tuple[str, int]] = field(default_factory=list)
     changed: list[tuple[str, int]] = field(default_factory=list)
+    #: Segments (keys) that go or are derived again, and local days: theirs, and one of each other period that is told again.
+    segments: set[int] = field(default_factory=set)
+    days: set[str] = field(default_factory=set)
+    #: Number of the last event there is then.
+    last_seq: int = 0
     #: Rows by kind.
     counts: dict[str, int] = field(default_factory=dict)
 

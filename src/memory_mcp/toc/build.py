@@ -12,7 +12,16 @@ from memory_mcp.model.event import Event, EventType
 from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import EventId, GripId, digest, encode
 from memory_mcp.model.segment import Segment
-from memory_mcp.model.toc import AGENT, EXTRACTIVE, KIND_SALIENCE, MemoryKind, TocBullet, TocNode, written_from
+from memory_mcp.model.toc import (
+    EXTRACTIVE,
+    KIND_SALIENCE,
+    MemoryKind,
+    TocBullet,
+    TocNode,
+    agent_author,
+    by_agent,
+    written_from,
+)
 from memory_mcp.summarize.base import BulletDraft, Summarizer
 from memory_mcp.text import hashes_in
 
@@ -100,7 +109,15 @@ def keep_refinement(node: TocNode, before: TocNode | None, source: Callable[[], 
     if digest_then:
         return with_text_of(before, node) if digest_then == source() else node
     # None of an agent's words is the summarizer's; a language model gives no keywords.
-    return replace(with_text_of(before, node), keywords=before.keywords)
+    kept = replace(with_text_of(before, node), keywords=before.keywords)
+    return with_others(kept, before.own_bullets, node.bullets)
+
+
+def with_others(node: TocNode, own: Sequence[TocBullet], derived: Sequence[TocBullet]) -> TocNode:
+    """An agent's text: its `own` bullets, and of what was derived those of projects that it says nothing of."""
+    told = {bullet.project for bullet in own}
+    bullets = (*own, *(bullet for bullet in derived if bullet.project not in told))
+    return replace(node, bullets=bullets, author=agent_author(len(own), len(bullets)) if by_agent(node.author) else node.author)
 
 
 def with_text_of(told: TocNode, node: TocNode) -> TocNode:
@@ -129,7 +146,7 @@ def source_of_children(children: Sequence[TocNode]) -> str:
     parts: list[str] = []
     for child in sorted(children, key=lambda n: n.node_id):
         parts += [child.node_id, str(child.event_count), str(child.end_ms)]
-        if child.author == AGENT:
+        if by_agent(child.author):
             parts += [child.title, *(b.text for b in child.bullets)]
     return _digest("children", *parts)
 

@@ -5,7 +5,7 @@ project is counted from that project's segments: label, keywords, numbers, dates
 the store is another one.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import zip_longest
@@ -66,6 +66,15 @@ class TopicGraph:
     embed: Embed
     #: What topics are like as the memory was grouped, made once: where a segment is placed does not depend on what was before.
     profiles: Callable[[], Profiles]
+
+    def tells(self, segments: Collection[int], holds: Callable[[str], bool]) -> bool:
+        """Whether it knows one of some segments (keys), or a name in it holds something."""
+        if np.isin(self.rows.lo, np.array(sorted(segments), dtype=np.uint64)).any():
+            return True
+        names = [one for n in self.names for one in (n.whole, *n.by_project.values())]
+        texts = {text for name in names for text in (name.label, *name.keywords)}
+        texts |= {agent for several in self.tables.agents for agent in several}
+        return any(map(holds, texts.union(self.tables.projects)))
 
     @cached_property
     def topics(self) -> Level:

@@ -6,9 +6,10 @@ for; what is on disk stays as it was grouped, and placing again after a start co
 
 import functools
 import logging
+import shutil
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, cast
@@ -351,6 +352,27 @@ class TopicKeeper:
             child.end()
             self._home.building.discard(token)
         return count
+
+    def forget(self, segments: Collection[int], holds: Callable[[str], bool]) -> bool:
+        """Remove the graph where it knows one of these segments (keys) or says a text that `holds`; whether it did.
+
+        The memory is grouped anew when that is next due. IndexNotReady while it is being grouped.
+        """
+        if not self._building.acquire(blocking=False):
+            raise IndexNotReady("topics are being looked for already", "That takes some seconds: retry then.")
+        try:
+            with self._lock:
+                self._look()
+                graph = self._graph
+                changed = {segment_key_of(node) or 0 for node in self._changed}
+                if graph is not None and changed.isdisjoint(segments) and not graph.tells(segments, holds):
+                    return False
+                shutil.rmtree(self._home.directory, ignore_errors=True)
+                self._health, self._reason, self._graph, self._manifest, self._stamps = Health.BUILDING, "", None, None, None
+                self._position, self._changed = Position(), set()
+                return graph is not None
+        finally:
+            self._building.release()
 
     def _reached(self) -> Position:
         """How far the store is now: what is read of it later may be newer, and is placed again then."""

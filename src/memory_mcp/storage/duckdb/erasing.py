@@ -1,27 +1,33 @@
 """What is to be forgotten out of every table, in one transaction; what is derived of the rest is derived again by the caller.
 
+Events are looked through before it, while others write; the transaction looks at what came meanwhile.
+
 Invariants
-1. Sessions that lose or change an event are derived anew: their events arrive again, behind all others.
+1. Sessions that lose or change an event, and those of which a text tells of one, are derived anew: their events arrive again,
+   behind all others.
 2. Events are numbered from 1 without gaps, before and after.
 3. A changed event has the id that an import of its source gives it now, so that no second copy comes.
+4. Whoever follows the store is told of every node that goes.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import duckdb
 
-from memory_mcp.model.calendar import rollup_targets
+from memory_mcp.model.calendar import rollup_targets, span_of
+from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.event import Event
-from memory_mcp.model.ids import event_id_from, event_key, grip_id_from, node_key
+from memory_mcp.model.ids import NodeId, event_id_from, event_key, grip_id_from, node_key
 from memory_mcp.model.renaming import renamed
 from memory_mcp.storage.archive import SYNCED
-from memory_mcp.storage.duckdb.connection import insert
+from memory_mcp.storage.duckdb.connection import Row, insert
 from memory_mcp.storage.duckdb.events import EVENT_TYPES
-from memory_mcp.storage.duckdb.outbox import DERIVER
+from memory_mcp.storage.duckdb.outbox import DERIVER, Numbers, add_changes
 from memory_mcp.storage.duckdb.rows import EVENT, event_columns, event_of
+from memory_mcp.storage.duckdb.terms import without_sets
 from memory_mcp.storage.duckdb.topics import members_of
 from memory_mcp.storage.values import Cleaner, Erased
 
@@ -49,23 +55,71 @@ _DROPPED = {
 }
 
 
+@dataclass(frozen=True, slots=True)
+class _Going:
+    """What is still asked of an event that goes."""
+
+    event_id: str
+    ts: int
+    stream: int
+    project: str
+
+
+@dataclass(slots=True)
+class Look:
+    """What of the events goes or changes, as far as they were looked through."""
+
+    #: Number of the last event that was looked at.
+    last: int = 0
+    #: By key; changed ones with their number and as they will be, by the key they had.
+    gone: dict[int, _Going] = field(default_factory=dict)
+    changed: dict[int, tuple[int, Event]] = field(default_factory=dict)
+    #: Streams they belong to, before and after.
+    streams: set[int] = field(default_factory=set)
+
+    def go_on(self, rows: Callable[[str, list[Any]], Sequence[Row]], keep: Cleaner) -> None:
+        """Look through the events behind the last."""
+        sql = f"SELECT seq, {EVENT} FROM event WHERE seq > ? ORDER BY seq LIMIT {_READ}"
+        while found := rows(sql, [self.last]):
+            for row in found:
+                self._take(row[0], event_of(row[1:]), keep)
+            self.last = found[-1][0]
+
+    def _take(self, seq: int, event: Event, keep: Cleaner) -> None:
+        kept = keep.cleaned(event)
+        if kept is event:
+            return
+        self.streams.add(event.stream)
+        if kept is None:
+            self.drop(event)
+        else:
+            named = replace(kept, event_id=event_id_from(_key_now(event, kept)))
+            self.streams.add(named.stream)
+            self.changed[event_key(event.event_id)] = (seq, named)
+
+    def drop(self, event: Event) -> None:
+        """It goes."""
+        key = event_key(event.event_id)
+        self.streams.add(event.stream)
+        self.changed.pop(key, None)
+        self.gone[key] = _Going(event.event_id, event.timestamp, event.stream, event.project)
+
+
 class Erasing:
     """One pass over the store, inside the caller's transaction."""
 
-    def __init__(self, con: duckdb.DuckDBPyConnection, keep: Cleaner, dry: bool) -> None:
-        self._con, self._keep, self._dry = con, keep, dry
+    def __init__(self, con: duckdb.DuckDBPyConnection, numbers: Numbers, keep: Cleaner, dry: bool, look: Look) -> None:
+        """`look`: what was looked through before."""
+        self._con, self._numbers, self._keep, self._dry = con, numbers, keep, dry
         self.erased = Erased()
-        #: Keys of events that go; changed ones by the key they had.
-        self._gone: set[int] = set()
-        self._changed: dict[int, tuple[int, Event]] = {}
-        self._streams: set[int] = set()
-        self._projects: set[str] = set()
+        self._look = look
 
     def run(self) -> Erased:
         """Look, count, and unless it is a dry run, erase."""
-        for seq, event in self._events():
-            self._look(seq, event)
+        self._look.go_on(lambda sql, parameters: self._con.execute(sql, parameters).fetchall(), self._keep)
         self._follow_pairs()
+        self.erased.gone += [(going.event_id, going.ts) for going in self._look.gone.values()]
+        self.erased.changed += [(event_id_from(key), event.timestamp) for key, (_, event) in self._look.changed.items()]
         nodes = self._doomed_nodes()
         self._count("nodes", len(nodes))
         self._grips()
@@ -75,67 +129,45 @@ class Erasing:
         for table, columns in _DROPPED.items():
             self._texts(table, columns, drop=True)
         if not self._dry:
+            self._con.execute("DELETE FROM request")
+        if not self._dry and not self.erased.nothing:
             self._erase_nodes(nodes)
             self._rewrite_events()
-            self._con.execute("DELETE FROM request")
             self._vanished()
         return self.erased
 
     def _count(self, kind: str, number: int) -> None:
         self.erased.counts[kind] = self.erased.counts.get(kind, 0) + number
 
-    def _events(self) -> Iterator[tuple[int, Event]]:
-        after = 0
-        sql = f"SELECT seq, {EVENT} FROM event WHERE seq > ? ORDER BY seq LIMIT {_READ}"
-        while rows := self._con.execute(sql, [after]).fetchall():
-            yield from ((row[0], event_of(row[1:])) for row in rows)
-            after = rows[-1][0]
-
-    def _look(self, seq: int, event: Event) -> None:
-        kept = self._keep.cleaned(event)
-        if kept is event:
-            return
-        self._streams.add(event.stream)
-        if kept is None:
-            self._gone.add(event_key(event.event_id))
-            self._projects.add(event.project)
-            self.erased.gone.append((event.event_id, event.timestamp))
-        else:
-            named = replace(kept, event_id=event_id_from(_key_now(event, kept)))
-            self._streams.add(named.stream)
-            self._changed[event_key(event.event_id)] = (seq, named)
-            self.erased.changed.append((event.event_id, event.timestamp))
-
     def _follow_pairs(self) -> None:
         """A message told by a hook and by a transcript goes as a whole."""
         pairs = self._con.execute("SELECT event_id, canonical FROM duplicate").fetchall()
-        others = {b if a in self._gone else a for a, b in pairs if (a in self._gone) != (b in self._gone)}
-        for key in others:
-            row = self._con.execute(f"SELECT {EVENT} FROM event WHERE event_id = ?", [key]).fetchone()
-            if row is not None:
-                event = event_of(row)
-                self._gone.add(key)
-                self._changed.pop(key, None)
-                self._streams.add(event.stream)
-                self.erased.gone.append((event.event_id, event.timestamp))
-        self._count("events", len(self._gone))
-        self._count("events with a value", len(self._changed))
-        self._count("duplicates", sum(a in self._gone or b in self._gone for a, b in pairs))
+        gone = self._look.gone
+        others = [b if a in gone else a for a, b in pairs if (a in gone) != (b in gone)]
+        for row in self._con.execute(f"SELECT {EVENT} FROM event WHERE event_id IN {_IDS}", [others]).fetchall():
+            self._look.drop(event_of(row))
+        self._count("events", len(gone))
+        self._count("events with a value", len(self._look.changed))
+        self._count("duplicates", sum(a in gone or b in gone for a, b in pairs))
 
     def _doomed_nodes(self) -> list[int]:
         """Keys of the nodes that are told again or go: of the sessions, all periods above them, and whatever holds a value."""
-        sql = f"SELECT key, day FROM segment_cut WHERE stream IN {_KEYS}"
-        cuts = self._con.execute(sql, [list(self._streams)]).fetchall()
-        self._count("segments", len(cuts))
-        days = {day for _, day in cuts}
-        doomed = {key for key, _ in cuts} | {node_key(p) for day in days for p in rollup_targets(day)}
         # Every version: an earlier one may tell what the current one does not.
         rows = self._con.execute("SELECT key, title, summary, keywords, agents, projects, author FROM node").fetchall()
-        doomed |= {r[0] for r in rows if self._has(r[1], r[2], r[6], *r[3], *r[4], *r[5])}
+        told = {r[0] for r in rows if self._has(r[1], r[2], r[6], *r[3], *r[4], *r[5])}
         rows = self._con.execute("SELECT key, text, project, agent FROM bullet").fetchall()
-        doomed |= {r[0] for r in rows if self._has(*r[1:])}
-        days = {d for (d,) in self._con.execute(f"SELECT day FROM segment_cut WHERE key IN {_KEYS}", [list(doomed)]).fetchall()}
-        doomed |= {node_key(p) for day in days for p in rollup_targets(day)}
+        told |= {r[0] for r in rows if self._has(*r[1:])}
+        streams = self._con.execute(f"SELECT stream FROM segment_cut WHERE key IN {_KEYS}", [list(told)]).fetchall()
+        self._look.streams.update(stream for (stream,) in streams)
+        sql = f"SELECT key, day FROM segment_cut WHERE stream IN {_KEYS}"
+        cuts = self._con.execute(sql, [list(self._look.streams)]).fetchall()
+        self._count("segments", len(cuts))
+        self.erased.segments.update(key for key, _ in cuts)
+        self.erased.days.update(day for _, day in cuts)
+        doomed = told | self.erased.segments | {node_key(p) for day in self.erased.days for p in rollup_targets(day)}
+        sql = f"SELECT DISTINCT node_id FROM node WHERE level <> 'segment' AND key IN {_KEYS}"
+        periods = [NodeId(node_id) for (node_id,) in self._con.execute(sql, [list(told)]).fetchall()]
+        self.erased.days.update(span_of(period)[0].isoformat() for period in periods)
         for table in ("bullet", "term_delta"):
             sql = f"SELECT count(*) FROM {table} WHERE key IN {_KEYS}"
             self._count({"bullet": "bullets", "term_delta": "term sets"}[table], self._one(sql, [list(doomed)]))
@@ -152,7 +184,7 @@ class Erasing:
 
     def _grips(self) -> None:
         """Quotations of what goes or changes, and everything that hangs on their ids."""
-        keys = list(self._gone | set(self._changed))
+        keys = [*self._look.gone, *self._look.changed]
         sql = f"SELECT grip_id FROM grip WHERE event_start IN {_IDS} OR event_end IN {_IDS}"
         grips = [row[0] for row in self._con.execute(sql, [keys, keys]).fetchall()]
         names = [grip_id_from(key) for key in grips]
@@ -174,7 +206,7 @@ class Erasing:
     def _labels(self) -> None:
         """Labels of topics that hold a session from which something goes: somebody's own words, which may tell of it."""
         sql = f"SELECT key FROM segment_cut WHERE stream IN (SELECT stream FROM event WHERE event_id IN {_IDS})"
-        cuts = {key for (key,) in self._con.execute(sql, [list(self._gone)]).fetchall()}
+        cuts = {key for (key,) in self._con.execute(sql, [list(self._look.gone)]).fetchall()}
         topics = self._con.execute("SELECT topic_id, members FROM topic").fetchall()
         told = [topic_id for topic_id, members in topics if not cuts.isdisjoint(members_of(members))]
         where = "FROM topic_label WHERE topic_id IN (SELECT unnest(?::VARCHAR[]))"
@@ -198,18 +230,21 @@ class Erasing:
             self._con.execute(f"UPDATE {table} SET {sets} WHERE rowid = ?", [*(self._keep.clean(p) for p in row[1:]), row[0]])
 
     def _erase_nodes(self, nodes: Sequence[int]) -> None:
+        ids = self._con.execute(f"SELECT DISTINCT node_id FROM node WHERE key IN {_KEYS} ORDER BY node_id", [nodes]).fetchall()
+        add_changes(self._con, self._numbers, [(ChangeKind.NODE_DROPPED, node_id) for (node_id,) in ids])
+        without_sets(self._con, list(self.erased.segments))
         for table in ("node", "bullet", "bullet_grip", "term_delta"):
             self._con.execute(f"DELETE FROM {table} WHERE key IN {_KEYS}", [nodes])
         self._con.execute(f"DELETE FROM node_parent WHERE child IN {_KEYS}", [nodes])
-        self._con.execute(f"DELETE FROM segment_cut WHERE stream IN {_KEYS}", [list(self._streams)])
+        self._con.execute(f"DELETE FROM segment_cut WHERE stream IN {_KEYS}", [list(self._look.streams)])
 
     def _rewrite_events(self) -> None:
         """Take out what goes, put in what changed, and let the sessions concerned arrive again behind all others."""
-        con, streams = self._con, list(self._streams)
-        gone = list(self._gone)
+        con, streams = self._con, list(self._look.streams)
+        gone, changed = list(self._look.gone), self._look.changed
         con.execute(f"DELETE FROM duplicate WHERE event_id IN {_IDS} OR canonical IN {_IDS}", [gone, gone])
-        con.execute(f"DELETE FROM event WHERE event_id IN {_IDS}", [[*gone, *self._changed]])
-        for old, (seq, event) in self._changed.items():
+        con.execute(f"DELETE FROM event WHERE event_id IN {_IDS}", [[*gone, *changed]])
+        for old, (seq, event) in changed.items():
             key = event_key(event.event_id)
             if self._one("SELECT count(*) FROM event WHERE event_id = ?", [key]):
                 con.execute("DELETE FROM duplicate WHERE event_id = ? OR canonical = ?", [old, old])
@@ -226,7 +261,7 @@ class Erasing:
         con.execute(
             f"""UPDATE event SET seq = n.place FROM (
                   SELECT event_id, row_number() OVER (ORDER BY stream IN {_KEYS}, seq) AS place FROM event) n
-                WHERE event.event_id = n.event_id""",
+                WHERE event.event_id = n.event_id AND event.seq <> n.place""",
             [streams],
         )
         for name, place in places:
@@ -235,7 +270,7 @@ class Erasing:
     def _vanished(self) -> None:
         """Other names and marks of projects of which nothing is left."""
         left = {p for (p,) in self._con.execute("SELECT DISTINCT project FROM event").fetchall()}
-        for project in self._projects - left - {""}:
+        for project in {going.project for going in self._look.gone.values()} - left - {""}:
             self._con.execute("DELETE FROM project_alias WHERE old = ? OR new = ?", [project, project])
             self._con.execute("DELETE FROM project_split WHERE project = ? OR new = ?", [project, project])
             # Clients name folders of session files after the project's path.

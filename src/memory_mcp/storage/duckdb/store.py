@@ -4,6 +4,7 @@ import logging
 import os
 import shutil
 import uuid
+from collections.abc import Sequence
 from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
@@ -18,8 +19,8 @@ from memory_mcp.model.calendar import Calendar
 from memory_mcp.storage.duckdb import migrations
 from memory_mcp.storage.duckdb.archive import DuckArchive
 from memory_mcp.storage.duckdb.audit import DuckAudit
-from memory_mcp.storage.duckdb.connection import Connection, sweep_compacting
-from memory_mcp.storage.duckdb.erasing import Erasing
+from memory_mcp.storage.duckdb.connection import Connection, Row, sweep_compacting
+from memory_mcp.storage.duckdb.erasing import Erasing, Look
 from memory_mcp.storage.duckdb.events import DuckEvents
 from memory_mcp.storage.duckdb.grips import DuckGrips
 from memory_mcp.storage.duckdb.outbox import DuckOutbox, Numbers
@@ -261,17 +262,23 @@ class DuckStorage:
         """See Storage."""
         self._con.run("CHECKPOINT")
 
-    def erase(self, keep: Cleaner, dry: bool = False) -> Erased:
+    def erase(self, keep: Cleaner, dry: bool = False, after: int = 0) -> Erased:
         """See Storage."""
+        look = Look(after)
+        look.go_on(self._con.rows, keep)
         with self._con.still():
             with self._con.writing() as con:
-                erased = Erasing(con, keep, dry).run()
+                erased = Erasing(con, self._numbers, keep, dry, look).run()
+                if not dry:
+                    rows = con.execute(_MARKED.format(where="")).fetchall()
+                    self._mark.expect(self._mark_of(rows))
                 failpoint("forget.before_commit")
             if not dry:
                 failpoint("forget.erased")
                 self.reread()
                 self.superseded.reread()
                 self.reseal()
+            erased.last_seq = self._numbers.last_event
         return erased
 
     def dead_bytes(self) -> int:
@@ -298,7 +305,9 @@ class DuckStorage:
 
     def _read_mark(self, last_seq: int | None) -> Mark:
         where, parameters = ("", []) if last_seq is None else ("WHERE seq <= ?", [last_seq])
-        rows = self._con.rows(_MARKED.format(where=where), parameters)
+        return self._mark_of(self._con.rows(_MARKED.format(where=where), parameters))
+
+    def _mark_of(self, rows: Sequence[Row]) -> Mark:
         return mark_of(self._meta("store_id"), [(row[0], *map(int, row[1:])) for row in rows])
 
     @property

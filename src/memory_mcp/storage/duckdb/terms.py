@@ -76,6 +76,26 @@ class DuckTerms:
         return len(by_project)
 
 
+def without_sets(con: duckdb.DuckDBPyConnection, segments: Sequence[int]) -> None:
+    """Take the sets of some segments (keys) out of the frequencies of their projects, with terms that nothing else holds."""
+    keys = "(SELECT unnest(?::BIGINT[]))"
+    sql = f"""SELECT s.project, t.key, t.hashes FROM term_delta t JOIN segment_cut s ON s.key = t.key WHERE t.key IN {keys}"""
+    sets: dict[str, dict[int, list[bytes]]] = {}
+    for project, key, hashes in con.execute(sql, [segments]).fetchall():
+        sets.setdefault(project, {}).setdefault(key, []).append(bytes(hashes))
+    for project, by_key in sets.items():
+        rows = con.execute("SELECT hashes, counts FROM frequency WHERE project = ?", [project]).fetchall()
+        gone = [np.frombuffer(_union(parts), "<u4") for parts in by_key.values()]
+        terms = np.concatenate([*(np.frombuffer(row[0], "<u4") for row in rows), *gone])
+        weights = np.concatenate([*(np.frombuffer(row[1], "<i4") for row in rows), *(np.full(len(g), -1) for g in gone)])
+        unique, place = np.unique(terms, return_inverse=True)
+        sums = np.bincount(place, weights=weights, minlength=len(unique)).astype("<i4")
+        con.execute("DELETE FROM frequency WHERE project = ?", [project])
+        if (held := sums > 0).any():
+            row = [project, unique[held].astype("<u4").tobytes(), sums[held].tobytes()]
+            con.execute("INSERT INTO frequency VALUES (?, ?, ?)", row)
+
+
 def smallest(rows: Sequence[R], more_than: int) -> list[R]:
     """Return the rows (number, hashes, ...) of a node to join: all of them, or those that do not amount to a large one.
 

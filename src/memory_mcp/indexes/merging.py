@@ -1,0 +1,108 @@
+"""Parts made of parts while an index lives: few instead of many, and without what was dropped from them."""
+
+import threading
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
+from typing import Generic, TypeVar
+
+from memory_mcp.indexes import merges
+from memory_mcp.indexes.generation import PartEntry
+from memory_mcp.indexes.part import Kind, LivePart, Part, merged
+from memory_mcp.indexes.shelf import Built, Shelf, entry_of
+from memory_mcp.indexes.snapshot import Snapshot, sorted_keys
+from memory_mcp.tracing import span
+
+B = TypeVar("B")
+
+#: Documents from which parts are merged by a child process: 20,000 take some 50 ms.
+ASIDE = 20_000
+
+
+class Merging(ABC, Generic[B]):
+    """The part of `live.LiveIndex` that merges; its fields are set there."""
+
+    kind: Kind[B]
+    #: Merges large parts in a child process, where there is one.
+    merge_aside: Callable[[Sequence[PartEntry], bool], AbstractContextManager[Built]] | None
+    _shelf: Shelf
+    _lock: threading.RLock
+    #: Held while parts are made of parts.
+    _merging: threading.Lock
+    _disk: list[LivePart[B]]
+    _snapshot: Snapshot[B] | None
+    _dirty: bool
+    _closed: bool
+
+    @abstractmethod
+    def verify(self) -> bool:
+        """See LiveIndex."""
+
+    @abstractmethod
+    def commit(self) -> bool:
+        """See LiveIndex."""
+
+    @abstractmethod
+    def _commit(self, verified: bool = False) -> None: ...
+
+    def merge(self, thoroughly: bool = False, improve: bool = False) -> bool:
+        """Make one part of several where that is due, or wherever it can be; whether it was. Changes go on meanwhile.
+
+        `improve`: instead have a child process, where there is one, write a part anew that is searched faster then.
+        """
+        with self._merging:
+            with self._lock:
+                sizes = [merges.Size(p.size, p.part.size) for p in self._disk]
+                groups = self._improvable() if improve else merges.whole(sizes) if thoroughly else merges.plan(sizes)
+                if self._snapshot is None or self._closed or not groups:
+                    return False
+                chosen = [self._disk[i] for i in groups[0]]
+            self._make_one(chosen, improve)
+        return True
+
+    def scrub(self) -> int:
+        """Write what is in memory, and every part anew that holds what was replaced or dropped, of which no byte is left then.
+
+        Changes go on meanwhile. How many parts were written.
+        """
+        with self._merging:
+            with self._lock:
+                self._dirty = self._snapshot is not None
+                if self._closed or not self.commit():
+                    return 0
+                chosen = [live for live in self._disk if live.alive is not None]
+            for live in chosen:
+                self._make_one([live])
+        return len(chosen)
+
+    def _make_one(self, chosen: Sequence[LivePart[B]], improve: bool = False) -> None:
+        with span("index_merge"), self._merged(chosen, improve) as whole:
+            self._replace(chosen, LivePart(whole))
+
+    def _improvable(self) -> list[list[int]]:
+        disk = self._disk if self.merge_aside is not None else []
+        return [[i] for i, p in enumerate(disk) if self.kind.improved(p.part.body) is not None]
+
+    @contextmanager
+    def _merged(self, chosen: Sequence[LivePart[B]], improve: bool) -> Iterator[Part[B]]:
+        """One part on disk from several there, safe from sweeps while the block runs."""
+        if self.merge_aside is not None and (improve or sum(p.size for p in chosen) >= ASIDE):
+            with self.merge_aside(list(map(entry_of, chosen)), improve) as built:
+                yield self._shelf.read(self.kind, built.name, built.files)
+            return
+        with self._shelf.making("m") as name:
+            yield self._shelf.write(self.kind, merged(self.kind, chosen), name)
+
+    def _replace(self, chosen: Sequence[LivePart[B]], whole: LivePart[B]) -> None:
+        """Put a merged part in the place of its pieces, without what was dropped from them meanwhile."""
+        with self._lock:
+            now = {p.part.name: p for p in self._disk}
+            if self._snapshot is None or self._closed or not self.verify() or any(p.part.name not in now for p in chosen):
+                return
+            gone = [k for p in chosen for k in p.part.units.key[p.lost_in(now[p.part.name])].tolist()]
+            names = {p.part.name for p in chosen}
+            whole = whole.without(whole.places(sorted_keys(gone)))
+            self._disk = [p for p in self._disk if p.part.name not in names] + [whole]
+            self._dirty = True
+            # With what is in memory: the manifest says how far everything in it has followed.
+            self._commit(verified=True)

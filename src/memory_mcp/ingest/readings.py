@@ -1,0 +1,103 @@
+"""What a text says once it is unwrapped: entities, percent signs, escapes of JSON and of programs, marks of terminals and pages.
+
+Each stage takes one layer of wrapping away and says where every character stood, so that what is found in the inside can be
+taken out of the outside. Base64 and hexadecimal are unwrapped whole.
+"""
+
+import base64
+import html
+import re
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass
+from urllib.parse import unquote
+
+#: Layers that are taken off at most: JSON within JSON within a page.
+LAYERS = 3
+_WRAPPED = re.compile(
+    r"""(?=[&%\\=<|\x1b\U000e0020-\U000e007e])(?:(?P<entity>&(?:\#\d{1,7}|\#[xX][0-9a-fA-F]{1,6}|[A-Za-z]{2,31});)
+    |(?P<percent>(?:%[0-9a-fA-F]{2})+)
+    |(?P<hex>\\u\{[0-9a-fA-F]{1,6}\}|\\u[0-9a-fA-F]{4}|\\U[0-9a-fA-F]{8}|\\x[0-9a-fA-F]{2})
+    |(?P<octal>\\[0-3][0-7]{2})
+    |(?P<short>\\[nrtbfv"'/\\])
+    |(?P<equals>(?:=[0-9A-F]{2})+)
+    |(?P<nothing>\x1b\[[0-9;]*[A-Za-z]|</?[A-Za-z][^<>]{0,80}>)
+    |(?P<bar>\|)
+    |(?P<tag>[\U000e0020-\U000e007e]))""",
+    re.VERBOSE,
+)
+_SHORT = {"n": "\n", "r": "\r", "t": "\t", "b": "\b", "f": "\f", "v": "\v"}
+#: Shorter stretches are words, and hold no value worth the look: 16 characters are 12 bytes.
+_CODED = re.compile(r"[A-Za-z0-9+/_-]{16,}={0,2}")
+_HEX = re.compile(r"(?:[0-9a-fA-F]{2})+")
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """A text unwrapped: of each of its characters the place where its wrapping begins, and where it ends."""
+
+    text: str
+    begins: tuple[int, ...]
+    ends: tuple[int, ...]
+
+
+def unwrapped(text: str) -> str:
+    """The text with one layer taken away."""
+    return _WRAPPED.sub(lambda match: _plain(str(match.lastgroup), match[0]), text)
+
+
+def reading(text: str, layers: int) -> Reading:
+    """The text with so many layers taken away, and where everything stood."""
+    begins, ends = tuple(range(len(text))), tuple(range(1, len(text) + 1))
+    for _ in range(layers):
+        inner = _placed(text)
+        begins, ends = tuple(begins[i] for i in inner.begins), tuple(ends[i - 1] for i in inner.ends)
+        text = inner.text
+    return Reading(text, begins, ends)
+
+
+def _placed(text: str) -> Reading:
+    parts: list[str] = []
+    begins: list[int] = []
+    ends: list[int] = []
+    at = 0
+    for match in _WRAPPED.finditer(text):
+        plain = _plain(str(match.lastgroup), match[0])
+        parts += text[at : match.start()], plain
+        begins += range(at, match.start())
+        ends += range(at + 1, match.start() + 1)
+        begins += [match.start()] * len(plain)
+        ends += [match.end()] * len(plain)
+        at = match.end()
+    begins += range(at, len(text))
+    ends += range(at + 1, len(text) + 1)
+    return Reading("".join([*parts, text[at:]]), tuple(begins), tuple(ends))
+
+
+def _plain(kind: str, wrapped: str) -> str:
+    """What stands in one wrapping."""
+    if kind == "entity":
+        return html.unescape(wrapped)
+    if kind in ("percent", "equals"):
+        return unquote(wrapped.replace("=", "%"), errors="replace")
+    if kind in ("hex", "octal"):
+        code = int(wrapped[1:], 8) if kind == "octal" else int(wrapped[2:].strip("{}"), 16)
+        return chr(code) if code <= 0x10FFFF and not 0xD800 <= code < 0xE000 else "\ufffd"
+    if kind == "short":
+        return _SHORT.get(wrapped[1], wrapped[1])
+    if kind == "tag":
+        return chr(ord(wrapped) - 0xE0000)
+    return " " if kind == "bar" else ""
+
+
+def coded(text: str) -> Iterator[tuple[int, int, str]]:
+    """Start, end and content of each stretch that may be base64 or hexadecimal of a text."""
+    for match in _CODED.finditer(text):
+        given = match[0]
+        with suppress(ValueError):
+            if _HEX.fullmatch(given):
+                yield match.start(), match.end(), bytes.fromhex(given).decode()
+                continue
+            raw = given.rstrip("=").replace("-", "+").replace("_", "/")
+            raw = raw[: len(raw) - (len(raw) % 4 == 1)]
+            yield match.start(), match.end(), base64.b64decode(raw + "=" * (-len(raw) % 4)).decode()

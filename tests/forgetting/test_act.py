@@ -1,0 +1,155 @@
+"""Forgetting in one open memory: what is left equals a memory that never had it, and only what it touches is made anew."""
+
+import random
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory_mcp.app import App
+from memory_mcp.config import EmbedderSettings, Settings, StorageSettings
+from memory_mcp.forgetting.act import Forgetting
+from memory_mcp.indexes import follow
+from memory_mcp.ingest.tombstones import Range, Tombstones, Wanted
+from memory_mcp.jobs import close_segments, rebuild_toc
+from memory_mcp.model.event import EventDraft, Role
+from memory_mcp.storage.values import Build
+from tests.factories import BILLING, SHOP, SITE, draft
+from tests.fakes import FakeClock
+from tests.toc.helpers import findings, frequencies, memory, term_sets, texts
+
+VALUE = "Bluefin Harbour-77"
+WORDS = "pump meadow ledger invoice gasket rope lantern harbour signal quarry budget retry cursor fence copper violin".split()
+
+
+def life(seed: int, sessions: int = 9) -> list[EventDraft]:
+    """Sessions of three projects on days of two months, some of which say a value; each event has a source's id."""
+    chosen = random.Random(seed)
+    drafts = []
+    for number in range(sessions):
+        day = f"2026-0{chosen.choice((1, 2))}-{chosen.choice((3, 4, 27, 28)):02d}"
+        project = chosen.choice((SHOP, BILLING, SITE))
+        for turn in range(chosen.randint(2, 7)):
+            words = " ".join(chosen.choices(WORDS, k=12))
+            said = f"We decided that the {words} is number {turn}." + (f" It lies at {VALUE}." if chosen.random() < 0.15 else "")
+            role, at = (Role.USER, Role.ASSISTANT)[turn % 2], f"{day} {8 + number % 9:02d}:{turn * 8:02d}"
+            drafts.append(draft(said, at, f"s{number}", role, project=project, source_id=f"{number}-{turn}"))
+    return drafts
+
+
+@pytest.fixture
+def app(tmp_path: Path) -> Iterator[App]:
+    storage = StorageSettings(data_dir=str(tmp_path / "data"), timezone="Europe/Berlin")
+    opened = App(Settings(storage=storage, embedder=EmbedderSettings(model="")), FakeClock())
+    yield opened
+    opened.close()
+
+
+def told(app: App, drafts: list[EventDraft]) -> None:
+    app.write(drafts, "test")
+    app.derivation.run()
+    app.accelerators.settle()
+
+
+def derived(app: App) -> dict[str, Any]:
+    """Everything that follows from events, whatever order it is stored in."""
+    found = texts(app) | {"terms": term_sets(app), "frequencies": frequencies(app)}
+    cuts = {c.key: replace(c, cutter=0) for c in app.storage.toc.iter_cuts()}
+    grips = app.storage.grips.of_events([e.event.event_id for e in app.storage.events.after(0, 10_000)])
+    return found | {"cuts": cuts, "grips": {g.grip_id: g for several in grips.values() for g in several}}
+
+
+def units(app: App) -> set[int]:
+    """Keys of what the index of words holds."""
+    keeper = app.accelerators.keeper("bm25")
+    return {int(live.part.units.key[place]) for live in keeper.index.snapshot for place in live.living()}
+
+
+WANTED = {
+    "a value": Wanted(values=[VALUE]),
+    "sessions": Wanted(ranges=[Range(0, 2**50, session="s1"), Range(0, 2**50, session="s4")]),
+    "a project": Wanted(ranges=[Range(0, 2**50, project=BILLING)]),
+    "a day": Wanted(ranges=[Range(1_769_000_000_000, 1_769_580_000_000)]),
+    "nothing": Wanted(values=["Zanzibar-1234"]),
+    "everything": Wanted(ranges=[Range(0, 2**50)]),
+}
+
+
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@pytest.mark.parametrize("which", WANTED)
+def test_what_is_left_equals_a_memory_that_never_had_it(app: App, which: str, seed: int) -> None:
+    drafts = life(seed)
+    told(app, drafts)
+    Forgetting(app).carry_out(WANTED[which], "person", "test")
+    tombstones = Tombstones.tried(WANTED[which])
+    left = [replace(d, text=tombstones.clean(d.text)) for d in drafts if not tombstones.covers(d)]
+    never = memory(left)
+    assert derived(app) == derived(never)
+    assert units(app) == {node.key for node in never.storage.toc.iter_cuts()} | _periods(never)
+    assert findings(app) == []
+    assert app.storage.events.last_seq() == len(left)
+    never.close()
+
+
+def _periods(app: App) -> set[int]:
+    from memory_mcp.model.ids import node_key
+
+    return {node_key(n.node_id) for n in app.storage.toc.all_nodes() if n.level.value != "segment"}
+
+
+@pytest.mark.parametrize("sessions", [12, 48])
+def test_only_what_it_touches_is_derived_and_indexed_anew(app: App, monkeypatch: pytest.MonkeyPatch, sessions: int) -> None:
+    told(app, life(5, sessions))
+    counts = {"derived": 0, "indexed": 0}
+
+    def counting(name: str, work: Any) -> Any:
+        def count(given: Any, *more: Any) -> Any:
+            counts[name] += len(given) if isinstance(given, list | tuple) else 1
+            return work(given, *more)
+
+        return count
+
+    monkeypatch.setattr(close_segments, "derive", counting("derived", close_segments.derive))
+    monkeypatch.setattr(rebuild_toc, "derive", counting("derived", rebuild_toc.derive))
+    monkeypatch.setattr(follow, "unit_of", counting("indexed", follow.unit_of))
+    rebuilt = app.accelerators.keeper("bm25").last_rebuild_secs
+    done = Forgetting(app).carry_out(
+        Wanted(ranges=[Range(0, 2**50, session="s3"), Range(0, 900, session="s5")]), "person", "test"
+    )
+    assert done.counts["segments"] == 1
+    assert counts["derived"] == 0
+    # The day, week, month and year above it, where anything is left of them.
+    assert counts["indexed"] <= 4
+    assert app.accelerators.keeper("bm25").last_rebuild_secs == rebuilt
+    counts["derived"] = 0
+    event = next(e.event for e in app.storage.events.after(0, 10_000) if e.event.session_id == "s7")
+    Forgetting(app).carry_out(Wanted(events=[event]), "person", "test")
+    assert counts["derived"] == 1
+
+
+def test_no_byte_of_names_and_words_stays_in_the_parts_of_an_index(app: App, tmp_path: Path) -> None:
+    told(app, life(7))
+    place, who = "/home/quillfeather/pier", "Quillfeather"
+    days = [f"2026-01-0{n} 09:00" for n in (1, 2, 3)]
+    said = [draft(f"The pier of {who} is {n}.", day, f"q{n}", project=place, speaker=who) for n, day in enumerate(days)]
+    told(app, said)
+    app.accelerators.commit()
+    folder = tmp_path / "data" / "indexes"
+    assert any(b"uillfeather" in p.read_bytes() for p in folder.rglob("*") if p.is_file())
+    Forgetting(app).carry_out(Wanted(ranges=[Range(0, 2**50, project="/home/quillfeather/pier")]), "person", "test")
+    assert not [p for p in folder.rglob("*") if p.is_file() and b"uillfeather" in p.read_bytes()]
+
+
+def test_an_agents_words_that_hold_a_value_go_and_the_session_is_told_as_before(app: App) -> None:
+    drafts = [d for d in life(3) if VALUE not in d.text]
+    told(app, drafts)
+    before = derived(app)
+    cut = next(iter(app.storage.toc.iter_cuts()))
+    node = app.storage.toc.nodes([cut.node_id])[cut.node_id]
+    app.storage.toc.publish(Build(nodes=(replace(node, title=f"About {VALUE}", author="agent", version=node.version + 1),)))
+    app.derivation.run()
+    done = Forgetting(app).carry_out(Wanted(values=[VALUE]), "person", "test")
+    assert done.counts["texts by agents or models"] >= 1
+    assert derived(app) == before
