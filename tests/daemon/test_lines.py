@@ -147,7 +147,7 @@ def test_a_client_that_takes_no_answers_is_not_read_on_and_holds_up_nobody_else(
 
         def ask() -> None:
             for number in range(1, count + 1):
-                line.sock.sendall(message(number, "tools/list", _meta={"pad": pad}) + b"\n")
+                line.sock.sendall(message(number, "prompts/list", _meta={"pad": pad}) + b"\n")
                 sent.append(number)
 
         asking = threading.Thread(target=ask)

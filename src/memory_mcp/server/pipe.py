@@ -53,23 +53,6 @@ async def converse(server: MemoryServer, given: AsyncIterable[bytes | lines.Cut]
     to_client, from_server = anyio.create_memory_object_stream[SessionMessage](0)
     room, told = anyio.Semaphore(AT_ONCE), anyio.Event()
 
-    async def ended() -> None:
-        room.release()
-
-    async def read() -> None:
-        async with to_server:
-            with suppress(*CLOSED):
-                async for line in given:
-                    if isinstance(found := parsed(line), bytes):
-                        await say(found)
-                    elif found is not None:
-                        if isinstance(found.message, types.JSONRPCRequest):
-                            see(found.message)
-                            await room.acquire()
-                            # One that is cancelled ends without an answer.
-                            found.metadata = ServerMessageMetadata(on_request_unanswered=ended)
-                        await to_server.send(found)
-
     async def write() -> None:
         async with from_server:
             with suppress(*CLOSED):
@@ -80,7 +63,7 @@ async def converse(server: MemoryServer, given: AsyncIterable[bytes | lines.Cut]
         told.set()
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(read)
+        tasks.start_soon(_read, given, to_server, room, say, see)
         tasks.start_soon(write)
         try:
             options = low.create_initialization_options()
@@ -89,6 +72,30 @@ async def converse(server: MemoryServer, given: AsyncIterable[bytes | lines.Cut]
                 await told.wait()
         finally:
             tasks.cancel_scope.cancel()
+
+
+async def _read(
+    given: AsyncIterable[bytes | lines.Cut],
+    to_server: anyio.abc.ObjectSendStream[SessionMessage | Exception],
+    room: anyio.Semaphore,
+    say: Say,
+    see: See,
+) -> None:
+    async def ended() -> None:
+        room.release()
+
+    async with to_server:
+        with suppress(*CLOSED):
+            async for line in given:
+                if isinstance(found := parsed(line), bytes):
+                    await say(found)
+                elif found is not None:
+                    if isinstance(found.message, types.JSONRPCRequest):
+                        see(found.message)
+                        await room.acquire()
+                        # One that is cancelled ends without an answer.
+                        found.metadata = ServerMessageMetadata(on_request_unanswered=ended)
+                    await to_server.send(found)
 
 
 async def serve_pipe(server: MemoryServer) -> None:
@@ -128,13 +135,13 @@ class _Out:
 async def _given(file: int) -> AsyncIterator[bytes | lines.Cut]:
     """The lines of a file, the last one without its end among them."""
     splitter = lines.Splitter()
-    while got := await anyio.to_thread.run_sync(_read, file, abandon_on_cancel=True):
+    while got := await anyio.to_thread.run_sync(_some, file, abandon_on_cancel=True):
         for line in splitter.feed(got):
             yield line
     yield splitter.end()
 
 
-def _read(file: int) -> bytes:
+def _some(file: int) -> bytes:
     try:
         return os.read(file, _CHUNK)
     except OSError:
