@@ -12,6 +12,7 @@ import pytest
 from bench.place import Place, wait_for
 from memory_mcp import lines, link
 from tests.daemon.places import look, needs_proc
+from tests.waiting import PATIENCE, until
 
 pytestmark = needs_proc
 
@@ -246,4 +247,49 @@ def test_a_client_is_told_why_no_daemon_can_be_had_and_served_when_one_can(tmp_p
         assert "(retryable: true)" in found["error"]["message"]
         wrong.unlink()
         assert not client.ask(message(2, "tools/call", name="browse_toc", arguments={}))["result"].get("isError", False)
+        client.end()
+
+
+def hold(place: Place, *words: str) -> "subprocess.Popen[bytes]":
+    """A process that has the store to itself."""
+    holder = subprocess.Popen(
+        [*place.command, *words], env=place.environment(), cwd=place.home, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    until(lambda: holder.pid in place.owners())
+    return holder
+
+
+@pytest.mark.parametrize("how", ["closed", "killed"])
+def test_clients_that_came_while_another_process_had_the_store_go_over_to_one_daemon(tmp_path: Path, how: str) -> None:
+    """None of them becomes its owner when that process ends, and none notices more than that its calls work."""
+    with Place(tmp_path, more={"MEMORY_MCP_SERVER__DAEMON": "true"}) as place:
+        holder = hold(place, "serve", "--in-process")
+        clients = [Raw(place) for _ in range(2)]
+        for client in clients:
+            found = client.ask(message(1, "tools/call", name="browse_toc", arguments={}))
+            assert found["result"]["content"][0]["text"].startswith("LOCKED: "), found
+            assert f"(process {holder.pid})" in found["result"]["content"][0]["text"]
+        if how == "killed":
+            holder.kill()
+        holder.communicate(timeout=PATIENCE)
+        for number, client in enumerate(clients):
+            stored = client.ask(remember(2, f'"We decided on tabs, said {number}."'))
+            assert not stored["result"].get("isError", False), stored
+        assert place.owners() == {look(place)["pid"]}
+        # Those that stood in are gone.
+        until(lambda: not [seen for seen in place.processes().values() if "--held" in seen.command])
+        assert {client.end()[0] for client in clients} == {0}
+
+
+def test_a_client_is_served_by_a_daemon_once_a_link_is_taken_away(tmp_path: Path) -> None:
+    with Place(tmp_path, more={"MEMORY_MCP_SERVER__DAEMON": "true"}) as place:
+        place.directory.mkdir(mode=0o700)
+        link_in_there = place.directory / "models"
+        link_in_there.symlink_to(tmp_path)
+        client = Raw(place)
+        found = client.ask(message(1, "tools/call", name="browse_toc", arguments={}))
+        assert f"{link_in_there} is a link" in found["result"]["content"][0]["text"]
+        link_in_there.unlink()
+        assert not client.ask(remember(2, '"We decided on tabs."'))["result"].get("isError", False)
+        assert place.owners() == {look(place)["pid"]}
         client.end()
