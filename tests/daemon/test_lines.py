@@ -293,3 +293,25 @@ def test_a_client_is_served_by_a_daemon_once_a_link_is_taken_away(tmp_path: Path
         assert not client.ask(remember(2, '"We decided on tabs."'))["result"].get("isError", False)
         assert place.owners() == {look(place)["pid"]}
         client.end()
+
+
+@pytest.mark.slow
+def test_clients_of_a_daemon_that_starts_for_longer_than_is_waited_for_are_all_served_by_it(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    site.mkdir()
+    slow = f"import sys, time\nif sys.orig_argv[-4:-2] == ['daemon', 'run']: time.sleep({link.START_PATIENCE + 5})\n"
+    (site / "sitecustomize.py").write_text(slow)
+    with Place(tmp_path / "place", more={"MEMORY_MCP_SERVER__DAEMON": "true", "PYTHONPATH": str(site)}) as place:
+        clients: list[Raw] = []
+        starts = [threading.Thread(target=lambda: clients.append(Raw(place))) for _ in range(3)]
+        for start in starts:
+            start.start()
+        for start in starts:
+            start.join()
+        assert len(clients) == 3
+        for client in clients:
+            assert not client.ask(remember(1, '"We decided on tabs."'))["result"].get("isError", False)
+        assert place.owners() == {look(place)["pid"]}
+        assert (place.directory / "daemon.log").read_text().count(" listens") == 1
+        for client in clients:
+            client.end()
