@@ -258,7 +258,8 @@ def _briefing(told: "dict[str, Any]", directory: str, config: str) -> str:
     from memory_mcp import paths
 
     try:
-        place = os.open(paths.briefing_file(directory, project), os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+        flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        place = os.open(paths.briefing_file(directory, project), flags)
         with open(place, "rb") as stream:
             return stream.read(8 * MAX_ANSWER).decode("utf-8", "replace").strip()
     except OSError:

@@ -16,14 +16,18 @@ from typing import Any
 LONGEST = 64 * 1024 * 1024
 #: Levels of lists and objects in one message. The SDK's parser ends at 200, and its models below that.
 DEEPEST = 100
+_DEEP = f"the message is nested deeper than {DEEPEST} levels"
 PARSE_ERROR, INVALID_REQUEST = -32700, -32600
 #: Of a line that is not read, so much of both ends is kept to find its id (bytes).
 _KEPT = 4096
+#: What some systems put in front of the first line of UTF-8.
+_MARK = b"\xef\xbb\xbf"
 _LONE = re.compile("[\ud800-\udfff]")
 _ID = rb'"id"\s*:\s*(-?[0-9]{1,18}|"(?:[^"\\]|\\.){0,200}")'
 _OTHER = rb'"(?:jsonrpc|method)"\s*:\s*"[^"\\]{0,100}"'
-#: The id among the first or the last members of a message: clients write it at either end.
-_FIRST = re.compile(rb"\s*\{\s*(?:" + _OTHER + rb"\s*,\s*){0,2}" + _ID + rb"\s*[,}]")
+#: The id among the first or the last members of a message: clients write it at either end. Before the message may stand what
+#: makes it unreadable. An answer of the client's is none to answer: its id is one of ours.
+_FIRST = re.compile(rb"[^\[{\"]{0,64}\{\s*(?:" + _OTHER + rb"\s*,\s*){0,2}" + _ID + rb"\s*(?:\}|,(?!\s*\"(?:result|error)\"))")
 _LAST = re.compile(rb"[}\]]\s*,\s*(?:" + _OTHER + rb"\s*,\s*){0,2}" + _ID + rb"(?:\s*,\s*" + _OTHER + rb"){0,2}\s*\}\s*\Z")
 
 
@@ -36,18 +40,18 @@ class Cut:
 
 
 class Splitter:
-    """A stream in chunks in, whole lines out, without their line feeds."""
+    """A stream in chunks in, whole lines out, without their ends: line feeds, carriage returns or both."""
 
     def __init__(self, longest: int = LONGEST) -> None:
         self._longest = longest
-        self._parts: list[bytes] = []
-        self._size = 0
+        # Not a list of chunks: a client that writes byte by byte would cost eight times the line.
+        self._line = bytearray()
         #: The ends of the line that is being skipped.
         self._cut: Cut | None = None
 
     def feed(self, got: bytes) -> list[bytes | Cut]:
         """The lines that end in this chunk."""
-        *ended, rest = got.split(b"\n")
+        *ended, rest = (got.replace(b"\r", b"\n") if b"\r" in got else got).split(b"\n")
         found = []
         for part in ended:
             self._take(part)
@@ -57,19 +61,18 @@ class Splitter:
 
     def end(self) -> bytes | Cut:
         """What came since the last line; b"" for nothing."""
-        whole: bytes | Cut = b"".join(self._parts) if self._cut is None else self._cut
-        self._parts, self._size, self._cut = [], 0, None
+        whole: bytes | Cut = bytes(self._line) if self._cut is None else self._cut
+        self._line, self._cut = bytearray(), None
         return whole
 
     def _take(self, part: bytes) -> None:
         if self._cut is not None:
             self._cut = Cut(self._cut.head, (self._cut.tail + part)[-_KEPT:])
             return
-        self._parts.append(part)
-        self._size += len(part)
-        if self._size > self._longest:
-            whole = b"".join(self._parts)
-            self._parts, self._cut = [], Cut(whole[:_KEPT], whole[-_KEPT:])
+        self._line += part
+        if len(self._line) > self._longest:
+            self._cut = Cut(bytes(self._line[:_KEPT]), bytes(self._line[-_KEPT:]))
+            self._line = bytearray()
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +85,10 @@ class Read:
 
 
 def read(line: bytes | Cut) -> Read:
-    """Read a client's line. Lone surrogates, which no UTF-8 can carry, become U+FFFD."""
+    """Read a client's line. Lone surrogates, which no UTF-8 can carry, become U+FFFD; a mark of UTF-8 before it is dropped."""
     if isinstance(line, Cut):
         return Read(answer=too_long(_told(line.head, line.tail)))
+    line = line.removeprefix(_MARK)
     if not line.strip():
         return Read()
     try:
@@ -94,13 +98,13 @@ def read(line: bytes | Cut) -> Read:
     try:
         message = json.loads(text)
     except RecursionError:
-        return _too_deep(line)
+        return _refused(line, INVALID_REQUEST, f"INVALID_ARGUMENT: {_DEEP}")
     except ValueError as error:
         # The parser repeats nothing of the line, but for a number of thousands of digits it names a Python function.
         why = f"{error.msg} at character {error.pos}" if isinstance(error, json.JSONDecodeError) else "a number is too long"
         return _refused(line, PARSE_ERROR, f"INVALID_ARGUMENT: the line is no JSON: {why}")
     if line.count(b"{") + line.count(b"[") > DEEPEST and _depth(message) > DEEPEST:
-        return _too_deep(line)
+        return _refused_message(message, _DEEP)
     if "\\ud" in text or "\\uD" in text:
         whole = json.dumps(message, ensure_ascii=False, separators=(",", ":"))
         mended, count = _LONE.subn("\ufffd", whole)
@@ -151,28 +155,26 @@ def too_long(number: str | int | None) -> bytes:
     return _error(number, INVALID_REQUEST, why)
 
 
-def _too_deep(line: bytes) -> Read:
-    return _refused(line, INVALID_REQUEST, f"INVALID_ARGUMENT: the message is nested deeper than {DEEPEST} levels")
-
-
 def _refused(line: bytes, code: int, why: str) -> Read:
     return Read(answer=_error(_told(line[:_KEPT], line[-_KEPT:]), code, why))
 
 
 def _refused_message(message: object, why: str) -> Read:
-    return Read(answer=_error(_id(message), INVALID_REQUEST, f"INVALID_ARGUMENT: {why}"))
+    # What answers one of ours has our id, which may be that of a call of the client's, too.
+    answers = isinstance(message, dict) and "method" not in message and ("result" in message or "error" in message)
+    return Read(answer=_error(None if answers else _id(message), INVALID_REQUEST, f"INVALID_ARGUMENT: {why}"))
 
 
-def refused(line: bytes, why: str) -> bytes:
-    """The answer to a line that reads well and is none of the protocol's messages all the same."""
-    return _refused(line, INVALID_REQUEST, f"INVALID_ARGUMENT: {why}").answer
+def refused(message: object, why: str) -> bytes:
+    """The answer to a message that reads well and is none of the protocol's all the same."""
+    return _refused_message(message, why).answer
 
 
 def _told(head: bytes, tail: bytes) -> str | int | None:
-    """The id of a message that cannot be read, from its first or last members."""
+    """The id of a message that cannot be read, from its first or last members; None for one that cannot be read itself."""
     found = _FIRST.match(head) or _LAST.search(tail)
     try:
-        return _id({"id": json.loads(found[1].decode("utf-8", "replace"))}) if found else None
+        return _id({"id": json.loads(found[1].decode())}) if found else None
     except ValueError:
         return None
 

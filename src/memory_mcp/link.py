@@ -219,8 +219,9 @@ def starting(directory: str, end: float) -> Iterator[None]:
     """The start lock, waited for until `end`."""
     if why := paths.foreign(directory):
         raise Unusable(why)
-    if link := paths.planted(directory):
-        raise Unusable(f"{link} is a link, and nothing inside a data directory may be one; move it out of there")
+    odd, kind = paths.planted(directory)
+    if odd:
+        raise Unusable(f"{odd} is {kind}, and nothing inside a data directory may be one; move it out of there")
     try:
         os.makedirs(directory, mode=0o700, exist_ok=True)
         handle = os.open(paths.start_lock(directory), os.O_CREAT | os.O_RDWR | machine.PRIVATE, 0o600)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 WINDOWS = sys.platform == "win32"
 #: Flags for opening a file that is nobody's link, waits for nobody and is not inherited, as far as the system has them.
-NO_LINK = getattr(os, "O_NOFOLLOW", 0)
+NO_LINK = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
 PRIVATE = NO_LINK | getattr(os, "O_CLOEXEC", 0) | getattr(os, "O_NOINHERIT", 0) | getattr(os, "O_BINARY", 0)
 #: Of the Windows API: a process without a console window, in a group of its own; priorities.
 _NO_WINDOW, _OWN_GROUP = 0x08000000, 0x00000200

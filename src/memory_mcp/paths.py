@@ -121,26 +121,38 @@ def foreign(directory: str) -> str:
     return f"{directory} holds other things ({', '.join(others[:2])}{more}) and is no data directory of memory-mcp"
 
 
-def planted(directory: str) -> str:
-    """The first link inside a data directory, where there is none of ours; "" when there is none. The directory may be one."""
-    for place, depth in ((directory, 1), (os.path.join(directory, "spool"), 1), (os.path.join(directory, "indexes"), 4)):
-        if found := _link_in(place, depth):
+def planted(directory: str) -> tuple[str, str]:
+    """The first thing inside a data directory that is neither a file nor a folder, and what it is; twice "" for none.
+
+    The directory itself may be a link. Through a link somebody else's file would be read or written, and a pipe or a device
+    keeps whoever opens it for ever, or gives without end.
+    """
+    for name, depth in (("", 1), ("spool", 1), ("indexes", 4), ("briefings", 1), ("models", 2), ("backups", 3), ("damaged", 2)):
+        if (found := _odd_in(os.path.join(directory, name), depth)) != ("", ""):
             return found
-    return _link_in(os.path.join(directory, "briefings"), 1) or _link_in(os.path.join(directory, "models"), 1)
+    return "", ""
 
 
-def _link_in(place: str, depth: int) -> str:
+def _odd_in(place: str, depth: int) -> tuple[str, str]:
     try:
         with os.scandir(place) as entries:
             for entry in entries:
-                if entry.is_symlink():
-                    return entry.path
-                if depth > 1 and entry.is_dir(follow_symlinks=False) and (found := _link_in(entry.path, depth - 1)):
-                    return found
+                if entry.is_dir(follow_symlinks=False):
+                    if depth > 1 and (found := _odd_in(entry.path, depth - 1)) != ("", ""):
+                        return found
+                elif not entry.is_file(follow_symlinks=False) and (kind := _kind(entry)):
+                    return entry.path, kind
     except OSError:
         # Missing, or no folder.
-        return ""
-    return ""
+        return "", ""
+    return "", ""
+
+
+def _kind(entry: os.DirEntry[str]) -> str:
+    mode = entry.stat(follow_symlinks=False).st_mode
+    if stat.S_ISSOCK(mode):
+        return "" if entry.name == "daemon.sock" else "a socket"
+    return "a link" if stat.S_ISLNK(mode) else "a pipe" if stat.S_ISFIFO(mode) else "a device"
 
 
 def socket_path(directory: str) -> str:

@@ -31,7 +31,9 @@ class Pause(NamedTuple):
 def read(directory: str) -> list[Pause]:
     """Every pause there was; ValueError for a file that is damaged."""
     try:
-        descriptor = os.open(paths.pauses_file(directory), os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
+        # A pipe there would keep every hook waiting.
+        flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
+        descriptor = os.open(paths.pauses_file(directory), flags)
     except OSError:
         return []
     import json

@@ -6,7 +6,8 @@ Invariants
 2. The client sees one connection: its handshake is said again to each new daemon in the client's own era, and the second
    answer is swallowed.
 3. Nothing is said to stdout but what a daemon answered, and errors for lines and calls that no daemon could take.
-4. Without a daemon it goes on trying for one: it never opens the store itself.
+4. Without a daemon it goes on trying for one: it never opens the store itself. While another process has the store, a child
+   that never opens it either stands in: it greets the client and says to each call who has it.
 """
 
 import json
@@ -33,6 +34,8 @@ _PIPE = 4096
 _HANDSHAKE = 50.0
 #: Between two tries for a daemon while calls wait (seconds).
 _PAUSE = 0.5
+#: Between two tries for a daemon while the process that has the store lives (seconds): each starts one, which ends at once.
+_LOOK = 30.0
 #: Waiting bytes above which one side is not read any further.
 _FULL = 8 * 1024 * 1024
 #: Requests of a handshake that a new daemon must hear again besides the first, by what they set.
@@ -186,16 +189,17 @@ def _answered_id(line: bytes) -> str | None:
 class Pump:
     """The loop between two descriptors and a daemon."""
 
-    def __init__(self, wanted: link.Wanted, line: link.Line | None, source: int = 0, sink: int = 1) -> None:
+    def __init__(self, wanted: link.Wanted, line: link.Line | None, stands_in: bool = False) -> None:
         self._wanted = wanted
-        self._source, self._sink = machine.End(source, reads=True), machine.End(sink, reads=False)
+        self._stands_in = stands_in
+        self._source, self._sink = machine.End(0, reads=True), machine.End(1, reads=False)
         self._relay = Relay(os.urandom(8).hex())
         self._line: link.Line | None = line
         self._from_client, self._from_daemon = lines.Splitter(), lines.Splitter(link.LONGEST)
         self._to_daemon, self._to_client = bytearray(), bytearray()
         self._ended = False
         self._began = time.monotonic()
-        self._next_try = 0.0
+        self._next_try, self._next_look = 0.0, self._began + _LOOK
         if line is not None:
             self._heard(bytes(line.rest))
 
@@ -245,6 +249,8 @@ class Pump:
             got = self._source.read(_CHUNK)
         except OSError:
             got = b""
+        if self._stands_in and got:
+            self._look()
         found = self._from_client.feed(got) if got else [self._from_client.end()]
         for line in found:
             self._to_daemon += self._relay.from_client(line)
@@ -309,7 +315,7 @@ class Pump:
         """The daemon has gone; a half line of it says nothing."""
         if self._line is not None:
             self._line.close()
-        self._line = None
+        self._line, self._stands_in = None, False
         self._relay.lost()
         self._from_daemon.end()
         self._to_daemon.clear()
@@ -324,6 +330,33 @@ class Pump:
             self._to_client += b"".join(self._relay.give_up_all(why, but_greetings=patient))
             self._next_try = time.monotonic() + _PAUSE
             return
+        self._take(line)
+
+    def _look(self) -> None:
+        """Go over from the one that stands in to a daemon, where one can be had by now."""
+        from memory_mcp import standin
+
+        now = time.monotonic()
+        held = machine.lives(standin.alone(self._wanted.directory))
+        if held and now < self._next_look:
+            return
+        self._next_look = now + _LOOK
+        try:
+            line = link.reach(self._wanted, "mcp")
+        except link.Unusable:
+            return
+        except (OSError, ValueError, link.Refused):
+            if not held:
+                # It starts slowly; the one that stands in would name a process that has ended.
+                self._lost()
+            return
+        if self._line is not None:
+            self._line.close()
+        self._stands_in = False
+        self._from_daemon.end()
+        self._take(line)
+
+    def _take(self, line: link.Line) -> None:
         said, told_client = self._relay.again()
         self._line = line
         line.sock.setblocking(False)
@@ -332,42 +365,37 @@ class Pump:
         self._heard(bytes(line.rest))
 
 
-def _held_alone(directory: str, why: str) -> bool:
-    """Whether a daemon could not start because a process that is none has the store; that one says so to each call."""
-    try:
-        with open(os.path.join(directory, "owner.json"), encoding="utf-8") as stream:
-            note = json.load(stream)
-    except (OSError, ValueError):
-        return False
-    return "is in use by" in why and isinstance(note, dict) and note.get("kind") != "daemon"
-
-
 def run(wanted: link.Wanted, start: bool = True) -> int | None:
     """Relay stdin and stdout; the exit status.
 
     With `start` a daemon that cannot be had now is tried for again while calls wait: a slow start would else leave this client
-    without one for its life, or make it the owner of the store. None, with nothing read yet, when a process that is no daemon
-    has the store, and without `start`, which counts only a daemon that runs already, when there is none.
+    without one for its life, or make it the owner of the store. None, with nothing read yet: where the settings cannot be used
+    or the directory can only be read, which the server explains and does in this process, and without `start`, which counts
+    only a daemon that runs already, when there is none.
     """
     line: link.Line | None = None
+    stands_in = False
     try:
         line = link.reach(wanted, "mcp", start)
     except link.Refused as error:
         sys.stderr.write(f"{error}\n")
         return error.status
     except (OSError, ValueError) as error:
-        # Settings and directories that cannot be used are explained by the server itself: waiting does not mend them. It also
-        # reads a directory that nothing can be written in.
-        hopeless = isinstance(error, link.Unusable) or str(error).startswith("INVALID_ARGUMENT")
-        if isinstance(error, link.Unusable):
-            sys.stderr.write(f"memory-mcp: {error}\n")
-        if not start or hopeless or _held_alone(wanted.directory, str(error)):
+        if not start or str(error).startswith("INVALID_ARGUMENT"):
             return None
         sys.stderr.write(f"memory-mcp: {error}\n")
+        from memory_mcp import standin
+
+        unusable = isinstance(error, link.Unusable)
+        stands_in = unusable or bool("is in use by" in str(error) and standin.alone(wanted.directory))
+        # A pair of sockets is nobody's stdin on Windows.
+        if stands_in and (machine.WINDOWS or standin.reads_only(wanted.directory)):
+            return None
+        line = standin.begin(wanted) if stands_in else None
     signal.signal(signal.SIGINT, signal.SIG_DFL)
     if line is not None:
-        for note in link.notes(line.about):
+        for note in link.notes(line.about) if not stands_in else ():
             sys.stderr.write(f"memory-mcp: {note}\n")
         line.sock.setblocking(False)
-    Pump(wanted, line).run()
+    Pump(wanted, line, stands_in).run()
     return 0

@@ -2,15 +2,17 @@
 
 import json
 import subprocess
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench.place import Place
-from memory_mcp import lines
+from bench.place import Place, wait_for
+from memory_mcp import lines, link
 from tests.daemon.places import look, needs_proc
+from tests.waiting import PATIENCE, until
 
 pytestmark = needs_proc
 
@@ -20,6 +22,9 @@ LONE = "\\ud83d"
 
 def message(number: Any, method: str, **params: Any) -> bytes:
     return json.dumps({"jsonrpc": "2.0", "id": number, "method": method, "params": params}).encode()
+
+
+HELLO = message(0, "initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo={"name": "raw", "version": "1"})
 
 
 def remember(number: Any, text: str) -> bytes:
@@ -39,9 +44,7 @@ class Raw:
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
         )
-        info = {"name": "raw", "version": "1"}
-        hello = message(0, "initialize", protocolVersion="2025-11-25", capabilities={}, clientInfo=info)
-        assert self.ask(hello)["result"]["serverInfo"]["name"] == "memory-mcp"
+        assert self.ask(HELLO)["result"]["serverInfo"]["name"] == "memory-mcp"
         self.say(b'{"jsonrpc":"2.0","method":"notifications/initialized"}')
 
     def say(self, line: bytes) -> None:
@@ -102,6 +105,11 @@ def test_half_an_emoji_is_stored_as_the_sign_for_what_cannot_be_read(client: Raw
         (b'{"jsonrpc":"2.0","id":null,"method":"ping"}', None, lines.INVALID_REQUEST),
         (b'{"jsonrpc":"2.0","id":"\\ud83d","method":"ping"}', "\ud83d", lines.INVALID_REQUEST),
         (b'{"jsonrpc":"2.0","id":10}', 10, lines.INVALID_REQUEST),
+        (b'\0{"jsonrpc":"2.0","id":11,"method":"ping"}', 11, lines.PARSE_ERROR),
+        (b'{"jsonrpc":"2.0","id":"caf\xe9","method":"ping"}', None, lines.PARSE_ERROR),
+        # An answer's id is one of the server's, and may be that of a call of the client's, too.
+        (b'{"jsonrpc":"2.0","id":"after","result":' + b'{"x":' * 150 + b"1" + b"}" * 150 + b"}", None, lines.INVALID_REQUEST),
+        (b'{"jsonrpc":"2.0","id":"after","result":' + b'{"x":' * 9000 + b"1" + b"}" * 9000 + b"}", None, lines.INVALID_REQUEST),
     ],
 )
 def test_what_is_no_message_is_answered_with_its_id_where_it_has_one(client: Raw, line: bytes, number: Any, code: int) -> None:
@@ -119,6 +127,40 @@ def test_a_line_of_a_hundred_megabytes_is_answered_and_skipped(client: Raw, firs
     assert found["id"] == 11
     assert "RESOURCE_EXHAUSTED: the message is longer than 67108864 bytes" in found["error"]["message"]
     goes_on(client)
+
+
+def test_a_mark_before_the_first_line_and_any_end_of_a_line_are_taken(client: Raw) -> None:
+    client.say(b"\xef\xbb\xbf" + message(12, "ping") + b"\r" + message(13, "ping") + b"\r")
+    assert client.process.stdout is not None
+    answers = [json.loads(client.process.stdout.readline()) for _ in range(2)]
+    assert sorted(found["id"] for found in answers if "result" in found) == [12, 13]
+    goes_on(client)
+
+
+def test_a_client_that_takes_no_answers_is_not_read_on_and_holds_up_nobody_else(tmp_path: Path) -> None:
+    """What it asks for and does not take would else fill the memory of the process that everybody shares."""
+    count, pad = 300, "x" * 10_000
+    with Place(tmp_path, more={"MEMORY_MCP_SERVER__DAEMON": "true"}) as place:
+        other = Raw(place)
+        sent: list[int] = []
+        line = link.greet(link.connect(str(place.directory)), "mcp", link.Wanted(str(place.directory)))
+        line.sock.sendall(HELLO + b"\n")
+
+        def ask() -> None:
+            for number in range(1, count + 1):
+                line.sock.sendall(message(number, "prompts/list", _meta={"pad": pad}) + b"\n")
+                sent.append(number)
+
+        asking = threading.Thread(target=ask)
+        asking.start()
+        assert not wait_for(lambda: len(sent) == count, 5)
+        goes_on(other)
+        assert "result" in other.ask(message("call", "tools/call", name="browse_toc", arguments={}))
+        answered = [line.receive()["id"] for _ in range(count + 1)]
+        assert sorted(answered) == list(range(count + 1))
+        asking.join()
+        line.close()
+        other.end()
 
 
 def test_an_empty_line_is_nothing(client: Raw) -> None:
@@ -206,3 +248,70 @@ def test_a_client_is_told_why_no_daemon_can_be_had_and_served_when_one_can(tmp_p
         wrong.unlink()
         assert not client.ask(message(2, "tools/call", name="browse_toc", arguments={}))["result"].get("isError", False)
         client.end()
+
+
+def hold(place: Place, *words: str) -> "subprocess.Popen[bytes]":
+    """A process that has the store to itself."""
+    holder = subprocess.Popen(
+        [*place.command, *words], env=place.environment(), cwd=place.home, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    until(lambda: holder.pid in place.owners())
+    return holder
+
+
+@pytest.mark.parametrize("how", ["closed", "killed"])
+def test_clients_that_came_while_another_process_had_the_store_go_over_to_one_daemon(tmp_path: Path, how: str) -> None:
+    """None of them becomes its owner when that process ends, and none notices more than that its calls work."""
+    with Place(tmp_path, more={"MEMORY_MCP_SERVER__DAEMON": "true"}) as place:
+        holder = hold(place, "serve", "--in-process")
+        clients = [Raw(place) for _ in range(2)]
+        for client in clients:
+            found = client.ask(message(1, "tools/call", name="browse_toc", arguments={}))
+            assert found["result"]["content"][0]["text"].startswith("LOCKED: "), found
+            assert f"(process {holder.pid})" in found["result"]["content"][0]["text"]
+        if how == "killed":
+            holder.kill()
+        holder.communicate(timeout=PATIENCE)
+        for number, client in enumerate(clients):
+            stored = client.ask(remember(2, f'"We decided on tabs, said {number}."'))
+            assert not stored["result"].get("isError", False), stored
+        assert place.owners() == {look(place)["pid"]}
+        # Those that stood in are gone.
+        until(lambda: not [seen for seen in place.processes().values() if "--held" in seen.command])
+        assert {client.end()[0] for client in clients} == {0}
+
+
+def test_a_client_is_served_by_a_daemon_once_a_link_is_taken_away(tmp_path: Path) -> None:
+    with Place(tmp_path, more={"MEMORY_MCP_SERVER__DAEMON": "true"}) as place:
+        place.directory.mkdir(mode=0o700)
+        link_in_there = place.directory / "models"
+        link_in_there.symlink_to(tmp_path)
+        client = Raw(place)
+        found = client.ask(message(1, "tools/call", name="browse_toc", arguments={}))
+        assert f"{link_in_there} is a link" in found["result"]["content"][0]["text"]
+        link_in_there.unlink()
+        assert not client.ask(remember(2, '"We decided on tabs."'))["result"].get("isError", False)
+        assert place.owners() == {look(place)["pid"]}
+        client.end()
+
+
+@pytest.mark.slow
+def test_clients_of_a_daemon_that_starts_for_longer_than_is_waited_for_are_all_served_by_it(tmp_path: Path) -> None:
+    site = tmp_path / "site"
+    site.mkdir()
+    slow = f"import sys, time\nif sys.orig_argv[-4:-2] == ['daemon', 'run']: time.sleep({link.START_PATIENCE + 5})\n"
+    (site / "sitecustomize.py").write_text(slow)
+    with Place(tmp_path / "place", more={"MEMORY_MCP_SERVER__DAEMON": "true", "PYTHONPATH": str(site)}) as place:
+        clients: list[Raw] = []
+        starts = [threading.Thread(target=lambda: clients.append(Raw(place))) for _ in range(3)]
+        for start in starts:
+            start.start()
+        for start in starts:
+            start.join()
+        assert len(clients) == 3
+        for client in clients:
+            assert not client.ask(remember(1, '"We decided on tabs."'))["result"].get("isError", False)
+        assert place.owners() == {look(place)["pid"]}
+        assert (place.directory / "daemon.log").read_text().count(" listens") == 1
+        for client in clients:
+            client.end()

@@ -1,12 +1,14 @@
 """Links that somebody put into the data directory: never followed, neither for reading nor for writing, and named."""
 
 import json
+import os
 import sys
 from pathlib import Path
 
 import pytest
 
 from bench.place import Place
+from memory_mcp import paths
 from tests.daemon.places import needs_proc
 from tests.daemon.test_capture import BEFORE, hook
 from tests.waiting import until
@@ -16,12 +18,14 @@ pytestmark = [needs_proc, pytest.mark.skipif(sys.platform == "win32", reason="li
 PLANTED = (
     *("memory.duckdb", "memory.duckdb.wal", "owner.json", "lock", "start.lock", "high-water.json", "daemon.log", "token"),
     *("daemon.sock", "pauses.json", "spool", "spool/new", "spool/bad", "spool/import", "spool/tmp", "briefings", "models"),
-    *("indexes", "indexes/bm25", "indexes/bm25/CURRENT", "indexes/bm25/parts", "briefings/x.txt"),
+    *("indexes", "indexes/bm25", "indexes/bm25/CURRENT", "indexes/bm25/parts", "briefings/x.txt", "backups"),
+    *("indexes/bm25/MANIFEST-1.json", "backups/new.backup", "backups/old/x.backup", "models/m/model.safetensors"),
+    "damaged/x",
 )
 #: Those of them that are folders.
 FOLDERS = (
     *("spool", "spool/new", "spool/bad", "spool/import", "spool/tmp", "briefings", "models"),
-    *("indexes", "indexes/bm25", "indexes/bm25/parts"),
+    *("indexes", "indexes/bm25", "indexes/bm25/parts", "backups"),
 )
 
 
@@ -45,6 +49,48 @@ def test_a_link_in_the_data_directory_is_named_and_not_followed(place: Place, tm
     assert "somebody else" not in done.stderr + done.stdout
     assert (outside.stat().st_mtime_ns, outside.read_text() if outside.is_file() else "") == before
     assert not folder or list(outside.iterdir()) == []
+
+
+@pytest.mark.parametrize(
+    "name", [name for name in PLANTED if name not in FOLDERS and name != "daemon.sock"] + ["backups", "briefings", "spool/new"]
+)
+def test_a_pipe_in_the_data_directory_keeps_nobody(place: Place, name: str) -> None:
+    """Neither a command nor a hook waits for its other end."""
+    pipe = place.directory / name
+    pipe.parent.mkdir(parents=True, exist_ok=True)
+    (place.directory / "start.lock").touch()
+    pipe.unlink(missing_ok=True)
+    os.mkfifo(pipe)
+    prompt = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": "hello", "cwd": "/home/u"}
+    assert place.run("hook", "claude-code", stdin=json.dumps(prompt)).returncode == 0
+    done = place.run("ingest", "-", stdin=BEFORE)
+    assert done.returncode != 0
+    assert f"{pipe} is a pipe" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_payload_that_is_a_pipe_is_set_aside(place: Place) -> None:
+    place.ok("ingest", "-", stdin=BEFORE)
+    payload = place.directory / "spool" / "new" / "00000001-00000000-claude-code"
+    payload.parent.mkdir(parents=True, exist_ok=True)
+    os.mkfifo(payload)
+    until(lambda: not payload.exists())
+    assert "before" in place.ok("query", "events", "--all")
+
+
+@pytest.mark.parametrize("name", ["pauses.json", "briefings"])
+def test_a_pipe_that_comes_while_the_daemon_runs_keeps_no_hook(place: Place, name: str) -> None:
+    place.ok("ingest", "-", stdin=BEFORE)
+    pipe = place.directory / name
+    if name == "briefings":
+        pipe = Path(paths.briefing_file(str(place.directory), "/home/u"))
+        pipe.parent.mkdir(exist_ok=True)
+    pipe.unlink(missing_ok=True)
+    os.mkfifo(pipe)
+    start = {"hook_event_name": "SessionStart", "session_id": "s", "source": "startup", "cwd": "/home/u"}
+    assert place.run("hook", "claude-code", stdin=json.dumps(start)).returncode == 0
+    assert place.run("hook", "claude-code", stdin=json.dumps({**start, "hook_event_name": "SessionEnd"})).returncode == 0
+    assert "before" in place.ok("query", "events", "--all")
 
 
 def test_a_hook_writes_through_no_link(place: Place, tmp_path: Path) -> None:

@@ -20,6 +20,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from memory_mcp import machine
 from memory_mcp.archive import frames
 from memory_mcp.archive.frames import (
     FRAME,
@@ -53,7 +54,7 @@ def write(
     aside = path.with_name(f".{path.name}.{os.getpid()}.part")
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
-        with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600), "wb") as file:
+        with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | machine.PRIVATE, 0o600), "wb") as file:
             heads = _write(file, batches, dict(about), give_way)
             file.flush()
             os.fsync(file.fileno())

@@ -19,8 +19,8 @@ from starlette.responses import JSONResponse, PlainTextResponse, Response
 from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from memory_mcp import metrics
-from memory_mcp.daemon.security import Refusal
+from memory_mcp import lines, metrics
+from memory_mcp.daemon.security import Refusal, send_json
 from memory_mcp.server.caller import CALLER, Caller
 from memory_mcp.server.errors import as_ours, hint_of
 
@@ -80,9 +80,9 @@ def routes(server: MCPServer[Any], asked: Asked, max_body: int, **transport: Any
         return JSONResponse(answer if isinstance(answer, dict) else {})
 
     found = [
-        Route("/mcp", StreamableHTTPASGIApp(manager), methods=["GET", "POST", "DELETE"]),
+        Route("/mcp", _Read(StreamableHTTPASGIApp(manager)), methods=["GET", "POST", "DELETE"]),
         Route("/sse", sse.stream, methods=["GET"]),
-        Route("/messages/", _Asgi(sse.transport.handle_post_message), methods=["POST"]),
+        Route("/messages/", _Read(sse.transport.handle_post_message), methods=["POST"]),
         Route("/health", _answered(health), methods=["GET"]),
         Route("/metrics", _answered(text), methods=["GET"]),
         Route("/hooks/{client}", _answered(hook), methods=["POST"]),
@@ -135,6 +135,32 @@ class _Asgi:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         await self._app(scope, receive, send)
+
+
+class _Read:
+    """Messages read as those on a pipe are before they are passed on: mended, or answered with their id.
+
+    The SDK takes a request whose id is null for a notification, and in one of the eras passes half a character on.
+    """
+
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        if scope["method"] != "POST":
+            await self._app(scope, receive, send)
+            return
+        body = await Request(scope, receive).body()
+        found = lines.read(body)
+        if found.answer:
+            await send_json(send, 400, found.answer.rstrip())
+            return
+        given: list[Message] = [{"type": "http.request", "body": found.line or body, "more_body": False}]
+
+        async def replay() -> Message:
+            return given.pop() if given else await receive()
+
+        await self._app(scope, replay, send)
 
 
 class _Sse:

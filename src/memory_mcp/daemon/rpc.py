@@ -15,6 +15,7 @@ import anyio
 import anyio.abc
 import anyio.from_thread
 
+from memory_mcp import lines
 from memory_mcp.errors import InvalidQuery, MemoryMcpError
 
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ class Lines(Protocol):
         """Itself."""
         ...
 
-    async def __anext__(self) -> bytes:
+    async def __anext__(self) -> bytes | lines.Cut:
         """The next line; StopAsyncIteration when the caller has gone."""
         ...
 
@@ -76,7 +77,7 @@ class Private:
 
     async def serve(self, talk: Conversation) -> None:
         """Answer requests one after the other until the caller goes; then what it waits for is cancelled."""
-        requests_in, requests = anyio.create_memory_object_stream[bytes](100)
+        requests_in, requests = anyio.create_memory_object_stream[bytes | lines.Cut](100)
         try:
             async with anyio.create_task_group() as tasks:
                 tasks.start_soon(self._answer_all, talk, requests)
@@ -88,13 +89,15 @@ class Private:
             for let_go in talk.at_end:
                 let_go()
 
-    async def _answer_all(self, talk: Conversation, requests: "anyio.abc.ObjectReceiveStream[bytes]") -> None:
+    async def _answer_all(self, talk: Conversation, requests: "anyio.abc.ObjectReceiveStream[bytes | lines.Cut]") -> None:
         async for line in requests:
             await self._answer(talk, line)
 
-    async def _answer(self, talk: Conversation, line: bytes) -> None:
+    async def _answer(self, talk: Conversation, line: bytes | lines.Cut) -> None:
         number: Any = None
         try:
+            if isinstance(line, lines.Cut):
+                raise InvalidQuery(f"the request is longer than {lines.LONGEST} bytes", "Send less at once.")
             message = json.loads(line)
             number, params = message.get("id"), message.get("params") or {}
             method = self._methods.get(message.get("method"))

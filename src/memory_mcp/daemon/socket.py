@@ -10,13 +10,14 @@ import logging
 import os
 import socket
 import struct
+from collections import deque
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 import anyio
 import anyio.abc
 
-from memory_mcp import __version__, paths
+from memory_mcp import __version__, lines, paths
 from memory_mcp.daemon.clients import Client, Clients
 from memory_mcp.daemon.rpc import Conversation, Lines
 from memory_mcp.door import demand
@@ -25,8 +26,8 @@ from memory_mcp.server.caller import CALLER, Caller
 
 log = logging.getLogger(__name__)
 
-#: Longest line of a client (bytes): ten megabytes of text, escaped.
-LONGEST = 64 * 1024 * 1024
+#: Above the longest line of a client, for what its relay adds to it (bytes).
+_ADDED = 1 << 17
 _HELLO_PATIENCE = 10.0
 #: What a stream raises once either side has gone.
 CLOSED = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream)
@@ -62,32 +63,32 @@ class SocketDoor:
                 if not _is_ours(stream):
                     log.warning("refused a connection of another user")
                     return
-                lines = _Lines(stream)
+                given = _Lines(stream)
                 with anyio.fail_after(_HELLO_PATIENCE):
-                    if self.secret and not await demand(lines.told, stream.send, self.secret):
+                    if self.secret and not await demand(given.told, stream.send, self.secret):
                         log.warning("refused a connection that does not know the secret of %s", paths.door_file("."))
                         return
-                    hello = await lines.hello()
+                    hello = await given.hello()
                     if hello is None:
                         return
                     await stream.send(_line({"memory-mcp": __version__, "pid": os.getpid(), **self._answer(hello)}))
-                await self._serve(stream, lines, hello)
+                await self._serve(stream, given, hello)
         except (*CLOSED, TimeoutError, OSError):
             return
         except Exception:
             log.exception("a connection ended with a defect")
 
-    async def _serve(self, stream: anyio.abc.SocketStream, lines: "_Lines", hello: Mapping[str, Any]) -> None:
+    async def _serve(self, stream: anyio.abc.SocketStream, given: "_Lines", hello: Mapping[str, Any]) -> None:
         environ = {str(k): str(v) for k, v in dict(hello.get("environ") or {}).items()}
         cwd = str(hello.get("cwd", ""))
         kind = "rpc" if hello.get("kind") == "rpc" else "mcp"
         with self._clients.connected(Client(kind, pid=int(hello.get("pid", 0)), cwd=cwd)) as client:
             if kind == "rpc":
-                await self._private(Conversation(stream, lines, cwd, environ))
+                await self._private(Conversation(stream, given, cwd, environ))
                 return
             project = caller_project(environ, cwd, configured=self._project)
             CALLER.set(Caller(project, relayed=True, locked=hello.get("locked") is True))
-            await self._speak(stream, lines, client)
+            await self._speak(stream, given, client)
 
 
 class _Lines(Lines):
@@ -95,7 +96,8 @@ class _Lines(Lines):
 
     def __init__(self, stream: anyio.abc.SocketStream) -> None:
         self._stream = stream
-        self._buffer = bytearray()
+        self._splitter = lines.Splitter(lines.LONGEST + _ADDED)
+        self._ended: deque[bytes | lines.Cut] = deque()
 
     async def hello(self) -> dict[str, Any] | None:
         """The first line; None for a caller that says nothing we know."""
@@ -105,28 +107,22 @@ class _Lines(Lines):
     async def told(self) -> dict[str, Any]:
         """The next line's object; empty where the line is none."""
         try:
-            found = json.loads(await self.__anext__())
-        except (StopAsyncIteration, ValueError):
+            line = await self.__anext__()
+            found = json.loads(line) if isinstance(line, bytes) else None
+        except (StopAsyncIteration, ValueError, RecursionError):
             return {}
         return found if isinstance(found, dict) else {}
 
     def __aiter__(self) -> Lines:
         return self
 
-    async def __anext__(self) -> bytes:
-        start = 0
-        while (end := self._buffer.find(b"\n", start)) < 0:
-            start = len(self._buffer)
-            if start > LONGEST:
-                log.warning("a client's line is longer than %d bytes; the connection is closed", LONGEST)
-                raise StopAsyncIteration
+    async def __anext__(self) -> bytes | lines.Cut:
+        while not self._ended:
             try:
-                self._buffer += await self._stream.receive(1 << 18)
+                self._ended.extend(self._splitter.feed(await self._stream.receive(1 << 18)))
             except CLOSED:
                 raise StopAsyncIteration from None
-        line = bytes(self._buffer[:end])
-        del self._buffer[: end + 1]
-        return line
+        return self._ended.popleft()
 
 
 def _is_ours(stream: anyio.abc.SocketStream) -> bool:

@@ -42,7 +42,7 @@ class Checked:
 
 def write_arrays(path: Path, arrays: Mapping[str, Array]) -> None:
     """Arrays one behind the other, each in numpy's own format, under their names' order; see `Contents.arrays`."""
-    with path.open("wb") as f:
+    with os.fdopen(os.open(path, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | machine.PRIVATE, 0o600), "wb") as f:
         for name in sorted(arrays):
             np.lib.format.write_array(f, np.ascontiguousarray(arrays[name]), version=(1, 0), allow_pickle=False)
 
@@ -58,7 +58,7 @@ def seal(directory: Path) -> dict[str, Checked]:
     found = {}
     for path in files:
         digest, size = hashlib.blake2b(digest_size=16), 0
-        with path.open("rb") as f:
+        with _opened(path) as f:
             while block := f.read(_CHUNK):
                 digest.update(block)
                 size += len(block)

@@ -11,6 +11,7 @@ Invariants
 
 import json
 import os
+import stat
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -155,9 +156,10 @@ class Spool:
     def _understood(self, file: Path, report: DrainReport) -> _Payload | None:
         """One file read; None when it was moved aside or cannot be opened, which the report tells."""
         try:
-            if file.is_symlink():
-                # Set aside unread: what it leads to is nobody's payload.
-                self._set_aside(file, "a link, not a payload", b"", report)
+            mode = file.lstat().st_mode
+            if not (stat.S_ISREG(mode) or stat.S_ISDIR(mode)):
+                # Set aside unread: what a link leads to is nobody's payload, and a pipe would keep every later payload waiting.
+                self._set_aside(file, "a link or a pipe, not a payload", b"", report)
                 return None
             raw = file.read_bytes()
         except OSError as error:

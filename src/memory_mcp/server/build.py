@@ -3,6 +3,7 @@
 import logging
 import os
 import sys
+from functools import partial
 from importlib.resources import files
 from pathlib import Path
 from typing import NoReturn
@@ -31,6 +32,7 @@ from memory_mcp.server.tools.status import Status
 from memory_mcp.server.tools.teleport import Teleport
 from memory_mcp.server.tools.topics import Topics
 from memory_mcp.server.tools.write import Write
+from memory_mcp.storage.lock import locked, prepare
 
 #: Groups in the order their tools are offered.
 _DEFAULT = (Intelligent, Status, Navigate, Teleport, Topics, Evidence, Write)
@@ -87,18 +89,25 @@ def instructions() -> str:
     return files("memory_mcp.server").joinpath("instructions.md").read_text(encoding="utf-8")
 
 
-def serve_stdio(settings: Settings, project: str = "") -> None:
+def serve_stdio(settings: Settings, project: str = "", held: bool = False) -> None:
     """Serve one client on this process's stdin and stdout until it closes them or SIGTERM comes.
 
     `project` is what the command line names. The store is opened in the background and what was left underived is caught up
-    with; neither delays the handshake.
+    with; neither delays the handshake. `held`: another process has the store, and each call is told so; it is never opened here.
     """
     logging.basicConfig(stream=sys.stderr, level=logging.WARNING, format="%(name)s: %(levelname)s: %(message)s")
-    service = Service(settings)
+    service = None if held else Service(settings)
+    host = Host(settings, partial(_refused, settings)) if service is None else service.host
     environ = {**os.environ, paths.PROJECT: os.environ.get(paths.PROJECT) or project}
-    server = assemble(service.host, caller_project(environ, str(Path.cwd()), configured=settings.server.project))
+    server = assemble(host, caller_project(environ, str(Path.cwd()), configured=settings.server.project))
     anyio.run(_serve, server, service)
     _leave()
+
+
+def _refused(settings: Settings) -> NoReturn:
+    directory = settings.storage.directory.absolute()
+    prepare(directory)
+    raise locked(directory)
 
 
 def _leave() -> NoReturn:
@@ -110,17 +119,20 @@ def _leave() -> NoReturn:
     os._exit(0)
 
 
-async def _serve(server: MemoryServer, service: Service) -> None:
+async def _serve(server: MemoryServer, service: Service | None) -> None:
     async with anyio.create_task_group() as tasks:
         tasks.start_soon(_end_on_signal, service)
-        service.host.start()
+        if service is not None:
+            service.host.start()
         await serve_pipe(server)
         tasks.cancel_scope.cancel()
-    service.close()
+    if service is not None:
+        service.close()
 
 
-async def _end_on_signal(service: Service) -> None:
+async def _end_on_signal(service: Service | None) -> None:
     with signals_of_end() as received:
         async for _ in received:
-            service.close()
+            if service is not None:
+                service.close()
             _leave()

@@ -1,33 +1,101 @@
-"""A client's lines as the SDK's messages or as answers of ours, and this process's own stdin and stdout as the SDK takes them."""
+"""A conversation with one client in lines, over whatever carries them, and this process's own stdin and stdout as a carrier.
+
+Invariants
+1. Every line is passed on to the SDK or answered here.
+2. A client that takes no answers, or asks faster than it can be answered, is not read any further: what it costs is bounded.
+"""
 
 import os
-from collections.abc import AsyncIterator
-from typing import Any, cast
+from collections.abc import AsyncIterable, AsyncIterator, Awaitable, Callable
+from contextlib import suppress
 
 import anyio
+import anyio.abc
 import anyio.to_thread
 from mcp import types
-from mcp.server.stdio import stdio_server
-from mcp.shared.message import SessionMessage
+from mcp.server.runner import serve_dual_era_loop
+from mcp.shared.message import ServerMessageMetadata, SessionMessage
 
 from memory_mcp import lines
 from memory_mcp.server.guard import MemoryServer
 
 _CHUNK = 1 << 16
+#: Requests of one client that are under way at once, answers it has not taken among them: fewer than the threads that calls run
+#: in (40), so that there are some left for the other clients, and more than any agent waits for.
+AT_ONCE = 32
+#: A client that has closed its end may still read so long what it was answered (seconds).
+_LAST_WORDS = 2.0
+#: What a stream raises once either side has gone.
+CLOSED = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream)
+
+#: Sends a line to the client.
+Say = Callable[[bytes], Awaitable[None]]
+#: Told each request before it is served.
+See = Callable[[types.JSONRPCRequest], None]
 
 
-def parsed(line: bytes) -> SessionMessage | bytes | None:
+def parsed(line: bytes | lines.Cut) -> SessionMessage | bytes | None:
     """The message of a line, or the line that answers it because it is none; None for an empty one."""
-    try:
-        return SessionMessage(types.jsonrpc_message_adapter.validate_json(line, by_name=False))
-    except ValueError:
-        found = lines.read(line)
+    # Not the SDK first: for it, a request whose id is null or a fraction is a notification.
+    found = lines.read(line)
     if not found.line:
         return found.answer or None
     try:
         return SessionMessage(types.jsonrpc_message_adapter.validate_json(found.line, by_name=False))
     except ValueError:
-        return lines.refused(line, "the line is no message of the protocol")
+        return lines.refused(found.message, "the line is no message of the protocol")
+
+
+async def converse(server: MemoryServer, given: AsyncIterable[bytes | lines.Cut], say: Say, see: See = lambda _: None) -> None:
+    """Serve a client, in the era of its first request, until its lines end; what is under way then is cancelled."""
+    low = server._lowlevel_server  # the SDK has no public handle for streams of one's own
+    to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)
+    to_client, from_server = anyio.create_memory_object_stream[SessionMessage](0)
+    room, told = anyio.Semaphore(AT_ONCE), anyio.Event()
+
+    async def write() -> None:
+        async with from_server:
+            with suppress(*CLOSED):
+                async for message in from_server:
+                    await say(message.message.model_dump_json(by_alias=True, exclude_unset=True).encode() + b"\n")
+                    if isinstance(message.message, types.JSONRPCResponse | types.JSONRPCError):
+                        room.release()
+        told.set()
+
+    async with anyio.create_task_group() as tasks:
+        tasks.start_soon(_read, given, to_server, room, say, see)
+        tasks.start_soon(write)
+        try:
+            options = low.create_initialization_options()
+            await serve_dual_era_loop(low, from_client, to_client, lifespan_state={}, init_options=options)
+            with anyio.move_on_after(_LAST_WORDS):
+                await told.wait()
+        finally:
+            tasks.cancel_scope.cancel()
+
+
+async def _read(
+    given: AsyncIterable[bytes | lines.Cut],
+    to_server: anyio.abc.ObjectSendStream[SessionMessage | Exception],
+    room: anyio.Semaphore,
+    say: Say,
+    see: See,
+) -> None:
+    async def ended() -> None:
+        room.release()
+
+    async with to_server:
+        with suppress(*CLOSED):
+            async for line in given:
+                if isinstance(found := parsed(line), bytes):
+                    await say(found)
+                elif found is not None:
+                    if isinstance(found.message, types.JSONRPCRequest):
+                        see(found.message)
+                        await room.acquire()
+                        # One that is cancelled ends without an answer.
+                        found.metadata = ServerMessageMetadata(on_request_unanswered=ended)
+                    await to_server.send(found)
 
 
 async def serve_pipe(server: MemoryServer) -> None:
@@ -40,12 +108,7 @@ async def serve_pipe(server: MemoryServer) -> None:
     os.dup2(nothing, 0)
     os.dup2(2, 1)
     os.close(nothing)
-    low = server._lowlevel_server  # the SDK has no public handle for streams of one's own
-    out = _Out(sink)
-    # The SDK iterates over the one, and calls `write` and `flush` of the other.
-    stdin, stdout = cast("anyio.AsyncFile[str]", _answered(source, out)), cast("anyio.AsyncFile[str]", out)
-    async with stdio_server(stdin, stdout) as (reading, writing):
-        await low.run(reading, writing, low.create_initialization_options())
+    await converse(server, _given(source), _Out(sink).say)
 
 
 class _Out:
@@ -55,13 +118,11 @@ class _Out:
         self._file = file
         self._turn = anyio.Lock()
 
-    async def write(self, text: str) -> None:
+    async def say(self, line: bytes) -> None:
         """All of it; nothing once nobody listens, as reading ends then too."""
         async with self._turn:
-            await anyio.to_thread.run_sync(self._write, text.encode())
-
-    async def flush(self) -> None:
-        """Nothing is held back."""
+            # A client that neither reads nor goes would else keep this process at its end.
+            await anyio.to_thread.run_sync(self._write, line, abandon_on_cancel=True)
 
     def _write(self, data: bytes) -> None:
         try:
@@ -71,23 +132,16 @@ class _Out:
             return
 
 
-async def _answered(file: int, out: _Out) -> AsyncIterator[str]:
-    """The lines that the server is to get; the others are answered."""
+async def _given(file: int) -> AsyncIterator[bytes | lines.Cut]:
+    """The lines of a file, the last one without its end among them."""
     splitter = lines.Splitter()
-    while True:
-        got = await anyio.to_thread.run_sync(_read, file, abandon_on_cancel=True)
-        for line in splitter.feed(got) if got else [splitter.end()]:
-            found = lines.read(line)
-            message: Any = parsed(found.line) if found.line else None
-            if isinstance(message, SessionMessage):
-                yield found.line.decode()
-            elif answer := found.answer or message:
-                await out.write(answer.decode())
-        if not got:
-            return
+    while got := await anyio.to_thread.run_sync(_some, file, abandon_on_cancel=True):
+        for line in splitter.feed(got):
+            yield line
+    yield splitter.end()
 
 
-def _read(file: int) -> bytes:
+def _some(file: int) -> bytes:
     try:
         return os.read(file, _CHUNK)
     except OSError:

@@ -34,7 +34,7 @@ class DirectoryLock:
         try:
             self._lock.acquire(timeout=wait, poll_interval=0.02)
         except Timeout:
-            raise _locked(directory) from None
+            raise locked(directory) from None
         self._held = _identity(self._file)
         descriptor = os.open(self._note, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | machine.PRIVATE, 0o600)
         with os.fdopen(descriptor, "w", encoding="utf-8") as note:
@@ -76,7 +76,7 @@ class LookingLock:
             machine.lock(self._descriptor)
         except OSError:
             self.release()
-            raise _locked(directory) from None
+            raise locked(directory) from None
 
     def release(self) -> None:
         """Let go; releasing twice is nothing."""
@@ -85,7 +85,8 @@ class LookingLock:
             self._descriptor = -1
 
 
-def _locked(directory: Path) -> StorageLocked:
+def locked(directory: Path) -> StorageLocked:
+    """What is said while another process holds the directory."""
     note = owner(directory)
     holder = f"`{note['command']}` (process {note['pid']})" if note else "another memory-mcp process"
     return StorageLocked(
@@ -133,10 +134,11 @@ def read_only(directory: Path | None) -> bool:
 
 
 def refuse_links(directory: Path) -> None:
-    """ConfigError where a link lies inside a data directory: through it, what is not this memory's would be read or written."""
-    if link := paths.planted(str(directory)):
-        hint = f"Look where it leads (ls -l {link}); if you did not make it, somebody else did. Then move it away."
-        raise ConfigError(f"{link} is a link, and nothing inside a data directory may be one", hint)
+    """ConfigError where a link, a pipe or a device lies inside a data directory; see `paths.planted`."""
+    odd, kind = paths.planted(str(directory))
+    if odd:
+        hint = f"Look what it is (ls -l {odd}); if you did not make it, somebody else did. Then move it away."
+        raise ConfigError(f"{odd} is {kind}, and nothing inside a data directory may be one", hint)
 
 
 def _why(directory: Path, error: OSError) -> str:

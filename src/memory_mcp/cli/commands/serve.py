@@ -27,6 +27,8 @@ def add(parsers: Subparsers, about: str) -> None:
     parser.add_argument(
         "--in-process", action="store_true", help="open the store in this process, unless a background process has it open"
     )
+    # What a relay starts while another process has the store.
+    parser.add_argument("--held", action="store_true", help=argparse.SUPPRESS)
 
 
 def run(args: argparse.Namespace) -> int:
@@ -51,7 +53,7 @@ def _serve_here(args: argparse.Namespace) -> int:
     from memory_mcp import link
 
     settings = settings_of(args)
-    if link.usable():
+    if link.usable() and not args.held:
         from memory_mcp import pump
 
         status = pump.run(wanted(args), start=False)
@@ -59,5 +61,5 @@ def _serve_here(args: argparse.Namespace) -> int:
             return status
     from memory_mcp.server.build import serve_stdio
 
-    serve_stdio(settings, named_project(args))
+    serve_stdio(settings, named_project(args), args.held)
     return 0

@@ -1,0 +1,42 @@
+"""Who answers a client while another process has the store, or while its directory cannot be used. Standard library only.
+
+Invariants
+1. It never opens the store: it greets the client, and says to each call why the store cannot be had.
+"""
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from pathlib import Path
+
+from memory_mcp import link, machine
+
+
+def alone(directory: str) -> int:
+    """The process that has the store, or had it last, and is no daemon; 0 for a daemon and where nobody wrote that down."""
+    try:
+        handle = os.open(Path(directory) / "owner.json", os.O_RDONLY | machine.PRIVATE)
+        with os.fdopen(handle, encoding="utf-8") as stream:
+            note = json.load(stream)
+        return 0 if note.get("kind") == "daemon" else int(note["pid"])
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return 0
+
+
+def begin(wanted: link.Wanted) -> link.Line:
+    """A child that answers in the place of a daemon without the store; it ends with this process."""
+    words = ["serve", "--held", "--data-dir", wanted.directory, *(["--config", wanted.config] if wanted.config else [])]
+    words += ["--profile", profile] if (profile := wanted.flags.get("server.profile")) else []
+    ours, theirs = socket.socketpair()
+    subprocess.Popen(
+        [sys.executable, "-P", "-m", "memory_mcp", *words], stdin=theirs.fileno(), stdout=theirs.fileno(), **machine.grouped()
+    )
+    theirs.close()
+    return link.Line(ours)
+
+
+def reads_only(directory: str) -> bool:
+    """Whether a data directory is there and this process may only read it."""
+    return Path(directory).is_dir() and not os.access(directory, os.W_OK)
