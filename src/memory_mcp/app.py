@@ -124,9 +124,11 @@ class App:
         from memory_mcp.jobs.close_segments import CloseSegments
         from memory_mcp.jobs.derivation import Derivation
         from memory_mcp.jobs.workers import DeriveWorkers
+        from memory_mcp.toc.noticed import Contradictions
         from memory_mcp.toc.projects import Projects
         from memory_mcp.toc.rollup import RollUps
 
+        self.storage.superseded.notice(Contradictions(self.storage, self.calendar))
         return Derivation(
             CloseSegments(self.storage, self.calendar, self.summarizer, self.settings.toc),
             RollUps(self.storage, self.calendar, self.summarizer),
@@ -216,8 +218,7 @@ class App:
     def _shown(self) -> "Shown":
         from memory_mcp.indexes.shown import Shown
 
-        storage = self.storage
-        return Shown(lambda: self.accelerators.searcher(LayerName.BM25.value), storage.outbox, storage.events.last_seq)
+        return Shown(lambda: self.accelerators.searcher(LayerName.BM25.value), self.storage.outbox, self.storage.events.last_seq)
 
     def _agentic(self) -> "AgenticLayer":
         from memory_mcp.layers.agentic.navigate import AgenticLayer
@@ -272,8 +273,7 @@ class App:
         """Layers 3 and 4 as one."""
         from memory_mcp.layers.hybrid import HybridLayer
 
-        sides = (self.teleport(LayerName.BM25), self.teleport(LayerName.VECTOR))
-        return HybridLayer(*sides)
+        return HybridLayer(self.teleport(LayerName.BM25), self.teleport(LayerName.VECTOR))
 
     def topics(self) -> "TopicsLayer":
         """Layer 5."""

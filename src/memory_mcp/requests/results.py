@@ -44,6 +44,7 @@ class Result:
     outside: bool = False
     #: The grip of the statement that stands in its place now.
     superseded_by: str = ""
+    why_superseded: str = ""
     bm25_score: float | None = None
     similarity: float | None = None
 
@@ -76,6 +77,7 @@ class FullResult:
     also: tuple[Quote, ...] = ()
     outside_window: bool = False
     superseded_by: str = ""
+    why_superseded: str = ""
     event_id: str = ""
     score_parts: Mapping[str, float] | None = None
     bm25_score: float | None = None
@@ -148,6 +150,7 @@ def full_result(hit: Hit, calendar: Calendar) -> FullResult:
         score=round(hit.score, 3),
         outside_window=hit.outside,
         superseded_by=hit.superseded_by,
+        why_superseded=hit.why_superseded,
         event_id=hit.event_id if hit.node_id else "",
         score_parts=dict(hit.parts),
     )
@@ -254,6 +257,7 @@ def _bare(hit: Hit, calendar: Calendar, with_node: bool) -> Result:
         score=round(hit.score, 2),
         outside=hit.outside,
         superseded_by=hit.superseded_by,
+        why_superseded=hit.why_superseded,
     )
 
 

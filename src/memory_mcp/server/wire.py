@@ -49,6 +49,7 @@ class Result(Wire):
     score: float
     outside: Annotated[bool | None, Field(description="Not in that time")] = None
     superseded_by: SkipJsonSchema[str] = ""
+    why_superseded: SkipJsonSchema[str] = ""
     id: SkipJsonSchema[str] = ""
     kind: SkipJsonSchema[str] = ""
     level: SkipJsonSchema[str] = ""
@@ -142,6 +143,7 @@ class Bullet(Wire):
     grip_ids: list[str]
     kind: str = ""
     superseded_by: SkipJsonSchema[str] = ""
+    why_superseded: SkipJsonSchema[str] = ""
 
 
 class Child(Wire):

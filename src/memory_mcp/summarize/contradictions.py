@@ -14,6 +14,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib.resources import files
+from typing import Any
 
 from memory_mcp.model.toc import MemoryKind
 from memory_mcp.summarize.kinds import Cue, cues_of
@@ -37,12 +38,13 @@ _COVERED = 0.6
 #: Words that set a value and name nothing.
 _SETTING = ("use", "uses", "used", "using", "switch", "switched", "decided", "agreed", "go", "went", "default", "defaults")
 
-_TOKEN = re.compile(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]+(?:[.\-/:@+'’]+[^\W\u3400-\u9fff]+)*%?|[#=]")
+_TOKEN = re.compile(r"[\u3400-\u9fff]|[^\W\u3400-\u9fff]+(?:[.\-/:@+'’]+[^\W\u3400-\u9fff]+)*%?|[#=]|[,;:，；：]")
 _CJK = re.compile("[\u3400-\u9fff]")
 _NUMBER = re.compile(r"v?\d[\d.,:]*(?:%|[a-z]{1,3})?$|[零一二两三四五六七八九十百千半]$")
 _NUMBER_WORDS = frozenset("one two three four five six seven eight nine ten twelve fifteen twenty thirty sixty hundred".split())
 #: What names one thing, in any case: code, versions, names that begin with a capital.
 _NAME = re.compile(r"[^\W\d_]*[\d_./:@+\-]|[A-Z]")
+_STOPS = frozenset(",;:，；：")
 _CHOOSES, _EQUALS = "=use", "=is"
 
 
@@ -115,6 +117,15 @@ def read(text: str, kind: MemoryKind) -> Claim | None:
     return Claim(words, written, firm, sole, _any(table.passing, lower), gone, frozenset(term_set(text)))
 
 
+@cache
+def words_pattern() -> str:
+    """A pattern without which, in lower case, no statement is read that is not told as a decision, rule or preference (RE2)."""
+    data = _data()
+    rows = sorted({row for name in ("rules", "states") for row in _rows(data[name])})
+    spoken = "|".join(r"\W+".join(row.replace("'", "['’]").split()) for row in rows if not _CJK.match(row))
+    return rf"\b(?:{spoken})\b|" + "|".join(row for row in rows if _CJK.match(row))
+
+
 def contradicts(newer: Claim, older: Claim, apart: bool) -> bool:
     """Whether both cannot hold, and the newer is what does; `apart`: they were said on different days."""
     if newer.words == older.words or len(newer.terms & older.terms) == 0:
@@ -130,7 +141,7 @@ def _other_value(newer: Claim, older: Claim) -> bool:
     new, old = newer.words[start : len(newer.words) - end], older.words[start : len(older.words) - end]
     if not (new and old) or len(new) > _length(new) or len(old) > _length(old):
         return False
-    before, after = newer.words[:start], newer.words[len(newer.words) - end :]
+    before, after = _clause(newer.words[:start], newer.words[len(newer.words) - end :])
     shared = _content((*before, *after))
     enough = (newer.firm and older.firm) or len(shared) >= _SHARED
     numbers = _is_number(new), _is_number(old)
@@ -152,6 +163,13 @@ def _same_ends(a: Sequence[str], b: Sequence[str]) -> tuple[int, int]:
     start = next((i for i in range(most) if a[i] != b[i]), most)
     end = next((i for i in range(most - start) if a[-1 - i] != b[-1 - i]), most - start)
     return start, end
+
+
+def _clause(before: Sequence[str], after: Sequence[str]) -> tuple[Sequence[str], Sequence[str]]:
+    """What stands before and after a value in its own clause: the next one is about something else."""
+    start = next((len(before) - back for back, word in enumerate(reversed(before)) if word in _STOPS), 0)
+    end = next((at for at, word in enumerate(after) if word in _STOPS), len(after))
+    return before[start:], after[:end]
 
 
 def _length(value: Sequence[str]) -> int:
@@ -298,9 +316,8 @@ def _tokens(text: str) -> list[str]:
 
 @cache
 def _table() -> _Table:
-    source = files("memory_mcp.summarize") / "contradictions.toml"
-    data = tomllib.loads(source.read_text(encoding="utf-8"))
-    flat = {name: frozenset(data[name].replace("\n", "|").split("|")) - {""} for name in ("bounds", "scopes", "labels", "dates")}
+    data = _data()
+    flat = {name: frozenset(_rows(data[name])) for name in ("bounds", "scopes", "labels", "dates")}
     return _Table(
         structure=_phrases(data, "whole", "chooses", "equals", "frame"),
         doubts=_phrases(data, "doubts"),
@@ -315,11 +332,20 @@ def _table() -> _Table:
     )
 
 
-def _phrases(data: dict[str, str], *groups: str) -> _Phrases:
+def _data() -> dict[str, Any]:
+    source = files("memory_mcp.summarize") / "contradictions.toml"
+    return tomllib.loads(source.read_text(encoding="utf-8"))
+
+
+def _rows(text: str) -> list[str]:
+    return [row for row in text.replace("\n", "|").split("|") if row]
+
+
+def _phrases(data: dict[str, Any], *groups: str) -> _Phrases:
     """The phrases of some groups; of two that are the same the first group's."""
     found: dict[tuple[str, ...], str] = {}
     for group in groups:
-        for row in data[group].replace("\n", "|").split("|"):
+        for row in _rows(data[group]):
             if words := tuple(_tokens(row)):
                 found.setdefault(words, group)
     by_first: dict[str, list[tuple[tuple[str, ...], str]]] = {}
