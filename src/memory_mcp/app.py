@@ -228,7 +228,7 @@ class App:
     def _engine(self) -> "Engine":
         from memory_mcp.layers.agentic.scan import Scan
         from memory_mcp.layers.agentic.words import TreeWords
-        from memory_mcp.layers.successor import with_successors
+        from memory_mcp.layers.successor import Successors
         from memory_mcp.policy.engine import Engine
         from memory_mcp.policy.search import Parts
 
@@ -245,7 +245,7 @@ class App:
             factor=self.settings.retrieval.token_factor,
             ranking=self.settings.ranking,
             usage_of=self.storage.usage.of,
-            with_successors=lambda hits: with_successors(hits, self.storage),
+            successors=Successors(self.storage),
         )
         return Engine(parts)
 

@@ -17,6 +17,11 @@ FULL = ("serve", "--profile", "full")
 OLD, NEW = "We decided to use Postgres for the orders ledger.", "We decided to use MySQL for the orders ledger."
 OLD_ZH, NEW_ZH = "我们决定使用红隼作为包裹队列。", "我们决定改用苍鹭作为包裹队列。"
 ALPHA, BETA = "Service alpha listens on port 8081.", "Service beta listens on port 8082."
+#: Newer than both, and about the same among much else, so that by its words alone it stands behind them.
+LATER = (
+    "We decided that after a talk on attics, drawers and the night job the orders ledger is archived each quarter."
+)
+LATER_ZH = "我们决定，在阁楼、抽屉和夜间任务讨论很久之后，包裹队列每个季度归档一次。"
 OTHERWISE = "a later statement says otherwise"
 
 
@@ -36,7 +41,7 @@ def filled(place: Place) -> Place:
         stdin="".join(
             itertools.chain(
                 (line(OLD, 5), line(OLD_ZH, 6), line(ALPHA, 7), line(OLD, 8, OTHER)),
-                (line(NEW, 12), line(NEW_ZH, 13), line(BETA, 14)),
+                (line(NEW, 12), line(NEW_ZH, 13), line(BETA, 14), line(LATER, 15), line(LATER_ZH, 16)),
             )
         ),
     )
@@ -65,6 +70,17 @@ def test_what_a_newer_statement_contradicts_is_marked_and_stands_behind_it(fille
         # Nobody said so: it follows from what is stored, and a rebuild comes to the same.
         filled.ok("admin", "rebuild-toc")
     assert not json.loads(filled.ok("admin", "audit", "--json"))["acts"]
+
+
+def test_what_was_decided_last_comes_first_and_what_holds_no_more_behind_it(filled: Place) -> None:
+    for query, expected in (
+        ("what was decided last about the orders ledger", [LATER, NEW, OLD]),
+        ("包裹队列最后决定用什么", [LATER_ZH, NEW_ZH, OLD_ZH]),
+        ("what was decided last", [LATER_ZH, LATER, NEW_ZH, NEW]),
+    ):
+        assert list(found(filled, query))[: len(expected)] == expected
+    # A question that does not ask for the last goes by the words.
+    assert next(iter(found(filled, "use MySQL for the orders ledger"))) == NEW
 
 
 def test_what_holds_beside_another_and_what_another_project_said_is_untouched(filled: Place) -> None:

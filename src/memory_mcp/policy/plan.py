@@ -100,6 +100,8 @@ class Plan:
     window: TimeWindow | None = None
     #: The words the window was read from; "" for one that the caller gave.
     window_words: str = ""
+    #: What the latest decision of is asked for, "" for anything; None: no such thing is asked.
+    last_of: str | None = None
 
     @property
     def looks_up(self) -> bool:
@@ -168,6 +170,7 @@ def make_plan(query: Query, how: How, known: Known) -> Plan:
         now_ms=now_ms,
         window=query.window or seen.window,
         window_words="" if query.window else seen.window_words,
+        last_of=seen.last_of,
     )
 
 

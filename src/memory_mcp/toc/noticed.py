@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.model.event import Event, EventType, Role, Trust, is_recap
-from memory_mcp.model.ids import GripId, NodeId, grip_key, segment_key_of
+from memory_mcp.model.ids import GripId, NodeId, segment_key_of, time_of
 from memory_mcp.model.superseded import CONTRADICTION, OTHERWISE, Superseded
 from memory_mcp.model.toc import EXTRACTIVE, MemoryKind
 from memory_mcp.storage.base import Storage
@@ -25,8 +25,6 @@ from memory_mcp.summarize.contradictions import FIRM, Claim, contradicts, read, 
 _MANY = 2000
 #: Statements of a project that hold a term, above which it tells nothing of what a statement is about.
 _COMMON = 200
-#: Bits of a grip's key behind its time.
-_TAIL = 80
 
 _SAYS = frozenset((EventType.USER_MESSAGE, EventType.ASSISTANT_MESSAGE, EventType.ASSISTANT_STOP, EventType.NOTE))
 
@@ -113,7 +111,7 @@ class Contradictions:
         for stated in several:
             claim = read(stated.text, MemoryKind(stated.kind)) if stated.project else None
             if claim is not None:
-                held = _Held(next(self._numbers), stated, claim, grip_key(stated.grip_id)[0] >> _TAIL)
+                held = _Held(next(self._numbers), stated, claim, time_of(stated.grip_id))
                 self._meet(held)
                 self._known.by_segment.setdefault(segment_key_of(stated.node_id), []).append(held)
                 for term in claim.terms:
