@@ -18,9 +18,7 @@ OLD, NEW = "We decided to use Postgres for the orders ledger.", "We decided to u
 OLD_ZH, NEW_ZH = "我们决定使用红隼作为包裹队列。", "我们决定改用苍鹭作为包裹队列。"
 ALPHA, BETA = "Service alpha listens on port 8081.", "Service beta listens on port 8082."
 #: Newer than both, and about the same among much else, so that by its words alone it stands behind them.
-LATER = (
-    "We decided that after a talk on attics, drawers and the night job the orders ledger is archived each quarter."
-)
+LATER = "We decided that after a talk on attics, drawers and the night job the orders ledger is archived each quarter."
 LATER_ZH = "我们决定，在阁楼、抽屉和夜间任务讨论很久之后，包裹队列每个季度归档一次。"
 OTHERWISE = "a later statement says otherwise"
 
