@@ -66,6 +66,9 @@ class Claim:
     gone: tuple[tuple[str, ...], ...]
     #: What it names.
     terms: frozenset[str]
+    #: Its words without what denies or affirms, and whether they are denied.
+    said: tuple[str, ...]
+    denied: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,7 @@ def read(text: str, kind: MemoryKind) -> Claim | None:
         return None
     gone = tuple(_value(old) for old in _given_up(text.lower().replace("’", "'")))
     sole = firm or _any(table.news, lower) or _any(table.only, lower)
-    return Claim(words, written, firm, sole, _any(table.passing, lower), gone, frozenset(term_set(text)))
+    return Claim(words, written, firm, sole, _any(table.passing, lower), gone, frozenset(term_set(text)), *_unpolar(words))
 
 
 @cache
@@ -250,10 +253,10 @@ def _is_set(claim: Claim, at: int, size: int) -> bool:
 
 def _denies(newer: Claim, older: Claim) -> bool:
     """Whether both say the same, one of them with a denial."""
-    if not (newer.firm and older.firm) and not {"default", "默"} & set(newer.words) & set(older.words):
+    if newer.denied == older.denied or newer.said != older.said:
         return False
-    (said, denied), (before, was) = _unpolar(newer.words), _unpolar(older.words)
-    return denied != was and said == before and len(_content(said)) >= _NAMED
+    lasting = (newer.firm and older.firm) or bool({"default", "默"} & set(newer.words) & set(older.words))
+    return lasting and len(_content(newer.said)) >= _NAMED
 
 
 def _unpolar(words: Sequence[str]) -> tuple[tuple[str, ...], bool]:

@@ -130,7 +130,9 @@ class Contradictions:
                 self._known.pairs[older.number, newer.number] = (older, newer)
 
     def _apart(self, older: _Held, newer: _Held) -> bool:
-        return self._calendar.day_of(older.at_ms) != self._calendar.day_of(newer.at_ms)
+        """Whether they were said on different days, where that matters."""
+        passing = older.claim.passing or newer.claim.passing
+        return passing and self._calendar.day_of(older.at_ms) != self._calendar.day_of(newer.at_ms)
 
     def _mark(self) -> None:
         """Say of every older statement what contradicts it, as far as who said it may."""
