@@ -124,9 +124,11 @@ class App:
         from memory_mcp.jobs.close_segments import CloseSegments
         from memory_mcp.jobs.derivation import Derivation
         from memory_mcp.jobs.workers import DeriveWorkers
+        from memory_mcp.toc.noticed import Contradictions
         from memory_mcp.toc.projects import Projects
         from memory_mcp.toc.rollup import RollUps
 
+        self.storage.superseded.notice(Contradictions(self.storage, self.calendar))
         return Derivation(
             CloseSegments(self.storage, self.calendar, self.summarizer, self.settings.toc),
             RollUps(self.storage, self.calendar, self.summarizer),
@@ -216,8 +218,7 @@ class App:
     def _shown(self) -> "Shown":
         from memory_mcp.indexes.shown import Shown
 
-        storage = self.storage
-        return Shown(lambda: self.accelerators.searcher(LayerName.BM25.value), storage.outbox, storage.events.last_seq)
+        return Shown(lambda: self.accelerators.searcher(LayerName.BM25.value), self.storage.outbox, self.storage.events.last_seq)
 
     def _agentic(self) -> "AgenticLayer":
         from memory_mcp.layers.agentic.navigate import AgenticLayer
@@ -227,7 +228,7 @@ class App:
     def _engine(self) -> "Engine":
         from memory_mcp.layers.agentic.scan import Scan
         from memory_mcp.layers.agentic.words import TreeWords
-        from memory_mcp.layers.successor import with_successors
+        from memory_mcp.layers.successor import Successors
         from memory_mcp.policy.engine import Engine
         from memory_mcp.policy.search import Parts
 
@@ -244,7 +245,7 @@ class App:
             factor=self.settings.retrieval.token_factor,
             ranking=self.settings.ranking,
             usage_of=self.storage.usage.of,
-            with_successors=lambda hits: with_successors(hits, self.storage),
+            successors=Successors(self.storage),
         )
         return Engine(parts)
 
@@ -272,8 +273,7 @@ class App:
         """Layers 3 and 4 as one."""
         from memory_mcp.layers.hybrid import HybridLayer
 
-        sides = (self.teleport(LayerName.BM25), self.teleport(LayerName.VECTOR))
-        return HybridLayer(*sides)
+        return HybridLayer(self.teleport(LayerName.BM25), self.teleport(LayerName.VECTOR))
 
     def topics(self) -> "TopicsLayer":
         """Layer 5."""

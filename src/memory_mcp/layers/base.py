@@ -119,6 +119,8 @@ class Hit:
     pinned: bool = False
     #: The grip of the statement that stands in its place now.
     superseded_by: str = ""
+    #: Why, where a reason was given.
+    why_superseded: str = ""
 
 
 def unfiled_hit(event: Event, grip: GripId, quote: str, score: float) -> Hit:

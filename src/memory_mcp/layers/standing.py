@@ -14,7 +14,7 @@ from memory_mcp.model.superseded import RETRACTED, Superseded
 from memory_mcp.model.toc import KIND_SALIENCE, MemoryKind, TocNode
 from memory_mcp.storage.base import Storage
 from memory_mcp.summarize.kinds import cues_of, kind_of
-from memory_mcp.summarize.sentences import spans
+from memory_mcp.summarize.sentences import clean, spans
 
 #: Characters of a quotation that are read for its kind: the longest stored grip, and a few lines more.
 _READ = 1200
@@ -46,6 +46,8 @@ def _over(hits: Sequence[Hit], storage: Storage) -> dict[GripId, Superseded]:
 def _standing(hit: Hit, node: TocNode | None, pins: frozenset[str], over: Mapping[GripId, Superseded]) -> Hit:
     grips = _grips(hit)
     ended = over.get(grips[0]) if grips else None
+    if ended is not None and not (ended.concerns(hit.quote) or ended.concerns(clean(hit.quote))):
+        ended = None
     # Reading for kinds costs 0.1 ms a hit (measured), and a node's own is the most durable of what is worth telling in it.
     plain = node is not None and node.kind is MemoryKind.OBSERVATION and not hit.kind
     return replace(
@@ -54,6 +56,7 @@ def _standing(hit: Hit, node: TocNode | None, pins: frozenset[str], over: Mappin
         salience=node.salience if node else 0.0,
         pinned=bool(pins) and _is_pinned(hit, grips, pins),
         superseded_by=(ended.new or RETRACTED) if ended else "",
+        why_superseded=ended.reason if ended else "",
     )
 
 

@@ -1,45 +1,73 @@
-"""A superseded statement in, the one that stands in its place out: it answers, whether or not the question's words are in it."""
+"""What holds in the place of what holds no more, and what was decided last: whether or not the question's words are in it."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Set
 from dataclasses import replace
 
 from memory_mcp.errors import NotFound
 from memory_mcp.events.evidence import Evidence
 from memory_mcp.layers.base import Hit, unfiled_hit
 from memory_mcp.layers.standing import with_standing
-from memory_mcp.model.ids import GripId
+from memory_mcp.model.calendar import TimeWindow
+from memory_mcp.model.ids import GripId, time_of
 from memory_mcp.model.superseded import RETRACTED
+from memory_mcp.model.toc import MemoryKind
 from memory_mcp.storage.base import Storage
+from memory_mcp.text import term_set
+
+#: Share of what is asked about that a decision must name.
+_NAMED = 0.5
+#: Share of what the one that names most of it names, from which another is about the same.
+_NEAR = 0.6
+#: No words: decisions are told by their kind.
+_NOTHING = "a^"
 
 
-def with_successors(hits: Iterable[Hit], storage: Storage) -> list[Hit]:
-    """`hits`, each superseded one behind the statement that holds now, with the same score; free where none is superseded."""
-    hits = list(hits)
-    if not any(hit.superseded_by for hit in hits):
-        return hits
-    known = {grip for hit in hits for grip in (*hit.grip_ids, hit.grip_id)}
-    made: list[Hit] = []
-    for hit in hits:
-        successor = hit.superseded_by
-        if successor and successor != RETRACTED and successor not in known:
-            known.add(GripId(successor))
-            made += _shown(GripId(successor), hit, storage)
-        made.append(hit)
-    return made
+class Successors:
+    """See policy.search."""
 
+    def __init__(self, storage: Storage) -> None:
+        self._storage = storage
 
-def _shown(grip_id: GripId, old: Hit, storage: Storage) -> list[Hit]:
-    """The statement as a hit; none where it was forgotten, or belongs to another project."""
-    try:
-        found = Evidence(storage).expand(grip_id, 0, 0)
-    except NotFound:
-        return []
-    event = found.excerpt[0]
-    if event.project != old.project:
-        return []
-    hit = unfiled_hit(event, found.grip_id, found.quote, old.score)
-    if found.node_segment is not None:
-        [segment] = storage.toc.segments([found.node_segment]).values()
-        heads = storage.toc.heads([segment.node_id])
-        hit = replace(hit, node_id=segment.node_id, grip_id=found.grip_id, title="".join(h.title for h in heads.values()))
-    return with_standing([hit], {}, storage)
+    def put_before(self, hits: Iterable[Hit]) -> list[Hit]:
+        """`hits`, each superseded one behind the statement that holds now, with the same score; free where none is superseded."""
+        hits = list(hits)
+        if not any(hit.superseded_by for hit in hits):
+            return hits
+        known = {grip for hit in hits for grip in (*hit.grip_ids, hit.grip_id)}
+        made: list[Hit] = []
+        for hit in hits:
+            successor = hit.superseded_by
+            if successor and successor != RETRACTED and successor not in known:
+                known.add(GripId(successor))
+                made += self._shown(GripId(successor), hit.project, hit.score)
+            made.append(hit)
+        return made
+
+    def decided(self, project: str | None, named: Set[str], window: TimeWindow | None, most: int) -> list[Hit]:
+        """The newest decisions that name these terms, and what stands in the place of each. Reads every decision there is."""
+        found: list[tuple[float, int, GripId, str]] = []
+        for one in self._storage.superseded.stated([MemoryKind.DECISION.value], _NOTHING):
+            share = len(named & term_set(one.text)) / len(named) if named else 1.0
+            at_ms = time_of(one.grip_id)
+            if project in (None, one.project) and share >= _NAMED and (window is None or window.contains(at_ms)):
+                found.append((share, at_ms, one.grip_id, one.project))
+        best = max((share for share, *_ in found), default=0.0)
+        newest = sorted((at_ms, grip_id, of) for share, at_ms, grip_id, of in found if share >= _NEAR * best)[-most:]
+        hits = [hit for _, grip_id, of in newest for hit in self._shown(grip_id, of, best)]
+        return self.put_before(hits)
+
+    def _shown(self, grip_id: GripId, project: str, score: float) -> list[Hit]:
+        """The statement as a hit; none where it was forgotten, or belongs to another project."""
+        try:
+            found = Evidence(self._storage).expand(grip_id, 0, 0)
+        except NotFound:
+            return []
+        event = found.excerpt[0]
+        if event.project != project:
+            return []
+        hit = unfiled_hit(event, found.grip_id, found.quote, score)
+        if found.node_segment is not None:
+            [segment] = self._storage.toc.segments([found.node_segment]).values()
+            heads = self._storage.toc.heads([segment.node_id])
+            hit = replace(hit, node_id=segment.node_id, grip_id=found.grip_id, title="".join(h.title for h in heads.values()))
+        return with_standing([hit], {}, self._storage)

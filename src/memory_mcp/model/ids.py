@@ -123,6 +123,11 @@ def grip_key(value: str) -> tuple[int, bool]:
     raise InvalidQuery(f"not a grip id: {value!r}", "A grip id looks like grip:<ms>:<id>, as search results carry it.")
 
 
+def time_of(grip: GripId) -> int:
+    """When what a grip quotes was said, UTC milliseconds: its id says so."""
+    return grip_key(grip)[0] >> _HASH_BITS
+
+
 def span_grip_id(event: EventId, start: int, end: int) -> GripId:
     """A grip that stores nothing: the id itself names event and span, for words that no stored grip covers."""
     key = event_key(event)

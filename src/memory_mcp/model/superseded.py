@@ -6,6 +6,8 @@ from memory_mcp.model.ids import GripId
 
 #: What stands where a successor's id would, of a statement that was taken back.
 RETRACTED = "retracted"
+#: Author and reason of what nobody said: the program noticed that a newer statement contradicts an older one.
+CONTRADICTION, OTHERWISE = "contradiction", "a later statement says otherwise"
 
 
 @dataclass(frozen=True, slots=True)
@@ -19,3 +21,9 @@ class Superseded:
     reason: str = ""
     #: `person`, an agent's name, or `contradiction` where the program noticed it.
     author: str = ""
+    #: Of what the program noticed the words that hold no more, of which the quotation may hold others; "": all of it.
+    words: str = ""
+
+    def concerns(self, text: str) -> bool:
+        """Whether these words are among what holds no more."""
+        return not self.words or self.words in text

@@ -100,6 +100,8 @@ class Plan:
     window: TimeWindow | None = None
     #: The words the window was read from; "" for one that the caller gave.
     window_words: str = ""
+    #: What the latest decision of is asked for, "" for anything; None: no such thing is asked.
+    last_of: str | None = None
 
     @property
     def looks_up(self) -> bool:
@@ -136,8 +138,7 @@ def make_plan(query: Query, how: How, known: Known) -> Plan:
     now_ms = known.now_ms if how.as_of is None else how.as_of
     seen = understand(query.text, now_ms, how.calendar or known.calendar, how.bounds.get("timeout_ms"))
     intent = how.intent or seen.intent
-    rules = RULES[intent]
-    live = [_without(s, how.without) for s in known.statuses]
+    rules, live = RULES[intent], [_without(s, how.without) for s in known.statuses]
     browses = seen.asks_period or (seen.is_general and (query.window is not None or intent is Intent.EXPLORE))
     text = "" if browses else seen.words
     mode, why = _mode(how, seen)
@@ -168,6 +169,7 @@ def make_plan(query: Query, how: How, known: Known) -> Plan:
         now_ms=now_ms,
         window=query.window or seen.window,
         window_words="" if query.window else seen.window_words,
+        last_of=seen.last_of,
     )
 
 

@@ -1,7 +1,8 @@
 """One question on its way: run its plan, judge, prefer the time it names, escalate, rank, explain."""
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, fields, replace
+from typing import Protocol
 
 from memory_mcp.clock import Clock
 from memory_mcp.layers.base import Hit, Layer, LayerName, Query, Scanner, Weighed, Words
@@ -21,6 +22,7 @@ from memory_mcp.policy.plan import Mode, Plan, Skipped
 from memory_mcp.policy.rank import RankingSettings, besides, rank
 from memory_mcp.policy.relevance import Confidence
 from memory_mcp.policy.stopping import Interrupt
+from memory_mcp.question.phrases import particular
 from memory_mcp.text import term_set
 
 #: Of a search's bounds, what looking everywhere may use before the time that the question names is looked at.
@@ -34,6 +36,18 @@ _TO_LOOK_TWICE = 300.0
 _WHOLE = 0.9
 #: Milliseconds that a scan must have left.
 _TO_SCAN = 50.0
+
+
+class Successors(Protocol):
+    """What stands in the place of what holds no more, and what was decided last."""
+
+    def put_before(self, hits: Iterable[Hit]) -> Sequence[Hit]:
+        """`hits`, each superseded one behind the statement that stands in its place."""
+        ...
+
+    def decided(self, project: str | None, named: Set[str], window: TimeWindow | None, most: int) -> Sequence[Hit]:
+        """The newest decisions that name these terms, at most so many, and what stands in the place of each."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,8 +68,8 @@ class Parts:
     wait: Callable[[float], float]
     #: How often grips were opened, where that is counted.
     usage_of: Callable[[Iterable[GripId]], Mapping[GripId, Used]]
-    #: Puts before each superseded hit the statement that stands in its place.
-    with_successors: Callable[[Iterable[Hit]], Sequence[Hit]]
+    #: What stands in the place of what holds no more, and what was decided last.
+    successors: Successors
 
 
 class Search:
@@ -237,14 +251,24 @@ class Search:
         plan, parts = self._plan, self._parts
         if plan.browses:
             return hits
-        hits = parts.with_successors(hits)
+        hits = parts.successors.put_before(hits)
         ids = {GripId(i) for h in hits for i in (*h.grip_ids, h.grip_id) if i} if parts.ranking.usage else set()
         used = parts.usage_of(ids) if ids else {}
         named = bool(plan.window_words)
         ranked = rank(hits, parts.ranking, plan.now_ms, names_time=named, exact=bool(plan.exact), usage=used)
+        if plan.last_of is not None and (latest := self._decided(plan.last_of)):
+            known = {identity(h) for h in latest}
+            return [*latest, *(h for h in ranked if identity(h) not in known)]
         if plan.window is None or not named:
             return self._literal_first(ranked)
         return preferred([h for h in ranked if not h.outside], [h for h in ranked if h.outside], plan.window)
+
+    def _decided(self, of: str) -> Sequence[Hit]:
+        """What was decided of this, the newest that holds first, and behind it what holds no more."""
+        asked, window = self._asked, self._plan.window
+        named = term_set(particular(of))
+        found = self._parts.successors.decided(asked.project, named, window, asked.limit)
+        return sorted(found, key=lambda hit: (bool(hit.superseded_by), -hit.timestamp))
 
     def _literal_first(self, hits: Sequence[Hit]) -> Sequence[Hit]:
         """Hits that hold literally what is named before all others, where those that came first do not; else as they are."""

@@ -15,7 +15,7 @@ from enum import StrEnum
 
 from memory_mcp.question.deadline import Deadline, find_deadline
 from memory_mcp.question.exact import FAINT, Piece, pieces
-from memory_mcp.question.phrases import Found, Table, find, read_by, requests
+from memory_mcp.question.phrases import Found, Table, find, latest, read_by, requests
 from memory_mcp.question.words import Word, words
 from memory_mcp.text import terms
 
@@ -89,6 +89,16 @@ def classify(text: str, timeout_ms: int | None = None) -> Classified:
     if not pasted:
         rest = _without_requests(text, query, reading, deadline) or rest
     return Classified(intent, confidence, signals, exact, min(limits, default=None), rest)
+
+
+def last_of(text: str) -> str | None:
+    """What the query wants the latest decision of, "" for anything; None where it asks for none."""
+    query = words(text, pieces(text))
+    asked = latest(query, read_by(query))
+    if not asked:
+        return None
+    rest = _without(text, query, sorted(asked))
+    return rest if rest != text else ""
 
 
 def _overlaps(found: Found, deadline: Deadline | None) -> bool:

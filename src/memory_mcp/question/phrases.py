@@ -120,6 +120,8 @@ class Table:
     general: frozenset[str]
     #: Phrases that ask for a search (find, where is, show me) and are no words to look for, by their first word.
     requests: Mapping[str, Start]
+    #: Phrases that ask for what was decided last, by their first word.
+    latest: Mapping[str, Start]
     #: Words behind such a phrase that make it another thing: find *and* replace.
     no_request: frozenset[str]
 
@@ -138,6 +140,7 @@ def table(language: str) -> Table:
     ]
     by_first = _by_first(rows, lists)
     requests = _by_first([("request", 0.0, row) for row in data["requests"]["phrases"]], lists)
+    latest = _by_first([("latest", 0.0, row) for row in data["latest"]["phrases"]], lists)
     deadlines, courtesy = _deadlines(data["deadline"]), _split(data["courtesy"])
     return Table(
         language=language,
@@ -146,6 +149,7 @@ def table(language: str) -> Table:
         courtesy=courtesy,
         starts={word: _start(found) for word, found in by_first.items()},
         requests={word: _start(found) for word, found in requests.items()},
+        latest={word: _start(found) for word, found in latest.items()},
         no_request=_split(data["requests"]["unless_before"]),
         deadlines=deadlines,
         general=frozenset(word.key for word in words(data["general"])),
@@ -243,6 +247,11 @@ def read_by(found: Sequence[Word]) -> Table:
 def find(query: Sequence[Word], reading: Table) -> list[Found]:
     """The phrases of a query, none of them inside another: the longer says more."""
     return _find(query[:_MOST_WORDS], reading.starts, reading.courtesy)
+
+
+def latest(query: Sequence[Word], reading: Table) -> list[tuple[int, int]]:
+    """Return where a query asks for what was decided last: the first place of each phrase and the place after its last."""
+    return [(each.at[0], each.at[-1] + 1) for each in _find(query[:_MOST_WORDS], reading.latest, reading.courtesy)]
 
 
 def requests(query: Sequence[Word], reading: Table) -> list[tuple[int, int]]:

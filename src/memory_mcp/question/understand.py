@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 from memory_mcp.model.calendar import Calendar, TimeWindow
-from memory_mcp.question.intent import Intent, classify
+from memory_mcp.question.intent import Intent, classify, last_of
 from memory_mcp.question.phrases import is_general, particular
 from memory_mcp.question.timehints import find_time
 
@@ -29,6 +29,8 @@ class Question:
     words: str
     #: Nothing in particular is asked for: "what happened", "anything important".
     is_general: bool
+    #: What the latest decision of is asked for, "" for anything; None: no such thing is asked.
+    last_of: str | None = None
 
     @property
     def particular(self) -> str:
@@ -66,4 +68,5 @@ def understand(text: str, now_ms: int, calendar: Calendar, timeout_ms: int | Non
         window_words=hint.words,
         words=words,
         is_general=is_general(words),
+        last_of=last_of(words),
     )

@@ -47,6 +47,7 @@ class Result:
     superseded_by: str = ""
     #: Its words give orders to whoever reads them (`model/orders.py`).
     flag: str = ""
+    why_superseded: str = ""
     bm25_score: float | None = None
     similarity: float | None = None
 
@@ -80,6 +81,7 @@ class FullResult:
     outside_window: bool = False
     superseded_by: str = ""
     flag: str = ""
+    why_superseded: str = ""
     event_id: str = ""
     score_parts: Mapping[str, float] | None = None
     bm25_score: float | None = None
@@ -154,6 +156,7 @@ def full_result(hit: Hit, calendar: Calendar) -> FullResult:
         outside_window=hit.outside,
         superseded_by=hit.superseded_by,
         flag=flag_of(hit.quote),
+        why_superseded=hit.why_superseded,
         event_id=hit.event_id if hit.node_id else "",
         score_parts=dict(hit.parts),
     )
@@ -263,6 +266,7 @@ def _bare(hit: Hit, calendar: Calendar, with_node: bool) -> Result:
         outside=hit.outside,
         superseded_by=hit.superseded_by,
         flag=flag_of(hit.quote),
+        why_superseded=hit.why_superseded,
     )
 
 

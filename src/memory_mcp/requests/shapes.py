@@ -51,6 +51,7 @@ class Bullet:
     kind: str = ""
     #: Where none of what proves it holds any more: the grip that stands in its place, or `RETRACTED`.
     superseded_by: str = ""
+    why_superseded: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -178,11 +179,13 @@ def node(
 def bullet(value: TocBullet, over: Mapping[GripId, Superseded] = NONE_OVER) -> Bullet:
     """Return a bullet; an observation is not called one."""
     ended = over.get(value.grip_ids[0]) if value.grip_ids and all(grip in over for grip in value.grip_ids) else None
+    ended = ended if ended is not None and ended.concerns(value.text) else None
     return Bullet(
         text=value.text,
         grip_ids=value.grip_ids,
         kind="" if value.kind is MemoryKind.OBSERVATION else value.kind,
         superseded_by=(ended.new or RETRACTED) if ended else "",
+        why_superseded=ended.reason if ended else "",
     )
 
 

@@ -50,6 +50,7 @@ class Result(Wire):
     outside: Annotated[bool | None, Field(description="Not in that time")] = None
     superseded_by: SkipJsonSchema[str] = ""
     flag: SkipJsonSchema[str] = ""
+    why_superseded: SkipJsonSchema[str] = ""
     id: SkipJsonSchema[str] = ""
     kind: SkipJsonSchema[str] = ""
     level: SkipJsonSchema[str] = ""
@@ -143,6 +144,7 @@ class Bullet(Wire):
     grip_ids: list[str]
     kind: str = ""
     superseded_by: SkipJsonSchema[str] = ""
+    why_superseded: SkipJsonSchema[str] = ""
 
 
 class Child(Wire):

@@ -1,6 +1,7 @@
 """Small stores of what happened beside the tree: openings, replacements, topics, and what language models were asked."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from memory_mcp.model.audit import Act
@@ -30,8 +31,39 @@ class UsageStore(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class Stated:
+    """A statement of a segment's node, and the quotation that proves it."""
+
+    node_id: NodeId
+    text: str
+    kind: str
+    project: str
+    grip_id: GripId
+
+
+class Noticed(Protocol):
+    """What the program itself noticed to hold no more; worked out from what is stored, and stored nowhere."""
+
+    def marks(self) -> Mapping[GripId, Sequence[Superseded]]:
+        """By older statement what contradicts it, the newest last; the same object while nothing changes."""
+        ...
+
+    def forget(self) -> None:
+        """Drop what is kept: the store is not what it was."""
+        ...
+
+
 class SupersededStore(Protocol):
     """Which statement stands in the place of which, and which hold no more. Append-only."""
+
+    def notice(self, noticed: Noticed) -> None:
+        """From now on what is noticed counts too, where nobody said anything of the statement."""
+        ...
+
+    def stated(self, kinds: Sequence[str], pattern: str) -> list[Stated]:
+        """Statements of segments, as the summarizer tells them, of such a kind or with such words (RE2, lower case)."""
+        ...
 
     def record(self, superseded: Superseded) -> None:
         """From now on `new` stands in the place of `old`, or nothing where it is None; of several for one, the last recorded."""
@@ -42,7 +74,10 @@ class SupersededStore(Protocol):
         ...
 
     def of(self, ids: Iterable[GripId]) -> dict[GripId, Superseded]:
-        """For each of `ids` that holds no more the statement that holds now, over any number of steps, and why. Free."""
+        """For each of `ids` that holds no more the statement that holds now, over any number of steps, and why.
+
+        Free, but for what is noticed: nodes that changed since it was asked last are read.
+        """
         ...
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import lru_cache
 
 from memory_mcp.model.fencing import uncited
+from memory_mcp.model.superseded import OTHERWISE
 from memory_mcp.model.toc import MemoryKind, TocNode
 from memory_mcp.summarize.kinds import Cue, cues_of
 from memory_mcp.summarize.sentences import shorten
@@ -39,6 +40,8 @@ class Said:
     speaker: str
     grip_id: str
     kind: MemoryKind = MemoryKind.OBSERVATION
+    #: The grip of a later statement that says otherwise; "" for none.
+    otherwise: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,11 +103,11 @@ def label_of(said: Said) -> tuple[int, str] | None:
 
 def ranked_of(stretch: Stretch, newest: bool) -> list[tuple[Said, str]]:
     """Statements worth telling with what they are, the most telling first; of the newest stretch also how it ended."""
-    ranked: list[tuple[tuple[int, bool, int], Said, str]] = []
+    ranked: list[tuple[tuple[bool, int, bool, int], Said, str]] = []
     for place, said in enumerate(stretch.said):
         label = label_of(said)
         if label is not None:
-            ranked.append(((label[0], said.speaker != "user", -place), said, label[1]))
+            ranked.append(((bool(said.otherwise), label[0], said.speaker != "user", -place), said, label[1]))
     ranked.sort(key=lambda r: r[0])
     found = [(said, label) for _, said, label in ranked]
     if newest and stretch.said and stretch.said[-1] not in [said for said, _ in found]:
@@ -126,7 +129,9 @@ def results_of(stretch: Stretch) -> list[tuple[Said, str]]:
 def rules_of(stretch: Stretch) -> list[tuple[Said, str]]:
     """What was decided and what is to be held to, decisions first, the last first."""
     told = [(label[0], said, label[1]) for said in reversed(stretch.said) if (label := label_of(said)) and label[0] in _HOLDS]
-    return [(said, name) for _, said, name in sorted(told, key=lambda one: (one[0], one[1].speaker != "user"))]
+    return [
+        (said, name) for _, said, name in sorted(told, key=lambda one: (bool(one[1].otherwise), one[0], one[1].speaker != "user"))
+    ]
 
 
 def open_of(stretch: Stretch) -> list[tuple[Said, str]]:
@@ -190,7 +195,8 @@ def outcome_of(node: TocNode) -> str:
 
 def line_of(said: Said, label: str, width: int = QUOTED) -> str:
     """A statement as a line of a list, with its citation."""
-    return f"- {label}{by(said.speaker)}: {quoted(said.text, width)} {said.grip_id}".rstrip()
+    told = f" ({OTHERWISE}: {said.otherwise})" if said.otherwise else ""
+    return f"- {label}{by(said.speaker)}: {quoted(said.text, width)} {said.grip_id}".rstrip() + told
 
 
 def _listed(names: Sequence[str]) -> str:

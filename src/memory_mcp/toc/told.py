@@ -1,13 +1,14 @@
 """Segments as they are told to people: titles, statements with speaker and citation, what was asked and what was done."""
 
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from memory_mcp.grips import covering
 from memory_mcp.model.event import Event, Role, Trust, is_recap
 from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import EventId, GripId, span_grip_id
 from memory_mcp.model.segment import Segment
-from memory_mcp.model.toc import EXTRACTIVE, TocNode
+from memory_mcp.model.superseded import CONTRADICTION, Superseded
+from memory_mcp.model.toc import EXTRACTIVE, TocBullet, TocNode
 from memory_mcp.storage.base import Storage
 from memory_mcp.toc.doings import NOTHING, Doings, Words, doings_of
 from memory_mcp.toc.statements import Said, Stretch
@@ -49,18 +50,24 @@ def _speakers(storage: Storage, grips: Iterable[GripId]) -> dict[GripId, str]:
     return made
 
 
-def _said(node: TocNode, speakers: Mapping[GripId, str], over: Container[GripId]) -> tuple[Said, ...]:
-    """A node's statements, without those that hold no more.
+def _said(node: TocNode, speakers: Mapping[GripId, str], over: Mapping[GripId, Superseded]) -> tuple[Said, ...]:
+    """A node's statements, without those that somebody said hold no more; what a later one contradicts says so.
 
     A refined node's words are its writer's, whatever they rest on, and never the user's.
     """
     refined = node.author != EXTRACTIVE
     return tuple(
-        Said(b.text, "agent" if refined else speakers[b.grip_ids[0]], b.grip_ids[0], b.kind)
+        Said(b.text, "agent" if refined else speakers[b.grip_ids[0]], b.grip_ids[0], b.kind, _otherwise(b, over))
         for b in node.bullets
         if b.grip_ids and (refined or all(grip in speakers for grip in b.grip_ids))
-        if not all(grip in over for grip in b.grip_ids)
+        if not all(grip in over and over[grip].author != CONTRADICTION for grip in b.grip_ids)
     )
+
+
+def _otherwise(bullet: TocBullet, over: Mapping[GripId, Superseded]) -> str:
+    """The grip of a later statement that contradicts this one; "" for none."""
+    found = over.get(bullet.grip_ids[0])
+    return found.new or "" if found is not None and found.words == bullet.text else ""
 
 
 def _words(doings: Doings) -> list[Words]:

@@ -252,6 +252,7 @@ class DuckStorage:
             self.projects.reread()
             self.events.reread()
             self.toc.reread()
+            self.superseded.unfollow()
             self._quoted.forget()
 
     def _follow_names(self) -> None:

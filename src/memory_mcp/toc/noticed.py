@@ -1,0 +1,160 @@
+"""Nodes as they change in, which of their statements a newer one contradicts out; kept in memory, and stored nowhere.
+
+Invariants
+1. What is marked follows from the statements that are stored now: whatever is derived again, forgotten or moved changes it.
+2. Only statements of one project meet, and what an agent wrote never marks what a person said.
+3. A step reads the nodes that changed; the store is searched through once per process.
+"""
+
+import itertools
+import threading
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from memory_mcp.model.calendar import Calendar
+from memory_mcp.model.event import Event, EventType, Role, Trust, is_recap
+from memory_mcp.model.ids import GripId, NodeId, segment_key_of, time_of
+from memory_mcp.model.superseded import CONTRADICTION, OTHERWISE, Superseded
+from memory_mcp.model.toc import EXTRACTIVE, MemoryKind
+from memory_mcp.storage.base import Storage
+from memory_mcp.storage.records import Stated
+from memory_mcp.summarize.contradictions import FIRM, Claim, contradicts, read, words_pattern
+
+#: Changes from which the store is searched through again: to read so many nodes one by one takes as long.
+_MANY = 2000
+#: Statements of a project that hold a term, above which it tells nothing of what a statement is about.
+_COMMON = 200
+
+_SAYS = frozenset((EventType.USER_MESSAGE, EventType.ASSISTANT_MESSAGE, EventType.ASSISTANT_STOP, EventType.NOTE))
+
+
+@dataclass(frozen=True, slots=True)
+class _Held:
+    """A statement that something may contradict; some 1.5 KB."""
+
+    number: int
+    stated: Stated
+    claim: Claim
+    at_ms: int
+
+
+@dataclass(slots=True)
+class _Known:
+    """Statements by segment and by project and term, and what contradicts what."""
+
+    by_segment: dict[int | None, list[_Held]] = field(default_factory=dict)
+    by_term: dict[tuple[str, str], dict[int, _Held]] = field(default_factory=lambda: defaultdict(dict))
+    pairs: dict[tuple[int, int], tuple[_Held, _Held]] = field(default_factory=dict)
+
+
+class Contradictions:
+    """What newer statements contradict, as far as the store was followed."""
+
+    def __init__(self, storage: Storage, calendar: Calendar) -> None:
+        self._storage = storage
+        self._calendar = calendar
+        self._lock = threading.Lock()
+        self._known = _Known()
+        self._numbers = itertools.count()
+        #: How often everything was to be dropped: counted without the lock, because whoever says so may hold the store's.
+        self._dropped = 0
+        #: That, and the last change, as they were when the store was followed; None before that.
+        self._seen: tuple[int, int] | None = None
+        #: How much the word behind a quotation counts.
+        self._weights: dict[GripId, int] = {}
+        self._marks: dict[GripId, tuple[Superseded, ...]] = {}
+
+    def forget(self) -> None:
+        """See Noticed."""
+        self._dropped += 1
+
+    def marks(self) -> Mapping[GripId, Sequence[Superseded]]:
+        """See Noticed."""
+        with self._lock:
+            now = (self._dropped, self._storage.toc.version())
+            if self._seen != now:
+                self._follow(now)
+            return self._marks
+
+    def _follow(self, now: tuple[int, int]) -> None:
+        last = self._seen[1] if self._seen is not None and self._seen[0] == now[0] else None
+        changes = [] if last is None else self._storage.outbox.after(last, _MANY)
+        before = set(self._known.pairs)
+        if last is None or len(changes) == _MANY:
+            self._known, self._weights = _Known(), {}
+            self._add(self._storage.superseded.stated([kind.value for kind in FIRM], words_pattern()))
+        else:
+            self._take(dict.fromkeys(NodeId(c.subject) for c in changes if segment_key_of(c.subject) is not None))
+        self._seen = now
+        if set(self._known.pairs) != before:
+            self._mark()
+
+    def _take(self, nodes: Iterable[NodeId]) -> None:
+        """Take in some segments as they are now; those that are gone or told by somebody else hold no statement."""
+        ids = list(nodes)
+        for node_id in ids:
+            self._drop(segment_key_of(node_id))
+        for node_id, node in self._storage.toc.nodes(ids).items():
+            if node.author == EXTRACTIVE:
+                self._add(Stated(node_id, b.text, b.kind, b.project, b.grip_ids[0]) for b in node.bullets if b.grip_ids)
+
+    def _drop(self, segment: int | None) -> None:
+        gone = {held.number: held for held in self._known.by_segment.pop(segment, ())}
+        for number, held in gone.items():
+            for term in held.claim.terms:
+                self._known.by_term[held.stated.project, term].pop(number, None)
+        if gone:
+            self._known.pairs = {key: pair for key, pair in self._known.pairs.items() if gone.keys().isdisjoint(key)}
+
+    def _add(self, several: Iterable[Stated]) -> None:
+        for stated in several:
+            claim = read(stated.text, MemoryKind(stated.kind)) if stated.project else None
+            if claim is not None:
+                held = _Held(next(self._numbers), stated, claim, time_of(stated.grip_id))
+                self._meet(held)
+                self._known.by_segment.setdefault(segment_key_of(stated.node_id), []).append(held)
+                for term in claim.terms:
+                    self._known.by_term[stated.project, term][held.number] = held
+
+    def _meet(self, held: _Held) -> None:
+        """Which of the statements that share a rare term with this one it contradicts, or is contradicted by."""
+        sharing: dict[int, _Held] = {}
+        for term in held.claim.terms:
+            others = self._known.by_term.get((held.stated.project, term), {})
+            if len(others) <= _COMMON:
+                sharing |= others
+        for other in sharing.values():
+            older, newer = (other, held) if other.at_ms < held.at_ms else (held, other)
+            if older.at_ms < newer.at_ms and contradicts(newer.claim, older.claim, self._apart(older, newer)):
+                self._known.pairs[older.number, newer.number] = (older, newer)
+
+    def _apart(self, older: _Held, newer: _Held) -> bool:
+        """Whether they were said on different days, where that matters."""
+        passing = older.claim.passing or newer.claim.passing
+        return passing and self._calendar.day_of(older.at_ms) != self._calendar.day_of(newer.at_ms)
+
+    def _mark(self) -> None:
+        """Say of every older statement what contradicts it, as far as who said it may."""
+        pairs = self._known.pairs.values()
+        self._weigh({held.stated.grip_id for pair in pairs for held in pair} - self._weights.keys())
+        found: dict[GripId, list[Superseded]] = defaultdict(list)
+        for older, newer in sorted(pairs, key=lambda pair: (pair[1].at_ms, pair[1].stated.grip_id)):
+            old, new = older.stated.grip_id, newer.stated.grip_id
+            if old != new and 0 < self._weights[old] <= self._weights[new]:
+                found[old].append(Superseded(old, new, newer.at_ms, OTHERWISE, CONTRADICTION, older.stated.text))
+        self._marks = {old: tuple(several) for old, several in found.items()}
+
+    def _weigh(self, ids: set[GripId]) -> None:
+        grips = self._storage.grips.get_many(ids)
+        events = self._storage.events.get_many({g.event_id_start for g in grips.values() if g.event_id_start == g.event_id_end})
+        self._weights |= dict.fromkeys(ids, 0) | {i: _weight(events.get(g.event_id_start)) for i, g in grips.items()}
+
+
+def _weight(event: Event | None) -> int:
+    """How much somebody's word counts: a person's more than an agent's; 0 for what nobody stated, and for what is told again."""
+    if event is None or event.thread or event.type not in _SAYS or is_recap(event):
+        return 0
+    if event.trust is Trust.USER and event.role is Role.USER:
+        return 2
+    return 1 if event.trust is Trust.AGENT_NOTE or event.role in (Role.USER, Role.ASSISTANT) else 0

@@ -1,0 +1,111 @@
+"""What the program notices by itself: worked out from what is stored, flat in cost, the same after a rebuild."""
+
+from collections.abc import Iterator
+
+import pytest
+
+from memory_mcp.app import App
+from memory_mcp.config import Settings, StorageSettings
+from memory_mcp.model.calendar import Calendar
+from memory_mcp.model.event import EventDraft, Role
+from memory_mcp.model.superseded import CONTRADICTION, OTHERWISE, Superseded
+from memory_mcp.storage.values import Scope
+from memory_mcp.toc.noticed import Contradictions
+from memory_mcp.toc.statements import line_of, rules_of
+from memory_mcp.toc.told import stretches
+from tests.factories import SHOP, a_small_history, draft
+from tests.fakes import FakeClock
+from tests.work import asked_of_the_store
+
+OLD, NEW = "We decided to use Postgres for the orders ledger.", "We decided to use MySQL for the orders ledger."
+
+
+@pytest.fixture
+def memory(clock: FakeClock) -> Iterator[App]:
+    app = App(Settings(storage=StorageSettings(timezone="Europe/Berlin")), clock, in_memory=True)
+    tell(app, *a_small_history(2))
+    yield app
+    app.close()
+
+
+def tell(app: App, *drafts: EventDraft) -> None:
+    app.write(drafts, "test")
+    app.derivation.run()
+
+
+def marks(app: App) -> list[Superseded]:
+    """What holds no more, as a process that has just begun works it out; and as this one has it, which is the same."""
+    fresh = Contradictions(app.storage, Calendar("Europe/Berlin")).marks()
+    known = app.storage.superseded.of(fresh)
+    assert {old: several[-1].words for old, several in fresh.items()} == {old: one.words for old, one in known.items()}
+    return [one for several in fresh.values() for one in several]
+
+
+def test_only_the_newer_stands_against_the_older_whichever_comes_first(memory: App) -> None:
+    tell(memory, draft(NEW, "2026-01-22 09:00", session="b"))
+    assert not marks(memory)
+    tell(memory, draft(OLD, "2026-01-20 09:00", session="a"))
+    [one] = marks(memory)
+    assert (one.author, one.reason, one.words) == (CONTRADICTION, OTHERWISE, OLD)
+    assert memory.evidence.expand(one.old, 0, 0).quote == OLD
+
+
+def test_a_live_event_costs_no_more_among_many_statements(memory: App) -> None:
+    def rows_of_one(day: int) -> int:
+        tell(memory, draft("The parcels are late again.", f"2026-02-{day:02d} 09:00", session=f"live-{day}"))
+        with asked_of_the_store() as read:
+            assert not memory.storage.superseded.of([])
+        return read.rows
+
+    memory.storage.superseded.is_empty()
+    few = rows_of_one(1)
+    things = "ledger basket voucher parcel invoice coupon shelf drawer cellar attic".split()
+    tell(
+        memory,
+        *(
+            draft(
+                f"We decided to use {name}{n} for the {name} in room {n}", f"2026-01-{n + 10:02d} 10:{at:02d}", f"many-{n}-{at}"
+            )
+            for n in range(10)
+            for at, name in enumerate(things)
+        ),
+    )
+    memory.storage.superseded.is_empty()
+    assert rows_of_one(2) <= few
+
+
+@pytest.mark.parametrize(
+    "between",
+    [
+        draft(NEW, "2026-01-22 09:00", session="b", project="github.com/acme/other"),
+        draft(NEW, "2026-01-22 09:00", session="b", role=Role.ASSISTANT),
+        draft(NEW, "2026-01-22 09:00", session="b", role=Role.TOOL),
+        draft(NEW, "2026-01-22 09:00", session="b", thread="helper"),
+        draft(NEW.replace(".", "?"), "2026-01-22 09:00", session="b"),
+        draft("If we decided to use MySQL for the orders ledger, it would break.", "2026-01-22 09:00", session="b"),
+    ],
+)
+def test_another_project_an_agent_a_tool_a_helper_and_a_question_mark_nothing(memory: App, between: EventDraft) -> None:
+    tell(memory, draft(OLD, "2026-01-20 09:00", session="a"), between)
+    assert not marks(memory)
+
+
+def test_without_a_project_nothing_is_known_to_be_about_one_thing(memory: App) -> None:
+    tell(
+        memory,
+        draft(OLD, "2026-01-20 09:00", session="a", project=""),
+        draft(NEW, "2026-01-22 09:00", session="b", project=""),
+    )
+    assert not marks(memory)
+
+
+def test_a_briefing_tells_it_behind_what_holds_and_other_words_of_the_same_message_still_hold(memory: App) -> None:
+    beside = "We decided that the zebra lives in the attic."
+    tell(memory, draft(f"{OLD} {beside}", "2026-01-20 09:00", session="a"), draft(NEW, "2026-01-22 09:00", session="b"))
+    cuts = [cut for cut in memory.storage.toc.segments_in(Scope(project=SHOP)) if cut.session_id in ("a", "b")]
+    first, second = stretches(memory.storage, cuts, most=9)
+    told = [line_of(said, label) for said, label in rules_of(first)]
+    [one] = marks(memory)
+    assert told[-1].endswith(f"({OTHERWISE}: {one.new})")
+    assert [OLD in row for row in told] == [False, True]
+    assert all(OTHERWISE not in line_of(said, label) for said, label in [rules_of(first)[0], *rules_of(second)])
