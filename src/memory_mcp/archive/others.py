@@ -4,7 +4,8 @@ Nothing of the other memory changes. Rows are read by the names of their columns
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -22,6 +23,8 @@ RECORDS = frozenset(
     ("pin", "superseded", "topic_label", "project_alias", "project_split", "segment_cut", "node", "bullet", "bullet_grip")
 )
 _DATABASE = "memory.duckdb"
+#: What stands in the place of a secret and of what was forgotten.
+_TAKEN_OUT = re.compile(r"\[(?:REDACTED:[^\]\n]{1,100}|forgotten)\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +54,35 @@ def slices_of(place: Path, look_at: Callable[[Path], Storage]) -> Iterator[Table
 def drafts_in(part: TableRows) -> list[EventDraft]:
     """The events of a slice of the table of events, as they were there."""
     return [_draft(dict(zip(part.columns, row, strict=True))) for row in part.rows]
+
+
+def unknown(storage: Storage, drafts: Sequence[EventDraft]) -> list[EventDraft]:
+    """Those of the events of another memory that this one has not: one that differs in what was taken out of it is known."""
+    here = storage.events.get_many([draft.carried.event_id for draft in drafts if draft.carried])
+    found = []
+    for draft in drafts:
+        own = here.get(draft.carried.event_id) if draft.carried else None
+        if own is None or not same_words(own.text, draft.text):
+            found.append(draft)
+    return found
+
+
+def same_words(one: str, other: str) -> bool:
+    """Whether two texts are the same but for marks in the place of what was redacted or forgotten."""
+    return one == other or _fits(one, other) or _fits(other, one)
+
+
+def _fits(marked: str, whole: str) -> bool:
+    first, *rest = _TAKEN_OUT.split(marked)
+    if not rest or not whole.startswith(first) or not whole.endswith(rest[-1]):
+        return False
+    at = len(first)
+    for part in rest:
+        at = whole.find(part, at)
+        if at < 0:
+            return False
+        at += len(part)
+    return True
 
 
 def _draft(row: Mapping[str, Any]) -> EventDraft:

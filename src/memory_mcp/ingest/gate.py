@@ -17,7 +17,7 @@ from memory_mcp.ingest.ours import without_ours
 from memory_mcp.ingest.redact import Redactor, strip_private
 from memory_mcp.ingest.tombstones import MARK as FORGOTTEN_MARK
 from memory_mcp.ingest.tombstones import Tombstones
-from memory_mcp.model.event import EventDraft, EventType
+from memory_mcp.model.event import EventDraft, EventType, id_now
 from memory_mcp.model.ids import digest, encode
 from memory_mcp.model.sentinel import MARK
 
@@ -73,6 +73,7 @@ class Gate:
         """As `clean`, with the reason as the answer; redactions are counted in `report`."""
         if why := self.capture.refusal(draft):
             return why
+        given = draft
         draft = _without_private(draft)
         text = strip_private(without_ours(_storable(draft.text)))
         if not text.strip():
@@ -102,6 +103,7 @@ class Gate:
             speaker=names["speaker"],
             metadata=metadata,
         )
+        clean = _renamed(given, clean)
         return FORGOTTEN if self.tombstones.covers(clean) else clean
 
     def again(self, draft: EventDraft) -> EventDraft | None:
@@ -197,6 +199,15 @@ class Gate:
         start, quoted = f'{key}: "', value.replace('"', "'")
         told = self.redact(f'{start}{quoted}"', report)
         return value if told == f'{start}{quoted}"' else told[len(start) : -1]
+
+
+def _renamed(before: EventDraft, now: EventDraft) -> EventDraft:
+    """An event of another store under the id that it has here when what went in here passed the same gate."""
+    was = before.carried
+    words = (before.text, before.session_id, before.source_id)
+    if was is None or words == (now.text, now.session_id, now.source_id):
+        return now
+    return replace(now, carried=replace(was, event_id=id_now(was.event_id, was.source, before, now)))
 
 
 def _without_private(draft: EventDraft) -> EventDraft:

@@ -5,7 +5,10 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import lru_cache
 
-from memory_mcp.model.ids import EventId, digest
+from memory_mcp.model.ids import HASH_MASK, EventId, digest, event_id_from, event_key, key_of
+
+#: An event without an id of its source's is told apart from its likes by how many came before it; looked for so far.
+_LIKES = 16
 
 
 class Role(StrEnum):
@@ -152,6 +155,21 @@ def carried(event: Event) -> EventDraft:
         metadata=event.metadata,
         carried=Carried(event.event_id, event.source, event.trust),
     )
+
+
+def id_now(old: EventId, source: str, before: Event | EventDraft, now: Event | EventDraft) -> EventId:
+    """The id that an import gives an event whose words changed, so that no second copy comes: that of its source's id stays."""
+    if now.timestamp is None or (before.source_id and before.source_id == now.source_id):
+        return old
+    if now.source_id:
+        return event_id_from(key_of(now.timestamp, digest(source, now.source_id)))
+    told = before.metadata.get("source_time_ms")
+    for time in dict.fromkeys((str(before.timestamp), "None", told or "None")):
+        for like in range(_LIKES):
+            if digest(source, before.session_id, time, before.role, before.text, str(like)) == event_key(old) & HASH_MASK:
+                told_now = digest(source, now.session_id, time, now.role, now.text, str(like))
+                return event_id_from(key_of(now.timestamp, told_now))
+    return old
 
 
 def is_recap(event: Event) -> bool:

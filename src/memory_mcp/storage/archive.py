@@ -7,6 +7,8 @@ from typing import Any, Protocol
 
 #: Marks of what was written for other memories begin so, and hold the number of the last event. On disk.
 SYNCED = "sync:out:"
+#: Marks of what was read of other memories begin so, and those of what importers read. On disk.
+READ_ELSEWHERE, READ = "sync:in:", "import:"
 
 
 @dataclass(frozen=True, slots=True)

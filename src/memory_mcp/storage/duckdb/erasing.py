@@ -14,8 +14,8 @@ from typing import Any
 import duckdb
 
 from memory_mcp.model.calendar import rollup_targets
-from memory_mcp.model.event import Event
-from memory_mcp.model.ids import HASH_MASK, digest, event_id_from, event_key, grip_id_from, key_of, node_key
+from memory_mcp.model.event import Event, id_now
+from memory_mcp.model.ids import event_key, grip_id_from, node_key
 from memory_mcp.storage.archive import SYNCED
 from memory_mcp.storage.duckdb.connection import insert
 from memory_mcp.storage.duckdb.events import EVENT_TYPES
@@ -24,8 +24,6 @@ from memory_mcp.storage.duckdb.rows import EVENT, event_columns, event_of
 from memory_mcp.storage.values import Cleaner, Erased
 
 _READ = 2000
-#: An event without an id of its source's is told apart from its likes by how many came before it; looked for so far.
-_LIKES = 16
 _KEYS, _IDS = "(SELECT unnest(?::BIGINT[]))", "(SELECT unnest(?::HUGEINT[]))"
 #: Text columns of rows that stand for themselves: what is cleaned there, and where the whole row goes with a name in it.
 _CLEANED = {
@@ -100,7 +98,7 @@ class Erasing:
             self._projects.add(event.project)
             self.erased.gone.append((event.event_id, event.timestamp))
         else:
-            named = replace(kept, event_id=event_id_from(_key_now(event, kept)))
+            named = replace(kept, event_id=id_now(event.event_id, event.source, event, kept))
             self._streams.add(named.stream)
             self._changed[event_key(event.event_id)] = (seq, named)
             self.erased.changed.append((event.event_id, event.timestamp))
@@ -227,21 +225,6 @@ class Erasing:
                 self._con.execute("DELETE FROM checkpoint WHERE contains(name, ?)", [spelled])
 
 
-def _key_now(before: Event, now: Event) -> int:
-    """The key that an import gives an event whose text changed: that of its source's id stays."""
-    old = event_key(before.event_id)
-    if before.source_id and before.source_id == now.source_id:
-        return old
-    if now.source_id:
-        return key_of(now.timestamp, digest(now.source, now.source_id))
-    told = before.metadata.get("source_time_ms")
-    for time in dict.fromkeys((str(before.timestamp), "None", told or "None")):
-        for like in range(_LIKES):
-            if digest(before.source, before.session_id, time, before.role, before.text, str(like)) == old & HASH_MASK:
-                return key_of(now.timestamp, digest(now.source, now.session_id, time, now.role, now.text, str(like)))
-    return old
-
-
 def kept_row(keep: Cleaner, table: str, row: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """A row of a copy of the store without what was forgotten: itself where it holds nothing of that, None where it goes."""
     if table == "event":
@@ -249,7 +232,7 @@ def kept_row(keep: Cleaner, table: str, row: Mapping[str, Any]) -> Mapping[str, 
         kept = keep.cleaned(event)
         if kept is None or kept is event:
             return None if kept is None else row
-        named = replace(kept, event_id=event_id_from(_key_now(event, kept)))
+        named = replace(kept, event_id=id_now(event.event_id, event.source, event, kept))
         columns = event_columns([named], row["seq"])
         return {**row, **dict(zip(_EVENT_COLUMNS, (column[0] for column in columns), strict=True))}
     now = {name: _clean_cell(keep, value) for name, value in row.items()}
