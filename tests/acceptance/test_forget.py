@@ -10,11 +10,12 @@ from pathlib import Path
 import pytest
 
 from bench.place import Place
+from memory_mcp import paths
 from memory_mcp.archive.blocks import Archive
 from memory_mcp.archive.frames import Damaged
 from memory_mcp.failpoints import FAILPOINTS, VARIABLE
 from memory_mcp.ingest.respelling import key_of
-from memory_mcp.ingest.tombstones import FILE, KEY_FILE, MARK
+from memory_mcp.ingest.tombstones import MARK
 from tests.daemon.places import DAEMON
 from tests.waiting import until
 
@@ -157,7 +158,7 @@ def test_a_value_in_five_spellings_leaves_every_place_and_does_not_come_back(pla
     assert_gone(place, "restored")
     place.ok("ingest", str(again))
     assert spoken(place).count('"event_id"') == count
-    audit = (place.directory / FILE).read_bytes() + (place.directory / KEY_FILE).read_bytes()
+    audit = (place.directory / paths.TOMBSTONES).read_bytes() + (place.directory / paths.TOMBSTONES_KEY).read_bytes()
     assert b"bluefin" not in audit.lower()
 
 

@@ -1,8 +1,8 @@
-"""What machines do to each other through a shared folder when something goes wrong: copies, losses, kills, disks that are away."""
+"""What machines do to each other through a shared folder when something goes wrong: copies, losses, kills, missing disks."""
 
 import json
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,13 +15,13 @@ from memory_mcp.archive.frames import Block
 from memory_mcp.failpoints import VARIABLE
 
 Make = Callable[[str], Place]
-OFF = {name: "false" for name in ("MEMORY_MCP_SERVER__DAEMON", "MEMORY_MCP_TELEPORT__ENABLED", "MEMORY_MCP_TOPICS__ENABLED")}
+OFF = dict.fromkeys(("MEMORY_MCP_SERVER__DAEMON", "MEMORY_MCP_TELEPORT__ENABLED", "MEMORY_MCP_TOPICS__ENABLED"), "false")
 
 
 @pytest.fixture
-def make(tmp_path: Path) -> Iterator[Make]:
+def make(tmp_path: Path) -> Make:
     """Machines by name; their commands open the memory themselves."""
-    yield lambda name: Place(tmp_path / name, more=OFF)
+    return lambda name: Place(tmp_path / name, more=OFF)
 
 
 @pytest.fixture
@@ -115,7 +115,7 @@ def test_a_machine_that_is_gone_takes_nothing_with_it(make: Make, folder: Path) 
     say(one, "one", "Said on the machine that stays.")
     say(two, "two", "Said on the machine that was sold.")
     converge(folder, one, two)
-    [own] = json.loads(json.dumps((two.directory / "sync-id").read_text().split()))
+    [own] = (two.directory / "sync-id").read_text().split()
     shutil.rmtree(folder / f"machine-{own}")
     sync(one, folder)
     sync(third, folder)

@@ -10,12 +10,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from memory_mcp.archive.backup import Backup, backups
-from memory_mcp.archive.reading import rows_of
+from memory_mcp.archive.backup import backups, find
+from memory_mcp.archive.reading import Missing, rows_of
 from memory_mcp.errors import SourceUnreadable
 from memory_mcp.model.event import Carried, EventDraft, EventType, Role, Trust
 from memory_mcp.model.ids import event_id_from
-from memory_mcp.storage.archive import TableRows
+from memory_mcp.storage.archive import SHARED, TableRows
 from memory_mcp.storage.base import Storage
 
 #: Tables beside the events that say what somebody wanted: what cannot be derived from events.
@@ -34,21 +34,24 @@ class Records:
     rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
 
-def slices_of(place: Path, look_at: Callable[[Path], Storage]) -> Iterator[TableRows]:
-    """Every row of another memory, events first. SourceUnreadable where there is none, and what opening a store raises."""
+def slices_of(place: Path, look_at: Callable[[Path], Storage], missing: list[Missing]) -> Iterator[TableRows]:
+    """Every row of another memory, events first; what cannot be read goes to `missing`.
+
+    SourceUnreadable where there is none, and what opening a store raises.
+    """
     if (place / _DATABASE).is_file():
         storage = look_at(place)
         try:
             with storage.archive.snapshot() as snapshot:
-                yield from snapshot.events(0)
+                for table in SHARED:
+                    yield from snapshot.behind(table, 0)
                 yield from snapshot.others()
         finally:
             storage.close()
         return
-    found = backups(place) if place.is_dir() else [Backup(place, 0, "")] if place.is_file() else []
-    if not found:
+    if not (place.is_file() or backups(place)):
         raise SourceUnreadable(f"there is no memory and no backup in {place}", "Name a data directory, or a backup.")
-    yield from rows_of(found[0])
+    yield from rows_of(find(place), missing=missing)
 
 
 def drafts_in(part: TableRows) -> list[EventDraft]:

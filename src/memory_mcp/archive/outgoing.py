@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from memory_mcp import paths
 from memory_mcp.archive import blocks
 from memory_mcp.archive.blocks import Archive
 from memory_mcp.archive.frames import Batch, Block
@@ -40,7 +41,6 @@ _OWN = "sync:own:"
 #: File of the data directory with the names of this machine's folders, the newest last: not the store's, which a backup
 #: carries to another machine.
 _ID = "sync-id"
-_TOMBSTONES = "tombstones.jsonl"
 _FILE = re.compile(r"events-(\d{8})-[0-9a-f]{8}\.archive\Z")
 #: A file is joined with those behind it when it holds at most so many times their number.
 _JOIN = 4
@@ -69,7 +69,7 @@ class Outgoing:
 
     def __init__(self, storage: Storage, data_dir: Path, folder: Path, clean: Clean) -> None:
         self._storage, self._data_dir, self._folder, self._clean = storage, data_dir, folder, clean
-        self._tombstones = _size(data_dir / _TOMBSTONES)
+        self._tombstones = _size(data_dir / paths.TOMBSTONES)
         self._shelf = Shelf(str(folder))
         self.machine = self._mine()
 
@@ -156,7 +156,7 @@ class Outgoing:
             nonlocal new
             for old in joined if after else ():
                 yield from self._rows_of(old)
-            for part in snapshot.events(after):
+            for part in snapshot.behind("event", after):
                 rows = [row for row in (self._row(part.columns, row) for row in part.rows) if row is not None]
                 new += len(rows)
                 yield Batch(part.table, part.columns, rows)
