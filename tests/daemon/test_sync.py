@@ -207,3 +207,18 @@ def test_a_secret_stored_before_its_rule_leaves_by_no_door(make: Make, folder: P
     # It is the same event there, and none more here.
     sync(one, folder)
     assert held(one).keys() == before.keys() == held(two).keys() or len(held(one)) == len(held(two)) == 1
+
+
+def test_a_text_that_was_shortened_passes_every_further_door_as_it_is(make: Make, folder: Path, tmp_path: Path) -> None:
+    one, two, third = make("one"), make("two"), make("third")
+    long = " ".join(f"row {n}: {n * 7919 % 1009}" for n in range(9000))
+    told = {"session_id": "s", "timestamp": 1768212000000, "role": "tool", "type": "tool_result", "text": long}
+    one.ok("ingest", "-", stdin=json.dumps(told | {"metadata": {"cwd": "/srv/" + "x" * 9000}}))
+    sync(one, folder)
+    sync(two, folder)
+    out = one.ok("export")
+    assert "bytes left out" in out
+    assert two.ok("export") == out
+    (tmp_path / "all.jsonl").write_text(out)
+    third.ok("import", "jsonl", str(tmp_path / "all.jsonl"))
+    assert third.ok("export") == out

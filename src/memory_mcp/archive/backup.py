@@ -29,6 +29,8 @@ _NAME = re.compile(r"backup-(?P<store>[0-9a-f]{8})-(?P<at>\d{8}T\d{6}\d{3})Z\.ar
 #: A file of events is written anew with those behind it when it holds at most so many times their number.
 _JOIN = 4
 _DAY_MS = 86_400_000
+#: So far may the clocks of two machines be apart (milliseconds).
+_SKEW_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,7 +198,7 @@ def _more(folder: Path, table: str, files: list[SharedFile], snapshot: Snapshot,
     first = (files[-1].last if files else 0) + 1
     rows, told = snapshot.print_of(table, first, last)
     span = f"{first}-{last}" if table == "event" else f"{rows}"
-    name = f"{table}s-{snapshot.store_id[:8]}-{span}-{told.lstrip('-')[:16] or '0'}{SUFFIX}"
+    name = f"{table}s-{snapshot.store_id[:8]}-{span}-{told.lstrip('-')[-16:] or '0'}{SUFFIX}"
     heads = blocks.write(folder / name, _batches(snapshot.behind(table, first - 1)), {"kind": f"{table}s"}, pace.step)
     sources: dict[str, int] = {}
     for head in heads:
@@ -241,10 +243,10 @@ def own_of(folder: Path, store: str) -> list[Backup]:
 
 def in_order(found: Iterable[Backup], now_ms: int) -> list[Backup]:
     """Newest first; behind them those of the future, whose clock was wrong when they were made."""
-    return sorted(found, key=lambda b: (b.at_ms <= now_ms + _DAY_MS, b.at_ms, b.path.name), reverse=True)
+    return sorted(found, key=lambda b: (b.at_ms <= now_ms + _SKEW_MS, b.at_ms, b.path.name), reverse=True)
 
 
-def find(source: Path, until_ms: int | None = None) -> Backup:
+def find(source: Path, until_ms: int | None = None, now_ms: int | None = None) -> Backup:
     """A backup file, or the newest in a folder up to a moment (UTC ms); NotFound when there is none."""
     if source.is_file():
         told = _NAME.fullmatch(source.name)
@@ -253,7 +255,8 @@ def find(source: Path, until_ms: int | None = None) -> Backup:
             if told
             else Backup(source, 0, "")
         )
-    found = [b for b in in_order(backups(source), SystemClock().now_ms()) if until_ms is None or b.at_ms <= until_ms]
+    now = SystemClock().now_ms() if now_ms is None else now_ms
+    found = [b for b in in_order(backups(source), now) if until_ms is None or b.at_ms <= until_ms]
     if not found:
         before = " from then or earlier" if until_ms is not None and backups(source) else ""
         raise NotFound(f"there is no backup{before} in {source}", "See which there are: memory-mcp backup --list")
@@ -263,7 +266,7 @@ def find(source: Path, until_ms: int | None = None) -> Backup:
 def wanted(found: list[Backup], days: int, weeks: int, day_of: Callable[[int], str], now_ms: int) -> set[Path]:
     """Which of some backups of one store are kept: the last of each of so many days and weeks, and all of the last 24 hours."""
     kept: set[Path] = {b.path for b in found if abs(now_ms - b.at_ms) < _DAY_MS}
-    ahead = [b for b in found if b.at_ms > now_ms + _DAY_MS]
+    ahead = [b for b in found if b.at_ms > now_ms + _SKEW_MS]
     # A clock that was wrong for a while must not take the places of what a right one says.
     for several in ([b for b in found if b not in ahead], ahead):
         by_day: dict[str, Path] = {}

@@ -7,6 +7,7 @@ Invariants
 3. A text too long for its bound keeps its head and its tail, says so between them, and its full size in metadata.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -47,6 +48,9 @@ NO_SESSION = "no session id"
 FORGOTTEN = "it was forgotten"
 
 _HARMLESS_LIMIT = 10_000
+#: What stands in the place of a cut. With it a shortened text is longer than its bound, and must pass the next door as it is.
+_SHORTENED = re.compile(r"\n\[\.\.\. \d+ bytes left out \.\.\.\]\n")
+_NOTE_BYTES = 64
 _UNSTORABLE = "\ufffd"
 
 
@@ -227,7 +231,7 @@ def shorten(text: str, bound: int) -> tuple[str, int]:
     if len(text) * 4 <= bound:
         return text, 0
     raw = text.encode("utf-8")
-    if len(raw) <= bound:
+    if len(raw) <= bound or (len(raw) <= bound + _NOTE_BYTES and _SHORTENED.search(text)):
         return text, 0
     half = bound // 2
     head, tail = raw[:half].decode("utf-8", "ignore"), raw[-half:].decode("utf-8", "ignore")
