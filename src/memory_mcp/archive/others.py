@@ -13,10 +13,12 @@ from typing import Any
 from memory_mcp.archive.backup import backups, find
 from memory_mcp.archive.reading import Missing, rows_of
 from memory_mcp.errors import SourceUnreadable
-from memory_mcp.model.event import Carried, EventDraft, EventType, Role, Trust
+from memory_mcp.model.calendar import TimeWindow
+from memory_mcp.model.event import Carried, Event, EventDraft, EventType, Role, Trust
 from memory_mcp.model.ids import event_id_from
 from memory_mcp.storage.archive import SHARED, TableRows
 from memory_mcp.storage.base import Storage
+from memory_mcp.storage.values import Scope
 
 #: Tables beside the events that say what somebody wanted: what cannot be derived from events.
 RECORDS = frozenset(
@@ -65,9 +67,20 @@ def unknown(storage: Storage, drafts: Sequence[EventDraft]) -> list[EventDraft]:
     found = []
     for draft in drafts:
         own = here.get(draft.carried.event_id) if draft.carried else None
+        if own is None:
+            own = _unmarked(storage, draft)
         if own is None or not same_words(own.text, draft.text):
             found.append(draft)
     return found
+
+
+def _unmarked(storage: Storage, draft: EventDraft) -> Event | None:
+    """What is stored here of an event that has another id there, because something was taken out of its words."""
+    if draft.timestamp is None or not _TAKEN_OUT.search(draft.text):
+        return None
+    moment = Scope(window=TimeWindow(draft.timestamp, draft.timestamp + 1), role=draft.role)
+    said = storage.events.window(moment, draft.session_id)
+    return next((event for event in said if same_words(event.text, draft.text)), None)
 
 
 def same_words(one: str, other: str) -> bool:
