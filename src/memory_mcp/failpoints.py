@@ -35,6 +35,8 @@ FAILPOINTS = {
     "backup.written": "the backup is in its folder, old ones are still there",
     "restore.built": "the restored store is complete aside and the present one has a second name, still in its place",
     "restore.moved": "the restored store is in its place, its high-water mark is not",
+    "sync.written": "a file for other machines has its name, the store does not count it",
+    "sync.noted": "the store counts a file for other machines, those it takes the place of are still there",
     "forget.noted": "it is written down that something is being forgotten, everything is still there",
     "forget.before_commit": "what is forgotten is taken out of the tables, the transaction is not committed",
     "forget.erased": "what is forgotten is gone from the tables; tree, indexes and files still tell of it",

@@ -183,6 +183,10 @@ def token_file(directory: str) -> str:
     return os.path.join(directory, "token")
 
 
+#: What must not come back, as keyed hashes, and their key.
+TOMBSTONES, TOMBSTONES_KEY = "tombstones.jsonl", "tombstones.key"
+
+
 def pauses_file(directory: str) -> str:
     """When recording was paused, and of which projects."""
     return os.path.join(directory, "pauses.json")

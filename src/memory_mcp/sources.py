@@ -58,7 +58,10 @@ def exchange(storage: "Storage", data_dir: Path, folder: Path, gate: "Gate", sto
     def take(drafts: "Sequence[EventDraft]") -> "Appended":
         return store([clean for draft in drafts if (clean := gate.clean(draft, report)) is not None], "sync")
 
-    return Exchange(storage, data_dir, folder, take)
+    def clean(draft: "EventDraft") -> "EventDraft | None":
+        return gate.clean(draft, ImportReport())
+
+    return Exchange(storage, data_dir, folder, take, clean)
 
 
 def syncing(

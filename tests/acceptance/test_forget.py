@@ -11,9 +11,10 @@ import pytest
 from mcp import Client, stdio_client
 
 from bench.place import Place
+from memory_mcp import paths
 from memory_mcp.failpoints import FAILPOINTS, VARIABLE
 from memory_mcp.ingest.respelling import key_of
-from memory_mcp.ingest.tombstones import FILE, KEY_FILE, MARK
+from memory_mcp.ingest.tombstones import MARK
 from tests.acceptance import leftovers
 from tests.daemon.places import DAEMON
 from tests.waiting import until
@@ -127,7 +128,7 @@ def test_a_value_in_five_spellings_leaves_every_place(place: Place, history: Pat
     place.ok("ingest", str(shutil.copy(history, history.with_name("again.jsonl"))))
     place.ok("ingest", "-", stdin=told(50, f"By another door: {SPELLINGS[3]}", "s9", "z1"))
     assert_gone(place, "said again")
-    audit = (place.directory / FILE).read_bytes() + (place.directory / KEY_FILE).read_bytes()
+    audit = (place.directory / paths.TOMBSTONES).read_bytes() + (place.directory / paths.TOMBSTONES_KEY).read_bytes()
     assert b"bluefin" not in audit.lower()
 
 
@@ -209,7 +210,7 @@ def test_what_would_empty_the_memory_is_refused(place: Place, tmp_path: Path) ->
         assert "that time holds everything" in refused.stderr
     for nothing in (("--topic", ""), ("--value", " "), ("--event", "")):
         assert place.run("forget", *nothing, "--yes").returncode != 0
-    assert not (place.directory / FILE).exists()
+    assert not (place.directory / paths.TOMBSTONES).exists()
     assert json.loads(place.ok("forget", "--value", "--yes", "--json", stdin="part 77"))["counts"]["events with a value"] == 1
 
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 
 from memory_mcp.app import App
@@ -15,7 +16,7 @@ from memory_mcp.archive.keeper import held
 from memory_mcp.archive.reading import rows_of, verify
 from memory_mcp.archive.settings import BackupSettings
 from memory_mcp.config import Settings, StorageSettings
-from memory_mcp.errors import ConfigError, DeadlineExceeded, NotFound, SourceUnreadable
+from memory_mcp.errors import ConfigError, DeadlineExceeded, NotFound, SourceUnreadable, StorageError
 from tests.factories import a_small_history, draft
 from tests.fakes import FakeClock
 
@@ -62,7 +63,7 @@ def test_files_of_events_stay_few(app: App, clock: FakeClock) -> None:
         more(app, 5, f"round {round_}")
         made = app.backups.make("test")
     newest = backups(made.path.parent)[0]
-    assert len(files_of(newest) or ()) <= 4
+    assert len(files_of(newest) or ()) <= 8
     assert events_in(newest) == list(range(1, made.last_seq + 1))
 
 
@@ -77,7 +78,7 @@ def test_one_file_holds_everything(app: App, tmp_path: Path) -> None:
 
 def test_a_damaged_file_is_not_built_upon(app: App, clock: FakeClock) -> None:
     first = app.backups.make("test")
-    [file] = files_of(backups(first.path.parent)[0]) or ()
+    file, _ = files_of(backups(first.path.parent)[0]) or ()
     path = first.path.parent / file.name
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
@@ -91,7 +92,7 @@ def test_a_damaged_file_is_not_built_upon(app: App, clock: FakeClock) -> None:
 
 def test_what_was_forgotten_in_a_file_is_in_no_later_backup(app: App, clock: FakeClock) -> None:
     first = app.backups.make("test")
-    [file] = files_of(backups(first.path.parent)[0]) or ()
+    file, _ = files_of(backups(first.path.parent)[0]) or ()
     rewrite(first.path.parent / file.name, lambda table, row: None if row.get("seq") == 7 else row)
     assert events_in(find(first.path)) == [n for n in range(1, first.last_seq + 1) if n != 7]
     assert verify(find(first.path)).missing == []
@@ -119,7 +120,7 @@ def test_a_wrong_byte_is_named_by_time_and_source_and_costs_its_block(app: App, 
 def test_a_file_that_is_gone_is_told_with_what_it_held(app: App) -> None:
     made = app.backups.make("test")
     backup = find(made.path)
-    [file] = files_of(backup) or ()
+    file, _ = files_of(backup) or ()
     (made.path.parent / file.name).unlink()
     [missing] = verify(backup).missing
     assert (missing.rows, missing.sources) == (made.events, {"test": made.events})
@@ -228,3 +229,58 @@ def test_settings_that_would_keep_nothing_are_refused() -> None:
     with pytest.raises(ConfigError):
         BackupSettings(keep_days=0)
     assert module.SUFFIX == ".archive"
+
+
+def test_quotations_are_shared_like_events(app: App, clock: FakeClock) -> None:
+    first = app.backups.make("test")
+    clock.advance(60)
+    second = app.backups.make("test")
+    tables = {f.table for f in files_of(find(second.path)) or ()}
+    assert tables == {"event", "grip"}
+    assert second.rows["grip"] == first.rows["grip"] > 0
+    assert verify(find(second.path)).rows["grip"] == first.rows["grip"]
+    # Nothing but the small tables is written once more.
+    assert second.added_bytes == second.path.stat().st_size < second.size_bytes / 4
+
+
+def test_quotations_that_are_filed_otherwise_are_written_anew(app: App, clock: FakeClock, tmp_path: Path) -> None:
+    first = app.backups.make("test")
+    app.close()
+    con = duckdb.connect(str(app.settings.storage.directory / "memory.duckdb"))
+    con.execute("UPDATE grip SET segment = segment + 1 WHERE grip_id = (SELECT min(grip_id) FROM grip)")
+    con.close()
+    clock.advance(60)
+    again = App(app.settings, clock)
+    made = find(again.backups.make("test").path)
+    again.close()
+    one, two = ([f.name for f in files_of(b) or () if f.table == "grip"] for b in (find(first.path), made))
+    assert one != two
+
+
+def test_a_year_of_backups_with_a_clock_that_jumps(app: App, clock: FakeClock) -> None:
+    folder, jumps = app.backups.folder, {60: 400, 75: -400, 140: -2000, 150: 2000, 200: 30, 230: -30}
+    assert folder is not None
+    for day in range(365):
+        clock.advance(24 * 3600 * (1 + jumps.get(day, 0)))
+        if day % 5 == 0:
+            more(app, 1, f"day {day}")
+        made = app.backups.make("daily")
+        left = backups(folder)
+        assert made.path in {b.path for b in left}
+        assert find(folder, None, clock.now_ms()).path == made.path
+        assert len(left) <= 2 * (7 + 4 + 2)
+    steady = [b for b in left if b.at_ms <= clock.now_ms()]
+    assert [round((clock.now_ms() - b.at_ms) / DAY) for b in steady[:7]] == list(range(7))
+    named = {f.name for b in left for f in files_of(b) or ()}
+    assert {p.name for p in folder.iterdir()} == named | {b.path.name for b in left}
+    for backup in left:
+        assert verify(backup).missing == []
+
+
+def test_a_link_in_the_place_of_the_folder_is_not_followed(app: App, data_dir: Path, tmp_path: Path) -> None:
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (data_dir / "backups").symlink_to(elsewhere)
+    with pytest.raises(StorageError, match="is a link"):
+        app.backups.make("test")
+    assert list(elsewhere.iterdir()) == []

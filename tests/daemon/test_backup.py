@@ -3,6 +3,7 @@
 import asyncio
 import json
 import threading
+import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from mcp import Client
 
 from bench.place import Place
 from memory_mcp.archive.backup import backups
+from memory_mcp.archive.blocks import Archive, write
+from memory_mcp.archive.frames import Batch, Block
 from memory_mcp.failpoints import VARIABLE
 from memory_mcp.storage.duckdb import look_at
 from tests.daemon.places import needs_proc
@@ -245,3 +248,67 @@ def test_doctor_and_stats_tell_what_backups_take(filled: Place) -> None:
     stats = json.loads(filled.ok("admin", "stats", "--json"))
     size = json.loads(filled.ok("backup", "--list", "--json"))["size_bytes"]
     assert stats["backups"] == {"count": 1, "size_bytes": size}
+
+
+def test_a_store_that_is_restored_elsewhere_records_no_paused_project_and_takes_back_nothing_forgotten(
+    filled: Place, tmp_path: Path
+) -> None:
+    value = "walnut-8841-harbour"
+    line = {"text": f"The code is {value}.", "role": "user", "session_id": "code", "timestamp": 1768299000000}
+    filled.ok("ingest", "-", stdin=json.dumps(line))
+    filled.ok("pause", "--project", "github.com/acme/secret")
+    filled.ok("forget", "--value", value, "--yes")
+    filled.ok("backup", str(tmp_path / "usb"))
+    with Place(tmp_path / "elsewhere", more={"MEMORY_MCP_SERVER__DAEMON": "false"}) as other:
+        other.ok("restore", str(tmp_path / "usb"))
+        secret = {"text": "Not to be recorded.", "role": "user", "session_id": "s", "project": "github.com/acme/secret"}
+        lines = [line | {"session_id": "again"}, secret | {"timestamp": time.time_ns() // 1_000_000}]
+        other.run("ingest", "-", stdin="\n".join(map(json.dumps, lines)))
+        texts = [row[3] for row in stored(other.directory)]
+        assert not any(value in text or "Not to be" in text for text in texts)
+        # Twice changes nothing.
+        before = [(other.directory / name).read_bytes() for name in ("pauses.json", "tombstones.jsonl")]
+        other.ok("resume", "--project", "github.com/acme/secret")
+        ended = (other.directory / "pauses.json").read_bytes()
+        other.ok("restore", str(tmp_path / "usb"))
+        assert (other.directory / "pauses.json").read_bytes() == ended != before[0]
+        assert (other.directory / "tombstones.jsonl").read_bytes() == before[1]
+
+
+def test_what_a_damaged_backup_lacks_comes_back_from_its_source(tmp_path: Path) -> None:
+    with Place(tmp_path / "place", more={"MEMORY_MCP_SERVER__DAEMON": "false"}) as place:
+        source = tmp_path / "all.jsonl"
+        told = [{"text": f"Line {n}.", "role": "user", "session_id": "s", "timestamp": 1768212000000 + n} for n in range(900)]
+        source.write_text("".join(json.dumps(t) + "\n" for t in told))
+        place.ok("import", "jsonl", str(source))
+        place.ok("backup")
+        whole = stored(place.directory)
+        [events] = (place.directory / "backups").glob("events-*.archive")
+        content = bytearray(events.read_bytes())
+        content[len(content) // 2] ^= 1
+        events.write_bytes(bytes(content))
+        assert place.run("restore", str(place.directory / "backups")).returncode == 1
+        assert len(stored(place.directory)) < len(whole)
+        place.ok("import", "jsonl", str(source))
+        assert {row[1] for row in stored(place.directory)} == {row[1] for row in whole}
+        # Another memory that takes such a backup in says what it could not read.
+        with Place(tmp_path / "other", more={"MEMORY_MCP_SERVER__DAEMON": "false"}) as other:
+            done = other.run("merge", str(place.directory / "backups"), "--json")
+            [missing] = json.loads(done.stdout)["missing"]
+            assert done.returncode == 1
+            assert missing["from"].startswith("2026-01-12T10:00:0")
+            assert sum(missing["sources"].values()) == missing["rows"] == len(whole) - len(stored(other.directory))
+
+
+def test_a_restore_that_does_not_fit_changes_nothing(filled: Place) -> None:
+    [backup] = backups(filled.directory / "backups")
+    with Archive(backup.path) as archive:
+        parts = [p for p in archive if isinstance(p, Block)]
+        about = archive.about | {"store_bytes": 1 << 60}
+    write(backup.path, [Batch(p.head.table, p.head.columns, p.rows) for p in parts], about)
+    whole = stored(filled.directory)
+    refused = filled.run("restore", str(backup.path))
+    assert refused.returncode == 3
+    assert "MB are free" in refused.stderr
+    assert stored(filled.directory) == whole
+    assert not (filled.directory / "restoring").exists()

@@ -256,3 +256,26 @@ def test_a_file_copied_by_half_waits_for_its_rest(make: Make, tmp_path: Path) ->
     assert done["waiting"] == 0
     assert taken + done["new"] == 59
     assert held(there) == held(here)
+
+
+def test_an_export_holds_what_its_time_agent_and_project_name(make: Make, tmp_path: Path) -> None:
+    place = make("here")
+    told = [
+        {"session_id": f"s{n}", "timestamp": f"2026-02-0{n + 1}T12:00:00Z", "role": "user", "text": f"Said {n}.", "agent": agent}
+        | {"project": f"github.com/acme/{project}"}
+        for n, (agent, project) in enumerate([("a", "one"), ("b", "one"), ("a", "two"), ("b", "two")])
+    ]
+    place.ok("ingest", "-", stdin="".join(json.dumps(t) + "\n" for t in told))
+    asked = {
+        "--since 2026-02-03": "23",
+        "--until 2026-02-02": "01",
+        "--since 2026-02-02 --until 2026-02-03": "12",
+        "--agent b": "13",
+        "--project two --agent a": "2",
+    }
+    for words, numbers in asked.items():
+        lines = place.ok("export", *words.split()).splitlines()
+        assert "".join(json.loads(line)["session_id"][1:] for line in lines) == numbers, words
+    folder = tmp_path / "vault"
+    place.ok("export", str(folder), "--format", "markdown", "--since", "2026-02-02", "--agent", "b")
+    assert sorted(file.name for file in folder.iterdir()) == ["2026-02-02.md", "2026-02-04.md"]

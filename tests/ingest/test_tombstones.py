@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+from memory_mcp import paths
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.capture import Capture
 from memory_mcp.ingest.gate import FORGOTTEN, Gate
-from memory_mcp.ingest.tombstones import FILE, KEY_FILE, MARK, Range, Tombstones, Wanted
+from memory_mcp.ingest.tombstones import MARK, Range, Tombstones, Wanted
 from memory_mcp.model.event import Event, EventDraft, EventType, Role, Trust
 from memory_mcp.model.ids import event_id
 
@@ -112,7 +113,7 @@ def test_nothing_of_the_value_is_in_the_files_and_they_are_private(tmp_path: Pat
     Tombstones(tmp_path).add(
         Wanted(values=[VALUE], events=[stored(DRAFT)], ranges=[Range(0, 9, "secret-session", "secret-project")])
     )
-    for name in (FILE, KEY_FILE):
+    for name in (paths.TOMBSTONES, paths.TOMBSTONES_KEY):
         raw = (tmp_path / name).read_bytes().lower()
         assert stat.S_IMODE((tmp_path / name).stat().st_mode) == 0o600
         assert not any(word in raw for word in (b"blue", b"launch", b"secret"))
@@ -154,7 +155,7 @@ def test_the_gate_lets_nothing_forgotten_in_and_sees_what_others_add(tmp_path: P
 def test_a_torn_line_costs_nothing_but_itself(tmp_path: Path) -> None:
     tombstones = Tombstones(tmp_path)
     tombstones.add(Wanted(values=["first value"]))
-    with (tmp_path / FILE).open("ab") as file:
+    with (tmp_path / paths.TOMBSTONES).open("ab") as file:
         file.write(b'{"value": "12')
     tombstones.add(Wanted(values=["second value"]))
     assert Tombstones(tmp_path).clean("first value, second value") == f"{MARK}, {MARK}"
@@ -164,7 +165,7 @@ def test_a_short_value_is_refused_and_a_dry_run_writes_nothing(tmp_path: Path) -
     with pytest.raises(InvalidQuery, match="at least 4"):
         Tombstones(tmp_path).add(Wanted(values=["a-1"]))
     assert Tombstones.tried(Wanted(values=[VALUE])).clean(VALUE) == MARK
-    assert not (tmp_path / FILE).exists()
+    assert not (tmp_path / paths.TOMBSTONES).exists()
 
 
 def test_with_nothing_forgotten_nothing_is_loaded(tmp_path: Path) -> None:

@@ -36,7 +36,7 @@ def lived_in() -> App:
 def carried(app: App, drop: Iterable[str] = ()) -> App:
     """The rows of one memory in another, without those of some tables."""
     with app.storage.archive.snapshot() as snapshot:
-        parts = [*snapshot.events(0), *snapshot.others()]
+        parts = [*snapshot.behind("event", 0), *snapshot.behind("grip", 0), *snapshot.others()]
         assert snapshot.last_seq == app.storage.events.last_seq()
     fresh = memory()
     fresh.storage.archive.load([p for p in parts if p.table not in drop])
@@ -91,7 +91,7 @@ def test_a_moment_stays_what_it_was_while_others_write() -> None:
     app = memory(a_small_history(1))
     before = app.storage.events.last_seq()
     with app.storage.archive.snapshot() as snapshot:
-        events = snapshot.events(0)
+        events = snapshot.behind("event", 0)
         first = next(events)
         app.write([draft("written meanwhile", session="later")], "test")
         app.derivation.run()
@@ -99,7 +99,7 @@ def test_a_moment_stays_what_it_was_while_others_write() -> None:
         rows = [row for part in (first, *events) for row in part.rows]
         assert [row[0] for row in rows] == list(range(1, before + 1))
         assert snapshot.last_seq == before
-        assert snapshot.print_of(1, before)[0] == before
+        assert snapshot.print_of("event", 1, before)[0] == before
         others = list(snapshot.others())
         assert not [p for p in others if p.table == "pin"]
         marks = {row[0]: row[1] for p in others if p.table == "checkpoint" for row in p.rows}
@@ -110,7 +110,7 @@ def test_a_moment_stays_what_it_was_while_others_write() -> None:
 def test_slices_are_small() -> None:
     app = memory(a_small_history(4))
     with app.storage.archive.snapshot() as snapshot:
-        assert max(len(p.rows) for p in (*snapshot.events(0), *snapshot.others())) <= 500
+        assert max(len(p.rows) for p in (*snapshot.behind("event", 0), *snapshot.behind("grip", 0), *snapshot.others())) <= 500
 
 
 def test_cuts_that_are_lost_are_made_anew() -> None:

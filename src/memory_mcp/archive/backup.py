@@ -1,6 +1,6 @@
-"""Backups in a folder: one file each, and beside them files of events that several of them share.
+"""Backups in a folder: one file each, and beside them files of events and of quotations that several of them share.
 
-A backup's file holds every table but the events, and names the files of events that belong to it. Events never change, so a
+A backup's file holds every other table, and names the shared files that belong to it. Their rows hardly ever change, so a
 new backup adds those that came since; files are joined as they grow in number. What is told of a file is read from the file
 itself, so that one that was rewritten (something in it was forgotten) or damaged is noticed: it is used no more, and written
 anew from the store.
@@ -8,7 +8,7 @@ anew from the store.
 
 import datetime as dt
 import re
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import chain
@@ -18,15 +18,19 @@ from typing import Any
 from memory_mcp.archive import blocks
 from memory_mcp.archive.blocks import Archive
 from memory_mcp.archive.frames import Batch, Damaged, Head, folded
+from memory_mcp.clock import SystemClock
 from memory_mcp.errors import DeadlineExceeded, NotFound, StorageError
 from memory_mcp.failpoints import failpoint
-from memory_mcp.storage.archive import Snapshot, TableRows
+from memory_mcp.storage.archive import SHARED, Snapshot, TableRows
 from memory_mcp.storage.base import Storage
 
 SUFFIX = ".archive"
 _NAME = re.compile(r"backup-(?P<store>[0-9a-f]{8})-(?P<at>\d{8}T\d{6}\d{3})Z\.archive")
 #: A file of events is written anew with those behind it when it holds at most so many times their number.
 _JOIN = 4
+_DAY_MS = 86_400_000
+#: So far may the clocks of two machines be apart (milliseconds).
+_SKEW_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,17 +58,18 @@ class Made:
 
 
 @dataclass(frozen=True, slots=True)
-class EventFile:
-    """A file of events as a backup names it. On disk: fields may be added."""
+class SharedFile:
+    """A file of rows that several backups share, as one names it. On disk: fields may be added."""
 
     name: str
-    #: Which sequence numbers it covers, and how many events it had.
+    #: Which keys it covers (`Snapshot.last`), and how many rows it had.
     first: int
     last: int
     rows: int
     from_ms: int
     to_ms: int
     sources: Mapping[str, int]
+    table: str = "event"
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,33 +86,38 @@ class Pace:
             raise DeadlineExceeded("the backup was stopped", "Begin it again: memory-mcp backup")
 
 
-def write_file(storage: Storage, target: Path, now_ms: int, why: str, pace: Pace) -> Made:
+def write_file(storage: Storage, target: Path, now_ms: int, why: str, pace: Pace, beside: Sequence[TableRows] = ()) -> Made:
     """Everything in one file. StorageError when it cannot be written."""
     with _told(target), storage.archive.snapshot() as snapshot:
-        rows = _batches(chain(snapshot.events(0), snapshot.others()))
-        heads = blocks.write(target, rows, _about(snapshot, now_ms, why, storage.timezone, []), pace.step)
+        rows = _batches(part for table in SHARED for part in snapshot.behind(table, 0))
+        rest = _batches(chain(snapshot.others(), beside))
+        heads = blocks.write(target, chain(rows, rest), _about(snapshot, now_ms, why, storage, []), pace.step)
         size = target.stat().st_size
         return Made(target, _counts(heads).pop("event", 0), snapshot.last_seq, _counts(heads, "event"), size, size)
 
 
-def write_folder(storage: Storage, folder: Path, now_ms: int, why: str, pace: Pace) -> Made:
+def write_folder(storage: Storage, folder: Path, now_ms: int, why: str, pace: Pace, beside: Sequence[TableRows] = ()) -> Made:
     """A backup in a folder, sharing what it can with those there. StorageError when it cannot be written."""
     with _told(folder), storage.archive.snapshot() as snapshot:
         store = snapshot.store_id[:8]
-        files = _shared(folder, store, snapshot, pace)
-        before = sum((folder / file.name).stat().st_size for file in files)
-        if snapshot.last_seq > (files[-1].last if files else 0):
-            files = _more_events(folder, files, snapshot, pace)
+        latest = files_of(found[0]) if (found := in_order(own_of(folder, store), now_ms)) else None
+        files, before = [], 0
+        for table in SHARED:
+            kept = _shared(folder, table, latest or (), snapshot, pace)
+            before += sum((folder / file.name).stat().st_size for file in kept)
+            if snapshot.last(table) > (kept[-1].last if kept else 0):
+                kept = _more(folder, table, kept, snapshot, pace)
+            files += kept
         failpoint("backup.events_written")
         stamp = dt.datetime.fromtimestamp(now_ms / 1000, dt.UTC)
         name = f"backup-{store}-{stamp:%Y%m%dT%H%M%S}{now_ms % 1000:03}Z{SUFFIX}"
-        about = _about(snapshot, now_ms, why, storage.timezone, files)
-        heads = blocks.write(folder / name, _batches(snapshot.others()), about, pace.step)
+        about = _about(snapshot, now_ms, why, storage, files)
+        heads = blocks.write(folder / name, _batches(chain(snapshot.others(), beside)), about, pace.step)
     failpoint("backup.written")
-    kept = {file.name: (folder / file.name).stat().st_size for file in files}
-    size = (folder / name).stat().st_size + sum(kept.values())
-    events = sum(file.rows for file in files)
-    return Made(folder / name, events, snapshot.last_seq, _counts(heads, "event"), max(size - before, 0), size)
+    sizes = [(folder / file.name).stat().st_size for file in files]
+    size = (folder / name).stat().st_size + sum(sizes)
+    counts = {table: sum(file.rows for file in files if file.table == table) for table in SHARED} | _counts(heads)
+    return Made(folder / name, counts.pop("event"), snapshot.last_seq, counts, max(size - before, 0), size)
 
 
 class _told:  # noqa: N801 - a context manager, written as one
@@ -125,14 +135,16 @@ class _told:  # noqa: N801 - a context manager, written as one
             raise StorageError(text, "Free some space there, or name another place (backup.directory).") from error
 
 
-def _about(snapshot: Snapshot, now_ms: int, why: str, zone: str, files: list[EventFile]) -> dict[str, Any]:
+def _about(snapshot: Snapshot, now_ms: int, why: str, storage: Storage, files: list[SharedFile]) -> dict[str, Any]:
     return {
         "kind": "backup",
         "at_ms": now_ms,
         "why": why,
         "store_id": snapshot.store_id,
         "schema": snapshot.schema,
-        "timezone": zone,
+        "timezone": storage.timezone,
+        # What a restore makes takes about as much.
+        "store_bytes": storage.stats(text=False).size_bytes,
         "last_seq": snapshot.last_seq,
         "files": [asdict(file) for file in files],
     }
@@ -150,24 +162,23 @@ def _counts(heads: Iterable[Head], but: str = "") -> dict[str, int]:
     return found
 
 
-# files of events
+# files that are shared
 
 
-def _shared(folder: Path, store: str, snapshot: Snapshot, pace: Pace) -> list[EventFile]:
-    """The files of the last backup that hold what the store holds, and are whole."""
-    found: list[EventFile] = []
-    latest = next((b for b in backups(folder) if b.store == store), None)
-    for file in (files_of(latest) if latest else None) or ():
+def _shared(folder: Path, table: str, latest: Iterable[SharedFile], snapshot: Snapshot, pace: Pace) -> list[SharedFile]:
+    """The files of the last backup that hold what the store holds of a table, and are whole."""
+    found: list[SharedFile] = []
+    for file in (file for file in latest if file.table == table):
         covered = found[-1].last if found else 0
-        told = _whole(folder / file.name, pace) if file.first == covered + 1 and file.last <= snapshot.last_seq else None
-        if told != snapshot.print_of(file.first, file.last):
+        told = _whole(folder / file.name, pace) if file.first == covered + 1 and file.last <= snapshot.last(table) else None
+        if told != snapshot.print_of(table, file.first, file.last):
             break
         found.append(file)
     return found
 
 
 def _whole(path: Path, pace: Pace) -> tuple[int, str] | None:
-    """How many events a file holds, and their ids together; None when it is damaged or gone."""
+    """How many rows a file holds, and their print; None when it is damaged or gone."""
     with suppress(OSError, ValueError), Archive(path) as archive:
         heads = []
         for part in archive:
@@ -179,20 +190,22 @@ def _whole(path: Path, pace: Pace) -> tuple[int, str] | None:
     return None
 
 
-def _more_events(folder: Path, files: list[EventFile], snapshot: Snapshot, pace: Pace) -> list[EventFile]:
+def _more(folder: Path, table: str, files: list[SharedFile], snapshot: Snapshot, pace: Pace) -> list[SharedFile]:
     """A file with what is in none, and with what is in small ones before it."""
-    while files and files[-1].rows <= _JOIN * (snapshot.last_seq - files[-1].last):
+    last = snapshot.last(table)
+    while files and files[-1].rows <= _JOIN * snapshot.print_of(table, files[-1].last + 1, last)[0]:
         files = files[:-1]
-    first, last = (files[-1].last if files else 0) + 1, snapshot.last_seq
-    print_of = snapshot.print_of(first, last)[1][:8] or "0"
-    name = f"events-{snapshot.store_id[:8]}-{first}-{last}-{print_of.lstrip('-')}{SUFFIX}"
-    heads = blocks.write(folder / name, _batches(snapshot.events(first - 1)), {"kind": "events"}, pace.step)
+    first = (files[-1].last if files else 0) + 1
+    rows, told = snapshot.print_of(table, first, last)
+    span = f"{first}-{last}" if table == "event" else f"{rows}"
+    name = f"{table}s-{snapshot.store_id[:8]}-{span}-{told.lstrip('-')[-16:] or '0'}{SUFFIX}"
+    heads = blocks.write(folder / name, _batches(snapshot.behind(table, first - 1)), {"kind": f"{table}s"}, pace.step)
     sources: dict[str, int] = {}
     for head in heads:
         for source, count in head.sources.items():
             sources[source] = sources.get(source, 0) + count
     begins, ends = min((h.from_ms for h in heads), default=0), max((h.to_ms for h in heads), default=0)
-    return [*files, EventFile(name, first, last, sum(h.rows for h in heads), begins, ends, sources)]
+    return [*files, SharedFile(name, first, last, sum(h.rows for h in heads), begins, ends, sources, table)]
 
 
 # what there is
@@ -209,10 +222,10 @@ def backups(folder: Path) -> list[Backup]:
     return sorted(found, key=lambda b: (b.at_ms, b.path.name), reverse=True)
 
 
-def files_of(backup: Backup) -> list[EventFile] | None:
-    """The files of events that a backup names; None where it cannot be read."""
+def files_of(backup: Backup) -> list[SharedFile] | None:
+    """The shared files that a backup names; None where it cannot be read."""
     with suppress(OSError, ValueError, KeyError), Archive(backup.path) as archive:
-        return [EventFile(**file) for file in archive.about["files"]]
+        return [SharedFile(**file) for file in archive.about["files"]]
     return None
 
 
@@ -223,7 +236,17 @@ def size_of(folder: Path) -> int:
     return 0
 
 
-def find(source: Path, until_ms: int | None = None) -> Backup:
+def own_of(folder: Path, store: str) -> list[Backup]:
+    """Those of one store, newest first."""
+    return [b for b in backups(folder) if b.store == store]
+
+
+def in_order(found: Iterable[Backup], now_ms: int) -> list[Backup]:
+    """Newest first; behind them those of the future, whose clock was wrong when they were made."""
+    return sorted(found, key=lambda b: (b.at_ms <= now_ms + _SKEW_MS, b.at_ms, b.path.name), reverse=True)
+
+
+def find(source: Path, until_ms: int | None = None, now_ms: int | None = None) -> Backup:
     """A backup file, or the newest in a folder up to a moment (UTC ms); NotFound when there is none."""
     if source.is_file():
         told = _NAME.fullmatch(source.name)
@@ -232,7 +255,8 @@ def find(source: Path, until_ms: int | None = None) -> Backup:
             if told
             else Backup(source, 0, "")
         )
-    found = [b for b in backups(source) if until_ms is None or b.at_ms <= until_ms]
+    now = SystemClock().now_ms() if now_ms is None else now_ms
+    found = [b for b in in_order(backups(source), now) if until_ms is None or b.at_ms <= until_ms]
     if not found:
         before = " from then or earlier" if until_ms is not None and backups(source) else ""
         raise NotFound(f"there is no backup{before} in {source}", "See which there are: memory-mcp backup --list")
@@ -241,15 +265,19 @@ def find(source: Path, until_ms: int | None = None) -> Backup:
 
 def wanted(found: list[Backup], days: int, weeks: int, day_of: Callable[[int], str], now_ms: int) -> set[Path]:
     """Which of some backups of one store are kept: the last of each of so many days and weeks, and all of the last 24 hours."""
-    kept: set[Path] = {b.path for b in found if now_ms - b.at_ms < 86_400_000}
-    by_day: dict[str, Path] = {}
-    by_week: dict[tuple[int, int], Path] = {}
-    for backup in sorted(found, key=lambda b: b.at_ms, reverse=True):
-        day = day_of(backup.at_ms)
-        year, week, _ = dt.date.fromisoformat(day).isocalendar()
-        by_day.setdefault(day, backup.path)
-        by_week.setdefault((year, week), backup.path)
-    return kept | set(list(by_day.values())[:days]) | set(list(by_week.values())[:weeks])
+    kept: set[Path] = {b.path for b in found if abs(now_ms - b.at_ms) < _DAY_MS}
+    ahead = [b for b in found if b.at_ms > now_ms + _SKEW_MS]
+    # A clock that was wrong for a while must not take the places of what a right one says.
+    for several in ([b for b in found if b not in ahead], ahead):
+        by_day: dict[str, Path] = {}
+        by_week: dict[tuple[int, int], Path] = {}
+        for backup in sorted(several, key=lambda b: b.at_ms, reverse=True):
+            day = day_of(backup.at_ms)
+            year, week, _ = dt.date.fromisoformat(day).isocalendar()
+            by_day.setdefault(day, backup.path)
+            by_week.setdefault((year, week), backup.path)
+        kept |= {*list(by_day.values())[:days], *list(by_week.values())[:weeks]}
+    return kept
 
 
 def prune(folder: Path, store: str, days: int, weeks: int, day_of: Callable[[int], str], now_ms: int) -> int:
@@ -257,7 +285,7 @@ def prune(folder: Path, store: str, days: int, weeks: int, day_of: Callable[[int
 
     Nothing else may write into the folder meanwhile.
     """
-    own = [b for b in backups(folder) if b.store == store]
+    own = own_of(folder, store)
     kept = wanted(own, days, weeks, day_of, now_ms)
     gone = [b for b in own if b.path not in kept]
     for backup in gone:
@@ -272,6 +300,7 @@ def prune(folder: Path, store: str, days: int, weeks: int, day_of: Callable[[int
             named |= {file.name for file in files}
     for path in folder.iterdir():
         unfinished = path.name.startswith(".") and path.name.endswith(".part")
-        if unfinished or (path.name.startswith(f"events-{store}-") and path.name not in named):
+        shared = path.name.startswith(tuple(f"{table}s-{store}-" for table in SHARED))
+        if unfinished or path.name.endswith(f"{SUFFIX}.rewritten") or (shared and path.name not in named):
             path.unlink(missing_ok=True)
     return len(gone)

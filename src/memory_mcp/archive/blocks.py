@@ -10,6 +10,7 @@ there can be told: a body is found by the index, and where that is damaged by lo
 For others: `write(path, batches, about)`, `Archive(path)` (iterate: `Block` or `Damaged`), `rewrite(path, keep)`.
 """
 
+import glob
 import hashlib
 import json
 import os
@@ -54,7 +55,8 @@ def write(
     aside = path.with_name(f".{path.name}.{os.getpid()}.part")
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     try:
-        with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | machine.PRIVATE, 0o600), "wb") as file:
+        _remove_unfinished(path)
+        with os.fdopen(os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | machine.PRIVATE, 0o600), "wb") as file:
             heads = _write(file, batches, dict(about), give_way)
             file.flush()
             os.fsync(file.fileno())
@@ -64,6 +66,12 @@ def write(
         aside.unlink(missing_ok=True)
         raise
     return heads
+
+
+def _remove_unfinished(path: Path) -> None:
+    """Remove what writers of this very file left that were killed."""
+    for left in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
+        left.unlink(missing_ok=True)
 
 
 def sync_names(folder: Path) -> None:

@@ -1,40 +1,33 @@
 """Two memories kept in step through a folder that any program may copy: files of events, never the database.
 
 Invariants
-1. A machine writes in a folder of its own alone, a new file for what came since the last, and changes none it has written;
-   so whatever copies the folder has nothing to join.
-2. Half a file gives its whole blocks, and is read again once it has changed, until it is whole. An event that is known is
-   known by its id: any order, and any repetition, ends in the same memory.
-3. How far this memory wrote is kept in the store, beside the numbers it speaks of, so that a store that was brought back
-   from a backup writes again what came after it.
+1. A machine writes in a folder of its own alone (see `outgoing`), so whatever copies the folder has nothing to join; copies
+   that such a program made of a file or a folder under another name are read like any other.
+2. Half a file gives its whole blocks, and is read again by every run until it is whole. An event that is known is known by
+   its id: any order, and any repetition, ends in the same memory.
+3. What was read is kept in the store, beside what came of it, so that a store that was brought back from a backup reads
+   again what came after it.
 4. What was forgotten here is refused by `take`; what was forgotten elsewhere stays here, since nothing of that is exchanged.
+5. When the folder of a machine is gone, everything is written once more: nobody else may have shared what came from it.
 """
 
-import os
-import re
+import json
 import threading
-import uuid
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from memory_mcp.archive import blocks
 from memory_mcp.archive.blocks import Archive
-from memory_mcp.archive.frames import Batch, Block
-from memory_mcp.archive.others import drafts_in
+from memory_mcp.archive.frames import Block
+from memory_mcp.archive.others import drafts_in, unknown
+from memory_mcp.archive.outgoing import MACHINE, Clean, Outgoing, used_before
 from memory_mcp.errors import StorageError
 from memory_mcp.model.event import EventDraft
-from memory_mcp.storage.archive import SYNCED, TableRows
+from memory_mcp.storage.archive import READ_ELSEWHERE, TableRows
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Appended
 
-#: Marks of how far was written, by folder, and of files that were read. On disk.
-_OUT, _IN = SYNCED, "sync:in:"
-#: File of the data directory with the machine's own id: not the store's, which a backup carries to another machine.
-_ID = "sync-id"
-_MACHINE = re.compile(r"machine-[0-9a-f]{32}\Z")
-_FILE = re.compile(r"events-(\d{8})\.archive\Z")
 _WHOLE, _TORN = "whole", "torn"
 #: One run at a time: a job and a command may come together.
 _TURN = threading.Lock()
@@ -54,72 +47,79 @@ class Synced:
 
 
 class Exchange:
-    """One memory's part in a shared folder. `take` stores drafts, but for what may not come in."""
+    """One memory's part in a shared folder. `take` stores drafts, but for what may not come in; `clean` says what may go out."""
 
-    def __init__(self, storage: Storage, data_dir: Path, folder: Path, take: Callable[[Sequence[EventDraft]], Appended]) -> None:
-        self._storage = storage
-        self._folder = folder
-        self._take = take
-        self._own = folder / f"machine-{_machine_id(data_dir)}"
+    def __init__(
+        self, storage: Storage, data_dir: Path, folder: Path, take: Callable[[Sequence[EventDraft]], Appended], clean: Clean
+    ) -> None:
+        self._storage, self._data_dir, self._folder = storage, data_dir, folder
+        self._take, self._clean = take, clean
 
     def run(self, should_stop: Callable[[], bool] = lambda: False) -> Synced:
         """Write what is new here, take in what is new there. StorageError when the folder cannot be used."""
         done = Synced()
         with _TURN:
             try:
-                written = self._write(done)
-                self._read(done, should_stop)
+                self._there()
+                own = Outgoing(self._storage, self._data_dir, self._folder, self._clean)
+                others = [place for place in self._machines() if place.name != own.machine]
+                marks = self._marks(own)
+                gone = marks.keys() - {place.name for place in others}
+                done.written, written = own.write(anew=bool(gone))
+                self._storage.outbox.mark_all({self._mark(own, name): "" for name in gone})
+                for place in others:
+                    done.machines += 1
+                    self._read(place, own, marks.get(place.name, {}), done, should_stop)
             except OSError as error:
                 text = f"the shared folder {self._folder} cannot be used: {error.strerror or error}"
                 raise StorageError(text, "Look whether it is there and can be written, or name another one.") from error
             # What came from others need not go back to them; where somebody else wrote meanwhile it does, and is known there.
             reached = self._storage.events.last_seq()
             if done.new and reached - written == done.new:
-                self._storage.outbox.mark_all({self._mark: str(reached)})
+                own.reached(reached)
         return done
 
-    @property
-    def _mark(self) -> str:
-        return f"{_OUT}{self._folder}"
+    def _there(self) -> None:
+        """A folder that was used before is not made again: the disk it lies on may not be connected."""
+        if not self._folder.is_dir():
+            if used_before(self._storage, self._folder):
+                text = f"the shared folder {self._folder} is not there"
+                raise StorageError(text, "Connect the disk or start the program that brings it; nothing is lost meanwhile.")
+            self._folder.mkdir(mode=0o700)
 
-    def _write(self, done: Synced) -> int:
-        """A file with every event that came since the last one; up to which number everything is written."""
-        # A folder without this machine's own is new, or was emptied: everything is written.
-        known = self._own.exists()
-        self._own.mkdir(mode=0o700, parents=True, exist_ok=True)
-        numbers = [int(found[1]) for file in self._own.iterdir() if (found := _FILE.match(file.name))]
-        after = int(self._storage.outbox.marks(self._mark).get(self._mark, "0")) if known else 0
-        with self._storage.archive.snapshot() as snapshot:
-            if snapshot.last_seq <= after:
-                return snapshot.last_seq
-            batches = (Batch(part.table, part.columns, part.rows) for part in snapshot.events(after))
-            about = {"kind": "events", "schema": snapshot.schema, "machine": self._own.name}
-            path = self._own / f"events-{max(numbers, default=0) + 1:08}.archive"
-            heads = blocks.write(path, batches, about)
-            done.written = sum(head.rows for head in heads)
-            self._storage.outbox.mark_all({self._mark: str(snapshot.last_seq)})
-            return snapshot.last_seq
-
-    def _read(self, done: Synced, should_stop: Callable[[], bool]) -> None:
-        prefix = f"{_IN}{self._folder}:"
-        marks = self._storage.outbox.marks(prefix)
-        for machine in self._others():
-            done.machines += 1
-            for file in sorted(f for f in machine.iterdir() if _FILE.match(f.name) and not f.is_symlink() and f.is_file()):
-                if should_stop():
-                    return
-                state = file.stat()
-                name, stamp = f"{prefix}{machine.name}/{file.name}", f"{state.st_size}:{state.st_mtime_ns}"
-                how, _, seen = marks.get(name, "").partition(":")
-                if seen != stamp:
-                    how = _WHOLE if self._take_file(file, done) else _TORN
-                    self._storage.outbox.mark_all({name: f"{how}:{stamp}"})
-                done.waiting += how == _TORN
-
-    def _others(self) -> Iterator[Path]:
+    def _machines(self) -> Iterator[Path]:
         for place in sorted(self._folder.iterdir()):
-            if place.name != self._own.name and _MACHINE.match(place.name) and place.is_dir() and not place.is_symlink():
+            if place.name.startswith(MACHINE) and place.is_dir() and not place.is_symlink():
                 yield place
+
+    def _mark(self, own: Outgoing, machine: str = "") -> str:
+        return f"{READ_ELSEWHERE}{own.machine}:{machine}"
+
+    def _marks(self, own: Outgoing) -> dict[str, dict[str, str]]:
+        """Of each other machine the state in which its files were read."""
+        prefix, found = self._mark(own), {}
+        for name, told in self._storage.outbox.marks(prefix).items():
+            with suppress(ValueError):
+                found[name.removeprefix(prefix)] = dict(json.loads(told))
+        return found
+
+    def _read(self, place: Path, own: Outgoing, before: dict[str, str], done: Synced, should_stop: Callable[[], bool]) -> None:
+        """Take in what is new of one machine. What is not there any more need not be remembered."""
+        files = [f for f in place.iterdir() if f.suffix == ".archive" and f.name.startswith("events-") and not f.is_symlink()]
+        now = {f.name: before[f.name] for f in files if f.name in before}
+        for file in sorted(files):
+            if should_stop():
+                return
+            # It may be joined with others by its machine at this moment.
+            with suppress(FileNotFoundError):
+                state = file.stat()
+                stamp = f"{_WHOLE}:{state.st_size}:{state.st_mtime_ns}"
+                if now.get(file.name) != stamp:
+                    now[file.name] = stamp if self._take_file(file, done) else _TORN
+                    self._storage.outbox.mark_all({self._mark(own, place.name): json.dumps(now)})
+            done.waiting += now.get(file.name) == _TORN
+        if now.keys() != before.keys() or not before:
+            self._storage.outbox.mark_all({self._mark(own, place.name): json.dumps(now)})
 
     def _take_file(self, file: Path, done: Synced) -> bool:
         """Store the whole blocks of a file; whether all of it was whole."""
@@ -133,28 +133,11 @@ class Exchange:
                 if not isinstance(part, Block):
                     whole &= not part.lost
                 elif part.head.table == "event":
-                    stored = self._take(drafts_in(TableRows("event", part.head.columns, part.rows)))
-                    done.new += len(stored.new)
-                    done.known += len(stored.known)
+                    drafts = drafts_in(TableRows("event", part.head.columns, part.rows))
+                    fresh = unknown(self._storage, drafts)
+                    done.known += len(drafts) - len(fresh)
+                    if fresh:
+                        stored = self._take(fresh)
+                        done.new += len(stored.new)
+                        done.known += len(stored.known)
         return whole
-
-
-def own_folders(storage: Storage, data_dir: Path) -> list[Path]:
-    """Folders that this machine has written into, wherever it was told to; what is forgotten goes from their files as well."""
-    if not (data_dir / _ID).is_file():
-        return []
-    name = f"machine-{_machine_id(data_dir)}"
-    return [Path(mark.removeprefix(_OUT)) / name for mark in storage.outbox.marks(_OUT)]
-
-
-def _machine_id(data_dir: Path) -> str:
-    """Return the data directory's own id, made when it is first asked for."""
-    place = data_dir / _ID
-    with suppress(FileExistsError):
-        descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-        with os.fdopen(descriptor, "w", encoding="ascii") as stream:
-            stream.write(uuid.uuid4().hex)
-    told = place.read_text(encoding="ascii").strip()
-    if not re.fullmatch(r"[0-9a-f]{32}", told):
-        raise StorageError(f"{place} is damaged", "Delete it: this memory then writes into a new folder of its own.")
-    return told

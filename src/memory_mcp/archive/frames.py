@@ -51,7 +51,7 @@ class Head:
     to_ms: int = 0
     #: Rows by their `source`.
     sources: Mapping[str, int] = field(default_factory=dict)
-    #: All `event_id` together (exclusive or): the same rows give the same.
+    #: What `print_of` says of the rows: the same rows give the same.
     ids: str = ""
 
 
@@ -119,8 +119,19 @@ def head_for(number: int, table: str, columns: tuple[str, ...], rows: Sequence[S
         from_ms=min(times, default=0),
         to_ms=max(times, default=0),
         sources=sources,
-        ids=folded(f"{key:x}" for key in column("event_id")),
+        ids=print_of(table, columns, rows),
     )
+
+
+def print_of(table: str, columns: Sequence[str], rows: Iterable[Sequence[Any]]) -> str:
+    """All ids of events, or numbers of grips with their segments, together (exclusive or); "" for other tables."""
+    if table == "grip":
+        grip, segment = columns.index("grip_id"), columns.index("segment")
+        return folded(f"{int(row[grip]) ^ int(row[segment]):x}" for row in rows)
+    if "event_id" not in columns:
+        return ""
+    place = columns.index("event_id")
+    return folded(f"{row[place]:x}" for row in rows)
 
 
 def folded(ids: Iterable[str]) -> str:

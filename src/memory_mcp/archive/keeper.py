@@ -5,10 +5,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
+from memory_mcp.archive import beside
 from memory_mcp.archive.backup import SUFFIX, Made, Pace, backups, prune, size_of, write_file, write_folder
 from memory_mcp.archive.settings import BackupSettings
 from memory_mcp.clock import Clock
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.errors import InvalidQuery, StorageError
 from memory_mcp.model.calendar import Calendar
 from memory_mcp.storage.base import Storage
 
@@ -35,6 +36,7 @@ class BackupKeeper:
         self._clock = clock
         self._give_way = give_way
         self._turn = threading.Lock()
+        self._directory = directory
         self.folder = settings.folder(directory) if directory else None
 
     @property
@@ -47,14 +49,16 @@ class BackupKeeper:
 
         StorageError when it cannot be written; DeadlineExceeded when it should stop, and nothing is left of it.
         """
-        if self.folder is None:
+        if self.folder is None or self._directory is None:
             raise InvalidQuery("a memory without a directory has no backups")
         pace = Pace(self._give_way, should_stop)
+        _refuse_link(self._directory, self.folder)
         with self._turn:
+            more = beside.rows(self._directory)
             if target is not None and target.suffix == SUFFIX and not target.is_dir():
-                return write_file(self._storage, target, self._clock.now_ms(), why, pace)
+                return write_file(self._storage, target, self._clock.now_ms(), why, pace, more)
             folder = target or self.folder
-            made = write_folder(self._storage, folder, self._clock.now_ms(), why, pace)
+            made = write_folder(self._storage, folder, self._clock.now_ms(), why, pace, more)
             if folder == self.folder:
                 self._prune(folder, made.path)
             return made
@@ -68,6 +72,13 @@ class BackupKeeper:
         store = next(b.store for b in backups(folder) if b.path == made)
         day_of = Calendar(self._storage.timezone).day_of
         prune(folder, store, self._settings.keep_days, self._settings.keep_weeks, day_of, self._clock.now_ms())
+
+
+def _refuse_link(directory: Path, folder: Path) -> None:
+    """StorageError where a link stands in the place of the folder of the data directory: nobody was told to write there."""
+    if folder.parent == directory and folder.is_symlink():
+        hint = "Remove the link, or name the folder it leads to: memory-mcp config set backup.directory FOLDER"
+        raise StorageError(f"{folder} is a link", hint)
 
 
 def held(folder: Path) -> Held:

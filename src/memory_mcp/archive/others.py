@@ -4,24 +4,29 @@ Nothing of the other memory changes. Rows are read by the names of their columns
 """
 
 import json
-from collections.abc import Callable, Iterator, Mapping
+import re
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from memory_mcp.archive.backup import Backup, backups
-from memory_mcp.archive.reading import rows_of
+from memory_mcp.archive.backup import backups, find
+from memory_mcp.archive.reading import Missing, rows_of
 from memory_mcp.errors import SourceUnreadable
-from memory_mcp.model.event import Carried, EventDraft, EventType, Role, Trust
+from memory_mcp.model.calendar import TimeWindow
+from memory_mcp.model.event import Carried, Event, EventDraft, EventType, Role, Trust
 from memory_mcp.model.ids import event_id_from
-from memory_mcp.storage.archive import TableRows
+from memory_mcp.storage.archive import SHARED, TableRows
 from memory_mcp.storage.base import Storage
+from memory_mcp.storage.values import Scope
 
 #: Tables beside the events that say what somebody wanted: what cannot be derived from events.
 RECORDS = frozenset(
     ("pin", "superseded", "topic_label", "project_alias", "project_split", "segment_cut", "node", "bullet", "bullet_grip")
 )
 _DATABASE = "memory.duckdb"
+#: What stands in the place of a secret and of what was forgotten.
+_TAKEN_OUT = re.compile(r"\[(?:REDACTED:[^\]\n]{1,100}|forgotten)\]")
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,26 +36,69 @@ class Records:
     rows: dict[str, list[dict[str, Any]]] = field(default_factory=dict)
 
 
-def slices_of(place: Path, look_at: Callable[[Path], Storage]) -> Iterator[TableRows]:
-    """Every row of another memory, events first. SourceUnreadable where there is none, and what opening a store raises."""
+def slices_of(place: Path, look_at: Callable[[Path], Storage], missing: list[Missing]) -> Iterator[TableRows]:
+    """Every row of another memory, events first; what cannot be read goes to `missing`.
+
+    SourceUnreadable where there is none, and what opening a store raises.
+    """
     if (place / _DATABASE).is_file():
         storage = look_at(place)
         try:
             with storage.archive.snapshot() as snapshot:
-                yield from snapshot.events(0)
+                for table in SHARED:
+                    yield from snapshot.behind(table, 0)
                 yield from snapshot.others()
         finally:
             storage.close()
         return
-    found = backups(place) if place.is_dir() else [Backup(place, 0, "")] if place.is_file() else []
-    if not found:
+    if not (place.is_file() or backups(place)):
         raise SourceUnreadable(f"there is no memory and no backup in {place}", "Name a data directory, or a backup.")
-    yield from rows_of(found[0])
+    yield from rows_of(find(place), missing=missing)
 
 
 def drafts_in(part: TableRows) -> list[EventDraft]:
     """The events of a slice of the table of events, as they were there."""
     return [_draft(dict(zip(part.columns, row, strict=True))) for row in part.rows]
+
+
+def unknown(storage: Storage, drafts: Sequence[EventDraft]) -> list[EventDraft]:
+    """Those of the events of another memory that this one has not: one that differs in what was taken out of it is known."""
+    here = storage.events.get_many([draft.carried.event_id for draft in drafts if draft.carried])
+    found = []
+    for draft in drafts:
+        own = here.get(draft.carried.event_id) if draft.carried else None
+        if own is None:
+            own = _unmarked(storage, draft)
+        if own is None or not same_words(own.text, draft.text):
+            found.append(draft)
+    return found
+
+
+def _unmarked(storage: Storage, draft: EventDraft) -> Event | None:
+    """What is stored here of an event that has another id there, because something was taken out of its words."""
+    if draft.timestamp is None or not _TAKEN_OUT.search(draft.text):
+        return None
+    moment = Scope(window=TimeWindow(draft.timestamp, draft.timestamp + 1), role=draft.role)
+    said = storage.events.window(moment, draft.session_id)
+    return next((event for event in said if same_words(event.text, draft.text)), None)
+
+
+def same_words(one: str, other: str) -> bool:
+    """Whether two texts are the same but for marks in the place of what was redacted or forgotten."""
+    return one == other or _fits(one, other) or _fits(other, one)
+
+
+def _fits(marked: str, whole: str) -> bool:
+    first, *rest = _TAKEN_OUT.split(marked)
+    if not rest or not whole.startswith(first) or not whole.endswith(rest[-1]):
+        return False
+    at = len(first)
+    for part in rest:
+        at = whole.find(part, at)
+        if at < 0:
+            return False
+        at += len(part)
+    return True
 
 
 def _draft(row: Mapping[str, Any]) -> EventDraft:

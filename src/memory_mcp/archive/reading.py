@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from memory_mcp.archive.backup import Backup, EventFile
+from memory_mcp.archive.backup import Backup, SharedFile
 from memory_mcp.archive.blocks import Archive
 from memory_mcp.archive.frames import Block, Damaged, Head
 from memory_mcp.errors import SourceUnreadable
@@ -65,12 +65,14 @@ def verify(backup: Backup, step: Callable[[], None] = lambda: None) -> Verified:
     return Verified(about, rows, missing, harmless)
 
 
-def rows_of(backup: Backup, step: Callable[[], None] = lambda: None) -> Iterator[TableRows]:
-    """Every whole row of a backup."""
-    for _, part in parts(backup):
+def rows_of(backup: Backup, step: Callable[[], None] = lambda: None, missing: list[Missing] | None = None) -> Iterator[TableRows]:
+    """Every whole row of a backup; what cannot be read goes to `missing`, where that is given."""
+    for file, part in parts(backup):
         if isinstance(part, Block):
             yield TableRows(part.head.table, part.head.columns, part.rows)
             step()
+        elif missing is not None and (isinstance(part, Missing) or part.lost):
+            missing.append(part if isinstance(part, Missing) else _missing(file, part))
 
 
 def about_of(backup: Backup) -> dict[str, Any]:
@@ -87,18 +89,18 @@ def about_of(backup: Backup) -> dict[str, Any]:
 def parts(backup: Backup) -> Iterator[tuple[str, Block | Damaged | Missing]]:
     """Events first, then every other table, each with the name of its file."""
     for told in about_of(backup)["files"]:
-        yield from _events(backup.path.parent, EventFile(**told))
+        yield from _shared(backup.path.parent, SharedFile(**told))
     with Archive(backup.path) as archive:
         for part in archive:
             yield backup.path.name, part
 
 
-def _events(folder: Path, file: EventFile) -> Iterator[tuple[str, Block | Damaged | Missing]]:
+def _shared(folder: Path, file: SharedFile) -> Iterator[tuple[str, Block | Damaged | Missing]]:
     try:
         archive = Archive(folder / file.name)
     except (OSError, ValueError) as error:
         what = "the file is not there" if isinstance(error, FileNotFoundError) else "the file cannot be read"
-        yield file.name, Missing(file.name, what, "event", file.rows, file.from_ms, file.to_ms, dict(file.sources))
+        yield file.name, Missing(file.name, what, file.table, file.rows, file.from_ms, file.to_ms, dict(file.sources))
         return
     with archive:
         for part in archive:

@@ -3,16 +3,17 @@
 import datetime as dt
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
+from memory_mcp.archive import beside
 from memory_mcp.archive.backup import Backup
 from memory_mcp.archive.blocks import sync_names
 from memory_mcp.archive.reading import Verified, rows_of
-from memory_mcp.errors import SchemaTooNew, StorageError
+from memory_mcp.errors import DiskFull, SchemaTooNew, StorageError
 from memory_mcp.failpoints import failpoint
-from memory_mcp.storage.archive import Loaded
+from memory_mcp.storage.archive import READ, READ_ELSEWHERE, SYNCED, Loaded, TableRows
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.lock import DirectoryLock, prepare
 
@@ -26,6 +27,8 @@ _STORE = ("memory.duckdb.wal", *_TOLD, "high-water.json", "memory.duckdb")
 _DERIVED = ("indexes", "briefings")
 #: An owner that is ending is waited for (seconds).
 _WAIT = 8.0
+#: A store is written once through its log and once more when what is derived is filed (times its bytes), and bytes besides.
+_ROOM, _RESERVE = 2.0, 16_000_000
 
 
 def load(
@@ -42,12 +45,36 @@ def load(
     prepare(directory)
     fresh = directory / FRESH
     shutil.rmtree(fresh, ignore_errors=True)
+    _require_room(directory, verified)
     fresh.mkdir(mode=0o700)
     with closing(make(fresh)) as storage:
-        loaded = storage.archive.load(rows_of(backup, step), anew=verified.cuts_lost)
+        lost = any(m.table in ("event", "") for m in verified.missing)
+        loaded = storage.archive.load(_for_here(rows_of(backup, step), lost), anew=verified.cuts_lost)
         # What it holds now is what there is to be, or its next start would tell of a loss.
         storage.reseal()
         return fresh, loaded
+
+
+def _for_here(parts: Iterable[TableRows], lost: bool) -> Iterator[TableRows]:
+    """What belongs into the store. Where events are missing, no source is believed to be read: it may have them still."""
+    for part in parts:
+        if part.table == "checkpoint" and lost:
+            name = part.columns.index("name")
+            rows = [row for row in part.rows if not str(row[name]).startswith((READ, READ_ELSEWHERE, SYNCED))]
+            yield TableRows(part.table, part.columns, rows)
+        elif part.table != beside.TABLE:
+            yield part
+
+
+def _require_room(directory: Path, verified: Verified) -> None:
+    """DiskFull where the new store does not fit in beside the present one, with its log and what is derived."""
+    needed = round(int(verified.about.get("store_bytes", 0)) * _ROOM) + _RESERVE
+    free = shutil.disk_usage(directory).free
+    if free < needed:
+        told = (
+            f"a restore takes about {needed / 1e6:,.0f} MB beside the present store; {free / 1e6:,.0f} MB are free in {directory}"
+        )
+        raise DiskFull(told, "Nothing was changed. Free some space and restore again.")
 
 
 def put_in_place(directory: Path, fresh: Path, now_ms: int) -> Path | None:

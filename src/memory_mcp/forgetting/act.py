@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from memory_mcp.app import App
-from memory_mcp.archive.exchange import own_folders
+from memory_mcp.archive.outgoing import own_folders
 from memory_mcp.errors import IndexNotReady
 from memory_mcp.failpoints import failpoint
 from memory_mcp.forgetting.copies import Copies

@@ -7,6 +7,7 @@ Invariants
 3. A text too long for its bound keeps its head and its tail, says so between them, and its full size in metadata.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -48,6 +49,9 @@ NO_SESSION = "no session id"
 FORGOTTEN = "it was forgotten"
 
 _HARMLESS_LIMIT = 10_000
+#: What stands in the place of a cut. With it a shortened text is longer than its bound, and must pass the next door as it is.
+_SHORTENED = re.compile(r"\n\[\.\.\. \d+ bytes left out \.\.\.\]\n")
+_NOTE_BYTES = 64
 _UNSTORABLE = "\ufffd"
 
 
@@ -74,6 +78,7 @@ class Gate:
         """As `clean`, with the reason as the answer; redactions are counted in `report`."""
         if why := self.capture.refusal(draft):
             return why
+        given = draft
         draft = _without_private(draft)
         text = strip_private(without_ours(_storable(draft.text)))
         if not text.strip():
@@ -106,7 +111,7 @@ class Gate:
             speaker=names["speaker"],
             metadata=metadata,
         )
-        return FORGOTTEN if self.tombstones.covers(clean) else carried_on(before, clean)
+        return FORGOTTEN if self.tombstones.covers(clean) else carried_on(given, clean)
 
     def again(self, draft: EventDraft) -> EventDraft | None:
         """A draft that has passed a gate already, without what was forgotten since; None where that is all of it."""
@@ -220,7 +225,7 @@ def shorten(text: str, bound: int) -> tuple[str, int]:
     if len(text) * 4 <= bound:
         return text, 0
     raw = text.encode("utf-8")
-    if len(raw) <= bound:
+    if len(raw) <= bound or (len(raw) <= bound + _NOTE_BYTES and _SHORTENED.search(text)):
         return text, 0
     half = bound // 2
     head, tail = raw[:half].decode("utf-8", "ignore"), raw[-half:].decode("utf-8", "ignore")

@@ -1,7 +1,8 @@
 """What was forgotten, without a word of it: by which a text is known again, whatever door it comes back through.
 
 Invariants
-1. The file holds lengths, times and keyed hashes; the key lies beside it, and neither goes into the database or a backup.
+1. The file holds lengths, times and keyed hashes; the key lies beside it. Neither goes into the database; a backup has both,
+   so that what was forgotten does not come back to a store that was restored elsewhere.
 2. Lines are only added, and are on disk when `add` returns.
 3. A value is known again inside other text, in other case, white space, punctuation, look-alikes, with invisible characters
    between, and in escapes, entities and base64; said in other words or letters (rot13, leet, backwards) it is not.
@@ -21,7 +22,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
-from memory_mcp import machine
+from memory_mcp import machine, paths
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.ingest.readings import LAYERS, coded, reading, unwrapped
 from memory_mcp.ingest.respelling import Spelled, key_of, spelled
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
 
 #: What stands in the place of a forgotten value.
 MARK = "[forgotten]"
-FILE, KEY_FILE = "tombstones.jsonl", "tombstones.key"
 #: Letters and digits that a value needs at least: a shorter one stands inside words that have nothing to do with it.
 SHORTEST = 4
 #: As many characters of Chinese are a name.
@@ -91,8 +91,8 @@ class Tombstones:
     """The tombstones of one data directory; None has none. Any thread may ask."""
 
     def __init__(self, directory: Path | None) -> None:
-        self._file = directory / FILE if directory else None
-        self._key_file = directory / KEY_FILE if directory else None
+        self._file = directory / paths.TOMBSTONES if directory else None
+        self._key_file = directory / paths.TOMBSTONES_KEY if directory else None
         self._key = b""
         self._stamp: tuple[int, int, int] | None = None
         self._known = _Known()

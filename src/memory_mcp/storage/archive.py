@@ -7,6 +7,10 @@ from typing import Any, Protocol
 
 #: Marks of what was written for other memories begin so, and hold the number of the last event. On disk.
 SYNCED = "sync:out:"
+#: Marks of what was read of other memories begin so, and those of what importers read. On disk.
+READ_ELSEWHERE, READ = "sync:in:", "import:"
+#: Tables that grow and hardly ever change, in the order in which they are read: backups share files of their rows.
+SHARED = ("event", "grip")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,16 +52,20 @@ class Snapshot(Protocol):
         """Which store it is."""
         ...
 
-    def print_of(self, first: int, last: int) -> tuple[int, str]:
-        """How many events there are from one sequence number to another, and all their ids by exclusive or (hexadecimal)."""
+    def last(self, table: str) -> int:
+        """Highest key of a table that is shared: the sequence number of an event, the number of a grip; 0 where it is empty."""
         ...
 
-    def events(self, after: int) -> Iterator[TableRows]:
-        """Events behind a sequence number, in order of arrival, in slices that hold the interpreter shortly."""
+    def print_of(self, table: str, first: int, last: int) -> tuple[int, str]:
+        """How many rows a shared table has from one key to another, and what tells them apart together (`frames.print_of`)."""
+        ...
+
+    def behind(self, table: str, after: int) -> Iterator[TableRows]:
+        """Rows of a shared table behind a key, in its order, in slices that hold the interpreter shortly."""
         ...
 
     def others(self) -> Iterator[TableRows]:
-        """Every other table that cannot be derived, likewise."""
+        """Every table that is neither shared nor derived, likewise."""
         ...
 
 

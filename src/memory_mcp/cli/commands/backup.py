@@ -1,7 +1,7 @@
 """`backup`: a copy of the memory that can be carried away, made while it is in use; which there are, and are they whole."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -101,30 +101,40 @@ def shape(found: "Verified") -> dict[str, Any]:
         "why": found.about["why"],
         "last_seq": found.about["last_seq"],
         "rows": found.rows,
-        "missing": [
-            {
-                "file": m.file,
-                "what": m.what,
-                "table": m.table,
-                "rows": m.rows if m.rows >= 0 else None,
-                "from": iso(m.from_ms) if m.from_ms else None,
-                "to": iso(m.to_ms) if m.to_ms else None,
-                "sources": m.sources,
-            }
-            for m in found.missing
-        ],
+        "missing": shape_of(found.missing, Calendar(found.about["timezone"])),
         "harmless": found.harmless,
     }
+
+
+def shape_of(missing: "Sequence[Missing]", calendar: Calendar) -> list[dict[str, Any]]:
+    """What cannot be read, as JSON tells it."""
+    return [
+        {
+            "file": m.file,
+            "what": m.what,
+            "table": m.table,
+            "rows": m.rows if m.rows >= 0 else None,
+            "from": calendar.iso(m.from_ms) if m.from_ms else None,
+            "to": calendar.iso(m.to_ms) if m.to_ms else None,
+            "sources": m.sources,
+        }
+        for m in missing
+    ]
+
+
+def lines_of_missing(missing: "Sequence[Missing]", calendar: Calendar) -> Iterator[str]:
+    """The same for people."""
+    for one in missing[:_SHOWN]:
+        yield "damaged: " + _missing(one, calendar)
+    if len(missing) > _SHOWN:
+        yield f"... and {len(missing) - _SHOWN:,} more"
 
 
 def lines_of(found: "Verified") -> Iterator[str]:
     """The same for people."""
     calendar = Calendar(found.about["timezone"])
     yield f"made {calendar.iso(found.about['at_ms'])} ({found.about['why']}): {found.rows.get('event', 0):,} events"
-    for missing in found.missing[:_SHOWN]:
-        yield "damaged: " + _missing(missing, calendar)
-    if len(found.missing) > _SHOWN:
-        yield f"... and {len(found.missing) - _SHOWN:,} more"
+    yield from lines_of_missing(found.missing, calendar)
     for text in found.harmless[:_SHOWN]:
         yield f"damaged, and nothing lost by it: {text}"
     if not found.missing:

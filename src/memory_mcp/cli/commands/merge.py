@@ -6,12 +6,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memory_mcp.cli import render
+from memory_mcp.cli.commands.backup import lines_of_missing, shape_of
 from memory_mcp.cli.commands.base import Subparsers, as_json, filling, leaf
 from memory_mcp.cli.commands.import_ import build
 from memory_mcp.errors import InvalidQuery
 
 if TYPE_CHECKING:
     from memory_mcp.archive.others import Records
+    from memory_mcp.archive.reading import Missing
     from memory_mcp.cli.bulk import Memory
 
 _ASIDE = (
@@ -32,28 +34,33 @@ def add(parsers: Subparsers, about: str) -> None:
 def run(args: argparse.Namespace) -> int:
     """Take in, file, say what came."""
     from memory_mcp.archive.others import Records
+    from memory_mcp.model.calendar import Calendar
 
     other = args.other.expanduser().absolute()
     with filling(args) as memory:
-        if other == memory.settings.storage.directory.absolute():
+        own = memory.settings.storage.directory.absolute()
+        if other == own or (other.exists() and own.exists() and other.samefile(own)):
             raise InvalidQuery("that is this memory itself", "Name another data directory, or a backup of another one.")
         found = Records()
-        counts = _events(memory, other, found, args.dry_run)
+        missing: list[Missing] = []
+        counts = _events(memory, other, found, missing, args.dry_run)
         names = {table: found.rows.get(table, []) for table in ("project_alias", "project_split")}
         taken = memory.carry("rules", {**names, "dry_run": args.dry_run})
         if not args.dry_run:
             build(memory)
             taken |= _records(memory, found, counts["new"], other)
     data: dict[str, Any] = {"other": str(other), "dry_run": args.dry_run, **counts, "beside": taken}
+    data["missing"] = shape_of(missing, Calendar("UTC"))
     would = "would come" if args.dry_run else "new"
     lines = [f"{counts['new']:,} events {would}, {counts['known']:,} known already"]
     lines += [f"{counts['left_out']:,} left out (forgotten here, or nothing to store)"] if counts["left_out"] else []
     lines += [f"{count:,} {name}" for name, count in taken.items() if count]
+    lines += lines_of_missing(missing, Calendar("UTC"))
     render.emit(as_json(args), data, lines)
-    return 0
+    return 1 if missing else 0
 
 
-def _events(memory: "Memory", other: Path, found: "Records", dry_run: bool) -> dict[str, int]:
+def _events(memory: "Memory", other: Path, found: "Records", missing: "list[Missing]", dry_run: bool) -> dict[str, int]:
     """Store the events, or count them; the rows of small tables go to `found`."""
     from memory_mcp.archive.others import RECORDS, drafts_in, slices_of
     from memory_mcp.ingest.base import ImportReport
@@ -62,7 +69,7 @@ def _events(memory: "Memory", other: Path, found: "Records", dry_run: bool) -> d
 
     gate, report, new, known = Gate(memory.capture), ImportReport(), 0, 0
     with render.Progress("merging") as bar:
-        for part in slices_of(other, look_at):
+        for part in slices_of(other, look_at, missing):
             if part.table in RECORDS:
                 rows = (dict(zip(part.columns, row, strict=True)) for row in part.rows)
                 found.rows.setdefault(part.table, []).extend(rows)

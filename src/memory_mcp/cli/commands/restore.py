@@ -1,6 +1,7 @@
 """`restore`: the memory as a backup holds it. It is built beside the present one, which goes on serving until it is replaced."""
 
 import argparse
+import shutil
 import time
 from collections.abc import Iterator
 from dataclasses import replace
@@ -32,13 +33,18 @@ def add(parsers: Subparsers, about: str) -> None:
 def run(args: argparse.Namespace) -> int:
     """Verify, build, replace; 1 when something of the backup is missing."""
     from memory_mcp.archive.reading import verify
-    from memory_mcp.archive.restore import put_in_place
+    from memory_mcp.archive.restore import FRESH, put_in_place
 
     settings = settings_of(args)
     directory = settings.storage.directory.absolute()
     backup = _chosen(place_of(args.source), args.at)
     verified = verify(backup)
-    fresh, counts = _build(settings, directory, backup, verified)
+    try:
+        fresh, counts = _build(settings, directory, backup, verified)
+    except BaseException:
+        # On a full disk it must not stay in the way.
+        shutil.rmtree(directory / FRESH, ignore_errors=True)
+        raise
     now_ms = time.time_ns() // 1_000_000
     if link.usable():
         which = wanted(args)
@@ -68,7 +74,8 @@ def _chosen(source: Path, at: str) -> "Backup":
 def _build(settings: "Settings", directory: Path, backup: "Backup", verified: "Verified") -> tuple[Path, dict[str, int]]:
     """The finished store, in a folder of its own, and what it holds."""
     from memory_mcp.app import App
-    from memory_mcp.archive import restore
+    from memory_mcp.archive import beside, restore
+    from memory_mcp.archive.reading import rows_of
     from memory_mcp.ingest.tombstones import Tombstones
     from memory_mcp.jobs.derivation import Place
     from memory_mcp.jobs.rebuild_toc import RebuildToc
@@ -78,6 +85,7 @@ def _build(settings: "Settings", directory: Path, backup: "Backup", verified: "V
     with render.Progress("restoring") as bar:
         fresh, loaded = restore.load(backup, verified, directory, SCHEMA, open_storage, lambda: None)
         app = App(replace(settings, storage=replace(settings.storage, data_dir=str(fresh))))
+        foreign = beside.take(directory, rows_of(backup))
         tombstones = Tombstones(directory)
         try:
             if not tombstones.empty:
@@ -88,6 +96,7 @@ def _build(settings: "Settings", directory: Path, backup: "Backup", verified: "V
             job.run(None, lambda done, total: bar.at(done / max(total, 1), f"{done:,} of {total:,} segments"))
             lost = sum(max(m.rows, 0) for m in verified.missing if m.table == "event")
             counts = {"events": loaded.rows.get("event", 0), "segments": app.tree.tally().segments, "lost_events": lost}
+            counts |= {"tombstones_left": foreign} if foreign else {}
             app.storage.audit.record(Act("restore", app.clock.now_ms(), "person", backup.path.name, "", counts))
             if not tombstones.empty:
                 app.storage.compact()
@@ -101,5 +110,7 @@ def _lines(backup: "Backup", verified: "Verified", counts: dict[str, int], kept:
     yield from lines_of(verified)
     if verified.missing:
         yield "What is missing may come back by importing again (memory-mcp import), or from an older backup (--at)."
+    if left := counts.get("tombstones_left"):
+        yield f"{left:,} notes of what was forgotten in that memory cannot be known again here: forget it here, too"
     if kept:
         yield f"What was there before is kept in {kept}"

@@ -7,7 +7,7 @@ from typing import Any
 import duckdb
 
 from memory_mcp.model.toc import EXTRACTIVE
-from memory_mcp.storage.archive import Loaded, TableRows
+from memory_mcp.storage.archive import SHARED, Loaded, TableRows
 from memory_mcp.storage.duckdb.connection import Connection
 from memory_mcp.storage.duckdb.outbox import DERIVER
 
@@ -21,6 +21,8 @@ _SOME = {
     "bullet_grip": f"WHERE (key, version) IN ({_WRITTEN})",
     "meta": "WHERE name <> 'schema_version'",
 }
+#: Of shared tables their key, and what tells their rows apart: quotations are filed under another segment at times.
+_KEYS = {"event": ("seq", "event_id"), "grip": ("grip_id", "xor(grip_id, segment::HUGEINT)")}
 #: Rows handed out at once, and events read at once: a slice of text stays small, and few row groups are visited twice.
 _SLICE, _EVENTS = 500, 1000
 #: Rows that speak of events that are not there, after a loss.
@@ -47,14 +49,25 @@ class DuckSnapshot:
     def _one(self, sql: str, parameters: list[Any] | None = None) -> Any:
         return self._cursor.execute(sql, parameters or []).fetchall()[0]
 
-    def print_of(self, first: int, last: int) -> tuple[int, str]:
+    def last(self, table: str) -> int:
         """See Snapshot."""
-        rows, ids = self._one("SELECT count(*), bit_xor(event_id) FROM event WHERE seq BETWEEN ? AND ?", [first, last])
+        return int(self._one(f"SELECT coalesce(max({_KEYS[table][0]}), 0) FROM {table}")[0])
+
+    def print_of(self, table: str, first: int, last: int) -> tuple[int, str]:
+        """See Snapshot."""
+        key, told = _KEYS[table]
+        sql = f"SELECT count(*), bit_xor({told}) FROM {table} WHERE {key} BETWEEN ?::HUGEINT AND ?::HUGEINT"
+        rows, ids = self._one(sql, [first, last])
         return rows, "" if ids is None else f"{ids:x}"
 
-    def events(self, after: int) -> Iterator[TableRows]:
+    def behind(self, table: str, after: int) -> Iterator[TableRows]:
         """See Snapshot."""
-        columns = tuple(self._columns["event"])
+        columns = tuple(self._columns[table])
+        if table != "event":
+            key = _KEYS[table][0]
+            self._cursor.execute(f"SELECT {', '.join(columns)} FROM {table} WHERE {key} > ?::HUGEINT ORDER BY {key}", [after])
+            yield from self._slices(table, columns)
+            return
         sql = f"SELECT {', '.join(columns)} FROM event WHERE seq > ? AND seq <= ? ORDER BY seq"
         for start in range(after, self.last_seq, _EVENTS):
             self._cursor.execute(sql, [start, min(start + _EVENTS, self.last_seq)])
@@ -63,7 +76,7 @@ class DuckSnapshot:
     def others(self) -> Iterator[TableRows]:
         """See Snapshot."""
         for table, types in self._columns.items():
-            if table != "event" and table not in DERIVED:
+            if table not in SHARED and table not in DERIVED:
                 columns = tuple(types)
                 self._cursor.execute(f"SELECT {', '.join(columns)} FROM {table} {_SOME.get(table, '')} ORDER BY rowid")
                 yield from self._slices(table, columns)

@@ -1,0 +1,85 @@
+"""What a store needs of the files beside it: pauses, and the tombstones of what was forgotten, as rows of a backup.
+
+A restored store must not record a paused project, nor take back from a transcript what was forgotten. Tombstones go with their
+key, without which they know nothing: a backup is as private as the memory.
+"""
+
+import json
+import os
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
+from pathlib import Path
+
+from memory_mcp import machine, paths, pauses
+from memory_mcp.archive.blocks import sync_names
+from memory_mcp.errors import StorageError
+from memory_mcp.storage.archive import TableRows
+
+#: Stands among the tables of a backup, and is none of the store's.
+TABLE = "beside"
+_COLUMNS = ("what", "told")
+_PAUSE, _TOMBSTONE, _KEY = "pause", "tombstone", "tombstone key"
+
+
+def rows(directory: Path) -> list[TableRows]:
+    """What lies beside the store of a data directory; a damaged file of pauses pauses nothing, which doctor tells."""
+    found: list[tuple[str, str]] = []
+    with suppress(ValueError):
+        found += [(_PAUSE, json.dumps(pause)) for pause in pauses.read(str(directory))]
+    # The key first: a line that is added meanwhile was made with it.
+    with suppress(OSError):
+        key = (directory / paths.TOMBSTONES_KEY).read_bytes()
+        lines = (directory / paths.TOMBSTONES).read_text("ascii").splitlines()
+        found += [(_KEY, key.hex()), *((_TOMBSTONE, line) for line in lines)]
+    return [TableRows(TABLE, _COLUMNS, found)] if found else []
+
+
+def take(directory: Path, parts: Iterable[TableRows]) -> int:
+    """Add to a data directory what a backup has beside its store; how many tombstones, of another key, cannot be added.
+
+    What is known here stays as it is: a pause that ended here has ended.
+    """
+    told: dict[str, list[str]] = {_PAUSE: [], _TOMBSTONE: [], _KEY: []}
+    for part in parts:
+        for what, text in part.rows if part.table == TABLE else ():
+            told.setdefault(str(what), []).append(str(text))
+    _pauses(directory, told[_PAUSE])
+    return _tombstones(directory, told[_KEY], told[_TOMBSTONE])
+
+
+def _pauses(directory: Path, told: Sequence[str]) -> None:
+    try:
+        here = pauses.read(str(directory))
+    except ValueError as error:
+        raise StorageError(str(error), "Move the file out of the data directory, and restore again.") from None
+    known = {(p.projects, p.begin) for p in here}
+    carried = [pauses.Pause(tuple(names), begin, end) for names, begin, end in map(json.loads, told)]
+    new = [p for p in carried if (p.projects, p.begin) not in known]
+    if new:
+        pauses.write(str(directory), [*here, *new])
+
+
+def _tombstones(directory: Path, keys: Sequence[str], lines: Sequence[str]) -> int:
+    if not keys or not lines:
+        return 0
+    key, file = directory / paths.TOMBSTONES_KEY, directory / paths.TOMBSTONES
+    with suppress(FileExistsError):
+        _append(key, bytes.fromhex(keys[0]), os.O_EXCL)
+    here = file.read_text("ascii").splitlines() if file.exists() else []
+    new = [line for line in lines if line not in set(here)]
+    if key.read_bytes() != bytes.fromhex(keys[0]):
+        return len(new)
+    if new:
+        # A line that a crash cut in two must not take the next one with it.
+        _append(file, ("\n" + "".join(f"{line}\n" for line in new)).encode("ascii"), os.O_APPEND)
+    return 0
+
+
+def _append(place: Path, content: bytes, how: int) -> None:
+    descriptor = os.open(place, os.O_WRONLY | os.O_CREAT | how | machine.PRIVATE, 0o600)
+    try:
+        os.write(descriptor, content)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+    sync_names(place.parent)

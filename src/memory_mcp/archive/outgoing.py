@@ -1,0 +1,268 @@
+"""What one machine shares with others: files of its events in a folder of its own, few of them however often it writes.
+
+Invariants
+1. A file that has its name is whole and gets no more. Small ones are joined: a new file that holds what several held takes
+   their place, and they go once it is there. So the number of files grows with the logarithm of the events.
+2. Which files this memory wrote is kept in the store. A file in its folder that it does not know was written by a copy of
+   this machine, or by this one before its store was brought back from a backup: the folder is left to that one, and another
+   is begun. A file that is missing, or damaged, has everything written anew.
+3. A folder of one's own is known again by its name, wherever the shared folder is mounted; where it is not there, such as
+   on the empty place of a disk that is not connected, another is begun and nothing is believed to be written.
+4. What goes out passes `clean`, and what was written before something was forgotten passes it again.
+"""
+
+import json
+import os
+import re
+import secrets
+import uuid
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from memory_mcp import paths
+from memory_mcp.archive import blocks
+from memory_mcp.archive.blocks import Archive
+from memory_mcp.archive.frames import Batch, Block
+from memory_mcp.archive.others import drafts_in
+from memory_mcp.errors import StorageError
+from memory_mcp.failpoints import failpoint
+from memory_mcp.model.event import EventDraft
+from memory_mcp.model.ids import event_key
+from memory_mcp.storage.archive import SYNCED, Snapshot, TableRows
+from memory_mcp.storage.base import Storage
+
+#: How a machine's folder begins.
+MACHINE = "machine-"
+#: What this memory wrote into a folder of its own: `Shelf` as JSON. On disk.
+_OWN = "sync:own:"
+#: File of the data directory with the names of this machine's folders, the newest last: not the store's, which a backup
+#: carries to another machine.
+_ID = "sync-id"
+_FILE = re.compile(r"events-(\d{8})-[0-9a-f]{8}\.archive\Z")
+#: A file is joined with those behind it when it holds at most so many times their number.
+_JOIN = 4
+#: What the gate may change of an event.
+_WORDS = ("session_id", "text", "source_id", "agent", "project", "thread", "speaker")
+
+Clean = Callable[[EventDraft], EventDraft | None]
+
+
+@dataclass(slots=True)
+class Shelf:
+    """What this memory knows of a folder of its own. On disk: fields may be added."""
+
+    #: The shared folder, as it was called last.
+    place: str
+    #: Files that are to be there, and how many events each holds.
+    files: dict[str, int] = field(default_factory=dict)
+    #: Files that may be there: about to come, or to go.
+    passing: list[str] = field(default_factory=list)
+    #: Size of the tombstones that files were last held against (bytes).
+    tombstones: int = 0
+
+
+class Outgoing:
+    """What a machine writes into a shared folder; OSError when that cannot be used."""
+
+    def __init__(self, storage: Storage, data_dir: Path, folder: Path, clean: Clean) -> None:
+        self._storage, self._data_dir, self._folder, self._clean = storage, data_dir, folder, clean
+        self._tombstones = _size(data_dir / paths.TOMBSTONES)
+        self._shelf = Shelf(str(folder))
+        self.machine = self._mine()
+
+    @property
+    def _own(self) -> Path:
+        return self._folder / self.machine
+
+    def _mine(self) -> str:
+        """The name of the own folder; one that somebody else writes into as well is given up."""
+        there = [name for name in machines(self._data_dir) if (self._folder / name).is_dir()]
+        if there:
+            name = there[-1]
+            self._shelf = _shelf(self._storage, name) or Shelf(str(self._folder))
+            known = {*self._shelf.files, *self._shelf.passing}
+            if all(file in known for file in _files(self._folder / name)):
+                return name
+        self._shelf = Shelf(str(self._folder))
+        return _new_machine(self._data_dir)
+
+    def write(self, anew: bool) -> tuple[int, int]:
+        """Share what came since the last time, or everything: how many events, and up to which number all is written."""
+        self._own.mkdir(mode=0o700, exist_ok=True)
+        self._tidy()
+        if self._shelf.tombstones != self._tombstones:
+            self._sweep()
+        there = _files(self._own)
+        with self._storage.archive.snapshot() as snapshot:
+            after = int(self._storage.outbox.marks(self._mark).get(self._mark, "0"))
+            joined = self._joined(snapshot.last_seq - after)
+            if anew or after > snapshot.last_seq or not set(self._shelf.files) <= set(there) or not self._whole(joined):
+                after, joined = 0, list(self._shelf.files)
+            if snapshot.last_seq <= after:
+                return 0, snapshot.last_seq
+            return self._add(snapshot, after, joined, there), snapshot.last_seq
+
+    def reached(self, number: int) -> None:
+        """Everything up to a number is known to the others."""
+        self._storage.outbox.mark_all({self._mark: str(number)})
+
+    @property
+    def _mark(self) -> str:
+        return f"{SYNCED}{self.machine}"
+
+    def _keep(self, more: Mapping[str, str] | None = None) -> None:
+        self._shelf.place = str(self._folder)
+        told = {name: getattr(self._shelf, name) for name in Shelf.__dataclass_fields__}
+        self._storage.outbox.mark_all({f"{_OWN}{self.machine}": json.dumps(told), **(more or {})})
+
+    def _tidy(self) -> None:
+        """Remove what a run that was killed left."""
+        for path in self._own.iterdir():
+            unfinished = path.name.startswith(".") and path.name.endswith(".part")
+            if unfinished or (path.name in self._shelf.passing and path.name not in self._shelf.files):
+                path.unlink(missing_ok=True)
+
+    def _joined(self, new: int) -> list[str]:
+        """Which files a file with so many new events takes the place of."""
+        found: list[str] = []
+        for name, rows in reversed(self._shelf.files.items()):
+            if new <= 0 or rows > _JOIN * new:
+                break
+            found.append(name)
+            new += rows
+        return found[::-1]
+
+    def _whole(self, names: Sequence[str]) -> bool:
+        with suppress(OSError, ValueError):
+            for name in names:
+                with Archive(self._own / name) as archive:
+                    if not all(isinstance(part, Block) or not part.lost for part in archive):
+                        return False
+            return True
+        return False
+
+    def _add(self, snapshot: Snapshot, after: int, joined: Sequence[str], there: Sequence[str]) -> int:
+        """Write a file with what is behind a number and what other files hold, and let those go; how many events are new."""
+        number = max((int(found[1]) for name in there if (found := _FILE.match(name))), default=0) + 1
+        name = f"events-{number:08}-{secrets.token_hex(4)}.archive"
+        self._shelf.passing = [name]
+        self._keep()
+        new = 0
+
+        def batches() -> Iterator[Batch]:
+            nonlocal new
+            for old in joined if after else ():
+                yield from self._rows_of(old)
+            for part in snapshot.behind("event", after):
+                rows = [row for row in (self._row(part.columns, row) for row in part.rows) if row is not None]
+                new += len(rows)
+                yield Batch(part.table, part.columns, rows)
+
+        about = {"kind": "events", "schema": snapshot.schema, "machine": self.machine}
+        heads = blocks.write(self._own / name, batches(), about)
+        failpoint("sync.written")
+        gone = [old for old in (joined if after else there) if old != name]
+        self._shelf.files = {n: r for n, r in self._shelf.files.items() if n not in gone}
+        self._shelf.files[name] = sum(head.rows for head in heads)
+        self._shelf.passing = gone
+        self._keep({self._mark: str(snapshot.last_seq)})
+        failpoint("sync.noted")
+        self._tidy()
+        return new
+
+    def _rows_of(self, name: str) -> Iterator[Batch]:
+        with Archive(self._own / name) as archive:
+            for part in archive:
+                if isinstance(part, Block):
+                    yield Batch(part.head.table, part.head.columns, part.rows)
+
+    def _row(self, columns: Sequence[str], row: Sequence[Any]) -> Sequence[Any] | None:
+        """A row of the table of events as it may go out; None when it may not."""
+        [draft] = drafts_in(TableRows("event", tuple(columns), [row]))
+        clean = self._clean(draft)
+        if clean is None or clean == draft or clean.carried is None:
+            return None if clean is None else row
+        told = {**dict(zip(columns, row, strict=True)), "event_id": event_key(clean.carried.event_id)}
+        told |= {name: getattr(clean, name) for name in _WORDS}
+        told["metadata"] = json.dumps(dict(clean.metadata)) if clean.metadata else ""
+        return [told[name] for name in columns]
+
+    def _sweep(self) -> None:
+        """Hold what was written before against what was forgotten since: the folder may have been out of reach then."""
+
+        def keep(_: str, row: dict[str, Any]) -> dict[str, Any] | None:
+            kept = self._row(tuple(row), tuple(row.values()))
+            return None if kept is None else dict(zip(row, kept, strict=True))
+
+        # Earlier folders of this machine and copies that a program made of a file, too.
+        for machine in machines(self._data_dir):
+            for path in sorted((self._folder / machine).glob("events-*.archive")):
+                with suppress(ValueError):
+                    blocks.rewrite(path, keep)
+        self._shelf.tombstones = self._tombstones
+        self._keep()
+
+
+def own_folders(storage: Storage, data_dir: Path) -> list[Path]:
+    """Folders that this machine writes into, wherever it was told to; what is forgotten goes from their files as well."""
+    names = machines(data_dir)
+    places = {shelf.place for name in names if (shelf := _shelf(storage, name)) is not None}
+    return [Path(place) / name for place in sorted(places) for name in names]
+
+
+def used_before(storage: Storage, folder: Path) -> bool:
+    """Whether this memory shared something in a folder of that name."""
+    told = storage.outbox.marks(_OWN)
+    return any((shelf := _shelf(storage, name.removeprefix(_OWN))) and shelf.place == str(folder) for name in told)
+
+
+def _shelf(storage: Storage, machine: str) -> Shelf | None:
+    """What the store knows of a folder of its own."""
+    name = f"{_OWN}{machine}"
+    with suppress(ValueError, TypeError):
+        told = json.loads(storage.outbox.marks(name).get(name, ""))
+        return Shelf(**{known: told[known] for known in Shelf.__dataclass_fields__ if known in told})
+    return None
+
+
+def _files(folder: Path) -> list[str]:
+    """The files of events in a folder, oldest first."""
+    with suppress(FileNotFoundError):
+        return sorted(path.name for path in folder.iterdir() if _FILE.match(path.name))
+    return []
+
+
+def machines(data_dir: Path) -> list[str]:
+    """Names of the folders this machine was ever given, the newest last. StorageError when the file is damaged."""
+    place = data_dir / _ID
+    try:
+        told = place.read_text(encoding="ascii", errors="replace").split()
+    except FileNotFoundError:
+        return []
+    if not all(re.fullmatch(r"[0-9a-f]{32}", one) for one in told):
+        raise StorageError(f"{place} is damaged", "Delete it: this memory then writes into a new folder of its own.")
+    return [f"{MACHINE}{one}" for one in told]
+
+
+def _new_machine(data_dir: Path) -> str:
+    """One more name of this machine; on disk when this returns."""
+    known, made = machines(data_dir), uuid.uuid4().hex
+    place = data_dir / _ID
+    aside = place.with_name(f"{_ID}.new")
+    aside.unlink(missing_ok=True)
+    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "w", encoding="ascii") as stream:
+        stream.writelines(f"{one.removeprefix(MACHINE)}\n" for one in (*known, f"{MACHINE}{made}"))
+        stream.flush()
+        os.fsync(stream.fileno())
+    os.replace(aside, place)
+    return f"{MACHINE}{made}"
+
+
+def _size(path: Path) -> int:
+    with suppress(OSError):
+        return path.stat().st_size
+    return 0
