@@ -138,12 +138,16 @@ class HighWater:
                 log.warning("the high-water mark could not be written: %s", error)
 
     def _load_loss(self) -> tuple[Loss, Mark] | None:
+        path = self._directory / LOSS_FILE if self._directory else None
+        if path is None or not path.exists():
+            return None
         try:
-            said = json.loads((self._directory / LOSS_FILE).read_text(encoding="utf-8")) if self._directory else {}
+            said = json.loads(path.read_text(encoding="utf-8"))
             gaps = {str(k): Gap(*v) for k, v in said["sources"].items()}
             loss = Loss(int(said["noticed_ms"]), int(said["events"]), bool(said["exact"]), gaps, str(said["set_aside"]))
         except (OSError, KeyError, TypeError, ValueError, AttributeError):
-            return None
+            # Something was missing, whatever this said of it.
+            return Loss(self._clock.now_ms(), 0, exact=False, sources={}, is_unread=True), Mark(chain=None)
         return loss, _mark_from(said.get("mark")) or Mark(chain=None)
 
     def _keep_loss(self, loss: Loss, known: Mark) -> None:
@@ -153,6 +157,8 @@ class HighWater:
         said: dict[str, Any] = {"noticed_ms": loss.noticed_ms, "events": loss.events, "exact": loss.exact}
         said |= {"sources": {k: [g.events, g.after_ms, g.to_ms] for k, g in loss.sources.items()}, "set_aside": loss.set_aside}
         said["mark"] = asdict(known) | {"chain": None if known.chain is None else f"{known.chain:016x}"}
+        # For hooks, which know no more of this file than `paths.loss_told`.
+        said["told"] = loss.line
         try:
             _in_place(self._directory / LOSS_FILE, json.dumps(said).encode("ascii"), sync=True)
         except OSError as error:

@@ -16,19 +16,22 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import duckdb
 
 from memory_mcp.model.event import Event
 from memory_mcp.storage.duckdb import blocks, logs, migrations
-from memory_mcp.storage.duckdb.connection import Connection, copy_config
-from memory_mcp.storage.duckdb.saved import accept, events_in_log, events_of, log_of, tables
+from memory_mcp.storage.duckdb.connection import Connection, Row, copy_config
+from memory_mcp.storage.duckdb.saved import APPENDED, accept, events_of, log_of, rows_in_log, tables
 from memory_mcp.storage.highwater import DAMAGE_FILE, damage_met
 
 log = logging.getLogger(__name__)
 
 FOLDER = "damaged"
+EVENTS = "event"
+#: Tables whose rows are taken out of a log behind its damage.
+SAVED = (EVENTS, *APPENDED)
 _MEMORY_MB = 64
 
 
@@ -84,13 +87,14 @@ def finish(directory: Path) -> None:
     (directory / DAMAGE_FILE).unlink(missing_ok=True)
 
 
-def events_left(directory: Path) -> Iterator[list[Event]]:
-    """What is to be stored anew, in the order of arrival; events that are stored already may be among them."""
+def left(directory: Path) -> Iterator[tuple[str, list[Event] | list[Row]]]:
+    """What is to be stored anew, by table and in the order of arrival; what is stored already may be among it."""
     if begun := _begun(directory):
         for file in sorted((directory / begun).glob("*.duckdb")):
-            yield from events_of(file)
+            for events in events_of(file):
+                yield EVENTS, events
         for part in sorted((directory / begun).glob("*.events")):
-            yield from events_in_log(part)
+            yield from rows_in_log(part)
 
 
 def _begun(directory: Path) -> str:
@@ -129,7 +133,7 @@ def _mend_log(file: Path, content: bytes, expected: bytes, now_ms: int) -> Salva
     place = _place(file.parent, now_ms)
     shutil.copy2(path, place / (path.name + ".damaged"))
     if cut is not None:
-        (place / f"{path.name}.events").write_bytes(logs.events_behind(bytes(fixed), cut))
+        (place / f"{path.name}.events").write_bytes(logs.rows_behind(bytes(fixed), cut, SAVED))
         _say(file.parent, {"place": _relative(place)})
         del fixed[cut:]
     _replace(path, bytes(fixed))
@@ -175,7 +179,7 @@ def _begin_anew(file: Path, now_ms: int) -> None:
             shutil.copy2(path, place / path.name)
     if (rest := log_of(file)).exists():
         content = rest.read_bytes()
-        (place / f"{rest.name}.whole.events").write_bytes(logs.events_behind(content, len(logs.header_for(file))))
+        (place / f"{rest.name}.whole.events").write_bytes(logs.rows_behind(content, len(logs.header_for(file)), SAVED))
     fresh.unlink(missing_ok=True)
     con = Connection(fresh, _MEMORY_MB, 1)
     try:
@@ -224,9 +228,11 @@ def _replace(path: Path, content: bytes) -> None:
     os.replace(fresh, path)
 
 
-def store_what_is_left(directory: Path, append: Callable[[list[Event]], object]) -> None:
-    """Store anew whatever could be saved and is not there yet."""
-    for events in events_left(directory):
-        if events:
-            append(events)
+def store_what_is_left(directory: Path, append: Callable[[list[Event]], object], add: Callable[[str, list[Row]], object]) -> None:
+    """Store anew whatever could be saved and is not there yet: events, and rows of other tables."""
+    for table, rows in left(directory):
+        if table == EVENTS:
+            append(cast("list[Event]", rows))
+        else:
+            add(table, cast("list[Row]", rows))
     finish(directory)
