@@ -145,6 +145,17 @@ def test_what_was_missing_is_not_hidden_by_damage_of_what_says_so(place: Place) 
     assert "what was missing can no longer be said" in status["notices"][0]
 
 
+def test_a_damaged_mark_is_no_loss(place: Place) -> None:
+    write(place, "fenders need looks", "ropes need looks")
+    place.stop()
+    said = json.loads((place.directory / MARK).read_text())
+    said["chain"] = f"{int(said['chain'], 16) ^ 0xF0:016x}"
+    (place.directory / MARK).write_text(json.dumps(said))
+    assert "healthy" not in asked(place, "get_retrieval_status")
+    place.stop()
+    assert "high-water.json is damaged" in (place.directory / "daemon.log").read_text()
+
+
 def hooked(place: Place, payload: str, **more: str) -> str:
     """What a client's hook is answered."""
     environment = place.environment() | more

@@ -119,6 +119,8 @@ class Loss:
     sources: Mapping[str, Gap]
     #: The folder of the data directory into which damaged files were put; "" when there was none.
     set_aside: str = ""
+    #: What else was lost with a damaged block: how many, by what.
+    besides: Mapping[str, int] = field(default_factory=dict)
     #: What was written down of it was damaged itself.
     is_unread: bool = False
 
@@ -133,6 +135,8 @@ class Loss:
             parts.append(f" ({'; '.join(named)}{more})")
         if self.is_unread:
             parts = ["acknowledged events are missing; what was missing can no longer be said, its file is damaged"]
+        if self.besides:
+            parts.append(f"; besides {', '.join(f'{count:,} {what}' for what, count in self.besides.items())}")
         if self.set_aside:
             parts.append(f"; the damaged part of the store was set aside in {self.set_aside}")
         return "".join(parts)

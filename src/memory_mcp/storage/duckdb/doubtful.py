@@ -29,10 +29,12 @@ _NOBODY = (Role.SYSTEM, EventType.NOTE, Trust.IMPORTED)
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What else tells of events, by hashes."""
+    """What whole blocks of other tables tell of events."""
 
     #: Session, project and thread of streams.
     streams: Mapping[int, tuple[str, str, str]] = field(default_factory=dict)
+    #: The agent of streams that have one alone.
+    agents: Mapping[int, str] = field(default_factory=dict)
 
 
 def event_from(row: Mapping[str, Any], doubtful: frozenset[str], known: Known) -> Event | None:
@@ -49,7 +51,8 @@ def event_from(row: Mapping[str, Any], doubtful: frozenset[str], known: Known) -
     if source is None:
         lost += ["source"]
     role, kind, trust = _who(row, doubtful, source or "", lost)
-    agent, speaker = (_plain(row, name, doubtful, lost) for name in ("agent", "speaker"))
+    agent = _plain(row, "agent", doubtful, lost, known.agents.get(stream_key(*where), ""))
+    speaker = _plain(row, "speaker", doubtful, lost)
     metadata = _metadata(row, doubtful, lost)
     if lost:
         metadata = {**metadata, SALVAGED: " ".join(lost)}
@@ -79,9 +82,8 @@ def _stream(row: Mapping[str, Any], doubtful: frozenset[str], known: Known) -> t
         return told
     if whole and stream is not None and stream_key(*told) == stream:
         return told
-    if whole and stream_key(*told) in known.streams:
-        return told
-    return known.streams.get(stream) if stream is not None else None
+    # A doubtful number may be that of another stream.
+    return None if stream is None or "stream" in doubtful else known.streams.get(stream)
 
 
 def _text(row: Mapping[str, Any], doubtful: frozenset[str]) -> str | None:
@@ -144,10 +146,13 @@ def _one_of(kind: type[T], value: object) -> T | None:
     return None
 
 
-def _plain(row: Mapping[str, Any], name: str, doubtful: frozenset[str], lost: list[str]) -> str:
+def _plain(row: Mapping[str, Any], name: str, doubtful: frozenset[str], lost: list[str], told: str = "") -> str:
+    """A value, where it is not doubtful or is what else is `told` of it."""
     value = row[name]
-    if isinstance(value, str) and (name not in doubtful or not value):
+    if isinstance(value, str) and (name not in doubtful or value == told):
         return value
+    if value is None and told:
+        return told
     lost.append(name)
     return ""
 

@@ -23,6 +23,7 @@ import duckdb
 from memory_mcp.model.event import Event
 from memory_mcp.storage.duckdb import blocks, logs, migrations
 from memory_mcp.storage.duckdb.connection import Connection, Row, copy_config
+from memory_mcp.storage.duckdb.doubtful import SALVAGED
 from memory_mcp.storage.duckdb.saved import APPENDED, accept, events_of, log_of, rows_in_log, tables
 from memory_mcp.storage.highwater import DAMAGE_FILE, damage_met
 
@@ -181,18 +182,22 @@ def _begin_anew(file: Path, now_ms: int) -> None:
         content = rest.read_bytes()
         (place / f"{rest.name}.whole.events").write_bytes(logs.rows_behind(content, len(logs.header_for(file)), SAVED))
     fresh.unlink(missing_ok=True)
+    lost: dict[str, int] = {}
     con = Connection(fresh, _MEMORY_MB, 1)
     try:
         with con.writing() as writer:
             migrations.create(writer)
             accept(place / file.name)
-            for table, rows in tables(place / file.name):
-                marks = ", ".join("?" * len(rows[0]))
-                writer.executemany(f"INSERT INTO {table} VALUES ({marks})", [list(row) for row in rows])
+            for table, rows, missing in tables(place / file.name):
+                if missing:
+                    lost[f"rows of {table}"] = missing
+                if rows:
+                    marks = ", ".join("?" * len(rows[0]))
+                    writer.executemany(f"INSERT INTO {table} VALUES ({marks})", [list(row) for row in rows])
     finally:
         con.close()
     fresh.chmod(0o600)
-    _say(file.parent, {"place": _relative(place)})
+    _say(file.parent, {"place": _relative(place), "lost": lost})
     log_of(file).unlink(missing_ok=True)
     os.replace(fresh, file)
 
@@ -228,11 +233,25 @@ def _replace(path: Path, content: bytes) -> None:
     os.replace(fresh, path)
 
 
-def store_what_is_left(directory: Path, append: Callable[[list[Event]], object], add: Callable[[str, list[Row]], object]) -> None:
-    """Store anew whatever could be saved and is not there yet: events, and rows of other tables."""
+def store_what_is_left(
+    directory: Path, append: Callable[[list[Event]], object], add: Callable[[str, list[Row]], object]
+) -> dict[str, int]:
+    """Store anew whatever could be saved and is not there yet; how much else was lost, by what."""
+    lost, narrowed = _lost(directory), 0
     for table, rows in left(directory):
         if table == EVENTS:
-            append(cast("list[Event]", rows))
+            events = cast("list[Event]", rows)
+            append(events)
+            narrowed += sum(SALVAGED in event.metadata for event in events)
         else:
             add(table, cast("list[Row]", rows))
     finish(directory)
+    return lost | ({"events without all that was known of them": narrowed} if narrowed else {})
+
+
+def _lost(directory: Path) -> dict[str, int]:
+    try:
+        told = json.loads((directory / DAMAGE_FILE).read_text(encoding="utf-8")).get("lost", {})
+        return {str(what): int(count) for what, count in told.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}

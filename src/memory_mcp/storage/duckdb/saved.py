@@ -32,13 +32,14 @@ _KEPT = (
 )
 #: DuckDB reads so many rows at a time, whatever is asked for.
 _STRETCH = 2048
-#: Rows that are given up together.
+#: Rows that are given up together; after so many failures, whole stretches.
 _LEAST = 32
+_FAILURES = 300
 #: What the log of a moment may say of these, besides events, is stored again: rows are only ever added to them.
 APPENDED = ("audit", "superseded", "spending", "usage", "pin")
 #: Beside a copy: which rows of which columns lie in damaged blocks.
 _DOUBTS = ".doubtful"
-_STREAMS = "SELECT DISTINCT stream, session_id, project, thread FROM segment_cut"
+_STREAMS = "SELECT stream, session_id, project, thread, min(agent), max(agent) FROM segment_cut GROUP BY ALL"
 _LAYOUT = """SELECT row_group_id, column_name, start, count, block_id, additional_block_ids FROM pragma_storage_info('event')
              WHERE segment_type <> 'VALIDITY' ORDER BY row_group_id, column_name, start"""
 _MEMORY_MB = 64
@@ -55,6 +56,8 @@ class DamagedReader:
     def __init__(self, file: Path) -> None:
         self._file = file
         self._child: Child | None = None
+        #: Queries that could not be answered: each may have ended the child, which takes half a second to begin anew.
+        self.failed = 0
 
     def rows(self, sql: str) -> list[Row] | None:
         """All rows of a query; None where it cannot be answered."""
@@ -62,10 +65,12 @@ class DamagedReader:
             if self._child is None:
                 self._child = Child(_READER, str(self._file))
                 self._child.begin()
-            return cast("list[Row] | None", self._child.ask(sql))
+            found = cast("list[Row] | None", self._child.ask(sql))
         except (OSError, EOFError):
             self.end()
-            return None
+            found = None
+        self.failed += found is None
+        return found
 
     def end(self) -> None:
         """Let the child go."""
@@ -74,27 +79,32 @@ class DamagedReader:
             self._child = None
 
 
-def tables(file: Path) -> Iterator[tuple[str, list[Row]]]:
-    """Tables that are kept, with every row that can be read."""
+def tables(file: Path) -> Iterator[tuple[str, list[Row], int]]:
+    """Tables that are kept, with every row that can be read, and how many cannot."""
     with _reading(file) as reader:
         for table in ("meta", *_KEPT):
             where = "name <> 'schema_version'" if table == "meta" else "true"
             rows = [row for batch in _stretches(reader, f"SELECT * FROM {table}", table, where) for row in batch]
-            if rows:
-                yield table, rows
+            ((there,),) = reader.rows(f"SELECT count(*) FROM {table} WHERE {where}") or [(len(rows),)]
+            if rows or there:
+                yield table, rows, max(there - len(rows), 0)
 
 
 def events_of(file: Path) -> Iterator[list[Event]]:
     """Events of a file, in the order of arrival; what of one lay in a damaged block is told by hashes or left open."""
     doubts = _doubts(file)
     with _reading(file) as reader:
-        streams = {row[0]: row[1:] for row in reader.rows(_STREAMS) or () if stream_key(*row[1:]) == row[0]} if doubts else {}
-        known = Known(streams)
+        known = _known(reader) if doubts else Known()
         ((last,),) = reader.rows("SELECT coalesce(max(rowid), -1) FROM event") or [(-1,)]
         for start in range(0, last + 1, _STRETCH):
             doubtful = frozenset(d.column for d in doubts if d.first < start + _STRETCH and start <= d.last)
             rows = _rows_of(reader, start, _STRETCH, doubtful)
             yield [event for row in rows if (event := event_from(row, doubtful, known)) is not None]
+
+
+def _known(reader: DamagedReader) -> Known:
+    told = [row for row in reader.rows(_STREAMS) or () if stream_key(*row[1:4]) == row[0]]
+    return Known({row[0]: row[1:4] for row in told}, {row[0]: row[4] for row in told if row[4] == row[5]})
 
 
 def _rows_of(reader: DamagedReader, start: int, size: int, doubtful: frozenset[str]) -> Iterator[dict[str, Any]]:
@@ -104,26 +114,30 @@ def _rows_of(reader: DamagedReader, start: int, size: int, doubtful: frozenset[s
         named = ", ".join(columns)
         return reader.rows(f"SELECT {named} FROM event WHERE rowid >= {first} AND rowid < {first + count} ORDER BY rowid")
 
-    def stretch(first: int, count: int, columns: Sequence[str]) -> Iterator[dict[str, Any]]:
+    def stretch(first: int, count: int, columns: Sequence[str], suspects: Sequence[str]) -> Iterator[dict[str, Any]]:
         rows = ask(columns, first, count)
         if rows is not None:
             nothing = dict.fromkeys(COLUMNS)
             yield from (nothing | dict(zip(columns, row, strict=True)) for row in rows)
             return
+        # Looked for in ever smaller parts, until that has taken long enough.
+        least = _LEAST if reader.failed < _FAILURES else count
         # A column that fails at both ends is one whose stretch cannot be opened; else a few rows of it fail.
         ends = (first, first + count - _LEAST)
-        bad = [c for c in columns if c in doubtful and ask([c], first, count) is None]
-        gone = {c for c in bad if count <= _LEAST or all(ask([c], end, _LEAST) is None for end in ends)}
+        bad = [c for c in suspects if ask([c], first, count) is None]
+        gone = {c for c in bad if count <= least or all(ask([c], end, _LEAST) is None for end in ends)}
         left = [c for c in columns if c not in gone]
-        if gone and left:
-            yield from stretch(first, count, left)
-        elif count > _LEAST:
-            yield from stretch(first, count // 2, columns)
-            yield from stretch(first + count // 2, count // 2, columns)
+        # An event is its text: without it nothing else is asked for.
+        if gone and "text" not in gone:
+            yield from stretch(first, count, left, [c for c in bad if c not in gone])
+        elif count > least and not gone:
+            half = count // 2
+            for begin in (first, first + half):
+                yield from stretch(begin, half, columns, bad or suspects)
         else:
             log.warning("rows %d to %d of event cannot be read", first, first + count - 1)
 
-    return stretch(start, size, COLUMNS)
+    return stretch(start, size, COLUMNS, [c for c in COLUMNS if c in doubtful])
 
 
 @contextmanager
@@ -160,7 +174,7 @@ def accept(file: Path) -> None:
         blocks.accept(file, block, right=True)
     numbers = {(block.offset - blocks.HEADER * blocks.HEADERS) // blocks.BLOCK: block for block in bad}
     with _reading(file) as reader:
-        for table in ("meta", *_KEPT):
+        for table in ("meta", "segment_cut", *_KEPT):
             sql = f"SELECT DISTINCT block_id, additional_block_ids FROM pragma_storage_info('{table}')"
             for number, more in reader.rows(sql) or ():
                 for wrong in numbers.keys() & {number, *(more or ())}:

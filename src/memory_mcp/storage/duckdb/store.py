@@ -154,13 +154,14 @@ class DuckStorage:
 
     def _settle_damage(self, salvaged: Salvaged, clock: Clock) -> None:
         """Store what was saved, compare the whole with what was acknowledged, and write down what was done."""
+        besides: dict[str, int] = {}
         if salvaged.unfinished and self._directory:
-            store_what_is_left(self._directory, self.events.append, self._add)
+            besides = store_what_is_left(self._directory, self.events.append, self._add)
             self.reread()
             self.superseded.reread()
-        self._mark.check(self._read_mark, salvaged.place if salvaged.unfinished else "")
+        self._mark.check(self._read_mark, salvaged.place if salvaged.unfinished else "", besides)
         if salvaged.place:
-            counts = {"bytes mended": salvaged.mended, "events missing": self.loss.events if self.loss else 0}
+            counts = {"bytes mended": salvaged.mended, "events missing": self.loss.events if self.loss else 0} | besides
             self.audit.record(Act("salvage", clock.now_ms(), "memory-mcp", salvaged.place, counts=counts))
 
     def _add(self, table: str, rows: list[Row]) -> None:
