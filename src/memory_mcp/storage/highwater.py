@@ -191,7 +191,7 @@ def marked(directory: Path) -> Mark | None:
             return _mark_from(said)
     except OSError:
         return None
-    except (ValueError, AttributeError):
+    except (ValueError, TypeError, AttributeError):
         pass
     log.error("%s is damaged: whether acknowledged events are missing cannot be told; it is begun anew", directory / MARK_FILE)
     return None
