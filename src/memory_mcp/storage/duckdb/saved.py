@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import astuple, dataclass
 from pathlib import Path
+from pickle import UnpicklingError
 from typing import Any, cast
 
 import duckdb
@@ -66,7 +67,8 @@ class DamagedReader:
                 self._child = Child(_READER, str(self._file))
                 self._child.begin()
             found = cast("list[Row] | None", self._child.ask(sql))
-        except (OSError, EOFError):
+        except (OSError, EOFError, ArithmeticError, ValueError, MemoryError, UnpicklingError):
+            # What ends the engine may write into the answer before.
             self.end()
             found = None
         self.failed += found is None
