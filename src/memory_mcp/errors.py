@@ -79,9 +79,13 @@ class DiskFull(StorageError):
     @classmethod
     def of(cls, error: Exception) -> "DiskFull | None":
         """What the system's own error says in our words, where it says that a disk, a quota or a size limit is used up."""
-        if not isinstance(error, OSError) or error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+        if not isinstance(error, OSError):
             return None
-        return cls(f"there is no room to write ({error.strerror})", cls.HINT)
+        # numpy tells a write that was cut short without the system's number: "38980 requested and 19952 written".
+        short = error.errno is None and "requested and" in str(error)
+        if not short and error.errno not in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG):
+            return None
+        return cls(f"there is no room to write ({error.strerror or error})", cls.HINT)
 
 
 class ReadOnly(StorageError):

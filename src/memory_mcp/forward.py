@@ -10,8 +10,13 @@ from memory_mcp import link
 _INTERRUPTED = 130
 _NOT_NOW = 3
 _ASKED_WRONGLY = 2
-#: Commands whose words count as a person's own where one typed them at a terminal and says so.
-_OWN_WORDS = ("correct", "retract")
+_OWN = "Record it as your own word, and not as an agent's?"
+#: Commands that count as a person's own where one typed them at a terminal and says yes to this.
+QUESTIONS = {
+    ("correct",): _OWN,
+    ("retract",): _OWN,
+    ("admin", "acknowledge-loss"): "Do you know what is missing (memory-mcp doctor names it), and is it to be told no more?",
+}
 
 
 def run(wanted: link.Wanted, argv: Sequence[str]) -> int | None:
@@ -82,11 +87,18 @@ def _once(wanted: link.Wanted, argv: Sequence[str], hear: Any, is_confirmed: boo
 
 def _confirmed(argv: Sequence[str]) -> bool:
     """Whether a person at this terminal says that these are their own words; nobody else is asked."""
-    if not any(word in _OWN_WORDS for word in argv[:1]) or not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
+    question = question_of(argv)
+    if not question or not (sys.stdin and sys.stdin.isatty() and sys.stderr.isatty()):
         return False
-    sys.stderr.write("Record it as your own word, and not as an agent's? [Y/n] ")
+    sys.stderr.write(f"{question} [Y/n] ")
     sys.stderr.flush()
     return sys.stdin.readline().strip().lower() in ("", "y", "yes")
+
+
+def question_of(argv: Sequence[str]) -> str:
+    """What a person is asked before a command; "" where it is anybody's."""
+    words = tuple(word for word in argv if not word.startswith("-"))
+    return next((question for named, question in QUESTIONS.items() if words[: len(named)] == named), "")
 
 
 def _columns() -> int:

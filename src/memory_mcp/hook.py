@@ -189,12 +189,25 @@ def _answer(payload: bytes, directory: str, config: str, prompt: str) -> None:
         if not _may_be(payload, event):
             continue
         text = _told(payload, event, tell, directory, config)
+        if event == "SessionStart" and _is_on(event, config):
+            text = _with_loss(text, directory)
         if text:
             import json
 
             inner = {"hookEventName": event, "additionalContext": _bounded(text)}
             _write(1, json.dumps({"hookSpecificOutput": inner}).encode("ascii") + b"\n")
             return
+
+
+def _with_loss(text: str, directory: str) -> str:
+    """What a new session is told, with what is missing of the memory before it, also where there is nothing else to tell."""
+    from memory_mcp import paths
+
+    if not (missing := paths.loss_told(directory)):
+        return text
+    from memory_mcp.model.fencing import fence, inside
+
+    return fence(f"{missing}.\n{inside(text)}".strip())
 
 
 def _may_be(payload: bytes, *events: str) -> bool:

@@ -102,6 +102,23 @@ def unknown_variable(environ: Mapping[str, str] | None = None) -> str:
     return ""
 
 
+def loss_told(directory: str) -> str:
+    """A short line about what is missing of a memory, for whoever does not open it; "" while nothing is known to be."""
+    try:
+        with open(os.path.join(directory, "loss.json"), "rb") as stream:
+            said = stream.read()
+        import json
+
+        told = json.loads(said)["told"]
+        return told if isinstance(told, str) else ""
+    except FileNotFoundError:
+        gone = os.path.exists(os.path.join(directory, "high-water.json"))
+        gone = gone and not os.path.exists(os.path.join(directory, "memory.duckdb"))
+        return "the file of this memory is gone; a person is told more by: memory-mcp doctor" if gone else ""
+    except (OSError, ValueError, KeyError, TypeError):
+        return "parts of this memory are missing; a person is told which by: memory-mcp doctor"
+
+
 def misnamed(config: str) -> bool:
     """Whether a settings file is named that does not exist, or a variable is set that nobody knows."""
     return bool(config and not os.path.isfile(os.path.expanduser(config))) or bool(unknown_variable())

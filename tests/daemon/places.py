@@ -1,6 +1,8 @@
 """What the tests with real processes share: the setting that lets the background process be used, and a look at it."""
 
 import json
+import os
+import subprocess
 from typing import Any
 
 import anyio
@@ -25,6 +27,20 @@ def said(project: str, text: str, hour: int) -> str:
     """A line for `ingest`: what a user said in the one session of a project."""
     stamp = f"2026-01-05T{hour:02d}:00:00Z"
     return json.dumps({"session_id": project, "timestamp": stamp, "role": "user", "text": text, "project": project}) + "\n"
+
+
+def typed(place: Place, key: str, *words: str) -> tuple[int, str]:
+    """Exit status and output of a command at a terminal, where somebody answers its question so."""
+    ours, theirs = os.openpty()
+    command = [*place.command, *words]
+    done = subprocess.Popen(command, stdin=theirs, stderr=theirs, stdout=subprocess.PIPE, env=place.environment(), cwd=place.home)
+    try:
+        os.close(theirs)
+        os.write(ours, key.encode())
+        out, _ = done.communicate(timeout=PATIENCE)
+    finally:
+        os.close(ours)
+    return done.returncode, out.decode()
 
 
 def call(place: Place, words: tuple[str, ...], more: dict[str, str], *calls: tuple[str, dict[str, Any]]) -> list[dict[str, Any]]:

@@ -201,6 +201,8 @@ def test_from_a_damaged_backup_everything_else_comes_back_and_the_rest_is_named(
     events.write_bytes(bytes(content))
     checked = filled.run("backup", "--verify")
     assert checked.returncode == 1
+    named = [c["text"] for c in json.loads(filled.run("doctor", "--json").stdout)["checks"] if c["name"] == "backups"]
+    assert any(f"{events.name} is damaged" in text and "of jsonl" in text for text in named), named
     done = filled.run("restore", str(folder), "--json")
     assert done.returncode == 1
     told = json.loads(done.stdout)

@@ -1,15 +1,12 @@
 """What was recorded is corrected and taken back: through the installed command, and seen by a client on a pipe."""
 
 import json
-import os
-import subprocess
 from typing import Any
 
 import pytest
 
 from bench.place import Place
-from tests.daemon.places import call, needs_proc, said
-from tests.waiting import PATIENCE
+from tests.daemon.places import call, needs_proc, said, typed
 
 pytestmark = needs_proc
 
@@ -88,16 +85,8 @@ def test_a_correction_that_is_corrected_leads_to_the_last(place: Place, grip: st
 def test_what_is_typed_on_a_terminal_and_confirmed_is_the_words_of_a_person(
     place: Place, grip: str, key: str, author: str
 ) -> None:
-    ours, theirs = os.openpty()
-    command = [*place.command, "correct", grip, NEW]
-    done = subprocess.Popen(command, stdin=theirs, stderr=theirs, stdout=subprocess.PIPE, env=place.environment(), cwd=place.home)
-    try:
-        os.close(theirs)
-        os.write(ours, key.encode())
-        out, _ = done.communicate(timeout=PATIENCE)
-    finally:
-        os.close(ours)
-    assert done.returncode == 0, out
+    status, out = typed(place, key, "correct", grip, NEW)
+    assert status == 0, out
     [act] = json.loads(place.ok("admin", "audit", "--json"))["acts"]
     assert (act["what"], act["author"]) == ("correct", author)
     [event] = [e for e in json.loads(place.ok("query", "events", "--all", "--json"))["events"] if e["text"] == NEW]

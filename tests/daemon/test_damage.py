@@ -2,14 +2,17 @@
 
 import json
 import os
+import re
 import shutil
 import signal
 from pathlib import Path
 
+import duckdb
 import pytest
 
 from bench.place import Place
-from memory_mcp.storage.duckdb import open_storage
+from memory_mcp.model.event import Event
+from memory_mcp.storage.duckdb import blocks, open_storage
 from tests.daemon.places import look, needs_proc
 from tests.daemon.test_loss import asked, write
 from tests.waiting import until
@@ -86,3 +89,81 @@ def test_a_damaged_file_is_met_while_it_is_open_and_the_next_daemon_has_what_is_
         place.ok("import", "jsonl", str(source))
         place.stop()
         assert texts(place.directory) == before
+
+
+@pytest.mark.parametrize("column", ["speaker", "session_id", "role", "event_id"])
+def test_a_damaged_column_costs_no_more_than_what_nothing_else_tells(place: Place, column: str) -> None:
+    source = place.home / "events"
+    source.mkdir()
+    lines = [
+        {"id": str(n), "session_id": f"s{n // 40}", "timestamp": 1_767_225_600_000 + n * 60_000, "role": "user"}
+        | {"text": f"fender {n} " + os.urandom(20).hex(), "speaker": f"speaker{n % 90}", "agent": "codex"}
+        for n in range(600)
+    ]
+    (source / "a.jsonl").write_text("".join(json.dumps(one) + "\n" for one in lines))
+    place.ok("import", "jsonl", str(source))
+    place.stop()
+    before = events(place.directory)
+    noise(place.directory / FILE, column)
+    place.run("admin", "stats")
+    stats = json.loads(place.ok("admin", "stats", "--json"))
+    place.stop()
+    after = events(place.directory)
+    assert stats["rows"]["event"] == len(after)
+    # An event is lost only where nothing tells any more which it was.
+    assert len(after) == len(before) or column in ("session_id", "event_id")
+    for event_id, now in after.items():
+        was, lost = before[event_id], now.metadata.get("salvaged", "").split()
+        assert (now.text, now.session_id, now.timestamp) == (was.text, was.session_id, was.timestamp)
+        # What is not right is left open, and says so.
+        assert now.agent == ("" if "agent" in lost else was.agent)
+        assert now.speaker == ("" if "speaker" in lost else was.speaker)
+        assert now.role == ("system" if "role" in lost else was.role)
+    if before != after:
+        told = asked(place, "get_retrieval_status")
+        assert told["healthy"] is False
+        told_lost = json.loads((place.directory / "loss.json").read_text())["events"]
+        assert told_lost == len(before) - len(after)
+
+
+def test_pins_and_acts_behind_the_damage_of_a_log_come_back(place: Place) -> None:
+    write(place, *[f"the {n}th fender needs {n * 7919} looks" for n in range(6)])
+    place.stop()
+    write(place, "before the damage", source="a")
+    grips = grips_of(place)
+    write(place, "in the midst of it", source="b")
+    damaged_at = (place.directory / LOG).stat().st_size
+    for grip in grips[:3]:
+        place.ok("retract", grip, "--reason", "it was a dream")
+    os.kill(look(place)["pid"], signal.SIGKILL)
+    content = bytearray((place.directory / LOG).read_bytes())
+    content[damaged_at // 2 : damaged_at // 2 + 64] = os.urandom(64)
+    (place.directory / LOG).write_bytes(content)
+    acts = json.loads(place.ok("admin", "audit", "--json"))["acts"]
+    assert sorted(act["subject"] for act in acts if act["what"] == "retract") == sorted(grips[:3])
+    place.stop()
+    store = open_storage(place.directory)
+    assert store.superseded.of(grips[:3]).keys() == set(grips[:3])
+    store.close()
+
+
+def events(directory: Path) -> dict[str, Event]:
+    store = open_storage(directory)
+    found = {s.event.event_id: s.event for batch in store.events.iter_all() for s in batch}
+    store.close()
+    return found
+
+
+def grips_of(place: Place) -> list[str]:
+    found = place.ok("search", "fender looks", "--all")
+    return sorted(set(re.findall(r"grip:[0-9]+:[0-9a-z]+", found)))
+
+
+def noise(file: Path, column: str) -> None:
+    """Other bytes where a column of events begins."""
+    with duckdb.connect(str(file), True) as con:
+        sql = "SELECT block_id, block_offset FROM pragma_storage_info('event') WHERE column_name = ? AND block_id >= 0"
+        block, offset = con.execute(sql, [column]).fetchall()[0]
+    with file.open("rb+") as opened:
+        opened.seek(blocks.HEADER * blocks.HEADERS + block * blocks.BLOCK + 8 + offset + 40)
+        opened.write(os.urandom(24))

@@ -12,7 +12,10 @@ from pathlib import Path
 import pytest
 
 from bench.place import Place
+from memory_mcp.archive.backup import Pace, write_folder
 from memory_mcp.errors import DiskFull
+from memory_mcp.forgetting.copies import Copies
+from memory_mcp.ingest.tombstones import Tombstones
 from memory_mcp.storage.duckdb import open_storage
 from tests.daemon.places import look, needs_proc
 from tests.daemon.test_commands import lines
@@ -43,12 +46,14 @@ def test_a_full_disk_is_told_to_writers_and_heals_by_itself(place: Place) -> Non
         refused = [place.run("ingest", "-", stdin=lines(40, f"more{n}")) for n in range(2)]
         kept = place.run("hook", "claude-code", stdin=json.dumps(prompt))
         assert "harbour" in place.ok("search", "harbour")
+        copied = place.run("backup")
         told = json.loads(place.ok("retrieval", "status", "--json"))["notices"]
     for done in refused:
         assert done.returncode == 3, done.stderr
         assert "RESOURCE_EXHAUSTED" in done.stderr
         assert "needed to write again" in done.stderr
         assert "leave the data directory as it is" in done.stderr
+    assert (copied.returncode, "the backup cannot be written" in copied.stderr) == (3, True)
     assert (kept.returncode, kept.stderr) == (0, "")
     assert any("nothing can be written" in notice for notice in told)
     # The payload that waited in the spool is stored without anybody asking for it, by the same process.
@@ -78,3 +83,23 @@ def test_a_checkpoint_that_fails_leaves_a_store_that_answers_and_goes_on(tmp_pat
     finally:
         store.close()
     assert not (tmp_path / "data" / "memory.duckdb.probe").exists()
+
+
+def test_a_write_that_numpy_reports_as_cut_short_is_a_full_disk() -> None:
+    assert DiskFull.of(OSError("38980 requested and 19952 written")) is not None
+    assert DiskFull.of(OSError("something else")) is None
+
+
+def test_forgetting_on_a_full_disk_removes_no_backup(tmp_path: Path) -> None:
+    import os
+
+    store = open_storage(tmp_path / "data", "UTC")
+    store.events.append([event(f"number {n} " + os.urandom(90).hex(), at=1_767_225_600_000 + n) for n in range(400)])
+    folder = tmp_path / "backups"
+    write_folder(store, folder, 1_767_225_700_000, "asked for", Pace())
+    store.close()
+    before = {path.name: path.read_bytes() for path in folder.iterdir()}
+    tombstones = Tombstones(tmp_path / "data")
+    with full(os.getpid(), 200), pytest.raises(DiskFull):
+        Copies(folder, tombstones).sweep()
+    assert {path.name: path.read_bytes() for path in folder.iterdir()} == before

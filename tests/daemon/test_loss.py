@@ -4,6 +4,7 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -12,8 +13,9 @@ from mcp import Client
 
 from bench.place import Place
 from memory_mcp.storage.duckdb import open_storage
-from tests.daemon.places import look, needs_proc
+from tests.daemon.places import look, needs_proc, typed
 from tests.daemon.test_pump import call, talk
+from tests.waiting import PATIENCE
 
 pytestmark = needs_proc
 
@@ -88,7 +90,11 @@ def test_a_loss_is_told_through_every_door_until_a_person_acknowledges_it(place:
     assert doctor.returncode == 1
     assert "fail  acknowledged events" in doctor.stdout
     assert "acknowledged events are missing" in (place.directory / "daemon.log").read_text()
-    assert "Acknowledged" in place.ok("admin", "acknowledge-loss")
+    refused = place.run("admin", "acknowledge-loss")
+    assert (refused.returncode, "nobody confirmed it" in refused.stderr) == (2, True)
+    assert typed(place, "n\n", "admin", "acknowledge-loss")[0] == 2
+    status, out = typed(place, "y\n", "admin", "acknowledge-loss")
+    assert (status, "Acknowledged" in out) == (0, True), out
     place.stop()
     status = asked(place, "get_retrieval_status")
     assert ("healthy" in status, status.get("notices")) == (False, None)
@@ -98,6 +104,66 @@ def test_a_loss_is_told_through_every_door_until_a_person_acknowledges_it(place:
     [act] = store.audit.all()
     store.close()
     assert (act.what, act.author, act.counts["events"] > 0) == ("acknowledge", "person", True)
+
+
+def test_what_nobody_asked_the_state_of_tells_a_loss_too(place: Place) -> None:
+    lose(place, "file and log")
+    payload = {"session_id": "h", "cwd": str(place.home), "source": "startup"}
+    start = json.dumps({**payload, "hook_event_name": "SessionStart"})
+    # Before anybody opened the store, and after somebody did.
+    assert "the file of this memory is gone" in hooked(place, start)
+    write(place, "buoys need looks", "anchors need looks", source="later")
+    assert "3 acknowledged events of this memory are missing" in hooked(place, start)
+    assert "3 acknowledged events" in place.ok("daemon", "status")
+    prompt = json.dumps({**payload, "hook_event_name": "UserPromptSubmit", "prompt": "what about zebras and their gearboxes"})
+    more = {"MEMORY_MCP_HOOKS__RECALL": "true", "MEMORY_MCP_HOOKS__RECALL_DEADLINE_MS": "60000", "CLAUDE_PROJECT_DIR": "/p"}
+    assert "3 acknowledged events" in hooked(place, prompt, **more)
+
+    async def work(client: Client) -> None:
+        made = await call(client, "remember", text="Buoys are painted red.")
+        assert made["event_id"]
+        assert any("acknowledged events are missing" in notice for notice in made["notices"])
+        status = await client.read_resource("memory://status")
+        assert "acknowledged events are missing" in status.contents[0].text
+        shown = await client.get_prompt("recall", {"topic": "buoys"})
+        assert "3 acknowledged events" in shown.messages[0].content.text
+
+    talk(place, work)
+    # It is stored all the same.
+    assert "painted red" in place.ok("search", "painted buoys", "--all")
+    place.stop()
+    assert "3 acknowledged events" in place.ok("daemon", "status")
+
+
+def test_what_was_missing_is_not_hidden_by_damage_of_what_says_so(place: Place) -> None:
+    lose(place, "older copy")
+    assert asked(place, "get_retrieval_status")["healthy"] is False
+    place.stop()
+    (place.directory / "loss.json").write_text('{"noticed_ms": 17')
+    status = asked(place, "get_retrieval_status")
+    assert status["healthy"] is False
+    assert "what was missing can no longer be said" in status["notices"][0]
+
+
+def test_a_damaged_mark_is_no_loss(place: Place) -> None:
+    write(place, "fenders need looks", "ropes need looks")
+    place.stop()
+    said = json.loads((place.directory / MARK).read_text())
+    said["chain"] = f"{int(said['chain'], 16) ^ 0xF0:016x}"
+    (place.directory / MARK).write_text(json.dumps(said))
+    assert "healthy" not in asked(place, "get_retrieval_status")
+    place.stop()
+    assert "high-water.json is damaged" in (place.directory / "daemon.log").read_text()
+
+
+def hooked(place: Place, payload: str, **more: str) -> str:
+    """What a client's hook is answered."""
+    environment = place.environment() | more
+    done = subprocess.run(
+        [*place.command, "hook", "claude-code"],
+        env=environment, input=payload, capture_output=True, text=True, cwd=place.home, timeout=PATIENCE, check=True,
+    )  # fmt: skip
+    return done.stdout
 
 
 def test_how_many_are_missing_of_what_and_from_when_is_said(place: Place) -> None:

@@ -19,7 +19,7 @@ from memory_mcp.archive import blocks
 from memory_mcp.archive.blocks import Archive
 from memory_mcp.archive.frames import Batch, Damaged, Head, folded
 from memory_mcp.clock import SystemClock
-from memory_mcp.errors import DeadlineExceeded, NotFound, StorageError
+from memory_mcp.errors import DeadlineExceeded, DiskFull, NotFound, StorageError
 from memory_mcp.failpoints import failpoint
 from memory_mcp.storage.archive import SHARED, Snapshot, TableRows
 from memory_mcp.storage.base import Storage
@@ -132,6 +132,8 @@ class _told:  # noqa: N801 - a context manager, written as one
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
         if isinstance(error, OSError):
             text = f"the backup cannot be written to {self._place}: {error.strerror or error}"
+            if DiskFull.of(error) is not None:
+                raise DiskFull(text, f"{DiskFull.HINT} Or name another place for backups (backup.directory).") from error
             raise StorageError(text, "Free some space there, or name another place (backup.directory).") from error
 
 

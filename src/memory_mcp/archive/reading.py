@@ -2,10 +2,11 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
-from memory_mcp.archive.backup import Backup, SharedFile
+from memory_mcp.archive.backup import Backup, SharedFile, backups
 from memory_mcp.archive.blocks import Archive
 from memory_mcp.archive.frames import Block, Damaged, Head
 from memory_mcp.errors import SourceUnreadable
@@ -75,6 +76,25 @@ def rows_of(backup: Backup, step: Callable[[], None] = lambda: None, missing: li
             missing.append(part if isinstance(part, Missing) else _missing(file, part))
 
 
+def damaged(folder: Path) -> Iterator[tuple[str, Missing]]:
+    """What cannot be read of the backups in a folder, with the name of its file; each file is read once."""
+    seen: set[str] = set()
+    for backup in backups(folder):
+        try:
+            told = about_of(backup)["files"]
+        except SourceUnreadable as error:
+            yield backup.path.name, Missing(backup.path.name, error.message, "", -1)
+            continue
+        own = ((backup.path.name, part) for part in _own(backup))
+        shared = (one for file in told if file["name"] not in seen for one in _shared(folder, SharedFile(**file)))
+        for name, part in chain(shared, own):
+            if isinstance(part, Missing):
+                yield name, part
+            elif isinstance(part, Damaged) and part.lost:
+                yield name, _missing(name, part)
+        seen |= {file["name"] for file in told}
+
+
 def about_of(backup: Backup) -> dict[str, Any]:
     """What a backup says of itself."""
     try:
@@ -90,9 +110,13 @@ def parts(backup: Backup) -> Iterator[tuple[str, Block | Damaged | Missing]]:
     """Events first, then every other table, each with the name of its file."""
     for told in about_of(backup)["files"]:
         yield from _shared(backup.path.parent, SharedFile(**told))
+    for part in _own(backup):
+        yield backup.path.name, part
+
+
+def _own(backup: Backup) -> Iterator[Block | Damaged]:
     with Archive(backup.path) as archive:
-        for part in archive:
-            yield backup.path.name, part
+        yield from archive
 
 
 def _shared(folder: Path, file: SharedFile) -> Iterator[tuple[str, Block | Damaged | Missing]]:

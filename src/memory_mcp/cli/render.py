@@ -10,7 +10,7 @@ Invariants
 import os
 import sys
 import time
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, TextIO
@@ -169,12 +169,14 @@ def can_ask() -> bool:
     return TERMINAL.get() is None and sys.stdin is not None and sys.stdin.isatty() and sys.stderr.isatty()
 
 
-def own_words() -> bool:
-    """Whether a person at a terminal says that the command's words are their own."""
+def is_persons(argv: Sequence[str]) -> bool:
+    """Whether a person at a terminal says that what the command says is their own word; see `forward.QUESTIONS`."""
+    from memory_mcp.forward import question_of
+
     terminal = TERMINAL.get()
     if terminal is not None:
         return terminal.confirmed
-    return can_ask() and agreed("Record it as your own word, and not as an agent's?")
+    return can_ask() and agreed(question_of(argv))
 
 
 def agreed(question: str) -> bool:

@@ -296,6 +296,7 @@ class _Daemon:
             "settings_unusable": self._in_force.state().unusable,
             "http": self._doors.url,
             "http_connections": self._doors.connections,
+            "missing": paths.loss_told(self._directory),
             "last_error": logs.last_error.text or host.deriver_error(),
             "data_dir": self._directory,
             "log": paths.log_file(self._directory),

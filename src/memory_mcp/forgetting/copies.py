@@ -7,6 +7,7 @@ from typing import Any
 
 from memory_mcp.archive.backup import SUFFIX
 from memory_mcp.archive.blocks import rewrite
+from memory_mcp.errors import DiskFull
 from memory_mcp.ingest.tombstones import Tombstones
 from memory_mcp.model.ids import grip_id_from
 from memory_mcp.storage.duckdb.erasing import kept_row
@@ -45,7 +46,10 @@ class Copies:
         return len(self._files())
 
     def sweep(self) -> int:
-        """Write those anew that hold something of it; how many. One that cannot be read goes, and the log names it."""
+        """Write those anew that hold something of it; how many. One that cannot be read goes, and the log names it.
+
+        DiskFull where one cannot be written anew for want of room; it stays as it was.
+        """
         changed = 0
         for path in self._files():
             try:
@@ -55,6 +59,9 @@ class Copies:
                     rewrite(path, self._without)
                 changed += bool(done.dropped or done.changed)
             except (OSError, ValueError) as error:
+                if full := DiskFull.of(error):
+                    # It can be read: the forgetting goes on once there is room.
+                    raise full from error
                 log.warning("%s could not be looked through for what was forgotten, and is removed: %s", path.name, error)
                 path.unlink(missing_ok=True)
                 changed += 1

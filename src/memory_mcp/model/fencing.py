@@ -34,10 +34,13 @@ def fence(text: str) -> str:
 
 def refenced(text: str) -> str:
     """A text that was fenced elsewhere or long ago, fenced anew; another one is only made neutral."""
-    inside = text.strip()
-    if not inside.startswith(OPEN):
-        return neutral(text)
-    return fence(inside.removeprefix(OPEN).removesuffix(CLOSE).strip("\n"))
+    return fence(inside(text)) if text.strip().startswith(OPEN) else neutral(text)
+
+
+def inside(text: str) -> str:
+    """A text without the fence around it, if it has one."""
+    whole = text.strip()
+    return whole.removeprefix(OPEN).removesuffix(CLOSE).strip("\n") if whole.startswith(OPEN) else text
 
 
 def neutral(text: str) -> str:

@@ -83,11 +83,14 @@ class Prompts:
         """The task, how to do it, and the material, within the tokens of a prompt."""
 
         def work(app: App) -> str:
-            left = TOKENS - estimate_tokens(f"{task}\n\n{how} {_CITE}", app.settings.retrieval.token_factor) - _SPARE
+            loss = app.storage.loss
+            ask = f"{how} {_CITE}" if loss is None else f"{how} {_CITE}\n\n{neutral(loss.line)}. Say so."
+            left = TOKENS - estimate_tokens(f"{task}\n\n{ask}", app.settings.retrieval.token_factor) - _SPARE
             found = find(app, self._kit.scoped(app), left)
             if not found.text:
-                return neutral(f"{task}.\n\n{found.nothing} Say so, and what was searched. {_ELSEWHERE}")
-            return f"{neutral(task)}.\n\n{how} {_CITE}\n\n{found.text.strip()}"
+                missing = f"\n\n{loss.line}." if loss else ""
+                return neutral(f"{task}.\n\n{found.nothing} Say so, and what was searched. {_ELSEWHERE}{missing}")
+            return f"{neutral(task)}.\n\n{ask}\n\n{found.text.strip()}"
 
         return await self._kit.host.read(work)
 

@@ -24,6 +24,8 @@ _BEGIN = "From earlier sessions (quoted as they were said then; they may be out 
 def recall_text(app: "App", prompt: str, project: str, session_id: str = "", timeout_ms: int | None = None) -> str:
     """What was said before that fits the prompt, dated and with grip ids, fenced; "" when nothing fits well.
 
+    What is missing of the memory is told first, also where nothing fits.
+
     What session `session_id` itself holds is left out: whoever asks from there has it in sight. Without a project nothing
     is told, unless searches go everywhere by setting.
     """
@@ -40,12 +42,16 @@ def recall_text(app: "App", prompt: str, project: str, session_id: str = "", tim
     found = app.ask(
         Query(asked, _LOOKED_AT, None if everywhere else project), How(Intent.ANSWER, bounds={"timeout_ms": timeout_ms})
     )
+    loss = app.storage.loss
+    # That nothing fits may be due to what is missing.
+    missing = [f"{loss.line}."] if loss else []
     if found.confidence is not Confidence.STRONG or not found.hits:
-        return ""
+        return fence("\n".join(missing)) if missing else ""
     least = found.hits[0].score * _BESIDE
     fitting = [h for h in found.hits if h.score >= least and h.session_id != session_id and h.grip_ids]
     lines = dict.fromkeys(_line(app, hit) for hit in fitting)
-    return fence("\n".join([_BEGIN, *list(lines)[:MOST]])) if lines else ""
+    told = [*missing, *([_BEGIN, *list(lines)[:MOST]] if lines else [])]
+    return fence("\n".join(told)) if told else ""
 
 
 def _line(app: "App", hit: Hit) -> str:

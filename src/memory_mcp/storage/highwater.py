@@ -9,6 +9,7 @@ import json
 import logging
 import os
 import threading
+import zlib
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
@@ -82,25 +83,28 @@ class HighWater:
         #: What is missing, until it is acknowledged.
         self.loss: Loss | None = None
 
-    def check(self, read: Callable[[int | None], Mark], set_aside: str = "") -> None:
+    def check(self, read: Callable[[int | None], Mark], set_aside: str = "", besides: Mapping[str, int] | None = None) -> None:
         """Compare the mark with what the store holds up to it, and begin it anew there.
 
-        `read` tells the mark of the store's events up to a number, or of all. `set_aside`: where a damaged part was put.
+        `read` tells the mark of the store's events up to a number, or of all.
+
+        `set_aside`: where a damaged part was put; `besides`: what else was lost with it.
         """
         known, had = marked(self._directory) if self._directory else None, self._load_loss()
         now = read(None)
         if known is not None and self._directory and not _holds(now, known, read):
             # What was being taken away by right when the last process ended is no loss; all else is.
             known = _said(self._directory, _COMING) or known
-        if had and had[1].chain is not None and had[1].events and _holds(now, had[1], read):
+        # What else was lost with a damaged block does not come back with the events.
+        if had and not had[0].besides and had[1].chain is not None and had[1].events and _holds(now, had[1], read):
             log.info("the %d events that were missing are back", had[0].events)
             self._drop_loss()
             had = None
         found = None if known is None or _holds(now, known, read) else _loss(known, _upto(now, known, read), self._clock.now_ms())
-        if set_aside and known is None:
-            found = Loss(self._clock.now_ms(), 0, exact=False, sources={})
+        if found is None and ((set_aside and known is None) or besides):
+            found = Loss(self._clock.now_ms(), 0, exact=known is not None, sources={})
         if found is not None:
-            found = replace(found, set_aside=set_aside)
+            found = replace(found, set_aside=set_aside, besides=besides or {})
             log.error("acknowledged events are missing: %s", found.told)
             self._keep_loss(_both(had[0], found) if had else found, had[1] if had else known or now)
         else:
@@ -140,6 +144,7 @@ class HighWater:
         with self._writing:
             mark = self._mark
             said = _written(mark) | ({_COMING: _written(coming)} if coming else {})
+            said["check"] = _check_of(said)
             try:
                 _in_place(self._directory / MARK_FILE, json.dumps(said, separators=(",", ":")).encode("ascii"), sync)
             except OSError as error:
@@ -147,12 +152,17 @@ class HighWater:
                 log.warning("the high-water mark could not be written: %s", error)
 
     def _load_loss(self) -> tuple[Loss, Mark] | None:
+        path = self._directory / LOSS_FILE if self._directory else None
+        if path is None or not path.exists():
+            return None
         try:
-            said = json.loads((self._directory / LOSS_FILE).read_text(encoding="utf-8")) if self._directory else {}
+            said = json.loads(path.read_text(encoding="utf-8"))
             gaps = {str(k): Gap(*v) for k, v in said["sources"].items()}
             loss = Loss(int(said["noticed_ms"]), int(said["events"]), bool(said["exact"]), gaps, str(said["set_aside"]))
+            loss = replace(loss, besides={str(k): int(v) for k, v in said.get("besides", {}).items()})
         except (OSError, KeyError, TypeError, ValueError, AttributeError):
-            return None
+            # Something was missing, whatever this said of it.
+            return Loss(self._clock.now_ms(), 0, exact=False, sources={}, is_unread=True), Mark(chain=None)
         return loss, _mark_from(said.get("mark")) or Mark(chain=None)
 
     def _keep_loss(self, loss: Loss, known: Mark) -> None:
@@ -161,7 +171,10 @@ class HighWater:
             return
         said: dict[str, Any] = {"noticed_ms": loss.noticed_ms, "events": loss.events, "exact": loss.exact}
         said |= {"sources": {k: [g.events, g.after_ms, g.to_ms] for k, g in loss.sources.items()}, "set_aside": loss.set_aside}
+        said["besides"] = dict(loss.besides)
         said["mark"] = asdict(known) | {"chain": None if known.chain is None else f"{known.chain:016x}"}
+        # For hooks, which know no more of this file than `paths.loss_told`.
+        said["told"] = loss.line
         try:
             _in_place(self._directory / LOSS_FILE, json.dumps(said).encode("ascii"), sync=True)
         except OSError as error:
@@ -186,9 +199,20 @@ def marked(directory: Path) -> Mark | None:
 def _said(directory: Path, part: str = "") -> Mark | None:
     try:
         said = json.loads((directory / MARK_FILE).read_text(encoding="utf-8"))
-        return _mark_from(said[part] if part else said)
-    except (OSError, ValueError, KeyError, TypeError):
+        # Earlier versions wrote no check.
+        if said.pop("check", None) in (None, _check_of(said)):
+            return _mark_from(said.get(part) if part else said)
+    except OSError:
         return None
+    except (ValueError, TypeError, AttributeError):
+        pass
+    log.error("%s is damaged: whether acknowledged events are missing cannot be told; it is begun anew", directory / MARK_FILE)
+    return None
+
+
+def _check_of(said: Mapping[str, Any]) -> int:
+    """A damaged mark must not be taken for a damaged store."""
+    return zlib.crc32(json.dumps(said, sort_keys=True).encode("ascii"))
 
 
 def _written(mark: Mark) -> dict[str, Any]:
@@ -229,8 +253,20 @@ def _loss(known: Mark, within: Mark, now_ms: int) -> Loss:
         kept, latest = within.sources.get(source, (0, None))
         if count > kept:
             gaps[source] = Gap(count - kept, latest if latest is not None and latest < newest else None, newest)
+    _without_source(gaps, within.sources.get("", (0, 0))[0] - known.sources.get("", (0, 0))[0])
     missing = sum(gap.events for gap in gaps.values())
     return Loss(now_ms, max(missing, 1), missing == known.events - within.events, gaps)
+
+
+def _without_source(gaps: dict[str, Gap], more: int) -> None:
+    """Take so many events out of the largest gaps: they are there, and what said their source was damaged."""
+    for source, gap in sorted(gaps.items(), key=lambda item: -item[1].events):
+        there = min(max(more, 0), gap.events)
+        more -= there
+        if there == gap.events:
+            del gaps[source]
+        else:
+            gaps[source] = replace(gap, events=gap.events - there)
 
 
 def _both(one: Loss, other: Loss) -> Loss:
@@ -240,7 +276,10 @@ def _both(one: Loss, other: Loss) -> Loss:
         before = gaps.get(source)
         gaps[source] = Gap(before.events + gap.events, before.after_ms, max(before.to_ms, gap.to_ms)) if before else gap
     places = other.set_aside or one.set_aside
-    return Loss(one.noticed_ms, one.events + other.events, one.exact and other.exact, gaps, places)
+    besides = {what: one.besides.get(what, 0) + other.besides.get(what, 0) for what in (*one.besides, *other.besides)}
+    # Where one says only what else was lost, the other's number is no less exact for it.
+    exact = all(loss.exact for loss in (one, other) if loss.events or not loss.besides)
+    return Loss(one.noticed_ms, one.events + other.events, exact, gaps, places, besides, one.is_unread or other.is_unread)
 
 
 def _in_place(path: Path, content: bytes, sync: bool) -> None:

@@ -119,6 +119,10 @@ class Loss:
     sources: Mapping[str, Gap]
     #: The folder of the data directory into which damaged files were put; "" when there was none.
     set_aside: str = ""
+    #: What else was lost with a damaged block: how many, by what.
+    besides: Mapping[str, int] = field(default_factory=dict)
+    #: What was written down of it was damaged itself.
+    is_unread: bool = False
 
     @property
     def told(self) -> str:
@@ -129,9 +133,20 @@ class Loss:
         if named := [_gap(source, gap) for source, gap in ordered[:_NAMED]]:
             more = f" and of {len(ordered) - _NAMED} more sources" if len(ordered) > _NAMED else ""
             parts.append(f" ({'; '.join(named)}{more})")
+        if self.is_unread:
+            parts = ["acknowledged events are missing; what was missing can no longer be said, its file is damaged"]
+        if self.besides:
+            parts.append(f"; besides {', '.join(f'{count:,} {what}' for what, count in self.besides.items())}")
         if self.set_aside:
             parts.append(f"; the damaged part of the store was set aside in {self.set_aside}")
         return "".join(parts)
+
+    @property
+    def line(self) -> str:
+        """A short line for whoever is told of the memory without having asked for its state."""
+        few = "" if self.exact else "at least "
+        many = f"{few}{self.events:,} acknowledged events" if self.events else "parts"
+        return f"{many} of this memory are missing; a person is told which by: memory-mcp doctor"
 
     @property
     def way_back(self) -> str:

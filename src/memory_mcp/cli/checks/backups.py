@@ -1,11 +1,13 @@
-"""Check of the backups: how many, how large, how old the newest is."""
+"""Check of the backups: how many, how large, how old the newest is, and whether every byte of them is what was written."""
 
 import time
 from collections.abc import Iterator
+from pathlib import Path
 
 from memory_mcp.archive.keeper import held
+from memory_mcp.archive.reading import Missing, damaged
 from memory_mcp.cli import render
-from memory_mcp.cli.checks.base import OK, WARN, Check, Look
+from memory_mcp.cli.checks.base import FAIL, OK, WARN, Check, Look
 from memory_mcp.model.calendar import Calendar
 
 #: A daily backup that is older than this was missed although somebody used the memory, or nobody did (milliseconds).
@@ -21,7 +23,24 @@ def checks(look: Look) -> Iterator[Check]:
         told = "there is none yet" if look.settings.backup.enabled else "there is none, and none is made (backup.enabled = false)"
         yield Check(OK if look.settings.backup.enabled else WARN, "backups", told, "memory-mcp backup")
         return
+    yield from _damaged(found.folder)
     old = time.time_ns() // 1_000_000 - found.newest_ms > _OLD
     size = f"{render.plural(found.count, 'backup')}, {render.size(found.size_bytes)}"
     text = f"{size} in {found.folder}, the newest of {Calendar('UTC').iso(found.newest_ms)}"
     yield Check(WARN if old else OK, "backups", text, "memory-mcp backup" if old else "")
+
+
+def _damaged(folder: Path) -> Iterator[Check]:
+    """What the backups of a folder held and what cannot be read; each file that several share is read once."""
+    for name, missing in damaged(folder):
+        when = f", {_minutes(missing)}" if missing.to_ms else ""
+        sources = ", ".join(f"{count:,} of {source or 'no source'}" for source, count in missing.sources.items())
+        rows = (
+            f"{missing.rows:,} rows of {missing.table}" if missing.rows >= 0 else f"rows of {missing.table or 'several tables'}"
+        )
+        text = f"{name} is damaged ({missing.what}): {rows}{f' ({sources})' if sources else ''}{when} cannot be read"
+        yield Check(FAIL, "backups", text, "memory-mcp backup makes one anew that builds on nothing damaged")
+
+
+def _minutes(missing: Missing) -> str:
+    return " to ".join(Calendar("UTC").iso(ms) for ms in (missing.from_ms, missing.to_ms))

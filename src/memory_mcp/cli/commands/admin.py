@@ -10,6 +10,7 @@ from memory_mcp.cli.commands import teleport
 from memory_mcp.cli.commands.base import Subparsers, answered, as_json, family, file_pending, leaf, opened, reopen
 from memory_mcp.cli.commands.topics import status_lines
 from memory_mcp.errors import InvalidQuery
+from memory_mcp.storage.values import ACKNOWLEDGE
 
 if TYPE_CHECKING:
     from memory_mcp.app import App
@@ -17,6 +18,8 @@ if TYPE_CHECKING:
 _SHOWN = 50
 #: Indexes that old documents can be left out of, and the one that is made of what they hold.
 _INDEXES, _TOPICS = ("bm25", "vector"), "topics"
+#: What is missing is told until somebody who can get it back knows of it, which a program that runs commands cannot.
+_BY_A_PERSON = f"A person types it in a terminal and confirms it: {ACKNOWLEDGE}. It is told until then, and nothing is refused."
 
 
 def add(parsers: Subparsers, about: str) -> None:
@@ -166,12 +169,15 @@ def run_compact(args: argparse.Namespace) -> int:
 
 
 def run_acknowledge(args: argparse.Namespace) -> int:
-    """What is missing is known now; what is there begins the high-water mark anew."""
+    """What is missing is known now, to a person; what is there begins the high-water mark anew."""
     from memory_mcp.model.audit import Act
 
+    is_person = render.is_persons(["admin", "acknowledge-loss"])
     with opened(args, catch_up=False) as app:
         loss = app.storage.loss
         if loss is not None:
+            if not is_person:
+                raise InvalidQuery(f"nobody confirmed it: {loss.told}", _BY_A_PERSON)
             counts = {"events": loss.events}
             app.storage.audit.record(Act("acknowledge", app.clock.now_ms(), "person", "loss", loss.set_aside, counts))
             app.storage.reseal(acknowledge=True)

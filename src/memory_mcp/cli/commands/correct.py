@@ -22,7 +22,7 @@ def run(args: argparse.Namespace) -> int:
     """Correct one."""
     from memory_mcp.requests.correct import Correct
 
-    is_person = render.own_words()
+    is_person = render.is_persons(["correct"])
     with opened(args) as app:
         data = answered(app, Correct(args.grip_id, args.text, args.reason, args.kind, AGENT, is_person))
     lines = [

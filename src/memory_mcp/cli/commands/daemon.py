@@ -66,7 +66,7 @@ def run_status(args: argparse.Namespace) -> int:
     try:
         data = link.call(directory, "daemon/status", {}, _ANSWER)
     except (FileNotFoundError, ConnectionRefusedError):
-        data = {"running": False, "data_dir": wanted(args).directory}
+        data = {"running": False, "data_dir": wanted(args).directory, "missing": paths.loss_told(directory)}
     render.emit(as_json(args), data, _lines(data))
     return 0
 
@@ -110,6 +110,8 @@ def _tell(args: argparse.Namespace, line: link.Line, word: str) -> None:
 
 
 def _lines(data: dict[str, Any]) -> Iterator[str]:
+    if data["missing"]:
+        yield data["missing"]
     if not data["running"]:
         yield f"No daemon runs for {data['data_dir']}; the next client or command starts one."
         return

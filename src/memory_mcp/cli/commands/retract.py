@@ -18,7 +18,7 @@ def run(args: argparse.Namespace) -> int:
     """Retract one."""
     from memory_mcp.requests.correct import Retract
 
-    is_person = render.own_words()
+    is_person = render.is_persons(["retract"])
     with opened(args) as app:
         data = answered(app, Retract(args.grip_id, args.reason, AGENT, is_person))
     render.emit(as_json(args), data, [f"{data['superseded']} is shown as retracted from now on; it stays readable"])

@@ -28,7 +28,7 @@ from memory_mcp.requests.refine_show import RefineShow
 from memory_mcp.requests.scope import project_to_store
 from memory_mcp.server import arguments, wire, wire_refine
 from memory_mcp.server.caller import agent_of, request_key
-from memory_mcp.server.tools.kit import ADDS, SETS, Kit, answer, tool
+from memory_mcp.server.tools.kit import ADDS, SETS, Kit, tool
 from memory_mcp.storage.values import Request
 from memory_mcp.summarize.keywords import MAX_KEYWORDS
 
@@ -83,7 +83,7 @@ class Curate:
             new: list[str] = [*outcome.new] if outcome.replay is None else outcome.replay.split()
             return wire.Ingested(stored=len(new), known=len(drafts) - len(new), event_ids=new)
 
-        return answer(await self._kit.host.write(work))
+        return await self._kit.carry_out(work)
 
     def _draft(self, app: App, event: dict[str, Any], number: int, count: int, agent: str) -> EventDraft:
         """What an event leaves open is the caller's."""

@@ -54,7 +54,11 @@ class Kit:
     async def write(self, request: Any) -> CallToolResult:
         """Return the response of a request that is carried out whatever the client does meanwhile."""
         caller = self.caller
-        return answer(await self.host.write(lambda app: respond(app, request, caller)))
+        return await self.carry_out(lambda app: respond(app, request, caller))
+
+    async def carry_out(self, work: Callable[[App], object]) -> CallToolResult:
+        """Return what a change of the memory comes to."""
+        return answer(await self.host.write(lambda app: with_loss(app, _plain(work(app)))))
 
     def scoped(self, app: App, project: str = "", scope: str = "") -> Scoped:
         """See `requests.scope`."""
@@ -63,12 +67,16 @@ class Kit:
 
 def answer(value: object) -> CallToolResult:
     """The structured answer of a wire shape, a response, or one as JSON; as text in Markdown, fenced where it carries words."""
-    told = value.model_dump(mode="json") if isinstance(value, wire.Wire) else as_json(value)
-    structured: dict[str, Any] = neutral_json(told)
+    structured: dict[str, Any] = neutral_json(_plain(value))
     text = markdown(structured)
     # What is not fenced names projects and sessions all the same: joined on a line, they must spell no tag either.
     text = fence(text) if "origin" in structured else neutral(text)
     return CallToolResult(content=[TextContent(type="text", text=text)], structured_content=structured)
+
+
+def _plain(value: object) -> dict[str, Any]:
+    found: dict[str, Any] = value.model_dump(mode="json") if isinstance(value, wire.Wire) else as_json(value)
+    return found
 
 
 def tool(fn: Callable[..., Any], title: str, annotations: ToolAnnotations = READS) -> Tool:

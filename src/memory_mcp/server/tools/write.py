@@ -13,7 +13,7 @@ from memory_mcp.requests.notes import Note, keep
 from memory_mcp.requests.scope import project_to_store
 from memory_mcp.server import arguments, wire
 from memory_mcp.server.caller import agent_of, request_key
-from memory_mcp.server.tools.kit import ADDS, Kit, answer, tool
+from memory_mcp.server.tools.kit import ADDS, Kit, tool
 
 
 class Write:
@@ -50,4 +50,4 @@ class Write:
                 app.storage.toc.set_pin(grip, True, agent)
             return wire.Remembered(event_id=stored, grip_id=grip)
 
-        return answer(await self._kit.host.write(work))
+        return await self._kit.carry_out(work)

@@ -23,6 +23,8 @@ _SUM = 8
 _USED = 256
 #: So many bits less those of the number of words: where none of the low ones is wrong, another word may fit by chance.
 _SURE = 48
+#: So many words on either side of a damaged byte are nought where nothing is stored.
+_NEAR = 32
 
 Words = NDArray[np.uint64]
 
@@ -58,6 +60,8 @@ def mend_of(stored: int, content: bytes) -> tuple[int, int] | None:
         return (_SUM + place, 0) if checksum(mended) == stored else None
     words, tail = _split(content)
     delta = stored ^ checksum(content)
+    if (alone := _alone(words, delta)) is not None:
+        return _SUM + 8 * alone[0] + alone[1], 0
     if not delta & ((1 << (_SURE - len(words).bit_length())) - 1):
         return None
     fitting = (_products(words) ^ np.uint64(delta)) * np.uint64(_INVERSE)
@@ -74,6 +78,21 @@ def mend_of(stored: int, content: bytes) -> tuple[int, int] | None:
     if (place := _one_byte(delta)) is not None:
         mends.append((place, ((stored ^ delta) >> (8 * place)) & 0xFF))
     return mends[0] if len(mends) == 1 else None
+
+
+def _alone(words: Words, delta: int) -> tuple[int, int] | None:
+    """Word and byte of the one damaged byte amid nought; None where there is none, or more than one would do.
+
+    Every word that is nought would fit with what that byte became; that one of them was it, and turned into nought just
+    where another holds the same value alone, is what nobody need reckon with.
+    """
+    fitting = np.uint64((delta * _INVERSE) & _ALL)
+    found = []
+    for place in np.flatnonzero(words == fitting).tolist():
+        near = words[max(place - _NEAR, 0) : place + _NEAR + 1]
+        if np.count_nonzero(near) == 1 and (byte := _one_byte(int(fitting))) is not None:
+            found.append((place, byte))
+    return found[0] if len(found) == 1 else None
 
 
 def _is_header(content: bytes) -> bool:

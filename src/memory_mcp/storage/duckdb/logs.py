@@ -5,7 +5,7 @@ third byte; entries of a transaction end with a flush. What follows a torn end w
 """
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -83,15 +83,16 @@ def is_flush(content: bytes) -> bool:
     return content.startswith(_FLUSH)
 
 
-def events_behind(log: bytes, start: int) -> bytes:
-    """What whole entries from an offset on add to events, as entries of one transaction; b"" when they add nothing."""
+def rows_behind(log: bytes, start: int, tables: Sequence[str]) -> bytes:
+    """What whole entries from an offset on add to some tables, as entries of one transaction; b"" when they add nothing."""
+    names = [b"f\0" + bytes([len(name)]) + name.encode("ascii") for name in tables]
     kept, wanted = list[bytes](), False
     for entry in entries(log, start):
         content = entry.content
         if content is None or content.startswith(_FLUSH):
             wanted = False
         elif content.startswith(_USE_TABLE):
-            wanted = b"f\0\5event" in content
+            wanted = any(name in content for name in names)
             if wanted:
                 kept.append(content)
         elif wanted and content.startswith(_INSERT):

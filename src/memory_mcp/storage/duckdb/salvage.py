@@ -16,19 +16,23 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import duckdb
 
 from memory_mcp.model.event import Event
 from memory_mcp.storage.duckdb import blocks, logs, migrations
-from memory_mcp.storage.duckdb.connection import Connection, copy_config
-from memory_mcp.storage.duckdb.saved import accept, events_in_log, events_of, log_of, tables
+from memory_mcp.storage.duckdb.connection import Connection, Row, copy_config
+from memory_mcp.storage.duckdb.doubtful import SALVAGED
+from memory_mcp.storage.duckdb.saved import APPENDED, accept, events_of, log_of, rows_in_log, tables
 from memory_mcp.storage.highwater import DAMAGE_FILE, damage_met
 
 log = logging.getLogger(__name__)
 
 FOLDER = "damaged"
+EVENTS = "event"
+#: Tables whose rows are taken out of a log behind its damage.
+SAVED = (EVENTS, *APPENDED)
 _MEMORY_MB = 64
 
 
@@ -84,13 +88,14 @@ def finish(directory: Path) -> None:
     (directory / DAMAGE_FILE).unlink(missing_ok=True)
 
 
-def events_left(directory: Path) -> Iterator[list[Event]]:
-    """What is to be stored anew, in the order of arrival; events that are stored already may be among them."""
+def left(directory: Path) -> Iterator[tuple[str, list[Event] | list[Row]]]:
+    """What is to be stored anew, by table and in the order of arrival; what is stored already may be among it."""
     if begun := _begun(directory):
         for file in sorted((directory / begun).glob("*.duckdb")):
-            yield from events_of(file)
+            for events in events_of(file):
+                yield EVENTS, events
         for part in sorted((directory / begun).glob("*.events")):
-            yield from events_in_log(part)
+            yield from rows_in_log(part)
 
 
 def _begun(directory: Path) -> str:
@@ -129,7 +134,7 @@ def _mend_log(file: Path, content: bytes, expected: bytes, now_ms: int) -> Salva
     place = _place(file.parent, now_ms)
     shutil.copy2(path, place / (path.name + ".damaged"))
     if cut is not None:
-        (place / f"{path.name}.events").write_bytes(logs.events_behind(bytes(fixed), cut))
+        (place / f"{path.name}.events").write_bytes(logs.rows_behind(bytes(fixed), cut, SAVED))
         _say(file.parent, {"place": _relative(place)})
         del fixed[cut:]
     _replace(path, bytes(fixed))
@@ -175,20 +180,24 @@ def _begin_anew(file: Path, now_ms: int) -> None:
             shutil.copy2(path, place / path.name)
     if (rest := log_of(file)).exists():
         content = rest.read_bytes()
-        (place / f"{rest.name}.whole.events").write_bytes(logs.events_behind(content, len(logs.header_for(file))))
+        (place / f"{rest.name}.whole.events").write_bytes(logs.rows_behind(content, len(logs.header_for(file)), SAVED))
     fresh.unlink(missing_ok=True)
+    lost: dict[str, int] = {}
     con = Connection(fresh, _MEMORY_MB, 1)
     try:
         with con.writing() as writer:
             migrations.create(writer)
             accept(place / file.name)
-            for table, rows in tables(place / file.name):
-                marks = ", ".join("?" * len(rows[0]))
-                writer.executemany(f"INSERT INTO {table} VALUES ({marks})", [list(row) for row in rows])
+            for table, rows, missing in tables(place / file.name):
+                if missing:
+                    lost[f"rows of {table}"] = missing
+                if rows:
+                    marks = ", ".join("?" * len(rows[0]))
+                    writer.executemany(f"INSERT INTO {table} VALUES ({marks})", [list(row) for row in rows])
     finally:
         con.close()
     fresh.chmod(0o600)
-    _say(file.parent, {"place": _relative(place)})
+    _say(file.parent, {"place": _relative(place), "lost": lost})
     log_of(file).unlink(missing_ok=True)
     os.replace(fresh, file)
 
@@ -224,9 +233,25 @@ def _replace(path: Path, content: bytes) -> None:
     os.replace(fresh, path)
 
 
-def store_what_is_left(directory: Path, append: Callable[[list[Event]], object]) -> None:
-    """Store anew whatever could be saved and is not there yet."""
-    for events in events_left(directory):
-        if events:
+def store_what_is_left(
+    directory: Path, append: Callable[[list[Event]], object], add: Callable[[str, list[Row]], object]
+) -> dict[str, int]:
+    """Store anew whatever could be saved and is not there yet; how much else was lost, by what."""
+    lost, narrowed = _lost(directory), 0
+    for table, rows in left(directory):
+        if table == EVENTS:
+            events = cast("list[Event]", rows)
             append(events)
+            narrowed += sum(SALVAGED in event.metadata for event in events)
+        else:
+            add(table, cast("list[Row]", rows))
     finish(directory)
+    return lost | ({"events without all that was known of them": narrowed} if narrowed else {})
+
+
+def _lost(directory: Path) -> dict[str, int]:
+    try:
+        told = json.loads((directory / DAMAGE_FILE).read_text(encoding="utf-8")).get("lost", {})
+        return {str(what): int(count) for what, count in told.items()}
+    except (OSError, ValueError, TypeError, AttributeError):
+        return {}

@@ -1,24 +1,27 @@
 """What can be read of a database file that was set aside, and of entries of its log.
 
 A damaged block is read all the same where a wrong value would be known by a hash, since DuckDB reads 2,048 rows at a time and
-would give up all of them. What comes back has the hashes that it was stored with.
+would give up all of them. What comes back has the hashes that it was stored with; see `doubtful` for what no hash covers.
 """
 
+import json
 import logging
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import astuple, dataclass
 from pathlib import Path
-from typing import cast
+from pickle import UnpicklingError
+from typing import Any, cast
 
 import duckdb
 
 from memory_mcp.children import Child
 from memory_mcp.errors import StorageError
-from memory_mcp.model.event import Event, content_hash
-from memory_mcp.model.ids import event_key
+from memory_mcp.model.event import Event, stream_key
 from memory_mcp.storage.duckdb import blocks, logs, migrations
 from memory_mcp.storage.duckdb.connection import Connection, Row, copy_config
-from memory_mcp.storage.duckdb.rows import EVENT, event_of
+from memory_mcp.storage.duckdb.doubtful import COLUMNS, Known, event_from
 
 log = logging.getLogger(__name__)
 
@@ -30,11 +33,16 @@ _KEPT = (
 )
 #: DuckDB reads so many rows at a time, whatever is asked for.
 _STRETCH = 2048
-#: Rows that are given up together.
+#: Rows that are given up together; after so many failures, whole stretches.
 _LEAST = 32
-#: Columns of events whose values are known to be right: by the hash of the text, by that of the stream, by the id's own time.
-_HASHED = frozenset({"seq", "event_id", "ts", "stream", "session_id", "project", "thread", "content", "text"})
-_HASH_BITS = 80
+_FAILURES = 300
+#: What the log of a moment may say of these, besides events, is stored again: rows are only ever added to them.
+APPENDED = ("audit", "superseded", "spending", "usage", "pin")
+#: Beside a copy: which rows of which columns lie in damaged blocks.
+_DOUBTS = ".doubtful"
+_STREAMS = "SELECT stream, session_id, project, thread, min(agent), max(agent) FROM segment_cut GROUP BY ALL"
+_LAYOUT = """SELECT row_group_id, column_name, start, count, block_id, additional_block_ids FROM pragma_storage_info('event')
+             WHERE segment_type <> 'VALIDITY' ORDER BY row_group_id, column_name, start"""
 _MEMORY_MB = 64
 
 
@@ -49,6 +57,8 @@ class DamagedReader:
     def __init__(self, file: Path) -> None:
         self._file = file
         self._child: Child | None = None
+        #: Queries that could not be answered: each may have ended the child, which takes half a second to begin anew.
+        self.failed = 0
 
     def rows(self, sql: str) -> list[Row] | None:
         """All rows of a query; None where it cannot be answered."""
@@ -56,10 +66,13 @@ class DamagedReader:
             if self._child is None:
                 self._child = Child(_READER, str(self._file))
                 self._child.begin()
-            return cast("list[Row] | None", self._child.ask(sql))
-        except (OSError, EOFError):
+            found = cast("list[Row] | None", self._child.ask(sql))
+        except (OSError, EOFError, ArithmeticError, ValueError, MemoryError, UnpicklingError):
+            # What ends the engine may write into the answer before.
             self.end()
-            return None
+            found = None
+        self.failed += found is None
+        return found
 
     def end(self) -> None:
         """Let the child go."""
@@ -68,21 +81,65 @@ class DamagedReader:
             self._child = None
 
 
-def tables(file: Path) -> Iterator[tuple[str, list[Row]]]:
-    """Tables that are kept, with every row that can be read."""
+def tables(file: Path) -> Iterator[tuple[str, list[Row], int]]:
+    """Tables that are kept, with every row that can be read, and how many cannot."""
     with _reading(file) as reader:
         for table in ("meta", *_KEPT):
             where = "name <> 'schema_version'" if table == "meta" else "true"
             rows = [row for batch in _stretches(reader, f"SELECT * FROM {table}", table, where) for row in batch]
-            if rows:
-                yield table, rows
+            ((there,),) = reader.rows(f"SELECT count(*) FROM {table} WHERE {where}") or [(len(rows),)]
+            if rows or there:
+                yield table, rows, max(there - len(rows), 0)
 
 
 def events_of(file: Path) -> Iterator[list[Event]]:
-    """Events of a file, in the order of arrival."""
+    """Events of a file, in the order of arrival; what of one lay in a damaged block is told by hashes or left open."""
+    doubts = _doubts(file)
     with _reading(file) as reader:
-        for rows in _stretches(reader, f"SELECT content, stream, {EVENT} FROM event", "event", "true"):
-            yield list(_unchanged(rows))
+        known = _known(reader) if doubts else Known()
+        ((last,),) = reader.rows("SELECT coalesce(max(rowid), -1) FROM event") or [(-1,)]
+        for start in range(0, last + 1, _STRETCH):
+            doubtful = frozenset(d.column for d in doubts if d.first < start + _STRETCH and start <= d.last)
+            rows = _rows_of(reader, start, _STRETCH, doubtful)
+            yield [event for row in rows if (event := event_from(row, doubtful, known)) is not None]
+
+
+def _known(reader: DamagedReader) -> Known:
+    told = [row for row in reader.rows(_STREAMS) or () if stream_key(*row[1:4]) == row[0]]
+    return Known({row[0]: row[1:4] for row in told}, {row[0]: row[4] for row in told if row[4] == row[5]})
+
+
+def _rows_of(reader: DamagedReader, start: int, size: int, doubtful: frozenset[str]) -> Iterator[dict[str, Any]]:
+    """Rows by column, with None for what cannot be read."""
+
+    def ask(columns: Sequence[str], first: int, count: int) -> list[Row] | None:
+        named = ", ".join(columns)
+        return reader.rows(f"SELECT {named} FROM event WHERE rowid >= {first} AND rowid < {first + count} ORDER BY rowid")
+
+    def stretch(first: int, count: int, columns: Sequence[str], suspects: Sequence[str]) -> Iterator[dict[str, Any]]:
+        rows = ask(columns, first, count)
+        if rows is not None:
+            nothing = dict.fromkeys(COLUMNS)
+            yield from (nothing | dict(zip(columns, row, strict=True)) for row in rows)
+            return
+        # Looked for in ever smaller parts, until that has taken long enough.
+        least = _LEAST if reader.failed < _FAILURES else count
+        # A column that fails at both ends is one whose stretch cannot be opened; else a few rows of it fail.
+        ends = (first, first + count - _LEAST)
+        bad = [c for c in suspects if ask([c], first, count) is None]
+        gone = {c for c in bad if count <= least or all(ask([c], end, _LEAST) is None for end in ends)}
+        left = [c for c in columns if c not in gone]
+        # An event is its text: without it nothing else is asked for.
+        if gone and "text" not in gone:
+            yield from stretch(first, count, left, [c for c in bad if c not in gone])
+        elif count > least and not gone:
+            half = count // 2
+            for begin in (first, first + half):
+                yield from stretch(begin, half, columns, bad or suspects)
+        else:
+            log.warning("rows %d to %d of event cannot be read", first, first + count - 1)
+
+    return stretch(start, size, COLUMNS, [c for c in COLUMNS if c in doubtful])
 
 
 @contextmanager
@@ -100,19 +157,62 @@ def _reading(file: Path) -> Iterator[DamagedReader]:
         reader.end()
 
 
+@dataclass(frozen=True, slots=True)
+class Doubt:
+    """Rows of one column of events that lie in a damaged block: from the first to the last."""
+
+    column: str
+    first: int
+    last: int
+
+
 def accept(file: Path) -> None:
-    """Have what damaged blocks of a copy hold read all the same, where a damaged value would be known by its hash."""
+    """Have what damaged blocks of a copy hold of events read all the same, and write down which values are doubtful."""
+    notes = file.with_name(file.name + _DOUBTS)
+    if notes.exists():
+        return
     bad = list(blocks.damaged(file))
     for block in bad:
         blocks.accept(file, block, right=True)
     numbers = {(block.offset - blocks.HEADER * blocks.HEADERS) // blocks.BLOCK: block for block in bad}
     with _reading(file) as reader:
-        for table in ("event", "meta", *_KEPT):
-            sql = f"SELECT DISTINCT block_id, column_name, additional_block_ids FROM pragma_storage_info('{table}')"
-            for number, column, more in reader.rows(sql) or ():
-                if table != "event" or column not in _HASHED:
-                    for doubtful in numbers.keys() & {number, *(more or ())}:
-                        blocks.accept(file, numbers[doubtful], right=False)
+        for table in ("meta", "segment_cut", *_KEPT):
+            sql = f"SELECT DISTINCT block_id, additional_block_ids FROM pragma_storage_info('{table}')"
+            for number, more in reader.rows(sql) or ():
+                for wrong in numbers.keys() & {number, *(more or ())}:
+                    blocks.accept(file, numbers[wrong], right=False)
+        whole = (file.stat().st_size - blocks.HEADER * blocks.HEADERS) // blocks.BLOCK
+        doubts = _doubtful(reader, set(numbers), whole)
+    notes.write_text(json.dumps([astuple(doubt) for doubt in doubts]), encoding="ascii")
+
+
+def _doubtful(reader: DamagedReader, wrong: set[int], whole: int) -> list[Doubt]:
+    """Which rows of which columns lie in blocks of these numbers, or behind so many that the file has whole.
+
+    All, where what tells that lies in one of them.
+    """
+    layout, told = reader.rows(_LAYOUT), reader.rows("SELECT block_id FROM pragma_metadata_info()")
+    if layout is None or told is None or wrong & {row[0] for row in told}:
+        return [Doubt(column, 0, sys.maxsize) for column in COLUMNS]
+    found: list[Doubt] = []
+    ends: dict[int, int] = {}
+    begin, now = 0, None
+    for group, column, start, count, number, more in layout:
+        if group != now:
+            # Each row group begins where the one before it ended.
+            begin, now = ends.get(now, 0) if now is not None else 0, group
+        ends[group] = max(ends.get(group, 0), begin + start + count)
+        at = {number, *(more or ())} - {None}
+        if wrong & at or max(at, default=0) >= whole:
+            found.append(Doubt(column, begin + start, begin + start + count - 1))
+    return found
+
+
+def _doubts(file: Path) -> list[Doubt]:
+    try:
+        return [Doubt(*told) for told in json.loads(file.with_name(file.name + _DOUBTS).read_text(encoding="ascii"))]
+    except (OSError, ValueError, TypeError):
+        return []
 
 
 def _stretches(reader: DamagedReader, select: str, table: str, where: str) -> Iterator[list[Row]]:
@@ -130,17 +230,8 @@ def _stretches(reader: DamagedReader, select: str, table: str, where: str) -> It
             log.warning("rows %d to %d of %s cannot be read", start, start + size - 1, table)
 
 
-def _unchanged(rows: list[Row]) -> Iterator[Event]:
-    for row in rows:
-        with suppress(ValueError, KeyError):
-            event = event_of(row[2:])
-            own = (content_hash(event.text), event.stream, event_key(event.event_id) >> _HASH_BITS)
-            if own == (row[0], row[1], event.timestamp):
-                yield event
-
-
-def events_in_log(part: Path) -> Iterator[list[Event]]:
-    """Events of log entries, replayed on an empty file of today's tables."""
+def rows_in_log(part: Path) -> Iterator[tuple[str, list[Event] | list[Row]]]:
+    """Events and rows of log entries, each with the name of its table, replayed on an empty file of today's tables."""
     content = part.read_bytes()
     if not content:
         return
@@ -153,8 +244,11 @@ def events_in_log(part: Path) -> Iterator[list[Event]]:
         con.close()
         log_of(scratch).write_bytes(logs.header_for(scratch) + content)
         with duckdb.connect(str(scratch), False, copy_config()) as replayed:
-            rows = replayed.execute(f"SELECT content, stream, {EVENT} FROM event ORDER BY seq").fetchall()
-        yield list(_unchanged(rows))
+            rows = replayed.execute(f"SELECT {', '.join(COLUMNS)} FROM event ORDER BY seq").fetchall()
+            told = (dict(zip(COLUMNS, row, strict=True)) for row in rows)
+            yield "event", [e for one in told if (e := event_from(one, frozenset({"text"}), Known())) is not None]
+            for table in APPENDED:
+                yield table, replayed.execute(f"SELECT * FROM {table}").fetchall()
     except (duckdb.Error, StorageError) as error:
         log.warning("what followed the damage cannot be replayed: %s", str(error).splitlines()[0])
     finally:

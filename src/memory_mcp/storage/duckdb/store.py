@@ -155,12 +155,25 @@ class DuckStorage:
 
     def _settle_damage(self, salvaged: Salvaged, clock: Clock) -> None:
         """Store what was saved, compare the whole with what was acknowledged, and write down what was done."""
+        besides: dict[str, int] = {}
         if salvaged.unfinished and self._directory:
-            store_what_is_left(self._directory, self.events.append)
-        self._mark.check(self._read_mark, salvaged.place if salvaged.unfinished else "")
+            besides = store_what_is_left(self._directory, self.events.append, self._add)
+            self.reread()
+            self.superseded.reread()
+        self._mark.check(self._read_mark, salvaged.place if salvaged.unfinished else "", besides)
         if salvaged.place:
-            counts = {"bytes mended": salvaged.mended, "events missing": self.loss.events if self.loss else 0}
+            counts = {"bytes mended": salvaged.mended, "events missing": self.loss.events if self.loss else 0} | besides
             self.audit.record(Act("salvage", clock.now_ms(), "memory-mcp", salvaged.place, counts=counts))
+
+    def _add(self, table: str, rows: list[Row]) -> None:
+        """Rows of a table that only grows, but for those that are there."""
+        with self._con.writing() as con:
+            for row in rows:
+                columns = [name for name, *_ in con.execute(f"SELECT * FROM {table} LIMIT 0").description]
+                same = " AND ".join(f"{name} IS NOT DISTINCT FROM ?" for name in columns[: 1 if table == "pin" else None])
+                marks = ", ".join("?" * len(row))
+                sql = f"INSERT INTO {table} SELECT {marks} WHERE NOT EXISTS (SELECT 1 FROM {table} WHERE {same})"
+                con.execute(sql, [*row, *(row[:1] if table == "pin" else row)])
 
     def _bring_up(self, timezone: str) -> None:
         with self._con.reading() as cursor:
@@ -336,6 +349,9 @@ class DuckStorage:
                 self._mark.write(sync=True)
         except DiskFull as error:
             log.warning("closed without taking the log in, which the next start does: %s", error)
+        except StorageDamaged as error:
+            # What was asked was answered, and the damage is noted.
+            log.error("%s", error)  # noqa: TRY400 - what it says is the whole of it
         finally:
             self._con.close()
             if self._lock:

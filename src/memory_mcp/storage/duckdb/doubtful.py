@@ -1,0 +1,167 @@
+"""An event of a damaged block: what of its row is known to be right, what can be computed from the rest, and what is left open.
+
+Nothing is invented. Text, time, stream and origin are told by hashes. Of what no hash covers a doubtful value counts for
+nothing: it is left empty, and named in the event's metadata. Pure.
+"""
+
+import json
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import Any, TypeVar
+
+from memory_mcp.model.event import DEFAULT_TYPES, TOOL, Event, EventType, Role, Trust, content_hash, stream_key
+from memory_mcp.model.ids import event_id, event_id_from, event_key
+
+T = TypeVar("T")
+
+#: Columns of a row, in the order in which they are read. A value that cannot be read is None.
+COLUMNS = (
+    *("event_id", "ts", "stream", "session_id", "project", "thread", "source", "source_id", "content", "text"),
+    *("agent", "speaker", "type", "role", "trust", "metadata"),
+)
+#: Metadata key: the columns of this event that were lost with a damaged block. On disk.
+SALVAGED = "salvaged"
+_HASH_BITS = 80
+#: What an event says where nobody knows who said it.
+_NOBODY = (Role.SYSTEM, EventType.NOTE, Trust.IMPORTED)
+
+
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What whole blocks of other tables tell of events."""
+
+    #: Session, project and thread of streams.
+    streams: Mapping[int, tuple[str, str, str]] = field(default_factory=dict)
+    #: The agent of streams that have one alone.
+    agents: Mapping[int, str] = field(default_factory=dict)
+
+
+def event_from(row: Mapping[str, Any], doubtful: frozenset[str], known: Known) -> Event | None:
+    """The event of a row, of which some columns lay in damaged blocks; None where too little of it is left."""
+    where = _stream(row, doubtful, known)
+    text = _text(row, doubtful)
+    if where is None or text is None:
+        return None
+    lost: list[str] = []
+    origin = _origin(row, doubtful)
+    if origin is None:
+        return None
+    key, source, source_id = origin
+    if source is None:
+        lost += ["source"]
+    role, kind, trust = _who(row, doubtful, source or "", lost)
+    agent = _plain(row, "agent", doubtful, lost, known.agents.get(stream_key(*where), ""))
+    speaker = _plain(row, "speaker", doubtful, lost)
+    metadata = _metadata(row, doubtful, lost)
+    if lost:
+        metadata = {**metadata, SALVAGED: " ".join(lost)}
+    return Event(
+        event_id=event_id_from(key),
+        session_id=where[0],
+        timestamp=key >> _HASH_BITS if row["ts"] is None or "ts" in doubtful else row["ts"],
+        type=kind,
+        role=role,
+        trust=trust,
+        text=text,
+        source=source or "",
+        source_id=source_id,
+        agent=agent,
+        project=where[1],
+        thread=where[2],
+        speaker=speaker,
+        metadata=metadata,
+    )
+
+
+def _stream(row: Mapping[str, Any], doubtful: frozenset[str], known: Known) -> tuple[str, str, str] | None:
+    """Session, project and thread."""
+    told, stream = (row["session_id"], row["project"], row["thread"]), row["stream"]
+    whole = all(isinstance(part, str) for part in told)
+    if whole and not doubtful & {"session_id", "project", "thread"}:
+        return told
+    if whole and stream is not None and stream_key(*told) == stream:
+        return told
+    # A doubtful number may be that of another stream.
+    return None if stream is None or "stream" in doubtful else known.streams.get(stream)
+
+
+def _text(row: Mapping[str, Any], doubtful: frozenset[str]) -> str | None:
+    text = row["text"]
+    if not isinstance(text, str):
+        return None
+    return text if "text" not in doubtful or content_hash(text) == row["content"] else None
+
+
+def _origin(row: Mapping[str, Any], doubtful: frozenset[str]) -> tuple[int, str | None, str] | None:
+    """Key, source and the source's own id; the source is None where nothing tells it."""
+    key, ts, source, source_id = (row[name] for name in ("event_id", "ts", "source", "source_id"))
+    named = isinstance(source, str) and isinstance(source_id, str) and source_id != ""
+    # The id of an event that has one at its source is made of these; of a variant or of one without, of more.
+    for time_ms in {t for t in (None if key is None else key >> _HASH_BITS, ts) if t is not None} if named else ():
+        made = _made(time_ms, source, source_id)
+        if made is not None and (key is None or made == key or "event_id" in doubtful) and (time_ms == ts or made == key):
+            return made, source, source_id
+    if key is None or ("event_id" in doubtful and (ts is None or key >> _HASH_BITS != ts)):
+        return None
+    if doubtful & {"source", "source_id"} or not isinstance(source, str) or not isinstance(source_id, str):
+        return key, None, ""
+    return key, source, source_id
+
+
+def _made(time_ms: int, source: str, source_id: str) -> int | None:
+    with suppress(ValueError, OverflowError, UnicodeEncodeError):
+        return event_key(event_id(time_ms, source, source_id))
+    return None
+
+
+def _who(row: Mapping[str, Any], doubtful: frozenset[str], source: str, lost: list[str]) -> tuple[Role, EventType, Trust]:
+    """Role, type and trust: where one of them is doubtful, they stand only as the usual ones of each other."""
+    role, kind, trust = _one_of(Role, row["role"]), _one_of(EventType, row["type"]), _one_of(Trust, row["trust"])
+    if role and kind and trust and not doubtful & {"role", "type", "trust"}:
+        return role, kind, trust
+    sure = {name for name, value in (("role", role), ("type", kind), ("trust", trust)) if value and name not in doubtful}
+    usual = {value: name for name, value in DEFAULT_TYPES.items()}
+    if "role" not in sure:
+        told = role if role and kind and DEFAULT_TYPES[role] is kind else None
+        role = told or (usual.get(kind) if kind and "type" in sure else None)
+    if "type" not in sure and role:
+        kind = kind if kind and DEFAULT_TYPES[role] is kind else None
+        kind = kind or (DEFAULT_TYPES[role] if "role" in sure else None)
+    if role is None or kind is None:
+        lost += ["role", "type", "trust"]
+        return _NOBODY
+    if "trust" not in sure:
+        by_role = Trust.AGENT_NOTE if source == TOOL else Trust(role.value) if role is not Role.SYSTEM else Trust.IMPORTED
+        if trust is not by_role:
+            # What claims less than it might deceives nobody.
+            lost += ["trust"]
+            trust = Trust.IMPORTED
+    return role, kind, trust or Trust.IMPORTED
+
+
+def _one_of(kind: type[T], value: object) -> T | None:
+    with suppress(ValueError):
+        return kind(value)  # type: ignore[call-arg]
+    return None
+
+
+def _plain(row: Mapping[str, Any], name: str, doubtful: frozenset[str], lost: list[str], told: str = "") -> str:
+    """A value, where it is not doubtful or is what else is `told` of it."""
+    value = row[name]
+    if isinstance(value, str) and (name not in doubtful or value == told):
+        return value
+    if value is None and told:
+        return told
+    lost.append(name)
+    return ""
+
+
+def _metadata(row: Mapping[str, Any], doubtful: frozenset[str], lost: list[str]) -> dict[str, str]:
+    value = row["metadata"]
+    with suppress(ValueError, TypeError):
+        told = json.loads(value) if value else {}
+        if value == "" or (value and "metadata" not in doubtful):
+            return dict(told)
+    lost.append("metadata")
+    return {}
