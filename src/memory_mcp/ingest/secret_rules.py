@@ -81,12 +81,17 @@ class AssignmentRule:
     def find(self, text: str, lowered: str) -> Iterator[Span]:
         """See `Rule`."""
         for hint in _HINTS:
+            done = 0
             for place in hint.finditer(lowered):
+                if place.start() < done:
+                    continue
                 before = text[max(0, place.start() - 16) : place.start()]
                 if not names_secret(place[0], before):
                     continue
                 if match := _ASSIGNED.match(text, place.start()):
-                    yield from _assigned(text, match, self.name)
+                    for span in _assigned(text, match, self.name):
+                        done = span.end
+                        yield span
 
 
 @dataclass(frozen=True, slots=True)
@@ -169,8 +174,10 @@ _VALUE = (
     r"|\"(?P<double>(?:[^\"\\\r\n]|\\[^\r\n])++)"
     r"|'(?P<single>(?:[^'\\\r\n]|\\[^\r\n])++)"
     r"|`(?P<tick>[^`\\\r\n]++)"
-    r"|(?P<bare>[^\s\"'`,;&<>(){}\[\]\\|=]++={0,2}))"
+    r"|(?P<bare>[^\s\"'`,;&<>(){}\[\]\\|=]{1,2000}+={0,2}))"
 )
+#: What is judged of an unquoted value is bounded, since every name inside it begins another; the rest goes with it.
+_BARE_REST = re.compile(r"[^\s\"'`,;&<>(){}\[\]\\|=]*+")
 _ASSIGNED = re.compile(
     rf"(?P<key>{NAME}{NAME_END})(?:\\?[\"'`\])]){{0,2}}[ \t]{{0,8}}(?P<op>:=|=>|={{1,3}}|:)[ \t]{{0,8}}{_VALUE}"
 )
@@ -217,7 +224,9 @@ def _assigned(text: str, match: re.Match[str], rule: str) -> Iterator[Span]:
         text[match.end() : match.end() + 1] in ("(", "[", "{") or match[group][0] == "+" or match[group][-1] == ":"
     )
     if not called and _gives_away(match, match[group], quoted=group != "bare"):
-        yield Span(match.start(group), match.end(group), rule)
+        end = match.end(group)
+        rest = _BARE_REST.match(text, end) if group == "bare" and end - match.start(group) >= 2000 else None
+        yield Span(match.start(group), rest.end() if rest else end, rule)
 
 
 def _gives_away(match: re.Match[str], value: str, quoted: bool) -> bool:
