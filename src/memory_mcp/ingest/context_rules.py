@@ -268,8 +268,8 @@ _PATTERNS: tuple[tuple[str, tuple[str, ...], str, _Check], ...] = (
     ("password-hash", ("{ssha",), r"(?i)\{ssha\d*\}[a-z0-9+/]{20,}={0,2}", None),
     ("ansible-vault", _DOLLARS, r"\$ANSIBLE_VAULT;[\d.]+;AES256[^\n]{0,80}\n"
      r"(?P<secret>(?:[ \t]*[0-9a-f]{20,80}(?:\n|\Z))+)", None),
-    ("server-password", ("requirepass", "masterauth", "rediscli_auth="),
-     r"\b(?:(?:requirepass|masterauth)[ \t]+|REDISCLI_AUTH=)[\"']?(?P<secret>[^\s\"']{6,200})", _mixed),
+    ("server-password", ("requirepass", "masterauth", "rediscli_auth=", "setapikey ", "vault login "),
+     r"\b(?:(?:requirepass|masterauth|setapikey|vault login)[ \t]+|(?i:REDISCLI_AUTH)=)[\"']?(?P<secret>[^\s\"']{6,200})", _mixed),
     ("windows-password", ("/pass:", "net user", "net use"),
      r"(?i)(?:\bcmdkey\s[^\n]{0,200}?/pass:|\bnet[ ]user[ ]\S{1,64}[ ](?=\S{1,99}[ ]/add)"
      r"|\bnet[ ]use[ ](?:\S{1,99}[ ]){1,2}(?=\S{1,99}[ ]/user))(?P<secret>[^\s\"'/*]\S{3,98})", _plain),
