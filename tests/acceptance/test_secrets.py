@@ -121,6 +121,17 @@ def test_no_field_keeps_a_secret_and_sessions_stay_apart(command: Command, tmp_p
     assert sessions == (2,)
 
 
+def test_a_pause_does_not_write_down_a_secret(command: Command, tmp_path: Path) -> None:
+    directory, file = tmp_path / "data", tmp_path / "one.jsonl"
+    file.write_text(line(1, "hello"))
+    assert command("--data-dir", str(directory), "import", "jsonl", str(file)).returncode == 0
+    done = command("--data-dir", str(directory), "pause", "--project", f"x {TOKEN}")
+    assert done.returncode == 2
+    assert "holds a secret" in done.stderr
+    stop(command, directory)
+    assert not any(TOKEN[:24] in text for text in on_disk(directory))
+
+
 def test_what_a_hook_left_unreadable_is_kept_without_its_secrets(command: Command, tmp_path: Path) -> None:
     directory = tmp_path / "data"
     new = Path(paths.spool_dir(str(directory))) / "new"

@@ -1,4 +1,4 @@
-# ruff: noqa: ISC004 - a long pattern goes on in the next line of its row
+# ruff: noqa: ISC004, E501 - a long pattern goes on in the next line of its row
 """Rules for secrets that only their surroundings tell: command lines, sentences, cookies, files of logins, manifests."""
 
 import base64
@@ -7,66 +7,19 @@ import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from memory_mcp.ingest.secret_rules import PatternRule, Rule, Span, is_phrase, is_placeholder, is_random
-
-_QUOTE = r"\\?[\"'`]"
-#: A value on a command line: quoted, or up to a blank.
-_WORD = r"(?:\\?[\"'](?P<secret>[^\"'\\\r\n]{4,200})|(?P<plain>[^\s\"'`|;&<>()$\\-][^\s\"'`|;&<>()\\]{3,200}))"
-_REST = r"[^\n|;&]{0,200}?"
-
-#: Rule, what must stand in the text, and the pattern up to the value; manual pages of the programs.
-_COMMANDS: tuple[tuple[str, str, str], ...] = (
-    ("mysql", "mysql mariadb", rf"\b(?:mysql|mariadb)(?:dump|admin|import|show|check|-dump|-admin)?\b{_REST}\s-p"),
-    ("sshpass", "sshpass", r"\bsshpass\s+-p\s*"),
-    ("redis", "redis-cli", rf"\bredis-cli\b{_REST}\s(?:-a|--pass)\s+"),
-    ("mongo", "mongo", rf"\bmongo(?:sh|dump|restore|export|import|stat|top)?\b{_REST}\s-p\s+"),
-    ("ldap", "ldap", rf"\bldap(?:search|modify|add|delete|passwd|whoami|compare|modrdn)\b{_REST}\s-w\s+"),
-    ("smb", "smbclient rpcclient", rf"\b(?:smbclient|rpcclient)\b{_REST}\s-U\s*{_QUOTE}?[\w.\\-]+%"),
-    ("openssl", "-passin -passout", r"-pass(?:in|out)\s+pass:"),
-    ("archive", "zip rar 7z", rf"\b(?:(?:un)?zip\b{_REST}\s-P\s*|(?:7z[ar]?|unrar|rar)\b{_REST}\s-p)"),
-    (
-        "registry",
-        "login",
-        r"\b(?:docker|podman|helm|nerdctl|skopeo|buildah)\b[^\n|;&]{0,40}?\blogin\b[^\n|;&]{0,80}?\s-p\s+",
-    ),
-    ("htpasswd", "htpasswd", r"\bhtpasswd\s+-\w*b\w*\s+(?:-\w+\s+)*\S+\s+\S+\s+"),
-)
-_COMMAND_WORDS = tuple(
-    (word, row) for name, words, start in _COMMANDS for row in [(re.compile(start + _WORD), name)] for word in words.split()
-)
-
-
-#: The options they are handed over by; many texts have others only.
-_OPTION = re.compile(r"-(?:[pauw](?<=\s-.)|-pass(?<=\s--pass)|passin|passout|\w{0,8}b\w{0,8}\s)").search
-
-
-@dataclass(frozen=True, slots=True)
-class CommandRule:
-    """Passwords handed to a program by an option of its own."""
-
-    name: str = "command"
-    #: The names of programs are words of every day; their options stand in command lines only.
-    anchors: tuple[str, ...] = ("~ -[pauwcnb-]",)
-
-    def find(self, text: str, lowered: str) -> Iterator[Span]:
-        """See `Rule`."""
-        if not _OPTION(lowered):
-            return
-        for pattern, name in dict.fromkeys([row for word, row in _COMMAND_WORDS if word in lowered]):
-            for match in pattern.finditer(text):
-                group = "secret" if match["secret"] is not None else "plain"
-                if not is_placeholder(match[group]) and not match[group].startswith("$"):
-                    yield Span(match.start(group), match.end(group), name)
-
+from memory_mcp.ingest.command_rules import CommandRule
+from memory_mcp.ingest.list_rules import seed_words
+from memory_mcp.ingest.secret_rules import PatternRule, Rule, Span, gives_away_plainly
+from memory_mcp.ingest.secret_values import is_phrase, is_placeholder, is_random
 
 # Words for a secret, and for being one, in the languages that people told theirs in.
 _TOLD = (
-    r"(?:pass(?:word|wort|phrase|code|wd)|pwd|kennwort|mot de passe|contrase\u00f1a|contrasena|clave|senha|wachtwoord"
+    r"(?:pass(?:word|wort|phrase|code|wd)|pwd|pw(?=: )|pass(?=:? \S{0,30}\d)|kennwort|mot de passe|contrase\u00f1a|contrasena|clave|senha|wachtwoord"
     r"|has\u0142o|\u043f\u0430\u0440\u043e\u043b\u044c|\u5bc6\u7801|\u5bc6\u78bc|\u53e3\u4ee4"
     r"|\u30d1\u30b9\u30ef\u30fc\u30c9|\ube44\ubc00\ubc88\ud638)"
 )
 _IS = (
-    r"(?:\s(?:is|was|are|ist|lautet|war|hei\u00dft|est|es|\u00e9|\u00e8|era|to|:?=|\u044d\u0442\u043e|should be|set to)"
+    r"(?:['\u2019]s|\s(?:is|was|are|ist|lautet|war|hei\u00dft|est|es|\u00e9|\u00e8|era|to|:?=|\u044d\u0442\u043e|should be|set to)"
     r"(?:\s(?:now|jetzt|still|ahora|adesso))?|\s?[:\uff1a]|\s?(?:\u662f|\u4e3a|\u306f|\ub294|\uc740))"
 )
 _WORD_AT = re.compile(_TOLD)
@@ -77,7 +30,9 @@ _SPOKEN = re.compile(
 )
 #: A password straight behind the word, where what stands before or between says that one is handed over.
 _HANDING = re.compile(r"(?i)(?:\b(?:with|mit|avec|con)|\b(?:login|user|username|connect) \S{1,40})(?: the| dem)? \Z")
-_HANDED = re.compile(rf"(?i){_TOLD}(?P<of> \u043e\u0442 \w{{1,20}})?\s(?P<plain>[^\s\"'`<>(){{}}\[\],;]{{6,80}})")
+_HANDED = re.compile(
+    rf"(?i){_TOLD}(?P<of> \u043e\u0442 \w{{1,20}}|(?<=[\u7801\u78bc\u4ee4]))?\s(?P<plain>[^\s\"'`<>(){{}}\[\],;]{{6,80}})"
+)
 _NETRC = re.compile(r"(?i)\bmachine\s+\S+\s+login\s+\S+\s+password\s+(?P<secret>[^\s\"']{3,200})")
 _NAMES = re.compile(
     r"(?i)^(?:sha-?\d|md\d|utf|base\d|oauth|argon\d|bcrypt|pbkdf|aes|rsa|hmac|ed25519|v\d|http|\d+[-a-z]+$|[a-z]+\d?$|\d+$|\S+\.(?:py|js|ts|md|go|rs|txt|json|html)\b)"
@@ -101,13 +56,15 @@ class SpokenRule:
     def find(self, text: str, lowered: str) -> Iterator[Span]:
         """See `Rule`."""
         for place in _WORD_AT.finditer(lowered):
-            if lowered[place.start() - 1 : place.start()].isalnum():
+            # Words of other scripts are written together with these, German ones form compounds.
+            before = lowered[place.start() - 1 : place.start()]
+            if before.isascii() and before.isalnum() and not place[0].endswith("wort") and place[0].isascii():
                 continue
             if match := _SPOKEN.match(text, place.start()):
                 yield from self._span(match, "plain" if match["quoted"] is None else "quoted")
             elif match := _HANDED.match(text, place.start()):
                 before = text[max(0, place.start() - 64) : place.start()]
-                if match["of"] or _HANDING.search(before):
+                if match["of"] is not None or _HANDING.search(before):
                     yield from self._span(match, "plain")
         if "machine" in lowered:
             for match in _NETRC.finditer(text):
@@ -131,14 +88,19 @@ _KEY_OF = (
 )
 _LABELLED = re.compile(
     rf"(?i)\b(?:token|secret|credential|{_KEY_OF}key|client[ _-]id[ _-]secret)"
-    r"(?:\s\w{1,16}){0,4}?\s?(?:[:=]|\bis|\bist|\best|\bes|\bwas)\s{1,2}"
+    r"(?:\s\w{1,16}){0,4}?\s?(?:(?:[:=]|-(?<=\s-)|\bis|\bist|\best|\bes|\bwas)\s{1,2}|[\uff1a\u662f\u4e3a\u70ba\u306f\ub294\uc740]\s?)"
     r"\\?[\"'`]?(?P<secret>[A-Za-z0-9_+/.~%=-]{16,400})"
 )
 #: What a label ends in, and what may stand before that and belong to it.
 _LABELS = tuple(re.compile(word) for word in ("token", "secret", "credential", "key"))
 _LABEL_START = re.compile(rf"(?:\b{_KEY_OF}|\bclient[ _-]id[ _-])\Z")
 _VALUES = tuple(
-    re.compile(value).search for value in (r": [a-z0-9_+/.~%=-]{20}", r" (?:is|ist|est|es|was) [\"'`]?[a-z0-9_+/.~%=-]{16}")
+    re.compile(value).search
+    for value in (
+        r": [a-z0-9_+/.~%=-]{20}",
+        r" (?:is|ist|est|es|was|-) [\"'`]?[a-z0-9_+/.~%=-]{16}",
+        "[\uff1a\u662f\u4e3a\u70ba\u306f\ub294\uc740] ?[\"'`]?[a-z0-9_+/.~%=-]{16}",
+    )
 )
 _COOKIE = re.compile(
     r"(?i)(?:(?:set-)?cookie2?\\?[\"']?\s{0,4}[:=]\s{0,4}\\?[\"'`]?|(?:\s-b|--cookie)[ =]\\?[\"'])(?P<pairs>[^\r\n\"'`]{8,4096})"
@@ -193,7 +155,7 @@ class LabelledRule:
 
 
 _LOGIN = re.compile(
-    r"(?i)(?:\\?[\"']auth\\?[\"']\s{0,4}:\s{0,4}\\?[\"']|_auth\s{0,4}=\s{0,4}\"?|\bbasic\s{1,4})(?P<secret>[A-Za-z0-9+/_-]{8,}={0,2})"
+    r"(?i)(?:\\?[\"']auth\\?[\"']\s{0,4}:\s{0,4}\\?[\"']|\bauth\s{0,4}[=:]\s{0,4}\"?|_auth\s{0,4}=\s{0,4}\"?|\bbasic\s{1,4})(?P<secret>[A-Za-z0-9+/_-]{8,}={0,2})"
 )
 
 
@@ -240,17 +202,45 @@ def _plain(match: re.Match[str]) -> bool:
     return not is_placeholder(match["secret"])
 
 
+def _strong(match: re.Match[str]) -> bool:
+    return gives_away_plainly("password", match["secret"])
+
+
+def _strong_or_random(match: re.Match[str]) -> bool:
+    return _strong(match) or is_login(match["secret"])
+
+
+def _various(match: re.Match[str]) -> bool:
+    """No sentence, no row of one sign: of 64 drawn signs some forty are different."""
+    return len(set(match["secret"])) > 24 and " " not in match["secret"].strip()
+
+
+def _no_words(match: re.Match[str]) -> bool:
+    """Whether no group is a word of every day; of drawn groups one in a hundred is a word at all."""
+    return not any(group in _FOUR or group.lower() in seed_words() for group in match["secret"].split())
+
+
+_FOUR = frozenset(
+    "this that with from have must will been were when then than they them your also only each such very more most same some what "
+    "here does like just into over make sure used uses user pass word text char case long bits byte data file none null true".split()
+)
+
+
 #: Anchors that begin with plain text are looked for at memory speed.
 _KEYS = (r"~key(?:(?<=private.key)|(?<=privatekey)|(?<=sharedkey)|(?<=client.key)|(?<=static key))",)
 _DOLLARS = (r"~\$(?:2[abxy]|argon2|[1567y]\$|apr1|ansible_vault|production|sandbox|[0-9]{4,7}\$|[a-z0-9]{8,64}\$[0-9a-f]{32})",)
 _LOGINS = (r"~://[^\s/@]{0,330}@",)
+_LOGIN_CALLS = (
+    *("login", "getconnection", "basicauth", "basic_auth", "authenticate", "authentication", "authenticator", "credential"),
+    *("credentials", "sign_in", "signin", r"auth\s?="),
+)
 _HASH = r"(?:[./A-Za-z0-9]{22,}+)"
 _Check = Callable[[re.Match[str]], bool] | None
 #: Rule, anchors, pattern, check.
 _PATTERNS: tuple[tuple[str, tuple[str, ...], str, _Check], ...] = (
     ("login", (r"~auth\\?[\"'=] ?", r"~basic [a-z0-9+/]{8}"), "", lambda m: is_login(m["secret"])),
     ("password-file", (r"~:(?:[0-9]{4,5}|\*):[a-z0-9_*.-]{1,64}:[a-z]",),
-     r"(?m)^[\w.*-]{1,100}:(?:\d{4,5}|\*):[\w*.-]{1,64}:[\w.-]{1,64}:(?P<secret>[^\s:]{4,200})$", _mixed),
+     r"(?m)(?:^|(?<=[\s'\"]))[\w.*-]{1,100}:(?:\d{4,5}|\*):[\w*.-]{1,64}:[\w.-]{1,64}:(?P<secret>[^\s:'\"]{4,200})(?=$|[\s'\"])", _mixed),
     ("piped-password", ("~pass[pwcde]",), r"echo\s+(?:-n\s+)?[\"']?[\w.-]{1,64}:(?P<secret>[^\s\"'|]{4,200})[\"']?\s*"
      r"\|\s*(?:sudo\s+)?chpasswd", _plain),
     ("piped-password", (r"~\| ?(?:sudo|docker|podman|helm|cryptsetup|nerdctl)",),
@@ -262,7 +252,7 @@ _PATTERNS: tuple[tuple[str, tuple[str, ...], str, _Check], ...] = (
     ("kubeconfig", _KEYS, r"client-key-data\\?[\"']?:\s{0,4}\\?[\"']?"
      r"(?P<secret>[A-Za-z0-9+/=]{40,}+)", None),
     ("braintree", _DOLLARS, r"access_token\$(?:production|sandbox)\$[0-9a-z]{16}\$[0-9a-f]{32}", None),
-    ("totp", ("totp",), r"(?i)(?:otpauth://[^\s\"']{0,200}[?&]secret=|totp (?:secret|key|seed)(?: is|:)? )"
+    ("totp", ("totp", "otpauth:"), r"(?i)(?:otpauth://[^\s\"']{0,200}[?&]secret=|totp (?:secret|key|seed)(?: is|:)? )"
      r"(?P<secret>[A-Za-z2-7]{16,128})", None),
     ("laravel", ("base64:",), r"(?i)key\s{0,2}[:=]\s{0,2}[\"']?base64:(?P<secret>[A-Za-z0-9+/]{43}=)", None),
     ("private-key-hex", _KEYS, r"(?i)private[ _-]?key(?: is|\\?[\"']?\s?[:=])\s{0,3}\\?[\"']?"
@@ -278,6 +268,46 @@ _PATTERNS: tuple[tuple[str, tuple[str, ...], str, _Check], ...] = (
     ("password-hash", ("{ssha",), r"(?i)\{ssha\d*\}[a-z0-9+/]{20,}={0,2}", None),
     ("ansible-vault", _DOLLARS, r"\$ANSIBLE_VAULT;[\d.]+;AES256[^\n]{0,80}\n"
      r"(?P<secret>(?:[ \t]*[0-9a-f]{20,80}(?:\n|\Z))+)", None),
+    ("server-password", ("requirepass", "masterauth", "rediscli_auth=", "setapikey ", "vault login "),
+     r"\b(?:(?:requirepass|masterauth|setapikey|vault login)[ \t]+|(?i:REDISCLI_AUTH)=)[\"']?(?P<secret>[^\s\"']{6,200})", _mixed),
+    ("windows-password", ("/pass:", "net user", "net use"),
+     r"(?i)(?:\bcmdkey\s[^\n]{0,200}?/pass:|\bnet[ ]user[ ]\S{1,64}[ ](?=\S{1,99}[ ]/add)"
+     r"|\bnet[ ]use[ ](?:\S{1,99}[ ]){1,2}(?=\S{1,99}[ ]/user))(?P<secret>[^\s\"'/*]\S{3,98})", _plain),
+    ("secure-string", ("securestring",),
+     r"(?i)ConvertTo-SecureString\s+(?:-(?:String|AsPlainText|Force)\s+){0,3}[\"'](?P<secret>[^\"'$\r\n]{4,200})", _plain),
+    ("prompt", ("passphrase for", "password for"),
+     r"(?i)\b(?:passphrase|password) for [^\n]{1,120}?: (?P<secret>\S{6,80})", _mixed),
+    ("sent-password", (r"~send[ \t-]{1,6}\"",),
+     r"(?i)\bsend\s+(?:--\s+)?\"(?=[^\"\\\n]{0,60}\d)(?=[^\"\\\n]{0,60}[a-z])(?P<secret>[^\s\"\\\n]{6,100})\\[rn]", _plain),
+    ("login-call", tuple(rf"~{word}\s{{0,2}}\(\s{{0,8}}(?:[\w.]{{1,40}},\s{{0,8}})?[\"']" for word in _LOGIN_CALLS),
+     rf"(?i)(?:{'|'.join(_LOGIN_CALLS)})\s{{0,2}}\("
+     r"\s{0,8}(?:[\w.]{1,40},\s{0,8})?[\"'][^\"'\n]{1,80}[\"']\s{0,2},\s{0,8}[\"'](?P<secret>[^\"'\\\s]{6,120})[\"']", _strong),
+    ("sql-password", ("identified by", "identified with", r"~password(?:[ =\n]{1,3}password)?[ \n(]{1,4}[\"']"),
+     r"(?i)\b(?:identified\s+(?:with\s+\S{1,64}\s+)?by(?:\s+password)?|password(?:\s?=\s?password)?)[\s(]{1,4}"
+     r"[\"'](?P<secret>[^\"'\s]{6,120})[\"']", _mixed),
+    ("erlang-cookie", ("-setcookie", "erlang-cookie", "erlang_cookie", "release_cookie"),
+     r"(?i)(?:-setcookie|erlang[_-]cookie|release_cookie)[ =]{1,3}[\"']?(?P<secret>[A-Za-z0-9_-]{12,})", _plain),
+    ("bootstrap-token", (r"~token(?:[\"' =:]{1,4}| create )[a-z0-9]{6}\.[a-z0-9]{16}",),
+     r"(?i:token)(?:\s+create\s+|\\?[\"']?[ =:]{1,3})[\"']?(?P<secret>[a-z0-9]{6}\.[a-z0-9]{16})(?![\w.])", _mixed),
+    ("facebook", ("access_token",), r"access_token=(?P<secret>\d{12,17}\|[\w-]{20,})", None),
+    ("signature", ("signature=", "x-amz-security-token="),
+     r"(?i)(?:\bsignature=|x-amz-security-token=)(?P<secret>[A-Za-z0-9%/+]{40,}+)", _random),
+    ("request-key", ("appid=", "hmac=", "code=", "subscription-key="),
+     r"(?i)[?&](?:appid|hmac|code|subscription-key)=(?P<secret>[A-Za-z0-9%_+/=-]{24,}+)", _random),
+    ("oracle", ("jdbc:oracle",), r"(?i)jdbc:oracle:\w+:[\w.-]{1,64}/(?P<secret>[^\s@\"'/]{4,64})@", _plain),
+    ("oracle", ("sqlplus", "expdp", "impdp", "sqlldr"),
+     r"(?i)\b(?:sqlplus|expdp|impdp|sqlldr)\s+(?:-\w\s+)?[\"']?[\w.-]{1,64}/(?P<secret>[^\s@\"'/]{4,64})(?=@|[\s\"']|$)", _mixed),
+    ("wifi", ("wifi:",), r"WIFI:[^\s\"']{0,120}?;P:(?P<secret>[^;\s]{8,63});", None),
+    ("wordpress-salt", ("define(",),
+     r"define\(\s{0,4}['\"]\w{4,20}_(?:KEY|SALT)['\"]\s{0,4},\s{0,24}['\"](?P<secret>[^'\"\n]{40,100})['\"]", _various),
+    ("telegram", ("api_hash", "api hash"),
+     r"(?i)api[_ ]hash\\?[\"']?(?:\s{0,3}[:=,|]\s{0,3}| is | )\\?[\"'`]?(?P<secret>[0-9a-f]{32})(?![0-9a-f])", None),
+    ("app-password", ("passw", "_pass"),
+     r"(?i:pass(?:w(?:or)?d)?)\w{0,20}\\?[\"']?\s{0,3}(?:[:=,]|is|->)\s{0,3}\\?[\"']?"
+     r"(?P<secret>(?:[a-z]{4}[ ]){3}[a-z]{4}|(?:[A-Za-z0-9]{4}[ ]){5}[A-Za-z0-9]{4})(?![A-Za-z0-9]| [a-z])", _no_words),
+    ("app-password", ("-u ", "--user "), r"(?:-u|--user) [\"'][^\s:\"']{1,64}:(?P<secret>(?:[A-Za-z0-9]{4}[ ]){3,5}[A-Za-z0-9]{4})[\"']", None),
+    ("auth", (r"~_auth[ ]?[=:]", r"~_auth[ ][a-z0-9]"),
+     r"(?i)_auth(?:\s{0,2}[=:]\s{0,2}|\s)[\"']?(?P<secret>[A-Za-z0-9+/=_.~!@#$%^&*-]{8,200})", _strong_or_random),
     ("openvpn", _KEYS, r"-----BEGIN OpenVPN Static key V1-----\s+(?P<secret>(?:[ \t>+|-]*[0-9a-f]{16,64}\s*)+)", None),
 )  # fmt: skip
 _OWN_PATTERNS = {"login": _LOGIN}

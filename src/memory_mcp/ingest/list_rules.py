@@ -13,6 +13,7 @@ _CARD = re.compile(
     r"(?<![\w.+/=#@:-])(?:(?:4\d{3}|5[1-5]\d\d|2[2-7]\d\d|6011|65\d\d|35\d\d)(?P<gap>[ -]?)\d{4}(?P=gap)\d{4}(?P=gap)\d{4}"
     r"|3[47]\d\d(?P<gap2>[ -]?)\d{6}(?P=gap2)\d{5})(?![\w/=+-]|\.\d)"
 )
+_CARD_TOLD = re.compile(r"card|karte|tarjeta|carte|\u5361|master").search
 #: Numbers that card schemes publish for tests.
 _TEST_CARDS = re.compile(
     r"^(?:4242|4111|5555|4000\d{8}|378282246310005|371449635398431|6011111111111117|6011000990139424|5105105105105100)"
@@ -32,10 +33,17 @@ class CardRule:
     name: str = "card-number"
     anchors: tuple[str, ...] = (r"~[2-6][0-9]{3}[ -]?[0-9]{4}[0-9 -]{5,7}[0-9]",)
 
-    def find(self, text: str, _lowered: str) -> Iterator[Span]:
+    def find(self, text: str, lowered: str) -> Iterator[Span]:
         """See `Rule`."""
         for match in _CARD.finditer(text):
             digits = re.sub(r"\D", "", match[0])
+            # Numbers of that range that are only numbers are frequent: seeds, sums, times in microseconds.
+            if (
+                digits[0] == "2"
+                and len(digits) == len(match[0])
+                and not _CARD_TOLD(lowered, max(0, match.start() - 60), match.start())
+            ):
+                continue
             if luhn(digits) and len(set(digits)) > 3 and not _TEST_CARDS.match(digits):
                 yield Span(match.start(), match.end(), self.name)
 
@@ -74,7 +82,11 @@ class SeedRule:
                 known = []
 
 
-_CODES = re.compile(r"codes(?: de secours)?")
+_CODES = re.compile(
+    r"codes(?: de (?:secours|r\u00e9cup\u00e9ration))?|c\u00f3digos de (?:recuperaci\u00f3n|respaldo)"
+    r"|(?:\u6062\u590d|\u5907\u7528|\u5907\u4efd|\u6551\u63f4)(?:\u4ee3\u7801|\u7801)"
+    r"|(?:\u30ea\u30ab\u30d0\u30ea\u30fc|\u30d0\u30c3\u30af\u30a2\u30c3\u30d7)\u30b3\u30fc\u30c9|\ubcf5\uad6c \ucf54\ub4dc"
+)
 _CODES_OF = re.compile(r"(?:recovery|backup|back-up|scratch|emergency|wiederherstellungs|sicherungs)[- ]?\Z")
 _CODE = re.compile(
     r"(?<![\w.:/-])(?:(?=[a-z-]{0,8}\d)[0-9a-z]{4,6}-[0-9a-z]{4,6}|\d{4} \d{4}"
@@ -89,12 +101,15 @@ class CodesRule:
     """Lists of codes that open an account without its second factor."""
 
     name: str = "recovery-codes"
-    anchors: tuple[str, ...] = ("codes",)
+    anchors: tuple[str, ...] = (
+        *("codes", "c\u00f3digos de", "\u6062\u590d", "\u5907\u7528", "\u5907\u4efd", "\u6551\u63f4"),
+        *("\u30b3\u30fc\u30c9", "\ubcf5\uad6c \ucf54\ub4dc"),
+    )
 
     def find(self, text: str, lowered: str) -> Iterator[Span]:
         """See `Rule`."""
         for told in _CODES.finditer(lowered):
-            if " " not in told[0] and not _CODES_OF.search(lowered, max(0, told.start() - 20), told.start()):
+            if told[0] == "codes" and not _CODES_OF.search(lowered, max(0, told.start() - 20), told.start()):
                 continue
             codes = list(_CODE.finditer(text, told.end(), told.end() + _CODES_REACH))
             if len(codes) >= _FEWEST_CODES:

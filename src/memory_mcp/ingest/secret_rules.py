@@ -3,8 +3,18 @@
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from math import log2
 from typing import Protocol
+
+from memory_mcp.ingest.secret_values import (
+    is_chosen,
+    is_dotted,
+    is_drawn,
+    is_location,
+    is_mixed,
+    is_phrase,
+    is_placeholder,
+    is_random,
+)
 
 #: A place where a token may begin: not inside a word, but behind an escaped line feed of quoted text.
 BEGIN = r"(?:(?<![A-Za-z0-9])|(?<=\\[nrt]))"
@@ -71,12 +81,17 @@ class AssignmentRule:
     def find(self, text: str, lowered: str) -> Iterator[Span]:
         """See `Rule`."""
         for hint in _HINTS:
+            done = 0
             for place in hint.finditer(lowered):
+                if place.start() < done:
+                    continue
                 before = text[max(0, place.start() - 16) : place.start()]
-                if not _names_secret(place[0], before):
+                if not names_secret(place[0], before):
                     continue
                 if match := _ASSIGNED.match(text, place.start()):
-                    yield from _assigned(text, match, self.name)
+                    for span in _assigned(text, match, self.name):
+                        done = span.end
+                        yield span
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +104,8 @@ class FlagRule:
     def find(self, text: str, _lowered: str) -> Iterator[Span]:
         """See `Rule`."""
         for match in _FLAG.finditer(text):
+            if match["key"][:3].lower() == "key" and not names_secret("key", text[match.start() : match.start("key")]):
+                continue
             yield from _assigned(text, match, self.name)
 
 
@@ -139,14 +156,14 @@ _KEY_BLOCK = re.compile(
 #: A secret's name with something assigned to it; prose that only speaks of keys and tokens is passed over.
 _HINTS = tuple(
     re.compile(rf"{word}[a-z0-9_\"'`\\\])-]{{0,60}}+[ \t]{{0,8}}+[:=]")
-    for word in ("pass", "pwd", "secret", "token", "credential", "key")
+    for word in ("pass", "pwd", "secret", "token", "credential", "key", "pat(?![a-z])")
 )
-_NAME = r"(?i:pass(?:word|wd|phrase|code)?|pwd|secret|token|credentials?|key)"
-_NAME_END = r"(?:s?(?:[_-][A-Za-z0-9_-]{0,40}+|[A-Z0-9][A-Za-z0-9_]{0,40}+)?)"
+NAME = r"(?i:pass(?!port)(?:word|wd|phrase|code)?|pwd|secret|token|credentials?|key|pat(?![A-Za-z]))"
+NAME_END = r"(?:s?(?:[_-][A-Za-z0-9_-]{0,40}+|[A-Z0-9][A-Za-z0-9_]{0,40}+)?)"
 #: What makes a key a secret one; a key alone, a primary or a public key is none.
 _KEY_OF = re.compile(
     r"(?:(?i:api|access|auth|private|account|encryption|encrypt|signing|master|service|shared|secret|deploy"
-    r"|license|function|app|admin|server)[ _-]?"
+    r"|license|function|app|admin|server)[ _.-]?"
     r"|(?<!PUBLIC)(?<=[A-Z0-9])_)\Z"
 )
 _PASSWORDS = ("password", "passwd", "passphrase", "passcode")
@@ -157,64 +174,59 @@ _VALUE = (
     r"|\"(?P<double>(?:[^\"\\\r\n]|\\[^\r\n])++)"
     r"|'(?P<single>(?:[^'\\\r\n]|\\[^\r\n])++)"
     r"|`(?P<tick>[^`\\\r\n]++)"
-    r"|(?P<bare>[^\s\"'`,;&<>(){}\[\]\\|=]++={0,2}))"
+    r"|(?P<bare>[^\s\"'`,;&<>(){}\[\]\\|=]{1,2000}+={0,2}))"
 )
+#: What is judged of an unquoted value is bounded, since every name inside it begins another; the rest goes with it.
+_BARE_REST = re.compile(r"[^\s\"'`,;&<>(){}\[\]\\|=]*+")
 _ASSIGNED = re.compile(
-    rf"(?P<key>{_NAME}{_NAME_END})(?:\\?[\"'`\])]){{0,2}}[ \t]{{0,8}}(?P<op>:=|=>|={{1,3}}|:)[ \t]{{0,8}}{_VALUE}"
+    rf"(?P<key>{NAME}{NAME_END})(?:\\?[\"'`\])]){{0,2}}[ \t]{{0,8}}(?P<op>:=|=>|={{1,3}}|:)[ \t]{{0,8}}{_VALUE}"
 )
-_FLAG = re.compile(rf"--(?:[a-z0-9]{{1,20}}+-){{0,4}}(?P<key>{_NAME}(?:-[a-z]{{1,20}})?)(?P<op>[ \t]){_VALUE}")
+_FLAG = re.compile(rf"--(?:[a-z0-9]{{1,20}}+-){{0,4}}(?P<key>{NAME}(?:-[a-z]{{1,20}})?)(?P<op>[ \t]){_VALUE}")
 
 #: Names that end so tell of a secret, they do not hold it.
 _HARMLESS_END = re.compile(
     r"(?:[_-]|(?<=[a-z]))(?i:urls?|uris?|endpoint|names?|ids?|types?|paths?|files?|dir|counts?|limit|length|len|size|expiry"
     r"|expires?|expiration|ttl|age|lifetime|at|in|headers?|fields?|label|hint|prompt|policy|env|vars?|regex|pattern"
     r"|placeholder|message|errors?|status|budget|usage|used|index|position|format|strategy|manager|provider|store|refs?"
-    r"|versions?|enabled|required|input|estimate|factor|algo|algorithm|method|mode|scheme|rounds|iterations|strength|class|func|handler|callback|rules?|scopes?)$"
+    r"|versions?|enabled|required|input|estimate|factor|algo|algorithm|method|mode|scheme|rounds|iterations|strength|class|func|handler|callback|rules?|scopes?|changed|match(?:es)?)$"
 )
 _PASSWORD_NAME = re.compile(r"(?i)pass|pwd")
-_PLACEHOLDER = re.compile(
-    r"(?i)^(?:[<$%{\[*#@]|(?:your|my|the|some|any|our|insert|enter|add|put|paste|replace|dummy|fake|sample|example"
-    r"|test|mock|redacted|hidden|changeme|change|todo|tbd|none|null|nil|undefined|true|false|string|str|text|bytes|bool"
-    r"|int|number|any|object|required|optional|password|passwd|secret|token|apikey|api|key|value|default|invalid"
-    r"|incorrect|missing|wrong|empty|process|os|env|config|settings|self|this|await|new|return|function)"
-    r"(?:$|[^A-Za-z0-9]|(?<=y)api|(?<=your)[a-z]))"
-)
-_PLACEHOLDER_WORD = re.compile(
-    r"(?i)placeholder|your[_-]|_here\b|-here\b|x{4}|\.{3}|\u2026|\*{3}|redacted|example|1234567890?$"
-    r"|^(?:test|some|bad|my|wrong|good|new|old|challenge)[_-]?pass(?:word|phrase|wd)?$|^\d+(?:\.\d+){3,}$"
-)
+_SECRET_NAME = re.compile(r"(?i)secret")
+_CHOSEN_NAME = re.compile(r"(?i)pass|pwd|secret")
 _IDENTIFIER = re.compile(r"^\w+$")
-_DOTTED = re.compile(r"^[A-Za-z_$][\w$]*(?:(?:\?\.|\.|::|->)[A-Za-z_$][\w$]*)+$")
-_STOP = frozenset(
-    "the a an your my his her our their this that is are be must should enter for of and or not at in with to from on by no "
-    "invalid incorrect wrong missing required please password passphrase confirm new old current repeat has been was were "
-    "least characters field value string optional default reset forgot change".split()
-)
 #: Names in code end in one digit if in any; a password of two words and a dot ends in a number.
 _TWO_DIGITS = re.compile(r"^[^._]*\.[^._]*\d\d$")
-_LOCATION = re.compile(r"^(?:[a-z][a-z0-9+.-]*://|/|\./|\.\./|~/|[A-Za-z]:\\)")
-_PIECES = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
-#: Random text changes between letters, capitals and digits every other character; words and names do not.
-_RANDOM_PIECE = 3.4
-_LONG = 32
-_HEX = re.compile(r"^(?:0x)?(?=[a-f]{0,40}\d)(?=\d{0,40}[a-f])[0-9a-f]+$")
-_BASE32 = re.compile(r"^(?=[A-Z]{0,40}[2-7])[A-Z2-7]+$")
 
 
-def _names_secret(name: str, before: str) -> bool:
+#: Tokens that only say where a list goes on or which request it was; names of types and resources.
+_OTHER_TOKEN = re.compile(
+    r"(?i:next|page|pagination|continuation|change|request|idempotency|sequence|sync|cancel|cancellation|start|resume)[_-]?\Z"
+)
+_TYPE_OR_RESOURCE = re.compile(r"::[A-Za-z]{0,15}\Z|\d:\Z")
+
+
+def names_secret(name: str, before: str) -> bool:
     """Whether a lower-case name is a secret's: a key has to be of something, a bare `pass` part of a name."""
+    if _TYPE_OR_RESOURCE.search(before) or (name.startswith("token") and _OTHER_TOKEN.search(before)):
+        return False
     if name.startswith("key"):
         return before[-1:] not in _BLANK and _KEY_OF.search(before) is not None
+    if name.startswith("pat"):
+        return before[-1:] == "_" or before[-1:].islower()
     if name.startswith("pass") and not name.startswith(_PASSWORDS):
-        return before.endswith(("_", "-", '"', "'"))
+        return before.endswith(("_", "-")) or (before.endswith(('"', "'")) and name[4:5] in ('"', "'", "\\"))
     return not before.lower().endswith(("publickey", "public_key", "public-key"))
 
 
 def _assigned(text: str, match: re.Match[str], rule: str) -> Iterator[Span]:
     group = next(g for g in _VALUE_GROUPS if match[g] is not None)
-    called = group == "bare" and text[match.end() : match.end() + 1] in ("(", "[", "{")
+    called = group == "bare" and (
+        text[match.end() : match.end() + 1] in ("(", "[", "{") or match[group][0] == "+" or match[group][-1] == ":"
+    )
     if not called and _gives_away(match, match[group], quoted=group != "bare"):
-        yield Span(match.start(group), match.end(group), rule)
+        end = match.end(group)
+        rest = _BARE_REST.match(text, end) if group == "bare" and end - match.start(group) >= 2000 else None
+        yield Span(match.start(group), rest.end() if rest else end, rule)
 
 
 def _gives_away(match: re.Match[str], value: str, quoted: bool) -> bool:
@@ -224,54 +236,22 @@ def _gives_away(match: re.Match[str], value: str, quoted: bool) -> bool:
         return not _HARMLESS_END.search(key)
     if len(value) < 6 or len(value.split(None, 1)) > 1 or is_placeholder(value):
         return False
-    if _HARMLESS_END.search(key) or (_DOTTED.match(value) and not (_PASSWORD_NAME.search(key) and _TWO_DIGITS.search(value))):
+    if _HARMLESS_END.search(key) or (is_dotted(value) and not (_PASSWORD_NAME.search(key) and _TWO_DIGITS.search(value))):
+        return False
+    if is_location(value):
         return False
     if not _PASSWORD_NAME.search(key):
-        return not _LOCATION.match(value) and is_random(value)
-    if _LOCATION.match(value):
-        return False
-    if quoted or _mixed(value):
+        return is_random(value) or (_SECRET_NAME.search(key) is not None and is_chosen(value))
+    if quoted or is_mixed(value) or is_drawn(value):
         return True
     return match["op"] == "=" and (key.isupper() or not _IDENTIFIER.match(value))
 
 
-def _mixed(value: str) -> bool:
-    return any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
-
-
-def is_phrase(value: str) -> bool:
-    """Whether quoted words are a passphrase and no message about one."""
-    words = value.split(" ")
-    return 3 <= len(words) <= 10 and all(3 <= len(w) <= 12 and w.isalpha() and w.islower() and w not in _STOP for w in words)
-
-
-def is_placeholder(value: str) -> bool:
-    """Whether a value only stands for one: a name, a template's variable, a row of stars."""
-    return len(set(value)) <= 3 or bool(_PLACEHOLDER.match(value) or _PLACEHOLDER_WORD.search(value))
-
-
-def is_random(value: str, shortest: int = 12) -> bool:
-    """Whether a value looks drawn by a machine rather than named by a person."""
-    pieces = _PIECES.findall(value)
-    if len(value) < shortest or not pieces:
+def gives_away_plainly(key: str, value: str) -> bool:
+    """As for an assignment, where less says that the value belongs to the name: it has to look like a secret by itself."""
+    if is_placeholder(value) or _HARMLESS_END.search(key) or is_dotted(value) or is_location(value):
         return False
-    if len(value) >= _LONG and _HEX.match(value):
-        return entropy(value) >= 2.8
-    average = sum(map(len, pieces)) / len(pieces)
-    if len(value) >= _LONG and _BASE32.match(value):
-        return average < 2 * _RANDOM_PIECE and entropy(value) >= 3.5
-    if any(c.isdigit() for c in value) and any(c.isalpha() for c in value):
-        return average < _RANDOM_PIECE and entropy(value) >= 2.8
-    mixed_case = not value.islower() and not value.isupper()
-    if mixed_case and len(value) >= 20:
-        return average < 2.5
-    return len(value) >= _LONG and value.isalpha() and len(pieces) == 1 and entropy(value) >= 3.5
-
-
-def entropy(value: str) -> float:
-    """Bits per character of a text, by its own frequencies."""
-    head = value[:512]
-    return -sum((n := head.count(c) / len(head)) * log2(n) for c in set(head))
+    return is_random(value) or (_CHOSEN_NAME.search(key) is not None and (is_chosen(value) or is_drawn(value)))
 
 
 def _is_credential(match: re.Match[str]) -> bool:
@@ -307,6 +287,13 @@ RULES: tuple[Rule, ...] = (
         re.compile(r"://(?P<user>[^\s/:@\"'<>`]{0,64}):(?P<secret>[^\s/\"'<>`]{3,256})@(?=[\w.\[-])"),
         _is_login,
     ),
+    # Behind the scheme of a web page a slash ends host and port; elsewhere people leave it unescaped in passwords.
+    PatternRule(
+        "url-password",
+        (r"~://[^\s/]{0,330}/[^\s]{0,80}@",),
+        re.compile(r"(?<!http)(?<!https)://[^\s/:@\"'<>`]{0,64}:(?!\d{1,5}/)(?P<secret>[^\s\"'<>`]{6,64})@(?=[\w.\[-])"),
+        lambda match: is_chosen(match["secret"]) or is_mixed(match["secret"]),
+    ),
     PatternRule(
         "url-token", (r"~://[^\s/@]{0,330}@",), re.compile(r"://(?P<secret>[A-Za-z0-9_-]{20,256})@(?=[\w.\[-])"), _is_long_user
     ),
@@ -314,7 +301,7 @@ RULES: tuple[Rule, ...] = (
         "authorization",
         ("authorization",),
         re.compile(
-            r"(?i:authorization)\\?[\"']?\s{0,4}[:=,]\s{0,4}\\?[\"'`]?(?i:bearer|basic|token|digest|apikey|bot)\s{1,4}"
+            r"(?<![A-Za-z])(?i:authorization)\\?[\"']?\s{0,4}[:=,]\s{0,4}\\?[\"'`]?(?:[A-Za-z][A-Za-z0-9-]{1,24}\s{1,4})?"
             r"(?P<secret>[A-Za-z0-9._~+/=-]{6,}+)"
         ),
         _is_credential,
@@ -332,12 +319,13 @@ RULES: tuple[Rule, ...] = (
             r"(?i:secret_?access_?key|aws_?secret(?:_?key)?)\\?[\"']?\s{0,4}(?:[:=]|=>)\s{0,4}\\?[\"']?"
             r"(?P<secret>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])"
         ),
+        lambda match: not is_placeholder(match["secret"]),
     ),
     PatternRule(
         "curl-login",
-        (r"~ -u[ =][^\s:]{1,66}:", r"~--user[ =][^\s:]{1,66}:"),
-        re.compile(r"(?: -u|--user)[ =][\"']?[^\s:\"']{1,64}:(?P<secret>[^\s\"'@]{6,200})"),
-        lambda match: not is_placeholder(match["secret"]) and _mixed(match["secret"]),
+        (r"~ -u[ =][^\s:]{1,66}:", r"~--user[ =][^\s:]{1,66}:", r"~http[s]? -a [^\s:]{1,66}:", r"~--auth[ =][^\s:]{1,66}:"),
+        re.compile(r"(?: -u|--user|https? -a|--auth)[ =][\"']?[^\s:\"']{1,64}:(?P<secret>[^\s\"']{6,200})"),
+        lambda match: not is_placeholder(match["secret"]) and is_mixed(match["secret"]),
     ),
     AssignmentRule("assignment", _ASSIGNMENT),
     FlagRule("assignment", (r"~--[a-z-]{0,42}(?:pass|pwd|secret|token|credential|key)",)),

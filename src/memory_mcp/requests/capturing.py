@@ -48,10 +48,13 @@ def pause_capture(app: App, request: PauseCapture, caller: Caller) -> Capturing:
     """Record nothing of a project from now on.
 
     Raises:
-        InvalidQuery: the duration is none, or no project is known.
+        InvalidQuery: the duration is none, no project is known, or its name holds a secret.
 
     """
     project, directory = _project(app, request.project, caller), _directory(app)
+    # Hooks compare names without reading the rules for secrets, so it could only be kept as it is.
+    if app.gate.name(project) != project:
+        raise InvalidQuery("the project's name holds a secret, which is not written down", "Pause all projects: project *.")
     now, known = app.clock.now_ms(), _read(directory)
     lasts = _milliseconds(request.duration)
     left = [p for p in known if not (p.end is None or p.end > now) or p.projects[0] != project]

@@ -1,0 +1,113 @@
+"""What a value looks like, whatever it is called: a placeholder, a name, a path, a passphrase, or drawn by a machine."""
+
+import re
+from math import log2
+
+_SIGN = re.compile(r"[!?#*@%^&+~$](?![({\[])")
+_JUMBLE = re.compile(r"[bcdfghjklmnpqrstvwxz]{5}")
+_CALL = re.compile(r"[(){}<>\[\]|;]|://|&&|\.\w+\(")
+_PLACEHOLDER = re.compile(
+    r"(?i)^(?:[<$%{\[*#@]|=\{\{|(?:your|my|the|some|any|our|insert|enter|add|put|paste|replace|dummy|fake|sample|example"
+    r"|test|mock|redacted|hidden|changeme|change|todo|tbd|none|null|nil|undefined|true|false|string|str|text|bytes|bool"
+    r"|int|number|any|object|required|optional|password|passwd|secret|token|apikey|api|key|value|default|invalid"
+    r"|incorrect|missing|wrong|empty|uint8array|enabled|disabled|process|os|env|config|settings|self|this|await|new|return|function)"
+    r"(?:$|[^A-Za-z0-9]|(?<=y)api|(?<=your)[a-z]))"
+)
+_PLACEHOLDER_WORD = re.compile(
+    r"(?i)placeholder|your[_-]|_here\b|-here\b|x{4}|\.{3}|\u2026|\*{3}|redacted|example|1234567890?$"
+    r"|^(?:test|some|bad|my|wrong|good|new|old|challenge)[_-]?pass(?:word|phrase|wd)?$|^\d+(?:\.\d+){3,}$"
+)
+#: What everybody tries first gives nothing away.
+_COMMON = re.compile(
+    r"(?i)^(?:p[a@]ss?w[o0]rd|pass|secret|s3cr3t|guest|admin|root|user|test(?:ing)?|demo|foo(?:bar)?|letmein|qwerty|welcome|default)"
+    r"[\d!@#$]{0,4}$"
+)
+_SNAKE = re.compile(
+    r"^_?(?:[a-z]+\d{0,2}(?:_[a-z]+\d{0,2})+|[A-Z]+\d{0,2}(?:_[A-Z]+\d{0,2})+|[A-Z][A-Z0-9]{0,15}(?:_[A-Z0-9]{1,15}){2,}|[A-Z][a-z]+(?:To)?-[A-Z][A-Za-z]+"
+    r"|\d[\d_]*[._][\d_.e]+)$"
+)
+_TOLD_OF = re.compile(r"(?i)pass(?:w|phrase|$)|pwd|secret|token")
+_DOTTED = re.compile(r"^[A-Za-z_$][\w$]*(?:(?:\?\.|\.|::|->)[A-Za-z_$][\w$]*)+$")
+_STOP = frozenset(
+    "the a an your my his her our their this that is are be must should enter for of and or not at in with to from on by no "
+    "invalid incorrect wrong missing required please password passphrase confirm new old current repeat has been was were "
+    "least characters field value string optional default reset forgot change".split()
+)
+_LOCATION = re.compile(r"^(?:[a-z][a-z0-9+.-]*://|/|\./|\.\./|~/|[A-Za-z]:\\)")
+_PIECES = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
+#: Random text changes between letters, capitals and digits every other character; words and names do not.
+_RANDOM_PIECE = 3.4
+_LONG = 32
+_BASE64 = re.compile(r"^[A-Za-z0-9+/]+={0,2}$")
+_HEX = re.compile(r"^(?:0x)?(?=[a-f]{0,40}\d)(?=\d{0,40}[a-f])[0-9a-f]+$")
+_BASE32 = re.compile(r"^(?:(?=[A-Z]{0,40}[2-7])[A-Z2-7]+|(?=[a-z]{0,40}[2-7])[a-z2-7]+)$")
+
+
+def is_dotted(value: str) -> bool:
+    """Whether a value is a name of something in code; drawn passwords may hold a dot too."""
+    return _DOTTED.match(value) is not None and not is_random(value.replace(".", ""))
+
+
+def is_location(value: str) -> bool:
+    """Whether a value is a path or an address; random base64 may begin with the sign of a path."""
+    if not _LOCATION.match(value):
+        return False
+    return not (value[0] == "/" and len(value) >= _LONG and _BASE64.match(value) and is_random(value))
+
+
+def is_chosen(value: str) -> bool:
+    """Whether a value looks like a password that a person made up: letters, digits and a sign that names do not have."""
+    return 8 <= len(value) <= 64 and is_mixed(value) and _SIGN.search(value) is not None and not _CALL.search(value)
+
+
+def is_drawn(value: str) -> bool:
+    """Whether a short value has the letters and digits a password manager draws, or letters no word has in a row."""
+    if len(value) < 10 or not value.isascii():
+        return False
+    if sum(map(str.isdigit, value)) >= 2 and not value.islower() and not value.isupper():
+        return sum(map(len, pieces := _PIECES.findall(value))) < _RANDOM_PIECE * len(pieces)
+    return value.islower() and value.isalpha() and _JUMBLE.search(value) is not None
+
+
+def is_mixed(value: str) -> bool:
+    """Whether letters and digits stand in it."""
+    return any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
+
+
+def is_phrase(value: str) -> bool:
+    """Whether quoted words are a passphrase and no message about one."""
+    words = value.split(" ")
+    return 3 <= len(words) <= 10 and all(3 <= len(w) <= 12 and w.isalpha() and w.islower() and w not in _STOP for w in words)
+
+
+def is_placeholder(value: str) -> bool:
+    """Whether a value only stands for one: a name, a template's variable, a row of stars."""
+    if len(set(value)) <= 3 or _PLACEHOLDER.match(value) or _PLACEHOLDER_WORD.search(value) or _COMMON.match(value):
+        return True
+    # Names of what would stand there, in the spellings of code, and of a command that is called.
+    return _SNAKE.match(value) is not None or (not any(map(str.isdigit, value)) and _TOLD_OF.search(value) is not None)
+
+
+def is_random(value: str, shortest: int = 12) -> bool:
+    """Whether a value looks drawn by a machine rather than named by a person."""
+    pieces = _PIECES.findall(value)
+    if len(value) < shortest or not pieces:
+        return False
+    if len(value) >= _LONG and _HEX.match(value):
+        return entropy(value) >= 2.8
+    average = sum(map(len, pieces)) / len(pieces)
+    if len(value) >= _LONG and _BASE32.match(value):
+        return average < 2 * _RANDOM_PIECE and entropy(value) >= 3.5
+    if any(c.isdigit() for c in value) and any(c.isalpha() for c in value):
+        return average < _RANDOM_PIECE and entropy(value) >= 2.8
+    mixed_case = not value.islower() and not value.isupper()
+    if mixed_case and len(value) >= 20:
+        # So long a text of both cases and no digit is less often a name.
+        return average < (3 if len(value) >= _LONG else 2.5)
+    return len(value) >= _LONG and value.isalpha() and len(pieces) == 1 and entropy(value) >= 3.5
+
+
+def entropy(value: str) -> float:
+    """Bits per character of a text, by its own frequencies."""
+    head = value[:512]
+    return -sum((n := head.count(c) / len(head)) * log2(n) for c in set(head))
