@@ -7,10 +7,10 @@ Pure.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from memory_mcp.model.lookalikes import bare, readings
+from memory_mcp.model.lookalikes import bare, looks, readings
 from memory_mcp.model.sentinel import CLOSE, MARK, OPEN
 
 #: Stands where somebody's text spelled a tag of ours.
@@ -53,12 +53,34 @@ def neutral(text: str) -> str:
 
 
 def neutral_json(value: Any) -> Any:
-    """A JSON value with every text in it `neutral`, names of fields too."""
+    """A JSON value with every text in it `neutral`, names of fields too; several of them, read as one, are neutral as well."""
+    clean = _each(neutral, value)
+    return _each(_unbracketed, clean) if _tags_in("\n".join(_texts(clean))) else clean
+
+
+def _each(made: Callable[[str], str], value: Any) -> Any:
     if isinstance(value, str):
-        return neutral(value)
+        return made(value)
     if isinstance(value, Mapping):
-        return {neutral(name): neutral_json(one) for name, one in value.items()}
-    return [neutral_json(one) for one in value] if isinstance(value, list | tuple) else value
+        return {made(name): _each(made, one) for name, one in value.items()}
+    return [_each(made, one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """The texts of a value in their order; names of fields part them, as they do for a reader."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for name, one in value.items():
+            yield name
+            yield from _texts(one)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _texts(one)
+
+
+def _unbracketed(text: str) -> str:
+    return "".join("(" if looks(c) == "<" else c for c in text)
 
 
 def uncited(text: str) -> str:

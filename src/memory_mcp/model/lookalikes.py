@@ -89,11 +89,11 @@ class Reading:
         self._layers = layers
         self.text = layers[-1]
         #: In lower case, every look-alike as what it looks like; what is no letter stays, or becomes a blank.
-        self.shown = _FOREIGN.sub(lambda found: _of(found[0]), layers[-1]).lower()
+        self.shown = _FOREIGN.sub(lambda found: looks(found[0]), layers[-1]).lower()
 
     def places(self, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
         """Where in the text itself stands what `shown` has there, in order: no span is empty, and none overlaps another."""
-        steps = [_origins(self._layers[-1], _FOREIGN, _of)]
+        steps = [_origins(self._layers[-1], _FOREIGN, looks)]
         steps += [_origins(layer, _WRITTEN, _decoded) for layer in self._layers[-2::-1]]
         for origins in steps:
             spans = [(origins[start][0], origins[end - 1][1]) for start, end in spans]
@@ -120,7 +120,7 @@ def readings(text: str) -> Iterator[Reading]:
 def bare(text: str) -> str:
     """A text with its layers off, and without any sign that a tag or a citation begins with, or that could hide one."""
     *_, last = readings(text)
-    return "".join("(" if _of(c) in "</[&%\\=\x1b" else c for c in last.text)
+    return "".join("(" if looks(c) in "</[&%\\=\x1b" else c for c in last.text)
 
 
 def _origins(text: str, sought: re.Pattern[str], made: Callable[[str], str]) -> list[tuple[int, int]]:
@@ -181,7 +181,7 @@ def _bytes(raw: bytes) -> str:
 
 
 @lru_cache(maxsize=4096)
-def _of(char: str) -> str:
+def looks(char: str) -> str:
     """What one character looks like, in lower case."""
     code = ord(char)
     if code in _TAGS:
