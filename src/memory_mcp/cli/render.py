@@ -176,6 +176,8 @@ def styled(lines: Iterable["Text"], recalled: bool = False) -> None:
     plain = None if there is None else there.plain
     console = Console(file=_out(), width=_width(), highlight=False, no_color=plain)
     for line in lines:
+        # Each character is replaced by one, so that colours stay where they are.
+        line.plain = safe(line.plain)
         if console.is_terminal:
             console.print(line, no_wrap=True, overflow="ellipsis")
         else:

@@ -115,7 +115,7 @@ def _places(path: str, cwd: str) -> Iterator[str]:
 
 def _matches(rule: str, path: str, whole: bool = False) -> bool:
     """Whether a path is what a rule names, or lies below it; `whole`: a project's name, of which a rule may name the end."""
-    path = _composed(path.replace("\\", "/"))
+    path = _composed(re.sub(r"[\\/]+", "/", path))
     return bool(path) and _path_rule(rule, whole).search(path) is not None
 
 
@@ -127,7 +127,7 @@ def _composed(text: str) -> str:
 @lru_cache(maxsize=512)
 def _path_rule(rule: str, whole: bool) -> re.Pattern[str]:
     """A rule that begins with a slash or a tilde counts from the root, any other one from any folder on."""
-    spelled = _composed(os.path.expanduser(_HOME.sub("~", rule)).replace("\\", "/")).rstrip("/")
+    spelled = _composed(os.path.expanduser(_HOME.sub("~", rule).replace("\\", "/"))).rstrip("/")
     begin = "^" if re.match(r"/|[A-Za-z]:", spelled) else "(?:^|/)"
     # What lies below is meant too, but for projects: below one may lie another.
     return re.compile(begin + _translated(spelled) + ("$" if whole else "(?:/|$)"), re.I)
