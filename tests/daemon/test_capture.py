@@ -73,6 +73,33 @@ def test_what_is_excluded_never_reaches_the_disk_by_hook_import_ingest_or_tool(t
         assert word.encode() not in found
 
 
+def test_a_path_is_excluded_however_a_command_spells_it(tmp_path: Path) -> None:
+    kept = tmp_path / "my vault"
+    kept.mkdir()
+    (tmp_path / "link").symlink_to(kept)
+    commands = (
+        "cat $HOME/den/n",
+        'cat "${HOME}/den/n"',
+        f"curl file://{tmp_path}/home/den/n",
+        "curl -d @~/den/n x",
+        "scp host:~/den/n .",
+        f'cat "{kept}/n"',
+        f"cat {str(kept).replace(' ', chr(92) + ' ')}/n",
+        f"cat {tmp_path}/link/n",
+        "type C:\\\\Users\\\\u\\\\den\\\\n",
+        "cat /home/u/cafe\u0301/n",
+    )
+    rules = f"~/den, {kept}, C:\\Users\\u\\den, /home/u/caf\u00e9"
+    with Place(tmp_path, idle=60, more={**DAEMON, "MEMORY_MCP_INGEST__EXCLUDE_PATHS": rules}) as place:
+        for number, command in enumerate([*commands, "cat /home/u/open/n"]):
+            told = {"tool_use_id": f"u{number}", "tool_name": "Bash", "tool_input": {"command": command}}
+            hook(place, "PostToolUse", **told, tool_response={"stdout": f"osprey-{number}-content"})
+        place.ok("ingest", "-", stdin=BEFORE)
+        until(lambda: place.spooled() == 0)
+        found = raw(place)
+    assert [number for number in range(len(commands) + 1) if f"osprey-{number}-content".encode() in found] == [len(commands)]
+
+
 @pytest.mark.anyio
 async def test_a_pause_holds_for_hooks_imports_and_tools_and_what_was_said_in_it_stays_out(place: Place) -> None:
     place.ok("ingest", "-", stdin=BEFORE)

@@ -25,6 +25,17 @@ SPELLINGS = (
     "open \\u003cprivate\\u003eSECRET\\u003c/private\\u003e open",
     "open <pri\u200bvate>SECRET</priv\u200bate> open",
     "open \uff1cprivate\uff1eSECRET\uff1c/private\uff1e open",
+    "open %3Cprivate%3ESECRET%3C/private%3E open",
+    "open %253Cprivate%253ESECRET%253C%252Fprivate%253E open",
+    "open &amp;lt;private&amp;gt;SECRET&amp;lt;/private&amp;gt; open",
+    "open &#x3c;private&#x3E;SECRET&#x3c;&#47;private&#x3E; open",
+    "open \\\\u003Cprivate\\\\u003ESECRET\\\\u003C/private\\\\u003E open",
+    "open \\x3cprivate\\x3eSECRET\\x3c/private\\x3e open",
+    "open <private>SECRET<\\/private> open",
+    "open <private why='a & b' x=1>SECRET</private> open",
+    "open <pri\u034fva\U000e0020te>SECRET</private> open",
+    "open <private>SECRET</private> open".translate({ord(c): ord(c) + 0xFEE0 for c in "<>/priva"}),
+    "open <\u0440riv\u0430te>SECRET</\u0440riv\u0430te> open",
 )
 
 
@@ -35,6 +46,7 @@ def test_a_span_goes_however_it_is_spelled(text: str) -> None:
 
 def test_a_span_that_lacks_an_end_reaches_to_the_end_of_its_text() -> None:
     assert strip_private("open <private>SECRET") == "open "
+    assert strip_private("open <private why='a&b'>SECRET") == "open "
     assert strip_private("SECRET</private> open") == " open"
 
 

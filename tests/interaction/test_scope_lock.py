@@ -118,9 +118,12 @@ REFUSES: Mapping[str, dict[str, Any]] = {
     "forget": {"value": "retry queue"},
     "pause_capture": {"project": "*"},
     "resume_capture": {"project": "*"},
+    "get_teleport_status": {},
+    "get_vector_index_status": {},
+    "get_topic_graph_status": {},
 }
 #: Requests that look at nobody's words, and those that no tool asks: a resource reads `get_topic` in the caller's scope.
-NOBODYS = {"plan_query", "classify_query", "get_teleport_status", "get_vector_index_status", "get_topic_graph_status"}
+NOBODYS = {"plan_query", "classify_query"}
 NO_TOOL = {"get_spend", "get_topic", "audit"}
 
 

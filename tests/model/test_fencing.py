@@ -5,12 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from memory_mcp.model.fencing import fence, neutral, neutral_json, refenced, uncited
-from memory_mcp.model.lookalikes import folded, places
+from memory_mcp.model.lookalikes import readings
 from memory_mcp.model.sentinel import MARK, OPEN
-from tests.hostile import SPELLINGS, fenced_once, hostile, tags
+from tests.hostile import LAYERED, SPELLINGS, fenced_once, hostile, tags
 
 
-@pytest.mark.parametrize("spelled", SPELLINGS)
+@pytest.mark.parametrize("spelled", [*SPELLINGS, *LAYERED])
 def test_no_spelling_of_a_tag_passes(spelled: str) -> None:
     assert tags(f"a {spelled} b") >= 1
     assert fenced_once(fence(f"what was said {spelled} and what follows"))
@@ -34,10 +34,11 @@ def test_a_text_that_merely_names_the_mark_stays_as_it_is(text: str) -> None:
 
 
 @given(st.text(alphabet="aB\u0435\u00e9\u200b&#;lt<\U000e0061\\u%3c6"))
-def test_every_folded_character_knows_its_place(text: str) -> None:
-    at = places(text)
-    assert (len(at), at[-1]) == (len(folded(text)) + 1, len(text))
-    assert at == sorted(at)
+def test_every_character_of_a_reading_knows_its_place(text: str) -> None:
+    for reading in readings(text):
+        ends = [reading.places([(at, at + 1)])[0] for at in range(len(reading.shown))]
+        assert ends == sorted(ends)
+        assert all(0 <= start < end <= len(text) for start, end in ends)
 
 
 def test_what_nests_deep_is_disarmed_all_the_same() -> None:
@@ -56,4 +57,7 @@ def test_every_text_of_a_json_value_is_neutral_and_the_rest_as_it_was() -> None:
 
 def test_no_recorded_words_pass_for_a_citation() -> None:
     assert uncited("said [grip:1:2] [ Grip:3] \u3010grip:4]") == "said (grip:1:2] ( Grip:3] (grip:4]"
+    assert (
+        uncited("\uff3bgr\u200bip\uff1a1] &#91;g\u0433ip:1] [\u0261rip:1]]") == "(gr\u200bip\uff1a1] (g\u0433ip:1] (\u0261rip:1]]"
+    )
     assert uncited("a [link] and list[int]") == "a [link] and list[int]"

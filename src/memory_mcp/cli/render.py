@@ -24,7 +24,12 @@ if TYPE_CHECKING:
 
 #: Widest text that is wrapped for reading.
 WIDTH = 100
-_CONTROLS = {c: "\ufffd" for c in (*range(32), *range(127, 160)) if chr(c) not in "\n\t"}
+#: What steers a terminal, and what turns the direction of writing, so that words stand elsewhere than they were said.
+_CONTROLS = {
+    c: "\ufffd" for c in (*range(32), *range(127, 160), *range(0x2028, 0x202F), *range(0x2066, 0x206A)) if chr(c) not in "\n\t"
+}
+#: The same as JSON writes it; what lies below is escaped there already.
+_ESCAPES = {c: f"\\u{c:04x}" for c in _CONTROLS if c >= 127}
 
 
 class Terminal(NamedTuple):
@@ -95,7 +100,9 @@ def out(text: str = "") -> None:
 
 def err(text: str) -> None:
     """A line beside the answer: progress, notes, errors."""
-    print(safe(text), file=_err(), flush=True)
+    from memory_mcp.model.fencing import neutral
+
+    print(neutral(safe(text)), file=_err(), flush=True)
 
 
 def flush() -> None:
@@ -118,8 +125,19 @@ def emit(as_json: bool, data: Mapping[str, Any], lines: Iterable[str], recalled:
     if recalled and not _out().isatty():
         _fenced(lines)
         return
-    for line in lines:
-        out(line)
+    _unfenced(lines)
+
+
+def _unfenced(lines: Iterable[str]) -> None:
+    """Lines of our own, in which names that somebody gave may stand; whatever reads more than one joins them."""
+    from memory_mcp.model.fencing import neutral
+
+    if _out().isatty():
+        for line in lines:
+            out(neutral(line))
+        return
+    if told := list(lines):
+        out(neutral("\n".join(told)))
 
 
 def _fenced(lines: Iterable[str]) -> None:
@@ -135,8 +153,8 @@ def out_json(data: Mapping[str, Any], recalled: bool = False) -> None:
 
     from memory_mcp.model.fencing import neutral_json
 
-    marked = neutral_json({"origin": MARK, **data}) if recalled else data
-    print(json.dumps(marked, ensure_ascii=not _is_utf8(), indent=2, default=str), file=_out())
+    marked = {"origin": MARK, **neutral_json(data)} if recalled else neutral_json(data)
+    print(json.dumps(marked, ensure_ascii=not _is_utf8(), indent=2, default=str).translate(_ESCAPES), file=_out())
 
 
 def json_lines(data: Mapping[str, Any]) -> list[str]:
@@ -158,6 +176,8 @@ def styled(lines: Iterable["Text"], recalled: bool = False) -> None:
     plain = None if there is None else there.plain
     console = Console(file=_out(), width=_width(), highlight=False, no_color=plain)
     for line in lines:
+        # Each character is replaced by one, so that colours stay where they are.
+        line.plain = safe(line.plain)
         if console.is_terminal:
             console.print(line, no_wrap=True, overflow="ellipsis")
         else:

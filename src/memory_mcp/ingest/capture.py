@@ -8,6 +8,7 @@ Invariants
 import os
 import re
 import time
+import unicodedata
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,6 +24,12 @@ PAUSED = "recording is paused"
 _OF_TOOLS = (EventType.TOOL_CALL, EventType.TOOL_RESULT)
 #: Words of a command line, or of a call's arguments, that may be paths.
 _WORDS = re.compile(r"[^\s\"'`;|&<>()\[\]{},=]+")
+_QUOTED = re.compile(r"\"([^\"\n]{1,500})\"|'([^'\n]{1,500})'")
+#: Stands for a blank that a shell was told to take as a letter.
+_BLANK = "\0"
+_HOME = re.compile(r"\$HOME\b|\$\{HOME\}|%USERPROFILE%|\$env:USERPROFILE\b", re.I)
+_DRIVE = re.compile(r"[A-Za-z]:[\\/]")
+_BEHIND = re.compile(r"(?:file:(?://[^/]*)?|[^\s/]*[:@])(?=[/~])(.+)", re.I)
 #: Dropped calls that are remembered for their results; a result follows its call closely.
 _REMEMBERED = 2_000
 #: Of this process: a call and its result may be read in two rounds.
@@ -76,28 +83,51 @@ class Capture:
 
 
 def _paths_of(draft: EventDraft) -> Iterator[str]:
-    """The directory that the session works in, and every path that a use of a tool names."""
+    """The directory that the session works in, and every path that a use of a tool names; where links lead there, too."""
     told, cwd = draft.metadata, draft.metadata.get("cwd", "")
-    yield from filter(None, (cwd, draft.project))
     named = told.get("files", "").split("\n")
     if draft.type in _OF_TOOLS:
         # A command, and the arguments of a call, stand in its text; of a result only the first lines can name files.
         text = draft.text if draft.type is EventType.TOOL_CALL else ""
-        named += _WORDS.findall(f"{told.get('command', '')} {text}")
-    for path in filter(None, named):
+        said = _HOME.sub("~", f"{told.get('command', '')} {text}")
+        # A path with blanks is quoted, or has them escaped.
+        named += [
+            *_WORDS.findall(said),
+            *(a or b for a, b in _QUOTED.findall(said)),
+            *_WORDS.findall(said.replace("\\ ", _BLANK)),
+        ]
+    for path in (cwd, draft.project, *dict.fromkeys(named)):
+        for place in _places(path.replace(_BLANK, " "), cwd):
+            yield place
+            if os.path.isabs(place) and (real := os.path.realpath(place)) != place:
+                yield real
+
+
+def _places(path: str, cwd: str) -> Iterator[str]:
+    """What a word may name as a path: itself, and what follows a scheme, a host or a sign before it."""
+    if _DRIVE.match(path):
+        yield path
+    elif path:
         yield os.path.normpath(os.path.join(cwd, os.path.expanduser(path)))
+        if behind := _BEHIND.match(path):
+            yield os.path.normpath(os.path.expanduser(behind[1]))
 
 
 def _matches(rule: str, path: str, whole: bool = False) -> bool:
     """Whether a path is what a rule names, or lies below it; `whole`: a project's name, of which a rule may name the end."""
-    path = path.replace("\\", "/")
+    path = _composed(re.sub(r"[\\/]+", "/", path))
     return bool(path) and _path_rule(rule, whole).search(path) is not None
+
+
+def _composed(text: str) -> str:
+    """Letters with their marks as one character each: file systems differ in how they keep them."""
+    return text if text.isascii() else unicodedata.normalize("NFC", text)
 
 
 @lru_cache(maxsize=512)
 def _path_rule(rule: str, whole: bool) -> re.Pattern[str]:
     """A rule that begins with a slash or a tilde counts from the root, any other one from any folder on."""
-    spelled = os.path.expanduser(rule).replace("\\", "/").rstrip("/")
+    spelled = _composed(os.path.expanduser(_HOME.sub("~", rule).replace("\\", "/"))).rstrip("/")
     begin = "^" if re.match(r"/|[A-Za-z]:", spelled) else "(?:^|/)"
     # What lies below is meant too, but for projects: below one may lie another.
     return re.compile(begin + _translated(spelled) + ("$" if whole else "(?:/|$)"), re.I)

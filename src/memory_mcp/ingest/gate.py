@@ -147,7 +147,7 @@ class Gate:
 
     def words(self, text: str) -> str:
         """What was written about events, as it may be stored; "" when it may not."""
-        return self.redact(strip_private(without_ours(_storable(text))), ImportReport())
+        return self.redact(strip_private(without_ours(strip_private(_storable(text)))), ImportReport())
 
     def _names(self, draft: EventDraft, report: ImportReport) -> dict[str, str]:
         """What else goes with a text, by field: without secrets, and two that differed still do."""

@@ -20,11 +20,33 @@ from memory_mcp.ingest.vendor_rules import VENDOR_RULES
 REPLACEMENT = "[REDACTED:{}]"
 
 #: Characters that show nothing; between the letters of a tag they change nothing for its reader.
-_UNSEEN = "[\u00ad\u180e\u200b-\u200f\u2060-\u2064\ufeff]{0,8}"
-_OPENING, _CLOSING = r"(?:<|&lt;|&#0*60;|\\u003c|\uff1c)", r"(?:>|&gt;|&#0*62;|\\u003e|\uff1e)"
-#: A private tag as people and programs spell it: any case, with blanks and attributes, escaped for HTML or JSON.
+_UNSEEN = (
+    "[\u00ad\u034f\u115f\u1160\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u202a-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0"
+    "\U000e0000-\U000e0fff]{0,8}"
+)
+#: Before the number of a character in a string of a program, and in HTML and addresses, which escape their own escapes.
+_IN_STRINGS, _IN_HTML, _IN_ADDRESSES = r"(?<!\\)\\++(?:u00|u\{0{0,4}|x|U000000)", r"&(?:amp;)*\#(?:x0*|X0*)", r"%(?:25)*"
+
+
+def _sign(plain: str, name: str, more: str = "") -> str:
+    """A pattern of one sign of a tag, as it stands or as programs write it."""
+    number = f"{ord(plain):x}"
+    html = rf"&(?:amp;)*(?:{name};|\#0*{ord(plain)};)|{_IN_HTML}{number};"
+    return rf"(?:[{plain}{more}]|{html}|{_IN_STRINGS}{number}\}}?|{_IN_ADDRESSES}{number})"
+
+
+_OPENING, _CLOSING, _SLASH = (
+    _sign("<", "lt", "\uff1c\u2039\u3008"),
+    _sign(">", "gt", "\uff1e\u203a\u3009"),
+    _sign("/", "sol", "\uff0f"),
+)
+#: The letters, also as keyboards of other scripts and widths write them.
+_LETTERS = ("[p\uff50\u0440]", "[r\uff52]", "[i\uff49\u0456]", "[v\uff56]", "[a\uff41\u0430]", "[t\uff54]", "[e\uff45\u0435]")
+#: A private tag as people and programs spell it: any case, with blanks and attributes, escaped for HTML, JSON or an address,
+#: more than once too.
 _PRIVATE = re.compile(
-    rf"{_OPENING}{_UNSEEN}\s{{0,8}}(/?)\s{{0,8}}{_UNSEEN}{_UNSEEN.join('private')}{_UNSEEN}(?:\s[^<>&]{{0,200}}?)?{_CLOSING}",
+    rf"{_OPENING}{_UNSEEN}\s{{0,8}}((?:\\{{0,8}}{_SLASH})?)\s{{0,8}}{_UNSEEN}{_UNSEEN.join(_LETTERS)}{_UNSEEN}"
+    rf"(?:(?:\s|\\{{1,8}}[nrt]|\+|%20)[^<>]{{0,1000}}?)?{_CLOSING}",
     re.I,
 )
 #: Every vendor's token is at least so long; prose has hardly a word that is, and is passed over in 10 µs per 600 bytes.

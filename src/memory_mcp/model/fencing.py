@@ -7,15 +7,15 @@ Pure.
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from memory_mcp.model.lookalikes import folded, places
+from memory_mcp.model.lookalikes import bare, looks, readings
 from memory_mcp.model.sentinel import CLOSE, MARK, OPEN
 
 #: Stands where somebody's text spelled a tag of ours.
 _OURS = "[our mark]"
-#: Rounds in which what is left may spell the mark anew; then brackets go.
+#: Rounds in which what is left may spell the mark anew; then every sign goes that a tag could begin with.
 _ROUNDS = 8
 # Between two letters of the mark: whatever is no letter, and markup, which somebody may take out later. Each character can be
 # read in one way only, so that no text makes the search slow.
@@ -23,8 +23,10 @@ _GAP = r"(?:<private>[^<]*</private>|<(?!private>[^<]*</private>)[^<>]*>|[^a-z0-
 #: Digits, signs and pairs of letters that look like a letter.
 _SHAPES = {"l": "[l1i|!]", "o": "[o0]", "e": "[e3]", "a": "[a4@]", "m": "(?:m|rn)", "d": "(?:d|cl)"}
 _SPELLED = re.compile(_GAP.join(_SHAPES.get(c, c) for c in MARK if c.isalpha()))
-# What begins a citation, in brackets of any kind.
-_CITED = re.compile(r"[\[\uff3b\u3010\u3014\u27e6](?=[^\w\]]*grip[^\w\]]*:)", re.I)
+# What may stand between the bracket and the mark: signs, and the name of a space of names.
+_NAMED = re.compile(r"(?:\A|[^a-z0-9])[a-z][a-z0-9]{0,40}\Z")
+# What begins a citation.
+_CITED = re.compile(r"\[(?=G{0,99}gG{0,99}rG{0,99}[il1|!]G{0,99}pG{0,99}:)".replace("G", r"[^\[\]a-z0-9]"))
 
 
 def fence(text: str) -> str:
@@ -49,34 +51,65 @@ def neutral(text: str) -> str:
         spelled = _tags_in(text)
         if not spelled:
             return text
-        for start, end in reversed(spelled):
-            text = f"{text[:start]}{_OURS}{text[end:]}"
-    return "".join(map(_without_bracket, text)) if _tags_in(text) else text
+        text = _with(text, spelled, _OURS)
+    return bare(text) if _tags_in(text) else text
 
 
 def neutral_json(value: Any) -> Any:
-    """A JSON value with every text in it `neutral`, names of fields too."""
+    """A JSON value with every text in it `neutral`, names of fields too; several of them, read as one, are neutral as well."""
+    clean = _each(neutral, value)
+    return _each(_unbracketed, clean) if _tags_in("\n".join(_texts(clean))) else clean
+
+
+def _each(made: Callable[[str], str], value: Any) -> Any:
     if isinstance(value, str):
-        return neutral(value)
+        return made(value)
     if isinstance(value, Mapping):
-        return {neutral(name): neutral_json(one) for name, one in value.items()}
-    return [neutral_json(one) for one in value] if isinstance(value, list | tuple) else value
+        return {made(name): _each(made, one) for name, one in value.items()}
+    return [_each(made, one) for one in value] if isinstance(value, list | tuple) else value
+
+
+def _texts(value: Any) -> Iterator[str]:
+    """The texts of a value in their order; names of fields part them, as they do for a reader."""
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, Mapping):
+        for name, one in value.items():
+            yield name
+            yield from _texts(one)
+    elif isinstance(value, list | tuple):
+        for one in value:
+            yield from _texts(one)
+
+
+def _unbracketed(text: str) -> str:
+    return "".join("(" if looks(c) == "<" else c for c in text)
 
 
 def uncited(text: str) -> str:
     """Recorded words without anything that could pass for a citation of ours."""
-    return _CITED.sub("(", text)
+    for _ in range(_ROUNDS):
+        cited = _found(text, lambda shown: [m.span() for m in _CITED.finditer(shown)])
+        if not cited:
+            return text
+        text = _with(text, cited, "(")
+    return bare(text)
 
 
 def _tags_in(text: str) -> list[tuple[int, int]]:
     """Start and end of what spells the mark behind an opening bracket or a slash."""
-    shown = folded(text)
-    spans = [m.span() for m in _SPELLED.finditer(shown) if _opens(shown, m.start())]
-    if not spans:
-        return []
-    at = places(text)
-    # The last letter may be written with several characters: the span reaches to where the next begins.
-    return [(at[start], max(at[end], at[end - 1] + 1)) for start, end in spans]
+    return _found(text, lambda shown: [m.span() for m in _SPELLED.finditer(shown) if _opens(shown, m.start())])
+
+
+def _found(text: str, sought: Callable[[str], list[tuple[int, int]]]) -> list[tuple[int, int]]:
+    """Where in a text stands what is sought, by the first of its readings that has any."""
+    return next((reading.places(spans) for reading in readings(text) if (spans := sought(reading.shown))), [])
+
+
+def _with(text: str, spans: list[tuple[int, int]], instead: str) -> str:
+    for start, end in reversed(spans):
+        text = f"{text[:start]}{instead}{text[end:]}"
+    return text
 
 
 def _opens(shown: str, start: int) -> bool:
@@ -85,8 +118,6 @@ def _opens(shown: str, start: int) -> bool:
         before -= 1
         if shown[before] in "</":
             return True
+        if shown[before] == ":" and (named := _NAMED.search(shown, max(0, before - 42), before)):
+            before = named.start() + (not shown[named.start()].isalnum())
     return False
-
-
-def _without_bracket(char: str) -> str:
-    return "(" if folded(char) == "<" else char

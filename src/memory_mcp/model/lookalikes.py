@@ -1,97 +1,196 @@
 """A text as it looks: what reads alike is spelled alike, so that a word in it is found however it was written. Pure.
 
-Look-alikes of the letters of one word are known, `LETTERS`; every other letter counts as some letter.
+A text has several readings: as it stands, and with one layer after the other taken off of what stands for something else, such
+as escapes, comments and commands to a terminal. Whoever reads it may take off none, some or all of them.
 """
 
 import re
 import unicodedata
+from collections.abc import Callable, Iterator
 from functools import lru_cache
 
 #: The letters whose look-alikes are known.
-LETTERS = "abcdelmnopry"
+LETTERS = "abcdeglmnopry"
 #: Stands for a letter that is none of `LETTERS`.
 _OTHER = "z"
-#: Characters that look like each of `LETTERS`, and like an opening bracket, once they are decomposed and in lower case: from
-#: the table of confusables of the Unicode standard (UTS #39), small capitals, letters with strokes, and turned ones.
+#: Characters that look like each of `LETTERS`, and like the signs of tags and citations, once they are decomposed and in lower
+#: case: from the table of confusables of the Unicode standard (UTS #39), small capitals, letters with strokes, and turned ones.
 _ALIKE = {
-    "a": "\u0250\u0251\u03b1\u0430\u15c5\u1d00\u2c65\ua4ee\uab30\uab7a\U000102a0\U00016f40",
+    "a": "\u237a\u0250\u0251\u03b1\u0430\u15c5\u1d00\u2c65\ua4ee\uab30\uab7a\U000102a0\U00016f40",
     "b": "\u0180\u0185\u0253\u0299\u03b2\u0432\u044c\u13fc\u1472\u15af\u15f7\ua4d0\ua7b5\uab9f\U00010282\U000102a1\U00010301",
-    "c": "\u0188\u023c\u03c2\u0441\u1d04\u2184\u2ca5\ua4da\uabaf\U000102a2\U00010302\U0001043d\U0001051c\U000118e9\U000118f2",
+    "c": (
+        "\u0188\u023c\u03c2\u03f2\u0441\u1d04\u2184\u2ca5\ua4da\uabaf\U000102a2\U00010302\U0001043d\U0001051c\U000118e9"
+        "\U000118f2\U0001f74c"
+    ),
     "d": "\xf0\u0111\u0256\u0257\u0501\u146f\u15de\u15ea\u1d05\ua4d2\ua4d3\uab70\uabb7",
-    "e": "\u01dd\u0247\u0258\u0259\u025b\u03b5\u0435\u0454\u04bd\u1d07\u2d39\ua4f0\uab32\uab7c\U00010286\U000118c6\U000118ce",
+    "e": (
+        "\u212e\u22ff\u01dd\u0247\u0258\u0259\u025b\u03b5\u0435\u0454\u04bd\u1d07\u2d39\ua4f0\uab32\uab7c\U00010286"
+        "\U000118c6\U000118ce"
+    ),
+    "g": "\u018d\u0260\u0261\u0262\u050d\u0581\u13f3\u1d83\ua4d6\uab36\uab92",
     "l": (
+        "\u05c0\u05d5\u05df\u0627\u0661\u07ca\u2223\u23fd\uffe8\U0001d22a\U0001e8c7"
         "\u0131\u0142\u019a\u01c0\u0269\u026b\u026d\u029f\u03b9\u0456\u04cf\u06f1\u14aa\u16c1\u2c93\u2cd1\u2d4f\ua4e1"
         "\ua4f2\uabae\U0001028a\U00010309\U00010320\U00010443\U00010526\U000118c3\U000118d2\U00016f16\U00016f28"
     ),
     "m": "\u0271\u03bc\u03fb\u043c\u15f0\u16d6\u1d0d\u2c99\ua4df\uab87\U000102b0\U00010311",
     "n": "\u014b\u019e\u0272\u0274\u03bd\u0438\u0578\u057c\u2c9b\ua4e0\U00010513",
     "o": (
+        "\u05e1\u0647\u0665\u06be\u06c1\u06d5\u07c0\u0c02\u0c82\u0d02\u0d82"
         "\xf8\u0275\u03bf\u03c3\u043e\u04e9\u0585\u06f5\u0966\u09e6\u0a66\u0ae6\u0b20\u0b66\u0be6\u0c66\u0ce6\u0d20"
         "\u0d66\u0e50\u0ed0\u101d\u1040\u10ff\u12d0\u1d0f\u1d11\u2c9f\u2d54\u3007\ua4f3\uab3d\U00010292\U000102ab"
         "\U0001042c\U000104ea\U00010516\U000114d0\U000118c8\U000118d5\U000118d7\U000118e0"
     ),
-    "p": "\xfe\u01a5\u03c1\u0440\u146d\u1d18\u1d7d\u2ca3\ua4d1\uabb2\U00010295",
-    "r": "\u024d\u0279\u027e\u0280\u0281\u0433\u044f\u1587\u1d26\u2c85\ua4e3\uab47\uab48\uab71\uab81\uaba2\U000104dc\U00016f35",
+    "p": "\u2374\xfe\u01a5\u03c1\u0440\u146d\u1d18\u1d7d\u2ca3\ua4d1\uabb2\U00010295",
+    "r": (
+        "\U0001d216\u024d\u0279\u027e\u0280\u0281\u0433\u044f\u1587\u1d26\u2c85\ua4e3\uab47\uab48\uab71\uab81\uaba2"
+        "\U000104dc\U00016f35"
+    ),
     "y": (
         "\u01b4\u024f\u0263\u028f\u03b3\u03c5\u0443\u0447\u04af\u10e7\u1d8c\u1eff\u2ca9\ua4ec\uab5a\uab79\uab8d"
         "\U000102b2\U000118c4\U000118dc\U00016f43"
     ),
     "<": "\xab\u02c2\u1438\u16b2\u2039\u204c\u226a\u227a\u2282\u276c\u276e\u2770\u27e8\u27ea\u29fc\u2aa1\u3008\u300a\U0001d236",
+    "/": "\u1735\u2041\u2044\u2215\u2571\u27cb\u29f8\u2cc6\u3033\u30ce\u31d3\u4e3f\U0001d23a",
+    "[": "\u2045\u2772\u27e6\u2983\u298b\u298d\u298f\u3010\u3014\u3016\u3018\u301a",
+    ":": "\u02d0\u02f8\u0589\u05c3\u0703\u0704\u16ec\u1803\u1809\u205a\u2236\ua4fd\ua789",
 }
 _AS = {ord(one): letter for letter, several in _ALIKE.items() for one in several}
+#: Letters by the book that show nothing.
+_BLANK = "\u115f\u1160"
 #: The letters in squares and circles that decompose into nothing, and those of flags, by the code point of their A.
 _DRAWN = (0x1F150, 0x1F170, 0x1F1E6)
 #: Characters of tags, which nobody sees, stand for ASCII.
 _TAGS = range(0xE0000, 0xE0080)
-# Characters outside ASCII; and those that are written by their number or name: as entities, in strings, in addresses.
-_ODD = re.compile(
-    r"[^\x00-\x7f]|&(?:amp;)*(?:\#\d{1,7}|\#x[0-9a-f]{1,6}|[a-z]{1,31}\b);?"
-    r"|\\u(?:[0-9a-f]{4}|\{[0-9a-f]{1,6}\})|\\x[0-9a-f]{2}|%[0-9a-f]{2}",
-    re.I,
+#: Layers that are taken off; each makes the text shorter, and nobody reads a text that is escaped so often.
+_LAYERS = 12
+_FOREIGN = re.compile(r"[^\x00-\x7f]")
+# What stands for something else: characters by number or name as in HTML, addresses, mail and strings of programs; what a
+# terminal obeys; the other direction of writing; comments and the marks of plain text in XML. One set of characters begins them
+# all, which is what makes the search quick; and each part has a bound or ends where it fails, so that no text makes it slow.
+_WRITTEN = re.compile(
+    r"[&%=\\\x1b\x90\x98\x9b\x9d-\x9f\u202e<\]](?:"
+    r"(?<=&)(?:(?:amp|\#0{0,9}38|\#x0{0,9}26);)*(?:\#\d{1,99}|\#x[0-9a-f]{1,99}|[a-z][a-z0-9]{1,31});?"
+    r"|(?<=%)(?:25)*[0-9a-f]{2}(?:%(?:25)*[0-9a-f]{2})*|(?<==)(?-i:[0-9A-F]{2}(?:=[0-9A-F]{2})*)"
+    r"|(?<=\\)\\*+(?:(?-i:U)[0-9a-f]{8}|u(?:d[89ab][0-9a-f]{2}\\++ud[c-f][0-9a-f]{2}|[0-9a-f]{4}|\{[0-9a-f]{1,99}\})"
+    r"|x[0-9a-f]{2}(?:\\++x[0-9a-f]{2})*|[0-7]{3}(?:\\++[0-7]{3})*|[nrtfv]|e(?=\[))?"
+    r"|(?:(?<=\x1b)\[|(?<=\x9b))[0-?]{0,99}[ -/]{0,9}[@-~]|(?:(?<=\x1b)[\]PX^_]|(?<=[\x90\x98\x9d-\x9f]))"
+    r"[^\x07\x1b\x9c]{0,200}(?:\x07|\x1b\\|\x9c)|(?<=\x1b)[ -/]{0,9}[0-~]"
+    r"|(?<=\u202e)[^\u202c\n]{0,999}\u202c?|(?<=<)!--.{0,400}?-->|(?<=<)!\[CDATA\[|(?<=\])\]>)",
+    re.I | re.S,
 )
+_MIRRORED = str.maketrans("<>()[]", "><)([]")
 
 
-def folded(text: str) -> str:
-    """`text` in lower case, every look-alike as what it looks like; what is no letter stays, or becomes a blank."""
-    return _ODD.sub(lambda found: _plain(found[0]), text).lower()
+class Reading:
+    """A text with some of its layers taken off."""
+
+    def __init__(self, layers: tuple[str, ...]) -> None:
+        self._layers = layers
+        self.text = layers[-1]
+        #: In lower case, every look-alike as what it looks like; what is no letter stays, or becomes a blank.
+        self.shown = _FOREIGN.sub(lambda found: looks(found[0]), layers[-1]).lower()
+
+    def places(self, spans: list[tuple[int, int]]) -> list[tuple[int, int]]:
+        """Where in the text itself stands what `shown` has there, in order: no span is empty, and none overlaps another."""
+        steps = [_origins(self._layers[-1], _FOREIGN, looks)]
+        steps += [_origins(layer, _WRITTEN, _decoded) for layer in self._layers[-2::-1]]
+        for origins in steps:
+            spans = [(origins[start][0], origins[end - 1][1]) for start, end in spans]
+        apart: list[tuple[int, int]] = []
+        for start, end in sorted(spans):
+            if apart and start < apart[-1][1]:
+                apart[-1] = (apart[-1][0], max(end, apart[-1][1]))
+            else:
+                apart.append((start, end))
+        return apart
 
 
-def places(text: str) -> list[int]:
-    """For each character of `folded(text)`, and for its end, the index in `text` of what it was made of."""
-    found: list[int] = []
+def readings(text: str) -> Iterator[Reading]:
+    """The readings of a text: as it stands, then with ever more layers taken off."""
+    layers = [text]
+    while True:
+        yield Reading(tuple(layers))
+        less = _WRITTEN.sub(lambda found: _decoded(found[0]), layers[-1])
+        if less == layers[-1] or len(layers) > _LAYERS:
+            return
+        layers.append(less)
+
+
+def bare(text: str) -> str:
+    """A text with its layers off, and without any sign that a tag or a citation begins with, or that could hide one."""
+    *_, last = readings(text)
+    return "".join("(" if looks(c) in "</[&%\\=\x1b" else c for c in last.text)
+
+
+def _origins(text: str, sought: re.Pattern[str], made: Callable[[str], str]) -> list[tuple[int, int]]:
+    """For each character of `text` with what is sought made into something else: start and end of what it was made of."""
+    found: list[tuple[int, int]] = []
     end = 0
-    for odd in _ODD.finditer(text):
-        found += range(end, odd.start())
-        found += [odd.start()] * len(_plain(odd[0]))
-        end = odd.end()
-    return [*found, *range(end, len(text) + 1)]
-
-
-@lru_cache(maxsize=4096)
-def _plain(written: str) -> str:
-    """What one character stands for, however it is written: ASCII in lower case."""
-    if len(written) == 1:
-        return _of(written)
-    return "".join(c.lower() if c.isascii() else _of(c) for c in _decoded(written))
+    for one in sought.finditer(text):
+        found += [(at, at + 1) for at in range(end, one.start())]
+        found += [one.span()] * len(made(one[0]))
+        end = one.end()
+    return [*found, *((at, at + 1) for at in range(end, len(text)))]
 
 
 def _decoded(written: str) -> str:
-    if written[0] == "&":
-        # Loads a table of names, which few texts need.
-        from html import unescape
+    """What a match of `_WRITTEN` stands for; "" for what only a program sees."""
+    first = written[0]
+    if first == "&":
+        return _entity(written)
+    if first in "%=":
+        return _bytes(bytes(int(one[-2:], 16) for one in re.findall(r"[%=](?:25)*[0-9a-f]{2}", written, re.I)))
+    if first == "\u202e":
+        return written.strip("\u202c\u202e")[::-1].translate(_MIRRORED)
+    return _escaped(written) if first == "\\" else ""
 
-        return unescape("&" + written.lower().replace("amp;", "").lstrip("&"))
-    code = int(written.strip("\\uUxX%{}"), 16)
+
+def _entity(written: str) -> str:
+    # Loads a table of names, which few texts need.
+    from html import unescape
+
+    bare = "&" + re.sub(r"^&(?:(?:amp|#0*38|#x0*26);)*", "", written, flags=re.I)
+    known = unescape(bare)
+    return unescape(bare.lower()) if known == bare else known
+
+
+def _escaped(written: str) -> str:
+    """What a character of a program's string stands for."""
+    parts = [part for part in written.split("\\") if part]
+    if not parts:
+        return written
+    kind, digits = parts[0][0], [part.strip("uUxX{}") for part in parts]
+    if kind in "xX":
+        return _bytes(bytes(int(one, 16) for one in digits))
+    if kind.isdigit():
+        return _bytes(bytes(int(one, 8) & 0xFF for one in parts))
+    if kind not in "uU":
+        return "\x1b" if kind in "eE" else " "
+    if len(parts) == 2:
+        return "".join(chr(int(one, 16)) for one in digits).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+    code = int(digits[0], 16)
     return chr(code) if code <= 0x10FFFF else " "
 
 
-def _of(char: str) -> str:
+def _bytes(raw: bytes) -> str:
+    try:
+        return raw.decode("utf-8")
+    except UnicodeDecodeError:
+        return raw.decode("latin-1")
+
+
+@lru_cache(maxsize=4096)
+def looks(char: str) -> str:
+    """What one character looks like, in lower case."""
     code = ord(char)
     if code in _TAGS:
         return chr(code - _TAGS.start).lower()
     for first in _DRAWN:
         if first <= code < first + 26:
             return chr(ord("a") + code - first)
+    if (known := _AS.get(ord(char.lower()[0]))) is not None:
+        return known
     decomposed = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", char).lower())
     return "".join(_letter(c) for c in decomposed) or " "
 
@@ -101,4 +200,4 @@ def _letter(char: str) -> str:
         return known
     if char.isascii():
         return char
-    return _OTHER if char.isalnum() else " "
+    return _OTHER if char.isalnum() and char not in _BLANK else " "

@@ -40,7 +40,7 @@ class Capturing:
     paused: bool
     #: Local time at which the pause ends by itself.
     until: str = ""
-    #: Every project that is paused now; "*" stands for all.
+    #: Every project that is paused now, as far as the caller may know; "*" stands for all.
     all_paused: Sequence[str] = ()
 
 
@@ -62,7 +62,7 @@ def pause_capture(app: App, request: PauseCapture, caller: Caller) -> Capturing:
     # A pause that is given another end goes on without a gap.
     pauses.write(directory, [*left, *before, pauses.Pause(_names(app, project), now, None if not lasts else now + lasts)])
     app.storage.audit.record(Act("pause", now, request.by, project))
-    return _told(app, directory, project)
+    return _told(app, directory, project, caller)
 
 
 def resume_capture(app: App, request: ResumeCapture, caller: Caller) -> Capturing:
@@ -82,22 +82,23 @@ def resume_capture(app: App, request: ResumeCapture, caller: Caller) -> Capturin
             f"recording of {_called(project)} is not paused by itself", "All projects are paused; say project * to resume them."
         )
     if not ended:
-        return _told(app, directory, project)
+        return _told(app, directory, project, caller)
     pauses.write(directory, [p._replace(end=now) if p in ended else p for p in known])
     app.storage.audit.record(Act("resume", now, request.by, project))
-    return _told(app, directory, project)
+    return _told(app, directory, project, caller)
 
 
-def in_force(app: App) -> dict[str, int | None]:
-    """Every project that is paused now, each with when that ends (UTC ms)."""
+def in_force(app: App, caller: Caller) -> dict[str, int | None]:
+    """Every project that is paused now and exists for the caller, each with when that ends (UTC ms)."""
     if app.directory is None:
         return {}
     now = app.clock.now_ms()
-    return {p.projects[0]: p.end for p in _read(str(app.directory)) if p.begin <= now and (p.end is None or now < p.end)}
+    paused = {p.projects[0]: p.end for p in _read(str(app.directory)) if p.begin <= now and (p.end is None or now < p.end)}
+    return {project: end for project, end in paused.items() if project == pauses.ALL or caller.sees(app, project)}
 
 
-def _told(app: App, directory: str, project: str) -> Capturing:
-    now = in_force(app)
+def _told(app: App, directory: str, project: str, caller: Caller) -> Capturing:
+    now = in_force(app, caller)
     end = now.get(project)
     held = any(p.covers(project, app.clock.now_ms()) for p in _read(directory))
     return Capturing(project=project, paused=held, until=app.calendar.iso(end) if end else "", all_paused=sorted(now))

@@ -154,7 +154,8 @@ class PrunedIndex:
 
 def teleport_status(app: App, request: GetTeleportStatus, caller: Caller) -> TeleportStatus:
     """Return the state of both indexes."""
-    del request, caller
+    del request
+    caller.refuse_all(app, "the state of an index")
     bm25, vector = app.teleport(LayerName.BM25).status(), app.teleport(LayerName.VECTOR).status()
     said = [
         f"BM25: {'healthy' if bm25.usable else bm25.reason or 'not healthy'}",
@@ -174,7 +175,8 @@ def teleport_status(app: App, request: GetTeleportStatus, caller: Caller) -> Tel
 
 def vector_status(app: App, request: GetVectorStatus, caller: Caller) -> VectorStatus:
     """Return the state of the vector index."""
-    del request, caller
+    del request
+    caller.refuse_all(app, "the state of an index")
     status = app.teleport(LayerName.VECTOR).status()
     found = app.accelerators.statuses().get(IndexName.VECTOR)
     detail = _detail(app, found) if found else IndexDetail()
@@ -189,7 +191,8 @@ def vector_status(app: App, request: GetVectorStatus, caller: Caller) -> VectorS
 
 def topic_graph_status(app: App, request: GetTopicGraphStatus, caller: Caller) -> TopicGraphStatus:
     """Return the state of the topic graph, also of one that is off."""
-    del request, caller
+    del request
+    caller.refuse_all(app, "the state of an index")
     found = app.topics().detail()
     return TopicGraphStatus(
         enabled=found.enabled,

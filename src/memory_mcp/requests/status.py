@@ -1,19 +1,23 @@
 """What the memory can do now: get_retrieval_status."""
 
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 
 from memory_mcp import pauses
 from memory_mcp.app import App
 from memory_mcp.errors import DiskFull, ReadOnly
 from memory_mcp.layers.base import CONTRACTS, LayerName, LayerStatus
+from memory_mcp.model.calendar import TocLevel
+from memory_mcp.model.ids import ROOT
 from memory_mcp.policy.tier import detect
 from memory_mcp.requests import capturing
 from memory_mcp.requests.limits import Detail, choice
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.shapes import NAMES_SHOWN
 from memory_mcp.storage.lock import read_only
-from memory_mcp.storage.values import StoreStats
+from memory_mcp.storage.values import Scope, StoreStats
+
+_BOUND = "counts are those of project {} alone: a layer's are its segments; quotations and bytes are not counted apart"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,30 +86,36 @@ class Status:
 def get_status(app: App, request: GetStatus, caller: Caller) -> Status:
     """Return what works, and what would enable the rest."""
     full = choice(Detail, "detail", request.detail) is Detail.FULL
+    bound = caller.bound(app)
     statuses = app.engine.statuses()
     tier = detect(statuses)
     if full:
         statuses.insert(0, LayerStatus(LayerName.TOC, enabled=True, healthy=True, count=app.tree.tally().segments))
     stats = app.storage.stats(text=False)
+    layers = [_layer(s, full) for s in statuses]
+    if bound is not None:
+        # What a layer counts is everybody's: the project's own segments are what each of them holds of it.
+        own = app.tree.tally(bound).segments
+        layers = [replace(layer, count=own) for layer in layers]
     return Status(
         tier=tier,
         name=tier.label,
-        layers=[_layer(s, full) for s in statuses],
+        layers=layers,
         embedder=app.accelerators.embedder,
-        lag=_lag(app, stats, caller.deriver_error),
-        store=_store(app, stats, full, caller.bound(app)),
+        lag=_lag(app, stats, caller.deriver_error) if bound is None else Lag(events=_underived(app, bound)),
+        store=_store(app, stats, full) if bound is None else _own_store(app, stats, full, bound),
         healthy=app.storage.loss is None,
         project=app.storage.projects.names.of(caller.project),
-        notices=list(_notices(app, stats)),
+        notices=[*([_BOUND.format(bound)] if bound else []), *_notices(app, stats, caller)],
     )
 
 
-def _notices(app: App, stats: StoreStats) -> Iterator[str]:
+def _notices(app: App, stats: StoreStats, caller: Caller) -> Iterator[str]:
     if stats.no_room:
         yield f"nothing can be written: {stats.no_room}. {DiskFull.HINT}"
     if read_only(app.directory):
         yield f"the data directory is read-only: nothing is stored. {ReadOnly.HINT}"
-    for project, end in capturing.in_force(app).items():
+    for project, end in capturing.in_force(app, caller).items():
         name = "any project" if project == pauses.ALL else project
         yield f"recording of {name} is paused {f'until {app.calendar.iso(end)}' if end else 'until: memory-mcp resume'}"
     if (summarizer := app.settings.summarizer).is_on:
@@ -129,10 +139,10 @@ def _lag(app: App, stats: StoreStats, error: str) -> Lag:
     return Lag(events=stats.last_seq - stats.derived_to, index_changes=behind or None, error=error)
 
 
-def _store(app: App, stats: StoreStats, full: bool, bound: str | None) -> Store:
-    tally = app.tree.tally(bound)
+def _store(app: App, stats: StoreStats, full: bool) -> Store:
+    tally = app.tree.tally()
     return Store(
-        events=stats.rows["event"] if bound is None else tally.events,
+        events=stats.rows["event"],
         sessions=tally.sessions,
         segments=tally.segments,
         nodes=stats.rows["node"],
@@ -141,6 +151,31 @@ def _store(app: App, stats: StoreStats, full: bool, bound: str | None) -> Store:
         last="" if stats.last_ms is None else app.calendar.iso(stats.last_ms),
         timezone=stats.timezone,
         size_bytes=stats.size_bytes,
-        projects=(tally.projects if bound is None else (bound,))[:NAMES_SHOWN] if full else (),
+        projects=tally.projects[:NAMES_SHOWN] if full else (),
         agents=tally.agents[:NAMES_SHOWN] if full else (),
     )
+
+
+def _own_store(app: App, stats: StoreStats, full: bool, bound: str) -> Store:
+    """What the memory holds of one project, and nothing that tells how much there is of others."""
+    tally, span = app.tree.tally(bound), app.storage.events.span(Scope(project=bound))
+    nodes = [node for level in TocLevel if level is not TocLevel.ROOT for node in app.tree.descendants(ROOT, level, bound)]
+    return Store(
+        events=tally.events,
+        sessions=tally.sessions,
+        segments=tally.segments,
+        nodes=len(nodes),
+        grips=0,
+        first="" if span is None else app.calendar.iso(span.start_ms),
+        last="" if span is None else app.calendar.iso(span.end_ms - 1),
+        timezone=stats.timezone,
+        size_bytes=0,
+        projects=(bound,) if full else (),
+        agents=tally.agents[:NAMES_SHOWN] if full else (),
+    )
+
+
+def _underived(app: App, bound: str) -> int:
+    """Events of a project that are in no segment yet."""
+    stored = sum(one.events for one in app.storage.projects.activity() if one.name == bound)
+    return max(0, stored - app.tree.tally(bound).events)

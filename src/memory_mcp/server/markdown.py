@@ -1,10 +1,11 @@
-"""A tool's answer as readable Markdown, for people and for clients that show text only. Pure; the words stay as they are.
+"""A tool's answer as readable Markdown, for people and for clients that show text only. Pure.
 
 Invariants
 1. A recorded text begins no line: behind what names it, it stands on one line; a quotation's lines carry their marks.
-2. No recorded text passes for a citation or for the head of a result.
+2. No recorded text passes for a citation or for the head of a result; but for that its words stay as they are.
 """
 
+import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -52,7 +53,7 @@ def _search(answer: Shape) -> Iterator[str]:
 def _further(one: Shape) -> str:
     said = f"{one['when'].replace('T', ' ')} {_name_of(one.get('who', ''))}".rstrip()
     flag = f" ({one['flag']})" if one.get("flag") else ""
-    return f"- {said}: {_told(one['quote'])} [{one['grip']}]{flag}"
+    return f"- {said}: {_inline(one['quote'])} [{one['grip']}]{flag}"
 
 
 def _result(number: int, one: Shape) -> Iterator[str]:
@@ -76,7 +77,7 @@ def _topics(answer: Shape) -> Iterator[str]:
         yield f"**{number}. {_name_of(one['label'])}** {one['topic_id']} {rest}"
         for node in one.get("nodes", ()):
             cited = ", ".join(str(node[name]) for name in ("grip", "node_id") if name in node)
-            yield f"- {node['when'].replace('T', ' ')} {_told(node['title'])} ({node['relevance']}) [{cited}]"
+            yield f"- {node['when'].replace('T', ' ')} {_inline(node['title'])} ({node['relevance']}) [{cited}]"
             yield from _quoted(node.get("text", ""), "  > ")
         for other in one.get("related", ()):
             yield f"- {_name(other['kind'])} ({other['strength']}): {_inline(other['label'])} {other['topic_id']}"
@@ -130,17 +131,12 @@ def _items(values: Sequence[Any], indent: str) -> Iterator[str]:
 
 
 def _quoted(text: str, mark: str) -> Iterator[str]:
-    yield from (f"{mark}{line}" for line in text.splitlines())
-
-
-def _told(text: str) -> str:
-    """Recorded words that a citation follows on the same line."""
-    return uncited(_inline(text))
+    yield from (f"{mark}{line}" for line in uncited(text).splitlines())
 
 
 def _name_of(value: Any) -> str:
     """A recorded name or title in the head of something, which is set in bold."""
-    return _told(value).replace("**", "* *")
+    return re.sub(r"\*{2,}", "*", _inline(value))
 
 
 def _name(name: str) -> str:
@@ -159,4 +155,4 @@ def _inline(value: Any) -> str:
         return ", ".join(map(_inline, value))
     if isinstance(value, Mapping):
         return ", ".join(f"{name} {_inline(one)}" for name, one in value.items())
-    return " ".join(str(value).split())
+    return uncited(" ".join(str(value).split()))

@@ -101,7 +101,8 @@ def run_audit(args: argparse.Namespace) -> int:
     with opened(args, catch_up=False) as app:
         data = answered(app, Audit(args.limit))
     lines = [
-        f"{act['when'][:16]}  {act['what']:<11} {act['author']:<12} {act.get('subject', '')}  {act.get('reason', '')}".rstrip()
+        f"{act['when'][:16]}  {act['what']:<11} {act['author']:<12} "
+        + f"{render.one_line(act.get('subject', ''))}  {render.one_line(act.get('reason', ''))}".rstrip()
         for act in data["acts"]
     ]
     render.emit(as_json(args), data, lines or ["nothing was done to the memory itself yet"])

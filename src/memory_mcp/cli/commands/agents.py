@@ -30,7 +30,7 @@ def run(args: argparse.Namespace) -> int:
 def _lines(data: dict[str, Any]) -> Iterator[str]:
     for one in data["agents"]:
         counts = f"{render.plural(one['events'], 'event')} in {render.plural(one['sessions'], 'session')}"
-        yield f"{one['agent']}: {counts}, {render.days(one['first'], one['last'])}"
+        yield f"{render.one_line(one['agent'])}: {counts}, {render.days(one['first'], one['last'])}"
         if projects := one.get("projects", ()):
             more = f" and {len(projects) - _NAMED} more" if len(projects) > _NAMED else ""
-            yield f"  {', '.join(projects[:_NAMED])}{more}"
+            yield f"  {render.one_line(', '.join(projects[:_NAMED]))}{more}"

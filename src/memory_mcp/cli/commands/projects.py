@@ -32,14 +32,14 @@ def run(args: argparse.Namespace) -> int:
 def _lines(data: dict[str, Any]) -> Iterator[str]:
     for one in data["projects"]:
         here = "  (here)" if one["project"] == data.get("yours") else ""
-        yield f"{one['project']}{here}"
-        agents = f", {', '.join(one['agents'])}" if one.get("agents") else ""
+        yield f"{render.one_line(one['project'])}{here}"
+        agents = f", {render.one_line(', '.join(one['agents']))}" if one.get("agents") else ""
         counts = f"{render.plural(one['events'], 'event')} in {render.plural(one['sessions'], 'session')}"
         yield f"  {counts}, {render.days(one['first'], one['last'])}{agents}"
         for other in one.get("aliases", ()):
             guessed = " (a guess)" if other["by"] == "guess" else ""
-            yield f"  also {other['name']}{guessed}"
+            yield f"  also {render.one_line(other['name'])}{guessed}"
         if one.get("split_from"):
-            yield f"  split from {one['split_from']}"
+            yield f"  split from {render.one_line(one['split_from'])}"
     if data.get("next_cursor"):
         yield f"{len(data['projects'])} of {data['total']:,}; more: --cursor {data['next_cursor']}"
