@@ -124,8 +124,7 @@ class Relay:
             self._swallow.discard(name)
             return b""
         if name == self._opening_id:
-            # A client whose first greeting timed out greets in the older era too. Refused, that is no handshake of its
-            # connection: said again to the next daemon, it would make that one refuse everything the client says.
+            # A client whose first greeting timed out greets in the older era too. Refused, it is not to be said again.
             self._answered = b'"result"' in line[:200]
         self._pending.pop(name, None)
         return line
