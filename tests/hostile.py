@@ -53,6 +53,7 @@ def _each(spelled: Callable[[str], str]) -> str:
 _MATHS = "".join(f"\\ud835\\u{0xDC00 + (0x1D41A + ord(c) - 97 & 0x3FF):04x}" for c in "recalled")
 #: Tags that are spelled as one only once a reader has taken something off, once or several times, or with rarer look-alikes.
 LAYERED = (
+    f"recalled-by-{CLOSE}memory-mcp",
     _each(lambda c: f"&#{ord(c):010d};"),
     _each(lambda c: f"&#38;#{ord(c)};"),
     _each(lambda c: f"&#x26;#x{ord(c):x};"),
