@@ -108,7 +108,9 @@ def _taken_off(text: str) -> str:
     text = unquote(html.unescape(text), errors="replace")
     escaped = r"(?:\\u[0-9a-f]{4})+|\\U[0-9a-f]{8}|\\[0-7]{3}|\\n"
     text = re.sub(
-        escaped, lambda m: m[0].encode().decode("unicode_escape").encode("utf-16", "surrogatepass").decode("utf-16"), text
+        escaped,
+        lambda m: m[0].encode().decode("unicode_escape").encode("utf-16", "surrogatepass").decode("utf-16", "replace"),
+        text,
     )
     text = re.sub(r"(?:\x1b\[|\x9b)[0-9;]*m|\x1b\][^\x07]*\x07|<!--.*?-->|<!\[CDATA\[|\]\]>", "", text)
     return re.sub("\u202e([^\u202c]*)\u202c", lambda m: m[1][::-1], text)
