@@ -53,6 +53,7 @@ def _each(spelled: Callable[[str], str]) -> str:
 _MATHS = "".join(f"\\ud835\\u{0xDC00 + (0x1D41A + ord(c) - 97 & 0x3FF):04x}" for c in "recalled")
 #: Tags that are spelled as one only once a reader has taken something off, once or several times, or with rarer look-alikes.
 LAYERED = (
+    f"recalled-by-{CLOSE}memory-mcp",
     _each(lambda c: f"&#{ord(c):010d};"),
     _each(lambda c: f"&#38;#{ord(c)};"),
     _each(lambda c: f"&#x26;#x{ord(c):x};"),
@@ -107,7 +108,9 @@ def _taken_off(text: str) -> str:
     text = unquote(html.unescape(text), errors="replace")
     escaped = r"(?:\\u[0-9a-f]{4})+|\\U[0-9a-f]{8}|\\[0-7]{3}|\\n"
     text = re.sub(
-        escaped, lambda m: m[0].encode().decode("unicode_escape").encode("utf-16", "surrogatepass").decode("utf-16"), text
+        escaped,
+        lambda m: m[0].encode().decode("unicode_escape").encode("utf-16", "surrogatepass").decode("utf-16", "replace"),
+        text,
     )
     text = re.sub(r"(?:\x1b\[|\x9b)[0-9;]*m|\x1b\][^\x07]*\x07|<!--.*?-->|<!\[CDATA\[|\]\]>", "", text)
     return re.sub("\u202e([^\u202c]*)\u202c", lambda m: m[1][::-1], text)

@@ -98,7 +98,20 @@ def uncited(text: str) -> str:
 
 def _tags_in(text: str) -> list[tuple[int, int]]:
     """Start and end of what spells the mark behind an opening bracket or a slash."""
-    return _found(text, lambda shown: [m.span() for m in _SPELLED.finditer(shown) if _opens(shown, m.start())])
+    return _found(text, _spelled)
+
+
+def _spelled(shown: str) -> list[tuple[int, int]]:
+    """Where the mark stands in what is shown, behind what opens a tag."""
+    found: list[tuple[int, int]] = []
+    at = 0
+    while (one := _SPELLED.search(shown, at)) is not None:
+        opens = _opens(shown, one.start())
+        if opens:
+            found.append(one.span())
+        # A mark that opens nothing may hold a tag between two of its letters.
+        at = one.end() if opens else one.start() + 1
+    return found
 
 
 def _found(text: str, sought: Callable[[str], list[tuple[int, int]]]) -> list[tuple[int, int]]:

@@ -69,14 +69,14 @@ _FOREIGN = re.compile(r"[^\x00-\x7f]")
 # terminal obeys; the other direction of writing; comments and the marks of plain text in XML. One set of characters begins them
 # all, which is what makes the search quick; and each part has a bound or ends where it fails, so that no text makes it slow.
 _WRITTEN = re.compile(
-    r"[&%=\\\x1b\x90\x98\x9b\x9d-\x9f\u202e<\]](?:"
+    r"[&%=\\\x1b\x90\x98\x9b\x9d-\x9f\u202e<\u2039\uff1c\]](?:"
     r"(?<=&)(?:(?:amp|\#0{0,9}38|\#x0{0,9}26);)*(?:\#\d{1,99}|\#x[0-9a-f]{1,99}|[a-z][a-z0-9]{1,31});?"
     r"|(?<=%)(?:25)*[0-9a-f]{2}(?:%(?:25)*[0-9a-f]{2})*|(?<==)(?-i:[0-9A-F]{2}(?:=[0-9A-F]{2})*)"
     r"|(?<=\\)\\*+(?:(?-i:U)[0-9a-f]{8}|u(?:d[89ab][0-9a-f]{2}\\++ud[c-f][0-9a-f]{2}|[0-9a-f]{4}|\{[0-9a-f]{1,99}\})"
     r"|x[0-9a-f]{2}(?:\\++x[0-9a-f]{2})*|[0-7]{3}(?:\\++[0-7]{3})*|[nrtfv]|e(?=\[))?"
     r"|(?:(?<=\x1b)\[|(?<=\x9b))[0-?]{0,99}[ -/]{0,9}[@-~]|(?:(?<=\x1b)[\]PX^_]|(?<=[\x90\x98\x9d-\x9f]))"
     r"[^\x07\x1b\x9c]{0,200}(?:\x07|\x1b\\|\x9c)|(?<=\x1b)[ -/]{0,9}[0-~]"
-    r"|(?<=\u202e)[^\u202c\n]{0,999}\u202c?|(?<=<)!--.{0,400}?-->|(?<=<)!\[CDATA\[|(?<=\])\]>)",
+    r"|(?<=\u202e)[^\u202c\n]{0,999}\u202c?|(?<=[<\u2039\uff1c])!--.{0,400}?-->|(?<=[<\u2039\uff1c])!\[CDATA\[|(?<=\])\]>)",
     re.I | re.S,
 )
 _MIRRORED = str.maketrans("<>()[]", "><)([]")
