@@ -6,6 +6,7 @@ Standard library only, and each part loads what it needs where it needs it: what
 from __future__ import annotations
 
 import os
+import select
 import sys
 
 TYPE_CHECKING = False
@@ -147,6 +148,15 @@ def start(words: Sequence[str], environ: Mapping[str, str], log: str) -> Started
     return Started(os.posix_spawn(words[0], list(words), dict(environ), file_actions=actions, setsid=True))
 
 
+def listens(file: int) -> bool:
+    """Whether somebody still reads what is written to a pipe or a socket; so it is said where the platform does not tell."""
+    if not hasattr(select, "poll"):
+        return True
+    look = select.poll()
+    look.register(file, 0)
+    return not any(told & (select.POLLERR | select.POLLHUP | select.POLLNVAL) for _, told in look.poll(0))
+
+
 class End:
     """An end of a pipe as `select` takes it: the file itself, or where it takes sockets alone, one that a thread serves."""
 
@@ -173,6 +183,10 @@ class End:
     def write(self, data: bytes | bytearray) -> int:
         """Write some of it; how much. OSError when nobody listens."""
         return os.write(self._file, data) if self._sock is None else self._sock.send(data)
+
+    def listens(self) -> bool:
+        """Whether somebody still reads what is written here."""
+        return listens(self._file)
 
     def close(self) -> None:
         """See everything written that was taken; the file itself stays open."""

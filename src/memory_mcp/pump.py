@@ -196,7 +196,7 @@ class Pump:
         self._line: link.Line | None = line
         self._from_client, self._from_daemon = lines.Splitter(), lines.Splitter(link.LONGEST)
         self._to_daemon, self._to_client = bytearray(), bytearray()
-        self._ended = False
+        self._ended, self._leaves = False, 0.0
         self._began = time.monotonic()
         self._next_try, self._next_look = 0.0, self._began + _LOOK
         if line is not None:
@@ -227,12 +227,12 @@ class Pump:
         if sock is not None and len(self._to_client) < _FULL:
             reads.append(sock)
         writes: list[Any] = ([sock] if sock is not None and self._to_daemon else []) + ([self._sink] if self._to_client else [])
-        if not reads and not writes:
+        if (not reads and not writes) or (self._ended and not self._sink.listens()):
             return False
-        tries = sock is None and self._relay.waiting
-        readable, writable, _ = select.select(reads, writes, [], _LEAVE if self._ended else _PAUSE if tries else None)
+        tries = self._ended or (sock is None and self._relay.waiting)
+        readable, writable, _ = select.select(reads, writes, [], _PAUSE if tries else None)
         if not readable and not writable:
-            return not self._ended
+            return not self._ended or time.monotonic() < self._leaves
         if self._sink in writable and not self._write():
             return False
         if sock is not None and sock in writable:
@@ -259,7 +259,7 @@ class Pump:
             # What the relay holds as in flight is said again by `_again`; the rest has nobody to hear it.
             self._to_daemon.clear()
         if not got:
-            self._ended = True
+            self._ended, self._leaves = True, time.monotonic() + _LEAVE
             self._close_writing()
 
     def _close_writing(self) -> None:

@@ -10,6 +10,7 @@ import anyio
 import anyio.abc
 from mcp import types
 
+from memory_mcp import machine
 from memory_mcp.daemon.clients import Client
 from memory_mcp.daemon.rpc import Lines
 from memory_mcp.server.guard import MemoryServer
@@ -32,7 +33,8 @@ async def speak(server: MemoryServer, stream: anyio.abc.SocketStream, lines: Lin
         if not client.name:
             _introduce(client, request.method, request.params or {})
 
-    await converse(server, lines, say, see)
+    reader = stream.extra(anyio.abc.SocketAttribute.raw_socket).fileno()
+    await converse(server, lines, say, lambda: machine.listens(reader), see)
 
 
 def _introduce(client: Client, method: str, params: Mapping[str, Any]) -> None:

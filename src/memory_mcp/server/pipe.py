@@ -16,7 +16,7 @@ from mcp import types
 from mcp.server.runner import serve_dual_era_loop
 from mcp.shared.message import ServerMessageMetadata, SessionMessage
 
-from memory_mcp import lines
+from memory_mcp import lines, machine
 from memory_mcp.server.guard import MemoryServer
 
 _CHUNK = 1 << 16
@@ -25,6 +25,10 @@ _CHUNK = 1 << 16
 AT_ONCE = 32
 #: A client that has closed its end may still read so long what it was answered (seconds).
 _LAST_WORDS = 2.0
+#: What was asked before a client closed its end is answered within so long, as long as it reads (seconds), and so often it is
+#: looked whether it does. Requests that last as long as the connection are not waited for.
+_ANSWERS, _LOOK = 4.0, 0.05
+_LASTING = "subscriptions/listen"
 #: What a stream raises once either side has gone.
 CLOSED = (anyio.BrokenResourceError, anyio.ClosedResourceError, anyio.EndOfStream)
 
@@ -46,8 +50,14 @@ def parsed(line: bytes | lines.Cut) -> SessionMessage | bytes | None:
         return lines.refused(found.message, "the line is no message of the protocol")
 
 
-async def converse(server: MemoryServer, given: AsyncIterable[bytes | lines.Cut], say: Say, see: See = lambda _: None) -> None:
-    """Serve a client, in the era of its first request, until its lines end; what is under way then is cancelled."""
+async def converse(
+    server: MemoryServer,
+    given: AsyncIterable[bytes | lines.Cut],
+    say: Say,
+    listens: Callable[[], bool],
+    see: See = lambda _: None,
+) -> None:
+    """Serve a client, in the era of its first request, until its lines end and it is answered, or it reads no more."""
     low = server._lowlevel_server  # the SDK has no public handle for streams of one's own
     to_server, from_client = anyio.create_memory_object_stream[SessionMessage | Exception](0)
     to_client, from_server = anyio.create_memory_object_stream[SessionMessage](0)
@@ -63,7 +73,7 @@ async def converse(server: MemoryServer, given: AsyncIterable[bytes | lines.Cut]
         told.set()
 
     async with anyio.create_task_group() as tasks:
-        tasks.start_soon(_read, given, to_server, room, say, see)
+        tasks.start_soon(_read, given, to_server, room, say, see, listens)
         tasks.start_soon(write)
         try:
             options = low.create_initialization_options()
@@ -80,7 +90,10 @@ async def _read(
     room: anyio.Semaphore,
     say: Say,
     see: See,
+    listens: Callable[[], bool],
 ) -> None:
+    lasting = 0
+
     async def ended() -> None:
         room.release()
 
@@ -93,9 +106,22 @@ async def _read(
                     if isinstance(found.message, types.JSONRPCRequest):
                         see(found.message)
                         await room.acquire()
+                        lasting += found.message.method == _LASTING
                         # One that is cancelled ends without an answer.
                         found.metadata = ServerMessageMetadata(on_request_unanswered=ended)
                     await to_server.send(found)
+        await _answered(room, AT_ONCE - lasting, listens)
+
+
+async def _answered(room: anyio.Semaphore, count: int, listens: Callable[[], bool]) -> None:
+    """Wait until so many of those who may be under way at once are not."""
+    end = anyio.current_time() + _ANSWERS
+    while count > 0 and anyio.current_time() < end and listens():
+        try:
+            room.acquire_nowait()
+            count -= 1
+        except anyio.WouldBlock:
+            await anyio.sleep(_LOOK)
 
 
 async def serve_pipe(server: MemoryServer) -> None:
@@ -108,7 +134,7 @@ async def serve_pipe(server: MemoryServer) -> None:
     os.dup2(nothing, 0)
     os.dup2(2, 1)
     os.close(nothing)
-    await converse(server, _given(source), _Out(sink).say)
+    await converse(server, _given(source), _Out(sink).say, lambda: machine.listens(sink))
 
 
 class _Out:
