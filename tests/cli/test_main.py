@@ -106,6 +106,8 @@ FRONT |= {
 
 
 LIGHT = {"memory_mcp.paths", "memory_mcp.door", "memory_mcp.machine"}
+#: What looks through every line that is printed; on the standard library alone.
+FENCE = {"memory_mcp.model.fencing", "memory_mcp.model.lookalikes"}
 
 
 @pytest.mark.parametrize(
@@ -114,7 +116,7 @@ LIGHT = {"memory_mcp.paths", "memory_mcp.door", "memory_mcp.machine"}
         ("--help", set()),
         ("--version", set()),
         ("config --help", {"memory_mcp.cli.commands.config"}),
-        ("daemon status", {"memory_mcp.cli.commands.daemon", "memory_mcp.link", *LIGHT}),
+        ("daemon status", {"memory_mcp.cli.commands.daemon", "memory_mcp.link", *LIGHT, *FENCE}),
     ],
 )
 def test_help_version_and_status_load_next_to_nothing(argv: str, ours: set[str], tmp_path: Path) -> None:
