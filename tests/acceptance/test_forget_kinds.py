@@ -181,6 +181,7 @@ def planted(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Planted]:
         rebuilt(place)
         plant_source(place)
         plant_word(place, root / "shared")
+        place.ok("scheduler", "run", "render_briefings")
         made = Planted(place, root / "shared")
         for word in (SOURCE, WORD):
             made.files[word], made.columns[word] = made.look(word)

@@ -145,3 +145,12 @@ def test_a_transcript_of_a_paused_time_is_not_recorded_by_a_later_import(place: 
     told = json.loads(place.ok("import", "jsonl", str(path), "--json"))
     assert (told["new"], told["dropped"]) == (1, {"recording is paused": 1})
     place.ok("resume", "--project", "*")
+
+
+def test_a_damaged_file_of_pauses_is_told_and_mutes_nobody(place: Place) -> None:
+    place.ok("ingest", "-", stdin=BEFORE)
+    (place.directory / "pauses.json").write_bytes(b"\xa4\x00")
+    [notice] = json.loads(place.ok("retrieval", "status", "--json"))["notices"]
+    assert "pauses.json cannot be read" in notice
+    assert "pause again" in notice
+    assert "before" in place.ok("query", "events", "--all")

@@ -35,7 +35,7 @@ def gone(pid: int) -> bool:
 
 
 def test_start_status_restart_and_stop_say_what_is_so(place: Place) -> None:
-    assert place.status() == {"running": False, "data_dir": str(place.directory)}
+    assert place.status() == {"running": False, "data_dir": str(place.directory), "missing": ""}
     assert place.ok("daemon", "stop") == "It did not run.\n"
     pid = start(place)
     assert start(place) == pid

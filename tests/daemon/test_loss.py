@@ -15,7 +15,7 @@ from bench.place import Place
 from memory_mcp.storage.duckdb import open_storage
 from tests.daemon.places import look, needs_proc, typed
 from tests.daemon.test_pump import call, talk
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 pytestmark = needs_proc
 
@@ -201,3 +201,17 @@ def test_a_mark_of_an_earlier_version_is_understood(place: Place, tmp_path: Path
     assert json.loads((place.directory / MARK).read_text())["events"] == 2
     (place.directory / MARK).write_text('{"last_seq": 5}')
     assert "3 acknowledged events are missing" in asked(place, "get_retrieval_status")["notices"][0]
+
+
+def test_a_file_that_is_deleted_while_it_is_open_is_written_anew(place: Place) -> None:
+    write(place, *(f"before {n}" for n in range(40)))
+    file = place.directory / FILE
+    file.unlink()
+    file.with_name(f"{FILE}.wal").unlink(missing_ok=True)
+    write(place, *(f"after {n}" for n in range(40)), source="later")
+    until(file.exists)
+    place.ok("daemon", "stop")
+    store = open_storage(place.directory)
+    assert store.events.last_seq() == 80
+    assert store.loss is None
+    store.close()

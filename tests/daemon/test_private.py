@@ -34,7 +34,7 @@ SPELLINGS = (
     "open <private>SECRET<\\/private> open",
     "open <private why='a & b' x=1>SECRET</private> open",
     "open <pri\u034fva\U000e0020te>SECRET</private> open",
-    "open <private>SECRET</private> open".translate({ord(c): ord(c) + 0xFEE0 for c in "<>/priva"}),
+    "open \uff1c\uff50\uff52\uff49\uff56\uff41te\uff1eSECRET\uff1c\uff0f\uff50\uff52\uff49\uff56\uff41te\uff1e open",
     "open <\u0440riv\u0430te>SECRET</\u0440riv\u0430te> open",
 )
 

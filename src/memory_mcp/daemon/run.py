@@ -31,6 +31,7 @@ from memory_mcp.storage.lock import DAEMON, DirectoryLock, owner
 if TYPE_CHECKING:
     from anyio.abc import SocketStream, TaskGroup
 
+    from memory_mcp.app import App
     from memory_mcp.daemon.http import HttpDoor
     from memory_mcp.daemon.rpc import Execute, Lines
     from memory_mcp.server.guard import MemoryServer
@@ -214,6 +215,8 @@ class _Daemon:
                 self.stop("the settings file changed")
             if self._service.host.opened is not None and damage_met(self._lock.directory):
                 self.stop("the store is damaged; the next start saves what is whole")
+            if (app := self._service.host.opened) is not None:
+                await anyio.to_thread.run_sync(_save_anew, app)
             if self._clients.idle_s() >= self._settings.server.idle_exit_secs and not self._work():
                 await anyio.to_thread.run_sync(self._service.tidy)
                 if self._clients.idle_s() >= self._settings.server.idle_exit_secs:
@@ -310,3 +313,12 @@ def _give_up_after(seconds: float) -> None:
         os._exit(0)
 
     threading.Thread(target=end, name="end", daemon=True).start()
+
+
+def _save_anew(app: "App") -> None:
+    """Where somebody deleted the file of the open store, everything is still to be had from it, until this process ends."""
+    try:
+        if app.storage.save_anew():
+            log.warning("the database file was deleted while it was open; it was written anew, with everything")
+    except Exception:
+        log.exception("the database file was deleted and cannot be written anew; make a backup before this process ends")

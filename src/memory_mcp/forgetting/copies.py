@@ -69,10 +69,13 @@ class Copies:
         return changed
 
     def _files(self) -> list[Path]:
-        """Files of events first: which texts of agents go follows from them."""
+        """Files of events first, then of quotations: which acts and texts of agents go follows from them."""
         if not self._folder.is_dir():
             return []
-        return sorted(self._folder.glob(f"*{SUFFIX}"), key=lambda path: (not path.name.startswith("events-"), path.name))
+        order = ("events-", "grips-")
+        return sorted(
+            self._folder.glob(f"*{SUFFIX}"), key=lambda path: (*(not path.name.startswith(o) for o in order), path.name)
+        )
 
     def _kept(self, table: str, row: dict[str, Any]) -> Mapping[str, Any] | None:
         kept = kept_row(self._tombstones, table, row)

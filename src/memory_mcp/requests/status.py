@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass, field, replace
 
 from memory_mcp import pauses
 from memory_mcp.app import App
-from memory_mcp.errors import DiskFull, ReadOnly
+from memory_mcp.errors import DiskFull, InvalidQuery, ReadOnly
 from memory_mcp.layers.base import CONTRACTS, LayerName, LayerStatus
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.ids import ROOT
@@ -115,11 +115,20 @@ def _notices(app: App, stats: StoreStats, caller: Caller) -> Iterator[str]:
         yield f"nothing can be written: {stats.no_room}. {DiskFull.HINT}"
     if read_only(app.directory):
         yield f"the data directory is read-only: nothing is stored. {ReadOnly.HINT}"
-    for project, end in capturing.in_force(app, caller).items():
-        name = "any project" if project == pauses.ALL else project
-        yield f"recording of {name} is paused {f'until {app.calendar.iso(end)}' if end else 'until: memory-mcp resume'}"
+    yield from _paused(app, caller)
     if (summarizer := app.settings.summarizer).is_on:
         yield f"summaries are improved by {summarizer.provider} {summarizer.name}; see: memory-mcp spend"
+
+
+def _paused(app: App, caller: Caller) -> Iterator[str]:
+    try:
+        paused = capturing.in_force(app, caller)
+    except InvalidQuery as error:
+        yield f"nothing is paused, for {error.message}. {error.hint}"
+        return
+    for project, end in paused.items():
+        name = "any project" if project == pauses.ALL else project
+        yield f"recording of {name} is paused {f'until {app.calendar.iso(end)}' if end else 'until: memory-mcp resume'}"
 
 
 def _layer(status: LayerStatus, full: bool) -> LayerInfo:

@@ -376,6 +376,10 @@ class Storage(Protocol):
         """How much of the files holds nothing, and would be gone after `compact`."""
         ...
 
+    def save_anew(self) -> bool:
+        """Write the file anew where somebody deleted it while it is open; whether that was so."""
+        ...
+
     def compact(self) -> tuple[int, int]:
         """Rewrite the files without dead space, while reads go on and writes wait: size before and after, bytes."""
         ...
@@ -386,11 +390,10 @@ class Storage(Protocol):
         ...
 
     def reseal(self, acknowledge: bool = False) -> None:
-        """What the store holds now is what was acknowledged: whoever rightly takes events away (forget, restore) says so after.
+        """What the store holds now is what was acknowledged: said by whoever rightly took events away (forget, restore).
 
         A process that dies before it leaves a store that tells of a loss. `acknowledge`: the loss known is told no more.
         """
-        ...
 
     def close(self) -> None:
         """Checkpoint and let go of the lock; closing twice is nothing."""

@@ -237,6 +237,8 @@ class Erasing:
             self._con.execute(f"DELETE FROM {table} WHERE key IN {_KEYS}", [nodes])
         self._con.execute(f"DELETE FROM node_parent WHERE child IN {_KEYS}", [nodes])
         self._con.execute(f"DELETE FROM segment_cut WHERE stream IN {_KEYS}", [list(self._look.streams)])
+        # A name under which nothing is filed any more has rows that make nothing together.
+        self._con.execute("DELETE FROM frequency WHERE project NOT IN (SELECT project FROM segment_cut)")
 
     def _rewrite_events(self) -> None:
         """Take out what goes, put in what changed, and let the sessions concerned arrive again behind all others."""

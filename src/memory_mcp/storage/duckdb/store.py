@@ -299,13 +299,22 @@ class DuckStorage:
         """See Storage."""
         return self._con.dead_bytes()
 
+    def save_anew(self) -> bool:
+        """See Storage."""
+        gone = self._path is not None and not self._path.exists()
+        if gone:
+            self.compact()
+        return gone
+
     def compact(self) -> tuple[int, int]:
         """See Storage. The old file stays beside the new one until the new one is in place."""
         if self._path is None:
             return 0, 0
         with self._con.rewritten() as fresh:
             before = self._size()
-            shutil.copymode(self._path, fresh)
+            # Somebody may have deleted the file while it is open: this writes it anew.
+            with suppress(FileNotFoundError):
+                shutil.copymode(self._path, fresh)
             _sync(fresh)
             failpoint("compact.copied")
             os.replace(fresh, self._path)
