@@ -140,6 +140,8 @@ class Service:
             again = self._derive_now(self._app.derivation)
         finally:
             self._runs += 1
+        # What contradicts what is worked out here, so that no search has to wait for it.
+        self._app.storage.superseded.is_empty()
         self._tender.notify()
         if ended != self._told and not self._importing:
             self._told = ended

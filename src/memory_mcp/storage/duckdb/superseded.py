@@ -25,7 +25,9 @@ class DuckSuperseded:
 
     def __init__(self, con: Connection) -> None:
         self._con = con
+        #: Never held while the store is read or written: whoever holds that says here that it changed.
         self._lock = threading.Lock()
+        self._changes = 0
         self._recorded: _Known | None = None
         self._noticed: Noticed | None = None
         #: What was recorded and noticed, and both together.
@@ -34,11 +36,10 @@ class DuckSuperseded:
     def record(self, superseded: Superseded) -> None:
         """See SupersededStore."""
         one = superseded
-        with self._lock:
-            with self._con.writing() as con:
-                row = [one.old, one.new, one.at_ms, one.reason, one.author]
-                con.execute("INSERT INTO superseded VALUES (?, ?, ?, ?, ?)", row)
-            self._recorded = None
+        with self._con.writing() as con:
+            row = [one.old, one.new, one.at_ms, one.reason, one.author]
+            con.execute("INSERT INTO superseded VALUES (?, ?, ?, ?, ?)", row)
+        self.reread()
 
     def notice(self, noticed: Noticed) -> None:
         """See SupersededStore."""
@@ -56,6 +57,7 @@ class DuckSuperseded:
     def reread(self) -> None:
         """Drop what is kept in memory."""
         with self._lock:
+            self._changes += 1
             self._recorded = None
 
     def unfollow(self) -> None:
@@ -79,12 +81,16 @@ class DuckSuperseded:
         return both[2]
 
     def _read(self) -> _Known:
-        with self._lock:
-            if self._recorded is None:
-                sql = "SELECT old_id, new_id, at_ms, reason, author FROM superseded ORDER BY at_ms, rowid"
-                found = (Superseded(GripId(o), GripId(n) if n else None, *rest) for o, n, *rest in self._con.rows(sql))
-                self._recorded = {one.old: one for one in found}
-            return self._recorded
+        known = self._recorded
+        if known is None:
+            changes = self._changes
+            sql = "SELECT old_id, new_id, at_ms, reason, author FROM superseded ORDER BY at_ms, rowid"
+            found = (Superseded(GripId(o), GripId(n) if n else None, *rest) for o, n, *rest in self._con.rows(sql))
+            known = {one.old: one for one in found}
+            with self._lock:
+                if changes == self._changes:
+                    self._recorded = known
+        return known
 
 
 def _together(recorded: _Known, noticed: Mapping[GripId, Sequence[Superseded]]) -> _Known:
