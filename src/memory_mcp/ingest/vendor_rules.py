@@ -32,7 +32,7 @@ _TOKENS: tuple[tuple[str, str, str], ...] = (
     (
         "aws-access-key",
         "akia asia abia acca a3t",
-        r"(?:AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9])(?![0-9A-Z]{9}EXAMPLE)[0-9A-Z]{16}(?![A-Za-z0-9])",
+        r"(?:AKIA|ASIA|ABIA|ACCA|A3T[A-Z0-9])[0-9A-Z]{16}(?![A-Za-z0-9])",
     ),
     ("google", "aiza", rf"AIza[{_WORD}]{{35}}(?![{_WORD}])"),
     ("google", "gocspx-", rf"GOCSPX-[{_WORD}]{{20,}}+"),
