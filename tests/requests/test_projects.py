@@ -250,7 +250,9 @@ def test_a_period_that_an_agent_told_names_the_project_of_its_bullets(app: App) 
     day = NodeId(f"toc:day:{best.node_id.split(':')[2]}")
     ask(app, RefineSummary(day, "A day of invoices", bullets))
     before = app.storage.toc.nodes([day])[day].bullets
-    assert {b.project for b in before} == {BILLING}
+    # The other project's own statements follow those of the agent.
+    assert (before[0].text, before[0].project) == ("Invoices went out twice.", BILLING)
+    assert {b.project for b in before[1:]} == {SHOP}
     ask(app, AliasProject(BILLING, SHOP))
     told = app.storage.toc.nodes([day])[day]
     assert told.title.endswith("A day of invoices")
