@@ -74,7 +74,7 @@ _HELLO = (
 class Storms:
     """What the attacks did, and what they left."""
 
-    attacks: Counter[str] = field(default_factory=Counter)
+    attacks: dict[str, int] = field(default_factory=dict)
     #: Seconds until a write succeeded, by attack: the longest.
     healed: dict[str, float] = field(default_factory=dict)
     unhealed: list[str] = field(default_factory=list)
@@ -83,7 +83,7 @@ class Storms:
     written_through: list[str] = field(default_factory=list)
     refused: int = 0
     #: What clients were told when they were refused, and how often.
-    reasons: Counter[str] = field(default_factory=Counter)
+    reasons: dict[str, int] = field(default_factory=dict)
 
 
 class Storm(Load):
@@ -182,7 +182,7 @@ class Storm(Load):
         finally:
             began = time.monotonic()
             self._bearable_until = began + _HEALS
-        self.storms.attacks[kind] += 1
+        self.storms.attacks[kind] = self.storms.attacks.get(kind, 0) + 1
         said: list[str] = []
         if not wait_for(lambda: self._writes(said), _HEALS):
             self.storms.unhealed.append(f"{self._last}: {said[-1]}")
@@ -313,7 +313,7 @@ class Storm(Load):
         """What does not hold, in words."""
         storms, account = self.storms, self.account
         storms.refused = len(account.refused)
-        storms.reasons = Counter(next((r for r in _REASONS if r in said), "") for said in account.refused)
+        storms.reasons = dict(Counter(next((r for r in _REASONS if r in said), "") for said in account.refused))
         storms.unanswered += [said for said in account.errors if "TimeoutError" in said]
         # What was planted there as noise is set aside, and stays for whoever wants to look at it.
         bad = self.place.directory / "spool" / "bad"
@@ -368,7 +368,7 @@ def told(report: Report, storms: Storms) -> list[str]:
         *lines(report),
         "",
         f"{sum(storms.attacks.values())} attacks, {storms.hostile} hostile messages, {storms.refused} refusals with a reason",
-        f"refused: {dict(storms.reasons)}",
+        f"refused: {storms.reasons}",
         *(f"{count:>6} x {said}" for said, count in Counter(_shape(e) for e in report.errors).most_common(12)),
         *(
             f"{kind:<12}{count:>5} times, a write succeeded after at most {storms.healed[kind]:.1f} s"

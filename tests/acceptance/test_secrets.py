@@ -16,7 +16,7 @@ from memory_mcp import paths
 from tests.acceptance.conftest import Command
 from tests.acceptance.test_end_to_end import Client, ask, call
 from tests.ingest.secret_kinds import KINDS, remains
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 #: The share of values that may remain, in the text of an event.
 SHARE = 0.03
@@ -38,13 +38,28 @@ def on_disk(directory: Path) -> Iterator[str]:
     for file in directory.rglob("*"):
         if file.is_file():
             yield file.read_bytes().decode("utf-8", "ignore")
-    with duckdb.connect(str(directory / "memory.duckdb"), read_only=True) as store:
+    with opened(directory) as store:
         for (table,) in store.execute("SELECT table_name FROM duckdb_tables() WHERE NOT internal").fetchall():
             yield "\n".join(str(row) for row in store.execute(f'SELECT * FROM "{table}"').fetchall()).replace("\\\\", "\\")
 
 
 def stop(command: Command, directory: Path) -> None:
     assert command("--data-dir", str(directory), "daemon", "stop").returncode == 0
+
+
+def opened(directory: Path) -> duckdb.DuckDBPyConnection:
+    """The database, once the daemon that has just ended has let go of it."""
+    found: list[duckdb.DuckDBPyConnection] = []
+
+    def free() -> bool:
+        try:
+            found.append(duckdb.connect(str(directory / "memory.duckdb")))
+        except duckdb.IOException:
+            return False
+        return True
+
+    until(free)
+    return found[0]
 
 
 def left_of(values: list[tuple[str, str]], directory: Path) -> list[str]:
@@ -116,7 +131,7 @@ def test_no_field_keeps_a_secret_and_sessions_stay_apart(command: Command, tmp_p
     assert command("--data-dir", str(directory), "import", "jsonl", str(file)).returncode == 0
     stop(command, directory)
     assert not any(TOKEN[:24] in text for text in on_disk(directory))
-    with duckdb.connect(str(directory / "memory.duckdb"), read_only=True) as store:
+    with opened(directory) as store:
         sessions = store.execute("SELECT count(DISTINCT session_id) FROM event WHERE text LIKE 'again%'").fetchone()
     assert sessions == (2,)
 
@@ -149,7 +164,7 @@ def test_doctor_counts_stored_secrets_without_showing_one(command: Command, tmp_
     file.write_text("\n".join(line(n, f"hello {n}") for n in range(3)))
     assert command("--data-dir", str(directory), "import", "jsonl", str(file)).returncode == 0
     stop(command, directory)
-    with duckdb.connect(str(directory / "memory.duckdb")) as store:
+    with opened(directory) as store:
         # As a release that knew fewer rules would have stored it.
         store.execute("UPDATE event SET text = ? WHERE text = 'hello 1'", [f"the token is {TOKEN}"])
     for start in (False, True):

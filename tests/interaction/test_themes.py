@@ -229,7 +229,7 @@ def rest(found: dict[str, Any], mode: str) -> dict[str, Any]:
     why["notices"] = [n.replace("used topics;", "used TOC navigation;") for n in unnamed]
     why["method_used"] = why["method_used"].removeprefix("topics+") if found["results"] else ""
     # Side by side it depends on the moment how far a path came that was not needed any more.
-    work = ("tried", "arbitration", "nodes_visited", "rpc_calls", "depth", "bounds", "bounds_hit", "path")
+    work = ("tried", "skipped", "arbitration", "nodes_visited", "rpc_calls", "depth", "bounds", "bounds_hit", "path")
     changing = {"themes", *(() if mode == "sequential" else ("complete",))}
     for name in ("tier_used", "fallback_occurred", "elapsed_ms", *(() if mode == "sequential" else work)):
         why.pop(name, None)
