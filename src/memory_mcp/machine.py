@@ -36,6 +36,44 @@ def owns(found: os.stat_result) -> bool:
     return not hasattr(os, "getuid") or found.st_uid == os.getuid()
 
 
+def put(place: str | os.PathLike[str], content: bytes, aside: str = "") -> None:
+    """A small file for this user alone, put in place of what is there: written aside, on disk, renamed.
+
+    OSError when it cannot be written; then nothing is left behind. Where several processes may write the same place at once,
+    each names an `aside` of its own, in the same folder.
+    """
+    place = os.fspath(place)
+    aside = aside or f"{place}.new"
+    # What a process that was killed has left.
+    if os.path.lexists(aside):
+        os.unlink(aside)
+    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | PRIVATE, 0o600)
+    try:
+        with os.fdopen(descriptor, "wb") as stream:
+            stream.write(content)
+            stream.flush()
+            os.fsync(descriptor)
+        os.replace(aside, place)
+    except BaseException:
+        os.unlink(aside)
+        raise
+    sync_names(os.path.dirname(place))
+
+
+def sync_names(folder: str | os.PathLike[str]) -> None:
+    """Have the names in a folder on disk, where the platform can."""
+    try:
+        descriptor = os.open(folder or ".", os.O_RDONLY)
+    except OSError:
+        return
+    try:
+        os.fsync(descriptor)
+    except OSError:
+        return
+    finally:
+        os.close(descriptor)
+
+
 def lower(steps: int) -> None:
     """Give way to everybody else: `steps` of niceness, or a lower priority class."""
     if sys.platform == "win32":

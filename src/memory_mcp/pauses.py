@@ -8,7 +8,7 @@ Invariants
 import os
 from typing import NamedTuple
 
-from memory_mcp import paths
+from memory_mcp import machine, paths
 
 #: Stands for every project.
 ALL = "*"
@@ -51,17 +51,8 @@ def write(directory: str, pauses: list[Pause]) -> None:
     import json
 
     place = paths.pauses_file(directory)
-    aside = f"{place}.{os.getpid()}.new"
-    descriptor = os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY, 0o600)
-    try:
-        with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
-            json.dump({"pauses": [pause._asdict() for pause in pauses]}, stream)
-            stream.flush()
-            os.fsync(stream.fileno())
-        os.replace(aside, place)
-    except BaseException:
-        os.unlink(aside)
-        raise
+    told = json.dumps({"pauses": [pause._asdict() for pause in pauses]})
+    machine.put(place, told.encode("ascii"), f"{place}.{os.getpid()}.new")
 
 
 def paused(directory: str, project: str, at_ms: int) -> bool:

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from memory_mcp.indexes import files, generation, part, shelf
+from memory_mcp import machine
+from memory_mcp.indexes import part, shelf
 from memory_mcp.indexes.base import Health, IndexStatus, Position
 from memory_mcp.indexes.live import FEW, LiveIndex
 from tests.fakes import NOON, FakeClock
@@ -20,6 +21,9 @@ from tests.waiting import PATIENCE
 QUERIES = ("retry queue", "invoice", "tokenStore", "osmium")
 
 
+_put = machine.put
+
+
 def full_disk(*_: Any, **__: Any) -> Any:
     raise OSError(errno.ENOSPC, "No space left on device")
 
@@ -28,16 +32,16 @@ def full_disk(*_: Any, **__: Any) -> Any:
 PLACES: dict[str, Callable[[pytest.MonkeyPatch], None]] = {
     "part": lambda m: m.setattr(shelf, "write_part", full_disk),
     "durable": lambda m: m.setattr(os, "fsync", full_disk),
-    "manifest": lambda m: m.setattr(generation, "replace_text", full_disk),
-    "current": lambda m: m.setattr(generation, "replace_text", _unless_current),
+    "manifest": lambda m: m.setattr(machine, "put", full_disk),
+    "current": lambda m: m.setattr(machine, "put", _unless_current),
     "rename": lambda m: m.setattr(os, "replace", full_disk),
 }
 
 
-def _unless_current(path: Path, text: str) -> None:
+def _unless_current(path: Path, content: bytes) -> None:
     if path.name == "CURRENT":
         full_disk()
-    files.replace_text(path, text)
+    _put(path, content)
 
 
 def test_a_first_index_is_being_built_until_something_is_adopted(tmp_path: Path) -> None:

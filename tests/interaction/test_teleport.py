@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from memory_mcp import machine
 from memory_mcp.app import App
 from memory_mcp.config import Settings
 from memory_mcp.embed.models import BUNDLED
@@ -715,7 +716,6 @@ def test_a_commit_that_fails_is_counted_and_told_costs_no_answer_and_is_made_up_
     own: Door, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     from memory_mcp.gauges import exposition
-    from memory_mcp.indexes import generation
 
     def errors() -> float:
         [line] = [x for x in exposition(own.app).splitlines() if x.startswith("bm25_commit_errors_total ")]
@@ -729,7 +729,7 @@ def test_a_commit_that_fails_is_counted_and_told_costs_no_answer_and_is_made_up_
     own.app.accelerators.settle()
     before = errors()
     with monkeypatch.context() as patch:
-        patch.setattr(generation, "replace_text", full)
+        patch.setattr(machine, "put", full)
         with pytest.raises(OSError, match="No space left"):
             own.app.scheduler.run_now("commit_indexes")
     assert errors() == before + 1

@@ -11,7 +11,6 @@ from contextlib import suppress
 from pathlib import Path
 
 from memory_mcp import machine, paths, pauses
-from memory_mcp.archive.blocks import sync_names
 from memory_mcp.errors import StorageError
 from memory_mcp.storage.archive import TableRows
 
@@ -82,4 +81,4 @@ def _append(place: Path, content: bytes, how: int) -> None:
         os.fsync(descriptor)
     finally:
         os.close(descriptor)
-    sync_names(place.parent)
+    machine.sync_names(place.parent)

@@ -16,7 +16,6 @@ import json
 import os
 import zlib
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -61,7 +60,7 @@ def write(
             file.flush()
             os.fsync(file.fileno())
         os.replace(aside, path)
-        sync_names(path.parent)
+        machine.sync_names(path.parent)
     except BaseException:
         aside.unlink(missing_ok=True)
         raise
@@ -72,16 +71,6 @@ def _remove_unfinished(path: Path) -> None:
     """Remove what writers of this very file left that were killed."""
     for left in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
         left.unlink(missing_ok=True)
-
-
-def sync_names(folder: Path) -> None:
-    """Have the names in a folder on disk, where the platform can."""
-    with suppress(OSError):
-        descriptor = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
 
 def _write(file: BinaryIO, batches: Iterable[Batch], about: dict[str, Any], give_way: Callable[[], None]) -> list[Head]:
@@ -328,7 +317,7 @@ def rewrite(path: Path, keep: Callable[[str, dict[str, Any]], Mapping[str, Any] 
         write(aside, kept(), archive.about)
     if dropped or changed or any(d.lost for d in damaged):
         os.replace(aside, path)
-        sync_names(path.parent)
+        machine.sync_names(path.parent)
     else:
         aside.unlink()
     return Rewritten(rows, dropped, changed, tuple(damaged))

@@ -12,7 +12,6 @@ Invariants
 """
 
 import json
-import os
 import re
 import secrets
 import uuid
@@ -22,7 +21,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from memory_mcp import paths
+from memory_mcp import machine, paths
 from memory_mcp.archive import blocks
 from memory_mcp.archive.blocks import Archive
 from memory_mcp.archive.frames import Batch, Block
@@ -198,8 +197,8 @@ class Outgoing:
             return None if kept is None else dict(zip(row, kept, strict=True))
 
         # Earlier folders of this machine and copies that a program made of a file, too.
-        for machine in machines(self._data_dir):
-            for path in sorted((self._folder / machine).glob("events-*.archive")):
+        for name in machines(self._data_dir):
+            for path in sorted((self._folder / name).glob("events-*.archive")):
                 with suppress(ValueError):
                     blocks.rewrite(path, keep)
         self._shelf.tombstones = self._tombstones
@@ -251,14 +250,7 @@ def _new_machine(data_dir: Path) -> str:
     """One more name of this machine; on disk when this returns."""
     known, made = machines(data_dir), uuid.uuid4().hex
     place = data_dir / _ID
-    aside = place.with_name(f"{_ID}.new")
-    aside.unlink(missing_ok=True)
-    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "w", encoding="ascii") as stream:
-        stream.writelines(f"{one.removeprefix(MACHINE)}\n" for one in (*known, f"{MACHINE}{made}"))
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(aside, place)
+    machine.put(place, "".join(f"{one.removeprefix(MACHINE)}\n" for one in (*known, f"{MACHINE}{made}")).encode("ascii"))
     return f"{MACHINE}{made}"
 
 

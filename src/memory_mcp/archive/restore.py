@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, suppress
 from pathlib import Path
 
+from memory_mcp import machine
 from memory_mcp.archive import beside
 from memory_mcp.archive.backup import Backup
-from memory_mcp.archive.blocks import sync_names
 from memory_mcp.archive.reading import Verified, rows_of
 from memory_mcp.errors import DiskFull, SchemaTooNew, StorageError
 from memory_mcp.failpoints import failpoint
@@ -95,7 +95,7 @@ def put_in_place(directory: Path, fresh: Path, now_ms: int) -> Path | None:
         os.replace(fresh / "memory.duckdb", directory / "memory.duckdb")
         failpoint("restore.moved")
         os.replace(fresh / "high-water.json", directory / "high-water.json")
-        sync_names(directory)
+        machine.sync_names(directory)
         shutil.rmtree(fresh, ignore_errors=True)
         return kept
     except OSError as error:
@@ -114,8 +114,8 @@ def _keep(directory: Path, now_ms: int) -> Path | None:
     kept.mkdir(mode=0o700)
     for name in there:
         _link(directory / name, kept / name)
-    sync_names(kept)
-    sync_names(directory)
+    machine.sync_names(kept)
+    machine.sync_names(directory)
     return kept
 
 

@@ -10,7 +10,6 @@ Invariants
 
 import json
 import logging
-import os
 import shutil
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +17,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from memory_mcp import machine
 from memory_mcp.app import App
 from memory_mcp.archive.outgoing import own_folders
 from memory_mcp.errors import IndexNotReady
@@ -157,13 +157,7 @@ class Forgetting:
         return self._app.gate.tombstones.clean(text) != text
 
     def _write_note(self, said: Mapping[str, Any]) -> None:
-        aside = self._note.with_name(f"{NOTE}.new")
-        descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o600)
-        with os.fdopen(descriptor, "w", encoding="utf-8") as file:
-            json.dump(dict(said), file)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(aside, self._note)
+        machine.put(self._note, json.dumps(dict(said)).encode("ascii"))
 
 
 def resume(app: App) -> None:

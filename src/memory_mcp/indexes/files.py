@@ -68,31 +68,8 @@ def seal(directory: Path) -> dict[str, Checked]:
         found[path.relative_to(directory).as_posix()] = Checked(size, digest.hexdigest())
     if durable:
         for folder in (*(p for p in directory.rglob("*") if p.is_dir()), directory, directory.parent):
-            sync_directory(folder)
+            machine.sync_names(folder)
     return found
-
-
-def sync_directory(directory: Path) -> None:
-    """Make the names in a directory durable."""
-    if os.name == "nt":
-        return
-    descriptor = os.open(directory, os.O_RDONLY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def replace_text(path: Path, text: str) -> None:
-    """Put a small file in place: aside, durable, renamed."""
-    aside = path.with_name(path.name + ".new")
-    descriptor = os.open(aside, os.O_CREAT | os.O_WRONLY | os.O_TRUNC | machine.NO_LINK, 0o600)
-    with os.fdopen(descriptor, "w", encoding="utf-8") as f:
-        f.write(text)
-        f.flush()
-        os.fsync(f.fileno())
-    os.replace(aside, path)
-    sync_directory(path.parent)
 
 
 class Contents:

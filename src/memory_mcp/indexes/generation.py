@@ -22,10 +22,11 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from memory_mcp import machine
 from memory_mcp.errors import IndexUnreadable
 from memory_mcp.failpoints import failpoint
 from memory_mcp.indexes.base import Position
-from memory_mcp.indexes.files import Checked, replace_text
+from memory_mcp.indexes.files import Checked
 
 #: Stamps of the files that were verified; no manifest's business, and swept by nobody.
 _STAMPS = "stamps"
@@ -119,12 +120,12 @@ class Home:
     def put(self, manifest: Manifest) -> None:
         """Make a manifest the one in force: durable before this returns."""
         self.prepare()
-        replace_text(self.directory / f"{manifest.name}.json", _written(manifest))
+        machine.put(self.directory / f"{manifest.name}.json", _written(manifest).encode("utf-8"))
         failpoint("index.manifest_written")
         if (self.directory / _CURRENT).is_dir():
             # None of ours, and nothing can be renamed over it.
             (self.directory / _CURRENT).rename(self.directory / f"{_CURRENT}-{manifest.name}-aside")
-        replace_text(self.directory / _CURRENT, manifest.name + "\n")
+        machine.put(self.directory / _CURRENT, f"{manifest.name}\n".encode("ascii"))
         failpoint("index.swapped")
 
     def next_number(self) -> int:

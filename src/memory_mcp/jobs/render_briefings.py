@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from pathlib import Path
 
-from memory_mcp import paths
+from memory_mcp import machine, paths
 from memory_mcp.errors import NotFound
 from memory_mcp.events.evidence import Evidence
 from memory_mcp.jobs.base import JobReport
@@ -257,12 +257,5 @@ def _write(file: Path, text: str) -> bool:
     file.parent.mkdir(mode=0o700, exist_ok=True)
     if file.exists() and file.read_bytes() == data:
         return False
-    aside = file.with_suffix(".new")
-    aside.unlink(missing_ok=True)
-    descriptor = os.open(aside, os.O_CREAT | os.O_WRONLY | os.O_EXCL, 0o600)
-    with os.fdopen(descriptor, "wb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.replace(aside, file)
+    machine.put(file, data, os.fspath(file.with_suffix(".new")))
     return True
