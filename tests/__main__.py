@@ -1,4 +1,4 @@
-"""Everything that must hold, in order: lint, format, types, tests on two workers. `python -m tests [pytest arguments]`."""
+"""Everything that must hold, in order: lint, format, types, tests on several workers. `python -m tests [pytest arguments]`."""
 
 import os
 import subprocess
@@ -7,9 +7,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PYTHON = sys.executable
+#: One more than there are processors, as tests wait for processes; more than five were never tried.
+_COUNT = str(min((os.cpu_count() or 1) + 1, 5))
 #: What a file's tests share (a daemon, a port, a store that takes seconds to fill) stays with one worker; files go to
 #: whoever is free, in the order in which they are collected.
-WORKERS = ("-n", "2", "--dist", "loadfile", "--no-loadscope-reorder")
+WORKERS = ("-n", _COUNT, "--dist", "loadfile", "--no-loadscope-reorder")
 STEPS: tuple[tuple[str, list[str]], ...] = (
     ("lint", [PYTHON, "-m", "ruff", "check", "."]),
     ("format", [PYTHON, "-m", "ruff", "format", "--check", "-q", "."]),

@@ -44,12 +44,24 @@ def pytest_configure(config: pytest.Config) -> None:
     hypothesis.settings.load_profile("nightly" if config.getoption("--slow", default=False) else "ci")
 
 
-#: Folders whose tests start processes and take longest: they begin first, so that no worker is left alone with one.
+#: Files that took a processor 25 seconds and more, longest first, and folders whose tests start processes: they begin first, so
+#: that no worker is left alone with one.
+LONGEST = (
+    *("daemon/test_backup.py", "acceptance/test_field_forgotten.py", "acceptance/test_forget.py", "daemon/test_carry.py"),
+    *("acceptance/test_field.py", "interaction/test_promises.py", "acceptance/test_kill.py", "acceptance/test_forget_kinds.py"),
+    *("acceptance/test_load.py", "interaction/test_themes.py", "acceptance/test_mistakes.py", "acceptance/test_policy_table.py"),
+    *("acceptance/test_hook.py", "interaction/test_teleport.py", "interaction/test_writes.py"),
+)
 _FIRST = ("acceptance", "daemon")
 
 
+def _turn(item: pytest.Item) -> tuple[int, bool]:
+    name = f"{item.path.parent.name}/{item.path.name}"
+    return LONGEST.index(name) if name in LONGEST else len(LONGEST), item.path.parent.name not in _FIRST
+
+
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    items.sort(key=lambda item: item.path.parent.name not in _FIRST)
+    items.sort(key=_turn)
     if config.getoption("--slow", default=False) or "slow" in (config.getoption("markexpr", default="") or ""):
         return
     for item in items:

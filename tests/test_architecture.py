@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import clocks
+from tests import clocks, conftest
 from tests.requirements import requirement
 from tests.waiting import PATIENCE
 
@@ -241,3 +241,9 @@ def test_with_every_index_engine_blocked_the_memory_starts_navigates_and_answers
     assert told["answers"][3] == []
     assert told["tree"]
     assert told["children"]
+
+
+def test_files_that_begin_first_are_there() -> None:
+    missing = [name for name in conftest.LONGEST if not (ROOT / "tests" / name).is_file()]
+    assert conftest.LONGEST
+    assert not missing

@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -39,11 +40,21 @@ def states(done: Done) -> dict[str, str]:
     return {c["name"]: c["state"] for c in json.loads(done.stdout)["checks"]}
 
 
+@pytest.fixture(scope="module")
+def kept(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What a home is after the first import; empty before."""
+    return tmp_path_factory.mktemp("kept")
+
+
 @pytest.fixture
-def filled(command: Command, home: Path) -> Path:
-    """A store with something in it, and nobody who has it open."""
-    done = command("import", "claude-code", str(SAMPLES), env={"MEMORY_MCP_SERVER__DAEMON": "false"})
-    assert done.returncode == 0, done.stderr
+def filled(command: Command, home: Path, kept: Path) -> Path:
+    """A store with something in it, and nobody who has it open; a copy of the first one."""
+    if any(kept.iterdir()):
+        shutil.copytree(kept, home, symlinks=True, dirs_exist_ok=True)
+    else:
+        done = command("import", "claude-code", str(SAMPLES), env={"MEMORY_MCP_SERVER__DAEMON": "false"})
+        assert done.returncode == 0, done.stderr
+        shutil.copytree(home, kept, symlinks=True, dirs_exist_ok=True)
     return home / ".local" / "share" / "memory-mcp"
 
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import shutil
 import threading
 import time
 from collections.abc import Iterator
@@ -139,10 +140,13 @@ def test_a_restore_keeps_clients_connected_and_what_was_there(place: Place) -> N
     assert (act.what, act.author, act.counts["events"]) == ("restore", "person", 1)
 
 
-@pytest.fixture
-def filled(tmp_path: Path) -> Iterator[Place]:
-    """A memory of some sessions with a backup, whose commands open it themselves."""
-    with Place(tmp_path / "filled", more={"MEMORY_MCP_SERVER__DAEMON": "false"}) as made:
+ALONE = {"MEMORY_MCP_SERVER__DAEMON": "false"}
+
+
+@pytest.fixture(scope="module")
+def template(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The data directory of a memory of some sessions with a backup, which nobody has open."""
+    with Place(tmp_path_factory.mktemp("template"), more=ALONE) as made:
         lines = [
             {
                 "text": f"Statement {n} about the bridge.",
@@ -154,6 +158,14 @@ def filled(tmp_path: Path) -> Iterator[Place]:
         ]
         made.ok("ingest", "-", stdin="\n".join(map(json.dumps, lines)))
         made.ok("backup")
+        return made.directory
+
+
+@pytest.fixture
+def filled(tmp_path: Path, template: Path) -> Iterator[Place]:
+    """A copy of it, whose commands open it themselves."""
+    with Place(tmp_path / "filled", more=ALONE) as made:
+        shutil.copytree(template, made.directory)
         yield made
 
 

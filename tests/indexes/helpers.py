@@ -21,14 +21,14 @@ from memory_mcp.indexes.base import DocType, Filters, Match, Position, Visible
 from memory_mcp.indexes.bm25.index import Bm25Index
 from memory_mcp.indexes.bm25.kind import Bm25
 from memory_mcp.indexes.bm25.search import search
-from memory_mcp.indexes.build import Finish, Hello, Merge, Workshop
-from memory_mcp.indexes.child import Maker
+from memory_mcp.indexes.build import Workshop
 from memory_mcp.indexes.document import IndexDocument, Source, Unit, unit_of
 from memory_mcp.indexes.follow import Member, follow
 from memory_mcp.indexes.generation import PartEntry
 from memory_mcp.indexes.keeper import Keeper
 from memory_mcp.indexes.keys import grip_doc, node_doc
 from memory_mcp.indexes.live import LiveIndex
+from memory_mcp.indexes.maker import Finish, Hello, Maker, Merge
 from memory_mcp.indexes.part import Kind
 from memory_mcp.indexes.settings import TeleportSettings, VectorSettings
 from memory_mcp.indexes.shelf import Built

@@ -68,9 +68,10 @@ def run(settings: Settings, told: Mapping[str, str], execute: "Execute") -> int:
     sys.setswitchinterval(_SWITCH)
     log.info("memory-mcp %s listens", __version__)
     try:
-        import anyio
+        with few_collections():
+            import anyio
 
-        daemon = _Daemon(settings, told, execute, lock, listener, secret)
+            daemon = _Daemon(settings, told, execute, lock, listener, secret)
         anyio.run(daemon.run)
     finally:
         lock.release()

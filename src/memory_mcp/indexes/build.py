@@ -7,7 +7,6 @@ import uuid
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, cast
 
@@ -15,42 +14,15 @@ from memory_mcp.children import Child, Packed
 from memory_mcp.indexes.document import Source
 from memory_mcp.indexes.generation import PartEntry
 from memory_mcp.indexes.live import LiveIndex
+from memory_mcp.indexes.maker import Finish, Hello, Maker, Merge
 from memory_mcp.indexes.part import Kind
 from memory_mcp.indexes.shelf import Built
 
-#: Segments from which a second child pays: it takes half a second to begin.
-_MANY = 1500
+#: Segments up to which no child pays, and from which a second does: one takes half a second of a processor to begin. Changes
+#: of as many segments are taken in by this process, too (`follow.BULK`).
+_FEW, _MANY = 100, 1500
 #: Frames that wait for a child.
 _AHEAD = 4
-
-
-@dataclass(frozen=True, slots=True)
-class Hello:
-    """What a child is told first."""
-
-    kind: str
-    #: What the kind needs to know, plain values.
-    options: Mapping[str, Any]
-    directory: str
-    #: Begins the names of the parts it makes.
-    token: str
-    #: Memory that collecting documents may use, MB.
-    budget_mb: int
-    cutoffs: Mapping[str, int] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, slots=True)
-class Finish:
-    """No more units will come: merge, and say which parts there are."""
-
-
-@dataclass(frozen=True, slots=True)
-class Merge:
-    """Make one part of several, or of one."""
-
-    entries: tuple[PartEntry, ...]
-    #: In the form that is searched fastest.
-    improve: bool = False
 
 
 class Workshop:
@@ -64,13 +36,18 @@ class Workshop:
 
     @contextmanager
     def building(
-        self, frames: Iterable[Sequence[Source]], keep_cutoffs: bool, told: Callable[[int], None], segments: int = 0
+        self, frames: Iterable[Sequence[Source]], keep_cutoffs: bool, told: Callable[[int], None], segments: int = _MANY
     ) -> Iterator[list[Built]]:
         """Parts of all units of the frames as the next generation is wanted, safe from sweeps while the block runs.
 
-        `told` gets documents as they are added. Two children share the work where many `segments` are expected.
+        `told` gets documents as they are added. Two children share the work where many `segments` are expected; where
+        few are, it is done in this process.
         """
         cutoffs = self._index.cutoffs if keep_cutoffs else {}
+        if segments <= _FEW:
+            with self._here(cutoffs) as maker:
+                yield _made_here(maker, frames, told)
+            return
         count = min(2, os.cpu_count() or 1) if segments > _MANY else 1
         children = [self._child(self._index.wanted, cutoffs, self._index.home.directory) for _ in range(count)]
         try:
@@ -98,10 +75,20 @@ class Workshop:
         finally:
             self._end(child)
 
+    @contextmanager
+    def _here(self, cutoffs: Mapping[str, int]) -> Iterator[Maker]:
+        home, kind, token = self._index.home, self._index.wanted, _token()
+        home.prepare()
+        home.building.add(token)
+        try:
+            yield Maker(kind, Hello(kind.name, {}, str(home.directory), token, self._budget_mb, dict(cutoffs)))
+        finally:
+            home.building.discard(token)
+
     def _child(self, kind: Kind[Any], cutoffs: Mapping[str, int], reuse: Path | None = None) -> Child:
         home = self._index.home
         home.prepare()
-        token = f"b{uuid.uuid4().hex[:12]}"
+        token = _token()
         options = {**self._options, **kind.options(reuse)}
         hello = Hello(kind.name, options, str(home.directory), token, self._budget_mb, dict(cutoffs))
         child = Child("memory_mcp.indexes.child", hello)
@@ -112,6 +99,16 @@ class Workshop:
     def _end(self, child: Child) -> None:
         child.end()
         self._index.home.building.discard(self._tokens.pop(child))
+
+
+def _token() -> str:
+    return f"b{uuid.uuid4().hex[:12]}"
+
+
+def _made_here(maker: Maker, frames: Iterable[Sequence[Source]], told: Callable[[int], None]) -> list[Built]:
+    for frame in frames:
+        told(cast("int", maker.answer(frame)))
+    return cast("list[Built]", maker.answer(Finish()))
 
 
 def _built(child: Child, frames: Iterable[object], told: Callable[[int], None]) -> list[Built]:

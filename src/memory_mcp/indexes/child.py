@@ -1,93 +1,10 @@
-"""A child process that builds and merges parts of an index: units in, parts complete on disk out; it never sees the store."""
+"""A child process that builds and merges parts of an index; it never sees the store."""
 
-import shutil
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from pathlib import Path
-from typing import Any, TypeVar, cast
-
-import numpy as np
+from collections.abc import Callable
+from typing import cast
 
 from memory_mcp.children import answering
-from memory_mcp.indexes import merges
-from memory_mcp.indexes.build import Finish, Hello, Merge
-from memory_mcp.indexes.document import Source, Unit, unit_of
-from memory_mcp.indexes.generation import PartEntry
-from memory_mcp.indexes.part import Kind, LivePart, Part, merged, part_of, read_part, write_part
-from memory_mcp.indexes.shelf import Built
-
-B = TypeVar("B")
-
-#: Of the memory a build may use, the share that the words themselves may fill before a part is written.
-_WORDS = 0.25
-
-
-class Maker:
-    """Collects units, writes a part whenever enough has come together, merges them at the end."""
-
-    def __init__(self, kind: Kind[Any], hello: Hello) -> None:
-        self._kind = kind
-        self._parts = Path(hello.directory) / "parts"
-        self._scratch = Path(hello.directory)
-        self._token = hello.token
-        self._most = int(hello.budget_mb * 1_000_000 * _WORDS)
-        self._cutoffs = hello.cutoffs
-        self._units: list[Unit] = []
-        self._prepared: list[Any] = []
-        self._characters = 0
-        self._made: list[PartEntry] = []
-        self._count = 0
-
-    def answer(self, request: object) -> object:
-        """Units to add, a merge, or the end of the build."""
-        if isinstance(request, Finish):
-            return self._finish()
-        if isinstance(request, Merge):
-            return self._merge(request)
-        return self._add(cast("Sequence[Source]", request))
-
-    def _add(self, sources: Sequence[Source]) -> int:
-        units = [unit_of(s, self._kind.reads_words) for s in sources]
-        units = [u for u in units if u.end_ms >= self._cutoffs.get(u.level.value, 0)]
-        self._units += units
-        self._prepared += map(self._kind.prepared, units)
-        self._characters += sum(len(t) for u in units for d in (*u.nodes, *u.grips) for t in d.words)
-        if self._characters > self._most:
-            self._flush()
-        return sum(u.size for u in units)
-
-    def _flush(self) -> None:
-        if self._units:
-            self._write(part_of(self._kind, self._units, self._prepared))
-            self._units, self._prepared, self._characters = [], [], 0
-
-    def _write(self, part: Part[Any]) -> None:
-        self._count += 1
-        name = f"{self._token}-{self._count}"
-        self._made.append(PartEntry(name, write_part(self._kind, part, self._parts / name)))
-
-    def _finish(self) -> list[Built]:
-        self._flush()
-        parts = [self._read(e) for e in self._made]
-        while groups := merges.plan([merges.Size(p.size, p.part.size) for p in parts]):
-            group = [parts[i] for i in groups[0]]
-            self._write(merged(self._kind, group))
-            parts = [p for i, p in enumerate(parts) if i not in groups[0]] + [self._read(self._made[-1])]
-            for merged_away in group:
-                shutil.rmtree(self._parts / merged_away.part.name, ignore_errors=True)
-        self._made = []
-        return [Built(p.part.name, p.part.files or {}) for p in parts]
-
-    def _merge(self, request: Merge) -> Built:
-        whole = merged(self._kind, [self._read(e) for e in request.entries])
-        better = self._kind.improved(whole.body) if request.improve else None
-        self._write(whole if better is None else replace(whole, body=better))
-        made = self._made.pop()
-        return Built(made.name, made.files)
-
-    def _read(self, entry: PartEntry) -> LivePart[Any]:
-        part = read_part(self._kind, self._parts / entry.name, dict(entry.files), self._scratch)
-        return LivePart(part).without(np.array(entry.dead, dtype=np.int64))
+from memory_mcp.indexes.maker import Hello, Maker
 
 
 def _begin(hello: object) -> Callable[[object], object]:

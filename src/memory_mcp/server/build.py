@@ -14,6 +14,7 @@ from mcp.server.mcpserver.tools import Tool
 
 from memory_mcp import __version__, paths
 from memory_mcp.app import App
+from memory_mcp.children import few_collections
 from memory_mcp.config import Settings
 from memory_mcp.scope import caller_project
 from memory_mcp.server.completion import add_completion
@@ -99,7 +100,8 @@ def serve_stdio(settings: Settings, project: str = "", held: bool = False) -> No
     service = None if held else Service(settings)
     host = Host(settings, partial(_refused, settings)) if service is None else service.host
     environ = {**os.environ, paths.PROJECT: os.environ.get(paths.PROJECT) or project}
-    server = assemble(host, caller_project(environ, str(Path.cwd()), configured=settings.server.project))
+    with few_collections():
+        server = assemble(host, caller_project(environ, str(Path.cwd()), configured=settings.server.project))
     anyio.run(_serve, server, service)
     _leave()
 

@@ -59,7 +59,10 @@ def _serve_here(args: argparse.Namespace) -> int:
         status = pump.run(wanted(args), start=False)
         if status is not None:
             return status
-    from memory_mcp.server.build import serve_stdio
+    from memory_mcp.children import few_collections
+
+    with few_collections():
+        from memory_mcp.server.build import serve_stdio
 
     serve_stdio(settings, named_project(args), args.held)
     return 0

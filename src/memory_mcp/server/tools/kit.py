@@ -79,8 +79,19 @@ def _plain(value: object) -> dict[str, Any]:
     return found
 
 
+#: What was made of a method, by its function: that of another server differs in whom it asks alone.
+_MADE: dict[object, Tool] = {}
+
+
 def tool(fn: Callable[..., Any], title: str, annotations: ToolAnnotations = READS) -> Tool:
     """A tool from a method: its docstring is what agents read, its schemas are made lean."""
+    function = getattr(fn, "__func__", fn)
+    if function not in _MADE:
+        _MADE[function] = _made(fn, title, annotations)
+    return _MADE[function].model_copy(update={"fn": fn})
+
+
+def _made(fn: Callable[..., Any], title: str, annotations: ToolAnnotations) -> Tool:
     description = " ".join((fn.__doc__ or "").split())
     made = Tool.from_function(fn, title=title, description=description, annotations=annotations)
     made.parameters = lean_input(made.parameters)
