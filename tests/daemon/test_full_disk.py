@@ -64,6 +64,24 @@ def test_a_full_disk_is_told_to_writers_and_heals_by_itself(place: Place) -> Non
     assert json.loads(place.ok("retrieval", "status", "--json")).get("notices", []) == []
 
 
+def test_after_a_checkpoint_that_failed_everything_goes_on_without_a_restart(place: Place) -> None:
+    said = {"session_id": "s", "role": "user"}
+    told = [
+        json.dumps({**said, "timestamp": 1_767_225_600_000 + n, "text": f"harbour {os.urandom(900).hex()}"}) for n in range(400)
+    ]
+    place.ok("ingest", "-", stdin="\n".join(told))
+    pid = look(place)["pid"]
+    with full(pid, 100_000):
+        assert place.run("scheduler", "run", "housekeeping").returncode != 0
+        assert "harbour" in place.ok("search", "harbour", "--all")
+        assert json.loads(place.ok("admin", "stats", "--json"))["rows"]["event"] == 400
+    assert "harbour" in place.ok("search", "harbour", "--all")
+    place.ok("ingest", "-", stdin=lines(3, "later"))
+    place.ok("scheduler", "run", "housekeeping")
+    assert json.loads(place.ok("admin", "stats", "--json"))["rows"]["event"] == 403
+    assert look(place)["pid"] == pid
+
+
 def test_jobs_on_a_full_disk_log_one_line_each_that_says_what_to_free(place: Place) -> None:
     said = [
         {"session_id": "s", "timestamp": 1_767_225_600_000 + n, "role": "user", "text": os.urandom(900).hex()} for n in range(400)
