@@ -146,10 +146,15 @@ async def test_none_of_three_ways_ends_the_fence_of_a_tool_or_of_a_prompt(tmp_pa
                 ("intelligent_search", {"query": f"{WORD} counter ledger", "detail": "full"}),
                 ("get_events", {"scope": "all"}),
             ):
-                [block] = (await client.call_tool(name, arguments)).content
+                result = await client.call_tool(name, arguments)
+                [block] = result.content
                 assert isinstance(block, TextContent)
                 assert WORD in block.text
                 assert fenced_once(block.text), block.text
+                assert tags(json.dumps(result.structured_content)) == 0, result.structured_content
+            [message] = (await client.get_prompt("recall", {"topic": f"{WORD} counter"})).messages
+            assert isinstance(message.content, TextContent)
+            assert tags(message.content.text) == 2, message.content.text
 
 
 def test_no_citation_is_forged_by_a_quotation_in_a_prompt(tmp_path: Path) -> None:
