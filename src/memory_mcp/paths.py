@@ -102,11 +102,22 @@ def unknown_variable(environ: Mapping[str, str] | None = None) -> str:
     return ""
 
 
+def content(place: str, most: int = 16_000_000) -> bytes:
+    """What a file of the data directory holds, up to `most` bytes.
+
+    OSError for a link, which leads to somebody else's words, and for a pipe or a device, which may keep its reader for ever.
+    """
+    descriptor = os.open(place, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    with open(descriptor, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(f"{place} is no file")
+        return stream.read(most)
+
+
 def loss_told(directory: str) -> str:
     """A short line about what is missing of a memory, for whoever does not open it; "" while nothing is known to be."""
     try:
-        with open(os.path.join(directory, "loss.json"), "rb") as stream:
-            said = stream.read()
+        said = content(os.path.join(directory, "loss.json"))
         import json
 
         told = json.loads(said)["told"]
