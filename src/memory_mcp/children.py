@@ -8,6 +8,7 @@ import gc
 import os
 import pickle
 import queue
+import signal
 import subprocess
 import sys
 import threading
@@ -153,6 +154,8 @@ def answering(begin: Callable[[object], Callable[[object], object]]) -> None:
     """
     global _parent
     _parent = os.getppid()
+    # Else it ends with a traceback, which an import's child writes to the terminal of whoever started that.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     machine.lower(_NICE)
     # Opened anew: where PYTHONUNBUFFERED is set, those of `sys` write once and forget what a signal left unwritten.
     source, sink = open(0, "rb", closefd=False), open(1, "wb", closefd=False)  # noqa: SIM115 - for as long as it lives

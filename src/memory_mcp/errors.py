@@ -87,6 +87,16 @@ class DiskFull(StorageError):
             return None
         return cls(f"there is no room to write ({error.strerror or error})", cls.HINT)
 
+    @classmethod
+    def within(cls, error: BaseException | None) -> "DiskFull | None":
+        """The full disk that an error tells of, itself or by what caused it."""
+        while error is not None:
+            found = error if isinstance(error, cls) else cls.of(error) if isinstance(error, Exception) else None
+            if found is not None:
+                return found
+            error = error.__cause__ or error.__context__
+        return None
+
 
 class ReadOnly(StorageError):
     """The data directory may be read and not written."""

@@ -271,10 +271,7 @@ def _briefing(told: "dict[str, Any]", directory: str, config: str) -> str:
     from memory_mcp import paths
 
     try:
-        flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-        place = os.open(paths.briefing_file(directory, project), flags)
-        with open(place, "rb") as stream:
-            return stream.read(8 * MAX_ANSWER).decode("utf-8", "replace").strip()
+        return paths.content(paths.briefing_file(directory, project), 8 * MAX_ANSWER).decode("utf-8", "replace").strip()
     except OSError:
         # None yet, or a link, which leads to somebody else's words.
         return ""

@@ -221,7 +221,7 @@ def starting(directory: str, end: float) -> Iterator[None]:
         raise Unusable(why)
     odd, kind = paths.planted(directory)
     if odd:
-        raise Unusable(f"{odd} is {kind}, and nothing inside a data directory may be one; move it out of there")
+        raise Unusable(f"{odd} is {kind}, and nothing inside a data directory may be one. {paths.remedy(odd, kind)}")
     try:
         os.makedirs(directory, mode=0o700, exist_ok=True)
         handle = os.open(paths.start_lock(directory), os.O_CREAT | os.O_RDWR | machine.PRIVATE, 0o600)

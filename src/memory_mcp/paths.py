@@ -102,11 +102,22 @@ def unknown_variable(environ: Mapping[str, str] | None = None) -> str:
     return ""
 
 
+def content(place: str, most: int = 16_000_000) -> bytes:
+    """What a file of the data directory holds, up to `most` bytes.
+
+    OSError for a link, which leads to somebody else's words, and for a pipe or a device, which may keep its reader for ever.
+    """
+    descriptor = os.open(place, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0))
+    with open(descriptor, "rb") as stream:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise OSError(f"{place} is no file")
+        return stream.read(most)
+
+
 def loss_told(directory: str) -> str:
     """A short line about what is missing of a memory, for whoever does not open it; "" while nothing is known to be."""
     try:
-        with open(os.path.join(directory, "loss.json"), "rb") as stream:
-            said = stream.read()
+        said = content(os.path.join(directory, "loss.json"))
         import json
 
         told = json.loads(said)["told"]
@@ -138,16 +149,50 @@ def foreign(directory: str) -> str:
     return f"{directory} holds other things ({', '.join(others[:2])}{more}) and is no data directory of memory-mcp"
 
 
+#: A file with a second name elsewhere.
+HARD_LINK = "a hard link to a file elsewhere"
+
+
 def planted(directory: str) -> tuple[str, str]:
     """The first thing inside a data directory that is neither a file nor a folder, and what it is; twice "" for none.
 
     The directory itself may be a link. Through a link somebody else's file would be read or written, and a pipe or a device
-    keeps whoever opens it for ever, or gives without end.
+    keeps whoever opens it for ever, or gives without end. A file of the directory itself, which is written in place, is
+    `HARD_LINK` where it has a name elsewhere.
     """
     for name, depth in (("", 1), ("spool", 1), ("indexes", 4), ("briefings", 1), ("models", 2), ("backups", 3), ("damaged", 2)):
         if (found := _odd_in(os.path.join(directory, name), depth)) != ("", ""):
             return found
-    return "", ""
+    shared = _named_elsewhere(directory)
+    return (shared, HARD_LINK) if shared else ("", "")
+
+
+def _named_elsewhere(directory: str) -> str:
+    """The first file of a directory that has a name outside of it as well; "" for none."""
+    found: dict[tuple[int, int], tuple[str, int]] = {}
+    names: dict[tuple[int, int], int] = {}
+    try:
+        # A restore that was killed leaves second names in a folder of its own.
+        folders = [directory, *(entry.path for entry in os.scandir(directory) if entry.name.startswith("before-restore-"))]
+        for folder in folders:
+            for entry in os.scandir(folder):
+                state = entry.stat(follow_symlinks=False)
+                if state.st_nlink > 1 and stat.S_ISREG(state.st_mode):
+                    file = (state.st_dev, state.st_ino)
+                    names[file] = names.get(file, 0) + 1
+                    # Two names is what a token has while it is made.
+                    if folder == directory and not entry.name.startswith("token"):
+                        found.setdefault(file, (entry.path, state.st_nlink))
+    except OSError:
+        return ""
+    return next((path for file, (path, count) in found.items() if names[file] < count), "")
+
+
+def remedy(odd: str, kind: str) -> str:
+    """What to do about what `planted` found."""
+    if kind == HARD_LINK:
+        return f"What is written to it would change the other one: cp -p {odd} {odd}.own && mv {odd}.own {odd}"
+    return f"Look what it is (ls -l {odd}); if you did not make it, somebody else did. Then move it out of there."
 
 
 def _odd_in(place: str, depth: int) -> tuple[str, str]:

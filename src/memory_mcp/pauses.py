@@ -31,19 +31,16 @@ class Pause(NamedTuple):
 def read(directory: str) -> list[Pause]:
     """Every pause there was; ValueError for a file that is damaged."""
     try:
-        # A pipe there would keep every hook waiting.
-        flags = os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_NONBLOCK", 0)
-        descriptor = os.open(paths.pauses_file(directory), flags)
+        said = paths.content(paths.pauses_file(directory))
     except OSError:
         return []
     import json
 
-    with os.fdopen(descriptor, "rb") as stream:
-        try:
-            rows = json.load(stream)["pauses"]
-            return [Pause(tuple(r["projects"]), int(r["begin"]), None if r["end"] is None else int(r["end"])) for r in rows]
-        except (ValueError, KeyError, TypeError) as error:
-            raise ValueError(f"{paths.pauses_file(directory)} cannot be read: {error}") from None
+    try:
+        rows = json.loads(said)["pauses"]
+        return [Pause(tuple(r["projects"]), int(r["begin"]), None if r["end"] is None else int(r["end"])) for r in rows]
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{paths.pauses_file(directory)} cannot be read: {error}") from None
 
 
 def write(directory: str, pauses: list[Pause]) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import duckdb
 import pytest
 from mcp import Client
 
@@ -209,6 +210,46 @@ def test_a_backup_of_another_memory_is_merged_with_its_trust(make: Make, tmp_pat
     assert json.loads(here.ok("merge", str(kept), "--json"))["new"] == 8
     assert held(here) == held(there)
     assert here.run("merge", str(tmp_path / "nothing")).returncode != 0
+
+
+def texts(place: Place) -> list[str]:
+    return sorted(event["text"] for event in held(place).values())
+
+
+@pytest.mark.parametrize("where", ["here", "there"])
+def test_a_merge_doubles_nothing_that_had_something_taken_out_of_it(make: Make, where: str) -> None:
+    here, there = make("here"), make("there")
+    whole, marked = "The code of the gate is walnut-8841-harbour, keep it.", "The code of the gate is [forgotten], keep it."
+    for place in (here, there):
+        say(place, "gate", whole, "The gate is green.")
+    (here if where == "here" else there).ok("forget", "--value", "walnut-8841-harbour", "--yes")
+    # A mark alone takes no other message's place, though both were sent at one moment.
+    say(here, "moment", f"The lock is {marked}")
+    say(there, "moment", f"The lock is {marked}")
+    say(there, "moment", f"The lock is {marked.replace('[forgotten]', 'blue')}")
+    there.stop()
+    before = texts(here)
+    told = json.loads(here.ok("merge", str(there.directory), "--dry-run", "--json"))
+    merged = json.loads(here.ok("merge", str(there.directory), "--json"))
+    assert (told["new"], told["known"]) == (merged["new"], merged["known"]) == (1, 3)
+    assert texts(here) == sorted([*before, f"The lock is {marked.replace('[forgotten]', 'blue')}"])
+
+
+def test_a_merge_doubles_nothing_whose_secret_was_stored_before_its_rule(make: Make) -> None:
+    here, there = make("here"), make("there")
+    key = "AKIA" + "QYLPMN5HHHFPZAM2"
+    say(there, "first", f"The key is {key} for now.")
+    say(here, "first", "The key is PLACEHOLDER for now.")
+    for place in (here, there):
+        place.stop()
+    con = duckdb.connect(str(here.directory / "memory.duckdb"))
+    con.execute("UPDATE event SET text = replace(text, 'PLACEHOLDER', ?)", [key])
+    con.close()
+    assert json.loads(here.ok("merge", str(there.directory), "--json"))["known"] == 1
+    here.stop()
+    there.stop()
+    assert json.loads(there.ok("merge", str(here.directory), "--json"))["known"] == 1
+    assert [len(texts(place)) for place in (here, there)] == [1, 1]
 
 
 def sync(place: Place, folder: Path) -> dict[str, Any]:

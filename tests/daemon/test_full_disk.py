@@ -4,6 +4,7 @@ The daemon's own limit on the size of files stands for the disk: the system refu
 """
 
 import json
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -63,9 +64,42 @@ def test_a_full_disk_is_told_to_writers_and_heals_by_itself(place: Place) -> Non
     assert json.loads(place.ok("retrieval", "status", "--json")).get("notices", []) == []
 
 
-def test_a_checkpoint_that_fails_leaves_a_store_that_answers_and_goes_on(tmp_path: Path) -> None:
-    import os
+def test_after_a_checkpoint_that_failed_everything_goes_on_without_a_restart(place: Place) -> None:
+    said = {"session_id": "s", "role": "user"}
+    told = [
+        json.dumps({**said, "timestamp": 1_767_225_600_000 + n, "text": f"harbour {os.urandom(900).hex()}"}) for n in range(400)
+    ]
+    place.ok("ingest", "-", stdin="\n".join(told))
+    pid = look(place)["pid"]
+    with full(pid, 100_000):
+        assert place.run("scheduler", "run", "housekeeping").returncode != 0
+        assert "harbour" in place.ok("search", "harbour", "--all")
+        assert json.loads(place.ok("admin", "stats", "--json"))["rows"]["event"] == 400
+    assert "harbour" in place.ok("search", "harbour", "--all")
+    place.ok("ingest", "-", stdin=lines(3, "later"))
+    place.ok("scheduler", "run", "housekeeping")
+    assert json.loads(place.ok("admin", "stats", "--json"))["rows"]["event"] == 403
+    assert look(place)["pid"] == pid
 
+
+def test_jobs_on_a_full_disk_log_one_line_each_that_says_what_to_free(place: Place) -> None:
+    said = [
+        {"session_id": "s", "timestamp": 1_767_225_600_000 + n, "role": "user", "text": os.urandom(900).hex()} for n in range(400)
+    ]
+    place.ok("ingest", "-", stdin="".join(json.dumps(one) + "\n" for one in said))
+    log = place.directory / "daemon.log"
+    # Room for the log, and for neither a backup nor the file.
+    with full(look(place)["pid"], 100_000):
+        for job in ("back_up", "housekeeping"):
+            assert place.run("scheduler", "run", job).returncode == 3
+    written = log.read_text()
+    assert "Traceback" not in written
+    for job in ("back_up", "housekeeping"):
+        [line] = [line for line in written.splitlines() if f"job {job} failed" in line]
+        assert "Free space on that disk" in line
+
+
+def test_a_checkpoint_that_fails_leaves_a_store_that_answers_and_goes_on(tmp_path: Path) -> None:
     store = open_storage(tmp_path / "data", "UTC")
     try:
         store.events.append([event(f"number {n} " + "word " * 200, at=1_767_225_600_000 + n) for n in range(400)])
@@ -91,8 +125,6 @@ def test_a_write_that_numpy_reports_as_cut_short_is_a_full_disk() -> None:
 
 
 def test_forgetting_on_a_full_disk_removes_no_backup(tmp_path: Path) -> None:
-    import os
-
     store = open_storage(tmp_path / "data", "UTC")
     store.events.append([event(f"number {n} " + os.urandom(90).hex(), at=1_767_225_600_000 + n) for n in range(400)])
     folder = tmp_path / "backups"

@@ -2,6 +2,9 @@
 
 import json
 import os
+import shutil
+import socket
+import stat
 import sys
 from pathlib import Path
 
@@ -66,6 +69,64 @@ def test_a_pipe_in_the_data_directory_keeps_nobody(place: Place, name: str) -> N
     done = place.run("ingest", "-", stdin=BEFORE)
     assert done.returncode != 0
     assert f"{pipe} is a pipe" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.parametrize("name", ["memory.duckdb", "memory.duckdb.wal", "daemon.log", "high-water.json", "tombstones.jsonl"])
+def test_a_file_that_has_a_name_elsewhere_is_named_and_not_written(place: Place, tmp_path: Path, name: str) -> None:
+    """What is written to it would change somebody else's file; what to do about it is told, and helps."""
+    place.directory.mkdir(mode=0o700)
+    (place.directory / "start.lock").touch()
+    outside, file = tmp_path / "outside", place.directory / name
+    outside.write_bytes(b"")
+    before = outside.stat().st_mtime_ns
+    file.hardlink_to(outside)
+    done = place.run("ingest", "-", stdin=BEFORE)
+    assert done.returncode != 0
+    assert f"{file} is a hard link to a file elsewhere" in done.stderr
+    assert (outside.stat().st_mtime_ns, outside.read_bytes()) == (before, b"")
+    shutil.copy2(file, file.with_name(f"{name}.own"))
+    file.with_name(f"{name}.own").rename(file)
+    assert f"mv {file}.own {file}" in done.stderr
+    place.run("ingest", "-", stdin=BEFORE)
+    assert (outside.stat().st_mtime_ns, outside.read_bytes()) == (before, b"")
+    if name in ("daemon.log", "memory.duckdb.wal"):
+        assert "before" in place.ok("query", "events", "--all")
+
+
+def test_second_names_that_a_killed_restore_left_stop_nobody(place: Place) -> None:
+    place.ok("ingest", "-", stdin=BEFORE)
+    place.stop()
+    kept = place.directory / "before-restore-20260101T000000-000"
+    kept.mkdir(mode=0o700)
+    for name in ("memory.duckdb", "high-water.json"):
+        (kept / name).hardlink_to(place.directory / name)
+    assert "before" in place.ok("query", "events", "--all")
+
+
+@pytest.mark.parametrize("kind", ["socket", "device"])
+@pytest.mark.parametrize("name", ["memory.duckdb", "daemon.log", "high-water.json", "spool/new", "pauses.json", "loss.json"])
+def test_neither_a_socket_nor_a_device_keeps_anybody(place: Place, name: str, kind: str) -> None:
+    odd = place.directory / name
+    odd.parent.mkdir(parents=True, exist_ok=True)
+    (place.directory / "start.lock").touch()
+    if kind == "device":
+        try:
+            # /dev/zero, which gives without end.
+            os.mknod(odd, 0o600 | stat.S_IFCHR, os.makedev(1, 5))
+        except OSError:
+            pytest.skip("no device can be made here")
+    else:
+        made = socket.socket(socket.AF_UNIX)
+        made.bind(str(odd))
+        made.close()
+    prompt = {"hook_event_name": "UserPromptSubmit", "session_id": "s", "prompt": "hello", "cwd": "/home/u"}
+    for event in ("UserPromptSubmit", "SessionStart"):
+        payload = json.dumps({**prompt, "hook_event_name": event, "source": "startup"})
+        assert place.run("hook", "claude-code", stdin=payload, patience=30).returncode == 0
+    done = place.run("ingest", "-", stdin=BEFORE)
+    assert done.returncode != 0
+    assert f"{odd} is a {kind}" in done.stderr
     assert "Traceback" not in done.stderr
 
 

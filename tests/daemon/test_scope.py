@@ -1,10 +1,12 @@
 """A connection that is bound to its project, over a pipe: neither what there is of others nor that it is paused is told."""
 
 import json
+import re
 from typing import Any
 
 import pytest
 from mcp import ClientSession, stdio_client
+from mcp.shared.exceptions import MCPError
 from mcp.types import TextContent
 
 from bench.place import Place
@@ -40,3 +42,77 @@ async def test_a_bound_status_counts_its_own_and_names_no_other_project(place: P
         assert "hidden" not in json.dumps((await call("pause_capture"))[1])
         for name in ("get_teleport_status", "get_vector_index_status", "get_topic_graph_status"):
             assert "concerns more than the project of this connection" in (await call(name))[0]
+
+
+class Asked:
+    """A client's calls: what comes back as text and as structure, or the error's text."""
+
+    def __init__(self, client: ClientSession) -> None:
+        self._client = client
+
+    async def tool(self, name: str, **arguments: Any) -> tuple[str, dict[str, Any]]:
+        result = await self._client.call_tool(name, arguments)
+        [block] = result.content
+        assert isinstance(block, TextContent)
+        return block.text, dict(result.structured_content or {})
+
+    async def resource(self, uri: str) -> str:
+        try:
+            return str((await self._client.read_resource(uri)).contents)
+        except MCPError as error:
+            return f"error: {error}"
+
+
+def two_projects(place: Place) -> tuple[str, str]:
+    """A grip of the own project, and one of the other."""
+    place.ok("ingest", "-", stdin=said(OWN, "We decided that the kettle is descaled on Mondays.", 9))
+    place.ok("ingest", "-", stdin=said(OTHER, "We decided that the vault opens with the blue key.", 10))
+    own, other = (re.findall(r"grip:[0-9]+:[0-9a-z]+", place.ok("search", word, "--all"))[0] for word in ("kettle", "vault"))
+    return own, other
+
+
+@pytest.mark.anyio
+async def test_by_no_id_does_a_bound_connection_get_words_of_another_project(place: Place) -> None:
+    own, other = two_projects(place)
+    place.stop()
+    given = place.server("serve")
+    given.env = {**(given.env or {}), "MEMORY_MCP_SERVER__SCOPE_LOCK": "true", "MEMORY_MCP_PROJECT": OWN}
+    async with stdio_client(given) as (read, write), ClientSession(read, write) as client:
+        await client.initialize()
+        asked = Asked(client)
+        assert "kettle" in (await asked.tool("expand_grip", grip_id=own))[0]
+        assert "kettle" in (await asked.tool("get_events", session_id=OWN))[0]
+        assert "kettle" in await asked.resource(f"memory://grip/{own}")
+        assert "kettle" in await asked.resource(f"memory://session/{OWN}")
+        refinement = {"title": "The vault", "bullets": [{"text": "The vault opens.", "grip_ids": [other]}]}
+        answers = [
+            await asked.tool("expand_grip", grip_id=other),
+            await asked.tool("get_events", session_id=OTHER),
+            await asked.tool("get_retrieval_status", detail="full"),
+            await asked.tool("refine_summary", node_id="2026", **refinement),
+            (await asked.resource(f"memory://grip/{other}"), {}),
+            (await asked.resource(f"memory://session/{OTHER}"), {}),
+        ]
+        for text, told in answers:
+            whole = text + json.dumps(told)
+            # The session is named by whoever asks for it.
+            assert "vault" not in whole, whole
+            assert "blue key" not in whole, whole
+            assert '"hidden' not in whole, whole
+
+
+@pytest.mark.anyio
+async def test_without_the_lock_an_id_is_opened_and_marked_and_rewrites_no_shared_period(place: Place) -> None:
+    _, other = two_projects(place)
+    given = place.server("serve")
+    given.env = {**(given.env or {}), "MEMORY_MCP_PROJECT": OWN}
+    async with stdio_client(given) as (read, write), ClientSession(read, write) as client:
+        await client.initialize()
+        asked = Asked(client)
+        text, told = await asked.tool("expand_grip", grip_id=other)
+        assert "vault" in text
+        assert told["grip"].get("project") == OTHER
+        refinement = {"title": "The year", "bullets": [{"text": "The vault opens with a key.", "grip_ids": [other]}]}
+        text, _ = await asked.tool("refine_summary", node_id="2026", **refinement)
+        assert text.startswith("INVALID_ARGUMENT: "), text
+        assert "The vault opens with a key" not in (await asked.tool("browse_toc", scope="all", node_id="toc:year:2026"))[0]

@@ -185,6 +185,18 @@ def test_what_is_forgotten_while_the_folder_is_away_goes_from_it_later_and_doubl
     assert not any("walnut" in text for text in shared_texts(own))
 
 
+def test_a_whole_text_that_arrives_beside_its_marked_one_doubles_nothing(make: Make, folder: Path) -> None:
+    """The one that forgot gives what is left to a third; that one gets the whole text from the other."""
+    one, two, third = make("one"), make("two"), make("third")
+    say(one, "gate", "The code of the gate is walnut-8841-harbour, keep it.", "The gate is green.")
+    say(two, "gate", "The code of the gate is [forgotten], keep it.", "The gate is green.")
+    sync(two, folder)
+    sync(third, folder)
+    sync(one, folder)
+    assert sync(third, folder)["new"] == 0
+    assert sorted(held(third).values()) == ["The code of the gate is [forgotten], keep it.", "The gate is green."]
+
+
 def test_a_secret_stored_before_its_rule_leaves_by_no_door(make: Make, folder: Path, tmp_path: Path) -> None:
     one, two = make("one"), make("two")
     say(one, "first", "The key is PLACEHOLDER for now.")

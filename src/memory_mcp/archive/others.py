@@ -15,7 +15,7 @@ from memory_mcp.archive.reading import Missing, rows_of
 from memory_mcp.errors import SourceUnreadable
 from memory_mcp.model.calendar import TimeWindow
 from memory_mcp.model.event import Carried, Event, EventDraft, EventType, Role, Trust
-from memory_mcp.model.ids import event_id_from
+from memory_mcp.model.ids import EventId, event_id_from
 from memory_mcp.storage.archive import SHARED, TableRows
 from memory_mcp.storage.base import Storage
 from memory_mcp.storage.values import Scope
@@ -27,6 +27,8 @@ RECORDS = frozenset(
 _DATABASE = "memory.duckdb"
 #: What stands in the place of a secret and of what was forgotten.
 _TAKEN_OUT = re.compile(r"\[(?:REDACTED:[^\]\n]{1,100}|forgotten)\]")
+#: Events of a session that are looked at together.
+_PART = 1000
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,23 +66,57 @@ def drafts_in(part: TableRows) -> list[EventDraft]:
 def unknown(storage: Storage, drafts: Sequence[EventDraft]) -> list[EventDraft]:
     """Those of the events of another memory that this one has not: one that differs in what was taken out of it is known."""
     here = storage.events.get_many([draft.carried.event_id for draft in drafts if draft.carried])
-    found = []
+    found, others = [], list[EventDraft]()
     for draft in drafts:
         own = here.get(draft.carried.event_id) if draft.carried else None
         if own is None:
-            own = _unmarked(storage, draft)
-        if own is None or not same_words(own.text, draft.text):
+            others.append(draft)
+        elif not same_words(own.text, draft.text):
             found.append(draft)
+    # Something taken out gives an event another id.
+    sessions: dict[str, list[EventDraft]] = {}
+    for draft in others:
+        sessions.setdefault(draft.session_id, []).append(draft)
+    for session, told in sessions.items():
+        found += _unmatched(told, _said(storage, session, told), set(here))
     return found
 
 
-def _unmarked(storage: Storage, draft: EventDraft) -> Event | None:
-    """What is stored here of an event that has another id there, because something was taken out of its words."""
-    if draft.timestamp is None or not _TAKEN_OUT.search(draft.text):
-        return None
-    moment = Scope(window=TimeWindow(draft.timestamp, draft.timestamp + 1), role=draft.role)
-    said = storage.events.window(moment, draft.session_id)
-    return next((event for event in said if same_words(event.text, draft.text)), None)
+def _said(storage: Storage, session: str, drafts: Sequence[EventDraft]) -> dict[tuple[int, Role], list[Event]]:
+    """What a session holds here, by moment and role, of the time in which others are told to lie."""
+    moments = [draft.timestamp for draft in drafts if draft.timestamp is not None]
+    found: dict[tuple[int, Role], list[Event]] = {}
+    if not moments:
+        return found
+    span, after = Scope(window=TimeWindow(min(moments), max(moments) + 1)), None
+    while part := storage.events.window(span, session, _PART, after):
+        for event in part:
+            found.setdefault((event.timestamp, event.role), []).append(event)
+        after = (part[-1].timestamp, part[-1].event_id)
+        if len(part) < _PART:
+            break
+    return found
+
+
+def _unmatched(
+    drafts: Sequence[EventDraft], said: Mapping[tuple[int, Role], list[Event]], taken: set[EventId]
+) -> list[EventDraft]:
+    """Those that are not what is said here at their moment but for marks; an event here stands for one of them (`taken`)."""
+    found = []
+    for draft in drafts:
+        own = next(
+            (
+                event
+                for event in said.get((draft.timestamp or 0, draft.role), ())
+                if event.event_id not in taken and same_words(event.text, draft.text)
+            ),
+            None,
+        )
+        if own is None:
+            found.append(draft)
+        else:
+            taken.add(own.event_id)
+    return found
 
 
 def same_words(one: str, other: str) -> bool:

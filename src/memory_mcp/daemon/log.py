@@ -4,8 +4,10 @@ import io
 import logging
 import logging.handlers
 import os
+import sys
 
 from memory_mcp import machine
+from memory_mcp.errors import DiskFull
 
 _MOST_BYTES = 1_000_000
 _KEPT = 3
@@ -25,11 +27,25 @@ class _Rotated(logging.handlers.RotatingFileHandler):
         super().doRollover()
         self.redirect()
 
+    def handleError(self, record: logging.LogRecord) -> None:  # noqa: N802 - the standard library's name
+        """See Handler. On a full disk the line is left out: where it came from would fill the room that is left."""
+        if DiskFull.within(sys.exc_info()[1]) is None:
+            super().handleError(record)
+
     def redirect(self) -> None:
         """Whatever a library prints ends in the log."""
         if self.stream is not None:
             for descriptor in (1, 2):
                 os.dup2(self.stream.fileno(), descriptor)
+
+
+def _in_one_line(record: logging.LogRecord) -> bool:
+    """Let a record through; of a full disk it says what to free, and not where in the program it was met."""
+    error = record.exc_info[1] if record.exc_info else None
+    if (full := DiskFull.within(error)) is not None:
+        record.msg, record.args = f"{record.getMessage()}: {full}", ()
+        record.exc_info = record.exc_text = None
+    return True
 
 
 class _LastError(logging.Handler):
@@ -56,6 +72,7 @@ def begin(path: str, redirect: bool) -> None:
     finally:
         os.umask(before)
     handler.setFormatter(logging.Formatter(_FORM))
+    handler.addFilter(_in_one_line)
     if redirect:
         handler.redirect()
     logging.basicConfig(level=logging.INFO, handlers=[handler, last_error])

@@ -4,8 +4,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from memory_mcp.app import App
+from memory_mcp.archive.others import unknown
 from memory_mcp.errors import MemoryMcpError
 from memory_mcp.model.audit import Act
+from memory_mcp.model.event import Carried, EventDraft, EventType, Role, Trust
 from memory_mcp.model.ids import EventId, GripId, NodeId, TopicId, event_id_from, grip_id_from, segment_id, segment_key
 from memory_mcp.model.project import GUESS, Alias, Split
 from memory_mcp.model.superseded import Superseded
@@ -18,8 +20,20 @@ Row = Mapping[str, Any]
 
 
 def known(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
-    """Which of some event ids are stored here."""
-    return {"known": list(app.storage.events.get_many([EventId(str(i)) for i in asked["ids"]]))}
+    """Which of some events are stored here, by their numbers: under their ids, or the same but for what was taken out."""
+    drafts = [
+        EventDraft(
+            session_id=str(told["session_id"]),
+            role=Role(told["role"]),
+            type=EventType.USER_MESSAGE,
+            text=str(told["text"]),
+            timestamp=int(told["timestamp"]),
+            carried=Carried(EventId(str(told["event_id"])), "", Trust.IMPORTED),
+        )
+        for told in asked["events"]
+    ]
+    fresh = {id(draft) for draft in unknown(app.storage, drafts)}
+    return {"known": [number for number, draft in enumerate(drafts) if id(draft) not in fresh]}
 
 
 def rules(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:

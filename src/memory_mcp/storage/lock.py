@@ -137,8 +137,7 @@ def refuse_links(directory: Path) -> None:
     """ConfigError where a link, a pipe or a device lies inside a data directory; see `paths.planted`."""
     odd, kind = paths.planted(str(directory))
     if odd:
-        hint = f"Look what it is (ls -l {odd}); if you did not make it, somebody else did. Then move it away."
-        raise ConfigError(f"{odd} is {kind}, and nothing inside a data directory may be one", hint)
+        raise ConfigError(f"{odd} is {kind}, and nothing inside a data directory may be one", paths.remedy(odd, kind))
 
 
 def _why(directory: Path, error: OSError) -> str:

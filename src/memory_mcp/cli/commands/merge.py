@@ -15,7 +15,10 @@ if TYPE_CHECKING:
     from memory_mcp.archive.others import Records
     from memory_mcp.archive.reading import Missing
     from memory_mcp.cli.bulk import Memory
+    from memory_mcp.model.event import EventDraft
 
+#: Characters of events that are asked for at once: far below what a line may be long.
+_ASKED = 4_000_000
 _ASIDE = (
     "The same event is there once, under its id; ids of both memories go on to work. What this one says of a project, a label "
     "or a text stays. Merging twice changes nothing."
@@ -76,15 +79,36 @@ def _events(memory: "Memory", other: Path, found: "Records", missing: "list[Miss
             if part.table != "event":
                 continue
             drafts = [clean for draft in drafts_in(part) if (clean := gate.clean(draft, report)) is not None]
-            if dry_run:
-                ids = [draft.carried.event_id for draft in drafts if draft.carried]
-                there = len(memory.carry("known", {"ids": ids})["known"])
-                fresh = len(ids) - there
-            else:
-                fresh, there = memory.append(drafts, "merge") if drafts else (0, 0)
-            new, known = new + fresh, known + there
+            fresh = _fresh(memory, drafts)
+            added, there = (len(fresh), 0) if dry_run or not fresh else memory.append(fresh, "merge")
+            new, known = new + added, known + there + len(drafts) - len(fresh)
             bar.at(0.5, f"{new:,} new, {known:,} known")
     return {"new": new, "known": known, "left_out": sum(report.dropped.values())}
+
+
+def _fresh(memory: "Memory", drafts: "list[EventDraft]") -> "list[EventDraft]":
+    """Those that the memory does not hold, not even with something else taken out of them."""
+    found: list[EventDraft] = []
+    part: list[EventDraft] = []
+    size = 0
+    for number, draft in enumerate(drafts):
+        part.append(draft)
+        size += len(draft.text)
+        if size > _ASKED or number == len(drafts) - 1:
+            asked = [
+                {
+                    "event_id": one.carried.event_id if one.carried else "",
+                    "session_id": one.session_id,
+                    "timestamp": one.timestamp,
+                    "role": one.role,
+                    "text": one.text,
+                }
+                for one in part
+            ]
+            known = set(memory.carry("known", {"events": asked})["known"])
+            found += [one for n, one in enumerate(part) if n not in known]
+            part, size = [], 0
+    return found
 
 
 def _records(memory: "Memory", found: "Records", events: int, other: Path) -> dict[str, int]:
