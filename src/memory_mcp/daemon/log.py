@@ -4,12 +4,15 @@ import io
 import logging
 import logging.handlers
 import os
+import re
 
 from memory_mcp import machine
 
 _MOST_BYTES = 1_000_000
 _KEPT = 3
 _FORM = "%(asctime)s %(process)d %(name)s %(levelname)s %(message)s"
+# Libraries tell what they were given: a line's end in it would begin an entry that nobody made.
+_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e]")
 
 
 class _Rotated(logging.handlers.RotatingFileHandler):
@@ -30,6 +33,14 @@ class _Rotated(logging.handlers.RotatingFileHandler):
         if self.stream is not None:
             for descriptor in (1, 2):
                 os.dup2(self.stream.fileno(), descriptor)
+
+
+class _OneLine(logging.Formatter):
+    """Each message on one line; a traceback follows on lines of its own."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the standard library's name
+        """See Formatter."""
+        return _UNSEEN.sub(lambda found: ascii(found[0])[1:-1], super().formatMessage(record))
 
 
 class _LastError(logging.Handler):
@@ -55,7 +66,7 @@ def begin(path: str, redirect: bool) -> None:
         handler = _Rotated(path, maxBytes=_MOST_BYTES, backupCount=_KEPT, encoding="utf-8")
     finally:
         os.umask(before)
-    handler.setFormatter(logging.Formatter(_FORM))
+    handler.setFormatter(_OneLine(_FORM))
     if redirect:
         handler.redirect()
     logging.basicConfig(level=logging.INFO, handlers=[handler, last_error])
