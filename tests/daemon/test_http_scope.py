@@ -80,7 +80,11 @@ def test_an_id_of_another_project_does_not_exist(shop: Caller, own: Ids, other: 
     assert there.startswith("NOT_FOUND")
     nothing = Ids(*(_unlike(x) for x in (other.grip, other.node, other.session, other.event)))
     nowhere = shop.error(tool, **BY_ID[tool](nothing))
-    for mine, theirs, name in ((other.grip, nothing.grip, "G"), (other.node, nothing.node, "N"), (other.event, nothing.event, "E")):
+    for mine, theirs, name in (
+        (other.grip, nothing.grip, "G"),
+        (other.node, nothing.node, "N"),
+        (other.event, nothing.event, "E"),
+    ):
         there, nowhere = there.replace(mine, name), nowhere.replace(theirs, name)
     assert there == nowhere
     shop.ok(tool, **BY_ID[tool](own))

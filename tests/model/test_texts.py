@@ -42,7 +42,7 @@ def test_a_fence_that_lost_its_end_swallows_the_rest() -> None:
 TOLD = "**1. 2026-01-20 10:00 \u00b7 user** grip: grip:1767603600000:35cs7r7vpdbmj55j\n> "
 FENCED = fence(f'{TOLD}We decided "rail" & <b>no</b> trucks.\n> It is cheaper.\n\n- scope: all projects')
 LINES = FENCED.split("\n")
-STRUCTURED = {"origin": MARK, "results": [{"quote": "We \"decided\" {x \\ it's", "when": "2026-01-20T10:00"}], "also": []}
+STRUCTURED = {"origin": MARK, "results": [{"quote": 'We "decided" {x \\ it\'s', "when": "2026-01-20T10:00"}], "also": []}
 #: Our own output as somebody pastes it.
 PASTED = {
     "as it was": FENCED,

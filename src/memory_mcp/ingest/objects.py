@@ -11,6 +11,7 @@ def end_of_object(text: str, start: int, quote: str) -> int:
         start: Its opening brace, or a member of it, where the brace is missing.
         quote: How its names are quoted there: a quotation mark or its entity, with as many backslashes before it as the object
             was escaped with.
+
     """
     level = len(quote) - len(quote.lstrip("\\"))
     sign = quote[level:]

@@ -52,9 +52,11 @@ _OWN = (
     r"|intelligent_search |expand_grip )"
 )
 _OWN_LINE, _JOINED = re.compile(_OWN, re.I), re.compile(rf"\s++{_OWN}", re.I)
+# Between two members of an object: blanks, and what was put before its lines.
+_GAP = rf"(?:{_BLANK}|[>|]|{_AMP}gt;|\d{{1,7}} ?[\u2192:|\t]){{0,60}}"
 _FIELD = r"[a-z][a-z_]{1,40}"
-_ORIGIN = re.compile(rf"(\{{{_BLANK}{{0,40}})?({_QUOTE})origin{_QUOTE}{_BLANK}{{0,9}}:{_BLANK}{{0,9}}{_QUOTE}\Z", re.I)
-_MORE = re.compile(rf"{_QUOTE}{_BLANK}{{0,9}},{_BLANK}{{0,40}}{_QUOTE}{_FIELD}{_QUOTE}{_BLANK}{{0,9}}:", re.I)
+_ORIGIN = re.compile(rf"(\{{{_GAP})?({_QUOTE})origin{_QUOTE}{_BLANK}{{0,9}}:{_BLANK}{{0,9}}{_QUOTE}\Z", re.I)
+_MORE = re.compile(rf"{_QUOTE}{_BLANK}{{0,9}},{_GAP}{_QUOTE}{_FIELD}{_QUOTE}{_BLANK}{{0,9}}:", re.I)
 _YAML_ORIGIN = re.compile(r"[\r\n][^\S\r\n]{0,40}origin: ?[\"']?\Z")
 _YAML_MORE = re.compile(rf"[\"']?[^\S\r\n]{{0,9}}\r?\n[^\S\r\n]{{0,40}}{_FIELD}:(?=\s)")
 _YAML_LINE = re.compile(rf"\s|- |{_FIELD}:|\Z")
@@ -145,7 +147,7 @@ def _fences(text: str, tags: list[_Tag]) -> Iterator[Span]:
         if tag.closes:
             found = _headless(text, at, tag)
         elif following is not None and _pair(tag, following) and _SIGN.search(text, tag.end, following.start):
-            found = _margin(text, tag), following.end
+            found = _margin(text, tag.start), following.end
             next(waiting)
         else:
             found = _endless(text, tag, following.start if following else len(text))
@@ -158,7 +160,7 @@ def _is_one(text: str, first: _Tag, last: _Tag) -> bool:
     """Whether a text is one fence and nothing else, whatever stands inside."""
     if first.closes or not last.closes or not (first.ends_line and last.begins_line):
         return False
-    return not any(map(str.isalnum, text[: _margin(text, first)])) and not any(map(str.isalnum, text[last.end :]))
+    return not any(map(str.isalnum, text[: _margin(text, first.start)])) and not any(map(str.isalnum, text[last.end :]))
 
 
 def _pair(first: _Tag, last: _Tag) -> bool:
@@ -168,13 +170,11 @@ def _pair(first: _Tag, last: _Tag) -> bool:
     return last.begins_line if first.ends_line else first.begins_line and first.joined and last.joined
 
 
-def _margin(text: str, tag: _Tag) -> int:
-    """Where the line begins that a tag begins, as far as what stands before it was put before every line."""
-    if not tag.begins_line:
-        return tag.start
-    before = text[max(0, tag.start - _BRACKET) : tag.start]
-    found = _QUOTED.search(before)
-    return tag.start - len(found[0]) if found else tag.start
+def _margin(text: str, start: int) -> int:
+    """Where what was put before every line begins, as far as it stands before `start`."""
+    near = _near(text, start, _BRACKET)
+    found = _QUOTED.search(near) if _BEGINS_LINE.search(near) else None
+    return start - len(found[0]) if found else start
 
 
 def _lines(text: str, start: int, end: int) -> Iterator[Span]:
@@ -214,7 +214,7 @@ def _endless(text: str, tag: _Tag, limit: int) -> Span | None:
         if not (joined and not number) and not _is_own(text, line):
             break
         end = line[1]
-    return (_margin(text, tag), end) if _SIGN.search(text, tag.end, end) else None
+    return (_margin(text, tag.start), end) if _SIGN.search(text, tag.end, end) else None
 
 
 def _answers(text: str) -> Iterator[Span]:
@@ -232,7 +232,7 @@ def _answers(text: str) -> Iterator[Span]:
                 # None that follows ends either, and looking for each one's end would take long.
                 return
             done = done or len(text)
-            yield start, done
+            yield _margin(text, start), done
         elif (found := _YAML_ORIGIN.search(near)) and _YAML_MORE.match(text, behind):
             done = behind
             for line in _lines(text, behind, len(text)):
