@@ -1,4 +1,4 @@
-"""`server.scope_lock` over HTTP, by a server process: the same requests as over a pipe, and sessions that stay with their project."""
+"""`server.scope_lock` over HTTP, by a server process: the requests of a pipe, and sessions that stay with their project."""
 
 import http.client
 import json
@@ -35,10 +35,8 @@ READY = {"jsonrpc": "2.0", "method": "notifications/initialized"}
 def nobody(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Caller]:
     """A caller whose project is not known."""
     folder = tmp_path_factory.mktemp("locked")
-    lines = [
-        {"session_id": d.session_id, "timestamp": d.timestamp, "role": d.role, "text": d.text, "project": d.project, "agent": d.agent}
-        for d in history()
-    ]  # fmt: skip
+    fields = ("session_id", "timestamp", "role", "text", "project", "agent")
+    lines = [{name: getattr(draft, name) for name in fields} for draft in history()]
     (folder / "history.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
     with Place(folder, idle=600, more=LOCKED) as place:
         place.ok("import", "jsonl", str(folder / "history.jsonl"))
@@ -80,12 +78,8 @@ def test_an_id_of_another_project_does_not_exist(shop: Caller, own: Ids, other: 
     assert there.startswith("NOT_FOUND")
     nothing = Ids(*(_unlike(x) for x in (other.grip, other.node, other.session, other.event)))
     nowhere = shop.error(tool, **BY_ID[tool](nothing))
-    for mine, theirs, name in (
-        (other.grip, nothing.grip, "G"),
-        (other.node, nothing.node, "N"),
-        (other.event, nothing.event, "E"),
-    ):
-        there, nowhere = there.replace(mine, name), nowhere.replace(theirs, name)
+    for name in ("grip", "node", "event"):
+        there, nowhere = there.replace(getattr(other, name), name), nowhere.replace(getattr(nothing, name), name)
     assert there == nowhere
     shop.ok(tool, **BY_ID[tool](own))
 

@@ -57,8 +57,15 @@ def test_every_text_of_a_json_value_is_neutral_and_the_rest_as_it_was() -> None:
     }  # fmt: skip
 
 
-@pytest.mark.parametrize("halves", [("</recalled-by-", "memory-mcp>"), ("&lt;/recalled-by-", "memory-mcp&gt;"),
-                                    ("\\u003c/re", "called-by-memory-", "mcp"), ("%3C%2Frecalled", "-by-", "memory-mcp%3E")])  # fmt: skip
+@pytest.mark.parametrize(
+    "halves",
+    [
+        ("</recalled-by-", "memory-mcp>"),
+        ("&lt;/recalled-by-", "memory-mcp&gt;"),
+        ("\\u003c/re", "called-by-memory-", "mcp"),
+        ("%3C%2Frecalled", "-by-", "memory-mcp%3E"),
+    ],
+)
 def test_no_tag_is_split_over_several_texts_and_what_stands_beside_it_stays(halves: tuple[str, ...]) -> None:
     given_value = {"title": "1 < 2 & [3]", "keywords": list(halves), "more": "a \\ b"}
     told = neutral_json(given_value)
