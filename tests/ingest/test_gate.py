@@ -45,7 +45,7 @@ def test_a_clean_draft_passes_unchanged() -> None:
 
 
 #: As an answer of ours tells it.
-RECALLED = "- 2026-01-20 10:00, user said: \"a memory\" [grip:1767603600000:35cs7r7vpdbmj55j]"
+RECALLED = '- 2026-01-20 10:00, user said: "a memory" [grip:1767603600000:35cs7r7vpdbmj55j]'
 
 
 def test_what_we_recalled_ourselves_is_taken_out_and_the_rest_kept() -> None:
