@@ -9,6 +9,7 @@ Invariants
 
 import json
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -128,11 +129,24 @@ def _wrong(message: object) -> str:
     if "id" in message and _id(message) is None:
         return "id must be a text or a whole number"
     if "method" not in message:
-        answers = "id" in message and ("result" in message or "error" in message)
-        return "" if answers else "method is missing"
+        return _wrong_answer(message)
     if not isinstance(message["method"], str):
         return "method must be a text"
     return "" if isinstance(message.get("params"), dict | None) else "params must be an object"
+
+
+def _wrong_answer(message: Mapping[str, Any]) -> str:
+    """What makes an object without a method no answer to a request of the server's; "" for nothing.
+
+    The SDK keeps what it cannot read in its log, word for word.
+    """
+    if "id" not in message or not ("result" in message or "error" in message):
+        return "method is missing"
+    if "result" in message:
+        return "" if isinstance(message["result"], dict) else "result must be an object"
+    error = message["error"]
+    told = isinstance(error, dict) and type(error.get("code")) is int and isinstance(error.get("message"), str)
+    return "" if told else "error must be an object with a code and a message"
 
 
 def _id(message: object) -> str | int | None:

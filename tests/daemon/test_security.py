@@ -20,6 +20,7 @@ from memory_mcp.daemon.token import token_of
 from memory_mcp.errors import AddressInUse, ConfigError
 from memory_mcp.server.build import build_server
 from tests.daemon.door import SMALL, Door, opened
+from tests.waiting import PATIENCE
 
 ROUTES = [
     ("GET", "/health"),
@@ -152,6 +153,19 @@ def test_a_header_that_comes_twice_is_refused(door: Door, name: str, status: int
     values = {"Host": "127.0.0.1", "Origin": "http://127.0.0.1", "Authorization": f"Bearer {door.token}"}
     lines = [f"{n}: {v}\r\n" * (2 if n == name else 1) for n, v in values.items()]
     assert raw(door, f"GET /health HTTP/1.1\r\n{''.join(lines)}", token=False) == status
+
+
+def test_a_body_whose_length_is_told_twice_is_refused_and_what_follows_is_not_read(door: Door) -> None:
+    """A proxy may end the body at one of the two, and take what follows for a request of somebody else's."""
+    told = f"Host: 127.0.0.1\r\nAuthorization: Bearer {door.token}\r\n"
+    first = f"POST /hooks/claude-code HTTP/1.1\r\n{told}Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+    before = len(door.hooks)
+    with socket.create_connection(door.door.address, timeout=PATIENCE) as connection:
+        connection.sendall(f"{first}GET /health HTTP/1.1\r\n{told}\r\n".encode())
+        answer = connection.makefile("rb").read()
+    assert answer.startswith(b"HTTP/1.1 400 ")
+    assert answer.count(b"HTTP/1.1 ") == 1
+    assert len(door.hooks) == before
 
 
 def raw(door: Door, head: str, token: bool = True) -> int:

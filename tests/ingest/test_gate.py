@@ -11,7 +11,7 @@ from memory_mcp.ingest.gate import Gate, shorten
 from memory_mcp.ingest.settings import IngestSettings
 from memory_mcp.model.event import EventDraft, EventType, Role
 from memory_mcp.model.fencing import fence
-from memory_mcp.model.sentinel import MARK, OPEN
+from memory_mcp.model.sentinel import CLOSE, MARK, OPEN
 from tests.work import calls
 
 GATE = Gate()
@@ -44,12 +44,18 @@ def test_a_clean_draft_passes_unchanged() -> None:
     assert kept(draft) == draft
 
 
+#: As an answer of ours tells it.
+RECALLED = '- 2026-01-20 10:00, user said: "a memory" [grip:1767603600000:35cs7r7vpdbmj55j]'
+
+
 def test_what_we_recalled_ourselves_is_taken_out_and_the_rest_kept() -> None:
-    assert kept(replace(DRAFT, text=f"before {fence('a memory')} after")).text == "before  after"
+    assert kept(replace(DRAFT, text=f"before {fence(RECALLED)} after")).text == "before  after"
+    told = f"before {OPEN} and {CLOSE} after"
+    assert kept(replace(DRAFT, text=told)).text == told
 
 
 @pytest.mark.parametrize("kind", [EventType.TOOL_RESULT, EventType.USER_MESSAGE, EventType.NOTE])
-@pytest.mark.parametrize("text", [fence("a memory"), f'{{"origin": "{MARK}", "results": []}}', f"{OPEN} never closed"])
+@pytest.mark.parametrize("text", [fence("a memory"), f'{{"origin": "{MARK}", "results": []}}', f"{OPEN}\n{RECALLED}"])
 def test_our_own_output_is_dropped_and_counted(kind: EventType, text: str) -> None:
     found, report = clean(replace(DRAFT, type=kind, text=text))
     assert found is None

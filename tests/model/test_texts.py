@@ -1,5 +1,9 @@
 """The sentinel and the token estimator."""
 
+import html
+import json
+from importlib.resources import files
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,8 +24,8 @@ def test_what_is_fenced_carries_the_mark_and_strips_to_nothing(text: str) -> Non
 
 @given(st.text(alphabet="ab \n"), st.text(alphabet="ab \n"), st.text())
 def test_text_around_a_fence_stays_and_the_fence_goes(before: str, after: str, inside: str) -> None:
-    kept = without_ours(f"{before}{fence(inside)}{after}")
-    assert kept == f"{before}{after}".strip()
+    kept = without_ours(f"{before}{fence(f'{TOLD}{inside}')}{after}")
+    assert kept == (f"{before}{after}".strip() if "a" in before + after or "b" in before + after else "")
 
 
 def test_a_fence_cannot_be_closed_from_inside() -> None:
@@ -31,7 +35,81 @@ def test_a_fence_cannot_be_closed_from_inside() -> None:
 
 
 def test_a_fence_that_lost_its_end_swallows_the_rest() -> None:
-    assert without_ours(f"hello {OPEN}\nrecalled") == "hello"
+    assert without_ours(f"hello {OPEN}\n{TOLD}recalled") == "hello"
+
+
+#: How an answer of ours begins, so that it is known among other words.
+TOLD = "**1. 2026-01-20 10:00 \u00b7 user** grip: grip:1767603600000:35cs7r7vpdbmj55j\n> "
+FENCED = fence(f'{TOLD}We decided "rail" & <b>no</b> trucks.\n> It is cheaper.\n\n- scope: all projects')
+LINES = FENCED.split("\n")
+STRUCTURED = {"origin": MARK, "results": [{"quote": 'We "decided" {x \\ it\'s', "when": "2026-01-20T10:00"}], "also": []}
+#: Our own output as somebody pastes it.
+PASTED = {
+    "as it was": FENCED,
+    "html": html.escape(FENCED),
+    "html twice": html.escape(html.escape(FENCED)),
+    "numbered entities": FENCED.replace("<", "&#x3C;").replace(">", "&#62;"),
+    "html lines": html.escape(FENCED).replace("\n", "<br>"),
+    "json": json.dumps(FENCED),
+    "json twice": json.dumps(json.dumps(FENCED)),
+    "json for a page": json.dumps(FENCED).replace("<", "\\u003c").replace(">", "\\u003E").replace("/", "\\/"),
+    "quoted": "\n".join(f"> {line}" for line in LINES),
+    "quoted html": "\n".join(f"&gt; {html.escape(line)}" for line in LINES),
+    "numbered": "\n".join(f"{number:6d}\t{line}" for number, line in enumerate(LINES, 9)),
+    "numbered by arrows": "\n".join(f"{number:5d}\u2192{line}" for number, line in enumerate(LINES, 9)),
+    "numbered by bars": "\n".join(f"{number:4d} | {line}" for number, line in enumerate(LINES, 9)),
+    "indented": "\n".join(f"    {line}" for line in LINES),
+    "in a block": f"```\n{FENCED}\n```",
+    "other line ends": FENCED.replace("\n", "\r\n"),
+    "joined": " ".join(FENCED.split()),
+    "beginning": FENCED[: len(FENCED) // 2],
+    "end": FENCED[len(FENCED) // 2 :],
+    "beginning as html": html.escape(FENCED)[:150],
+    "structured": json.dumps(STRUCTURED),
+    "structured, laid out": json.dumps(STRUCTURED, indent=2),
+    "structured in a text": json.dumps(json.dumps(STRUCTURED)),
+    "structured in a text of a text": json.dumps(json.dumps(json.dumps(STRUCTURED))),
+    "structured as html": html.escape(json.dumps(STRUCTURED)),
+    "structured as python": str(STRUCTURED),
+}
+
+
+@pytest.mark.parametrize("how", PASTED)
+def test_our_own_output_is_known_however_it_is_pasted(how: str) -> None:
+    assert without_ours(PASTED[how]) == ""
+    told = without_ours(f"Look at this:\n{PASTED[how]}\n\nIs it right?")
+    assert told.startswith("Look at this:")
+    # What was cut off in the middle of a line ends where its line ends.
+    assert told.endswith("Is it right?")
+    assert "decided" not in told if how != "end" else True
+
+
+#: Texts that tell of the mark, as documentation, source code and people do.
+TELLING = (
+    f"What we say begins with {OPEN} and ends with {CLOSE}; all between is recalled.",
+    f"{OPEN} has opened it since 2026-01-20 10:00 and {CLOSE} closes it.",
+    f"The tags are\n- {OPEN}\n- {CLOSE}\nand nothing else.",
+    f"It is fenced so:\n\n{OPEN}\n...\n{CLOSE}\n\nand never stored again.",
+    f'OPEN = "{OPEN}"\nCLOSE = "{CLOSE}"\n',
+    f'assert cut("before {OPEN}\\nfoo\\n{CLOSE} after") == "before  after"',
+    f'Answers carry "origin": "{MARK}", so that they are known, and {{"origin": "{MARK}"}} is the least.',
+    f"---\norigin: {MARK}\n\nThat line says where it is from.",
+    f"What ends it is\n{CLOSE}\nas grip:1:2 shows.",
+    html.escape(f"Escaped they are {OPEN} and {CLOSE}."),
+)
+
+
+@pytest.mark.parametrize("text", TELLING)
+def test_a_text_that_tells_of_the_mark_stays_whole(text: str) -> None:
+    assert without_ours(text) == text
+    assert without_ours(f" {json.dumps(text)} and more") == f" {json.dumps(text)} and more"
+
+
+@pytest.mark.parametrize("name", ["model/sentinel.py", "model/fencing.py", "ingest/ours.py", "server/wire.py"])
+def test_the_source_of_this_program_stays_whole(name: str) -> None:
+    text = files("memory_mcp").joinpath(name).read_text()
+    numbered = "".join(f"{number:6d}\u2192{line}" for number, line in enumerate(f"{text}\n# {MARK}".splitlines(True), 1))
+    assert without_ours(numbered) == numbered
 
 
 def test_text_without_a_fence_is_left_alone() -> None:

@@ -86,7 +86,7 @@ class HttpDoor:
         """Serve until `stop` or cancellation; started once requests are answered. AddressInUse, ConfigError."""
         listener = bind(self._settings.http_host, self._settings.http_port)
         self.address = listener.getsockname()[:2]
-        self._connection = Connection(routes(self._server, self._asked, self._rules.max_body))
+        self._connection = Connection(routes(self._server, self._asked, self._rules.max_body), self._settings.scope_lock)
         server = _Uvicorn(Guard(self._connection, self._rules, route_of), task_status)
         self._uvicorn = server
         try:

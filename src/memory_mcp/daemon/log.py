@@ -4,6 +4,7 @@ import io
 import logging
 import logging.handlers
 import os
+import re
 import sys
 
 from memory_mcp import machine
@@ -12,6 +13,8 @@ from memory_mcp.errors import DiskFull
 _MOST_BYTES = 1_000_000
 _KEPT = 3
 _FORM = "%(asctime)s %(process)d %(name)s %(levelname)s %(message)s"
+# Libraries tell what they were given: a line's end in it would begin an entry that nobody made.
+_UNSEEN = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029\u202a-\u202e]")
 
 
 class _Rotated(logging.handlers.RotatingFileHandler):
@@ -48,6 +51,14 @@ def _in_one_line(record: logging.LogRecord) -> bool:
     return True
 
 
+class _OneLine(logging.Formatter):
+    """Each message on one line; a traceback follows on lines of its own."""
+
+    def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802 - the standard library's name
+        """See Formatter."""
+        return _UNSEEN.sub(lambda found: ascii(found[0])[1:-1], super().formatMessage(record))
+
+
 class _LastError(logging.Handler):
     """Keeps what went wrong last, for `daemon status`."""
 
@@ -71,7 +82,7 @@ def begin(path: str, redirect: bool) -> None:
         handler = _Rotated(path, maxBytes=_MOST_BYTES, backupCount=_KEPT, encoding="utf-8")
     finally:
         os.umask(before)
-    handler.setFormatter(logging.Formatter(_FORM))
+    handler.setFormatter(_OneLine(_FORM))
     handler.addFilter(_in_one_line)
     if redirect:
         handler.redirect()

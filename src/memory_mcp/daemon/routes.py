@@ -9,6 +9,8 @@ from typing import Any
 
 import anyio
 import anyio.to_thread
+from mcp.server.auth.middleware.bearer_auth import AuthenticatedUser
+from mcp.server.auth.provider import AccessToken
 from mcp.server.mcpserver import MCPServer
 from mcp.server.sse import SseServerTransport
 from mcp.server.streamable_http_manager import StreamableHTTPASGIApp, StreamableHTTPSessionManager
@@ -21,6 +23,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_mcp import lines, metrics
 from memory_mcp.daemon.security import Refusal, send_json
+from memory_mcp.errors import InvalidQuery
 from memory_mcp.server.caller import CALLER, Caller
 from memory_mcp.server.errors import as_ours, hint_of
 
@@ -148,9 +151,16 @@ class _Read:
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["method"] != "POST":
-            await self._app(scope, receive, send)
+            # Nothing is kept to be sent again, and asked for that the library answers nothing at all.
+            headers = [(name, value) for name, value in scope["headers"] if name != b"last-event-id"]
+            await self._app({**scope, "headers": headers}, receive, send)
             return
-        body = await Request(scope, receive).body()
+        request = Request(scope, receive)
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            hint = "Send one JSON message with Content-Type: application/json."
+            await Refusal(415, "INVALID_ARGUMENT", "the body is not declared as JSON", hint).send(send)
+            return
+        body = await request.body()
         found = lines.read(body)
         if found.answer:
             await send_json(send, 400, found.answer.rstrip())
@@ -185,8 +195,10 @@ class Connection:
     Over HTTP nobody is a relay of ours: a call counts twice unless the caller says which one it repeats.
     """
 
-    def __init__(self, app: ASGIApp) -> None:
+    def __init__(self, app: ASGIApp, locked: bool = False) -> None:
+        """`locked`: a session serves the project that it was begun with, as `server.scope_lock` wants it."""
         self._app = app
+        self._locked = locked
         self._streams_end = anyio.Event()
         self._calls_end = anyio.Event()
 
@@ -203,11 +215,14 @@ class Connection:
         if scope["type"] != "http":
             await self._app(scope, receive, send)
             return
-        project = next((v for k, v in scope["headers"] if k == PROJECT_HEADER), b"").decode("utf-8", "replace").strip()
-        if len(project) > _LONGEST_PROJECT:
-            hint = f"Use the project's name as results show it: at most {_LONGEST_PROJECT} characters."
-            await Refusal(400, "INVALID_ARGUMENT", "the Memory-Project header is too long", hint).send(send)
+        try:
+            project = _project(scope)
+        except InvalidQuery as error:
+            await Refusal(400, error.code, error.message, error.hint).send(send)
             return
+        if self._locked:
+            # The library answers as if a session did not exist that somebody else began, over both transports.
+            scope = {**scope, "user": AuthenticatedUser(AccessToken(token="", client_id=project, scopes=[]))}
         caller = CALLER.set(Caller(project=project))
         try:
             await self._until(self._streams_end if scope["method"] == "GET" else self._calls_end, scope, receive, send)
@@ -228,6 +243,17 @@ class Connection:
             await Refusal(503, "UNAVAILABLE", "memory-mcp is ending", "Call again in a few seconds.").send(send)
         elif end.is_set() and not ended:
             await send({"type": "http.response.body", "body": b""})
+
+
+def _project(scope: Scope) -> str:
+    """The project that a request names; InvalidQuery for one that is too long, and for two."""
+    given = [value.decode("utf-8", "replace").strip() for name, value in scope["headers"] if name == PROJECT_HEADER]
+    if len(given) > 1:
+        raise InvalidQuery("the Memory-Project header comes twice", "Send it once: nobody can tell which of them is meant.")
+    if given and len(given[0]) > _LONGEST_PROJECT:
+        hint = f"Use the project's name as results show it: at most {_LONGEST_PROJECT} characters."
+        raise InvalidQuery("the Memory-Project header is too long", hint)
+    return given[0] if given else ""
 
 
 async def _first(receive: Receive, end: anyio.Event) -> Message:

@@ -89,7 +89,12 @@ class Rules:
             hint = f"Send 'Authorization: Bearer TOKEN'; the token is in {self.token_place}."
             challenge = ((b"www-authenticate", b'Bearer realm="memory-mcp"'),)
             return Refusal(401, "UNAUTHENTICATED", "the bearer token is missing or wrong", hint, challenge)
-        if self._declared(_values(scope, b"content-length")) > self.max_body:
+        length = _values(scope, b"content-length")
+        if length and _values(scope, b"transfer-encoding"):
+            hint = "Send Content-Length or Transfer-Encoding, not both."
+            # What follows the body would be read as a request of its own, or not, by who stands between.
+            return Refusal(400, "INVALID_ARGUMENT", "the length of the body is told twice", hint, ((b"connection", b"close"),))
+        if self._declared(length) > self.max_body:
             return self.too_large()
         return None
 

@@ -1,50 +1,245 @@
-"""What this program said, cut out of what it is given: it never comes back as a memory. Pure."""
+"""What this program said, cut out of what it is given: it never comes back as a memory. Pure.
+
+Invariants
+1. Only what has the form of an answer is taken out: a fence whose tags stand on lines of their own around what our renderers
+   write, or an object that says its origin and holds more. A text that tells of the mark, or of both tags, stays whole.
+2. An answer is known as it was sent and as it is pasted: escaped as HTML, JSON or inside of other JSON, quoted or numbered line
+   by line, cut off at either end.
+3. The time is linear in the text: around each mark so many characters are looked at, and each stretch between two is read once.
+"""
 
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from itertools import zip_longest
 
-from memory_mcp.model.sentinel import CLOSE, MARK, OPEN, opens_own_session
+from memory_mcp.ingest.objects import end_of_object
+from memory_mcp.model.sentinel import MARK, opens_own_session
 
-# A line's end, as it stands and as it is written inside of JSON.
-_END = r"(?:\s|\\+[nrt])"
-_FENCED = re.compile(rf"{re.escape(OPEN)}(?={_END}).*?{re.escape(CLOSE)}", re.S)
-# One that lost its end reaches to the text's; where its lines were joined, it is known by beginning a line.
-_ENDLESS = re.compile(rf"{re.escape(OPEN)}(?:[\r\n]|\\+n|\Z).*|^[^\S\n]*{re.escape(OPEN)}\s.*", re.S | re.M)
-# What is left of a fence that lost its beginning.
-_HEADLESS = re.compile(rf"\A.*(?:[\r\n]|\\+n)\s*{re.escape(CLOSE)}", re.S)
-# An answer of ours in its structured form: as JSON, inside of other JSON, as Python or YAML write it.
-_QUOTE = r"\\*[\"']"
-_ANSWER = re.compile(
-    rf"\{{?\s*{_QUOTE}origin{_QUOTE}\s*:\s*{_QUOTE}{re.escape(MARK)}{_QUOTE}|^\s*origin: {re.escape(MARK)}\s*$", re.M
+#: Characters looked at before a mark: an escaped bracket, and what is put before a line.
+_BRACKET, _NEAR = 60, 120
+#: An object that does not end is cut where a sign of ours stands so near to its beginning.
+_SOON = 2_000
+_AMP = r"&(?:amp;){0,4}"
+_ESC = r"\\{1,15}"
+_LT = rf"(?:\\?<|{_AMP}(?:lt|\#0{{0,9}}60|\#x0{{0,9}}3c);|{_ESC}(?:u003c|x3c))"
+_GT = rf"(?:\\?>|{_AMP}(?:gt|\#0{{0,9}}62|\#x0{{0,9}}3e);|{_ESC}(?:u003e|x3e))"
+_SLASH = rf"(?:\\{{0,15}}/|{_AMP}(?:sol|\#0{{0,9}}47|\#x0{{0,9}}2f);|{_ESC}(?:u002f|x2f))"
+_QUOTE = rf"(?:\\{{0,15}}[\"']|\\{{0,15}}{_AMP}(?:quot|apos|\#0{{0,9}}3[49]|\#x0{{0,9}}2[27]);)"
+# A line's end, as it stands and as it is written inside of JSON and HTML.
+_BREAK = rf"(?:\r?\n|\r|(?<!\\)\\++[nr]|{_AMP}\#(?:0{{0,9}}1[03]|x0{{0,9}}[ad]);|<br ?/?>)"
+_BLANK = rf"(?:\s|{_ESC}[nrt])"
+# What stands before a line of a text that was quoted, numbered or commented out: no letters.
+_MARGIN = rf"(?:[^\S\r\n]|[>|#+*/:.,;)\"'`\u2192\u2502\d-]|\\(?=[\"'])|{_AMP}(?:gt|nbsp|quot|\#\d{{1,4}});){{0,60}}"
+_TAG_OPENS, _TAG_CLOSES = re.compile(rf"{_LT}\Z", re.I), re.compile(rf"{_LT}{_SLASH}\Z", re.I)
+_TAG_ENDS = re.compile(_GT, re.I)
+_BEGINS_LINE = re.compile(rf"{_BREAK}{_MARGIN}\Z", re.I)
+_ENDS_LINE = re.compile(rf"[^\S\r\n]{{0,40}}(?:{_BREAK}|\Z)", re.I)
+# So much of what stands before a line goes with it.
+_QUOTED = re.compile(rf"(?:[^\S\r\n]|[>|]|{_AMP}gt;|\d{{1,7}} ?[\u2192:|.)\t])*\Z", re.I)
+_LINE_ENDS = re.compile(rf"{_BREAK}++", re.I)
+#: Signs of what was recalled: an id, a moment, or what our answers begin with.
+_SIGN = re.compile(
+    r"\b(?:grip:\d{1,15}:|toc:(?:root\b|year:|month:|week:|day:|segment:)|topic:[0-9a-z]{12}\b|[0-3][0-9A-HJKMNP-TV-Z]{25}\b"
+    r"|\d{4}-\d\d-\d\d[ T]\d\d:\d\d|No (?:results|topics)\.|From earlier sessions \(|Recorded in earlier sessions"
+    r"|memory-mcp admin acknowledge-loss)"
 )
+# How a line of an answer begins: a list, a quotation, emphasis, a number, or our own words.
+_OWN = (
+    rf"(?:[^\S\r\n]|\d{{1,7}} ?[\u2192:|\t]){{0,60}}(?:[>|*\u2022-]|{_AMP}gt;|\\\*|\d{{4}}-\d\d|No (?:results|topics)\."
+    r"|Further, shortened:|Shortened; |From earlier sessions|Recorded in earlier|Pinned:|Where we left off|Before that, "
+    r"|intelligent_search |expand_grip )"
+)
+_OWN_LINE, _JOINED = re.compile(_OWN, re.I), re.compile(rf"\s++{_OWN}", re.I)
+# Between two members of an object: blanks, and what was put before its lines.
+_GAP = rf"(?:{_BLANK}|[>|]|{_AMP}gt;|\d{{1,7}} ?[\u2192:|\t]){{0,60}}"
+_FIELD = r"[a-z][a-z_]{1,40}"
+_ORIGIN = re.compile(rf"(\{{{_GAP})?({_QUOTE})origin{_QUOTE}{_BLANK}{{0,9}}:{_BLANK}{{0,9}}{_QUOTE}\Z", re.I)
+_MORE = re.compile(rf"{_QUOTE}{_BLANK}{{0,9}},{_GAP}{_QUOTE}{_FIELD}{_QUOTE}{_BLANK}{{0,9}}:", re.I)
+_YAML_ORIGIN = re.compile(r"[\r\n][^\S\r\n]{0,40}origin: ?[\"']?\Z")
+_YAML_MORE = re.compile(rf"[\"']?[^\S\r\n]{{0,9}}\r?\n[^\S\r\n]{{0,40}}{_FIELD}:(?=\s)")
+_YAML_LINE = re.compile(rf"\s|- |{_FIELD}:|\Z")
+
+Span = tuple[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Tag:
+    """A tag of ours as it stands in a text."""
+
+    start: int
+    end: int
+    closes: bool
+    #: Whether nothing but a margin stands before it on its line, and nothing behind it.
+    begins_line: bool
+    ends_line: bool
+    #: Whether what begins or ends an answer stands beside it on the same line.
+    joined: bool
 
 
 def is_answer(value: object) -> bool:
-    """Whether a JSON value holds a structured answer of ours, itself or in a text."""
+    """Whether a JSON value holds a structured answer of ours, itself or as a text."""
     if isinstance(value, str):
-        return MARK in value and _ANSWER.search(value) is not None
+        return MARK in value and is_answer(_json_of(value))
     if isinstance(value, Mapping):
         return value.get("origin") == MARK or any(map(is_answer, value.values()))
     return isinstance(value, list | tuple) and any(map(is_answer, value))
 
 
 def without_ours(text: str) -> str:
-    """`text` without what this program produced: fenced recalls, structured answers, a summarizer's prompt; "" if that is all.
-
-    A text in which such an answer cannot be told apart is ours as a whole.
-    """
+    """`text` without what this program produced: fenced recalls, structured answers, a summarizer's prompt; "" if that is all."""
     if MARK not in text:
         return text
     if opens_own_session(text) or is_answer(_json_of(text)):
         return ""
-    kept = _HEADLESS.sub("", _ENDLESS.sub("", _FENCED.sub("", text))).strip()
-    while (found := _ANSWER.search(kept)) is not None:
-        end = _end_of_object(kept, found.start())
-        if not end:
-            return ""
-        kept = (kept[: found.start()] + kept[end:]).strip()
-    return kept
+    kept = _without(text, _fences(text, list(_tags(text))))
+    return _without(kept, _answers(kept))
+
+
+def _without(text: str, spans: Iterator[Span]) -> str:
+    """`text` without these spans, which come in order; "" where no letter or digit is left."""
+    parts: list[str] = []
+    at = 0
+    for start, end in spans:
+        parts.append(text[at:start])
+        at = end
+    if not at:
+        return text
+    kept = "".join([*parts, text[at:]]).strip()
+    return kept if any(map(str.isalnum, kept)) else ""
+
+
+def _marks(text: str) -> Iterator[int]:
+    at = text.find(MARK)
+    while at >= 0:
+        yield at
+        at = text.find(MARK, at + len(MARK))
+
+
+def _near(text: str, at: int, many: int = _NEAR) -> str:
+    """What stands before a place, behind a line's end where the text begins."""
+    return text[at - many : at] if at > many else f"\n{text[:at]}"
+
+
+def _tags(text: str) -> Iterator[_Tag]:
+    """The tags of ours that a text spells, escaped or not."""
+    for at in _marks(text):
+        ends = _TAG_ENDS.match(text, at + len(MARK))
+        near = _near(text, at, _BRACKET)
+        begins = ends and (_TAG_CLOSES.search(near) or _TAG_OPENS.search(near))
+        if not ends or not begins:
+            continue
+        closes, start = len(begins[0]) > 1 and _TAG_CLOSES.match(begins[0]) is not None, at - len(begins[0])
+        joined = text[start - 1 : start].isspace() if closes else _JOINED.match(text, ends.end()) is not None
+        begins_line = _BEGINS_LINE.search(_near(text, start)) is not None
+        yield _Tag(start, ends.end(), closes, begins_line, _ENDS_LINE.match(text, ends.end()) is not None, joined)
+
+
+def _fences(text: str, tags: list[_Tag]) -> Iterator[Span]:
+    """Where the text is fenced by us; of a fence that lost one of its ends, the lines that are still ours."""
+    if len(tags) == 2 and _is_one(text, *tags):
+        yield 0, len(text)
+        return
+    at = 0
+    waiting = zip_longest(tags, tags[1:])
+    for tag, following in waiting:
+        if tag.closes:
+            found = _headless(text, at, tag)
+        elif following is not None and _pair(tag, following) and _SIGN.search(text, tag.end, following.start):
+            found = _margin(text, tag.start), following.end
+            next(waiting)
+        else:
+            found = _endless(text, tag, following.start if following else len(text))
+        if found:
+            yield found
+        at = max(tag.end, found[1] if found else 0)
+
+
+def _is_one(text: str, first: _Tag, last: _Tag) -> bool:
+    """Whether a text is one fence and nothing else, whatever stands inside."""
+    if first.closes or not last.closes or not (first.ends_line and last.begins_line):
+        return False
+    return not any(map(str.isalnum, text[: _margin(text, first.start)])) and not any(map(str.isalnum, text[last.end :]))
+
+
+def _pair(first: _Tag, last: _Tag) -> bool:
+    """Whether two tags stand as a fence's do: on lines of their own, or at the ends of a line that was joined of all."""
+    if first.closes or not last.closes:
+        return False
+    return last.begins_line if first.ends_line else first.begins_line and first.joined and last.joined
+
+
+def _margin(text: str, start: int) -> int:
+    """Where what was put before every line begins, as far as it stands before `start`."""
+    near = _near(text, start, _BRACKET)
+    found = _QUOTED.search(near) if _BEGINS_LINE.search(near) else None
+    return start - len(found[0]) if found else start
+
+
+def _lines(text: str, start: int, end: int) -> Iterator[Span]:
+    """The lines of a stretch that are not blank, line ends that are escaped among them."""
+    for found in _LINE_ENDS.finditer(text, start, end):
+        if text[start : found.start()].strip():
+            yield start, found.start()
+        start = found.end()
+    if text[start:end].strip():
+        yield start, end
+
+
+def _is_own(text: str, line: Span) -> bool:
+    # Whether a line goes on does not matter, how it begins does.
+    return _OWN_LINE.match(text, line[0], min(line[1], line[0] + _NEAR)) is not None
+
+
+def _headless(text: str, at: int, tag: _Tag) -> Span | None:
+    """The lines of ours before a closing tag whose opening one is lost, with what is left of a line that was cut."""
+    start = own = count = 0
+    for number, line in enumerate(_lines(text, at, tag.start) if tag.begins_line else ()):
+        count = count + 1 if _is_own(text, line) else 0
+        if count == 1:
+            own = line[0]
+            start = 0 if number == 1 and not at else own
+    # The sign may stand in what is lost: several such lines right before the tag are no prose either.
+    return (start, tag.end) if count > 1 or (count and _SIGN.search(text, own, tag.start)) else None
+
+
+def _endless(text: str, tag: _Tag, limit: int) -> Span | None:
+    """An opening tag whose closing one is lost, with the lines of ours behind it, up to `limit`."""
+    joined = tag.begins_line and tag.joined and not tag.ends_line
+    if tag.closes or not (tag.ends_line or joined):
+        return None
+    end = tag.end
+    for number, line in enumerate(_lines(text, tag.end, limit)):
+        if not (joined and not number) and not _is_own(text, line):
+            break
+        end = line[1]
+    return (_margin(text, tag.start), end) if _SIGN.search(text, tag.end, end) else None
+
+
+def _answers(text: str) -> Iterator[Span]:
+    """Where structured answers of ours stand: as JSON, inside of other JSON, as Python or YAML write them."""
+    done = 0
+    for at in _marks(text):
+        behind, near = at + len(MARK), _near(text, at)
+        found = _ORIGIN.search(near) if _MORE.match(text, behind) else None
+        if at < done:
+            continue
+        if found:
+            start = at - len(found[0])
+            done = end_of_object(text, start, found[2])
+            if not done and not _SIGN.search(text, behind, behind + _SOON):
+                # None that follows ends either, and looking for each one's end would take long.
+                return
+            done = done or len(text)
+            yield _margin(text, start), done
+        elif (found := _YAML_ORIGIN.search(near)) and _YAML_MORE.match(text, behind):
+            done = behind
+            for line in _lines(text, behind, len(text)):
+                if not _YAML_LINE.match(text, line[0]):
+                    break
+                done = line[1]
+            yield at - len(found[0]) + 1, done
 
 
 def _json_of(text: str) -> object:
@@ -53,11 +248,3 @@ def _json_of(text: str) -> object:
         return json.loads(text) if text.lstrip()[:1] in ("{", "[") else None
     except (ValueError, RecursionError):
         return None
-
-
-def _end_of_object(text: str, start: int) -> int:
-    """Where the JSON object that begins at `start` ends; 0 where none does."""
-    try:
-        return json.JSONDecoder().raw_decode(text, start)[1] if text[start] == "{" else 0
-    except (ValueError, RecursionError):
-        return 0

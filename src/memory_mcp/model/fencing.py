@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from memory_mcp.model.lookalikes import bare, looks, readings
+from memory_mcp.model.lookalikes import bare, readings
 from memory_mcp.model.sentinel import CLOSE, MARK, OPEN
 
 #: Stands where somebody's text spelled a tag of ours.
@@ -58,7 +58,24 @@ def neutral(text: str) -> str:
 def neutral_json(value: Any) -> Any:
     """A JSON value with every text in it `neutral`, names of fields too; several of them, read as one, are neutral as well."""
     clean = _each(neutral, value)
-    return _each(_unbracketed, clean) if _tags_in("\n".join(_texts(clean))) else clean
+    for _ in range(_ROUNDS):
+        texts = list(_texts(clean))
+        spelled = _tags_in("\n".join(texts))
+        if not spelled:
+            return clean
+        parts = _parted(texts, spelled)
+        clean = _each(lambda _, parts=parts: next(parts), clean)  # type: ignore[misc]
+    return _each(bare, clean)
+
+
+def _parted(texts: list[str], spelled: list[tuple[int, int]]) -> Iterator[str]:
+    """The texts, each without its part of what they spell together, a line apart."""
+    start = 0
+    for text in texts:
+        end = start + len(text)
+        own = [(max(a, start) - start, min(b, end) - start) for a, b in spelled if a < end and b > start]
+        yield _with(text, own, _OURS)
+        start = end + 1
 
 
 def _each(made: Callable[[str], str], value: Any) -> Any:
@@ -80,10 +97,6 @@ def _texts(value: Any) -> Iterator[str]:
     elif isinstance(value, list | tuple):
         for one in value:
             yield from _texts(one)
-
-
-def _unbracketed(text: str) -> str:
-    return "".join("(" if looks(c) == "<" else c for c in text)
 
 
 def uncited(text: str) -> str:

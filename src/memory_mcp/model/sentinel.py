@@ -1,7 +1,8 @@
 """The mark that every text of ours carries when it leaves, so that it never comes back as a memory.
 
 Results quoted in a transcript and context injected by a hook stand between `OPEN` and `CLOSE` (`model/fencing.py`), structured
-answers say their `origin`; importers cut these out (`ingest/ours.py`), and keep a text that merely names the mark.
+answers say their `origin`; importers cut these out (`ingest/ours.py`), also as they are pasted, and keep a text that merely tells
+of the mark.
 """
 
 #: Changing this string makes older transcripts' recalled text importable again: add to it, never replace it.

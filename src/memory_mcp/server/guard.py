@@ -10,6 +10,7 @@ from typing import Any
 
 import anyio
 from mcp.server import MCPServer
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
 from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.tools import Tool
 from mcp.shared.exceptions import MCPError
@@ -17,6 +18,7 @@ from mcp.types import INVALID_PARAMS, CallToolResult, GetPromptResult, InputRequ
 
 from memory_mcp import metrics
 from memory_mcp.errors import InvalidQuery
+from memory_mcp.model.fencing import neutral, neutral_json
 from memory_mcp.server.errors import as_ours, check_names, check_prompt, check_tool, describe, error_result
 
 log = logging.getLogger(__name__)
@@ -29,7 +31,7 @@ class MemoryServer(MCPServer[Any]):
     """MCPServer whose tool errors are ours."""
 
     def __init__(self, name: str, tools: Sequence[Tool], **settings: Any) -> None:
-        super().__init__(name, tools=list(tools), **settings)
+        super().__init__(name, tools=list(tools), middleware=[_disarmed], **settings)
         self._ours: Mapping[str, Tool] = {t.name: t for t in tools}
 
     async def call_tool(
@@ -77,6 +79,17 @@ class MemoryServer(MCPServer[Any]):
             validated[tool.context_kwarg] = context
         async with _progress(context, name):
             return tool.fn_metadata.convert_result(await tool.fn(**validated))
+
+
+async def _disarmed(ctx: ServerRequestContext[Any, Any], call_next: CallNext) -> HandlerResult:
+    """Errors of the protocol repeat a method's or a resource's name: what spells a tag of ours in it is taken out."""
+    try:
+        return await call_next(ctx)
+    except MCPError as error:
+        message, data = neutral(error.message), neutral_json(error.data)
+        if (message, data) == (error.message, error.data):
+            raise
+        raise MCPError(error.code, message, data) from error
 
 
 def _record(tool: str, outcome: str, seconds: float) -> None:

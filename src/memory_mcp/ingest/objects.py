@@ -1,0 +1,38 @@
+"""Where an object of JSON or of Python ends that stands in a text, escaped as often as it may be. Pure and linear."""
+
+import re
+
+
+def end_of_object(text: str, start: int, quote: str) -> int:
+    """The end of the object that begins at `start`; 0 where it does not end.
+
+    Args:
+        text: What it stands in.
+        start: Its opening brace, or a member of it, where the brace is missing.
+        quote: How its names are quoted there: a quotation mark or its entity, with as many backslashes before it as the object
+            was escaped with.
+
+    """
+    level = len(quote) - len(quote.lstrip("\\"))
+    sign = quote[level:]
+    signs = "[\"']" if len(sign) == 1 else re.escape(sign)
+    depth, inside = int(text[start] != "{"), ""
+    # A run of backslashes is taken whole, so that a text of nothing else is read once.
+    for found in re.finditer(rf"\\++(?:{signs})?|{signs}|[{{}}\[\]]", text[start:]):
+        one = found[0].lstrip("\\")
+        slashes = len(found[0]) - len(one)
+        if not one:
+            continue
+        if inside:
+            # Each backslash of a string is written as twice as many as the quotation mark has, and one more pair.
+            if one == inside and slashes >= level and (slashes - level) % (2 * (level + 1)) == 0:
+                inside = ""
+        elif one in "[{":
+            depth += 1
+        elif one in "]}":
+            depth -= 1
+            if not depth:
+                return start + found.end()
+        elif slashes == level:
+            inside = one
+    return 0
