@@ -21,6 +21,7 @@ from memory_mcp.config import Settings, StorageSettings
 from memory_mcp.failpoints import VARIABLE
 from memory_mcp.hook import CLIENTS
 from memory_mcp.storage.values import Scope
+from tests.spooled import left
 from tests.toc.helpers import findings
 from tests.waiting import until
 
@@ -237,14 +238,14 @@ def test_a_file_that_may_grow_no_more_leaves_nothing_behind(directory: Path) -> 
 
 
 def test_a_payload_of_many_megabytes_is_read_to_its_end_and_bounded(directory: Path) -> None:
-    from memory_mcp.hook import MAX_PAYLOAD
+    from memory_mcp.hook import CUT_KEPT, MAX_PAYLOAD
 
     given = payload("PostToolUse", tool_name="Read", tool_response="x" * (MAX_PAYLOAD + 3_000_000))
     assert hook(directory, given).stderr == b""
     (file,) = kept(directory)
     head, _, rest = file.read_bytes().partition(b"\n")
     assert json.loads(head)["cut"] is True
-    assert rest == given[:MAX_PAYLOAD]
+    assert rest == given[:CUT_KEPT]
 
 
 def test_help_names_the_clients() -> None:
@@ -415,18 +416,16 @@ def test_many_at_once_leave_as_many_files_and_each_is_stored_once(directory: Pat
 
 def left_by_hooks(directory: Path) -> list[str]:
     """Payloads of both kinds of client and two that cannot be read; the words that must be stored."""
-    from memory_mcp import hook as module
-
     spool = paths.spool_dir(str(directory))
     words = []
     for n in range(12):
         if n in (3, 8):
-            module.keep(spool, "claude-code", b'{"broken')
+            left(spool, b'{"broken')
         elif n % 4 == 2:
-            module.keep(spool, "json", json.dumps({"session_id": "s2", "role": "user", "text": f"plain {n}"}).encode())
+            left(spool, json.dumps({"session_id": "s2", "role": "user", "text": f"plain {n}"}).encode(), "json")
             words.append(f"plain {n}")
         else:
-            module.keep(spool, "claude-code", payload("UserPromptSubmit", prompt=f"prompt {n}"))
+            left(spool, payload("UserPromptSubmit", prompt=f"prompt {n}"))
             words.append(f"prompt {n}")
     return sorted(words)
 
@@ -459,9 +458,7 @@ def test_killed_again_and_again_while_hooks_go_on_everything_is_stored_once(dire
 
 
 def hook_here(directory: Path, words: str) -> None:
-    from memory_mcp import hook as module
-
-    module.keep(paths.spool_dir(str(directory)), "claude-code", payload("UserPromptSubmit", prompt=words))
+    left(paths.spool_dir(str(directory)), payload("UserPromptSubmit", prompt=words))
 
 
 # with the daemon

@@ -1,13 +1,14 @@
 """A hook's payload as it came in, the same without secrets and private spans out: what may lie in the spool.
 
-Each string of its JSON is looked at as it is, and short ones once more with their keys and neighbours around them, which tell
-of passwords. What is no JSON is looked at as plain text. What was forgotten or excluded is left to the gate of the drain.
+Each string of its JSON is looked at as it is, short ones once more with their keys and neighbours around them, which tell of
+passwords, and those of a list as lines of one text. What is no JSON is looked at as plain text. What was forgotten or excluded
+is left to the gate of the drain.
 
 Invariants
 1. A payload that holds nothing to take out comes back byte for byte, any other one still in its form.
 2. The same payload gives the same result in every process, so that two hooks of one event are still known for one.
 3. What tells sessions, calls and projects apart still does, by a hash, where a secret was taken out of it.
-4. Time grows with the payload, whatever it is. Standard library only.
+4. Time grows with the payload, whatever it is; of a very long string only the ends are kept. Standard library only.
 """
 
 import json
@@ -16,6 +17,7 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from itertools import accumulate, groupby
 from typing import Any
 
 from memory_mcp.ingest.redact import Private, Redactor, replaced, strip_private
@@ -24,6 +26,9 @@ from memory_mcp.paths import name_of
 
 #: Longer strings are looked at by themselves alone, characters: what a key tells of is a value, not a text.
 _SHORT = 2_000
+#: Of a longer string both ends are kept, characters: more than the gate keeps of any text. Cut at a blank near there, so that
+#: no half of a secret is left.
+_LONGEST, _END, _NEAR = 1_500_000, 600_000, 4_096
 #: Strings that are looked at together first, characters.
 _BATCH = 65_536
 #: Keys of what tells things apart: it is looked at by itself alone, and stays different where it differed.
@@ -92,13 +97,13 @@ class Payloads:
         """Clean JSON values in place; whether anything was taken out."""
         view, keys = _read(values)
         leaves = [part for part in view if isinstance(part, _Leaf)]
-        before = [leaf.text for leaf in leaves]
         _strip(leaves)
         self._look_at_each(leaves)
         self._look_around(view)
+        self._look_along(leaves)
         changed = False
-        for leaf, was in zip(leaves, before, strict=True):
-            clean = replaced(leaf.text, leaf.spans, Counter()) if leaf.spans else leaf.text
+        for leaf in leaves:
+            clean, was = replaced(leaf.text, leaf.spans, Counter()) if leaf.spans else leaf.text, str(leaf.holder[leaf.at])
             if clean != was:
                 changed = True
                 leaf.holder[leaf.at] = f"{clean.strip()}~{name_of(was)}" if leaf.key in _NAMES else clean
@@ -142,6 +147,16 @@ class Payloads:
             length += len(text)
         for span in self._redactor.find("".join(parts)):
             _share(span, shown, starts)
+
+    def _look_along(self, leaves: list[_Leaf]) -> None:
+        """Note what is found in the strings of a list as the lines of one text."""
+        for _, run in groupby(leaves, key=lambda leaf: id(leaf.holder)):
+            lines = [leaf for leaf in run if isinstance(leaf.holder, list)]
+            if len(lines) < 2:
+                continue
+            starts = [0, *accumulate(len(line.text) + 1 for line in lines[:-1])]
+            for span in self._redactor.find("\n".join(line.text for line in lines)):
+                _share(span, lines, starts)
 
 
 def _share(span: Span, shown: list[_Leaf], starts: list[int]) -> None:
@@ -193,7 +208,7 @@ def _read(values: list[Any]) -> tuple[list[str | _Leaf], set[str]]:
         holder, at, key, group, depth = part
         value = holder[at]
         if isinstance(value, str) or (isinstance(value, int | float) and not isinstance(value, bool)):
-            view.append(_Leaf(holder, at, str(value), key, not isinstance(value, str), group))
+            view.append(_Leaf(holder, at, _ends(str(value)), key, not isinstance(value, str), group))
         elif isinstance(value, dict):
             keys.update(value)
             todo += ["}", *_reversed((f'"{k}":', (value, k, k, group, depth + 1)) for k in value), "{"]
@@ -212,6 +227,18 @@ def _reversed(parts: Iterator[tuple[str, Any]]) -> Iterator[Any]:
     """Members with a comma between them, the last one first."""
     for name, place in reversed(list(parts)):
         yield from (",", place, name)
+
+
+def _ends(text: str) -> str:
+    """`text`, or both ends of a long one."""
+    if len(text) <= _LONGEST:
+        return text
+    head, tail = text[:_END], text[-_END:]
+    if blank := re.search(r"\s\S*\Z", head[-_NEAR:]):
+        head = head[: _END - _NEAR + blank.start()]
+    if blank := re.search(r"\s", tail[:_NEAR]):
+        tail = tail[blank.start() :]
+    return f"{head}\n[... {len(text) - len(head) - len(tail)} characters left out ...]\n{tail}"
 
 
 def _strip(leaves: list[_Leaf]) -> None:
