@@ -1,7 +1,7 @@
 """A payload handed to the daemon that runs: one request over the local door, and whether it was kept.
 
-The json and socket modules together would cost a hook as much as what it does with a tool call, so that over a Unix socket
-the request is put together, and its answer read, by hand.
+The modules json, socket and signal together would cost a hook as much as all else it does with a tool call. So over a Unix
+socket the request is put together, and its answer read, by hand, and what those modules are made of is used.
 
 Invariants
 1. Nothing is told to any process but the daemon of this user, and nothing is started.
@@ -45,18 +45,18 @@ def hand(directory: str, name: str, payload: bytes, told: "Mapping[str, str]") -
 
 def stop_after(seconds: float) -> None:
     """TimeoutError in this process after so long, whatever it waits for then; 0 calls it off."""
-    import signal
+    # The signal module without its names for people, which would cost as much as connecting does.
+    import _signal  # type: ignore[import-not-found]  # has no stub
 
     def stop(_: int, __: "FrameType | None") -> None:
         raise TimeoutError("no answer in time")
 
-    if hasattr(signal, "setitimer"):
-        signal.signal(signal.SIGALRM, stop)
-        signal.setitimer(signal.ITIMER_REAL, seconds)
+    if hasattr(_signal, "setitimer"):
+        _signal.signal(_signal.SIGALRM, stop)
+        _signal.setitimer(_signal.ITIMER_REAL, seconds)
 
 
 def _over_socket(place: str, name: str, payload: bytes, told: "Mapping[str, str]") -> bool:
-    # What the socket module is made of.
     import _socket
 
     if not hasattr(_socket, "AF_UNIX"):

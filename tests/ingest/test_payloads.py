@@ -3,7 +3,6 @@
 import json
 import subprocess
 import sys
-from itertools import product
 from typing import Any
 
 import pytest
