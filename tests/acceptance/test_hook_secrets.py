@@ -4,6 +4,7 @@ import base64
 import json
 import os
 import signal
+import statistics
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -173,6 +174,25 @@ def test_with_a_daemon_a_hook_loads_no_rules_and_little_else(directory: Path) ->
     bare = subprocess.run([sys.executable, "-c", "import sys; print(*sys.modules)"], capture_output=True, text=True, check=True)
     heavy = {"json", "re", "typing", "pathlib", "socket", "collections", "hashlib", "tomllib", "argparse", "base64"}
     assert not (fresh - set(bare.stdout.split())) & heavy
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("daemon")
+def test_with_a_daemon_a_hook_costs_little_more_than_python_itself(directory: Path, record_property: Any) -> None:
+    resource = pytest.importorskip("resource")
+
+    def seconds(*arguments: str, given: bytes = b"") -> float:
+        """Of CPU."""
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, *arguments], input=given, env=environment(directory), check=True, timeout=LIMIT, cwd=ROOT)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return float(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
+
+    tool = payload("PostToolUse", tool_name="Bash", tool_input={"command": "ls"}, tool_response={"stdout": "x" * 2000})
+    alone = statistics.median(seconds("-c", "pass") for _ in range(30))
+    hooked = statistics.median(seconds("-c", IN_PROCESS, "claude-code", given=tool) for _ in range(30))
+    record_property("hook_over_python", round(hooked / alone, 2))
+    assert hooked <= 3 * alone
 
 
 @pytest.mark.usefixtures("daemon")
