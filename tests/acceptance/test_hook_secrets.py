@@ -17,6 +17,7 @@ from memory_mcp import handing, link, paths, spoolfile
 from memory_mcp.failpoints import VARIABLE
 from memory_mcp.hook import CUT_KEPT, MAX_PAYLOAD
 from tests.acceptance.test_hook import IN_PROCESS, LIMIT, PROMPT, ROOT, Done, environment, hook, kept, loaded, payload, stored
+from tests.daemon.places import needs_proc
 from tests.ingest.secret_kinds import KINDS, remains
 from tests.spooled import left
 from tests.waiting import until
@@ -112,6 +113,7 @@ def test_hardly_a_secret_of_any_kind_is_in_the_spool(directory: Path) -> None:
     assert len(found) <= 0.03 * len(values), found[:20]
 
 
+@needs_proc
 def test_a_daemon_takes_the_secrets_out_before_anything_is_written_or_drained(directory: Path) -> None:
     # It dies with its first drain, when events are stored and their file is still there.
     pid = start(directory, **{VARIABLE: "drain.stored"})
