@@ -2,8 +2,12 @@
 
 Invariants
 1. The exit status is 0, whatever happens; trouble is one line on standard error, and nothing but an answer is printed.
-2. The payload is kept before anything is answered, as it came: it is parsed only where an answer may depend on it.
-3. It starts with every prompt and every tool call, so it imports what it needs where it needs it, and nothing else.
+2. The payload is kept before anything is answered. What holds no secret and no private span is kept as it came.
+3. No byte of it is on the disk before secrets and private spans are taken out: by the daemon that runs, else by this process.
+   Where neither can, it is kept as it came rather than lost: its first line says so, and so does standard error.
+4. Daemon and hook write the same file under the same name, so that a payload both have written is stored once.
+5. It starts with every prompt and every tool call, so it imports what it needs where it needs it, and nothing else. The rules
+   about secrets take several times as long to load as all else, and are loaded only where no daemon answers.
 """
 
 import os
@@ -22,8 +26,9 @@ _PROMPTS = {
     "gemini": "BeforeAgent",
     "opencode": "UserPromptSubmit",
 }
-#: Longest payload that is kept, bytes; of a longer one the beginning, which says so when it is read.
-MAX_PAYLOAD = 16 * 1024 * 1024
+#: Longest payload that is kept, bytes. Of a longer one the beginning is kept, which says so when it is read: nobody can read
+#: it but who looks for the reason, and so much behind it is looked at that no half of a secret is left.
+MAX_PAYLOAD, CUT_KEPT, _BEHIND = 16 * 1024 * 1024, 1024 * 1024, 64 * 1024
 #: Longest text that the client takes from a hook, characters.
 MAX_ANSWER = 10_000
 #: Where a session begins or ends, what hooks left is filed, by a daemon started for it where none runs.
@@ -33,8 +38,6 @@ _WORTH_A_DAEMON = 2
 #: Behind these a session goes on from words it knows already.
 _KNOWS = frozenset({"resume", "fork"})
 _CHUNK = 1 << 20
-#: Folders inside the data directory; that itself may be a link.
-_OURS = ("spool", "tmp", "new")
 _USAGE = f"usage: memory-mcp hook {{{','.join(CLIENTS)}}} [--data-dir DIR] [--config FILE] < payload"
 
 
@@ -69,14 +72,15 @@ def _run(argv: "list[str]") -> None:
     directory = paths.data_dir(named, file=config)
     told = {"project_dir": os.environ.get("CLAUDE_PROJECT_DIR", ""), "cwd": paths.here()}
     failed = ""
+    kept = True
     try:
         if not _is_paused(payload, directory, config):
-            keep(paths.spool_dir(directory), client, payload, told)
+            failed = keep(directory, client, payload, told)
     except OSError as error:
-        failed = f"not kept: {error}"
+        kept, failed = False, f"not kept: {error}"
     if client in _PROMPTS:
         _answer(payload, directory, config, _PROMPTS[client])
-    if not failed and _may_be(payload, *_EDGES):
+    if kept and _may_be(payload, *_EDGES):
         _have_filed(directory, config)
     if failed:
         _complain(failed)
@@ -126,61 +130,29 @@ def _read() -> bytes:
     return b"".join(parts)
 
 
-def keep(spool: str, client: str, payload: bytes, told: "Mapping[str, str] | None" = None) -> None:
-    """One file in the spool: written aside, on disk, then in place; its name tells its time, and no other has it.
+def keep(directory: str, client: str, payload: bytes, told: "Mapping[str, str]") -> str:
+    """Keep one payload without its secrets; what to complain of, or "". OSError when it is not kept.
 
-    `told` may name what the payload does not say: "project_dir" and "cwd" of whoever sent it. OSError when it is not kept.
+    `told` may name what the payload does not say: "project_dir" and "cwd" of whoever sent it.
     """
-    import time
-    import zlib
+    from memory_mcp import handing, paths, spoolfile
 
-    if not os.path.isdir(spool):
-        from memory_mcp import paths
-
-        if why := paths.foreign(os.path.dirname(spool)):
-            raise OSError(why)
-    for place in (os.path.dirname(spool), spool, *(os.path.join(spool, name) for name in ("tmp", "new"))):
-        _directory(place)
-    at_ns = time.time_ns()
-    # Two hooks may be given the same words in the same moment, but not by the same process.
-    name = f"{at_ns:020d}-{zlib.crc32(payload):08x}{os.getpid():08x}-{client}"
-    aside = os.path.join(spool, "tmp", name)
-    descriptor = os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o600)
+    name = spoolfile.name_of(client, payload)
+    if handing.hand(directory, name, payload, told):
+        return ""
+    cut = len(payload) > MAX_PAYLOAD
+    payload = payload[: CUT_KEPT + _BEHIND] if cut else payload
+    failed = ""
     try:
-        try:
-            _write(descriptor, _header(client, at_ns, told or {}, len(payload) > MAX_PAYLOAD))
-            _write(descriptor, payload[:MAX_PAYLOAD])
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-        os.rename(aside, os.path.join(spool, "new", name))
-    except BaseException:
-        os.unlink(aside)
-        raise
+        from memory_mcp.ingest.payloads import Payloads
 
-
-def _directory(place: str) -> None:
-    try:
-        os.mkdir(place, 0o700)
-    except FileExistsError:
-        if place.endswith(_OURS) and os.path.islink(place):
-            raise OSError(f"{place} is a link") from None
-    except FileNotFoundError:
-        os.makedirs(place, 0o700, exist_ok=True)
-
-
-def _header(client: str, at_ns: int, told: "Mapping[str, str]", cut: bool) -> bytes:
-    """What the payload does not say, as one line of JSON before it."""
-    words = "".join(f',"{key}":{_quoted(value)}' for key, value in told.items() if value)
-    words += ',"cut":true' if cut else ""
-    return f'{{"v":1,"client":"{client}","at_ns":{at_ns}{words}}}\n'.encode("ascii")
-
-
-def _quoted(text: str) -> str:
-    """A JSON string in ASCII. The json module alone would cost a third of what starting Python does."""
-    raw = text.encode("utf-16-be", "surrogatepass")
-    units = [raw[i] << 8 | raw[i + 1] for i in range(0, len(raw), 2)]
-    return '"' + "".join(chr(u) if 32 <= u < 127 and u not in (34, 92) else f"\\u{u:04x}" for u in units) + '"'
+        payloads = Payloads()
+        payload, told = payloads.clean(payload), payloads.clean_told(told)
+    except Exception as error:
+        failed = f"kept as it came, with any secrets in it: {type(error).__name__}: {error}"
+    head = spoolfile.header(name, told, cut, bool(failed))
+    spoolfile.write(paths.spool_dir(directory), name, head, payload[:CUT_KEPT] if cut else payload)
+    return failed
 
 
 def _answer(payload: bytes, directory: str, config: str, prompt: str) -> None:
@@ -194,8 +166,10 @@ def _answer(payload: bytes, directory: str, config: str, prompt: str) -> None:
         if text:
             import json
 
+            from memory_mcp.spoolfile import write_all
+
             inner = {"hookEventName": event, "additionalContext": _bounded(text)}
-            _write(1, json.dumps({"hookSpecificOutput": inner}).encode("ascii") + b"\n")
+            write_all(1, json.dumps({"hookSpecificOutput": inner}).encode("ascii") + b"\n")
             return
 
 
@@ -287,29 +261,18 @@ def _recall(told: "dict[str, Any]", directory: str, config: str) -> str:
     if not prompt.strip() or not os.path.exists(paths.socket_path(directory)):
         return ""
     from memory_mcp import link
+    from memory_mcp.handing import stop_after
 
     wait = float(paths.setting("hooks", "recall_deadline_ms", 300, file=config)) / 1000
     asked = {"prompt": prompt, "project": _project(told, config), "session_id": str(told.get("session_id", ""))}
     try:
-        _stop_after(wait)
+        stop_after(wait)
         text = link.call(directory, "hook/recall", asked, deadline=wait).get("text")
     except (OSError, link.Refused):
         return ""
     finally:
-        _stop_after(0)
+        stop_after(0)
     return text if isinstance(text, str) else ""
-
-
-def _stop_after(seconds: float) -> None:
-    """TimeoutError in this process after so long, whatever it waits for then; 0 calls it off."""
-    import signal
-
-    def stop(*_: object) -> None:
-        raise TimeoutError("no answer in time")
-
-    if hasattr(signal, "setitimer"):
-        signal.signal(signal.SIGALRM, stop)
-        signal.setitimer(signal.ITIMER_REAL, seconds)
 
 
 def _project(told: "dict[str, Any]", config: str) -> str:
@@ -330,16 +293,12 @@ def _bounded(text: str) -> str:
     return whole if len(whole) <= MAX_ANSWER else refenced(whole[: MAX_ANSWER - len(CLOSE) - 1])
 
 
-def _write(descriptor: int, data: bytes) -> None:
-    view = memoryview(data)
-    while view:
-        view = view[os.write(descriptor, view) :]
-
-
 def _complain(text: str) -> None:
     """One line on standard error, if there is one."""
     line = " ".join(text.split())[:500]
+    from memory_mcp.spoolfile import write_all
+
     try:
-        _write(2, f"memory-mcp hook: {line}\n".encode("utf-8", "backslashreplace"))
+        write_all(2, f"memory-mcp hook: {line}\n".encode("utf-8", "backslashreplace"))
     except OSError:
         return

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from memory_mcp import hook, paths
+from memory_mcp import paths
 from memory_mcp.app import App, Callbacks
 from memory_mcp.config import Settings, StorageSettings
 from memory_mcp.errors import StorageError
@@ -21,6 +21,7 @@ from memory_mcp.model.event import EventType, Role
 from memory_mcp.storage.values import Scope
 from tests.factories import draft
 from tests.ingest.suite import write
+from tests.spooled import left
 from tests.toc.helpers import findings, rebuild
 
 SESSION = "0c9a5f0e-1111-4222-8333-444455556666"
@@ -44,7 +45,7 @@ def prompt(words: str, **more: Any) -> bytes:
 
 
 def keep(spool: Path, payload: bytes, client: str = "claude-code") -> None:
-    hook.keep(str(spool), client, payload)
+    left(spool, payload, client)
 
 
 def told(app: App) -> list[str]:

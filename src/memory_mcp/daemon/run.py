@@ -25,6 +25,7 @@ from memory_mcp.config import ServerSettings, Settings
 from memory_mcp.daemon import log as logs
 from memory_mcp.daemon.clients import Client, Clients, resident_bytes
 from memory_mcp.errors import MemoryMcpError
+from memory_mcp.handing import METHOD
 from memory_mcp.storage.highwater import damage_met
 from memory_mcp.storage.lock import DAEMON, DirectoryLock, owner
 
@@ -94,6 +95,7 @@ class _Daemon:
         import anyio
 
         from memory_mcp.daemon.doors import Doors
+        from memory_mcp.daemon.intake import Intake
         from memory_mcp.daemon.methods import Methods
         from memory_mcp.daemon.rpc import Private
         from memory_mcp.daemon.settings import InForce
@@ -114,8 +116,9 @@ class _Daemon:
         self._server: MemoryServer | None = None
         self._doors = Doors(settings.server, self._http_door, paths.token_file(self._directory))
         methods = Methods(self._service, self._doors, execute, self.status, self.stop)
+        self._intake = Intake(paths.spool_dir(self._directory))
         self._in_force = InForce(settings, told)
-        private = Private(methods.table()).serve
+        private = Private({**methods.table(), METHOD: self._intake.keep}).serve
         project = settings.server.project
         self._door = SocketDoor(self._speak, self._clients, private, self._in_force.answer, project, secret)
 
@@ -252,10 +255,8 @@ class _Daemon:
         return exposition(self._service.host.app())
 
     def _take_hook(self, client: str, payload: bytes) -> None:
-        from memory_mcp.hook import keep
-
         self._clients.touch()
-        keep(paths.spool_dir(self._directory), client, payload)
+        self._intake.take(client, payload)
 
     def _work(self) -> list[str]:
         """What there is still to do, so that this process stays although nobody is connected."""

@@ -69,21 +69,33 @@ def strip_private(text: str) -> str:
 
     One that is not opened reaches back to the beginning: clients cut a message into parts.
     """
-    if text.isascii() and "private" not in text.lower():
-        return text
-    out: list[str] = []
-    depth = at = 0
-    for tag in _PRIVATE.finditer(text):
-        if not depth:
-            out.append(text[at : tag.start()])
-        if not tag[1]:
-            depth += 1
-        elif depth:
-            depth -= 1
-        else:
-            out.clear()
-        at = tag.end()
-    return text if not at else "".join(out) + ("" if depth else text[at:])
+    return text if text.isascii() and "private" not in text.lower() else Private(text).kept
+
+
+class Private:
+    """A text without its private spans, and how they reach beyond its ends."""
+
+    def __init__(self, text: str, inside: bool = False) -> None:
+        """`inside`: the text begins within a span that is open already."""
+        out: list[str] = []
+        depth, at = int(inside), 0
+        #: Whether a span ends here that begins before the text.
+        self.closes = False
+        for tag in _PRIVATE.finditer(text):
+            if not depth:
+                out.append(text[at : tag.start()])
+            if not tag[1]:
+                depth += 1
+            elif depth:
+                depth -= 1
+                self.closes = self.closes or (inside and not depth)
+            else:
+                out.clear()
+                self.closes = True
+            at = tag.end()
+        #: Whether a span goes on behind the text.
+        self.open = depth > 0
+        self.kept = "".join(out) + ("" if depth else text[at:])
 
 
 class Redactor:
@@ -100,16 +112,20 @@ class Redactor:
 
     def redact(self, text: str, counts: Counter[str]) -> str:
         """`text` with every secret replaced by its rule's name; replacements are added to `counts`."""
+        spans = self.find(text)
+        return replaced(text, spans, counts) if spans else text
+
+    def find(self, text: str) -> list[Span]:
+        """The secrets in `text`, by rule; some may overlap."""
         lowered = text.lower()
         runs = _long_runs(lowered)
         # The vendors' rules first: a token that both find is named after its vendor.
         rules = [*(self._vendor.called(runs) if runs else ()), *self._told.called(lowered)]
         if not rules:
-            return text
+            return []
         # Lower case is longer for a few letters; places in it must be places in the text.
         aligned = lowered if len(lowered) == len(text) else text.translate(_ASCII_LOWER)
-        spans = [span for rule in rules for span in rule.find(text, aligned)]
-        return _replace(text, spans, counts) if spans else text
+        return [span for rule in rules for span in rule.find(text, aligned)]
 
 
 def _long_runs(lowered: str) -> str:
@@ -227,8 +243,11 @@ def _any_of(words: list[str]) -> str:
     return alternatives[0] if len(alternatives) == 1 else f"(?:{'|'.join(alternatives)})"
 
 
-def _replace(text: str, spans: Iterable[Span], counts: Counter[str]) -> str:
-    """The spans replaced; of two that overlap, the one that begins first names the rule and both are covered."""
+def replaced(text: str, spans: Iterable[Span], counts: Counter[str]) -> str:
+    """`text` with the spans replaced, which are counted by rule.
+
+    Of two that overlap, the one that begins first names the rule and both are covered.
+    """
     out: list[str] = []
     at = 0
     for start, end, rule in _merged(spans):

@@ -44,3 +44,8 @@ def inside(opened: Opened) -> Iterator[Check]:
 def secrets(opened: Opened) -> Iterator[Check]:
     """The stored texts, read again by today's rules; asked for by name, since it reads them all."""
     yield from import_module("memory_mcp.cli.checks.secrets").checks(opened)
+
+
+def left(look: Look) -> Iterator[Check]:
+    """What hooks left, read by today's rules, like `secrets`."""
+    yield from import_module("memory_mcp.cli.checks.left_secrets").checks(look)

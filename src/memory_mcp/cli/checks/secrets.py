@@ -1,5 +1,6 @@
 """Secrets in what is stored, by the rules of today: how many, by rule and by event, and never a character of one."""
 
+import datetime as dt
 from collections import Counter
 from collections.abc import Iterator
 
@@ -9,6 +10,8 @@ from memory_mcp.ingest.redact import Redactor
 from memory_mcp.model.event import Event
 from memory_mcp.model.toc import TocNode
 
+#: More acts than anybody does to a memory.
+_ALL = 1_000_000
 #: Ids named by rule; who forgets these and looks again is told the next.
 _NAMED = 5
 
@@ -32,8 +35,11 @@ class _Found:
 
 
 def checks(opened: Opened) -> Iterator[Check]:
-    """One line per rule that finds something in events, and one per rule for texts about them."""
-    events, nodes = _Found(), _Found()
+    """One line per rule that finds something in events, and one per rule for texts about them and for the audit log.
+
+    Citations and pins hold no text of their own: they name places in events.
+    """
+    events, nodes, acts = _Found(), _Found(), _Found()
     for batch in opened.storage.events.iter_all():
         for stored in batch:
             events.look(stored.event.event_id, _texts(stored.event))
@@ -41,6 +47,9 @@ def checks(opened: Opened) -> Iterator[Check]:
         nodes.look(node.node_id, _words(node))
     for topic in opened.storage.topics.labels():
         nodes.look(topic.topic_id, [topic.label])
+    for act in opened.storage.audit.all(_ALL):
+        at = dt.datetime.fromtimestamp(act.at_ms / 1000, dt.UTC)
+        acts.look(f"{act.what} of {at:%Y-%m-%d %H:%M} UTC", [act.author, act.subject, act.reason])
     for rule, times in events.times.most_common():
         ids = events.ids[rule]
         text = f"{rule}: {render.plural(times, 'secret')} in {render.plural(len(ids), 'event')}: {_some(ids)}"
@@ -48,7 +57,10 @@ def checks(opened: Opened) -> Iterator[Check]:
     for rule, times in nodes.times.most_common():
         text = f"{rule}: {render.plural(times, 'secret')} in what is told about events: {_some(nodes.ids[rule])}"
         yield Check(WARN, "secrets", text, "it goes with the events it was told from: memory-mcp forget --event ID")
-    if not events.times and not nodes.times:
+    for rule, times in acts.times.most_common():
+        text = f"{rule}: {render.plural(times, 'secret')} in the audit log: {_some(acts.ids[rule])}"
+        yield Check(WARN, "secrets", text, "renew the secret: the log is kept for good")
+    if not events.times and not nodes.times and not acts.times:
         yield Check(OK, "secrets", "no stored text holds one that a rule knows")
 
 

@@ -10,6 +10,8 @@ from memory_mcp.cli.checks.base import OK, WARN, Check, Look
 
 #: A payload waits for the next start of a session or of the daemon; one this old waits for something that does not come.
 _OLD_S = 86_400
+#: Files whose first line is read, and how much of it (bytes).
+_MOST, _HEAD = 1_000, 4_096
 
 
 def checks(look: Look) -> Iterator[Check]:
@@ -23,9 +25,21 @@ def checks(look: Look) -> Iterator[Check]:
         text = f"{render.plural(len(waiting), 'payload')} to be stored, the oldest {hours:.0f} h old"
         state = WARN if hours * 3600 > _OLD_S else OK
         yield Check(state, "left by hooks", text, "memory-mcp daemon start" if state == WARN else "")
+    if raw := sum(_is_raw(file) for file in waiting[:_MOST]):
+        text = f"{render.plural(raw, 'payload')} with any secrets still there: the rules about secrets could not be used"
+        yield Check(WARN, "left raw by hooks", text, "install memory-mcp anew, then: memory-mcp daemon start")
     if bad := _files(spool / "bad"):
         text = f"{render.plural(len(bad), 'payload')} could not be read and lie in {spool / 'bad'}"
         yield Check(WARN, "unreadable payloads", text, "they are kept; report them with a copy of one")
+
+
+def _is_raw(file: Path) -> bool:
+    """Whether a file says of itself that its secrets are still in it."""
+    try:
+        with file.open("rb") as stream:
+            return b',"raw":true' in stream.read(_HEAD).partition(b"\n")[0]
+    except OSError:
+        return False
 
 
 def _files(folder: Path) -> list[Path]:

@@ -53,6 +53,7 @@ def _session(secrets: bool) -> Iterator[Check]:
 def _all(args: argparse.Namespace) -> Iterator[Check]:
     look = _look(args)
     if args.secrets:
+        yield from registry.left(look)
         yield from inside.checks(look, secrets=True)
         return
     if not args.store:

@@ -1,0 +1,90 @@
+"""Payloads that hooks hand to the daemon, into the spool, without their secrets; the drain stores them from there.
+
+Invariants
+1. What is acknowledged is on the disk, clean, and is stored with the next drain, also after a crash.
+2. It waits for no store, no drain and no import: it opens nothing but its own files.
+"""
+
+import binascii
+import logging
+import threading
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import anyio
+import anyio.to_thread
+
+from memory_mcp import spoolfile
+from memory_mcp.daemon.rpc import Conversation
+from memory_mcp.errors import InvalidQuery, StorageError
+from memory_mcp.handing import KEPT
+
+if TYPE_CHECKING:
+    from memory_mcp.ingest.payloads import Payloads
+
+log = logging.getLogger(__name__)
+
+#: Payloads that are cleaned at once. Threads of their own: those for all else may all be at work for long.
+_AT_ONCE = 2
+#: What a caller may tell beside the payload.
+_TOLD = ("project_dir", "cwd")
+#: Behind the names of files that this process is writing: a hook that no longer waits writes under the name itself.
+_OURS = ".daemon"
+
+
+class Intake:
+    """Takes payloads for one data directory."""
+
+    def __init__(self, spool: str) -> None:
+        """`spool`: the spool's folder; it is made with the first payload."""
+        self._spool = spool
+        self._loading = threading.Lock()
+
+    async def keep(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """A payload of a hook that waits: its name, the payload in base 64, and what is told with it."""
+        try:
+            name, payload = str(params["name"]), binascii.a2b_base64(str(params["payload"]))
+            spoolfile.client_of(name)
+        except (KeyError, ValueError) as error:
+            raise InvalidQuery(f"no payload of a hook: {error}", "Both sides must be of the same version.") from None
+        given = params.get("told")
+        told = {key: str(given[key]) for key in _TOLD if key in given} if isinstance(given, dict) else {}
+        await anyio.to_thread.run_sync(self._keep, name, payload, told, limiter=self._limiter)
+        return {KEPT: True}
+
+    def take(self, client: str, payload: bytes) -> None:
+        """A payload that came over HTTP; OSError when it cannot be kept.
+
+        It is kept as it came where its secrets cannot be taken out: who sent it cannot do that either.
+        """
+        name = spoolfile.name_of(client, payload)
+        try:
+            clean, failed = self._payloads.clean(payload), False
+        except Exception:
+            log.exception("a payload of %s is kept as it came, with any secrets in it", client)
+            clean, failed = payload, True
+        spoolfile.write(self._spool, name, spoolfile.header(name, {}, raw=failed), clean, _OURS)
+
+    def _keep(self, name: str, payload: bytes, told: Mapping[str, str]) -> None:
+        payloads = self._payloads
+        head = spoolfile.header(name, payloads.clean_told(told))
+        try:
+            spoolfile.write(self._spool, name, head, payloads.clean(payload), _OURS)
+        except OSError as error:
+            raise StorageError(f"not kept: {error}", "The hook tries to write it itself.") from None
+
+    @property
+    def _payloads(self) -> "Payloads":
+        with self._loading:
+            return self._rules
+
+    @cached_property
+    def _rules(self) -> "Payloads":
+        from memory_mcp.ingest.payloads import Payloads
+
+        return Payloads()
+
+    @cached_property
+    def _limiter(self) -> anyio.CapacityLimiter:
+        return anyio.CapacityLimiter(_AT_ONCE)

@@ -1,0 +1,112 @@
+"""A payload handed to the daemon that runs: one request over the local door, and whether it was kept.
+
+The modules json, socket and signal together would cost a hook as much as all else it does with a tool call. So over a Unix
+socket the request is put together, and its answer read, by hand, and what those modules are made of is used.
+
+Invariants
+1. Nothing is told to any process but the daemon of this user, and nothing is started.
+2. Whoever gets False may write the payload itself: under the same name it is the same file.
+"""
+
+import os
+
+from memory_mcp import __version__, paths
+from memory_mcp.spoolfile import quoted
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import _socket
+    from collections.abc import Mapping
+    from types import FrameType
+
+#: The method of the daemon, and what its answer says of a payload that is on the disk.
+METHOD, KEPT = "hook/keep", "kept"
+#: Longer payloads are not handed over, bytes: the daemon would be longer about one than a hook waits.
+LONGEST = 256 * 1024
+#: How long a daemon may take (seconds); one that is not busy takes some milliseconds.
+PATIENCE = 0.5
+_CHUNK, _LONGEST_ANSWER = 1 << 16, 1 << 20
+
+
+def hand(directory: str, name: str, payload: bytes, told: "Mapping[str, str]") -> bool:
+    """Whether the daemon has written the payload, without its secrets, under this name into the spool.
+
+    `told` is as in `spoolfile.header`.
+    """
+    if len(payload) > LONGEST:
+        return False
+    if os.path.lexists(paths.door_file(directory)):
+        return _over_tcp(directory, name, payload, told)
+    try:
+        return os.path.exists(place := paths.socket_path(directory)) and _over_socket(place, name, payload, told)
+    except (OSError, ValueError):
+        return False
+
+
+def stop_after(seconds: float) -> None:
+    """TimeoutError in this process after so long, whatever it waits for then; 0 calls it off."""
+    # The signal module without its names for people, which would cost as much as connecting does.
+    import _signal  # type: ignore[import-not-found]  # has no stub
+
+    def stop(_: int, __: "FrameType | None") -> None:
+        raise TimeoutError("no answer in time")
+
+    if hasattr(_signal, "setitimer"):
+        _signal.signal(_signal.SIGALRM, stop)
+        _signal.setitimer(_signal.ITIMER_REAL, seconds)
+
+
+def _over_socket(place: str, name: str, payload: bytes, told: "Mapping[str, str]") -> bool:
+    import _socket
+
+    if not hasattr(_socket, "AF_UNIX"):
+        return False
+    sock = _socket.socket(_socket.AF_UNIX, _socket.SOCK_STREAM)
+    try:
+        stop_after(PATIENCE)
+        try:
+            sock.connect(place)
+            sock.sendall(_request(name, payload, told))
+            return b'"result":{"' + KEPT.encode() + b'":true}' in _second_line(sock)
+        finally:
+            stop_after(0)
+    finally:
+        sock.close()
+
+
+def _request(name: str, payload: bytes, told: "Mapping[str, str]") -> bytes:
+    """The line that says who calls, and the request, in one piece: nothing of the first answer changes the second."""
+    import binascii
+
+    hello = f'{{"memory-mcp":"{__version__}","kind":"rpc","pid":{os.getpid()},"cwd":{quoted(paths.here())}}}\n'
+    words = ",".join(f"{quoted(key)}:{quoted(value)}" for key, value in told.items())
+    params = f'{{"name":{quoted(name)},"told":{{{words}}},"payload":"'
+    head = f'{hello}{{"id":1,"method":"{METHOD}","params":{params}'
+    return head.encode("ascii") + binascii.b2a_base64(payload, newline=False) + b'"}}\n'
+
+
+def _second_line(sock: "_socket.socket") -> bytes:
+    """The answer to the request, which follows that to the hello; b"" when the daemon has gone."""
+    got = b""
+    while got.count(b"\n") < 2:
+        more = sock.recv(_CHUNK)
+        if not more or len(got) > _LONGEST_ANSWER:
+            return b""
+        got += more
+    return got.split(b"\n")[1]
+
+
+def _over_tcp(directory: str, name: str, payload: bytes, told: "Mapping[str, str]") -> bool:
+    import binascii
+
+    from memory_mcp import link
+
+    asked = {"name": name, "told": dict(told), "payload": binascii.b2a_base64(payload, newline=False).decode("ascii")}
+    try:
+        stop_after(PATIENCE)
+        try:
+            return link.call(directory, METHOD, asked, deadline=PATIENCE).get(KEPT) is True
+        finally:
+            stop_after(0)
+    except (OSError, ValueError, link.Refused):
+        return False

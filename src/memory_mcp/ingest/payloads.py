@@ -1,0 +1,273 @@
+"""A hook's payload as it came in, the same without secrets and private spans out: what may lie in the spool.
+
+Each string of its JSON is looked at as it is, short ones once more with their keys and neighbours around them, which tell of
+passwords, and those of a list as lines of one text. What is no JSON is looked at as plain text. What was forgotten or excluded
+is left to the gate of the drain.
+
+Invariants
+1. A payload that holds nothing to take out comes back byte for byte, any other one still in its form.
+2. The same payload gives the same result in every process, so that two hooks of one event are still known for one.
+3. What tells sessions, calls and projects apart still does, by a hash, where a secret was taken out of it.
+4. Time grows with the payload, whatever it is; of a very long string only the ends are kept. Standard library only.
+"""
+
+import json
+import re
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from itertools import accumulate, groupby
+from typing import Any
+
+from memory_mcp.ingest.redact import Private, Redactor, replaced, strip_private
+from memory_mcp.ingest.secret_rules import Span
+from memory_mcp.paths import name_of
+
+#: Longer strings are looked at by themselves alone, characters: what a key tells of is a value, not a text.
+_SHORT = 2_000
+#: Of a longer string both ends are kept, characters: more than the gate keeps of any text. Cut at a blank near there, so that
+#: no half of a secret is left.
+_LONGEST, _END, _NEAR = 1_500_000, 600_000, 4_096
+#: Strings that are looked at together first, characters.
+_BATCH = 65_536
+#: Keys of what tells things apart: it is looked at by itself alone, and stays different where it differed.
+_NAMES = frozenset(
+    {
+        *("id", "session_id", "sessionID", "sessionId", "source_id", "thread", "speaker", "agent", "agent_id", "agentId"),
+        *("tool_use_id", "callID", "call_id", "prompt_id", "message_id", "messageID", "uuid", "turn_id", "parent_id"),
+        *("project", "project_dir", "cwd", "transcript_path", "agent_transcript_path"),
+    }
+)
+#: Keys of what says how the strings beside it are to be read: a private span that goes over several leaves it.
+_FORMS = frozenset({"type", "role", "hook_event_name", "tool_name", "timestamp"})
+_OPEN, _CLOSE = "<private>", "</private>"
+#: A printable character written by its number, but for quotes and backslashes, which end strings.
+_NUMBERED = re.compile(r"\\u00(2[013-9a-f]|[346][0-9a-f]|5[0-9abd-f]|7[0-9a-e])", re.I)
+_SPACE = re.compile(r"\s*")
+
+
+@dataclass(slots=True)
+class _Leaf:
+    """A string or a number, and where it stands."""
+
+    holder: Any
+    at: Any
+    text: str
+    #: Its key, or that of the list it stands in.
+    key: str
+    is_number: bool
+    #: The list whose strings are read as one text, by its number; 0 for none.
+    group: int
+    spans: list[Span] = field(default_factory=list)
+
+
+class Payloads:
+    """Takes secrets out of payloads; any thread may ask it."""
+
+    def __init__(self) -> None:
+        self._redactor = Redactor()
+
+    def clean(self, payload: bytes) -> bytes:
+        """The payload without secrets and private spans."""
+        try:
+            values, twice = _values(payload.decode("utf-8-sig", "replace"))
+            changed = self._clean_values(values)
+            if not changed and not twice:
+                return payload
+            return "\n".join(map(json.dumps, values)).encode("ascii")
+        except (ValueError, RecursionError):
+            return self._clean_text(payload)
+
+    def clean_told(self, told: Mapping[str, str]) -> dict[str, str]:
+        """What goes with a payload, by its name."""
+        values: list[Any] = [dict(told)]
+        self._clean_values(values)
+        found: dict[str, str] = values[0]
+        return found
+
+    def _clean_text(self, payload: bytes) -> bytes:
+        text = payload.decode("utf-8", "surrogateescape")
+        # Neither a character's number nor the zero bytes of another encoding hide a secret.
+        plain = _NUMBERED.sub(lambda match: chr(int(match[1], 16)), text.replace("\0", ""))
+        clean = self._redactor.redact(strip_private(plain), Counter())
+        return payload if clean == plain else clean.encode("utf-8", "surrogateescape")
+
+    def _clean_values(self, values: list[Any]) -> bool:
+        """Clean JSON values in place; whether anything was taken out."""
+        view, keys = _read(values)
+        leaves = [part for part in view if isinstance(part, _Leaf)]
+        _strip(leaves)
+        self._look_at_each(leaves)
+        self._look_around(view)
+        self._look_along(leaves)
+        changed = False
+        for leaf in leaves:
+            clean, was = replaced(leaf.text, leaf.spans, Counter()) if leaf.spans else leaf.text, str(leaf.holder[leaf.at])
+            if clean != was:
+                changed = True
+                leaf.holder[leaf.at] = f"{clean.strip()}~{name_of(was)}" if leaf.key in _NAMES else clean
+        renamed = {key: clean for key in keys if (clean := self._redactor.redact(strip_private(key), Counter())) != key}
+        if renamed:
+            _rename(values, renamed)
+        return changed or bool(renamed)
+
+    def _look_at_each(self, leaves: list[_Leaf]) -> None:
+        """Note what is found in each string by itself; most batches hold nothing that any rule has to look at."""
+        batch: list[_Leaf] = []
+        chars = 0
+        for number, leaf in enumerate(leaves, 1):
+            batch.append(leaf)
+            chars += len(leaf.text)
+            if chars < _BATCH and number < len(leaves):
+                continue
+            if len(batch) == 1 or self._redactor.suspects("\n".join(one.text for one in batch)):
+                for one in batch:
+                    one.spans += self._redactor.find(one.text)
+            batch, chars = [], 0
+
+    def _look_around(self, view: "list[str | _Leaf]") -> None:
+        """Note what is found in short strings with keys and neighbours around them."""
+        shown: list[_Leaf] = []
+        starts: list[int] = []
+        parts: list[str] = []
+        length = 0
+        for part in view:
+            if isinstance(part, str):
+                text = part
+            elif part.key in _NAMES or len(part.text) > _SHORT:
+                text = '""'
+            else:
+                quote = "" if part.is_number else '"'
+                # One character for one: places here are places in the string.
+                text = quote + part.text.replace('"', "'") + quote
+                shown.append(part)
+                starts.append(length + len(quote))
+            parts.append(text)
+            length += len(text)
+        for span in self._redactor.find("".join(parts)):
+            _share(span, shown, starts)
+
+    def _look_along(self, leaves: list[_Leaf]) -> None:
+        """Note what is found in the strings of a list as the lines of one text."""
+        for _, run in groupby(leaves, key=lambda leaf: id(leaf.holder)):
+            lines = [leaf for leaf in run if isinstance(leaf.holder, list)]
+            if len(lines) < 2:
+                continue
+            starts = [0, *accumulate(len(line.text) + 1 for line in lines[:-1])]
+            for span in self._redactor.find("\n".join(line.text for line in lines)):
+                _share(span, lines, starts)
+
+
+def _share(span: Span, shown: list[_Leaf], starts: list[int]) -> None:
+    """Note a place in the view with the strings that it covers: one, or several of the same list, as lines of a key are."""
+    first: _Leaf | None = None
+    for number in range(max(0, bisect_right(starts, span.start) - 1), len(shown)):
+        leaf, start = shown[number], starts[number]
+        if start >= span.end:
+            return
+        begin, end = max(0, span.start - start), min(len(leaf.text), span.end - start)
+        if begin >= end:
+            continue
+        if first is not None and not (leaf.holder is first.holder and isinstance(leaf.holder, list)):
+            return
+        first = first or leaf
+        leaf.spans.append(Span(0, len(leaf.text), span.rule) if leaf.is_number else Span(begin, end, span.rule))
+
+
+def _values(text: str) -> tuple[list[Any], bool]:
+    """The JSON values that stand one after the other in a text, and whether an object has a key twice; ValueError for others."""
+    twice = False
+
+    def mapping(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+        nonlocal twice
+        found = dict(pairs)
+        twice = twice or len(found) < len(pairs)
+        return found
+
+    decode, at = json.JSONDecoder(object_pairs_hook=mapping).raw_decode, 0
+    values = []
+    while (match := _SPACE.match(text, at)) and match.end() < len(text):
+        value, at = decode(text, match.end())
+        values.append(value)
+    return values, twice
+
+
+def _read(values: list[Any]) -> tuple[list[str | _Leaf], set[str]]:
+    """The values as text with their strings and numbers in it as leaves, in their order; and the keys of all objects."""
+    view: list[str | _Leaf] = []
+    keys: set[str] = set()
+    groups = 0
+    # No recursion: what can be parsed can be read, however deep it is.
+    todo: list[Any] = [part for n in reversed(range(len(values))) for part in ("\n", (values, n, "", 0, 0))]
+    while todo:
+        part = todo.pop()
+        if isinstance(part, str):
+            view.append(part)
+            continue
+        holder, at, key, group, depth = part
+        value = holder[at]
+        if isinstance(value, str) or (isinstance(value, int | float) and not isinstance(value, bool)):
+            view.append(_Leaf(holder, at, _ends(str(value)), key, not isinstance(value, str), group))
+        elif isinstance(value, dict):
+            keys.update(value)
+            todo += ["}", *_reversed((f'"{k}":', (value, k, k, group, depth + 1)) for k in value), "{"]
+        elif isinstance(value, list):
+            # The values of the whole payload are events of their own, and so are parts of an answer.
+            if not group and depth and not (key == "parts" and isinstance(holder, dict) and holder.get("role") != "user"):
+                groups += 1
+                group = groups
+            todo += ["]", *_reversed(("", (value, n, key, group, depth + 1)) for n in range(len(value))), "["]
+        else:
+            view.append("null")
+    return view, keys
+
+
+def _reversed(parts: Iterator[tuple[str, Any]]) -> Iterator[Any]:
+    """Members with a comma between them, the last one first."""
+    for name, place in reversed(list(parts)):
+        yield from (",", place, name)
+
+
+def _ends(text: str) -> str:
+    """`text`, or both ends of a long one."""
+    if len(text) <= _LONGEST:
+        return text
+    head, tail = text[:_END], text[-_END:]
+    if blank := re.search(r"\s\S*\Z", head[-_NEAR:]):
+        head = head[: _END - _NEAR + blank.start()]
+    if blank := re.search(r"\s", tail[:_NEAR]):
+        tail = tail[blank.start() :]
+    return f"{head}\n[... {len(text) - len(head) - len(tail)} characters left out ...]\n{tail}"
+
+
+def _strip(leaves: list[_Leaf]) -> None:
+    """Take private spans out. A tag stays where its span goes on in what else the gate reads as one text with it."""
+    inside, group, first = False, 0, 0
+    for number, leaf in enumerate(leaves):
+        if leaf.group != group or not group:
+            inside, group, first = False, leaf.group, number
+        if leaf.is_number or (not inside and leaf.text.isascii() and "private" not in leaf.text.lower()):
+            continue
+        found = Private(leaf.text, inside)
+        if inside and leaf.key in _FORMS | _NAMES and not found.closes:
+            continue
+        if found.closes and not inside:
+            for one in leaves[first:number]:
+                if one.key not in _FORMS | _NAMES and not one.is_number:
+                    one.text = ""
+        goes_on = found.open and (not inside or found.closes)
+        leaf.text = (_CLOSE if found.closes else "") + found.kept + (_OPEN if goes_on else "")
+        inside = found.open
+
+
+def _rename(values: list[Any], renamed: Mapping[str, str]) -> None:
+    todo: list[Any] = list(values)
+    while todo:
+        value = todo.pop()
+        if isinstance(value, dict):
+            pairs = [(renamed.get(key, key), inner) for key, inner in value.items()]
+            value.clear()
+            value.update(pairs)
+        if isinstance(value, dict | list):
+            todo += value.values() if isinstance(value, dict) else value

@@ -1,0 +1,99 @@
+"""One payload of a hook as a file of the spool: a line of JSON that tells where it comes from, then the payload.
+
+Invariants
+1. A file is written aside, is on disk, and only then has its name in `new/`: what lies there is whole.
+2. A name is of one payload. Who writes it a second time writes the same file, and its events have the same ids.
+3. Standard library only, and little of it: a hook loads this with every tool call.
+"""
+
+import os
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+#: Folders inside the data directory; that itself may be a link.
+_OURS = ("spool", "tmp", "new")
+#: Lengths of the parts of a name, characters: the time, a checksum with the process, and the shortest name of a client.
+_TIME, _REST = 20, 16
+
+
+def name_of(client: str, payload: bytes) -> str:
+    """A name for a payload that came now: names sort by time, and no other payload has it."""
+    import time
+    import zlib
+
+    # Two hooks may be given the same words in the same moment, but not by the same process.
+    return f"{time.time_ns():0{_TIME}d}-{zlib.crc32(payload):08x}{os.getpid() & 0xFFFFFFFF:08x}-{client}"
+
+
+def client_of(name: str) -> str:
+    """The client that a name tells; ValueError for anything that is no name of ours, as a path would be."""
+    at, rest, client = (*name.split("-", 2), "", "")[:3]
+    named = client.replace("-", "").isalpha() and client.isascii() and client.islower()
+    hexadecimal = len(rest) == _REST and not rest.strip("0123456789abcdef")
+    if len(at) == _TIME and at.isascii() and at.isdigit() and hexadecimal and named:
+        return client
+    raise ValueError(f"no name of a spool file: {name!r}")
+
+
+def header(name: str, told: "Mapping[str, str]", cut: bool = False, raw: bool = False) -> bytes:
+    """The first line of a file: what the payload does not say.
+
+    `told`: "project_dir" and "cwd" of whoever sent it. `cut`: the payload is only the beginning of what came. `raw`: secrets
+    could not be taken out of it.
+    """
+    words = "".join(f',"{key}":{quoted(value)}' for key, value in told.items() if value)
+    words += (',"cut":true' if cut else "") + (',"raw":true' if raw else "")
+    return f'{{"v":1,"client":"{client_of(name)}","at_ns":{int(name[:_TIME])}{words}}}\n'.encode("ascii")
+
+
+def quoted(text: str) -> str:
+    """A JSON string in ASCII. The json module alone would cost a third of what starting Python does."""
+    raw = text.encode("utf-16-be", "surrogatepass")
+    units = [raw[i] << 8 | raw[i + 1] for i in range(0, len(raw), 2)]
+    return '"' + "".join(chr(u) if 32 <= u < 127 and u not in (34, 92) else f"\\u{u:04x}" for u in units) + '"'
+
+
+def write(spool: str, name: str, head: bytes, payload: bytes, by: str = "") -> None:
+    """Write one file; OSError when that fails, and then nothing is left.
+
+    `by` tells writers of one name apart while they write: a hook that no longer waits, and the daemon that it asked.
+    """
+    if not os.path.isdir(spool):
+        from memory_mcp import paths
+
+        if why := paths.foreign(os.path.dirname(spool)):
+            raise OSError(why)
+    for place in (os.path.dirname(spool), spool, *(os.path.join(spool, folder) for folder in ("tmp", "new"))):
+        _make(place)
+    aside = os.path.join(spool, "tmp", name + by)
+    descriptor = os.open(aside, os.O_CREAT | os.O_EXCL | os.O_WRONLY | getattr(os, "O_BINARY", 0), 0o600)
+    try:
+        try:
+            write_all(descriptor, head)
+            write_all(descriptor, payload)
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+        os.replace(aside, os.path.join(spool, "new", name))
+    except BaseException:
+        os.unlink(aside)
+        raise
+
+
+def write_all(descriptor: int, data: bytes) -> None:
+    """Write all of `data`, however little the system takes at once."""
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def _make(place: str) -> None:
+    try:
+        os.mkdir(place, 0o700)
+    except FileExistsError:
+        if place.endswith(_OURS) and os.path.islink(place):
+            raise OSError(f"{place} is a link") from None
+    except FileNotFoundError:
+        os.makedirs(place, 0o700, exist_ok=True)

@@ -1,0 +1,316 @@
+"""What hooks are given reaches the disk without its secrets: with a daemon, without one, and with one that does not answer."""
+
+import base64
+import json
+import os
+import signal
+import statistics
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from memory_mcp import handing, link, paths, spoolfile
+from memory_mcp.failpoints import VARIABLE
+from memory_mcp.hook import CUT_KEPT, MAX_PAYLOAD
+from tests.acceptance.test_hook import IN_PROCESS, LIMIT, PROMPT, ROOT, Done, environment, hook, kept, loaded, payload, stored
+from tests.daemon.places import needs_proc
+from tests.ingest.secret_kinds import KINDS, remains
+from tests.spooled import left
+from tests.waiting import until
+
+TOKEN = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"
+SAID = f"The token is {TOKEN}, <private>osprey</private> and the rest is for all."
+SECRET = payload("UserPromptSubmit", prompt=SAID)
+#: Of a hook that takes the secrets out itself, and of none other.
+RULES = "memory_mcp.ingest.payloads"
+DAEMON = [sys.executable, "-m", "memory_mcp", "daemon"]
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Path:
+    return tmp_path / "data"
+
+
+def start(directory: Path, **more: str) -> int:
+    """The process of a daemon."""
+    settings = environment(directory, **more)
+    done = subprocess.run([*DAEMON, "start", "--json"], env=settings, cwd=ROOT, timeout=LIMIT, check=True, capture_output=True)
+    return int(json.loads(done.stdout)["pid"])
+
+
+def stop(directory: Path) -> None:
+    subprocess.run([*DAEMON, "stop"], env=environment(directory), cwd=ROOT, timeout=LIMIT, check=False, capture_output=True)
+
+
+@pytest.fixture
+def daemon(directory: Path) -> Iterator[int]:
+    """One that is ready: it has loaded what it takes secrets out with."""
+    pid = start(directory)
+    try:
+        assert RULES not in patient(directory, payload("Stop"))
+        until(lambda: kept(directory) == [])
+        yield pid
+    finally:
+        stop(directory)
+
+
+def patient(directory: Path, given: bytes) -> set[str]:
+    """What a hook loads that waits for the daemon for as long as a busy machine may need."""
+    code = f"import sys; from memory_mcp import handing; handing.PATIENCE = {LIMIT}; from memory_mcp import hook; "
+    code += "hook.main(['claude-code']); print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=given, env=environment(directory), capture_output=True, timeout=LIMIT, check=True,
+        cwd=ROOT,
+    )  # fmt: skip
+    assert done.stderr == b""
+    return set(done.stdout.decode().split())
+
+
+def again(directory: Path, name: str) -> None:
+    """What a daemon does with a request that waited."""
+    asked = {"name": name, "payload": base64.b64encode(SECRET).decode("ascii"), "told": {"cwd": str(ROOT)}}
+    assert link.call(str(directory), handing.METHOD, asked, LIMIT) == {handing.KEPT: True}
+
+
+def raw(directory: Path) -> bytes:
+    return b"".join(file.read_bytes() for file in directory.rglob("*") if file.is_file() and not file.is_symlink())
+
+
+def is_clean(directory: Path) -> bool:
+    everything = raw(directory)
+    return TOKEN[4:].encode() not in everything and b"osprey" not in everything
+
+
+def payloads_of(directory: Path) -> list[bytes]:
+    return [file.read_bytes().partition(b"\n")[2] for file in kept(directory)]
+
+
+CLEANED = payload("UserPromptSubmit", prompt="The token is [REDACTED:github],  and the rest is for all.")
+
+
+def test_without_a_daemon_no_secret_is_written(directory: Path) -> None:
+    place = directory.parent / TOKEN
+    place.mkdir()
+    done = hook(directory, SECRET, CLAUDE_PROJECT_DIR=str(place))
+    assert (done.stdout, done.stderr) == (b"", b"")
+    assert payloads_of(directory) == [CLEANED]
+    assert is_clean(directory)
+
+
+def test_hardly_a_secret_of_any_kind_is_in_the_spool(directory: Path) -> None:
+    values = [v for kind in KINDS for held in (False, True) for v in kind.values(1, held, "spool")]
+    for n in range(0, len(values), 60):
+        said = "\n\n".join(text for text, _ in values[n : n + 60])
+        hook(directory, payload("UserPromptSubmit", prompt=said))
+        hook(directory, payload("PostToolUse", tool_name="Bash", tool_input={"command": "cat"}, tool_response={"stdout": said}))
+    texts = [json.loads(one) for one in payloads_of(directory)]
+    spool = "\n".join(one.get("prompt") or one["tool_response"]["stdout"] for one in texts)
+    found = [text for text, secret in values if remains(secret, spool)]
+    assert len(found) <= 0.03 * len(values), found[:20]
+
+
+@needs_proc
+def test_a_daemon_takes_the_secrets_out_before_anything_is_written_or_drained(directory: Path) -> None:
+    # It dies with its first drain, when events are stored and their file is still there.
+    pid = start(directory, **{VARIABLE: "drain.stored"})
+    try:
+        assert RULES not in patient(directory, SECRET)
+        until(lambda: not Path(f"/proc/{pid}").exists() or _ended(pid))
+        assert [json.loads(one) for one in payloads_of(directory)] == [json.loads(CLEANED)]
+        assert is_clean(directory)
+        head = json.loads(kept(directory)[0].read_bytes().partition(b"\n")[0])
+        assert (head["v"], head["client"], head["cwd"]) == (1, "claude-code", str(ROOT))
+        assert kept(directory)[0].stat().st_mode & 0o777 == 0o600
+        assert kept(directory, "tmp") == []
+    finally:
+        stop(directory)
+    start(directory)
+    until(lambda: kept(directory) == [])
+    stop(directory)
+    assert stored(directory) == ["The token is [REDACTED:github],  and the rest is for all."]
+    assert is_clean(directory)
+
+
+def _ended(pid: int) -> bool:
+    """Whether a process has ended that nobody has asked about yet."""
+    return Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rpartition(")")[2].split()[0] == "Z"
+
+
+@pytest.mark.usefixtures("daemon")
+def test_daemon_and_hook_make_the_same_of_a_payload(directory: Path, tmp_path: Path) -> None:
+    alone = tmp_path / "alone"
+    assert RULES in loaded(alone, SECRET)
+    name = kept(alone)[0].name
+    link.call(str(directory), "cli/run", {"argv": ["scheduler", "pause", "drain_spool"]}, LIMIT)
+    again(directory, name)
+    assert kept(directory)[0].read_bytes() == kept(alone)[0].read_bytes()
+
+
+def test_a_halted_daemon_holds_no_hook_up_and_what_it_does_later_stores_nothing_twice(directory: Path, daemon: int) -> None:
+    os.kill(daemon, signal.SIGSTOP)
+    try:
+        assert RULES in loaded(directory, SECRET)
+        (file,) = kept(directory)
+        assert (payloads_of(directory), is_clean(directory)) == ([CLEANED], True)
+    finally:
+        os.kill(daemon, signal.SIGCONT)
+    until(lambda: kept(directory) == [])
+    # A daemon that took the request and was halted then goes on with it when the drain has stored and removed the file.
+    again(directory, file.name)
+    until(lambda: kept(directory) == [])
+    stop(directory)
+    assert stored(directory) == ["The token is [REDACTED:github],  and the rest is for all."]
+    assert is_clean(directory)
+
+
+@pytest.mark.usefixtures("daemon")
+def test_with_a_daemon_a_hook_loads_no_rules_and_little_else(directory: Path) -> None:
+    tool = payload("PostToolUse", tool_name="Bash", tool_input={"command": "ls"}, tool_response={"stdout": "x" * 5000})
+    fresh = patient(directory, tool)
+    ours = {m for m in fresh if m.partition(".")[0] == "memory_mcp"}
+    assert ours == {"memory_mcp", "memory_mcp.hook", "memory_mcp.paths", "memory_mcp.handing", "memory_mcp.spoolfile"}
+    bare = subprocess.run([sys.executable, "-c", "import sys; print(*sys.modules)"], capture_output=True, text=True, check=True)
+    heavy = {"json", "re", "typing", "pathlib", "socket", "collections", "hashlib", "tomllib", "argparse", "base64"}
+    assert not (fresh - set(bare.stdout.split())) & heavy
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("daemon")
+def test_with_a_daemon_a_hook_costs_little_more_than_python_itself(directory: Path, record_property: Any) -> None:
+    resource = pytest.importorskip("resource")
+
+    def seconds(*arguments: str, given: bytes = b"") -> float:
+        """Of CPU."""
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        subprocess.run([sys.executable, *arguments], input=given, env=environment(directory), check=True, timeout=LIMIT, cwd=ROOT)
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        return float(after.ru_utime - before.ru_utime + after.ru_stime - before.ru_stime)
+
+    tool = payload("PostToolUse", tool_name="Bash", tool_input={"command": "ls"}, tool_response={"stdout": "x" * 2000})
+    alone = statistics.median(seconds("-c", "pass") for _ in range(30))
+    hooked = statistics.median(seconds("-c", IN_PROCESS, "claude-code", given=tool) for _ in range(30))
+    record_property("hook_over_python", round(hooked / alone, 2))
+    assert hooked <= 3 * alone
+
+
+@pytest.mark.usefixtures("daemon")
+def test_what_is_too_large_for_the_door_is_cleaned_by_the_hook(directory: Path) -> None:
+    large = payload("PostToolUse", tool_name="Read", tool_use_id="t", tool_response=f"{'words and ' * 40_000}{TOKEN}")
+    assert RULES in loaded(directory, large)
+    assert is_clean(directory)
+
+
+@pytest.mark.usefixtures("daemon")
+@pytest.mark.parametrize("name", ["", "../../../x", "00000000000000000001-0123456789abcdef-../x", f"{1:020d}-{'0' * 16}-Json"])
+def test_a_name_that_is_none_is_refused(name: str, directory: Path, tmp_path: Path) -> None:
+    with pytest.raises(link.Refused, match="no payload of a hook"):
+        link.call(str(directory), handing.METHOD, {"name": name, "payload": "eA=="}, LIMIT)
+    assert not (tmp_path / "x").exists()
+
+
+@pytest.mark.usefixtures("daemon")
+@pytest.mark.parametrize("broken", [{}, {"payload": "x"}, {"payload": 7, "told": 3}])
+def test_a_request_that_is_none_is_refused(broken: dict[str, Any], directory: Path) -> None:
+    with pytest.raises(link.Refused, match="no payload of a hook"):
+        link.call(str(directory), handing.METHOD, {"name": f"{1:020d}-{'0' * 16}-json", **broken}, LIMIT)
+
+
+def test_a_daemon_that_does_not_know_the_request_leaves_the_payload_to_the_hook(directory: Path, daemon: int) -> None:
+    code = "import sys; from memory_mcp import handing; handing.METHOD = 'hook/none'; from memory_mcp import hook; "
+    code += "hook.main(['claude-code']); print('memory_mcp.ingest.payloads' in sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], input=SECRET, env=environment(directory), capture_output=True, timeout=LIMIT, check=True
+    )
+    assert (done.stdout.strip(), done.stderr) == (b"True", b"")
+    assert is_clean(directory)
+    until(lambda: kept(directory) == [])
+
+
+# what is odd
+
+
+def test_the_beginning_of_a_payload_that_is_cut_holds_no_secret_and_no_half_of_one(directory: Path) -> None:
+    begun = '{"prompt": "' + TOKEN + " "
+    given = (begun + "x" * (CUT_KEPT - len(begun) - 20) + f" {TOKEN} " + "words " * (MAX_PAYLOAD // 6 + 1)).encode()
+    assert len(given) > MAX_PAYLOAD
+    assert hook(directory, given).stderr == b""
+    (file,) = kept(directory)
+    head, _, rest = file.read_bytes().partition(b"\n")
+    assert json.loads(head)["cut"] is True
+    assert len(rest) == CUT_KEPT
+    assert b"ghp_" not in rest
+    assert rest.startswith(b'{"prompt": "[REDACTED:github] x')
+
+
+@pytest.mark.parametrize(
+    "given", [b"my token is " + TOKEN.encode(), SECRET[:-3], b"\xff" + SECRET, SECRET.decode().encode("utf-16")]
+)
+def test_what_cannot_be_read_is_kept_without_its_secrets(given: bytes, directory: Path) -> None:
+    assert hook(directory, given).stderr == b""
+    (rest,) = payloads_of(directory)
+    assert b"REDACTED" in rest
+    assert TOKEN[4:].encode() not in rest.replace(b"\0", b"")
+
+
+def broken(directory: Path, given: bytes) -> Done:
+    """A run of an installation whose rules about secrets cannot be loaded."""
+    code = f"import sys; sys.modules['memory_mcp.ingest.redact'] = None; {IN_PROCESS.partition('; ')[2]}"
+    return subprocess.run(
+        [sys.executable, "-c", code, "claude-code"], input=given, env=environment(directory), capture_output=True, timeout=LIMIT,
+        check=True, cwd=ROOT,
+    )  # fmt: skip
+
+
+def test_where_the_rules_cannot_be_used_nothing_is_lost_and_it_is_told(directory: Path) -> None:
+    done = broken(directory, SECRET)
+    assert done.stderr.startswith(b"memory-mcp hook: kept as it came, with any secrets in it: ")
+    assert payloads_of(directory) == [SECRET]
+    assert json.loads(kept(directory)[0].read_bytes().partition(b"\n")[0])["raw"] is True
+    told = doctor(directory)
+    assert "1 payload with any secrets still there" in told
+    assert TOKEN not in told
+    assert stored_after_a_drain(directory) == ["The token is [REDACTED:github],  and the rest is for all."]
+    assert is_clean(directory)
+
+
+def stored_after_a_drain(directory: Path) -> list[str]:
+    start(directory)
+    until(lambda: kept(directory) == [])
+    stop(directory)
+    return stored(directory)
+
+
+# what doctor tells
+
+
+def doctor(directory: Path, *words: str) -> str:
+    done = subprocess.run(
+        [sys.executable, "-m", "memory_mcp", "doctor", *words], env=environment(directory), capture_output=True, text=True,
+        timeout=LIMIT, check=False, cwd=ROOT,
+    )  # fmt: skip
+    return done.stdout
+
+
+def test_doctor_finds_secrets_in_payloads_that_an_older_release_left_and_shows_none(directory: Path) -> None:
+    spool = paths.spool_dir(str(directory))
+    hook(directory, SECRET)
+    assert "no file that waits holds one" in doctor(directory, "--secrets")
+    left(spool, SECRET)
+    left(spool, payload("Stop", last_assistant_message=TOKEN).replace(b"ghp", b"\\u0067hp"))
+    (Path(spool) / "bad").mkdir()
+    (Path(spool) / "bad" / "one").write_bytes(b"{}\n" + TOKEN.encode())
+    told = doctor(directory, "--secrets")
+    assert f"2 files in {spool}/new with what is not to be stored: github 1" in told
+    assert f"1 file in {spool}/bad with what is not to be stored: github 1" in told
+    assert TOKEN not in told
+    assert len(kept(directory)) == 3
+
+
+def test_a_plain_payload_is_kept_as_it_came_on_every_way(directory: Path) -> None:
+    hook(directory, PROMPT)
+    assert payloads_of(directory) == [PROMPT]
+    assert spoolfile.client_of(kept(directory)[0].name) == "claude-code"
