@@ -20,14 +20,15 @@ _TOLD = (
     r"|\u30d1\u30b9\u30ef\u30fc\u30c9|\ube44\ubc00\ubc88\ud638)"
 )
 _IS = (
-    r"(?:['\u2019]s|\s(?:is|was|are|ist|lautet|war|hei\u00dft|est|es|\u00e9|\u00e8|era|to|:?=|\u044d\u0442\u043e|should be|set to)"
+    r"(?:['\u2019]s|\s(?:(?P<word>(?:is|was|are|ist|lautet|war|hei\u00dft|est|es|\u00e9|\u00e8|era|to|\u044d\u0442\u043e|should be|set to)(?![^\W_]))|:?=)"
     r"(?:\s(?:now|jetzt|still|ahora|adesso))?|\s?[:\uff1a]|\s?(?:\u662f|\u4e3a|\u306f|\ub294|\uc740))"
 )
 _WORD_AT = re.compile(_TOLD)
 _SPOKEN = re.compile(
     rf"(?i){_TOLD}(?:\s[^\s:=\"'`,.;(){{}}\[\]]{{1,20}}){{0,5}}?{_IS}\s?"
     r"(?:\\?[\"'`\u201c\u00ab\u201e](?P<quoted>[^\"'`\\\r\n\u201d\u00bb\u201c]{6,120})"
-    r"|(?P<plain>(?:[^\s\"'`<>(){}\[\],;\u201c\uff0c\u3002]|(?<=[!-~])[,;()\[\]]++(?=[!#-&*+.-9=?-Z^-~])){6,80}))"
+    r"|(?P<plain>(?(word)(?:[!#-&(-;=?-_a-~]|[^\x00-\x7f\s\u201c\uff0c\u3002])|(?:[^\s\"'`<>(){}\[\],;\u201c\uff0c\u3002]"
+    r"|(?<=[!-~])[,;](?!\w{1,20}[:=])(?=[!#-&*+.-9=?-Z^-~]))){6,80}))"
 )
 #: As programs and notes write it, where the word is of no programming language.
 _NOTED = re.compile(
@@ -169,6 +170,11 @@ def _says_password(match: re.Match[str]) -> bool:
     )
 
 
+def _random(match: re.Match[str]) -> bool:
+    value = match["secret"].rstrip(".")
+    return not is_placeholder(value) and is_random(value, 16)
+
+
 _BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
 
 
@@ -181,9 +187,10 @@ def _is_wif(match: re.Match[str]) -> bool:
     return len(raw) in (37, 38) and sha256(sha256(raw[:-4]).digest()).digest()[:4] == raw[-4:]
 
 
-def _random(match: re.Match[str]) -> bool:
-    value = match["secret"].rstrip(".")
-    return not is_placeholder(value) and is_random(value, 16)
+def _one_word(match: re.Match[str]) -> bool:
+    """No text that was escaped to stand in an address."""
+    value = match["secret"]
+    return not any(sign in value for sign in ("%0A", "%20", "++", "+%", "//")) and _random(match)
 
 
 def _plain(match: re.Match[str]) -> bool:
@@ -229,9 +236,10 @@ _PATTERNS: tuple[tuple[str, tuple[str, ...], str, _Check], ...] = (
     ("login", (r"~auth\\?[\"'=] ?", r"~basic [a-z0-9+/]{8}"), "", lambda m: is_login(m["secret"])),
     ("password-file", (r"~:(?:[0-9]{4,5}|\*):[a-z0-9_*.-]{1,64}:[a-z]",),
      r"(?m)(?:^|(?<=[\s'\"]))[\w.*-]{1,100}:(?:\d{4,5}|\*):[\w*.-]{1,64}:[\w.-]{1,64}:(?P<secret>[^\s:'\"]{4,200})(?=$|[\s'\"])", _mixed),
+    ("bitcoin", ("wif", "privkey", "bitcoin"), r"(?<![A-Za-z0-9])(?P<secret>[5KL9c][1-9A-HJ-NP-Za-km-z]{50,51})(?![A-Za-z0-9])", _is_wif),
     ("telegram", ("api.telegram.org",), r"api\.telegram\.org/(?:file/)?bot(?P<secret>\d{6,12}:[\w-]{30,40})", None),
     ("private-key-hex", ("accounts",), r"accounts\\?[\"']?\s?:\s?\[\s{0,12}\\?[\"'](?P<secret>(?:0x)?[0-9a-fA-F]{64})(?![0-9a-fA-F])", None),
-    ("aws-secret-key", (r"~a[ks]ia[0-9a-z]{16}\W",),
+    ("aws-secret-key", (r"~akia[0-9a-z]{16}\W", r"~asia[0-9a-z]{16}\W"),
      r"\bA[KS]IA[0-9A-Z]{16}(?:\W{1,8}\w{0,24}){1,5}?[\s:=\"'/|,]\s?[\"']?(?P<secret>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])", _random),
     ("salesforce", (r"~00d[a-z0-9]{12,15}!",), r"(?<![A-Za-z0-9])00D[A-Za-z0-9]{12,15}![A-Za-z0-9._]{60,}+", None),
     ("laravel", ("base64:",), r"(?<![a-z])base64:(?P<secret>[A-Za-z0-9+/]{43}=)(?![A-Za-z0-9+/=])", _random),
@@ -244,11 +252,10 @@ _PATTERNS: tuple[tuple[str, tuple[str, ...], str, _Check], ...] = (
      r"(?i)\b(?:login|creds|credentials|zugangsdaten)\s?(?:\b(?:is|are|ist|sind)\s|[=:]\s?)[\"'`]?[\w.@-]{1,40}(?:\s/\s|:)"
      r"(?P<secret>[!#-&*-.0-9?-Z^_a-z~]{8,80})", lambda m: _spoken_value(m["secret"].rstrip(".,"))),
     ("identity-number", ("ssn", "social security"),
-     r"(?i)\b(?:ssn|social[ _-]security(?:[ _-](?:number|no\.?|\#))?)\b\W{1,4}(?:\w{1,6}\W)?(?P<secret>\d{3}-\d\d-\d{4})(?![\w-])", None),
+     r"(?i)\b(?:ssn|social[ _-]security(?:[ _-](?:number|no\.?|\#))?)\b\W{1,4}(?:\w{1,6}\W)?(?P<secret>(?!123-45|078-05-1120|(?P<one>\d)(?P=one)+-)\d{3}-\d\d-\d{4})(?![\w-])", None),
     ("openvpn", ("<auth-user-pass>",), r"<auth-user-pass>\s+[^\n]{1,64}\n\s*(?P<secret>\S{4,200})\s+</auth-user-pass>", _plain),
     ("decoded-password", (r"~\|\s?base64 (?:-d|--decode)",),
      r"echo\s+(?:-n\s+)?[\"']?(?P<secret>[A-Za-z0-9+/]{8,}={0,2})[\"']?\s*\|\s*base64 (?:-d|--decode|-D)\b", _says_password),
-    ("bitcoin", (r"~[5kl9c][1-9a-z]{50}",), r"(?<![A-Za-z0-9])(?P<secret>[5KL9c][1-9A-HJ-NP-Za-km-z]{50,51})(?![A-Za-z0-9])", _is_wif),
     ("piped-password", ("~pass[pwcde]",), r"echo\s+(?:-n\s+)?[\"']?[\w.-]{1,64}:(?P<secret>[^\s\"'|]{4,200})[\"']?\s*"
      r"\|\s*(?:sudo\s+)?chpasswd", _plain),
     ("piped-password", (r"~\| ?(?:sudo|docker|podman|helm|cryptsetup|nerdctl)",),
@@ -264,7 +271,7 @@ _PATTERNS: tuple[tuple[str, tuple[str, ...], str, _Check], ...] = (
      r"(?P<secret>[A-Za-z2-7]{16,128})", None),
     ("laravel", ("base64:",), r"(?i)key\s{0,2}[:=]\s{0,2}[\"']?base64:(?P<secret>[A-Za-z0-9+/]{43}=)", None),
     ("private-key-hex", _KEYS, r"(?i)private[ _-]?key(?: is|\\?[\"']?\s?[:=])\s{0,3}\\?[\"']?"
-     r"(?P<secret>(?:0x)?[0-9a-f]{64})(?![0-9a-f])", None),
+     r"(?P<secret>(?:0x)?[0-9a-f]{64})(?![0-9a-f])", _plain),
     ("cloudinary", _LOGINS, r"cloudinary://\d+:(?P<secret>[\w-]{20,})@", None),
     ("password-hash", _DOLLARS, r"\$2[abxy]\$\d\d\$[./A-Za-z0-9]{53}", None),
     ("password-hash", _DOLLARS, r"\$argon2(?:id|i|d)\$(?:v=\d+\$)?"
@@ -301,7 +308,7 @@ _PATTERNS: tuple[tuple[str, tuple[str, ...], str, _Check], ...] = (
     ("signature", ("signature=", "x-amz-security-token="),
      r"(?i)(?:\bsignature=|x-amz-security-token=)(?P<secret>[A-Za-z0-9%/+]{40,}+)", _random),
     ("request-key", ("appid=", "hmac=", "code=", "subscription-key="),
-     r"(?i)[?&](?:appid|hmac|code|subscription-key)=(?P<secret>[A-Za-z0-9%_+/=-]{24,}+)", _random),
+     r"(?i)[?&](?:appid|hmac|code|subscription-key)=(?P<secret>[A-Za-z0-9%_+/=-]{24,}+)", _one_word),
     ("oracle", ("jdbc:oracle",), r"(?i)jdbc:oracle:\w+:[\w.-]{1,64}/(?P<secret>[^\s@\"'/]{4,64})@", _plain),
     ("oracle", ("sqlplus", "expdp", "impdp", "sqlldr"),
      r"(?i)\b(?:sqlplus|expdp|impdp|sqlldr)\s+(?:-\w\s+)?[\"']?[\w.-]{1,64}/(?P<secret>[^\s@\"'/]{4,64})(?=@|[\s\"']|$)", _mixed),

@@ -25,7 +25,7 @@ _LABELLED = re.compile(
     rf"{_VALUE}"
 )
 #: The value straight behind its label, where nothing says that the two belong together but what it looks like.
-_BEHIND = re.compile(rf"(?i){_LABEL} {_VALUE}")
+_BEHIND = re.compile(rf"(?i)(?<![A-Za-z0-9_-]){_LABEL} {_VALUE}")
 #: Shortest values behind a label, straight behind it, and behind a key that is said to be of nothing.
 _SHORTEST, _SHORTEST_BEHIND, _SHORTEST_OF_KEY = 16, 20, 24
 #: What a label ends in, and what may stand before that and belong to it.
@@ -105,7 +105,7 @@ class TableRule:
             for sign in "|\t;,":
                 cells = [cell.strip(_AROUND) for cell in head[0].rstrip().split(sign)]
                 columns = [n for n, cell in enumerate(cells) if _IS_HEADING.fullmatch(cell)]
-                if columns and sum(map(bool, cells)) > 1:
+                if columns and sum(map(bool, cells)) > 1 and not any(map(str.isdigit, head[0])):
                     yield from self._rows(text, head.end(), sign, len(cells), columns)
                     break
 

@@ -26,7 +26,7 @@ _COMMON = re.compile(
 #: Values of code and of reports: a date, a constant of C, a version of a package, a part of a pattern, an index;
 #: and words that only say which password stands there.
 _WRITTEN = re.compile(
-    r"(?i)^(?:\d{4}-\d\d-\d\d[t ]\d\d:|0x[0-9a-f]{1,8}u?l{0,2}$|\d+:\d+\.\d"
+    r"(?i)^(?:\d{4}-\d\d-\d\d[t ]\d\d:|0x[0-9a-f]{1,8}u?l{0,2}$|(?:\d+:)?\d+\.\d+[.+~-]?\d*[+~-][a-z]|\d+:\d+\.\d"
     r"|[^\s(]{0,40}\(\?:|[^\s{]{0,40}\{[a-z_]+\}|\w+\[-?\d+\]"
     r"|[a-z]{1,24}[_-]?pass[@_-]?word[_-]?[a-z]{0,24}\d{0,3}[!@#.]{0,3}$|(?:top|new|old|my|your)[_-]?secret\d{0,3}$)"
 )

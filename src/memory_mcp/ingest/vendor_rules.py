@@ -99,7 +99,7 @@ _TOKENS: tuple[tuple[str, str, str], ...] = (
     ("mailgun", "~-[0-9a-f]{8}-", r"[0-9a-f]{32}-[0-9a-f]{8}-[0-9a-f]{8}(?![0-9A-Za-z-])"),
     ("brevo", "xkeysib-", r"xkeysib-[0-9a-f]{64}-[A-Za-z0-9]{16}"),
     ("resend", "~re_[a-z0-9]{8}_[a-z0-9]{20}", r"re_[A-Za-z0-9]{8}_[A-Za-z0-9]{20,}+"),
-    ("square", "~eaaa[a-z0-9_-]{58}", rf"EAAA(?=[A-Za-z_-]{{0,50}}\d)[{_WORD}]{{58,62}}(?![{_WORD}])"),
+    ("square", "~eaaa[a-z0-9_-]{58}", rf"(?<![+/])EAAA(?=[A-Za-z_-]{{0,50}}\d)[{_WORD}]{{58,62}}(?![+/{_WORD}])"),
     ("square", "sq0atp- sq0csp- sq0idp-", rf"sq0(?:atp|csp|idp)-[{_WORD}]{{22,}}+"),
     (
         "plaid",
@@ -155,7 +155,7 @@ _TOKENS: tuple[tuple[str, str, str], ...] = (
     ("hubspot", "~-[0-9a-f]{8}-", r"pat-(?:na|eu|ap)\d-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}"),
     ("mapbox", "sk.eyj", rf"sk\.eyJ[{_WORD}]{{40,}}\.[{_WORD}]{{20,}}+"),
     ("facebook", "~eaa[a-z0-9]{100}", r"(?<![+/])EAA(?=[A-Za-z]{0,50}\d)[A-Za-z0-9]{100,}+(?![+/=])"),
-    ("twitter", "aaaaaaaaaaaaaaaaaaaaa", r"A{21,23}(?=[A-Za-z%]{0,60}\d)[A-Za-z0-9%]{60,}+"),
+    ("twitter", "aaaaaaaaaaaaaaaaaaaaa", r"(?<![+/])A{21,23}(?=[A-Za-z%]{0,60}\d)[A-Za-z0-9%]{60,}+(?![+/])"),
     ("prefect", "~_[a-z0-9]{30}", r"pn[ub]_(?=[A-Za-z]{0,35}\d)[A-Za-z0-9]{36}(?![A-Za-z0-9])"),
     ("readme", "rdme_", r"rdme_[a-z0-9]{70}"),
     ("slack", "xoxd-", r"xoxd-[A-Za-z0-9%+/=_-]{20,}+"),
