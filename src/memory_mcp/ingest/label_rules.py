@@ -37,7 +37,12 @@ _VALUES = tuple(
         r": (?:[a-z]{2,8}:)?[a-z0-9_+/.~%=-]{20}",
         r"= [a-z0-9_+/.~%=-]{20}",
         r" (?:is|ist|est|es|was|-) [\"'`]?(?:[a-z]{2,8}:)?[a-z0-9_+/.~%=-]{16}",
-        r"(?:token|secret|credential|key) [\"'`]?[a-z0-9_+/.~%=-]{20}",
+        *(rf"{word} [\"'`]?[a-z0-9_+/.~%=-]{{20}}" for word in ("token", "secret", "credential", "key")),
+    )
+)
+_FOREIGN_VALUES = tuple(
+    re.compile(value).search
+    for value in (
         "[\uff1a\u662f\u4e3a\u70ba\u306f\ub294\uc740] ?[\"'`]?[a-z0-9_+/.~%=-]{16}",
         f"(?:{'|'.join(_FOREIGN)})[: ]{{1,2}}[a-z0-9_+/.~%=-]{{16}}",
     )
@@ -53,7 +58,8 @@ class LabelledRule:
 
     def find(self, text: str, lowered: str) -> Iterator[Span]:
         """See `Rule`."""
-        if not any(search(lowered) for search in _VALUES):
+        searches = _VALUES if lowered.isascii() else _VALUES + _FOREIGN_VALUES
+        if not any(search(lowered) for search in searches):
             return
         starts: set[int] = set()
         for label in _LABELS:
@@ -79,10 +85,9 @@ def _drawn(match: re.Match[str], shortest: int) -> bool:
     return not is_placeholder(value) and is_random(value, shortest)
 
 
-_HEADING = re.compile(
-    r"(?im)^(?=[^\n]{0,300}?[|,;\t])[^\n|,;\t]{0,100}(?:[|,;\t][^\n|,;\t]{0,100}){0,12}?"
-    r"(?<![a-z0-9])(?:pass(?:word|wd|phrase)?|pwd|secret|token|api[ _-]?key)[ *`\"']{0,4}(?=[|,;\t\n])[^\n]{0,300}\n"
-)
+_HEADING = re.compile(r"(?:pass(?:word|wd|phrase)?|pwd|secret|token|api[ _-]?key)[ *`\"']{0,4}[|,;\t\n]")
+#: No heading is longer, characters.
+_LONGEST_HEADING = 400
 _IS_HEADING = re.compile(r"(?i)(?:[a-z]{0,20}[ _-])?(?:pass(?:word|wd|phrase)?|pwd|secret|token|api[ _-]?key)")
 _RULE_LINE = re.compile(r"[\s|:+=-]*")
 #: Rows looked at under a heading, and what stands round a cell's text.
@@ -99,14 +104,22 @@ class TableRule:
         *(f"\n{word}" for word in ("password,", "password;", "password\t", "token,")),
     )
 
-    def find(self, text: str, _lowered: str) -> Iterator[Span]:
+    def find(self, text: str, lowered: str) -> Iterator[Span]:
         """See `Rule`."""
-        for head in _HEADING.finditer(text):
+        done = 0
+        for place in _HEADING.finditer(lowered):
+            if place.start() < done:
+                continue
+            start = text.rfind("\n", 0, place.start()) + 1
+            done = text.find("\n", place.end() - 1) + 1
+            if not done or done - start > _LONGEST_HEADING:
+                continue
+            head = text[start:done]
             for sign in "|\t;,":
-                cells = [cell.strip(_AROUND) for cell in head[0].rstrip().split(sign)]
+                cells = [cell.strip(_AROUND) for cell in head.rstrip().split(sign)]
                 columns = [n for n, cell in enumerate(cells) if _IS_HEADING.fullmatch(cell)]
-                if columns and sum(map(bool, cells)) > 1 and not any(map(str.isdigit, head[0])):
-                    yield from self._rows(text, head.end(), sign, len(cells), columns)
+                if columns and sum(map(bool, cells)) > 1 and not any(map(str.isdigit, head)):
+                    yield from self._rows(text, done, sign, len(cells), columns)
                     break
 
     def _rows(self, text: str, at: int, sign: str, width: int, columns: list[int]) -> Iterator[Span]:
