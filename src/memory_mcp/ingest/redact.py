@@ -62,7 +62,7 @@ _BACK, _AHEAD, _MOST_SEEN = 16, 144, 4096
 _Match = Callable[[str], object]
 _MatchAt = Callable[[str, int], object]
 #: Parts of anchors that save looking for each of them in the many texts that hold no such part.
-_SHARED = frozenset(("=", "/", "_", "<", "api", "cred", "pdp", "sql", "sign", "pw", "net ", "identified", "base64"))
+_SHARED = frozenset(("=", "/", "<", "api", "cred", "pdp", "sql", "sign", "pw", "net ", "identified", "base64"))
 #: By an anchor's plain text: its patterns, each with the numbers of its rules.
 _Words = dict[str, list[tuple[_Match, list[int]]]]
 
@@ -130,13 +130,14 @@ class _Told:
             for anchor in rule.anchors:
                 callers.setdefault(anchor, []).append(number)
         words = {plain_start(anchor) for anchor in callers} | _SHARED
+        roots = {word for word in words if not any(part.strip() and part != word and part in word for part in words)}
         asked: dict[str, _Words] = {}
         foreign: _Words = {}
         for anchor, numbers in callers.items():
             word = plain_start(anchor)
             # A word is looked for only where another that is part of it was found; a blank is everywhere.
-            parts = [part for part in words if part.strip() and part != word and part in word]
-            part = min(parts, key=lambda part: (len(part), part), default=word)
+            parts = [part for part in roots if part.strip() and part in word]
+            part = max(parts, key=lambda part: (len(part), part), default=word)
             told = asked.setdefault(part, {}) if word.isascii() else foreign
             told.setdefault(word, []).append((re.compile(anchor[1:]).search if anchor[0] == "~" else _always, numbers))
         # What is asked where a part stands, and the longer words that are looked for then.
