@@ -236,7 +236,7 @@ _PATTERNS: tuple[tuple[str, tuple[str, ...], str, _Check], ...] = (
     ("login", (r"~auth\\?[\"'=] ?", r"~basic [a-z0-9+/]{8}"), "", lambda m: is_login(m["secret"])),
     ("password-file", (r"~:(?:[0-9]{4,5}|\*):[a-z0-9_*.-]{1,64}:[a-z]",),
      r"(?m)(?:^|(?<=[\s'\"]))[\w.*-]{1,100}:(?:\d{4,5}|\*):[\w*.-]{1,64}:[\w.-]{1,64}:(?P<secret>[^\s:'\"]{4,200})(?=$|[\s'\"])", _mixed),
-    ("bitcoin", ("wif", "privkey", "bitcoin"), r"(?<![A-Za-z0-9])(?P<secret>[5KL9c][1-9A-HJ-NP-Za-km-z]{50,51})(?![A-Za-z0-9])", _is_wif),
+    ("bitcoin", ("~wif(?![a-z0-9])", "privkey", "bitcoin"), r"(?<![A-Za-z0-9])(?P<secret>[5KL9c][1-9A-HJ-NP-Za-km-z]{50,51})(?![A-Za-z0-9])", _is_wif),
     ("telegram", ("api.telegram.org",), r"api\.telegram\.org/(?:file/)?bot(?P<secret>\d{6,12}:[\w-]{30,40})", None),
     ("private-key-hex", ("accounts",), r"accounts\\?[\"']?\s?:\s?\[\s{0,12}\\?[\"'](?P<secret>(?:0x)?[0-9a-fA-F]{64})(?![0-9a-fA-F])", None),
     ("aws-secret-key", (r"~akia[0-9a-z]{16}\W", r"~asia[0-9a-z]{16}\W"),
@@ -251,7 +251,7 @@ _PATTERNS: tuple[tuple[str, tuple[str, ...], str, _Check], ...] = (
     ("told-login", tuple(rf"~{word}\s?(?:is |are |ist |sind |[=:])" for word in ("login", "creds", "credentials", "zugangsdaten")),
      r"(?i)\b(?:login|creds|credentials|zugangsdaten)\s?(?:\b(?:is|are|ist|sind)\s|[=:]\s?)[\"'`]?[\w.@-]{1,40}(?:\s/\s|:)"
      r"(?P<secret>[!#-&*-.0-9?-Z^_a-z~]{8,80})", lambda m: _spoken_value(m["secret"].rstrip(".,"))),
-    ("identity-number", ("ssn", "social security"),
+    ("identity-number", ("~ssn(?![a-z0-9])", "social security"),
      r"(?i)\b(?:ssn|social[ _-]security(?:[ _-](?:number|no\.?|\#))?)\b\W{1,4}(?:\w{1,6}\W)?(?P<secret>(?!123-45|078-05-1120|(?P<one>\d)(?P=one)+-)\d{3}-\d\d-\d{4})(?![\w-])", None),
     ("openvpn", ("<auth-user-pass>",), r"<auth-user-pass>\s+[^\n]{1,64}\n\s*(?P<secret>\S{4,200})\s+</auth-user-pass>", _plain),
     ("decoded-password", ("base64 -d", "base64 --decode"),
