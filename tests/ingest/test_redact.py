@@ -78,6 +78,38 @@ POSITIVES = [
     ("discord", "https://", "discord.c|om/api/webhooks/123456789012345678/q7Xk2mVn9RtY4wZs8LbCdE3fG5hJ6k", ""),
     ("google", "", "GOC|SPX-q7Xk2mVn9RtY4wZs8LbCdE3fG5h", ""),
     ("vault", "", "hv|s.CAESIJq7Xk2mVn9RtY4wZs8LbCdE3fG5h", ""),
+    ("cloudflare", "", "cf|ut_SYjoJnRgdqOlFkVSa37vIoA3eUekKUH8uhuIbXadipyIHGE7", " is ours"),
+    ("together", "put ", "tg|p_v1_NOnZ7qOzlK41TLDXOTM7P9nFA9vIPgPj9wv5tTEnhW", " there"),
+    ("google", "interop ", "GO|OGDZJP7WGBPBQAJQLT2533", ""),
+    (
+        "salesforce",
+        "sf: ",
+        "00|DmtiuXGVDJOM5!yKPVz9mqCPFiKEkyKFtVFGpkKw6AScFh6LPy4XCWnPh7pnCWoPPOXLTDYZVZcOG1Ts6XqC6hOCN9tYv",
+        "",
+    ),
+    ("nats", "seed ", "SU|ABULP4QPYCTQ5OWKA26MNYUBVGQNEJ6HNLLYHXT6T4JCPXK7GDFUZW6V", ""),
+    ("django", "settings has ", "django-|insecure-99hmd#(l#20v%s&z#hjv&p@n!z6e#mjl=3*addiia=6t", ""),
+    ("telegram", "https://api.telegram.org/bot", "784398|9371:AAy5S3vGPO6VMkO-W23pbNTL56MhfaAXlrA", "/sendMessage"),
+    ("bitcoin", "wif ", "L4S4njGH98JE6FM1XXQGkGzSzab|BferxTeVqhbYeE8QRdMd5xoHm", ""),
+    ("header", "curl -H 'CB-ACCESS-SIGN: ", "zdcJMJ3PxlQHwxDR9AOiWJzCy|L307xsrlJcJVdEgKaPpn6ORv", "'"),
+    ("session", "open it with PHPSESSID=", "qnsrn|rhn1809zi9cv500dqpakx", ""),
+    ("identity-number", "her social security number is ", "332-3|2-9378", ""),
+    ("labelled", "codecov token ", "3db906b1-5047-4477-af5d-|1a991885dcb1", " works"),
+    ("labelled", "azure openai key is ", "3ec1c0f58971ffd5|dd70da707de97319", ""),
+    ("labelled", "API \u5bc6\u94a5\u662f ", "MNIil9l17grc5Qi|T3OoGeQG4szXbJMZv", ""),
+    ("table", "user,password\njane,", "sCHI0EL5|o68svIXFWhb", "\nx"),
+    ("told-login", "root login is root:", "copper-zephyr|-dahlia75", ""),
+    ("told-password", "the vpn password is ", "XCCOBb!|CeltIx~", ""),
+    ("told-password", "the password is ", "LpHUu0Fl#m,|PuwjO5,tD", ", keep it"),
+    ("told-password", '{"\u5bc6\u7801": "', "4Nj87q!|xz0EEO~", '"}'),
+    ("assignment", "AKEYLESS_ACCESS_KEY=", "p-jxii|u9geb1ymzh", ""),
+    ("assignment", "SSHPASS=", "Bramb|le3897*", ""),
+    ("assignment", "[r]\npass = ", "k_A1zsBAetBPfrS|6FG-fiPY4Hzgtoya5", ""),
+    ("assignment", "go run . -password ", "Rocke|t5172$", ""),
+    ("assignment", "password: ", "aEJxSl$h|brdEB!", ""),
+    ("named", 'const API_SECRET: &str = "', "7aIaONyB5KtzYHtzih|nJGEniT8kDBU6ZMVAT8twH", '";'),
+    ("named", '<add key="DbPassword" value="', "Vel|vet54_", '" />'),
+    ("kubernetes-secret", "# kind: Secret\n# data:\n#   dsn: ", "dn5WYktyIWVm|UGR6VXgyN3Fk", ""),
 ]
 
 NEGATIVES = [
@@ -130,6 +162,22 @@ NEGATIVES = [
     'File "/usr/lib/python3.11/site-packages/token_store.py", line 20, in read_secret',
     "uses: actions/checkout@8ade135a41bc03ea155e62e844d188df1ea18608",
     "integrity sha512-q8V1rR0Zk1mV2nX3cB4vN5mA6sD7fG8hJ9kL0pO1iU2yT3rE4wQ5==",
+    "AWS_ACCESS_KEY_ID=AKIAIOSFODNN7EXAMPLE",
+    "aws dynamodb list-tables --starting-token abQz9dFGhiJ4lmxOPq2STu6wxY8ZaB",
+    '"LockToken": "447e55ac-2396-4c6d-b9f9-86b67c17f8b5"',
+    '"encryptionKey": "arn:aws:kms:us-west-2:417498243647:key/c9fe2447-0795-4fda-afbe-8464574ae162"',
+    '"passphrase": "AB1C2defGHijkLMNo3PqQRstUvwxyzaBCDEfghh4ijklMN5opqrStuVWxyz"',
+    '"AppServerPrivateKey": "a123b45c6d78e9f012a34cd5e6a7890b12c3d45e6f78a1b2"',
+    '"Password": "generatedwebdavpassword1"',
+    "#define CKO_SECRET_KEY 0x00000004UL",
+    'LS32_PAT = "(?:{hex}:{hex}|{ipv4})".format(hex=HEX_PAT)',
+    "let pwd = a:dict.istemp ? 1 : 0",
+    '"tokenExpiry": 1, "token": "2022-03-16T03:45:09+00:00"',
+    "play.rust-lang.org/?code=0x01+//+QNaN%0A0x02+//+Positive+Zero%0A0x04",
+    "{radio:!0,checkbox:!0,password:!0,image:!0}",
+    "ssn : 111-22-3333",
+    "apt\tpasswd\t1:4.13+dfsg1-1+deb12u1\napt\tpython3-lib2to3\t3.11.2-3",
+    "session_id=9667a07f-c677-4f9d-9b21-da366e5add6a",
 ]
 
 
@@ -169,6 +217,24 @@ def test_a_key_block_goes_whole_with_line_numbers_and_escapes() -> None:
         assert "MIIEpA" not in clean
         assert "OmLqIdHw" not in clean
         assert counts == {"private-key": 1}
+
+
+def test_a_table_of_markdown_is_read_by_its_heading() -> None:
+    clean, counts = redact(
+        "| user | password |\n|---|---|\n| jane | sCHI0EL5o68svIXFWhb |\n| joe | Rocket5172$ |\n\nthat | was | it"
+    )
+    assert clean.splitlines()[2:4] == ["| jane | [REDACTED:table] |", "| joe | [REDACTED:table] |"]
+    assert counts == {"table": 2}
+
+
+def test_the_secret_behind_an_access_key_goes_with_it() -> None:
+    _, counts = redact(f"AK{'IAC2HPBPDD6WWKAHA2'} / x9SMnINKzoC1iCf15e37KRrQ13Huh9SjulYHc/5q")
+    assert counts == {"aws-access-key": 1, "aws-secret-key": 1}
+
+
+def test_recovery_codes_without_a_digit_go_with_the_others() -> None:
+    clean, _ = redact("recovery_codes:\nkntsg-2xxko\nhczvf-petqw\nzqtz2-rss3g\nq4t2p-g9tic\np3aty-zlv81\n")
+    assert clean == "recovery_codes:\n" + "[REDACTED:recovery-codes]\n" * 5
 
 
 def test_two_secrets_in_one_text_are_both_counted() -> None:

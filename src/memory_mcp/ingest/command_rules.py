@@ -42,10 +42,13 @@ _COMMANDS: tuple[tuple[str, str, str], ...] = (
     ("htpasswd", "htpasswd", r"\bhtpasswd\s+-\w*b\w*\s+(?:-\w+\s+)*\S+\s+\S+\s+"),
 )
 _COMMAND_WORDS = tuple(
-    (word, row) for name, words, start in _COMMANDS for row in [(re.compile(start + _WORD), name)] for word in words.split()
+    (word, row)
+    for name, words, start in _COMMANDS
+    for row in [(re.compile(start + _WORD), name, tuple(words.split()))]
+    for word in words.split()
 )
 #: The options they are handed over by; many texts have others only.
-_OPTION = re.compile(r"-(?:[pauwkn](?<=\s-.)|-p(?:w|ass)|pw|\w{0,9}pass|\w{0,8}b\w{0,8}\s)|\s/p:").search
+_OPTION = re.compile(r"-(?:[pauwkn](?<=\s-.)|-p(?:w|ass)|pw|\w{0,9}pass|\w{0,8}b\w{0,8}\s)").search
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,10 +61,31 @@ class CommandRule:
 
     def find(self, text: str, lowered: str) -> Iterator[Span]:
         """See `Rule`."""
-        if not _OPTION(lowered):
+        if not (_OPTION(lowered) or "/p:" in lowered):
             return
-        for pattern, name in dict.fromkeys([row for word, row in _COMMAND_WORDS if word in lowered]):
-            for match in pattern.finditer(text):
-                group = "secret" if match["secret"] is not None else "plain"
-                if not is_placeholder(match[group]) and not match[group].startswith("$"):
-                    yield Span(match.start(group), match.end(group), name)
+        for pattern, name, words in dict.fromkeys([row for word, row in _COMMAND_WORDS if word in lowered]):
+            for start, end in _lines(lowered, words):
+                for match in pattern.finditer(text, start, end):
+                    group = "secret" if match["secret"] is not None else "plain"
+                    if not is_placeholder(match[group]) and not match[group].startswith("$"):
+                        yield Span(match.start(group), match.end(group), name)
+
+
+def _lines(lowered: str, words: tuple[str, ...]) -> Iterator[tuple[int, int]]:
+    """Where the lines lie that hold one of the words, each with the next, from which a value may be taken."""
+    end = 0
+    for at in sorted(at for word in words for at in _places(lowered, word)):
+        if at < end:
+            continue
+        start = lowered.rfind("\n", 0, at) + 1
+        end = lowered.find("\n", at) + 1 or len(lowered)
+        stop = lowered.find("\n", end) + 1 or len(lowered)
+        if lowered.find("-", at, stop) >= 0 or lowered.find("/p:", at, stop) >= 0:
+            yield start, stop
+
+
+def _places(lowered: str, word: str) -> Iterator[int]:
+    at = lowered.find(word)
+    while at >= 0:
+        yield at
+        at = lowered.find(word, at + 1)

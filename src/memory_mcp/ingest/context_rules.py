@@ -6,36 +6,43 @@ import binascii
 import re
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from hashlib import sha256
 
 from memory_mcp.ingest.command_rules import CommandRule
 from memory_mcp.ingest.list_rules import seed_words
 from memory_mcp.ingest.secret_rules import PatternRule, Rule, Span, gives_away_plainly
-from memory_mcp.ingest.secret_values import is_phrase, is_placeholder, is_random
+from memory_mcp.ingest.secret_values import is_chosen, is_drawn, is_mixed, is_phrase, is_placeholder, is_random
 
 # Words for a secret, and for being one, in the languages that people told theirs in.
 _TOLD = (
-    r"(?:pass(?:word|wort|phrase|code|wd)|pwd|pw(?=: )|pass(?=:? \S{0,30}\d)|kennwort|mot de passe|contrase\u00f1a|contrasena|clave|senha|wachtwoord"
+    r"(?:pass(?:word|wort|phrase|code|wd)|pwd|pw(?=: )|pass(?=:? \S{0,30}\d)|pass(?= for \S{1,20} is )|pass(?= is )|kennwort|mot de passe|contrase\u00f1a|contrasena|clave|senha|wachtwoord"
     r"|has\u0142o|\u043f\u0430\u0440\u043e\u043b\u044c|\u5bc6\u7801|\u5bc6\u78bc|\u53e3\u4ee4"
     r"|\u30d1\u30b9\u30ef\u30fc\u30c9|\ube44\ubc00\ubc88\ud638)"
 )
 _IS = (
-    r"(?:['\u2019]s|\s(?:is|was|are|ist|lautet|war|hei\u00dft|est|es|\u00e9|\u00e8|era|to|:?=|\u044d\u0442\u043e|should be|set to)"
+    r"(?:['\u2019]s|\s(?:(?P<word>(?:is|was|are|ist|lautet|war|hei\u00dft|est|es|\u00e9|\u00e8|era|to|\u044d\u0442\u043e|should be|set to)(?![^\W_]))|:?=)"
     r"(?:\s(?:now|jetzt|still|ahora|adesso))?|\s?[:\uff1a]|\s?(?:\u662f|\u4e3a|\u306f|\ub294|\uc740))"
 )
 _WORD_AT = re.compile(_TOLD)
 _SPOKEN = re.compile(
     rf"(?i){_TOLD}(?:\s[^\s:=\"'`,.;(){{}}\[\]]{{1,20}}){{0,5}}?{_IS}\s?"
     r"(?:\\?[\"'`\u201c\u00ab\u201e](?P<quoted>[^\"'`\\\r\n\u201d\u00bb\u201c]{6,120})"
-    r"|(?P<plain>[^\s\"'`<>(){}\[\],;\u201c\uff0c\u3002]{6,80}))"
+    r"|(?P<plain>(?(word)(?:[!#-&(-;=?-_a-~]|[^\x00-\x7f\s\u201c\uff0c\u3002])|(?:[^\s\"'`<>(){}\[\],;\u201c\uff0c\u3002]"
+    r"|(?<=[!-~])[,;](?!\w{1,20}[:=])(?=[!#-&*+.-9=?-Z^-~]))){6,80}))"
+)
+#: As programs and notes write it, where the word is of no programming language.
+_NOTED = re.compile(
+    r"(?i)(?:kennwort|contrase\u00f1a|contrasena|senha|wachtwoord|has\u0142o|[\u0400-\u04ff\u3040-\u30ff\u4e00-\u9fff\uac00-\ud7af]{2,6})"
+    r"[\"'`]?\s?(?:[:=\uff1a\uff1d]|\u662f|\u4e3a)\s?(?:[\"'`\u201c](?P<quoted>[^\"'`\\\r\n\u201d]{6,120})|(?P<plain>[!#-&*-+\--:=?-Z^-~]{6,80}))"
 )
 #: A password straight behind the word, where what stands before or between says that one is handed over.
-_HANDING = re.compile(r"(?i)(?:\b(?:with|mit|avec|con)|\b(?:login|user|username|connect) \S{1,40})(?: the| dem)? \Z")
+_HANDING = re.compile(r"(?i)(?:\b(?:with|mit|avec|con|has|hat)|\b(?:login|user|username|connect) \S{1,40})(?: the| dem)? \Z")
 _HANDED = re.compile(
     rf"(?i){_TOLD}(?P<of> \u043e\u0442 \w{{1,20}}|(?<=[\u7801\u78bc\u4ee4]))?\s(?P<plain>[^\s\"'`<>(){{}}\[\],;]{{6,80}})"
 )
 _NETRC = re.compile(r"(?i)\bmachine\s+\S+\s+login\s+\S+\s+password\s+(?P<secret>[^\s\"']{3,200})")
 _NAMES = re.compile(
-    r"(?i)^(?:sha-?\d|md\d|utf|base\d|oauth|argon\d|bcrypt|pbkdf|aes|rsa|hmac|ed25519|v\d|http|\d+[-a-z]+$|[a-z]+\d?$|\d+$|\S+\.(?:py|js|ts|md|go|rs|txt|json|html)\b)"
+    r"(?i)^(?:sha-?\d|md\d|utf|base\d|oauth|argon\d|bcrypt|pbkdf|aes|rsa|hmac|ed25519|v\d|http|(?-i:\d+[-a-z]+|[A-Za-z]?[a-z]+\d?|[A-Z]+\d?)$|\d+$|\S+\.(?:py|js|ts|md|go|rs|txt|json|html)\b)"
 )
 
 
@@ -43,7 +50,7 @@ def _spoken_value(value: str) -> bool:
     """Whether a word told as a password can be one: letters and digits, or a sign, and no name of a method or file."""
     if len(value) < 6 or is_placeholder(value) or _NAMES.match(value) or "/" in value or "](" in value:
         return False
-    return any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
+    return is_mixed(value) or is_drawn(value)
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,11 +67,12 @@ class SpokenRule:
             before = lowered[place.start() - 1 : place.start()]
             if before.isascii() and before.isalnum() and not place[0].endswith("wort") and place[0].isascii():
                 continue
-            if match := _SPOKEN.match(text, place.start()):
+            if match := (_SPOKEN.match(text, place.start()) or _NOTED.match(text, place.start())):
                 yield from self._span(match, "plain" if match["quoted"] is None else "quoted")
             elif match := _HANDED.match(text, place.start()):
                 before = text[max(0, place.start() - 64) : place.start()]
-                if match["of"] is not None or _HANDING.search(before):
+                told = match["plain"].rstrip(".:!?")
+                if match["of"] is not None or _HANDING.search(before) or is_chosen(told) or is_drawn(told):
                     yield from self._span(match, "plain")
         if "machine" in lowered:
             for match in _NETRC.finditer(text):
@@ -76,32 +84,11 @@ class SpokenRule:
         if group == "quoted":
             if _spoken_value(value) or is_phrase(value):
                 yield Span(start, match.end(group), self.name)
-        elif _spoken_value(bare := value.rstrip(".:!?")):
+        elif _spoken_value(bare := value.rstrip(".:!?,;)]")):
             # A sign at the end may belong to the password; a full stop hardly does.
             yield Span(start, start + len(value if value[-1] in "!?" else bare), self.name)
 
 
-#: A machine's secret told in words; the key of a door or of a table is none, so a key has to be of something.
-_KEY_OF = (
-    r"(?:api|access|admin|app|auth|application|private|secret|master|server|account|signing"
-    r"|encryption|deploy|service|license|function|storage|project|live)[ _-]"
-)
-_LABELLED = re.compile(
-    rf"(?i)\b(?:token|secret|credential|{_KEY_OF}key|client[ _-]id[ _-]secret)"
-    r"(?:\s\w{1,16}){0,4}?\s?(?:(?:[:=]|-(?<=\s-)|\bis|\bist|\best|\bes|\bwas)\s{1,2}|[\uff1a\u662f\u4e3a\u70ba\u306f\ub294\uc740]\s?)"
-    r"\\?[\"'`]?(?P<secret>[A-Za-z0-9_+/.~%=-]{16,400})"
-)
-#: What a label ends in, and what may stand before that and belong to it.
-_LABELS = tuple(re.compile(word) for word in ("token", "secret", "credential", "key"))
-_LABEL_START = re.compile(rf"(?:\b{_KEY_OF}|\bclient[ _-]id[ _-])\Z")
-_VALUES = tuple(
-    re.compile(value).search
-    for value in (
-        r": [a-z0-9_+/.~%=-]{20}",
-        r" (?:is|ist|est|es|was|-) [\"'`]?[a-z0-9_+/.~%=-]{16}",
-        "[\uff1a\u662f\u4e3a\u70ba\u306f\ub294\uc740] ?[\"'`]?[a-z0-9_+/.~%=-]{16}",
-    )
-)
 _COOKIE = re.compile(
     r"(?i)(?:(?:set-)?cookie2?\\?[\"']?\s{0,4}[:=]\s{0,4}\\?[\"'`]?|(?:\s-b|--cookie)[ =]\\?[\"'])(?P<pairs>[^\r\n\"'`]{8,4096})"
 )
@@ -129,31 +116,6 @@ class CookieRule:
                     yield Span(*match.span("value"), self.name)
 
 
-@dataclass(frozen=True, slots=True)
-class LabelledRule:
-    """`api key: X`, where X looks drawn by a machine; tried at the labels only, most texts with a colon have none."""
-
-    name: str = "labelled"
-    anchors: tuple[str, ...] = ("token", "secret", "credential", "key")
-
-    def find(self, text: str, lowered: str) -> Iterator[Span]:
-        """See `Rule`."""
-        if not any(search(lowered) for search in _VALUES):
-            return
-        starts: set[int] = set()
-        for label in _LABELS:
-            for place in label.finditer(lowered):
-                starts.add(place.start())
-                if start := _LABEL_START.search(lowered, max(0, place.start() - 13), place.start()):
-                    starts.add(start.start())
-        done = 0
-        for at in sorted(starts):
-            if at >= done and (match := _LABELLED.match(text, at)):
-                done = match.end()
-                if _random(match):
-                    yield Span(*match.span("secret"), self.name)
-
-
 _LOGIN = re.compile(
     r"(?i)(?:\\?[\"']auth\\?[\"']\s{0,4}:\s{0,4}\\?[\"']|\bauth\s{0,4}[=:]\s{0,4}\"?|_auth\s{0,4}=\s{0,4}\"?|\bbasic\s{1,4})(?P<secret>[A-Za-z0-9+/_-]{8,}={0,2})"
 )
@@ -169,8 +131,8 @@ def is_login(value: str) -> bool:
     return bool(colon and user and word) and told.isprintable() and not is_placeholder(word)
 
 
-_MANIFEST = re.compile(r"(?m)^(?P<deep>[ \t]*)(?:data|stringData):[ \t]*\n(?P<body>(?:(?P=deep)[ \t]+\S[^\n]*(?:\n|\Z))+)")
-_ENTRY = re.compile(r"(?m)^[ \t]+[\w.-]+:[ \t]+[\"']?(?P<secret>[^\s\"'|>{][^\s\"']{5,})")
+_MANIFEST = re.compile(r"(?m)^(?P<deep>[ \t#]*)(?:data|stringData):[ \t]*\n(?P<body>(?:(?P=deep)[ \t]+\S[^\n]*(?:\n|\Z))+)")
+_ENTRY = re.compile(r"(?m)^[ \t#]+[\w.-]+:[ \t]+[\"']?(?P<secret>[^\s\"'|>{][^\s\"']{5,})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,12 +152,45 @@ class ManifestRule:
 
 def _mixed(match: re.Match[str]) -> bool:
     value = match["secret"]
-    return not is_placeholder(value) and any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
+    return not is_placeholder(value) and (is_mixed(value) or is_drawn(value))
+
+
+def _says_password(match: re.Match[str]) -> bool:
+    """Whether base64 says one word that can be a password."""
+    try:
+        told = base64.b64decode(match["secret"], validate=True).decode("utf-8")
+    except (ValueError, binascii.Error):
+        return False
+    return (
+        len(told) >= 8
+        and told.isprintable()
+        and " " not in told
+        and (is_mixed(told) or is_drawn(told))
+        and not is_placeholder(told)
+    )
 
 
 def _random(match: re.Match[str]) -> bool:
     value = match["secret"].rstrip(".")
     return not is_placeholder(value) and is_random(value, 16)
+
+
+_BASE58 = "123456789ABCDEFGHJKLMNPQRSTUVWXYZabcdefghijkmnopqrstuvwxyz"
+
+
+def _is_wif(match: re.Match[str]) -> bool:
+    """Whether the last four bytes check the others, as in the wallet import format (Bitcoin, Base58Check)."""
+    number = 0
+    for sign in match["secret"]:
+        number = number * 58 + _BASE58.index(sign)
+    raw = number.to_bytes(40, "big").lstrip(b"\0")
+    return len(raw) in (37, 38) and sha256(sha256(raw[:-4]).digest()).digest()[:4] == raw[-4:]
+
+
+def _one_word(match: re.Match[str]) -> bool:
+    """No text that was escaped to stand in an address."""
+    value = match["secret"]
+    return not any(sign in value for sign in ("%0A", "%20", "++", "+%", "//")) and _random(match)
 
 
 def _plain(match: re.Match[str]) -> bool:
@@ -241,6 +236,26 @@ _PATTERNS: tuple[tuple[str, tuple[str, ...], str, _Check], ...] = (
     ("login", (r"~auth\\?[\"'=] ?", r"~basic [a-z0-9+/]{8}"), "", lambda m: is_login(m["secret"])),
     ("password-file", (r"~:(?:[0-9]{4,5}|\*):[a-z0-9_*.-]{1,64}:[a-z]",),
      r"(?m)(?:^|(?<=[\s'\"]))[\w.*-]{1,100}:(?:\d{4,5}|\*):[\w*.-]{1,64}:[\w.-]{1,64}:(?P<secret>[^\s:'\"]{4,200})(?=$|[\s'\"])", _mixed),
+    ("bitcoin", ("~wif(?![a-z0-9])", "privkey", "bitcoin"), r"(?<![A-Za-z0-9])(?P<secret>[5KL9c][1-9A-HJ-NP-Za-km-z]{50,51})(?![A-Za-z0-9])", _is_wif),
+    ("telegram", ("api.telegram.org",), r"api\.telegram\.org/(?:file/)?bot(?P<secret>\d{6,12}:[\w-]{30,40})", None),
+    ("private-key-hex", ("accounts",), r"accounts\\?[\"']?\s?:\s?\[\s{0,12}\\?[\"'](?P<secret>(?:0x)?[0-9a-fA-F]{64})(?![0-9a-fA-F])", None),
+    ("aws-secret-key", (r"~akia[0-9a-z]{16}\W", r"~asia[0-9a-z]{16}\W"),
+     r"\bA[KS]IA[0-9A-Z]{16}(?:\W{1,8}\w{0,24}){1,5}?[\s:=\"'/|,]\s?[\"']?(?P<secret>[A-Za-z0-9/+]{40})(?![A-Za-z0-9/+=])", _random),
+    ("salesforce", (r"~00d[a-z0-9]{12,15}!",), r"(?<![A-Za-z0-9])00D[A-Za-z0-9]{12,15}![A-Za-z0-9._]{60,}+", None),
+    ("laravel", ("base64:",), r"(?<![a-z])base64:(?P<secret>[A-Za-z0-9+/]{43}=)(?![A-Za-z0-9+/=])", _random),
+    ("session", ("sessionid=", "_session="), r"(?i)(?:sessionid|_session)=(?P<secret>[\w.%-]{16,200})", _random),
+    ("session", ("sessid=", ".sid="), r"(?i)(?:sessid|\.sid)=(?P<secret>[\w.%-]{16,200})", _mixed),
+    ("wireguard", ("wg set",), r"(?P<secret>[A-Za-z0-9+/]{43}=)[\"']?\s{0,2}\|\s{0,2}(?:sudo )?wg set", None),
+    ("header", (r"~-h [\"'][a-z0-9-]{2,40}: ?[\w.+/=-]{24}",),
+     r"-H\s[\"'](?!(?i:[^:\"']{0,30}(?:request|trace|correlation|if-|etag|span|idempotency)))[A-Za-z0-9-]{2,40}:\s?(?P<secret>[\w.+/=-]{24,400})[\"']", _random),
+    ("told-login", tuple(rf"~{word}\s?(?:is |are |ist |sind |[=:])" for word in ("login", "creds", "credentials", "zugangsdaten")),
+     r"(?i)\b(?:login|creds|credentials|zugangsdaten)\s?(?:\b(?:is|are|ist|sind)\s|[=:]\s?)[\"'`]?[\w.@-]{1,40}(?:\s/\s|:)"
+     r"(?P<secret>[!#-&*-.0-9?-Z^_a-z~]{8,80})", lambda m: _spoken_value(m["secret"].rstrip(".,"))),
+    ("identity-number", ("~ssn(?![a-z0-9])", "social security"),
+     r"(?i)\b(?:ssn|social[ _-]security(?:[ _-](?:number|no\.?|\#))?)\b\W{1,4}(?:\w{1,6}\W)?(?P<secret>(?!123-45|078-05-1120|(?P<one>\d)(?P=one)+-)\d{3}-\d\d-\d{4})(?![\w-])", None),
+    ("openvpn", ("<auth-user-pass>",), r"<auth-user-pass>\s+[^\n]{1,64}\n\s*(?P<secret>\S{4,200})\s+</auth-user-pass>", _plain),
+    ("decoded-password", ("base64 -d", "base64 --decode"),
+     r"echo\s+(?:-n\s+)?[\"']?(?P<secret>[A-Za-z0-9+/]{8,}={0,2})[\"']?\s*\|\s*base64 (?:-d|--decode|-D)\b", _says_password),
     ("piped-password", ("~pass[pwcde]",), r"echo\s+(?:-n\s+)?[\"']?[\w.-]{1,64}:(?P<secret>[^\s\"'|]{4,200})[\"']?\s*"
      r"\|\s*(?:sudo\s+)?chpasswd", _plain),
     ("piped-password", (r"~\| ?(?:sudo|docker|podman|helm|cryptsetup|nerdctl)",),
@@ -256,7 +271,7 @@ _PATTERNS: tuple[tuple[str, tuple[str, ...], str, _Check], ...] = (
      r"(?P<secret>[A-Za-z2-7]{16,128})", None),
     ("laravel", ("base64:",), r"(?i)key\s{0,2}[:=]\s{0,2}[\"']?base64:(?P<secret>[A-Za-z0-9+/]{43}=)", None),
     ("private-key-hex", _KEYS, r"(?i)private[ _-]?key(?: is|\\?[\"']?\s?[:=])\s{0,3}\\?[\"']?"
-     r"(?P<secret>(?:0x)?[0-9a-f]{64})(?![0-9a-f])", None),
+     r"(?P<secret>(?:0x)?[0-9a-f]{64})(?![0-9a-f])", _plain),
     ("cloudinary", _LOGINS, r"cloudinary://\d+:(?P<secret>[\w-]{20,})@", None),
     ("password-hash", _DOLLARS, r"\$2[abxy]\$\d\d\$[./A-Za-z0-9]{53}", None),
     ("password-hash", _DOLLARS, r"\$argon2(?:id|i|d)\$(?:v=\d+\$)?"
@@ -268,13 +283,13 @@ _PATTERNS: tuple[tuple[str, tuple[str, ...], str, _Check], ...] = (
     ("password-hash", ("{ssha",), r"(?i)\{ssha\d*\}[a-z0-9+/]{20,}={0,2}", None),
     ("ansible-vault", _DOLLARS, r"\$ANSIBLE_VAULT;[\d.]+;AES256[^\n]{0,80}\n"
      r"(?P<secret>(?:[ \t]*[0-9a-f]{20,80}(?:\n|\Z))+)", None),
-    ("server-password", ("requirepass", "masterauth", "rediscli_auth=", "setapikey ", "vault login "),
-     r"\b(?:(?:requirepass|masterauth|setapikey|vault login)[ \t]+|(?i:REDISCLI_AUTH)=)[\"']?(?P<secret>[^\s\"']{6,200})", _mixed),
+    ("server-password", ("requirepass", "masterauth", "bindpw", "rootpw", "rediscli_auth=", "setapikey ", "vault login "),
+     r"\b(?:(?:requirepass|masterauth|setapikey|vault login|bindpw|rootpw)[ \t]+|(?i:REDISCLI_AUTH)=)[\"']?(?P<secret>[^\s\"']{6,200})", _mixed),
     ("windows-password", ("/pass:", "net user", "net use"),
      r"(?i)(?:\bcmdkey\s[^\n]{0,200}?/pass:|\bnet[ ]user[ ]\S{1,64}[ ](?=\S{1,99}[ ]/add)"
      r"|\bnet[ ]use[ ](?:\S{1,99}[ ]){1,2}(?=\S{1,99}[ ]/user))(?P<secret>[^\s\"'/*]\S{3,98})", _plain),
     ("secure-string", ("securestring",),
-     r"(?i)ConvertTo-SecureString\s+(?:-(?:String|AsPlainText|Force)\s+){0,3}[\"'](?P<secret>[^\"'$\r\n]{4,200})", _plain),
+     r"(?i)ConvertTo-SecureString\s+(?:-(?:String|AsPlainText|Force)\s+){0,3}[\"'](?P<secret>[^\"'$\r\n][^\"'\r\n]{3,200})", _plain),
     ("prompt", ("passphrase for", "password for"),
      r"(?i)\b(?:passphrase|password) for [^\n]{1,120}?: (?P<secret>\S{6,80})", _mixed),
     ("sent-password", (r"~send[ \t-]{1,6}\"",),
@@ -293,7 +308,7 @@ _PATTERNS: tuple[tuple[str, tuple[str, ...], str, _Check], ...] = (
     ("signature", ("signature=", "x-amz-security-token="),
      r"(?i)(?:\bsignature=|x-amz-security-token=)(?P<secret>[A-Za-z0-9%/+]{40,}+)", _random),
     ("request-key", ("appid=", "hmac=", "code=", "subscription-key="),
-     r"(?i)[?&](?:appid|hmac|code|subscription-key)=(?P<secret>[A-Za-z0-9%_+/=-]{24,}+)", _random),
+     r"(?i)[?&](?:appid|hmac|code|subscription-key)=(?P<secret>[A-Za-z0-9%_+/=-]{24,}+)", _one_word),
     ("oracle", ("jdbc:oracle",), r"(?i)jdbc:oracle:\w+:[\w.-]{1,64}/(?P<secret>[^\s@\"'/]{4,64})@", _plain),
     ("oracle", ("sqlplus", "expdp", "impdp", "sqlldr"),
      r"(?i)\b(?:sqlplus|expdp|impdp|sqlldr)\s+(?:-\w\s+)?[\"']?[\w.-]{1,64}/(?P<secret>[^\s@\"'/]{4,64})(?=@|[\s\"']|$)", _mixed),
@@ -318,13 +333,23 @@ CONTEXT_RULES: tuple[Rule, ...] = (
     SpokenRule(
         "told-password",
         (
-            *("~pass[pwcde]", "pwd", "kennwort", "contrase", "clave", "senha", "wachtwoord", "has\u0142o"),
+            *(
+                "~pass[pwcde]",
+                "pwd",
+                "pw: ",
+                "~pass (?:for \\S{1,20} )?is ",
+                "kennwort",
+                "contrase",
+                "clave",
+                "senha",
+                "wachtwoord",
+                "has\u0142o",
+            ),
             *("\u043f\u0430\u0440\u043e\u043b\u044c", "\u5bc6\u7801", "\u5bc6\u78bc", "\u53e3\u4ee4"),
             *("\u30d1\u30b9\u30ef\u30fc\u30c9", "\ube44\ubc00\ubc88\ud638"),
         ),
     ),
     CommandRule(),
-    LabelledRule(),
     *(
         PatternRule(name, anchors, _OWN_PATTERNS.get(name) or re.compile(pattern), check)
         for name, anchors, pattern, check in _PATTERNS

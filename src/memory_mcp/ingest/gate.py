@@ -52,6 +52,7 @@ _HARMLESS_LIMIT = 10_000
 #: What stands in the place of a cut. With it a shortened text is longer than its bound, and must pass the next door as it is.
 _SHORTENED = re.compile(r"\n\[\.\.\. \d+ bytes left out \.\.\.\]\n")
 _NOTE_BYTES = 64
+_UUID = re.compile(r"[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _UNSTORABLE = "\ufffd"
 
 
@@ -83,13 +84,13 @@ class Gate:
         text = strip_private(without_ours(_storable(draft.text)))
         if not text.strip():
             return OWN_OUTPUT if MARK in draft.text else EMPTY
-        before = replace(draft, text=text)
         if not self.tombstones.empty:
+            before, project = text, draft.project
             draft, text = self._without_forgotten(draft), self.tombstones.clean(text)
-            if text != before.text and not text.replace(FORGOTTEN_MARK, "").strip():
+            if text != before and not text.replace(FORGOTTEN_MARK, "").strip():
                 return FORGOTTEN
             # A pause of a project whose name was forgotten goes on under what is left of the name.
-            if draft.project != before.project and (why := self.capture.refusal(draft)):
+            if draft.project != project and (why := self.capture.refusal(draft)):
                 return why
         names = self._names(draft, report)
         if not names["session_id"]:
@@ -168,7 +169,8 @@ class Gate:
     def _name(self, name: str, value: str, report: ImportReport) -> str:
         if not value or value.isalpha():
             return value
-        clean = self.redact(strip_private(value), report)
+        # Most sources number their messages so: nothing in it can be taken for a secret, only for what was forgotten.
+        clean = self.tombstones.clean(value) if _UUID.fullmatch(value) else self.redact(strip_private(value), report)
         if clean == value:
             return value
         # A hash of the whole keeps sessions apart that differed in what was taken out; it cannot be turned back.
@@ -179,6 +181,10 @@ class Gate:
         for key, value in given.items():
             if len(kept) >= MAX_METADATA_KEYS:
                 break
+            # Both were looked at, and stand as they are.
+            if (key, value) in self._harmless:
+                kept[key] = value
+                continue
             told = self._name("metadata", strip_private(_storable(str(key))), report)
             kept[told[:MAX_SESSION_CHARS]] = strip_private(_storable(str(value)))
         self._redact_values(kept, report)
@@ -190,6 +196,8 @@ class Gate:
     def _redact_values(self, kept: dict[str, str], report: ImportReport) -> None:
         """Redact in place. One look takes in all values: most hold nothing, and most stand with many events."""
         unknown = [item for item in kept.items() if item not in self._harmless]
+        if not unknown:
+            return
         # A key such as "password" gives its value away, so it is looked at too.
         if self._redactor.suspects("\n".join(f"{key}: {value}" for key, value in unknown)):
             for key, value in unknown:
@@ -211,6 +219,9 @@ class Gate:
 def _without_private(draft: EventDraft) -> EventDraft:
     """The draft without private spans in what goes with its text; in the text before anything else may hide a tag's half."""
     told = (draft.text, draft.session_id, draft.source_id, draft.agent, draft.project, draft.thread, draft.speaker)
+    # One look at all of them: where no tag can be in the row of them, none is in one.
+    if strip_private(row := "\n".join(told)) is row:
+        return draft
     kept = tuple(map(strip_private, told))
     if kept == told:
         return draft

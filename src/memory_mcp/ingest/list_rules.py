@@ -87,11 +87,12 @@ _CODES = re.compile(
     r"|(?:\u6062\u590d|\u5907\u7528|\u5907\u4efd|\u6551\u63f4)(?:\u4ee3\u7801|\u7801)"
     r"|(?:\u30ea\u30ab\u30d0\u30ea\u30fc|\u30d0\u30c3\u30af\u30a2\u30c3\u30d7)\u30b3\u30fc\u30c9|\ubcf5\uad6c \ucf54\ub4dc"
 )
-_CODES_OF = re.compile(r"(?:recovery|backup|back-up|scratch|emergency|wiederherstellungs|sicherungs)[- ]?\Z")
+_CODES_OF = re.compile(r"(?:recovery|backup|back-up|scratch|emergency|wiederherstellungs|sicherungs)[-_ ]?\Z")
 _CODE = re.compile(
-    r"(?<![\w.:/-])(?:(?=[a-z-]{0,8}\d)[0-9a-z]{4,6}-[0-9a-z]{4,6}|\d{4} \d{4}"
+    r"(?<![\w.:/-])(?:(?=[a-z-]{0,12}\d)[0-9a-z]{4,6}-[0-9a-z]{4,6}|\d{4} \d{4}"
     r"|(?=[a-z]{0,11}\d)(?=\d{0,11}[a-z])[0-9a-z]{8,12}|\d{6,8})(?![\w/:-]|\.\w)"
 )
+_LETTERS = re.compile(r"(?<![\w.:/-])[a-z]{4,6}-[a-z]{4,6}(?![\w/:.-])")
 #: How far behind the words the codes may go on, characters, and how many there must be.
 _CODES_REACH, _FEWEST_CODES = 600, 4
 
@@ -113,7 +114,15 @@ class CodesRule:
                 continue
             codes = list(_CODE.finditer(text, told.end(), told.end() + _CODES_REACH))
             if len(codes) >= _FEWEST_CODES:
+                # Of drawn codes one in thirty has no digit.
+                forms = {_shape(code[0]) for code in codes}
+                others = _LETTERS.finditer(text, told.end(), codes[-1].end() + 16)
+                codes += [other for other in others if _shape(other[0]) in forms]
                 yield from (Span(code.start(), code.end(), self.name) for code in codes)
+
+
+def _shape(code: str) -> tuple[int, int]:
+    return len(code), code.find("-")
 
 
 LIST_RULES: tuple[Rule, ...] = (CardRule(), SeedRule(), CodesRule())

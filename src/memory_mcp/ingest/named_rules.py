@@ -5,7 +5,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from memory_mcp.ingest.secret_rules import NAME, NAME_END, Rule, Span, gives_away_plainly, names_secret
+from memory_mcp.ingest.secret_rules import NAME, NAME_END, Rule, Span, every, gives_away_plainly, names_secret
 
 _QUOTE = r"\\?[\"'`]"
 #: What stands between a name and its value, with the value; each is a way settings are written down.
@@ -30,17 +30,20 @@ _FORMS = (
     # SECRET = Buffer.from("value", "hex"), key := []byte("value"), KEY = b"value"
     r"[\"']?[ \t]{0,4}(?::?=|:)[ \t]{0,4}(?:new )?(?:[A-Za-z_\[][\w.\[\]]{0,40}\(\s{0,8}[bru]?|[bruBRU]{1,2})"
     r"[\"'`](?P<made>[^\"'`\\\s]{6,400})[\"'`]",
+    # const SECRET: &str = "value", let token: String = "value", SECRET: Final[str] = "value"
+    rf"[ \t]{{0,2}}:[ \t]{{0,2}}&?(?:'static )?[A-Za-z][\w.\[\]<>]{{1,30}}[?!]?[ \t]{{0,4}}=[ \t]{{0,4}}{_QUOTE}"
+    r"(?P<typed>[^\"'`\\\s]{6,400})[\"'`]",
     # NAME=value up to the end of its line, whatever signs it holds
     r"=(?P<line>[^\s\"'`$][^\s\"'`]{7,400})$",
 )
 _NAMED = re.compile(rf"(?m)(?P<key>{NAME}{NAME_END})(?:{'|'.join(_FORMS)})")
-_GROUPS = ("argument", "pair", "default", "element", "cell", "quoted", "told", "made", "line")
+_GROUPS = ("argument", "pair", "default", "element", "cell", "quoted", "told", "made", "typed", "line")
 #: A name for machines has a sign or a capital inside; what is only told behind a word of prose is left to other rules.
 _MACHINE_NAME = re.compile(r"[A-Za-z0-9][_-][A-Za-z0-9]|[a-z][A-Z]|:_[a-z]")
 #: Names of things in code that stand behind each other, such as in a definition; and words joined by dashes.
 _IN_CODE = re.compile(r"^(?:[A-Za-z]\w*_\w*_\w*,?|[a-z]+\d?(?:-[a-z]+\d?)+)$")
 _WORDS = ("pass", "pwd", "secret", "token", "credential", "key")
-_AFTER = rf"[a-z0-9_-]{{0,60}}+(?:[\])]{{0,2}}{_QUOTE}\)?[ \t]{{0,4}}[,.>{{|\n:=v]|>|[`*\"]{{0,2}}[ \t]{{1,40}}\||[ \t]{{1,4}}\S{{8}}|\s{{1,24}}value|[:= ]{{1,4}}[\[\w]|=\S{{8}})"
+_AFTER = rf"[a-z0-9_-]{{0,60}}+(?:[\])]{{0,2}}{_QUOTE}\)?[ \t]{{0,4}}[,.>{{|\n:=v]|>|[`*\"]{{0,2}}[ \t]{{1,40}}\||[ \t]{{1,4}}\S{{8}}|\s{{1,24}}value|[:= ]{{1,4}}[\[\w&]|=\S{{8}})"
 _HINTS = tuple(re.compile(word + _AFTER) for word in _WORDS)
 
 
@@ -54,7 +57,7 @@ class NamedRule:
     def find(self, text: str, lowered: str) -> Iterator[Span]:
         """See `Rule`."""
         for hint in _HINTS:
-            for place in hint.finditer(lowered):
+            for place in every(hint, lowered):
                 start = place.start()
                 before = text[max(0, start - 24) : start]
                 if not names_secret(place[0], before) or not (match := _NAMED.match(text, start)):
@@ -66,7 +69,7 @@ class NamedRule:
                     continue
                 if group not in ("argument", "pair") and _IN_CODE.match(match[group]):
                     continue
-                if gives_away_plainly(match["key"], match[group]):
+                if gives_away_plainly(match["key"], match[group], paired=group in ("pair", "element")):
                     yield Span(match.start(group), match.end(group), self.name)
 
 

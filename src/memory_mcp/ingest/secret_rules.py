@@ -82,14 +82,18 @@ class AssignmentRule:
         """See `Rule`."""
         for hint in _HINTS:
             done = 0
-            for place in hint.finditer(lowered):
-                if place.start() < done:
+            for place in every(hint, lowered):
+                start = place.start()
+                if start < done:
                     continue
-                before = text[max(0, place.start() - 16) : place.start()]
-                if not names_secret(place[0], before):
+                before = text[max(0, start - 16) : start]
+                bare = _BARE_PASS.match(text, start) is not None and not before.endswith(("_", "-"))
+                if not bare and not names_secret(place[0], before):
                     continue
-                if match := _ASSIGNED.match(text, place.start()):
+                if match := _ASSIGNED.match(text, start):
                     for span in _assigned(text, match, self.name):
+                        if bare and not gives_away_plainly("pass", text[span.start : span.end]):
+                            continue
                         done = span.end
                         yield span
 
@@ -104,7 +108,8 @@ class FlagRule:
     def find(self, text: str, _lowered: str) -> Iterator[Span]:
         """See `Rule`."""
         for match in _FLAG.finditer(text):
-            if match["key"][:3].lower() == "key" and not names_secret("key", text[match.start() : match.start("key")]):
+            name = match["key"].lower()
+            if name.startswith(("key", "token")) and not names_secret(name, text[match.start() : match.start("key")]):
                 continue
             yield from _assigned(text, match, self.name)
 
@@ -125,6 +130,14 @@ class KeyBlockRule:
             start = _key_start(text, match.start())
             if _KEY_LINE.search(text, start, match.start()):
                 yield Span(start, match.end(), self.name)
+
+
+def every(hint: re.Pattern[str], lowered: str) -> Iterator[re.Match[str]]:
+    """The places of a name, also one that begins inside another: `keycloak_api_key` holds two."""
+    place = hint.search(lowered)
+    while place:
+        yield place
+        place = hint.search(lowered, place.start() + 1)
 
 
 _KEY_END = re.compile(r"-----END [A-Z0-9 ]{0,40}PRIVATE KEY(?: BLOCK)?-----")
@@ -156,17 +169,19 @@ _KEY_BLOCK = re.compile(
 #: A secret's name with something assigned to it; prose that only speaks of keys and tokens is passed over.
 _HINTS = tuple(
     re.compile(rf"{word}[a-z0-9_\"'`\\\])-]{{0,60}}+[ \t]{{0,8}}+[:=]")
-    for word in ("pass", "pwd", "secret", "token", "credential", "key", "pat(?![a-z])")
+    for word in ("pass", "pwd", "secret", "token", "credential", "key", "pat(?![a-z])", "pw(?![a-z])", "kennwort")
 )
-NAME = r"(?i:pass(?!port)(?:word|wd|phrase|code)?|pwd|secret|token|credentials?|key|pat(?![A-Za-z]))"
+NAME = r"(?i:pass(?!port)(?:word|wd|phrase|code)?|pwd|secret|token|credentials?|key|pat(?![A-Za-z])|pw(?![A-Za-z])|kennwort)"
 NAME_END = r"(?:s?(?:[_-][A-Za-z0-9_-]{0,40}+|[A-Z0-9][A-Za-z0-9_]{0,40}+)?)"
 #: What makes a key a secret one; a key alone, a primary or a public key is none.
 _KEY_OF = re.compile(
     r"(?:(?i:api|access|auth|private|account|encryption|encrypt|signing|master|service|shared|secret|deploy"
-    r"|license|function|app|admin|server)[ _.-]?"
+    r"|license|functions?|app|admin|server|pre-?shared)[ _.-]?"
     r"|(?<!PUBLIC)(?<=[A-Z0-9])_)\Z"
 )
 _PASSWORDS = ("password", "passwd", "passphrase", "passcode")
+#: Capitals before PASS with which it is another word.
+_OTHER_PASS = ("BY", "COM", "TRES", "SUR", "EN", "OVER", "UNDER", "MULTI")
 _BLANK = ("", " ", "\n", "\t", "=", ":", '"', "'", "(", ",", ".")
 _VALUE_GROUPS = ("escaped", "double", "single", "tick", "bare")
 _VALUE = (
@@ -181,7 +196,7 @@ _BARE_REST = re.compile(r"[^\s\"'`,;&<>(){}\[\]\\|=]*+")
 _ASSIGNED = re.compile(
     rf"(?P<key>{NAME}{NAME_END})(?:\\?[\"'`\])]){{0,2}}[ \t]{{0,8}}(?P<op>:=|=>|={{1,3}}|:)[ \t]{{0,8}}{_VALUE}"
 )
-_FLAG = re.compile(rf"--(?:[a-z0-9]{{1,20}}+-){{0,4}}(?P<key>{NAME}(?:-[a-z]{{1,20}})?)(?P<op>[ \t]){_VALUE}")
+_FLAG = re.compile(rf"(?:--|(?<=\s)-)(?:[a-z0-9]{{1,20}}+-){{0,4}}(?P<key>{NAME}(?:-[a-z]{{1,20}})?)(?P<op>[ \t]){_VALUE}")
 
 #: Names that end so tell of a secret, they do not hold it.
 _HARMLESS_END = re.compile(
@@ -190,9 +205,12 @@ _HARMLESS_END = re.compile(
     r"|placeholder|message|errors?|status|budget|usage|used|index|position|format|strategy|manager|provider|store|refs?"
     r"|versions?|enabled|required|input|estimate|factor|algo|algorithm|method|mode|scheme|rounds|iterations|strength|class|func|handler|callback|rules?|scopes?|changed|match(?:es)?)$"
 )
-_PASSWORD_NAME = re.compile(r"(?i)pass|pwd")
+_PASSWORD_NAME = re.compile(r"(?i)pass|pwd|^pw|kennwort")
+#: The name `pass` alone, which is a word of programs and of test reports as well.
+_BARE_PASS = re.compile(r"(?i)pass[ \t]{0,8}[=:](?![=:])(?<![A-Za-z0-9]pass.)(?<!\.pass.)")
 _SECRET_NAME = re.compile(r"(?i)secret")
-_CHOSEN_NAME = re.compile(r"(?i)pass|pwd|secret")
+_CHOSEN_NAME = re.compile(r"(?i)pass|pwd|^pw|kennwort|secret")
+_OWN_SIGN = re.compile(r"\d\W*_?$")
 _IDENTIFIER = re.compile(r"^\w+$")
 #: Names in code end in one digit if in any; a password of two words and a dot ends in a number.
 _TWO_DIGITS = re.compile(r"^[^._]*\.[^._]*\d\d$")
@@ -200,7 +218,7 @@ _TWO_DIGITS = re.compile(r"^[^._]*\.[^._]*\d\d$")
 
 #: Tokens that only say where a list goes on or which request it was; names of types and resources.
 _OTHER_TOKEN = re.compile(
-    r"(?i:next|page|pagination|continuation|change|request|idempotency|sequence|sync|cancel|cancellation|start|resume)[_-]?\Z"
+    r"(?i:next|page|pagination|continuation|change|request|idempotency|sequence|sync|cancel|cancellation|start|starting|resume|lock|(?<!trans)action)[_-]?\Z"
 )
 _TYPE_OR_RESOURCE = re.compile(r"::[A-Za-z]{0,15}\Z|\d:\Z")
 
@@ -211,9 +229,13 @@ def names_secret(name: str, before: str) -> bool:
         return False
     if name.startswith("key"):
         return before[-1:] not in _BLANK and _KEY_OF.search(before) is not None
+    if name.startswith("pw") and not name.startswith("pwd"):
+        return before[-1:] in ("_", "-")
     if name.startswith("pat"):
         return before[-1:] == "_" or before[-1:].islower()
     if name.startswith("pass") and not name.startswith(_PASSWORDS):
+        if before[-1:].isupper():
+            return not before.endswith(_OTHER_PASS)
         return before.endswith(("_", "-")) or (before.endswith(('"', "'")) and name[4:5] in ('"', "'", "\\"))
     return not before.lower().endswith(("publickey", "public_key", "public-key"))
 
@@ -221,7 +243,9 @@ def names_secret(name: str, before: str) -> bool:
 def _assigned(text: str, match: re.Match[str], rule: str) -> Iterator[Span]:
     group = next(g for g in _VALUE_GROUPS if match[g] is not None)
     called = group == "bare" and (
-        text[match.end() : match.end() + 1] in ("(", "[", "{") or match[group][0] == "+" or match[group][-1] == ":"
+        text[match.end() : match.end() + 1] in ("(", "[", "{")
+        or (match[group][0] == "+" and not is_random(match[group]))
+        or match[group][-1] == ":"
     )
     if not called and _gives_away(match, match[group], quoted=group != "bare"):
         end = match.end(group)
@@ -247,10 +271,15 @@ def _gives_away(match: re.Match[str], value: str, quoted: bool) -> bool:
     return match["op"] == "=" and (key.isupper() or not _IDENTIFIER.match(value))
 
 
-def gives_away_plainly(key: str, value: str) -> bool:
-    """As for an assignment, where less says that the value belongs to the name: it has to look like a secret by itself."""
+def gives_away_plainly(key: str, value: str, paired: bool = False) -> bool:
+    """As for an assignment, where less says that the value belongs to the name: it has to look like a secret by itself.
+
+    `paired`: what says that they belong together leaves no doubt, so a password may be any with letters and digits.
+    """
     if is_placeholder(value) or _HARMLESS_END.search(key) or is_dotted(value) or is_location(value):
         return False
+    if paired and _PASSWORD_NAME.search(key) and is_mixed(value) and _OWN_SIGN.search(value):
+        return True
     return is_random(value) or (_CHOSEN_NAME.search(key) is not None and (is_chosen(value) or is_drawn(value)))
 
 
@@ -328,5 +357,5 @@ RULES: tuple[Rule, ...] = (
         lambda match: not is_placeholder(match["secret"]) and is_mixed(match["secret"]),
     ),
     AssignmentRule("assignment", _ASSIGNMENT),
-    FlagRule("assignment", (r"~--[a-z-]{0,42}(?:pass|pwd|secret|token|credential|key)",)),
+    FlagRule("assignment", (r"~--[a-z-]{0,42}(?:pass|pwd|secret|token|credential|key)", " -pass", " -secret", " -token")),
 )

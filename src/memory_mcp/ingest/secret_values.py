@@ -1,6 +1,7 @@
 """What a value looks like, whatever it is called: a placeholder, a name, a path, a passphrase, or drawn by a machine."""
 
 import re
+from itertools import pairwise
 from math import log2
 
 _SIGN = re.compile(r"[!?#*@%^&+~$](?![({\[])")
@@ -22,22 +23,33 @@ _COMMON = re.compile(
     r"(?i)^(?:p[a@]ss?w[o0]rd|pass|secret|s3cr3t|guest|admin|root|user|test(?:ing)?|demo|foo(?:bar)?|letmein|qwerty|welcome|default)"
     r"[\d!@#$]{0,4}$"
 )
+#: Values of code and of reports: a date, a constant of C, a version of a package, a part of a pattern, an index;
+#: and words that only say which password stands there.
+_WRITTEN = re.compile(
+    r"(?i)^(?:\d{4}-\d\d-\d\d[t ]\d\d:|0x[0-9a-f]{1,8}u?l{0,2}$|(?:\d+:)?\d+\.\d+[.+~-]?\d*[+~-][a-z]|\d+:\d+\.\d"
+    r"|[^\s(]{0,40}\(\?:|[^\s{]{0,40}\{[a-z_]+\}|\w+\[-?\d+\]"
+    r"|[a-z]{1,24}[_-]?pass[@_-]?word[_-]?[a-z]{0,24}\d{0,3}[!@#.]{0,3}$|(?:top|new|old|my|your)[_-]?secret\d{0,3}$)"
+)
 _SNAKE = re.compile(
     r"^_?(?:[a-z]+\d{0,2}(?:_[a-z]+\d{0,2})+|[A-Z]+\d{0,2}(?:_[A-Z]+\d{0,2})+|[A-Z][A-Z0-9]{0,15}(?:_[A-Z0-9]{1,15}){2,}|[A-Z][a-z]+(?:To)?-[A-Z][A-Za-z]+"
     r"|\d[\d_]*[._][\d_.e]+)$"
 )
 _TOLD_OF = re.compile(r"(?i)pass(?:w|phrase|$)|pwd|secret|token")
-_DOTTED = re.compile(r"^[A-Za-z_$][\w$]*(?:(?:\?\.|\.|::|->)[A-Za-z_$][\w$]*)+$")
+_DOTTED = re.compile(r"^(?:[abglsvwt]:)?[A-Za-z_$][\w$]*(?:(?:\?\.|\.|::|->)[A-Za-z_$][\w$]*)+$")
 _STOP = frozenset(
     "the a an your my his her our their this that is are be must should enter for of and or not at in with to from on by no "
     "invalid incorrect wrong missing required please password passphrase confirm new old current repeat has been was were "
     "least characters field value string optional default reset forgot change".split()
 )
-_LOCATION = re.compile(r"^(?:[a-z][a-z0-9+.-]*://|/|\./|\.\./|~/|[A-Za-z]:\\)")
+_LOCATION = re.compile(r"^(?:arn:|[a-z][a-z0-9+.-]*://|/|\./|\.\./|~/|[A-Za-z]:\\)")
 _PIECES = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 #: Random text changes between letters, capitals and digits every other character; words and names do not.
 _RANDOM_PIECE = 3.4
+#: Names of classes and functions have longer pieces, even where short words and initials follow each other.
+_MANY_PIECES, _JUMBLED_PIECE, _SIGNED_PIECE = 4, 2.2, 3.0
 _LONG = 32
+#: Of drawn letters one in 26 follows the one before it, of hexadecimal ones one in seven.
+_FEWEST_STEPS, _IN_ORDER = 6, 0.6
 _BASE64 = re.compile(r"^[A-Za-z0-9+/]+={0,2}$")
 _HEX = re.compile(r"^(?:0x)?(?=[a-f]{0,40}\d)(?=\d{0,40}[a-f])[0-9a-f]+$")
 _BASE32 = re.compile(r"^(?:(?=[A-Z]{0,40}[2-7])[A-Z2-7]+|(?=[a-z]{0,40}[2-7])[a-z2-7]+)$")
@@ -64,8 +76,11 @@ def is_drawn(value: str) -> bool:
     """Whether a short value has the letters and digits a password manager draws, or letters no word has in a row."""
     if len(value) < 10 or not value.isascii():
         return False
+    pieces = _PIECES.findall(value)
     if sum(map(str.isdigit, value)) >= 2 and not value.islower() and not value.isupper():
-        return sum(map(len, pieces := _PIECES.findall(value))) < _RANDOM_PIECE * len(pieces)
+        return sum(map(len, pieces)) < _RANDOM_PIECE * len(pieces)
+    if len(pieces) >= _MANY_PIECES and not value.isupper() and not value.islower():
+        return sum(map(len, pieces)) <= (_SIGNED_PIECE if _SIGN.search(value) else _JUMBLED_PIECE) * len(pieces)
     return value.islower() and value.isalpha() and _JUMBLE.search(value) is not None
 
 
@@ -82,10 +97,21 @@ def is_phrase(value: str) -> bool:
 
 def is_placeholder(value: str) -> bool:
     """Whether a value only stands for one: a name, a template's variable, a row of stars."""
+    if is_sequence(value) or _WRITTEN.match(value):
+        return True
     if len(set(value)) <= 3 or _PLACEHOLDER.match(value) or _PLACEHOLDER_WORD.search(value) or _COMMON.match(value):
         return True
     # Names of what would stand there, in the spellings of code, and of a command that is called.
     return _SNAKE.match(value) is not None or (not any(map(str.isdigit, value)) and _TOLD_OF.search(value) is not None)
+
+
+def is_sequence(value: str) -> bool:
+    """Whether letters or digits follow each other as in the alphabet, as in values that manuals make up: `a1b2c3d4`."""
+    letters = [ord(c) for c in value.lower() if "a" <= c <= "z"]
+    digits = [int(c) for c in value if "0" <= c <= "9"]
+    steps = sum(b - a == 1 for a, b in pairwise(letters)) + sum((b - a) % 10 == 1 for a, b in pairwise(digits))
+    pairs = max(0, len(letters) - 1) + max(0, len(digits) - 1)
+    return pairs >= _FEWEST_STEPS and steps >= _IN_ORDER * pairs
 
 
 def is_random(value: str, shortest: int = 12) -> bool:
@@ -99,7 +125,7 @@ def is_random(value: str, shortest: int = 12) -> bool:
     if len(value) >= _LONG and _BASE32.match(value):
         return average < 2 * _RANDOM_PIECE and entropy(value) >= 3.5
     if any(c.isdigit() for c in value) and any(c.isalpha() for c in value):
-        return average < _RANDOM_PIECE and entropy(value) >= 2.8
+        return average < (_RANDOM_PIECE if len(value) < _LONG or not value.isalnum() else 5) and entropy(value) >= 2.8
     mixed_case = not value.islower() and not value.isupper()
     if mixed_case and len(value) >= 20:
         # So long a text of both cases and no digit is less often a name.
