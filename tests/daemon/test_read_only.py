@@ -61,3 +61,11 @@ async def test_a_read_only_directory_is_read_by_commands_and_clients_and_says_so
             assert "is read-only" in refused.content[0].text  # type: ignore[union-attr]
             assert "Make it writable" in refused.content[0].text  # type: ignore[union-attr]
     place.ok("ingest", "-", stdin=BEFORE.replace("before", "after"))
+
+
+def test_a_read_only_snapshot_made_of_hard_links_is_read(place: Place) -> None:
+    place.ok("ingest", "-", stdin=BEFORE)
+    place.stop()
+    (place.root / "snapshot").hardlink_to(place.directory / "memory.duckdb")
+    with read_only(place.directory):
+        assert "before" in place.ok("query", "events", "--all")

@@ -67,7 +67,7 @@ class LookingLock:
 
     def __init__(self, directory: Path) -> None:
         self._descriptor = -1
-        refuse_links(directory)
+        refuse_links(directory, is_written=False)
         file = directory / "lock"
         if machine.WINDOWS or not file.exists():
             return
@@ -133,10 +133,13 @@ def read_only(directory: Path | None) -> bool:
     return directory is not None and directory.is_dir() and not os.access(directory, os.W_OK)
 
 
-def refuse_links(directory: Path) -> None:
-    """ConfigError where a link, a pipe or a device lies inside a data directory; see `paths.planted`."""
+def refuse_links(directory: Path, is_written: bool = True) -> None:
+    """ConfigError where a link, a pipe or a device lies inside a data directory; see `paths.planted`.
+
+    What is only looked at may share its files with another directory, as snapshots made of hard links do.
+    """
     odd, kind = paths.planted(str(directory))
-    if odd:
+    if odd and (is_written or kind != paths.HARD_LINK):
         raise ConfigError(f"{odd} is {kind}, and nothing inside a data directory may be one", paths.remedy(odd, kind))
 
 
