@@ -38,6 +38,8 @@ from bench.place import Place, end, wait_for
 
 #: How long after an attack a write may still be refused, in seconds, on a machine that is busy with all of this.
 _HEALS = 90.0
+#: Commands end when what they stored is filed, which takes as long as the machine is busy: after so long they hang (seconds).
+_FILED = 900.0
 #: How long a disk is full, links stand, a process is halted (seconds).
 _HELD = (2.0, 8.0)
 _PAUSE = (1.0, 6.0)
@@ -137,7 +139,11 @@ class Storm(Load):
     def _imported(self, source: Path) -> bool:
         """One file, tried again as a person would while what stood in the way may last."""
         for _ in range(20):
-            done = self.place.run("import", "jsonl", str(source), patience=600)
+            try:
+                done = self.place.run("import", "jsonl", str(source), patience=_FILED)
+            except subprocess.TimeoutExpired:
+                self.storms.unanswered.append(f"an import of {source.name} behind {self._last}")
+                return False
             if done.returncode == 0:
                 return True
             said = f"import: {done.returncode} {done.stderr[-400:]}"
@@ -186,6 +192,8 @@ class Storm(Load):
         said: list[str] = []
         if not wait_for(lambda: self._writes(said), _HEALS):
             self.storms.unhealed.append(f"{self._last}: {said[-1]}")
+            print(f"{self._last}: no write succeeded", file=sys.stderr, flush=True)
+            return
         print(f"{self._last}: a write succeeded after {time.monotonic() - began:.1f} s", file=sys.stderr, flush=True)
         self.storms.healed[kind] = max(self.storms.healed.get(kind, 0.0), time.monotonic() - began)
 
@@ -195,7 +203,7 @@ class Storm(Load):
         self.account.tried.add(mark)
         event = {"session_id": "probe", "timestamp": "2026-03-01T10:00:00Z", "role": "user", "text": f"Still there, {mark}."}
         try:
-            done = self.place.run("ingest", "-", stdin=json.dumps(event) + "\n")
+            done = self.place.run("ingest", "-", stdin=json.dumps(event) + "\n", patience=_FILED)
         except subprocess.TimeoutExpired:
             said.append("ingest did not end")
             self.storms.unanswered.append(f"a command behind {self._last}")
