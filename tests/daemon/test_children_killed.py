@@ -17,7 +17,8 @@ pytestmark = needs_proc
 
 #: Modules that children run: of an import, of the daemon for the tree, and of the daemon for the indexes.
 KINDS = ("memory_mcp.ingest.child", "memory_mcp.jobs.child", "memory_mcp.indexes.child")
-#: Enough bytes for an import to have children; few events, so that all else is quick.
+#: Enough bytes for an import to have children, enough segments (each event is a session) for the tree and the indexes to have
+#: some; few events, so that all else is quick.
 FILES, EVENTS, SIZE = 2, 160, 30_000
 
 
@@ -25,7 +26,7 @@ def history(folder: Path) -> None:
     folder.mkdir()
     for number in range(FILES):
         lines = [
-            {"session_id": f"s{number}-{n // 40}", "timestamp": 1_767_225_600_000 + n * 600_000, "role": "tool"}
+            {"session_id": f"s{number}-{n}", "timestamp": 1_767_225_600_000 + n * 600_000, "role": "tool"}
             | {
                 "type": "tool_result",
                 "text": f"The {n}th fender of {number} is checked. " + f"row {n * 7919} of it\n" * (SIZE // 18),

@@ -1,7 +1,7 @@
 """One derivation, wherever it is done: the same tree, and callers go first where it is done aside."""
 
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 
@@ -10,7 +10,7 @@ from memory_mcp.config import Settings, StorageSettings
 from memory_mcp.jobs import derivation as module
 from memory_mcp.jobs.derivation import Depth, Place
 from memory_mcp.model.calendar import TocLevel
-from tests.factories import a_small_history
+from tests.factories import a_small_history, draft
 from tests.fakes import FakeClock
 from tests.toc.helpers import findings
 
@@ -23,9 +23,11 @@ class Caller:
         self.app: App | None = None
         #: Events still pending at each turn at which publishing was free.
         self.free: list[int] = []
+        self.then: Callable[[], None] = lambda: None
 
     def __call__(self) -> None:
         self.turns += 1
+        self.then()
         if self.app is not None:
             publisher = threading.Thread(target=self._publish, args=(self.app,))
             publisher.start()
@@ -99,3 +101,26 @@ def test_others_can_publish_between_two_steps_of_work_that_is_done_aside(
     everything = app.derivation.pending()
     app.derivation.run(Depth.SEGMENTS, Place.ASIDE)
     assert set(range(everything, 0, -20)) <= set(caller.free)
+
+
+@pytest.mark.parametrize("place", list(Place))
+def test_a_run_ends_while_somebody_goes_on_writing(
+    app: App, caller: Caller, place: Place, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With each batch, and each turn that callers get, another event is stored: of those nobody waits for all."""
+    monkeypatch.setattr(module, "_STEP", 20)
+    most, written = 400, 0
+    before = app.storage.events.last_seq()
+
+    def write(_: object = None) -> None:
+        nonlocal written
+        if written < most:
+            written += 1
+            app.write([draft(f"Berth {written} is taken.", session=f"later{written}")], "test")
+
+    caller.then = write
+    app.derivation.run(Depth.SEGMENTS, place, progress=write)
+    assert 0 < written < most
+    assert app.derivation.reached() >= before
+    app.derivation.run(Depth.ALL, place)
+    assert findings(app) == []

@@ -70,13 +70,15 @@ class CloseSegments:
     ) -> None:
         """Derive everything pending, or `steps` steps of it, of `size` events each.
 
+        What is stored meanwhile waits for the next run, but for what fits into the last batch.
         `derive_batch` may spread the pure part over processes; it must give what `toc.build.derive` gives.
         """
         work = derive_batch or (lambda batch: derive(batch, self._calendar, self._summarizer))
         changed = False
+        goal = self._storage.events.last_seq()
         while True:
             self._done = self._storage.outbox.checkpoint(FOLLOWER)
-            batch = self._storage.events.after(self._done, size)
+            batch = self._storage.events.after(self._done, size) if self._done < goal else ()
             if not batch:
                 break
             with metrics.run("derive"):

@@ -102,6 +102,8 @@ class Derivation:
     ) -> Spent:
         """Derive everything pending and publish every stale period, as far as `depth` asks for them.
 
+        What is stored meanwhile is the next run's: beside writers that never rest a run would have no end.
+
         Args:
             depth: Levels to bring up to date.
             place: Where to do the work. Aside, the lock is held for one step of segments at a time.
@@ -142,8 +144,13 @@ class Derivation:
                 self._give_way()
                 return derived
 
+            goal: int | None = None
             for step in itertools.count(1):
                 if not self._enough(more):
+                    break
+                if goal is None and not more():
+                    goal = self._segments.reached() + self._segments.pending()
+                elif goal is not None and self._segments.reached() >= goal:
                     break
                 if step % _FOLD_EVERY == 0:
                     with self.publishing:
