@@ -192,7 +192,7 @@ def remedy(odd: str, kind: str) -> str:
     """What to do about what `planted` found."""
     if kind == HARD_LINK:
         return f"What is written to it would change the other one: cp -p {odd} {odd}.own && mv {odd}.own {odd}"
-    return f"Look what it is (ls -l {odd}); if you did not make it, somebody else did. Then move it out of there."
+    return f"Look what it is (ls -l {odd}), and move it out of there if you did not put it there."
 
 
 def _odd_in(place: str, depth: int) -> tuple[str, str]:
