@@ -264,6 +264,7 @@ def test_a_child_that_dies_costs_a_try_and_nothing_else(kept: App, monkeypatch: 
     keeper = kept.accelerators.keeper("bm25")
     with monkeypatch.context() as broken:
         broken.setattr(build, "Child", Mortal)
+        broken.setattr(build, "_FEW", 0)
         assert not healed(keeper)
     keeper._wait_until = keeper._build_from = 0.0
     assert healed(keeper)
@@ -273,6 +274,7 @@ def test_a_child_that_dies_costs_a_try_and_nothing_else(kept: App, monkeypatch: 
 def test_a_child_that_died_is_told_in_words(kept: App, monkeypatch: pytest.MonkeyPatch) -> None:
     keeper = kept.accelerators.keeper("bm25")
     monkeypatch.setattr(build, "Child", Mortal)
+    monkeypatch.setattr(build, "_FEW", 0)
     for _ in range(5):
         keeper._wait_until = keeper._build_from = 0.0
         healed(keeper)

@@ -162,7 +162,6 @@ NEGATIVES = [
     'File "/usr/lib/python3.11/site-packages/token_store.py", line 20, in read_secret',
     "uses: actions/checkout@8ade135a41bc03ea155e62e844d188df1ea18608",
     "integrity sha512-q8V1rR0Zk1mV2nX3cB4vN5mA6sD7fG8hJ9kL0pO1iU2yT3rE4wQ5==",
-    "AWS_ACCESS_KEY_ID=AKIAIOSFODNN7EXAMPLE",
     "aws dynamodb list-tables --starting-token abQz9dFGhiJ4lmxOPq2STu6wxY8ZaB",
     '"LockToken": "447e55ac-2396-4c6d-b9f9-86b67c17f8b5"',
     '"encryptionKey": "arn:aws:kms:us-west-2:417498243647:key/c9fe2447-0795-4fda-afbe-8464574ae162"',
