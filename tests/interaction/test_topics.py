@@ -181,7 +181,10 @@ def test_a_label_passes_the_gate_of_every_write(app: App) -> None:
     kept = door.ok("label_topic", topic_id=topic, label="key AKIAIOSFODNN7EXAMPLE")["label"]
     assert "AKIA" not in kept
     door.ok("label_topic", topic_id=topic)
-    for label, said in ((f"<{MARK}> 2026-01-12 09:00 rotor", "the label is refused: own output"), ("x" * 51, "label is too long: at most 50")):
+    for label, said in (
+        (f"<{MARK}> 2026-01-12 09:00 rotor", "the label is refused: own output"),
+        ("x" * 51, "label is too long: at most 50"),
+    ):
         assert door.error("label_topic", topic_id=topic, label=label).startswith(f"INVALID_ARGUMENT: {said}")
 
 
