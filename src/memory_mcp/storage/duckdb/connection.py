@@ -7,7 +7,7 @@ import re
 import tempfile
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, cast
 
@@ -42,6 +42,8 @@ _LAST_READS = 1.0
 _LOG = "64MB"
 #: What DuckDB calls the files of one database: itself, its log, and its logs during a checkpoint and after a crash in one.
 _FILES = ("", ".wal", ".wal.checkpoint", ".wal.recovery")
+#: More than any disk of a laptop has: the disk itself is the limit.
+_ASIDE = "1000GB"
 
 
 class Connection:
@@ -105,6 +107,11 @@ class Connection:
                 yield
         except StorageDamaged:
             self.on_damage()
+            raise
+        except ResourceExhausted:
+            # The engine looks once how much room there is to put things aside: on a disk that was full just then, none for ever.
+            with suppress(duckdb.Error):
+                self._con.cursor().execute(f"SET GLOBAL max_temp_directory_size = '{_ASIDE}'")
             raise
 
     @contextmanager

@@ -1,0 +1,21 @@
+"""What the engine puts aside on the disk: a moment without room does not last."""
+
+from pathlib import Path
+
+import pytest
+
+from memory_mcp.errors import ResourceExhausted
+from memory_mcp.storage.duckdb.connection import Connection
+
+
+def test_a_disk_that_was_full_once_is_not_full_for_ever(tmp_path: Path) -> None:
+    connection = Connection(tmp_path / "memory.duckdb", 20, 1)
+    query = "SELECT sum(hash(b)) FROM (SELECT repeat('x', 20) || range AS b FROM range(1000000) ORDER BY hash(range))"
+    try:
+        # As the engine sets it where it first needs room while there is none.
+        connection.rows("SET GLOBAL max_temp_directory_size = '0KB'")
+        with pytest.raises(ResourceExhausted):
+            connection.rows(query)
+        assert len(connection.rows(query)) == 1
+    finally:
+        connection.close()
