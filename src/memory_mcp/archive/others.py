@@ -83,7 +83,7 @@ def unknown(storage: Storage, drafts: Sequence[EventDraft]) -> list[EventDraft]:
 
 
 def _said(storage: Storage, session: str, drafts: Sequence[EventDraft]) -> dict[tuple[int, Role], list[Event]]:
-    """What a session holds here, by moment and role, of the time in which others are told to lie."""
+    """The stored events of a session, by time and role, between the first and the last time of `drafts`."""
     moments = [draft.timestamp for draft in drafts if draft.timestamp is not None]
     found: dict[tuple[int, Role], list[Event]] = {}
     if not moments:
@@ -101,7 +101,7 @@ def _said(storage: Storage, session: str, drafts: Sequence[EventDraft]) -> dict[
 def _unmatched(
     drafts: Sequence[EventDraft], said: Mapping[tuple[int, Role], list[Event]], taken: set[EventId]
 ) -> list[EventDraft]:
-    """Those that are not what is said here at their moment but for marks; an event here stands for one of them (`taken`)."""
+    """Drafts without a stored event of the same time, role and words but for marks; each counts once (`taken`)."""
     found = []
     for draft in drafts:
         own = next(

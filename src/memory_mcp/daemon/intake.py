@@ -42,7 +42,7 @@ class Intake:
         self._loading = threading.Lock()
 
     async def keep(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
-        """A payload of a hook that waits: its name, the payload in base 64, and what is told with it."""
+        """Store a hook's payload: `name` of its file, `payload` in base 64, `told` as in `spoolfile.header`."""
         try:
             name, payload = str(params["name"]), binascii.a2b_base64(str(params["payload"]))
             spoolfile.client_of(name)

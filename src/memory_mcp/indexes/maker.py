@@ -20,7 +20,7 @@ _WORDS = 0.25
 
 @dataclass(frozen=True, slots=True)
 class Hello:
-    """What a child is told first."""
+    """The first message to a child: what it makes, where, and of which settings."""
 
     kind: str
     #: What the kind needs to know, plain values.

@@ -1,4 +1,4 @@
-"""Where an object of JSON or of Python ends that stands in a text, escaped as often as it may be. Pure and linear."""
+"""Find the end of a JSON or Python object inside a text, at any depth of escaping. Pure; linear in the text's length."""
 
 import re
 

@@ -27,7 +27,7 @@ def checks(look: Look) -> Iterator[Check]:
         for raw in _contents(spool / folder):
             before = rules.total()
             redactor.redact(raw.decode("utf-8", "replace"), rules)
-            files += rules.total() > before or payloads.clean(_payload(raw)) != _payload(raw)
+            files += rules.total() > before or payloads.clean(payload := _payload(raw)) != payload
         if files:
             found = True
             kinds = ", ".join(f"{rule} {times}" for rule, times in rules.most_common()) or "escaped or private"
