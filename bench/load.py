@@ -55,6 +55,8 @@ class Options:
     kill: float = 0.0
     #: How often it is killed at least, however long that takes.
     kills: int = 0
+    #: What is under way at the end may take so long (seconds).
+    grace: float = _GRACE
     #: A daemon lives this long after it first answered.
     kill_after: float = 3.0
     #: Clients that are killed with what they have under way, one after another.
@@ -123,8 +125,8 @@ class Load:
         if self.options.deadly:
             # The last daemon may have died with work left to do, and nobody there to start another.
             self.place.ok("daemon", "start")
-            wait_for(self._settled, _GRACE)
-        report.seconds_to_empty, left = self.place.wait_until_empty(self.options.idle + _GRACE)
+            wait_for(self._settled, self.options.grace)
+        report.seconds_to_empty, left = self.place.wait_until_empty(self.options.idle + self.options.grace)
         report.left = [f"{seen.pid} {seen.command}" for seen in left]
         if left:
             told = self.place.status()
@@ -134,7 +136,7 @@ class Load:
             end(seen.pid)
         self._count()
         report.logged = _complaints(self.place.directory / "daemon.log")
-        done = self.place.run("admin", "check")
+        done = self.place.run("admin", "check", patience=_GRACE + self.options.grace)
         report.check = "" if done.returncode == 0 else f"{done.returncode}: {done.stdout[-500:]} {done.stderr[-500:]}"
         self.place.stop()
         return report

@@ -397,7 +397,7 @@ def main() -> int:
     parser.add_argument("--json", action="store_true")
     arguments = parser.parse_args()
     # Daemons are killed: calls may be given up as retryable, and the store changes hands.
-    options = Options(clients=arguments.clients, import_events=arguments.import_events, kills=1)
+    options = Options(clients=arguments.clients, import_events=arguments.import_events, kills=1, grace=_FILED)
     only = [name for name in arguments.only.split(",") if name]
     mounted = arguments.disk_mb
     with (
