@@ -15,6 +15,7 @@ _OWN = "Record it as your own word, and not as an agent's?"
 QUESTIONS = {
     ("correct",): _OWN,
     ("retract",): _OWN,
+    ("open",): "Is what is corrected on these pages your own word, and not an agent's?",
     ("admin", "acknowledge-loss"): "Do you know what is missing (memory-mcp doctor names it), and is it to be told no more?",
 }
 

@@ -258,7 +258,7 @@ class There:
                     self._line = link.reach(self._wanted, "rpc")
                 return link.converse(self._line, method, params, hear)
             except link.Refused as error:
-                raise _ours(error) from None
+                raise ours(error) from None
             except OSError as error:
                 # The files stay: the next daemon stores those that were not acknowledged.
                 self._hang_up()
@@ -298,5 +298,6 @@ class _Told(MemoryMcpError):
         return self._status
 
 
-def _ours(error: link.Refused) -> MemoryMcpError:
+def ours(error: link.Refused) -> MemoryMcpError:
+    """Return an error of the daemon as one of this process, with its exit status."""
     return _Told(str(error), error.status)

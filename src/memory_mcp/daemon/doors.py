@@ -10,6 +10,7 @@ import anyio.abc
 from memory_mcp.config import ServerSettings
 from memory_mcp.daemon.rpc import Conversation
 from memory_mcp.errors import InvalidQuery
+from memory_mcp.web.visits import Visits
 
 if TYPE_CHECKING:
     from memory_mcp.daemon.http import HttpDoor
@@ -19,7 +20,7 @@ Make = Callable[[ServerSettings], "HttpDoor"]
 
 
 class Doors:
-    """At most one HTTP door."""
+    """At most one HTTP door, and the visits of browsers to it."""
 
     def __init__(self, settings: ServerSettings, make: Make, token_file: str) -> None:
         self._settings = settings
@@ -28,6 +29,7 @@ class Doors:
         self._door: HttpDoor | None = None
         self._asked_host = ""
         self._holders = 0
+        self.visits = Visits()
         #: Where `open` runs a door; set while the daemon serves.
         self.tasks: anyio.abc.TaskGroup | None = None
 
@@ -75,6 +77,23 @@ class Doors:
         talk.at_end.append(self._let_go)
         return {"url": self.url, "token_file": self._token_file}
 
+    async def visit(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """Return the address that lets a browser in, once; the door is opened where it is closed."""
+        if self._door is None:
+            wanted = replace(
+                self._settings, http_port=self._settings.http_port if params.get("port") is None else int(params["port"])
+            )
+            await self.open(wanted)
+        elif params.get("port") and not self._fits(params):
+            raise InvalidQuery(f"HTTP is served at {self.url} already", "Leave --port out.")
+        return {"url": self.url + self.visits.ticket(bool(params.get("is_person")))}
+
+    def close_unvisited(self, idle_s: float) -> None:
+        """Close a door that was opened for browsers alone and that no person has used for so long."""
+        idle = self.visits.idle_s()
+        if self._door is not None and not self._holders and not self.lasting and idle is not None and idle > idle_s:
+            self._door.stop()
+
     def _fits(self, params: Mapping[str, Any]) -> bool:
         """Whether the open door is at the address that is asked for, as far as one is."""
         assert self._door is not None
@@ -83,5 +102,5 @@ class Doors:
 
     def _let_go(self) -> None:
         self._holders -= 1
-        if not self._holders and not self.lasting and self._door is not None:
+        if not self._holders and not self.lasting and self._door is not None and self.visits.idle_s() is None:
             self._door.stop()

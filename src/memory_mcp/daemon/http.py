@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from email.utils import formatdate
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import anyio
 import uvicorn
@@ -31,6 +31,12 @@ from memory_mcp.daemon.routes import Asked, Connection, TakeHook, route_of, rout
 from memory_mcp.daemon.security import LOOPBACK, Guard, Rules
 from memory_mcp.daemon.token import token_of
 from memory_mcp.errors import AddressInUse, ConfigError
+
+if TYPE_CHECKING:
+    from starlette.routing import BaseRoute
+
+    from memory_mcp.web.memory import Memory
+    from memory_mcp.web.visits import Visits
 
 log = logging.getLogger(__name__)
 
@@ -55,6 +61,7 @@ class HttpDoor:
         metrics: Callable[[], str] = str,
         take_hook: TakeHook = lambda client, payload: None,  # noqa: ARG005
         max_body: int = MAX_BODY,
+        pages: "tuple[Memory, Visits] | None" = None,
     ) -> None:
         """ConfigError when the settings name an address that must not be bound, or the token cannot be used."""
         check_address(settings)
@@ -62,7 +69,8 @@ class HttpDoor:
         self._server = server
         counts.start()
         token, place = token_of(settings.http_token, data_dir)
-        self._rules = Rules(token, place, max_body, hosts_of(settings))
+        self._pages = pages
+        self._rules = Rules(token, place, max_body, hosts_of(settings), pages[1] if pages else None)
         self._health = health
         self._asked = Asked(self._told, metrics, take_hook)
         self._began = time.monotonic()
@@ -86,7 +94,8 @@ class HttpDoor:
         """Serve until `stop` or cancellation; started once requests are answered. AddressInUse, ConfigError."""
         listener = bind(self._settings.http_host, self._settings.http_port)
         self.address = listener.getsockname()[:2]
-        self._connection = Connection(routes(self._server, self._asked, self._rules.max_body), self._settings.scope_lock)
+        app = routes(self._server, self._asked, self._rules.max_body, self._explorer())
+        self._connection = Connection(app, self._settings.scope_lock)
         server = _Uvicorn(Guard(self._connection, self._rules, route_of), task_status)
         self._uvicorn = server
         try:
@@ -98,6 +107,13 @@ class HttpDoor:
             raise
         finally:
             listener.close()
+
+    def _explorer(self) -> "list[BaseRoute]":
+        if self._pages is None:
+            return []
+        from memory_mcp.web.site import routes as pages
+
+        return pages(*self._pages)
 
     def stop(self) -> None:
         """Take no more, end streams, give calls under way their `GRACE`; `serve` returns when that is done.

@@ -52,6 +52,7 @@ class Methods:
             **{f"carry/{give.__name__}": partial(self.carry, give) for give in merging.METHODS},
             "hook/recall": self.recall,
             "http/open": self._doors.hold,
+            "pages/open": self._doors.visit,
         }
 
     async def status(self, _: Conversation, __: Mapping[str, Any]) -> Mapping[str, Any]:

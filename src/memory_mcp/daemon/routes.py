@@ -2,7 +2,7 @@
 
 import inspect
 import re
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
@@ -18,7 +18,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import Route
+from starlette.routing import BaseRoute, Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_mcp import lines, metrics
@@ -26,6 +26,7 @@ from memory_mcp.daemon.security import Refusal, send_json
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.server.caller import CALLER, Caller
 from memory_mcp.server.errors import as_ours, hint_of
+from memory_mcp.web.visits import PAGES
 
 #: The header by which a client says which project it works on.
 PROJECT_HEADER = b"memory-project"
@@ -52,11 +53,13 @@ def route_of(path: str) -> str:
     """A path as it is counted: few different ones, whatever is asked for."""
     if path in ("/mcp", "/sse", "/messages/", "/health", "/metrics"):
         return path
+    if path.startswith(PAGES):
+        return "/ui"
     return "/hooks" if path.startswith("/hooks/") else "other"
 
 
-def routes(server: MCPServer[Any], asked: Asked, max_body: int, **transport: Any) -> Starlette:
-    """The application; `transport` goes to the library's manager of streamable HTTP sessions.
+def routes(server: MCPServer[Any], asked: Asked, max_body: int, pages: Sequence[BaseRoute] = (), **transport: Any) -> Starlette:
+    """The application, with the explorer's pages; `transport` goes to the library's manager of streamable HTTP sessions.
 
     The checks of Host and Origin that the library has are left off here: they know no name without a port, and ours
     stand before every route.
@@ -89,6 +92,7 @@ def routes(server: MCPServer[Any], asked: Asked, max_body: int, **transport: Any
         Route("/health", _answered(health), methods=["GET"]),
         Route("/metrics", _answered(text), methods=["GET"]),
         Route("/hooks/{client}", _answered(hook), methods=["POST"]),
+        *pages,
     ]
     app = Starlette(routes=found, lifespan=lifespan, exception_handlers={HTTPException: _plain})
     # A redirect would lead to wherever the Host header says.

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from memory_mcp.daemon.http import HttpDoor
     from memory_mcp.daemon.rpc import Execute, Lines
     from memory_mcp.server.guard import MemoryServer
+    from memory_mcp.web.memory import Pulse
 
 log = logging.getLogger(__name__)
 
@@ -208,23 +209,29 @@ class _Daemon:
         import anyio
 
         while True:
-            left = self._settings.server.idle_exit_secs - self._clients.idle_s()
+            left = self._settings.server.idle_exit_secs - self._idle_s()
             await anyio.sleep(min(_LOOK, max(_LOOK_NEAR, left)))
             if not self._lock.in_place:
                 # Closing would write into what may be another daemon's directory by now.
                 log.critical("the data directory was taken away; ended without closing it")
                 logging.shutdown()
                 os._exit(1)
+            self._doors.close_unvisited(self._settings.server.idle_exit_secs)
             if self._outdated():
                 self.stop("the settings file changed")
             if self._service.host.opened is not None and damage_met(self._lock.directory):
                 self.stop("the store is damaged; the next start saves what is whole")
             if (app := self._service.host.opened) is not None:
                 await anyio.to_thread.run_sync(_save_anew, app)
-            if self._clients.idle_s() >= self._settings.server.idle_exit_secs and not self._work():
+            if self._idle_s() >= self._settings.server.idle_exit_secs and not self._work():
                 await anyio.to_thread.run_sync(self._service.tidy)
-                if self._clients.idle_s() >= self._settings.server.idle_exit_secs:
+                if self._idle_s() >= self._settings.server.idle_exit_secs:
                     self.stop(f"idle for {self._settings.server.idle_exit_secs} s")
+
+    def _idle_s(self) -> float:
+        """Return the seconds since the last client left and a person last asked for a page; a page left open is no use."""
+        visited = self._doors.visits.idle_s()
+        return self._clients.idle_s() if visited is None else min(self._clients.idle_s(), visited)
 
     def _outdated(self) -> bool:
         """Whether the settings file changed and nothing is under way: clients take the next daemon with their next call.
@@ -236,8 +243,11 @@ class _Daemon:
 
     def _http_door(self, settings: ServerSettings) -> "HttpDoor":
         from memory_mcp.daemon.http import HttpDoor
+        from memory_mcp.web.memory import Memory
 
-        return HttpDoor(self._assembled(), settings, Path(self._directory), self._health, self._metrics, self._take_hook)
+        pages = (Memory(self._service.host, self._process, self._pulse), self._doors.visits)
+        directory = Path(self._directory)
+        return HttpDoor(self._assembled(), settings, directory, self._health, self._metrics, self._take_hook, pages=pages)
 
     async def _open_http(self) -> None:
         """By the settings; what is wrong with them is told in the log and by `daemon status`, and stdio goes on."""
@@ -245,6 +255,17 @@ class _Daemon:
             await self._doors.open(self._settings.server)
         except MemoryMcpError as error:
             log.error("HTTP is off: %s", error)  # noqa: TRY400 - the text says it all
+
+    async def _process(self) -> Mapping[str, Any]:
+        import anyio
+
+        return await anyio.to_thread.run_sync(self.status)
+
+    def _pulse(self) -> "Pulse":
+        from memory_mcp.web.memory import Pulse
+
+        app = self._service.host.opened
+        return Pulse() if app is None else Pulse(app.storage.events.last_seq(), app.storage.toc.version())
 
     def _health(self) -> dict[str, Any]:
         return {"clients": len(self._clients), "events_to_file": self._service.pending}

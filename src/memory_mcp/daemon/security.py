@@ -3,19 +3,24 @@
 Invariants
 1. No route is reached by a request that fails a check, whether the route exists or not.
 2. The order is Host, Origin, token, size: no byte of a body is read for somebody without the token.
-3. A refusal is small JSON and repeats nothing of the token or the request.
+3. A refusal is small JSON and repeats nothing of the token or the request; a browser gets it as a page.
+4. Pages take no token: their address and a cookie prove the visit (`web/visits.py`), and only requests that the person or a
+   page of the same origin makes are let in, from no other site and no other port.
 """
 
 import hmac
+import html
 import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from http.cookies import CookieError, SimpleCookie
 
 import anyio
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_mcp import metrics
+from memory_mcp.web.visits import COOKIE, ENTER, PAGES, Visits
 
 #: Names of this machine that only it can mean.
 LOOPBACK = ("127.0.0.1", "::1", "localhost")
@@ -38,20 +43,31 @@ class Refusal:
     message: str
     hint: str
     headers: tuple[tuple[bytes, bytes], ...] = ()
+    #: Whether a browser shows it to a person.
+    is_page: bool = False
 
     def body(self) -> bytes:
         """As it is sent."""
+        if self.is_page:
+            message, hint = html.escape(self.message), html.escape(self.hint)
+            return f'<!doctype html><html lang="en"><title>memory-mcp</title><h1>{message}</h1><p>{hint}</p></html>'.encode()
         return json.dumps({"error": {"code": self.code, "message": self.message, "hint": self.hint}}).encode()
 
     async def send(self, send: Send) -> None:
         """Answer with it."""
-        await send_json(send, self.status, self.body(), self.headers)
+        kind = b"text/html; charset=utf-8" if self.is_page else b"application/json"
+        await send_whole(send, self.status, self.body(), kind, self.headers)
 
 
 async def send_json(send: Send, status: int, body: bytes, headers: Iterable[tuple[bytes, bytes]] = ()) -> None:
     """A whole JSON answer."""
+    await send_whole(send, status, body, b"application/json", headers)
+
+
+async def send_whole(send: Send, status: int, body: bytes, kind: bytes, headers: Iterable[tuple[bytes, bytes]]) -> None:
+    """Send a whole response of a media type."""
     fixed = [
-        (b"content-type", b"application/json"),
+        (b"content-type", kind),
         (b"content-length", str(len(body)).encode()),
         (b"cache-control", b"no-store"),
     ]
@@ -70,6 +86,8 @@ class Rules:
     max_body: int
     #: Host headers let in besides loopback's, as names or `name:port`.
     allowed_hosts: tuple[str, ...] = ()
+    #: The browsers that were let in; None where no pages are served.
+    visits: Visits | None = None
     _allowed: frozenset[tuple[str, str]] = field(init=False, repr=False)
 
     def __post_init__(self) -> None:
@@ -82,6 +100,8 @@ class Rules:
         if not self._host(_values(scope, b"host")):
             hint = "Use 127.0.0.1 or localhost, or name the host in server.http_allowed_hosts."
             return Refusal(421, "PERMISSION_DENIED", "the Host header names another server", hint)
+        if self.visits is not None and scope["path"].startswith(PAGES):
+            return self._refuse_visitor(scope, self.visits) or self._refuse_length(scope)
         if not self._origin(_values(scope, b"origin")):
             hint = "Pages of other sites have no access; name the host in server.http_allowed_hosts if it is yours."
             return Refusal(403, "PERMISSION_DENIED", "the Origin header names another site", hint)
@@ -89,6 +109,31 @@ class Rules:
             hint = f"Send 'Authorization: Bearer TOKEN'; the token is in {self.token_place}."
             challenge = ((b"www-authenticate", b'Bearer realm="memory-mcp"'),)
             return Refusal(401, "UNAUTHENTICATED", "the bearer token is missing or wrong", hint, challenge)
+        return self._refuse_length(scope)
+
+    def _refuse_visitor(self, scope: Scope, visits: Visits) -> Refusal | None:
+        """Check that a browser was let in, and that no other page makes it ask; its visit goes into the scope.
+
+        Browsers tell by `Sec-Fetch-Site` who makes them ask, older ones by `Origin` alone; another port of the same host is
+        another origin. An address with a ticket may be followed from anywhere: what it opens leads on by itself.
+        """
+        enters = scope["path"].startswith(ENTER)
+        if not enters:
+            visit = visits.find(scope["path"], _cookie(scope))
+            if visit is None:
+                hint = "Run memory-mcp open in a terminal; it opens a new visit."
+                return Refusal(403, "UNAUTHENTICATED", "this visit has ended, or is another browser's", hint, is_page=True)
+            scope["visit"] = visit
+        origins, site = _values(scope, b"origin"), _values(scope, b"sec-fetch-site")
+        own = [f"{scheme}://{host.lower()}" for scheme in ("http", "https") for host in _values(scope, b"host")]
+        foreign = any(origin.lower() not in own for origin in origins) or not set(site) <= {"same-origin", "none"}
+        unproven = scope["method"] not in ("GET", "HEAD") and not (origins or site)
+        if not enters and (foreign or unproven):
+            hint = "Only the pages themselves may ask; open them with memory-mcp open."
+            return Refusal(403, "PERMISSION_DENIED", "another page made the browser ask for this", hint, is_page=True)
+        return None
+
+    def _refuse_length(self, scope: Scope) -> Refusal | None:
         length = _values(scope, b"content-length")
         if length and _values(scope, b"transfer-encoding"):
             hint = "Send Content-Length or Transfer-Encoding, not both."
@@ -131,6 +176,15 @@ def _parts(authority: str) -> tuple[str, str] | None:
     """Name and port ("" for none) of `name`, `name:port`, `[v6]` and `[v6]:port`; None for anything else."""
     found = _AUTHORITY.match(authority)
     return None if found is None else (found[1] or found[2], found[3] or "")
+
+
+def _cookie(scope: Scope) -> str:
+    """Return the cookie of a visit; "" where there is none."""
+    try:
+        found = SimpleCookie("; ".join(_values(scope, b"cookie"))).get(COOKIE)
+    except CookieError:
+        return ""
+    return found.value if found else ""
 
 
 def _values(scope: Scope, name: bytes) -> list[str]:

@@ -23,6 +23,7 @@ COMMANDS = {
     "ask": "ask the memory a question; the policy picks the layers and says why",
     "search": "search the nodes of the time tree for words",
     "navigate": "find something by walking the time tree, and show the path",
+    "open": "show the memory in a browser: today, calendar, tree, search, topics and status",
     "query": "read the time tree, events and quotations",
     "timeline": "show days with their titles and what happened in them",
     "show": "open anything by its id: a quotation, a message, a session, a topic, a day or any other node",
@@ -53,6 +54,7 @@ COMMANDS = {
 GROUPS = {
     "everyday": (
         "ask",
+        "open",
         "timeline",
         "show",
         "correct",

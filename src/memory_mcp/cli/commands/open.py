@@ -1,0 +1,75 @@
+"""`open`: an address that shows the memory in a browser, once; the background process serves the pages."""
+
+import argparse
+import os
+import sys
+
+from memory_mcp import link
+from memory_mcp.cli import render
+from memory_mcp.cli.bulk import ours
+from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, wanted
+from memory_mcp.errors import LayerUnavailable
+
+_ASIDE = (
+    "The address works once, within two minutes; the page stays open to that browser for twelve hours at most. Pages that nobody "
+    "uses do not keep the background process running: run the command again then."
+)
+#: Variables by which a Linux session says that it has a screen.
+_SCREENS = ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")
+
+
+def add(parsers: Subparsers, about: str) -> None:
+    """Arguments of `open`."""
+    parser = leaf(parsers, "open", run, about, _ASIDE)
+    parser.add_argument("--print", action="store_true", dest="print_only", help="print the address, start no browser")
+    parser.add_argument("--port", metavar="PORT", type=int, help="port to serve on where HTTP is off (setting server.http_port)")
+    parser.add_argument(
+        "--own-words", action="store_true", help="what is corrected there counts as your own word; asks you to confirm that"
+    )
+
+
+def run(args: argparse.Namespace) -> int:
+    """Get an address from the daemon, and hand it to the browser."""
+    is_person = bool(args.own_words) and render.is_persons(["open"])
+    url = _address(args, is_person)
+    started = _can_show() and not args.print_only and not as_json(args) and _start(url)
+    lines = [f"Opened in the browser: {url}" if started else url]
+    render.emit(as_json(args), {"url": url, "opened": started}, lines)
+    if not started and render.is_terminal():
+        render.err("Open it in a browser on this machine: it works once, within two minutes.")
+    return 0
+
+
+def _address(args: argparse.Namespace, is_person: bool) -> str:
+    if not link.usable():
+        raise LayerUnavailable(
+            "the pages are served by the background process, which this platform cannot reach", "Set server.socket."
+        )
+    try:
+        line = link.reach(wanted(args), "rpc")
+    except link.Unreachable as error:
+        raise LayerUnavailable(
+            f"the background process could not be started: {error}", "memory-mcp doctor looks into it."
+        ) from None
+    try:
+        return str(link.converse(line, "pages/open", {"port": args.port, "is_person": is_person}, lambda _: None)["url"])
+    except link.Refused as error:
+        raise ours(error) from None
+    finally:
+        line.close()
+
+
+def _can_show() -> bool:
+    """Whether a person sits at this terminal and a browser can have a window."""
+    if not (sys.stdin and sys.stdin.isatty() and render.is_terminal()):
+        return False
+    return sys.platform in ("win32", "darwin") or any(os.environ.get(name) for name in _SCREENS)
+
+
+def _start(url: str) -> bool:
+    import webbrowser
+
+    try:
+        return webbrowser.open(url)
+    except webbrowser.Error:
+        return False

@@ -1,0 +1,68 @@
+"""One request of a browser, as pages and acts read it."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from memory_mcp.errors import InvalidQuery
+from memory_mcp.web import rendering
+from memory_mcp.web.memory import Memory
+from memory_mcp.web.visits import Visit
+
+#: The header by which a script of ours asks for the changing part of a page alone.
+PART = "x-part"
+
+
+@dataclass(frozen=True, slots=True)
+class Ask:
+    """Who asks, for what, and the memory that answers."""
+
+    request: Request
+    visit: Visit
+    memory: Memory
+    #: Fields of a form.
+    form: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def part(self) -> str:
+        """Name of the part of the page that a script wants; "" for the whole page."""
+        return self.request.headers.get(PART, "")
+
+    def path(self, name: str) -> str:
+        """Return a part of the address that the route names."""
+        return str(self.request.path_params.get(name, ""))
+
+    def given(self, name: str, default: str = "") -> str:
+        """Return a field of the form, else an argument of the address."""
+        return (self.form.get(name) or self.request.query_params.get(name) or default).strip()
+
+    def number(self, name: str, default: int) -> int:
+        """Return an argument that is a whole number; InvalidQuery for another."""
+        text = self.given(name)
+        if not text:
+            return default
+        if not text.isdecimal() or len(text) > 9:
+            raise InvalidQuery(f"{name} must be a whole number, not {text[:40]!r}")
+        return int(text)
+
+    def link(self, page: str, **query: object) -> str:
+        """Return the address of another page of this visit."""
+        return rendering.address(self.visit, page, **query)
+
+    def page(self, template: str, status: int = 200, **values: Any) -> Response:
+        """Return a page from a template of `web/templates`."""
+        shown = {"notes": self.visit.taken_notes(), "project": self.given("project"), "at": self.request.url.path, **values}
+        return rendering.page(self.visit, template, shown, status)
+
+
+@dataclass(frozen=True, slots=True)
+class Done:
+    """What an act comes to: a note for the person, and the page that shows it next."""
+
+    note: str
+    page: str
+    #: Of a script's request: what it does with, besides showing the note.
+    values: Mapping[str, Any] = field(default_factory=dict)

@@ -1,0 +1,54 @@
+"""What pages ask: requests of the application layer, and the state of the process that serves them."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass
+from typing import Any, Protocol, TypeVar
+
+from memory_mcp.app import App
+from memory_mcp.requests.plain import as_json
+from memory_mcp.requests.registry import respond
+from memory_mcp.requests.response import with_loss
+from memory_mcp.requests.scope import Caller
+
+T = TypeVar("T")
+
+
+class Host(Protocol):
+    """Runs work on the open memory in a thread."""
+
+    async def read(self, work: Callable[[App], T]) -> T:
+        """Run a reading call; cancelled with its caller."""
+        ...
+
+    async def write(self, work: Callable[[App], T]) -> T:
+        """Run a writing call to its end."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Pulse:
+    """How far the memory is: it changed where this differs."""
+
+    #: Number of the last event.
+    event: int = 0
+    #: Number of the last change of the tree.
+    change: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """Handed to every page."""
+
+    host: Host
+    #: What `memory-mcp daemon status` shows, as JSON values.
+    process: Callable[[], Awaitable[Mapping[str, Any]]]
+    #: Cheap, and no reading call: background work does not hurry for it.
+    pulse: Callable[[], Pulse]
+
+    async def ask(self, request: Any) -> dict[str, Any]:
+        """Return the response of a request that reads, as JSON values; raises what its handler raises."""
+        return await self.host.read(lambda app: with_loss(app, as_json(respond(app, request, Caller()))))
+
+    async def write(self, request: Any) -> dict[str, Any]:
+        """Return the response of a request that writes, as JSON values; raises what its handler raises."""
+        return await self.host.write(lambda app: with_loss(app, as_json(respond(app, request, Caller()))))

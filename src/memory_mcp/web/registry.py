@@ -1,0 +1,18 @@
+"""The pages by their addresses below a visit's, and the acts by their names. One line each."""
+
+from collections.abc import Awaitable, Callable, Mapping
+
+from starlette.responses import Response
+
+from memory_mcp.web.asking import Ask, Done
+from memory_mcp.web.pages import status, tree
+
+PAGES: Mapping[str, Callable[[Ask], Awaitable[Response]]] = {
+    "tree": tree.root,
+    "tree/{node_id:path}": tree.node,
+    "status": status.status,
+}
+#: Writes, each by a form that carries the visit's token.
+ACTS: Mapping[str, Callable[[Ask], Awaitable[Done]]] = {}
+#: The page that a visit begins with.
+FIRST = "tree"

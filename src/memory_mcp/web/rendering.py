@@ -1,0 +1,114 @@
+"""Templates with values in, HTML out; no stored text becomes markup, a script, or turns the direction of what surrounds it.
+
+Invariants
+1. Every value is escaped, and control characters and those that turn the direction of writing are replaced, in all templates.
+2. A page loads nothing but what this server serves: `HEADERS` holds the policy that browsers enforce.
+"""
+
+import datetime as dt
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+from urllib.parse import quote, urlencode
+
+from jinja2 import ChainableUndefined, Environment, PackageLoader
+from markupsafe import Markup
+from starlette.responses import HTMLResponse
+
+from memory_mcp import __version__
+from memory_mcp.model.fencing import neutral
+from memory_mcp.web.visits import Visit
+
+_POLICY = (
+    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; "
+    "base-uri 'none'; frame-ancestors 'none'"
+)
+#: Of every page. The referrer stays within this origin: an address of a page is half of what lets a browser in.
+HEADERS = {
+    "content-security-policy": _POLICY,
+    "x-content-type-options": "nosniff",
+    "x-frame-options": "DENY",
+    "referrer-policy": "same-origin",
+    "cross-origin-opener-policy": "same-origin",
+    "cross-origin-resource-policy": "same-origin",
+    "cache-control": "no-store",
+}
+#: Control characters but line breaks and tabs, and what turns the direction of writing.
+_CONTROLS = {
+    c: "\ufffd"
+    for c in (*range(32), *range(127, 160), 0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+    if chr(c) not in "\n\t"
+}
+
+
+def plain(text: str) -> str:
+    """Return a text as it may be shown: nothing in it steers the page, and nothing passes for the fence of an answer."""
+    return neutral(text.translate(_CONTROLS))
+
+
+def _finalized(value: Any) -> Any:
+    """Make every text of a template plain; markup of our templates stays."""
+    return plain(value) if isinstance(value, str) and not isinstance(value, Markup) else "" if value is None else value
+
+
+def when(iso: str, seconds: bool = False) -> Markup:
+    """Return a moment as an element: the weekday, day and minute in the memory's zone."""
+    try:
+        moment = dt.datetime.fromisoformat(str(iso))
+    except ValueError:
+        return Markup("{}").format(plain(iso))
+    said = moment.strftime("%a %d %b %Y, %H:%M:%S" if seconds else "%a %d %b %Y, %H:%M")
+    return Markup('<time datetime="{}">{}</time>').format(iso, said)
+
+
+def short(project: str) -> str:
+    """Return the last part of a project's name."""
+    return project.rstrip("/").replace("\\", "/").rsplit("/", 1)[-1] or project
+
+
+def count(given: int | None, noun: str = "") -> str:
+    """Return a number with its noun, in the plural where there are several; what a response leaves out is 0."""
+    number = given or 0
+    return f"{number:,}" if not noun else f"{number:,} {noun}{'' if number == 1 else 's'}"
+
+
+def size(number: float) -> str:
+    """Return bytes as people read them."""
+    for unit in ("B", "kB", "MB"):
+        if number < 1000:
+            return f"{number:.0f} {unit}" if unit == "B" or number >= 100 else f"{number:.1f} {unit}"
+        number /= 1000
+    return f"{number:.1f} GB"
+
+
+@cache
+def environment() -> Environment:
+    """Return the templates of the package."""
+    made = Environment(
+        loader=PackageLoader("memory_mcp.web"),
+        autoescape=True,
+        undefined=ChainableUndefined,
+        finalize=_finalized,
+        trim_blocks=True,
+        lstrip_blocks=True,
+        auto_reload=False,
+    )
+    made.filters |= {"when": when, "short": short, "count": count, "size": size, "plain": plain}
+    made.globals |= {"version": __version__}
+    return made
+
+
+def address(visit: Visit, page: str, **query: object) -> str:
+    """Return the address of a page of a visit; a part of its path is escaped, a value that is empty is left out."""
+    given = urlencode({name: value for name, value in query.items() if value not in ("", None)})
+    return f"{visit.base}/{quote(page, safe='/:')}{'?' if given else ''}{given}"
+
+
+def page(visit: Visit, template: str, values: Mapping[str, Any], status: int = 200) -> HTMLResponse:
+    """Return a page, or a part of one where the template is a part."""
+
+    def link(name: str, **query: object) -> str:
+        return address(visit, name, **query)
+
+    html = environment().get_template(template).render(**values, visit=visit, link=link)
+    return HTMLResponse(html, status, HEADERS)

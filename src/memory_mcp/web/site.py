@@ -1,0 +1,168 @@
+"""The pages as routes: each gets the visit and the memory, and every failure is a page that says what to do next."""
+
+import hmac
+import json
+import logging
+from collections.abc import AsyncIterator, Awaitable, Callable
+from importlib.resources import files
+from pathlib import PurePosixPath
+from urllib.parse import parse_qsl
+
+import anyio
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, JSONResponse, RedirectResponse, Response, StreamingResponse
+from starlette.routing import BaseRoute, Route
+
+from memory_mcp.errors import InvalidQuery, MemoryMcpError, NotFound
+from memory_mcp.web import rendering
+from memory_mcp.web.asking import Ask, Done
+from memory_mcp.web.memory import Memory
+from memory_mcp.web.registry import ACTS, FIRST, PAGES
+from memory_mcp.web.visits import COOKIE, ENTER, Visit, Visits
+from memory_mcp.web.visits import PAGES as BELOW
+
+log = logging.getLogger(__name__)
+
+#: A change of the memory is announced to open pages after at most so long; silence is broken this often (seconds).
+_LOOK, _SILENCE = 1.0, 20.0
+_TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
+_STATUS = {"INVALID_ARGUMENT": 400, "NOT_FOUND": 404, "RESOURCE_EXHAUSTED": 413, "LOCKED": 503, "UNAVAILABLE": 503}
+#: Fields of one form.
+_MOST_FIELDS = 100
+#: The field of a form, and the header of a script, that carry the visit's token.
+TOKEN, TOKEN_HEADER = "token", "x-token"
+
+Handler = Callable[[Ask], Awaitable[Response]]
+
+
+def routes(memory: Memory, visits: Visits) -> list[BaseRoute]:
+    """Return the routes below `/ui/`; whether a request belongs to a visit was checked before they are reached."""
+    site = _Site(memory, visits)
+    below = BELOW + "{visit}/"
+    return [
+        Route(f"{ENTER}{{ticket}}", site.enter, methods=["GET"]),
+        Route(f"{below}static/{{version}}/{{name}}", site.static, methods=["GET"]),
+        Route(f"{below}live", site.live, methods=["GET"]),
+        Route(f"{below}do/{{act}}", site.act, methods=["POST"]),
+        Route(below, site.first, methods=["GET"]),
+        *(Route(f"{below}{path}", site.handler(show), methods=["GET"]) for path, show in PAGES.items()),
+        Route(f"{below}{{missing:path}}", site.handler(_missing), methods=["GET"]),
+    ]
+
+
+async def _missing(ask: Ask) -> Response:
+    raise NotFound(f"there is no page {ask.path('missing')}", "The links above lead to all of them.")
+
+
+class _Site:
+    """The endpoints."""
+
+    def __init__(self, memory: Memory, visits: Visits) -> None:
+        self._memory = memory
+        self._visits = visits
+
+    async def enter(self, request: Request) -> Response:
+        """Open a visit: the page leads on by itself, so that the cookie is sent wherever the link was followed."""
+        visit = self._visits.enter(request.url.path)
+        if visit is None:
+            html = rendering.environment().get_template("used.html").render()
+            return HTMLResponse(html, 403, rendering.HEADERS)
+        self._visits.touch()
+        html = rendering.environment().get_template("enter.html").render(target=f"{visit.base}/")
+        response = HTMLResponse(html, headers=rendering.HEADERS)
+        response.set_cookie(COOKIE, visit.cookie, path=visit.base, httponly=True, samesite="strict")
+        return response
+
+    async def first(self, request: Request) -> Response:
+        """Lead to the page that a visit begins with."""
+        return RedirectResponse(rendering.address(_visit(request), FIRST), 303, rendering.HEADERS)
+
+    async def static(self, request: Request) -> Response:
+        """Return a style sheet or a script of the package."""
+        name = PurePosixPath(request.path_params["name"])
+        place = files("memory_mcp.web").joinpath("static", name.name)
+        if name.suffix not in _TYPES or not place.is_file():
+            raise HTTPException(404)
+        headers = {**rendering.HEADERS, "cache-control": "private, max-age=604800, immutable"}
+        return Response(place.read_bytes(), 200, headers, f"{_TYPES[name.suffix]}; charset=utf-8")
+
+    async def live(self, _: Request) -> Response:
+        """Announce changes of the memory for as long as the page is open; this alone keeps no process alive."""
+
+        async def events() -> AsyncIterator[str]:
+            known, silent = None, 0.0
+            while True:
+                now = self._memory.pulse()
+                if now != known or silent >= _SILENCE:
+                    yield f"data: {json.dumps({'event': now.event, 'change': now.change})}\n\n"
+                    known, silent = now, 0.0
+                await anyio.sleep(_LOOK)
+                silent += _LOOK
+
+        return StreamingResponse(events(), headers=rendering.HEADERS, media_type="text/event-stream")
+
+    async def act(self, request: Request) -> Response:
+        """Carry out an act of a form or a script."""
+        visit = _visit(request)
+        try:
+            fields = dict(parse_qsl((await request.body()).decode(), keep_blank_values=True, max_num_fields=_MOST_FIELDS))
+        except ValueError:
+            fields = {}
+        given = fields.pop(TOKEN, "") or request.headers.get(TOKEN_HEADER, "")
+        act = ACTS.get(request.path_params["act"])
+
+        async def carry_out(ask: Ask) -> Response:
+            if not hmac.compare_digest(given.encode(), visit.form_token.encode()):
+                raise InvalidQuery("the form is not of this visit", "Go back, load the page again, and send the form from there.")
+            if act is None:
+                raise NotFound(f"there is no act {request.path_params['act']}", "Nothing was changed.")
+            return _answered(ask, await act(ask))
+
+        return await self._respond(request, carry_out, fields)
+
+    def handler(self, show: Handler) -> Callable[[Request], Awaitable[Response]]:
+        """Return the endpoint of a page."""
+
+        async def endpoint(request: Request) -> Response:
+            return await self._respond(request, show, {})
+
+        return endpoint
+
+    async def _respond(self, request: Request, handler: Handler, form: dict[str, str]) -> Response:
+        ask = Ask(request, _visit(request), self._memory, form)
+        if "x-live" not in request.headers:
+            self._visits.touch()
+        try:
+            return await handler(ask)
+        except MemoryMcpError as error:
+            return _failed(ask, error)
+        except Exception:
+            log.exception("the page %s failed", request.url.path.removeprefix(ask.visit.base))
+            return _failed(
+                ask, MemoryMcpError("the page failed", "The log of memory-mcp has the details (memory-mcp daemon status).")
+            )
+
+
+def _visit(request: Request) -> Visit:
+    visit = request.scope["visit"]
+    assert isinstance(visit, Visit)
+    return visit
+
+
+def _answered(ask: Ask, done: Done) -> Response:
+    """Lead to the page that shows what was done; a script gets it as JSON."""
+    if ask.part:
+        return JSONResponse(
+            {"note": rendering.plain(done.note), "page": ask.link(done.page), **done.values}, 200, rendering.HEADERS
+        )
+    ask.visit.notes.append(done.note)
+    return RedirectResponse(ask.link(done.page), 303, rendering.HEADERS)
+
+
+def _failed(ask: Ask, error: MemoryMcpError) -> Response:
+    status = _STATUS.get(error.code, 500)
+    if ask.part and ask.request.method == "POST":
+        said = {"error": {"code": error.code, "message": rendering.plain(error.message), "hint": rendering.plain(error.hint)}}
+        return JSONResponse(said, status, rendering.HEADERS)
+    return ask.page("part_error.html" if ask.part else "error.html", status, error=error)

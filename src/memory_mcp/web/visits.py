@@ -1,0 +1,106 @@
+"""Who may look at the pages: a single-use ticket becomes a visit, and each request of a browser proves that it belongs to one.
+
+A visit has an address that cannot be guessed and a cookie that is sent to that address alone. Cookies are shared by all ports of
+a host name: without the address, a server of another user on another port would be sent the cookie.
+
+Invariants
+1. A ticket opens one visit, within `TICKET_SECONDS`; its address gives nothing afterwards.
+2. Tickets, cookies and form tokens are compared in constant time and kept in memory alone: a restart ends every visit.
+"""
+
+import hmac
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+
+#: How long a ticket may wait for the browser, and how long a visit lasts (seconds).
+TICKET_SECONDS, VISIT_SECONDS = 120.0, 12 * 3600.0
+#: Tickets and visits that are kept; the oldest goes for one more.
+_MOST = 32
+#: Where every page lies, and the ticket's own page.
+PAGES, ENTER = "/ui/", "/ui/enter/"
+COOKIE = "memory-mcp"
+
+
+def _secret() -> str:
+    return secrets.token_urlsafe(32)
+
+
+@dataclass(slots=True)
+class Visit:
+    """A browser that was let in."""
+
+    #: Whether a person at a terminal said that what is written there is their own word.
+    is_person: bool = False
+    ends: float = 0.0
+    name: str = field(default_factory=lambda: secrets.token_urlsafe(16))
+    cookie: str = field(default_factory=_secret, repr=False)
+    #: What every form and every script's request repeats.
+    form_token: str = field(default_factory=_secret, repr=False)
+    #: What acts came to, shown with the next page.
+    notes: list[str] = field(default_factory=list)
+
+    def taken_notes(self) -> list[str]:
+        """Return the notes that no page has shown yet."""
+        taken, self.notes = self.notes, []
+        return taken
+
+    @property
+    def base(self) -> str:
+        """The address under which its pages lie, without a slash at the end."""
+        return f"{PAGES}{self.name}"
+
+
+class Visits:
+    """Tickets that wait and visits that last; used from the event loop's thread alone."""
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+        self._clock = clock
+        self._tickets: OrderedDict[str, tuple[float, bool]] = OrderedDict()
+        self._visits: OrderedDict[str, Visit] = OrderedDict()
+        #: When a person last asked for a page; None before the first.
+        self.last_used: float | None = None
+
+    def ticket(self, is_person: bool = False) -> str:
+        """Return the address that opens a visit, once."""
+        ticket = _secret()
+        self._tickets[ticket] = (self._clock() + TICKET_SECONDS, is_person)
+        while len(self._tickets) > _MOST:
+            self._tickets.popitem(last=False)
+        self.last_used = self._clock()
+        return f"{ENTER}{ticket}"
+
+    def enter(self, path: str) -> Visit | None:
+        """Return the visit that an address opens; None for one that is unknown, used or too old."""
+        given = path.removeprefix(ENTER)
+        known = next((t for t in self._tickets if hmac.compare_digest(t.encode(), given.encode("utf-8", "replace"))), None)
+        if known is None:
+            return None
+        ends, is_person = self._tickets.pop(known)
+        if ends < self._clock():
+            return None
+        visit = Visit(is_person, self._clock() + VISIT_SECONDS)
+        self._visits[visit.name] = visit
+        while len(self._visits) > _MOST:
+            self._visits.popitem(last=False)
+        return visit
+
+    def find(self, path: str, cookie: str) -> Visit | None:
+        """Return the visit that a page's address and the cookie belong to; None for any other pair."""
+        visit = self._visits.get(path.removeprefix(PAGES).partition("/")[0])
+        if visit is None or not hmac.compare_digest(visit.cookie.encode(), cookie.encode("utf-8", "replace")):
+            return None
+        if visit.ends < self._clock():
+            del self._visits[visit.name]
+            return None
+        return visit
+
+    def touch(self) -> None:
+        """Note that a person asked for a page."""
+        self.last_used = self._clock()
+
+    def idle_s(self) -> float | None:
+        """Return the seconds since a person last asked for a page or a ticket; None when nobody ever did."""
+        return None if self.last_used is None else self._clock() - self.last_used
