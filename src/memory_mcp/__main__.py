@@ -32,6 +32,7 @@ FORWARDED = frozenset(
             "spend",
             "projects",
             "agents",
+            "activity",
             "project",
             "correct",
             "retract",

@@ -99,6 +99,7 @@ SCOPED: Mapping[str, dict[str, Any]] = {
     "topics_by_query": {"query": "decided"},
     "get_top_topics": {},
     "get_toc_nodes_for_topic": {"topic_id": "topic:aaaaaaaaaaaa"},
+    "get_agent_activity": {"days": 3660},
     "get_related_topics": {"topic_id": "topic:aaaaaaaaaaaa"},
     "label_topic": {"topic_id": "topic:aaaaaaaaaaaa"},
 }

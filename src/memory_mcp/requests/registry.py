@@ -6,6 +6,7 @@ from typing import Any
 
 from memory_mcp.app import App
 from memory_mcp.requests import (
+    activity,
     capturing,
     correct,
     events,
@@ -75,6 +76,7 @@ REQUESTS: Mapping[str, Entry] = {
     "forget": Entry(forget.Forget, forget.forget),
     "list_projects": Entry(projects.ListProjects, projects.list_projects),
     "list_agents": Entry(projects.ListAgents, projects.list_agents),
+    "get_agent_activity": Entry(activity.GetAgentActivity, activity.get_agent_activity),
     "alias_project": Entry(projects.AliasProject, projects.alias_project),
     "split_project": Entry(projects.SplitProject, projects.split_project),
     "pause_capture": Entry(capturing.PauseCapture, capturing.pause_capture),
