@@ -21,6 +21,7 @@ FORWARDED = frozenset(
             "search",
             "navigate",
             "query",
+            "today",
             "timeline",
             "show",
             "teleport",

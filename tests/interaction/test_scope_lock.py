@@ -125,7 +125,7 @@ REFUSES: Mapping[str, dict[str, Any]] = {
 }
 #: Requests that look at nobody's words, and those that no tool asks: a resource reads `get_topic` in the caller's scope.
 NOBODYS = {"plan_query", "classify_query"}
-NO_TOOL = {"get_spend", "get_topic", "audit"}
+NO_TOOL = {"get_spend", "get_topic", "get_today", "audit"}
 
 
 def test_every_request_is_told_apart() -> None:

@@ -82,6 +82,7 @@ TOOLS_ALONE = {"rebuild_index", "get_vector_index_status"}
 COMMANDS_ALONE = {
     "get_spend": Command(("spend",)),
     "audit": Command(("admin", "audit")),
+    "get_today": Command(("today",)),
     "get_topic": Command(("topics", "explore"), ("topic_id",)),
 }
 #: A quotation of the small history.
@@ -438,6 +439,7 @@ def timeless(response: dict[str, Any] | None) -> dict[str, Any]:
 def test_every_request_is_asked_here() -> None:
     assert set(COMMANDS) == {name for name, _ in FOUND}
     assert {name for name, _ in FOUND} | TOOLS_ALONE | set(COMMANDS_ALONE) >= set(REQUESTS)
+    assert {name for name, *_ in ALONE} == set(COMMANDS_ALONE)
     takes_nothing = {name for name, entry in REQUESTS.items() if not fields(entry.request)}
     assert {name for name, *_ in REFUSED} | TOOLS_ALONE | set(COMMANDS_ALONE) | takes_nothing | NEVER_REFUSED == set(REQUESTS)
 
@@ -485,15 +487,16 @@ def test_a_request_is_refused_in_the_same_words_at_both_doors(app: App, name: st
     assert text.startswith(doors.command(name, arguments)[1])
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "wrong", "error"),
-    [
-        ("get_spend", {}, {"days": 0}, "INVALID_ARGUMENT: days must be at least 1."),
-        ("audit", {}, {"limit": 0}, "INVALID_ARGUMENT: limit must be at least 1"),
-        ("get_topic", {"topic_id": TOPIC}, {"topic_id": NO_TOPIC}, f"NOT_FOUND: no such topic: {NO_TOPIC}."),
-    ],
-    ids=COMMANDS_ALONE,
-)
+#: What only a command asks: arguments, arguments that are wrong, and how the error begins.
+ALONE: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
+    ("get_spend", {}, {"days": 0}, "INVALID_ARGUMENT: days must be at least 1."),
+    ("get_today", {"limit": 2, "project": "shop"}, {"limit": 0}, "INVALID_ARGUMENT: limit must be at least 1"),
+    ("audit", {}, {"limit": 0}, "INVALID_ARGUMENT: limit must be at least 1"),
+    ("get_topic", {"topic_id": TOPIC}, {"topic_id": NO_TOPIC}, f"NOT_FOUND: no such topic: {NO_TOPIC}."),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments", "wrong", "error"), ALONE, ids=[name for name, *_ in ALONE])
 def test_what_only_a_command_asks_is_answered_or_refused_in_its_words(
     app: App, name: str, arguments: dict[str, Any], wrong: dict[str, Any], error: str
 ) -> None:

@@ -47,6 +47,8 @@ TIMEOUT = Range(0, least=0, most=600_000)
 DAYS = Range(7, most=3660)
 #: Local days of an overview of activity, and at most of a timeline.
 YEAR = Range(366, most=3660)
+#: Projects of an overview.
+PROJECTS = Range(8, most=20)
 #: Characters of a question.
 MAX_QUERY = 4000
 
