@@ -83,6 +83,7 @@ COMMANDS_ALONE = {
     "get_spend": Command(("spend",)),
     "audit": Command(("admin", "audit")),
     "get_today": Command(("today",)),
+    "get_overview": Command(("admin", "overview")),
     "list_jobs": Command(("scheduler", "status")),
     "run_job": Command(("scheduler", "run"), ("name",)),
     "pause_job": Command(("scheduler", "pause"), ("name",)),
@@ -496,6 +497,7 @@ NO_JOB = "INVALID_ARGUMENT: no job is called 'rollup'. Jobs: "
 ALONE: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("get_spend", {}, {"days": 0}, "INVALID_ARGUMENT: days must be at least 1."),
     ("get_today", {"limit": 2, "project": "shop"}, {"limit": 0}, "INVALID_ARGUMENT: limit must be at least 1"),
+    ("get_overview", {}, {}, ""),
     ("list_jobs", {}, {}, ""),
     ("run_job", {"name": "roll_up"}, {"name": "rollup"}, NO_JOB),
     ("pause_job", {"name": "roll_up"}, {"name": "rollup"}, NO_JOB),
