@@ -91,7 +91,7 @@ class Here:
 
     def __init__(self, app: App) -> None:
         self._app = app
-        self.settings, self.capture = app.settings, app.capture
+        self.settings, self.capture = app.settings, app.gate.capture
         self.importer, self.importers, self.run_import = app.importer, app.importers, app.run_import
         self.marks = app.storage.outbox.marks
         self.holdings = app.holdings

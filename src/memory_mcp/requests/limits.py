@@ -49,6 +49,8 @@ DAYS = Range(7, most=3660)
 YEAR = Range(366, most=3660)
 #: Projects of an overview.
 PROJECTS = Range(8, most=20)
+#: Characters of a pattern of what is never recorded.
+MAX_PATTERN = 500
 #: Characters of a question.
 MAX_QUERY = 4000
 
