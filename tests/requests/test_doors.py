@@ -43,7 +43,7 @@ COMMANDS = {
     "browse_toc": Command(("query", "browse"), ("node_id",)),
     "get_node": Command(("query", "node"), ("node_id",)),
     "get_toc_root": Command(("query", "root")),
-    "get_events": Command(("query", "events"), flags={"session_id": "session"}),
+    "get_events": Command(("query", "events"), flags={"session_id": "session", "node_id": "node", "event_id": "event"}),
     "search_children": Command(("search",), ("query",), {"parent_id": "parent", "child_level": "level"}),
     "search_node": Command(("search",), ("query",), {"node_id": "node"}),
     "navigate": Command(("navigate",), ("query",), {"node_id": "node"}),
@@ -97,6 +97,8 @@ COMMANDS_ALONE = {
 GRIP = "the newest grip"
 #: The segment it lies in.
 SEGMENT = "the newest segment"
+#: The event that it quotes.
+EVENT = "the newest event"
 #: The topic that the shop talks about most.
 TOPIC = "the shop's topic"
 NO_TOPIC = "topic:0123456789ab"
@@ -124,12 +126,17 @@ FOUND: list[tuple[str, dict[str, Any]]] = [
     ("browse_toc", {"node_id": "toc:day:2026-02-13"}),
     ("get_node", {"node_id": "toc:month:2026:02"}),
     ("get_node", {"node_id": "2026-02-12", "project": SHOP}),
+    ("get_node", {"node_id": "2026-02", "limit": 2, "detail": "full"}),
+    ("get_node", {"node_id": "2026-02-12", "detail": "full", "project": SHOP}),
     ("get_toc_root", {}),
     ("get_toc_root", {"scope": "all"}),
     ("get_events", {"since": "yesterday"}),
     ("get_events", {"since": "2026-02-09", "until": "last Tuesday", "limit": 7, "project": "acme/billing"}),
     ("get_events", {"session_id": "billing-2026-02-12"}),
     ("get_events", {"since": 1_770_000_000_000, "token_budget": 400}),
+    ("get_events", {"node_id": SEGMENT, "scope": "all", "detail": "full", "text_limit": 40}),
+    ("get_events", {"event_id": EVENT, "before": 3, "after": 2, "detail": "full"}),
+    ("get_events", {"event_id": EVENT, "offset": 5, "text_limit": 20}),
     ("search_children", {"query": "refresh token rotation", "child_level": "segment"}),
     ("search_children", {"query": "decided cause", "parent_id": "last week", "limit": 3, "fields": ["title", "bullets"]}),
     ("search_children", {"query": "decided cause", "parent_id": "2026", "token_budget": 300, "scope": "all"}),
@@ -217,6 +224,8 @@ PAGED = [
     ("intelligent_search", {"query": "can you find out why", "limit": 2}),
     ("browse_toc", {"node_id": "2026-02", "limit": 1}),
     ("get_events", {"since": "2026-02-09", "limit": 9}),
+    ("get_events", {"node_id": SEGMENT, "limit": 2, "scope": "all"}),
+    ("get_node", {"node_id": "2026-02", "limit": 1, "detail": "full"}),
     ("search_children", {"query": "decided cause", "child_level": "segment", "limit": 4}),
     ("get_top_topics", {"fine": True, "limit": 1}),
     ("get_toc_nodes_for_topic", {"topic_id": TOPIC, "limit": 2}),
@@ -259,6 +268,13 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("get_events", {"since": "2026-02-01", "until": "2026-01-01"}, "INVALID_ARGUMENT: since must lie before until"),
     ("get_events", {"cursor": "zzz"}, "INVALID_ARGUMENT: the cursor is damaged"),
     ("get_events", {"limit": 0}, "INVALID_ARGUMENT: limit must be at least 1"),
+    ("get_events", {"node_id": "2026-02"}, "INVALID_ARGUMENT: toc:month:2026-02 is no segment"),
+    ("get_events", {"event_id": "01M3VEG5803EZ85JF0X1NGH2ZA"}, "NOT_FOUND: no event 01M3VEG5803EZ85JF0X1NGH2ZA"),
+    ("get_events", {"event_id": "01M3VEG5803EZ85JF0X1NGH2ZA", "since": "yesterday"}, "INVALID_ARGUMENT: event_id names one"),
+    ("get_events", {"before": 3}, "INVALID_ARGUMENT: before, after and offset belong to event_id"),
+    ("get_events", {"event_id": "nonsense"}, "INVALID_ARGUMENT: "),
+    ("get_events", {"detail": "huge"}, "INVALID_ARGUMENT: detail must be 'lean' or 'full'"),
+    ("get_node", {"node_id": "2026-02", "cursor": "nonsense"}, "INVALID_ARGUMENT: the cursor is damaged"),
     ("get_events", {"project": "ill"}, "INVALID_ARGUMENT: no project is called 'ill'"),
     ("search_children", {"query": " "}, "INVALID_ARGUMENT: the query is empty"),
     ("search_children", {"query": "a", "limit": 101}, "INVALID_ARGUMENT: limit must be at most 100"),
@@ -418,11 +434,12 @@ def newest_grip(app: App) -> str:
 
 def stood_for(app: App, arguments: dict[str, Any]) -> dict[str, Any]:
     """Return arguments with what the names of a grip, a segment and a topic stand for."""
-    grip = newest_grip(app) if GRIP in str(arguments) or SEGMENT in str(arguments) else ""
+    grip = newest_grip(app) if any(name in str(arguments) for name in (GRIP, SEGMENT, EVENT)) else ""
     found = segment_id_of(app, grip) if grip else ""
+    event = app.evidence.expand(grip, 0, 0).excerpt[0].event_id if grip else ""
     topic = topic_of(app) if TOPIC in str(arguments) else ""
     told = json.dumps(arguments)
-    for name, stands_for in ((GRIP, grip), (SEGMENT, found), (TOPIC, topic)):
+    for name, stands_for in ((GRIP, grip), (SEGMENT, found), (EVENT, event), (TOPIC, topic)):
         told = told.replace(f'"{name}"', f'"{stands_for}"')
     return dict(json.loads(told))
 

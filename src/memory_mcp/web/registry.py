@@ -5,11 +5,14 @@ from collections.abc import Awaitable, Callable, Mapping
 from starlette.responses import Response
 
 from memory_mcp.web.asking import Ask, Done
-from memory_mcp.web.pages import status, tree
+from memory_mcp.web.pages import evidence, status, tree
 
 PAGES: Mapping[str, Callable[[Ask], Awaitable[Response]]] = {
     "tree": tree.root,
     "tree/{node_id:path}": tree.node,
+    "grip/{grip_id:path}": evidence.grip,
+    "session/{session_id:path}": evidence.session,
+    "event/{event_id}": evidence.event,
     "status": status.status,
 }
 #: Writes, each by a form that carries the visit's token.
