@@ -144,8 +144,6 @@ def _bullet(bullet: TocBullet, over: Mapping[GripId, Any]) -> dict[str, Any]:
     return {"text": told.text, "grips": list(told.grip_ids), "kind": told.kind, "ended": ended, "why": told.why_superseded}
 
 
-
-
 def _quotes(app: App, grips: Mapping[GripId, Grip]) -> dict[str, dict[str, str]]:
     """Return the quoted words by grip, with who said them and when."""
     events = app.storage.events.get_many({e for g in grips.values() for e in (g.event_id_start, g.event_id_end)})

@@ -38,7 +38,7 @@ class Cleaner:
         """Return a period's texts as they may be shown."""
         bullets = [{**b, "text": self._words(b["text"])} for b in told["bullets"]]
         clean: dict[str, Any] = neutral_json(
-            {"title": self._words(told["title"]), "summary": self._words(told["summary"]), "bullets": bullets}
+            {"title": render.gist(self._words(told["title"])), "summary": self._words(told["summary"]), "bullets": bullets}
         )
         return clean
 
@@ -51,7 +51,7 @@ class Cleaner:
         ]
         clean: dict[str, Any] = neutral_json(
             {
-                "title": self._words(told["title"]),
+                "title": render.gist(self._words(told["title"])),
                 "summary": self._words(told["summary"]),
                 "keywords": [self._words(word) for word in told["keywords"]],
                 "project": self._name(told["project"]),

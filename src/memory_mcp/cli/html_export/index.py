@@ -3,6 +3,7 @@
 import json
 from array import array
 from collections.abc import Iterator, Sequence
+from itertools import pairwise
 
 from memory_mcp.cli.html_export.words import terms
 from memory_mcp.text import STOPWORDS
@@ -50,4 +51,4 @@ def as_data(value: object) -> str:
 
 def _steps(places: "array[int]") -> list[int]:
     """Return each number as its distance to the one before."""
-    return [places[0], *(after - before for before, after in zip(places, places[1:], strict=False))]
+    return [places[0], *(after - before for before, after in pairwise(places))]

@@ -20,7 +20,7 @@ _MARKS: dict[int, None] = {
 }
 _CJK = "\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
 _PIECE = re.compile(rf"(?P<cjk>[{_CJK}]+)|[^\W{_CJK}]+")
-_PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+[0-9]*|[A-Z]+[0-9]*|[0-9]+|[^A-Za-z0-9_]+[0-9]*")
+_PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+[0-9]*|[A-Z]+[0-9]*|[0-9]+")
 _PLAIN = re.compile(r"[a-z]{4,}")
 
 
@@ -43,7 +43,7 @@ def groups(text: str) -> Iterator[list[str]]:
         if match.lastgroup == "cjk":
             yield [piece] if len(piece) == 1 else [piece[at : at + 2] for at in range(len(piece) - 1)]
         elif (word := piece.strip("_")) and len(word) <= MAX_TOKEN:
-            parts = _PARTS.findall(word)
+            parts = _PARTS.findall(word) if word.isascii() else [part for part in word.split("_") if part]
             yield [_folded(word), *map(_folded, parts if len(parts) > 1 else [])]
 
 

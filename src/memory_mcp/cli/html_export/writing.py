@@ -29,6 +29,8 @@ LARGEST = 200_000_000
 _CHUNK = 1 << 20
 #: Periods asked for at once.
 _PERIODS = 50
+#: Of a period whose text would tell of more than was asked for.
+_UNTOLD: Mapping[str, Any] = {"title": "", "summary": "", "bullets": []}
 _RANKS = {"year": 2, "month": 3, "week": 4, "day": 5}
 
 
@@ -172,16 +174,18 @@ class HtmlExport:
 
     def _period(self, node_id: str, texts: Mapping[str, Any], days: Sequence[Sequence[str]], again: bool) -> str:
         level = node_id.split(":")[1]
-        text = {"title": "", "summary": "", "bullets": []} if again else texts.get(node_id, {"title": "", "summary": "", "bullets": []})
-        bullets = [{**b, "leads": next((self._done.quoted[g] for g in b["grips"] if g in self._done.quoted), "")} for b in text["bullets"]]
+        text = _UNTOLD if again else texts.get(node_id, _UNTOLD)
+        places = self._done.quoted
+        bullets = [{**b, "leads": next((places[g] for g in b["grips"] if g in places), "")} for b in text["bullets"]]
         counts = self._done.counts[node_id]
         return self._page.open_period(
             {
                 "id": "" if again else node_id,
+                "node_id": node_id,
                 "level": level,
                 "rank": _RANKS[level],
                 "date": _name_of(node_id) + (", continued" if again else ""),
-                "title": _gist(text["title"]),
+                "title": text["title"],
                 "summary": text["summary"],
                 "bullets": bullets,
                 "count": "" if again else counts.words,
@@ -231,7 +235,3 @@ def _name_of(node_id: str) -> str:
     from memory_mcp.toc.rollup import period_name
 
     return period_name(NodeId(node_id))
-
-
-def _gist(title: str) -> str:
-    return render.gist(title)

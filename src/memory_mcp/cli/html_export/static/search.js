@@ -81,8 +81,8 @@
     for (let e = element; e; e = e.parentElement) if (e.tagName === "DETAILS") e.open = true;
   }
 
+  /** Unfold what holds the words, and mark them where the browser can without changing the page. */
   function mark(section, query) {
-    if (!window.Highlight || !CSS.highlights) return;
     const ranges = [], words = spelled(query);
     const walker = document.createTreeWalker(section, NodeFilter.SHOW_TEXT);
     while (walker.nextNode() && ranges.length < 500) {
@@ -94,10 +94,11 @@
           range.setStart(walker.currentNode, at);
           range.setEnd(walker.currentNode, at + word.length);
           ranges.push(range);
+          unfold(walker.currentNode.parentElement);
         }
       }
     }
-    CSS.highlights.set("found", new Highlight(...ranges));
+    if (window.Highlight && CSS.highlights) CSS.highlights.set("found", new Highlight(...ranges));
   }
 
   function show(id, query) {

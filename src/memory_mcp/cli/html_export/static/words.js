@@ -3,7 +3,7 @@
 const CJK = "\\u3040-\\u30ff\\u31f0-\\u31ff\\u3400-\\u4dbf\\u4e00-\\u9fff\\uac00-\\ud7af\\uf900-\\ufaff";
 const MARKS = /(?![\u3099\u309a])\p{M}/gu;
 const PIECE = new RegExp("([" + CJK + "]+)|(?:(?![" + CJK + "])[\\p{L}\\p{N}_])+", "gu");
-const PARTS = /[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+[0-9]*|[A-Z]+[0-9]*|[0-9]+|[^A-Za-z0-9_]+[0-9]*/gu;
+const PARTS = /[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+[0-9]*|[A-Z]+[0-9]*|[0-9]+/g;
 const LONGEST = 64;
 
 function folded(word) {
@@ -27,7 +27,7 @@ function groups(text) {
     }
     const word = match[0].replace(/^_+|_+$/g, "");
     if (!word || Array.from(word).length > LONGEST) continue;
-    const parts = word.match(PARTS) || [];
+    const parts = /^[\x00-\x7f]*$/.test(word) ? word.match(PARTS) || [] : word.split("_").filter(Boolean);
     found.push({ run: false, terms: [folded(word), ...(parts.length > 1 ? parts.map(folded) : [])] });
   }
   return found;
