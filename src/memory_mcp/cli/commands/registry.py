@@ -44,7 +44,7 @@ COMMANDS = {
     "forget": "forget an event, a session, a project, a time, a topic or a value, for good",
     "embedder": "look at the embedding model, fetch others, and choose one",
     "admin": "check and maintain the store",
-    "export": "write the memory as JSONL, or as Markdown with a file for each day; import takes both back",
+    "export": "write the memory as JSONL or Markdown, which import takes back, or as one HTML file to read and search anywhere",
     "merge": "take what another memory or a backup holds into this one, without duplicates",
     "sync": "keep this memory and those of other machines in step through a folder they share",
     "backup": "copy the memory into a folder or a file while it is in use; see and check the copies there are",
