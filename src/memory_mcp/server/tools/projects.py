@@ -7,7 +7,8 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult
 from pydantic import Field
 
-from memory_mcp.requests.limits import PAGE
+from memory_mcp.requests.activity import GetAgentActivity
+from memory_mcp.requests.limits import PAGE, YEAR
 from memory_mcp.requests.projects import AliasProject, ListAgents, ListProjects, SplitProject, UndoProject
 from memory_mcp.server import arguments, wire_projects
 from memory_mcp.server.caller import agent_of
@@ -17,7 +18,7 @@ _Name = Annotated[str, Field(description="A project as list_projects shows it, o
 
 
 class Projects:
-    """The five."""
+    """The six."""
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
@@ -27,6 +28,7 @@ class Projects:
         return [
             tool(self.list_projects, "Projects"),
             tool(self.list_agents, "Agents"),
+            tool(self.get_agent_activity, "Activity by day"),
             tool(self.alias_project, "Two projects are one", SETS),
             tool(self.split_project, "One project is two", SETS),
             tool(self.undo_project, "Take back an alias or a split", SETS),
@@ -41,6 +43,18 @@ class Projects:
     async def list_agents(self) -> Annotated[CallToolResult, wire_projects.AgentList]:
         """Agents with their activity, the latest first."""
         return await self._kit.ask(ListAgents())
+
+    async def get_agent_activity(
+        self,
+        days: Annotated[int | None, Field(description="The last so many; default: a year", ge=YEAR.least, le=YEAR.most)] = None,
+        since: arguments.Since = "",
+        until: arguments.Until = "",
+        agent: arguments.Agent = "",
+        project: arguments.Project = "",
+        scope: arguments.Scope = "",
+    ) -> Annotated[CallToolResult, wire_projects.AgentActivity]:
+        """Events and sessions of each local day, totals by project and by agent, and the years that hold anything."""
+        return await self._kit.ask(GetAgentActivity(days, since, until, agent, project, scope))
 
     async def alias_project(
         self, ctx: Context, project: _Name, same_as: _Name
