@@ -2,10 +2,11 @@
 
 Invariants
 1. Every value is escaped, and control characters and those that turn the direction of writing are replaced, in all templates.
-2. A page loads nothing but what this server serves: `HEADERS` holds the policy that browsers enforce.
+2. What a browser lets a page do is said by `headers.py`.
 """
 
 import datetime as dt
+import secrets
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -17,26 +18,18 @@ from starlette.responses import HTMLResponse
 
 from memory_mcp import __version__
 from memory_mcp.model.fencing import neutral
+from memory_mcp.model.toc import MemoryKind
+from memory_mcp.web.headers import HEADERS
 from memory_mcp.web.visits import Visit
 
-_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; "
-    "base-uri 'none'; frame-ancestors 'none'"
-)
-#: Of every page. The referrer stays within this origin: an address of a page is half of what lets a browser in.
-HEADERS = {
-    "content-security-policy": _POLICY,
-    "x-content-type-options": "nosniff",
-    "x-frame-options": "DENY",
-    "referrer-policy": "same-origin",
-    "cross-origin-opener-policy": "same-origin",
-    "cross-origin-resource-policy": "same-origin",
-    "cache-control": "no-store",
-}
-#: Control characters but line breaks and tabs, and what turns the direction of writing.
+#: Control characters but line breaks and tabs, what turns the direction of writing, and halves of characters, which no
+#: response can carry.
 _CONTROLS = {
     c: "\ufffd"
-    for c in (*range(32), *range(127, 160), 0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+    for c in (
+        *(*range(32), *range(127, 160), 0x061C, 0x200E, 0x200F),
+        *(*range(0x2028, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000)),
+    )
     if chr(c) not in "\n\t"
 }
 
@@ -77,6 +70,14 @@ def period(node_id: str) -> str:
     return rest if kind == "year" else "All years" if kind == "root" else node_id
 
 
+def behind(iso: str) -> str:
+    """Return the second after a moment, so that a stretch that ends there includes it."""
+    try:
+        return (dt.datetime.fromisoformat(str(iso)) + dt.timedelta(seconds=1)).isoformat()
+    except ValueError:
+        return ""
+
+
 def short(project: str) -> str:
     """Return the last part of a project's name."""
     return project.rstrip("/").replace("\\", "/").rsplit("/", 1)[-1] or project
@@ -97,6 +98,16 @@ def size(number: float) -> str:
     return f"{number:.1f} GB"
 
 
+def duration(seconds: float) -> str:
+    """Return a stretch of time in its two largest units."""
+    days, rest = divmod(int(seconds), 86400)
+    hours, rest = divmod(rest, 3600)
+    minutes, rest = divmod(rest, 60)
+    parts = [(days, "d"), (hours, "h"), (minutes, "min"), (rest, "s")]
+    first = next((place for place, (number, _) in enumerate(parts) if number), 3)
+    return " ".join(f"{number} {unit}" for number, unit in parts[first : first + 2] if number) or "0 s"
+
+
 @cache
 def environment() -> Environment:
     """Return the templates of the package."""
@@ -109,8 +120,17 @@ def environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.filters |= {"when": when, "short": short, "count": count, "size": size, "plain": plain, "period": period}
-    made.globals |= {"version": __version__}
+    made.filters |= {
+        "when": when,
+        "short": short,
+        "count": count,
+        "size": size,
+        "plain": plain,
+        "duration": duration,
+        "behind": behind,
+        "period": period,
+    }
+    made.globals |= {"version": __version__, "new_key": lambda: secrets.token_urlsafe(12), "kinds": [*MemoryKind]}
     return made
 
 

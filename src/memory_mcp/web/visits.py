@@ -6,14 +6,20 @@ a host name: without the address, a server of another user on another port would
 Invariants
 1. A ticket opens one visit, within `TICKET_SECONDS`; its address gives nothing afterwards.
 2. Tickets, cookies and form tokens are compared in constant time and kept in memory alone: a restart ends every visit.
+3. A visit ends with the door that served it: whoever listens on its port next may be sent the cookie by a page left open.
 """
 
 import hmac
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+
+from memory_mcp.web.undo import Later
 
 #: How long a ticket may wait for the browser, and how long a visit lasts (seconds).
 TICKET_SECONDS, VISIT_SECONDS = 120.0, 12 * 3600.0
@@ -41,6 +47,12 @@ class Visit:
     form_token: str = field(default_factory=_secret, repr=False)
     #: What acts came to, shown with the next page.
     notes: list[str] = field(default_factory=list)
+    #: Acts that wait until they can be undone no more.
+    later: Later = field(default_factory=Later, repr=False)
+    #: What forms with these keys came to: one that is sent again does nothing twice.
+    sent: OrderedDict[str, Any] = field(default_factory=OrderedDict, repr=False)
+    #: Held while such a form is carried out.
+    acting: anyio.Lock = field(default_factory=anyio.Lock, repr=False)
 
     def taken_notes(self) -> list[str]:
         """Return the notes that no page has shown yet."""
@@ -56,8 +68,9 @@ class Visit:
 class Visits:
     """Tickets that wait and visits that last; used from the event loop's thread alone."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, later: Later | None = None) -> None:
         self._clock = clock
+        self.later = later or Later()
         self._tickets: OrderedDict[str, tuple[float, bool]] = OrderedDict()
         self._visits: OrderedDict[str, Visit] = OrderedDict()
         #: When a person last asked for a page; None before the first.
@@ -81,16 +94,17 @@ class Visits:
         ends, is_person = self._tickets.pop(known)
         if ends < self._clock():
             return None
-        visit = Visit(is_person, self._clock() + VISIT_SECONDS)
+        visit = Visit(is_person, self._clock() + VISIT_SECONDS, later=self.later)
         self._visits[visit.name] = visit
         while len(self._visits) > _MOST:
             self._visits.popitem(last=False)
         return visit
 
-    def find(self, path: str, cookie: str) -> Visit | None:
-        """Return the visit that a page's address and the cookie belong to; None for any other pair."""
+    def find(self, path: str, cookies: Iterable[str]) -> Visit | None:
+        """Return the visit that a page's address and one of the cookies belong to; None for any other pair."""
         visit = self._visits.get(path.removeprefix(PAGES).partition("/")[0])
-        if visit is None or not hmac.compare_digest(visit.cookie.encode(), cookie.encode("utf-8", "replace")):
+        given = [cookie.encode("utf-8", "replace") for cookie in cookies]
+        if visit is None or not any(hmac.compare_digest(visit.cookie.encode(), cookie) for cookie in given):
             return None
         if visit.ends < self._clock():
             del self._visits[visit.name]
@@ -100,6 +114,13 @@ class Visits:
     def touch(self) -> None:
         """Note that a person asked for a page."""
         self.last_used = self._clock()
+
+    def end(self) -> None:
+        """End every visit, and let no ticket open another."""
+        self.later.end()
+        self._tickets.clear()
+        self._visits.clear()
+        self.last_used = None
 
     def idle_s(self) -> float | None:
         """Return the seconds since a person last asked for a page or a ticket; None when nobody ever did."""
