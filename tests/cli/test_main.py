@@ -240,6 +240,7 @@ def test_an_empty_memory_tells_what_to_do_first(cli: Cli) -> None:
         ("query", "root"),
         ("query", "events"),
         ("timeline",),
+        ("today",),
         ("query", "node", "toc:year:2026"),
     ],
 )

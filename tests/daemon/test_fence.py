@@ -68,6 +68,7 @@ async def answers(client: ClientSession) -> list[tuple[str, str, Any]]:
         ("browse_toc", {"scope": "all"}),
         ("list_projects", {}),
         ("list_agents", {}),
+        ("get_agent_activity", {}),
         ("expand_grip", {"grip_id": f"grip:{LAYERED[2]}"[:300]}),
         *(("intelligent_search", {"query": WORD, "project": bad[:200]}) for bad in LAYERED[:6]),
         ("no" + LAYERED[3], {}),

@@ -91,6 +91,7 @@ async def every_answer(client: Client, app: App, bad: str) -> list[tuple[str, Ca
         ("get_retrieval_status", {"detail": "full"}),
         ("list_projects", {}),
         ("list_agents", {}),
+        ("get_agent_activity", {}),
         ("refine_due", {}),
         ("refine_show", {"node_id": node}),
         ("get_node", {"node_id": f"toc:{bad}"[:300]}),

@@ -99,6 +99,7 @@ SCOPED: Mapping[str, dict[str, Any]] = {
     "topics_by_query": {"query": "decided"},
     "get_top_topics": {},
     "get_toc_nodes_for_topic": {"topic_id": "topic:aaaaaaaaaaaa"},
+    "get_agent_activity": {"days": 3660},
     "get_related_topics": {"topic_id": "topic:aaaaaaaaaaaa"},
     "label_topic": {"topic_id": "topic:aaaaaaaaaaaa"},
 }
@@ -124,7 +125,7 @@ REFUSES: Mapping[str, dict[str, Any]] = {
 }
 #: Requests that look at nobody's words, and those that no tool asks: a resource reads `get_topic` in the caller's scope.
 NOBODYS = {"plan_query", "classify_query"}
-NO_TOOL = {"get_spend", "get_topic", "audit"}
+NO_TOOL = {"get_spend", "get_topic", "get_today", "audit"}
 
 
 def test_every_request_is_told_apart() -> None:

@@ -28,7 +28,7 @@ INDEXES = ["hybrid_search", "get_teleport_status", "get_vector_index_status", "r
 DECIDE = ["plan_query", "classify_query"]
 REFINE = ["refine_due", "refine_show", "refine_summary"]
 TOPICS = ["get_top_topics", "get_toc_nodes_for_topic", "get_related_topics", "label_topic", "get_topic_graph_status"]
-PROJECTS = ["list_projects", "list_agents", "alias_project", "split_project", "undo_project"]
+PROJECTS = ["list_projects", "list_agents", "get_agent_activity", "alias_project", "split_project", "undo_project"]
 LAST = ["forget", "pause_capture", "resume_capture"]
 FULL = [*TREE, *DECIDE, *INDEXES, *TOPICS, "ingest_events", *REFINE, "pin", "correct", "retract", *PROJECTS, *LAST]
 WRITES = {
@@ -41,7 +41,7 @@ WRITES = {
     "pin",
     "correct",
     "retract",
-    *PROJECTS[2:],
+    *PROJECTS[3:],
     *LAST,
 }
 

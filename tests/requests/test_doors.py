@@ -65,6 +65,7 @@ COMMANDS = {
     "forget": Command(("forget",)),
     "list_projects": Command(("projects",)),
     "list_agents": Command(("agents",)),
+    "get_agent_activity": Command(("activity",)),
     "alias_project": Command(("project", "alias"), ("project", "same_as")),
     "split_project": Command(("project", "split"), ("project",), {"folder": "cwd", "sessions": "session"}),
     "pause_capture": Command(("pause",), (), {"duration": "for"}),
@@ -81,6 +82,7 @@ TOOLS_ALONE = {"rebuild_index", "get_vector_index_status"}
 COMMANDS_ALONE = {
     "get_spend": Command(("spend",)),
     "audit": Command(("admin", "audit")),
+    "get_today": Command(("today",)),
     "get_topic": Command(("topics", "explore"), ("topic_id",)),
 }
 #: A quotation of the small history.
@@ -189,6 +191,11 @@ FOUND: list[tuple[str, dict[str, Any]]] = [
     ("list_projects", {}),
     ("list_projects", {"limit": 2}),
     ("list_agents", {}),
+    ("get_agent_activity", {}),
+    ("get_agent_activity", {"days": 7, "agent": "codex", "scope": "all"}),
+    ("get_agent_activity", {"since": "2026-01", "until": "2026-02-03", "project": "shop"}),
+    ("get_agent_activity", {"until": "last Tuesday"}),
+    ("get_agent_activity", {"since": "2019", "until": "2020"}),
     ("alias_project", {"project": "site", "same_as": "shop"}),
     ("list_projects", {"limit": 3}),
     ("undo_project", {"project": SITE}),
@@ -303,6 +310,10 @@ REFUSED: list[tuple[str, dict[str, Any], str]] = [
     ("forget", {"session": "nobody"}, "NOT_FOUND: no such session: nobody"),
     ("forget", {"event": "01M3VEG5803EZ85JF0X1NGH2ZA"}, "NOT_FOUND: no such event"),
     ("list_projects", {"limit": 0}, "INVALID_ARGUMENT: limit must be at least 1"),
+    ("get_agent_activity", {"days": 3, "since": "yesterday"}, "INVALID_ARGUMENT: days goes without since and until"),
+    ("get_agent_activity", {"days": 3661}, "INVALID_ARGUMENT: days must be at most 3660"),
+    ("get_agent_activity", {"since": "soonish"}, "INVALID_ARGUMENT: invalid since: 'soonish'"),
+    ("get_agent_activity", {"project": "nobody"}, "INVALID_ARGUMENT: no project is called 'nobody'"),
     ("alias_project", {"project": "nobody", "same_as": "shop"}, "INVALID_ARGUMENT: no project is called 'nobody'"),
     ("alias_project", {"project": "shop", "same_as": "nobody"}, "INVALID_ARGUMENT: no project is called 'nobody'"),
     ("alias_project", {"project": "shop", "same_as": "shop"}, "INVALID_ARGUMENT: "),
@@ -428,6 +439,7 @@ def timeless(response: dict[str, Any] | None) -> dict[str, Any]:
 def test_every_request_is_asked_here() -> None:
     assert set(COMMANDS) == {name for name, _ in FOUND}
     assert {name for name, _ in FOUND} | TOOLS_ALONE | set(COMMANDS_ALONE) >= set(REQUESTS)
+    assert {name for name, *_ in ALONE} == set(COMMANDS_ALONE)
     takes_nothing = {name for name, entry in REQUESTS.items() if not fields(entry.request)}
     assert {name for name, *_ in REFUSED} | TOOLS_ALONE | set(COMMANDS_ALONE) | takes_nothing | NEVER_REFUSED == set(REQUESTS)
 
@@ -475,15 +487,16 @@ def test_a_request_is_refused_in_the_same_words_at_both_doors(app: App, name: st
     assert text.startswith(doors.command(name, arguments)[1])
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "wrong", "error"),
-    [
-        ("get_spend", {}, {"days": 0}, "INVALID_ARGUMENT: days must be at least 1."),
-        ("audit", {}, {"limit": 0}, "INVALID_ARGUMENT: limit must be at least 1"),
-        ("get_topic", {"topic_id": TOPIC}, {"topic_id": NO_TOPIC}, f"NOT_FOUND: no such topic: {NO_TOPIC}."),
-    ],
-    ids=COMMANDS_ALONE,
-)
+#: What only a command asks: arguments, arguments that are wrong, and how the error begins.
+ALONE: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
+    ("get_spend", {}, {"days": 0}, "INVALID_ARGUMENT: days must be at least 1."),
+    ("get_today", {"limit": 2, "project": "shop"}, {"limit": 0}, "INVALID_ARGUMENT: limit must be at least 1"),
+    ("audit", {}, {"limit": 0}, "INVALID_ARGUMENT: limit must be at least 1"),
+    ("get_topic", {"topic_id": TOPIC}, {"topic_id": NO_TOPIC}, f"NOT_FOUND: no such topic: {NO_TOPIC}."),
+]
+
+
+@pytest.mark.parametrize(("name", "arguments", "wrong", "error"), ALONE, ids=[name for name, *_ in ALONE])
 def test_what_only_a_command_asks_is_answered_or_refused_in_its_words(
     app: App, name: str, arguments: dict[str, Any], wrong: dict[str, Any], error: str
 ) -> None:

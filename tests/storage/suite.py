@@ -23,7 +23,19 @@ from memory_mcp.model.toc import MemoryKind, TocBullet
 from memory_mcp.model.topic import KnownTopic, TopicLabel, Turn
 from memory_mcp.model.usage import Used
 from memory_mcp.storage.base import Storage
-from memory_mcp.storage.values import Build, DocumentFrequency, Place, Request, Scope, SessionInfo, StoredEvent, Tally, TermDelta
+from memory_mcp.storage.values import (
+    Build,
+    Count,
+    DailyActivity,
+    DocumentFrequency,
+    Place,
+    Request,
+    Scope,
+    SessionInfo,
+    StoredEvent,
+    Tally,
+    TermDelta,
+)
 from tests.factories import BILLING, SHOP, cut, event, grip, ms, node, run_of
 from tests.requirements import requirement
 from tests.waiting import PATIENCE
@@ -629,6 +641,25 @@ def test_counts_over_days_are_those_of_their_segments(store: Storage) -> None:
     assert store.toc.days_with(BILLING, "2026-01-01", "2026-02-01") == ["2026-01-14"]
     assert store.toc.segments_of_days("2026-01-14", "2026-01-15", None) == [three]
     assert store.toc.segments_of_days("2026-01-14", "2026-01-15", SHOP) == []
+
+
+def test_events_and_sessions_are_counted_by_day_by_project_and_by_agent(store: Storage) -> None:
+    one = cut(run_of(3, session="a"))[0]
+    two = cut(run_of(2, start="2026-01-13 18:00", session="a"))[0]
+    three = cut(run_of(4, start="2026-01-13 09:00", session="b", project=BILLING, agent="codex"))[0]
+    four = cut(run_of(1, start="2025-12-31 09:00", session="c", project=BILLING))[0]
+    assert store.projects.daily("2026-01-01", "2026-02-01") == DailyActivity()
+    assert store.projects.years() == []
+    store.toc.publish(Build(segments=(one, replace(two, cut_no=1), three, four)))
+    days = (Count("2026-01-12", 3, 1), Count("2026-01-13", 6, 2))
+    projects, agents = (Count(BILLING, 4, 1), Count(SHOP, 5, 1)), (Count("claude-code", 5, 1), Count("codex", 4, 1))
+    assert store.projects.daily("2026-01-01", "2026-02-01") == DailyActivity(days, projects, agents, 9, 2)
+    only = DailyActivity((Count("2026-01-13", 4, 1),), projects[:1], agents[1:], 4, 1)
+    assert store.projects.daily("2026-01-13", "2026-01-14", BILLING) == only
+    assert store.projects.daily("2026-01-01", "2026-02-01", agent="codex") == only
+    assert store.projects.daily("2026-01-01", "2026-02-01", SHOP, "codex") == DailyActivity()
+    assert store.projects.years() == [2025, 2026]
+    assert store.projects.years(BILLING, "codex") == [2026]
 
 
 def test_freshness_tells_the_newest_build_of_each_days_segments_and_of_each_period(store: Storage) -> None:

@@ -18,15 +18,13 @@ from memory_mcp.errors import NotFound
 from memory_mcp.events.evidence import Evidence
 from memory_mcp.jobs.base import JobReport
 from memory_mcp.jobs.schedule import Every
-from memory_mcp.model.calendar import EVERY_DAY
 from memory_mcp.model.ids import NodeId, digest, segment_key_of
-from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
 from memory_mcp.storage.base import Storage
 from memory_mcp.toc.briefing import VERSION, Pinned, briefing
 from memory_mcp.toc.refining import requested, requests
 from memory_mcp.toc.statements import Stretch
-from memory_mcp.toc.told import speaker_of, stretches
+from memory_mcp.toc.told import latest_cuts, speaker_of, stretches
 from memory_mcp.toc.tree import Tree
 
 #: This follower's name among those who read the outbox.
@@ -197,16 +195,7 @@ class RenderBriefings:
     # what is told
 
     def _stretches(self, project: str) -> list[Stretch]:
-        return stretches(self._storage, self._last_cuts(project), _STRETCHES, _IN_FULL)
-
-    def _last_cuts(self, project: str) -> list[Segment]:
-        """The newest cuts of a project, newest first."""
-        found: list[Segment] = []
-        for day in reversed(self._storage.toc.days_with(project, *EVERY_DAY)):
-            found += reversed(self._storage.toc.segments_of_days(day, f"{day}~", project))
-            if len(found) >= _CUTS:
-                break
-        return sorted(found, key=lambda cut: cut.start, reverse=True)[:_CUTS]
+        return stretches(self._storage, latest_cuts(self._storage, project, _CUTS), _STRETCHES, _IN_FULL)
 
     def _pinned(self) -> list[tuple[str, Pinned]]:
         """Pinned quotations and segments, each with its project."""

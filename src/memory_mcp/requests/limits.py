@@ -45,6 +45,10 @@ MATERIAL = Range(3000, least=1000, most=200_000)
 TIMEOUT = Range(0, least=0, most=600_000)
 #: Local days of a ledger.
 DAYS = Range(7, most=3660)
+#: Local days of an overview of activity, and at most of a timeline.
+YEAR = Range(366, most=3660)
+#: Projects of an overview.
+PROJECTS = Range(8, most=20)
 #: Characters of a question.
 MAX_QUERY = 4000
 

@@ -9,10 +9,9 @@ from memory_mcp.model.project import GUESS, PERSON, REFUSED, Alias, Split
 from memory_mcp.requests.cursors import offset_cursor, offset_of
 from memory_mcp.requests.limits import PAGE
 from memory_mcp.requests.scope import Caller, known_project
+from memory_mcp.requests.shapes import NO_NAME
 from memory_mcp.storage.values import Activity, Scope
 
-#: How events without a project, and without an agent, are written.
-_NONE = "(none)"
 #: Agents that one project names, and projects that one agent names.
 _NAMED = 20
 #: Sessions of one agent that are counted where a caller is bound to one project.
@@ -130,7 +129,7 @@ def list_projects(app: App, request: ListProjects, caller: Caller) -> ProjectLis
     split_from = {names.of(s.new): names.of(s.project) for s in names.splits}
     page = [
         ProjectInfo(
-            project=one.name or _NONE,
+            project=one.name or NO_NAME,
             events=one.events,
             sessions=one.sessions,
             first=app.calendar.iso(one.start_ms),
@@ -150,7 +149,7 @@ def list_agents(app: App, _: ListAgents, caller: Caller) -> AgentList:
     """Return the agents; to a caller that is bound to one project, its agents with what they did there."""
     agents = [
         AgentInfo(
-            agent=one.name or _NONE,
+            agent=one.name or NO_NAME,
             events=one.events,
             sessions=one.sessions,
             first=app.calendar.iso(one.start_ms),

@@ -6,6 +6,7 @@ from typing import Any
 
 from memory_mcp.app import App
 from memory_mcp.requests import (
+    activity,
     capturing,
     correct,
     events,
@@ -23,6 +24,7 @@ from memory_mcp.requests import (
     spend,
     status,
     teleport,
+    today,
     topics,
     walk,
     words,
@@ -75,6 +77,8 @@ REQUESTS: Mapping[str, Entry] = {
     "forget": Entry(forget.Forget, forget.forget),
     "list_projects": Entry(projects.ListProjects, projects.list_projects),
     "list_agents": Entry(projects.ListAgents, projects.list_agents),
+    "get_agent_activity": Entry(activity.GetAgentActivity, activity.get_agent_activity),
+    "get_today": Entry(today.GetToday, today.get_today),
     "alias_project": Entry(projects.AliasProject, projects.alias_project),
     "split_project": Entry(projects.SplitProject, projects.split_project),
     "pause_capture": Entry(capturing.PauseCapture, capturing.pause_capture),

@@ -18,6 +18,8 @@ from memory_mcp.toc.statements import outcome_of
 
 #: Names listed where there may be hundreds.
 NAMES_SHOWN = 20
+#: How events without a project, and without an agent, are written.
+NO_NAME = "(none)"
 #: Keywords of a node that a reader is shown: a period has more, for those who search it.
 KEYWORDS_SHOWN = 24
 #: Where everything holds.

@@ -9,6 +9,7 @@ from memory_mcp.errors import InvalidQuery
 from memory_mcp.model.calendar import FIRST_MS, LATEST_MS, Calendar, TimeWindow, period_of
 from memory_mcp.model.ids import NodeId, find_period, parse_node_id
 from memory_mcp.question.timehints import find_time
+from memory_mcp.requests.limits import Range
 
 #: Where a window without a beginning begins: no event lies before.
 EARLIEST_MS = 0
@@ -66,6 +67,21 @@ class Times:
         if window.start_ms >= window.end_ms:
             raise InvalidQuery("since must lie before until")
         return window
+
+    def span(self, days: int | None, since: str, until: str, known: Range) -> TimeWindow | None:
+        """Return the window of the last `days` local days, today among them, or the one between two optional times.
+
+        Raises:
+            InvalidQuery: both are given, `days` is out of the range `known`, one of them is no time, or the window is empty.
+
+        """
+        if days is None:
+            return self.window(since, until)
+        if since or until:
+            raise InvalidQuery("days goes without since and until", "Give either the number of days or times.")
+        today = self.calendar.local(self.now_ms).date()
+        first = today - dt.timedelta(days=known.check(days, "days") - 1)
+        return self.calendar.days(first, today + dt.timedelta(days=1))
 
     def node_id(self, text: str) -> NodeId:
         """Return the canonical form of a node id, of its short form (2026-W05) or of a period's name (last week).

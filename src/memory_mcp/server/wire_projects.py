@@ -49,6 +49,37 @@ class AgentList(Wire):
     agents: list[AgentInfo]
 
 
+class DayActivity(Wire):
+    """One day."""
+
+    day: str
+    events: int
+    sessions: int
+
+
+class ActivityTotal(Wire):
+    """One project or agent."""
+
+    name: str
+    events: int
+    sessions: int
+
+
+class AgentActivity(Wire):
+    """get_agent_activity."""
+
+    first_day: str = ""
+    last_day: str = ""
+    timezone: str
+    scope: str
+    events: int
+    sessions: int
+    days: list[DayActivity]
+    projects: list[ActivityTotal]
+    agents: list[ActivityTotal]
+    years: list[int]
+
+
 class ProjectChanged(Wire):
     """alias_project, split_project, undo_project."""
 

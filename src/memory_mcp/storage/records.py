@@ -12,7 +12,7 @@ from memory_mcp.model.spending import Spent
 from memory_mcp.model.superseded import Superseded
 from memory_mcp.model.topic import KnownTopic, TopicLabel
 from memory_mcp.model.usage import Used
-from memory_mcp.storage.values import Activity
+from memory_mcp.storage.values import Activity, DailyActivity
 
 
 class UsageStore(Protocol):
@@ -166,6 +166,14 @@ class ProjectStore(Protocol):
 
     def agents(self) -> list[Activity]:
         """What the tree holds of each agent, in no order."""
+        ...
+
+    def daily(self, first_day: str, after_day: str, project: str | None = None, agent: str | None = None) -> DailyActivity:
+        """Return what the tree holds of the days from `first_day` up to, not including, `after_day` (ISO dates)."""
+        ...
+
+    def years(self, project: str | None = None, agent: str | None = None) -> list[int]:
+        """Return the years that hold any event, in order."""
         ...
 
     def add_alias(self, alias: Alias) -> None:

@@ -215,6 +215,27 @@ class Activity:
 
 
 @dataclass(frozen=True, slots=True)
+class Count:
+    """Events and sessions of one day, project or agent."""
+
+    name: str
+    events: int
+    sessions: int
+
+
+@dataclass(frozen=True, slots=True)
+class DailyActivity:
+    """Events and sessions by local day, by project and by agent; each list by name."""
+
+    days: tuple[Count, ...] = ()
+    projects: tuple[Count, ...] = ()
+    agents: tuple[Count, ...] = ()
+    #: A session that goes on over several days, projects or agents counts once.
+    events: int = 0
+    sessions: int = 0
+
+
+@dataclass(frozen=True, slots=True)
 class Freshness:
     """Highest build number of the segments of each day, and the build number of each period that has a node."""
 

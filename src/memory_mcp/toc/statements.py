@@ -61,6 +61,10 @@ class Stretch:
     question: Said | None = None
     closing: Said | None = None
     doings: Doings = NOTHING
+    #: The segment it tells of, whose session that was, and its end; "" and 0 where nobody asks for them.
+    node_id: str = ""
+    agent: str = ""
+    end_ms: int = 0
 
 
 _RULES = {

@@ -3,6 +3,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 
 from memory_mcp.grips import covering
+from memory_mcp.model.calendar import EVERY_DAY
 from memory_mcp.model.event import Event, Role, Trust, is_recap
 from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import EventId, GripId, span_grip_id
@@ -29,6 +30,16 @@ def stretches(storage: Storage, cuts: Sequence[Segment], most: int, in_full: int
     done = {key: doings_of(found) for key, found in events.items()}
     grips = _grips(storage, done.values())
     return [_stretch(cut, node, found, done.get(cut.key, NOTHING), grips) for cut, node, found in said]
+
+
+def latest_cuts(storage: Storage, project: str, most: int) -> list[Segment]:
+    """Return the newest cuts of a project, newest first."""
+    found: list[Segment] = []
+    for day in reversed(storage.toc.days_with(project, *EVERY_DAY)):
+        found += reversed(storage.toc.segments_of_days(day, f"{day}~", project))
+        if len(found) >= most:
+            break
+    return sorted(found, key=lambda cut: cut.start, reverse=True)[:most]
 
 
 def speaker_of(event: Event) -> str | None:
@@ -89,4 +100,9 @@ def _stretch(
         return Said(words.text, words.speaker, grip)
 
     asked = (cited(doings.asked), cited(doings.asked_last), cited(doings.question), cited(doings.closing))
-    return Stretch(node.start_ms, node.title, said, cut.session_id, node.author != EXTRACTIVE, *asked, doings)
+    return Stretch(
+        *(node.start_ms, node.title, said, cut.session_id, node.author != EXTRACTIVE, *asked, doings),
+        node_id=node.node_id,
+        agent=cut.agent,
+        end_ms=node.end_ms,
+    )

@@ -6,7 +6,8 @@ from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult
 from pydantic import Field
 
-from memory_mcp.requests.limits import PAGE
+from memory_mcp.requests.activity import GetAgentActivity
+from memory_mcp.requests.limits import PAGE, YEAR
 from memory_mcp.requests.projects import AliasProject, ListAgents, ListProjects, SplitProject, UndoProject
 from memory_mcp.server import arguments, wire_projects
 from memory_mcp.server.tools.kit import SETS, Kit, tool
@@ -15,7 +16,7 @@ _Name = Annotated[str, Field(description="A project as list_projects shows it, o
 
 
 class Projects:
-    """The five."""
+    """The six."""
 
     def __init__(self, kit: Kit) -> None:
         self._kit = kit
@@ -25,6 +26,7 @@ class Projects:
         return [
             tool(self.list_projects, "Projects"),
             tool(self.list_agents, "Agents"),
+            tool(self.get_agent_activity, "Activity by day"),
             tool(self.alias_project, "Two projects are one", SETS),
             tool(self.split_project, "One project is two", SETS),
             tool(self.undo_project, "Take back an alias or a split", SETS),
@@ -39,6 +41,18 @@ class Projects:
     async def list_agents(self) -> Annotated[CallToolResult, wire_projects.AgentList]:
         """Agents with their activity, the latest first."""
         return await self._kit.ask(ListAgents())
+
+    async def get_agent_activity(
+        self,
+        days: Annotated[int | None, Field(description="The last so many; default: a year", ge=YEAR.least, le=YEAR.most)] = None,
+        since: arguments.Since = "",
+        until: arguments.Until = "",
+        agent: arguments.Agent = "",
+        project: arguments.Project = "",
+        scope: arguments.Scope = "",
+    ) -> Annotated[CallToolResult, wire_projects.AgentActivity]:
+        """Events and sessions of each local day, totals by project and by agent, and the years that hold anything."""
+        return await self._kit.ask(GetAgentActivity(days, since, until, agent, project, scope))
 
     async def alias_project(self, project: _Name, same_as: _Name) -> Annotated[CallToolResult, wire_projects.ProjectChanged]:
         """Show all of a project, stored and to come, under another's name. Ask the user first; undo_project takes it back."""

@@ -1,0 +1,80 @@
+"""`activity`: how much was recorded on each day, as a map of the year, and by project and agent."""
+
+import argparse
+import datetime as dt
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from memory_mcp.cli import chart, render
+from memory_mcp.cli.commands.base import (
+    Subparsers,
+    add_scope,
+    add_times,
+    answered,
+    as_json,
+    hint_when_empty,
+    leaf,
+    opened,
+    whose,
+)
+
+#: Projects and agents that are listed.
+_NAMED = 12
+_BAR = 20
+
+
+def add(parsers: Subparsers, about: str) -> None:
+    """Arguments of `activity`."""
+    parser = leaf(parsers, "activity", run, about)
+    parser.add_argument("--days", type=int, metavar="N", help="the last N days (default: a year)")
+    parser.add_argument("--agent", metavar="A", default="", help="only this agent's sessions")
+    add_times(parser)
+    add_scope(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show a year, or another window."""
+    from memory_mcp.requests.activity import GetAgentActivity
+
+    with opened(args) as app:
+        request = GetAgentActivity(args.days, args.since or "", args.until or "", args.agent, **whose(app, args))
+        data = answered(app, request)
+        hint_when_empty(app)
+    render.emit(as_json(args), data, _lines(data, render.draws_blocks()))
+    return 0
+
+
+def _lines(data: Mapping[str, Any], blocks: bool) -> Iterator[str]:
+    if not data["days"]:
+        years = ", ".join(map(str, data["years"]))
+        yield f"Nothing was recorded in that time{f'; years that hold anything: {years}' if years else ''}."
+        return
+    counts = {day["day"]: day["events"] for day in data["days"]}
+    for year in sorted({day[:4] for day in counts}):
+        yield from _year_lines(int(year), counts, blocks)
+    total = f"{render.plural(data['events'], 'event')} in {render.plural(data['sessions'], 'session')}"
+    yield f"{total} on {render.plural(len(counts), 'day')}; most on a day: {max(counts.values()):,}"
+    for title, listed in (("Projects", data["projects"]), ("Agents", data["agents"])):
+        yield ""
+        yield title
+        most = max(one["events"] for one in listed)
+        for one in listed[:_NAMED]:
+            drawn = chart.bar(one["events"], most, _BAR, blocks)
+            said = f"{render.plural(one['events'], 'event')} in {render.plural(one['sessions'], 'session')}"
+            yield f"  {drawn}  {render.one_line(one['name'])}  {said}"
+        if len(listed) > _NAMED:
+            yield f"  and {len(listed) - _NAMED} more"
+
+
+def _year_lines(year: int, counts: Mapping[str, int], blocks: bool) -> Iterator[str]:
+    """A line of months and seven lines of cells, a column for each week, Mondays first."""
+    first = dt.date(year, 1, 1)
+    monday = first - dt.timedelta(days=first.weekday())
+    days = [monday + dt.timedelta(days=n) for n in range(7 * 54)]
+    cells = chart.heat([counts.get(day.isoformat(), 0) if day.year == year else 0 for day in days], blocks)
+    months = [(n, f"{day:%b}") for n, day in enumerate(days[6::7]) if day.day <= 7 and day.year == year]
+    yield f"{year}  {chart.ruler(months, 54)}"
+    for weekday in range(7):
+        row = "".join(cell if days[n].year == year else " " for n, cell in enumerate(cells) if n % 7 == weekday)
+        yield f"{days[weekday]:%a}   {row}".rstrip()
+    yield ""

@@ -1,0 +1,94 @@
+"""`today`: where each project was left off and how to go on, and what each client recorded in the last 24 hours."""
+
+import argparse
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any
+
+from memory_mcp.cli import render
+from memory_mcp.cli.commands.base import Subparsers, answered, as_json, hint_when_empty, leaf, opened, project_typed
+from memory_mcp.requests.limits import PROJECTS
+
+if TYPE_CHECKING:
+    from rich.text import Text
+
+#: Characters of a statement.
+_WIDTH = 110
+_PARTS = (("came of it", "results"), ("decided", "decisions"), ("open", "open"))
+
+
+def add(parsers: Subparsers, about: str) -> None:
+    """Arguments of `today`."""
+    parser = leaf(parsers, "today", run, about, aside="What a citation proves: memory-mcp show GRIP")
+    parser.add_argument("--project", metavar="P", default="", help="only this project (its identity or the last part of it)")
+    text = f"projects to show (default {PROJECTS.default})"
+    parser.add_argument("--limit", type=int, default=PROJECTS.default, metavar="N", help=text)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show projects and clients, the latest first."""
+    from memory_mcp.requests.scope import ScopeName
+    from memory_mcp.requests.today import GetToday
+
+    with opened(args) as app:
+        project = project_typed(app, args.project)
+        data = answered(app, GetToday(args.limit, project, "" if project else ScopeName.ALL.value))
+        hint_when_empty(app)
+    if as_json(args):
+        render.out_json(data)
+    else:
+        render.styled(_lines(data), recalled=True)
+    return 0
+
+
+def _lines(data: Mapping[str, Any]) -> Iterator["Text"]:
+    from rich.text import Text
+
+    if not data["projects"]:
+        yield Text("Nothing is recorded yet.")
+    for one in data["projects"]:
+        yield from _project_lines(one)
+    if data["clients"]:
+        yield Text("In the last 24 hours", "bold")
+    for client in data["clients"]:
+        counts = f"{render.plural(client['events'], 'event')} in {render.plural(client['sessions'], 'session')}"
+        places = ", ".join(map(_place, client.get("projects", ())))
+        yield Text(f"  {_flat(client['agent'])}  {counts}, last {_time(client['last'])}{f'  {places}' if places else ''}")
+
+
+def _project_lines(one: Mapping[str, Any]) -> Iterator["Text"]:
+    from rich.text import Text
+
+    left = one.get("left_off")
+    yield Text.assemble((_flat(one["project"]), "bold magenta"), "  ", (_time(one["last"]), "dim"))
+    if left:
+        by = f" ({_flat(left['agent'])})" if left["agent"] else ""
+        yield Text.assemble("  ", (_time(left["end"]), "green"), "  ", _flat(left["title"]), (f"{by}  {left['node_id']}", "dim"))
+    named = [("asked", [one["asked"]] if "asked" in one else [])]
+    named += [(title, one.get(name, ())) for title, name in _PARTS]
+    named += [("next", [one["next_step"]] if "next_step" in one else [])]
+    for title, statements in named:
+        yield from _statement_lines(title, statements)
+    if facts := one.get("facts"):
+        yield Text(f"  {_flat(facts)}", "dim")
+    yield Text("")
+
+
+def _statement_lines(title: str, statements: Iterable[Mapping[str, Any]]) -> Iterator["Text"]:
+    from rich.text import Text
+
+    for place, one in enumerate(statements):
+        over = f"  (a later statement says otherwise: {one['superseded_by']})" if one.get("superseded_by") else ""
+        said = render.one_line(_flat(one["text"]), _WIDTH)
+        yield Text.assemble(f"  {title if place == 0 else '':<11}", said, (f"  {one.get('grip', '')}{over}".rstrip(), "dim"))
+
+
+def _flat(text: str) -> str:
+    return render.one_line(render.safe(text))
+
+
+def _place(project: str) -> str:
+    return _flat(project).rstrip("/").rsplit("/", 1)[-1]
+
+
+def _time(iso: str) -> str:
+    return iso[:16].replace("T", " ")

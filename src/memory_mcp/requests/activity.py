@@ -1,0 +1,107 @@
+"""How much was recorded on each local day, by project and agent: get_agent_activity."""
+
+import datetime as dt
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from memory_mcp.app import App
+from memory_mcp.model.calendar import EVERY_DAY
+from memory_mcp.requests.limits import YEAR
+from memory_mcp.requests.scope import Caller, scope_of
+from memory_mcp.requests.shapes import NO_NAME
+from memory_mcp.requests.times import Times, times_of
+from memory_mcp.storage.values import Count
+
+
+@dataclass(frozen=True, slots=True)
+class GetAgentActivity:
+    """The last `days` local days, today among them; or the days from `since` to `until`, each included whole."""
+
+    #: None for a year, where neither since nor until is given.
+    days: int | None = None
+    since: str = ""
+    until: str = ""
+    #: Only sessions of this agent, by its whole name.
+    agent: str = ""
+    project: str = ""
+    scope: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DayActivity:
+    """One local day that holds anything."""
+
+    day: str
+    events: int
+    sessions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ActivityTotal:
+    """What one project or one agent did in all of these days."""
+
+    name: str
+    events: int
+    sessions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class AgentActivity:
+    """Counts by local day, and totals; a segment counts for the day on which it began."""
+
+    #: First and last local day that were looked at; "" where the window is open.
+    first_day: str = ""
+    last_day: str = ""
+    timezone: str
+    scope: str
+    events: int
+    sessions: int
+    #: In order; days without anything are left out.
+    days: Sequence[DayActivity]
+    #: The one with the most events first.
+    projects: Sequence[ActivityTotal]
+    agents: Sequence[ActivityTotal]
+    #: Every year that holds anything, whatever the window.
+    years: Sequence[int]
+
+
+def get_agent_activity(app: App, request: GetAgentActivity, caller: Caller) -> AgentActivity:
+    """Return events and sessions of each day.
+
+    Raises:
+        InvalidQuery: the window is none, `days` goes with a time, or the project is unknown.
+
+    """
+    scoped = scope_of(app, request.project, request.scope, caller)
+    first, last = _span(times_of(app), request)
+    after = (last + dt.timedelta(days=1)).isoformat() if last else EVERY_DAY[1]
+    of = (scoped.project, request.agent or None)
+    found = app.storage.projects.daily(first.isoformat() if first else EVERY_DAY[0], after, *of)
+    return AgentActivity(
+        first_day=first.isoformat() if first else "",
+        last_day=last.isoformat() if last else "",
+        timezone=app.calendar.zone_name,
+        scope=scoped.words,
+        events=found.events,
+        sessions=found.sessions,
+        days=[DayActivity(day=day.name, events=day.events, sessions=day.sessions) for day in found.days],
+        projects=_totals(found.projects),
+        agents=_totals(found.agents),
+        years=app.storage.projects.years(*of),
+    )
+
+
+def _span(times: Times, request: GetAgentActivity) -> tuple[dt.date | None, dt.date | None]:
+    """Return the first and the last day; None where the window is open."""
+    is_open = bool(request.since or request.until)
+    days = YEAR.default if request.days is None and not is_open else request.days
+    window = times.span(days, request.since, request.until, YEAR)
+    if window is None:
+        return None, None
+    first, last = times.calendar.local(window.start_ms).date(), times.calendar.local(window.end_ms - 1).date()
+    return (None if is_open and not request.since else first), (None if is_open and not request.until else last)
+
+
+def _totals(counts: Iterable[Count]) -> list[ActivityTotal]:
+    ordered = sorted(counts, key=lambda one: (-one.events, one.name))
+    return [ActivityTotal(name=one.name or NO_NAME, events=one.events, sessions=one.sessions) for one in ordered]

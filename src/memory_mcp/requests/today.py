@@ -1,0 +1,203 @@
+"""Where each project was left off, and what each client recorded in the last 24 hours: get_today."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from memory_mcp.app import App
+from memory_mcp.model.calendar import EVERY_DAY, TimeWindow
+from memory_mcp.requests.limits import PROJECTS
+from memory_mcp.requests.response import Recalled
+from memory_mcp.requests.scope import Caller, scope_of
+from memory_mcp.requests.shapes import NAMES_SHOWN, NO_NAME
+from memory_mcp.storage.values import Activity, Scope, SessionInfo
+from memory_mcp.toc.statements import Said, Stretch, facts_of, open_of, results_of, rules_of, title_of
+from memory_mcp.toc.told import latest_cuts, stretches
+
+#: Days that hold anything within which a project counts as recent.
+_DAYS = 14
+#: Segments of a project that are looked through, told of, and read in full, as for a briefing.
+_CUTS, _STRETCHES, _IN_FULL = 40, 6, 3
+#: Statements of each kind.
+_MOST = 4
+_DAY_MS = 86_400_000
+#: Sessions of the last 24 hours that are counted.
+_SESSIONS = 10_000
+
+
+@dataclass(frozen=True, slots=True)
+class GetToday:
+    """`limit` projects, the latest first."""
+
+    limit: int = PROJECTS.default
+    project: str = ""
+    scope: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Statement:
+    """One statement, and its grip."""
+
+    text: str
+    #: The quotation that proves it; "" for an entry of the agent's own list.
+    grip: str = ""
+    #: Who said it: user, agent or note.
+    who: str = ""
+    #: As a briefing labels it: decision, fixed, open, ...
+    label: str = ""
+    #: The grip of a later statement that says otherwise.
+    superseded_by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LeftOff:
+    """The newest segment of a project that holds statements."""
+
+    node_id: str
+    title: str
+    start: str
+    end: str
+    agent: str
+    session_id: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProjectToday:
+    """One project: where it was left off, and what to know to go on."""
+
+    project: str
+    #: Local time of its newest event.
+    last: str
+    left_off: LeftOff | None = None
+    asked: Statement | None = None
+    #: What came of it, the last first.
+    results: Sequence[Statement] = ()
+    decisions: Sequence[Statement] = ()
+    #: What is open, apart from the next step.
+    open: Sequence[Statement] = ()
+    next_step: Statement | None = None
+    #: Commits, tests, branch and pull request, in words.
+    facts: str = ""
+    files: Sequence[str] = ()
+    todo: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientToday:
+    """What one agent recorded in the last 24 hours."""
+
+    agent: str
+    events: int
+    sessions: int
+    #: Local time of its newest event.
+    last: str
+    projects: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Today(Recalled):
+    """Recent projects and clients, the latest first."""
+
+    now: str
+    timezone: str
+    scope: str
+    projects: Sequence[ProjectToday]
+    #: Counted by the time of the events themselves, not by when they were imported.
+    clients: Sequence[ClientToday]
+
+
+def get_today(app: App, request: GetToday, caller: Caller) -> Today:
+    """Return where work was left off.
+
+    Raises:
+        InvalidQuery: the limit is out of range, or the project is unknown.
+
+    """
+    limit = PROJECTS.check(request.limit)
+    scoped = scope_of(app, request.project, request.scope, caller)
+    now = app.clock.now_ms()
+    window = TimeWindow(now - _DAY_MS, now + 1)
+    sessions = app.storage.events.sessions(Scope(project=scoped.project, window=window), _SESSIONS)
+    return Today(
+        now=app.calendar.iso(now),
+        timezone=app.calendar.zone_name,
+        scope=scoped.words,
+        projects=[_project(app, one) for one in _recent(app, scoped.project)[:limit]],
+        clients=_clients(app, sessions),
+    )
+
+
+def _recent(app: App, project: str | None) -> list[Activity]:
+    """Return the projects of the last days that hold anything, the latest first."""
+    days = app.storage.toc.days_with(project, *EVERY_DAY)[-_DAYS:]
+    found = [one for one in app.storage.projects.activity() if project is None or one.name == project]
+    found = [one for one in found if days and app.calendar.day_of(one.end_ms) >= days[0]]
+    return sorted(found, key=lambda one: (-one.end_ms, one.name))
+
+
+def _project(app: App, held: Activity) -> ProjectToday:
+    told = stretches(app.storage, latest_cuts(app.storage, held.name, _CUTS), _STRETCHES, _IN_FULL)
+    name, last = held.name or NO_NAME, app.calendar.iso(held.end_ms)
+    if not told:
+        return ProjectToday(project=name, last=last)
+    newest = told[0]
+    left = open_of(newest) + [pair for one in told[1:] for pair in open_of(one) if pair[1] == "open"]
+    step = _next_step(newest, left)
+    return ProjectToday(
+        project=name,
+        last=last,
+        left_off=LeftOff(
+            node_id=newest.node_id,
+            title=title_of(newest.title),
+            start=app.calendar.iso(newest.at_ms),
+            end=app.calendar.iso(newest.end_ms),
+            agent=newest.agent,
+            session_id=newest.session,
+        ),
+        asked=None if newest.asked is None else _statement(newest.asked, ""),
+        results=_statements(pair for one in told for pair in results_of(one)),
+        decisions=_statements(pair for one in told for pair in rules_of(one)),
+        open=_statements(pair for pair in left if step is None or pair[0].grip_id != step.grip),
+        next_step=step,
+        facts=facts_of(newest.doings),
+        files=newest.doings.files,
+        todo=newest.doings.todo,
+    )
+
+
+def _next_step(newest: Stretch, left: Sequence[tuple[Said, str]]) -> Statement | None:
+    """Return a request that nobody answered, else the first thing to do, else what is open first."""
+    if newest.doings.todo and newest.doings.answered:
+        return Statement(text=newest.doings.todo[0], label="to do")
+    return _statement(*left[0]) if left else None
+
+
+def _statements(pairs: Iterable[tuple[Said, str]]) -> list[Statement]:
+    """Return the first statements, each once."""
+    found: dict[str, Statement] = {}
+    for said, label in pairs:
+        if len(found) < _MOST:
+            found.setdefault(said.text.casefold(), _statement(said, label))
+    return list(found.values())
+
+
+def _statement(said: Said, label: str) -> Statement:
+    return Statement(text=said.text, grip=said.grip_id, who=said.speaker, label=label, superseded_by=said.otherwise)
+
+
+def _clients(app: App, sessions: Iterable[SessionInfo]) -> list[ClientToday]:
+    by_agent: dict[str, list[SessionInfo]] = {}
+    for one in sessions:
+        by_agent.setdefault(one.agent, []).append(one)
+    found = []
+    for agent, several in by_agent.items():
+        projects = dict.fromkeys(one.project for one in several if one.project)
+        found.append(
+            ClientToday(
+                agent=agent or NO_NAME,
+                events=sum(one.events for one in several),
+                sessions=len({one.session_id for one in several}),
+                last=app.calendar.iso(max(one.end_ms for one in several)),
+                projects=list(projects)[:NAMES_SHOWN],
+            )
+        )
+    return sorted(found, key=lambda one: one.last, reverse=True)
