@@ -12,8 +12,11 @@ from mcp.types import ResourceTemplateReference
 
 from memory_mcp.app import App
 from memory_mcp.config import ServerSettings, Settings, StorageSettings
+from memory_mcp.errors import InvalidQuery
 from memory_mcp.model.ids import ROOT
-from memory_mcp.requests.registry import REQUESTS
+from memory_mcp.requests.plain import as_json
+from memory_mcp.requests.registry import REQUESTS, respond
+from memory_mcp.requests.scope import Caller
 from memory_mcp.server.build import build_server
 from memory_mcp.storage.values import Scope
 from tests.factories import BILLING, SHOP
@@ -125,11 +128,19 @@ REFUSES: Mapping[str, dict[str, Any]] = {
 }
 #: Requests that look at nobody's words, and those that no tool asks: a resource reads `get_topic` in the caller's scope.
 NOBODYS = {"plan_query", "classify_query"}
-NO_TOOL = {"get_spend", "get_topic", "get_today", "audit"}
+NO_TOOL = {"get_spend", "get_topic", "audit"}
+#: Of those, which a door for people asks for a bound caller: what concerns every project, and what tells of the caller's.
+REFUSED_WITHOUT_TOOL: Mapping[str, dict[str, Any]] = {
+    "list_jobs": {},
+    "run_job": {"name": "roll_up"},
+    "pause_job": {"name": "roll_up"},
+    "resume_job": {"name": "roll_up"},
+}
+OWN_WITHOUT_TOOL: Mapping[str, dict[str, Any]] = {"get_today": {}}
 
 
 def test_every_request_is_told_apart() -> None:
-    assert {*BY_ID, *SCOPED, *LISTS, *REFUSES, *NOBODYS, *NO_TOOL} == set(REQUESTS)
+    assert {*BY_ID, *SCOPED, *LISTS, *REFUSES, *NOBODYS, *NO_TOOL, *REFUSED_WITHOUT_TOOL, *OWN_WITHOUT_TOOL} == set(REQUESTS)
 
 
 @pytest.mark.parametrize("tool", BY_ID)
@@ -182,6 +193,23 @@ def test_what_is_told_without_naming_any_is_its_own(app: App, tool: str) -> None
 def test_what_concerns_every_project_is_refused(app: App, tool: str) -> None:
     text = Door(app, "auto", SHOP).error(tool, **REFUSES[tool])
     assert "concerns more than the project of this connection" in text
+
+
+@pytest.mark.parametrize("name", REFUSED_WITHOUT_TOOL)
+def test_what_no_tool_asks_and_concerns_every_project_is_refused_too(app: App, name: str) -> None:
+    request = REQUESTS[name].request(**REFUSED_WITHOUT_TOOL[name])
+    with pytest.raises(InvalidQuery, match="concerns more than the project of this connection"):
+        respond(app, request, Caller(SHOP, locked=True))
+
+
+@pytest.mark.parametrize("name", OWN_WITHOUT_TOOL)
+def test_what_no_tool_asks_tells_its_own_and_no_other(app: App, name: str) -> None:
+    bound = Caller(SHOP, locked=True)
+    said = json.dumps(as_json(respond(app, REQUESTS[name].request(**OWN_WITHOUT_TOOL[name]), bound)))
+    assert SHOP in said
+    assert not [word for word in FOREIGN if word in said]
+    with pytest.raises(InvalidQuery, match="this connection is bound to project"):
+        respond(app, REQUESTS[name].request(**OWN_WITHOUT_TOOL[name], project=BILLING), bound)
 
 
 def test_a_session_of_another_has_no_events_and_nothing_is_written_to_it(app: App, own: Ids, other: Ids) -> None:

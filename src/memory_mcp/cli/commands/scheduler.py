@@ -2,14 +2,10 @@
 
 import argparse
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import Subparsers, as_json, family, leaf, opened
-
-if TYPE_CHECKING:
-    from memory_mcp.jobs.scheduler import JobStatus
-    from memory_mcp.model.calendar import Calendar
+from memory_mcp.cli.commands.base import Subparsers, answered, as_json, family, leaf, opened
 
 
 def add(parsers: Subparsers, about: str) -> None:
@@ -26,55 +22,44 @@ def add(parsers: Subparsers, about: str) -> None:
 
 def run_status(args: argparse.Namespace) -> int:
     """Every job."""
-    with opened(args, catch_up=False) as app:
-        statuses = app.scheduler.statuses()
-        jobs = [_shape(status, app.calendar) for status in statuses]
-    render.emit(as_json(args), {"jobs": jobs}, _lines(jobs))
+    from memory_mcp.requests.jobs import ListJobs
+
+    data = _asked(args, ListJobs())
+    render.emit(as_json(args), data, _lines(data["jobs"]))
     return 0
 
 
 def run_job(args: argparse.Namespace) -> int:
     """Run one job here and now."""
-    with opened(args, catch_up=False) as app:
-        report = app.scheduler.run_now(args.name)
-    data = {"name": args.name, "ok": True, "report": report.words, "counts": dict(report.counts)}
-    render.emit(as_json(args), data, [f"{args.name}: {report.words}"])
+    from memory_mcp.requests.jobs import RunJob
+
+    data = _asked(args, RunJob(args.name))
+    render.emit(as_json(args), data, [f"{args.name}: {data['report']}"])
     return 0
 
 
 def run_pause(args: argparse.Namespace) -> int:
     """Pause one job."""
-    with opened(args, catch_up=False) as app:
-        app.scheduler.pause(args.name)
+    from memory_mcp.requests.jobs import PauseJob
+
+    data = _asked(args, PauseJob(args.name))
     line = f"{args.name} is paused. It runs again after: memory-mcp scheduler resume {args.name}"
-    render.emit(as_json(args), {"name": args.name, "paused": True}, [line])
+    render.emit(as_json(args), data, [line])
     return 0
 
 
 def run_resume(args: argparse.Namespace) -> int:
     """Resume one job."""
-    with opened(args, catch_up=False) as app:
-        app.scheduler.resume(args.name)
-        (found,) = [_shape(s, app.calendar) for s in app.scheduler.statuses() if s.name == args.name]
-    data = {"name": args.name, "paused": False, "next_run": found["next_run"]}
-    render.emit(as_json(args), data, [f"{args.name} is resumed; next run {_time(found['next_run'])}"])
+    from memory_mcp.requests.jobs import ResumeJob
+
+    data = _asked(args, ResumeJob(args.name))
+    render.emit(as_json(args), data, [f"{args.name} is resumed; next run {_time(data['next_run'])}"])
     return 0
 
 
-def _shape(status: "JobStatus", calendar: "Calendar") -> dict[str, Any]:
-    return {
-        "name": status.name,
-        "help": status.help,
-        "schedule": status.schedule,
-        "paused": status.paused,
-        "running": status.running,
-        "last_started": calendar.iso(status.last_started) if status.last_started is not None else None,
-        "last_seconds": status.last_seconds,
-        "last_result": status.last_result,
-        "next_run": calendar.iso(status.next_run) if status.next_run is not None else None,
-        "runs": status.runs,
-        "failures": status.failures,
-    }
+def _asked(args: argparse.Namespace, request: object) -> dict[str, Any]:
+    with opened(args, catch_up=False) as app:
+        return answered(app, request)
 
 
 def _lines(jobs: list[dict[str, Any]]) -> Iterator[str]:

@@ -1,0 +1,144 @@
+"""The jobs that run by themselves: list_jobs, run_job, pause_job and resume_job."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from memory_mcp.app import App
+from memory_mcp.jobs.scheduler import JobStatus
+from memory_mcp.requests.scope import Caller
+
+
+@dataclass(frozen=True, slots=True)
+class ListJobs:
+    """All of them."""
+
+
+@dataclass(frozen=True, slots=True)
+class RunJob:
+    """`name` as list_jobs shows it; it runs at once, paused or not."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class PauseJob:
+    """`name` as list_jobs shows it; it rests until it is resumed."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True)
+class ResumeJob:
+    """`name` as list_jobs shows it; what was due meanwhile runs once."""
+
+    name: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Job:
+    """One job; times are local, None where there is none."""
+
+    name: str
+    help: str
+    schedule: str
+    paused: bool
+    running: bool
+    last_started: str | None
+    last_seconds: float | None
+    last_result: str
+    next_run: str | None
+    runs: int
+    failures: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobList:
+    """Every job, in the order of the table."""
+
+    jobs: Sequence[Job]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobRun:
+    """What a run came to; one that fails is an error instead."""
+
+    name: str
+    ok: bool
+    report: str
+    counts: Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobPaused:
+    """Whether a job is paused now; local time of its next run where it is not."""
+
+    name: str
+    paused: bool
+    next_run: str = ""
+
+
+def list_jobs(app: App, _: ListJobs, caller: Caller) -> JobList:
+    """Return every job with its schedule, its last run and its next one."""
+    caller.refuse_all(app, "the list of jobs")
+    return JobList(jobs=[_job(app, status) for status in app.scheduler.statuses()])
+
+
+def run_job(app: App, request: RunJob, caller: Caller) -> JobRun:
+    """Run a job and return its report; raises what the job raises.
+
+    Raises:
+        InvalidQuery: no job has that name.
+
+    """
+    caller.refuse_all(app, "running a job")
+    report = app.scheduler.run_now(request.name)
+    return JobRun(name=request.name, ok=True, report=report.words, counts=dict(report.counts))
+
+
+def pause_job(app: App, request: PauseJob, caller: Caller) -> JobPaused:
+    """Pause a job; a run that is under way ends as it would.
+
+    Raises:
+        InvalidQuery: no job has that name.
+
+    """
+    caller.refuse_all(app, "pausing a job")
+    app.scheduler.pause(request.name)
+    return _paused(app, request.name)
+
+
+def resume_job(app: App, request: ResumeJob, caller: Caller) -> JobPaused:
+    """Let a paused job run again.
+
+    Raises:
+        InvalidQuery: no job has that name.
+
+    """
+    caller.refuse_all(app, "resuming a job")
+    app.scheduler.resume(request.name)
+    return _paused(app, request.name)
+
+
+def _paused(app: App, name: str) -> JobPaused:
+    [status] = [status for status in app.scheduler.statuses() if status.name == name]
+    return JobPaused(name=name, paused=status.paused, next_run=_iso(app, status.next_run) or "")
+
+
+def _job(app: App, status: JobStatus) -> Job:
+    return Job(
+        name=status.name,
+        help=status.help,
+        schedule=status.schedule,
+        paused=status.paused,
+        running=status.running,
+        last_started=_iso(app, status.last_started),
+        last_seconds=status.last_seconds,
+        last_result=status.last_result,
+        next_run=_iso(app, status.next_run),
+        runs=status.runs,
+        failures=status.failures,
+    )
+
+
+def _iso(app: App, ms: int | None) -> str | None:
+    return None if ms is None else app.calendar.iso(ms)
