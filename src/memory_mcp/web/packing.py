@@ -63,7 +63,8 @@ def _free_place(
     """Return the best place for the next circle; corners that have no room for it are taken from the list for good."""
     if len(placed) < 2:
         return (placed[0].x + placed[0].r + radius, placed[0].y) if placed else (0.0, 0.0)
-    points = [(_cost(x, y, wide, pulling), x, y, corner) for corner in corners for x, y in _touching(*corner, radius)]
+    middle = _middle(placed)
+    points = [(_cost(x, y, middle, wide, pulling), x, y, corner) for corner in corners for x, y in _touching(*corner, radius)]
     full = []
     best = None
     for _, x, y, corner in sorted(points, key=lambda point: point[:3]):
@@ -88,9 +89,16 @@ def _touching(one: Circle, other: Circle, side: int, radius: float) -> Iterable[
         yield one.x + along * across + aside * down, one.y + along * down - aside * across
 
 
-def _cost(x: float, y: float, wide: float, pulling: Iterable[tuple[Circle, float]]) -> float:
+def _middle(placed: Sequence[Circle]) -> tuple[float, float]:
+    """Return where the weight of all circles is."""
+    whole = sum(one.r * one.r for one in placed)
+    return sum(one.x * one.r * one.r for one in placed) / whole, sum(one.y * one.r * one.r for one in placed) / whole
+
+
+def _cost(x: float, y: float, middle: tuple[float, float], wide: float, pulling: Iterable[tuple[Circle, float]]) -> float:
     """How bad a place is: its distance from the middle, and from what pulls; rounded, so that machines agree."""
-    return round(math.hypot(x / wide, y) + sum(pull * math.hypot(x - one.x, y - one.y) for one, pull in pulling), 4)
+    away = math.hypot((x - middle[0]) / wide, y - middle[1])
+    return round(away + sum(pull * math.hypot(x - one.x, y - one.y) for one, pull in pulling), 4)
 
 
 def _is_free(placed: Sequence[Circle], x: float, y: float, radius: float) -> bool:

@@ -15,13 +15,13 @@ from memory_mcp.web.packing import Circle, grouped
 from memory_mcp.web.rendering import plain
 
 #: Radius of the least topic, and what the most important one has more.
-_LEAST, _MORE = 21.0, 31.0
+_LEAST, _MORE = 23.0, 31.0
 #: Between two circles, and around those of an area; how much wider than high the map is.
-_GAP, _MARGIN, _WIDE = 3.0, 9.0, 2.0
+_GAP, _MARGIN, _WIDE = 2.0, 6.0, 2.2
 #: How strongly areas pull each other, per strength of their relations; and relations that are drawn.
-_PULL, _LINES = 0.15, 90
+_PULL, _LINES = 0.1, 70
 #: Height of a line of text and width of a character, in a circle and above an area.
-_LINE, _CHARACTER, _AREA_CHARACTER = 10.5, 5.1, 6.2
+_LINE, _CHARACTER, _AREA_CHARACTER = 11.0, 5.6, 6.6
 
 #: A topic, an area or a relation, as `get_topic_map` gives it.
 _Given = Mapping[str, Any]

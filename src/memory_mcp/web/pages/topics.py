@@ -15,8 +15,8 @@ from memory_mcp.web.asking import Ask
 
 #: Topics of a page, and segments of a topic's.
 _TOPICS, _SEGMENTS = 60, 50
-#: Weeks of a chart; longer times are shown by month.
-_WEEKS = 60
+#: Weeks of a chart, at least and at most; longer times are shown by month.
+_LEAST, _WEEKS = 26, 60
 _WEEK = dt.timedelta(weeks=1)
 
 
@@ -38,7 +38,7 @@ async def topic(ask: Ask) -> Response:
     found = await ask.memory.ask(GetTopic(name, **scope))
     page = await ask.memory.ask(TopicNodes(found["topic"]["topic_id"], _SEGMENTS, ask.given("cursor"), **scope))
     nodes = sorted(page["nodes"], key=lambda one: (one["when"], one["node_id"]), reverse=True)
-    chart = charts.columns(_over_time(ask, found.get("by_week", ())), "Mentions over time")
+    chart = charts.columns(_over_time(ask, found.get("by_week", ()), found["topic"].get("weeks", ())), "Mentions over time")
     return ask.page("topic.html", found=found, page=page, nodes=nodes, chart=chart)
 
 
@@ -59,12 +59,17 @@ def _by_week(weeks: Sequence[int]) -> str:
     return f"{sum(weeks)} mentions in {len(weeks)} weeks, the last {last}"
 
 
-def _over_time(ask: Ask, weeks: Sequence[Mapping[str, Any]]) -> list[charts.Column]:
-    """Return a column for each week from the first mention to the last, or for each month of a long time."""
-    counts = {dt.date.fromisoformat(one["week"]): int(one["mentions"]) for one in weeks}
+def _over_time(ask: Ask, by_week: Sequence[Mapping[str, Any]], latest: Sequence[int]) -> list[charts.Column]:
+    """Return a column for each week from the first mention to now, or for each month of a long time.
+
+    `latest` are the mentions of the last weeks, up to now where the topic was mentioned in one of them.
+    """
+    counts = {dt.date.fromisoformat(one["week"]): int(one["mentions"]) for one in by_week}
     if not counts:
         return []
-    first, last = min(counts), max(counts)
+    silent = next((ago for ago, count in enumerate(reversed(latest)) if count), 0)
+    last = max(counts) + silent * _WEEK
+    first = min(*counts, last - (_LEAST - 1) * _WEEK)
     if last - first > _WEEKS * _WEEK:
         return _by_month(ask, counts)
     days = [first + n * _WEEK for n in range((last - first) // _WEEK + 1)]
