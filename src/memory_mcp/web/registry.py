@@ -9,13 +9,18 @@ from memory_mcp.web.asking import Ask, Done
 from memory_mcp.web.pages import evidence, status, tree
 from memory_mcp.web.pages import audit, export, forget, refine, status, tree
 from memory_mcp.web.pages import projects as projects_page
+from memory_mcp.web.pages import calendar, status, today, topics, tree
 
 PAGES: Mapping[str, Callable[[Ask], Awaitable[Response]]] = {
+    "today": today.today,
+    "calendar": calendar.calendar,
     "tree": tree.root,
     "tree/{node_id:path}": tree.node,
     "grip/{grip_id:path}": evidence.grip,
     "session/{session_id:path}": evidence.session,
     "event/{event_id}": evidence.event,
+    "topics": topics.topics,
+    "topics/{topic_id}": topics.topic,
     "status": status.status,
     "projects": projects_page.projects,
     "audit": audit.audit,
@@ -44,4 +49,4 @@ ACTS: Mapping[str, Callable[[Ask], Awaitable[Done]]] = {
     "undo": forgetting.undo,
 }
 #: The page that a visit begins with.
-FIRST = "tree"
+FIRST = "today"
