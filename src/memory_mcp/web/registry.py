@@ -6,10 +6,8 @@ from starlette.responses import Response
 
 from memory_mcp.web.acts import forgetting, jobs, projects, statements, summaries
 from memory_mcp.web.asking import Ask, Done
-from memory_mcp.web.pages import evidence, status, tree
-from memory_mcp.web.pages import audit, export, forget, refine, status, tree
+from memory_mcp.web.pages import audit, calendar, evidence, export, forget, refine, status, today, topics, tree
 from memory_mcp.web.pages import projects as projects_page
-from memory_mcp.web.pages import calendar, status, today, topics, tree
 
 PAGES: Mapping[str, Callable[[Ask], Awaitable[Response]]] = {
     "today": today.today,
