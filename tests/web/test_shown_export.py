@@ -114,7 +114,9 @@ def test_a_file_is_a_download_that_nothing_runs(visitor: Visitor) -> None:
         assert "default-src 'none'" in headers["content-security-policy"]
 
 
-@pytest.mark.parametrize("query", ['../../etc/passwd"; x=".html', "ledger\r\nSet-Cookie: a=b", "\u202elmth.exe", "x" * 300, "日本語"])
+@pytest.mark.parametrize(
+    "query", ['../../etc/passwd"; x=".html', "ledger\r\nSet-Cookie: a=b", "\u202elmth.exe", "x" * 300, "日本語"]
+)
 def test_a_question_makes_a_harmless_file_name(visitor: Visitor, query: str) -> None:
     headers = saved(visitor, q=query).headers
     assert re.fullmatch(r'attachment; filename="memory-[a-z0-9-]{1,60}\.md"', headers["content-disposition"])
