@@ -258,7 +258,7 @@ class There:
                     self._line = link.reach(self._wanted, "rpc")
                 return link.converse(self._line, method, params, hear)
             except link.Refused as error:
-                raise _ours(error) from None
+                raise ours(error) from None
             except OSError as error:
                 # The files stay: the next daemon stores those that were not acknowledged.
                 self._hang_up()
@@ -285,8 +285,8 @@ def there(settings: Settings, wanted: link.Wanted) -> Iterator[There]:
 class _Told(MemoryMcpError):
     """An error of the daemon's, in its words."""
 
-    def __init__(self, text: str, status: int) -> None:
-        super().__init__(text)
+    def __init__(self, text: str, status: int, hint: str) -> None:
+        super().__init__(text, hint)
         self._status = status
 
     def __str__(self) -> str:
@@ -298,5 +298,6 @@ class _Told(MemoryMcpError):
         return self._status
 
 
-def _ours(error: link.Refused) -> MemoryMcpError:
-    return _Told(str(error), error.status)
+def ours(error: link.Refused) -> MemoryMcpError:
+    """Return an error of the daemon's as one of ours."""
+    return _Told(str(error), error.status, error.hint)
