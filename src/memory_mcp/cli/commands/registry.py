@@ -24,6 +24,7 @@ COMMANDS = {
     "search": "search the nodes of the time tree for words",
     "navigate": "find something by walking the time tree, and show the path",
     "query": "read the time tree, events and quotations",
+    "browse": "look around in the terminal: the time tree, a search and what was said, by keys",
     "timeline": "show days with their titles and what happened in them",
     "show": "open anything by its id: a quotation, a message, a session, a topic, a day or any other node",
     "refine": "give segments and days better words: what is due, what to read, and writing it",
@@ -53,6 +54,7 @@ COMMANDS = {
 GROUPS = {
     "everyday": (
         "ask",
+        "browse",
         "timeline",
         "show",
         "correct",
