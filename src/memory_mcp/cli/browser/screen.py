@@ -39,7 +39,8 @@ class Browser(App[None]):
     CSS = CSS
     ENABLE_COMMAND_PALETTE = False
     BINDINGS: ClassVar[list[BindingType]] = [
-        Binding("slash", "search", "Search", key_display="/"),
+        # Before any other, so that words typed at once behind it are not taken for keys.
+        Binding("slash", "search", "Search", key_display="/", priority=True),
         Binding("escape", "outward", "Back", key_display="Esc"),
         Binding("p", "project", "Project"),
         Binding("t", "today", "Today"),
@@ -79,7 +80,7 @@ class Browser(App[None]):
         self.theme = "ansi-dark"
         self._tree.border_title, self._results.border_title, self._page.border_title = "Time", "Results", "Page"
         self._page.show([Entry(Content(_OPENING))])
-        self._tree.focus()
+        self._focus(self._tree)
         self._begin()
 
     async def ask(self, name: str, **arguments: Any) -> dict[str, Any]:
@@ -102,6 +103,10 @@ class Browser(App[None]):
     def _search(self) -> Input:
         return self.screen_stack[0].query_one("#search", Input)
 
+    def _focus(self, widget: Widget) -> None:
+        """Have what is typed from now on go there; `Widget.focus` does so a moment later."""
+        self.screen_stack[0].set_focus(widget)
+
     def _tell(self, error: Exception) -> None:
         """Say what went wrong, in plain text."""
         self.notify(words.clean(str(error)), severity="error", timeout=8, markup=False)
@@ -121,7 +126,7 @@ class Browser(App[None]):
             self._tell(error)
 
     def _say_scope(self, scope: str) -> None:
-        shown = scope if scope == "all projects" else f"project {words.place(scope)}"
+        shown = scope if scope == "all projects" else f"project {words.place(scope, 2)}"
         self.screen_stack[0].query_one("#scope", Static).update(Content(f"memory · {words.line(shown)}"))
 
     def on_time_tree_failed(self, event: TimeTree.Failed) -> None:
@@ -151,7 +156,7 @@ class Browser(App[None]):
         if node is not None and node.data is not None and node.data.level == TocLevel.SEGMENT:
             self._opener = "#tree"
             self._before.clear()
-            self._page.focus()
+            self._focus(self._page)
             self._open(Target(Kind.WORDS, node.data.node_id))
 
     @work(group="reveal", exclusive=True)
@@ -161,7 +166,7 @@ class Browser(App[None]):
                 self.notify("it is not in this part of the tree", markup=False)
         except MemoryMcpError as error:
             self._tell(error)
-        self._tree.focus()
+        self._focus(self._tree)
 
     @work(group="reveal", exclusive=True)
     async def action_today(self) -> None:
@@ -170,7 +175,7 @@ class Browser(App[None]):
             await self._tree.newest(TocLevel.DAY)
         except MemoryMcpError as error:
             self._tell(error)
-        self._tree.focus()
+        self._focus(self._tree)
 
     # pages
 
@@ -184,6 +189,8 @@ class Browser(App[None]):
             entries = list(await self._read(target))
         except MemoryMcpError as error:
             self._tell(error)
+            if self._shown is None:
+                page.show([Entry(Content(words.clean(str(error))))])
             return
         finally:
             page.border_subtitle = ""
@@ -251,7 +258,7 @@ class Browser(App[None]):
         results.border_title = "Searching …"
         self._show_results(True)
         if then_focus:
-            results.focus()
+            self._focus(results)
         try:
             found = await self.ask("intelligent_search", query=typed, limit=_RESULTS, detail="full", cursor=cursor)
         except MemoryMcpError as error:
@@ -288,14 +295,18 @@ class Browser(App[None]):
             return
         self._opener = "#results"
         self._before.clear()
-        self._page.focus()
+        self._focus(self._page)
         self._open(entry.opens)
 
     # keys
 
     def action_search(self) -> None:
         """Go to the search box."""
-        self._search.focus()
+        self._focus(self._search)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+        """See App; where something is typed, a slash is a slash."""
+        return action != "search" or (len(self.screen_stack) == 1 and not isinstance(self.focused, Input))
 
     def action_outward(self) -> None:
         """Go back one step: a page, then the list it was opened from, then the tree."""
@@ -304,13 +315,13 @@ class Browser(App[None]):
             target, at = self._before.pop()
             self._open(target, at=at)
         elif focused is self._page:
-            self._list(self._opener).focus()
+            self._focus(self._list(self._opener))
         elif focused is self._search:
-            self._list("#results").focus()
+            self._focus(self._list("#results"))
         else:
             self._search.value = ""
             self._show_results(False)
-            self._tree.focus()
+            self._focus(self._tree)
 
     def _list(self, wanted: str) -> Widget:
         """The results where they are wanted and there, else the tree."""

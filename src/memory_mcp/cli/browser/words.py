@@ -36,6 +36,8 @@ _SAID_ABOVE = {
     TocLevel.SEGMENT: re.compile(r"^\d{4}-\d\d-\d\d (?=\d)"),
 }
 _TOO_LONG = 40
+#: What stands before the keywords of a title.
+_KEYWORDS = " — "
 
 
 class Kind(Enum):
@@ -87,9 +89,9 @@ def line(text: str, width: int = 0) -> str:
     return render.one_line(clean(text), width)
 
 
-def place(project: str) -> str:
-    """Return the last part of a project's name."""
-    return line(project.rstrip("/").rsplit("/", 1)[-1])
+def place(project: str, parts: int = 1) -> str:
+    """Return the last parts of a project's name."""
+    return line("/".join(project.rstrip("/").split("/")[-parts:]))
 
 
 def name_of(title: str, level: str) -> tuple[str, str]:
@@ -135,7 +137,8 @@ def node_page(data: Mapping[str, Any]) -> Iterator[Entry]:
     level = node.get("level", "")
     counts = [render.plural(node[key], key[:-1]) for key in ("events", "sessions") if node.get(key)]
     names = [place(p) for p in islice(node.get("projects", ()), 4)] + [line(a) for a in islice(node.get("agents", ()), 4)]
-    told = [(line(node["title"]), _MARKED), ("\n" + ", ".join(counts) + (" · " if names else "") + ", ".join(names), _FAINT)]
+    title = line(node["title"]).partition(_KEYWORDS)[0]
+    told = [(title, _MARKED), ("\n" + ", ".join(counts) + (" · " if names else "") + ", ".join(names), _FAINT)]
     yield Entry(Content.assemble(*told), name=node["node_id"])
     if node.get("summary"):
         for text in _pieces(Content(clean(node["summary"]))):
@@ -143,14 +146,15 @@ def node_page(data: Mapping[str, Any]) -> Iterator[Entry]:
     bullets = node.get("bullets", ())
     if bullets:
         yield Entry(_heading("Statements (Enter shows the words that prove one)"))
-    for bullet in bullets:
+    # What was decided and found out comes before what was only said.
+    for bullet in sorted(bullets, key=lambda one: not one.get("kind")):
         yield _statement(bullet)
     if level == TocLevel.SEGMENT:
         text = Content.assemble(("▸ ", "$success"), "the whole conversation")
         yield Entry(text, Target(Kind.WORDS, node["node_id"]), node["node_id"])
         if context.get("session_id"):
             yield Entry(Content.styled(f"session {line(context['session_id'])}", _FAINT), name=context["session_id"])
-    elif keywords := node.get("keywords", ()):
+    if keywords := node.get("keywords", ()):
         yield Entry(Content.styled("about: " + line(", ".join(keywords)), _FAINT), name=node["node_id"])
 
 
@@ -167,7 +171,7 @@ def _statement(bullet: Mapping[str, Any]) -> Entry:
 
 def words_page(node: Mapping[str, Any], found: Mapping[str, Any]) -> Iterator[Entry]:
     """Return a page of what was said in a segment."""
-    yield Entry(Content.styled(line(node["title"]), _MARKED), name=node["node_id"])
+    yield Entry(Content.styled(line(node["title"]).partition(_KEYWORDS)[0], _MARKED), name=node["node_id"])
     for event in found["events"]:
         yield from _event(event)
     if found.get("next_cursor"):
@@ -311,7 +315,8 @@ def _told(data: Mapping[str, Any]) -> str:
     why = data["explanation"]
     nothing = "" if data["results"] or data.get("themes") else "Nothing found. "
     words = line(why.get("window", {}).get("words", ""))
-    left = "".join(f" Without {s['layer']}: {line(s['reason'])}." for s in why.get("skipped", ()) if why["fallback_occurred"])
+    skipped = [s["layer"] for s in why.get("skipped", ())] if why["fallback_occurred"] else []
+    left = f" Without {', '.join(skipped)} (memory-mcp doctor says why)." if skipped else ""
     notices = "".join(f" {line(n)}." for n in (*why.get("notices", ()), *data.get("notices", ())))
     understood = f"Understood as {why['intent']}{f', {words}' if words else ''}"
     return f"{nothing}{understood}; answered by {why['method_used']}; confidence {data['confidence']}.{left}{notices}"
