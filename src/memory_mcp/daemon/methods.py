@@ -149,7 +149,8 @@ class Methods:
         """The response of a reading request, by its name; a caller that goes meanwhile ends it."""
         request = reading(str(params.get("name", "")), params.get("arguments") or {})
         configured = self._host.settings.server.project
-        caller = Caller(await anyio.to_thread.run_sync(caller_project, talk.environ, talk.cwd, "", configured))
+        project = await anyio.to_thread.run_sync(caller_project, talk.environ, talk.cwd, "", configured)
+        caller = Caller(project, self._host.deriver_error())
         return await self._host.read(lambda app: answer(app, request, caller))
 
     async def recall(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:

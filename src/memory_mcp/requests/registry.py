@@ -28,6 +28,7 @@ from memory_mcp.requests import (
     walk,
     words,
 )
+from memory_mcp.requests.limits import Bounds
 from memory_mcp.requests.plain import as_json
 from memory_mcp.requests.response import with_loss
 from memory_mcp.requests.scope import Caller
@@ -110,13 +111,19 @@ def reading(name: str, arguments: Mapping[str, Any]) -> Any:
         raise InvalidQuery(f"no reading request is called {name!r}", "Both sides must be of the same version.")
     kind = REQUESTS[name].request
     known = get_type_hints(kind)
-    for key, value in arguments.items():
+    given = dict(arguments)
+    try:
+        if isinstance(bounds := given.get("bounds"), Mapping):
+            given["bounds"] = Bounds(**bounds)
+    except TypeError as error:
+        raise InvalidQuery(f"bounds of {name} cannot be read: {error}") from None
+    for key, value in given.items():
         if key not in known:
             raise InvalidQuery(f"{name} has no argument {key!r}", f"Its arguments are {', '.join(known)}.")
         if not isinstance(value, known[key]):
             raise InvalidQuery(f"{key} of {name} cannot be {value!r:.80}")
     try:
-        return kind(**arguments)
+        return kind(**given)
     except TypeError as error:
         raise InvalidQuery(f"{name} cannot be asked so: {error}") from None
 

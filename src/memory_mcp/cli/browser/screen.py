@@ -67,7 +67,7 @@ class Browser(App[None]):
         """See App."""
         with Horizontal(id="top"):
             yield Static(Content("memory"), id="scope")
-            yield Input(placeholder="/ search: words or a question, also with a time (last month)", compact=True, id="search")
+            yield Input(placeholder="/ search: words or a question (last week too)", compact=True, id="search")
         with Horizontal(id="body"):
             with Container(id="left"):
                 yield TimeTree(self.ask, id="tree")
@@ -304,7 +304,7 @@ class Browser(App[None]):
         """Go to the search box."""
         self._focus(self._search)
 
-    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - see App
         """See App; where something is typed, a slash is a slash."""
         return action != "search" or (len(self.screen_stack) == 1 and not isinstance(self.focused, Input))
 
