@@ -12,7 +12,7 @@ from memory_mcp.ingest.gate import OWN_OUTPUT, Gate
 from memory_mcp.model.sentinel import CLOSE, MARK, OPEN
 from memory_mcp.requests.events import GetEvents
 from memory_mcp.requests.expand import ExpandRequest
-from memory_mcp.requests.nodes import Browse
+from memory_mcp.requests.nodes import Browse, GetNode
 from memory_mcp.requests.search import SearchRequest
 from tests.factories import draft
 from tests.web.acting import BILLING, NAME, SHOP, Served, served
@@ -59,8 +59,8 @@ def texts(value: object) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("given", "request_"),
     [
-        ({"node": DAY}, Browse(DAY, 100, scope="all")),
-        ({"node": "toc:month:2026-01", "project": SHOP}, Browse("toc:month:2026-01", 100, project=SHOP)),
+        ({"node": DAY}, GetNode(DAY, "", "all", 60, "", "full")),
+        ({"node": "toc:month:2026-01", "project": SHOP}, GetNode("toc:month:2026-01", SHOP, "", 60, "", "full")),
         ({"session": "calls"}, GetEvents(session_id="calls", limit=100)),
         ({"q": "ledger", "project": BILLING}, SearchRequest(query="ledger", project=BILLING)),
         ({"q": "ledger", "role": "user", "since": "2026-02", "limit": 2},
@@ -114,7 +114,9 @@ def test_a_file_is_a_download_that_nothing_runs(visitor: Visitor) -> None:
         assert "default-src 'none'" in headers["content-security-policy"]
 
 
-@pytest.mark.parametrize("query", ['../../etc/passwd"; x=".html', "ledger\r\nSet-Cookie: a=b", "\u202elmth.exe", "x" * 300, "日本語"])
+@pytest.mark.parametrize(
+    "query", ['../../etc/passwd"; x=".html', "ledger\r\nSet-Cookie: a=b", "\u202elmth.exe", "x" * 300, "日本語"]
+)
 def test_a_question_makes_a_harmless_file_name(visitor: Visitor, query: str) -> None:
     headers = saved(visitor, q=query).headers
     assert re.fullmatch(r'attachment; filename="memory-[a-z0-9-]{1,60}\.md"', headers["content-disposition"])

@@ -10,6 +10,7 @@ from memory_mcp.requests import (
     capturing,
     correct,
     events,
+    excluding,
     expand,
     forget,
     indexes,
@@ -92,6 +93,9 @@ REQUESTS: Mapping[str, Entry] = {
     "split_project": Entry(projects.SplitProject, projects.split_project),
     "pause_capture": Entry(capturing.PauseCapture, capturing.pause_capture),
     "resume_capture": Entry(capturing.ResumeCapture, capturing.resume_capture),
+    "list_excluded": Entry(excluding.ListExcluded, excluding.list_excluded),
+    "exclude": Entry(excluding.Exclude, excluding.exclude),
+    "include": Entry(excluding.Include, excluding.include),
     "undo_project": Entry(projects.UndoProject, projects.undo_project),
 }
 _HANDLERS = {entry.request: entry.handle for entry in REQUESTS.values()}

@@ -6,12 +6,15 @@ from starlette.responses import Response
 
 from memory_mcp.web.acts import forgetting, jobs, projects, statements, summaries
 from memory_mcp.web.asking import Ask, Done
-from memory_mcp.web.pages import audit, export, forget, refine, status, tree
+from memory_mcp.web.pages import audit, evidence, export, forget, refine, status, tree
 from memory_mcp.web.pages import projects as projects_page
 
 PAGES: Mapping[str, Callable[[Ask], Awaitable[Response]]] = {
     "tree": tree.root,
     "tree/{node_id:path}": tree.node,
+    "grip/{grip_id:path}": evidence.grip,
+    "session/{session_id:path}": evidence.session,
+    "event/{event_id}": evidence.event,
     "status": status.status,
     "projects": projects_page.projects,
     "audit": audit.audit,
@@ -32,6 +35,8 @@ ACTS: Mapping[str, Callable[[Ask], Awaitable[Done]]] = {
     "undo-project": projects.undo_project,
     "pause": projects.pause,
     "resume": projects.resume,
+    "exclude": projects.exclude,
+    "include": projects.include,
     "run-job": jobs.run,
     "pause-job": jobs.pause,
     "resume-job": jobs.resume,
