@@ -126,9 +126,10 @@ REFUSES: Mapping[str, dict[str, Any]] = {
     "get_vector_index_status": {},
     "get_topic_graph_status": {},
 }
-#: Requests that look at nobody's words, and those that no tool asks: a resource reads `get_topic` in the caller's scope.
+#: Requests that look at nobody's words, and those that no tool asks: a resource reads `get_topic` in the caller's scope, and
+#: `requests/test_topic_map.py` has enough to talk about for topics.
 NOBODYS = {"plan_query", "classify_query"}
-NO_TOOL = {"get_spend", "get_topic", "audit"}
+NO_TOOL = {"get_spend", "get_topic", "get_topic_map", "audit"}
 #: Of those, which a door for people asks for a bound caller: what concerns every project, and what tells of the caller's.
 REFUSED_WITHOUT_TOOL: Mapping[str, dict[str, Any]] = {
     "get_overview": {},

@@ -91,6 +91,7 @@ COMMANDS_ALONE = {
     "run_job": Command(("scheduler", "run"), ("name",)),
     "pause_job": Command(("scheduler", "pause"), ("name",)),
     "resume_job": Command(("scheduler", "resume"), ("name",)),
+    "get_topic_map": Command(("topics", "map")),
     "get_topic": Command(("topics", "explore"), ("topic_id",)),
 }
 #: A quotation of the small history.
@@ -527,6 +528,7 @@ ALONE: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("pause_job", {"name": "roll_up"}, {"name": "rollup"}, NO_JOB),
     ("resume_job", {"name": "roll_up"}, {"name": "rollup"}, NO_JOB),
     ("audit", {}, {"limit": 0}, "INVALID_ARGUMENT: limit must be at least 1"),
+    ("get_topic_map", {"limit": 2, "project": "shop"}, {"limit": 0}, "INVALID_ARGUMENT: limit must be at least 1"),
     ("get_topic", {"topic_id": TOPIC}, {"topic_id": NO_TOPIC}, f"NOT_FOUND: no such topic: {NO_TOPIC}."),
 ]
 

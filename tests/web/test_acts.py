@@ -1,10 +1,9 @@
-"""The acts over HTTP: each has its effect, seen by another door; refused without the visit's token or from elsewhere; done once."""
+"""The acts over HTTP: each has its effect, seen by another door; refused without a token or from elsewhere; done once."""
 
 import html
 import json
 import re
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest

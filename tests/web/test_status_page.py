@@ -1,4 +1,4 @@
-"""The page Status tells what the requests tell: layers, queues, clients, disk, jobs, what leaves the machine, what is not recorded."""
+"""The page Status tells what the requests tell: layers, queues, clients, disk, jobs, what leaves the machine, pauses."""
 
 import html
 import re

@@ -5,7 +5,7 @@ Invariants
 2. The order is Host, Origin, token, size: no byte of a body is read for somebody without the token.
 3. A refusal is small JSON and repeats nothing of the token or the request; a browser gets it as a page.
 4. Pages take no token: their address and a cookie prove the visit (`web/visits.py`), and only requests that the person or a
-   page of the same origin makes are let in, from no other site and no other port.
+   page of the same origin makes are let in, from no other site and no other port. A ticket is this user's alone.
 """
 
 import hmac
@@ -19,6 +19,7 @@ import anyio
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_mcp import metrics
+from memory_mcp.daemon.peers import is_another_users
 from memory_mcp.web.headers import HEADERS
 from memory_mcp.web.visits import COOKIE, ENTER, PAGES, Visits
 
@@ -50,7 +51,9 @@ class Refusal:
         """As it is sent."""
         if self.is_page:
             message, hint = html.escape(self.message), html.escape(self.hint)
-            return f'<!doctype html><html lang="en"><title>memory-mcp</title><h1>{message}</h1><p>{hint}</p></html>'.encode()
+            # Without an icon of its own the browser would ask another route for one.
+            head = '<!doctype html><html lang="en"><title>memory-mcp</title><link rel="icon" href="data:,">'
+            return f"{head}<main><h1>{message}</h1><p>{hint}</p></main></html>".encode()
         return json.dumps({"error": {"code": self.code, "message": self.message, "hint": self.hint}}).encode()
 
     async def send(self, send: Send) -> None:
@@ -125,6 +128,10 @@ class Rules:
                 hint = "Run memory-mcp open in a terminal; it opens a new visit."
                 return Refusal(403, "UNAUTHENTICATED", "this visit has ended, or is another browser's", hint, is_page=True)
             scope["visit"] = visit
+        elif not self.allowed_hosts and is_another_users(scope.get("client"), scope.get("server")):
+            # With hosts of its own a proxy may stand before the door, which is its own user.
+            hint = "The address is for a browser of the user who ran memory-mcp open."
+            return Refusal(403, "PERMISSION_DENIED", "another user of this machine asks", hint, is_page=True)
         origins, site = _values(scope, b"origin"), _values(scope, b"sec-fetch-site")
         own = [f"{scheme}://{host.lower()}" for scheme in ("http", "https") for host in _values(scope, b"host")]
         foreign = any(origin.lower() not in own for origin in origins) or not set(site) <= {"same-origin", "none"}

@@ -1,5 +1,6 @@
 """One topic: everything about it, its segments, what it is related to, and its label."""
 
+import datetime as dt
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -82,6 +83,15 @@ class Turned:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class WeekOfTopic:
+    """A week in which a topic is mentioned."""
+
+    #: Its first local day.
+    week: str
+    mentions: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class WholeTopic(Recalled):
     """A topic, its most relevant segments, what it is related to and what happened to it."""
 
@@ -89,6 +99,8 @@ class WholeTopic(Recalled):
     nodes: Sequence[TopicSegment]
     related: Sequence[RelatedTopic]
     history: Sequence[Turned] = ()
+    #: In order; weeks without a mention are left out.
+    by_week: Sequence[WeekOfTopic] = ()
     scope: str
     notices: Sequence[str] = ()
 
@@ -138,6 +150,10 @@ def get_topic(app: App, request: GetTopic, caller: Caller) -> WholeTopic:
         nodes=fitting(app, Segments(app, opened.scoped).segments(topic, links, _BULLETS), 0),
         related=[related_of(one) for one in graph.related(topic.topic_id, view, _OPENED)],
         history=opened.history(),
+        by_week=[
+            WeekOfTopic(week=dt.date.fromordinal(day).isoformat(), mentions=mentions)
+            for day, mentions in graph.by_week(topic.topic_id, view)
+        ],
         scope=opened.scoped.words,
         notices=opened.notices,
     )

@@ -1,6 +1,6 @@
 """Where each project was left off, and what each client recorded in the last 24 hours: get_today."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 from memory_mcp.app import App
@@ -46,6 +46,8 @@ class Statement:
     label: str = ""
     #: The grip of a later statement that says otherwise.
     superseded_by: str = ""
+    #: The segment that holds it.
+    node_id: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -140,7 +142,7 @@ def _project(app: App, held: Activity) -> ProjectToday:
     if not told:
         return ProjectToday(project=name, last=last)
     newest = told[0]
-    left = open_of(newest) + [pair for one in told[1:] for pair in open_of(one) if pair[1] == "open"]
+    left = _each(told[:1], open_of) + [one for one in _each(told[1:], open_of) if one.label == "open"]
     step = _next_step(newest, left)
     return ProjectToday(
         project=name,
@@ -153,10 +155,10 @@ def _project(app: App, held: Activity) -> ProjectToday:
             agent=newest.agent,
             session_id=newest.session,
         ),
-        asked=None if newest.asked is None else _statement(newest.asked, ""),
-        results=_statements(pair for one in told for pair in results_of(one)),
-        decisions=_statements(pair for one in told for pair in rules_of(one)),
-        open=_statements(pair for pair in left if step is None or pair[0].grip_id != step.grip),
+        asked=None if newest.asked is None else _statement(newest, newest.asked, ""),
+        results=_first(_each(told, results_of)),
+        decisions=_first(_each(told, rules_of)),
+        open=_first(one for one in left if step is None or one.grip != step.grip),
         next_step=step,
         facts=facts_of(newest.doings),
         files=newest.doings.files,
@@ -164,24 +166,31 @@ def _project(app: App, held: Activity) -> ProjectToday:
     )
 
 
-def _next_step(newest: Stretch, left: Sequence[tuple[Said, str]]) -> Statement | None:
+def _next_step(newest: Stretch, left: Sequence[Statement]) -> Statement | None:
     """Return a request that nobody answered, else the first thing to do, else what is open first."""
     if newest.doings.todo and newest.doings.answered:
-        return Statement(text=newest.doings.todo[0], label="to do")
-    return _statement(*left[0]) if left else None
+        return Statement(text=newest.doings.todo[0], label="to do", node_id=newest.node_id)
+    return left[0] if left else None
 
 
-def _statements(pairs: Iterable[tuple[Said, str]]) -> list[Statement]:
+def _each(told: Iterable[Stretch], find: Callable[[Stretch], Iterable[tuple[Said, str]]]) -> list[Statement]:
+    """Return what is found in each segment."""
+    return [_statement(one, said, label) for one in told for said, label in find(one)]
+
+
+def _first(statements: Iterable[Statement]) -> list[Statement]:
     """Return the first statements, each once."""
     found: dict[str, Statement] = {}
-    for said, label in pairs:
+    for one in statements:
         if len(found) < _MOST:
-            found.setdefault(said.text.casefold(), _statement(said, label))
+            found.setdefault(one.text.casefold(), one)
     return list(found.values())
 
 
-def _statement(said: Said, label: str) -> Statement:
-    return Statement(text=said.text, grip=said.grip_id, who=said.speaker, label=label, superseded_by=said.otherwise)
+def _statement(of: Stretch, said: Said, label: str) -> Statement:
+    return Statement(
+        text=said.text, grip=said.grip_id, who=said.speaker, label=label, superseded_by=said.otherwise, node_id=of.node_id
+    )
 
 
 def _clients(app: App, sessions: Iterable[SessionInfo]) -> list[ClientToday]:

@@ -68,7 +68,9 @@ class Ask:
 
     def page(self, template: str, status: int = 200, **values: Any) -> Response:
         """Return a page from a template of `web/templates`."""
-        shown = {"notes": self.visit.taken_notes(), "project": self.given("project"), "at": self.request.url.path, **values}
+        # A part has no place for notes: they wait for the next whole page.
+        notes = [] if self.part else self.visit.taken_notes()
+        shown = {"notes": notes, "project": self.given("project"), "at": self.request.url.path, **values}
         return rendering.page(self.visit, template, shown, status)
 
 

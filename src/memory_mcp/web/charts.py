@@ -1,1 +1,208 @@
-"""Numbers in, SVG out, drawn on the server. Pure."""
+"""Numbers in, SVG out: a year of days, columns, bars. Every text is escaped and plain; colours are those of the style sheet.
+
+Nothing here has a size of its own on the page: `viewBox` says the proportions, the style sheet how wide a chart is shown.
+"""
+
+import datetime as dt
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from memory_mcp.model.ids import day_id, month_id, week_id
+from memory_mcp.web.rendering import count as counted
+from memory_mcp.web.rendering import plain
+
+#: Steps of a heat map, nothing not among them.
+STEPS = 4
+#: Distance of two cells of the year and side of one; where the first is.
+_PITCH, _SIDE, _LEFT, _TOP = 15, 12, 32, 18
+_WEEKDAYS = ("Mon", "", "Wed", "", "Fri", "", "Sun")
+_DAY_OF_WEEK, _DAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"), 7
+_MONTHS = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+
+#: Leads to a node of the tree by its id.
+ToNode = Callable[[str], str]
+
+
+@dataclass(frozen=True, slots=True)
+class Tally:
+    """What was recorded on one day."""
+
+    events: int
+    sessions: int
+
+
+@dataclass(frozen=True, slots=True)
+class Column:
+    """One column of a chart: how high, what it says of itself, and where it leads ("" for nowhere)."""
+
+    count: int
+    title: str
+    href: str = ""
+    #: Below it; "" for none.
+    label: str = ""
+
+
+def drawn(name: str, *inner: str, **attributes: object) -> Markup:
+    """Return an element of SVG; `_` in the name of an attribute is a hyphen, and None leaves it out."""
+    said = Markup("").join(
+        Markup(' {}="{}"').format(key.rstrip("_").replace("_", "-"), plain(str(value)))
+        for key, value in attributes.items()
+        if value is not None
+    )
+    held = Markup("").join(part if isinstance(part, Markup) else plain(part) for part in inner)
+    return Markup("<{0}{1}>{2}</{0}>").format(Markup(name), said, held)
+
+
+def linked(href: str, title: str, *inner: Markup, **attributes: object) -> Markup:
+    """Return what leads somewhere, with what a pointer and a screen reader are told of it; without `href` it leads nowhere."""
+    told = drawn("title", title)
+    return drawn("a", told, *inner, href=href, **attributes) if href else drawn("g", told, *inner, **attributes)
+
+
+def step(count: int, most: int) -> int:
+    """Return 0 for nothing, else 1 to `STEPS`: by the root, so that quiet days show beside the busiest."""
+    return min(math.ceil(STEPS * math.sqrt(count / most)), STEPS) if count and most else 0
+
+
+def date(day: dt.date) -> str:
+    """Return a day as people say it, in English whatever the locale."""
+    return f"{_DAY_OF_WEEK[day.weekday()]} {day.day} {_MONTHS[day.month - 1]} {day.year}"
+
+
+def month_name(month: int) -> str:
+    """Return a month's short name."""
+    return _MONTHS[month - 1]
+
+
+def week_of(monday: dt.date) -> tuple[str, str]:
+    """Return the node of a week, and its name."""
+    year, week, _ = monday.isocalendar()
+    return week_id(year, week), f"Week of {date(monday)}"
+
+
+def month_of(year: int, place: int) -> tuple[str, str]:
+    """Return the node of a month, and its name; the first month has place 0."""
+    return month_id(year, place + 1), f"{_MONTHS[place]} {year}"
+
+
+def said(day: dt.date, tally: Tally | None) -> str:
+    """Return what is told of a day."""
+    if tally is None:
+        return f"{date(day)}: nothing"
+    return f"{date(day)}: {counted(tally.events, 'event')} in {counted(tally.sessions, 'session')}"
+
+
+def year(number: int, days: Mapping[str, Tally], to: ToNode) -> Markup:
+    """Return a year: a column for each ISO week, a cell for each day, the darker the more was recorded.
+
+    Args:
+        number: The year.
+        days: By ISO date; days without anything are left out.
+        to: Makes the address of a day, a week or a month.
+
+    """
+    first, last = dt.date(number, 1, 1), dt.date(number, 12, 31)
+    monday = first - dt.timedelta(days=first.weekday())
+    weeks = [monday + dt.timedelta(weeks=n) for n in range((last - monday).days // _DAYS + 1)]
+    most = max((tally.events for tally in days.values()), default=0)
+    columns = [_week(number, start, _LEFT + n * _PITCH, days, most, to) for n, start in enumerate(weeks)]
+    names = [
+        drawn("text", name, x=_LEFT - 6, y=_TOP + n * _PITCH + 10, text_anchor="end") for n, name in enumerate(_WEEKDAYS) if name
+    ]
+    return drawn(
+        "svg",
+        *_months(number, monday, days, to),
+        *names,
+        *columns,
+        viewBox=f"0 0 {_LEFT + len(weeks) * _PITCH} {_TOP + 8 * _PITCH + 4}",
+        role="group",
+        aria_label=f"The days of {number}",
+        class_="year",
+        data_year=number,
+    )
+
+
+def _week(number: int, monday: dt.date, x: int, days: Mapping[str, Tally], most: int, to: ToNode) -> Markup:
+    """Return a column: the days of a week that lie in the year, and the week's number below."""
+    cells, holds = [], False
+    for weekday in range(_DAYS):
+        day = monday + dt.timedelta(days=weekday)
+        if day.year != number:
+            continue
+        tally = days.get(day.isoformat())
+        holds = holds or tally is not None
+        square = drawn("rect", y=_TOP + weekday * _PITCH, width=_SIDE, height=_SIDE, rx=2.5, class_=_shade(tally, most))
+        href = to(day_id(day.isoformat())) if tally else ""
+        cells.append(linked(href, said(day, tally), square, data_day=day.isoformat() if tally else None))
+    of, week, _ = monday.isocalendar()
+    text = drawn("text", str(week), x=_SIDE / 2, y=_TOP + _DAYS * _PITCH + 9, text_anchor="middle", class_="week")
+    below = linked(to(week_id(of, week)) if holds else "", f"Week {week} of {of}", text, data_week=week if holds else None)
+    return drawn("g", *cells, below, transform=f"translate({x} 0)")
+
+
+def _shade(tally: Tally | None, most: int) -> str:
+    return f"heat-{step(tally.events, most) if tally else 0}"
+
+
+def _months(number: int, monday: dt.date, days: Mapping[str, Tally], to: ToNode) -> Iterable[Markup]:
+    """Yield the names of the months, each above the week of its first day."""
+    for month, name in enumerate(_MONTHS, 1):
+        x = _LEFT + (dt.date(number, month, 1) - monday).days // _DAYS * _PITCH
+        held = any(day.startswith(f"{number:04}-{month:02}-") for day in days)
+        text = drawn("text", name, x=x, y=11)
+        yield linked(to(month_id(number, month)) if held else "", f"{name} {number}", text, data_month=month if held else None)
+
+
+def legend() -> Markup:
+    """Return the shades of a heat map from nothing to most."""
+    cells = [drawn("rect", x=n * _PITCH, y=0, width=_SIDE, height=_SIDE, rx=2.5, class_=f"heat-{n}") for n in range(STEPS + 1)]
+    wide = (STEPS + 1) * _PITCH
+    return drawn("svg", *cells, viewBox=f"0 0 {wide} {_SIDE}", width=wide, height=_SIDE, class_="legend", aria_hidden="true")
+
+
+def columns(shown: Sequence[Column], label: str, height: int = 56, pitch: int = 22) -> Markup:
+    """Return a column for each count, each with its own title and address; labels stand below."""
+    most = max((one.count for one in shown), default=0)
+    below = 14 if any(one.label for one in shown) else 0
+    parts = []
+    for place, one in enumerate(shown):
+        tall = max(round(height * one.count / most, 1), 2.0) if one.count else 1.5
+        x = place * pitch
+        area = drawn("rect", x=x, y=0, width=pitch, height=height + below, class_="reach")
+        bar = drawn(
+            "rect", x=x + 2, y=height - tall, width=pitch - 4, height=tall, rx=2, class_="column" if one.count else "heat-0"
+        )
+        parts.append(linked(one.href, one.title, area, bar))
+        if one.label:
+            is_short = len(one.label) < 4
+            at = x + pitch / 2 if is_short else x + 2
+            parts.append(drawn("text", one.label, x=at, y=height + 12, text_anchor="middle" if is_short else "start"))
+    wide, high = max(len(shown), 1) * pitch, height + below
+    role = "group" if any(one.href for one in shown) else "img"
+    return drawn("svg", *parts, viewBox=f"0 0 {wide} {high}", width=wide, role=role, aria_label=label, class_="columns-chart")
+
+
+def sparkline(counts: Sequence[int], label: str, height: int = 22, pitch: int = 4) -> Markup:
+    """Return a small column for each count, in one path."""
+    most = max(counts, default=0)
+    path = "".join(
+        f"M{place * pitch} {height}v-{max(round(height * one / most, 1), 2.0)}h{pitch - 1}V{height}z"
+        for place, one in enumerate(counts)
+        if one
+    )
+    wide = max(len(counts), 1) * pitch
+    ground = drawn("path", d=f"M0 {height - 0.5}H{wide}", class_="axis")
+    shape = drawn("path", d=path or "M0 0", class_="column")
+    box = f"0 0 {wide} {height}"
+    return drawn("svg", drawn("title", label), ground, shape, viewBox=box, width=wide, height=height, role="img", class_="spark")
+
+
+def bar(count: int, most: int) -> Markup:
+    """Return a bar beside a number that says the same: it is not told to screen readers."""
+    share = max(round(100 * count / most, 1), 1.0) if count and most else 0.0
+    filled = drawn("rect", width=share, height=8, rx=2, class_="column")
+    ground = drawn("rect", width=100, height=8, rx=2, class_="heat-0")
+    return drawn("svg", ground, filled, viewBox="0 0 100 8", preserveAspectRatio="none", class_="bar", aria_hidden="true")

@@ -7,14 +7,19 @@ from starlette.responses import Response
 from memory_mcp.web.acts import forgetting, jobs, projects, statements, summaries
 from memory_mcp.web.asking import Ask, Done
 from memory_mcp.web.pages import audit, evidence, export, forget, refine, status, tree
+from memory_mcp.web.pages import audit, calendar, evidence, export, forget, refine, status, today, topics, tree
 from memory_mcp.web.pages import projects as projects_page
 
 PAGES: Mapping[str, Callable[[Ask], Awaitable[Response]]] = {
+    "today": today.today,
+    "calendar": calendar.calendar,
     "tree": tree.root,
     "tree/{node_id:path}": tree.node,
     "grip/{grip_id:path}": evidence.grip,
     "session/{session_id:path}": evidence.session,
     "event/{event_id}": evidence.event,
+    "topics": topics.topics,
+    "topics/{topic_id}": topics.topic,
     "status": status.status,
     "projects": projects_page.projects,
     "audit": audit.audit,
@@ -45,4 +50,4 @@ ACTS: Mapping[str, Callable[[Ask], Awaitable[Done]]] = {
     "undo": forgetting.undo,
 }
 #: The page that a visit begins with.
-FIRST = "tree"
+FIRST = "today"

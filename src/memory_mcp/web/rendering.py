@@ -54,14 +54,6 @@ def when(iso: str, seconds: bool = False) -> Markup:
     return Markup('<time datetime="{}">{}</time>').format(iso, said)
 
 
-def behind(iso: str) -> str:
-    """Return the second after a moment, so that a stretch that ends there includes it."""
-    try:
-        return (dt.datetime.fromisoformat(str(iso)) + dt.timedelta(seconds=1)).isoformat()
-    except ValueError:
-        return ""
-
-
 def period(node_id: str) -> str:
     """Return what a year, month, week or day is called; the id itself of anything else."""
     kind, _, rest = node_id.removeprefix("toc:").partition(":")
@@ -76,6 +68,14 @@ def period(node_id: str) -> str:
         year, _, week = rest.partition("-W")
         return f"Week {week.lstrip('0')} of {year}"
     return rest if kind == "year" else "All years" if kind == "root" else node_id
+
+
+def behind(iso: str) -> str:
+    """Return the second after a moment, so that a stretch that ends there includes it."""
+    try:
+        return (dt.datetime.fromisoformat(str(iso)) + dt.timedelta(seconds=1)).isoformat()
+    except ValueError:
+        return ""
 
 
 def short(project: str) -> str:

@@ -33,6 +33,8 @@ _Line = Sequence[tuple[str, str]]
 
 #: Topics that `explore` shows.
 _FITTING = 5
+#: Topics that `map` lists.
+_MAPPED = 60
 #: Tokens of `explore` as text: people are shown more of each than an agent, who pays for it.
 _FOR_PEOPLE = 3000
 #: Characters of a label and of a bar beside each other.
@@ -51,6 +53,10 @@ def add(parsers: Subparsers, about: str) -> None:
     add_times(top)
     top.add_argument("--agent", default="", metavar="A", help="only this agent's sessions")
     add_scope(top)
+    drawn = leaf(inner, "map", run_map, "list the topics of each area, and how they are related; --json has it all for a drawing")
+    _add_limit(drawn, _MAPPED, "topics")
+    drawn.add_argument("--cursor", default="", metavar="C", help="next_cursor of the page before")
+    add_scope(drawn)
     explore = leaf(inner, "explore", run_explore, "show topics that fit some words, or one topic by its id, down to quotations")
     explore.add_argument("words", nargs="+", metavar="WORDS|ID", help="what the topics are to be about, or topic:<id>")
     _add_limit(explore, _FITTING, "topics")
@@ -110,6 +116,18 @@ def run_top(args: argparse.Namespace) -> int:
         data = answered(app, request)
         hint_when_empty(app)
     emit(args, data, _drawn(data) if render.is_terminal() else _listed(data))
+    return 0
+
+
+def run_map(args: argparse.Namespace) -> int:
+    """List topics by area, with their relations."""
+    from memory_mcp.requests.topic_map import GetTopicMap
+
+    with opened(args) as app:
+        settle(app)
+        data = answered(app, GetTopicMap(args.limit, args.cursor, **whose(app, args)))
+        hint_when_empty(app)
+    emit(args, data, _by_area(data))
     return 0
 
 
@@ -247,6 +265,24 @@ def _listed(data: Mapping[str, Any]) -> Iterator[_Line]:
         yield [(f"     By week: {' '.join(map(str, topic['weeks']))}", "")]
     if "next_cursor" in data:
         yield [(f"More: --cursor {data['next_cursor']}", "")]
+
+
+def _by_area(data: Mapping[str, Any]) -> Iterator[_Line]:
+    """Topics below their areas, each with the topics of the map that it is related to."""
+    yield [(_heading(data), "")]
+    topics = {topic["topic_id"]: topic for topic in data["topics"]}
+    beside: dict[str, list[str]] = {topic_id: [] for topic_id in topics}
+    for relation in data.get("relations", ()):
+        for one, other in (relation["topics"], relation["topics"][::-1]):
+            beside[one].append(f"{topics[other]['label']} ({_kind(relation)})")
+    for area in data.get("areas", ()):
+        yield [(area["label"], "bold"), (f"  {area['topic_id']}", "dim")]
+        for topic in (topics[topic_id] for topic_id in area["topics"]):
+            yield [(f"   - {topic['label']}", ""), (f"  {_when(topic)}  {topic['topic_id']}", "dim")]
+            if beside[topic["topic_id"]]:
+                yield [(f"       Related: {'; '.join(beside[topic['topic_id']])}", "dim")]
+    if "next_cursor" in data:
+        yield [(f"More: --cursor {data['next_cursor']}", "dim")]
 
 
 def _heading(data: Mapping[str, Any]) -> str:

@@ -268,6 +268,12 @@ class TopicGraph:
         found: list[int] = np.bincount(ago[(ago >= 0) & (ago < count)], minlength=count)[::-1].tolist()
         return found
 
+    def by_week(self, topic_id: str, view: View) -> list[tuple[int, int]]:
+        """Return the first day of each week in which a topic is mentioned, as a proleptic ordinal, with the mentions."""
+        _, place, shares = self._find(topic_id, view)
+        mondays, counts = np.unique((shares.rows.days[shares.rows.topic == place] - 1) // 7 * 7 + 1, return_counts=True)
+        return list(zip(mondays.tolist(), counts.tolist(), strict=True))
+
     def turns(self, topic_id: str) -> list[Turn]:
         """Return what happened to a topic when the memory was grouped anew, the latest last; none for one nobody knows."""
         known = self.known.get(parse_topic_id(topic_id))

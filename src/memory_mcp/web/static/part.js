@@ -1,4 +1,18 @@
 // Parts of pages: fetched from this server and put in their place. The server escaped every text in them.
+// What a person unfolded and where the keyboard is outlive a change: found again by data-keep, and by address.
+function kept(place) {
+  const open = new Map([...place.querySelectorAll("details[data-keep]")].map((one) => [one.dataset.keep, one.open]));
+  const at = place.contains(document.activeElement) ? document.activeElement : null;
+  const address = at?.getAttribute("href"), fold = at?.closest("details[data-keep]")?.dataset.keep;
+  return () => {
+    for (const one of place.querySelectorAll("details[data-keep]")) one.open = open.get(one.dataset.keep) ?? one.open;
+    if (!at) return;
+    const found = [...place.querySelectorAll("a[href], summary")].find((one) =>
+      address ? one.getAttribute("href") === address : one.closest("details[data-keep]")?.dataset.keep === fold);
+    found?.focus({ preventScroll: true });
+  };
+}
+
 export async function part(place, address, { live = false, signal } = {}) {
   const headers = { "x-part": "1" };
   if (live) headers["x-live"] = "1";
@@ -6,7 +20,11 @@ export async function part(place, address, { live = false, signal } = {}) {
   try {
     const answer = await fetch(address, { headers, signal });
     const text = await answer.text();
-    if (!signal?.aborted) place.innerHTML = text;
+    if (!signal?.aborted) {
+      const restore = kept(place);
+      place.innerHTML = text;
+      restore();
+    }
     return answer.ok;
   } finally {
     place.removeAttribute("aria-busy");

@@ -1,0 +1,71 @@
+"""A year of days: how much was recorded on each, by project and agent, and the way into week and day."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from starlette.responses import Response
+
+from memory_mcp.requests.activity import GetAgentActivity
+from memory_mcp.requests.shapes import NO_NAME
+from memory_mcp.web import charts
+from memory_mcp.web.asking import Ask
+
+#: Projects and agents that are listed before the rest is folded.
+_LISTED = 12
+
+
+async def calendar(ask: Ask) -> Response:
+    """Show a year; without one this year, or the last that holds anything."""
+    project, agent = ask.given("project"), ask.given("agent")
+    now = await ask.memory.ask(_of(ask, days=1))
+    years = now.get("years", [])
+    year = ask.number("year", _latest(int(now["last_day"][:4]), years))
+    window = {"since": f"{year:04}", "until": f"{year:04}"}
+    found = await ask.memory.ask(_of(ask, **window))
+    # What could be chosen instead, where something was chosen.
+    whole = await ask.memory.ask(GetAgentActivity(scope="all", **window)) if project or agent else found
+    days = {one["day"]: charts.Tally(one["events"], one["sessions"]) for one in found.get("days", ())}
+    chosen = {"project": project, "agent": agent}
+    return ask.page(
+        "calendar.html",
+        year=year,
+        years=sorted({*years, year}, reverse=True),
+        found=found,
+        agent=agent,
+        chart=charts.year(year, days, lambda node: ask.link(f"tree/{node}", project=project)),
+        legend=charts.legend(),
+        projects=_choices(whole.get("projects", ()), project),
+        agents=_choices(whole.get("agents", ()), agent),
+        totals=[
+            _totals(ask, "project", found.get("projects", ()), {**chosen, "year": year}),
+            _totals(ask, "agent", found.get("agents", ()), {**chosen, "year": year}),
+        ],
+    )
+
+
+def _of(ask: Ask, **window: Any) -> GetAgentActivity:
+    project = ask.given("project")
+    return GetAgentActivity(agent=ask.given("agent"), project=project, scope="" if project else "all", **window)
+
+
+def _latest(this: int, years: Sequence[int]) -> int:
+    return this if this in years or not years else max(years)
+
+
+def _choices(totals: Sequence[Mapping[str, Any]], chosen: str) -> list[str]:
+    """Return the names that a field offers; what is chosen is among them, whatever holds nothing this year."""
+    return sorted({one["name"] for one in totals if one["name"] != NO_NAME} | ({chosen} if chosen else set()))
+
+
+def _totals(ask: Ask, of: str, totals: Sequence[Mapping[str, Any]], chosen: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the rows of a table: a name with its address, its numbers, and a bar."""
+    most = max((one["events"] for one in totals), default=0)
+    rows = [
+        {
+            **one,
+            "href": "" if one["name"] == NO_NAME else ask.link("calendar", **{**chosen, of: one["name"]}),
+            "bar": charts.bar(one["events"], most),
+        }
+        for one in totals
+    ]
+    return {"of": of, "rows": rows[:_LISTED], "rest": rows[_LISTED:]}

@@ -1,0 +1,101 @@
+"""What the memory is about: topics by importance with their map, and one topic over time."""
+
+import datetime as dt
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from starlette.responses import Response
+
+from memory_mcp.errors import LayerUnavailable
+from memory_mcp.requests.indexes import GetTopicGraphStatus
+from memory_mcp.requests.one_topic import GetTopic, TopicNodes
+from memory_mcp.requests.topic_map import GetTopicMap
+from memory_mcp.web import charts, topic_drawing
+from memory_mcp.web.asking import Ask
+
+#: Topics of a page, and segments of a topic's.
+_TOPICS, _SEGMENTS = 60, 50
+#: Weeks of a chart, at least and at most; longer times are shown by month.
+_LEAST, _WEEKS = 26, 60
+_WEEK = dt.timedelta(weeks=1)
+
+
+async def topics(ask: Ask) -> Response:
+    """Show the map and the list."""
+    try:
+        found = await ask.memory.ask(GetTopicMap(_TOPICS, ask.given("cursor"), **_scope(ask)))
+    except LayerUnavailable:
+        return _shown(ask, "topics", status=await ask.memory.ask(GetTopicGraphStatus()))
+    areas = {name: area for area in found.get("areas", ()) for name in area["topics"]}
+    sparks = {one["topic_id"]: charts.sparkline(one["weeks"], _by_week(one["weeks"])) for one in found["topics"]}
+    drawing = topic_drawing.topic_map(found, lambda name: ask.link(f"topics/{name}", project=ask.given("project")))
+    return _shown(ask, "topics", found=found, areas=areas, sparks=sparks, drawing=drawing)
+
+
+async def topic(ask: Ask) -> Response:
+    """Show one topic: its segments by time, what it is related to and what happened to it."""
+    name, scope = ask.path("topic_id"), _scope(ask)
+    found = await ask.memory.ask(GetTopic(name, **scope))
+    page = await ask.memory.ask(TopicNodes(found["topic"]["topic_id"], _SEGMENTS, ask.given("cursor"), **scope))
+    nodes = sorted(page["nodes"], key=lambda one: (one["when"], one["node_id"]), reverse=True)
+    chart = charts.columns(_over_time(ask, found.get("by_week", ()), found["topic"].get("weeks", ())), "Mentions over time")
+    return ask.page("topic.html", found=found, page=page, nodes=nodes, chart=chart)
+
+
+def _shown(ask: Ask, name: str, **values: Any) -> Response:
+    return ask.page(f"part_{name}.html" if ask.part else f"{name}.html", **values)
+
+
+def _scope(ask: Ask) -> dict[str, str]:
+    project = ask.given("project")
+    return {"project": project, "scope": "" if project else "all"}
+
+
+def _by_week(weeks: Sequence[int]) -> str:
+    held = [place for place, one in enumerate(reversed(weeks)) if one]
+    if not held:
+        return f"no mention in the last {len(weeks)} weeks"
+    last = "this week" if not held[0] else f"{held[0]} week{'' if held[0] == 1 else 's'} ago"
+    return f"{sum(weeks)} mentions in {len(weeks)} weeks, the last {last}"
+
+
+def _over_time(ask: Ask, by_week: Sequence[Mapping[str, Any]], latest: Sequence[int]) -> list[charts.Column]:
+    """Return a column for each week from the first mention to now, or for each month of a long time.
+
+    `latest` are the mentions of the last weeks, up to now where the topic was mentioned in one of them.
+    """
+    counts = {dt.date.fromisoformat(one["week"]): int(one["mentions"]) for one in by_week}
+    if not counts:
+        return []
+    silent = next((ago for ago, count in enumerate(reversed(latest)) if count), 0)
+    last = max(counts) + silent * _WEEK
+    first = min(*counts, last - (_LEAST - 1) * _WEEK)
+    if last - first > _WEEKS * _WEEK:
+        return _by_month(ask, counts)
+    days = [first + n * _WEEK for n in range((last - first) // _WEEK + 1)]
+    return [_column(ask, charts.week_of(day), counts.get(day, 0), _month_label(day, place)) for place, day in enumerate(days)]
+
+
+def _by_month(ask: Ask, counts: Mapping[dt.date, int]) -> list[charts.Column]:
+    """Return a column for each month; a week counts for the month of its first day."""
+    months = dict[int, int]()
+    for day, count in counts.items():
+        months[day.year * 12 + day.month - 1] = months.get(day.year * 12 + day.month - 1, 0) + count
+    shown = range(min(months), max(months) + 1)
+    return [
+        _column(ask, charts.month_of(*divmod(one, 12)), months.get(one, 0), str(one // 12) if one % 12 == 0 or place == 0 else "")
+        for place, one in enumerate(shown)
+    ]
+
+
+def _column(ask: Ask, period: tuple[str, str], count: int, label: str) -> charts.Column:
+    node, name = period
+    href = ask.link(f"tree/{node}", project=ask.given("project")) if count else ""
+    return charts.Column(count, f"{name}: {count} mention{'' if count == 1 else 's'}", href, label)
+
+
+def _month_label(monday: dt.date, place: int) -> str:
+    """Return the month below its first week, with the year where it begins."""
+    if place and monday.day > 7:
+        return ""
+    return charts.month_name(monday.month) + (f" {monday.year}" if monday.month == 1 or place == 0 else "")

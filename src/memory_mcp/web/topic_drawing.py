@@ -1,0 +1,140 @@
+"""A map of topics in, SVG out: topics as circles by importance, areas as groups of them, relations as lines.
+
+It is for the eye and the pointer alone: the page lists the same, with links, for keyboards and screen readers.
+"""
+
+import math
+import unicodedata
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from memory_mcp.web.charts import drawn, linked
+from memory_mcp.web.packing import Circle, grouped
+from memory_mcp.web.rendering import plain
+
+#: Radius of the least topic, and what the most important one has more.
+_LEAST, _MORE = 23.0, 31.0
+#: Between two circles, and around those of an area; how much wider than high the map is.
+_GAP, _MARGIN, _WIDE = 2.0, 6.0, 2.2
+#: How strongly areas pull each other, per strength of their relations; and relations that are drawn.
+_PULL, _LINES = 0.1, 70
+#: Height of a line of text and width of a character, in a circle and above an area.
+_LINE, _CHARACTER, _AREA_CHARACTER = 11.0, 5.6, 6.6
+
+#: A topic, an area or a relation, as `get_topic_map` gives it.
+_Given = Mapping[str, Any]
+
+
+def topic_map(found: _Given, to: Callable[[str], str]) -> Markup:
+    """Return the map of what `get_topic_map` found; `to` makes the address of a topic or an area by its id."""
+    topics = {topic["topic_id"]: topic for topic in found["topics"]}
+    areas = [[topics[name] for name in area["topics"]] for area in found.get("areas", ())]
+    most = max((topic["importance"] for topic in topics.values()), default=0.0)
+    radii = [sorted((_radius(topic, most) for topic in area), reverse=True) for area in areas]
+    area_of = {topic["topic_id"]: place for place, area in enumerate(areas) for topic in area}
+    relations = found.get("relations", ())
+    placed = grouped(radii, _GAP, _MARGIN, _WIDE, _pulls(relations, area_of))
+    circles = {
+        topic["topic_id"]: circle
+        for area, (_, inside) in zip(areas, placed, strict=True)
+        for topic, circle in zip(sorted(area, key=lambda one: -one["importance"]), inside, strict=True)
+    }
+    rings = [ring for ring, _ in placed]
+    return drawn(
+        "svg",
+        *(drawn("circle", cx=_at(ring.x), cy=_at(ring.y), r=_at(ring.r), class_="area") for ring in rings),
+        *(_line(one, circles) for one in relations[:_LINES]),
+        *(_topic(topics[name], circle, to) for name, circle in circles.items()),
+        *(_area(area, ring, to) for area, ring in zip(found.get("areas", ()), rings, strict=True) if len(area["topics"]) > 1),
+        viewBox=_box(rings),
+        class_="topics-map",
+        aria_hidden="true",
+    )
+
+
+def _radius(topic: _Given, most: float) -> float:
+    return _LEAST + _MORE * math.sqrt(topic["importance"] / most) if most else _LEAST
+
+
+def _pulls(relations: Sequence[_Given], area_of: Mapping[str, int]) -> dict[tuple[int, int], float]:
+    """Return how much areas pull each other."""
+    found: dict[tuple[int, int], float] = {}
+    for relation in relations:
+        one, other = sorted(area_of[topic] for topic in relation["topics"])
+        if one != other:
+            found[one, other] = found.get((one, other), 0.0) + _PULL * relation["strength"]
+    return found
+
+
+def _box(rings: Sequence[Circle]) -> str:
+    """Return the part of the plane that is shown."""
+    if not rings:
+        return "0 0 1 1"
+    left, top = min(ring.x - ring.r for ring in rings) - 4, min(ring.y - ring.r for ring in rings) - 12
+    right, bottom = max(ring.x + ring.r for ring in rings) + 4, max(ring.y + ring.r for ring in rings) + 4
+    return f"{_at(left)} {_at(top)} {_at(right - left)} {_at(bottom - top)}"
+
+
+def _line(relation: _Given, circles: Mapping[str, Circle]) -> Markup:
+    """Return a relation as a line from one circle's edge to the other's."""
+    one, other = (circles[topic] for topic in relation["topics"])
+    across, down = other.x - one.x, other.y - one.y
+    length = math.hypot(across, down) or 1.0
+    across, down = across / length, down / length
+    return drawn(
+        "line",
+        x1=_at(one.x + across * one.r),
+        y1=_at(one.y + down * one.r),
+        x2=_at(other.x - across * other.r),
+        y2=_at(other.y - down * other.r),
+        stroke_width=_at(0.6 + 2.4 * relation["strength"]),
+        class_=f"relation {relation['kind']}",
+    )
+
+
+def _topic(topic: _Given, circle: Circle, to: Callable[[str], str]) -> Markup:
+    lines = broken(topic["label"], 1.75 * circle.r / _CHARACTER, max(int(1.5 * circle.r / _LINE), 1))
+    first = circle.y - (len(lines) - 1) * _LINE / 2 + 3.5
+    texts = [drawn("text", line, x=_at(circle.x), y=_at(first + n * _LINE), text_anchor="middle") for n, line in enumerate(lines)]
+    shape = drawn("circle", cx=_at(circle.x), cy=_at(circle.y), r=_at(circle.r))
+    title = f"{topic['label']}: {topic['state']}, {topic['mentions']} mentions, last on {topic['last_mentioned']}"
+    return linked(to(topic["topic_id"]), title, shape, *texts, class_=f"topic {topic['state']}", tabindex=-1)
+
+
+def _area(area: _Given, ring: Circle, to: Callable[[str], str]) -> Markup:
+    [line] = broken(area["label"], 2.1 * ring.r / _AREA_CHARACTER, 1)
+    text = drawn("text", line, x=_at(ring.x), y=_at(ring.y - ring.r + 3), text_anchor="middle")
+    return linked(to(area["topic_id"]), f"Area: {area['label']}", text, class_="area-name", tabindex=-1)
+
+
+def _at(number: float) -> str:
+    return f"{number:.1f}"
+
+
+def broken(text: str, width: float, lines: int) -> list[str]:
+    """Return a text in at most so many lines of so many characters, wide ones counted twice; what has no room is left out."""
+    made = [""]
+    for word in plain(text).split() or ["?"]:
+        joined = f"{made[-1]} {word}".strip()
+        if _wide(joined) <= width or not made[-1]:
+            made[-1] = joined
+        else:
+            made.append(word)
+    kept = made[:lines]
+    if len(made) > lines:
+        kept[-1] = kept[-1].rstrip(",") + "…"
+    return [_cut(line, width) for line in kept]
+
+
+def _cut(text: str, width: float) -> str:
+    if _wide(text) <= width:
+        return text.rstrip(",")
+    while len(text) > 1 and _wide(text) + 1 > width:
+        text = text[:-1]
+    return text.rstrip("…") + "…"
+
+
+def _wide(text: str) -> int:
+    return sum(2 if unicodedata.east_asian_width(c) in "WF" else 1 for c in text)
