@@ -51,7 +51,9 @@ class Refusal:
         """As it is sent."""
         if self.is_page:
             message, hint = html.escape(self.message), html.escape(self.hint)
-            return f'<!doctype html><html lang="en"><title>memory-mcp</title><h1>{message}</h1><p>{hint}</p></html>'.encode()
+            # Without an icon of its own the browser would ask another route for one.
+            head = '<!doctype html><html lang="en"><title>memory-mcp</title><link rel="icon" href="data:,">'
+            return f"{head}<main><h1>{message}</h1><p>{hint}</p></main></html>".encode()
         return json.dumps({"error": {"code": self.code, "message": self.message, "hint": self.hint}}).encode()
 
     async def send(self, send: Send) -> None:

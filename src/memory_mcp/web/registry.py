@@ -6,6 +6,7 @@ from starlette.responses import Response
 
 from memory_mcp.web.acts import forgetting, jobs, projects, statements, summaries
 from memory_mcp.web.asking import Ask, Done
+from memory_mcp.web.pages import audit, evidence, export, forget, refine, status, tree
 from memory_mcp.web.pages import audit, calendar, evidence, export, forget, refine, status, today, topics, tree
 from memory_mcp.web.pages import projects as projects_page
 
@@ -39,6 +40,8 @@ ACTS: Mapping[str, Callable[[Ask], Awaitable[Done]]] = {
     "undo-project": projects.undo_project,
     "pause": projects.pause,
     "resume": projects.resume,
+    "exclude": projects.exclude,
+    "include": projects.include,
     "run-job": jobs.run,
     "pause-job": jobs.pause,
     "resume-job": jobs.resume,
