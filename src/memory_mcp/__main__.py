@@ -40,6 +40,7 @@ FORWARDED = frozenset(
             "backup",
             "pause",
             "resume",
+            "exclude",
             "sync",
         ),
         *("embedder status", "refine due", "refine show"),

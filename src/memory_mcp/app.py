@@ -10,7 +10,7 @@ from memory_mcp import paths
 from memory_mcp.archive.keeper import BackupKeeper
 from memory_mcp.children import few_collections
 from memory_mcp.clock import Clock, SystemClock
-from memory_mcp.config import Settings
+from memory_mcp.config import Settings, config_path
 from memory_mcp.errors import MemoryMcpError
 from memory_mcp.layers.base import Layer, LayerName, LayerStatus, Query, Target
 from memory_mcp.model.calendar import Calendar
@@ -96,7 +96,8 @@ class App:
         from memory_mcp.summarize.registry import SUMMARIZERS
         from memory_mcp.toc.tree import Tree
 
-        self.settings, self._callbacks = settings, callbacks
+        # Whoever opens it with the settings of another file names that file.
+        self.settings, self.settings_file, self._callbacks = settings, config_path(), callbacks
         self.clock: Clock = clock or SystemClock()
         self.directory = directory = None if in_memory else settings.storage.directory
         self.storage: Storage = ENGINES["duckdb"](directory, settings.storage.timezone, lock)
@@ -105,8 +106,7 @@ class App:
         self.summarizer = summarizer = SUMMARIZERS["extractive"]()
         self.tree = Tree(self.storage, self.calendar, summarizer, lambda: _LAG if callbacks.importing() else 0.0)
         self.evidence, self.log = Evidence(self.storage), EventLog(self.storage.events, self.clock)
-        self.capture = captured(settings.ingest, directory)
-        self.gate = Gate(self.capture)
+        self.gate = Gate(captured(settings.ingest, directory))
         self.pipeline = Pipeline(self.log, self.storage.outbox, self.gate)
         self.spool = self._spool(directory)
         self.derivation, self.improver = self._derivation(), self._improver()
@@ -187,7 +187,7 @@ class App:
             busy=self._callbacks.importing,
             drain=lambda: self.drain(_DRAINED).new,
             spool_watched=self._watch is not None,
-            follow=follower(self.settings.ingest, self.storage.outbox, directory, self.append),
+            follow=follower(self.settings.ingest, self.storage.outbox, directory, self.append, lambda: self.gate.capture),
             briefings=BriefingSettings(directory, hooks.briefing, factor, refine=hooks.refine, gap_minutes=gap),
             housekeeping_at=self.settings.scheduler.housekeeping_at,
             commit_indexes=self.accelerators.commit,

@@ -30,14 +30,20 @@ def importer_named(name: str, settings: "IngestSettings") -> "Importer":
 
 
 def follower(
-    settings: "IngestSettings", marks: "Marks", directory: Path | None, store: "Store"
+    settings: "IngestSettings",
+    marks: "Marks",
+    directory: Path | None,
+    store: "Store",
+    capture: "Callable[[], Capture]",
 ) -> Callable[[Callable[[], bool]], int]:
-    """What a round of following is, for a store in `directory`; a store in memory alone follows nobody."""
+    """What a round of following is, for a store in `directory`; a store in memory alone follows nobody.
+
+    `capture` returns what is never recorded.
+    """
     if directory is None:
         return lambda _: 0
     from memory_mcp.ingest.following import Follower
 
-    capture = captured(settings, directory)
     return Follower(all_importers(settings), marks, Path(paths.spool_dir(str(directory))), store, capture).round
 
 

@@ -132,6 +132,10 @@ NOBODYS = {"plan_query", "classify_query"}
 NO_TOOL = {"get_spend", "get_topic", "get_topic_map", "audit"}
 #: Of those, which a door for people asks for a bound caller: what concerns every project, and what tells of the caller's.
 REFUSED_WITHOUT_TOOL: Mapping[str, dict[str, Any]] = {
+    "get_overview": {},
+    "list_excluded": {},
+    "exclude": {"project": BILLING},
+    "include": {"project": BILLING},
     "list_jobs": {},
     "run_job": {"name": "roll_up"},
     "pause_job": {"name": "roll_up"},

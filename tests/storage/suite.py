@@ -288,6 +288,13 @@ def test_sessions_come_latest_first_with_their_span_and_size(store: Storage) -> 
     assert store.events.sessions(Scope(project=SHOP)) == [old]
 
 
+def test_marks_are_counted_in_texts_and_metadata(store: Storage) -> None:
+    assert store.events.marks("[TAG:", r"\[TAG:([a-z]+)\]") == {}
+    texts = ("[TAG:key] and [TAG:key]", "[TAG:token]", "[TAG: none", "nothing")
+    store.events.append([*map(event, texts), event("words", metadata={"command": "curl [TAG:key]"})])
+    assert store.events.marks("[TAG:", r"\[TAG:([a-z]+)\]") == {"key": 3, "token": 1}
+
+
 def test_neighbours_never_leave_the_stream(store: Storage) -> None:
     own = run_of(7)
     others = [*run_of(7, session="s2"), *run_of(7, thread="sub"), *run_of(7, project=BILLING)]

@@ -82,7 +82,7 @@ class Memory(Protocol):
         ...
 
     def carry(self, what: str, asked: Mapping[str, Any]) -> dict[str, Any]:
-        """A function of `requests.carrying` or `requests.merging` by its name."""
+        """A function of `requests.carrying`, `requests.merging` or `requests.portable` by its name."""
         ...
 
 
@@ -91,7 +91,7 @@ class Here:
 
     def __init__(self, app: App) -> None:
         self._app = app
-        self.settings, self.capture = app.settings, app.capture
+        self.settings, self.capture = app.settings, app.gate.capture
         self.importer, self.importers, self.run_import = app.importer, app.importers, app.run_import
         self.marks = app.storage.outbox.marks
         self.holdings = app.holdings
@@ -103,9 +103,9 @@ class Here:
 
     def carry(self, what: str, asked: Mapping[str, Any]) -> dict[str, Any]:
         """See Memory."""
-        from memory_mcp.requests import carrying, merging
+        from memory_mcp.requests import carrying, merging, portable
 
-        give = {f.__name__: f for f in (carrying.page, carrying.day, *merging.METHODS)}[what]
+        give = {f.__name__: f for f in (carrying.page, carrying.day, *merging.METHODS, *portable.METHODS)}[what]
         return give(self._app, asked)
 
     def build(self, progress: Callable[[Upkeep], None]) -> dict[str, float]:

@@ -14,7 +14,7 @@ from memory_mcp.daemon.doors import Doors
 from memory_mcp.daemon.rpc import Conversation, Execute, Method, Pipe
 from memory_mcp.errors import StorageError
 from memory_mcp.ingest import handover
-from memory_mcp.requests import carrying, merging
+from memory_mcp.requests import carrying, merging, portable
 from memory_mcp.server.service import Awaited, Service
 
 #: An import waits while more events than this are not in the tree yet: as many as are searched beside it.
@@ -49,7 +49,7 @@ class Methods:
             "import/finish": self.finish,
             "carry/page": partial(self.carry, carrying.page),
             "carry/day": partial(self.carry, carrying.day),
-            **{f"carry/{give.__name__}": partial(self.carry, give) for give in merging.METHODS},
+            **{f"carry/{give.__name__}": partial(self.carry, give) for give in (*merging.METHODS, *portable.METHODS)},
             "hook/recall": self.recall,
             "http/open": self._doors.hold,
             "pages/open": self._doors.visit,

@@ -110,7 +110,7 @@ class _Daemon:
         self._began = time.monotonic()
         self._ending = anyio.Event()
         self._why = ""
-        self._service = Service(settings, lock, lambda _: metrics.start())
+        self._service = Service(settings, lock, self._opened)
         self._clients = Clients()
         metrics.provide("daemon_clients", lambda: {"": float(len(self._clients))})
         self._assembling = threading.Lock()
@@ -118,10 +118,14 @@ class _Daemon:
         self._doors = Doors(settings.server, self._http_door, paths.token_file(self._directory))
         methods = Methods(self._service, self._doors, execute, self.status, self.stop)
         self._intake = Intake(paths.spool_dir(self._directory))
-        self._in_force = InForce(settings, told)
+        self._in_force = InForce(lambda: self._service.settings, told)
         private = Private({**methods.table(), METHOD: self._intake.keep}).serve
         project = settings.server.project
         self._door = SocketDoor(self._speak, self._clients, private, self._in_force.answer, project, secret)
+
+    def _opened(self, app: "App") -> None:
+        app.settings_file = self._in_force.file
+        metrics.start()
 
     async def run(self) -> None:
         """Serve until the end, then let everything go in order."""

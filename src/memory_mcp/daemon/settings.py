@@ -5,7 +5,7 @@ Invariants
 2. A file that cannot be used changes nothing: the settings of the start hold on.
 """
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -29,11 +29,11 @@ class State(NamedTuple):
 class InForce:
     """What holds in this daemon."""
 
-    def __init__(self, settings: Settings, told: Mapping[str, str]) -> None:
-        """`told`: what the daemon was started with, as callers tell theirs; see `link.Wanted.settings`."""
-        self._settings = settings
+    def __init__(self, settings: Callable[[], Settings], told: Mapping[str, str]) -> None:
+        """`settings` returns those in force; `told`: what the daemon was started with, see `link.Wanted.settings`."""
+        self._current = settings
         self._told = dict(told)
-        self._file = Path(told.get("config") or paths.config_file())
+        self.file = Path(told.get("config") or paths.config_file())
         self._stamp: tuple[int, ...] | None = None
         self._state = State()
 
@@ -47,18 +47,19 @@ class InForce:
 
     def _look(self) -> tuple[int, ...]:
         try:
-            found = self._file.stat()
+            found = self.file.stat()
         except OSError:
             return ()
         return (found.st_mtime_ns, found.st_size, found.st_ino)
 
     def _read(self) -> State:
-        flags = {"storage.data_dir": self._settings.storage.data_dir or None, "server.profile": self._told.get(_PROFILE)}
+        in_force = self._current()
+        flags = {"storage.data_dir": in_force.storage.data_dir or None, "server.profile": self._told.get(_PROFILE)}
         try:
-            now = load(flags=flags, file=self._file)
+            now = load(flags=flags, file=self.file)
         except MemoryMcpError as error:
             return State(unusable=str(error))
-        return State(tuple(k for k, _ in iter_keys() if value_of(now, k) != value_of(self._settings, k)))
+        return State(tuple(k for k, _ in iter_keys() if value_of(now, k) != value_of(in_force, k)))
 
     def answer(self, hello: Mapping[str, Any]) -> dict[str, str]:
         """What a caller is to know: `refused` (its variables), `stale` or `unusable` (the file), `note` (other variables)."""
@@ -87,7 +88,7 @@ class InForce:
         """Why a caller's variables cannot be used; "" when they can."""
         variables = {PREFIX + str(name): str(value) for name, value in theirs.items() if name != "config"}
         try:
-            load(variables, file=self._file)
+            load(variables, file=self.file)
         except MemoryMcpError as error:
             return str(error)
         return ""

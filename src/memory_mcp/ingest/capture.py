@@ -50,7 +50,7 @@ class Capture:
     def of(cls, settings: IngestSettings, directory: Path | None) -> "Capture":
         """By the settings, and the pauses of a data directory."""
         lists = (settings.exclude_paths, settings.exclude_projects, settings.exclude_tools)
-        files, projects, tools = (tuple(w for word in given.split(",") if (w := word.strip())) for given in lists)
+        files, projects, tools = map(listed, lists)
         return cls(files, projects, tools, str(directory.absolute()) if directory else "")
 
     def refusal(self, draft: EventDraft) -> str:
@@ -80,6 +80,11 @@ class Capture:
         if self.paths and any(_matches(rule, path) for path in _paths_of(draft) for rule in self.paths):
             return EXCLUDED_PATH
         return ""
+
+
+def listed(given: str) -> tuple[str, ...]:
+    """Return the rules of a setting, which are separated by commas."""
+    return tuple(rule for word in given.split(",") if (rule := word.strip()))
 
 
 def _paths_of(draft: EventDraft) -> Iterator[str]:

@@ -63,7 +63,9 @@ def agree(marks: Marks, names: Iterable[str], on: bool) -> None:
 class Follower:
     """Looks for what followed clients wrote."""
 
-    def __init__(self, importers: Sequence[Importer], marks: Marks, spool: Path, store: Store, capture: Capture) -> None:
+    def __init__(
+        self, importers: Sequence[Importer], marks: Marks, spool: Path, store: Store, capture: Callable[[], Capture]
+    ) -> None:
         self._importers = importers
         self._marks = marks
         self._spool = spool
@@ -109,7 +111,7 @@ class Follower:
         new = 0
         with (
             handover.claimed(self._spool) as token,
-            Readers(Hello(importer, token.folder, token.name, self._capture), tasks) as readers,
+            Readers(Hello(importer, token.folder, token.name, self._capture()), tasks) as readers,
         ):
             for task, part in readers.parts():
                 if part.name:

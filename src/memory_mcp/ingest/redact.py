@@ -19,6 +19,8 @@ from memory_mcp.ingest.vendor_rules import VENDOR_RULES
 
 #: What a secret is replaced by.
 REPLACEMENT = "[REDACTED:{}]"
+#: How every replacement begins, and one that holds its rule as the only group.
+MARK_BEGIN, MARK_PATTERN = "[REDACTED:", r"\[REDACTED:([^\]\n]{1,100})\]"
 
 #: Characters that show nothing; between the letters of a tag they change nothing for its reader.
 _UNSEEN = (

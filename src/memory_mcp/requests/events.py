@@ -4,10 +4,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from memory_mcp.app import App
+from memory_mcp.errors import InvalidQuery, NotFound
 from memory_mcp.model.event import Event as Stored
-from memory_mcp.requests import shapes
+from memory_mcp.model.ids import event_id_from, event_key, segment_key_of
 from memory_mcp.requests.cursors import event_behind, event_cursor
-from memory_mcp.requests.limits import PAGE, TOKENS
+from memory_mcp.requests.event_shapes import shaped
+from memory_mcp.requests.limits import CHARACTERS, NEIGHBOURS, PAGE, TEXT, TOKENS, Detail, choice
 from memory_mcp.requests.response import Recalled, budget_of, fitting
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
 from memory_mcp.requests.shapes import Event
@@ -20,7 +22,7 @@ _EVENT_TOKENS = 60
 
 @dataclass(frozen=True, slots=True)
 class GetEvents:
-    """All of a session, or of a span of time."""
+    """All of a session, of a segment or of a span of time; or one event and its neighbours."""
 
     since: str = ""
     until: str = ""
@@ -31,6 +33,17 @@ class GetEvents:
     project: str = ""
     scope: str = ""
     token_budget: int = TOKENS.default
+    #: A segment; its events alone.
+    node_id: str = ""
+    #: Only this one, and of its session's thread so many before and after it.
+    event_id: str = ""
+    before: int = NEIGHBOURS.default
+    after: int = NEIGHBOURS.default
+    #: Characters left out at the beginning of the named event's text, and characters of every text (0: all).
+    offset: int = CHARACTERS.default
+    text_limit: int = TEXT.default
+    #: full: also agent, project, tool and the like, the length of the whole text, and which of it is quoted by which grip.
+    detail: str = Detail.LEAN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -44,27 +57,80 @@ class Events(Recalled):
 
 
 def get_events(app: App, request: GetEvents, caller: Caller) -> Events:
-    """Return a page of events."""
-    limit, own_budget = PAGE.check(request.limit), TOKENS.check(request.token_budget, "token_budget")
-    window = times_of(app).window(request.since, request.until)
-    is_session = bool(request.session_id) and not (request.project or request.scope or caller.locked)
-    scoped = Scoped(None) if is_session else scope_of(app, request.project, request.scope, caller)
-    question = ("get_events", scoped.words, request.since, request.until, request.session_id)
-    after = event_behind(app, request.cursor, question)
-    scope = Scope(scoped.project, None, window)
-    found = app.storage.events.window(scope, request.session_id or None, limit + 1, after)
-    shaped = [shapes.event(e, app.calendar) for e in found[:limit]]
-    kept = fitting(app, shaped, own_budget)
-    shortened = bool(shaped) and not kept
+    """Return a page of events.
+
+    Raises:
+        InvalidQuery: an argument makes no sense.
+        NotFound: there is no such segment or event.
+
+    """
+    own_budget, full = TOKENS.check(request.token_budget, "token_budget"), choice(Detail, "detail", request.detail)
+    most, offset = TEXT.check(request.text_limit, "text_limit"), CHARACTERS.check(request.offset, "offset")
+    if request.event_id:
+        found, kept_to, scope, question = _around(app, request, caller)
+    else:
+        found, kept_to, scope, question = _page(app, request, caller)
+    offsets = {event_id_from(event_key(request.event_id)): offset} if request.event_id else {}
+    shown = shaped(app, found[:kept_to], full is Detail.FULL, most, offsets)
+    kept = fitting(app, shown, own_budget)
+    shortened = bool(shown) and not kept
     if shortened:
         room = (budget_of(app, own_budget) - _EVENT_TOKENS) / app.settings.retrieval.token_factor
-        kept = [replace(shaped[0], text=shaped[0].text.encode()[: max(int(room), 1) * 4].decode(errors="ignore"))]
+        kept = [replace(shown[0], text=shown[0].text.encode()[: max(int(room), 1) * 4].decode(errors="ignore"))]
+    more = len(found) > len(kept) and not request.event_id
     return Events(
         events=kept,
-        next_cursor=event_cursor(found[len(kept) - 1].event_id, *question) if len(found) > len(kept) else "",
-        scope=_whose(app, caller, found) or scoped.words if is_session else scoped.words,
+        next_cursor=event_cursor(found[len(kept) - 1].event_id, *question) if more else "",
+        scope=scope,
         truncated=True if shortened else None,
     )
+
+
+#: Events (one more than are shown, where there are more), how many are shown, the scope, and what a cursor is bound to.
+_Found = tuple[Sequence[Stored], int, str, tuple[str, ...]]
+
+
+def _page(app: App, request: GetEvents, caller: Caller) -> _Found:
+    """Return the events of a session, a segment or a span of time behind the cursor."""
+    limit = PAGE.check(request.limit)
+    if request.before or request.after or request.offset:
+        raise InvalidQuery("before, after and offset belong to event_id", "Name an event, or leave them out.")
+    window = times_of(app).window(request.since, request.until)
+    is_session = bool(request.session_id) and not (request.project or request.scope or request.node_id or caller.locked)
+    scoped = Scoped(None) if is_session else scope_of(app, request.project, request.scope, caller)
+    named = (request.node_id,) if request.node_id else ()
+    question = ("get_events", scoped.words, request.since, request.until, request.session_id, *named)
+    after = event_behind(app, request.cursor, question)
+    if request.node_id:
+        found: Sequence[Stored] = _of_segment(app, request.node_id, scoped)
+        found = [one for one in found if after is None or one.order > after][: limit + 1]
+    else:
+        found = app.storage.events.window(Scope(scoped.project, None, window), request.session_id or None, limit + 1, after)
+    words = _whose(app, caller, found) or scoped.words if is_session else scoped.words
+    return found, limit, words, question
+
+
+def _of_segment(app: App, given: str, scoped: Scoped) -> Sequence[Stored]:
+    """Return a segment's events, once its scope is known to hold it."""
+    node = app.tree.node(times_of(app).node_id(given), scoped.project)
+    key = segment_key_of(node.node_id)
+    segment = app.storage.toc.segments([key]).get(key) if key is not None else None
+    if segment is None:
+        raise InvalidQuery(f"{node.node_id} is no segment", "Periods have no events of their own: name since and until.")
+    return app.storage.events.in_segment(segment)
+
+
+def _around(app: App, request: GetEvents, caller: Caller) -> _Found:
+    """Return one event with its neighbours of the same session, project and thread."""
+    if request.since or request.until or request.session_id or request.node_id or request.cursor:
+        raise InvalidQuery("event_id names one event", "Leave since, until, session_id, node_id and cursor out.")
+    before, after = NEIGHBOURS.check(request.before, "before"), NEIGHBOURS.check(request.after, "after")
+    event = app.storage.events.find(event_id_from(event_key(request.event_id)))
+    if event is None or not caller.sees(app, event.project):
+        raise NotFound(f"no event {request.event_id[:60]}", "Take event ids from get_events or expand_grip.")
+    earlier, later = app.storage.events.around(event, before, after)
+    found = [*earlier, event, *later]
+    return found, len(found), caller.elsewhere(app, event.project) or event.project, ()
 
 
 def _whose(app: App, caller: Caller, found: Sequence[Stored]) -> str:

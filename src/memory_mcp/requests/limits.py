@@ -37,6 +37,10 @@ PAGE = Range(20, most=1000)
 PAGE_TOKENS = 900
 #: Events before and after a quotation.
 AROUND = Range(3, least=0, most=50)
+#: Events before and after one that is named.
+NEIGHBOURS = Range(0, least=0, most=200)
+#: Characters of a text that are left out, and that are shown; 0 shows all.
+CHARACTERS, TEXT = Range(0, least=0, most=1_000_000_000), Range(0, least=0, most=1_000_000)
 #: Tokens of a response; 0 counts as not given.
 TOKENS = Range(0, least=0, most=200_000)
 #: Tokens of what an agent reads to refine a node; with fewer not even the node's own text has room.
@@ -49,6 +53,8 @@ DAYS = Range(7, most=3660)
 YEAR = Range(366, most=3660)
 #: Projects of an overview.
 PROJECTS = Range(8, most=20)
+#: Characters of a pattern of what is never recorded.
+MAX_PATTERN = 500
 #: Characters of a question.
 MAX_QUERY = 4000
 

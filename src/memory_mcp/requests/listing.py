@@ -17,7 +17,7 @@ from memory_mcp.requests.cursors import offset_cursor, offset_of
 from memory_mcp.requests.limits import PAGE
 from memory_mcp.requests.plain import largest, tokens_of
 from memory_mcp.requests.scope import Scoped
-from memory_mcp.requests.shapes import Bullet, Child, Told, child, lessened
+from memory_mcp.requests.shapes import Bullet, Child, Told, child, full_child, lessened
 from memory_mcp.toc.quiet import quiet
 
 #: Tokens within which the first children of a list are told with as much beside their titles as fits.
@@ -49,8 +49,10 @@ class Listing:
         return self.children[: fits or 1]
 
 
-def listed(app: App, opened: TocNode, scoped: Scoped, limit: int, cursor: str = "") -> Listing:
+def listed(app: App, opened: TocNode, scoped: Scoped, limit: int, cursor: str = "", full: bool = False) -> Listing:
     """Return a page of at most `limit` children; a cursor of what is folded leads to a page of that.
+
+    With `full`, all is said of each.
 
     Raises:
         InvalidQuery: the cursor is damaged, or of another question.
@@ -69,10 +71,14 @@ def listed(app: App, opened: TocNode, scoped: Scoped, limit: int, cursor: str = 
         rows, asked, offset = [i for i in ids if i not in apart], question, offset_of(cursor, *question)
     else:
         rows, asked = hidden, behind
-    first = _children(app, rows[: PAGE.default], scoped)
-    told, end = _detail(first, app.settings.retrieval.token_factor), offset + limit
-    page = first[offset:end] if end <= PAGE.default else _children(app, rows[offset:end], scoped)
-    children = [lessened(one, told) for one in page]
+    end = offset + limit
+    if full:
+        children = _children(app, rows[offset:end], scoped, full=True)
+    else:
+        first = _children(app, rows[: PAGE.default], scoped)
+        told = _detail(first, app.settings.retrieval.token_factor)
+        page = first[offset:end] if end <= PAGE.default else _children(app, rows[offset:end], scoped)
+        children = [lessened(one, told) for one in page]
     folded = "" if cursor or not hidden else f"{len(hidden)} short exchanges, {sum(heads[i].event_count for i in hidden)} events"
     return Listing(children, folded, offset_cursor(0, *behind) if folded else "", offset, len(rows), asked)
 
@@ -87,9 +93,10 @@ def most_telling(bullets: Sequence[Bullet], tokens: float, factor: float) -> Seq
     return first(largest(0, len(bullets), lambda count: tokens_of(first(count), factor) <= tokens) or 0)
 
 
-def _children(app: App, ids: Sequence[NodeId], scoped: Scoped) -> list[Child]:
+def _children(app: App, ids: Sequence[NodeId], scoped: Scoped, full: bool = False) -> list[Child]:
     found = app.tree.nodes(ids, scoped.project)
-    return [child(found[i], app.tree.count_children(i, scoped.project)) for i in ids if i in found]
+    counted = [(found[i], app.tree.count_children(i, scoped.project)) for i in ids if i in found]
+    return [full_child(node, count, app.calendar) if full else child(node, count) for node, count in counted]
 
 
 def _detail(first: Sequence[Child], factor: float) -> Told:

@@ -9,7 +9,7 @@ from memory_mcp.model.ids import ROOT, GripId, NodeId, segment_key_of
 from memory_mcp.model.superseded import Superseded
 from memory_mcp.model.toc import TocNode
 from memory_mcp.requests import shapes
-from memory_mcp.requests.limits import PAGE, PAGE_TOKENS
+from memory_mcp.requests.limits import PAGE, PAGE_TOKENS, Detail, choice
 from memory_mcp.requests.listing import listed, most_telling
 from memory_mcp.requests.plain import tokens_of
 from memory_mcp.requests.response import Recalled
@@ -48,11 +48,15 @@ class Browsed(Recalled):
 
 @dataclass(frozen=True, slots=True)
 class GetNode:
-    """One node with its first children; the root where no node is named."""
+    """One node with a page of its children; the root where no node is named."""
 
     node_id: str = ""
     project: str = ""
     scope: str = ""
+    limit: int = PAGE.default
+    cursor: str = ""
+    #: full: of each child also its kind, projects, agents and time.
+    detail: str = Detail.LEAN
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -72,7 +76,6 @@ class WholeNode(Recalled):
 
     node: Node
     children: Sequence[Child]
-    #: Goes on with browse_toc.
     next_cursor: str = ""
     folded: str = ""
     folded_cursor: str = ""
@@ -119,9 +122,10 @@ def browse(app: App, request: Browse, caller: Caller) -> Browsed:
 
 def get_node(app: App, request: GetNode, caller: Caller) -> WholeNode:
     """Return a whole node with the first page of its children; NotFound where the scope holds none such."""
+    limit, full = PAGE.check(request.limit), choice(Detail, "detail", request.detail) is Detail.FULL
     scoped = scope_of(app, request.project, request.scope, caller)
     opened = app.tree.node(times_of(app).node_id(request.node_id), scoped.project)
-    listing = listed(app, opened, scoped, PAGE.default)
+    listing = listed(app, opened, scoped, limit, request.cursor, full)
     return WholeNode(
         node=shapes.node(opened, app.calendar, *_neighbours(app, opened.node_id, scoped), _over(app, opened)),
         children=listing.children,

@@ -73,6 +73,19 @@ class Child:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class FullChild(Child):
+    """A child with what it is filed under."""
+
+    #: "" for an observation.
+    kind: str = ""
+    projects: Sequence[str] = ()
+    agents: Sequence[str] = ()
+    start: str = ""
+    end: str = ""
+    pinned: bool | None = None
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class Node:
     """One page of the time tree."""
 
@@ -141,6 +154,20 @@ def child(node: TocNode, children: int = 0) -> Child:
         events=node.event_count,
         sessions=node.session_count if period else 0,
         children=children,
+    )
+
+
+def full_child(node: TocNode, children: int, calendar: Calendar) -> FullChild:
+    """Return a node as its parent lists it, with what it is filed under and when it was."""
+    lean = child(node, children)
+    return FullChild(
+        **{name: getattr(lean, name) for name in Child.__dataclass_fields__},
+        kind="" if node.kind is MemoryKind.OBSERVATION else node.kind,
+        projects=node.projects[:NAMES_SHOWN],
+        agents=node.agents[:NAMES_SHOWN],
+        start=calendar.iso(node.start_ms) if node.end_ms else "",
+        end=calendar.iso(node.end_ms) if node.end_ms else "",
+        pinned=True if node.pinned else None,
     )
 
 

@@ -5,7 +5,7 @@ from typing import Annotated, Literal
 from pydantic import BaseModel, ConfigDict, Field
 
 from memory_mcp.requests import limits
-from memory_mcp.requests.limits import AROUND, MAX_QUERY, PAGE, RESULTS, TOKENS
+from memory_mcp.requests.limits import AROUND, MAX_QUERY, NEIGHBOURS, PAGE, RESULTS, TOKENS
 
 Query = Annotated[str, Field(description="What to look for", max_length=MAX_QUERY)]
 Words = Annotated[str, Field(description="Words to look for; one match is enough", max_length=MAX_QUERY)]
@@ -15,6 +15,7 @@ GripId = Annotated[str, Field(description="As results carry it: grip:<ms>:<id>",
 Limit = Annotated[int, Field(ge=RESULTS.least, le=RESULTS.most)]
 Page = Annotated[int, Field(ge=PAGE.least, le=PAGE.most)]
 Few = Annotated[int, Field(ge=AROUND.least, le=AROUND.most)]
+Neighbours = Annotated[int, Field(ge=NEIGHBOURS.least, le=NEIGHBOURS.most)]
 #: 0 counts as not given.
 Tokens = Annotated[int | None, Field(description="Most tokens in the answer", ge=TOKENS.least, le=TOKENS.most)]
 Cursor = Annotated[str, Field(description="next_cursor of the page before", max_length=200)]

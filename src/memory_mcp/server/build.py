@@ -17,6 +17,7 @@ from memory_mcp.app import App
 from memory_mcp.children import few_collections
 from memory_mcp.config import Settings
 from memory_mcp.scope import caller_project
+from memory_mcp.server.apps import add_apps
 from memory_mcp.server.completion import add_completion
 from memory_mcp.server.ending import signals_of_end
 from memory_mcp.server.guard import MemoryServer
@@ -61,6 +62,7 @@ def assemble(host: Host, project: str = "") -> MemoryServer:
         cache_hints={"tools/list": _HINT, "prompts/list": _HINT, "resources/templates/list": _HINT},
     )
     add_resources(server, kit)
+    add_apps(server)
     add_prompts(server, kit)
     add_completion(server, kit)
     return server

@@ -19,6 +19,7 @@ from mcp.types import INVALID_PARAMS, CallToolResult, GetPromptResult, InputRequ
 from memory_mcp import metrics
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.model.fencing import neutral, neutral_json
+from memory_mcp.server.apps import hidden
 from memory_mcp.server.errors import as_ours, check_names, check_prompt, check_tool, describe, error_result
 
 log = logging.getLogger(__name__)
@@ -31,7 +32,7 @@ class MemoryServer(MCPServer[Any]):
     """MCPServer whose tool errors are ours."""
 
     def __init__(self, name: str, tools: Sequence[Tool], **settings: Any) -> None:
-        super().__init__(name, tools=list(tools), middleware=[_disarmed], **settings)
+        super().__init__(name, tools=list(tools), middleware=[_disarmed, hidden], **settings)
         self._ours: Mapping[str, Tool] = {t.name: t for t in tools}
 
     async def call_tool(

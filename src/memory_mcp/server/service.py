@@ -79,6 +79,11 @@ class Service:
         self._filled = -math.inf
         self.host = Host(settings, self._open, lambda: self._deriver.last_error, self._on_read)
 
+    @property
+    def settings(self) -> Settings:
+        """The settings in force."""
+        return self._settings if self._app is None else self._app.settings
+
     def _open(self) -> App:
         callbacks = Callbacks(
             self._on_write,

@@ -207,6 +207,28 @@ class Event(Wire):
     text: str
 
 
+class QuotedSpan(Wire):
+    """A citation of an event."""
+
+    grip_id: str
+    start: int
+    end: int
+    over: bool | None = None
+
+
+class FullEvent(Event):
+    """An event with its origin and the citations of it."""
+
+    agent: str = ""
+    project: str = ""
+    thread: str = ""
+    trust: str = ""
+    size: int | None = None
+    offset: int | None = None
+    metadata: dict[str, str] = {}
+    quotes: list[QuotedSpan] = []
+
+
 class Context(Wire):
     """Where a node stands."""
 
@@ -215,12 +237,23 @@ class Context(Wire):
     parents: list[Child] = []
 
 
+class FullChild(Child):
+    """A child with what it is filed under."""
+
+    kind: str = ""
+    projects: list[str] = []
+    agents: list[str] = []
+    start: str = ""
+    end: str = ""
+    pinned: bool | None = None
+
+
 class WholeNode(Recalled):
     """get_node."""
 
     node: Node
-    children: list[Child]
-    next_cursor: Annotated[str, Field(description="For browse_toc")] = ""
+    children: list[FullChild]
+    next_cursor: str = ""
     folded: str = ""
     folded_cursor: str = ""
     context: Context | None = None
@@ -279,7 +312,7 @@ class GripAnswer(Recalled):
 class EventsAnswer(Recalled):
     """get_events."""
 
-    events: list[Event]
+    events: list[FullEvent]
     next_cursor: str = ""
     scope: str
     truncated: bool | None = None

@@ -125,6 +125,10 @@ class EventStore(Protocol):
         """Return the names of those who spoke, in order."""
         ...
 
+    def marks(self, begin: str, pattern: str) -> dict[str, int]:
+        """Count what the only group of `pattern` matches in texts and metadata; every match begins with `begin`."""
+        ...
+
     def iter_all(self, batch: int = 2000) -> Iterator[list[StoredEvent]]:
         """Every event in order of arrival, in batches."""
         ...

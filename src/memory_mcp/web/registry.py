@@ -6,6 +6,7 @@ from starlette.responses import Response
 
 from memory_mcp.web.asking import Ask, Done
 from memory_mcp.web.pages import calendar, status, today, topics, tree
+from memory_mcp.web.pages import evidence, status, tree
 
 PAGES: Mapping[str, Callable[[Ask], Awaitable[Response]]] = {
     "today": today.today,
@@ -14,6 +15,9 @@ PAGES: Mapping[str, Callable[[Ask], Awaitable[Response]]] = {
     "tree/{node_id:path}": tree.node,
     "topics": topics.topics,
     "topics/{topic_id}": topics.topic,
+    "grip/{grip_id:path}": evidence.grip,
+    "session/{session_id:path}": evidence.session,
+    "event/{event_id}": evidence.event,
     "status": status.status,
 }
 #: Writes, each by a form that carries the visit's token.

@@ -61,6 +61,22 @@ def when(iso: str, seconds: bool = False) -> Markup:
     return Markup('<time datetime="{}">{}</time>').format(iso, said)
 
 
+def period(node_id: str) -> str:
+    """Return what a year, month, week or day is called; the id itself of anything else."""
+    kind, _, rest = node_id.removeprefix("toc:").partition(":")
+    try:
+        if kind == "month":
+            return dt.date.fromisoformat(f"{rest}-01").strftime("%B %Y")
+        if kind == "day":
+            return dt.date.fromisoformat(rest).strftime("%a %d %b %Y")
+    except ValueError:
+        return node_id
+    if kind == "week":
+        year, _, week = rest.partition("-W")
+        return f"Week {week.lstrip('0')} of {year}"
+    return rest if kind == "year" else "All years" if kind == "root" else node_id
+
+
 def short(project: str) -> str:
     """Return the last part of a project's name."""
     return project.rstrip("/").replace("\\", "/").rsplit("/", 1)[-1] or project
@@ -93,7 +109,7 @@ def environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.filters |= {"when": when, "short": short, "count": count, "size": size, "plain": plain}
+    made.filters |= {"when": when, "short": short, "count": count, "size": size, "plain": plain, "period": period}
     made.globals |= {"version": __version__}
     return made
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands import teleport
+from memory_mcp.cli.commands import overview, teleport
 from memory_mcp.cli.commands.base import Subparsers, answered, as_json, family, file_pending, leaf, opened, reopen
 from memory_mcp.cli.commands.topics import status_lines
 from memory_mcp.errors import InvalidQuery
@@ -30,6 +30,12 @@ def add(parsers: Subparsers, about: str) -> None:
     rebuild.add_argument("--timezone", metavar="ZONE", help="count days in this zone from now on, such as Europe/Berlin")
     stats = leaf(inner, "stats", run_stats, "show counts and sizes")
     stats.add_argument("--prometheus", action="store_true", help="as text for Prometheus")
+    leaf(
+        inner,
+        "overview",
+        overview.run,
+        "show clients, redactions, disk, what may leave this machine, what is not recorded, backups",
+    )
     acts = leaf(inner, "audit", run_audit, "list what was done to the memory itself: corrected, retracted, forgotten, restored")
     acts.add_argument("--limit", type=int, default=20, metavar="N", help="how many (20)")
     leaf(inner, "compact", run_compact, "rewrite the database file without dead space")

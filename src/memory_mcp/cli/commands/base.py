@@ -126,6 +126,7 @@ def opened(args: argparse.Namespace, catch_up: bool = True, settled: bool = Fals
     from memory_mcp.storage.lock import read_only
 
     app = App(settings_of(args))
+    app.settings_file = settings_file(args) or app.settings_file
     try:
         writable = not read_only(app.directory)
         if writable:

@@ -1,4 +1,4 @@
-"""`export`: the memory as files that other programs read, and that `import` takes back."""
+"""`export`: the memory as files that other programs read and `import` takes back, or as one page to read anywhere."""
 
 import argparse
 import sys
@@ -14,7 +14,8 @@ if TYPE_CHECKING:
 
 _ASIDE = (
     "JSONL without PATH goes to standard output. Secrets are looked for once more. `import jsonl FILE` and "
-    "`import markdown FOLDER` take an export back, and know what they have already."
+    "`import markdown FOLDER` take an export back, and know what they have already. With --html one file is written that "
+    "shows the time tree, its quotations and the conversations in any browser, and searches in them; it is not taken back."
 )
 
 
@@ -23,6 +24,7 @@ def add(parsers: Subparsers, about: str) -> None:
     parser = leaf(parsers, "export", run, about, _ASIDE)
     parser.add_argument("path", nargs="?", type=Path, metavar="PATH", help="file (jsonl) or folder (markdown) to write")
     parser.add_argument("--format", choices=("jsonl", "markdown"), default="jsonl", help="what to write (jsonl)")
+    parser.add_argument("--html", type=Path, metavar="FILE", help="write one HTML file to read and search anywhere")
     parser.add_argument("--project", metavar="P", default="", help="only this project (its identity or the last part of it)")
     parser.add_argument("--agent", metavar="A", default="", help="only what was said with this agent")
     parser.add_argument("--force", action="store_true", help="replace a file that is in the way")
@@ -31,11 +33,13 @@ def add(parsers: Subparsers, about: str) -> None:
 
 def run(args: argparse.Namespace) -> int:
     """Write, and say what was written."""
+    if args.html is not None:
+        return _html(args, args.html.expanduser())
     from memory_mcp.cli.exporting import Export
 
     path: Path | None = args.path.expanduser() if args.path else None
     _refuse(args, path)
-    asked = {"project": args.project, "agent": args.agent, "since": args.since or "", "until": args.until or ""}
+    asked = _asked(args)
     with filling(args) as memory, render.Progress("exporting") as bar:
         export = Export(memory.carry, asked, lambda done, events: bar.at(done, f"{events:,} events"))
         _write(export, args, path)
@@ -49,14 +53,41 @@ def run(args: argparse.Namespace) -> int:
         "redacted": dict(done.redacted),
     }
     lines = [f"Wrote {render.plural(done.events, 'event')} to {path}" + (f", {done.files:,} days" if done.files else "")]
-    lines += [f"Left out: {count:,} {reason}" for reason, count in done.left_out.items()]
-    lines += [f"Redacted: {count:,} {rule}" for rule, count in done.redacted.items()]
+    lines += _taken_out(data)
     if path is None:
         for line in lines[1:]:
             render.err(line)
     else:
         render.emit(as_json(args), data, lines)
     return 0
+
+
+def _html(args: argparse.Namespace, path: Path) -> int:
+    """Write one HTML file, and say what is in it."""
+    from memory_mcp.cli.html_export.writing import HtmlExport
+
+    if args.path is not None or args.format != "jsonl":
+        raise InvalidQuery("--html names the only file that is written", "memory-mcp export --html FILE")
+    _refuse(args, path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with filling(args) as memory, render.Progress("exporting") as bar:
+        export = HtmlExport(memory.carry, _asked(args), lambda done, events: bar.at(done, f"{events:,} messages"))
+        done = export.write(path)
+    counts = (
+        f"{render.plural(done['events'], 'message')} in {render.plural(done['segments'], 'segment')} "
+        f"on {render.plural(done['days'], 'day')}, {render.size(done['bytes'])}"
+    )
+    render.emit(as_json(args), {"format": "html", "path": str(path), **done}, [f"Wrote {path}: {counts}", *_taken_out(done)])
+    return 0
+
+
+def _asked(args: argparse.Namespace) -> dict[str, str]:
+    return {"project": args.project, "agent": args.agent, "since": args.since or "", "until": args.until or ""}
+
+
+def _taken_out(done: dict[str, Any]) -> list[str]:
+    lines = [f"Left out: {count:,} {reason}" for reason, count in done["left_out"].items()]
+    return lines + [f"Redacted: {count:,} {rule}" for rule, count in done["redacted"].items()]
 
 
 def _refuse(args: argparse.Namespace, path: Path | None) -> None:

@@ -33,24 +33,38 @@ def add(parsers: Subparsers, about: str) -> None:
     add_scope(root)
     node = leaf(inner, "node", run_node, "show a node: its text, its grips, what came before, what lies around")
     node.add_argument("id", metavar="ID", help="such as 2026-01, 2026-W05, 'last week' or toc:segment:<day>:<id>")
+    node.add_argument("--limit", type=int, default=PAGE.default, metavar="N", help=f"most children ({PAGE.default})")
+    node.add_argument("--cursor", default="", metavar="C", help="go on behind this place, as the last answer gave it")
+    node.add_argument("--detail", default="lean", metavar="D", help="full: also kind, projects and agents of each child (JSON)")
     add_scope(node)
     browse = leaf(inner, "browse", run_browse, "list the children of a node")
     browse.add_argument("id", nargs="?", default="", metavar="ID", help="node (default: the root)")
     browse.add_argument("--limit", type=int, default=PAGE.default, metavar="N", help=f"most children ({PAGE.default})")
     browse.add_argument("--cursor", default="", metavar="C", help="go on behind this place, as the last answer gave it")
     add_scope(browse)
-    events = leaf(inner, "events", run_events, "list events in the order of time")
-    add_times(events)
-    events.add_argument("--session", default="", metavar="ID", help="only this session")
-    events.add_argument("--limit", type=int, default=PAGE.default, metavar="N", help=f"most events ({PAGE.default})")
-    events.add_argument("--cursor", default="", metavar="C", help="go on behind this place, as the last answer gave it")
-    events.add_argument("--token-budget", type=int, default=0, metavar="N", help="most tokens of all events together")
-    add_scope(events)
+    _add_events(inner)
     grip = leaf(inner, "expand-grip", run_expand, "show a quotation in its conversation, checked against the stored event")
     grip.add_argument("id", metavar="ID", help="grip:<ms>:<id>, or only its last part")
     grip.add_argument("--before", type=int, default=AROUND.default, metavar="N", help=f"events before it ({AROUND.default})")
     grip.add_argument("--after", type=int, default=AROUND.default, metavar="N", help=f"events after it ({AROUND.default})")
     grip.add_argument("--token-budget", type=int, metavar="N", help="most tokens of all texts together")
+
+
+def _add_events(inner: Subparsers) -> None:
+    events = leaf(inner, "events", run_events, "list events in the order of time, or show one and its neighbours")
+    add_times(events)
+    events.add_argument("--session", default="", metavar="ID", help="only this session")
+    events.add_argument("--node", default="", metavar="ID", help="only this segment")
+    events.add_argument("--event", default="", metavar="ID", help="only this event, with --before and --after")
+    events.add_argument("--before", type=int, default=0, metavar="N", help="events before it (0)")
+    events.add_argument("--after", type=int, default=0, metavar="N", help="events after it (0)")
+    events.add_argument("--offset", type=int, default=0, metavar="N", help="characters of its text to leave out")
+    events.add_argument("--text-limit", type=int, default=0, metavar="N", help="most characters of each text")
+    events.add_argument("--detail", default="lean", metavar="D", help="full: also origin, length and quoted spans (JSON)")
+    events.add_argument("--limit", type=int, default=PAGE.default, metavar="N", help=f"most events ({PAGE.default})")
+    events.add_argument("--cursor", default="", metavar="C", help="go on behind this place, as the last answer gave it")
+    events.add_argument("--token-budget", type=int, default=0, metavar="N", help="most tokens of all events together")
+    add_scope(events)
 
 
 def run_root(args: argparse.Namespace) -> int:
@@ -79,7 +93,8 @@ def run_node(args: argparse.Namespace) -> int:
     from memory_mcp.requests.nodes import GetNode
 
     with opened(args) as app:
-        data = answered(app, GetNode(args.id, **whose(app, args)))
+        page = {"limit": args.limit, "cursor": args.cursor, "detail": args.detail}
+        data = answered(app, GetNode(args.id, **page, **whose(app, args)))
     render.emit(as_json(args), data, node_lines(data), recalled=True)
     return 0
 
@@ -90,7 +105,10 @@ def run_events(args: argparse.Namespace) -> int:
 
     with opened(args, catch_up=False) as app:
         when = {"since": args.since or "", "until": args.until or "", "session_id": args.session, "cursor": args.cursor}
-        data = answered(app, GetEvents(**when, limit=args.limit, token_budget=args.token_budget, **whose(app, args)))
+        around = {"node_id": args.node, "event_id": args.event, "before": args.before, "after": args.after}
+        shape = {"offset": args.offset, "text_limit": args.text_limit, "detail": args.detail}
+        size = {"limit": args.limit, "token_budget": args.token_budget}
+        data = answered(app, GetEvents(**when, **around, **shape, **size, **whose(app, args)))
         hint_when_empty(app)
     render.emit(as_json(args), data, events_lines(data), recalled=True)
     return 0

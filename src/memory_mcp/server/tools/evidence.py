@@ -9,6 +9,7 @@ from pydantic import Field
 from memory_mcp.requests.expand import ExpandRequest
 from memory_mcp.requests.limits import AROUND
 from memory_mcp.server import arguments, wire
+from memory_mcp.server.apps import EVIDENCE
 from memory_mcp.server.tools.kit import Kit, tool
 
 
@@ -20,7 +21,7 @@ class Evidence:
 
     def tools(self) -> list[Tool]:
         """In the order offered."""
-        return [tool(self.expand_grip, "Expand a grip")]
+        return [tool(self.expand_grip, "Expand a grip", page=EVIDENCE)]
 
     async def expand_grip(
         self,

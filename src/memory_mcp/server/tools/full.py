@@ -1,13 +1,13 @@
 """Single reading steps of the full profile: get_toc_root, get_node, get_events, search_node."""
 
-from typing import Annotated
+from typing import Annotated, Any
 
 from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult
 from pydantic import Field
 
 from memory_mcp.requests.events import GetEvents
-from memory_mcp.requests.limits import PAGE, RESULTS
+from memory_mcp.requests.limits import CHARACTERS, NEIGHBOURS, PAGE, RESULTS, TEXT
 from memory_mcp.requests.nodes import GetNode
 from memory_mcp.requests.words import SearchNode
 from memory_mcp.server import arguments, wire
@@ -34,13 +34,19 @@ class Full:
         return await self._kit.ask(GetNode(scope=scope))
 
     async def get_node(
-        self, node_id: arguments.NodeId, project: arguments.Project = "", scope: arguments.Scope = ""
+        self,
+        node_id: arguments.NodeId,
+        project: arguments.Project = "",
+        scope: arguments.Scope = "",
+        limit: arguments.Page = PAGE.default,
+        cursor: arguments.Cursor = "",
+        detail: Annotated[arguments.Detail, Field(description="full: also kind, projects, agents of each child")] = "lean",
     ) -> Annotated[CallToolResult, wire.WholeNode]:
         """One node with all its bullets and children.
 
         For a segment also its context: what came just before in its session, and the day, week, month and year above it.
         """
-        return await self._kit.ask(GetNode(node_id, project, scope))
+        return await self._kit.ask(GetNode(node_id, project, scope, limit, cursor, detail))
 
     async def get_events(
         self,
@@ -52,9 +58,20 @@ class Full:
         project: arguments.Project = "",
         scope: arguments.Scope = "",
         token_budget: arguments.Tokens = None,
+        node_id: Annotated[str, Field(description="Events of this segment", max_length=300)] = "",
+        event_id: Annotated[str, Field(description="This event alone, with neighbours", max_length=300)] = "",
+        before: arguments.Neighbours = NEIGHBOURS.default,
+        after: arguments.Neighbours = NEIGHBOURS.default,
+        offset: Annotated[int, Field(description="Characters of event_id to leave out", ge=0, le=CHARACTERS.most)] = 0,
+        text_limit: Annotated[int, Field(description="Characters of each text", ge=0, le=TEXT.most)] = 0,
+        detail: Annotated[arguments.Detail, Field(description="full: origin, length, quoted spans")] = "lean",
     ) -> Annotated[CallToolResult, wire.EventsAnswer]:
-        """Raw events in time order: all of a session, or of a time span."""
-        return await self._kit.ask(GetEvents(since, until, session_id, limit, cursor, project, scope, token_budget or 0))
+        """Raw events in time order: of a session, a segment, a time span, or around one event."""
+        page: dict[str, Any] = {"limit": limit, "cursor": cursor, "token_budget": token_budget or 0}
+        around: dict[str, Any] = {"event_id": event_id, "before": before, "after": after, "offset": offset}
+        shape: dict[str, Any] = {"text_limit": text_limit, "detail": detail, "node_id": node_id}
+        scoped = {"project": project, "scope": scope}
+        return await self._kit.ask(GetEvents(since, until, session_id, **page, **around, **shape, **scoped))
 
     async def search_node(
         self,

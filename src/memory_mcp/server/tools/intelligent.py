@@ -9,6 +9,7 @@ from pydantic import Field
 from memory_mcp.requests.limits import SEARCHED
 from memory_mcp.requests.search import SearchRequest
 from memory_mcp.server import arguments, wire_policy
+from memory_mcp.server.apps import EVIDENCE
 from memory_mcp.server.arguments import Bounds
 from memory_mcp.server.tools.kit import Kit, tool
 
@@ -29,7 +30,7 @@ class Intelligent:
 
     def tools(self) -> list[Tool]:
         """In the order offered."""
-        return [tool(self.intelligent_search, "Search the memory")]
+        return [tool(self.intelligent_search, "Search the memory", page=EVIDENCE)]
 
     async def intelligent_search(
         self,

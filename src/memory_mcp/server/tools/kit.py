@@ -14,6 +14,7 @@ from memory_mcp.requests.registry import respond
 from memory_mcp.requests.response import with_loss
 from memory_mcp.requests.scope import Caller, Scoped, scope_of
 from memory_mcp.server import wire
+from memory_mcp.server.apps import shown_by
 from memory_mcp.server.caller import CALLER
 from memory_mcp.server.host import Host
 from memory_mcp.server.markdown import markdown
@@ -83,17 +84,17 @@ def _plain(value: object) -> dict[str, Any]:
 _MADE: dict[object, Tool] = {}
 
 
-def tool(fn: Callable[..., Any], title: str, annotations: ToolAnnotations = READS) -> Tool:
-    """A tool from a method: its docstring is what agents read, its schemas are made lean."""
+def tool(fn: Callable[..., Any], title: str, annotations: ToolAnnotations = READS, page: str = "") -> Tool:
+    """A tool from a method: its docstring is what agents read, its schemas are made lean; `page` shows its answers."""
     function = getattr(fn, "__func__", fn)
     if function not in _MADE:
-        _MADE[function] = _made(fn, title, annotations)
+        _MADE[function] = _made(fn, title, annotations, shown_by(page) if page else None)
     return _MADE[function].model_copy(update={"fn": fn})
 
 
-def _made(fn: Callable[..., Any], title: str, annotations: ToolAnnotations) -> Tool:
+def _made(fn: Callable[..., Any], title: str, annotations: ToolAnnotations, meta: dict[str, Any] | None) -> Tool:
     description = " ".join((fn.__doc__ or "").split())
-    made = Tool.from_function(fn, title=title, description=description, annotations=annotations)
+    made = Tool.from_function(fn, title=title, description=description, annotations=annotations, meta=meta)
     made.parameters = lean_input(made.parameters)
     if made.fn_metadata.output_schema is not None:
         made.fn_metadata.output_schema = lean_output(made.fn_metadata.output_schema)

@@ -10,6 +10,7 @@ from memory_mcp.requests.limits import PAGE, RESULTS
 from memory_mcp.requests.nodes import Browse
 from memory_mcp.requests.words import SearchChildren
 from memory_mcp.server import arguments, wire
+from memory_mcp.server.apps import TIMELINE
 from memory_mcp.server.tools.kit import Kit, tool
 
 
@@ -21,7 +22,7 @@ class Navigate:
 
     def tools(self) -> list[Tool]:
         """In the order offered."""
-        return [tool(self.browse_toc, "Browse the time tree"), tool(self.search_children, "Search below a node")]
+        return [tool(self.browse_toc, "Browse the time tree", page=TIMELINE), tool(self.search_children, "Search below a node")]
 
     async def browse_toc(
         self,

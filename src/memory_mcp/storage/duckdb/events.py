@@ -342,6 +342,15 @@ class DuckEvents:
         sql = f"SELECT DISTINCT speaker FROM event {all_of([*where, 'speaker <> ?'])} ORDER BY speaker"
         return [row[0] for row in self._con.rows(sql, [*parameters, ""])]
 
+    def marks(self, begin: str, pattern: str) -> dict[str, int]:
+        """See EventStore."""
+        where, parameters = self._conditions(Scope(), None)
+        held = all_of([*where, "(contains(text, ?) OR contains(metadata, ?))"])
+        sql = f"""SELECT mark, count(*) FROM (
+                    SELECT unnest(regexp_extract_all(text || chr(10) || metadata, ?, 1)) AS mark FROM event {held})
+                  GROUP BY mark ORDER BY mark"""
+        return {row[0]: row[1] for row in self._con.rows(sql, [pattern, *parameters, begin, begin])}
+
     def _conditions(self, scope: Scope, session_id: str | None) -> tuple[list[str], list[Any]]:
         where, parameters = conditions_of(scope, session_id, self._projects.names)
         return ([SHOWN, *where] if self._pairs.any else where), parameters

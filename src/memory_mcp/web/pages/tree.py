@@ -1,12 +1,20 @@
-"""The time tree: a node with its statements, its children, and the way up."""
+"""The time tree: a node with its statements, its children or its conversation, and the way up; it unfolds in place."""
+
+from collections.abc import Mapping
+from typing import Any
 
 from starlette.responses import Response
 
-from memory_mcp.requests.nodes import Browse
+from memory_mcp.requests.events import GetEvents
+from memory_mcp.requests.limits import TOKENS, Detail
+from memory_mcp.requests.nodes import GetNode
 from memory_mcp.web.asking import Ask
+from memory_mcp.web.pages import talk
 
-#: Children of a page.
-_CHILDREN = 100
+#: Children of a page, and events.
+_CHILDREN, _EVENTS = 60, 60
+#: Statements that are shown where a period is unfolded in place.
+_FEW = 5
 
 
 async def root(ask: Ask) -> Response:
@@ -15,10 +23,50 @@ async def root(ask: Ask) -> Response:
 
 
 async def node(ask: Ask) -> Response:
-    """Show one node."""
+    """Show one node, or what a script unfolds of it."""
     return await _shown(ask, ask.path("node_id"))
 
 
 async def _shown(ask: Ask, node_id: str) -> Response:
-    request = Browse(node_id, _CHILDREN, ask.given("cursor"), ask.given("project"), "" if ask.given("project") else "all")
-    return ask.page("tree.html", found=await ask.memory.ask(request))
+    project, cursor = ask.given("project"), ask.given("cursor")
+    scope = "" if project else "all"
+    if cursor and ask.given("of") == "talk":
+        return await _conversation(ask, node_id, cursor)
+    found = await ask.memory.ask(GetNode(node_id, project, scope, _CHILDREN, cursor, Detail.FULL))
+    values: dict[str, Any] = {"found": found, "node": found["node"], "cursor": cursor}
+    if found["node"]["level"] == "segment":
+        values |= await _talk(ask, found["node"])
+    if not ask.part:
+        return ask.page("tree.html", **values)
+    values["statements"] = _telling(found["node"])
+    return ask.page("part_children.html" if cursor else "part_node.html", **values)
+
+
+async def _talk(ask: Ask, node: Mapping[str, Any], cursor: str = "") -> dict[str, Any]:
+    """Return a segment's conversation from the cursor on."""
+    scoped = {"project": ask.given("project"), "scope": "" if ask.given("project") else "all"}
+    size: dict[str, Any] = {"limit": _EVENTS, "cursor": cursor, "text_limit": talk.SHOWN, "token_budget": TOKENS.most}
+    found = await ask.memory.ask(GetEvents(node_id=node["node_id"], detail=Detail.FULL, **size, **scoped))
+    cited = {grip for bullet in node.get("bullets", ()) for grip in bullet["grip_ids"]}
+    events = found["events"]
+    return {
+        "exchanges": talk.exchanges(events, cited),
+        "more_talk": found.get("next_cursor", ""),
+        "session_id": events[0]["session_id"] if events else "",
+        "first": events[0]["event_id"] if events else "",
+        "last": events[-1]["event_id"] if events else "",
+    }
+
+
+async def _conversation(ask: Ask, node_id: str, cursor: str) -> Response:
+    """Show how a segment's conversation goes on."""
+    values = await _talk(ask, {"node_id": node_id}, cursor)
+    return ask.page("part_talk.html" if ask.part else "talk.html", node={"node_id": node_id}, **values)
+
+
+def _telling(node: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """Return a node's statements as they are shown in place: of a period the durable ones first, and few."""
+    bullets = node.get("bullets", [])
+    if node["level"] == "segment":
+        return list(bullets)
+    return sorted(bullets, key=lambda one: not one.get("kind"))[:_FEW]

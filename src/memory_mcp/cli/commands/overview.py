@@ -1,0 +1,65 @@
+"""`admin overview`: clients, redactions, disk, what may leave the machine, pauses, exclusions, backups and losses."""
+
+import argparse
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from memory_mcp.cli import render
+from memory_mcp.cli.commands.base import answered, as_json, opened
+
+#: Rules of redaction that are named.
+_NAMED = 6
+_WHAT = {"projects": "project", "paths": "path", "tools": "tool"}
+
+
+def run(args: argparse.Namespace) -> int:
+    """Show the state of the memory apart from its layers."""
+    from memory_mcp.requests.overview import GetOverview
+
+    with opened(args) as app:
+        data = answered(app, GetOverview())
+    render.emit(as_json(args), data, map(render.one_line, _lines(data)))
+    return 0
+
+
+def _lines(data: Mapping[str, Any]) -> Iterator[str]:
+    for one in data["clients"]:
+        counts = f"{render.plural(one['events'], 'event')}, {one['events_last_day']:,} of them in the last 24 hours"
+        yield f"client {one['agent']}: {counts}, last {_time(one['last'])}"
+    redacted = data["redacted"]
+    rules = ", ".join(f"{count:,} {rule}" for rule, count in list(redacted["rules"].items())[:_NAMED])
+    since = f" in what was said since {redacted['since'][:10]}" if redacted.get("since") else ""
+    yield f"secrets redacted: {redacted['total']:,}{since}" + (f" ({rules})" if rules else "")
+    if disk := data.get("disk"):
+        parts = {
+            name: disk[name] for name in ("database", "database_log", "backups", "spool", "damaged", "models", "log", "other")
+        }
+        parts |= {f"index {name}": count for name, count in disk.get("indexes", {}).items()}
+        told = ", ".join(f"{name.replace('_', ' ')} {render.size(count)}" for name, count in parts.items() if count)
+        yield f"on disk: {render.size(disk['total'])} ({told}); free {render.size(disk['free'])}"
+    for one in data["outgoing"]:
+        yield f"may leave this machine: {one['what']}, {one['where']} ({one['setting']})"
+    if not data["outgoing"]:
+        yield "may leave this machine: nothing"
+    yield from _kept_out(data)
+    backups = data["backups"]
+    last = f", the last of {_time(backups['last'])}" if backups.get("last") else ""
+    daily = "every day" if backups["enabled"] else "only when asked for"
+    yield f"backups: {backups.get('count', 0):,}{last}, made {daily}"
+    lost = data.get("lost")
+    yield f"lost: {lost['told']}; to get them back: {lost['way_back']}" if lost else "lost: no acknowledged event is missing"
+
+
+def _kept_out(data: Mapping[str, Any]) -> Iterator[str]:
+    for one in data["paused"]:
+        name = "all projects" if one["project"] == "*" else one["project"]
+        yield f"paused: {name}" + (f" until {_time(one['until'])}" if one.get("until") else "")
+    if data.get("pauses_error"):
+        yield f"paused: nothing, for {data['pauses_error']}"
+    for kind, values in data["excluded"].items():
+        for value in values:
+            yield f"never recorded: {_WHAT[kind]} {value}"
+
+
+def _time(iso: str) -> str:
+    return iso[:16].replace("T", " ")

@@ -1,0 +1,1 @@
+"""A project or a period as one HTML file that reads, unfolds and searches without anything else."""

@@ -1,0 +1,126 @@
+"""Stored text on its way into a page: without secrets, controls or anything that spells a tag of ours.
+
+Invariants
+1. Every text passes the gate again, as in any export.
+2. No text in a page closes the fence that stands around it, alone or together with its neighbours.
+"""
+
+import re
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from memory_mcp.cli import render
+from memory_mcp.ingest.base import ImportReport
+from memory_mcp.ingest.frames import unpack
+from memory_mcp.ingest.gate import Gate
+from memory_mcp.model.event import DEFAULT_TYPES, EventDraft, EventType, Role
+from memory_mcp.model.fencing import neutral_json
+
+#: Characters above which a message is folded, and of its first line that stays.
+_LONG, _FIRST = 3000, 140
+#: Characters of a tool's output that are indexed.
+_TOOL_INDEXED = 4000
+_BREAKS = re.compile(r"\r\n?")
+#: Who says something, as people call it.
+_WHO = {Role.USER: "user", Role.ASSISTANT: "assistant", Role.SYSTEM: "note", Role.TOOL: "tool"}
+
+
+class Cleaner:
+    """Cleans what the memory gives, and counts what was taken out."""
+
+    def __init__(self) -> None:
+        self._gate = Gate()
+        self.left_out: Counter[str] = Counter()
+        self.redacted: Counter[str] = Counter()
+
+    def period(self, told: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a period's texts as they may be shown."""
+        bullets = [{**b, "text": self._words(b["text"])} for b in told["bullets"]]
+        clean: dict[str, Any] = neutral_json(
+            {"title": render.gist(self._words(told["title"])), "summary": self._words(told["summary"]), "bullets": bullets}
+        )
+        return clean
+
+    def segment(self, told: Mapping[str, Any]) -> dict[str, Any]:
+        """Return a segment, or the next part of its conversation, as it may be shown."""
+        quotes = {grip: self._quote(q) for grip, q in told["quotes"].items()}
+        bullets = [
+            {**b, "text": self._words(b["text"]), "why": self._words(b["why"]), "quotes": _quoted(b["grips"], quotes)}
+            for b in told["bullets"]
+        ]
+        clean: dict[str, Any] = neutral_json(
+            {
+                "title": render.gist(self._words(told["title"])),
+                "summary": self._words(told["summary"]),
+                "keywords": [self._words(word) for word in told["keywords"]],
+                "project": self._name(told["project"]),
+                "agent": self._name(told["agent"]),
+                "session": self._name(told["session"]),
+                "bullets": bullets,
+                "messages": list(self._messages(told)),
+            }
+        )
+        # Nothing of these was written by anybody.
+        return clean | {"when": told["when"], "until": told["until"]}
+
+    def _messages(self, told: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        report = ImportReport()
+        for draft, when in zip(unpack(told["rows"]), told["times"], strict=True):
+            clean = self._gate.clean(draft, report)
+            if clean is not None:
+                yield _message(clean, when)
+        self.left_out.update(report.dropped)
+        self.redacted.update(report.redacted)
+
+    def _quote(self, quote: Mapping[str, str]) -> dict[str, str]:
+        who = self._name(quote["speaker"]) or _WHO[Role(quote["role"])]
+        return {"text": self._words(quote["text"]), "when": quote["when"], "who": who}
+
+    def _words(self, text: str) -> str:
+        return shown(self._gate.words(text)) if text else ""
+
+    def _name(self, text: str) -> str:
+        return shown(self._gate.name(text)).replace("\n", " ") if text else ""
+
+
+def shown(text: str) -> str:
+    """Return `text` with what steers a terminal or turns the direction of writing replaced by a sign that is seen."""
+    return render.safe(_BREAKS.sub("\n", text))
+
+
+def indexed(segment: Mapping[str, Any], begins: bool) -> Iterator[str]:
+    """Yield the texts of a segment that a search finds; of a tool's output its beginning."""
+    if begins:
+        yield segment["title"]
+        yield segment["summary"]
+        yield " ".join([segment["project"], segment["agent"], *segment["keywords"]])
+        for bullet in segment["bullets"]:
+            yield bullet["text"]
+            yield from (quote["text"] for quote in bullet["quotes"])
+    for message in segment["messages"]:
+        yield message["who"]
+        yield message["text"][:_TOOL_INDEXED] if message["is_tool"] else message["text"]
+
+
+def _quoted(grips: list[str], quotes: Mapping[str, dict[str, str]]) -> list[dict[str, str]]:
+    return [{"grip": grip, **quotes[grip]} for grip in grips if grip in quotes and quotes[grip]["text"].strip()]
+
+
+def _message(draft: EventDraft, when: str) -> dict[str, Any]:
+    text = shown(draft.text)
+    is_tool = draft.role is Role.TOOL or draft.type in (EventType.TOOL_CALL, EventType.TOOL_RESULT)
+    kind = "" if draft.type is DEFAULT_TYPES[draft.role] else draft.type.value.replace("_", " ")
+    tool = shown(draft.metadata.get("tool_name", "") or draft.metadata.get("tool", ""))
+    first = next((line.strip() for line in text.split("\n") if line.strip()), "")
+    return {
+        "when": when,
+        "who": shown(draft.speaker) or _WHO[draft.role],
+        "role": draft.role.value,
+        "kind": " ".join(filter(None, (tool if is_tool else "", kind))),
+        "text": text,
+        "is_tool": is_tool,
+        "folded": is_tool or len(text) > _LONG,
+        "first": first[:_FIRST] + ("…" if len(first) > _FIRST else ""),
+        "lines": text.count("\n") + 1,
+    }

@@ -1,0 +1,54 @@
+"""The inverted index that goes with an HTML file: texts of numbered stretches in, JSON that no markup can end out (pure)."""
+
+import json
+from array import array
+from collections.abc import Iterator, Sequence
+from itertools import pairwise
+
+from memory_mcp.cli.html_export.words import terms
+from memory_mcp.text import STOPWORDS
+
+#: Words that tell no text from another, as terms.
+_STOP = frozenset().union(*map(terms, STOPWORDS))
+#: Terms on one line of the file.
+_TERMS_A_LINE = 200
+#: What ends a script, a comment or a line in HTML or JavaScript, as JSON may write it.
+_MEANS = str.maketrans({c: f"\\u{ord(c):04x}" for c in "<>&\u2028\u2029"})
+
+
+class Index:
+    """Which stretches hold which terms, by their numbers in order of time."""
+
+    def __init__(self) -> None:
+        self._places: dict[str, array[int]] = {}
+
+    def add(self, number: int, text: str) -> None:
+        """Take in a text of a stretch; numbers never fall."""
+        for term in terms(text):
+            if term in _STOP:
+                continue
+            found = self._places.get(term)
+            if found is None:
+                self._places[term] = array("I", [number])
+            elif found[-1] != number:
+                found.append(number)
+
+    def lines(self, segments: Sequence[str]) -> Iterator[str]:
+        """Yield the index as JSON, line by line; `segments` are the ids of the stretches by their numbers."""
+        yield f'{{"of":"toc:root","segments":{as_data(list(segments))},\n"stop":{as_data(sorted(_STOP))},\n"terms":{{\n'
+        names = sorted(self._places)
+        for start in range(0, len(names), _TERMS_A_LINE):
+            several = names[start : start + _TERMS_A_LINE]
+            row = ",".join(f"{as_data(name)}:{as_data(_steps(self._places[name]))}" for name in several)
+            yield row + (",\n" if start + _TERMS_A_LINE < len(names) else "\n")
+        yield "}}"
+
+
+def as_data(value: object) -> str:
+    """Return JSON for a script element that holds data: nothing in it ends the element or begins a comment."""
+    return json.dumps(value, ensure_ascii=False, separators=(",", ":")).translate(_MEANS)
+
+
+def _steps(places: "array[int]") -> list[int]:
+    """Return each number as its distance to the one before."""
+    return [places[0], *(after - before for before, after in pairwise(places))]

@@ -1,0 +1,83 @@
+"""The pieces of a page, from templates that escape whatever they are given (Jinja2, autoescape).
+
+Invariants
+1. No element and no attribute's name comes from stored text; ids and links are made of letters, digits and hyphens.
+2. The policy in the page's head allows the page's own script and style by their hashes, and nothing else.
+"""
+
+import base64
+import hashlib
+import re
+from collections.abc import Mapping
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from memory_mcp.model.sentinel import CLOSE, OPEN
+
+_ROOM = "memory_mcp.cli.html_export"
+
+
+class Page:
+    """Makes the pieces of one page."""
+
+    def __init__(self) -> None:
+        self._pieces = Environment(
+            loader=PackageLoader(_ROOM), autoescape=True, undefined=StrictUndefined, trim_blocks=True, lstrip_blocks=True
+        )
+        self._pieces.globals.update(open=OPEN, close=CLOSE, anchor=anchor)
+
+    def head(self, told: Mapping[str, Any]) -> str:
+        """Everything before the tree."""
+        style, script = _static("page.css"), _script()
+        policy = (
+            f"default-src 'none'; script-src 'sha256-{_digest(script)}'; style-src 'sha256-{_digest(style)}'; "
+            "base-uri 'none'; form-action 'none'"
+        )
+        return self._pieces.get_template("head.html").render(told, policy=policy, style=Markup(style))
+
+    def open_period(self, told: Mapping[str, Any]) -> str:
+        """A year, month, week or day up to what lies in it."""
+        return self._pieces.get_template("period.html").render(told)
+
+    def close_period(self) -> str:
+        """The end of a period."""
+        return "</details>\n"
+
+    def open_segment(self, told: Mapping[str, Any]) -> str:
+        """A segment up to its first message."""
+        return self._pieces.get_template("segment.html").render(told)
+
+    def messages(self, messages: list[dict[str, Any]]) -> str:
+        """Messages of a conversation."""
+        return self._pieces.get_template("messages.html").render(messages=messages)
+
+    def close_segment(self) -> str:
+        """The end of a conversation and of its segment."""
+        return self._pieces.get_template("close.html").render()
+
+    def tail(self) -> tuple[str, str]:
+        """What stands before the index, and behind it."""
+        before, after = self._pieces.get_template("tail.html").render(index="\0", script=Markup(_script())).split("\0")
+        return before, after
+
+
+def anchor(node_id: str) -> str:
+    """Return an id of ours as an element may be called."""
+    return re.sub(r"[^A-Za-z0-9]+", "-", node_id)
+
+
+def _digest(text: str) -> str:
+    return base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()
+
+
+@cache
+def _static(name: str) -> str:
+    return files(_ROOM).joinpath("static", name).read_text(encoding="utf-8")
+
+
+def _script() -> str:
+    return _static("words.js") + _static("search.js")

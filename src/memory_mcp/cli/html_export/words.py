@@ -1,0 +1,59 @@
+"""The terms of a text as the index in an HTML file holds them (pure); `static/words.js` has the same rules for the query.
+
+Invariants
+1. Both give the same terms for the same text: what is changed here is changed there, and a test compares them.
+2. A word gives itself without case, accents and plural ending, and its parts where it is a name of code; a run of CJK
+   characters gives its bigrams, as in `memory_mcp.text`.
+"""
+
+import re
+import sys
+import unicodedata
+from collections.abc import Iterator
+
+from memory_mcp.text import MAX_TOKEN
+
+#: Voiced sounds of kana are marks to Unicode, and letters to a reader.
+_KEPT_MARKS = (0x3099, 0x309A)
+_MARKS: dict[int, None] = {
+    c: None for c in range(sys.maxunicode + 1) if unicodedata.category(chr(c)).startswith("M") and c not in _KEPT_MARKS
+}
+_CJK = "\u3040-\u30ff\u31f0-\u31ff\u3400-\u4dbf\u4e00-\u9fff\uac00-\ud7af\uf900-\ufaff"
+_PIECE = re.compile(rf"(?P<cjk>[{_CJK}]+)|[^\W{_CJK}]+")
+_PARTS = re.compile(r"[A-Z]+(?=[A-Z][a-z])|[A-Z]?[a-z]+[0-9]*|[A-Z]+[0-9]*|[0-9]+")
+_PLAIN = re.compile(r"[a-z]{4,}")
+
+
+def terms(text: str) -> set[str]:
+    """Return the distinct terms of a text."""
+    found: set[str] = set()
+    # A repeated line is taken apart once.
+    for line in dict.fromkeys(text.split("\n")):
+        for group in groups(line):
+            found.update(group)
+    return found
+
+
+def groups(text: str) -> Iterator[list[str]]:
+    """Yield the terms of each word of a text: a word, then its parts; of a CJK run its bigrams."""
+    if not text.isascii():
+        text = unicodedata.normalize("NFC", unicodedata.normalize("NFKD", text).translate(_MARKS))
+    for match in _PIECE.finditer(text):
+        piece = match[0]
+        if match.lastgroup == "cjk":
+            yield [piece] if len(piece) == 1 else [piece[at : at + 2] for at in range(len(piece) - 1)]
+        elif (word := piece.strip("_")) and len(word) <= MAX_TOKEN:
+            parts = _PARTS.findall(word) if word.isascii() else [part for part in word.split("_") if part]
+            yield [_folded(word), *map(_folded, parts if len(parts) > 1 else [])]
+
+
+def _folded(word: str) -> str:
+    """Return a word without case and, where it is a Latin one, without its plural ending."""
+    low = word.lower().replace("\u00df", "ss").replace("\u03c2", "\u03c3")
+    if not _PLAIN.fullmatch(low) or not low.endswith("s"):
+        return low
+    if low.endswith("ies") and low[-4] not in "ae":
+        return low[:-3] + "y"
+    if low.endswith("es") and low[-3] not in "aeo":
+        return low[:-1]
+    return low if low[-2] in "us" or low.endswith("es") else low[:-1]

@@ -1,0 +1,84 @@
+"""Stored events in, the events that get_events shows out: lean, or with their origin, size and quotations."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from memory_mcp.app import App
+from memory_mcp.model.event import Event as Stored
+from memory_mcp.model.grip import Grip
+from memory_mcp.requests.shapes import Event, event
+
+#: Characters of one value of an event's metadata.
+_VALUE = 200
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QuotedSpan:
+    """A citation of an event, and the characters of its text that it quotes."""
+
+    grip_id: str
+    start: int
+    end: int
+    #: Whether it holds no more.
+    over: bool = False
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class FullEvent(Event):
+    """An event with its origin, and the citations of it."""
+
+    agent: str = ""
+    project: str = ""
+    #: The subagent inside the session; "" is the main thread.
+    thread: str = ""
+    trust: str = ""
+    #: Characters of the whole text, and of those left out before `text`.
+    size: int = 0
+    offset: int = 0
+    metadata: Mapping[str, str] | None = None
+    quotes: Sequence[QuotedSpan] = ()
+
+
+def shaped(app: App, found: Sequence[Stored], full: bool, most: int, offsets: Mapping[str, int]) -> list[Event]:
+    """Return events in the order given.
+
+    Args:
+        app: Holds the citations and the calendar.
+        found: What was read.
+        full: Whether origin, size and citations are wanted.
+        most: Characters of a text; 0 for all of them.
+        offsets: Characters left out at the beginning of a text, by event.
+
+    """
+    lean = [event(one, app.calendar) for one in found]
+    cut = [replace(one, text=_part(one.text, offsets.get(one.event_id, 0), most)) for one in lean]
+    if not full:
+        return cut
+    grips = app.storage.grips.of_events([one.event_id for one in found])
+    over = app.storage.superseded.of({grip.grip_id for several in grips.values() for grip in several})
+    return [
+        FullEvent(
+            **{name: getattr(shown, name) for name in Event.__dataclass_fields__},
+            agent=one.agent,
+            project=one.project,
+            thread=one.thread,
+            trust=one.trust.value,
+            size=len(one.text),
+            offset=min(offsets.get(one.event_id, 0), len(one.text)),
+            metadata={name: value[:_VALUE] for name, value in one.metadata.items()},
+            quotes=[_span(grip, one, grip.grip_id in over) for grip in grips.get(one.event_id, ())],
+        )
+        for shown, one in zip(cut, found, strict=True)
+    ]
+
+
+def _part(text: str, offset: int, most: int) -> str:
+    return text[offset : offset + most] if most else text[offset:]
+
+
+def _span(grip: Grip, one: Stored, over: bool) -> QuotedSpan:
+    """Return what a citation quotes of an event: all of it from the start, of a call, and its beginning, of a result."""
+    start, end = grip.span_start, grip.span_end
+    if grip.event_id_start != grip.event_id_end:
+        start, end = (start, len(one.text)) if one.event_id == grip.event_id_start else (0, end)
+    return QuotedSpan(grip_id=grip.grip_id, start=start, end=min(end, len(one.text)), over=over)

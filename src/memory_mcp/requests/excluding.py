@@ -1,0 +1,149 @@
+"""What is never recorded: projects, paths and tools, kept in the settings file and in force at once."""
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from memory_mcp.app import App
+from memory_mcp.config import load, store, variables
+from memory_mcp.errors import ConfigError, InvalidQuery, ReadOnly
+from memory_mcp.ingest.capture import Capture, listed
+from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.model.audit import Act
+from memory_mcp.requests.limits import MAX_PATTERN
+from memory_mcp.requests.scope import Caller
+from memory_mcp.storage.lock import read_only
+
+#: The setting of each kind.
+_SETTINGS = {"project": "exclude_projects", "path": "exclude_paths", "tool": "exclude_tools"}
+
+
+@dataclass(frozen=True, slots=True)
+class ListExcluded:
+    """Everything that is excluded."""
+
+
+@dataclass(frozen=True, slots=True)
+class Exclude:
+    """Exactly one of a project, a path and a tool, as a pattern; `by` is who asks."""
+
+    project: str = ""
+    path: str = ""
+    tool: str = ""
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Include:
+    """As `Exclude`: the pattern is excluded no more."""
+
+    project: str = ""
+    path: str = ""
+    tool: str = ""
+    by: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Exclusions:
+    """What is never recorded now, and where that is written."""
+
+    projects: Sequence[str]
+    paths: Sequence[str]
+    tools: Sequence[str]
+    settings_file: str
+    #: Whether the request changed anything.
+    changed: bool = False
+    #: Events that are stored already of a project that was excluded; they stay until they are forgotten.
+    stored: int = 0
+    #: Variables of the environment that go before the settings file.
+    overridden_by: Sequence[str] = ()
+
+
+def list_excluded(app: App, _: ListExcluded, caller: Caller) -> Exclusions:
+    """Return what is excluded."""
+    caller.refuse_all(app, "what is excluded")
+    return _told(app)
+
+
+def exclude(app: App, request: Exclude, caller: Caller) -> Exclusions:
+    """Record nothing more of a project, of what names a path, or of a tool.
+
+    Raises:
+        InvalidQuery: not exactly one is named, or the pattern is empty, holds a comma or a secret, or is too long.
+        ConfigError: a variable of the environment goes before the settings file, or that cannot be read or written.
+
+    """
+    kind, pattern = _one(app, request, caller)
+    told = _changed(app, kind, pattern, on=True, by=request.by)
+    held = app.tree.tally(pattern).events if kind == "project" else 0
+    return replace(told, stored=held)
+
+
+def include(app: App, request: Include, caller: Caller) -> Exclusions:
+    """Record again what was excluded by a pattern; raises as `exclude` does."""
+    return _changed(app, *_one(app, request, caller), on=False, by=request.by)
+
+
+def _one(app: App, request: Exclude | Include, caller: Caller) -> tuple[str, str]:
+    """Return the kind that is named, and its pattern."""
+    caller.refuse_all(app, "excluding")
+    named = [(kind, text.strip()) for kind in _SETTINGS if (text := getattr(request, kind)).strip()]
+    if len(named) != 1:
+        raise InvalidQuery("name exactly one project, path or tool", "Patterns: acme/harbour, acme-*, ~/private, mcp__mail__*.")
+    [(kind, pattern)] = named
+    if len(pattern) > MAX_PATTERN:
+        raise InvalidQuery(f"the pattern is too long: at most {MAX_PATTERN} characters")
+    if "," in pattern or not pattern.isprintable():
+        raise InvalidQuery(f"invalid pattern: {pattern!r}", "Patterns are separated by commas; write ? in the place of one.")
+    # It is written into the settings file and into the audit log, which hold no secrets.
+    if app.gate.name(pattern) != pattern:
+        raise InvalidQuery("the pattern holds a secret, which is not written down", "Write * in its place.")
+    return kind, pattern
+
+
+def _changed(app: App, kind: str, pattern: str, *, on: bool, by: str) -> Exclusions:
+    if app.directory is None:
+        raise InvalidQuery("a memory without a directory has no settings file")
+    if read_only(app.directory):
+        raise ReadOnly(f"the data directory {app.directory} is read-only", ReadOnly.HINT)
+    name = _SETTINGS[kind]
+    if given := _variables(name):
+        hint = "Set that instead, or take it out of the environment and run: memory-mcp daemon restart"
+        raise ConfigError(f"{given[0]} is set, which goes before the settings file", hint)
+    said = load(file=app.settings_file).ingest
+    before = listed(getattr(said, name))
+    if (pattern in before) is on:
+        _record_by(app, said)
+        return _told(app)
+    after = (*before, pattern) if on else tuple(one for one in before if one != pattern)
+    now = replace(said, **{name: ", ".join(after)})
+    held = app.settings.ingest
+    # In force before it is written: whoever looks at the file then finds nothing new in it.
+    _record_by(app, now)
+    try:
+        store(app.settings_file, f"ingest.{name}", getattr(now, name))
+    except ConfigError:
+        _record_by(app, held)
+        raise
+    app.storage.audit.record(Act("exclude" if on else "include", app.clock.now_ms(), by, f"{kind} {pattern}"))
+    return replace(_told(app), changed=True)
+
+
+def _record_by(app: App, said: IngestSettings) -> None:
+    """Have the exclusions of some settings in force, whatever else these say."""
+    lists = {name: getattr(said, name) for name in _SETTINGS.values()}
+    app.settings = replace(app.settings, ingest=replace(app.settings.ingest, **lists))
+    app.gate.capture = Capture.of(app.settings.ingest, app.directory)
+
+
+def _variables(name: str = "") -> list[str]:
+    """Return the variables that are set for an exclusion, or for the one of a setting."""
+    known = variables()
+    wanted = [f"ingest.{one}" for one in ((name,) if name else _SETTINGS.values())]
+    return sorted(given for given in os.environ if known.get(given.upper()) in wanted)
+
+
+def _told(app: App) -> Exclusions:
+    capture = app.gate.capture
+    lists = {"projects": capture.projects, "paths": capture.paths, "tools": capture.tools}
+    return Exclusions(**lists, settings_file=str(app.settings_file), overridden_by=_variables())

@@ -1,0 +1,262 @@
+"""What a status page shows beside the retrieval status: get_overview."""
+
+import os
+import shutil
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from ipaddress import ip_address
+from pathlib import Path
+
+from memory_mcp import paths
+from memory_mcp.app import App
+from memory_mcp.archive.keeper import held
+from memory_mcp.config import Settings
+from memory_mcp.errors import InvalidQuery
+from memory_mcp.ingest.redact import MARK_BEGIN, MARK_PATTERN
+from memory_mcp.model.calendar import TimeWindow
+from memory_mcp.requests import capturing
+from memory_mcp.requests.scope import Caller
+from memory_mcp.requests.shapes import NO_NAME
+from memory_mcp.storage.values import Scope
+
+_DAY_MS = 86_400_000
+#: Sessions of the last 24 hours that are counted.
+_SESSIONS = 10_000
+_DATABASE = "memory.duckdb"
+_INDEXES = ("bm25", "vector", "topics")
+
+
+@dataclass(frozen=True, slots=True)
+class GetOverview:
+    """Everything."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientSeen:
+    """One agent: what it recorded in all, in the last 24 hours, and when last (local time)."""
+
+    agent: str
+    events: int
+    events_last_day: int
+    last: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Redacted:
+    """Marks in the place of secrets that the stored events hold now; what was never stored is not among them."""
+
+    total: int
+    #: How many by rule, the most first.
+    rules: Mapping[str, int]
+    #: Local time of the oldest stored event, since which they count; "" for an empty memory.
+    since: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class DiskUse:
+    """Bytes by part of the data directory, and what is free on its disk."""
+
+    database: int
+    #: What the database has written ahead and not yet taken in.
+    database_log: int
+    log: int
+    indexes: Mapping[str, int] = field(default_factory=dict)
+    backups: int
+    spool: int
+    damaged: int
+    models: int
+    #: Everything else in the data directory.
+    other: int
+    total: int
+    free: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Outgoing:
+    """One way by which something leaves this machine, or can be reached from another, as the settings say."""
+
+    what: str
+    where: str
+    #: The setting that says so.
+    setting: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PausedProject:
+    """A project whose recording is paused; "*" for all."""
+
+    project: str
+    #: Local time at which that ends; "" until it is resumed.
+    until: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Excluded:
+    """What is never recorded."""
+
+    projects: Sequence[str] = ()
+    paths: Sequence[str] = ()
+    tools: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Backups:
+    """Whether backups are made daily, where, and what there is."""
+
+    enabled: bool
+    folder: str = ""
+    count: int = 0
+    size_bytes: int = 0
+    #: Local time of the newest.
+    last: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LostEvents:
+    """Acknowledged events that are missing, and what brings them back."""
+
+    events: int
+    told: str
+    way_back: str
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Overview:
+    """The state of a memory, apart from its layers."""
+
+    now: str
+    clients: Sequence[ClientSeen]
+    redacted: Redacted
+    #: None for a memory without a directory.
+    disk: DiskUse | None = None
+    #: Empty where nothing leaves the machine.
+    outgoing: Sequence[Outgoing]
+    paused: Sequence[PausedProject]
+    #: Why pauses cannot be read; "" where they can.
+    pauses_error: str = ""
+    excluded: Excluded
+    backups: Backups
+    lost: LostEvents | None = None
+
+
+def get_overview(app: App, _: GetOverview, caller: Caller) -> Overview:
+    """Return the state of the memory; every project has part in it, so a bound caller is refused."""
+    caller.refuse_all(app, "the overview")
+    now = app.clock.now_ms()
+    capture, loss = app.gate.capture, app.storage.loss
+    paused, problem = _paused(app, caller)
+    return Overview(
+        now=app.calendar.iso(now),
+        clients=_clients(app, now),
+        redacted=_redacted(app),
+        disk=None if app.directory is None else _disk(app.settings, app.directory),
+        outgoing=list(_outgoing(app.settings)),
+        paused=paused,
+        pauses_error=problem,
+        excluded=Excluded(projects=capture.projects, paths=capture.paths, tools=capture.tools),
+        backups=_backups(app),
+        lost=None if loss is None else LostEvents(events=loss.events, told=loss.told, way_back=loss.way_back),
+    )
+
+
+def _clients(app: App, now: int) -> list[ClientSeen]:
+    recent: dict[str, int] = {}
+    for one in app.storage.events.sessions(Scope(window=TimeWindow(now - _DAY_MS, now + 1)), _SESSIONS):
+        recent[one.agent] = recent.get(one.agent, 0) + one.events
+    found = sorted(app.storage.projects.agents(), key=lambda one: (-one.end_ms, one.name))
+    return [
+        ClientSeen(
+            agent=one.name or NO_NAME,
+            events=one.events,
+            events_last_day=recent.get(one.name, 0),
+            last=app.calendar.iso(one.end_ms),
+        )
+        for one in found
+    ]
+
+
+def _redacted(app: App) -> Redacted:
+    rules = app.storage.events.marks(MARK_BEGIN, MARK_PATTERN)
+    span = app.storage.events.span(Scope())
+    return Redacted(
+        total=sum(rules.values()),
+        rules=dict(sorted(rules.items(), key=lambda item: (-item[1], item[0]))),
+        since=app.calendar.iso(span.start_ms) if span else "",
+    )
+
+
+def _paused(app: App, caller: Caller) -> tuple[list[PausedProject], str]:
+    try:
+        paused = capturing.in_force(app, caller)
+    except InvalidQuery as error:
+        return [], error.message
+    iso = app.calendar.iso
+    return [PausedProject(project=name, until=iso(end) if end else "") for name, end in sorted(paused.items())], ""
+
+
+def _backups(app: App) -> Backups:
+    folder = app.backups.folder
+    if folder is None:
+        return Backups(enabled=False)
+    found = held(folder)
+    last = app.calendar.iso(found.newest_ms) if found.newest_ms is not None else ""
+    return Backups(enabled=app.backups.enabled, folder=str(folder), count=found.count, size_bytes=found.size_bytes, last=last)
+
+
+def _outgoing(settings: Settings) -> Iterator[Outgoing]:
+    summarizer, server = settings.summarizer, settings.server
+    if summarizer.is_on and summarizer.command:
+        yield Outgoing(what="texts to be summarized", where=summarizer.command, setting="summarizer.command")
+    elif summarizer.is_on and not _is_here(summarizer.address.hostname or ""):
+        yield Outgoing(what="texts to be summarized", where=summarizer.url, setting="summarizer.url")
+    if server.http and not _is_here(server.http_host):
+        where = f"{server.http_host}:{server.http_port}"
+        yield Outgoing(what="the HTTP door, to whoever has its token", where=where, setting="server.http_host")
+    for setting, folder in (("sync.directory", settings.sync.directory), ("backup.directory", settings.backup.directory)):
+        if folder:
+            yield Outgoing(what="copies of the memory, as far as that folder is shared", where=folder, setting=setting)
+
+
+def _is_here(host: str) -> bool:
+    """Whether a host is this machine."""
+    try:
+        return ip_address(host.strip("[]")).is_loopback
+    except ValueError:
+        return host.lower() == "localhost" or host.lower().endswith(".localhost")
+
+
+def _disk(settings: Settings, directory: Path) -> DiskUse:
+    named = settings.teleport.bm25.index_path
+    folders = {name: directory / "indexes" / name for name in _INDEXES}
+    if named:
+        folders["bm25"] = Path(named).expanduser()
+    indexes = {name: _bytes(folder) for name, folder in folders.items()}
+    backup = settings.backup.folder(directory)
+    parts = {
+        "database": _bytes(directory / _DATABASE),
+        "database_log": sum(_bytes(file) for file in directory.glob(f"{_DATABASE}.*")),
+        "log": sum(_bytes(file) for file in directory.glob(f"{Path(paths.log_file(str(directory))).name}*")),
+        "backups": _bytes(backup),
+        "spool": _bytes(Path(paths.spool_dir(str(directory)))),
+        "damaged": _bytes(directory / "damaged"),
+        "models": _bytes(directory / "models"),
+    }
+    total = sum(indexes.values()) + sum(parts.values())
+    beside = sum(_bytes(folder) for folder in (*folders.values(), backup) if not folder.is_relative_to(directory))
+    other = max(0, _bytes(directory) - (total - beside))
+    return DiskUse(**parts, indexes=indexes, other=other, total=total + other, free=shutil.disk_usage(directory).free)
+
+
+def _bytes(place: Path) -> int:
+    """Return the bytes of a file, or of all files below a folder; 0 where there is none."""
+    if not place.is_dir():
+        return place.stat().st_size if place.exists() else 0
+    found = 0
+    for root, _, names in os.walk(place):
+        for name in names:
+            try:
+                found += (Path(root) / name).lstat().st_size
+            except OSError:
+                # Gone between listing and looking: files of an index come and go.
+                continue
+    return found

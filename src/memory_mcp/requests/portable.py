@@ -1,0 +1,162 @@
+"""What a copy for reading is made of: days of a project or a period, what the tree says of them, and what was said.
+
+No tool and no command asks these by name: `export --html` does, in its own process, and writes its file.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from memory_mcp.app import App
+from memory_mcp.ingest.frames import pack
+from memory_mcp.model.calendar import TimeWindow, rollup_targets
+from memory_mcp.model.event import Event, carried
+from memory_mcp.model.grip import Grip, quote_of
+from memory_mcp.model.ids import GripId, NodeId
+from memory_mcp.model.segment import Segment
+from memory_mcp.model.toc import TocBullet, TocNode
+from memory_mcp.requests import shapes
+from memory_mcp.requests.scope import known_project
+from memory_mcp.requests.times import times_of
+from memory_mcp.storage.lock import read_only
+from memory_mcp.storage.values import Scope
+
+#: Characters of one answer, about.
+_CHARS = 2 * 1024 * 1024
+
+
+def contents(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the local days that hold something of a project, an agent, a time, each with its week, month and year.
+
+    What is stored and not in the tree yet is filed first. InvalidQuery for an unknown project or time.
+    """
+    if app.derivation.pending() and not read_only(app.directory):
+        app.derivation.run()
+    scope = _scope(app, asked)
+    days = sorted({cut.day for cut in app.storage.toc.segments_in(scope)})
+    span = app.storage.events.span(scope)
+    return {
+        "days": [[day, *reversed(rollup_targets(day)[1:])] for day in days],
+        "project": scope.project or "",
+        "zone": app.calendar.zone_name,
+        "now": _stamp(app, app.clock.now_ms()),
+        "first": _stamp(app, span.start_ms) if span else "",
+        "last": _stamp(app, span.end_ms) if span else "",
+    }
+
+
+def periods(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return what the tree says of some periods, `ids`, of a project; of none that holds more than was asked for."""
+    scope = _scope(app, asked)
+    span = app.storage.events.span(Scope(project=scope.project))
+    held = [i for i in map(NodeId, asked["ids"]) if _is_whole(scope.window, app.calendar.window(i).meet(span))]
+    # A period tells of every agent.
+    nodes = {} if scope.agent else app.tree.nodes(held, scope.project)
+    over = app.storage.superseded.of({grip for node in nodes.values() for b in node.bullets for grip in b.grip_ids})
+    told = {i: {**_node(node), "bullets": [_bullet(b, over) for b in node.bullets]} for i, node in nodes.items()}
+    return {"periods": told}
+
+
+def stretch(app: App, asked: Mapping[str, Any]) -> dict[str, Any]:
+    """Return segments of a local `day` with their events, from `at` (segment, event) on; `next` is where to go on, or None."""
+    scope, day = _scope(app, asked), str(asked["day"])
+    first, skipped = (int(n) for n in asked.get("at", (0, 0)))
+    cuts = [cut for cut in app.storage.toc.segments_of_days(day, f"{day}~", scope.project) if _is_asked(cut, scope)]
+    segments: list[dict[str, Any]] = []
+    chars = 0
+    for number in range(first, len(cuts)):
+        events = [e for e in app.storage.events.in_segment(cuts[number]) if _contains(scope.window, e.timestamp)]
+        here: list[Event] = []
+        for event in events[skipped:]:
+            here.append(event)
+            chars += len(event.text)
+            if chars > _CHARS:
+                break
+        segments.append(_segment(app, cuts[number], scope.window, here, begins=not skipped))
+        skipped += len(here)
+        if skipped < len(events):
+            return {"segments": segments, "next": [number, skipped]}
+        skipped = 0
+        if chars > _CHARS and number + 1 < len(cuts):
+            return {"segments": segments, "next": [number + 1, 0]}
+    return {"segments": segments, "next": None}
+
+
+#: By the names that the daemon gives them.
+METHODS = (contents, periods, stretch)
+
+
+def _scope(app: App, asked: Mapping[str, Any]) -> Scope:
+    project = known_project(app, str(asked["project"])) if asked.get("project") else None
+    window = times_of(app).window(str(asked.get("since") or ""), str(asked.get("until") or ""))
+    return Scope(project=project, agent=str(asked.get("agent") or "") or None, window=window)
+
+
+def _is_asked(cut: Segment, scope: Scope) -> bool:
+    own = TimeWindow(cut.start[0], cut.end[0] + 1)
+    return scope.agent in (None, cut.agent) and (scope.window is None or own.intersects(scope.window))
+
+
+def _contains(window: TimeWindow | None, ms: int) -> bool:
+    return window is None or window.contains(ms)
+
+
+def _is_whole(window: TimeWindow | None, held: TimeWindow) -> bool:
+    """Whether what a node holds lies inside the window, so that its text tells of nothing else."""
+    return window is None or (window.start_ms <= held.start_ms and held.end_ms <= window.end_ms)
+
+
+def _segment(app: App, cut: Segment, window: TimeWindow | None, events: Sequence[Event], begins: bool) -> dict[str, Any]:
+    told: dict[str, Any] = {
+        "id": cut.node_id,
+        "when": _stamp(app, cut.start[0]),
+        "until": _stamp(app, cut.end[0]),
+        "project": cut.project,
+        "agent": cut.agent,
+        "session": cut.session_id,
+        "rows": pack([carried(e) for e in events]),
+        "times": [_stamp(app, e.timestamp) for e in events],
+        "begins": begins,
+    }
+    node = app.storage.toc.nodes([cut.node_id]).get(cut.node_id) if begins else None
+    return told | _about(app, node, window, _is_whole(window, TimeWindow(cut.start[0], cut.end[0] + 1)))
+
+
+def _about(app: App, node: TocNode | None, window: TimeWindow | None, whole: bool) -> dict[str, Any]:
+    """What a segment's node says; of a segment that is shown in part, only the statements quoted from that part."""
+    if node is None:
+        return {"title": "", "summary": "", "keywords": [], "bullets": [], "quotes": {}}
+    grips = app.storage.grips.get_many({g for b in node.bullets for g in b.grip_ids})
+    inside = {i for i, grip in grips.items() if _contains(window, grip.timestamp)}
+    kept = [b for b in node.bullets if whole or (b.grip_ids and inside.issuperset(b.grip_ids))]
+    over = app.storage.superseded.of(grips)
+    about = _node(node) if whole else {"title": "", "summary": "", "keywords": []}
+    quoted = {i: grips[i] for b in kept for i in b.grip_ids if i in grips}
+    return about | {"bullets": [_bullet(b, over) for b in kept], "quotes": _quotes(app, quoted)}
+
+
+def _node(node: TocNode) -> dict[str, Any]:
+    return {"title": node.title, "summary": node.summary, "keywords": list(node.keywords[: shapes.KEYWORDS_SHOWN])}
+
+
+def _bullet(bullet: TocBullet, over: Mapping[GripId, Any]) -> dict[str, Any]:
+    told = shapes.bullet(bullet, over)
+    ended = bool(told.superseded_by)
+    return {"text": told.text, "grips": list(told.grip_ids), "kind": told.kind, "ended": ended, "why": told.why_superseded}
+
+
+def _quotes(app: App, grips: Mapping[GripId, Grip]) -> dict[str, dict[str, str]]:
+    """Return the quoted words by grip, with who said them and when."""
+    events = app.storage.events.get_many({e for g in grips.values() for e in (g.event_id_start, g.event_id_end)})
+    found = {}
+    for grip_id, grip in grips.items():
+        first, last = events.get(grip.event_id_start), events.get(grip.event_id_end)
+        if first is not None and last is not None:
+            other = None if grip.event_id_start == grip.event_id_end else last.text
+            words = quote_of(first.text, other, grip.span_start, grip.span_end)
+            when = _stamp(app, grip.timestamp)
+            found[str(grip_id)] = {"text": words, "when": when, "role": first.role.value, "speaker": first.speaker}
+    return found
+
+
+def _stamp(app: App, ms: int) -> str:
+    return f"{app.calendar.local(ms):%Y-%m-%d %H:%M}"

@@ -1,0 +1,68 @@
+"""Pages for clients that show them beside an answer (extension io.modelcontextprotocol/ui): the timeline, and the evidence.
+
+Invariants
+1. A page is one HTML document without a request to anybody; what it shows comes from its host, and is shown as text.
+2. A client that does not declare the extension is told of the pages by `_meta` of three tools, and nowhere else.
+"""
+
+from functools import cache
+from importlib.resources import files
+
+from mcp.server.apps import APP_MIME_TYPE, client_supports_apps
+from mcp.server.context import CallNext, HandlerResult, ServerRequestContext
+from mcp.server.mcpserver import MCPServer
+from mcp.server.mcpserver.resources import FunctionResource
+
+#: The pages by their addresses, with their scripts: name, title and description.
+TIMELINE, EVIDENCE = "ui://memory/timeline.html", "ui://memory/evidence.html"
+_PAGES = {
+    TIMELINE: ("timeline", "Timeline", "Pages of the time tree to walk through, with the quotations that prove them"),
+    EVIDENCE: ("evidence", "Evidence", "What was found, and each quotation in its conversation"),
+}
+#: No domain is needed by any page.
+_META = {"ui": {"csp": {}, "prefersBorder": True}}
+
+
+def shown_by(uri: str) -> dict[str, object]:
+    """Return the `_meta` of a tool whose answers a page shows."""
+    return {"ui": {"resourceUri": uri}}
+
+
+def add_apps(server: MCPServer) -> None:
+    """Register the pages."""
+    for uri, (name, title, description) in _PAGES.items():
+        made = FunctionResource(
+            uri=uri,
+            name=name,
+            title=title,
+            description=description,
+            mime_type=APP_MIME_TYPE,
+            meta=_META,
+            fn=lambda n=name: page(n),
+        )
+        server.add_resource(made)
+
+
+async def hidden(ctx: ServerRequestContext, call_next: CallNext) -> HandlerResult:
+    """Leave the pages out of the list of resources, for clients that do not show them (middleware)."""
+    found = await call_next(ctx)
+    if ctx.method != "resources/list" or not isinstance(found, dict) or client_supports_apps(ctx):
+        return found
+    return {**found, "resources": [one for one in found["resources"] if one["uri"] not in _PAGES]}
+
+
+@cache
+def page(name: str) -> str:
+    """Return a page as HTML."""
+    style, bridge, own = (_file(f) for f in ("view.css", "view.js", f"{name}.js"))
+    return (
+        '<!DOCTYPE html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
+        '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
+        f"<title>Memory: {name}</title>\n<style>\n{style}</style>\n</head>\n<body>\n"
+        '<main id="view" aria-live="polite"><p class="soft">Waiting for the answer…</p></main>\n'
+        f"<script>\n{bridge}{own}</script>\n</body>\n</html>\n"
+    )
+
+
+def _file(name: str) -> str:
+    return files("memory_mcp.server").joinpath("views", name).read_text(encoding="utf-8")

@@ -1,0 +1,85 @@
+"""A citation in its conversation, a session from a place on, and one event with its whole text in parts."""
+
+from typing import Any
+
+from starlette.responses import Response
+
+from memory_mcp.requests.events import GetEvents
+from memory_mcp.requests.expand import ExpandRequest
+from memory_mcp.requests.limits import AROUND, NEIGHBOURS, TOKENS, Detail
+from memory_mcp.web.asking import Ask
+from memory_mcp.web.pages import talk
+
+#: Events of a page of a session, and characters of each text there.
+_EVENTS, _WIDTH = 50, 700
+#: Neighbours of a citation, and how many more one asks for.
+_AROUND, _MORE = AROUND.default, 10
+
+
+async def grip(ask: Ask) -> Response:
+    """Show a citation's exact words, checked, and what was said around them."""
+    grip_id = ask.path("grip_id")
+    before, after = (min(ask.number(side, _AROUND), AROUND.most) for side in ("before", "after"))
+    found = await ask.memory.ask(ExpandRequest(grip_id=grip_id, before=0, after=0, token_budget=TOKENS.most))
+    cited = found["grip"]
+    around: dict[str, Any] = {"event_id": cited["event_id_start"], "before": before, "after": after}
+    if ask.part:
+        around |= {"before": 0, "after": 0}
+    shape: dict[str, Any] = {"detail": Detail.FULL, "text_limit": talk.SHOWN, "token_budget": TOKENS.most}
+    events = [talk.shown(one, {cited["grip_id"]}) for one in (await ask.memory.ask(GetEvents(**around, **shape)))["events"]]
+    own = next(one for one in events if one["event_id"] == cited["event_id_start"])
+    own_at = events.index(own)
+    # The whole text is cut at its beginning; words that lie further on are shown above it, in the quotation.
+    values: dict[str, Any] = {
+        "found": found,
+        "grip": cited,
+        "own": own,
+        "events": events,
+        "day": cited["when"][:10],
+        "is_old": bool(found.get("superseded_by")),
+        "earlier": before + _MORE if own_at >= before and before < AROUND.most else 0,
+        "later": after + _MORE if len(events) - own_at - 1 >= after and after < AROUND.most else 0,
+        "before": before,
+        "after": after,
+    }
+    return ask.page("part_grip.html" if ask.part else "grip.html", **values)
+
+
+async def session(ask: Ask) -> Response:
+    """Show a session: from its beginning, behind a cursor, or before (`to`) or from (`from`) one of its events."""
+    session_id = ask.path("session_id")
+    shape: dict[str, Any] = {"detail": Detail.FULL, "text_limit": _WIDTH, "token_budget": TOKENS.most}
+    start, end = ask.given("from"), ask.given("to")
+    if start or end:
+        sides = {"after": min(_EVENTS, NEIGHBOURS.most)} if start else {"before": min(_EVENTS, NEIGHBOURS.most)}
+        request = GetEvents(event_id=start or end, **sides, **shape)
+    else:
+        project = ask.given("project")
+        request = GetEvents(session_id=session_id, limit=_EVENTS, cursor=ask.given("cursor"), project=project, **shape)
+    found = await ask.memory.ask(request)
+    events = found["events"]
+    if events and (start or end):
+        session_id = events[0]["session_id"]
+    begins = not (start or ask.given("cursor")) and (not end or len(events) <= _EVENTS)
+    values: dict[str, Any] = {
+        "session_id": session_id,
+        "events": events,
+        "exchanges": talk.exchanges(events),
+        "first": "" if begins or not events else events[0]["event_id"],
+        "last": events[-1]["event_id"] if events and (end or (start and len(events) > _EVENTS)) else "",
+        "next_cursor": found.get("next_cursor", ""),
+        "projects": sorted({one.get("project", "") for one in events} - {""}),
+        "agents": sorted({one.get("agent", "") for one in events} - {""}),
+    }
+    return ask.page("part_talk.html" if ask.part else "session.html", **values)
+
+
+async def event(ask: Ask) -> Response:
+    """Show one event: a part of its text, the rest behind it."""
+    offset = ask.number("offset", 0)
+    request = GetEvents(
+        event_id=ask.path("event_id"), offset=offset, text_limit=talk.PART, detail=Detail.FULL, token_budget=TOKENS.most
+    )
+    [found] = (await ask.memory.ask(request))["events"]
+    values = {"event": talk.shown(found), "offset": offset, "previous": max(offset - talk.PART, 0), "part_size": talk.PART}
+    return ask.page("part_event.html" if ask.part else "event.html", **values)

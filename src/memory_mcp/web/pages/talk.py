@@ -1,0 +1,71 @@
+"""Events in, a conversation as pages show it out: exchanges, tools in a line each, quoted words marked in place. Pure."""
+
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+#: Characters of a message that a page shows before what follows is asked for, and of one part of a long text.
+SHOWN, PART = 1200, 20_000
+#: Characters of the line that stands for what a tool was given or said, and of the one that stands for an exchange.
+_LINE, _PROMPT = 110, 160
+#: Citations of one event that are linked.
+_LINKED = 8
+_TOOLS = frozenset({"tool_call", "tool_result"})
+
+
+def exchanges(events: Sequence[Mapping[str, Any]], cited: Collection[str] = ()) -> list[dict[str, Any]]:
+    """Return a conversation in exchanges: what a person said, and all that followed it.
+
+    Args:
+        events: As get_events gives them with full detail, in order.
+        cited: Citations whose words are marked.
+
+    """
+    made: list[dict[str, Any]] = []
+    for one in events:
+        if not made or one["role"] == "user":
+            made.append({"prompt": "", "events": [], "messages": 0, "tools": 0})
+        last, event = made[-1], shown(one, cited)
+        last["events"].append(event)
+        last["tools" if event["is_tool"] else "messages"] += 1
+        if not last["prompt"] and not event["is_tool"]:
+            last["prompt"] = one_line(event["text"], _PROMPT)
+    return made
+
+
+def shown(event: Mapping[str, Any], cited: Collection[str] = ()) -> dict[str, Any]:
+    """Return an event with what a page says of it."""
+    metadata: Mapping[str, str] = event.get("metadata", {})
+    start, text = event.get("offset", 0), event["text"]
+    failed = metadata.get("is_error") == "true" or metadata.get("exit_status", "0") != "0"
+    quotes = event.get("quotes", ())
+    return {
+        **event,
+        "is_tool": event["type"] in _TOOLS,
+        "tool": metadata.get("tool", ""),
+        "failed": failed,
+        "who": event.get("speaker") or event["role"],
+        "line": one_line(text, _LINE),
+        "pieces": pieces(text, start, [q for q in quotes if q["grip_id"] in cited]),
+        "grips": [q for q in quotes if q["grip_id"] not in cited][:_LINKED],
+        "left": max(event.get("size", 0) - start - len(text), 0),
+        "next": start + len(text),
+    }
+
+
+def one_line(text: str, width: int) -> str:
+    """Return the beginning of a text in one line."""
+    line = " ".join(text[: 4 * width].split())
+    return line if len(line) <= width else line[: width - 1].rstrip() + "…"
+
+
+def pieces(text: str, offset: int, quotes: Sequence[Mapping[str, Any]]) -> list[tuple[str, str]]:
+    """Return a text in pieces, each with the citation that quotes it ("" for none); what overlaps belongs to the first."""
+    made, at = [], 0
+    for quote in sorted(quotes, key=lambda q: (q["start"], -q["end"])):
+        start, end = max(quote["start"] - offset, at), min(quote["end"] - offset, len(text))
+        if start >= end:
+            continue
+        made += [(text[at:start], ""), (text[start:end], quote["grip_id"])]
+        at = end
+    made.append((text[at:], ""))
+    return [piece for piece in made if piece[0]]
