@@ -23,6 +23,8 @@ from memory_mcp.daemon.http import HttpDoor
 from memory_mcp.server.build import assemble
 from memory_mcp.server.guard import MemoryServer
 from memory_mcp.server.host import Host
+from memory_mcp.web.memory import Memory, Pulse
+from memory_mcp.web.visits import Visits
 from tests.waiting import PATIENCE
 
 T = TypeVar("T")
@@ -110,9 +112,10 @@ def opened(
     directory: Path,
     add: Callable[[MemoryServer, Host], None] = lambda server, host: None,
     take: Callable[[str, bytes], Any] | None = None,
+    visits: Visits | None = None,
     **settings: Any,
 ) -> Iterator[Door]:
-    """A door on a free port, in a thread of its own, until the end of the block."""
+    """A door on a free port, in a thread of its own, until the end of the block; with the explorer's pages where `visits` are."""
     own = ServerSettings(http_port=0, **settings)
     app = App(Settings(storage=StorageSettings(str(directory), "Europe/Berlin"), server=own))
     host = Host.of(app)
@@ -124,7 +127,15 @@ def opened(
         hooks.append((client, payload))
         return {"continue": True} if b"answer" in payload else None
 
-    door = HttpDoor(server, own, directory, lambda: {"clients": 3}, lambda: "up 1\n", take or keep, SMALL)
+
+    async def process() -> dict[str, Any]:
+        return {"running": True, "clients": {}, "queues": {}}
+
+    def pulse() -> Pulse:
+        return Pulse(app.storage.events.last_seq(), app.storage.toc.version())
+
+    pages = (Memory(host, process, pulse), visits) if visits else None
+    door = HttpDoor(server, own, directory, lambda: {"clients": 3}, lambda: "up 1\n", take or keep, SMALL, pages)
     ready, ended = threading.Event(), threading.Event()
     loop: list[Any] = []
 

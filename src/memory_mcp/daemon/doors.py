@@ -29,6 +29,9 @@ class Doors:
         self._door: HttpDoor | None = None
         self._asked_host = ""
         self._holders = 0
+        #: Set whenever no door is open, and none is still closing.
+        self._closed = anyio.Event()
+        self._closed.set()
         self.visits = Visits()
         #: Where `open` runs a door; set while the daemon serves.
         self.tasks: anyio.abc.TaskGroup | None = None
@@ -56,14 +59,17 @@ class Doors:
         await self.tasks.start(self._serve, door)
 
     async def _serve(self, door: "HttpDoor", *, task_status: "anyio.abc.TaskStatus[None]" = anyio.TASK_STATUS_IGNORED) -> None:
-        self._door = door
+        self._door, self._closed = door, anyio.Event()
         try:
             await door.serve(task_status=task_status)
         finally:
             self._door = None
+            self.visits.end()
+            self._closed.set()
 
     async def hold(self, talk: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Open it for a caller, until the last such caller goes."""
+        await self._wait_while_closing()
         wanted = replace(
             self._settings,
             http_host=str(params.get("host") or self._settings.http_host),
@@ -79,6 +85,7 @@ class Doors:
 
     async def visit(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Return the address that lets a browser in, once; the door is opened where it is closed."""
+        await self._wait_while_closing()
         if self._door is None:
             wanted = replace(
                 self._settings, http_port=self._settings.http_port if params.get("port") is None else int(params["port"])
@@ -86,13 +93,20 @@ class Doors:
             await self.open(wanted)
         elif params.get("port") and not self._fits(params):
             raise InvalidQuery(f"HTTP is served at {self.url} already", "Leave --port out.")
-        return {"url": self.url + self.visits.ticket(bool(params.get("is_person")))}
+        # An address that means every interface is bound, not visited.
+        url = self.url.replace("//0.0.0.0:", "//127.0.0.1:").replace("//[::]:", "//[::1]:")
+        return {"url": url + self.visits.ticket(bool(params.get("is_person")))}
 
     def close_unvisited(self, idle_s: float) -> None:
         """Close a door that was opened for browsers alone and that no person has used for so long."""
         idle = self.visits.idle_s()
         if self._door is not None and not self._holders and not self.lasting and idle is not None and idle > idle_s:
             self._door.stop()
+
+    async def _wait_while_closing(self) -> None:
+        """Wait for the end of a door that takes no more requests."""
+        if self._door is not None and self._door.is_closing:
+            await self._closed.wait()
 
     def _fits(self, params: Mapping[str, Any]) -> bool:
         """Whether the open door is at the address that is asked for, as far as one is."""

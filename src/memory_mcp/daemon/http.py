@@ -86,6 +86,11 @@ class HttpDoor:
         return f"http://{f'[{host}]' if ':' in host else host}:{port}/mcp"
 
     @property
+    def is_closing(self) -> bool:
+        """Whether it takes no more requests."""
+        return self._uvicorn is not None and self._uvicorn.should_exit
+
+    @property
     def connections(self) -> int:
         """Open connections, idle ones too."""
         return len(self._uvicorn.server_state.connections) if self._uvicorn else 0

@@ -5,7 +5,7 @@ Invariants
 2. The order is Host, Origin, token, size: no byte of a body is read for somebody without the token.
 3. A refusal is small JSON and repeats nothing of the token or the request; a browser gets it as a page.
 4. Pages take no token: their address and a cookie prove the visit (`web/visits.py`), and only requests that the person or a
-   page of the same origin makes are let in, from no other site and no other port.
+   page of the same origin makes are let in, from no other site and no other port. A ticket is this user's alone.
 """
 
 import hmac
@@ -14,12 +14,13 @@ import json
 import re
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
-from http.cookies import CookieError, SimpleCookie
 
 import anyio
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_mcp import metrics
+from memory_mcp.daemon.peers import is_another_users
+from memory_mcp.web.headers import HEADERS
 from memory_mcp.web.visits import COOKIE, ENTER, PAGES, Visits
 
 #: Names of this machine that only it can mean.
@@ -117,13 +118,18 @@ class Rules:
         Browsers tell by `Sec-Fetch-Site` who makes them ask, older ones by `Origin` alone; another port of the same host is
         another origin. An address with a ticket may be followed from anywhere: what it opens leads on by itself.
         """
-        enters = scope["path"].startswith(ENTER)
+        ticket = scope["path"].removeprefix(ENTER) if scope["path"].startswith(ENTER) else ""
+        enters = scope["method"] == "GET" and ticket != "" and "/" not in ticket
         if not enters:
-            visit = visits.find(scope["path"], _cookie(scope))
+            visit = visits.find(scope["path"], _cookies(scope))
             if visit is None:
                 hint = "Run memory-mcp open in a terminal; it opens a new visit."
                 return Refusal(403, "UNAUTHENTICATED", "this visit has ended, or is another browser's", hint, is_page=True)
             scope["visit"] = visit
+        elif not self.allowed_hosts and is_another_users(scope.get("client"), scope.get("server")):
+            # With hosts of its own a proxy may stand before the door, which is its own user.
+            hint = "The address is for a browser of the user who ran memory-mcp open."
+            return Refusal(403, "PERMISSION_DENIED", "another user of this machine asks", hint, is_page=True)
         origins, site = _values(scope, b"origin"), _values(scope, b"sec-fetch-site")
         own = [f"{scheme}://{host.lower()}" for scheme in ("http", "https") for host in _values(scope, b"host")]
         foreign = any(origin.lower() not in own for origin in origins) or not set(site) <= {"same-origin", "none"}
@@ -178,13 +184,13 @@ def _parts(authority: str) -> tuple[str, str] | None:
     return None if found is None else (found[1] or found[2], found[3] or "")
 
 
-def _cookie(scope: Scope) -> str:
-    """Return the cookie of a visit; "" where there is none."""
-    try:
-        found = SimpleCookie("; ".join(_values(scope, b"cookie"))).get(COOKIE)
-    except CookieError:
-        return ""
-    return found.value if found else ""
+def _cookies(scope: Scope) -> list[str]:
+    """Return the values of every cookie that is named as a visit's: a server on another port of this host can set one too.
+
+    The rest of the header is not looked at, since programs on other ports give their cookies any form.
+    """
+    pairs = (pair.strip().partition("=") for given in _values(scope, b"cookie") for pair in given.split(";"))
+    return [value.strip() for name, _, value in pairs if name.strip() == COOKIE]
 
 
 def _values(scope: Scope, name: bytes) -> list[str]:
@@ -211,6 +217,8 @@ class Guard:
         async def counted(message: Message) -> None:
             if message["type"] == "http.response.start":
                 metrics.count("http_requests_total", route=route, status=str(message["status"]))
+                if scope["path"].startswith(PAGES):
+                    message = _with_headers(message)
             await send(message)
 
         refusal = self._rules.refuse(scope)
@@ -227,6 +235,14 @@ class Guard:
             with anyio.move_on_after(_PATIENCE):
                 await _Body(receive, self._rules.max_body).read()
         await refusal.send(counted)
+
+
+def _with_headers(start: Message) -> Message:
+    """Add the headers of a page that a response does not have itself."""
+    given = list(start.get("headers", ()))
+    present = {name.lower() for name, _ in given}
+    more = [(name.encode(), value.encode()) for name, value in HEADERS.items() if name.encode() not in present]
+    return {**start, "headers": given + more}
 
 
 class _Body:

@@ -5,8 +5,7 @@ from collections.abc import Awaitable, Callable, Mapping
 from starlette.responses import Response
 
 from memory_mcp.web.asking import Ask, Done
-from memory_mcp.web.pages import calendar, status, today, topics, tree
-from memory_mcp.web.pages import evidence, status, tree
+from memory_mcp.web.pages import calendar, evidence, status, today, topics, tree
 
 PAGES: Mapping[str, Callable[[Ask], Awaitable[Response]]] = {
     "today": today.today,

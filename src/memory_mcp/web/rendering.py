@@ -2,7 +2,7 @@
 
 Invariants
 1. Every value is escaped, and control characters and those that turn the direction of writing are replaced, in all templates.
-2. A page loads nothing but what this server serves: `HEADERS` holds the policy that browsers enforce.
+2. What a browser lets a page do is said by `headers.py`.
 """
 
 import datetime as dt
@@ -17,26 +17,17 @@ from starlette.responses import HTMLResponse
 
 from memory_mcp import __version__
 from memory_mcp.model.fencing import neutral
+from memory_mcp.web.headers import HEADERS
 from memory_mcp.web.visits import Visit
 
-_POLICY = (
-    "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'self'; "
-    "base-uri 'none'; frame-ancestors 'none'"
-)
-#: Of every page. The referrer stays within this origin: an address of a page is half of what lets a browser in.
-HEADERS = {
-    "content-security-policy": _POLICY,
-    "x-content-type-options": "nosniff",
-    "x-frame-options": "DENY",
-    "referrer-policy": "same-origin",
-    "cross-origin-opener-policy": "same-origin",
-    "cross-origin-resource-policy": "same-origin",
-    "cache-control": "no-store",
-}
-#: Control characters but line breaks and tabs, and what turns the direction of writing.
+#: Control characters but line breaks and tabs, what turns the direction of writing, and halves of characters, which no
+#: response can carry.
 _CONTROLS = {
     c: "\ufffd"
-    for c in (*range(32), *range(127, 160), 0x061C, 0x200E, 0x200F, *range(0x2028, 0x202F), *range(0x2066, 0x206A))
+    for c in (
+        *(*range(32), *range(127, 160), 0x061C, 0x200E, 0x200F),
+        *(*range(0x2028, 0x202F), *range(0x2066, 0x206A), *range(0xD800, 0xE000)),
+    )
     if chr(c) not in "\n\t"
 }
 

@@ -17,6 +17,7 @@ from starlette.routing import BaseRoute, Route
 from memory_mcp.errors import InvalidQuery, MemoryMcpError, NotFound
 from memory_mcp.web import rendering
 from memory_mcp.web.asking import Ask, Done
+from memory_mcp.web.headers import HEADERS
 from memory_mcp.web.memory import Memory
 from memory_mcp.web.registry import ACTS, FIRST, PAGES
 from memory_mcp.web.visits import COOKIE, ENTER, Visit, Visits
@@ -64,19 +65,22 @@ class _Site:
 
     async def enter(self, request: Request) -> Response:
         """Open a visit: the page leads on by itself, so that the cookie is sent wherever the link was followed."""
+        if "prefetch" in request.headers.get("sec-purpose", ""):
+            # The browser's guess of what the person is about to open; the ticket is kept for when they do.
+            return Response(status_code=503, headers=HEADERS)
         visit = self._visits.enter(request.url.path)
         if visit is None:
             html = rendering.environment().get_template("used.html").render()
-            return HTMLResponse(html, 403, rendering.HEADERS)
+            return HTMLResponse(html, 403, HEADERS)
         self._visits.touch()
         html = rendering.environment().get_template("enter.html").render(target=f"{visit.base}/")
-        response = HTMLResponse(html, headers=rendering.HEADERS)
+        response = HTMLResponse(html, headers=HEADERS)
         response.set_cookie(COOKIE, visit.cookie, path=visit.base, httponly=True, samesite="strict")
         return response
 
     async def first(self, request: Request) -> Response:
         """Lead to the page that a visit begins with."""
-        return RedirectResponse(rendering.address(_visit(request), FIRST), 303, rendering.HEADERS)
+        return RedirectResponse(rendering.address(_visit(request), FIRST), 303, HEADERS)
 
     async def static(self, request: Request) -> Response:
         """Return a style sheet or a script of the package."""
@@ -84,11 +88,13 @@ class _Site:
         place = files("memory_mcp.web").joinpath("static", name.name)
         if name.suffix not in _TYPES or not place.is_file():
             raise HTTPException(404)
-        headers = {**rendering.HEADERS, "cache-control": "private, max-age=604800, immutable"}
+        headers = {**HEADERS, "cache-control": "private, max-age=604800, immutable"}
         return Response(place.read_bytes(), 200, headers, f"{_TYPES[name.suffix]}; charset=utf-8")
 
-    async def live(self, _: Request) -> Response:
+    async def live(self, request: Request) -> Response:
         """Announce changes of the memory for as long as the page is open; this alone keeps no process alive."""
+        if request.method == "HEAD":
+            return Response(headers=HEADERS, media_type="text/event-stream")
 
         async def events() -> AsyncIterator[str]:
             known, silent = None, 0.0
@@ -100,7 +106,7 @@ class _Site:
                 await anyio.sleep(_LOOK)
                 silent += _LOOK
 
-        return StreamingResponse(events(), headers=rendering.HEADERS, media_type="text/event-stream")
+        return StreamingResponse(events(), headers=HEADERS, media_type="text/event-stream")
 
     async def act(self, request: Request) -> Response:
         """Carry out an act of a form or a script."""
@@ -153,16 +159,14 @@ def _visit(request: Request) -> Visit:
 def _answered(ask: Ask, done: Done) -> Response:
     """Lead to the page that shows what was done; a script gets it as JSON."""
     if ask.part:
-        return JSONResponse(
-            {"note": rendering.plain(done.note), "page": ask.link(done.page), **done.values}, 200, rendering.HEADERS
-        )
+        return JSONResponse({"note": rendering.plain(done.note), "page": ask.link(done.page), **done.values}, 200, HEADERS)
     ask.visit.notes.append(done.note)
-    return RedirectResponse(ask.link(done.page), 303, rendering.HEADERS)
+    return RedirectResponse(ask.link(done.page), 303, HEADERS)
 
 
 def _failed(ask: Ask, error: MemoryMcpError) -> Response:
     status = _STATUS.get(error.code, 500)
     if ask.part and ask.request.method == "POST":
         said = {"error": {"code": error.code, "message": rendering.plain(error.message), "hint": rendering.plain(error.hint)}}
-        return JSONResponse(said, status, rendering.HEADERS)
+        return JSONResponse(said, status, HEADERS)
     return ask.page("part_error.html" if ask.part else "error.html", status, error=error)

@@ -6,13 +6,14 @@ a host name: without the address, a server of another user on another port would
 Invariants
 1. A ticket opens one visit, within `TICKET_SECONDS`; its address gives nothing afterwards.
 2. Tickets, cookies and form tokens are compared in constant time and kept in memory alone: a restart ends every visit.
+3. A visit ends with the door that served it: whoever listens on its port next may be sent the cookie by a page left open.
 """
 
 import hmac
 import secrets
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 #: How long a ticket may wait for the browser, and how long a visit lasts (seconds).
@@ -87,10 +88,11 @@ class Visits:
             self._visits.popitem(last=False)
         return visit
 
-    def find(self, path: str, cookie: str) -> Visit | None:
-        """Return the visit that a page's address and the cookie belong to; None for any other pair."""
+    def find(self, path: str, cookies: Iterable[str]) -> Visit | None:
+        """Return the visit that a page's address and one of the cookies belong to; None for any other pair."""
         visit = self._visits.get(path.removeprefix(PAGES).partition("/")[0])
-        if visit is None or not hmac.compare_digest(visit.cookie.encode(), cookie.encode("utf-8", "replace")):
+        given = [cookie.encode("utf-8", "replace") for cookie in cookies]
+        if visit is None or not any(hmac.compare_digest(visit.cookie.encode(), cookie) for cookie in given):
             return None
         if visit.ends < self._clock():
             del self._visits[visit.name]
@@ -100,6 +102,12 @@ class Visits:
     def touch(self) -> None:
         """Note that a person asked for a page."""
         self.last_used = self._clock()
+
+    def end(self) -> None:
+        """End every visit, and let no ticket open another."""
+        self._tickets.clear()
+        self._visits.clear()
+        self.last_used = None
 
     def idle_s(self) -> float | None:
         """Return the seconds since a person last asked for a page or a ticket; None when nobody ever did."""

@@ -7,7 +7,7 @@ import sys
 from memory_mcp import link
 from memory_mcp.cli import render
 from memory_mcp.cli.bulk import ours
-from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, wanted
+from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, settings_of, wanted
 from memory_mcp.errors import LayerUnavailable
 
 _ASIDE = (
@@ -41,6 +41,11 @@ def run(args: argparse.Namespace) -> int:
 
 
 def _address(args: argparse.Namespace, is_person: bool) -> str:
+    if not settings_of(args).server.daemon:
+        raise LayerUnavailable(
+            "the pages are served by the background process, which server.daemon = false switches off",
+            "Set server.daemon = true.",
+        )
     if not link.usable():
         raise LayerUnavailable(
             "the pages are served by the background process, which this platform cannot reach", "Set server.socket."

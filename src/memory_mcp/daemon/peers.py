@@ -1,0 +1,52 @@
+"""Which user of this machine made a loopback connection, as Linux lists it; other systems do not say.
+
+A browser that is started with an address shows it to every user in the list of processes, before it has asked for it.
+"""
+
+import os
+import socket
+import struct
+from collections.abc import Iterator
+from pathlib import Path
+
+_Address = tuple[str, int]
+
+
+def is_another_users(peer: _Address | None, own: _Address | None, tables: Path = Path("/proc/net")) -> bool:
+    """Return whether another user than this process's made a connection; False where that cannot be known.
+
+    Args:
+        peer: Address and port from which it comes.
+        own: Address and port at which it was taken.
+        tables: Directory of the kernel's lists of sockets.
+
+    """
+    if peer is None or own is None or not hasattr(os, "geteuid"):
+        return False
+    users = {uid for name in ("tcp", "tcp6") for uid in _users(tables / name, peer, own)}
+    return bool(users) and os.geteuid() not in users
+
+
+def _users(table: Path, peer: _Address, own: _Address) -> Iterator[int]:
+    """Yield the users of the sockets of a list that lie at the far end of the connection."""
+    sought = [(_spelled(*peer, mapped), _spelled(*own, mapped)) for mapped in (False, True)]
+    try:
+        lines = table.read_text(encoding="ascii").splitlines()[1:]
+    except OSError:
+        return
+    for line in lines:
+        fields = line.split()
+        if (fields[1], fields[2]) in sought:
+            yield int(fields[7])
+
+
+def _spelled(host: str, port: int, mapped: bool) -> str:
+    """Return an address as the lists spell it; `mapped`: one of IPv4 as a socket of IPv6 has it."""
+    try:
+        packed = socket.inet_pton(socket.AF_INET6, host) if ":" in host else socket.inet_pton(socket.AF_INET, host)
+    except OSError:
+        return ""
+    if mapped and len(packed) == 4:
+        packed = b"\0" * 10 + b"\xff\xff" + packed
+    words = struct.unpack(f"={len(packed) // 4}I", packed)
+    return "".join(f"{word:08X}" for word in words) + f":{port:04X}"

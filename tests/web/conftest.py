@@ -1,0 +1,250 @@
+"""The explorer as it is served: in this process for what HTTP shows, by the installed program for a real browser."""
+
+import os
+import shutil
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+from urllib.parse import urlsplit
+
+import pytest
+
+from bench.place import VISIBLE, Place
+from memory_mcp.app import App
+from memory_mcp.web.visits import Visits
+from tests import sessions, topics
+from tests.daemon.door import Door, opened
+from tests.daemon.places import DAEMON
+from tests.factories import BILLING, a_small_history
+from tests.fakes import FakeClock
+from tests.indexes import helpers
+from tests.waiting import PATIENCE, until
+from tests.web.visitor import Visitor, entered
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Browser, BrowserContext, ConsoleMessage, Page, Request
+
+#: Of Chromium: nothing that asks other servers, since a page that did would have to be told from it.
+_QUIET = (
+    *("--disable-gpu", "--disable-quic", "--no-first-run", "--disable-background-networking"),
+    *("--disable-component-update", "--disable-sync"),
+)
+
+
+def fill(app: App) -> None:
+    """Weeks of three projects, two longer sessions, and twelve weeks of recurring themes."""
+    app.write(a_small_history(2, "2026-02-02"), "test")
+    app.write(topics.sessions(), "jsonl")
+    from memory_mcp.model.event import EventDraft, EventType, Role
+
+    for line in sessions.sessions():
+        given = dict(line)
+        draft = EventDraft(
+            session_id=given["session_id"],
+            role=Role(given["role"]),
+            type=EventType(given["type"]),
+            text=given["text"],
+            timestamp=given["timestamp"],
+            source_id=given["id"],
+            agent=given["agent"],
+            project=BILLING,
+            metadata=given["metadata"],
+        )
+        app.write([draft], "jsonl")
+    app.derivation.run()
+
+
+# over HTTP, in this process
+
+
+@dataclass
+class Explorer:
+    """An open door with pages, and how to be let in."""
+
+    door: Door
+    visits: Visits
+    clock: FakeClock
+
+    @property
+    def server(self) -> str:
+        return urlsplit(self.door.base).netloc
+
+    def ticket(self, is_person: bool = False) -> str:
+        """An address that opens a visit, once."""
+        return self.door.base + self.visits.ticket(is_person)
+
+    def visit(self, is_person: bool = False) -> Visitor:
+        """A visit of its own."""
+        return entered(self.ticket(is_person))
+
+    def stranger(self) -> Visitor:
+        """Somebody who was not let in."""
+        return Visitor(self.server)
+
+
+@pytest.fixture(scope="module")
+def explorer(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Explorer]:
+    """A small history behind pages; time stands still for tickets and visits."""
+    clock = FakeClock()
+    visits = Visits(clock.monotonic)
+    with opened(tmp_path_factory.mktemp("explorer") / "data", visits=visits) as door:
+        door.app.write(a_small_history(1), "test")
+        door.app.derivation.run()
+        yield Explorer(door, visits, clock)
+
+
+@pytest.fixture
+def visitor(explorer: Explorer) -> Visitor:
+    """Somebody who was let in."""
+    return explorer.visit()
+
+
+# in a browser, by the installed program
+
+
+def chromium() -> str:
+    """Where Chromium lies; "" where it is not installed."""
+    found = (shutil.which(name) for name in ("chromium", "chromium-browser", "google-chrome"))
+    return next((place for place in found if place), "")
+
+
+@pytest.fixture(scope="module")
+def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Place]:
+    """A memory whose background process is there as long as the module's tests."""
+    if not VISIBLE:
+        pytest.skip("processes are looked at through /proc")
+    with Place(tmp_path_factory.mktemp("served"), idle=600, more=DAEMON) as place:
+        app = helpers.opened(place.directory, FakeClock())
+        fill(app)
+        app.close()
+        place.ok("admin", "rebuild-index", "--type", "all")
+        yield place
+
+
+def address(place: Place, *words: str) -> str:
+    """What `memory-mcp open` prints."""
+    return place.ok("open", "--print", *words).strip()
+
+
+@pytest.fixture(scope="module")
+def browser() -> "Iterator[Browser]":
+    """Chromium; ended with the module, because other tests of the worker run event loops."""
+    place = chromium()
+    if not place:
+        pytest.skip("Chromium is not installed: the pages were not tried in a browser (apt-get install chromium)")
+    from playwright.sync_api import sync_playwright
+
+    # Chromium's own sandbox does not start for root.
+    root = hasattr(os, "geteuid") and os.geteuid() == 0
+    with sync_playwright() as playwright:
+        launched = playwright.chromium.launch(executable_path=place, args=[*_QUIET, *(["--no-sandbox"] if root else [])])
+        yield launched
+        launched.close()
+
+
+@dataclass
+class Visit:
+    """A tab of the explorer, and everything that went wrong in it."""
+
+    page: "Page"
+    base: str
+    wrong: list[str] = field(default_factory=list)
+    #: Paths below the visit whose failing is what a test is about.
+    may_fail: tuple[str, ...] = ()
+
+    def go(self, page: str = "") -> "Page":
+        """Load a page, and wait until its scripts have run."""
+        self.page.goto(f"{self.base}/{page}", wait_until="load")
+        return self.page
+
+    def watch(self, origin: str) -> None:
+        """Note errors of the console and of scripts, dialogs, requests that fail, and those to another server."""
+        page = self.page
+
+        def requested(request: "Request") -> None:
+            if not request.url.startswith((f"{origin}/", "data:", "blob:")):
+                self.wrong.append(f"asked {request.url}")
+
+        def failed(request: "Request") -> None:
+            # A page that is left ends its stream of changes, and whatever else it still waited for.
+            if request.failure != "net::ERR_ABORTED":
+                self.wrong.append(f"failed {request.url}: {request.failure}")
+
+        def said(message: "ConsoleMessage") -> None:
+            expected = any(part in str(message.location.get("url", "")) for part in self.may_fail)
+            if message.type in ("error", "warning") and not expected:
+                self.wrong.append(f"console: {message.text}")
+
+        page.on("request", requested)
+        page.on("requestfailed", failed)
+        page.on("console", said)
+        page.on("pageerror", lambda error: self.wrong.append(f"script: {error}"))
+
+        def asked(dialog: Any) -> None:
+            self.wrong.append(f"dialog: {dialog.message}")
+            dialog.dismiss()
+
+        page.on("dialog", asked)
+        page.on("popup", lambda other: self.wrong.append(f"window: {other.url}"))
+
+
+class Tabs:
+    """Opens tabs, each with a visit of its own; at the end nothing may have gone wrong in any of them."""
+
+    def __init__(self, browser: "Browser", place: Place) -> None:
+        self._browser = browser
+        self._place = place
+        self.contexts: list[BrowserContext] = []
+        self._visits: list[Visit] = []
+
+    def open(self, **options: Any) -> Visit:
+        """A tab in a new profile; `options` are those of playwright's contexts."""
+        given = {"viewport": {"width": 1280, "height": 800}, "locale": "en-GB", "timezone_id": "Europe/Berlin", **options}
+        context = self._browser.new_context(**given)
+        context.set_default_timeout(PATIENCE * 1000)
+        self.contexts.append(context)
+        url = address(self._place)
+        page = context.new_page()
+        visit = Visit(page, "")
+        visit.watch(url.partition("/ui/")[0])
+        page.goto(url)
+        page.wait_for_url(lambda found: "/ui/enter/" not in found and found.rstrip("/").count("/") > 4)
+        visit.base = "/".join(page.url.split("/")[:5])
+        self._visits.append(visit)
+        return visit
+
+    def check(self) -> None:
+        """Fail with everything that went wrong."""
+        wrong = [said for visit in self._visits for said in visit.wrong]
+        for context in self.contexts:
+            context.close()
+        assert wrong == []
+
+
+@pytest.fixture
+def tabs(browser: "Browser", served: Place) -> Iterator[Tabs]:
+    made = Tabs(browser, served)
+    yield made
+    made.check()
+
+
+@pytest.fixture
+def tab(tabs: Tabs) -> Visit:
+    """A light, wide tab."""
+    return tabs.open(color_scheme="light")
+
+
+@pytest.fixture
+def dark(tabs: Tabs) -> Visit:
+    return tabs.open(color_scheme="dark")
+
+
+@pytest.fixture
+def phone(tabs: Tabs) -> Visit:
+    """A tab as narrow as the smallest phones."""
+    return tabs.open(viewport={"width": 360, "height": 740}, has_touch=True, is_mobile=True)
+
+
+def settled(page: "Page", done: str, argument: Any = None) -> None:
+    """Wait until an expression is true in the page."""
+    until(lambda: page.evaluate(done, argument), done)

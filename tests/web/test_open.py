@@ -1,0 +1,313 @@
+"""`memory-mcp open` as the installed program: the address it gives, the door behind it, and how long both stay."""
+
+import http.client
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from urllib.parse import urlsplit
+
+import pytest
+
+from bench.place import Place
+from memory_mcp.daemon import peers
+from memory_mcp.web.registry import FIRST
+from memory_mcp.web.visits import COOKIE
+from tests.daemon.places import DAEMON, look, needs_proc
+from tests.daemon.test_serve_http import serve, told
+from tests.waiting import PATIENCE, until
+from tests.web.visitor import Visitor, entered
+
+pytestmark = needs_proc
+
+#: Of a process that ends as soon as nobody needs it (seconds).
+SOON = 1
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Iterator[Place]:
+    with Place(tmp_path, idle=60, more={**DAEMON, "MEMORY_MCP_TELEPORT__ENABLED": "false"}) as made:
+        yield made
+
+
+@pytest.fixture
+def hasty(tmp_path: Path) -> Iterator[Place]:
+    """A memory whose process soon ends when nobody needs it."""
+    with Place(tmp_path, idle=SOON, more={**DAEMON, "MEMORY_MCP_TELEPORT__ENABLED": "false"}) as made:
+        yield made
+
+
+def opened(place: Place, *words: str) -> str:
+    return place.ok("open", "--print", "--port", "0", *words).strip()
+
+
+def refuses(server: str) -> bool:
+    """Whether nobody listens there."""
+    try:
+        Visitor(server).send("GET", "/ui/")
+    except OSError:
+        return True
+    return False
+
+
+def stream_of(visitor: Visitor) -> tuple[http.client.HTTPConnection, http.client.HTTPResponse]:
+    """A page left open: its stream of changes, which goes on."""
+    connection = http.client.HTTPConnection(visitor.server, timeout=PATIENCE)
+    connection.request("GET", f"{visitor.base}/live", headers={"Cookie": f"{COOKIE}={visitor.cookie}"})
+    reply = connection.getresponse()
+    assert reply.status == 200
+    assert reply.readline().startswith(b"data: ")
+    return connection, reply
+
+
+# the address
+
+
+def test_open_starts_the_process_and_its_door_and_gives_an_address_that_works_once(place: Place) -> None:
+    assert place.status()["running"] is False
+    url = opened(place)
+    assert urlsplit(url).hostname == "127.0.0.1"
+    visitor = entered(url)
+    assert visitor.get(FIRST).status == 200
+    assert Visitor(visitor.server).send("GET", urlsplit(url).path).status == 403
+    assert look(place)["http"] == visitor.origin
+    # Another address is another visit of the same door.
+    again = json.loads(place.ok("open", "--print", "--json"))
+    assert again["opened"] is False
+    other = entered(again["url"])
+    assert (other.server, other.base == visitor.base) == (visitor.server, False)
+    assert visitor.get(FIRST).status == other.get(FIRST).status == 200
+
+
+def test_no_address_is_written_to_the_log(place: Place) -> None:
+    visitor = entered(opened(place))
+    visitor.get("nothing")
+    visitor.send("GET", f"{visitor.base}/{FIRST}", Origin="https://evil.example")
+    place.stop()
+    for path in place.directory.rglob("*"):
+        if path.is_file() and path.suffix != ".duckdb":
+            text = path.read_bytes()
+            assert visitor.cookie.encode() not in text, path
+            assert visitor.base.encode() not in text, path
+
+
+def test_a_restart_ends_every_visit(place: Place) -> None:
+    visitor = entered(opened(place))
+    place.ok("daemon", "restart")
+    port = visitor.server.rpartition(":")[2]
+    again = entered(place.ok("open", "--print", "--port", port).strip())
+    assert again.server == visitor.server
+    assert visitor.get(FIRST).status == 403
+    assert again.get(FIRST).status == 200
+
+
+def test_without_the_background_process_the_command_says_what_to_do(tmp_path: Path) -> None:
+    with Place(tmp_path, more={"MEMORY_MCP_SERVER__DAEMON": "false"}) as place:
+        done = place.run("open", "--print")
+        assert (done.returncode, done.stdout) == (3, "")
+        assert "server.daemon = false" in done.stderr
+        assert "Set server.daemon = true" in done.stderr
+        assert place.processes() == {}
+
+
+def test_a_port_that_somebody_has_is_named(place: Place) -> None:
+    import socket
+
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = str(taken.getsockname()[1])
+        done = place.run("open", "--print", "--port", port)
+    assert done.returncode != 0
+    assert f"port {port} of 127.0.0.1 is in use" in done.stderr
+    assert entered(opened(place)).get(FIRST).status == 200
+
+
+# on a terminal
+
+
+def on_terminal(place: Place, *words: str, **env: str) -> str:
+    """What a command writes on a terminal, both its outputs; there are no screen and no browser but those of `env`."""
+    ours, theirs = os.openpty()
+    given = {k: v for k, v in place.environment().items() if k not in ("DISPLAY", "WAYLAND_DISPLAY", "BROWSER")}
+    done = subprocess.Popen([*place.command, *words], stdin=theirs, stdout=theirs, stderr=theirs, env=given | env, cwd=place.home)
+    os.close(theirs)
+    said = b""
+    try:
+        while data := _read(ours):
+            said += data
+        assert done.wait(PATIENCE) == 0, said
+    finally:
+        os.close(ours)
+    return said.decode().replace("\r\n", "\n")
+
+
+def _read(terminal: int) -> bytes:
+    try:
+        return os.read(terminal, 65536)
+    except OSError:
+        return b""
+
+
+@pytest.fixture
+def browser_command(tmp_path: Path) -> tuple[str, Path]:
+    """A program that notes what a browser is started with, as the variable BROWSER names it, and its note."""
+    note = tmp_path / "opened"
+    script = tmp_path / "a-browser"
+    script.write_text(f'#!/bin/sh\nprintf "%s" "$1" > {note}\n')
+    script.chmod(0o700)
+    return f"{script} %s", note
+
+
+def test_on_a_terminal_with_a_screen_the_browser_is_started(place: Place, browser_command: tuple[str, Path]) -> None:
+    command, note = browser_command
+    said = on_terminal(place, "open", "--port", "0", BROWSER=command, DISPLAY=":0")
+    url = note.read_text()
+    assert said == f"Opened in the browser: {url}\n"
+    assert entered(url).get(FIRST).status == 200
+
+
+def test_without_a_screen_and_where_it_is_asked_for_the_address_is_printed(
+    place: Place, browser_command: tuple[str, Path]
+) -> None:
+    command, note = browser_command
+    [url, hint] = on_terminal(place, "open", "--port", "0").splitlines()
+    assert "within two minutes" in hint
+    assert entered(url).get(FIRST).status == 200
+    [url, _] = on_terminal(place, "open", "--print", BROWSER=command, DISPLAY=":0").splitlines()
+    assert entered(url).get(FIRST).status == 200
+    # Nor does a script that reads the output get a window.
+    done = subprocess.run(
+        [*place.command, "open"],
+        env=place.environment() | {"BROWSER": command, "DISPLAY": ":0"},
+        capture_output=True,
+        text=True,
+        stdin=subprocess.DEVNULL,
+        timeout=PATIENCE,
+        check=True,
+    )
+    assert entered(done.stdout.strip()).get(FIRST).status == 200
+    assert not note.exists()
+
+
+# how long it stays
+
+
+def test_a_page_that_is_left_open_keeps_no_process_alive(hasty: Place) -> None:
+    visitor = entered(opened(hasty))
+    connection, reply = stream_of(visitor)
+    # The stream ends by itself, because the process does.
+    while reply.read(1):
+        pass
+    connection.close()
+    until(lambda: hasty.processes() == {}, hasty.processes)
+    assert refuses(visitor.server)
+
+
+def test_a_door_that_was_opened_for_pages_closes_when_nobody_uses_them(hasty: Place) -> None:
+    """The process stays for a client; a page left open is told nothing more, and its visit is over."""
+    client = subprocess.Popen(
+        [*hasty.command, "serve"], env=hasty.environment(), cwd=hasty.home, stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    try:
+        assert client.stdin is not None
+        client.stdin.write(b'{"jsonrpc":"2.0","id":1,"method":"ping"}\n')
+        client.stdin.flush()
+        visitor = entered(opened(hasty))
+        pid = look(hasty)["pid"]
+        connection, reply = stream_of(visitor)
+        while reply.read(1):
+            pass
+        connection.close()
+        until(lambda: look(hasty)["http"] == "", "the door to close")
+        assert refuses(visitor.server)
+        # Whoever listens there now may have been sent the cookie by the page: it opens nothing when the door is there again.
+        again = entered(hasty.ok("open", "--print", "--port", visitor.server.rpartition(":")[2]).strip())
+        assert (look(hasty)["pid"], again.server) == (pid, visitor.server)
+        assert visitor.get(FIRST).status == 403
+    finally:
+        client.kill()
+        client.communicate()
+
+
+def test_pages_are_served_by_a_door_that_is_open_by_its_settings(tmp_path: Path) -> None:
+    more = {
+        **DAEMON,
+        "MEMORY_MCP_SERVER__HTTP": "true",
+        "MEMORY_MCP_SERVER__HTTP_PORT": "0",
+        "MEMORY_MCP_TELEPORT__ENABLED": "false",
+    }
+    with Place(tmp_path, idle=SOON, more=more) as place:
+        place.ok("daemon", "start")
+        until(lambda: look(place)["http"], "the door")
+        url = look(place)["http"]
+        visitor = entered(place.ok("open", "--print").strip())
+        assert visitor.origin == url
+        assert visitor.get(FIRST).status == 200
+        done = place.run("open", "--print", "--port", "1")
+        assert (done.returncode, f"HTTP is served at {url} already" in done.stderr) == (2, True)
+        # Unused pages close neither the door nor the visit: it is the settings' door.
+        connection, _ = stream_of(visitor)
+        place.ok("daemon", "status")
+        connection.close()
+        assert (look(place)["http"], visitor.get(FIRST).status) == (url, 200)
+
+
+def test_pages_go_on_when_the_command_that_served_http_is_stopped(place: Place) -> None:
+    process = serve(place, "--http", "--port", "0", "--json")
+    try:
+        url = told(process)["url"]
+        visitor = entered(place.ok("open", "--print").strip())
+        assert visitor.origin == url
+    finally:
+        process.terminate()
+        process.communicate(timeout=PATIENCE)
+    until(lambda: look(place)["commands"] == [] or len(look(place)["commands"]) <= 1, "the command to be gone")
+    assert visitor.get(FIRST).status == 200
+    assert look(place)["http"] == url
+
+
+# other users of the machine
+
+
+#: Everything is loaded before, because another user may not read where Python lies.
+ASKS = """
+import encodings.idna, http.client, os, sys
+server, path = sys.argv[1:]
+os.setgid(65534)
+os.setuid(65534)
+connection = http.client.HTTPConnection(server, timeout=60)
+connection.request("GET", path)
+print(connection.getresponse().status)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "geteuid") or os.geteuid() != 0, reason="only root can ask as another user")
+def test_another_user_who_reads_the_address_from_the_list_of_processes_gets_nothing_and_uses_nothing(place: Place) -> None:
+    url = opened(place)
+    parts = urlsplit(url)
+    command = [sys.executable, "-c", ASKS, parts.netloc, parts.path]
+    asked = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, check=True)
+    assert asked.stdout == "403\n"
+    assert entered(url).get(FIRST).status == 200
+
+
+def test_who_made_a_connection_is_read_from_the_systems_list(tmp_path: Path) -> None:
+    head = "  sl  local_address rem_address   st tx_queue rx_queue tr tm->when retrnsmt   uid  timeout inode\n"
+    line = "   0: {} {} 01 00000000:00000000 00:00000000 00000000  {}        0 1 1 0 20 4 30 10 -1\n"
+    mine, theirs = os.geteuid(), os.geteuid() + 1
+    (tmp_path / "tcp").write_text(head + line.format("0100007F:1F90", "0100007F:2327", theirs))
+    (tmp_path / "tcp6").write_text(
+        head
+        + line.format("0000000000000000FFFF00000100007F:1F91", "0000000000000000FFFF00000100007F:2327", theirs)
+        + line.format("00000000000000000000000001000000:1F92", "00000000000000000000000001000000:2327", mine)
+    )
+    own = ("127.0.0.1", 0x2327)
+    assert peers.is_another_users(("127.0.0.1", 0x1F90), own, tmp_path)
+    assert peers.is_another_users(("127.0.0.1", 0x1F91), own, tmp_path)
+    assert not peers.is_another_users(("::1", 0x1F92), ("::1", 0x2327), tmp_path)
+    # Not listed, as the far end of a container's connection; no address; no lists.
+    assert not peers.is_another_users(("127.0.0.1", 1), own, tmp_path)
+    assert not peers.is_another_users(None, own, tmp_path)
+    assert not peers.is_another_users(("127.0.0.1", 0x1F90), own, tmp_path / "none")
+    assert not peers.is_another_users(("no address", 1), own, tmp_path)
