@@ -127,7 +127,6 @@ def opened(
         hooks.append((client, payload))
         return {"continue": True} if b"answer" in payload else None
 
-
     async def process() -> dict[str, Any]:
         return {"running": True, "clients": {}, "queues": {}}
 

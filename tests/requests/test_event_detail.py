@@ -1,4 +1,4 @@
-"""get_events and get_node in full: origin, length and quoted spans of events; one event in its thread; what children are filed under."""
+"""get_events and get_node in full: origin, length and quoted spans of events; one event in its thread."""
 
 from typing import Any
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Act:
-    """One act: forget, correct, retract, refine, pin, restore, merge, salvage, rescan, pause, resume, exclude, acknowledge."""
+    """One act: forget, correct, retract, refine, pin, unpin, label, alias, split, restore, merge, salvage, pause, exclude ..."""
 
     what: str
     #: UTC milliseconds.

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery, NotFound
 from memory_mcp.ingest.gate import Gate
+from memory_mcp.model.audit import Act
 from memory_mcp.model.ids import TopicId, parse_topic_id
 from memory_mcp.model.toc import AGENT
 from memory_mcp.model.topic import MAX_LABEL
@@ -62,12 +63,13 @@ class RelatedTopics:
 
 @dataclass(frozen=True, slots=True)
 class LabelTopic:
-    """A label for a topic, as the scope sees it; "" takes back the one that was given."""
+    """A label for a topic, as the scope sees it; "" takes back the one that was given. `by` is who gives it."""
 
     topic_id: str
     label: str = ""
     project: str = ""
     scope: str = ""
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -194,6 +196,8 @@ def label_topic(app: App, request: LabelTopic, caller: Caller) -> Labelled:
     label = _label(app.gate, request.label)
     opened = _Opened(app, request.topic_id, scope_of(app, request.project, request.scope, caller, widens=False))
     topic = app.topics().label(opened.topic.topic_id, label, opened.scoped.project, AGENT)
+    if topic.label != opened.topic.label:
+        app.storage.audit.record(Act("label", app.clock.now_ms(), app.gate.name(request.by), topic.topic_id))
     return Labelled(
         topic_id=topic.topic_id,
         label=topic.label,

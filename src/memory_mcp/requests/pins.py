@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.events.evidence import unknown_grip
+from memory_mcp.model.audit import Act
 from memory_mcp.model.ids import ROOT, parse_topic_id
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.times import times_of
@@ -39,11 +40,25 @@ def pin(app: App, request: Pin, caller: Caller) -> Pinned:
     by = app.gate.name(request.by)
     if request.id.startswith("topic:"):
         # A topic is pinned for everybody, whoever sees how much of it.
+        before = app.storage.toc.pins()
         topic = app.topics().pin(parse_topic_id(request.id), request.on, caller.bound(app), by)
+        _record(app, topic.topic_id, request.on, by, topic.topic_id in before)
         return Pinned(id=topic.topic_id, pinned=request.on)
     target = _grip(app, request.id, caller) if request.id.startswith("grip:") else _node(app, request.id, caller)
-    app.storage.toc.set_pin(target, request.on, by)
+    set_pin(app, target, request.on, by)
     return Pinned(id=target, pinned=request.on)
+
+
+def set_pin(app: App, target: str, on: bool, by: str) -> None:
+    """Pin or unpin what has a canonical id, and record the act where that changes anything."""
+    before = target in app.storage.toc.pins()
+    app.storage.toc.set_pin(target, on, by)
+    _record(app, target, on, by, before)
+
+
+def _record(app: App, target: str, on: bool, by: str, before: bool) -> None:
+    if on != before:
+        app.storage.audit.record(Act("pin" if on else "unpin", app.clock.now_ms(), by, target))
 
 
 def _grip(app: App, given: str, caller: Caller) -> str:

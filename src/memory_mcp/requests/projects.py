@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery, NotFound
+from memory_mcp.model.audit import Act
 from memory_mcp.model.project import GUESS, PERSON, REFUSED, Alias, Split
 from memory_mcp.requests.cursors import offset_cursor, offset_of
 from memory_mcp.requests.limits import PAGE
@@ -33,10 +34,11 @@ class ListAgents:
 
 @dataclass(frozen=True, slots=True)
 class AliasProject:
-    """`project` is the same as `same_as`, and shown under its name."""
+    """`project` is the same as `same_as`, and shown under its name; `by` is who says so."""
 
     project: str
     same_as: str
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +50,7 @@ class SplitProject:
     sessions: Sequence[str] = ()
     #: The new project's name; "" for the folder, or for the project's name with the first session's id.
     name: str = ""
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +58,7 @@ class UndoProject:
     """Whatever was said of a name is taken back: that it is another's, or that it was split off."""
 
     project: str
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -177,7 +181,7 @@ def alias_project(app: App, request: AliasProject, caller: Caller) -> ProjectCha
     if names.of(new) == old or old == new:
         raise InvalidQuery(f"{new} is shown as {old}", f"Take that back first: memory-mcp project undo {new}")
     alias = Alias(old, new, PERSON, app.clock.now_ms())
-    return _changed(app, old, lambda: app.storage.projects.add_alias(alias), undo=old)
+    return _recorded_as(app, "alias", request.by, _changed(app, old, lambda: app.storage.projects.add_alias(alias), undo=old))
 
 
 def split_project(app: App, request: SplitProject, caller: Caller) -> ProjectChanged:
@@ -207,7 +211,7 @@ def split_project(app: App, request: SplitProject, caller: Caller) -> ProjectCha
         _changed(app, new, lambda: app.storage.projects.drop_splits(new))
         what = f"began in {folder}" if folder else f"is called {', '.join(request.sessions)}"
         raise NotFound(f"no session of {project} {what}", "`memory-mcp query events --project P` shows its sessions.")
-    return changed
+    return _recorded_as(app, "split", request.by, changed)
 
 
 def undo_project(app: App, request: UndoProject, caller: Caller) -> ProjectChanged:
@@ -231,13 +235,25 @@ def undo_project(app: App, request: UndoProject, caller: Caller) -> ProjectChang
     if len(found) > 1:
         raise InvalidQuery(f"{given!r} may be {' or '.join(found[:_NAMED])}", "Give the whole name.")
     (name,) = found
-    alias = aliases.get(name)
+    what = "undo alias" if name in aliases else "undo split"
+    return _recorded_as(app, what, request.by, _taken_back(app, name, aliases.get(name)))
+
+
+def _taken_back(app: App, name: str, alias: Alias | None) -> ProjectChanged:
+    projects = app.storage.projects
     if alias is None:
         return _changed(app, name, lambda: projects.drop_splits(name))
     if alias.author == GUESS:
         refused = replace(alias, author=REFUSED, at_ms=app.clock.now_ms())
         return _changed(app, name, lambda: projects.add_alias(refused))
     return _changed(app, name, lambda: projects.drop_alias(name))
+
+
+def _recorded_as(app: App, what: str, by: str, changed: ProjectChanged) -> ProjectChanged:
+    counts = {"sessions": changed.sessions} if changed.sessions else {}
+    subject = changed.project if changed.shown_as == changed.project else f"{changed.project} {changed.shown_as}"
+    app.storage.audit.record(Act(what, app.clock.now_ms(), app.gate.name(by), subject, counts=counts))
+    return changed
 
 
 def _agents(app: App, bound: str | None) -> list[Activity]:

@@ -14,6 +14,7 @@ from memory_mcp.errors import InvalidQuery, NotFound
 from memory_mcp.ingest.base import ImportReport
 from memory_mcp.ingest.gate import Gate
 from memory_mcp.jobs.derivation import Depth
+from memory_mcp.model.audit import Act
 from memory_mcp.model.calendar import EVERY_DAY, TocLevel, level_of, span_of
 from memory_mcp.model.event import EventDraft, EventType, Role
 from memory_mcp.model.ids import ROOT, GripId, segment_key_of
@@ -102,6 +103,8 @@ class RefineSummary:
     #: Whose grips may prove it: the caller's project, unless another or "all" is named.
     project: str = ""
     scope: str = ""
+    #: Who writes it; "" where it is a part of a larger act, which is recorded as a whole.
+    by: str = ""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -152,13 +155,16 @@ def refine_summary(app: App, request: RefineSummary, caller: Caller) -> Refined:
         else:
             app.storage.toc.publish(Build(nodes=(node,)))
             app.derivation.run(Depth.PERIODS)
+            if request.by:
+                counts = {"bullets": len(request.bullets)}
+                app.storage.audit.record(Act("refine", app.clock.now_ms(), app.gate.name(request.by), node_id, counts=counts))
     notices = [_GOES_ON] if _goes_on(app, node) else []
     return Refined(
         node_id=node.node_id, title=node.title, version=node.version, author=shown_author(node.author), notices=notices
     )
 
 
-def refinement(node_id: str, given: object, project: str = "", scope: str = "") -> RefineSummary:
+def refinement(node_id: str, given: object, project: str = "", scope: str = "", by: str = "") -> RefineSummary:
     """Return the request that a JSON value describes: {title, bullets: [{text, grip_ids, kind?}], summary?, keywords?}.
 
     Raises:
@@ -175,6 +181,7 @@ def refinement(node_id: str, given: object, project: str = "", scope: str = "") 
         _texts(whole.get("keywords", ()), "keywords"),
         project,
         scope,
+        by,
     )
 
 

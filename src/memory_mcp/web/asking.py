@@ -8,10 +8,13 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from memory_mcp.errors import InvalidQuery
+from memory_mcp.requests.correct import PERSON
 from memory_mcp.web import rendering
 from memory_mcp.web.memory import Memory
 from memory_mcp.web.visits import Visit
 
+#: Who acts by the pages without having said that it is their own word.
+EXPLORER = "explorer"
 #: The header by which a script of ours asks for the changing part of a page alone.
 PART = "x-part"
 
@@ -25,6 +28,17 @@ class Ask:
     memory: Memory
     #: Fields of a form.
     form: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def by(self) -> str:
+        """Who acts, as the list of acts names them."""
+        return PERSON if self.visit.is_person else EXPLORER
+
+    @property
+    def back(self) -> str:
+        """The page that a form was on; the first one where it does not say."""
+        page = self.form.get("back", "")
+        return page if page and not page.startswith("do/") and ".." not in page else ""
 
     @property
     def part(self) -> str:
@@ -52,12 +66,12 @@ class Ask:
         """Return the address of another page of this visit."""
         return rendering.address(self.visit, page, **query)
 
-    def page(self, template: str, status: int = 200, **values: Any) -> Response:
+    def page(self, template: str, code: int = 200, /, **values: Any) -> Response:
         """Return a page from a template of `web/templates`."""
         # A part has no place for notes: they wait for the next whole page.
         notes = [] if self.part else self.visit.taken_notes()
         shown = {"notes": notes, "project": self.given("project"), "at": self.request.url.path, **values}
-        return rendering.page(self.visit, template, shown, status)
+        return rendering.page(self.visit, template, shown, code)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +79,7 @@ class Done:
     """What an act comes to: a note for the person, and the page that shows it next."""
 
     note: str
+    #: Below the visit's address.
     page: str
     #: Of a script's request: what it does with, besides showing the note.
     values: Mapping[str, Any] = field(default_factory=dict)

@@ -6,6 +6,7 @@ Invariants
 """
 
 import datetime as dt
+import secrets
 from collections.abc import Mapping
 from functools import cache
 from typing import Any
@@ -17,6 +18,7 @@ from starlette.responses import HTMLResponse
 
 from memory_mcp import __version__
 from memory_mcp.model.fencing import neutral
+from memory_mcp.model.toc import MemoryKind
 from memory_mcp.web.headers import HEADERS
 from memory_mcp.web.visits import Visit
 
@@ -68,6 +70,14 @@ def period(node_id: str) -> str:
     return rest if kind == "year" else "All years" if kind == "root" else node_id
 
 
+def behind(iso: str) -> str:
+    """Return the second after a moment, so that a stretch that ends there includes it."""
+    try:
+        return (dt.datetime.fromisoformat(str(iso)) + dt.timedelta(seconds=1)).isoformat()
+    except ValueError:
+        return ""
+
+
 def short(project: str) -> str:
     """Return the last part of a project's name."""
     return project.rstrip("/").replace("\\", "/").rsplit("/", 1)[-1] or project
@@ -88,6 +98,16 @@ def size(number: float) -> str:
     return f"{number:.1f} GB"
 
 
+def duration(seconds: float) -> str:
+    """Return a stretch of time in its two largest units."""
+    days, rest = divmod(int(seconds), 86400)
+    hours, rest = divmod(rest, 3600)
+    minutes, rest = divmod(rest, 60)
+    parts = [(days, "d"), (hours, "h"), (minutes, "min"), (rest, "s")]
+    first = next((place for place, (number, _) in enumerate(parts) if number), 3)
+    return " ".join(f"{number} {unit}" for number, unit in parts[first : first + 2] if number) or "0 s"
+
+
 @cache
 def environment() -> Environment:
     """Return the templates of the package."""
@@ -100,8 +120,17 @@ def environment() -> Environment:
         lstrip_blocks=True,
         auto_reload=False,
     )
-    made.filters |= {"when": when, "short": short, "count": count, "size": size, "plain": plain, "period": period}
-    made.globals |= {"version": __version__}
+    made.filters |= {
+        "when": when,
+        "short": short,
+        "count": count,
+        "size": size,
+        "plain": plain,
+        "duration": duration,
+        "behind": behind,
+        "period": period,
+    }
+    made.globals |= {"version": __version__, "new_key": lambda: secrets.token_urlsafe(12), "kinds": [*MemoryKind]}
     return made
 
 

@@ -1,5 +1,6 @@
 """The pages as routes: each gets the visit and the memory, and every failure is a page that says what to do next."""
 
+import hashlib
 import hmac
 import json
 import logging
@@ -34,7 +35,11 @@ _MOST_FIELDS = 100
 #: The field of a form, and the header of a script, that carry the visit's token.
 TOKEN, TOKEN_HEADER = "token", "x-token"
 
+#: Forms that are known again when they are sent again.
+_MOST_SENT = 100
+
 Handler = Callable[[Ask], Awaitable[Response]]
+Act = Callable[[Ask], Awaitable[Done]]
 
 
 def routes(memory: Memory, visits: Visits) -> list[BaseRoute]:
@@ -123,7 +128,10 @@ class _Site:
                 raise InvalidQuery("the form is not of this visit", "Go back, load the page again, and send the form from there.")
             if act is None:
                 raise NotFound(f"there is no act {request.path_params['act']}", "Nothing was changed.")
-            return _answered(ask, await act(ask))
+            try:
+                return _answered(ask, await _once(ask, act))
+            except MemoryMcpError as error:
+                return _refused(ask, error)
 
         return await self._respond(request, carry_out, fields)
 
@@ -160,8 +168,31 @@ def _answered(ask: Ask, done: Done) -> Response:
     """Lead to the page that shows what was done; a script gets it as JSON."""
     if ask.part:
         return JSONResponse({"note": rendering.plain(done.note), "page": ask.link(done.page), **done.values}, 200, HEADERS)
-    ask.visit.notes.append(done.note)
+    if done.note:
+        ask.visit.notes.append(done.note)
     return RedirectResponse(ask.link(done.page), 303, HEADERS)
+
+
+async def _once(ask: Ask, act: Act) -> Done:
+    """Carry out an act; a form that carries a key and is sent again, as it is, comes to what it came to before."""
+    if not ask.form.get("key"):
+        return await act(ask)
+    said = json.dumps([ask.request.path_params["act"], sorted(ask.form.items())])
+    seal, sent = hashlib.sha256(said.encode()).hexdigest(), ask.visit.sent
+    async with ask.visit.acting:
+        if seal not in sent:
+            sent[seal] = await act(ask)
+            while len(sent) > _MOST_SENT:
+                sent.popitem(last=False)
+        return sent[seal]
+
+
+def _refused(ask: Ask, error: MemoryMcpError) -> Response:
+    """Show a form again with the person's words and the reason beside it; a script gets the reason as JSON."""
+    if ask.part:
+        return _failed(ask, error)
+    name = str(ask.request.path_params["act"])
+    return ask.page("refused.html", _STATUS.get(error.code, 500), error=error, act=name, given=ask.form, back=ask.back)
 
 
 def _failed(ask: Ask, error: MemoryMcpError) -> Response:

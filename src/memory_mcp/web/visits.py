@@ -15,6 +15,11 @@ import time
 from collections import OrderedDict
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
+from typing import Any
+
+import anyio
+
+from memory_mcp.web.undo import Later
 
 #: How long a ticket may wait for the browser, and how long a visit lasts (seconds).
 TICKET_SECONDS, VISIT_SECONDS = 120.0, 12 * 3600.0
@@ -42,6 +47,12 @@ class Visit:
     form_token: str = field(default_factory=_secret, repr=False)
     #: What acts came to, shown with the next page.
     notes: list[str] = field(default_factory=list)
+    #: Acts that wait until they can be undone no more.
+    later: Later = field(default_factory=Later, repr=False)
+    #: What forms with these keys came to: one that is sent again does nothing twice.
+    sent: OrderedDict[str, Any] = field(default_factory=OrderedDict, repr=False)
+    #: Held while such a form is carried out.
+    acting: anyio.Lock = field(default_factory=anyio.Lock, repr=False)
 
     def taken_notes(self) -> list[str]:
         """Return the notes that no page has shown yet."""
@@ -57,8 +68,9 @@ class Visit:
 class Visits:
     """Tickets that wait and visits that last; used from the event loop's thread alone."""
 
-    def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
+    def __init__(self, clock: Callable[[], float] = time.monotonic, later: Later | None = None) -> None:
         self._clock = clock
+        self.later = later or Later()
         self._tickets: OrderedDict[str, tuple[float, bool]] = OrderedDict()
         self._visits: OrderedDict[str, Visit] = OrderedDict()
         #: When a person last asked for a page; None before the first.
@@ -82,7 +94,7 @@ class Visits:
         ends, is_person = self._tickets.pop(known)
         if ends < self._clock():
             return None
-        visit = Visit(is_person, self._clock() + VISIT_SECONDS)
+        visit = Visit(is_person, self._clock() + VISIT_SECONDS, later=self.later)
         self._visits[visit.name] = visit
         while len(self._visits) > _MOST:
             self._visits.popitem(last=False)
@@ -105,6 +117,7 @@ class Visits:
 
     def end(self) -> None:
         """End every visit, and let no ticket open another."""
+        self.later.end()
         self._tickets.clear()
         self._visits.clear()
         self.last_used = None

@@ -34,6 +34,8 @@ class Session(NamedTuple):
 
 #: Set while a command runs in the daemon.
 SESSION: ContextVar[Session | None] = ContextVar("session", default=None)
+#: Who acts upon the memory by a command, as the list of acts names them.
+COMMAND_LINE = "command line"
 
 Subparsers = Any
 #: What runs a command: its arguments in, the exit status out.

@@ -4,7 +4,7 @@ import argparse
 from typing import Any
 
 from memory_mcp.cli import render
-from memory_mcp.cli.commands.base import Subparsers, answered, as_json, family, leaf, opened, project_typed
+from memory_mcp.cli.commands.base import COMMAND_LINE, Subparsers, answered, as_json, family, leaf, opened, project_typed
 
 
 def add(parsers: Subparsers, about: str) -> None:
@@ -28,7 +28,8 @@ def run_alias(args: argparse.Namespace) -> int:
     from memory_mcp.requests.projects import AliasProject
 
     with opened(args) as app:
-        return _tell(args, answered(app, AliasProject(project_typed(app, args.project), project_typed(app, args.same_as))))
+        request = AliasProject(project_typed(app, args.project), project_typed(app, args.same_as), COMMAND_LINE)
+        return _tell(args, answered(app, request))
 
 
 def run_split(args: argparse.Namespace) -> int:
@@ -36,7 +37,7 @@ def run_split(args: argparse.Namespace) -> int:
     from memory_mcp.requests.projects import SplitProject
 
     with opened(args) as app:
-        request = SplitProject(project_typed(app, args.project), args.folder, tuple(args.sessions), args.name)
+        request = SplitProject(project_typed(app, args.project), args.folder, tuple(args.sessions), args.name, COMMAND_LINE)
         return _tell(args, answered(app, request))
 
 
@@ -45,7 +46,7 @@ def run_undo(args: argparse.Namespace) -> int:
     from memory_mcp.requests.projects import UndoProject
 
     with opened(args) as app:
-        return _tell(args, answered(app, UndoProject(project_typed(app, args.project))))
+        return _tell(args, answered(app, UndoProject(project_typed(app, args.project), COMMAND_LINE)))
 
 
 def _tell(args: argparse.Namespace, data: dict[str, Any]) -> int:

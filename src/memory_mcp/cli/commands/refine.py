@@ -12,6 +12,7 @@ from typing import Any
 
 from memory_mcp.cli import render
 from memory_mcp.cli.commands.base import (
+    COMMAND_LINE,
     SESSION,
     Subparsers,
     add_scope,
@@ -84,7 +85,7 @@ def run_write(args: argparse.Namespace) -> int:
     from memory_mcp.requests.refine import refinement
 
     with opened(args) as app:
-        data = answered(app, refinement(args.id, _parsed(text), **whose(app, args)))
+        data = answered(app, refinement(args.id, _parsed(text), **whose(app, args), by=COMMAND_LINE))
     lines = [f"{data['node_id']}  {data['title']} (version {data['version']})", *(f"Note: {n}" for n in data.get("notices", ()))]
     render.emit(as_json(args), data, lines, recalled=True)
     return 0

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 from memory_mcp.cli import chart, render
 from memory_mcp.cli.commands.base import (
+    COMMAND_LINE,
     SESSION,
     Subparsers,
     add_scope,
@@ -175,7 +176,7 @@ def run_label(args: argparse.Namespace) -> int:
 
     with opened(args) as app:
         settle(app)
-        data = answered(app, LabelTopic(args.topic_id, " ".join(args.label), **whose(app, args)))
+        data = answered(app, LabelTopic(args.topic_id, " ".join(args.label), **whose(app, args), by=COMMAND_LINE))
     by = " (its own words)" if not data.get("labelled_by") else ""
     emit(args, data, [[(f"{data['topic_id']}  {data['label']}{by}", "")]])
     return 0
@@ -189,7 +190,7 @@ def run_pin(args: argparse.Namespace) -> int:
         raise InvalidQuery(f"not a topic id: {args.id!r}", "memory-mcp topics top lists topics with their ids.")
     with opened(args) as app:
         settle(app)
-        data = answered(app, Pin(args.id, not args.off, "command line"))
+        data = answered(app, Pin(args.id, not args.off, COMMAND_LINE))
     render.emit(as_json(args), data, [f"{data['id']}  {'pinned' if data['pinned'] else 'not pinned'}"])
     return 0
 

@@ -120,6 +120,7 @@ class Curate:
 
     async def refine_summary(
         self,
+        ctx: Context,
         node_id: Annotated[str, Field(max_length=300)],
         title: Annotated[str, Field(description="What was asked: what came of it; its date is added", max_length=MAX_TITLE)],
         bullets: Annotated[list[BulletArgument], Field(min_length=1, max_length=MAX_BULLETS)],
@@ -133,7 +134,8 @@ class Curate:
     ) -> Annotated[CallToolResult, wire_refine.Refined]:
         """Replace a node's text by a better one, marked as an agent's. Every bullet names grips that lie inside the node."""
         said = [Statement(b.text, b.grip_ids, b.kind) for b in bullets]
-        return await self._kit.write(RefineSummary(node_id, title, said, summary, keywords or (), project, scope))
+        request = RefineSummary(node_id, title, said, summary, keywords or (), project, scope, agent_of(ctx))
+        return await self._kit.write(request)
 
     async def pin(
         self,

@@ -2,6 +2,7 @@
 
 from typing import Annotated
 
+from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult
 from pydantic import Field
@@ -10,6 +11,7 @@ from memory_mcp.requests.activity import GetAgentActivity
 from memory_mcp.requests.limits import PAGE, YEAR
 from memory_mcp.requests.projects import AliasProject, ListAgents, ListProjects, SplitProject, UndoProject
 from memory_mcp.server import arguments, wire_projects
+from memory_mcp.server.caller import agent_of
 from memory_mcp.server.tools.kit import SETS, Kit, tool
 
 _Name = Annotated[str, Field(description="A project as list_projects shows it, or its last parts", max_length=500)]
@@ -54,20 +56,23 @@ class Projects:
         """Events and sessions of each local day, totals by project and by agent, and the years that hold anything."""
         return await self._kit.ask(GetAgentActivity(days, since, until, agent, project, scope))
 
-    async def alias_project(self, project: _Name, same_as: _Name) -> Annotated[CallToolResult, wire_projects.ProjectChanged]:
+    async def alias_project(
+        self, ctx: Context, project: _Name, same_as: _Name
+    ) -> Annotated[CallToolResult, wire_projects.ProjectChanged]:
         """Show all of a project, stored and to come, under another's name. Ask the user first; undo_project takes it back."""
-        return await self._kit.write(AliasProject(project, same_as))
+        return await self._kit.write(AliasProject(project, same_as, agent_of(ctx)))
 
     async def split_project(
         self,
+        ctx: Context,
         project: _Name,
         folder: Annotated[str, Field(description="Sessions that began there or below", max_length=1000)] = "",
         sessions: Annotated[list[str] | None, Field(description="Session ids", max_length=200)] = None,
         name: Annotated[str, Field(description="Default: the folder", max_length=500)] = "",
     ) -> Annotated[CallToolResult, wire_projects.ProjectChanged]:
         """Make sessions of a project one of their own. Ask the user first; undo_project takes it back."""
-        return await self._kit.write(SplitProject(project, folder, tuple(sessions or ()), name))
+        return await self._kit.write(SplitProject(project, folder, tuple(sessions or ()), name, agent_of(ctx)))
 
-    async def undo_project(self, project: _Name) -> Annotated[CallToolResult, wire_projects.ProjectChanged]:
+    async def undo_project(self, ctx: Context, project: _Name) -> Annotated[CallToolResult, wire_projects.ProjectChanged]:
         """Take back an alias, a guess or a split, by the name that it was made for."""
-        return await self._kit.write(UndoProject(project))
+        return await self._kit.write(UndoProject(project, agent_of(ctx)))

@@ -2,6 +2,7 @@
 
 from typing import Annotated
 
+from mcp.server.mcpserver import Context
 from mcp.server.mcpserver.tools import Tool
 from mcp.types import CallToolResult
 from pydantic import Field
@@ -12,6 +13,7 @@ from memory_mcp.requests.limits import RESULTS
 from memory_mcp.requests.one_topic import LabelTopic, RelatedTopics, TopicNodes
 from memory_mcp.requests.topics import FITTING, TopicsByQuery, TopTopics
 from memory_mcp.server import arguments, wire_topics
+from memory_mcp.server.caller import agent_of
 from memory_mcp.server.tools.kit import SETS, Kit, tool
 
 _TopicId = Annotated[str, Field(description="topic:<id>, as topics_by_query gives it", max_length=300)]
@@ -95,13 +97,14 @@ class TopicSteps:
 
     async def label_topic(
         self,
+        ctx: Context,
         topic_id: _TopicId,
         label: Annotated[str, Field(description=f"At most {MAX_LABEL} characters; empty: its own words again")] = "",
         project: arguments.Project = "",
         scope: arguments.Scope = "",
     ) -> Annotated[CallToolResult, wire_topics.LabelledTopic]:
         """Give a topic a better label, seen within this scope and marked as an agent's."""
-        return await self._kit.write(LabelTopic(topic_id, label, project, scope))
+        return await self._kit.write(LabelTopic(topic_id, label, project, scope, agent_of(ctx)))
 
     async def get_topic_graph_status(self) -> Annotated[CallToolResult, wire_topics.TopicGraphStatus]:
         """Whether the topic graph can be used, how many topics it holds, and how far it is behind."""

@@ -10,6 +10,7 @@ from pydantic import Field
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.requests.notes import Note, keep
+from memory_mcp.requests.pins import set_pin
 from memory_mcp.requests.scope import project_to_store
 from memory_mcp.server import arguments, wire
 from memory_mcp.server.caller import agent_of, request_key
@@ -47,7 +48,7 @@ class Write:
             where = project_to_store(app, project, self._kit.caller)
             stored, grip = keep(app, Note(text=text, agent=agent, project=where, kind=kind, key=key))
             if pin:
-                app.storage.toc.set_pin(grip, True, agent)
+                set_pin(app, grip, True, agent)
             return wire.Remembered(event_id=stored, grip_id=grip)
 
         return await self._kit.carry_out(work)

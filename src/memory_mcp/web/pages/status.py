@@ -2,12 +2,25 @@
 
 from starlette.responses import Response
 
+from memory_mcp.requests.jobs import ListJobs
 from memory_mcp.requests.limits import Detail
+from memory_mcp.requests.overview import GetOverview
 from memory_mcp.requests.status import GetStatus
 from memory_mcp.web.asking import Ask
 
 
 async def status(ask: Ask) -> Response:
-    """Show layers, store, clients and queues."""
+    """Show layers, store, clients, queues, jobs, and what leaves the machine; or the part that a script asks for."""
+    part = ask.given("part")
+    if ask.part and part == "jobs":
+        return ask.page("part_jobs.html", jobs=await _jobs(ask))
     found = await ask.memory.ask(GetStatus(Detail.FULL))
-    return ask.page("status.html", found=found, process=await ask.memory.process())
+    process = await ask.memory.process()
+    if ask.part and part == "now":
+        return ask.page("part_status.html", found=found, process=process)
+    overview = await ask.memory.ask(GetOverview())
+    return ask.page("status.html", found=found, process=process, overview=overview, jobs=await _jobs(ask))
+
+
+async def _jobs(ask: Ask) -> object:
+    return (await ask.memory.ask(ListJobs()))["jobs"]

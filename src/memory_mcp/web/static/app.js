@@ -1,5 +1,6 @@
 // What every page does in the browser: keys, live updates, local times, forms that ask first. Pages work without it.
 import { part } from "./part.js";
+import "./acts.js";
 
 const body = document.body;
 const base = body.dataset.base;

@@ -1,0 +1,229 @@
+"""What a page shows, as a file to keep: a node, a session, a quotation or the answer to a question; Markdown or JSON.
+
+Invariants
+1. Every text has passed the gate again, and the whole carries the mark of our own output: it is never stored as a memory.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Any
+
+from memory_mcp.app import App
+from memory_mcp.errors import InvalidQuery
+from memory_mcp.model.fencing import fence, neutral_json
+from memory_mcp.requests.events import GetEvents, get_events
+from memory_mcp.requests.expand import ExpandRequest, expand
+from memory_mcp.requests.limits import AROUND, SEARCHED, TOKENS, Range, choice
+from memory_mcp.requests.nodes import Browse, browse
+from memory_mcp.requests.plain import as_json
+from memory_mcp.requests.response import Recalled
+from memory_mcp.requests.scope import Caller
+from memory_mcp.requests.search import SearchRequest, search
+
+#: Children of a node, or events of a session, on a page.
+ROWS = Range(100, most=1000)
+#: What is no text of anybody's: it stays as it is, so that it still leads somewhere.
+_IDS = frozenset(
+    {"origin", "node_id", "grip_id", "grip_ids", "grip", "node", "event_id", "event_id_start", "event_id_end", "superseded_by"}
+    | {"next_cursor", "folded_cursor", "parents", "previous", "next", "when", "start", "end", "level", "kind", "role", "type"}
+)
+_ODD = re.compile(r"[^a-z0-9]+")
+#: Characters of a file's name that tell what is in it.
+_NAME = 50
+
+
+class FileForm(StrEnum):
+    """Kinds of files."""
+
+    MARKDOWN = "markdown"
+    JSON = "json"
+
+
+#: Ending and media type.
+_KINDS = {FileForm.MARKDOWN: ("md", "text/markdown; charset=utf-8"), FileForm.JSON: ("json", "application/json")}
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ExportShown:
+    """One of node, session, grip and query, as its page was asked for."""
+
+    form: str = FileForm.MARKDOWN
+    node: str = ""
+    session: str = ""
+    grip: str = ""
+    query: str = ""
+    since: str = ""
+    until: str = ""
+    agent: str = ""
+    role: str = ""
+    speaker: str = ""
+    limit: int = 0
+    cursor: str = ""
+    before: int = AROUND.default
+    after: int = AROUND.default
+    project: str = ""
+    scope: str = ""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ShownFile(Recalled):
+    """A file: its name, what kind it is, and its text."""
+
+    name: str
+    media_type: str
+    text: str
+
+
+def export_shown(app: App, request: ExportShown, caller: Caller) -> ShownFile:
+    """Return what a page shows as a file.
+
+    Raises:
+        InvalidQuery: not one thing is named, or what its page raises.
+        NotFound: there is no such node, quotation or session.
+
+    """
+    form = choice(FileForm, "form", request.form) or FileForm.MARKDOWN
+    named = [name for name in ("node", "session", "grip", "query") if getattr(request, name)]
+    if len(named) != 1:
+        raise InvalidQuery("name one of node, session, grip and query", "Use the links of a page.")
+    [what] = named
+    shown = _clean(app, as_json(_SHOWN[what](app, request, caller)))
+    ending, media_type = _KINDS[form]
+    if form is FileForm.JSON:
+        text = json.dumps(neutral_json(shown), ensure_ascii=False, indent=1) + "\n"
+    else:
+        title, lines = _title(app, what, request, shown), _LINES[what](shown)
+        text = fence("\n".join([f"# {title}", "", *lines]).rstrip()) + "\n"
+    return ShownFile(name=f"{_file_name(what, request)}.{ending}", media_type=media_type, text=text)
+
+
+def _node(app: App, request: ExportShown, caller: Caller) -> object:
+    limit = ROWS.check(request.limit or ROWS.default)
+    return browse(app, Browse(request.node, limit, request.cursor, request.project, request.scope), caller)
+
+
+def _session(app: App, request: ExportShown, caller: Caller) -> object:
+    limit = ROWS.check(request.limit or ROWS.default)
+    asked = GetEvents(session_id=request.session, limit=limit, cursor=request.cursor, token_budget=TOKENS.most)
+    return get_events(app, asked, caller)
+
+
+def _grip(app: App, request: ExportShown, caller: Caller) -> object:
+    asked = ExpandRequest(grip_id=request.grip, before=request.before, after=request.after, token_budget=TOKENS.most)
+    return expand(app, asked, caller)
+
+
+def _answer(app: App, request: ExportShown, caller: Caller) -> object:
+    asked = SearchRequest(
+        query=request.query,
+        limit=request.limit or SEARCHED.default,
+        since=request.since,
+        until=request.until,
+        project=request.project,
+        agent=request.agent,
+        role=request.role,
+        speaker=request.speaker,
+        scope=request.scope,
+        cursor=request.cursor,
+    )
+    return search(app, asked, caller)
+
+
+_SHOWN = {"node": _node, "session": _session, "grip": _grip, "query": _answer}
+
+
+def _clean(app: App, value: Any, name: str = "") -> Any:
+    """Return a JSON value whose texts have passed the gate again."""
+    if isinstance(value, str):
+        return value if name in _IDS else app.gate.words(value)
+    if isinstance(value, Mapping):
+        return {key: _clean(app, one, key) for key, one in value.items()}
+    return [_clean(app, one, name) for one in value] if isinstance(value, list) else value
+
+
+def _title(app: App, what: str, request: ExportShown, shown: Mapping[str, Any]) -> str:
+    if what == "node":
+        return str(shown["node"]["title"] or "The time tree")
+    if what == "query":
+        return app.gate.words(" ".join(request.query.split()))
+    return f"Session {request.session}" if what == "session" else f"Quotation of {shown['grip']['when']}"
+
+
+def _node_lines(shown: Mapping[str, Any]) -> Iterator[str]:
+    node = shown["node"]
+    if node.get("start"):
+        yield f"{node['start'][:16].replace('T', ' ')} to {node['end'][:16].replace('T', ' ')}, {node['events']} events"
+    if node.get("summary"):
+        yield from ("", node["summary"])
+    if node.get("bullets"):
+        yield from ("", "## Statements", "")
+    for bullet in node.get("bullets", ()):
+        kind = f"{bullet['kind']}: " if bullet.get("kind") else ""
+        over = " (holds no more)" if bullet.get("superseded_by") else ""
+        yield f"- {kind}{_line(bullet['text'])}{over} [{', '.join(bullet['grip_ids'])}]"
+    if shown.get("children"):
+        yield from ("", "## Within", "")
+    for child in shown.get("children", ()):
+        more = f": {_line(child['summary'])}" if child.get("summary") else ""
+        yield f"- {_line(child['title'])}{more} [{child['node_id']}]"
+    if shown.get("next_cursor"):
+        yield from ("", "More follows on the next page.")
+
+
+def _session_lines(shown: Mapping[str, Any]) -> Iterator[str]:
+    for event in shown.get("events", ()):
+        yield from _said(event)
+    if shown.get("next_cursor"):
+        yield "More follows on the next page."
+
+
+def _grip_lines(shown: Mapping[str, Any]) -> Iterator[str]:
+    yield from (*_quoted(shown["grip"]["quote"]), "", f"[{shown['grip']['grip_id']}]")
+    if not shown["verified"]:
+        yield "The stored event holds other words now."
+    if shown.get("superseded_by"):
+        yield f"It holds no more. {shown.get('why_superseded', '')} [{shown['superseded_by']}]"
+    yield from ("", "## In its place", "")
+    for event in (*shown.get("events_before", ()), *shown.get("excerpt_events", ()), *shown.get("events_after", ())):
+        yield from _said(event)
+
+
+def _answer_lines(shown: Mapping[str, Any]) -> Iterator[str]:
+    yield f"Confidence: {shown['confidence']}."
+    for result in shown.get("results", ()):
+        told = [result["when"], result.get("who"), result.get("title"), result.get("session"), result.get("project")]
+        over = " It holds no more." if result.get("superseded_by") else ""
+        yield from ("", f"**{' · '.join(_line(str(one)) for one in told if one)}**{over}", "")
+        yield from _quoted(result.get("quote", ""))
+        yield f"[{result.get('grip') or result.get('node', '')}]"
+    if shown.get("also"):
+        yield ""
+    for brief in shown.get("also", ()):
+        yield f"- {brief['when']}: {_line(brief['quote'])} [{brief['grip']}]"
+
+
+_LINES = {"node": _node_lines, "session": _session_lines, "grip": _grip_lines, "query": _answer_lines}
+
+
+def _said(event: Mapping[str, Any]) -> Iterator[str]:
+    who = event.get("speaker") or event["role"]
+    yield from (f"**{event['when'][:16].replace('T', ' ')} {_line(who)}**", "", *_quoted(event.get("text", "")), "")
+
+
+def _quoted(text: str) -> list[str]:
+    """Return a text as lines of a quotation, so that nothing in it reads as our own heading."""
+    return [f"> {line}".rstrip() for line in text.splitlines()]
+
+
+def _line(text: str) -> str:
+    return " ".join(text.split())
+
+
+def _file_name(what: str, request: ExportShown) -> str:
+    """Return a name that every file system takes, and no shell reads as anything else."""
+    told = {"node": request.node.removeprefix("toc:"), "query": "search " + request.query}.get(what, f"{what} {request.session}")
+    said = _ODD.sub("-", told.lower()).strip("-")[:_NAME].strip("-")
+    return f"memory-{said or what}"

@@ -1,0 +1,75 @@
+"""Forgetting in three steps: what it would take is shown, a person starts it, and it can be undone until it begins.
+
+Invariants
+1. A value to be forgotten is in no address, no log and no page but the form it was typed into.
+"""
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from memory_mcp.errors import NotFound
+from memory_mcp.requests.forget import PERSON, Forget
+from memory_mcp.web.asking import Ask, Done
+from memory_mcp.web.undo import Pending, Stage
+
+#: Fields of the form, and those of the request that they are.
+_FIELDS = {
+    "event": "event",
+    "session": "session",
+    "of_project": "project",
+    "since": "since",
+    "until": "until",
+    "topic": "topic",
+    "value": "value",
+}
+
+
+async def show(ask: Ask) -> Done:
+    """Find out what forgetting would take, and keep it for the page that shows it; nothing is changed."""
+    request = Forget(**{name: ask.given(field) for field, name in _FIELDS.items()}, by=PERSON)
+    found = await ask.memory.ask(request)
+    memory = ask.memory
+
+    async def work() -> Mapping[str, Any]:
+        return await memory.write(replace(request, dry_run=False))
+
+    shown = {"what": _subject(request), "found": found, "back": ask.back}
+    pending = ask.visit.later.show(ask.visit.name, shown, work)
+    return Done("", f"forget/{pending.id}")
+
+
+async def start(ask: Ask) -> Done:
+    """Begin the seconds in which it can be undone."""
+    pending = _pending(ask)
+    ask.visit.later.start(pending)
+    return Done("", f"forget/{pending.id}")
+
+
+async def undo(ask: Ask) -> Done:
+    """Drop it, where it has not begun."""
+    pending = _pending(ask)
+    if ask.visit.later.undo(pending):
+        return Done("Undone: nothing was forgotten.", f"forget/{pending.id}")
+    note = "It was too late to undo it: forgetting had begun." if pending.stage is not Stage.FAILED else "Nothing was forgotten."
+    return Done(note, f"forget/{pending.id}")
+
+
+def _pending(ask: Ask) -> Pending:
+    found = ask.visit.later.find(ask.visit.name, ask.given("id"))
+    if found is None:
+        raise NotFound("this was not started here, or too long ago", "Nothing was changed. Begin again with Forget.")
+    return found
+
+
+def _subject(request: Forget) -> str:
+    """Return what is to be forgotten in words, without a value."""
+    if request.value:
+        return f"a text of {len(request.value)} characters that you typed, wherever it stands"
+    if request.event:
+        return f"the event {request.event}, and what it says wherever that is said again"
+    if request.topic:
+        return f"every event of the segments of {request.topic}"
+    of = f"session {request.session}" if request.session else f"project {request.project}" if request.project else "everything"
+    times = (("since", request.since), ("until", request.until))
+    return " ".join([of, *(f"{word} {time}" for word, time in times if time)])

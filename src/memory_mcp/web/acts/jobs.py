@@ -1,0 +1,24 @@
+"""Jobs of the background process, run and paused by hand."""
+
+from memory_mcp.requests.jobs import PauseJob, ResumeJob, RunJob
+from memory_mcp.web.asking import Ask, Done
+
+_PAGE = "status"
+
+
+async def run(ask: Ask) -> Done:
+    """Run a job now, and wait for it."""
+    done = await ask.memory.write(RunJob(ask.given("name")))
+    return Done(f"{done['name']}: {done['report']}", _PAGE)
+
+
+async def pause(ask: Ask) -> Done:
+    """Let a job rest."""
+    done = await ask.memory.write(PauseJob(ask.given("name")))
+    return Done(f"{done['name']} is paused.", _PAGE)
+
+
+async def resume(ask: Ask) -> Done:
+    """Let a paused job run again."""
+    done = await ask.memory.write(ResumeJob(ask.given("name")))
+    return Done(f"{done['name']} runs by its schedule again.", _PAGE)

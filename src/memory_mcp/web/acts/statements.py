@@ -1,0 +1,39 @@
+"""What somebody says of a statement or a topic: it counts for more, holds no more, is called otherwise."""
+
+from memory_mcp.model.ids import digest
+from memory_mcp.requests.correct import Correct, Retract
+from memory_mcp.requests.one_topic import LabelTopic
+from memory_mcp.requests.pins import Pin
+from memory_mcp.web.asking import Ask, Done
+
+
+async def pin(ask: Ask) -> Done:
+    """Pin a node, a quotation or a topic, or let it go."""
+    done = await ask.memory.write(Pin(ask.given("id"), ask.given("on") != "no", ask.by))
+    return Done("Pinned: it counts for more." if done["pinned"] else "Pinned no more.", ask.back, {"pinned": done["pinned"]})
+
+
+async def correct(ask: Ask) -> Done:
+    """Put another statement in the place of a quotation."""
+    grip, text, kind, key = (ask.given(name) for name in ("grip_id", "text", "kind", "key"))
+    # The same form with other words is another correction.
+    once = f"{key}:{digest(grip, text, kind):x}" if key else ""
+    request = Correct(grip, text, ask.given("reason"), kind, ask.by, ask.visit.is_person, once)
+    done = await ask.memory.write(request)
+    return Done(
+        "Corrected: what you wrote is shown first from now on, and the old words stay readable.", f"grip/{done['grip_id']}"
+    )
+
+
+async def retract(ask: Ask) -> Done:
+    """Say that a quotation holds no more."""
+    await ask.memory.write(Retract(ask.given("grip_id"), ask.given("reason"), ask.by, ask.visit.is_person))
+    return Done("Retracted: it is marked as holding no more, and stays readable.", ask.back)
+
+
+async def label(ask: Ask) -> Done:
+    """Call a topic otherwise; an empty label gives it its own words again."""
+    project = ask.given("project")
+    request = LabelTopic(ask.given("topic_id"), ask.given("label"), project, "" if project else "all", ask.by)
+    done = await ask.memory.write(request)
+    return Done(f"The topic is called {done['label']} now.", ask.back)

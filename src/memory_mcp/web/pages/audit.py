@@ -1,0 +1,16 @@
+"""What was done to the memory itself."""
+
+from starlette.responses import Response
+
+from memory_mcp.requests.correct import Audit
+from memory_mcp.web.asking import Ask
+
+#: Acts of a page, and most of it.
+_ACTS, _MOST = 100, 1000
+
+
+async def audit(ask: Ask) -> Response:
+    """Show the acts, newest first."""
+    limit = min(ask.number("limit", _ACTS), _MOST)
+    found = await ask.memory.ask(Audit(limit))
+    return ask.page("audit.html", found=found, limit=limit, most=_MOST)

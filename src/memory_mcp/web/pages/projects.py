@@ -1,0 +1,17 @@
+"""The projects: what was recorded of each, its other names, and whether it is recorded."""
+
+from starlette.responses import Response
+
+from memory_mcp.requests.overview import GetOverview
+from memory_mcp.requests.projects import ListProjects
+from memory_mcp.web.asking import Ask
+
+_PROJECTS = 50
+
+
+async def projects(ask: Ask) -> Response:
+    """Show a page of projects, the one with the newest event first."""
+    found = await ask.memory.ask(ListProjects(_PROJECTS, ask.given("cursor")))
+    overview = await ask.memory.ask(GetOverview())
+    paused = {one["project"]: one.get("until", "") for one in overview["paused"]}
+    return ask.page("projects.html", found=found, paused=paused, excluded=overview["excluded"])

@@ -1,0 +1,19 @@
+"""A node's words to be changed: its title and statements, with what they can rest on beside them."""
+
+from starlette.responses import Response
+
+from memory_mcp.requests.refine_show import RefineShow
+from memory_mcp.web.asking import Ask
+
+#: Tokens of what is shown to rest on.
+_TOKENS = 6000
+
+
+async def refine(ask: Ask) -> Response:
+    """Show the form."""
+    project = ask.given("project")
+    found = await ask.memory.ask(RefineShow(ask.path("node_id"), _TOKENS, project, "" if project else "all"))
+    given = {"node_id": found["node_id"], "title": found["title"]}
+    for n, bullet in enumerate(found.get("bullets", ())):
+        given |= {f"text.{n}": bullet["text"], f"grips.{n}": " ".join(bullet["grip_ids"]), f"kind.{n}": bullet.get("kind", "")}
+    return ask.page("refine.html", found=found, given=given)

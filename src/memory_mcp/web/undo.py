@@ -1,0 +1,129 @@
+"""Acts that wait: shown first, then carried out by this process after some seconds, unless they are undone before.
+
+Invariants
+1. Nothing of a waiting act is written anywhere: where the process or the door ends before, nothing was done.
+2. An act is carried out once at most, and never after it was undone.
+3. What an act needs is dropped as it begins, and when it is undone: a value to be forgotten outlives neither.
+"""
+
+import asyncio
+import logging
+import secrets
+import time
+from collections import OrderedDict
+from collections.abc import Awaitable, Callable, Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+import anyio
+
+from memory_mcp.errors import MemoryMcpError
+
+log = logging.getLogger(__name__)
+
+#: How long an act waits (seconds).
+WAIT = 10.0
+#: Acts that are known; the oldest that neither waits nor runs goes for one more.
+_MOST = 64
+
+Work = Callable[[], Awaitable[Mapping[str, Any]]]
+
+
+class Stage(StrEnum):
+    """How far an act is."""
+
+    SHOWN = "shown"
+    WAITING = "waiting"
+    UNDONE = "undone"
+    RUNNING = "running"
+    DONE = "done"
+    FAILED = "failed"
+
+
+@dataclass(slots=True)
+class Pending:
+    """One act of one visit."""
+
+    owner: str
+    #: What a page says of it.
+    shown: Mapping[str, Any]
+    work: Work | None = field(repr=False)
+    id: str = field(default_factory=lambda: secrets.token_urlsafe(12))
+    stage: Stage = Stage.SHOWN
+    #: What it came to.
+    result: Mapping[str, Any] = field(default_factory=dict)
+    error: MemoryMcpError | None = None
+    #: When it is carried out, by the clock.
+    due: float = 0.0
+    task: "asyncio.Task[None] | None" = field(default=None, repr=False)
+
+
+class Later:
+    """The acts that wait; used from the event loop's thread alone."""
+
+    def __init__(
+        self,
+        wait_s: float = WAIT,
+        sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self.wait_s = wait_s
+        self._sleep = sleep
+        self._clock = clock
+        self._known: OrderedDict[str, Pending] = OrderedDict()
+
+    def show(self, owner: str, shown: Mapping[str, Any], work: Work) -> Pending:
+        """Keep an act that a visit is shown first."""
+        made = Pending(owner, shown, work)
+        self._known[made.id] = made
+        idle = [p.id for p in self._known.values() if p.stage not in (Stage.WAITING, Stage.RUNNING)]
+        for gone in idle[: max(0, len(self._known) - _MOST)]:
+            del self._known[gone]
+        return made
+
+    def find(self, owner: str, given: str) -> Pending | None:
+        """Return a visit's act; None for an unknown one and another visit's."""
+        found = self._known.get(given)
+        return found if found is not None and found.owner == owner else None
+
+    def start(self, pending: Pending) -> None:
+        """Let an act wait for its time; nothing where it was started before."""
+        if pending.stage is not Stage.SHOWN:
+            return
+        pending.stage, pending.due = Stage.WAITING, self._clock() + self.wait_s
+        pending.task = asyncio.get_running_loop().create_task(self._run(pending))
+
+    def undo(self, pending: Pending) -> bool:
+        """Drop an act that has not begun; whether it is undone."""
+        if pending.stage in (Stage.SHOWN, Stage.WAITING):
+            pending.stage, pending.work = Stage.UNDONE, None
+            if pending.task is not None:
+                pending.task.cancel()
+        return pending.stage is Stage.UNDONE
+
+    def left_s(self, pending: Pending) -> float:
+        """Return the seconds until an act is carried out."""
+        return max(0.0, pending.due - self._clock())
+
+    def end(self) -> None:
+        """Drop every act that has not begun."""
+        for pending in self._known.values():
+            self.undo(pending)
+
+    async def _run(self, pending: Pending) -> None:
+        await self._sleep(self.wait_s)
+        work, pending.work = pending.work, None
+        if pending.stage is not Stage.WAITING or work is None:
+            return
+        pending.stage = Stage.RUNNING
+        try:
+            pending.result = await work()
+            pending.stage = Stage.DONE
+        except MemoryMcpError as error:
+            pending.error, pending.stage = error, Stage.FAILED
+        except Exception as error:
+            # Its text and traceback may repeat what it was about.
+            log.error("an act of the explorer failed: %s", type(error).__name__)  # noqa: TRY400
+            pending.error = MemoryMcpError("it could not be carried out", "memory-mcp doctor looks into it; then try again.")
+            pending.stage = Stage.FAILED

@@ -1,0 +1,211 @@
+"""Forgetting from the pages: shown first, undone while it waits, carried out once, and the value in no page or file after it."""
+
+import asyncio
+import html
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import anyio
+import pytest
+
+from memory_mcp.errors import InvalidQuery
+from memory_mcp.requests.correct import Audit
+from memory_mcp.requests.events import GetEvents
+from memory_mcp.requests.forget import Forget
+from memory_mcp.web.undo import WAIT, Later, Pending, Stage
+from tests.web.acting import NAME, Served, followed, forms, served, until
+from tests.web.visitor import Visitor
+
+_STAGE = re.compile(r'data-stage="([a-z]+)"')
+
+
+@pytest.fixture
+def memory(tmp_path: Path) -> Iterator[Served]:
+    with served(tmp_path / "data") as made:
+        yield made
+
+
+def held(memory: Served) -> bool:
+    """Whether the name is stored."""
+    return any(NAME in one["text"] for one in memory.ask(GetEvents(session_id="calls"))["events"])
+
+
+def shown(visitor: Visitor, **fields: str) -> tuple[str, str]:
+    """The page that shows what would go, and its address below the visit's."""
+    reply = visitor.act("forget-show", token=visitor.token(), **fields)
+    return followed(visitor, reply), reply.headers["location"].removeprefix(f"{visitor.base}/")
+
+
+def stage(visitor: Visitor, place: str) -> str:
+    found = _STAGE.search(visitor.page(place))
+    assert found is not None
+    return found[1]
+
+
+def started(visitor: Visitor, **fields: str) -> str:
+    """The address of a page where forgetting waits."""
+    page, place = shown(visitor, **fields)
+    [form] = forms(page, "forget")
+    assert 'data-stage="waiting"' in followed(visitor, visitor.act("forget", **form))
+    return place
+
+
+def test_what_would_go_is_shown_first_and_nothing_is_changed(memory: Served) -> None:
+    visitor = memory.visit()
+    page, place = shown(visitor, value=NAME)
+    tried = memory.ask(Forget(value=NAME))
+    for kind, number in tried["counts"].items():
+        assert f'<th scope="row">{html.escape(kind)}</th><td>{number:,}</td>' in page
+    assert all(one["event_id"] in page for one in tried["events"])
+    assert "Nothing was changed yet" in page
+    assert NAME not in page + place
+    assert held(memory)
+    assert memory.clock.asked == []
+
+
+def test_it_waits_ten_seconds_then_goes_for_good_as_a_person_s_act(memory: Served) -> None:
+    visitor = memory.visit()
+    place = started(visitor, value=NAME)
+    assert held(memory)
+    until(lambda: memory.clock.asked)
+    assert memory.clock.asked == [WAIT] == [10.0]
+    memory.clock.passed.set()
+    until(lambda: stage(visitor, place) == "done", "for it to be forgotten")
+    assert not held(memory)
+    [act] = [one for one in memory.ask(Audit())["acts"] if one["what"] == "forget"]
+    assert (act["author"], act["subject"]) == ("person", "value")
+    page = visitor.page(place)
+    for kind, number in act["counts"].items():
+        assert f'<th scope="row">{html.escape(kind)}</th><td>{number:,}</td>' in page
+    for after in (place, "audit", "status", "forget", "tree", "projects"):
+        assert NAME not in visitor.page(after)
+
+
+def test_undo_keeps_everything_however_long_one_waits(memory: Served) -> None:
+    visitor = memory.visit()
+    place = started(visitor, value=NAME)
+    [form] = forms(visitor.page(place), "undo")
+    assert "Undone: nothing was forgotten." in followed(visitor, visitor.act("undo", **form))
+    memory.clock.passed.set()
+    assert stage(visitor, place) == "undone"
+    # What was undone is not begun again by a form that was loaded before.
+    followed(visitor, visitor.act("forget", **form))
+    assert stage(visitor, place) == "undone"
+    assert held(memory)
+    assert memory.ask(Audit())["acts"] == []
+
+
+def test_it_is_begun_once_however_often_the_form_is_sent(memory: Served) -> None:
+    visitor = memory.visit()
+    page, place = shown(visitor, session="calls")
+    [form] = forms(page, "forget")
+    for _ in range(3):
+        followed(visitor, visitor.act("forget", **form))
+    memory.clock.passed.set()
+    until(lambda: stage(visitor, place) == "done", "for it to be forgotten")
+    followed(visitor, visitor.act("forget", **form))
+    assert "too late" in followed(visitor, visitor.act("undo", **form))
+    assert len(memory.clock.asked) == 1
+    assert [one["what"] for one in memory.ask(Audit())["acts"]] == ["forget"]
+
+
+def test_nothing_is_forgotten_where_the_door_closes_while_it_waits(memory: Served, tmp_path: Path) -> None:
+    visitor = memory.visit()
+    started(visitor, value=NAME)
+    memory.door.stop()
+    memory.clock.passed.set()
+    assert held(memory)
+    assert memory.ask(Audit())["acts"] == []
+    assert not (tmp_path / "data" / "tombstones.jsonl").exists()
+
+
+def test_another_visit_neither_sees_nor_starts_nor_undoes_it(memory: Served) -> None:
+    visitor, other = memory.visit(), memory.visit()
+    page, place = shown(visitor, session="calls")
+    [form] = forms(page, "forget")
+    assert other.get(place).status == 404
+    for act in ("forget", "undo"):
+        assert other.act(act, **{**form, "token": other.token()}).status == 404
+    assert stage(visitor, place) == "shown"
+
+
+def test_every_kind_of_thing_is_shown_and_an_address_fills_in_all_but_a_value(memory: Served) -> None:
+    visitor = memory.visit()
+    event = memory.ask(GetEvents(session_id="calls"))["events"][0]["event_id"]
+    for fields, words in (
+        ({"event": event}, f"the event {event}"),
+        ({"session": "calls"}, "session calls"),
+        ({"of_project": "billing", "since": "2026-02-12"}, "project billing since 2026-02-12"),
+        ({"since": "2026-02-12", "until": "2026-02-12"}, "everything since 2026-02-12 until 2026-02-12"),
+    ):
+        page, _ = shown(visitor, **fields)
+        assert words in page
+        filled = visitor.page("forget", **fields)
+        assert all(f'name="{name}"' in filled and f'value="{value}"' in filled for name, value in fields.items())
+    assert NAME not in visitor.page("forget", value=NAME)
+
+
+def test_what_cannot_be_forgotten_is_said_beside_the_form_and_the_text_is_kept(memory: Served) -> None:
+    visitor = memory.visit()
+    reply = visitor.act("forget-show", token=visitor.token(), value="a-1")
+    assert reply.status == 400
+    assert "needs at least 4" in reply.text
+    assert ">a-1</textarea>" in reply.text
+    reply = visitor.act("forget-show", token=visitor.token(), session="calls", value=NAME)
+    assert "too much is named" in reply.text
+
+
+def test_the_value_is_in_no_file_after_it_ran(memory: Served, tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    visitor = memory.visit()
+    place = started(visitor, value=NAME)
+    memory.clock.passed.set()
+    until(lambda: stage(visitor, place) == "done", "for it to be forgotten")
+    assert "Quickenbush" not in caplog.text
+    holding = [p.name for p in (tmp_path / "data").rglob("*") if p.is_file() and b"Quickenbush" in p.read_bytes()]
+    assert holding == []
+
+
+# the waiting itself
+
+
+def test_what_fails_is_told_and_what_it_was_about_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
+    async def refused() -> dict[str, int]:
+        raise InvalidQuery("it stands nearly everywhere")
+
+    async def broken() -> dict[str, int]:
+        raise RuntimeError(NAME)
+
+    async def main() -> list[Pending]:
+        later = Later(sleep=lambda _: anyio.sleep(0))
+        made = [later.show("me", {}, work) for work in (refused, broken)]
+        for one in made:
+            later.start(one)
+        await asyncio.gather(*(one.task for one in made if one.task))
+        return made
+
+    first, second = anyio.run(main)
+    assert (first.stage, first.error and first.error.message) == (Stage.FAILED, "it stands nearly everywhere")
+    assert (second.stage, second.work) == (Stage.FAILED, None)
+    assert "RuntimeError" in caplog.text
+    assert NAME not in caplog.text + str(second.error)
+
+
+def test_acts_that_wait_are_never_dropped_for_new_ones() -> None:
+    async def nothing() -> dict[str, int]:
+        return {}
+
+    async def main() -> None:
+        later = Later(sleep=lambda _: anyio.sleep_forever())
+        waiting = later.show("me", {}, nothing)
+        later.start(waiting)
+        old = later.show("me", {}, nothing)
+        for _ in range(100):
+            later.show("me", {}, nothing)
+        assert later.find("me", waiting.id) is waiting
+        assert later.find("me", old.id) is None
+        assert later.find("you", waiting.id) is None
+        later.end()
+        assert waiting.stage is Stage.UNDONE
+
+    anyio.run(main)
