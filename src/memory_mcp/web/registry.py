@@ -6,7 +6,6 @@ from starlette.responses import Response
 
 from memory_mcp.web.acts import forgetting, jobs, projects, statements, summaries
 from memory_mcp.web.asking import Ask, Done
-from memory_mcp.web.pages import audit, evidence, export, forget, refine, status, tree
 from memory_mcp.web.pages import audit, calendar, evidence, export, forget, refine, status, today, topics, tree
 from memory_mcp.web.pages import projects as projects_page
 
