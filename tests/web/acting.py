@@ -62,6 +62,7 @@ def served(directory: Path) -> Iterator[Served]:
     clock = Clock()
     visits = Visits(later=Later(sleep=clock.sleep))
     with opened(directory, visits=visits) as door:
+        door.app.settings_file = directory.parent / "config.toml"
         door.app.write(a_small_history(1), "test")
         said = [
             draft(f"Please call {NAME} about the invoices before noon.", at="2026-02-12 15:00", session="calls", project=BILLING),

@@ -11,6 +11,7 @@ import pytest
 from memory_mcp.model.event import Trust
 from memory_mcp.requests.capturing import ResumeCapture
 from memory_mcp.requests.correct import Audit
+from memory_mcp.requests.excluding import ListExcluded
 from memory_mcp.requests.expand import ExpandRequest
 from memory_mcp.requests.jobs import ListJobs
 from memory_mcp.requests.nodes import GetNode
@@ -213,6 +214,22 @@ def test_recording_of_a_project_is_paused_and_resumed(memory: Served, visitor: V
     assert [act["what"] for act in acts(memory)][:2] == ["resume", "pause"]
     assert [act["what"] for act in acts(memory)].count("pause") == 1
     memory.ask(ResumeCapture(SHOP))
+
+
+def test_a_project_a_path_or_a_tool_is_never_recorded_until_it_is_included(memory: Served, visitor: Visitor) -> None:
+    token = visitor.token()
+    for kind, pattern in (("project", SHOP), ("path", "~/private"), ("tool", "mcp__mail__*")):
+        for _ in range(2):
+            page = followed(visitor, visitor.act("exclude", token=token, kind=kind, pattern=pattern))
+        assert {"kind": kind, "pattern": pattern}.items() <= forms(page, "include")[0].items()
+        assert memory.ask(ListExcluded())[f"{kind}s"] == [pattern]
+        followed(visitor, visitor.act("include", token=token, kind=kind, pattern=pattern))
+        assert memory.ask(ListExcluded())[f"{kind}s"] == []
+        done = [(act["what"], act["author"], act["subject"]) for act in acts(memory)[:2]]
+        assert done == [("include", "explorer", f"{kind} {pattern}"), ("exclude", "explorer", f"{kind} {pattern}")]
+    refused = visitor.act("exclude", token=token, kind="tool", pattern="a,b")
+    assert (refused.status, 'value="a,b"' in refused.text) == (400, True)
+    assert visitor.act("exclude", token=token, kind="word", pattern="a").status == 400
 
 
 # jobs

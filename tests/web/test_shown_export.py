@@ -12,7 +12,7 @@ from memory_mcp.ingest.gate import OWN_OUTPUT, Gate
 from memory_mcp.model.sentinel import CLOSE, MARK, OPEN
 from memory_mcp.requests.events import GetEvents
 from memory_mcp.requests.expand import ExpandRequest
-from memory_mcp.requests.nodes import Browse
+from memory_mcp.requests.nodes import Browse, GetNode
 from memory_mcp.requests.search import SearchRequest
 from tests.factories import draft
 from tests.web.acting import BILLING, NAME, SHOP, Served, served
@@ -59,8 +59,8 @@ def texts(value: object) -> Iterator[str]:
 @pytest.mark.parametrize(
     ("given", "request_"),
     [
-        ({"node": DAY}, Browse(DAY, 100, scope="all")),
-        ({"node": "toc:month:2026-01", "project": SHOP}, Browse("toc:month:2026-01", 100, project=SHOP)),
+        ({"node": DAY}, GetNode(DAY, "", "all", 60, "", "full")),
+        ({"node": "toc:month:2026-01", "project": SHOP}, GetNode("toc:month:2026-01", SHOP, "", 60, "", "full")),
         ({"session": "calls"}, GetEvents(session_id="calls", limit=100)),
         ({"q": "ledger", "project": BILLING}, SearchRequest(query="ledger", project=BILLING)),
         ({"q": "ledger", "role": "user", "since": "2026-02", "limit": 2},

@@ -13,18 +13,19 @@ from typing import Any
 
 from memory_mcp.app import App
 from memory_mcp.errors import InvalidQuery
+from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.fencing import fence, neutral_json
 from memory_mcp.requests.events import GetEvents, get_events
 from memory_mcp.requests.expand import ExpandRequest, expand
-from memory_mcp.requests.limits import AROUND, SEARCHED, TOKENS, Range, choice
-from memory_mcp.requests.nodes import Browse, browse
+from memory_mcp.requests.limits import AROUND, NEIGHBOURS, SEARCHED, TOKENS, Detail, Range, choice
+from memory_mcp.requests.nodes import GetNode, get_node
 from memory_mcp.requests.plain import as_json
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller
 from memory_mcp.requests.search import SearchRequest, search
 
-#: Children of a node, or events of a session, on a page.
-ROWS = Range(100, most=1000)
+#: Children of a node, or events of a segment or a session, on a page.
+ROWS = Range(60, most=1000)
 #: What is no text of anybody's: it stays as it is, so that it still leads somewhere.
 _IDS = frozenset(
     {"origin", "node_id", "grip_id", "grip_ids", "grip", "node", "event_id", "event_id_start", "event_id_end", "superseded_by"}
@@ -62,6 +63,9 @@ class ExportShown:
     speaker: str = ""
     limit: int = 0
     cursor: str = ""
+    #: Of a session: an event that its page begins with, or one that it ends with.
+    start: str = ""
+    end: str = ""
     before: int = AROUND.default
     after: int = AROUND.default
     project: str = ""
@@ -102,12 +106,23 @@ def export_shown(app: App, request: ExportShown, caller: Caller) -> ShownFile:
 
 def _node(app: App, request: ExportShown, caller: Caller) -> object:
     limit = ROWS.check(request.limit or ROWS.default)
-    return browse(app, Browse(request.node, limit, request.cursor, request.project, request.scope), caller)
+    asked = GetNode(request.node, request.project, request.scope, limit, request.cursor, Detail.FULL)
+    whole = as_json(get_node(app, asked, caller))
+    if whole["node"]["level"] == TocLevel.SEGMENT:
+        node_id, scoped = whole["node"]["node_id"], {"project": request.project, "scope": request.scope}
+        said = as_json(get_events(app, GetEvents(node_id=node_id, limit=limit, token_budget=TOKENS.most, **scoped), caller))
+        whole |= {name: said[name] for name in ("events", "next_cursor") if name in said}
+    return whole
 
 
 def _session(app: App, request: ExportShown, caller: Caller) -> object:
     limit = ROWS.check(request.limit or ROWS.default)
-    asked = GetEvents(session_id=request.session, limit=limit, cursor=request.cursor, token_budget=TOKENS.most)
+    if request.start or request.end:
+        near = min(limit, NEIGHBOURS.most)
+        before, after = (0, near) if request.start else (near, 0)
+        asked = GetEvents(event_id=request.start or request.end, before=before, after=after, token_budget=TOKENS.most)
+    else:
+        asked = GetEvents(session_id=request.session, limit=limit, cursor=request.cursor, token_budget=TOKENS.most)
     return get_events(app, asked, caller)
 
 
@@ -169,6 +184,10 @@ def _node_lines(shown: Mapping[str, Any]) -> Iterator[str]:
     for child in shown.get("children", ()):
         more = f": {_line(child['summary'])}" if child.get("summary") else ""
         yield f"- {_line(child['title'])}{more} [{child['node_id']}]"
+    if shown.get("events"):
+        yield from ("", "## Conversation", "")
+    for event in shown.get("events", ()):
+        yield from _said(event)
     if shown.get("next_cursor"):
         yield from ("", "More follows on the next page.")
 

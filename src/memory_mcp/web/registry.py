@@ -39,6 +39,8 @@ ACTS: Mapping[str, Callable[[Ask], Awaitable[Done]]] = {
     "undo-project": projects.undo_project,
     "pause": projects.pause,
     "resume": projects.resume,
+    "exclude": projects.exclude,
+    "include": projects.include,
     "run-job": jobs.run,
     "pause-job": jobs.pause,
     "resume-job": jobs.resume,

@@ -212,7 +212,7 @@ def scope_of(app: "App", args: argparse.Namespace) -> "Scoped":
     from memory_mcp.requests import scope
 
     name = project_typed(app, args.project or "")
-    found = scope.scope_of(app, name, scope.ScopeName.ALL if args.all else "", scope.Caller(_project_here(app)))
+    found = scope.scope_of(app, name, scope.ScopeName.ALL if args.all else "", scope.Caller(project_here(app)))
     if found.widened_from:
         render.err(f"nothing is stored of project {found.widened_from} yet: searching every project")
     if found.by_default:
@@ -230,16 +230,13 @@ def whose(app: "App", args: argparse.Namespace) -> dict[str, str]:
 
 def answered(app: "App", request: Any) -> dict[str, Any]:
     """Return the response of a request, as JSON knows it."""
-    from memory_mcp.requests.plain import as_json as shape
-    from memory_mcp.requests.registry import respond
-    from memory_mcp.requests.response import with_loss
+    from memory_mcp.requests.registry import answer
     from memory_mcp.requests.scope import Caller
 
-    found: dict[str, Any] = shape(respond(app, request, Caller(_project_here(app))))
-    return with_loss(app, found)
+    return answer(app, request, Caller(project_here(app)))
 
 
-def _project_here(app: "App") -> str:
+def project_here(app: "App") -> str:
     """Return the project of the working directory; "" where that tells none."""
     from pathlib import Path
 

@@ -1,6 +1,8 @@
 """Which projects are one, and whether they are recorded."""
 
+from memory_mcp.errors import InvalidQuery
 from memory_mcp.requests.capturing import PauseCapture, ResumeCapture
+from memory_mcp.requests.excluding import Exclude, Include
 from memory_mcp.requests.projects import AliasProject, SplitProject, UndoProject
 from memory_mcp.web.asking import Ask, Done
 from memory_mcp.web.rendering import count, short
@@ -8,6 +10,7 @@ from memory_mcp.web.rendering import count, short
 #: Shows every act of this module.
 _PAGE = "projects"
 _ALL = "*"
+_KINDS = ("project", "path", "tool")
 
 
 async def alias(ask: Ask) -> Done:
@@ -40,6 +43,28 @@ async def resume(ask: Ask) -> Done:
     """Record a project again."""
     done = await ask.memory.write(ResumeCapture(ask.given("name"), ask.by))
     return Done(f"{_called(done['project']).capitalize()} is recorded again.", ask.back or _PAGE)
+
+
+async def exclude(ask: Ask) -> Done:
+    """Never record what a pattern means."""
+    kind, pattern = _pattern(ask)
+    done = await ask.memory.write(Exclude(**{kind: pattern}, by=ask.by))
+    stays = f" {count(done['stored'], 'event')} of it stay until you forget them." if done.get("stored") else ""
+    return Done(f"Nothing of {short(pattern)} is recorded from now on.{stays}", _PAGE)
+
+
+async def include(ask: Ask) -> Done:
+    """Record again what a pattern kept out."""
+    kind, pattern = _pattern(ask)
+    await ask.memory.write(Include(**{kind: pattern}, by=ask.by))
+    return Done(f"{short(pattern)} is recorded again.", _PAGE)
+
+
+def _pattern(ask: Ask) -> tuple[str, str]:
+    kind = ask.given("kind", "project")
+    if kind not in _KINDS:
+        raise InvalidQuery(f"kind must be {' or '.join(_KINDS)}, not {kind[:20]!r}")
+    return kind, ask.given("pattern")
 
 
 def _called(project: str) -> str:

@@ -63,6 +63,9 @@ async def session(ask: Ask) -> Response:
     begins = not (start or ask.given("cursor")) and (not end or len(events) <= _EVENTS)
     values: dict[str, Any] = {
         "session_id": session_id,
+        "start": start,
+        "end": end,
+        "cursor": ask.given("cursor"),
         "events": events,
         "exchanges": talk.exchanges(events),
         "first": "" if begins or not events else events[0]["event_id"],

@@ -2,20 +2,21 @@
 
 from starlette.responses import Response
 
+from memory_mcp.requests.limits import AROUND
 from memory_mcp.requests.shown import ExportShown
 from memory_mcp.web.asking import Ask
 from memory_mcp.web.headers import HEADERS
 
-_TEXTS = ("node", "session", "grip", "since", "until", "agent", "role", "speaker", "cursor", "project")
+_TEXTS = ("node", "session", "grip", "since", "until", "agent", "role", "speaker", "cursor", "start", "end", "project")
 
 
 async def export(ask: Ask) -> Response:
     """Return the file."""
     given = {name: ask.given(name) for name in _TEXTS}
     scope = "" if given["project"] else "all"
-    request = ExportShown(
-        form=ask.given("form"), query=ask.given("q"), limit=ask.number("limit", 0), scope=scope, **given
-    )  # fmt: skip
+    around = {side: ask.number(side, AROUND.default) for side in ("before", "after")}
+    limit, query = ask.number("limit", 0), ask.given("q")
+    request = ExportShown(form=ask.given("form"), query=query, limit=limit, scope=scope, **around, **given)
     found = await ask.memory.ask(request)
     headers = {**HEADERS, "content-disposition": f'attachment; filename="{found["name"]}"'}
     return Response(found["text"].encode("utf-8", "replace"), 200, headers, found["media_type"])

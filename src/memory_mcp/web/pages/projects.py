@@ -2,6 +2,7 @@
 
 from starlette.responses import Response
 
+from memory_mcp.requests.excluding import ListExcluded
 from memory_mcp.requests.overview import GetOverview
 from memory_mcp.requests.projects import ListProjects
 from memory_mcp.web.asking import Ask
@@ -14,4 +15,5 @@ async def projects(ask: Ask) -> Response:
     found = await ask.memory.ask(ListProjects(_PROJECTS, ask.given("cursor")))
     overview = await ask.memory.ask(GetOverview())
     paused = {one["project"]: one.get("until", "") for one in overview["paused"]}
-    return ask.page("projects.html", found=found, paused=paused, excluded=overview["excluded"])
+    excluded = await ask.memory.ask(ListExcluded())
+    return ask.page("projects.html", found=found, paused=paused, excluded=excluded)
