@@ -94,6 +94,7 @@ REQUESTS: Mapping[str, Entry] = {
     "alias_project": Entry(projects.AliasProject, projects.alias_project),
     "split_project": Entry(projects.SplitProject, projects.split_project),
     "pause_capture": Entry(capturing.PauseCapture, capturing.pause_capture),
+    "list_paused": Entry(capturing.ListPaused, capturing.list_paused),
     "resume_capture": Entry(capturing.ResumeCapture, capturing.resume_capture),
     "list_excluded": Entry(excluding.ListExcluded, excluding.list_excluded),
     "exclude": Entry(excluding.Exclude, excluding.exclude),
