@@ -52,12 +52,13 @@ class Unusable(Unreachable):
 
 
 class Refused(Exception):
-    """The daemon's answer is an error; `status` is the exit status the command line gives it."""
+    """The daemon's answer is an error; `status` is the exit status the command line gives it, `hint` ends the message."""
 
-    def __init__(self, code: str, message: str, status: int = 1) -> None:
+    def __init__(self, code: str, message: str, status: int = 1, hint: str = "") -> None:
         super().__init__(message)
         self.code = code
         self.status = status
+        self.hint = hint
 
 
 class Wanted:
@@ -207,7 +208,8 @@ def converse(
         message = line.receive()
         if "error" in message:
             error = message["error"]
-            raise Refused(error.get("code", "INTERNAL"), error.get("message", ""), int(error.get("status", 1)))
+            code, message = error.get("code", "INTERNAL"), error.get("message", "")
+            raise Refused(code, message, int(error.get("status", 1)), error.get("hint", ""))
         if "result" in message:
             result: dict[str, Any] = message["result"]
             return result

@@ -56,6 +56,20 @@ def test_stats_and_compact_count_bytes(cli: Cli, copy: Path) -> None:
     assert cli("search", "JWT", "--data-dir", str(copy), "--json").data["results"]
 
 
+def test_stats_tell_months_levels_and_files_in_words_where_nobody_can_see_a_picture(cli: Cli, copy: Path) -> None:
+    stats = cli("admin", "stats", "--data-dir", str(copy), "--json").data
+    months = {row["month"]: row["events"] for row in stats["months"]}
+    assert (len(months), next(iter(months)), months["2026-01"], months["2025-11"]) == (21, "2024-05", 4, 60)
+    assert sum(months.values()) == EVENTS
+    assert (stats["levels"]["year"], stats["levels"]["segment"]) == (3, SESSIONS)
+    assert stats["parts"]["database"] == stats["size_bytes"]
+    lines = cli("admin", "stats", "--data-dir", str(copy)).out.splitlines()
+    (told,) = [line for line in lines if line.startswith("events by month")]
+    assert told == "events by month 2024-05 1, 2025-11 60, 2025-12 54, 2026-01 4"
+    assert f"{'level segment':<22} {SESSIONS:>9}" in lines
+    assert any(line.startswith("file database ") for line in lines)
+
+
 def test_config_show_names_every_origin(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "my.toml"
     file.write_text("[toc]\ngap_minutes = 45\nmax_tokens = 3000\n")

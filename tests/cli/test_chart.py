@@ -90,6 +90,20 @@ def test_blocks_are_drawn_only_where_a_terminal_has_them(
     assert ("\x1b[" in shown) is not bool(no_color) or "\x1b[1m" in shown
 
 
+@pytest.mark.parametrize(("no_color", "blocks"), [("", True), ("1", False)])
+def test_stats_are_drawn_where_timeline_draws(built: Path, monkeypatch: pytest.MonkeyPatch, no_color: str, blocks: bool) -> None:
+    raw = io.BytesIO()
+    terminal = type("Terminal", (io.TextIOWrapper,), {"isatty": lambda self: True})(raw, "utf-8")
+    monkeypatch.setattr(sys, "stdout", terminal)
+    monkeypatch.setenv("NO_COLOR", no_color)
+    assert main(["admin", "stats", "--data-dir", str(built)]) == 0
+    terminal.flush()
+    shown = raw.getvalue().decode()
+    assert ("  2024-05 to 2026-01, most 60 in 2025-11" in shown) is blocks
+    assert (f"{'level segment':<22} {59:>9}  " + "█" * 24 in shown) is blocks
+    assert any(c in "▁▂▃▄▅▆▇█" for c in shown) is blocks
+
+
 @pytest.mark.parametrize(("tty", "plain", "blocks"), [(True, False, True), (True, True, False), (False, False, False)])
 def test_the_callers_terminal_decides_and_not_the_process_that_answers(
     tty: bool, plain: bool, blocks: bool, monkeypatch: pytest.MonkeyPatch

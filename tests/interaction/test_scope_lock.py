@@ -143,7 +143,11 @@ REFUSED_WITHOUT_TOOL: Mapping[str, dict[str, Any]] = {
     "pause_job": {"name": "roll_up"},
     "resume_job": {"name": "roll_up"},
 }
-OWN_WITHOUT_TOOL: Mapping[str, dict[str, Any]] = {"get_today": {}, "export_shown": {"node": "toc:root", "form": "json"}}
+OWN_WITHOUT_TOOL: Mapping[str, dict[str, Any]] = {
+    "get_today": {},
+    "get_timeline": {},
+    "export_shown": {"node": "toc:root", "form": "json"},
+}
 
 
 def test_every_request_is_told_apart() -> None:

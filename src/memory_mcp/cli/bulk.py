@@ -285,8 +285,8 @@ def there(settings: Settings, wanted: link.Wanted) -> Iterator[There]:
 class _Told(MemoryMcpError):
     """An error of the daemon's, in its words."""
 
-    def __init__(self, text: str, status: int) -> None:
-        super().__init__(text)
+    def __init__(self, text: str, status: int, hint: str) -> None:
+        super().__init__(text, hint)
         self._status = status
 
     def __str__(self) -> str:
@@ -299,5 +299,5 @@ class _Told(MemoryMcpError):
 
 
 def ours(error: link.Refused) -> MemoryMcpError:
-    """Return an error of the daemon as one of this process, with its exit status."""
-    return _Told(str(error), error.status)
+    """Return an error of the daemon's as one of ours."""
+    return _Told(str(error), error.status, error.hint)

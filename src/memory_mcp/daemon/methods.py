@@ -15,6 +15,8 @@ from memory_mcp.daemon.rpc import Conversation, Execute, Method, Pipe
 from memory_mcp.errors import StorageError
 from memory_mcp.ingest import handover
 from memory_mcp.requests import carrying, merging, portable
+from memory_mcp.requests.scope import Caller
+from memory_mcp.scope import caller_project
 from memory_mcp.server.service import Awaited, Service
 
 #: An import waits while more events than this are not in the tree yet: as many as are searched beside it.
@@ -50,6 +52,7 @@ class Methods:
             "carry/page": partial(self.carry, carrying.page),
             "carry/day": partial(self.carry, carrying.day),
             **{f"carry/{give.__name__}": partial(self.carry, give) for give in (*merging.METHODS, *portable.METHODS)},
+            "request/ask": self.ask,
             "hook/recall": self.recall,
             "http/open": self._doors.hold,
             "pages/open": self._doors.visit,
@@ -141,6 +144,17 @@ class Methods:
         """What an export is made of, a piece at a time, and what a merge brings beside events."""
         await self._give_way()
         return await self._host.read(lambda app: give(app, params))
+
+    async def ask(self, talk: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The response of a reading request, by its name; a caller that goes meanwhile ends it."""
+        # Loaded with the first: a start does not wait for them.
+        from memory_mcp.requests.registry import answer, reading
+
+        request = reading(str(params.get("name", "")), params.get("arguments") or {})
+        configured = self._host.settings.server.project
+        project = await anyio.to_thread.run_sync(caller_project, talk.environ, talk.cwd, "", configured)
+        caller = Caller(project, self._host.deriver_error())
+        return await self._host.read(lambda app: answer(app, request, caller))
 
     async def recall(self, _: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """What the memory holds that fits a prompt well."""

@@ -2,9 +2,10 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, get_type_hints
 
 from memory_mcp.app import App
+from memory_mcp.errors import InvalidQuery
 from memory_mcp.requests import (
     activity,
     capturing,
@@ -28,12 +29,16 @@ from memory_mcp.requests import (
     spend,
     status,
     teleport,
+    timeline,
     today,
     topic_map,
     topics,
     walk,
     words,
 )
+from memory_mcp.requests.limits import Bounds
+from memory_mcp.requests.plain import as_json
+from memory_mcp.requests.response import with_loss
 from memory_mcp.requests.scope import Caller
 
 
@@ -90,6 +95,7 @@ REQUESTS: Mapping[str, Entry] = {
     "list_projects": Entry(projects.ListProjects, projects.list_projects),
     "list_agents": Entry(projects.ListAgents, projects.list_agents),
     "get_agent_activity": Entry(activity.GetAgentActivity, activity.get_agent_activity),
+    "get_timeline": Entry(timeline.GetTimeline, timeline.get_timeline),
     "get_today": Entry(today.GetToday, today.get_today),
     "alias_project": Entry(projects.AliasProject, projects.alias_project),
     "split_project": Entry(projects.SplitProject, projects.split_project),
@@ -101,9 +107,50 @@ REQUESTS: Mapping[str, Entry] = {
     "include": Entry(excluding.Include, excluding.include),
     "undo_project": Entry(projects.UndoProject, projects.undo_project),
 }
+#: Requests that change something.
+WRITING = frozenset(
+    {
+        *("label_topic", "rebuild_index", "refine_summary", "prune_index", "pin", "correct", "retract", "forget"),
+        *("alias_project", "split_project", "undo_project", "pause_capture", "resume_capture"),
+    }
+)
 _HANDLERS = {entry.request: entry.handle for entry in REQUESTS.values()}
 
 
 def respond(app: App, request: Any, caller: Caller) -> Any:
     """Return the response of any request; raises what its handler raises."""
     return _HANDLERS[type(request)](app, request, caller)
+
+
+def reading(name: str, arguments: Mapping[str, Any]) -> Any:
+    """Return the request of that name, which changes nothing.
+
+    Raises:
+        InvalidQuery: there is none such, or an argument is missing, unknown or of another type.
+
+    """
+    if name not in REQUESTS or name in WRITING:
+        raise InvalidQuery(f"no reading request is called {name!r}", "Both sides must be of the same version.")
+    kind = REQUESTS[name].request
+    known = get_type_hints(kind)
+    given = dict(arguments)
+    try:
+        if isinstance(bounds := given.get("bounds"), Mapping):
+            given["bounds"] = Bounds(**bounds)
+    except TypeError as error:
+        raise InvalidQuery(f"bounds of {name} cannot be read: {error}") from None
+    for key, value in given.items():
+        if key not in known:
+            raise InvalidQuery(f"{name} has no argument {key!r}", f"Its arguments are {', '.join(known)}.")
+        if not isinstance(value, known[key]):
+            raise InvalidQuery(f"{key} of {name} cannot be {value!r:.80}")
+    try:
+        return kind(**given)
+    except TypeError as error:
+        raise InvalidQuery(f"{name} cannot be asked so: {error}") from None
+
+
+def answer(app: App, request: Any, caller: Caller) -> dict[str, Any]:
+    """Return the response of any request as JSON knows it, with what is missing of the memory; raises what its handler raises."""
+    shaped: dict[str, Any] = as_json(respond(app, request, caller))
+    return with_loss(app, shaped)

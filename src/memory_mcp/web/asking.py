@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -62,16 +63,16 @@ class Ask:
             raise InvalidQuery(f"{name} must be a whole number, not {text[:40]!r}")
         return int(text)
 
-    def link(self, page: str, **query: object) -> str:
-        """Return the address of another page of this visit."""
-        return rendering.address(self.visit, page, **query)
+    def link(self, page: str, **query: object) -> Markup:
+        """Return the address of another page of this visit, as an attribute holds it."""
+        return rendering.link(self.visit, page, **query)
 
-    def page(self, template: str, status: int = 200, **values: Any) -> Response:
+    def page(self, template: str, code: int = 200, /, **values: Any) -> Response:
         """Return a page from a template of `web/templates`."""
         # A part has no place for notes: they wait for the next whole page.
         notes = [] if self.part else self.visit.taken_notes()
         shown = {"notes": notes, "project": self.given("project"), "at": self.request.url.path, **values}
-        return rendering.page(self.visit, template, shown, status)
+        return rendering.page(self.visit, template, shown, code)
 
 
 @dataclass(frozen=True, slots=True)

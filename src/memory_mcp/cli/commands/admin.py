@@ -1,21 +1,28 @@
 """`admin`: checks, counts and upkeep of the store."""
 
 import argparse
+import datetime as dt
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from memory_mcp.cli import render
+from memory_mcp.cli import chart, render
 from memory_mcp.cli.commands import overview, teleport
 from memory_mcp.cli.commands.base import Subparsers, answered, as_json, family, file_pending, leaf, opened, reopen
 from memory_mcp.cli.commands.topics import status_lines
 from memory_mcp.errors import InvalidQuery
+from memory_mcp.model.calendar import TocLevel
 from memory_mcp.storage.values import ACKNOWLEDGE
 
 if TYPE_CHECKING:
     from memory_mcp.app import App
+    from memory_mcp.storage.values import StoreStats
 
 _SHOWN = 50
+#: Months that `stats` tells one by one, and characters of a bar.
+_MONTHS, _BAR = 24, 24
 #: Indexes that old documents can be left out of, and the one that is made of what they hold.
 _INDEXES, _TOPICS = ("bm25", "vector"), "topics"
 #: What is missing is told until somebody who can get it back knows of it, which a program that runs commands cannot.
@@ -135,16 +142,76 @@ def run_stats(args: argparse.Namespace) -> int:
             "data_dir": str(app.settings.storage.directory),
             "backups": _backups(app),
             "lost_events": stats.loss.events if stats.loss else None,
+            "months": _months(app, stats),
+            "levels": _levels(app),
+            "parts": _parts(app.settings.storage.directory),
         }
     lines = [f"{table:<15} {count:>12,}" for table, count in data["rows"].items()]
     ratio = f" ({stats.size_bytes / stats.text_bytes:.1f} x the text)" if stats.text_bytes else ""
     lines.append(f"{'on disk':<15} {render.size(stats.size_bytes):>12}{ratio}, text {render.size(stats.text_bytes)}")
     copies = data["backups"]
     lines.append(f"{'backups':<15} {render.size(copies['size_bytes']):>12}, {copies['count']:,} of them")
-    facts = {k: v for k, v in data.items() if k not in ("rows", "size_bytes", "text_bytes", "backups") and v is not None}
+    apart = ("rows", "size_bytes", "text_bytes", "backups", "months", "levels", "parts")
+    facts = {k: v for k, v in data.items() if k not in apart and v is not None}
     lines += [f"{name.replace('_', ' '):<15} {value}" for name, value in facts.items()]
+    lines += _pictures(data, render.draws_blocks())
     render.emit(as_json(args), data, lines)
     return 0
+
+
+def _months(app: "App", stats: "StoreStats") -> list[dict[str, Any]]:
+    """How many events of the tree each month holds, of the last ones that hold any."""
+    if stats.first_ms is None or stats.last_ms is None:
+        return []
+    first, last = (app.calendar.local(ms).date().replace(day=1) for ms in (stats.first_ms, stats.last_ms))
+    months, found = last.year * 12 + last.month - first.year * 12 - first.month + 1, []
+    for back in range(min(months, _MONTHS) - 1, -1, -1):
+        begin, after = (_month(last, shift) for shift in (back, back - 1))
+        events = app.storage.toc.tally(begin.isoformat(), after.isoformat(), None).events
+        found.append({"month": begin.isoformat()[:7], "events": events})
+    return found
+
+
+def _month(first: dt.date, back: int) -> dt.date:
+    """The first day of a month so many months before another."""
+    year, month = divmod(first.year * 12 + first.month - 1 - back, 12)
+    return dt.date(year, month + 1, 1)
+
+
+def _levels(app: "App") -> dict[str, int]:
+    """How many nodes there are of each level."""
+    return {level.value: len(app.storage.toc.ids_at(level)) for level in TocLevel if level is not TocLevel.ROOT}
+
+
+def _parts(directory: Path) -> dict[str, int]:
+    """Bytes of each part of a data directory: the database, each index, each other folder, and the rest."""
+    found: Counter[str] = Counter()
+    for place in sorted(directory.rglob("*")) if directory.is_dir() else ():
+        top, *below = place.relative_to(directory).parts
+        name = top if below else "other"
+        if top == "indexes" and below:
+            name = below[0]
+        elif top.startswith("memory.duckdb"):
+            name = "database"
+        # A file may go while the others are looked at.
+        with suppress(OSError):
+            found[name] += place.lstat().st_size if place.is_file() else 0
+    return {name: size for name, size in found.most_common() if size}
+
+
+def _pictures(data: dict[str, Any], blocks: bool) -> Iterator[str]:
+    """How the memory is spread over months, levels and files: drawn for a person, in words for everything else."""
+    months = data["months"]
+    if months:
+        counts, most = [m["events"] for m in months], max(months, key=lambda m: m["events"])
+        told = ", ".join(f"{m['month']} {m['events']:,}" for m in months if m["events"])
+        span = f"{months[0]['month']} to {months[-1]['month']}, most {most['events']:,} in {most['month']}"
+        yield f"{'events by month':<15} {f'{chart.spark(counts, blocks)}  {span}' if blocks else told}"
+    for title, key, shown in (("level", "levels", "{:,}".format), ("file", "parts", render.size)):
+        sizes: dict[str, int] = data[key]
+        for name, size in sizes.items():
+            drawn = f"  {chart.bar(size, max(sizes.values()), _BAR, blocks)}".rstrip() if blocks else ""
+            yield f"{title + ' ' + name:<22} {shown(size):>9}{drawn}"
 
 
 def _backups(app: "App") -> dict[str, int]:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from memory_mcp.app import App
     from memory_mcp.cli.bulk import Memory
     from memory_mcp.config import Settings
-    from memory_mcp.model.calendar import Calendar, TimeWindow
+    from memory_mcp.model.calendar import Calendar
     from memory_mcp.requests.scope import Scoped
 
 
@@ -212,7 +212,7 @@ def scope_of(app: "App", args: argparse.Namespace) -> "Scoped":
     from memory_mcp.requests import scope
 
     name = project_typed(app, args.project or "")
-    found = scope.scope_of(app, name, scope.ScopeName.ALL if args.all else "", scope.Caller(_project_here(app)))
+    found = scope.scope_of(app, name, scope.ScopeName.ALL if args.all else "", scope.Caller(project_here(app)))
     if found.widened_from:
         render.err(f"nothing is stored of project {found.widened_from} yet: searching every project")
     if found.by_default:
@@ -230,16 +230,13 @@ def whose(app: "App", args: argparse.Namespace) -> dict[str, str]:
 
 def answered(app: "App", request: Any) -> dict[str, Any]:
     """Return the response of a request, as JSON knows it."""
-    from memory_mcp.requests.plain import as_json as shape
-    from memory_mcp.requests.registry import respond
-    from memory_mcp.requests.response import with_loss
+    from memory_mcp.requests.registry import answer
     from memory_mcp.requests.scope import Caller
 
-    found: dict[str, Any] = shape(respond(app, request, Caller(_project_here(app))))
-    return with_loss(app, found)
+    return answer(app, request, Caller(project_here(app)))
 
 
-def _project_here(app: "App") -> str:
+def project_here(app: "App") -> str:
     """Return the project of the working directory; "" where that tells none."""
     from pathlib import Path
 
@@ -268,13 +265,6 @@ def add_times(parser: argparse.ArgumentParser) -> None:
     """--since and --until."""
     parser.add_argument("--since", metavar="TIME", help="from then on: 2026-01-30, 2026-01-30T14:00, yesterday, 'last week'")
     parser.add_argument("--until", metavar="TIME", help="up to the end of then")
-
-
-def window_of(app: "App", args: argparse.Namespace) -> "TimeWindow | None":
-    """Return the window that --since and --until leave open."""
-    from memory_mcp.requests.times import times_of
-
-    return times_of(app).window(args.since or "", args.until or "")
 
 
 def stamp(calendar: "Calendar", ms: int, seconds: bool = False) -> str:

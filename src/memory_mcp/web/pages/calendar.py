@@ -20,10 +20,11 @@ async def calendar(ask: Ask) -> Response:
     now = await ask.memory.ask(_of(ask, days=1))
     years = now.get("years", [])
     year = ask.number("year", _latest(int(now["last_day"][:4]), years))
-    window = {"since": f"{year:04}", "until": f"{year:04}"}
-    found = await ask.memory.ask(_of(ask, **window))
+    window = f"{year:04}"
+    found = await ask.memory.ask(_of(ask, since=window, until=window))
     # What could be chosen instead, where something was chosen.
-    whole = await ask.memory.ask(GetAgentActivity(scope="all", **window)) if project or agent else found
+    every = GetAgentActivity(since=window, until=window, scope="all")
+    whole = await ask.memory.ask(every) if project or agent else found
     days = {one["day"]: charts.Tally(one["events"], one["sessions"]) for one in found.get("days", ())}
     chosen = {"project": project, "agent": agent}
     return ask.page(

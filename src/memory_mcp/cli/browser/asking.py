@@ -1,0 +1,103 @@
+"""Reading requests by name, answered by the daemon or by a memory opened here. The caller's thread never waits.
+
+Invariants
+1. A request that is cancelled is ended where it is answered.
+2. Errors are ours, wherever they were raised.
+"""
+
+import asyncio
+import socket
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, Protocol
+
+from memory_mcp import link
+from memory_mcp.cli.bulk import ours
+from memory_mcp.errors import LayerUnavailable
+
+if TYPE_CHECKING:
+    from memory_mcp.app import App
+    from memory_mcp.requests.scope import Caller
+
+#: A daemon that ends is followed by another, which is asked again.
+_TRIES = 3
+
+
+class Asking(Protocol):
+    """What answers requests."""
+
+    async def ask(self, name: str, **arguments: Any) -> dict[str, Any]:
+        """Return the response of a reading request, as JSON knows it; raises MemoryMcpError."""
+        ...
+
+
+class Here:
+    """A memory opened in this process."""
+
+    def __init__(self, app: "App", caller: "Caller") -> None:
+        from memory_mcp.server.host import Host
+
+        self._host, self._caller = Host.of(app), caller
+
+    async def ask(self, name: str, **arguments: Any) -> dict[str, Any]:
+        """See Asking."""
+        from memory_mcp.requests.registry import answer, reading
+
+        request = reading(name, arguments)
+        return await self._host.read(lambda app: answer(app, request, self._caller))
+
+
+class There:
+    """The daemon's memory; each request has a connection of its own, whose end cancels it."""
+
+    def __init__(self, wanted: link.Wanted) -> None:
+        self._wanted = wanted
+
+    async def ask(self, name: str, **arguments: Any) -> dict[str, Any]:
+        """See Asking."""
+        one = _Request(self._wanted, {"name": name, "arguments": arguments})
+        try:
+            return await asyncio.to_thread(one.answer)
+        except asyncio.CancelledError:
+            one.cancel()
+            raise
+
+
+class _Request:
+    """One request on its way, answered in one thread and cancelled from another."""
+
+    def __init__(self, wanted: link.Wanted, params: dict[str, Any]) -> None:
+        self._wanted, self._params = wanted, params
+        self._line: link.Line | None = None
+        self._is_cancelled = False
+
+    def answer(self) -> dict[str, Any]:
+        """Ask and wait; raises MemoryMcpError."""
+        for left in reversed(range(_TRIES)):
+            try:
+                with self._connected() as line:
+                    return link.converse(line, "request/ask", self._params, lambda _: None)
+            except link.Refused as error:
+                raise ours(error) from None
+            except OSError as error:
+                if self._is_cancelled or not left or isinstance(error, link.Unreachable):
+                    hint = "memory-mcp daemon status says how it is."
+                    raise LayerUnavailable(f"the daemon cannot be reached: {error}", hint) from None
+        raise AssertionError
+
+    @contextmanager
+    def _connected(self) -> Iterator[link.Line]:
+        line = self._line = link.reach(self._wanted, "rpc")
+        try:
+            if self._is_cancelled:
+                raise ConnectionAbortedError("nobody waits for the answer")
+            yield line
+        finally:
+            line.close()
+
+    def cancel(self) -> None:
+        """Have the daemon stop, and the waiting thread go on."""
+        self._is_cancelled = True
+        if self._line is not None:
+            with suppress(OSError):
+                self._line.sock.shutdown(socket.SHUT_RDWR)

@@ -1,0 +1,377 @@
+"""The browser: a search above, the time tree and results at the left, what was said at the right.
+
+Invariants
+1. The thread of the screen waits for nothing: every request is awaited by a worker, and the last one of its kind counts.
+2. Nothing but `asking` reaches the memory.
+"""
+
+import asyncio
+from collections.abc import Iterable
+from typing import Any, ClassVar
+
+from textual import work
+from textual.app import App, ComposeResult
+from textual.binding import Binding, BindingType
+from textual.containers import Container, Horizontal
+from textual.content import Content
+from textual.widget import Widget
+from textual.widgets import Footer, Input, OptionList, Static, Tree
+
+from memory_mcp.cli.browser import words
+from memory_mcp.cli.browser.asking import Asking
+from memory_mcp.cli.browser.style import CSS
+from memory_mcp.cli.browser.widgets import FOLDED, MORE, ROOT_LINE, Branch, Entries, TimeTree
+from memory_mcp.cli.browser.windows import Keys, Projects
+from memory_mcp.cli.browser.words import Entry, Kind, Target
+from memory_mcp.errors import MemoryMcpError
+from memory_mcp.model.calendar import TocLevel
+
+#: Seconds without a key before a search begins, and before the page of a line is read that the cursor only passes.
+_TYPED, _PASSED = 0.2, 0.12
+_RESULTS, _EVENTS, _TOKENS, _PROJECTS = 10, 60, 20_000, 1000
+_OPENING = "Opening the memory …"
+_NOTHING = "Unfold a period at the left with Enter, or search with /. ? shows the keys."
+
+
+class Browser(App[None]):
+    """A memory on a terminal."""
+
+    CSS = CSS
+    ENABLE_COMMAND_PALETTE = False
+    BINDINGS: ClassVar[list[BindingType]] = [
+        # Before any other, so that words typed at once behind it are not taken for keys.
+        Binding("slash", "search", "Search", key_display="/", priority=True),
+        Binding("escape", "outward", "Back", key_display="Esc"),
+        Binding("p", "project", "Project"),
+        Binding("t", "today", "Today"),
+        Binding("o", "reveal", "Where"),
+        Binding("c", "copy", "Copy id"),
+        Binding("question_mark", "keys", "Keys", key_display="?"),
+        Binding("q", "quit", "Quit"),
+        Binding("ctrl+c", "quit", show=False, priority=True),
+    ]
+
+    def __init__(self, asking: Asking, project: str = "", scope: str = "", empty: str = "") -> None:
+        """`project` and `scope` as requests take them; `empty` is said where nothing is stored."""
+        super().__init__(ansi_color=True)
+        self.HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]
+        self._asking, self._empty = asking, empty
+        self._where = {"project": project, "scope": scope}
+        #: The page that is shown, and those before it with the place of the cursor.
+        self._shown: Target | None = None
+        self._before: list[tuple[Target, int]] = []
+        #: Where the page was opened from.
+        self._opener = "#tree"
+
+    def compose(self) -> ComposeResult:
+        """See App."""
+        with Horizontal(id="top"):
+            yield Static(Content("memory"), id="scope")
+            yield Input(placeholder="/ search: words or a question (last week too)", compact=True, id="search")
+        with Horizontal(id="body"):
+            with Container(id="left"):
+                yield TimeTree(self.ask, id="tree")
+                yield Entries(id="results")
+            yield Entries(id="page")
+        yield Footer(compact=True, show_command_palette=False)
+
+    async def on_mount(self) -> None:
+        """Show the newest month."""
+        self.theme = "ansi-dark"
+        self._tree.border_title, self._results.border_title, self._page.border_title = "Time", "Results", "Page"
+        self._page.show([Entry(Content(_OPENING))])
+        self._focus(self._tree)
+        self._begin()
+
+    async def ask(self, name: str, **arguments: Any) -> dict[str, Any]:
+        """Return the response of a request about what is looked at; raises MemoryMcpError."""
+        return await self._asking.ask(name, **arguments, **self._where)
+
+    @property
+    def _tree(self) -> TimeTree:
+        return self.screen_stack[0].query_one("#tree", TimeTree)
+
+    @property
+    def _results(self) -> Entries:
+        return self.screen_stack[0].query_one("#results", Entries)
+
+    @property
+    def _page(self) -> Entries:
+        return self.screen_stack[0].query_one("#page", Entries)
+
+    @property
+    def _search(self) -> Input:
+        return self.screen_stack[0].query_one("#search", Input)
+
+    def _focus(self, widget: Widget) -> None:
+        """Have what is typed from now on go there; `Widget.focus` does so a moment later."""
+        self.screen_stack[0].set_focus(widget)
+
+    def _tell(self, error: Exception) -> None:
+        """Say what went wrong, in plain text."""
+        self.notify(words.clean(str(error)), severity="error", timeout=8, markup=False)
+
+    # the tree
+
+    @work(group="tree", exclusive=True)
+    async def _begin(self) -> None:
+        self._tree.begin()
+        try:
+            root = await self.ask("get_node")
+            self._say_scope(root["scope"])
+            if not root["children"]:
+                self._page.show([Entry(Content(self._empty or _NOTHING))])
+            await self._tree.newest(TocLevel.MONTH)
+        except MemoryMcpError as error:
+            self._tell(error)
+
+    def _say_scope(self, scope: str) -> None:
+        shown = scope if scope == "all projects" else f"project {words.place(scope, 2)}"
+        self.screen_stack[0].query_one("#scope", Static).update(Content(f"memory · {words.line(shown)}"))
+
+    def on_time_tree_failed(self, event: TimeTree.Failed) -> None:
+        """Say why a part of the tree is not there."""
+        self._tell(event.error)
+
+    def on_time_tree_inward(self, _: TimeTree.Inward) -> None:
+        """Read the segment."""
+        self._enter()
+
+    def on_tree_node_highlighted(self, event: Tree.NodeHighlighted[Branch]) -> None:
+        """Show its page once the cursor rests."""
+        branch = event.node.data
+        if branch is not None and branch.level not in (ROOT_LINE, MORE, FOLDED):
+            self._opener = "#tree"
+            self._open(Target(Kind.NODE, branch.node_id), _PASSED)
+
+    def on_tree_node_selected(self, event: Tree.NodeSelected[Branch]) -> None:
+        """Unfold a period, read a segment."""
+        if event.node.allow_expand:
+            event.node.toggle()
+        else:
+            self._enter()
+
+    def _enter(self) -> None:
+        node = self._tree.cursor_node
+        if node is not None and node.data is not None and node.data.level == TocLevel.SEGMENT:
+            self._opener = "#tree"
+            self._before.clear()
+            self._focus(self._page)
+            self._open(Target(Kind.WORDS, node.data.node_id))
+
+    @work(group="reveal", exclusive=True)
+    async def _reveal(self, node_id: str) -> None:
+        try:
+            if not await self._tree.reveal(words.path_to(node_id)):
+                self.notify("it is not in this part of the tree", markup=False)
+        except MemoryMcpError as error:
+            self._tell(error)
+        self._focus(self._tree)
+
+    @work(group="reveal", exclusive=True)
+    async def action_today(self) -> None:
+        """Go to today, or to the newest day there is."""
+        try:
+            await self._tree.newest(TocLevel.DAY)
+        except MemoryMcpError as error:
+            self._tell(error)
+        self._focus(self._tree)
+
+    # pages
+
+    @work(group="page", exclusive=True)
+    async def _open(self, target: Target, after: float = 0, at: int = 0) -> None:
+        """Read a page and show it, the cursor on one of its entries."""
+        await asyncio.sleep(after)
+        page = self._page
+        page.border_subtitle = "reading …"
+        try:
+            entries = list(await self._read(target))
+        except MemoryMcpError as error:
+            self._tell(error)
+            if self._shown is None:
+                page.show([Entry(Content(words.clean(str(error))))])
+            return
+        finally:
+            page.border_subtitle = ""
+        if target.kind is Kind.MORE:
+            page.add(entries)
+            return
+        self._shown = target
+        page.border_title = {Kind.NODE: "Page", Kind.WORDS: "Conversation", Kind.GRIP: "Evidence"}[target.kind]
+        page.show(entries, at)
+
+    async def _read(self, target: Target) -> Iterable[Entry]:
+        if target.kind is Kind.GRIP:
+            around = {"before": target.around, "after": target.around, "token_budget": target.tokens}
+            return words.grip_page(await self._asking.ask("expand_grip", grip_id=target.name, **around), target)
+        data = await self.ask("get_node", node_id=target.name)
+        if target.kind is Kind.NODE:
+            return words.node_page(data)
+        node = data["node"]
+        found = await self._asking.ask(
+            "get_events",
+            session_id=data.get("context", {}).get("session_id", ""),
+            since=node["start"],
+            until=words.second_after(node["end"]),
+            limit=_EVENTS,
+            token_budget=_TOKENS,
+            cursor=target.cursor,
+        )
+        told = list(words.words_page(node, found))
+        return told[1:] if target.kind is Kind.MORE else told
+
+    def on_option_list_option_selected(self, event: OptionList.OptionSelected) -> None:
+        """Open what the cursor is on."""
+        entries = event.option_list
+        if entries is self._results:
+            self._take_result()
+        elif entries is self._page and not self._page.toggle():
+            entry = self._page.entry
+            if entry is not None and entry.opens is not None:
+                if self._shown is not None and entry.opens.kind is not Kind.MORE:
+                    self._before.append((self._shown, self._page.highlighted or 0))
+                self._open(entry.opens)
+
+    def on_entries_outward(self, _: Entries.Outward) -> None:
+        """Go back."""
+        self.action_outward()
+
+    # the search
+
+    def on_input_changed(self, event: Input.Changed) -> None:
+        """Search once nothing more is typed; what was searched before is dropped."""
+        self._find(event.value.strip(), _TYPED)
+
+    def on_input_submitted(self, event: Input.Submitted) -> None:
+        """Search now, and go to the results."""
+        if event.value.strip():
+            self._find(event.value.strip(), 0, then_focus=True)
+
+    @work(group="search", exclusive=True)
+    async def _find(self, typed: str, after: float, cursor: str = "", then_focus: bool = False) -> None:
+        results = self._results
+        if not typed:
+            self._show_results(False)
+            return
+        await asyncio.sleep(after)
+        results.border_title = "Searching …"
+        self._show_results(True)
+        if then_focus:
+            self._focus(results)
+        try:
+            found = await self.ask("intelligent_search", query=typed, limit=_RESULTS, detail="full", cursor=cursor)
+        except MemoryMcpError as error:
+            results.border_title = "Results"
+            self._tell(error)
+            return
+        results.border_title = f"Results: {found['confidence']}"
+        cards = list(words.cards(found))
+        if cursor:
+            # The note on how it was searched comes again with the next page.
+            del results.entries[-1:]
+            results.add(cards)
+        else:
+            results.show(cards)
+
+    def _show_results(self, shown: bool) -> None:
+        self._results.display = shown
+        self.screen_stack[0].set_class(shown, "-found")
+
+    def on_option_list_option_highlighted(self, event: OptionList.OptionHighlighted) -> None:
+        """Show what a result rests on once the cursor rests."""
+        entry = self._results.entry
+        if event.option_list is self._results and self._results.has_focus and entry is not None and entry.opens is not None:
+            self._opener = "#results"
+            if entry.opens.kind is not Kind.MORE:
+                self._open(entry.opens, _PASSED)
+
+    def _take_result(self) -> None:
+        entry = self._results.entry
+        if entry is None or entry.opens is None:
+            return
+        if entry.opens.kind is Kind.MORE:
+            self._find(self._search.value.strip(), 0, entry.opens.cursor)
+            return
+        self._opener = "#results"
+        self._before.clear()
+        self._focus(self._page)
+        self._open(entry.opens)
+
+    # keys
+
+    def action_search(self) -> None:
+        """Go to the search box."""
+        self._focus(self._search)
+
+    def check_action(self, action: str, parameters: tuple[object, ...]) -> bool | None:  # noqa: ARG002 - see App
+        """See App; where something is typed, a slash is a slash."""
+        return action != "search" or (len(self.screen_stack) == 1 and not isinstance(self.focused, Input))
+
+    def action_outward(self) -> None:
+        """Go back one step: a page, then the list it was opened from, then the tree."""
+        focused = self.focused
+        if focused is self._page and self._before:
+            target, at = self._before.pop()
+            self._open(target, at=at)
+        elif focused is self._page:
+            self._focus(self._list(self._opener))
+        elif focused is self._search:
+            self._focus(self._list("#results"))
+        else:
+            self._search.value = ""
+            self._show_results(False)
+            self._focus(self._tree)
+
+    def _list(self, wanted: str) -> Widget:
+        """The results where they are wanted and there, else the tree."""
+        return self._results if wanted == "#results" and self._results.display else self._tree
+
+    def action_copy(self) -> None:
+        """Copy the id of what the cursor is on."""
+        node = self._tree.cursor_node
+        if isinstance(self.focused, Entries):
+            name = self.focused.entry.name if self.focused.entry is not None else ""
+        else:
+            name = node.data.node_id if node is not None and node.data is not None else ""
+        if name:
+            self.copy_to_clipboard(name)
+            self.notify(f"copied {words.line(name)}", markup=False)
+
+    @work(group="reveal", exclusive=True)
+    async def action_reveal(self) -> None:
+        """Show where it lies what the cursor is on."""
+        entry = self.focused.entry if isinstance(self.focused, Entries) else None
+        target = entry.opens if entry is not None and entry.opens is not None else self._shown
+        if target is None:
+            return
+        name = target.name
+        try:
+            if target.kind is Kind.GRIP:
+                name = (await self._asking.ask("expand_grip", grip_id=name, before=0, after=0))["grip"].get("node_id", "")
+        except MemoryMcpError as error:
+            self._tell(error)
+            return
+        if name:
+            self._reveal(name)
+
+    def action_keys(self) -> None:
+        """Show the keys."""
+        self.push_screen(Keys())
+
+    @work(group="projects", exclusive=True)
+    async def action_project(self) -> None:
+        """Choose the project to look at."""
+        try:
+            found = await self._asking.ask("list_projects", limit=_PROJECTS)
+        except MemoryMcpError as error:
+            self._tell(error)
+            return
+        chosen = await self.push_screen_wait(Projects(found["projects"], found.get("yours", "")))
+        if chosen is None:
+            return
+        self._where = {"project": chosen, "scope": "" if chosen else "all"}
+        self._before.clear()
+        self._begin()
+        if self._search.value.strip():
+            self._find(self._search.value.strip(), 0)

@@ -1,0 +1,285 @@
+"""The parts of the screen: the time tree, and lists of entries that a cursor moves through."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from rich.segment import Segment
+from rich.style import Style
+from rich.text import Text
+from textual.binding import Binding, BindingType
+from textual.message import Message
+from textual.strip import Strip
+from textual.widgets import OptionList, Tree
+from textual.widgets.option_list import Option
+from textual.widgets.tree import TreeNode
+
+from memory_mcp.cli.browser.words import Entry, label, line
+from memory_mcp.model.calendar import TocLevel
+from memory_mcp.model.ids import ROOT
+
+#: Children that are asked for at once.
+_PAGE = 50
+#: Shown beside the entry of the cursor, so that it is seen without colours.
+_CURSOR = "▌ "
+
+Ask = Callable[..., Awaitable[dict[str, Any]]]
+
+
+@dataclass(slots=True)
+class Branch:
+    """What a line of the tree stands for."""
+
+    node_id: str
+    #: A level, or what the line stands for in the place of a node.
+    level: str
+    cursor: str = ""
+    #: Whether what lies below it was asked for.
+    is_filled: bool = False
+
+
+#: Lines that stand for the root, for children on another page, and for those that are folded.
+ROOT_LINE, MORE, FOLDED = "root", "more", "folded"
+
+
+class TimeTree(Tree[Branch]):
+    """The time tree, asked for level by level and page by page."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j", "cursor_down", show=False),
+        Binding("k", "cursor_up", show=False),
+        Binding("l,right", "inward", show=False),
+        Binding("h,left", "outward", show=False),
+        Binding("g", "scroll_home", show=False),
+        Binding("G", "scroll_end", show=False),
+    ]
+
+    class Failed(Message):
+        """A part of the tree could not be read."""
+
+        def __init__(self, error: Exception) -> None:
+            super().__init__()
+            self.error = error
+
+    class Inward(Message):
+        """The cursor is to go further in than the tree reaches."""
+
+    def __init__(self, ask: Ask, **named: Any) -> None:
+        super().__init__("", Branch(ROOT, ROOT_LINE), **named)
+        self._ask = ask
+        self._reading = asyncio.Lock()
+        self.show_root = False
+        self.guide_depth = 2
+        self.auto_expand = False
+
+    def begin(self) -> None:
+        """Forget what was read."""
+        self.clear()
+        self.root.data = Branch(ROOT, ROOT_LINE)
+        self.root.expand()
+
+    async def fill(self, node: TreeNode[Branch]) -> None:
+        """Read the children of a node, or those that a line stands for; once."""
+        branch = node.data
+        # Whoever asks for what is being read waits for it.
+        async with self._reading:
+            if branch is None or branch.is_filled:
+                return
+            data = await self._ask("browse_toc", node_id=branch.node_id, cursor=branch.cursor, limit=_PAGE)
+            if branch.is_filled or node.data is not branch:
+                return
+            branch.is_filled = True
+        into = node
+        if branch.level == MORE and node.parent is not None:
+            into = node.parent
+            node.remove()
+        self._add(into, branch.node_id, data)
+
+    def _add(self, into: TreeNode[Branch], node_id: str, data: dict[str, Any]) -> None:
+        most = max((child.get("events", 0) for child in data["children"]), default=0)
+        for child in data["children"]:
+            level = child.get("level", "")
+            has_more = level != TocLevel.SEGMENT
+            into.add(label(child, most), Branch(child["node_id"], level), allow_expand=has_more)
+        if data.get("folded"):
+            text = Text(line(data["folded"]), "dim italic")
+            into.add(text, Branch(node_id, FOLDED, data["folded_cursor"]), allow_expand=True)
+        if data.get("next_cursor"):
+            into.add_leaf(Text("more …", "dim italic"), Branch(node_id, MORE, data["next_cursor"]))
+
+    async def reveal(self, path: list[str]) -> bool:
+        """Unfold the nodes of a path and put the cursor on the last; whether it is there."""
+        node, found = self.root, True
+        for name in path:
+            child = await self._child(node, name)
+            if child is None:
+                found = False
+                break
+            if node is not self.root:
+                node.expand()
+            node = child
+        self._to(node)
+        return found
+
+    async def newest(self, level: str) -> None:
+        """Put the cursor on the newest node of a level."""
+        node = self.root
+        while node.data is not None and node.data.level != level:
+            while (more := await self._more(node)) is not None:
+                await self.fill(more)
+            below = [c for c in node.children if c.data is not None and c.data.level != FOLDED]
+            if not below:
+                break
+            node.expand()
+            node = below[-1]
+        self._to(node)
+
+    def _to(self, node: TreeNode[Branch]) -> None:
+        """Move the cursor there, once the lines are known."""
+        if node is not self.root:
+            assert self.last_line >= 0
+            self.move_cursor(node)
+
+    async def _child(self, node: TreeNode[Branch], name: str) -> TreeNode[Branch] | None:
+        while True:
+            more = await self._more(node)
+            for child in node.children:
+                if child.data is not None and child.data.node_id == name and child.data.level not in (MORE, FOLDED):
+                    return child
+            if more is None:
+                break
+            await self.fill(more)
+        folded = next((c for c in node.children if c.data is not None and c.data.level == FOLDED), None)
+        found = await self._child(folded, name) if folded is not None else None
+        if found is not None and folded is not None:
+            folded.expand()
+        return found
+
+    async def _more(self, node: TreeNode[Branch]) -> TreeNode[Branch] | None:
+        """The line that stands for the rest of a node's children; None where all are there."""
+        await self.fill(node)
+        return next((c for c in node.children if c.data is not None and c.data.level == MORE), None)
+
+    async def _filled(self, node: TreeNode[Branch]) -> None:
+        try:
+            await self.fill(node)
+        except Exception as error:
+            self.post_message(self.Failed(error))
+
+    def on_tree_node_expanded(self, event: Tree.NodeExpanded[Branch]) -> None:
+        """Read what lies below."""
+        self.run_worker(self._filled(event.node), group="tree")
+
+    def on_tree_node_highlighted(self, event: Tree.NodeHighlighted[Branch]) -> None:
+        """Read on where the cursor reaches the end of a page."""
+        if event.node.data is not None and event.node.data.level == MORE:
+            self.run_worker(self._filled(event.node), group="tree")
+
+    def action_inward(self) -> None:
+        """Unfold a node, or go to its first child, or further in."""
+        node = self.cursor_node
+        if node is None:
+            return
+        if not node.allow_expand:
+            self.post_message(self.Inward())
+        elif not node.is_expanded:
+            node.expand()
+        elif node.children:
+            self.move_cursor(node.children[0])
+
+    def action_outward(self) -> None:
+        """Fold a node, or go to the one it lies in."""
+        node = self.cursor_node
+        if node is None:
+            return
+        if node.is_expanded and node.allow_expand:
+            node.collapse()
+        elif node.parent is not None and node.parent is not self.root:
+            self.move_cursor(node.parent)
+
+    def render_label(self, node: TreeNode[Branch], base_style: Style, style: Style) -> Text:
+        """See Tree; what does not fit is cut, so that the tree is never wider than its place."""
+        text = super().render_label(node, base_style, style)
+        depth, above = 0, node.parent
+        while above is not None and above is not self.root:
+            depth, above = depth + 1, above.parent
+        text.truncate(max(self.scrollable_content_region.width - self.guide_depth * (depth + 1), 4), overflow="ellipsis")
+        return text
+
+
+class Entries(OptionList):
+    """Entries, one below the other; a mark beside one of them is the cursor."""
+
+    BINDINGS: ClassVar[list[BindingType]] = [
+        Binding("j", "cursor_down", show=False),
+        Binding("k", "cursor_up", show=False),
+        Binding("l,right", "select", show=False),
+        Binding("h,left", "outward", show=False),
+        Binding("g", "first", show=False),
+        Binding("G", "last", show=False),
+        Binding("space", "page_down", show=False),
+        Binding("b", "page_up", show=False),
+    ]
+
+    class Outward(Message):
+        """The reader goes back to where the list came from."""
+
+    def __init__(self, **named: Any) -> None:
+        super().__init__(markup=False, compact=True, **named)
+        self.entries: list[Entry] = []
+        self._open: dict[int, int] = {}
+
+    @property
+    def entry(self) -> Entry | None:
+        """The entry of the cursor."""
+        return self.entries[self.highlighted] if self.highlighted is not None and self.entries else None
+
+    def show(self, entries: Iterable[Entry], at: int = 0) -> None:
+        """Show these in the place of all others, the cursor on one of them, or where a reader begins."""
+        self.entries = list(entries)
+        start = next((place for place, entry in enumerate(self.entries) if entry.is_start), 0)
+        self._put(at or start)
+        if not at:
+            self.call_after_refresh(self.scroll_to_highlight, top=True)
+
+    def add(self, entries: Iterable[Entry]) -> None:
+        """Show these in the place of the last one."""
+        at = self.highlighted or 0
+        self.entries[-1:] = entries
+        self._put(at)
+
+    def _put(self, at: int) -> None:
+        self.set_options([Option(entry.text) for entry in self.entries])
+        self.highlighted = min(at, len(self.entries) - 1) if self.entries else None
+
+    def toggle(self) -> bool:
+        """Unfold the entry of the cursor, or fold it again; whether there is anything folded."""
+        entry, at = self.entry, self.highlighted
+        if entry is None or at is None or not entry.below:
+            return False
+        top = self.scroll_offset.y
+        behind = self.entries[at + 1 : at + 1 + len(entry.below)]
+        if tuple(behind) == entry.below:
+            del self.entries[at + 1 : at + 1 + len(entry.below)]
+        else:
+            self.entries[at + 1 : at + 1] = entry.below
+        self._put(at)
+        self.scroll_to(y=top, animate=False)
+        return True
+
+    def action_outward(self) -> None:
+        """Say so."""
+        self.post_message(self.Outward())
+
+    def _get_left_gutter_width(self) -> int:
+        return len(_CURSOR)
+
+    def render_line(self, y: int) -> Strip:
+        """See OptionList; the mark of the cursor stands before it."""
+        strip = super().render_line(y)
+        lines = self._lines
+        place = self.scroll_offset.y + y
+        is_here = place < len(lines) and lines[place][0] == self.highlighted and self.has_focus
+        style = self.rich_style + (Style(color="green", bold=True) if is_here else Style())
+        return Strip([Segment(_CURSOR if is_here else " " * len(_CURSOR), style), *strip], strip.cell_length + len(_CURSOR))

@@ -1,0 +1,99 @@
+"""`browse`: the time tree, a search and what was said, on one screen; in words where that is no terminal."""
+
+import argparse
+import asyncio
+import os
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import TYPE_CHECKING, Any
+
+from memory_mcp.cli import render
+from memory_mcp.cli.commands.base import (
+    EMPTY_HINT,
+    Subparsers,
+    add_scope,
+    as_json,
+    leaf,
+    opened,
+    project_here,
+    settings_of,
+    wanted,
+)
+
+if TYPE_CHECKING:
+    from memory_mcp.cli.browser.asking import Asking
+
+_ASIDE = (
+    "Keys: / searches, arrows or h j k l move, Enter opens, Esc goes back, p chooses a project, c copies an id, ? shows all of "
+    "them, q quits. On a pipe it prints the newest years and months."
+)
+_WAYS = (
+    "On a terminal this is a browser. Here: memory-mcp query browse ID lists what lies below one of these ids, "
+    'memory-mcp show ID opens one, memory-mcp ask "QUESTION" searches.'
+)
+
+
+def add(parsers: Subparsers, about: str) -> None:
+    """Arguments of `browse`."""
+    parser = leaf(parsers, "browse", run, about, _ASIDE)
+    add_scope(parser)
+
+
+def run(args: argparse.Namespace) -> int:
+    """Browse, or print where one would begin."""
+    where = {"project": args.project or "", "scope": "all" if args.all else ""}
+    with _asking(args) as asking:
+        if as_json(args) or not _is_screen():
+            return _print(args, asking, where)
+        from memory_mcp.cli.browser.screen import Browser
+
+        browser = Browser(asking, **where, empty=EMPTY_HINT)
+        browser.run()
+        return browser.return_code or 0
+
+
+@contextmanager
+def _asking(args: argparse.Namespace) -> "Iterator[Asking]":
+    """What answers: the daemon, or where there is to be none, the memory opened here."""
+    from memory_mcp import link
+    from memory_mcp.cli.browser.asking import Here, There
+
+    if settings_of(args).server.daemon and link.usable():
+        yield There(wanted(args))
+        return
+    from memory_mcp.requests.scope import Caller
+
+    with opened(args) as app:
+        yield Here(app, Caller(project_here(app)))
+
+
+def _is_screen() -> bool:
+    """Whether there is a terminal to draw on; it is drawn on standard error, as keys come from standard input."""
+    streams = (sys.stdin, sys.stdout, sys.stderr)
+    return os.environ.get("TERM") != "dumb" and all(stream is not None and stream.isatty() for stream in streams)
+
+
+def _print(args: argparse.Namespace, asking: "Asking", where: dict[str, str]) -> int:
+    root = asyncio.run(asking.ask("get_node", **where))
+    years = [] if as_json(args) else [asyncio.run(_months(asking, child, where)) for child in root["children"]]
+    render.emit(as_json(args), root, _lines(root, years), recalled=True)
+    if not root["children"]:
+        render.err(EMPTY_HINT)
+    return 0
+
+
+async def _months(asking: "Asking", year: dict[str, Any], where: dict[str, str]) -> dict[str, Any]:
+    return await asking.ask("browse_toc", node_id=year["node_id"], **where)
+
+
+def _lines(root: dict[str, Any], years: list[dict[str, Any]]) -> Iterator[str]:
+    yield f"{render.one_line(root['node']['title'])} ({root['scope']})"
+    for year, below in zip(root["children"], years, strict=True):
+        yield _line(year)
+        yield from (f"  {_line(month)}" for month in below["children"])
+    yield _WAYS
+
+
+def _line(child: dict[str, Any]) -> str:
+    return f"{child['node_id']}  {render.one_line(child['title'])} ({render.plural(child.get('events', 0), 'event')})"

@@ -1,0 +1,147 @@
+"""The calendar: each day's number is where it says and leads there; filters work as a form and keep each other."""
+
+import html
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+from memory_mcp.web.visits import Visits
+from tests.daemon.door import opened
+from tests.factories import BILLING, SHOP, draft
+from tests.web.visitor import Visitor, entered
+
+if TYPE_CHECKING:
+    from tests.web.conftest import Visit
+
+ODD = 'odd"><script>alert(2)</script>'
+#: Project, agent, day and messages.
+DAYS = (
+    (SHOP, "claude-code", "2026-01-12", 9),
+    (SHOP, "codex", "2026-01-13", 1),
+    (BILLING, "claude-code", "2026-03-03", 4),
+    (BILLING, ODD, "2024-12-30", 2),
+    ("", "claude-code", "2026-03-03", 1),
+)
+
+
+@pytest.fixture(scope="module")
+def visitor(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Visitor]:
+    visits = Visits()
+    with opened(tmp_path_factory.mktemp("calendar") / "data", visits=visits) as door:
+        for project, agent, day, count in DAYS:
+            session = f"{project}-{agent}-{day}"
+            door.app.write(
+                [
+                    draft(f"Message {n} of {day}.", at=f"{day} 10:{n:02}", session=session, project=project, agent=agent)
+                    for n in range(count)
+                ],
+                "test",
+            )
+        door.app.derivation.run()
+        yield entered(door.base + visits.ticket())
+
+
+def held(page: str) -> list[str]:
+    """What the days say that hold anything."""
+    return re.findall(r"<a [^>]*data-day=[^>]*><title>([^<]*)</title>", page)
+
+
+def rows(page: str, of: str) -> list[tuple[str, str, str]]:
+    """Name, events and sessions of a table of totals."""
+    table = page.split(f"<h2>By {of}</h2>", 1)[1].split("</table>", 1)[0]
+    found = re.findall(r'<tr><th scope="row">(.*?)</th>.*?class="number">(.*?)</td><td class="number">(.*?)</td></tr>', table)
+    return [(html.unescape(re.sub("<[^>]*>", "", name)), events, sessions) for name, events, sessions in found]
+
+
+def test_each_day_of_the_year_says_what_was_recorded_and_leads_there(visitor: Visitor) -> None:
+    page = visitor.page("calendar", year=2026)
+    assert held(page) == [
+        "Mon 12 Jan 2026: 9 events in 1 session",
+        "Tue 13 Jan 2026: 1 event in 1 session",
+        "Tue 3 Mar 2026: 5 events in 2 sessions",
+    ]
+    ways = re.findall(rf'href="{visitor.base}/(tree/toc:[^"]+)"', page)
+    assert {"tree/toc:day:2026-01-12", "tree/toc:week:2026-W03", "tree/toc:month:2026-03"} <= set(ways)
+    assert all(visitor.get(way).status == 200 for way in ways)
+    assert "15 events in 4 sessions on 3 days" in page
+
+
+def test_a_year_that_was_not_asked_for_is_the_newest_that_holds_anything(visitor: Visitor) -> None:
+    assert "<h1>Calendar 2026</h1>" in visitor.page("calendar")
+    assert "<h1>Calendar 2024</h1>" in visitor.page("calendar", agent=ODD)
+
+
+def test_years_are_offered_and_one_without_anything_says_so(visitor: Visitor) -> None:
+    page = visitor.page("calendar", year=2025)
+    assert "Nothing was recorded in 2025" in page
+    assert held(page) == []
+    assert re.findall(r"<option[^>]*>(\d{4})</option>", page) == ["2026", "2025", "2024"]
+    assert "<option selected>2025</option>" in page
+
+
+def test_totals_name_projects_and_agents_with_their_numbers(visitor: Visitor) -> None:
+    page = visitor.page("calendar", year=2026)
+    assert rows(page, "project") == [("shop", "10", "2"), ("billing", "4", "1"), ("none", "1", "1")]
+    assert rows(page, "agent") == [("claude-code", "14", "3"), ("codex", "1", "1")]
+
+
+def test_filters_narrow_days_and_totals_and_keep_each_other(visitor: Visitor) -> None:
+    page = visitor.page("calendar", year=2026, project=SHOP)
+    assert held(page) == ["Mon 12 Jan 2026: 9 events in 1 session", "Tue 13 Jan 2026: 1 event in 1 session"]
+    assert f'<option value="{BILLING}">' in page
+    assert f'<option value="{SHOP}" selected>' in page
+    both = visitor.page("calendar", year=2026, project=SHOP, agent="codex")
+    assert held(both) == ["Tue 13 Jan 2026: 1 event in 1 session"]
+    [way] = re.findall(r'<th scope="row"><a href="([^"]+)"', page.split("<h2>By agent</h2>", 1)[1])[:1]
+    assert held(visitor.send("GET", html.unescape(way)).text) == ["Mon 12 Jan 2026: 9 events in 1 session"]
+    assert 'href="' + f"{visitor.base}/tree/toc:day:2026-01-13?project=github.com%2Facme%2Fshop" in both
+
+
+def test_a_project_that_holds_nothing_this_year_can_still_be_left(visitor: Visitor) -> None:
+    page = visitor.page("calendar", year=2024, project=SHOP)
+    assert "Nothing was recorded in 2024" in page
+    assert '<option value="">All projects</option>' in page
+
+
+@pytest.mark.parametrize("year", ["x", "-1", "0", "12345678901", "999999999"])
+def test_what_is_no_year_is_refused_in_words(visitor: Visitor, year: str) -> None:
+    assert visitor.get(f"calendar?year={year}").status == 400
+
+
+def test_a_hostile_name_stays_a_name(visitor: Visitor) -> None:
+    page = visitor.page("calendar", year=2024)
+    assert "<script>alert" not in page
+    assert rows(page, "agent") == [(ODD, "2", "1")]
+    assert held(visitor.page("calendar", year=2024, agent=ODD)) == ["Mon 30 Dec 2024: 2 events in 1 session"]
+
+
+def test_the_page_is_light(visitor: Visitor) -> None:
+    assert len(visitor.page("calendar", year=2026)) < 60_000
+
+
+# in a browser
+
+
+def test_the_year_is_one_tab_stop_and_arrows_go_to_days_that_hold_something(tab: "Visit") -> None:
+    page = tab.go("calendar?year=2026")
+    assert page.locator('svg.year a[data-day][tabindex="0"]').count() == 1
+    last = page.locator("svg.year a[data-day]").last
+    last.focus()
+    seen = []
+    for key in ("Home", "ArrowDown", "ArrowRight", "ArrowLeft", "ArrowUp", "End"):
+        page.keyboard.press(key)
+        seen.append(str(page.evaluate("document.activeElement.dataset.day")))
+    days = [str(day) for day in page.locator("svg.year a[data-day]").evaluate_all("all => all.map(one => one.dataset.day)")]
+    assert (seen[0], seen[1], seen[3], seen[5]) == (days[0], days[1], days[1], days[-1])
+    assert seen[2] > seen[1]
+    assert page.locator('svg.year a[data-day][tabindex="0"]').count() == 1
+    page.keyboard.press("Enter")
+    page.wait_for_url("**/tree/toc:day:*")
+
+
+def test_on_a_phone_the_year_scrolls_in_its_own_box(phone: "Visit") -> None:
+    page = phone.go("calendar?year=2026")
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
+    assert page.evaluate("document.getElementById('year').scrollWidth") > 700
