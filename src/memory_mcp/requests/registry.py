@@ -112,6 +112,7 @@ WRITING = frozenset(
     {
         *("label_topic", "rebuild_index", "refine_summary", "prune_index", "pin", "correct", "retract", "forget"),
         *("alias_project", "split_project", "undo_project", "pause_capture", "resume_capture"),
+        *("exclude", "include", "run_job", "pause_job", "resume_job"),
     }
 )
 _HANDLERS = {entry.request: entry.handle for entry in REQUESTS.values()}
