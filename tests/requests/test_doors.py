@@ -78,6 +78,8 @@ COMMANDS = {
 NEVER_REFUSED = {"resume_capture"}
 #: No command asks these alone: one builds several indexes and shows how far it is, another has the status of both.
 TOOLS_ALONE = {"rebuild_index", "get_vector_index_status"}
+#: The explorer's pages alone ask these: how they show what other requests and commands tell.
+PAGES_ALONE = {"export_shown", "list_paused"}
 #: No tool asks these: one is for the person who pays, one for whoever looks after a memory, the other is what a resource reads.
 COMMANDS_ALONE = {
     "get_spend": Command(("spend",)),
@@ -466,10 +468,11 @@ def timeless(response: dict[str, Any] | None) -> dict[str, Any]:
 
 def test_every_request_is_asked_here() -> None:
     assert set(COMMANDS) == {name for name, _ in FOUND}
-    assert {name for name, _ in FOUND} | TOOLS_ALONE | set(COMMANDS_ALONE) >= set(REQUESTS)
+    alone = TOOLS_ALONE | PAGES_ALONE | set(COMMANDS_ALONE)
+    assert {name for name, _ in FOUND} | alone >= set(REQUESTS)
     assert {name for name, *_ in ALONE} == set(COMMANDS_ALONE)
     takes_nothing = {name for name, entry in REQUESTS.items() if not fields(entry.request)}
-    assert {name for name, *_ in REFUSED} | TOOLS_ALONE | set(COMMANDS_ALONE) | takes_nothing | NEVER_REFUSED == set(REQUESTS)
+    assert {name for name, *_ in REFUSED} | alone | takes_nothing | NEVER_REFUSED == set(REQUESTS)
 
 
 @pytest.mark.parametrize(("name", "arguments"), FOUND, ids=[f"{n} {a}" for n, a in FOUND])

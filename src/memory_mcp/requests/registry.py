@@ -100,6 +100,7 @@ REQUESTS: Mapping[str, Entry] = {
     "alias_project": Entry(projects.AliasProject, projects.alias_project),
     "split_project": Entry(projects.SplitProject, projects.split_project),
     "pause_capture": Entry(capturing.PauseCapture, capturing.pause_capture),
+    "list_paused": Entry(capturing.ListPaused, capturing.list_paused),
     "resume_capture": Entry(capturing.ResumeCapture, capturing.resume_capture),
     "list_excluded": Entry(excluding.ListExcluded, excluding.list_excluded),
     "exclude": Entry(excluding.Exclude, excluding.exclude),
@@ -111,6 +112,7 @@ WRITING = frozenset(
     {
         *("label_topic", "rebuild_index", "refine_summary", "prune_index", "pin", "correct", "retract", "forget"),
         *("alias_project", "split_project", "undo_project", "pause_capture", "resume_capture"),
+        *("exclude", "include", "run_job", "pause_job", "resume_job"),
     }
 )
 _HANDLERS = {entry.request: entry.handle for entry in REQUESTS.values()}
