@@ -141,7 +141,7 @@ REFUSED_WITHOUT_TOOL: Mapping[str, dict[str, Any]] = {
     "pause_job": {"name": "roll_up"},
     "resume_job": {"name": "roll_up"},
 }
-OWN_WITHOUT_TOOL: Mapping[str, dict[str, Any]] = {"get_today": {}}
+OWN_WITHOUT_TOOL: Mapping[str, dict[str, Any]] = {"get_today": {}, "get_timeline": {}}
 
 
 def test_every_request_is_told_apart() -> None:

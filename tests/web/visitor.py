@@ -46,7 +46,8 @@ class Visitor:
         sent = usual | {name.replace("_", "-"): value for name, value in headers.items()}
         connection = http.client.HTTPConnection(self.server, timeout=PATIENCE)
         try:
-            connection.putrequest(method, path, skip_host=True, skip_accept_encoding=True)
+            # As a browser does it.
+            connection.putrequest(method, path.replace(" ", "%20"), skip_host=True, skip_accept_encoding=True)
             for name, value in sent.items():
                 if value:
                     connection.putheader(name, value)

@@ -4,6 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
+from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
@@ -62,9 +63,9 @@ class Ask:
             raise InvalidQuery(f"{name} must be a whole number, not {text[:40]!r}")
         return int(text)
 
-    def link(self, page: str, **query: object) -> str:
-        """Return the address of another page of this visit."""
-        return rendering.address(self.visit, page, **query)
+    def link(self, page: str, **query: object) -> Markup:
+        """Return the address of another page of this visit, as an attribute holds it."""
+        return rendering.link(self.visit, page, **query)
 
     def page(self, template: str, code: int = 200, /, **values: Any) -> Response:
         """Return a page from a template of `web/templates`."""

@@ -50,7 +50,7 @@ class Column:
 def drawn(name: str, *inner: str, **attributes: object) -> Markup:
     """Return an element of SVG; `_` in the name of an attribute is a hyphen, and None leaves it out."""
     said = Markup("").join(
-        Markup(' {}="{}"').format(key.rstrip("_").replace("_", "-"), plain(str(value)))
+        Markup(' {}="{}"').format(key.rstrip("_").replace("_", "-"), value if isinstance(value, Markup) else plain(str(value)))
         for key, value in attributes.items()
         if value is not None
     )

@@ -8,7 +8,7 @@ Invariants
 import datetime as dt
 import secrets
 from collections.abc import Mapping
-from functools import cache
+from functools import cache, partial
 from typing import Any
 from urllib.parse import quote, urlencode
 
@@ -140,11 +140,12 @@ def address(visit: Visit, page: str, **query: object) -> str:
     return f"{visit.base}/{quote(page, safe='/:')}{'?' if given else ''}{given}"
 
 
+def link(visit: Visit, page: str, /, **query: object) -> Markup:
+    """Return an address as an attribute holds it; nothing in it is replaced, or it would lead elsewhere."""
+    return Markup.escape(address(visit, page, **query))
+
+
 def page(visit: Visit, template: str, values: Mapping[str, Any], status: int = 200) -> HTMLResponse:
     """Return a page, or a part of one where the template is a part."""
-
-    def link(name: str, **query: object) -> str:
-        return address(visit, name, **query)
-
-    html = environment().get_template(template).render(**values, visit=visit, link=link)
+    html = environment().get_template(template).render(**values, visit=visit, link=partial(link, visit))
     return HTMLResponse(html, status, HEADERS)

@@ -167,10 +167,12 @@ def _visit(request: Request) -> Visit:
 def _answered(ask: Ask, done: Done) -> Response:
     """Lead to the page that shows what was done; a script gets it as JSON."""
     if ask.part:
-        return JSONResponse({"note": rendering.plain(done.note), "page": ask.link(done.page), **done.values}, 200, HEADERS)
+        return JSONResponse(
+            {"note": rendering.plain(done.note), "page": rendering.address(ask.visit, done.page), **done.values}, 200, HEADERS
+        )
     if done.note:
         ask.visit.notes.append(done.note)
-    return RedirectResponse(ask.link(done.page), 303, HEADERS)
+    return RedirectResponse(rendering.address(ask.visit, done.page), 303, HEADERS)
 
 
 async def _once(ask: Ask, act: Act) -> Done:
