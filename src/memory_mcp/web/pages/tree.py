@@ -44,7 +44,7 @@ async def _shown(ask: Ask, node_id: str) -> Response:
 
 async def _talk(ask: Ask, node: Mapping[str, Any], cursor: str = "") -> dict[str, Any]:
     """Return a segment's conversation from the cursor on."""
-    scoped = {"project": ask.given("project"), "scope": "" if ask.given("project") else "all"}
+    scoped: dict[str, Any] = {"project": ask.given("project"), "scope": "" if ask.given("project") else "all"}
     size: dict[str, Any] = {"limit": _EVENTS, "cursor": cursor, "text_limit": talk.SHOWN, "token_budget": TOKENS.most}
     found = await ask.memory.ask(GetEvents(node_id=node["node_id"], detail=Detail.FULL, **size, **scoped))
     cited = {grip for bullet in node.get("bullets", ()) for grip in bullet["grip_ids"]}
