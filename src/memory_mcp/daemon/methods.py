@@ -128,7 +128,7 @@ class Methods:
             now = self._service.upkeep(awaited)
             if now is None:
                 break
-            if error := self._host.deriver_error():
+            if error := self._service.failure(awaited):
                 raise StorageError(f"filing what was stored failed: {error}", "It is stored; run: memory-mcp doctor")
             if now != before:
                 left, indexed, to_index = before = now
