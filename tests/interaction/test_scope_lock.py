@@ -135,6 +135,7 @@ NO_TOOL = {"get_spend", "get_topic", "get_topic_map", "audit", "list_paused"}
 #: Of those, which a door for people asks for a bound caller: what concerns every project, and what tells of the caller's.
 REFUSED_WITHOUT_TOOL: Mapping[str, dict[str, Any]] = {
     "get_overview": {},
+    "list_clients": {},
     "list_excluded": {},
     "exclude": {"project": BILLING},
     "include": {"project": BILLING},

@@ -79,7 +79,7 @@ NEVER_REFUSED = {"resume_capture"}
 #: No command asks these alone: one builds several indexes and shows how far it is, another has the status of both.
 TOOLS_ALONE = {"rebuild_index", "get_vector_index_status"}
 #: The explorer's pages alone ask these: how they show what other requests and commands tell.
-PAGES_ALONE = {"export_shown", "list_paused"}
+PAGES_ALONE = {"export_shown", "list_paused", "list_clients"}
 #: No tool asks these: one is for the person who pays, one for whoever looks after a memory, the other is what a resource reads.
 COMMANDS_ALONE = {
     "get_spend": Command(("spend",)),

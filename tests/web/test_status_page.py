@@ -1,6 +1,7 @@
 """The page Status tells what the requests tell: layers, queues, clients, disk, jobs, what leaves the machine, pauses."""
 
 import html
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import replace
@@ -9,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from memory_mcp.requests.capturing import PauseCapture, ResumeCapture
+from memory_mcp.requests.clients import ListClients
 from memory_mcp.requests.jobs import ListJobs, PauseJob, ResumeJob
 from memory_mcp.requests.overview import GetOverview
 from memory_mcp.requests.status import GetStatus
@@ -71,6 +73,24 @@ def test_clients_disk_and_backups_are_those_of_the_overview(memory: Served, visi
     assert f"Database {size(found['disk']['database'])}" in words(section(page, "Disk"))
     assert "There is none yet; one is made every day" in words(section(page, "Backups"))
     assert "No secret was found" in words(section(page, "Secrets taken out"))
+
+
+def test_programs_are_listed_with_their_hooks(
+    memory: Served, visitor: Visitor, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "XDG_CONFIG_HOME"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert "No program that could use the memory was found" in visitor.page("status")
+    (tmp_path / ".claude.json").write_text(json.dumps({"mcpServers": {"memory": {"command": "/gone/memory-mcp"}}}))
+    (tmp_path / ".claude").mkdir()
+    hook = {"type": "command", "command": "memory-mcp hook claude-code"}
+    (tmp_path / ".claude" / "settings.json").write_text(json.dumps({"hooks": {"Stop": [{"hooks": [hook]}]}}))
+    [one] = [found for found in memory.ask(ListClients())["clients"] if found["client"] == "claude-code"]
+    assert (one["uses_memory"], one["hooks_on"], one["hooks"] > 1) == (True, 1, True)
+    said = words(section(visitor.page("status"), "Programs and their hooks"))
+    assert f"{one['title']} yes it would start /gone/memory-mcp, which is not there 1 of {one['hooks']} on" in said
 
 
 def test_a_backup_is_made_from_the_page(memory: Served, visitor: Visitor) -> None:

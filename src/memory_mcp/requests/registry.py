@@ -9,6 +9,7 @@ from memory_mcp.errors import InvalidQuery
 from memory_mcp.requests import (
     activity,
     capturing,
+    clients,
     correct,
     events,
     excluding,
@@ -88,6 +89,7 @@ REQUESTS: Mapping[str, Entry] = {
     "retract": Entry(correct.Retract, correct.retract),
     "audit": Entry(correct.Audit, correct.audit),
     "forget": Entry(forget.Forget, forget.forget),
+    "list_clients": Entry(clients.ListClients, clients.list_clients),
     "list_jobs": Entry(jobs.ListJobs, jobs.list_jobs),
     "run_job": Entry(jobs.RunJob, jobs.run_job),
     "pause_job": Entry(jobs.PauseJob, jobs.pause_job),

@@ -2,6 +2,7 @@
 
 from starlette.responses import Response
 
+from memory_mcp.requests.clients import ListClients
 from memory_mcp.requests.jobs import ListJobs
 from memory_mcp.requests.limits import Detail
 from memory_mcp.requests.overview import GetOverview
@@ -19,7 +20,8 @@ async def status(ask: Ask) -> Response:
     if ask.part and part == "now":
         return ask.page("part_status.html", found=found, process=process)
     overview = await ask.memory.ask(GetOverview())
-    return ask.page("status.html", found=found, process=process, overview=overview, jobs=await _jobs(ask))
+    programs = await ask.memory.ask(ListClients())
+    return ask.page("status.html", found=found, process=process, overview=overview, programs=programs, jobs=await _jobs(ask))
 
 
 async def _jobs(ask: Ask) -> object:

@@ -1,0 +1,64 @@
+"""The programs on this machine that can use the memory, as their own configuration says."""
+
+import os
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from memory_mcp.app import App
+from memory_mcp.errors import MemoryMcpError
+from memory_mcp.install.base import Place
+from memory_mcp.install.status import ClientStatus, statuses
+from memory_mcp.requests.scope import Caller
+
+
+@dataclass(frozen=True, slots=True)
+class ListClients:
+    """Those that were found, or whose configuration names the memory."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientFound:
+    """One program: whether it starts the memory, and how many of its hooks hand over what happens."""
+
+    client: str
+    title: str
+    uses_memory: bool
+    hooks_on: int
+    hooks: int
+    #: What is wrong with its configuration, in words.
+    problems: Sequence[str] = ()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientList:
+    """The programs, in the order of the installer's table."""
+
+    clients: Sequence[ClientFound]
+    #: Why they cannot be told; "" where they can.
+    problem: str = ""
+
+
+def list_clients(app: App, _: ListClients, caller: Caller) -> ClientList:
+    """Return the programs, read from their files as they are now; nothing is changed."""
+    caller.refuse_all(app, "the list of programs")
+    home = str(Path.home())
+    try:
+        found = statuses(Place(sys.platform, os.environ, home, home))
+    except MemoryMcpError as error:
+        return ClientList(clients=[], problem=error.message)
+    return ClientList(clients=[_found(one) for one in found if one.found or one.configured or one.recording])
+
+
+def _found(one: ClientStatus) -> ClientFound:
+    gone = [f"it would start {server.command}, which is not there" for server in one.servers if not server.runs]
+    on, of = max(one.hooks.values(), default=(0, 0))
+    return ClientFound(
+        client=one.client,
+        title=one.title,
+        uses_memory=one.configured,
+        hooks_on=on,
+        hooks=of,
+        problems=[*gone, *one.unreadable],
+    )
