@@ -21,7 +21,11 @@ def test_totals_and_years_are_those_of_the_scope(memory: Cli) -> None:
     data = memory("activity", "--days", "3660", "--json").data
     assert (data["events"], data["sessions"], data["years"]) == (EVENTS, SESSIONS, [2024, 2025, 2026])
     assert sum(day["events"] for day in data["days"]) == EVENTS == sum(one["events"] for one in data["projects"])
-    assert data["agents"] == [{"name": "tests", "events": EVENTS, "sessions": SESSIONS}]
+    [agent] = data["agents"]
+    months = agent.pop("months")
+    assert agent == {"name": "tests", "events": EVENTS, "sessions": SESSIONS}
+    assert sum(month["events"] for month in months) == EVENTS
+    assert [month["month"] for month in months] == sorted({day["day"][:7] for day in data["days"]})
     printer = memory("activity", "--since", "2024", "--project", "printer", "--json").data
     assert printer["days"] == [{"day": "2024-05-14", "events": 1, "sessions": 1}]
     assert printer["years"] == [2024]

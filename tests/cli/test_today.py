@@ -16,7 +16,10 @@ def test_a_project_tells_what_was_asked_and_what_came_of_it_with_grips(memory: C
     assert one["left_off"]["node_id"].startswith("toc:segment:2026-01-30:")
     assert (one["left_off"]["end"], one["left_off"]["agent"]) == ("2026-01-30T14:09:00+01:00", "tests")
     assert one["asked"]["text"].startswith("Debugging the JWT token expiration issue")
-    assert "Fixed: the JWT expiry bug is gone and 14 tests pass." in [result["text"] for result in one["results"]]
+    results = [result["text"] for result in one["results"]]
+    assert results == ["Fixed: the JWT expiry bug is gone and 14 tests pass.", "The cause is the clock offset in verify_token()."]
+    # What was asked last is a decision that was carried out: nothing is open.
+    assert not {"next_step", "open"} & set(one)
     [decision] = [d for d in one["decisions"] if d["label"] == "decision"]
     assert decision["text"] == "We decided to fix the refresh token rotation logic and keep HS256."
     for statement in (one["asked"], decision, *one["results"]):
@@ -30,6 +33,24 @@ def test_a_project_tells_what_was_asked_and_what_came_of_it_with_grips(memory: C
 def test_an_older_project_is_told_when_it_is_named(memory: Cli) -> None:
     [one] = memory("today", "--project", "printer", "--json").data["projects"]
     assert (one["project"], one["last"]) == ("github.com/acme/printer", "2024-05-14T10:00:00+02:00")
+
+
+def test_a_request_that_nobody_answered_is_the_next_step(cli: Cli, tmp_path: Path) -> None:
+    at = dt.datetime(2026, 3, 1, 9, 0, tzinfo=dt.UTC)
+    turns = (
+        ("user", "Please count the fenders in harbour nine."),
+        ("assistant", "There are nine fenders in harbour nine. It is still open whether the tenth one was stolen."),
+        ("user", "Please also paint the northern quay wall in yellow."),
+    )
+    lines = [said("s", at + dt.timedelta(minutes=n), role, text) for n, (role, text) in enumerate(turns)]
+    (tmp_path / "e.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert cli("ingest", "e.jsonl", "--data-dir", "data").status == 0
+    [one] = cli("today", "--data-dir", "data", "--json").data["projects"]
+    assert one["next_step"]["text"] == "Please also paint the northern quay wall in yellow."
+    assert one["next_step"]["label"] == "asked last, not answered"
+    assert one["next_step"]["grip"].startswith("grip:")
+    assert one["next_step"] not in one.get("open", ())
+    assert "next       Please also paint the northern quay wall" in cli("today", "--data-dir", "data").text
 
 
 def test_clients_of_the_last_day_are_counted_by_the_time_of_their_events(cli: Cli, tmp_path: Path) -> None:

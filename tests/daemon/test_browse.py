@@ -52,28 +52,28 @@ def test_a_reading_request_is_answered_by_its_name_as_its_command_answers_it(fil
     assert asked(filled, "expand_grip", grip_id=grip) == json.loads(filled.ok("query", "expand-grip", grip, "--json"))
 
 
-@pytest.mark.parametrize(
-    ("name", "arguments", "code", "hint"),
-    [
-        ("expand_grip", {"grip_id": "grip:1:0000000000000000"}, "NOT_FOUND", ""),
-        ("browse_toc", {"limit": 0}, "INVALID_ARGUMENT", ""),
-        ("browse_toc", {"limit": "many"}, "INVALID_ARGUMENT", ""),
-        ("browse_toc", {"colour": "red"}, "INVALID_ARGUMENT", "Its arguments are node_id, limit, cursor, project, scope."),
-        ("intelligent_search", {"query": "x", "bounds": {"colour": 1}}, "INVALID_ARGUMENT", ""),
-        ("expand_grip", {}, "INVALID_ARGUMENT", ""),
-        ("nothing", {}, "INVALID_ARGUMENT", "Both sides must be of the same version."),
-        *((name, {}, "INVALID_ARGUMENT", "Both sides must be of the same version.") for name in ("forget", "retract", "pin")),
-    ],
-)
-def test_what_cannot_be_asked_is_an_error_of_ours(
-    filled: Place, name: str, arguments: dict[str, Any], code: str, hint: str
-) -> None:
-    with pytest.raises(link.Refused) as refused:
-        asked(filled, name, **arguments)
-    assert (refused.value.code, refused.value.status) == (code, 2)
-    assert str(refused.value).startswith(f"{code}: ")
-    assert str(refused.value).endswith(refused.value.hint)
-    assert refused.value.hint == hint or not hint
+#: What is asked, the code of the error, and its hint where that is ours alone to say.
+_SAME = "Both sides must be of the same version."
+REFUSED: list[tuple[str, dict[str, Any], str, str]] = [
+    ("expand_grip", {"grip_id": "grip:1:0000000000000000"}, "NOT_FOUND", ""),
+    ("browse_toc", {"limit": 0}, "INVALID_ARGUMENT", ""),
+    ("browse_toc", {"limit": "many"}, "INVALID_ARGUMENT", ""),
+    ("browse_toc", {"colour": "red"}, "INVALID_ARGUMENT", "Its arguments are node_id, limit, cursor, project, scope."),
+    ("intelligent_search", {"query": "x", "bounds": {"colour": 1}}, "INVALID_ARGUMENT", ""),
+    ("expand_grip", {}, "INVALID_ARGUMENT", ""),
+    ("nothing", {}, "INVALID_ARGUMENT", _SAME),
+    *((name, {}, "INVALID_ARGUMENT", _SAME) for name in ("forget", "retract", "pin")),
+]
+
+
+def test_what_cannot_be_asked_is_an_error_of_ours(filled: Place) -> None:
+    for name, arguments, code, hint in REFUSED:
+        with pytest.raises(link.Refused) as refused:
+            asked(filled, name, **arguments)
+        assert (refused.value.code, refused.value.status) == (code, 2), name
+        assert str(refused.value).startswith(f"{code}: ")
+        assert str(refused.value).endswith(refused.value.hint)
+        assert refused.value.hint == hint or not hint
 
 
 def test_requests_that_write_are_those_whose_tools_say_so() -> None:

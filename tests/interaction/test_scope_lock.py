@@ -3,6 +3,7 @@
 import json
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -14,6 +15,7 @@ from memory_mcp.app import App
 from memory_mcp.config import ServerSettings, Settings, StorageSettings
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.model.ids import ROOT
+from memory_mcp.requests.capturing import ListPaused, PauseCapture, ResumeCapture
 from memory_mcp.requests.plain import as_json
 from memory_mcp.requests.registry import REQUESTS, respond
 from memory_mcp.requests.scope import Caller
@@ -129,7 +131,7 @@ REFUSES: Mapping[str, dict[str, Any]] = {
 #: Requests that look at nobody's words, and those that no tool asks: a resource reads `get_topic` in the caller's scope, and
 #: `requests/test_topic_map.py` has enough to talk about for topics.
 NOBODYS = {"plan_query", "classify_query"}
-NO_TOOL = {"get_spend", "get_topic", "get_topic_map", "audit"}
+NO_TOOL = {"get_spend", "get_topic", "get_topic_map", "audit", "list_paused"}
 #: Of those, which a door for people asks for a bound caller: what concerns every project, and what tells of the caller's.
 REFUSED_WITHOUT_TOOL: Mapping[str, dict[str, Any]] = {
     "get_overview": {},
@@ -141,7 +143,11 @@ REFUSED_WITHOUT_TOOL: Mapping[str, dict[str, Any]] = {
     "pause_job": {"name": "roll_up"},
     "resume_job": {"name": "roll_up"},
 }
-OWN_WITHOUT_TOOL: Mapping[str, dict[str, Any]] = {"get_today": {}}
+OWN_WITHOUT_TOOL: Mapping[str, dict[str, Any]] = {
+    "get_today": {},
+    "get_timeline": {},
+    "export_shown": {"node": "toc:root", "form": "json"},
+}
 
 
 def test_every_request_is_told_apart() -> None:
@@ -215,6 +221,18 @@ def test_what_no_tool_asks_tells_its_own_and_no_other(app: App, name: str) -> No
     assert not [word for word in FOREIGN if word in said]
     with pytest.raises(InvalidQuery, match="this connection is bound to project"):
         respond(app, REQUESTS[name].request(**OWN_WITHOUT_TOOL[name], project=BILLING), bound)
+
+
+def test_a_pause_of_another_project_is_not_told(app: App, tmp_path: Path) -> None:
+    app.directory = tmp_path
+    try:
+        for project in (SHOP, BILLING):
+            respond(app, PauseCapture(project), Caller())
+        assert list(respond(app, ListPaused(), Caller(SHOP, locked=True)).paused) == [SHOP]
+        assert list(respond(app, ListPaused(), Caller()).paused) == [BILLING, SHOP]
+        respond(app, ResumeCapture("*"), Caller())
+    finally:
+        app.directory = None
 
 
 def test_a_session_of_another_has_no_events_and_nothing_is_written_to_it(app: App, own: Ids, other: Ids) -> None:

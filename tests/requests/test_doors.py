@@ -78,11 +78,14 @@ COMMANDS = {
 NEVER_REFUSED = {"resume_capture"}
 #: No command asks these alone: one builds several indexes and shows how far it is, another has the status of both.
 TOOLS_ALONE = {"rebuild_index", "get_vector_index_status"}
+#: The explorer's pages alone ask these: how they show what other requests and commands tell.
+PAGES_ALONE = {"export_shown", "list_paused"}
 #: No tool asks these: one is for the person who pays, one for whoever looks after a memory, the other is what a resource reads.
 COMMANDS_ALONE = {
     "get_spend": Command(("spend",)),
     "audit": Command(("admin", "audit")),
     "get_today": Command(("today",)),
+    "get_timeline": Command(("timeline",)),
     "list_excluded": Command(("exclude", "list")),
     "exclude": Command(("exclude", "add")),
     "include": Command(("exclude", "remove")),
@@ -465,10 +468,11 @@ def timeless(response: dict[str, Any] | None) -> dict[str, Any]:
 
 def test_every_request_is_asked_here() -> None:
     assert set(COMMANDS) == {name for name, _ in FOUND}
-    assert {name for name, _ in FOUND} | TOOLS_ALONE | set(COMMANDS_ALONE) >= set(REQUESTS)
+    alone = TOOLS_ALONE | PAGES_ALONE | set(COMMANDS_ALONE)
+    assert {name for name, _ in FOUND} | alone >= set(REQUESTS)
     assert {name for name, *_ in ALONE} == set(COMMANDS_ALONE)
     takes_nothing = {name for name, entry in REQUESTS.items() if not fields(entry.request)}
-    assert {name for name, *_ in REFUSED} | TOOLS_ALONE | set(COMMANDS_ALONE) | takes_nothing | NEVER_REFUSED == set(REQUESTS)
+    assert {name for name, *_ in REFUSED} | alone | takes_nothing | NEVER_REFUSED == set(REQUESTS)
 
 
 @pytest.mark.parametrize(("name", "arguments"), FOUND, ids=[f"{n} {a}" for n, a in FOUND])
@@ -479,8 +483,8 @@ def test_a_request_has_the_same_response_at_both_doors(doors: Doors, name: str, 
     assert steady(timeless(told)) == steady(timeless(doors.command(name, arguments)[0]))
 
 
-#: Fields whose values pass with the time.
-PASSING = ("ms", "elapsed_ms", "search_time_ms", "score_parts")
+#: Fields whose values pass with the time, and what is free on the disk.
+PASSING = ("ms", "elapsed_ms", "search_time_ms", "score_parts", "free")
 
 
 def steady(value: Any) -> Any:
@@ -514,6 +518,7 @@ def test_a_request_is_refused_in_the_same_words_at_both_doors(app: App, name: st
     assert text.startswith(doors.command(name, arguments)[1])
 
 
+SPAN = "INVALID_ARGUMENT: days goes without since and until"
 NO_JOB = "INVALID_ARGUMENT: no job is called 'rollup'. Jobs: "
 #: What only a command asks: arguments, arguments that are wrong, and how the error begins; "" where none can be wrong.
 ALONE: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
@@ -523,6 +528,8 @@ ALONE: list[tuple[str, dict[str, Any], dict[str, Any], str]] = [
     ("list_excluded", {}, {}, ""),
     ("include", {"path": "~/private"}, {"path": "a, b"}, "INVALID_ARGUMENT: invalid pattern: 'a, b'. Patterns are"),
     ("get_overview", {}, {}, ""),
+    ("get_timeline", {}, {"days": 0}, "INVALID_ARGUMENT: days must be at least 1"),
+    ("get_timeline", {"since": "2026-02", "until": "last Tuesday", "project": "shop"}, {"days": 3, "since": "2026"}, SPAN),
     ("list_jobs", {}, {}, ""),
     ("run_job", {"name": "roll_up"}, {"name": "rollup"}, NO_JOB),
     ("pause_job", {"name": "roll_up"}, {"name": "rollup"}, NO_JOB),
@@ -542,7 +549,7 @@ def test_what_only_a_command_asks_is_answered_or_refused_in_its_words(
     assert told is not None
     # What was changed by the first is not changed by the second.
     told.pop("changed", None)
-    assert told == plain.as_json(again)
+    assert steady(told) == steady(plain.as_json(again))
     assert not error or doors.command(name, wrong)[1].startswith(error)
 
 

@@ -28,6 +28,7 @@ from memory_mcp.storage.values import (
     Count,
     DailyActivity,
     DocumentFrequency,
+    MonthCount,
     Place,
     Request,
     Scope,
@@ -660,8 +661,12 @@ def test_events_and_sessions_are_counted_by_day_by_project_and_by_agent(store: S
     store.toc.publish(Build(segments=(one, replace(two, cut_no=1), three, four)))
     days = (Count("2026-01-12", 3, 1), Count("2026-01-13", 6, 2))
     projects, agents = (Count(BILLING, 4, 1), Count(SHOP, 5, 1)), (Count("claude-code", 5, 1), Count("codex", 4, 1))
-    assert store.projects.daily("2026-01-01", "2026-02-01") == DailyActivity(days, projects, agents, 9, 2)
-    only = DailyActivity((Count("2026-01-13", 4, 1),), projects[:1], agents[1:], 4, 1)
+    by_month = tuple(MonthCount(of.name, "2026-01", of.events) for of in (*projects, *agents))
+    expected = DailyActivity(days, projects, agents, 9, 2, by_month[:2], by_month[2:])
+    assert store.projects.daily("2026-01-01", "2026-02-01") == expected
+    earlier = MonthCount(BILLING, "2025-12", 1)
+    assert store.projects.daily("2025-12-01", "2026-02-01").projects_by_month == (earlier, *by_month[:2])
+    only = DailyActivity((Count("2026-01-13", 4, 1),), projects[:1], agents[1:], 4, 1, by_month[:1], by_month[3:])
     assert store.projects.daily("2026-01-13", "2026-01-14", BILLING) == only
     assert store.projects.daily("2026-01-01", "2026-02-01", agent="codex") == only
     assert store.projects.daily("2026-01-01", "2026-02-01", SHOP, "codex") == DailyActivity()

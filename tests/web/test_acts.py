@@ -15,9 +15,11 @@ from memory_mcp.requests.excluding import ListExcluded
 from memory_mcp.requests.expand import ExpandRequest
 from memory_mcp.requests.jobs import ListJobs
 from memory_mcp.requests.nodes import GetNode
+from memory_mcp.requests.one_topic import GetTopic
 from memory_mcp.requests.overview import GetOverview
 from memory_mcp.requests.projects import ListProjects
 from memory_mcp.requests.search import SearchRequest
+from memory_mcp.requests.topics import TopTopics
 from memory_mcp.web.registry import ACTS
 from tests.web.acting import BILLING, NAME, SHOP, Served, followed, forms, served
 from tests.web.visitor import Visitor
@@ -148,6 +150,43 @@ def test_a_script_gets_what_was_done_as_json(memory: Served, visitor: Visitor) -
     wrong = visitor.act("pin", {"X_Part": "1"}, token=visitor.token(), id="nonsense")
     assert (wrong.status, json.loads(wrong.text)["error"]["code"]) == (400, "INVALID_ARGUMENT")
     visitor.act("pin", token=visitor.token(), id=DAY, on="no")
+
+
+def test_a_topic_is_renamed_and_pinned_from_its_page(memory: Served, visitor: Visitor) -> None:
+    memory.door.app.topics().rebuild()
+    topic = memory.ask(TopTopics(fine=True, scope="all"))["topics"][0]
+    page = visitor.page(f"topics/{topic['topic_id']}")
+    [form] = forms(page, "label")
+    assert form["topic_id"] == topic["topic_id"]
+    for _ in range(2):
+        after = followed(visitor, visitor.act("label", **form, label="Ledgers <of> ours"))
+    assert '<h1 dir="auto">Ledgers &lt;of&gt; ours</h1>' in after
+    followed(visitor, visitor.act("pin", **forms(page, "pin")[0]))
+    assert memory.ask(GetTopic(topic["topic_id"], scope="all"))["topic"]["pinned"] is True
+    done = [(act["what"], act["author"], act["subject"]) for act in acts(memory)[:2]]
+    assert done == [("pin", "explorer", topic["topic_id"]), ("label", "explorer", topic["topic_id"])]
+    reply = visitor.act("label", token=visitor.token(), topic_id=topic["topic_id"], label="x" * 51)
+    assert (reply.status, f'value="{"x" * 51}"' in reply.text) == (400, True)
+
+
+def test_pages_offer_what_can_be_done_with_what_they_show(memory: Served, visitor: Visitor) -> None:
+    old = grip_of(memory, "The cause is that")
+    shown = visitor.page(f"grip/{old}")
+    assert {form["grip_id"] for act in ("correct", "retract") for form in forms(shown, act)} == {old}
+    assert {form["id"] for form in forms(shown, "pin")} == {old}
+    segment = memory.ask(ExpandRequest(grip_id=old))["grip"]["node_id"]
+    for page, offers in (
+        (f"grip/{old}", ("forget?event=", "forget?session=", f"export?form=json&amp;grip={old.replace(':', '%3A')}")),
+        (f"tree/{segment}", (f"refine/{segment}", "forget?since=", "export?form=markdown&amp;node=")),
+        (f"tree/{DAY}", ("forget?since=2026-02-12&amp;until=2026-02-12", "export?form=markdown&amp;node=")),
+        ("tree", ("export?form=markdown&amp;node=toc%3Aroot",)),
+        ("session/calls", ("forget?session=calls", "export?form=json&amp;session=calls")),
+        ("status", ("/projects", "/audit", "/forget")),
+    ):
+        html_of = visitor.page(page)
+        assert [offer for offer in offers if offer not in html_of] == [], page
+        for link in re.findall(r'href="[^"]*/(export\?[^"]+|refine/[^"]+|forget\?[^"]+)"', html_of):
+            assert visitor.get(html.unescape(link)).status == 200, link
 
 
 # summaries

@@ -87,6 +87,15 @@ def test_totals_name_projects_and_agents_with_their_numbers(visitor: Visitor) ->
     assert rows(page, "agent") == [("claude-code", "14", "3"), ("codex", "1", "1")]
 
 
+def test_months_are_stacked_by_project_and_by_agent(visitor: Visitor) -> None:
+    page = visitor.page("calendar", year=2026)
+    titles = [re.findall("<title>([^<]*)</title>", chart.split("</svg>")[0]) for chart in page.split('class="stacked"')[1:]]
+    assert titles == [
+        ["shop, Jan 2026: 10 events", "billing, Mar 2026: 4 events", "(none), Mar 2026: 1 event"],
+        ["claude-code, Jan 2026: 9 events", "codex, Jan 2026: 1 event", "claude-code, Mar 2026: 5 events"],
+    ]
+
+
 def test_filters_narrow_days_and_totals_and_keep_each_other(visitor: Visitor) -> None:
     page = visitor.page("calendar", year=2026, project=SHOP)
     assert held(page) == ["Mon 12 Jan 2026: 9 events in 1 session", "Tue 13 Jan 2026: 1 event in 1 session"]
@@ -94,7 +103,7 @@ def test_filters_narrow_days_and_totals_and_keep_each_other(visitor: Visitor) ->
     assert f'<option value="{SHOP}" selected>' in page
     both = visitor.page("calendar", year=2026, project=SHOP, agent="codex")
     assert held(both) == ["Tue 13 Jan 2026: 1 event in 1 session"]
-    [way] = re.findall(r'<th scope="row"><a href="([^"]+)"', page.split("<h2>By agent</h2>", 1)[1])[:1]
+    [way] = re.findall(r'<th scope="row">.*?<a href="([^"]+)"', page.split("<h2>By agent</h2>", 1)[1])[:1]
     assert held(visitor.send("GET", html.unescape(way)).text) == ["Mon 12 Jan 2026: 9 events in 1 session"]
     assert 'href="' + f"{visitor.base}/tree/toc:day:2026-01-13?project=github.com%2Facme%2Fshop" in both
 

@@ -125,6 +125,24 @@ def test_a_bar_is_as_long_as_its_share_and_not_told_twice(count: int, most: int,
     assert (drawn.findall("rect")[1].attrib["width"], drawn.get("aria-hidden")) == (wide, "true")
 
 
+def test_layers_of_a_month_are_as_high_as_their_shares_and_lie_on_each_other() -> None:
+    series = [("one", {"2026-01": 30, "2026-02": 10}), (HOSTILE, {"2026-01": 10})]
+    drawn = parsed(charts.stacked(["2026-01", "2026-02", "2026-03"], series, "Months"))
+    layers = [(g.findtext("title", ""), g.find("rect")) for g in drawn.findall("g")]
+    assert [title for title, _ in layers][::2] == ["one, Jan 2026: 30 events", "one, Feb 2026: 10 events"]
+    shapes = [(rect.attrib["y"], rect.attrib["height"], rect.attrib["class"]) for _, rect in layers if rect is not None]
+    assert shapes == [("27.5", "82.5", "series-0"), ("0.0", "27.5", "series-1"), ("82.5", "27.5", "series-0")]
+    assert [text.text for text in drawn.findall("text")] == ["Jan", "Feb", "Mar"]
+    assert {one.tag for one in drawn.iter()} == {"svg", "g", "title", "rect", "text"}
+
+
+def test_more_series_than_shades_share_the_last_and_none_is_a_chart_too() -> None:
+    series = [(str(n), {"2026-01": 1}) for n in range(charts.SERIES + 2)]
+    drawn = parsed(charts.stacked(["2026-01"], series, "Months"))
+    assert [rect.attrib["class"] for rect in drawn.iter("rect")][-3:] == [f"series-{charts.SERIES - 1}"] * 3
+    assert parsed(charts.stacked(["2026-01"], [], "Months")).get("role") == "img"
+
+
 def test_hostile_texts_stay_texts() -> None:
     column = parsed(charts.columns([Column(1, HOSTILE, HOSTILE, HOSTILE)], HOSTILE))
     assert [part.tag for part in column] == ["a", "text"]

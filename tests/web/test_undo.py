@@ -2,20 +2,24 @@
 
 import asyncio
 import html
+import os
 import re
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 
 import anyio
 import pytest
 
+from bench.place import Place
 from memory_mcp.errors import InvalidQuery
 from memory_mcp.requests.correct import Audit
 from memory_mcp.requests.events import GetEvents
 from memory_mcp.requests.forget import Forget
 from memory_mcp.web.undo import WAIT, Later, Pending, Stage
+from tests.daemon.places import DAEMON, needs_proc, said
 from tests.web.acting import NAME, Served, followed, forms, served, until
-from tests.web.visitor import Visitor
+from tests.web.visitor import Visitor, entered
 
 _STAGE = re.compile(r'data-stage="([a-z]+)"')
 
@@ -164,6 +168,21 @@ def test_the_value_is_in_no_file_after_it_ran(memory: Served, tmp_path: Path, ca
     assert "Quickenbush" not in caplog.text
     holding = [p.name for p in (tmp_path / "data").rglob("*") if p.is_file() and b"Quickenbush" in p.read_bytes()]
     assert holding == []
+
+
+@needs_proc
+def test_a_daemon_that_is_killed_while_it_waits_has_forgotten_nothing(tmp_path: Path) -> None:
+    """By the installed program, with the ten seconds that people have."""
+    with Place(tmp_path, more=DAEMON) as place:
+        place.ok("ingest", "-", stdin=said("calls", f"Please call {NAME} before noon.", 9))
+        visitor = entered(place.ok("open", "--print").strip())
+        page, _ = shown(visitor, value=NAME)
+        [form] = forms(page, "forget")
+        daemon = int(place.status()["pid"])
+        assert visitor.act("forget", **form).status == 303
+        os.kill(daemon, signal.SIGKILL)
+        assert NAME in place.ok("query", "events", "--session", "calls")
+        assert "forget" not in place.ok("admin", "audit")
 
 
 # the waiting itself

@@ -29,6 +29,7 @@ HABITS = {
     **dict.fromkeys(("status", "check", "health", "info"), "doctor"),
     **dict.fromkeys(("start", "stop", "restart"), "daemon"),
     **dict.fromkeys(("mcp", "server", "run"), "serve"),
+    **dict.fromkeys(("tui", "ui", "explore", "tree"), "browse"),
     "grep": "search",
     "settings": "config",
     "set": "config",

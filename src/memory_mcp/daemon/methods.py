@@ -15,7 +15,6 @@ from memory_mcp.daemon.rpc import Conversation, Execute, Method, Pipe
 from memory_mcp.errors import StorageError
 from memory_mcp.ingest import handover
 from memory_mcp.requests import carrying, merging, portable
-from memory_mcp.requests.registry import answer, reading
 from memory_mcp.requests.scope import Caller
 from memory_mcp.scope import caller_project
 from memory_mcp.server.service import Awaited, Service
@@ -129,7 +128,7 @@ class Methods:
             now = self._service.upkeep(awaited)
             if now is None:
                 break
-            if error := self._host.deriver_error():
+            if error := self._service.failure(awaited):
                 raise StorageError(f"filing what was stored failed: {error}", "It is stored; run: memory-mcp doctor")
             if now != before:
                 left, indexed, to_index = before = now
@@ -148,6 +147,9 @@ class Methods:
 
     async def ask(self, talk: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """The response of a reading request, by its name; a caller that goes meanwhile ends it."""
+        # Loaded with the first: a start does not wait for them.
+        from memory_mcp.requests.registry import answer, reading
+
         request = reading(str(params.get("name", "")), params.get("arguments") or {})
         configured = self._host.settings.server.project
         project = await anyio.to_thread.run_sync(caller_project, talk.environ, talk.cwd, "", configured)

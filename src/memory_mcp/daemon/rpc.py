@@ -91,7 +91,11 @@ class Private:
 
     async def _answer_all(self, talk: Conversation, requests: "anyio.abc.ObjectReceiveStream[bytes | lines.Cut]") -> None:
         async for line in requests:
-            await self._answer(talk, line)
+            try:
+                await self._answer(talk, line)
+            except (anyio.BrokenResourceError, anyio.ClosedResourceError):
+                # The caller has gone, which whoever reads its lines sees too.
+                return
 
     async def _answer(self, talk: Conversation, line: bytes | lines.Cut) -> None:
         number: Any = None

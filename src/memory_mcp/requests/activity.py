@@ -10,7 +10,7 @@ from memory_mcp.requests.limits import YEAR
 from memory_mcp.requests.scope import Caller, scope_of
 from memory_mcp.requests.shapes import NO_NAME
 from memory_mcp.requests.times import Times, times_of
-from memory_mcp.storage.values import Count
+from memory_mcp.storage.values import Count, MonthCount
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,12 +37,22 @@ class DayActivity:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
+class MonthActivity:
+    """One month of a project or an agent that holds anything, as far as it lies in the window."""
+
+    month: str
+    events: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ActivityTotal:
     """What one project or one agent did in all of these days."""
 
     name: str
     events: int
     sessions: int
+    #: In order.
+    months: Sequence[MonthActivity]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -85,8 +95,8 @@ def get_agent_activity(app: App, request: GetAgentActivity, caller: Caller) -> A
         events=found.events,
         sessions=found.sessions,
         days=[DayActivity(day=day.name, events=day.events, sessions=day.sessions) for day in found.days],
-        projects=_totals(found.projects),
-        agents=_totals(found.agents),
+        projects=_totals(found.projects, found.projects_by_month),
+        agents=_totals(found.agents, found.agents_by_month),
         years=app.storage.projects.years(*of),
     )
 
@@ -102,6 +112,11 @@ def _span(times: Times, request: GetAgentActivity) -> tuple[dt.date | None, dt.d
     return (None if is_open and not request.since else first), (None if is_open and not request.until else last)
 
 
-def _totals(counts: Iterable[Count]) -> list[ActivityTotal]:
-    ordered = sorted(counts, key=lambda one: (-one.events, one.name))
-    return [ActivityTotal(name=one.name or NO_NAME, events=one.events, sessions=one.sessions) for one in ordered]
+def _totals(counts: Iterable[Count], by_month: Iterable[MonthCount]) -> list[ActivityTotal]:
+    months: dict[str, list[MonthActivity]] = {}
+    for one in by_month:
+        months.setdefault(one.name, []).append(MonthActivity(month=one.month, events=one.events))
+    return [
+        ActivityTotal(name=one.name or NO_NAME, events=one.events, sessions=one.sessions, months=months[one.name])
+        for one in sorted(counts, key=lambda one: (-one.events, one.name))
+    ]

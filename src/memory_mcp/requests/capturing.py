@@ -1,7 +1,7 @@
 """Recording paused and resumed: what is said meanwhile is never recorded, by whichever door and whenever it comes."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from memory_mcp import pauses
@@ -30,6 +30,18 @@ class ResumeCapture:
 
     project: str = ""
     by: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class ListPaused:
+    """All that is paused."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PausedNow:
+    """Paused projects ("*": all) with the local time at which each pause ends; "" until it is resumed."""
+
+    paused: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -86,6 +98,11 @@ def resume_capture(app: App, request: ResumeCapture, caller: Caller) -> Capturin
     pauses.write(directory, [p._replace(end=now) if p in ended else p for p in known])
     app.storage.audit.record(Act("resume", now, request.by, project))
     return _told(app, directory, project, caller)
+
+
+def list_paused(app: App, _: ListPaused, caller: Caller) -> PausedNow:
+    """Return what is paused now, as far as the caller may know; InvalidQuery where that cannot be read."""
+    return PausedNow(paused={p: app.calendar.iso(end) if end else "" for p, end in sorted(in_force(app, caller).items())})
 
 
 def in_force(app: App, caller: Caller) -> dict[str, int | None]:

@@ -1,8 +1,9 @@
 """What is never recorded: projects, paths and tools, kept in the settings file and in force at once."""
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from memory_mcp.app import App
 from memory_mcp.config import load, store, variables
@@ -116,7 +117,7 @@ def _changed(app: App, kind: str, pattern: str, *, on: bool, by: str) -> Exclusi
         _record_by(app, said)
         return _told(app)
     after = (*before, pattern) if on else tuple(one for one in before if one != pattern)
-    now = replace(said, **{name: ", ".join(after)})
+    now = _with(said, {name: ", ".join(after)})
     held = app.settings.ingest
     # In force before it is written: whoever looks at the file then finds nothing new in it.
     _record_by(app, now)
@@ -129,10 +130,14 @@ def _changed(app: App, kind: str, pattern: str, *, on: bool, by: str) -> Exclusi
     return replace(_told(app), changed=True)
 
 
+def _with(said: IngestSettings, lists: Mapping[str, Any]) -> IngestSettings:
+    return replace(said, **lists)
+
+
 def _record_by(app: App, said: IngestSettings) -> None:
     """Have the exclusions of some settings in force, whatever else these say."""
     lists = {name: getattr(said, name) for name in _SETTINGS.values()}
-    app.settings = replace(app.settings, ingest=replace(app.settings.ingest, **lists))
+    app.settings = replace(app.settings, ingest=_with(app.settings.ingest, lists))
     app.gate.capture = Capture.of(app.settings.ingest, app.directory)
 
 
@@ -145,5 +150,10 @@ def _variables(name: str = "") -> list[str]:
 
 def _told(app: App) -> Exclusions:
     capture = app.gate.capture
-    lists = {"projects": capture.projects, "paths": capture.paths, "tools": capture.tools}
-    return Exclusions(**lists, settings_file=str(app.settings_file), overridden_by=_variables())
+    return Exclusions(
+        projects=capture.projects,
+        paths=capture.paths,
+        tools=capture.tools,
+        settings_file=str(app.settings_file),
+        overridden_by=_variables(),
+    )

@@ -29,6 +29,7 @@ from memory_mcp.requests import (
     spend,
     status,
     teleport,
+    timeline,
     today,
     topic_map,
     topics,
@@ -94,10 +95,12 @@ REQUESTS: Mapping[str, Entry] = {
     "list_projects": Entry(projects.ListProjects, projects.list_projects),
     "list_agents": Entry(projects.ListAgents, projects.list_agents),
     "get_agent_activity": Entry(activity.GetAgentActivity, activity.get_agent_activity),
+    "get_timeline": Entry(timeline.GetTimeline, timeline.get_timeline),
     "get_today": Entry(today.GetToday, today.get_today),
     "alias_project": Entry(projects.AliasProject, projects.alias_project),
     "split_project": Entry(projects.SplitProject, projects.split_project),
     "pause_capture": Entry(capturing.PauseCapture, capturing.pause_capture),
+    "list_paused": Entry(capturing.ListPaused, capturing.list_paused),
     "resume_capture": Entry(capturing.ResumeCapture, capturing.resume_capture),
     "list_excluded": Entry(excluding.ListExcluded, excluding.list_excluded),
     "exclude": Entry(excluding.Exclude, excluding.exclude),
@@ -109,6 +112,7 @@ WRITING = frozenset(
     {
         *("label_topic", "rebuild_index", "refine_summary", "prune_index", "pin", "correct", "retract", "forget"),
         *("alias_project", "split_project", "undo_project", "pause_capture", "resume_capture"),
+        *("exclude", "include", "run_job", "pause_job", "resume_job"),
     }
 )
 _HANDLERS = {entry.request: entry.handle for entry in REQUESTS.values()}

@@ -109,8 +109,8 @@ def _node(app: App, request: ExportShown, caller: Caller) -> object:
     asked = GetNode(request.node, request.project, request.scope, limit, request.cursor, Detail.FULL)
     whole = as_json(get_node(app, asked, caller))
     if whole["node"]["level"] == TocLevel.SEGMENT:
-        node_id, scoped = whole["node"]["node_id"], {"project": request.project, "scope": request.scope}
-        said = as_json(get_events(app, GetEvents(node_id=node_id, limit=limit, token_budget=TOKENS.most, **scoped), caller))
+        given: dict[str, Any] = {"node_id": whole["node"]["node_id"], "limit": limit, "token_budget": TOKENS.most}
+        said = as_json(get_events(app, GetEvents(**given, project=request.project, scope=request.scope), caller))
         whole |= {name: said[name] for name in ("events", "next_cursor") if name in said}
     return whole
 

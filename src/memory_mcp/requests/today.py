@@ -142,7 +142,13 @@ def _project(app: App, held: Activity) -> ProjectToday:
     if not told:
         return ProjectToday(project=name, last=last)
     newest = told[0]
+    results = _first(_each([one for one in told if one.session == newest.session], results_of))
+    decisions = _first(_each(told, rules_of))
     left = _each(told[:1], open_of) + [one for one in _each(told[1:], open_of) if one.label == "open"]
+    if newest.doings.answered:
+        # What was asked last may be a decision, or answered by what came of it.
+        settled = {one.grip for one in (*results, *decisions)}
+        left = [one for one in left if one.grip not in settled]
     step = _next_step(newest, left)
     return ProjectToday(
         project=name,
@@ -156,8 +162,8 @@ def _project(app: App, held: Activity) -> ProjectToday:
             session_id=newest.session,
         ),
         asked=None if newest.asked is None else _statement(newest, newest.asked, ""),
-        results=_first(_each(told, results_of)),
-        decisions=_first(_each(told, rules_of)),
+        results=results,
+        decisions=decisions,
         open=_first(one for one in left if step is None or one.grip != step.grip),
         next_step=step,
         facts=facts_of(newest.doings),

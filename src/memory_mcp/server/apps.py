@@ -5,7 +5,7 @@ Invariants
 2. A client that does not declare the extension is told of the pages by `_meta` of three tools, and nowhere else.
 """
 
-from functools import cache
+from functools import cache, partial
 from importlib.resources import files
 
 from mcp.server.apps import APP_MIME_TYPE, client_supports_apps
@@ -38,7 +38,7 @@ def add_apps(server: MCPServer) -> None:
             description=description,
             mime_type=APP_MIME_TYPE,
             meta=_META,
-            fn=lambda n=name: page(n),
+            fn=partial(page, name),
         )
         server.add_resource(made)
 

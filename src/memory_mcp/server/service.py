@@ -52,6 +52,8 @@ class Awaited:
     #: Runs of the deriver that had ended when it was derived, and the last change of the outbox behind that run.
     runs: int | None = None
     change: int | None = None
+    #: Runs of the deriver that had ended when one of them was seen to have failed.
+    failed: int | None = None
 
 
 class Service:
@@ -225,6 +227,17 @@ class Service:
         self._tender.hurry()
         due = app.accelerators.due(awaited.change)
         return (0, *due) if due else None
+
+    def failure(self, awaited: Awaited) -> str:
+        """Return why filing fails; "" while it goes well, or is tried once more because what stood in its way may be gone."""
+        error = self._deriver.last_error
+        if not error or awaited.failed is None:
+            if error:
+                self._deriver.hurry()
+            # A run that is under way began when that still stood in its way, perhaps.
+            awaited.failed = self._runs + self._deriver.running if error else None
+            return ""
+        return error if self._runs > awaited.failed else ""
 
     @property
     def pending(self) -> int:

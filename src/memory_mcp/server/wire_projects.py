@@ -57,12 +57,20 @@ class DayActivity(Wire):
     sessions: int
 
 
+class MonthActivity(Wire):
+    """One month of a project or agent."""
+
+    month: str
+    events: int
+
+
 class ActivityTotal(Wire):
     """One project or agent."""
 
     name: str
     events: int
     sessions: int
+    months: list[MonthActivity]
 
 
 class AgentActivity(Wire):

@@ -59,10 +59,7 @@ class EventStore(Protocol):
         ...
 
     def arrived(self, after: int, to: int, scope: Scope, probes: Sequence[str] = (), live: bool = False) -> list[Event]:
-        """Shown events of a scope that arrived after `after`, up to `to`; with lower-case `probes` those that may hold one.
-
-        `live`: only those that a tool or a hook told while it happened, not those of an import.
-        """
+        """Shown events that arrived after `after`, up to `to`, and may hold a lower-case probe; `live`: those of no import."""
         ...
 
     def last_seq(self) -> int:
@@ -107,9 +104,8 @@ class EventStore(Protocol):
     def likely(self, scope: Scope, probes: Mapping[str, float], limit: int) -> tuple[int, list[Place]]:
         """Return how many events of a scope are shown, and where those lie that hold most of some texts, by their weights.
 
-        The texts are in lower case; the best events first, the latest among equals. A long event holds many words by chance,
-        so what it holds is divided by the logarithm of its length: of ten segments chosen so, one of the right session is
-        among five for 53.8 % of the questions of coding sessions (tuning half), of ten chosen without it for 48.7 %.
+        The texts are in lower case; the best events first, the latest among equals. What an event holds is divided by the
+        logarithm of its length: one of the right session is then among five for 53.8 % of coding questions, else for 48.7 %.
         """
         ...
 

@@ -224,6 +224,15 @@ class Count:
 
 
 @dataclass(frozen=True, slots=True)
+class MonthCount:
+    """Events of one project or agent in one month (2026-01)."""
+
+    name: str
+    month: str
+    events: int
+
+
+@dataclass(frozen=True, slots=True)
 class DailyActivity:
     """Events and sessions by local day, by project and by agent; each list by name."""
 
@@ -233,6 +242,9 @@ class DailyActivity:
     #: A session that goes on over several days, projects or agents counts once.
     events: int = 0
     sessions: int = 0
+    #: By month, then by name.
+    projects_by_month: tuple[MonthCount, ...] = ()
+    agents_by_month: tuple[MonthCount, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,8 @@ from memory_mcp.web.rendering import plain
 
 #: Steps of a heat map, nothing not among them.
 STEPS = 4
+#: Shades of a stacked chart.
+SERIES = 5
 #: Distance of two cells of the year and side of one; where the first is.
 _PITCH, _SIDE, _LEFT, _TOP = 15, 12, 32, 18
 _WEEKDAYS = ("Mon", "", "Wed", "", "Fri", "", "Sun")
@@ -183,6 +185,32 @@ def columns(shown: Sequence[Column], label: str, height: int = 56, pitch: int = 
     wide, high = max(len(shown), 1) * pitch, height + below
     role = "group" if any(one.href for one in shown) else "img"
     return drawn("svg", *parts, viewBox=f"0 0 {wide} {high}", width=wide, role=role, aria_label=label, class_="columns-chart")
+
+
+def stacked(months: Sequence[str], series: Sequence[tuple[str, Mapping[str, int]]], label: str) -> Markup:
+    """Return a column for each month, in layers from below: one for each of the series, which share few shades.
+
+    Args:
+        months: As 2026-01; the keys of the series.
+        series: Name and events by month; those beyond the number of shades have the last one.
+        label: What the whole is.
+
+    """
+    pitch, height = 40, 110
+    most = max((sum(events.get(month, 0) for _, events in series) for month in months), default=0)
+    parts = []
+    for n, month in enumerate(months):
+        shown, top = _MONTHS[int(month[5:]) - 1], float(height)
+        parts.append(drawn("text", shown, x=n * pitch + pitch / 2, y=height + 14, text_anchor="middle"))
+        for place, (name, events) in enumerate(series):
+            if count := events.get(month, 0):
+                tall = height * count / most
+                top -= tall
+                shade = f"series-{min(place, SERIES - 1)}"
+                layer = drawn("rect", x=n * pitch + 5, y=round(top, 1), width=pitch - 10, height=round(tall, 1), class_=shade)
+                parts.append(linked("", f"{name}, {shown} {month[:4]}: {counted(count, 'event')}", layer))
+    wide = max(len(months), 1) * pitch
+    return drawn("svg", *parts, viewBox=f"0 0 {wide} {height + 18}", role="img", aria_label=label, class_="stacked")
 
 
 def sparkline(counts: Sequence[int], label: str, height: int = 22, pitch: int = 4) -> Markup:

@@ -186,7 +186,8 @@ async def _once(ask: Ask, act: Act) -> Done:
             sent[seal] = await act(ask)
             while len(sent) > _MOST_SENT:
                 sent.popitem(last=False)
-        return sent[seal]
+        done: Done = sent[seal]
+        return done
 
 
 def _refused(ask: Ask, error: MemoryMcpError) -> Response:

@@ -188,15 +188,11 @@ def _parts(directory: Path) -> dict[str, int]:
     found: Counter[str] = Counter()
     for place in sorted(directory.rglob("*")) if directory.is_dir() else ():
         top, *below = place.relative_to(directory).parts
-        name = (
-            below[0]
-            if top == "indexes" and below
-            else "database"
-            if top.startswith("memory.duckdb")
-            else top
-            if below
-            else "other"
-        )
+        name = top if below else "other"
+        if top == "indexes" and below:
+            name = below[0]
+        elif top.startswith("memory.duckdb"):
+            name = "database"
         # A file may go while the others are looked at.
         with suppress(OSError):
             found[name] += place.lstat().st_size if place.is_file() else 0

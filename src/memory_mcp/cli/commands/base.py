@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from memory_mcp.app import App
     from memory_mcp.cli.bulk import Memory
     from memory_mcp.config import Settings
-    from memory_mcp.model.calendar import Calendar, TimeWindow
+    from memory_mcp.model.calendar import Calendar
     from memory_mcp.requests.scope import Scoped
 
 
@@ -265,13 +265,6 @@ def add_times(parser: argparse.ArgumentParser) -> None:
     """--since and --until."""
     parser.add_argument("--since", metavar="TIME", help="from then on: 2026-01-30, 2026-01-30T14:00, yesterday, 'last week'")
     parser.add_argument("--until", metavar="TIME", help="up to the end of then")
-
-
-def window_of(app: "App", args: argparse.Namespace) -> "TimeWindow | None":
-    """Return the window that --since and --until leave open."""
-    from memory_mcp.requests.times import times_of
-
-    return times_of(app).window(args.since or "", args.until or "")
 
 
 def stamp(calendar: "Calendar", ms: int, seconds: bool = False) -> str:

@@ -55,7 +55,7 @@ def _from_stdin(app: "Memory") -> "ImportReport":
     from memory_mcp.ingest.base import ImportReport, Quote
     from memory_mcp.ingest.gate import Gate
 
-    report, gate = ImportReport(files=1), Gate(app.gate.capture)
+    report, gate = ImportReport(files=1), Gate(app.capture)
     with tempfile.NamedTemporaryFile(prefix="memory-mcp-ingest-", suffix=".jsonl") as copy:
         while chunk := sys.stdin.buffer.read(1 << 20):
             copy.write(chunk)

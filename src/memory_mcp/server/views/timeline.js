@@ -20,12 +20,13 @@ function draw(shown, answer) {
   const parts = [ways(shown, node), title, el("p", "soft", [span, events, answer.scope].filter(Boolean).join(" · "))];
   for (const notice of answer.notices || []) parts.push(el("p", "soft", notice));
   if (node.summary) parts.push(el("p", "gist", node.summary));
-  for (const bullet of node.bullets || []) parts.push(statement(bullet));
   if (children.length) {
     const list = el("ul", "children");
     list.append(...rows(shown, children));
     parts.push(el("h2", "", names[children[0].level] || "In it"), list, further(shown, node, answer, list));
   }
+  const bullets = node.bullets || [];
+  if (bullets.length) parts.push(el("h2", "", "What was said"), ...bullets.map(statement));
   shown.replaceChildren(...parts.filter(Boolean));
 }
 
@@ -41,10 +42,10 @@ function ways(shown, node) {
 
 function statement(bullet) {
   const words = el("p", bullet.superseded_by ? "ended" : "", bullet.text);
-  const kind = bullet.kind ? el("span", "tag", bullet.kind) : null;
+  if (bullet.kind) words.prepend(el("span", "tag", bullet.kind));
   const over = bullet.superseded_by ? el("p", "warn", `Holds no more. ${bullet.why_superseded || ""}`.trim()) : null;
   const grip = (bullet.grip_ids || [])[0];
-  return el("div", "statement", "", kind, words, over, grip ? context(grip) : null);
+  return el("div", "statement", "", words, over, grip ? context(grip) : null);
 }
 
 function rows(shown, children) {

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from memory_mcp.model.event import Event
 from memory_mcp.model.project import Alias, Names, Split
 from memory_mcp.storage.duckdb.connection import Connection, Row
-from memory_mcp.storage.values import Activity, Count, DailyActivity
+from memory_mcp.storage.values import Activity, Count, DailyActivity, MonthCount
 
 _BEGAN = """SELECT project, session_id, arg_min(metadata, seq) FROM event
 WHERE project IN (SELECT unnest(?::VARCHAR[])) GROUP BY project, session_id"""
@@ -15,10 +15,13 @@ _ACTIVITY = """SELECT {column}, sum(events)::BIGINT, count(DISTINCT session_id),
 
 _OF = "(? IS NULL OR project = ?) AND (? IS NULL OR agent = ?)"
 #: One row for each day, project and agent, and one for all; `level` has a bit for each column that is not grouped by.
-_DAILY = f"""SELECT grouping(day, project, agent) AS level, coalesce(day, project, agent, ''),
-  sum(events)::BIGINT, count(DISTINCT session_id) FROM segment_cut WHERE day >= ? AND day < ? AND {_OF}
-GROUP BY GROUPING SETS ((day), (project), (agent), ()) ORDER BY 1, 2"""
-_BY_DAY, _BY_PROJECT, _BY_AGENT, _TOTAL = 0b011, 0b101, 0b110, 0b111
+_DAILY = f"""SELECT grouping(day, month, project, agent) AS level, coalesce(day, project, agent, ''),
+  sum(events)::BIGINT, count(DISTINCT session_id), coalesce(month, '')
+FROM (SELECT *, left(day, 7) AS month FROM segment_cut WHERE day >= ? AND day < ? AND {_OF})
+GROUP BY GROUPING SETS ((day), (project), (agent), (), (month, project), (month, agent)) ORDER BY 1, 5, 2"""
+#: A bit for each column that is not grouped by: day, month, project, agent.
+_BY_DAY, _BY_PROJECT, _BY_AGENT, _TOTAL = 0b0111, 0b1101, 0b1110, 0b1111
+_PROJECT_BY_MONTH, _AGENT_BY_MONTH = 0b1001, 0b1010
 _YEARS = f"SELECT DISTINCT left(day, 4)::INTEGER FROM segment_cut WHERE {_OF} ORDER BY 1"
 
 
@@ -102,9 +105,15 @@ class DuckProjects:
     def daily(self, first_day: str, after_day: str, project: str | None = None, agent: str | None = None) -> DailyActivity:
         """See ProjectStore."""
         rows = self._con.rows(_DAILY, [first_day, after_day, project, project, agent, agent])
-        found = {level: tuple(Count(*row[1:]) for row in rows if row[0] == level) for level in (_BY_DAY, _BY_PROJECT, _BY_AGENT)}
+        days, projects, agents = (
+            tuple(Count(*row[1:4]) for row in rows if row[0] == level) for level in (_BY_DAY, _BY_PROJECT, _BY_AGENT)
+        )
         events, sessions = next(((row[2] or 0, row[3]) for row in rows if row[0] == _TOTAL), (0, 0))
-        return DailyActivity(found[_BY_DAY], found[_BY_PROJECT], found[_BY_AGENT], events, sessions)
+        by_month = (
+            tuple(MonthCount(row[1], row[4], row[2]) for row in rows if row[0] == level)
+            for level in (_PROJECT_BY_MONTH, _AGENT_BY_MONTH)
+        )
+        return DailyActivity(days, projects, agents, events, sessions, *by_month)
 
     def years(self, project: str | None = None, agent: str | None = None) -> list[int]:
         """See ProjectStore."""

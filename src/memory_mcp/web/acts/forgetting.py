@@ -27,7 +27,8 @@ _FIELDS = {
 
 async def show(ask: Ask) -> Done:
     """Find out what forgetting would take, and keep it for the page that shows it; nothing is changed."""
-    request = Forget(**{name: ask.given(field) for field, name in _FIELDS.items()}, by=PERSON)
+    given: dict[str, Any] = {name: ask.given(field) for field, name in _FIELDS.items()}
+    request = Forget(**given, by=PERSON)
     found = await ask.memory.ask(request)
     memory = ask.memory
 

@@ -3,12 +3,14 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from markupsafe import Markup
 from starlette.responses import Response
 
 from memory_mcp.requests.activity import GetAgentActivity
 from memory_mcp.requests.shapes import NO_NAME
 from memory_mcp.web import charts
 from memory_mcp.web.asking import Ask
+from memory_mcp.web.rendering import short
 
 #: Projects and agents that are listed before the rest is folded.
 _LISTED = 12
@@ -20,10 +22,11 @@ async def calendar(ask: Ask) -> Response:
     now = await ask.memory.ask(_of(ask, days=1))
     years = now.get("years", [])
     year = ask.number("year", _latest(int(now["last_day"][:4]), years))
-    window = {"since": f"{year:04}", "until": f"{year:04}"}
-    found = await ask.memory.ask(_of(ask, **window))
+    window = f"{year:04}"
+    found = await ask.memory.ask(_of(ask, since=window, until=window))
     # What could be chosen instead, where something was chosen.
-    whole = await ask.memory.ask(GetAgentActivity(scope="all", **window)) if project or agent else found
+    every = GetAgentActivity(since=window, until=window, scope="all")
+    whole = await ask.memory.ask(every) if project or agent else found
     days = {one["day"]: charts.Tally(one["events"], one["sessions"]) for one in found.get("days", ())}
     chosen = {"project": project, "agent": agent}
     return ask.page(
@@ -68,4 +71,19 @@ def _totals(ask: Ask, of: str, totals: Sequence[Mapping[str, Any]], chosen: Mapp
         }
         for one in totals
     ]
-    return {"of": of, "rows": rows[:_LISTED], "rest": rows[_LISTED:]}
+    return {"of": of, "rows": rows[:_LISTED], "rest": rows[_LISTED:], "chart": _by_month(of, totals, int(chosen["year"]))}
+
+
+def _by_month(of: str, totals: Sequence[Mapping[str, Any]], year: int) -> Markup:
+    """Return the months of a year, in layers: the largest by name, and the rest as one."""
+    series: list[tuple[str, dict[str, int]]] = []
+    for one in totals:
+        if len(series) < charts.SERIES:
+            series.append((short(one["name"]) if of == "project" else one["name"], {}))
+        elif len(series) == charts.SERIES:
+            series[-1] = ("others", series[-1][1])
+        events = series[-1][1]
+        for month in one["months"]:
+            events[month["month"]] = events.get(month["month"], 0) + month["events"]
+    months = [f"{year:04}-{month:02}" for month in range(1, 13)]
+    return charts.stacked(months, series, f"Events of each month by {of}, of which the table has the sums")

@@ -1,5 +1,7 @@
 """What another page shows, as a file."""
 
+from typing import Any
+
 from starlette.responses import Response
 
 from memory_mcp.requests.limits import AROUND
@@ -12,11 +14,11 @@ _TEXTS = ("node", "session", "grip", "since", "until", "agent", "role", "speaker
 
 async def export(ask: Ask) -> Response:
     """Return the file."""
-    given = {name: ask.given(name) for name in _TEXTS}
+    given: dict[str, Any] = {name: ask.given(name) for name in _TEXTS}
     scope = "" if given["project"] else "all"
-    around = {side: ask.number(side, AROUND.default) for side in ("before", "after")}
+    given |= {side: ask.number(side, AROUND.default) for side in ("before", "after")}
     limit, query = ask.number("limit", 0), ask.given("q")
-    request = ExportShown(form=ask.given("form"), query=query, limit=limit, scope=scope, **around, **given)
+    request = ExportShown(form=ask.given("form"), query=query, limit=limit, scope=scope, **given)
     found = await ask.memory.ask(request)
     headers = {**HEADERS, "content-disposition": f'attachment; filename="{found["name"]}"'}
     return Response(found["text"].encode("utf-8", "replace"), 200, headers, found["media_type"])

@@ -21,4 +21,4 @@ async def pending(ask: Ask) -> Response:
     if found is None:
         raise NotFound("this was not started here, or too long ago", "What was forgotten is in the list of acts.")
     template = "part_pending.html" if ask.part else "pending.html"
-    return ask.page(template, pending=found, left=round(later.left_s(found)))
+    return ask.page(template, pending=found, left=int(later.left_s(found)))

@@ -2,8 +2,8 @@
 
 from starlette.responses import Response
 
+from memory_mcp.requests.capturing import ListPaused
 from memory_mcp.requests.excluding import ListExcluded
-from memory_mcp.requests.overview import GetOverview
 from memory_mcp.requests.projects import ListProjects
 from memory_mcp.web.asking import Ask
 
@@ -13,7 +13,6 @@ _PROJECTS = 50
 async def projects(ask: Ask) -> Response:
     """Show a page of projects, the one with the newest event first."""
     found = await ask.memory.ask(ListProjects(_PROJECTS, ask.given("cursor")))
-    overview = await ask.memory.ask(GetOverview())
-    paused = {one["project"]: one.get("until", "") for one in overview["paused"]}
+    paused = (await ask.memory.ask(ListPaused()))["paused"]
     excluded = await ask.memory.ask(ListExcluded())
     return ask.page("projects.html", found=found, paused=paused, excluded=excluded)

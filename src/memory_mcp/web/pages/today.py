@@ -19,9 +19,9 @@ _DAYS = 14
 async def today(ask: Ask) -> Response:
     """Show it whole, or the part that changes while somebody works."""
     project = ask.given("project")
-    scope = {"project": project, "scope": "" if project else "all"}
-    found = await ask.memory.ask(GetToday(**scope))
-    activity = await ask.memory.ask(GetAgentActivity(days=_DAYS, **scope))
+    scope = "" if project else "all"
+    found = await ask.memory.ask(GetToday(project=project, scope=scope))
+    activity = await ask.memory.ask(GetAgentActivity(days=_DAYS, project=project, scope=scope))
     values = {
         "found": found,
         "activity": activity,

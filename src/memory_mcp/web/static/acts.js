@@ -12,13 +12,16 @@ addEventListener("pageshow", () => {
   for (const form of document.querySelectorAll("form[data-sent]")) delete form.dataset.sent;
 });
 
+// The seconds are those of the clock: a page that was slow or hidden shows what is really left.
 const pending = document.querySelector("[data-src-pending]");
-const again = async () => {
+const ends = Date.now() + 1000 * Number(pending?.querySelector("[data-countdown]")?.dataset.countdown);
+async function again() {
   const stage = pending.querySelector("[data-stage]")?.dataset.stage;
   if (stage !== "waiting" && stage !== "running") return;
   const left = pending.querySelector("[data-countdown]");
-  if (left && Number(left.textContent) > 1) left.textContent = String(Number(left.textContent) - 1);
+  const seconds = Math.ceil((ends - Date.now()) / 1000);
+  if (left && seconds > 0) left.textContent = String(seconds);
   else await part(pending, pending.dataset.srcPending);
-  setTimeout(again, 1000);
-};
-if (pending) setTimeout(again, 1000);
+  setTimeout(again, 500);
+}
+if (pending) again();
