@@ -11,7 +11,17 @@ from hashlib import sha256
 from memory_mcp.ingest.command_rules import CommandRule
 from memory_mcp.ingest.list_rules import seed_words
 from memory_mcp.ingest.secret_rules import PatternRule, Rule, Span, gives_away_plainly
-from memory_mcp.ingest.secret_values import is_chosen, is_drawn, is_mixed, is_phrase, is_placeholder, is_random
+from memory_mcp.ingest.secret_values import (
+    is_called,
+    is_chosen,
+    is_drawn,
+    is_foreign,
+    is_login,
+    is_mixed,
+    is_phrase,
+    is_placeholder,
+    is_random,
+)
 
 # Words for a secret, and for being one, in the languages that people told theirs in.
 _TOLD = (
@@ -42,13 +52,13 @@ _HANDED = re.compile(
 )
 _NETRC = re.compile(r"(?i)\bmachine\s+\S+\s+login\s+\S+\s+password\s+(?P<secret>[^\s\"']{3,200})")
 _NAMES = re.compile(
-    r"(?i)^(?:sha-?\d|md\d|utf|base\d|oauth|argon\d|bcrypt|pbkdf|aes|rsa|hmac|ed25519|v\d|http|(?-i:\d+[-a-z]+|[A-Za-z]?[a-z]+\d?|[A-Z]+\d?)$|\d+$|\S+\.(?:py|js|ts|md|go|rs|txt|json|html)\b)"
+    r"(?i)^(?:sha-?\d|md\d|utf|base\d|oauth|argon\d|bcrypt|pbkdf|aes|rsa|hmac|ed25519|v\d|http|(?-i:\d+[-a-z]+|[A-Za-z]?[a-z]+\d?|[A-Z]+\d?)$|\d+$|\S+\.(?:py|js|ts|md|go|rs|txt|json|html|gz|zip|xml|ya?ml)\b)"
 )
 
 
 def _spoken_value(value: str) -> bool:
     """Whether a word told as a password can be one: letters and digits, or a sign, and no name of a method or file."""
-    if len(value) < 6 or is_placeholder(value) or _NAMES.match(value) or "/" in value or "](" in value:
+    if len(value) < 6 or is_placeholder(value) or is_foreign(value) or _NAMES.match(value) or "/" in value or "](" in value:
         return False
     return is_mixed(value) or is_drawn(value)
 
@@ -84,6 +94,8 @@ class SpokenRule:
         if group == "quoted":
             if _spoken_value(value) or is_phrase(value):
                 yield Span(start, match.end(group), self.name)
+        elif is_called(match.string, *match.span(group)):
+            return
         elif _spoken_value(bare := value.rstrip(".:!?,;)]")):
             # A sign at the end may belong to the password; a full stop hardly does.
             yield Span(start, start + len(value if value[-1] in "!?" else bare), self.name)
@@ -119,16 +131,6 @@ class CookieRule:
 _LOGIN = re.compile(
     r"(?i)(?:\\?[\"']auth\\?[\"']\s{0,4}:\s{0,4}\\?[\"']|\bauth\s{0,4}[=:]\s{0,4}\"?|_auth\s{0,4}=\s{0,4}\"?|\bbasic\s{1,4})(?P<secret>[A-Za-z0-9+/_-]{8,}={0,2})"
 )
-
-
-def is_login(value: str) -> bool:
-    """Whether base64 says user:password."""
-    try:
-        told = base64.b64decode(value + "=" * (-len(value) % 4), validate=True).decode("utf-8")
-    except (ValueError, binascii.Error):
-        return False
-    user, colon, word = told.partition(":")
-    return bool(colon and user and word) and told.isprintable() and not is_placeholder(word)
 
 
 _MANIFEST = re.compile(r"(?m)^(?P<deep>[ \t#]*)(?:data|stringData):[ \t]*\n(?P<body>(?:(?P=deep)[ \t]+\S[^\n]*(?:\n|\Z))+)")

@@ -9,11 +9,15 @@ from memory_mcp.ingest.secret_values import (
     is_chosen,
     is_dotted,
     is_drawn,
+    is_foreign,
     is_location,
+    is_login,
     is_mixed,
     is_phrase,
     is_placeholder,
     is_random,
+    is_word,
+    login_in,
 )
 
 #: A place where a token may begin: not inside a word, but behind an escaped line feed of quoted text.
@@ -203,7 +207,7 @@ _HARMLESS_END = re.compile(
     r"(?:[_-]|(?<=[a-z]))(?i:urls?|uris?|endpoint|names?|ids?|types?|paths?|files?|dir|counts?|limit|length|len|size|expiry"
     r"|expires?|expiration|ttl|age|lifetime|at|in|headers?|fields?|label|hint|prompt|policy|env|vars?|regex|pattern"
     r"|placeholder|message|errors?|status|budget|usage|used|index|position|format|strategy|manager|provider|store|refs?"
-    r"|versions?|enabled|required|input|estimate|factor|algo|algorithm|method|mode|scheme|rounds|iterations|strength|class|func|handler|callback|rules?|scopes?|changed|match(?:es)?)$"
+    r"|versions?|enabled|required|input|estimate|factor|algo|algorithm|method|mode|scheme|rounds|iterations|strength|class|func|handler|callback|rules?|scopes?|changed|match(?:es)?|uuid|function)$"
 )
 _PASSWORD_NAME = re.compile(r"(?i)pass|pwd|^pw|kennwort")
 #: The name `pass` alone, which is a word of programs and of test reports as well.
@@ -262,10 +266,12 @@ def _gives_away(match: re.Match[str], value: str, quoted: bool) -> bool:
         return False
     if _HARMLESS_END.search(key) or (is_dotted(value) and not (_PASSWORD_NAME.search(key) and _TWO_DIGITS.search(value))):
         return False
-    if is_location(value):
+    if is_location(value) or is_foreign(value):
         return False
     if not _PASSWORD_NAME.search(key):
         return is_random(value) or (_SECRET_NAME.search(key) is not None and is_chosen(value))
+    if is_word(value):
+        return not quoted and match["op"] == "=" and key.isupper()
     if quoted or is_mixed(value) or is_drawn(value):
         return True
     return match["op"] == "=" and (key.isupper() or not _IDENTIFIER.match(value))
@@ -285,12 +291,20 @@ def gives_away_plainly(key: str, value: str, paired: bool = False) -> bool:
 
 def _is_credential(match: re.Match[str]) -> bool:
     value = match["secret"]
-    return not is_placeholder(value) and (is_random(value) or (value.endswith("=") and len(value) >= 8))
+    if is_placeholder(value) or (login_in(value) and not is_login(value)):
+        return False
+    return is_random(value) or (value.endswith("=") and len(value) >= 8)
 
 
 def _is_login(match: re.Match[str]) -> bool:
-    value = match["secret"]
-    return not is_placeholder(value) and value.lower() not in ("pass", "pwd", "port", "user") and not value.isdigit()
+    user, value = match["user"], match["secret"]
+    if is_placeholder(value) or value.rstrip("]").lower() in ("pass", "pwd", "port", "user", user.lower()) or value.isdigit():
+        return False
+    # A word for a server on the same machine is what a manual writes.
+    return "://" not in value and not (is_word(value) and _OWN_HOST.match(match.string, match.end() - 1))
+
+
+_OWN_HOST = re.compile(r"@(?:localhost|127\.|\[::1\]|(?:[\w-]+\.)*example\.|%s|[{$<]|[a-z]+/)")
 
 
 def _is_long_user(match: re.Match[str]) -> bool:
@@ -321,7 +335,7 @@ RULES: tuple[Rule, ...] = (
         "url-password",
         (r"~://[^\s/]{0,330}/[^\s]{0,80}@",),
         re.compile(r"(?<!http)(?<!https)://[^\s/:@\"'<>`]{0,64}:(?!\d{1,5}/)(?P<secret>[^\s\"'<>`]{6,64})@(?=[\w.\[-])"),
-        lambda match: is_chosen(match["secret"]) or is_mixed(match["secret"]),
+        lambda match: not is_placeholder(match["secret"]) and (is_chosen(match["secret"]) or is_mixed(match["secret"])),
     ),
     PatternRule(
         "url-token", (r"~://[^\s/@]{0,330}@",), re.compile(r"://(?P<secret>[A-Za-z0-9_-]{20,256})@(?=[\w.\[-])"), _is_long_user
