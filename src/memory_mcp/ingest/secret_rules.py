@@ -10,6 +10,7 @@ from memory_mcp.ingest.secret_values import (
     is_dotted,
     is_drawn,
     is_foreign,
+    is_hard,
     is_location,
     is_login,
     is_mixed,
@@ -17,6 +18,7 @@ from memory_mcp.ingest.secret_values import (
     is_placeholder,
     is_random,
     is_word,
+    is_worded,
     login_in,
 )
 
@@ -197,6 +199,8 @@ _VALUE = (
 )
 #: What is judged of an unquoted value is bounded, since every name inside it begins another; the rest goes with it.
 _BARE_REST = re.compile(r"[^\s\"'`,;&<>(){}\[\]\\|=]*+")
+#: Up to the next blank or quote, for passwords with signs that end a value in code.
+_RUN = re.compile(r"[^\s\"'`<>\\|]{10,64}")
 _ASSIGNED = re.compile(
     rf"(?P<key>{NAME}{NAME_END})(?:\\?[\"'`\])]){{0,2}}[ \t]{{0,8}}(?P<op>:=|=>|={{1,3}}|:)[ \t]{{0,8}}{_VALUE}"
 )
@@ -251,6 +255,11 @@ def _assigned(text: str, match: re.Match[str], rule: str) -> Iterator[Span]:
         or (match[group][0] == "+" and not is_random(match[group]))
         or match[group][-1] == ":"
     )
+    if group == "bare" and _PASSWORD_NAME.search(match["key"]) and not _HARMLESS_END.search(match["key"]):
+        whole = _RUN.match(text, match.start(group))
+        if whole and len(whole[0]) > len(match[group]) and is_hard(whole[0].rstrip(",;")):
+            yield Span(match.start(group), match.start(group) + len(whole[0].rstrip(",;")), rule)
+            return
     if not called and _gives_away(match, match[group], quoted=group != "bare"):
         end = match.end(group)
         rest = _BARE_REST.match(text, end) if group == "bare" and end - match.start(group) >= 2000 else None
@@ -269,7 +278,7 @@ def _gives_away(match: re.Match[str], value: str, quoted: bool) -> bool:
     if is_location(value) or is_foreign(value):
         return False
     if not _PASSWORD_NAME.search(key):
-        return is_random(value) or (_SECRET_NAME.search(key) is not None and is_chosen(value))
+        return is_random(value) or is_worded(value) or (_SECRET_NAME.search(key) is not None and is_chosen(value))
     if is_word(value):
         return not quoted and match["op"] == "=" and key.isupper()
     if quoted or is_mixed(value) or is_drawn(value):
@@ -286,14 +295,16 @@ def gives_away_plainly(key: str, value: str, paired: bool = False) -> bool:
         return False
     if paired and _PASSWORD_NAME.search(key) and is_mixed(value) and _OWN_SIGN.search(value):
         return True
-    return is_random(value) or (_CHOSEN_NAME.search(key) is not None and (is_chosen(value) or is_drawn(value)))
+    return is_random(value) or (
+        _CHOSEN_NAME.search(key) is not None and (is_chosen(value) or is_drawn(value) or is_worded(value))
+    )
 
 
 def _is_credential(match: re.Match[str]) -> bool:
     value = match["secret"]
     if is_placeholder(value) or (login_in(value) and not is_login(value)):
         return False
-    return is_random(value) or (value.endswith("=") and len(value) >= 8)
+    return is_random(value) or (value.endswith("=") and len(value) >= 8) or is_chosen(value) or is_worded(value)
 
 
 def _is_login(match: re.Match[str]) -> bool:
@@ -345,7 +356,7 @@ RULES: tuple[Rule, ...] = (
         ("authorization",),
         re.compile(
             r"(?<![A-Za-z])(?i:authorization)\\?[\"']?\s{0,4}[:=,]\s{0,4}\\?[\"'`]?(?:[A-Za-z][A-Za-z0-9-]{1,24}\s{1,4})?"
-            r"(?P<secret>[A-Za-z0-9._~+/=-]{6,}+)"
+            r"(?P<secret>[A-Za-z0-9._~+/=!$*-]{6,}+)"
         ),
         _is_credential,
     ),

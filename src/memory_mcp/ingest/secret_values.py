@@ -53,7 +53,8 @@ _PIECES = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 _RANDOM_PIECE = 3.4
 #: Names of classes and functions have longer pieces, even where short words and initials follow each other.
 _MANY_PIECES, _JUMBLED_PIECE, _SIGNED_PIECE = 4, 2.2, 3.0
-_LONG = 32
+#: From so many characters on, of both cases and of one.
+_LONG, _LOWER = 32, 24
 #: Of drawn letters one in 26 follows the one before it, of hexadecimal ones one in seven.
 _FEWEST_STEPS, _IN_ORDER = 6, 0.6
 _BASE64 = re.compile(r"^[A-Za-z0-9+/]+={0,2}$")
@@ -63,6 +64,10 @@ _ESCAPED, _BETWEEN_WORDS = re.compile(r"\\u([0-9a-fA-F]{4})"), re.compile(r"[-/ 
 _IN_PHRASES, _SHORTEST_LOGIN = " -:.'/()", 5
 _MOST_WORDS, _LONGEST_WORD, _LONGEST_NAME = 2, 12, 24
 _SHORTEST_TEXT, _FEWEST_BLANKS = 20, 2
+_WORDED = re.compile(r"[a-z]{4,10}(?:-[a-z]{4,10}){2,5}-?\d{1,4}[!$*_#?]?|[A-Z][a-z]{3,11}(?:\d{4}|\d{2,4}[!$*_#?])")
+#: Code: several assigned or listed names.
+_LISTED = re.compile(r"\w=\w+,|[a-z_]{4,}[=,(][a-z_]{4,}|\w\(\)|,,|==|\)[.,]\w{3}")
+_SHORTEST_STRONG, _FEWEST_DIGITS = 20, 2
 _CALLED = re.compile(r"[A-Za-z_][\w.]*\Z")
 _BASE32 = re.compile(r"^(?:(?=[A-Z]{0,40}[2-7])[A-Z2-7]+|(?=[a-z]{0,40}[2-7])[a-z2-7]+)$")
 
@@ -94,6 +99,40 @@ def is_drawn(value: str) -> bool:
     if len(pieces) >= _MANY_PIECES and not value.isupper() and not value.islower():
         return sum(map(len, pieces)) <= (_SIGNED_PIECE if _SIGN.search(value) else _JUMBLED_PIECE) * len(pieces)
     return value.islower() and value.isalpha() and _JUMBLE.search(value) is not None
+
+
+def is_worded(value: str) -> bool:
+    """Whether a value is a password made of words: `copper-indigo-juniper80`, `Sommer2041!`."""
+    return _WORDED.fullmatch(value) is not None
+
+
+def is_hard(value: str) -> bool:
+    """Whether an unquoted value with brackets, commas or equals signs is a password and no code."""
+    if (
+        not (10 <= len(value) <= 40 and value[:1].isalnum() and any(map(str.isdigit, value)))
+        or value.islower()
+        or value.isupper()
+    ):
+        return False
+    if value.count("(") == value.count(")") and "(" in value and not is_drawn(value.partition("(")[0]):
+        return False
+    pieces = _PIECES.findall(value)
+    return sum(map(len, pieces)) <= _SIGNED_PIECE * len(pieces) and not _LISTED.search(value)
+
+
+def is_strong(value: str) -> bool:
+    """Whether capitals, small letters and several digits stand in a drawn value of twenty characters and more."""
+    return (
+        len(value) >= _SHORTEST_STRONG
+        and sum(map(str.isdigit, value)) >= _FEWEST_DIGITS
+        and not value.islower()
+        and not value.isupper()
+        and not _HEX.match(value.lower())
+        and not is_placeholder(value)
+        and not is_dotted(value)
+        and not is_location(value)
+        and is_random(value, _SHORTEST_STRONG)
+    )
 
 
 def is_mixed(value: str) -> bool:
@@ -199,7 +238,8 @@ def is_random(value: str, shortest: int = 12) -> bool:
     if len(value) >= _LONG and _BASE32.match(value):
         return average < 2 * _RANDOM_PIECE and entropy(value) >= 3.5
     if any(c.isdigit() for c in value) and any(c.isalpha() for c in value):
-        return average < (_RANDOM_PIECE if len(value) < _LONG or not value.isalnum() else 5) and entropy(value) >= 2.8
+        long = value.isalnum() and (len(value) >= _LONG or (value.islower() and len(value) >= _LOWER))
+        return average < (5 if long else _RANDOM_PIECE) and entropy(value) >= 2.8
     mixed_case = not value.islower() and not value.isupper()
     if mixed_case and len(value) >= 20:
         # So long a text of both cases and no digit is less often a name.
