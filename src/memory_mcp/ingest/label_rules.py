@@ -28,7 +28,7 @@ _LABELLED = re.compile(
 _BEHIND = re.compile(rf"(?i)(?<![A-Za-z0-9_-]){_LABEL} {_VALUE}")
 #: A value somewhere behind its label in a line of prose, where it is drawn beyond doubt.
 _NEAR = re.compile(
-    rf"(?i){_LABEL}s?(?:[ ][^\W\d_]{{1,16}}){{0,8}}?[:,]?[ ]\\?[\"'`]?(?P<secret>[A-Za-z0-9_-]{{20,400}}={{0,2}})(?=[\"'`\s.,;)]|$)"
+    rf"(?i)(?<![A-Za-z0-9_-]){_LABEL}s?(?:[ ][^\W\d_]{{1,16}}){{0,8}}?[:,]?[ ]\\?[\"'`]?(?P<secret>[A-Za-z0-9_-]{{20,400}}={{0,2}})(?=[\"'`\s.,;)]|$)"
 )
 #: Shortest values behind a label, straight behind it, and behind a key that is said to be of nothing.
 _SHORTEST, _SHORTEST_BEHIND, _SHORTEST_OF_KEY = 16, 20, 24

@@ -21,13 +21,13 @@ _PLACEHOLDER_WORD = re.compile(
     r"|^(?:test|some|bad|my|wrong|good|new|old|challenge|fake)[_-]?pass?(?:word|phrase|wd)?\d?$|^\d+(?:\.\d+){3,}$"
     r"|\$\{?(?:pass|secret|token|key)|(?:asd|sdf|dfg|jkl|qwe|zxc).*(?:asd|sdf|dfg|jkl|qwe|zxc)"
 )
-#: What everybody tries first gives nothing away, in letters and in the digits and signs that stand for them.
-_COMMON = re.compile(
-    r"(?:(?:my|the|super|top)[_-]?)?(?:(?:pa(?:ss?|ee)word|pass|se[ck]ret|guest|admin|root|user|test(?:ing)?|demo|foo(?:bar)?"
-    r"|letmein|qwerty|welcome|default|hunter)[_-]?)+"
-)
+#: What everybody tries first gives nothing away.
+_FIRST = r"pa(?:ss?|ee)word|pass|se[ck]ret|guest|admin|root|user|test(?:ing)?|demo|foo(?:bar)?|letmein|qwerty|welcome|default"
+_COMMON = re.compile(rf"(?i)(?:(?:{_FIRST}|p@ss?word|passw0rd|p@ssw0rd)[\d!@#$]{{0,4}}|hunter2)$")
+#: The same in the digits and signs that stand for letters, and in a row.
+_SPELLED = re.compile(rf"(?:(?:my|the|super|top)[_-]?)?(?:(?:{_FIRST})[_-]?)+")
 _LETTERS_FOR = str.maketrans("013457@$", "oieastas")
-_AROUND_WORD, _LONGEST_AROUND, _LONGEST_COMMON = "0123456789!@#$*", 4, 24
+_LONGEST_COMMON = 24
 #: Values of code and of reports: a date, a constant of C, a version of a package, a part of a pattern, an index;
 #: and words that only say which password stands there.
 _WRITTEN = re.compile(
@@ -67,7 +67,9 @@ _SHORTEST_TEXT, _FEWEST_BLANKS = 20, 2
 _WORDED = re.compile(r"[a-z]{4,10}(?:-[a-z]{4,10}){2,5}-?\d{1,4}[!$*_#?]?|[A-Z][a-z]{3,11}(?:\d{4}|\d{2,4}[!$*_#?])")
 #: Code: several assigned or listed names.
 _LISTED = re.compile(r"\w=\w+,|[a-z_]{4,}[=,(][a-z_]{4,}|\w\(\)|,,|==|\)[.,]\w{3}")
-_SHORTEST_STRONG, _FEWEST_DIGITS = 20, 2
+_SHORTEST_STRONG, _FEWEST_DIGITS, _STRONG_PIECE = 20, 2, 2.4
+#: A value in hexadecimal, or one with an id in it.
+_HEX_GROUPS = re.compile(r"^(?:0x)?[0-9a-f]+$|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
 _CALLED = re.compile(r"[A-Za-z_][\w.]*\Z")
 _BASE32 = re.compile(r"^(?:(?=[A-Z]{0,40}[2-7])[A-Z2-7]+|(?=[a-z]{0,40}[2-7])[a-z2-7]+)$")
 
@@ -122,16 +124,16 @@ def is_hard(value: str) -> bool:
 
 def is_strong(value: str) -> bool:
     """Whether capitals, small letters and several digits stand in a drawn value of twenty characters and more."""
+    pieces = _PIECES.findall(value)
     return (
         len(value) >= _SHORTEST_STRONG
         and sum(map(str.isdigit, value)) >= _FEWEST_DIGITS
         and not value.islower()
         and not value.isupper()
-        and not _HEX.match(value.lower())
+        and sum(map(len, pieces)) <= _STRONG_PIECE * len(pieces)
+        and not _HEX_GROUPS.search(value.lower())
         and not is_placeholder(value)
-        and not is_dotted(value)
         and not is_location(value)
-        and is_random(value, _SHORTEST_STRONG)
     )
 
 
@@ -160,10 +162,9 @@ def is_placeholder(value: str) -> bool:
 
 def is_common(value: str) -> bool:
     """Whether a value is what everybody tries first: `secret1`, `s3cr3t`, `My$ecretPassword`."""
-    word = value.strip(_AROUND_WORD)
-    if len(value) > _LONGEST_COMMON or len(value) - len(word) > _LONGEST_AROUND:
+    if len(value) > _LONGEST_COMMON:
         return False
-    return _COMMON.fullmatch(word.lower().translate(_LETTERS_FOR)) is not None
+    return bool(_COMMON.match(value) or _SPELLED.fullmatch(value.lower().translate(_LETTERS_FOR)))
 
 
 def is_word(value: str) -> bool:
@@ -198,7 +199,7 @@ def login_in(value: str) -> str:
 def is_login(value: str) -> bool:
     """Whether base64 says user:password, and a password that gives something away."""
     word = login_in(value)
-    return len(word) >= _SHORTEST_LOGIN and not is_placeholder(word) and not is_word(word)
+    return len(word) >= _SHORTEST_LOGIN and " " not in word and not is_placeholder(word) and not is_foreign(word)
 
 
 def says_text(value: str) -> bool:
