@@ -327,7 +327,7 @@ _PATTERNS: tuple[tuple[str, tuple[str, ...], str, _Check], ...] = (
      r"(?i)(?:\bsignature=|x-amz-security-token=)(?P<secret>[A-Za-z0-9%/+]{40,}+)", _random),
     ("request-key", ("appid=", "hmac=", "code=", "subscription-key="),
      r"(?i)[?&](?:appid|hmac|code|subscription-key)=(?P<secret>[A-Za-z0-9%_+/=-]{24,}+)", _one_word),
-    ("user-password", (r"~(?:root|admin|ubuntu|deploy|postgres):",),
+    ("user-password", ("root:", "admin:", "administrator:", "ubuntu:", "deploy:", "postgres:"),
      r"(?im)(?:^[\s#>-]{0,12}|(?:is|login|creds|credentials|as)[ ]{1,2})(?:root|admin(?:istrator)?|ubuntu|deploy|postgres):(?P<secret>[^\s\"'`<>/:]{8,64})$", _strong),
     ("oracle", ("jdbc:oracle",), r"(?i)jdbc:oracle:\w+:[\w.-]{1,64}/(?P<secret>[^\s@\"'/]{4,64})@", _plain),
     ("oracle", ("sqlplus", "expdp", "impdp", "sqlldr"),

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from memory_mcp.ingest.secret_rules import Rule, Span, gives_away_plainly
-from memory_mcp.ingest.secret_values import is_called, is_placeholder, is_random, is_strong
+from memory_mcp.ingest.secret_values import is_called, is_placeholder, is_random
 
 #: A machine's secret told in words; the key of a door or of a table is none, so a key has to be of something.
 _KEY_OF = (
@@ -26,10 +26,6 @@ _LABELLED = re.compile(
 )
 #: The value straight behind its label, where nothing says that the two belong together but what it looks like.
 _BEHIND = re.compile(rf"(?i)(?<![A-Za-z0-9_-]){_LABEL} {_VALUE}")
-#: A value somewhere behind its label in a line of prose, where it is drawn beyond doubt.
-_NEAR = re.compile(
-    rf"(?i)(?<![A-Za-z0-9_-]){_LABEL}s?(?:[ ][^\W\d_]{{1,16}}){{0,8}}?[:,]?[ ]\\?[\"'`]?(?P<secret>[A-Za-z0-9_-]{{20,400}}={{0,2}})(?=[\"'`\s.,;)]|$)"
-)
 #: Shortest values behind a label, straight behind it, and behind a key that is said to be of nothing.
 _SHORTEST, _SHORTEST_BEHIND, _SHORTEST_OF_KEY = 16, 20, 24
 #: What a label ends in, and what may stand before that and belong to it.
@@ -44,7 +40,6 @@ _VALUES = tuple(
         *(rf"{word} [\"'`]?[a-z0-9_+/.~%=-]{{20}}" for word in ("token", "secret", "credential", "key")),
     )
 )
-_LONG_WORD = re.compile(r" [\"'`]?[a-z0-9_-]{20}").search
 _FOREIGN_VALUES = tuple(
     re.compile(value).search
     for value in (
@@ -64,7 +59,7 @@ class LabelledRule:
     def find(self, text: str, lowered: str) -> Iterator[Span]:
         """See `Rule`."""
         searches = _VALUES if lowered.isascii() else _VALUES + _FOREIGN_VALUES
-        if not any(search(lowered) for search in searches) and not _LONG_WORD(lowered):
+        if not any(search(lowered) for search in searches):
             return
         starts: set[int] = set()
         for label in _LABELS:
@@ -80,12 +75,9 @@ class LabelledRule:
             match = _LABELLED.match(text, at)
             if not (match and _drawn(match, bound)):
                 match, bound = _BEHIND.match(text, at), _SHORTEST_BEHIND
-            if not (match and _drawn(match, bound)):
-                match = _NEAR.match(text, at)
-                if not match or not is_strong(match["secret"]):
-                    continue
-            done = match.end()
-            yield Span(*match.span("secret"), self.name)
+            if match and _drawn(match, bound):
+                done = match.end()
+                yield Span(*match.span("secret"), self.name)
 
 
 def _drawn(match: re.Match[str], shortest: int) -> bool:
