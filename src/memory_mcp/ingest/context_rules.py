@@ -93,7 +93,15 @@ class SpokenRule:
             elif match := _HANDED.match(text, place.start()):
                 before = text[max(0, place.start() - 64) : place.start()]
                 told = match["plain"].rstrip(".:!?")
-                if match["of"] is not None or _HANDING.search(before) or is_chosen(told) or is_drawn(told) or is_worded(told):
+                run = _RUN.match(text, match.start("plain"))
+                if (
+                    match["of"] is not None
+                    or _HANDING.search(before)
+                    or is_chosen(told)
+                    or is_drawn(told)
+                    or is_worded(told)
+                    or (run and is_hard(run[0]))
+                ):
                     yield from self._span(match, "plain")
         if "machine" in lowered:
             for match in _NETRC.finditer(text):
