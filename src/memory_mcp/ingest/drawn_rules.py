@@ -13,6 +13,8 @@ _OPEN_WORD = (
     r"|host|domain|server|pub|public|cert|certificate|ca|fingerprint|integrity|etag|cursor|nonce|name|user|flags|opts|args|data|body"
     r"|text|content|expected|output|result|value|thumbprint|address|addr|signature|sig|class|type|model|format|build|branch|session"
     r"|request|trace|span|icon|svg|font|src|href|prompt|template|patterns?|regex|query|sql|ps1|accept|websocket|next|continuation|placeholder|spec|status"
+    # Parts of signed and encrypted messages, and of public keys.
+    r"|protected|payload|header|iv|ciphertext|x5t|x5c|kid|sub|aud|jti|[nexy]|pub[xy]?|base64\w?"
 )
 _OPEN_NAME = re.compile(rf"(?i)(?:^|[_.-]|(?<=[a-z])(?=[A-Z]))(?:{_OPEN_WORD})s?(?:$|[_.-]|(?-i:(?=[A-Z])))")
 _VARIABLE = re.compile(
@@ -79,7 +81,7 @@ class DrawnRule:
         """See `Rule`."""
         for run in _RUN.finditer(text):
             value = run[0]
-            if value.islower() or value.isupper() or value.isalpha():
+            if value.islower() or value.isupper() or value.isalpha() or value.startswith("eyJ"):
                 continue
             value = value.rstrip(".")
             if not _WHOLE.fullmatch(value) or not is_strong(value):

@@ -10,7 +10,7 @@ _SIGN = re.compile(r"[!?#*@%^&+~$](?![({\[])")
 _JUMBLE = re.compile(r"[bcdfghjklmnpqrstvwxz]{5}")
 _CALL = re.compile(r"[(){}<>\[\]|;]|://|&&|\.\w+\(")
 _PLACEHOLDER = re.compile(
-    r"(?i)^(?:[<$%{\[*#@]|=\{\{|(?:your|my|the|some|any|our|insert|enter|add|put|paste|replace|dummy|fake|sample|example"
+    r"(?i)^(?:[<$%{\[*#@)\]},]|=\{\{|(?:your|my|the|some|any|our|insert|enter|add|put|paste|replace|dummy|fake|sample|example"
     r"|test|mock|redacted|hidden|changeme|change|todo|tbd|none|null|nil|undefined|true|false|string|str|text|bytes|bool"
     r"|int|number|any|object|required|optional|password|passwd|secret|token|apikey|api|key|value|default|invalid"
     r"|incorrect|missing|wrong|empty|uint8array|enabled|disabled|process|os|env|config|settings|self|this|await|new|return|function)"
@@ -41,6 +41,8 @@ _SNAKE = re.compile(
     r"|\d[\d_]*[._][\d_.e]+)$"
 )
 _TOLD_OF = re.compile(r"(?i)pass(?:w|phrase|$)|pwd|secret|token")
+#: Words with a number behind them: `client-valid-token-1`.
+_NUMBERED = re.compile(r"[a-z]+(?:[-_][a-z]+)+[-_]?\d{1,2}$")
 _DOTTED = re.compile(r"^(?:[abglsvwt]:)?[A-Za-z_$][\w$]*(?:(?:\?\.|\.|::|->)[A-Za-z_$][\w$]*)+$")
 _STOP = frozenset(
     "the a an your my his her our their this that is are be must should enter for of and or not at in with to from on by no "
@@ -64,7 +66,7 @@ _ESCAPED, _BETWEEN_WORDS = re.compile(r"\\u([0-9a-fA-F]{4})"), re.compile(r"[-/ 
 _IN_PHRASES, _SHORTEST_LOGIN = " -:.'/()", 5
 _MOST_WORDS, _LONGEST_WORD, _LONGEST_NAME = 2, 12, 24
 _SHORTEST_TEXT, _FEWEST_BLANKS = 20, 2
-_WORDED = re.compile(r"[a-z]{4,10}(?:-[a-z]{4,10}){2,5}-?\d{1,4}[!$*_#?]?|[A-Z][a-z]{3,11}(?:\d{4}|\d{2,4}[!$*_#?])")
+_WORDED = re.compile(r"[a-z]{4,10}(?:-[a-z]{4,10}){2,5}-?\d{2,4}[!$*_#?]?|[A-Z][a-z]{3,11}(?:\d{4}|\d{2,4}[!$*_#?])")
 #: Code: several assigned or listed names.
 _LISTED = re.compile(r"\w=\w+,|[a-z_]{4,}[=,(][a-z_]{4,}|\w\(\)|,,|==|\)[.,]\w{3}")
 _SHORTEST_STRONG, _FEWEST_DIGITS, _STRONG_PIECE = 20, 2, 2.4
@@ -156,7 +158,8 @@ def is_placeholder(value: str) -> bool:
         return True
     # Names of what would stand there, in the spellings of code, and of a command that is called.
     return _SNAKE.match(value) is not None or (
-        sum(map(str.isdigit, value)) <= value.isalnum() and _TOLD_OF.search(value) is not None
+        _TOLD_OF.search(value) is not None
+        and (sum(map(str.isdigit, value)) <= value.isalnum() or _NUMBERED.match(value) is not None)
     )
 
 
