@@ -9,6 +9,7 @@ Invariants
 """
 
 import argparse
+import datetime as dt
 import json
 import os
 import re
@@ -16,7 +17,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -27,7 +28,8 @@ from memory_mcp.web.registry import PAGES
 
 #: What is asked.
 QUESTION = "why did we keep the lock in postgres"
-WIDTH, HEIGHT, PHONE = 1100, 760, 390
+_TIME = re.compile(r'"timestamp": ?"([^"]+)"')
+WIDTH, HEIGHT, PHONE = 1000, 700, 390
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,20 +38,21 @@ class Picture:
 
     name: str
     page: str
-    #: Selector of what is clicked first.
+    #: Selectors of what is clicked first, and of what is there in the end.
     clicks: tuple[str, ...] = ()
+    shows: str = "main h1"
     dark: bool = False
     width: int = WIDTH
     height: int = HEIGHT
 
 
-def pictures(grip: str, day: str, topic: str) -> list[Picture]:
+def pictures(grip: str, topic: str) -> list[Picture]:
     """Every picture, in the order of the pages."""
     question = f"search?q={QUESTION.replace(' ', '+')}"
     return [
         Picture("today", "today"),
         Picture("calendar", "calendar"),
-        Picture("tree", f"tree/toc:day:{day}", ("main .branch summary",)),
+        Picture("tree", "tree", tuple(f"main {'.branch ' * n}summary" for n in (1, 2, 3)), f"main {'.branch ' * 4}summary"),
         Picture("citation", f"grip/{grip}"),
         *([Picture("search", question)] if "search" in PAGES else []),
         Picture("topics", "topics"),
@@ -75,11 +78,25 @@ def run(home: Path, *words: str) -> str:
     return done.stdout
 
 
+def bring_up_to_now(folder: Path) -> None:
+    """Move sessions by whole weeks, so that the last of them was in the last seven days: Today shows what is recent."""
+    files = {path: path.read_text(encoding="utf-8") for path in folder.rglob("*.jsonl")}
+    last = max(dt.datetime.fromisoformat(at) for text in files.values() for at in _TIME.findall(text))
+    weeks = dt.timedelta(weeks=(dt.datetime.now(dt.UTC) - last) // dt.timedelta(weeks=1))
+
+    def moved(at: re.Match[str]) -> str:
+        return f'"timestamp": "{(dt.datetime.fromisoformat(at[1]) + weeks).isoformat()}"'
+
+    for path, text in files.items():
+        path.write_text(_TIME.sub(moved, text), encoding="utf-8")
+
+
 @contextmanager
 def memory(folder: Path) -> Iterator[Path]:
     """A home with a memory of the sample; its background process ends with the block."""
     home = folder / "home"
     shutil.copytree(Path(memory_mcp.samples.__path__[0]) / "projects", home / ".claude" / "projects")
+    bring_up_to_now(home / ".claude" / "projects")
     try:
         run(home, "import", "claude-code", str(home / ".claude" / "projects"))
         run(home, "admin", "rebuild-index", "--type", "topics")
@@ -88,16 +105,14 @@ def memory(folder: Path) -> Iterator[Path]:
         run(home, "daemon", "stop")
 
 
-def found(home: Path) -> tuple[str, str, str]:
-    """A citation that answers the question, the day it is of, and a topic."""
+def found(home: Path) -> tuple[str, str]:
+    """A citation that answers the question, and a topic."""
     answer = json.loads(run(home, "ask", QUESTION, "--all", "--json"))
     grip = re.findall(r"grip:\d+:\w+", json.dumps(answer))[0]
-    shown: Mapping[str, Any] = json.loads(run(home, "show", grip, "--json"))
-    day = re.search(r'"when": ?"(\d{4}-\d\d-\d\d)', json.dumps(shown))
     topics = re.findall(r"topic:\w+", run(home, "topics", "top", "--all", "--json"))
-    if day is None or not topics:
-        raise SystemExit("the sample gave no citation or no topic")
-    return grip, day[1], topics[0]
+    if not topics:
+        raise SystemExit("the sample gave no topic")
+    return grip, topics[0]
 
 
 def take(home: Path, to: Path) -> list[Path]:
@@ -121,7 +136,10 @@ def take(home: Path, to: Path) -> list[Path]:
             page.goto(f"{base}/{picture.page}")
             for selector in picture.clicks:
                 page.locator(selector).first.click()
+            page.wait_for_selector(picture.shows)
             page.wait_for_selector("[aria-busy]", state="detached")
+            page.mouse.move(0, 0)
+            page.evaluate("scrollTo(0, 0)")
             file = to / f"{picture.name}.png"
             page.screenshot(path=file)
             made.append(file)
