@@ -17,6 +17,7 @@ from memory_mcp.requests.correct import Audit
 from memory_mcp.requests.events import GetEvents
 from memory_mcp.requests.forget import Forget
 from memory_mcp.web.undo import WAIT, Later, Pending, Stage
+from memory_mcp.web.visits import Visits
 from tests.daemon.places import DAEMON, needs_proc, said
 from tests.web.acting import NAME, Served, followed, forms, served, until
 from tests.web.visitor import Visitor, entered
@@ -208,6 +209,22 @@ def test_what_fails_is_told_and_what_it_was_about_is_dropped(caplog: pytest.LogC
     assert (second.stage, second.work) == (Stage.FAILED, None)
     assert "RuntimeError" in caplog.text
     assert NAME not in caplog.text + str(second.error)
+
+
+def test_what_is_undone_or_ends_with_its_door_holds_nothing_of_what_it_was_about() -> None:
+    async def nothing() -> dict[str, int]:
+        return {}
+
+    async def main() -> None:
+        visits = Visits(later=Later(sleep=lambda _: anyio.sleep_forever()))
+        shown_, waiting = (visits.later.show("me", {}, nothing) for _ in range(2))
+        visits.later.start(waiting)
+        assert visits.later.undo(shown_)
+        visits.end()
+        for one in (shown_, waiting):
+            assert (one.stage, one.work) == (Stage.UNDONE, None)
+
+    anyio.run(main)
 
 
 def test_acts_that_wait_are_never_dropped_for_new_ones() -> None:
