@@ -22,7 +22,7 @@ import anyio.to_thread
 from anyio.abc import TaskGroup
 
 from bench import traffic
-from bench.place import Place, end, quantile, resident, wait_for
+from bench.place import Place, anonymous, end, quantile, wait_for
 from bench.traffic import ERAS, Account, Talker
 
 #: The store has this much in it before the clients come.
@@ -198,7 +198,7 @@ class Load:
         self.report.most_owners = max(self.report.most_owners, len(owners))
         self.report.owners += sorted(owners - set(self.report.owners))
         if len(owners) == 1:
-            self.report.resident.append(resident(next(iter(owners))))
+            self.report.resident.append(anonymous(next(iter(owners))))
 
     async def _import(self) -> None:
         if not self.options.import_events:
@@ -330,7 +330,7 @@ def lines(report: Report) -> list[str]:
         f"{report.acknowledged} of {report.tried} writes acknowledged, {len(report.missing)} lost, {len(report.doubled)} doubled",
         f"{report.kills} daemons and {report.victims} clients killed, {len(report.given_up)} calls given up as retryable",
         f"{len(report.owners)} owners of the store one after another, at most {report.most_owners} at once",
-        f"resident memory of the daemon by quarters {_quarters(memory)} MB, at most {max(memory):.0f} MB",
+        f"anonymous memory of the daemon by quarters {_quarters(memory)} MB, at most {max(memory):.0f} MB",
         f"nothing left {report.seconds_to_empty:.1f} s after the clients went",
         "",
         f"{'call':<12}{'p50 ms':>10}{'p99 ms':>10}{'max ms':>10}",

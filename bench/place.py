@@ -166,6 +166,11 @@ def resident(pid: int) -> int:
     return _kilobytes(PROC / str(pid) / "status", "VmRSS:") * 1024
 
 
+def anonymous(pid: int) -> int:
+    """Return the memory of a process in bytes without mapped files, which the system may drop; 0 when it is gone."""
+    return _kilobytes(PROC / str(pid) / "status", "RssAnon:") * 1024
+
+
 def proportional(pid: int) -> int:
     """Its fair share of memory in bytes: pages shared with others count in parts; 0 when it is gone."""
     return _kilobytes(PROC / str(pid) / "smaps_rollup", "Pss:") * 1024

@@ -45,6 +45,7 @@ def test_every_import_contract_holds() -> None:
         ("memory_mcp.app", ("duckdb", "mcp", "pydantic", "numpy", "anyio", "detect_secrets")),
         ("memory_mcp.cli.main", ("duckdb", "mcp", "pydantic", "anyio", "detect_secrets", "textual")),
         ("memory_mcp.cli.commands.browse", ("duckdb", "mcp", "pydantic", "anyio", "rich", "textual")),
+        ("memory_mcp.cli.browser.asking", ("duckdb", "mcp", "anyio", "textual", "memory_mcp.app")),
         ("memory_mcp.storage.registry", ("duckdb", "mcp", "pydantic", "numpy")),
         ("memory_mcp.storage.duckdb", ("mcp", "pydantic", "anyio")),
         # An endpoint or a command is asked by who has switched the summarizer on.

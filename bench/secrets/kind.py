@@ -15,6 +15,8 @@ class Kind:
     line: str
     config: str
     prose: str
+    #: The page of the vendor or program that describes it.
+    source: str = ""
 
 
 ALL: list[Kind] = []
@@ -28,9 +30,15 @@ BEARER = 'curl -H "Authorization: Bearer {v}" '
 S = "use {v} for staging"
 
 
-def t(name: str, make: Maker, var: str, host: str, key: str, prose: str, head: str = "Authorization: Bearer") -> None:
+def token(
+    name: str, make: Maker, var: str, host: str, key: str, prose: str, head: str = "Authorization: Bearer", source: str = ""
+) -> Kind:
     """A token with the usual surroundings: variable, header of its API, key in a config file, prose."""
     gap = "" if head.endswith("=") else " "
     line = f"curl -s {host} -H '{head}{gap}{{v}}'" if head.startswith("Authorization") else f"curl -s {host} -H '{head}: {{v}}'"
     config = f'{{"{key}": "{{v}}", "timeout": 30}}' if len(name) % 2 else f"service:\n  {key}: {{v}}\n  retries: 3\n"
-    k(name, make, f"{var}={{v}}", line, config, prose)
+    return Kind(name, make, f"{var}={{v}}", line, config, prose, source)
+
+
+def t(name: str, make: Maker, var: str, host: str, key: str, prose: str, head: str = "Authorization: Bearer") -> None:
+    ALL.append(token(name, make, var, host, key, prose, head))

@@ -11,11 +11,12 @@ import pytest
 
 from bench.place import VISIBLE, Place
 from memory_mcp.app import App
+from memory_mcp.model.event import EventDraft, EventType, Role
 from memory_mcp.web.visits import Visits
 from tests import sessions, topics
 from tests.daemon.door import Door, opened
 from tests.daemon.places import DAEMON
-from tests.factories import BILLING, a_small_history
+from tests.factories import BILLING, SITE, a_small_history, draft
 from tests.fakes import FakeClock
 from tests.indexes import helpers
 from tests.waiting import PATIENCE, until
@@ -35,23 +36,37 @@ def fill(app: App) -> None:
     """Weeks of three projects, two longer sessions, and twelve weeks of recurring themes."""
     app.write(a_small_history(2, "2026-02-02"), "test")
     app.write(topics.sessions(), "jsonl")
-    from memory_mcp.model.event import EventDraft, EventType, Role
-
-    for line in sessions.sessions():
-        given = dict(line)
-        draft = EventDraft(
-            session_id=given["session_id"],
-            role=Role(given["role"]),
-            type=EventType(given["type"]),
-            text=given["text"],
-            timestamp=given["timestamp"],
-            source_id=given["id"],
-            agent=given["agent"],
-            project=BILLING,
-            metadata=given["metadata"],
-        )
-        app.write([draft], "jsonl")
+    app.write([_drafted(line) for line in sessions.sessions()], "jsonl")
+    app.write(
+        [
+            draft(text, at=f"2026-02-17 10:{minute:02}", session="writing", role=role, project=SITE, source_id=f"w{minute}")
+            for minute, (role, text) in enumerate(
+                (
+                    (Role.USER, "העגלה ריקה אחרי התשלום (src/cart.py). למה?"),
+                    (Role.ASSISTANT, "السلة فارغة لأن الجلسة تنتهي قبل الدفع، وقررنا أن نطيلها إلى 30 دقيقة."),
+                    (Role.USER, "決済の再試行は三回までにすると決めました。"),
+                    (Role.ASSISTANT, "결제 재시도는 세 번으로 제한했습니다. 支付重试最多三次。"),
+                )
+            )
+        ],
+        "test",
+    )
     app.derivation.run()
+
+
+def _drafted(line: dict[str, Any]) -> EventDraft:
+    """One event of the JSONL form."""
+    return EventDraft(
+        session_id=line["session_id"],
+        role=Role(line["role"]),
+        type=EventType(line["type"]),
+        text=line["text"],
+        timestamp=line["timestamp"],
+        source_id=line["id"],
+        agent=line["agent"],
+        project=BILLING,
+        metadata=line["metadata"],
+    )
 
 
 # over HTTP, in this process

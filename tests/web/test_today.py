@@ -2,13 +2,16 @@
 
 import datetime as dt
 import html
+import json
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
+from bench.place import Place
 from memory_mcp.model.event import EventDraft, Role
 from memory_mcp.model.sentinel import CLOSE
 from memory_mcp.web.registry import FIRST
@@ -16,6 +19,9 @@ from memory_mcp.web.visits import Visits
 from tests.daemon.door import Door, opened
 from tests.factories import SHOP, draft
 from tests.web.visitor import Visitor, entered
+
+if TYPE_CHECKING:
+    from tests.web.conftest import Visit
 
 #: Everything that may be stored and must not become more than words.
 HOSTILE = (
@@ -155,3 +161,27 @@ def test_hostile_words_and_names_stay_words(shown: Shown, text: str) -> None:
     assert not {"\u202e", "\u2066", "\x1b"} & set(page)
     assert CLOSE not in page
     assert CLOSE not in html.unescape(page)
+
+
+# in a browser
+
+
+def test_what_is_recorded_appears_by_itself_and_what_was_folded_stays_so(tab: "Visit", served: Place) -> None:
+    page = tab.go("today")
+    first = page.locator("details.project").first
+    name = str(first.get_attribute("data-keep"))
+    first.locator("summary").focus()
+    page.keyboard.press("Enter")
+    assert first.get_attribute("open") is None
+    line = {
+        "session_id": "new",
+        "timestamp": ago(0) - 60_000,
+        "role": "user",
+        "text": "Rename the login handler.",
+        "project": "/new",
+    }
+    served.ok("ingest", "-", stdin=json.dumps(line))
+    page.locator("details.project[data-keep='/new']").wait_for()
+    kept = page.locator(f"details.project[data-keep='{name}']")
+    assert kept.get_attribute("open") is None
+    assert page.evaluate("document.activeElement.closest('details')?.dataset.keep") == name

@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Protocol
 from memory_mcp import link, machine, paths
 from memory_mcp.app import App
 from memory_mcp.children import few_collections
+from memory_mcp.cli.failures import ours
 from memory_mcp.config import Settings
-from memory_mcp.errors import LayerUnavailable, MemoryMcpError
+from memory_mcp.errors import LayerUnavailable
 from memory_mcp.sources import all_importers, importer_named
 
 if TYPE_CHECKING:
@@ -280,24 +281,3 @@ def there(settings: Settings, wanted: link.Wanted) -> Iterator[There]:
         yield memory
     finally:
         memory.close()
-
-
-class _Told(MemoryMcpError):
-    """An error of the daemon's, in its words."""
-
-    def __init__(self, text: str, status: int, hint: str) -> None:
-        super().__init__(text, hint)
-        self._status = status
-
-    def __str__(self) -> str:
-        return self.message
-
-    @property
-    def exit_status(self) -> int:  # type: ignore[override]
-        """As the daemon said."""
-        return self._status
-
-
-def ours(error: link.Refused) -> MemoryMcpError:
-    """Return an error of the daemon's as one of ours."""
-    return _Told(str(error), error.status, error.hint)

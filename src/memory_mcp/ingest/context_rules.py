@@ -11,11 +11,23 @@ from hashlib import sha256
 from memory_mcp.ingest.command_rules import CommandRule
 from memory_mcp.ingest.list_rules import seed_words
 from memory_mcp.ingest.secret_rules import PatternRule, Rule, Span, gives_away_plainly
-from memory_mcp.ingest.secret_values import is_chosen, is_drawn, is_mixed, is_phrase, is_placeholder, is_random
+from memory_mcp.ingest.secret_values import (
+    is_called,
+    is_chosen,
+    is_drawn,
+    is_foreign,
+    is_hard,
+    is_login,
+    is_mixed,
+    is_phrase,
+    is_placeholder,
+    is_random,
+    is_worded,
+)
 
 # Words for a secret, and for being one, in the languages that people told theirs in.
 _TOLD = (
-    r"(?:pass(?:word|wort|phrase|code|wd)|pwd|pw(?=: )|pass(?=:? \S{0,30}\d)|pass(?= for \S{1,20} is )|pass(?= is )|kennwort|mot de passe|contrase\u00f1a|contrasena|clave|senha|wachtwoord"
+    r"(?:pass(?:word|wort|phrase|code|wd)|auth(?= is )|pwd|pw(?=: )|pass(?=:? \S{0,30}\d)|pass(?= for \S{1,20} is )|pass(?= is )|kennwort|mot de passe|contrase\u00f1a|contrasena|clave|senha|wachtwoord"
     r"|has\u0142o|\u043f\u0430\u0440\u043e\u043b\u044c|\u5bc6\u7801|\u5bc6\u78bc|\u53e3\u4ee4"
     r"|\u30d1\u30b9\u30ef\u30fc\u30c9|\ube44\ubc00\ubc88\ud638)"
 )
@@ -40,15 +52,24 @@ _HANDING = re.compile(r"(?i)(?:\b(?:with|mit|avec|con|has|hat)|\b(?:login|user|u
 _HANDED = re.compile(
     rf"(?i){_TOLD}(?P<of> \u043e\u0442 \w{{1,20}}|(?<=[\u7801\u78bc\u4ee4]))?\s(?P<plain>[^\s\"'`<>(){{}}\[\],;]{{6,80}})"
 )
+#: Up to the next blank or quote.
+_RUN = re.compile(r"[^\s\"'`<>\\|]{10,64}")
 _NETRC = re.compile(r"(?i)\bmachine\s+\S+\s+login\s+\S+\s+password\s+(?P<secret>[^\s\"']{3,200})")
 _NAMES = re.compile(
-    r"(?i)^(?:sha-?\d|md\d|utf|base\d|oauth|argon\d|bcrypt|pbkdf|aes|rsa|hmac|ed25519|v\d|http|(?-i:\d+[-a-z]+|[A-Za-z]?[a-z]+\d?|[A-Z]+\d?)$|\d+$|\S+\.(?:py|js|ts|md|go|rs|txt|json|html)\b)"
+    r"(?i)^(?:sha-?\d|md\d|utf|base\d|oauth|argon\d|bcrypt|pbkdf|aes|rsa|hmac|ed25519|v\d|http|(?-i:\d+[-a-z]+|[A-Za-z]?[a-z]+\d?|[A-Z]+\d?)$|\d+$|\S+\.(?:py|js|ts|md|go|rs|txt|json|html|gz|zip|xml|ya?ml)\b)"
 )
 
 
 def _spoken_value(value: str) -> bool:
     """Whether a word told as a password can be one: letters and digits, or a sign, and no name of a method or file."""
-    if len(value) < 6 or is_placeholder(value) or _NAMES.match(value) or "/" in value or "](" in value:
+    if (
+        len(value) < 6
+        or is_placeholder(value)
+        or is_foreign(value)
+        or _NAMES.match(value)
+        or ("/" in value and not is_random(value, 32))
+        or "](" in value
+    ):
         return False
     return is_mixed(value) or is_drawn(value)
 
@@ -72,7 +93,15 @@ class SpokenRule:
             elif match := _HANDED.match(text, place.start()):
                 before = text[max(0, place.start() - 64) : place.start()]
                 told = match["plain"].rstrip(".:!?")
-                if match["of"] is not None or _HANDING.search(before) or is_chosen(told) or is_drawn(told):
+                run = _RUN.match(text, match.start("plain"))
+                if (
+                    match["of"] is not None
+                    or _HANDING.search(before)
+                    or is_chosen(told)
+                    or is_drawn(told)
+                    or is_worded(told)
+                    or (run and is_hard(run[0]))
+                ):
                     yield from self._span(match, "plain")
         if "machine" in lowered:
             for match in _NETRC.finditer(text):
@@ -81,9 +110,16 @@ class SpokenRule:
 
     def _span(self, match: re.Match[str], group: str) -> Iterator[Span]:
         value, start = match[group], match.start(group)
+        if group == "plain" and (run := _RUN.match(match.string, start)) and len(run[0]) > len(value):
+            bare = run[0].rstrip(".:;,")
+            if is_hard(bare):
+                yield Span(start, start + len(bare), self.name)
+                return
         if group == "quoted":
             if _spoken_value(value) or is_phrase(value):
                 yield Span(start, match.end(group), self.name)
+        elif is_called(match.string, *match.span(group)):
+            return
         elif _spoken_value(bare := value.rstrip(".:!?,;)]")):
             # A sign at the end may belong to the password; a full stop hardly does.
             yield Span(start, start + len(value if value[-1] in "!?" else bare), self.name)
@@ -119,16 +155,6 @@ class CookieRule:
 _LOGIN = re.compile(
     r"(?i)(?:\\?[\"']auth\\?[\"']\s{0,4}:\s{0,4}\\?[\"']|\bauth\s{0,4}[=:]\s{0,4}\"?|_auth\s{0,4}=\s{0,4}\"?|\bbasic\s{1,4})(?P<secret>[A-Za-z0-9+/_-]{8,}={0,2})"
 )
-
-
-def is_login(value: str) -> bool:
-    """Whether base64 says user:password."""
-    try:
-        told = base64.b64decode(value + "=" * (-len(value) % 4), validate=True).decode("utf-8")
-    except (ValueError, binascii.Error):
-        return False
-    user, colon, word = told.partition(":")
-    return bool(colon and user and word) and told.isprintable() and not is_placeholder(word)
 
 
 _MANIFEST = re.compile(r"(?m)^(?P<deep>[ \t#]*)(?:data|stringData):[ \t]*\n(?P<body>(?:(?P=deep)[ \t]+\S[^\n]*(?:\n|\Z))+)")
@@ -309,6 +335,8 @@ _PATTERNS: tuple[tuple[str, tuple[str, ...], str, _Check], ...] = (
      r"(?i)(?:\bsignature=|x-amz-security-token=)(?P<secret>[A-Za-z0-9%/+]{40,}+)", _random),
     ("request-key", ("appid=", "hmac=", "code=", "subscription-key="),
      r"(?i)[?&](?:appid|hmac|code|subscription-key)=(?P<secret>[A-Za-z0-9%_+/=-]{24,}+)", _one_word),
+    ("user-password", ("root:", "admin:", "administrator:", "ubuntu:", "deploy:", "postgres:"),
+     r"(?im)(?:^[\s#>-]{0,12}|(?:is|login|creds|credentials|as)[ ]{1,2})(?:root|admin(?:istrator)?|ubuntu|deploy|postgres):(?P<secret>[^\s\"'`<>/:]{8,64})$", _strong),
     ("oracle", ("jdbc:oracle",), r"(?i)jdbc:oracle:\w+:[\w.-]{1,64}/(?P<secret>[^\s@\"'/]{4,64})@", _plain),
     ("oracle", ("sqlplus", "expdp", "impdp", "sqlldr"),
      r"(?i)\b(?:sqlplus|expdp|impdp|sqlldr)\s+(?:-\w\s+)?[\"']?[\w.-]{1,64}/(?P<secret>[^\s@\"'/]{4,64})(?=@|[\s\"']|$)", _mixed),
@@ -321,8 +349,8 @@ _PATTERNS: tuple[tuple[str, tuple[str, ...], str, _Check], ...] = (
      r"(?i:pass(?:w(?:or)?d)?)\w{0,20}\\?[\"']?\s{0,3}(?:[:=,]|is|->)\s{0,3}\\?[\"']?"
      r"(?P<secret>(?:[a-z]{4}[ ]){3}[a-z]{4}|(?:[A-Za-z0-9]{4}[ ]){5}[A-Za-z0-9]{4})(?![A-Za-z0-9]| [a-z])", _no_words),
     ("app-password", ("-u ", "--user "), r"(?:-u|--user) [\"'][^\s:\"']{1,64}:(?P<secret>(?:[A-Za-z0-9]{4}[ ]){3,5}[A-Za-z0-9]{4})[\"']", None),
-    ("auth", (r"~_auth[ ]?[=:]", r"~_auth[ ][a-z0-9]"),
-     r"(?i)_auth(?:\s{0,2}[=:]\s{0,2}|\s)[\"']?(?P<secret>[A-Za-z0-9+/=_.~!@#$%^&*-]{8,200})", _strong_or_random),
+    ("auth", (r"~_auth\\?[\"']?[ ]?[=:]", r"~_auth[ ][a-z0-9]"),
+     r"(?i)_auth(?:\\?[\"']?\s{0,2}[=:]\s{0,2}|\s)[\"']?(?P<secret>[A-Za-z0-9+/=_.~!@#$%^&*-]{8,200})", _strong_or_random),
     ("openvpn", _KEYS, r"-----BEGIN OpenVPN Static key V1-----\s+(?P<secret>(?:[ \t>+|-]*[0-9a-f]{16,64}\s*)+)", None),
 )  # fmt: skip
 _OWN_PATTERNS = {"login": _LOGIN}
@@ -337,6 +365,7 @@ CONTEXT_RULES: tuple[Rule, ...] = (
                 "~pass[pwcde]",
                 "pwd",
                 "pw: ",
+                "auth is ",
                 "~pass (?:for \\S{1,20} )?is ",
                 "kennwort",
                 "contrase",

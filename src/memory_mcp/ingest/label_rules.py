@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from memory_mcp.ingest.secret_rules import Rule, Span, gives_away_plainly
-from memory_mcp.ingest.secret_values import is_placeholder, is_random
+from memory_mcp.ingest.secret_values import is_called, is_placeholder, is_random
 
 #: A machine's secret told in words; the key of a door or of a table is none, so a key has to be of something.
 _KEY_OF = (
@@ -82,6 +82,8 @@ class LabelledRule:
 
 def _drawn(match: re.Match[str], shortest: int) -> bool:
     value = match["secret"].rstrip(".")
+    if value.startswith("//") or is_called(match.string, *match.span("secret")):
+        return False
     return not is_placeholder(value) and is_random(value, shortest)
 
 

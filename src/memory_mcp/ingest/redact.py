@@ -11,6 +11,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 
 from memory_mcp.ingest.context_rules import CONTEXT_RULES
+from memory_mcp.ingest.drawn_rules import DRAWN_RULES
 from memory_mcp.ingest.label_rules import LABEL_RULES
 from memory_mcp.ingest.list_rules import LIST_RULES
 from memory_mcp.ingest.named_rules import NAMED_RULES
@@ -107,7 +108,7 @@ class Redactor:
     """All rules, ready to be asked."""
 
     def __init__(self) -> None:
-        self._told = _Told((*RULES, *NAMED_RULES, *CONTEXT_RULES, *LABEL_RULES, *LIST_RULES))
+        self._told = _Told((*RULES, *NAMED_RULES, *CONTEXT_RULES, *LABEL_RULES, *LIST_RULES, *DRAWN_RULES))
         self._vendor = _Vendors(VENDOR_RULES)
 
     def suspects(self, text: str) -> bool:

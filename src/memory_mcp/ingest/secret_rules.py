@@ -9,11 +9,17 @@ from memory_mcp.ingest.secret_values import (
     is_chosen,
     is_dotted,
     is_drawn,
+    is_foreign,
+    is_hard,
     is_location,
+    is_login,
     is_mixed,
     is_phrase,
     is_placeholder,
     is_random,
+    is_word,
+    is_worded,
+    login_in,
 )
 
 #: A place where a token may begin: not inside a word, but behind an escaped line feed of quoted text.
@@ -193,6 +199,8 @@ _VALUE = (
 )
 #: What is judged of an unquoted value is bounded, since every name inside it begins another; the rest goes with it.
 _BARE_REST = re.compile(r"[^\s\"'`,;&<>(){}\[\]\\|=]*+")
+#: Up to the next blank or quote, for passwords with signs that end a value in code.
+_RUN = re.compile(r"[^\s\"'`<>\\|]{10,64}")
 _ASSIGNED = re.compile(
     rf"(?P<key>{NAME}{NAME_END})(?:\\?[\"'`\])]){{0,2}}[ \t]{{0,8}}(?P<op>:=|=>|={{1,3}}|:)[ \t]{{0,8}}{_VALUE}"
 )
@@ -203,7 +211,7 @@ _HARMLESS_END = re.compile(
     r"(?:[_-]|(?<=[a-z]))(?i:urls?|uris?|endpoint|names?|ids?|types?|paths?|files?|dir|counts?|limit|length|len|size|expiry"
     r"|expires?|expiration|ttl|age|lifetime|at|in|headers?|fields?|label|hint|prompt|policy|env|vars?|regex|pattern"
     r"|placeholder|message|errors?|status|budget|usage|used|index|position|format|strategy|manager|provider|store|refs?"
-    r"|versions?|enabled|required|input|estimate|factor|algo|algorithm|method|mode|scheme|rounds|iterations|strength|class|func|handler|callback|rules?|scopes?|changed|match(?:es)?)$"
+    r"|versions?|enabled|required|input|estimate|factor|algo|algorithm|method|mode|scheme|rounds|iterations|strength|class|func|handler|callback|rules?|scopes?|changed|match(?:es)?|uuid|function)$"
 )
 _PASSWORD_NAME = re.compile(r"(?i)pass|pwd|^pw|kennwort")
 #: The name `pass` alone, which is a word of programs and of test reports as well.
@@ -247,6 +255,11 @@ def _assigned(text: str, match: re.Match[str], rule: str) -> Iterator[Span]:
         or (match[group][0] == "+" and not is_random(match[group]))
         or match[group][-1] == ":"
     )
+    if group == "bare" and _PASSWORD_NAME.search(match["key"]) and not _HARMLESS_END.search(match["key"]):
+        whole = _RUN.match(text, match.start(group))
+        if whole and len(whole[0]) > len(match[group]) and is_hard(whole[0].rstrip(",;")):
+            yield Span(match.start(group), match.start(group) + len(whole[0].rstrip(",;")), rule)
+            return
     if not called and _gives_away(match, match[group], quoted=group != "bare"):
         end = match.end(group)
         rest = _BARE_REST.match(text, end) if group == "bare" and end - match.start(group) >= 2000 else None
@@ -262,10 +275,12 @@ def _gives_away(match: re.Match[str], value: str, quoted: bool) -> bool:
         return False
     if _HARMLESS_END.search(key) or (is_dotted(value) and not (_PASSWORD_NAME.search(key) and _TWO_DIGITS.search(value))):
         return False
-    if is_location(value):
+    if is_location(value) or is_foreign(value):
         return False
     if not _PASSWORD_NAME.search(key):
-        return is_random(value) or (_SECRET_NAME.search(key) is not None and is_chosen(value))
+        return is_random(value) or is_worded(value) or (_SECRET_NAME.search(key) is not None and is_chosen(value))
+    if is_word(value):
+        return not quoted and match["op"] == "=" and key.isupper()
     if quoted or is_mixed(value) or is_drawn(value):
         return True
     return match["op"] == "=" and (key.isupper() or not _IDENTIFIER.match(value))
@@ -280,17 +295,27 @@ def gives_away_plainly(key: str, value: str, paired: bool = False) -> bool:
         return False
     if paired and _PASSWORD_NAME.search(key) and is_mixed(value) and _OWN_SIGN.search(value):
         return True
-    return is_random(value) or (_CHOSEN_NAME.search(key) is not None and (is_chosen(value) or is_drawn(value)))
+    return is_random(value) or (
+        _CHOSEN_NAME.search(key) is not None and (is_chosen(value) or is_drawn(value) or is_worded(value))
+    )
 
 
 def _is_credential(match: re.Match[str]) -> bool:
     value = match["secret"]
-    return not is_placeholder(value) and (is_random(value) or (value.endswith("=") and len(value) >= 8))
+    if is_placeholder(value) or (login_in(value) and not is_login(value)):
+        return False
+    return is_random(value) or (value.endswith("=") and len(value) >= 8) or is_chosen(value) or is_worded(value)
 
 
 def _is_login(match: re.Match[str]) -> bool:
-    value = match["secret"]
-    return not is_placeholder(value) and value.lower() not in ("pass", "pwd", "port", "user") and not value.isdigit()
+    user, value = match["user"], match["secret"]
+    if is_placeholder(value) or value.rstrip("]").lower() in ("pass", "pwd", "port", "user", user.lower()) or value.isdigit():
+        return False
+    # A word for a server on the same machine is what a manual writes.
+    return "://" not in value and not (is_word(value) and _OWN_HOST.match(match.string, match.end() - 1))
+
+
+_OWN_HOST = re.compile(r"@(?:localhost|127\.|\[::1\]|(?:[\w-]+\.)*example\.|%s|[{$<]|[a-z]+/)")
 
 
 def _is_long_user(match: re.Match[str]) -> bool:
@@ -321,7 +346,7 @@ RULES: tuple[Rule, ...] = (
         "url-password",
         (r"~://[^\s/]{0,330}/[^\s]{0,80}@",),
         re.compile(r"(?<!http)(?<!https)://[^\s/:@\"'<>`]{0,64}:(?!\d{1,5}/)(?P<secret>[^\s\"'<>`]{6,64})@(?=[\w.\[-])"),
-        lambda match: is_chosen(match["secret"]) or is_mixed(match["secret"]),
+        lambda match: not is_placeholder(match["secret"]) and (is_chosen(match["secret"]) or is_mixed(match["secret"])),
     ),
     PatternRule(
         "url-token", (r"~://[^\s/@]{0,330}@",), re.compile(r"://(?P<secret>[A-Za-z0-9_-]{20,256})@(?=[\w.\[-])"), _is_long_user
@@ -331,7 +356,7 @@ RULES: tuple[Rule, ...] = (
         ("authorization",),
         re.compile(
             r"(?<![A-Za-z])(?i:authorization)\\?[\"']?\s{0,4}[:=,]\s{0,4}\\?[\"'`]?(?:[A-Za-z][A-Za-z0-9-]{1,24}\s{1,4})?"
-            r"(?P<secret>[A-Za-z0-9._~+/=-]{6,}+)"
+            r"(?P<secret>[A-Za-z0-9._~+/=!$*-]{6,}+)"
         ),
         _is_credential,
     ),

@@ -1,5 +1,7 @@
 """What a value looks like, whatever it is called: a placeholder, a name, a path, a passphrase, or drawn by a machine."""
 
+import base64
+import binascii
 import re
 from itertools import pairwise
 from math import log2
@@ -8,7 +10,7 @@ _SIGN = re.compile(r"[!?#*@%^&+~$](?![({\[])")
 _JUMBLE = re.compile(r"[bcdfghjklmnpqrstvwxz]{5}")
 _CALL = re.compile(r"[(){}<>\[\]|;]|://|&&|\.\w+\(")
 _PLACEHOLDER = re.compile(
-    r"(?i)^(?:[<$%{\[*#@]|=\{\{|(?:your|my|the|some|any|our|insert|enter|add|put|paste|replace|dummy|fake|sample|example"
+    r"(?i)^(?:[<$%{\[*#@)\]},]|=\{\{|(?:your|my|the|some|any|our|insert|enter|add|put|paste|replace|dummy|fake|sample|example"
     r"|test|mock|redacted|hidden|changeme|change|todo|tbd|none|null|nil|undefined|true|false|string|str|text|bytes|bool"
     r"|int|number|any|object|required|optional|password|passwd|secret|token|apikey|api|key|value|default|invalid"
     r"|incorrect|missing|wrong|empty|uint8array|enabled|disabled|process|os|env|config|settings|self|this|await|new|return|function)"
@@ -16,25 +18,31 @@ _PLACEHOLDER = re.compile(
 )
 _PLACEHOLDER_WORD = re.compile(
     r"(?i)placeholder|your[_-]|_here\b|-here\b|x{4}|\.{3}|\u2026|\*{3}|redacted|example|1234567890?$"
-    r"|^(?:test|some|bad|my|wrong|good|new|old|challenge)[_-]?pass(?:word|phrase|wd)?$|^\d+(?:\.\d+){3,}$"
+    r"|^(?:test|some|bad|my|wrong|good|new|old|challenge|fake)[_-]?pass?(?:word|phrase|wd)?\d?$|^\d+(?:\.\d+){3,}$"
+    r"|\$\{?(?:pass|secret|token|key)|(?:asd|sdf|dfg|jkl|qwe|zxc).*(?:asd|sdf|dfg|jkl|qwe|zxc)"
 )
 #: What everybody tries first gives nothing away.
-_COMMON = re.compile(
-    r"(?i)^(?:p[a@]ss?w[o0]rd|pass|secret|s3cr3t|guest|admin|root|user|test(?:ing)?|demo|foo(?:bar)?|letmein|qwerty|welcome|default)"
-    r"[\d!@#$]{0,4}$"
-)
+_FIRST = r"pa(?:ss?|ee)word|pass|se[ck]ret|guest|admin|root|user|test(?:ing)?|demo|foo(?:bar)?|letmein|qwerty|welcome|default"
+_COMMON = re.compile(rf"(?i)(?:(?:{_FIRST}|p@ss?word|passw0rd|p@ssw0rd)[\d!@#$]{{0,4}}|hunter2)$")
+#: The same in the digits and signs that stand for letters, and in a row.
+_SPELLED = re.compile(rf"(?:(?:my|the|super|top)[_-]?)?(?:(?:{_FIRST})[_-]?)+")
+_LETTERS_FOR = str.maketrans("013457@$", "oieastas")
+_LONGEST_COMMON = 24
 #: Values of code and of reports: a date, a constant of C, a version of a package, a part of a pattern, an index;
 #: and words that only say which password stands there.
 _WRITTEN = re.compile(
     r"(?i)^(?:\d{4}-\d\d-\d\d[t ]\d\d:|0x[0-9a-f]{1,8}u?l{0,2}$|(?:\d+:)?\d+\.\d+[.+~-]?\d*[+~-][a-z]|\d+:\d+\.\d"
-    r"|[^\s(]{0,40}\(\?:|[^\s{]{0,40}\{[a-z_]+\}|\w+\[-?\d+\]"
-    r"|[a-z]{1,24}[_-]?pass[@_-]?word[_-]?[a-z]{0,24}\d{0,3}[!@#.]{0,3}$|(?:top|new|old|my|your)[_-]?secret\d{0,3}$)"
+    r"|[^\s(]{0,40}\(\?:|[^\s{]{0,40}\{[a-z_]+\}|\w+\[-?\d+\]|\d+:\d+$|\d\.\d+-[0-9a-f]{32}$|[0-9a-f:]{2,30}::[0-9a-f:]{0,20}$"
+    r"|\w+:[x*!]?:\d+:\d+:|\^\S{0,40}\[[^\]\s]+\][?*+{]|[a-z_$][\w$]*(?:\??\.[a-z_$][\w$]*)+(?:\?\?|\?\w|[!=]==?)|[a-z]+_$"
+    r"|[a-z]{0,24}[_-]?pass(?:[\W_]|%[0-9a-f]{2})?word[_-]?[a-z]{0,24}\d{0,3}[!@#.]{0,3}$|(?:top|new|old|my|your)[_-]?secret\d{0,3}$)"
 )
 _SNAKE = re.compile(
     r"^_?(?:[a-z]+\d{0,2}(?:_[a-z]+\d{0,2})+|[A-Z]+\d{0,2}(?:_[A-Z]+\d{0,2})+|[A-Z][A-Z0-9]{0,15}(?:_[A-Z0-9]{1,15}){2,}|[A-Z][a-z]+(?:To)?-[A-Z][A-Za-z]+"
     r"|\d[\d_]*[._][\d_.e]+)$"
 )
 _TOLD_OF = re.compile(r"(?i)pass(?:w|phrase|$)|pwd|secret|token")
+#: Words with a number behind them: `client-valid-token-1`.
+_NUMBERED = re.compile(r"[a-z]+(?:[-_][a-z]+)+[-_]?\d{1,2}$")
 _DOTTED = re.compile(r"^(?:[abglsvwt]:)?[A-Za-z_$][\w$]*(?:(?:\?\.|\.|::|->)[A-Za-z_$][\w$]*)+$")
 _STOP = frozenset(
     "the a an your my his her our their this that is are be must should enter for of and or not at in with to from on by no "
@@ -47,11 +55,24 @@ _PIECES = re.compile(r"[A-Z]?[a-z]+|[A-Z]+|\d+")
 _RANDOM_PIECE = 3.4
 #: Names of classes and functions have longer pieces, even where short words and initials follow each other.
 _MANY_PIECES, _JUMBLED_PIECE, _SIGNED_PIECE = 4, 2.2, 3.0
-_LONG = 32
+#: From so many characters on, of both cases and of one.
+_LONG, _LOWER = 32, 24
 #: Of drawn letters one in 26 follows the one before it, of hexadecimal ones one in seven.
 _FEWEST_STEPS, _IN_ORDER = 6, 0.6
 _BASE64 = re.compile(r"^[A-Za-z0-9+/]+={0,2}$")
 _HEX = re.compile(r"^(?:0x)?(?=[a-f]{0,40}\d)(?=\d{0,40}[a-f])[0-9a-f]+$")
+#: Words of a translation: how many, how long, and a character as programs escape it.
+_ESCAPED, _BETWEEN_WORDS = re.compile(r"\\u([0-9a-fA-F]{4})"), re.compile(r"[-/ ']")
+_IN_PHRASES, _SHORTEST_LOGIN = " -:.'/()", 5
+_MOST_WORDS, _LONGEST_WORD, _LONGEST_NAME = 2, 12, 24
+_SHORTEST_TEXT, _FEWEST_BLANKS = 20, 2
+_WORDED = re.compile(r"[a-z]{4,10}(?:-[a-z]{4,10}){2,5}-?\d{2,4}[!$*_#?]?|[A-Z][a-z]{3,11}(?:\d{4}|\d{2,4}[!$*_#?])")
+#: Code: several assigned or listed names.
+_LISTED = re.compile(r"\w=\w+,|[a-z_]{4,}[=,(][a-z_]{4,}|\w\(\)|,,|==|\)[.,]\w{3}")
+_SHORTEST_STRONG, _FEWEST_DIGITS, _STRONG_PIECE = 20, 2, 2.4
+#: A value in hexadecimal, or one with an id in it.
+_HEX_GROUPS = re.compile(r"^(?:0x)?[0-9a-f]+$|[0-9a-f]{8}-(?:[0-9a-f]{4}-){3}[0-9a-f]{12}")
+_CALLED = re.compile(r"[A-Za-z_][\w.]*\Z")
 _BASE32 = re.compile(r"^(?:(?=[A-Z]{0,40}[2-7])[A-Z2-7]+|(?=[a-z]{0,40}[2-7])[a-z2-7]+)$")
 
 
@@ -84,6 +105,40 @@ def is_drawn(value: str) -> bool:
     return value.islower() and value.isalpha() and _JUMBLE.search(value) is not None
 
 
+def is_worded(value: str) -> bool:
+    """Whether a value is a password made of words: `copper-indigo-juniper80`, `Sommer2041!`."""
+    return _WORDED.fullmatch(value) is not None
+
+
+def is_hard(value: str) -> bool:
+    """Whether an unquoted value with brackets, commas or equals signs is a password and no code."""
+    if (
+        not (10 <= len(value) <= 40 and value[:1].isalnum() and any(map(str.isdigit, value)))
+        or value.islower()
+        or value.isupper()
+    ):
+        return False
+    if value.count("(") == value.count(")") and "(" in value and not is_drawn(value.partition("(")[0]):
+        return False
+    pieces = _PIECES.findall(value)
+    return sum(map(len, pieces)) <= _SIGNED_PIECE * len(pieces) and not _LISTED.search(value)
+
+
+def is_strong(value: str) -> bool:
+    """Whether capitals, small letters and several digits stand in a drawn value of twenty characters and more."""
+    pieces = _PIECES.findall(value)
+    return (
+        len(value) >= _SHORTEST_STRONG
+        and sum(map(str.isdigit, value)) >= _FEWEST_DIGITS
+        and not value.islower()
+        and not value.isupper()
+        and sum(map(len, pieces)) <= _STRONG_PIECE * len(pieces)
+        and not _HEX_GROUPS.search(value.lower())
+        and not is_placeholder(value)
+        and not is_location(value)
+    )
+
+
 def is_mixed(value: str) -> bool:
     """Whether letters and digits stand in it."""
     return any(c.isdigit() for c in value) and any(c.isalpha() for c in value)
@@ -97,21 +152,83 @@ def is_phrase(value: str) -> bool:
 
 def is_placeholder(value: str) -> bool:
     """Whether a value only stands for one: a name, a template's variable, a row of stars."""
-    if is_sequence(value) or _WRITTEN.match(value):
+    if is_sequence(value) or _WRITTEN.match(value) or says_text(value):
         return True
-    if len(set(value)) <= 3 or _PLACEHOLDER.match(value) or _PLACEHOLDER_WORD.search(value) or _COMMON.match(value):
+    if len(set(value)) <= 3 or _PLACEHOLDER.match(value) or _PLACEHOLDER_WORD.search(value) or is_common(value):
         return True
     # Names of what would stand there, in the spellings of code, and of a command that is called.
-    return _SNAKE.match(value) is not None or (not any(map(str.isdigit, value)) and _TOLD_OF.search(value) is not None)
+    return _SNAKE.match(value) is not None or (
+        _TOLD_OF.search(value) is not None
+        and (sum(map(str.isdigit, value)) <= value.isalnum() or _NUMBERED.match(value) is not None)
+    )
+
+
+def is_common(value: str) -> bool:
+    """Whether a value is what everybody tries first: `secret1`, `s3cr3t`, `My$ecretPassword`."""
+    if len(value) > _LONGEST_COMMON:
+        return False
+    return bool(_COMMON.match(value) or _SPELLED.fullmatch(value.lower().translate(_LETTERS_FOR)))
+
+
+def is_word(value: str) -> bool:
+    """Whether a value is a word of a language, as in a translation; drawn values have digits, signs or capitals inside."""
+    if "\\u" in value:
+        value = _ESCAPED.sub(lambda match: chr(int(match[1], 16)), value)
+    if not value.isascii():
+        return not any(c.isascii() and not c.isalpha() and c not in _IN_PHRASES for c in value)
+    words = _BETWEEN_WORDS.split(value)
+    if len(words) > _MOST_WORDS or not all(map(str.isalpha, words)) or _JUMBLE.search(value.lower()):
+        return False
+    if not all(word.islower() or word.isupper() or word.istitle() for word in words):
+        return False
+    return max(map(len, words)) <= (_LONGEST_NAME if value.istitle() else _LONGEST_WORD)
+
+
+def is_foreign(value: str) -> bool:
+    """Whether a value is a word in letters that keys and tokens do not have, as they are or as programs escape them."""
+    return ("\\u" in value or not value.isascii()) and is_word(value)
+
+
+def login_in(value: str) -> str:
+    """Return the password of a base64 that says user:password; "" where it says none."""
+    try:
+        told = base64.b64decode(value + "=" * (-len(value) % 4), validate=True).decode("utf-8")
+    except (ValueError, binascii.Error):
+        return ""
+    user, _, word = told.partition(":")
+    return word if user and told.isprintable() else ""
+
+
+def is_login(value: str) -> bool:
+    """Whether base64 says user:password, and a password that gives something away."""
+    word = login_in(value)
+    return len(word) >= _SHORTEST_LOGIN and " " not in word and not is_placeholder(word) and not is_foreign(word)
+
+
+def says_text(value: str) -> bool:
+    """Whether base64 says words or lines of ASCII, as in examples of manuals."""
+    if len(value) < _SHORTEST_TEXT or not _BASE64.match(value):
+        return False
+    try:
+        told = base64.b64decode(value[: len(value) // 4 * 4], validate=True).decode("ascii")
+    except (ValueError, binascii.Error):
+        return False
+    return len(re.findall(r"[ \n]", told)) >= _FEWEST_BLANKS and told.replace("\n", "").isprintable()
+
+
+def is_called(text: str, start: int, end: int) -> bool:
+    """Whether what stands at a place of a text is a function, which is called there."""
+    return text[end : end + 1] == "(" and _CALLED.match(text, start, end) is not None
 
 
 def is_sequence(value: str) -> bool:
     """Whether letters or digits follow each other as in the alphabet, as in values that manuals make up: `a1b2c3d4`."""
     letters = [ord(c) for c in value.lower() if "a" <= c <= "z"]
     digits = [int(c) for c in value if "0" <= c <= "9"]
-    steps = sum(b - a == 1 for a, b in pairwise(letters)) + sum((b - a) % 10 == 1 for a, b in pairwise(digits))
+    up = sum(b - a == 1 for a, b in pairwise(letters)) + sum((b - a) % 10 == 1 for a, b in pairwise(digits))
+    down = sum((a - b) % 10 == 1 for a, b in pairwise(digits)) if not letters else 0
     pairs = max(0, len(letters) - 1) + max(0, len(digits) - 1)
-    return pairs >= _FEWEST_STEPS and steps >= _IN_ORDER * pairs
+    return pairs >= _FEWEST_STEPS and max(up, down) >= _IN_ORDER * pairs
 
 
 def is_random(value: str, shortest: int = 12) -> bool:
@@ -125,7 +242,8 @@ def is_random(value: str, shortest: int = 12) -> bool:
     if len(value) >= _LONG and _BASE32.match(value):
         return average < 2 * _RANDOM_PIECE and entropy(value) >= 3.5
     if any(c.isdigit() for c in value) and any(c.isalpha() for c in value):
-        return average < (_RANDOM_PIECE if len(value) < _LONG or not value.isalnum() else 5) and entropy(value) >= 2.8
+        long = value.isalnum() and (len(value) >= _LONG or (value.islower() and len(value) >= _LOWER))
+        return average < (5 if long else _RANDOM_PIECE) and entropy(value) >= 2.8
     mixed_case = not value.islower() and not value.isupper()
     if mixed_case and len(value) >= 20:
         # So long a text of both cases and no digit is less often a name.

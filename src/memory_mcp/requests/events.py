@@ -70,7 +70,7 @@ def get_events(app: App, request: GetEvents, caller: Caller) -> Events:
         found, kept_to, scope, question = _around(app, request, caller)
     else:
         found, kept_to, scope, question = _page(app, request, caller)
-    offsets = {event_id_from(event_key(request.event_id)): offset} if request.event_id else {}
+    offsets: dict[str, int] = {event_id_from(event_key(request.event_id)): offset} if request.event_id else {}
     shown = shaped(app, found[:kept_to], full is Detail.FULL, most, offsets)
     kept = fitting(app, shown, own_budget)
     shortened = bool(shown) and not kept

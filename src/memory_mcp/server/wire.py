@@ -207,28 +207,6 @@ class Event(Wire):
     text: str
 
 
-class QuotedSpan(Wire):
-    """A citation of an event."""
-
-    grip_id: str
-    start: int
-    end: int
-    over: bool | None = None
-
-
-class FullEvent(Event):
-    """An event with its origin and the citations of it."""
-
-    agent: str = ""
-    project: str = ""
-    thread: str = ""
-    trust: str = ""
-    size: int | None = None
-    offset: int | None = None
-    metadata: dict[str, str] = {}
-    quotes: list[QuotedSpan] = []
-
-
 class Context(Wire):
     """Where a node stands."""
 
@@ -307,15 +285,6 @@ class GripAnswer(Recalled):
     superseded_by: SkipJsonSchema[str] = ""
     why_superseded: SkipJsonSchema[str] = ""
     flag: SkipJsonSchema[str] = ""
-
-
-class EventsAnswer(Recalled):
-    """get_events."""
-
-    events: list[FullEvent]
-    next_cursor: str = ""
-    scope: str
-    truncated: bool | None = None
 
 
 class NavigateAnswer(Recalled):

@@ -8,7 +8,7 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from memory_mcp.model.ids import day_id, month_id, week_id
 from memory_mcp.web.rendering import count as counted
@@ -49,13 +49,16 @@ class Column:
 
 def drawn(name: str, *inner: str, **attributes: object) -> Markup:
     """Return an element of SVG; `_` in the name of an attribute is a hyphen, and None leaves it out."""
-    said = Markup("").join(
-        Markup(' {}="{}"').format(key.rstrip("_").replace("_", "-"), value if isinstance(value, Markup) else plain(str(value)))
-        for key, value in attributes.items()
-        if value is not None
+    said = "".join(
+        f' {key.rstrip("_").replace("_", "-")}="{_safe(value)}"' for key, value in attributes.items() if value is not None
     )
-    held = Markup("").join(part if isinstance(part, Markup) else plain(part) for part in inner)
-    return Markup("<{0}{1}>{2}</{0}>").format(Markup(name), said, held)
+    held = "".join(part if isinstance(part, Markup) else _safe(part) for part in inner)
+    return Markup(f"<{name}{said}>{held}</{name}>")
+
+
+def _safe(value: object) -> str:
+    """Return a value as it may be put into markup; a number needs nothing."""
+    return str(value) if isinstance(value, int | float) else escape(plain(str(value)))
 
 
 def linked(href: str, title: str, *inner: Markup, **attributes: object) -> Markup:

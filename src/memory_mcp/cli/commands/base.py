@@ -220,7 +220,7 @@ def scope_of(app: "App", args: argparse.Namespace) -> "Scoped":
     return found
 
 
-def whose(app: "App", args: argparse.Namespace) -> dict[str, str]:
+def whose(app: "App", args: argparse.Namespace) -> dict[str, Any]:
     """Return the project and scope of a request, and say on stderr when the working directory bounds it."""
     from memory_mcp.requests.scope import ScopeName
 

@@ -6,8 +6,8 @@ import sys
 
 from memory_mcp import link
 from memory_mcp.cli import render
-from memory_mcp.cli.bulk import ours
 from memory_mcp.cli.commands.base import Subparsers, as_json, leaf, settings_of, wanted
+from memory_mcp.cli.failures import ours
 from memory_mcp.errors import LayerUnavailable
 
 _ASIDE = (

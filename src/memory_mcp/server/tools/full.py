@@ -12,6 +12,7 @@ from memory_mcp.requests.nodes import GetNode
 from memory_mcp.requests.words import SearchNode
 from memory_mcp.server import arguments, wire
 from memory_mcp.server.tools.kit import Kit, tool
+from memory_mcp.server.wire_events import EventsAnswer
 
 
 class Full:
@@ -65,12 +66,12 @@ class Full:
         offset: Annotated[int, Field(description="Characters of event_id to leave out", ge=0, le=CHARACTERS.most)] = 0,
         text_limit: Annotated[int, Field(description="Characters of each text", ge=0, le=TEXT.most)] = 0,
         detail: Annotated[arguments.Detail, Field(description="full: origin, length, quoted spans")] = "lean",
-    ) -> Annotated[CallToolResult, wire.EventsAnswer]:
+    ) -> Annotated[CallToolResult, EventsAnswer]:
         """Raw events in time order: of a session, a segment, a time span, or around one event."""
         page: dict[str, Any] = {"limit": limit, "cursor": cursor, "token_budget": token_budget or 0}
         around: dict[str, Any] = {"event_id": event_id, "before": before, "after": after, "offset": offset}
         shape: dict[str, Any] = {"text_limit": text_limit, "detail": detail, "node_id": node_id}
-        scoped = {"project": project, "scope": scope}
+        scoped: dict[str, Any] = {"project": project, "scope": scope}
         return await self._kit.ask(GetEvents(since, until, session_id, **page, **around, **shape, **scoped))
 
     async def search_node(

@@ -51,7 +51,7 @@ async def session(ask: Ask) -> Response:
     shape: dict[str, Any] = {"detail": Detail.FULL, "text_limit": _WIDTH, "token_budget": TOKENS.most}
     start, end = ask.given("from"), ask.given("to")
     if start or end:
-        sides = {"after": min(_EVENTS, NEIGHBOURS.most)} if start else {"before": min(_EVENTS, NEIGHBOURS.most)}
+        sides: dict[str, Any] = {"after": min(_EVENTS, NEIGHBOURS.most)} if start else {"before": min(_EVENTS, NEIGHBOURS.most)}
         request = GetEvents(event_id=start or end, **sides, **shape)
     else:
         project = ask.given("project")

@@ -13,8 +13,8 @@ from memory_mcp.web.pages import talk
 
 #: Children of a page, and events.
 _CHILDREN, _EVENTS = 60, 60
-#: Statements that are shown where a period is unfolded in place.
-_FEW = 5
+#: Statements that are shown where a period is unfolded in place: those of a kind, or else so many others.
+_FEW, _FEW_OTHERS = 4, 2
 
 
 async def root(ask: Ask) -> Response:
@@ -44,7 +44,7 @@ async def _shown(ask: Ask, node_id: str) -> Response:
 
 async def _talk(ask: Ask, node: Mapping[str, Any], cursor: str = "") -> dict[str, Any]:
     """Return a segment's conversation from the cursor on."""
-    scoped = {"project": ask.given("project"), "scope": "" if ask.given("project") else "all"}
+    scoped: dict[str, Any] = {"project": ask.given("project"), "scope": "" if ask.given("project") else "all"}
     size: dict[str, Any] = {"limit": _EVENTS, "cursor": cursor, "text_limit": talk.SHOWN, "token_budget": TOKENS.most}
     found = await ask.memory.ask(GetEvents(node_id=node["node_id"], detail=Detail.FULL, **size, **scoped))
     cited = {grip for bullet in node.get("bullets", ()) for grip in bullet["grip_ids"]}
@@ -65,8 +65,8 @@ async def _conversation(ask: Ask, node_id: str, cursor: str) -> Response:
 
 
 def _telling(node: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """Return a node's statements as they are shown in place: of a period the durable ones first, and few."""
+    """Return a node's statements as they are shown in place: of a period the durable ones, and few."""
     bullets = node.get("bullets", [])
     if node["level"] == "segment":
         return list(bullets)
-    return sorted(bullets, key=lambda one: not one.get("kind"))[:_FEW]
+    return [one for one in bullets if one.get("kind")][:_FEW] or list(bullets[:_FEW_OTHERS])
