@@ -71,7 +71,13 @@ class Ask:
         """Return a page from a template of `web/templates`."""
         # A part has no place for notes: they wait for the next whole page.
         notes = [] if self.part else self.visit.taken_notes()
-        shown = {"notes": notes, "project": self.given("project"), "at": self.request.url.path, **values}
+        shown = {
+            "notes": notes,
+            "project": self.given("project"),
+            "at": self.request.url.path,
+            "arguments": dict(self.request.query_params),
+            **values,
+        }
         return rendering.page(self.visit, template, shown, code)
 
 
