@@ -235,7 +235,7 @@ def test_in_a_browser_nothing_runs_nothing_is_asked_and_nothing_is_turned(
     for kind, path in one_of_each.items():
         page = tab.go(path)
         page.evaluate("() => { for (const d of [...document.querySelectorAll('main details')].slice(0, 4)) d.open = true; }")
-        page.wait_for_function("document.querySelectorAll('[aria-busy]').length === 0")
+        page.wait_for_selector("[aria-busy]", state="detached")
         told = page.evaluate(
             """() => ({ran: window.evil, dir: getComputedStyle(document.body).direction, title: document.title,
                 menu: getComputedStyle(document.querySelector('.top')).direction,
