@@ -20,7 +20,7 @@ from bench.place import Place
 from memory_mcp import link
 from memory_mcp.requests.registry import REQUESTS, WRITING
 from tests.daemon.places import needs_proc, said
-from tests.interaction.test_tool_list import WRITES
+from tests.interaction.test_tool_list import SNAPSHOT, WRITES
 from tests.waiting import PATIENCE, until
 
 pytestmark = needs_proc
@@ -77,7 +77,8 @@ def test_what_cannot_be_asked_is_an_error_of_ours(filled: Place) -> None:
 
 
 def test_requests_that_write_are_those_whose_tools_say_so() -> None:
-    assert WRITES & set(REQUESTS) == WRITING
+    tools = set(json.loads(SNAPSHOT.read_text(encoding="utf-8")))
+    assert WRITES & set(REQUESTS) == WRITING & tools
 
 
 class Terminal:

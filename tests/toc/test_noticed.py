@@ -1,6 +1,8 @@
 """What the program notices by itself: worked out from what is stored, flat in cost, the same after a rebuild."""
 
+import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -15,6 +17,7 @@ from memory_mcp.toc.statements import line_of, rules_of
 from memory_mcp.toc.told import stretches
 from tests.factories import SHOP, a_small_history, draft
 from tests.fakes import FakeClock
+from tests.waiting import PATIENCE
 from tests.work import asked_of_the_store
 
 OLD, NEW = "We decided to use Postgres for the orders ledger.", "We decided to use MySQL for the orders ledger."
@@ -109,3 +112,25 @@ def test_a_briefing_tells_it_behind_what_holds_and_other_words_of_the_same_messa
     assert told[-1].endswith(f"({OTHERWISE}: {one.new})")
     assert [OLD in row for row in told] == [False, True]
     assert all(OTHERWISE not in line_of(said, label) for said, label in [rules_of(first)[0], *rules_of(second)])
+
+
+def test_a_reader_does_not_wait_while_another_thread_searches_through_the_store(
+    memory: App, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tell(memory, draft(OLD, "2026-01-20 09:00", session="a"), draft(NEW, "2026-01-22 09:00", session="b"))
+    fresh = Contradictions(memory.storage, Calendar("Europe/Berlin"))
+    begun, may_end, search = threading.Event(), threading.Event(), memory.storage.superseded.stated
+
+    def slow(*given: Any) -> Any:
+        begun.set()
+        assert may_end.wait(PATIENCE)
+        return search(*given)
+
+    monkeypatch.setattr(memory.storage.superseded, "stated", slow)
+    first = threading.Thread(target=fresh.marks)
+    first.start()
+    assert begun.wait(PATIENCE)
+    assert not fresh.marks()
+    may_end.set()
+    first.join(PATIENCE)
+    assert len(fresh.marks()) == 1

@@ -60,7 +60,7 @@ class Served:
 @contextmanager
 def served(directory: Path) -> Iterator[Served]:
     clock = Clock()
-    visits = Visits(later=Later(sleep=clock.sleep))
+    visits = Visits(later=Later(sleep=clock.sleep, patience_s=PATIENCE))
     with opened(directory, visits=visits) as door:
         door.app.settings_file = directory.parent / "config.toml"
         door.app.write(a_small_history(1), "test")

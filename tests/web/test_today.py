@@ -139,6 +139,15 @@ def test_one_project_can_be_shown_alone_and_stays_so_in_every_link(shown: Shown)
     assert all("project=github.com%2Facme%2Fshop" in way for way in ways)
 
 
+def test_what_belongs_to_no_project_is_shown_without_a_way_to_show_it_alone(shown: Shown) -> None:
+    shown.add(*worked(""), *worked(session="s2", hours=1))
+    page = shown.visitor.page("today")
+    assert "no project" in plain(page)
+    ways = [html.unescape(way) for way in re.findall(rf'href="{shown.visitor.base}/(today\?[^"]+)"', page)]
+    assert set(ways) == {"today?project=github.com%2Facme%2Fshop"}
+    assert shown.visitor.get(ways[0]).status == 200
+
+
 def test_what_is_recorded_meanwhile_is_in_the_part_that_the_page_fetches(shown: Shown) -> None:
     shown.add(*worked())
     page = shown.visitor.page("today")

@@ -148,7 +148,7 @@ def test_where_there_are_no_topics_the_page_says_why_and_what_happens_next(tmp_p
         door.app.derivation.run()
         page = visitor.page("topics")
         assert "There are no topics yet" in page
-        assert "from 50 segments on; there is 1" in plain(page)
+        assert "Topics are looked for from 50 segments on; there is 1." in plain(page)
         live = re.search(r'data-live="([^"]+)"', page)
         assert live is not None
         door.app.write(topics.sessions(), "jsonl")

@@ -17,7 +17,9 @@ from memory_mcp.requests.correct import Audit
 from memory_mcp.requests.events import GetEvents
 from memory_mcp.requests.forget import Forget
 from memory_mcp.web.undo import WAIT, Later, Pending, Stage
+from memory_mcp.web.visits import Visits
 from tests.daemon.places import DAEMON, needs_proc, said
+from tests.waiting import PATIENCE
 from tests.web.acting import NAME, Served, followed, forms, served, until
 from tests.web.visitor import Visitor, entered
 
@@ -188,6 +190,49 @@ def test_a_daemon_that_is_killed_while_it_waits_has_forgotten_nothing(tmp_path: 
 # the waiting itself
 
 
+async def nothing() -> dict[str, int]:
+    return {}
+
+
+def test_what_takes_long_to_find_is_looked_for_behind_the_page_and_cannot_be_started_before() -> None:
+    async def main() -> None:
+        later, found = Later(sleep=lambda _: anyio.sleep_forever(), patience_s=0), anyio.Event()
+
+        async def look() -> dict[str, int]:
+            await found.wait()
+            return {"events": 3}
+
+        one, other = [await later.show("me", {}, look, nothing) for _ in range(2)]
+        later.start(one)
+        assert (one.stage, one.found) == (Stage.LOOKING, {})
+        assert later.undo(other)
+        found.set()
+        await asyncio.gather(*(p.task for p in (one, other) if p.task), return_exceptions=True)
+        assert (one.stage, one.found) == (Stage.SHOWN, {"events": 3})
+        assert (other.stage, other.found) == (Stage.UNDONE, {})
+
+    anyio.run(main)
+
+
+def test_what_fails_while_it_is_looked_for_is_told() -> None:
+    async def main() -> None:
+        begun = anyio.Event()
+
+        async def refused() -> dict[str, int]:
+            await begun.wait()
+            raise InvalidQuery("too much is named")
+
+        one = await Later(patience_s=0).show("me", {}, refused, nothing)
+        begun.set()
+        with pytest.raises(InvalidQuery):
+            await Later(patience_s=PATIENCE).show("me", {}, refused, nothing)
+        assert one.task is not None
+        await one.task
+        assert (one.stage, one.work, one.error and one.error.message) == (Stage.FAILED, None, "too much is named")
+
+    anyio.run(main)
+
+
 def test_what_fails_is_told_and_what_it_was_about_is_dropped(caplog: pytest.LogCaptureFixture) -> None:
     async def refused() -> dict[str, int]:
         raise InvalidQuery("it stands nearly everywhere")
@@ -197,7 +242,7 @@ def test_what_fails_is_told_and_what_it_was_about_is_dropped(caplog: pytest.LogC
 
     async def main() -> list[Pending]:
         later = Later(sleep=lambda _: anyio.sleep(0))
-        made = [later.show("me", {}, work) for work in (refused, broken)]
+        made = [await later.show("me", {}, nothing, work) for work in (refused, broken)]
         for one in made:
             later.start(one)
         await asyncio.gather(*(one.task for one in made if one.task))
@@ -210,17 +255,27 @@ def test_what_fails_is_told_and_what_it_was_about_is_dropped(caplog: pytest.LogC
     assert NAME not in caplog.text + str(second.error)
 
 
-def test_acts_that_wait_are_never_dropped_for_new_ones() -> None:
-    async def nothing() -> dict[str, int]:
-        return {}
+def test_what_is_undone_or_ends_with_its_door_holds_nothing_of_what_it_was_about() -> None:
+    async def main() -> None:
+        visits = Visits(later=Later(sleep=lambda _: anyio.sleep_forever()))
+        shown_, waiting = [await visits.later.show("me", {}, nothing, nothing) for _ in range(2)]
+        visits.later.start(waiting)
+        assert visits.later.undo(shown_)
+        visits.end()
+        for one in (shown_, waiting):
+            assert (one.stage, one.work) == (Stage.UNDONE, None)
 
+    anyio.run(main)
+
+
+def test_acts_that_wait_are_never_dropped_for_new_ones() -> None:
     async def main() -> None:
         later = Later(sleep=lambda _: anyio.sleep_forever())
-        waiting = later.show("me", {}, nothing)
+        waiting = await later.show("me", {}, nothing, nothing)
         later.start(waiting)
-        old = later.show("me", {}, nothing)
+        old = await later.show("me", {}, nothing, nothing)
         for _ in range(100):
-            later.show("me", {}, nothing)
+            await later.show("me", {}, nothing, nothing)
         assert later.find("me", waiting.id) is waiting
         assert later.find("me", old.id) is None
         assert later.find("you", waiting.id) is None

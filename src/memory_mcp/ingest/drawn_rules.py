@@ -13,10 +13,10 @@ _OPEN_WORD = (
     r"|host|domain|server|pub|public|cert|certificate|ca|fingerprint|integrity|etag|cursor|nonce|name|user|flags|opts|args|data|body"
     r"|text|content|expected|output|result|value|thumbprint|address|addr|signature|sig|class|type|model|format|build|branch|session"
     r"|request|trace|span|icon|svg|font|src|href|prompt|template|patterns?|regex|query|sql|ps1|accept|websocket|next|continuation|placeholder|spec|status"
-    # Parts of signed and encrypted messages, and of public keys.
-    r"|protected|payload|header|iv|ciphertext|x5t|x5c|kid|sub|aud|jti|[nexy]|pub[xy]?|base64\w?"
 )
-_OPEN_NAME = re.compile(rf"(?i)(?:^|[_.-]|(?<=[a-z])(?=[A-Z]))(?:{_OPEN_WORD})s?(?:$|[_.-]|(?-i:(?=[A-Z])))")
+#: Parts of signed and encrypted messages, and of public keys.
+_PART = r"protected|payload|header|iv|ciphertext|x5t|x5c|kid|sub|aud|jti|pub[xy]?|base64\w?"
+_OPEN_NAME = re.compile(rf"(?i)^[nexy]$|(?:^|[_.-]|(?<=[a-z])(?=[A-Z]))(?:{_OPEN_WORD}|{_PART})s?(?:$|[_.-]|(?-i:(?=[A-Z])))")
 _VARIABLE = re.compile(
     r"(?<![A-Za-z0-9_$.])(?P<name>[A-Z][A-Z0-9_]{2,60}+)=(?P<quote>[\"']?)(?P<secret>[^\s\"'`$<>]{8,400}+)(?=(?P=quote)(?:\s|$))"
 )

@@ -3,7 +3,8 @@
 Invariants
 1. What is marked follows from the statements that are stored now: whatever is derived again, forgotten or moved changes it.
 2. Only statements of one project meet, and what an agent wrote never marks what a person said.
-3. A step reads the nodes that changed; the store is searched through once per process.
+3. A step reads the nodes that changed; the store is searched through once per process, and a reader who comes meanwhile gets
+   what was known before: of 105,000 events that search took eight seconds and more.
 """
 
 import itertools
@@ -25,6 +26,8 @@ from memory_mcp.summarize.contradictions import FIRM, Claim, contradicts, read, 
 _MANY = 2000
 #: Statements of a project that hold a term, above which it tells nothing of what a statement is about.
 _COMMON = 200
+#: How long a reader waits for another thread that is at it (seconds): a step takes milliseconds.
+_PATIENCE = 0.3
 
 _SAYS = frozenset((EventType.USER_MESSAGE, EventType.ASSISTANT_MESSAGE, EventType.ASSISTANT_STOP, EventType.NOTE))
 
@@ -71,11 +74,15 @@ class Contradictions:
 
     def marks(self) -> Mapping[GripId, Sequence[Superseded]]:
         """See Noticed."""
-        with self._lock:
+        if not self._lock.acquire(timeout=_PATIENCE):
+            return self._marks
+        try:
             now = (self._dropped, self._storage.toc.version())
             if self._seen != now:
                 self._follow(now)
             return self._marks
+        finally:
+            self._lock.release()
 
     def _follow(self, now: tuple[int, int]) -> None:
         last = self._seen[1] if self._seen is not None and self._seen[0] == now[0] else None

@@ -8,7 +8,7 @@ from markupsafe import Markup
 from starlette.requests import Request
 from starlette.responses import Response
 
-from memory_mcp.errors import InvalidQuery
+from memory_mcp.errors import InvalidQuery, MemoryMcpError
 from memory_mcp.requests.correct import PERSON
 from memory_mcp.web import rendering
 from memory_mcp.web.memory import Memory
@@ -18,6 +18,12 @@ from memory_mcp.web.visits import Visit
 EXPLORER = "explorer"
 #: The header by which a script of ours asks for the changing part of a page alone.
 PART = "x-part"
+_STATUS = {"INVALID_ARGUMENT": 400, "NOT_FOUND": 404, "RESOURCE_EXHAUSTED": 413, "LOCKED": 503, "UNAVAILABLE": 503}
+
+
+def status_of(error: MemoryMcpError) -> int:
+    """Return the status of a response that says an error."""
+    return _STATUS.get(error.code, 500)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,7 +77,13 @@ class Ask:
         """Return a page from a template of `web/templates`."""
         # A part has no place for notes: they wait for the next whole page.
         notes = [] if self.part else self.visit.taken_notes()
-        shown = {"notes": notes, "project": self.given("project"), "at": self.request.url.path, **values}
+        shown = {
+            "notes": notes,
+            "project": self.given("project"),
+            "at": self.request.url.path,
+            "arguments": dict(self.request.query_params),
+            **values,
+        }
         return rendering.page(self.visit, template, shown, code)
 
 

@@ -6,7 +6,7 @@ from starlette.responses import Response
 
 from memory_mcp.web.acts import forgetting, jobs, projects, statements, summaries
 from memory_mcp.web.asking import Ask, Done
-from memory_mcp.web.pages import audit, calendar, evidence, export, forget, refine, status, today, topics, tree
+from memory_mcp.web.pages import audit, calendar, evidence, export, forget, refine, search, status, today, topics, tree
 from memory_mcp.web.pages import projects as projects_page
 
 PAGES: Mapping[str, Callable[[Ask], Awaitable[Response]]] = {
@@ -17,6 +17,7 @@ PAGES: Mapping[str, Callable[[Ask], Awaitable[Response]]] = {
     "grip/{grip_id:path}": evidence.grip,
     "session/{session_id:path}": evidence.session,
     "event/{event_id}": evidence.event,
+    "search": search.search,
     "topics": topics.topics,
     "topics/{topic_id}": topics.topic,
     "status": status.status,

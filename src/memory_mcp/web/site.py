@@ -17,7 +17,7 @@ from starlette.routing import BaseRoute, Route
 
 from memory_mcp.errors import InvalidQuery, MemoryMcpError, NotFound
 from memory_mcp.web import rendering
-from memory_mcp.web.asking import Ask, Done
+from memory_mcp.web.asking import Ask, Done, status_of
 from memory_mcp.web.headers import HEADERS
 from memory_mcp.web.memory import Memory
 from memory_mcp.web.registry import ACTS, FIRST, PAGES
@@ -29,12 +29,13 @@ log = logging.getLogger(__name__)
 #: A change of the memory is announced to open pages after at most so long; silence is broken this often (seconds).
 _LOOK, _SILENCE = 1.0, 20.0
 _TYPES = {".css": "text/css", ".js": "text/javascript", ".svg": "image/svg+xml"}
-_STATUS = {"INVALID_ARGUMENT": 400, "NOT_FOUND": 404, "RESOURCE_EXHAUSTED": 413, "LOCKED": 503, "UNAVAILABLE": 503}
 #: Fields of one form.
 _MOST_FIELDS = 100
 #: The field of a form, and the header of a script, that carry the visit's token.
 TOKEN, TOKEN_HEADER = "token", "x-token"
 
+#: Status of a response that nobody waits for any more.
+_LEFT = 499
 #: Forms that are known again when they are sent again.
 _MOST_SENT = 100
 
@@ -139,7 +140,7 @@ class _Site:
         """Return the endpoint of a page."""
 
         async def endpoint(request: Request) -> Response:
-            return await self._respond(request, show, {})
+            return await _while_there(request, lambda: self._respond(request, show, {}))
 
         return endpoint
 
@@ -156,6 +157,22 @@ class _Site:
             return _failed(
                 ask, MemoryMcpError("the page failed", "The log of memory-mcp has the details (memory-mcp daemon status).")
             )
+
+
+async def _while_there(request: Request, respond: Callable[[], Awaitable[Response]]) -> Response:
+    """Return a page; where the browser closes the connection first, the work for it is cancelled."""
+    response: Response = Response(status_code=_LEFT, headers=HEADERS)
+    async with anyio.create_task_group() as tasks:
+
+        async def watch() -> None:
+            while (await request.receive())["type"] != "http.disconnect":
+                pass
+            tasks.cancel_scope.cancel()
+
+        tasks.start_soon(watch)
+        response = await respond()
+        tasks.cancel_scope.cancel()
+    return response
 
 
 def _visit(request: Request) -> Visit:
@@ -195,11 +212,11 @@ def _refused(ask: Ask, error: MemoryMcpError) -> Response:
     if ask.part:
         return _failed(ask, error)
     name = str(ask.request.path_params["act"])
-    return ask.page("refused.html", _STATUS.get(error.code, 500), error=error, act=name, given=ask.form, back=ask.back)
+    return ask.page("refused.html", status_of(error), error=error, act=name, given=ask.form, back=ask.back)
 
 
 def _failed(ask: Ask, error: MemoryMcpError) -> Response:
-    status = _STATUS.get(error.code, 500)
+    status = status_of(error)
     if ask.part and ask.request.method == "POST":
         said = {"error": {"code": error.code, "message": rendering.plain(error.message), "hint": rendering.plain(error.hint)}}
         return JSONResponse(said, status, HEADERS)

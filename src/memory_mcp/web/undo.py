@@ -24,6 +24,8 @@ log = logging.getLogger(__name__)
 
 #: How long an act waits (seconds).
 WAIT = 10.0
+#: A page is held back so long for what an act would take (seconds); what takes longer is looked for behind it.
+PATIENCE = 1.0
 #: Acts that are known; the oldest that neither waits nor runs goes for one more.
 _MOST = 64
 
@@ -33,6 +35,7 @@ Work = Callable[[], Awaitable[Mapping[str, Any]]]
 class Stage(StrEnum):
     """How far an act is."""
 
+    LOOKING = "looking"
     SHOWN = "shown"
     WAITING = "waiting"
     UNDONE = "undone"
@@ -50,7 +53,9 @@ class Pending:
     shown: Mapping[str, Any]
     work: Work | None = field(repr=False)
     id: str = field(default_factory=lambda: secrets.token_urlsafe(12))
-    stage: Stage = Stage.SHOWN
+    stage: Stage = Stage.LOOKING
+    #: What it would take.
+    found: Mapping[str, Any] = field(default_factory=dict)
     #: What it came to.
     result: Mapping[str, Any] = field(default_factory=dict)
     error: MemoryMcpError | None = None
@@ -67,17 +72,34 @@ class Later:
         wait_s: float = WAIT,
         sleep: Callable[[float], Awaitable[None]] = anyio.sleep,
         clock: Callable[[], float] = time.monotonic,
+        patience_s: float = PATIENCE,
     ) -> None:
         self.wait_s = wait_s
+        self._patience_s = patience_s
         self._sleep = sleep
         self._clock = clock
         self._known: OrderedDict[str, Pending] = OrderedDict()
 
-    def show(self, owner: str, shown: Mapping[str, Any], work: Work) -> Pending:
-        """Keep an act that a visit is shown first."""
+    async def show(self, owner: str, shown: Mapping[str, Any], look: Work, work: Work) -> Pending:
+        """Keep an act that a visit is shown first, with what `look` finds that it would take.
+
+        Raises:
+            MemoryMcpError: `look` raised it within the patience of a page.
+
+        """
         made = Pending(owner, shown, work)
+        looking = asyncio.ensure_future(look())
+        try:
+            done, _ = await asyncio.wait({looking}, timeout=self._patience_s)
+        except asyncio.CancelledError:
+            looking.cancel()
+            raise
+        if done:
+            made.found, made.stage = looking.result(), Stage.SHOWN
+        else:
+            made.task = asyncio.get_running_loop().create_task(self._look(made, looking))
         self._known[made.id] = made
-        idle = [p.id for p in self._known.values() if p.stage not in (Stage.WAITING, Stage.RUNNING)]
+        idle = [p.id for p in self._known.values() if p.stage not in (Stage.LOOKING, Stage.WAITING, Stage.RUNNING)]
         for gone in idle[: max(0, len(self._known) - _MOST)]:
             del self._known[gone]
         return made
@@ -96,7 +118,7 @@ class Later:
 
     def undo(self, pending: Pending) -> bool:
         """Drop an act that has not begun; whether it is undone."""
-        if pending.stage in (Stage.SHOWN, Stage.WAITING):
+        if pending.stage in (Stage.LOOKING, Stage.SHOWN, Stage.WAITING):
             pending.stage, pending.work = Stage.UNDONE, None
             if pending.task is not None:
                 pending.task.cancel()
@@ -117,13 +139,24 @@ class Later:
         if pending.stage is not Stage.WAITING or work is None:
             return
         pending.stage = Stage.RUNNING
-        try:
-            pending.result = await work()
-            pending.stage = Stage.DONE
-        except MemoryMcpError as error:
-            pending.error, pending.stage = error, Stage.FAILED
-        except Exception as error:
-            # Its text and traceback may repeat what it was about.
-            log.error("an act of the explorer failed: %s", type(error).__name__)  # noqa: TRY400
-            pending.error = MemoryMcpError("it could not be carried out", "memory-mcp doctor looks into it; then try again.")
-            pending.stage = Stage.FAILED
+        if (result := await _outcome(pending, work())) is not None:
+            pending.result, pending.stage = result, Stage.DONE
+
+    async def _look(self, pending: Pending, looking: Awaitable[Mapping[str, Any]]) -> None:
+        if (found := await _outcome(pending, looking)) is not None and pending.stage is Stage.LOOKING:
+            pending.found, pending.stage = found, Stage.SHOWN
+
+
+async def _outcome(pending: Pending, doing: Awaitable[Mapping[str, Any]]) -> Mapping[str, Any] | None:
+    """Return what is awaited; None where it fails, which is kept."""
+    try:
+        return await doing
+    except MemoryMcpError as error:
+        pending.error, pending.stage = error, Stage.FAILED
+    except Exception as error:
+        # Its text and traceback may repeat what it was about.
+        log.error("an act of the explorer failed: %s", type(error).__name__)  # noqa: TRY400
+        pending.error = MemoryMcpError("it could not be carried out", "memory-mcp doctor looks into it; then try again.")
+        pending.stage = Stage.FAILED
+    pending.work = None
+    return None

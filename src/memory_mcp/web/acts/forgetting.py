@@ -29,14 +29,15 @@ async def show(ask: Ask) -> Done:
     """Find out what forgetting would take, and keep it for the page that shows it; nothing is changed."""
     given: dict[str, Any] = {name: ask.given(field) for field, name in _FIELDS.items()}
     request = Forget(**given, by=PERSON)
-    found = await ask.memory.ask(request)
     memory = ask.memory
+
+    async def look() -> Mapping[str, Any]:
+        return await memory.ask(request)
 
     async def work() -> Mapping[str, Any]:
         return await memory.write(replace(request, dry_run=False))
 
-    shown = {"what": _subject(request), "found": found, "back": ask.back}
-    pending = ask.visit.later.show(ask.visit.name, shown, work)
+    pending = await ask.visit.later.show(ask.visit.name, {"what": _subject(request)}, look, work)
     return Done("", f"forget/{pending.id}")
 
 

@@ -8,6 +8,7 @@ from starlette.responses import Response
 
 from memory_mcp.model.ids import day_id
 from memory_mcp.requests.activity import GetAgentActivity
+from memory_mcp.requests.shapes import NO_NAME
 from memory_mcp.requests.today import GetToday
 from memory_mcp.web import charts
 from memory_mcp.web.asking import Ask
@@ -26,6 +27,7 @@ async def today(ask: Ask) -> Response:
         "found": found,
         "activity": activity,
         "chart": charts.columns(_days(ask, activity), _said(activity.get("days", ()))),
+        "nameless": NO_NAME,
     }
     return ask.page("part_today.html" if ask.part else "today.html", **values)
 

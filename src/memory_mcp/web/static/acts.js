@@ -17,7 +17,7 @@ const pending = document.querySelector("[data-src-pending]");
 const ends = Date.now() + 1000 * Number(pending?.querySelector("[data-countdown]")?.dataset.countdown);
 async function again() {
   const stage = pending.querySelector("[data-stage]")?.dataset.stage;
-  if (stage !== "waiting" && stage !== "running") return;
+  if (!["looking", "waiting", "running"].includes(stage)) return;
   const left = pending.querySelector("[data-countdown]");
   const seconds = Math.ceil((ends - Date.now()) / 1000);
   if (left && seconds > 0) left.textContent = String(seconds);

@@ -13,8 +13,8 @@ function kept(place) {
   };
 }
 
-export async function part(place, address, { live = false, signal } = {}) {
-  const headers = { "x-part": "1" };
+export async function part(place, address, { live = false, signal, name = "1" } = {}) {
+  const headers = { "x-part": name };
   if (live) headers["x-live"] = "1";
   place.setAttribute("aria-busy", "true");
   try {

@@ -1,0 +1,52 @@
+"""A quotation and the words of a question in, the quotation with those words marked out. Pure."""
+
+import re
+from collections.abc import Collection, Iterator
+
+from markupsafe import Markup
+
+from memory_mcp.text import placed_terms, query_terms, term_set
+from memory_mcp.web.rendering import plain
+
+_WORD = re.compile(r"\w+")
+#: What a quotation is searched for at most: a page marks the words that are looked for first.
+_MOST = 200
+
+
+def wanted(question: str, but: str = "") -> frozenset[str]:
+    """Return the terms of a question, without those of the words that only name its time."""
+    return frozenset(query_terms(question)[:_MOST]) - (term_set(but) if but else set())
+
+
+def marked(text: str, terms: Collection[str]) -> Markup:
+    """Return a text in which each word that holds one of the terms is an element of its own; every piece is escaped."""
+    # What steers a page is replaced first: between two elements it would not be known again.
+    text = plain(text)
+    pieces, at = [], 0
+    for start, end in _joined(sorted(set(_places(text, terms)))):
+        pieces += [Markup.escape(text[at:start]), Markup("<mark>{}</mark>").format(text[start:end])]
+        at = end
+    return Markup("").join([*pieces, Markup.escape(text[at:])])
+
+
+def _places(text: str, terms: Collection[str]) -> Iterator[tuple[int, int]]:
+    """Yield where words are that hold a term; of a path or a dotted name the words in it, where one holds it alone."""
+    for start, end, term in placed_terms(text):
+        if term in terms:
+            words = [(start + one.start(), start + one.end()) for one in _WORD.finditer(text[start:end])]
+            own = [place for place in words if term in term_set(text[slice(*place)])]
+            yield from own or words
+
+
+def _joined(places: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:
+    """Yield places that overlap or touch as one."""
+    held: tuple[int, int] | None = None
+    for start, end in places:
+        if held is not None and start <= held[1]:
+            held = (held[0], max(held[1], end))
+        else:
+            if held is not None:
+                yield held
+            held = (start, end)
+    if held is not None:
+        yield held

@@ -1,0 +1,81 @@
+"""The arguments of a search page's address in, a request and the links that keep them out."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from memory_mcp.errors import InvalidQuery
+from memory_mcp.requests.limits import BOUNDS, Bounds, Detail
+from memory_mcp.requests.scope import ScopeName
+from memory_mcp.requests.search import SearchRequest
+from memory_mcp.web.asking import Ask
+
+#: Filters that the form shows, and arguments that only links carry: what `why_not` may say that a search lacks.
+FILTERS = ("since", "until", "project", "role", "agent")
+_WORDS = ("speaker", "intent", "mode", "as_of", "tz")
+_NUMBERS = ("limit", "token_budget", *BOUNDS)
+_FLOOR = "min_confidence"
+OTHERS = (*_WORDS, *_NUMBERS, _FLOOR)
+#: Results of a page.
+_RESULTS = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Question:
+    """What is asked, with every argument as the address gives it; "" for one that it leaves out."""
+
+    ask: Ask
+    query: str
+    given: Mapping[str, str]
+    cursor: str
+
+    def request(self, detail: Detail = Detail.LEAN, why_not: str = "") -> SearchRequest:
+        """Return the request; InvalidQuery for a number that is none."""
+        numbers = {name: self.ask.number(name, 0) or None for name in _NUMBERS}
+        bounds = {name: numbers[name] for name in BOUNDS}
+        given = self.given
+        return SearchRequest(
+            query=self.query,
+            **{name: given[name] for name in (*FILTERS, *_WORDS)},
+            scope="" if given["project"] else ScopeName.ALL,
+            limit=numbers["limit"] or _RESULTS,
+            token_budget=numbers["token_budget"],
+            bounds=Bounds(**bounds, min_confidence=_share(given[_FLOOR])),  # type: ignore[arg-type]
+            cursor=self.cursor,
+            detail=detail,
+            why_not=why_not,
+        )
+
+    def address(self, **more: object) -> dict[str, object]:
+        """Return the arguments of a link to the same search, with more of them."""
+        return {"q": self.query, **self.given, **more}
+
+    def changed(self, change: Mapping[str, Any]) -> dict[str, object]:
+        """Return the arguments of a link to the search with a change that `why_not` names."""
+        flat = {**change, **change.get("bounds", {})}
+        flat.pop("bounds", None)
+        if flat.pop("scope", "") == ScopeName.ALL:
+            flat["project"] = ""
+        query = flat.pop("query", self.query)
+        cursor = flat.pop("cursor", self.cursor)
+        return {"q": query, **self.given, **{name: str(value) for name, value in flat.items()}, "cursor": cursor}
+
+    @property
+    def limit(self) -> str:
+        """Results of a page, as a link says it."""
+        return self.given["limit"] or str(_RESULTS)
+
+
+def asked(ask: Ask) -> Question:
+    """Return what an address asks for; a scope of all projects leaves its project out."""
+    given = {name: ask.given(name) for name in (*FILTERS, *OTHERS)}
+    if ask.given("scope") == ScopeName.ALL:
+        given["project"] = ""
+    return Question(ask, ask.given("q"), given, ask.given("cursor"))
+
+
+def _share(text: str) -> float | None:
+    try:
+        return float(text) if text else None
+    except ValueError:
+        raise InvalidQuery(f"{_FLOOR} must be 0 to 1, not {text[:40]!r}") from None

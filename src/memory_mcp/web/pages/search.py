@@ -1,0 +1,148 @@
+"""Search: as cards what the one question gives, why that is so, and how something that is missing comes up."""
+
+from collections.abc import Mapping
+from typing import Any
+
+from starlette.responses import Response
+
+from memory_mcp.errors import MemoryMcpError
+from memory_mcp.requests.limits import Detail
+from memory_mcp.requests.projects import ListAgents, ListProjects
+from memory_mcp.requests.shapes import NO_NAME
+from memory_mcp.web import pictures
+from memory_mcp.web.asking import Ask, status_of
+from memory_mcp.web.marking import marked, wanted
+from memory_mcp.web.pages.question import FILTERS, OTHERS, Question, asked
+
+#: Projects that the form offers.
+_PROJECTS = 200
+#: How a response writes that a result has no project where the one before has one; and that it is bound to none.
+_NO_PROJECT, _ALL = "none", "all projects"
+#: How sure an answer is, as people say it.
+_SURE = {
+    "strong": "These fit the question well.",
+    "weak": "These fit only in part: read them before you rely on them.",
+    "none": "Nothing here fits the question well.",
+}
+
+
+async def search(ask: Ask) -> Response:
+    """Show the form with the results; or one of the parts that unfold."""
+    question = asked(ask)
+    shown = ask.given("show")
+    if shown in _PARTS and question.query:
+        return await _PARTS[shown](ask, question)
+    values: dict[str, Any] = {"question": question, "given": question.given}
+    code = 200
+    try:
+        values |= await _found(ask, question)
+    except MemoryMcpError as error:
+        values["error"], code = error, status_of(error)
+        values["told"] = "The search failed."
+    if ask.part:
+        return ask.page("part_results.html", code, **values)
+    return ask.page("search.html", code, **values, **await _choices(ask, question))
+
+
+async def _found(ask: Ask, question: Question) -> dict[str, Any]:
+    """Return what is shown of an answer; nothing where nothing is asked."""
+    if not question.query:
+        return {"told": ""}
+    missing, refused = ask.given("why_not"), None
+    try:
+        found = await ask.memory.ask(question.request(why_not=missing))
+    except MemoryMcpError as error:
+        if not missing:
+            raise
+        # A search that is refused itself is refused again.
+        refused, found = error, await ask.memory.ask(question.request())
+    count = len(found["results"])
+    more = bool(found.get("next_cursor"))
+    return {
+        "found": found,
+        "cards": _cards(question, found),
+        "told": f"{count} result{'' if count == 1 else 's'}{', more follow' if more else ''}",
+        "sure": _SURE[found["confidence"]],
+        "missing": missing,
+        "why_not": _why_not(question, found),
+        "refused": refused,
+    }
+
+
+def _cards(question: Question, found: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """Return results with what a response leaves out because the one before says it, and their words marked."""
+    why = found["explanation"]
+    terms = wanted(question.query, why.get("window", {}).get("words", ""))
+    project = "" if why.get("scope") == _ALL else why.get("scope", "")
+    cards = []
+    for one in found["results"]:
+        project = "" if one.get("project") == _NO_PROJECT else one.get("project") or project
+        node = one.get("node", "")
+        level = node.split(":")[1] if node.startswith("toc:") else ""
+        cards.append(
+            {
+                **one,
+                "project": project,
+                "level": level,
+                "is_period": bool(level) and level != "segment",
+                "page": f"grip/{one['grip']}" if one.get("grip") and not node else f"tree/{node}",
+                "id": one.get("grip") or node,
+                "quote": marked(one.get("quote", ""), terms),
+            }
+        )
+    return cards
+
+
+def _why_not(question: Question, found: Mapping[str, Any]) -> dict[str, Any]:
+    """Return why something is missing, with the arguments of the search that shows it; {} where nobody asked."""
+    why = found["explanation"].get("why_not")
+    if not why:
+        return {}
+    return {**why, "search": question.changed(why["change"]) if why.get("change") else {}}
+
+
+async def _choices(ask: Ask, question: Question) -> dict[str, Any]:
+    """Return what the filters offer; what the address names is among it."""
+    projects = (await ask.memory.ask(ListProjects(_PROJECTS)))["projects"]
+    agents = (await ask.memory.ask(ListAgents()))["agents"]
+    return {
+        "projects": _with(question.given["project"], [one["project"] for one in projects]),
+        "agents": _with(question.given["agent"], [one["agent"] for one in agents]),
+        "others": {name: question.given[name] for name in OTHERS if question.given[name]},
+        "narrowed": any(question.given[name] for name in FILTERS),
+    }
+
+
+def _with(given: str, names: list[str]) -> list[str]:
+    return list(dict.fromkeys([*([given] if given else []), *(name for name in names if name != NO_NAME)]))
+
+
+async def _how(ask: Ask, question: Question) -> Response:
+    """Show how the search was made."""
+    why = (await ask.memory.ask(question.request(Detail.FULL)))["explanation"]
+    tried, skipped = why.get("tried", []), why.get("skipped", [])
+    values = {
+        "why": why,
+        "tried": [{**one, "took": pictures.milliseconds(one.get("ms", 0))} for one in tried],
+        "bounds": {pictures.bound_name(name): one for name, one in why.get("bounds", {}).items()},
+        "layers_picture": pictures.layers(tried, skipped),
+        "bounds_picture": pictures.bounds(why.get("bounds", {}), why.get("bounds_hit", ())),
+    }
+    return ask.page("part_how.html" if ask.part else "how.html", question=question, **values)
+
+
+async def _why(ask: Ask, question: Question) -> Response:
+    """Show what the score of one result is made of."""
+    name = ask.given("of")
+    found = await ask.memory.ask(question.request(Detail.FULL))
+    one = next((one for one in found["results"] if name in (one["id"], *one.get("grip_ids", ()))), {})
+    parts = one.get("score_parts", {})
+    values = {
+        "one": one,
+        "parts": [(pictures.part_name(name), value) for name, value in parts.items()],
+        "parts_picture": pictures.parts(parts),
+    }
+    return ask.page("part_why.html" if ask.part else "why.html", question=question, **values)
+
+
+_PARTS = {"how": _how, "why": _why}

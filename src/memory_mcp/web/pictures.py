@@ -1,0 +1,115 @@
+"""How an answer was found in, SVG out: layers by what they found and took, bounds by how far they were used. Pure.
+
+Each picture has words beside it that say the same: it shows proportions, and the words are in the table.
+"""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from markupsafe import Markup
+
+from memory_mcp.web.charts import drawn, linked
+from memory_mcp.web.rendering import count
+
+#: Width of a picture and height of a row, of which the bar has the lower part.
+_WIDE, _ROW, _BAR = 360, 34, 10
+#: Characters of a line.
+_LINE = 56
+_BOUNDS = {
+    "max_depth": "levels of the tree",
+    "max_nodes_visited": "nodes visited",
+    "max_rpc_calls": "calls to layers",
+    "max_token_budget": "tokens",
+    "timeout_ms": "milliseconds",
+    "beam_width": "branches at once",
+}
+#: Parts of a score as people read them; those that are shares of 1 are drawn.
+_PARTS = {
+    "rank": "Taken together: its place in the order",
+    "relevance": "How well it fits the question",
+    "coverage": "Share of the question's words in it",
+    "terms": "The same, rare words counting more",
+    "own": "Words in the message itself",
+    "near": "Words in messages next to it",
+    "segment": "Words in its stretch of conversation",
+    "best": "The best message of its stretch",
+    "similarity": "Near in meaning",
+    "segment_similarity": "Its stretch is near in meaning",
+    "bm25": "What the keyword index gave",
+    "vector": "What the index of meanings gave",
+    "lift": "What its neighbours add",
+    "standing": "How far it is above the rest",
+    "salience": "Weight of such a statement",
+    "recency": "How recent it is",
+    "usage": "How often it was opened",
+    "scan": "Found by reading everything",
+    "folded": "Others that say the same",
+}
+
+
+def bound_name(name: str) -> str:
+    """Return a bound as people read it."""
+    return _BOUNDS.get(name, name.replace("_", " "))
+
+
+def part_name(name: str) -> str:
+    """Return a part of a score as people read it."""
+    return _PARTS.get(name, name.replace("_", " ").capitalize())
+
+
+def milliseconds(took: float) -> str:
+    """Return a time as it is read beside a bar."""
+    return f"{took:.0f} ms" if took >= 1 else f"{took:.1f} ms"
+
+
+def layers(tried: Sequence[Mapping[str, Any]], skipped: Sequence[Mapping[str, Any]]) -> Markup:
+    """Return a row for each layer in the order tried, its bar as long as its time; those left out follow without a bar."""
+    longest = max((float(one.get("ms", 0)) for one in tried), default=0.0)
+    rows = []
+    for one in tried:
+        took, found = float(one.get("ms", 0)), one.get("hits", 0)
+        told = f"{one['layer']}: {found} found, {milliseconds(took)}, {one['outcome']}"
+        rows.append((told, str(one.get("reason", "")), took / longest if longest else 0.0, "column" if found else "series-3"))
+    rows += [(f"{one['layer']}: not used, {one['reason']}", str(one["reason"]), None, "") for one in skipped]
+    label = f"{count(len(tried), 'layer')} tried, {len(skipped)} not used"
+    return _rows(rows, label, "layers")
+
+
+def bounds(given: Mapping[str, Mapping[str, int]], hit: Sequence[str] = ()) -> Markup:
+    """Return a row for each bound, filled as far as it was used; one that ended the search stands out."""
+    rows = []
+    for name, one in given.items():
+        if "used" in one:
+            told = f"{bound_name(name)}: {count(one['used'])} of {count(one['limit'])}"
+            share = one["used"] / one["limit"] if one["limit"] else 1.0
+            ended = name in hit
+            rows.append((told + (", the search ended here" if ended else ""), "", share, "series-2" if ended else "column"))
+    return _rows(rows, "How much of each bound was used", "bounds")
+
+
+def parts(given: Mapping[str, float]) -> Markup:
+    """Return a row for each part of a score that is a share of 1."""
+    rows = [(f"{part_name(name)}: {value:.2f}", "", value, "column") for name, value in given.items() if 0 <= value <= 1]
+    return _rows(rows, "Parts of the score", "parts")
+
+
+def _rows(rows: Sequence[tuple[str, str, float | None, str]], label: str, name: str) -> Markup:
+    """Return rows of words above a bar; None draws an empty outline."""
+    made = []
+    for place, (told, more, share, shade) in enumerate(rows):
+        top = place * _ROW
+        line = drawn("text", _cut(told), x=0, y=top + 14)
+        ground = drawn(
+            "rect", x=0, y=top + 19, width=_WIDE, height=_BAR, rx=2, class_="heat-0" if share is not None else "left-out"
+        )
+        held = [line, ground]
+        if share:
+            wide = max(round(min(share, 1.0) * _WIDE, 1), 2)
+            held.append(drawn("rect", x=0, y=top + 19, width=wide, height=_BAR, rx=2, class_=shade))
+        made.append(linked("", f"{told}{f': {more}' if more and more not in told else ''}", *held))
+    box = f"0 0 {_WIDE} {max(len(rows), 1) * _ROW}"
+    return drawn("svg", *made, viewBox=box, role="img", aria_label=label, class_=f"picture {name}")
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _LINE else f"{text[: _LINE - 1]}…"
