@@ -44,6 +44,7 @@ class Question:
             cursor=self.cursor,
             detail=detail,
             why_not=why_not,
+            with_agents=True,
         )
 
     def address(self, **more: object) -> dict[str, object]:
