@@ -40,7 +40,8 @@ def test_layers_are_drawn_in_the_order_tried_each_as_long_as_its_time_and_those_
 
 
 def test_a_bound_is_filled_as_far_as_it_was_used_and_one_that_ended_the_search_says_so() -> None:
-    given = {"max_nodes_visited": {"limit": 50, "used": 25}, "timeout_ms": {"limit": 100, "used": 130}, "beam_width": {"limit": 1}}
+    limits = {"max_nodes_visited": {"limit": 50, "used": 25}, "timeout_ms": {"limit": 100, "used": 130}}
+    given = {**limits, "beam_width": {"limit": 1}}
     assert rows(pictures.bounds(given, ["timeout_ms"])) == [
         ("nodes visited: 25 of 50", [("heat-0", 360), ("column", 180)]),
         ("milliseconds: 130 of 100, the search ended here", [("heat-0", 360), ("series-2", 360)]),
