@@ -228,8 +228,21 @@ def rest(found: dict[str, Any], mode: str) -> dict[str, Any]:
     unnamed = (n.replace("topics, ", "").replace(", topics", "") for n in why.get("notices", []))
     why["notices"] = [n.replace("used topics;", "used TOC navigation;") for n in unnamed]
     why["method_used"] = why["method_used"].removeprefix("topics+") if found["results"] else ""
-    # Side by side it depends on the moment how far a path came that was not needed any more.
-    work = ("tried", "skipped", "arbitration", "nodes_visited", "rpc_calls", "depth", "bounds", "bounds_hit", "path")
+    # Side by side it depends on the moment how far a path came that was not needed any more, and so who is named.
+    if mode != "sequential":
+        why["notices"] = [n.partition(": used ")[0] for n in why["notices"]]
+    work = (
+        "method_used",
+        "tried",
+        "skipped",
+        "arbitration",
+        "nodes_visited",
+        "rpc_calls",
+        "depth",
+        "bounds",
+        "bounds_hit",
+        "path",
+    )
     changing = {"themes", *(() if mode == "sequential" else ("complete",))}
     for name in ("tier_used", "fallback_occurred", "elapsed_ms", *(() if mode == "sequential" else work)):
         why.pop(name, None)

@@ -31,6 +31,7 @@ class Asked:
     #: What a cursor is bound to.
     question: tuple[str, ...]
     full: bool
+    with_agents: bool = False
 
 
 #: The project that a call's `project` and `scope` bind it to.
@@ -68,6 +69,7 @@ def asked_of(app: App, scope_of: ScopeOf, given: Mapping[str, Any]) -> Asked:
         calendar=times.calendar,
         question=question,
         full=choice(Detail, "detail", given.get("detail", "")) is Detail.FULL,
+        with_agents=bool(given.get("with_agents")),
     )
 
 

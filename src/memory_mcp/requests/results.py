@@ -40,6 +40,9 @@ class Result:
     title: str = ""
     session: str = ""
     project: str = ""
+    #: Who recorded it, and the kind of statement: only where they are asked for.
+    agent: str = ""
+    kind: str = ""
     score: float
     #: It lies outside the time that the question names.
     outside: bool = False
@@ -166,7 +169,13 @@ class LeanResults:
     """Hits that are brought into a budget: quotations give way first, then the last results."""
 
     def __init__(
-        self, hits: Sequence[Hit], calendar: Calendar, weights: Mapping[str, float], project: str | None, with_nodes: bool = False
+        self,
+        hits: Sequence[Hit],
+        calendar: Calendar,
+        weights: Mapping[str, float],
+        project: str | None,
+        with_nodes: bool = False,
+        with_agents: bool = False,
     ) -> None:
         """Prepare the results of hits.
 
@@ -176,10 +185,13 @@ class LeanResults:
             weights: Weights of the query's terms.
             project: The project that the answer is bound to; None for all.
             with_nodes: Whether results name their nodes, also those that have a grip.
+            with_agents: Whether each result names its agent and the kind of its statement.
 
         """
         repeats = [_repeats(hit, hits[:i]) for i, hit in enumerate(hits)]
         made = [_bare(hit, calendar, with_nodes) for hit in hits]
+        if with_agents:
+            made = [replace(one, agent=hit.agent, kind=hit.kind) for one, hit in zip(made, hits, strict=True)]
         #: The places of the hits that are shown: not of one that repeats a quotation and names no node of its own.
         self.places = [i for i, again in enumerate(repeats) if not again or made[i].node]
         shown = [hits[i] for i in self.places]

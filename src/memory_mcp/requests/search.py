@@ -68,6 +68,8 @@ class SearchRequest:
     #: The id of something that is missing.
     why_not: str = ""
     bounds: Bounds | None = None
+    #: Whether lean results name their agents and the kinds of their statements.
+    with_agents: bool = False
 
     def given(self) -> dict[str, Any]:
         """Return the arguments that say something, as changes of a call name them."""
@@ -158,7 +160,7 @@ class _Shaping:
         app, query = self._app, self._asked.query
         frequencies, tally = app.tree.frequencies(), app.tree.tally(query.project)
         weights = term_weights(query.text, frequencies, tally.segments, query.project)
-        made = LeanResults(self._found.hits, self._asked.calendar, weights, query.project)
+        made = LeanResults(self._found.hits, self._asked.calendar, weights, query.project, with_agents=self._asked.with_agents)
         sizes = Sizes(lambda lean: self._whole(lean.results, lean.hits))
 
         def fits(lean: Lean, also: tuple[Brief, ...] = ()) -> bool:

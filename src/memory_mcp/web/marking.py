@@ -1,7 +1,7 @@
 """A quotation and the words of a question in, the quotation with those words marked out. Pure."""
 
 import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator, Set
 
 from markupsafe import Markup
 
@@ -18,24 +18,22 @@ def wanted(question: str, but: str = "") -> frozenset[str]:
     return frozenset(query_terms(question)[:_MOST]) - (term_set(but) if but else set())
 
 
-def marked(text: str, terms: Collection[str]) -> Markup:
+def marked(text: str, terms: Set[str]) -> Markup:
     """Return a text in which each word that holds one of the terms is an element of its own; every piece is escaped."""
     # What steers a page is replaced first: between two elements it would not be known again.
     text = plain(text)
     pieces, at = [], 0
-    for start, end in _joined(sorted(set(_places(text, terms)))):
+    for start, end in _joined(sorted(_places(text, terms))):
         pieces += [Markup.escape(text[at:start]), Markup("<mark>{}</mark>").format(text[start:end])]
         at = end
     return Markup("").join([*pieces, Markup.escape(text[at:])])
 
 
-def _places(text: str, terms: Collection[str]) -> Iterator[tuple[int, int]]:
+def _places(text: str, terms: Set[str]) -> Iterator[tuple[int, int]]:
     """Yield where words are that hold a term; of a path or a dotted name the words in it, where one holds it alone."""
-    for start, end, term in placed_terms(text):
-        if term in terms:
-            words = [(start + one.start(), start + one.end()) for one in _WORD.finditer(text[start:end])]
-            own = [place for place in words if term in term_set(text[slice(*place)])]
-            yield from own or words
+    for start, end in {(start, end) for start, end, term in placed_terms(text) if term in terms}:
+        words = [(start + one.start(), start + one.end()) for one in _WORD.finditer(text[start:end])]
+        yield from [place for place in words if not term_set(text[slice(*place)]).isdisjoint(terms)] or words
 
 
 def _joined(places: list[tuple[int, int]]) -> Iterator[tuple[int, int]]:

@@ -65,7 +65,7 @@ def milliseconds(took: float) -> str:
 def layers(tried: Sequence[Mapping[str, Any]], skipped: Sequence[Mapping[str, Any]]) -> Markup:
     """Return a row for each layer in the order tried, its bar as long as its time; those left out follow without a bar."""
     longest = max((float(one.get("ms", 0)) for one in tried), default=0.0)
-    rows = []
+    rows: list[tuple[str, str, float | None, str]] = []
     for one in tried:
         took, found = float(one.get("ms", 0)), one.get("hits", 0)
         told = f"{one['layer']}: {found} found, {milliseconds(took)}, {one['outcome']}"

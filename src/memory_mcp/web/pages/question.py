@@ -33,17 +33,19 @@ class Question:
         """Return the request; InvalidQuery for a number that is none."""
         numbers = {name: self.ask.number(name, 0) or None for name in _NUMBERS}
         bounds = {name: numbers[name] for name in BOUNDS}
-        given = self.given
+        given, filters = self.given, dict[str, Any]()
+        filters |= {name: given[name] for name in (*FILTERS, *_WORDS)}
         return SearchRequest(
             query=self.query,
-            **{name: given[name] for name in (*FILTERS, *_WORDS)},
+            **filters,
             scope="" if given["project"] else ScopeName.ALL,
             limit=numbers["limit"] or _RESULTS,
             token_budget=numbers["token_budget"],
-            bounds=Bounds(**bounds, min_confidence=_share(given[_FLOOR])),  # type: ignore[arg-type]
+            bounds=Bounds(**bounds, min_confidence=_share(given[_FLOOR])),
             cursor=self.cursor,
             detail=detail,
             why_not=why_not,
+            with_agents=True,
         )
 
     def address(self, **more: object) -> dict[str, object]:

@@ -135,7 +135,7 @@ async def _why(ask: Ask, question: Question) -> Response:
     """Show what the score of one result is made of."""
     name = ask.given("of")
     found = await ask.memory.ask(question.request(Detail.FULL))
-    one = next((one for one in found["results"] if name in (one["id"], *one.get("grip_ids", ()))), {})
+    one: dict[str, Any] = next((one for one in found["results"] if name in (one["id"], *one.get("grip_ids", ()))), {})
     parts = one.get("score_parts", {})
     values = {
         "one": one,
