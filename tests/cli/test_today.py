@@ -74,7 +74,8 @@ def test_a_correction_is_no_work_that_was_left_off(cli: Cli, tmp_path: Path) -> 
     at = dt.datetime.now(dt.UTC) - dt.timedelta(hours=3)
     turns = (
         ("user", "We decided to paint the quay wall in yellow."),
-        ("assistant", "Done. The quay wall is yellow, all tests pass."),
+        ("assistant", "There are nine fenders in harbour nine. It is still open whether the tenth one was stolen."),
+        ("user", "Please also count the bollards of the northern quay."),
     )
     lines = [said("s", at + dt.timedelta(minutes=n), role, text) for n, (role, text) in enumerate(turns)]
     (tmp_path / "e.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))

@@ -12,6 +12,7 @@ import json
 import logging
 import shutil
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -64,7 +65,7 @@ class Forgetting:
         """What would go; nothing is written."""
         tombstones = Tombstones.tried(wanted)
         erased = self._app.storage.erase(tombstones, dry=True)
-        swept = Files(self._directory, tombstones).sweep(dry=True)
+        swept = _without_rest(erased, Files(self._directory, tombstones).sweep(dry=True))
         return _told(erased, swept | {"backups to look through": self._copies(tombstones).count()})
 
     def carry_out(self, wanted: Wanted, author: str, subject: str) -> Told:
@@ -101,7 +102,7 @@ class Forgetting:
                 self._derive_again(now, whole=resumed and not again)
         failpoint("forget.derived")
         app.engine.forget_pages()
-        swept = Files(self._directory, app.gate.tombstones).sweep()
+        swept = _without_rest(erased, Files(self._directory, app.gate.tombstones).sweep())
         swept["backups"] = self._copies(app.gate.tombstones).sweep()
         shared = own_folders(app.storage, self._directory.absolute())
         swept["shared files"] = sum(Copies(folder, app.gate.tombstones).sweep() for folder in shared)
@@ -178,6 +179,11 @@ def _patiently(work: Any) -> None:
             time.sleep(_LOOK)
         else:
             return
+
+
+def _without_rest(erased: Erased, swept: Counter[str]) -> Counter[str]:
+    """Return the counts of files; briefings are written again whatever they hold, and count where something was stored of it."""
+    return swept if not erased.nothing else Counter({kind: count for kind, count in swept.items() if kind != "briefings"})
 
 
 def _told(erased: Erased, files: Mapping[str, int]) -> Told:

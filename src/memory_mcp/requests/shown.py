@@ -112,6 +112,11 @@ def _node(app: App, request: ExportShown, caller: Caller) -> object:
         given: dict[str, Any] = {"node_id": whole["node"]["node_id"], "limit": limit, "token_budget": TOKENS.most}
         said = as_json(get_events(app, GetEvents(**given, project=request.project, scope=request.scope), caller))
         whole |= {name: said[name] for name in ("events", "next_cursor") if name in said}
+    if whole["node"]["level"] == TocLevel.DAY and not request.cursor:
+        day = whole["node"]["node_id"].rpartition(":")[2]
+        time: dict[str, Any] = {"since": day, "until": day, "limit": ROWS.most, "token_budget": TOKENS.most}
+        said = as_json(get_events(app, GetEvents(**time, project=request.project, scope=request.scope), caller))
+        whole |= {"events": said["events"], "is_cut": "next_cursor" in said}
     return whole
 
 
@@ -188,8 +193,11 @@ def _node_lines(shown: Mapping[str, Any]) -> Iterator[str]:
         yield from ("", "## Conversation", "")
     for event in shown.get("events", ()):
         yield from _said(event)
-    if shown.get("next_cursor"):
-        yield from ("", "More follows on the next page.")
+    if shown.get("next_cursor") or shown.get("is_cut"):
+        yield from (
+            "",
+            "More follows on the next page." if shown.get("next_cursor") else "More was said on this day than fits here.",
+        )
 
 
 def _session_lines(shown: Mapping[str, Any]) -> Iterator[str]:

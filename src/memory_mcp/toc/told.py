@@ -34,11 +34,12 @@ def stretches(storage: Storage, cuts: Sequence[Segment], most: int, in_full: int
 
 def latest_cuts(storage: Storage, project: str, most: int) -> list[Segment]:
     """Return the newest cuts of a project, newest first."""
-    found: list[Segment] = []
-    for day in reversed(storage.toc.days_with(project, *EVERY_DAY)):
-        found += reversed(storage.toc.segments_of_days(day, f"{day}~", project))
-        if len(found) >= most:
-            break
+    days, found, step = storage.toc.days_with(project, *EVERY_DAY)[::-1], list[Segment](), 1
+    while days and len(found) < most:
+        # Few days hold enough of a busy project; of a quiet one most are read, and not one by one.
+        block, days = days[:step], days[step:]
+        found += storage.toc.segments_of_days(block[-1], f"{block[0]}~", project)
+        step *= 4
     return sorted(found, key=lambda cut: cut.start, reverse=True)[:most]
 
 
