@@ -216,7 +216,7 @@ def test_what_is_not_stored_is_no_page_and_leads_on(visitor: Visitor, address: s
 def test_words_that_the_store_holds_otherwise_are_said_not_to_be_verified(door: tuple[Door, Visitor]) -> None:
     app, visitor = door[0].app, door[1]
     address = grip_of(visitor, DAMAGED)
-    run_sql(app, f"UPDATE events SET text = replace(text, 'each month', 'some months') WHERE text = '{DAMAGED}'")
+    run_sql(app, f"UPDATE event SET text = replace(text, 'each month', 'some months') WHERE text = '{DAMAGED}'")
     page = visitor.page(address)
     assert "✗ Not verified" in page
     assert "✓ Verified" not in page
