@@ -24,7 +24,6 @@ from pathlib import Path
 from typing import Any
 
 import memory_mcp.samples
-from memory_mcp.web.registry import PAGES
 
 #: What is asked.
 QUESTION = "why did we keep the lock in postgres"
@@ -54,7 +53,7 @@ def pictures(grip: str, topic: str) -> list[Picture]:
         Picture("calendar", "calendar"),
         Picture("tree", "tree", tuple(f"main {'.branch ' * n}summary" for n in (1, 2, 3)), f"main {'.branch ' * 4}summary"),
         Picture("citation", f"grip/{grip}"),
-        *([Picture("search", question)] if "search" in PAGES else []),
+        Picture("search", question),
         Picture("topics", "topics"),
         Picture("topic", f"topics/{topic}"),
         Picture("status", "status"),

@@ -68,3 +68,22 @@ def test_clients_of_the_last_day_are_counted_by_the_time_of_their_events(cli: Cl
     [only] = cli("today", "--project", "/two", "--data-dir", "data", "--json").data["clients"]
     assert (only["events"], only["projects"]) == (1, ["/two"])
     assert "codex  3 events in 2 sessions" in cli("today", "--data-dir", "data").text
+
+
+def test_a_correction_is_no_work_that_was_left_off(cli: Cli, tmp_path: Path) -> None:
+    at = dt.datetime.now(dt.UTC) - dt.timedelta(hours=3)
+    turns = (
+        ("user", "We decided to paint the quay wall in yellow."),
+        ("assistant", "Done. The quay wall is yellow, all tests pass."),
+    )
+    lines = [said("s", at + dt.timedelta(minutes=n), role, text) for n, (role, text) in enumerate(turns)]
+    (tmp_path / "e.jsonl").write_text("".join(json.dumps(line) + "\n" for line in lines))
+    assert cli("ingest", "e.jsonl", "--data-dir", "data").status == 0
+    [one] = cli("today", "--data-dir", "data", "--json").data["projects"]
+    [decision] = one["decisions"]
+    corrected = cli(
+        "correct", decision["grip"], "We decided to paint the quay wall in blue.", "--data-dir", "data", "--json"
+    ).data
+    [now] = cli("today", "--data-dir", "data", "--json").data["projects"]
+    assert now["left_off"]["session_id"] == "s"
+    assert corrected["grip_id"] in [statement["grip"] for statement in now["decisions"]]

@@ -1,5 +1,6 @@
 """Several layers' lists as one, and a time that is preferred: nothing takes the place of the best layer's results."""
 
+from dataclasses import replace
 from itertools import pairwise
 
 from hypothesis import given
@@ -7,7 +8,7 @@ from hypothesis import strategies as st
 
 from memory_mcp.layers.base import Hit, LayerName
 from memory_mcp.model.calendar import TimeWindow
-from memory_mcp.policy.merge import arbitration, identity, merge, preferred
+from memory_mcp.policy.merge import arbitration, by_time, identity, merge, preferred
 from tests.policy.hits import hit, listed
 
 DAY = TimeWindow(1000, 2000)
@@ -99,3 +100,9 @@ def test_a_preferred_time_loses_and_repeats_nothing_and_keeps_both_orders(within
     assert [h.quote for h in shown if not h.outside] == names(inside)
     assert [h.quote for h in shown if h.outside] == [f"out{n}" for n in range(beside)]
     assert all(a.score >= b.score for a, b in pairwise(shown))
+
+
+def test_what_holds_now_goes_with_what_it_replaced_inside_a_time_whenever_it_was_said() -> None:
+    old = replace(hit("old", at=5), superseded_by="grip:new")
+    new, other = replace(hit("new", at=50), outside=True), replace(hit("other", at=60), outside=True)
+    assert by_time([new, old, other, hit("held", at=6)]) == ([new, old, hit("held", at=6)], [other])

@@ -87,6 +87,16 @@ def test_a_node_is_pinned_and_let_go_from_its_page(memory: Served, visitor: Visi
     ]
 
 
+def test_a_quotation_s_page_offers_what_its_pin_is_not(memory: Served, visitor: Visitor) -> None:
+    grip, token = grip_of(memory, "We decided to keep the ledger in one table."), visitor.token()
+    pinned = followed(visitor, visitor.act("pin", token=token, id=grip, on="yes", back=f"grip/{grip}"))
+    assert (">Pin no more</button>" in pinned, ">Pin</button>" in pinned) == (True, False)
+    assert memory.ask(ExpandRequest(grip_id=grip))["pinned"] is True
+    free = followed(visitor, visitor.act("pin", token=token, id=grip, on="no", back=f"grip/{grip}"))
+    assert (">Pin no more</button>" in free, ">Pin</button>" in free) == (False, True)
+    assert "pinned" not in memory.ask(ExpandRequest(grip_id=grip))
+
+
 def test_a_correction_stands_in_the_place_of_the_quotation_and_is_made_once(memory: Served, visitor: Visitor) -> None:
     old = grip_of(memory, "We decided to keep the ledger in one table.")
     form = {"token": visitor.token(), "grip_id": old, "text": "The ledger has two tables.", "reason": "measured", "key": "k1"}

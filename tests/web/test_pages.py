@@ -195,7 +195,7 @@ def test_an_open_page_shows_what_is_recorded_meanwhile(tab: Visit, served: Place
 
 def test_times_are_shown_with_the_readers_own_where_it_differs(tabs: Tabs) -> None:
     far = tabs.open(timezone_id="Asia/Tokyo")
-    page = far.go("tree/toc:day:2026-02-03")
+    page = far.go("session/writing")
     moment = page.locator("main time").first
     assert moment.get_attribute("datetime")
     until(lambda: moment.get_attribute("title"), "the reader's own time")

@@ -53,6 +53,17 @@ def arbitration(found: Mapping[LayerName, Sequence[Hit]]) -> str:
     return f"merged {told}: {shared} of {len(everything)} in several; {first} comes first"
 
 
+def by_time(ranked: Sequence[Hit]) -> tuple[list[Hit], list[Hit]]:
+    """Return the hits inside the time that a question names, and those outside it.
+
+    What holds now in the place of one inside goes with that one, whenever it was said.
+    """
+    successors = {h.superseded_by for h in ranked if not h.outside} - {""}
+    inside = [h for h in ranked if not h.outside or not successors.isdisjoint((h.grip_id, *h.grip_ids))]
+    taken = {identity(h) for h in inside}
+    return inside, [h for h in ranked if identity(h) not in taken]
+
+
 def preferred(inside: Sequence[Hit], everywhere: Sequence[Hit], window: TimeWindow) -> tuple[Hit, ...]:
     """Return hits with those inside a time first: three of five, and the best two from outside, marked.
 

@@ -16,7 +16,7 @@ from memory_mcp.policy.chain import MADE_OF, chain_of
 from memory_mcp.policy.escalate import escalate, to_find
 from memory_mcp.policy.execute import Execution, Run, Verdict
 from memory_mcp.policy.explain import Explanation, Outcome, Scanned
-from memory_mcp.policy.merge import descending, identity, preferred
+from memory_mcp.policy.merge import by_time, descending, identity, preferred
 from memory_mcp.policy.pages import Listed
 from memory_mcp.policy.plan import Mode, Plan, Skipped
 from memory_mcp.policy.rank import RankingSettings, besides, rank
@@ -261,7 +261,7 @@ class Search:
             return [*latest, *(h for h in ranked if identity(h) not in known)]
         if plan.window is None or not named:
             return self._literal_first(ranked)
-        return preferred([h for h in ranked if not h.outside], [h for h in ranked if h.outside], plan.window)
+        return preferred(*by_time(ranked), plan.window)
 
     def _decided(self, of: str) -> Sequence[Hit]:
         """What was decided of this, the newest that holds first, and behind it what holds no more."""

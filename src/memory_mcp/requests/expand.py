@@ -92,6 +92,7 @@ class ExpandResponse(Recalled):
     why_superseded: str = ""
     #: The quoted words give orders to whoever reads them (`model/orders.py`).
     flag: str = ""
+    pinned: bool = False
 
 
 def expand(app: App, request: ExpandRequest, caller: Caller) -> ExpandResponse:
@@ -113,7 +114,8 @@ def expand(app: App, request: ExpandRequest, caller: Caller) -> ExpandResponse:
     node_id = next((s.node_id for s in segments.values()), "")
     elsewhere = caller.elsewhere(app, project)
     over = app.storage.superseded.of([found.grip_id]).get(found.grip_id)
-    fitting = _Fitting(found, node_id, elsewhere, app.calendar, app.settings.retrieval.token_factor, over)
+    is_pinned = found.grip_id in app.storage.toc.pins()
+    fitting = _Fitting(found, node_id, elsewhere, app.calendar, app.settings.retrieval.token_factor, over, is_pinned)
     return fitting.within(budget)
 
 
@@ -121,7 +123,14 @@ class _Fitting:
     """One citation, brought into a budget."""
 
     def __init__(
-        self, found: Expanded, node_id: str, project: str, calendar: Calendar, factor: float, over: Superseded | None = None
+        self,
+        found: Expanded,
+        node_id: str,
+        project: str,
+        calendar: Calendar,
+        factor: float,
+        over: Superseded | None,
+        is_pinned: bool,
     ) -> None:
         self._found = found
         self._calendar = calendar
@@ -146,6 +155,7 @@ class _Fitting:
             superseded_by=(over.new or RETRACTED) if over else "",
             why_superseded=over.reason if over else "",
             flag=flag_of(found.quote),
+            pinned=is_pinned,
         )
         #: Neighbours by their distance: (side, place counted from the quotation).
         sides = itertools.zip_longest(

@@ -12,6 +12,8 @@ from memory_mcp.storage.values import Request
 
 #: Characters of a note that its grip quotes.
 _QUOTED = 600
+#: How the sessions of notes begin.
+_SESSIONS = "notes:"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -27,6 +29,11 @@ class Note:
     source_id: str = ""
     trust: Trust = Trust.AGENT_NOTE
     metadata: Mapping[str, str] = field(default_factory=dict)
+
+
+def is_notes(session_id: str) -> bool:
+    """Return whether a session holds notes and corrections alone."""
+    return session_id.startswith(_SESSIONS)
 
 
 def keep(app: App, note: Note) -> tuple[EventId, GripId]:
@@ -49,7 +56,7 @@ def _stored(app: App, note: Note) -> EventId:
     source_id = note.source_id or f"note:{uuid.uuid4().hex}"
     made = event_id(now, TOOL, source_id)
     draft = EventDraft(
-        session_id=f"notes:{note.agent}:{app.calendar.day_of(now)}",
+        session_id=f"{_SESSIONS}{note.agent}:{app.calendar.day_of(now)}",
         role=Role.USER if note.trust is Trust.USER else Role.ASSISTANT,
         type=EventType.NOTE,
         text=note.text,

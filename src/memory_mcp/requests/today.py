@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from memory_mcp.app import App
 from memory_mcp.model.calendar import EVERY_DAY, TimeWindow
 from memory_mcp.requests.limits import PROJECTS
+from memory_mcp.requests.notes import is_notes
 from memory_mcp.requests.response import Recalled
 from memory_mcp.requests.scope import Caller, scope_of
 from memory_mcp.requests.shapes import NAMES_SHOWN, NO_NAME
@@ -141,10 +142,12 @@ def _project(app: App, held: Activity) -> ProjectToday:
     name, last = held.name or NO_NAME, app.calendar.iso(held.end_ms)
     if not told:
         return ProjectToday(project=name, last=last)
-    newest = told[0]
+    # Notes and corrections are no work that was left off.
+    newest = next((one for one in told if not is_notes(one.session)), told[0])
+    earlier = [one for one in told if one is not newest]
     results = _first(_each([one for one in told if one.session == newest.session], results_of))
     decisions = _first(_each(told, rules_of))
-    left = _each(told[:1], open_of) + [one for one in _each(told[1:], open_of) if one.label == "open"]
+    left = _each([newest], open_of) + [one for one in _each(earlier, open_of) if one.label == "open"]
     if newest.doings.answered:
         # What was asked last may be a decision, or answered by what came of it.
         settled = {one.grip for one in (*results, *decisions)}

@@ -285,6 +285,7 @@ class GripAnswer(Recalled):
     superseded_by: SkipJsonSchema[str] = ""
     why_superseded: SkipJsonSchema[str] = ""
     flag: SkipJsonSchema[str] = ""
+    pinned: SkipJsonSchema[bool] = False
 
 
 class NavigateAnswer(Recalled):

@@ -1,0 +1,460 @@
+"""Search: the page says what the request says, keeps every filter, explains itself, and no words become markup."""
+
+import html
+import re
+import socket
+import threading
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Any
+from urllib.parse import parse_qsl, urlencode
+
+import pytest
+
+from memory_mcp.layers.budget import GONE
+from memory_mcp.model.event import Role
+from memory_mcp.requests.correct import Correct
+from memory_mcp.requests.limits import MAX_QUERY
+from memory_mcp.requests.plain import as_json
+from memory_mcp.requests.registry import respond
+from memory_mcp.requests.scope import Caller
+from memory_mcp.requests.search import SearchRequest
+from memory_mcp.web.visits import COOKIE, Visits
+from tests.daemon.door import Door, opened
+from tests.factories import BILLING, SHOP, a_small_history, draft
+from tests.waiting import PATIENCE, until
+from tests.web.conftest import Tabs, Visit
+from tests.web.everywhere import Seen, read
+from tests.web.test_hostile import wrong_in
+from tests.web.test_pages import faults, unfold
+from tests.web.visitor import Visitor, entered
+
+if TYPE_CHECKING:
+    from playwright.sync_api import Page
+
+HOSTILE = '</q><script>alert(1)</script> "onfocus=alert(2)" javascript:alert(3) \u202emoor\u202c & <mark>'
+#: A word that is said in one place alone.
+RARE = "zeppelin"
+
+
+@pytest.fixture(scope="module")
+def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Door, Visitor]]:
+    """Two weeks of three projects, a hostile message, and a statement that was corrected."""
+    visits = Visits()
+    with opened(tmp_path_factory.mktemp("search") / "data", visits=visits) as door:
+        door.app.write(a_small_history(2), "test")
+        said = [
+            draft(f"The {RARE} says: {HOSTILE}", at="2026-02-12 15:00", session="bad", project=BILLING),
+            draft("We decided that the airship is painted green.", at="2026-02-13 15:00", session="ship", role=Role.ASSISTANT),
+            draft("We decided to tile the airship.", at="2026-02-14 15:00", session="tiles", agent="codex", project=BILLING),
+        ]
+        door.app.write(said, "test")
+        door.app.derivation.run()
+        [grip] = [one["grip"] for one in asked(door, query="airship painted green")["results"][:1]]
+        respond(door.app, Correct(grip_id=grip, text="The airship is painted blue.", reason="Green was sold out."), Caller())
+        door.app.derivation.run()
+        yield door, entered(door.base + visits.ticket())
+
+
+@pytest.fixture(scope="module")
+def visitor(door: tuple[Door, Visitor]) -> Visitor:
+    return door[1]
+
+
+def asked(door: Door, **given: Any) -> dict[str, Any]:
+    found: dict[str, Any] = as_json(respond(door.app, SearchRequest(scope="all", **{"limit": 10, **given}), Caller()))
+    return found
+
+
+def plain(page: str) -> str:
+    return html.unescape(" ".join(re.sub("<[^>]*>", " ", page).split()))
+
+
+def cards(page: str) -> list[str]:
+    return re.findall(r'<li class="card" data-item>.*?</li>', page, re.DOTALL)
+
+
+def links(page: str, path: str = "search") -> list[dict[str, str]]:
+    """The arguments of links to a page, in order."""
+    found = re.findall(rf'(?:href|data-src)="[^"]*/{path}\?([^"#]*)"', page)
+    return [dict(parse_qsl(html.unescape(one))) for one in found]
+
+
+def opens(page: str) -> list[str]:
+    """What the cards lead to."""
+    found = [re.search(r'href="/ui/[^/]*/([^"]*)" data-open', card) for card in cards(page)]
+    return [html.unescape(one[1]) for one in found if one]
+
+
+# results
+
+
+def test_cards_say_what_the_request_says(door: tuple[Door, Visitor], visitor: Visitor) -> None:
+    found = asked(door[0], query="ledger refunds", with_agents=True)
+    page = visitor.page("search", q="ledger refunds")
+    assert len(found["results"]) > 3
+    assert opens(page) == [f"grip/{one['grip']}" for one in found["results"]]
+    assert f'role="status">{len(found["results"])} result' in page
+    for card, one in zip(cards(page), found["results"], strict=True):
+        said = plain(card.replace("<mark>", "").replace("</mark>", ""))
+        assert one["who"] in said
+        assert one["agent"] in said
+        assert " billing " in said
+        assert " ".join(one["quote"].split()) in said
+        assert one.get("title", "") in said
+        assert f'value="{one["score"]}"' in card
+    assert '<span class="kind">decision</span>' in page
+    assert "<mark>ledger</mark>" in page
+    assert "<mark>refunds</mark>" in page
+    assert {"strong": "fit the question well"}[found["confidence"]] in page
+    for one in found.get("also", ()):
+        assert one["quote"] in plain(page)
+
+
+def test_a_project_is_named_on_each_card_though_the_response_says_it_once(visitor: Visitor) -> None:
+    narrowed = visitor.page("search", q="ledger", project="billing")
+    assert cards(narrowed)
+    assert all('<span class="chip"><bdi>billing</bdi></span>' in card for card in cards(narrowed))
+
+
+def test_the_part_is_the_results_alone_and_the_same(visitor: Visitor) -> None:
+    whole = visitor.page("search", q="ledger refunds")
+    part = visitor.get("search?q=ledger+refunds", X_Part="results")
+    assert part.status == 200
+    assert "<html" not in part.text
+    assert "<form id" not in part.text
+    assert opens(part.text) == opens(whole)
+    assert part.text.strip() in whole
+
+
+def test_pages_follow_each_other_by_the_cursor(visitor: Visitor) -> None:
+    first = visitor.page("search", q="ledger", limit="3")
+    [more] = [one for one in links(first) if "cursor" in one and "show" not in one]
+    assert more["q"] == "ledger"
+    assert more["limit"] == "3"
+    second = visitor.page("search", **more)
+    assert len(opens(first)) == 3
+    assert opens(second)
+    assert not set(opens(first)) & set(opens(second))
+    assert {"q": "ledger", "limit": "3"} in links(second)
+    # The file holds the page that is shown.
+    assert all(one["cursor"] == more["cursor"] for one in links(second, "export"))
+
+
+def test_a_statement_that_holds_no_more_leads_to_what_holds_now(visitor: Visitor) -> None:
+    page = visitor.page("search", q="airship painted green")
+    [old] = [card for card in cards(page) if "Holds no more" in card]
+    assert "Green was sold out." in plain(old)
+    successor = re.search(r'href="/ui/[^/]*/(grip/[^"]*)">what holds now', old)
+    assert successor is not None
+    assert "painted blue" in visitor.page(html.unescape(successor[1]))
+
+
+def test_what_lies_outside_the_time_that_is_asked_about_says_so(visitor: Visitor) -> None:
+    page = visitor.page("search", q="ledger refunds in march 2019")
+    assert cards(page)
+    assert all("Outside the time you asked about" in card for card in cards(page))
+    assert "<mark>march" not in page
+
+
+def test_a_period_leads_to_the_tree(visitor: Visitor) -> None:
+    page = visitor.page("search", q="what happened")
+    assert opens(page)
+    assert all(one.startswith("tree/toc:") for one in opens(page))
+
+
+def test_nothing_asked_and_nothing_found_say_what_to_try(visitor: Visitor) -> None:
+    for query in ("", "%20%20"):
+        reply = visitor.get(f"search?q={query}")
+        assert reply.status == 200
+        assert "Type some words" in reply.text
+    page = visitor.page("search", q="qwxzv", agent="codex")
+    assert "Nothing was found" in page
+    assert {"q": "qwxzv"} in links(page)
+
+
+# filters
+
+
+@pytest.mark.parametrize(
+    ("given", "same"),
+    [
+        ({"project": BILLING}, {"project": BILLING}),
+        ({"role": "user"}, {"role": "user"}),
+        ({"agent": "codex"}, {"agent": "codex"}),
+        ({"since": "2026-01-28"}, {"since": "2026-01-28"}),
+        ({"until": "2026-01-21"}, {"until": "2026-01-21"}),
+        ({"since": "january 2026", "agent": "codex", "role": "assistant"},) * 2,
+        ({"limit": "2", "max_nodes_visited": "400"}, {"limit": 2}),
+        ({"project": BILLING, "scope": "all"}, {}),
+    ],
+)
+def test_filters_narrow_as_the_request_does_and_are_kept_everywhere(
+    door: tuple[Door, Visitor], visitor: Visitor, given: dict[str, str], same: dict[str, Any]
+) -> None:
+    wanted = [one["grip"] for one in asked(door[0], query="ledger test", **same)["results"]]
+    page = visitor.page("search", q="ledger test", **given)
+    assert opens(page) == [f"grip/{one}" for one in wanted]
+    kept = {name: value for name, value in given.items() if name != "scope" and not (name == "project" and "scope" in given)}
+    for one in links(page):
+        if "show" in one or "cursor" in one:
+            assert kept.items() <= one.items()
+    seen = read(page)
+    for name, value in kept.items():
+        assert value in _values(seen, name), name
+
+
+def _values(seen: Seen, name: str) -> list[str]:
+    """What the form of the page would send of a name."""
+    found, inside = [], False
+    for tag, attributes in seen.elements:
+        if tag == "select":
+            inside = attributes.get("name") == name
+        if tag == "input" and attributes.get("name") == name:
+            found.append(attributes.get("value", ""))
+        if tag == "option" and inside and "selected" in attributes:
+            found.append(attributes["value"])
+    return found
+
+
+def test_the_form_offers_the_projects_and_agents_there_are(visitor: Visitor) -> None:
+    offered = [attributes["value"] for tag, attributes in read(visitor.page("search")).elements if tag == "option"]
+    assert {SHOP, BILLING, "claude-code", "codex", "user", "assistant", "tool"} <= set(offered)
+
+
+def test_every_page_leads_here_with_its_project(visitor: Visitor) -> None:
+    page = visitor.page("today", project=BILLING)
+    assert f'action="{visitor.base}/search"' in page
+    assert f'<input type="hidden" name="project" value="{BILLING}">' in page
+
+
+# what is refused
+
+
+@pytest.mark.parametrize(
+    ("given", "told"),
+    [
+        ({"q": "word " * 801}, "query is too long"),
+        ({"q": "ledger", "since": "gibberish"}, "invalid since"),
+        ({"q": "ledger", "project": "nowhere"}, "no project is called"),
+        ({"q": "ledger", "role": "pope"}, "role must be"),
+        ({"q": "ledger", "limit": "many"}, "limit must be a whole number"),
+        ({"q": "ledger", "min_confidence": "much"}, "min_confidence must be 0 to 1"),
+        ({"q": "ledger", "min_confidence": "nan"}, "min_confidence must be 0 to 1"),
+        ({"q": "ledger", "beam_width": "99"}, "beam_width must be at most"),
+        ({"q": "ledger", "cursor": "nonsense"}, "cursor"),
+    ],
+)
+def test_a_search_that_is_refused_says_why_and_keeps_the_words(visitor: Visitor, given: dict[str, str], told: str) -> None:
+    for headers in ({}, {"X_Part": "results"}):
+        reply = visitor.get(f"search?{urlencode(given)}", **headers)
+        assert reply.status == 400
+        assert told in plain(reply.text)
+    words = given["q"].strip()
+    assert words in _values(read(visitor.get(f"search?{urlencode(given)}").text), "q")
+
+
+def test_a_query_of_4001_characters_is_shown_whole(visitor: Visitor) -> None:
+    query = "x" * (MAX_QUERY + 1)
+    reply = visitor.get(f"search?q={query}")
+    assert reply.status == 400
+    assert _values(read(reply.text), "q") == [query]
+
+
+@pytest.mark.parametrize(
+    "query", [f"{RARE} {HOSTILE}", f'{RARE} "><script>x</script>', f"\u202e{RARE}\u2066 {{{{7*7}}}}", f"{RARE} '\\"]
+)
+def test_nothing_stored_or_asked_becomes_markup(visitor: Visitor, query: str) -> None:
+    for more in ({}, {"show": "how"}, {"why_not": query}, {"project": query}, {"since": query}):
+        for headers in ({}, {"X_Part": "results"}):
+            reply = visitor.get(f"search?{urlencode({'q': query, **more})}", **headers)
+            assert reply.status < 500
+            assert wrong_in(visitor, read(reply.text)) == []
+            assert not re.search("[\u202a-\u202e\u2066-\u2069]", reply.text)
+    page = visitor.page("search", q=query)
+    assert f"<mark>{RARE}</mark>" in page
+    assert "<script>alert(1)</script>" in read(page).text
+    # Links ask for the same words, those that turn the direction of writing too.
+    assert all(one["q"] == query for one in links(page) if "show" in one)
+
+
+# why
+
+
+def test_how_it_was_searched_is_a_picture_and_the_same_in_words(door: tuple[Door, Visitor], visitor: Visitor) -> None:
+    page = visitor.page("search", q="ledger refunds last week")
+    [address] = [one for one in links(page) if one.get("show") == "how"][:1]
+    why = asked(door[0], query="ledger refunds last week", detail="full")["explanation"]
+    reply = visitor.get(f"search?{urlencode(address)}", X_Part="1")
+    assert "<html" not in reply.text
+    said = plain(reply.text)
+    for one in why["tried"]:
+        assert f"{one['layer']} {one['outcome']}: {one['reason']}" in said
+    for one in why["skipped"]:
+        assert f"{one['layer']} not used: {one['reason']}" in said
+    for bound in why["bounds"].values():
+        assert f"{bound['limit']:,}" in said
+    assert "last week" in said
+    assert reply.text.count('role="img"') == 2
+    # Without a script it is a page that leads back.
+    whole = visitor.page("search", **address)
+    assert "<h1>How it was searched</h1>" in whole
+    assert {"q": "ledger refunds last week"} in links(whole)
+
+
+def test_why_a_result_is_here_is_told_by_the_parts_of_its_score(door: tuple[Door, Visitor], visitor: Visitor) -> None:
+    page = visitor.page("search", q="ledger refunds")
+    addresses = {one["of"]: one for one in links(page) if one.get("show") == "why"}
+    full = asked(door[0], query="ledger refunds", detail="full")["results"]
+    assert {f"grip/{name}" for name in addresses} == set(opens(page))
+    for one in full[:3]:
+        said = plain(visitor.get(f"search?{urlencode(addresses[one['id']])}", X_Part="1").text)
+        for name in ("coverage", "recency"):
+            assert f"{one['score_parts'][name]:.2f}" in said
+        assert one["agent"] in said
+    gone = visitor.get("search?q=ledger&show=why&of=grip:1:none", X_Part="1")
+    assert "no longer among the results" in gone.text
+
+
+@pytest.mark.parametrize(
+    "given", [{"agent": "claude-code"}, {"project": SHOP}, {"until": "2026-01-30"}, {"q": "ledger", "limit": "1"}]
+)
+def test_what_is_missing_comes_by_the_link_that_says_how(
+    door: tuple[Door, Visitor], visitor: Visitor, given: dict[str, str]
+) -> None:
+    [missing] = [one["grip"] for one in asked(door[0], query="tile the airship")["results"][:1]]
+    search = {"q": "tile the airship", **given}
+    assert f"grip/{missing}" not in opens(visitor.page("search", **search))
+    page = visitor.page("search", **search, why_not=missing)
+    [change] = re.findall(r'data-change href="[^"]*/search\?([^"]*)"', page)
+    brought = dict(parse_qsl(html.unescape(change)))
+    assert brought != search
+    assert f"grip/{missing}" in opens(visitor.page("search", **brought))
+    # The form keeps the change, so that a search for other words is made in the same way.
+    seen = read(visitor.page("search", **brought))
+    for name, value in brought.items():
+        assert name == "cursor" or value in _values(seen, name)
+
+
+def test_what_is_there_already_and_an_id_that_is_none_are_told(visitor: Visitor) -> None:
+    page = visitor.page("search", q="ledger refunds")
+    own = opens(page)[1].removeprefix("grip/")
+    assert "It is result 2." in plain(visitor.page("search", q="ledger refunds", why_not=own))
+    for bad in ("nonsense", "grip:1768983319000:zzzzzzzzzzzzzzzz"):
+        refused = visitor.page("search", q="ledger refunds", why_not=bad)
+        assert opens(refused) == opens(page)
+        assert 'class="notice" role="alert"' in refused
+        assert bad in _values(read(refused), "why_not")
+
+
+def test_what_is_shown_can_be_saved_with_its_filters(visitor: Visitor) -> None:
+    page = visitor.page("search", q="ledger refunds", project=BILLING, role="assistant")
+    saved = links(page, "export")
+    assert [one["form"] for one in saved] == ["markdown", "json"]
+    text = visitor.get(f"export?{urlencode(saved[0])}").text
+    assert all(one.removeprefix("grip/") in text for one in opens(page))
+
+
+def test_a_search_that_nobody_waits_for_any_more_ends(
+    door: tuple[Door, Visitor], visitor: Visitor, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    began, ended = threading.Event(), threading.Event()
+
+    def ask(*_: object) -> None:
+        gone = GONE.get()
+        assert gone is not None
+        began.set()
+        if gone.wait(PATIENCE):
+            ended.set()
+        raise AssertionError("nobody hears this")
+
+    monkeypatch.setattr(door[0].app, "ask", ask)
+    host, _, port = visitor.server.partition(":")
+    with socket.create_connection((host, int(port)), PATIENCE) as connection:
+        lines = (f"GET {visitor.base}/search?q=ledger HTTP/1.1", f"Host: {visitor.server}", f"Cookie: {COOKIE}={visitor.cookie}")
+        connection.sendall("".join(f"{line}\r\n" for line in (*lines, "X-Part: results", "")).encode())
+        assert began.wait(PATIENCE)
+        assert not ended.is_set()
+    assert ended.wait(PATIENCE)
+
+
+# in a browser
+
+
+def at(page: "Page") -> str:
+    """The address, as the page itself has it now."""
+    return str(page.evaluate("location.href"))
+
+
+def test_results_come_while_somebody_types_and_keys_lead_to_them(tab: Visit) -> None:
+    page = tab.go("search")
+    requested: list[str] = []
+    page.on("request", lambda one: requested.append(one.url) if "/search" in one.url and "static" not in one.url else None)
+    until(lambda: page.evaluate("document.activeElement.id") == "find", "the field")
+    page.keyboard.type("ledger")
+    until(lambda: "ledger" in at(page) and page.locator("#results .card mark").count() > 0, "results")
+    assert len(requested) < len("ledger")
+    assert page.evaluate("document.activeElement.id") == "find"
+    assert "result" in page.locator("#told").inner_text()
+    assert at(page).endswith("/search?q=ledger")
+    page.locator("select[name=role]").select_option("user")
+    until(lambda: at(page).endswith("/search?q=ledger&role=user"), "the filter in the address")
+    until(lambda: page.locator("#results[aria-busy]").count() == 0, "results of the filter")
+    page.keyboard.press("/")
+    page.locator("#find").focus()
+    page.keyboard.press("ArrowDown")
+    first = page.evaluate("document.activeElement.href")
+    assert "/grip/" in first
+    page.keyboard.press("ArrowUp")
+    assert page.evaluate("document.activeElement.id") == "find"
+    page.keyboard.press("ArrowDown")
+    with page.expect_navigation():
+        page.keyboard.press("Enter")
+    assert at(page) == first
+    page.go_back()
+    assert at(page).endswith("/search?q=ledger&role=user")
+
+
+def test_an_answer_that_is_outdated_is_not_shown(tab: Visit) -> None:
+    page = tab.go("search?q=refunds")
+    held: list[Any] = []
+    page.route("**/search?q=ledger", lambda route: held.append(route))  # noqa: PLW0108 - playwright marks what it is given
+    page.locator("#find").fill("ledger")
+    until(lambda: page.evaluate("1") and held, "the first request")
+    page.locator("#find").fill("checkout")
+    until(lambda: at(page).endswith("?q=checkout"), "the second answer")
+    before = page.locator("#results").inner_html()
+    held[0].abort()
+    page.locator("#find").fill("checkout ")
+    assert page.locator("#results").inner_html() == before
+    assert "checkout" in before
+
+
+def test_the_page_has_no_serious_fault_unfolded_refused_or_as_narrow_as_a_phone(tab: Visit, phone: Visit) -> None:
+    for visit in (tab, phone):
+        for path in (
+            "search",
+            "search?q=ledger+refunds&why_not=toc:year:2026",
+            "search?q=qwxzv",
+            "search?q=ledger&since=gibberish",
+        ):
+            visit.may_fail = ("since=gibberish",)
+            page = visit.go(path)
+            unfold(page, 20)
+            assert faults(page) == [], path
+            assert page.evaluate("document.scrollingElement.scrollWidth <= innerWidth"), path
+
+
+def test_without_scripts_a_form_searches_and_links_explain(tabs: Tabs) -> None:
+    page = tabs.open(java_script_enabled=False).go("today")
+    page.locator("#find").fill("ledger")
+    with page.expect_navigation():
+        page.locator("#find").press("Enter")
+    assert page.locator("#results .card").count() > 0
+    page.get_by_label("Said by").select_option("assistant")
+    with page.expect_navigation():
+        page.get_by_role("button", name="Search", exact=True).click()
+    assert "role=assistant" in at(page)
+    page.get_by_text("How it was searched").click()
+    with page.expect_navigation():
+        page.get_by_role("link", name="Show it").click()
+    assert page.locator("svg.picture").count() == 2
