@@ -125,6 +125,7 @@ CASES = {
     "an event of another project": Case(f"event:{LEDGER}", {"scope"}, {"query": "ledger rounding note 17"}),
     "a project that is named": Case(f"segment:{SINGLE_USE}", {"project"}, {"query": GRACE, "project": BILLING}),
     "another agent": Case(f"segment:{SINGLE_USE}", {"agent"}, {"query": GRACE, "agent": "codex"}),
+    "who said it": Case(f"grip:{SINGLE_USE}", {"role"}, {"query": GRACE, "role": "tool"}),
     "since": Case(f"segment:{SINGLE_USE}", {"since"}, {"query": GRACE, "since": "2026-01-22"}),
     "until": Case(f"segment:{SINGLE_USE}", {"until"}, {"query": GRACE, "until": "2026-01-20"}),
     "since, where until lets it in": Case(

@@ -32,7 +32,9 @@ _ADDED = (2, 4, 8)
 _LISTED = (100, 1, 2, 3, 5, 8, 12, 20, 40)
 _OVERVIEW = "what happened"
 #: Arguments that a cursor is bound to.
-_QUESTION = frozenset({"query", "since", "until", "as_of", "tz", "agent", "project", "scope", "intent", "mode"})
+_QUESTION = frozenset(
+    {"query", "since", "until", "as_of", "tz", "agent", "project", "scope", "role", "speaker", "intent", "mode"}
+)
 #: Tries to make a number small, once it is known within a factor of two.
 _HALVINGS = 4
 _ELSEWHERE = "it belongs to another project, and that alone does not explain it: ask again there"
@@ -255,6 +257,10 @@ def _unfiltered(target: Target, given: Arguments, door: Door) -> _Change:
         change = change.plus(reason or f"it is looked for in project {seen.project}", scope="all", **own)
     if seen.agent is not None and (target.is_period or target.agent != seen.agent):
         change = change.plus(f"it is of agent {target.agent or '(several)'}", agent="")
+    for name in ("role", "speaker"):
+        # Who said it may be a part of the target alone: whether this keeps it out is tried, and taken back where it does not.
+        if given.get(name):
+            change = change.plus(f"it was not said by {name} {given[name]}", **{name: ""})
     for name in ("since", "until"):
         if given.get(name) and _is_outside(target, seen.window):
             change = change.plus("it lies outside since and until", **{name: ""})

@@ -4,6 +4,7 @@ from typing import Any
 
 from starlette.responses import Response
 
+from memory_mcp.errors import NotFound
 from memory_mcp.requests.events import GetEvents
 from memory_mcp.requests.expand import ExpandRequest
 from memory_mcp.requests.limits import AROUND, NEIGHBOURS, TOKENS, Detail
@@ -58,6 +59,8 @@ async def session(ask: Ask) -> Response:
         request = GetEvents(session_id=session_id, limit=_EVENTS, cursor=ask.given("cursor"), project=project, **shape)
     found = await ask.memory.ask(request)
     events = found["events"]
+    if not events and not ask.given("cursor"):
+        raise NotFound(f"no events of session {session_id} are stored", "It may have been forgotten, or be of another project.")
     if events and (start or end):
         session_id = events[0]["session_id"]
     begins = not (start or ask.given("cursor")) and (not end or len(events) <= _EVENTS)

@@ -1,0 +1,222 @@
+"""Evidence: the exact words of a citation, checked, in their conversation, and what holds in place of those that hold no more."""
+
+import html
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from memory_mcp.model.event import Role
+from memory_mcp.web.visits import Visits
+from tests.daemon.door import Door, opened
+from tests.factories import BILLING, SHOP, draft
+from tests.toc.helpers import run_sql
+from tests.web.visitor import Visitor, entered
+
+OLD = "We decided that <b>invoices</b> & reminders are sent every Monday."
+NEW = "Invoices & reminders are sent every Tuesday <i>at noon</i>."
+GONE = "We decided that the archive is kept for seven years."
+DAMAGED = "We decided that the ledger is closed at the end of each month."
+#: Messages before and after the decision, in its session.
+MANY = 40
+
+
+@pytest.fixture(scope="module")
+def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Door, Visitor]]:
+    """A decision in the middle of a long conversation, and two others."""
+    said = [
+        draft(
+            OLD if n == MANY else f"Message {n} of the conversation.",
+            at=1_768_200_000_000 + n * 10_000,
+            session="talk",
+            role=Role.ASSISTANT if n % 2 == 0 else Role.USER,
+            agent="codex",
+            project=BILLING,
+        )
+        for n in range(2 * MANY + 1)
+    ]
+    others = [
+        draft(text, at=at, session=session, role=Role.ASSISTANT, project=SHOP)
+        for text, at, session in ((GONE, "2026-01-13 09:00", "gone"), (DAMAGED, "2026-01-14 09:00", "damaged"))
+    ]
+    visits = Visits()
+    with opened(tmp_path_factory.mktemp("evidence") / "data", visits=visits) as door:
+        door.app.write([*said, *others], "test")
+        door.app.derivation.run()
+        yield door, entered(door.base + visits.ticket())
+
+
+@pytest.fixture(scope="module")
+def visitor(door: tuple[Door, Visitor]) -> Visitor:
+    return door[1]
+
+
+def plain(page: str) -> str:
+    """The words of a page."""
+    return html.unescape(" ".join(re.sub("<[^>]*>", " ", page).split()))
+
+
+def quoted(page: str) -> str:
+    found = re.search(r'<blockquote dir="auto">(.*?)</blockquote>', page, re.DOTALL)
+    assert found is not None
+    return html.unescape(found[1])
+
+
+def turns(page: str) -> list[str]:
+    """The messages of a page, in order."""
+    found = re.findall(r'<div class="text" dir="auto">(.*?)</div>', page, re.DOTALL)
+    return [html.unescape(re.sub("<[^>]*>", "", text)) for text in found]
+
+
+def grip_of(visitor: Visitor, text: str) -> str:
+    """The page of the citation of a whole text."""
+    found = visitor.page("search", q=text, limit=40)
+    for way in dict.fromkeys(re.findall(r'href="/ui/[^/]+/(grip/[^"?]+)" data-open', found)):
+        address = html.unescape(way)
+        if quoted(visitor.page(address)) == text:
+            return address
+    raise AssertionError(plain(found))
+
+
+def way(page: str, words: str) -> str:
+    """Where a link with these words leads."""
+    found = re.search(rf'href="([^"#]+)(?:#[^"]*)?"[^>]*>{words}', page)
+    assert found is not None, words
+    return html.unescape(found[1])
+
+
+def test_a_citation_shows_the_exact_words_checked_with_who_when_and_where(visitor: Visitor) -> None:
+    address = grip_of(visitor, OLD)
+    page = visitor.page(address)
+    assert "We decided that &lt;b&gt;invoices&lt;/b&gt; &amp; reminders" in page
+    said = plain(page)
+    assert "✓ Verified the stored event holds exactly these words" in said
+    assert "Not verified" not in said
+    assert "Who assistant , with codex" in said
+    assert f"Project {BILLING}" in said
+    assert "When Mon 12 Jan 2026, 07:46:40" in said
+    assert address.removeprefix("grip/") in said
+    for words, text in (("its stretch", OLD), ("its session from here", OLD), ("the whole message", OLD)):
+        reply = visitor.send("GET", way(page, words))
+        assert reply.status == 200, words
+        assert text in html.unescape(re.sub("<[^>]*>", "", reply.text)), words
+
+
+def test_a_script_gets_the_words_alone(visitor: Visitor) -> None:
+    part = visitor.get(grip_of(visitor, OLD), X_Part="1").text
+    assert "<html" not in part
+    assert quoted(part) == OLD
+    assert '<span class="ok">verified</span>' in part
+    assert "Message" not in part
+
+
+def test_the_conversation_around_is_shown_in_order_with_the_words_marked(visitor: Visitor) -> None:
+    page = visitor.page(grip_of(visitor, OLD))
+    around = (
+        [f"Message {n} of the conversation." for n in (37, 38, 39)],
+        [f"Message {n} of the conversation." for n in (41, 42, 43)],
+    )
+    assert turns(page) == [*around[0], OLD, *around[1]]
+    assert page.count("turn assistant own") == 1
+    assert f"<mark>{html.escape(OLD)}</mark>" in page
+
+
+def test_earlier_and_later_are_shown_ten_more_at_a_time_up_to_a_bound(visitor: Visitor) -> None:
+    page = visitor.page(grip_of(visitor, OLD))
+    page = visitor.send("GET", way(page, "Show 10 more before")).text
+    assert turns(page)[0] == "Message 27 of the conversation."
+    assert turns(page)[-1] == "Message 43 of the conversation."
+    page = visitor.send("GET", way(page, "Show 10 more after")).text
+    assert (turns(page)[0], turns(page)[-1]) == ("Message 27 of the conversation.", "Message 53 of the conversation.")
+    for _ in range(10):
+        if "Show 10 more before" not in page:
+            break
+        page = visitor.send("GET", way(page, "Show 10 more before")).text
+    assert turns(page)[0] == "Message 0 of the conversation."
+    assert "Show 10 more before" not in page
+    assert "Show 10 more after" in page
+
+
+def test_a_session_is_read_on_and_back_to_its_ends(visitor: Visitor) -> None:
+    page = visitor.page("session/talk")
+    every = [OLD if n == MANY else f"Message {n} of the conversation." for n in range(2 * MANY + 1)]
+    assert turns(page) == every[:50]
+    assert "Earlier in this session" not in page
+    page = visitor.send("GET", way(page, "Later in this session")).text
+    assert turns(page) == every[50:]
+    assert "Later in this session" not in page
+    whole = visitor.page(grip_of(visitor, OLD))
+    page = visitor.send("GET", way(whole, "its session from here")).text
+    assert turns(page) == every[MANY:]
+    back = visitor.send("GET", way(page, "← Earlier in this session")).text
+    assert turns(back) == every[: MANY + 1]
+
+
+def test_a_message_is_shown_whole_with_what_is_quoted_of_it(visitor: Visitor) -> None:
+    address = grip_of(visitor, OLD)
+    page = visitor.send("GET", way(visitor.page(address), "the whole message")).text
+    assert f'<div class="text card" dir="auto">{html.escape(OLD)}</div>' in page
+    assert f"{len(OLD)} characters" in plain(page)
+    assert address in re.findall(r'class="grip" href="/ui/[^/]+/(grip/[^"]+)"', page)
+
+
+def test_what_was_corrected_says_so_and_leads_to_what_holds_now(visitor: Visitor) -> None:
+    address = grip_of(visitor, OLD)
+    assert "Holds no more" not in visitor.page(address)
+    done = visitor.act("correct", token=visitor.token(), grip_id=address.removeprefix("grip/"), text=NEW, reason="the bank's day")
+    assert done.status == 303, done.text
+    page = visitor.page(address)
+    assert quoted(page) == OLD
+    assert "✓ Verified" in page
+    assert "Holds no more: the bank's day · what holds now" in plain(page).replace(" :", ":")
+    now = visitor.send("GET", way(page, "what holds now"))
+    assert now.status == 200
+    assert quoted(now.text) == NEW
+    assert "Holds no more" not in now.text
+    assert "Holds no more" in visitor.get(address, X_Part="1").text
+
+
+def test_what_was_retracted_says_so_and_leads_nowhere(visitor: Visitor) -> None:
+    address = grip_of(visitor, GONE)
+    done = visitor.act("retract", token=visitor.token(), grip_id=address.removeprefix("grip/"), reason="no such rule")
+    assert done.status == 303, done.text
+    page = visitor.page(address)
+    assert quoted(page) == GONE
+    assert "Holds no more" in page
+    assert "no such rule" in page
+    assert "what holds now" not in page
+
+
+@pytest.mark.parametrize(
+    ("address", "status"),
+    [
+        ("grip/grip:1700000000000:0000000000000000", 404),
+        ("grip/nonsense", 400),
+        ("event/01KFAM95000RESDNS3CG894FVP", 404),
+        ("event/nonsense", 400),
+        ("session/nowhere", 404),
+        ("session/nowhere?from=01KFAM95000RESDNS3CG894FVP", 404),
+        ("session/talk?project=github.com/acme/shop", 404),
+    ],
+)
+def test_what_is_not_stored_is_no_page_and_leads_on(visitor: Visitor, address: str, status: int) -> None:
+    reply = visitor.get(address)
+    assert reply.status == status
+    main = reply.text.split("<main", 1)[1]
+    assert 'role="alert"' in main
+    assert "Forget" not in main
+    ways = re.findall(r'href="/ui/[^/]+/(\w+)[^"]*"', main)
+    assert ways[:3] == ["search", "tree", "calendar"]
+    assert {visitor.get(name).status for name in ways[:3]} == {200}
+    part = visitor.get(address, X_Part="1")
+    assert part.status == status
+    assert "<html" not in part.text
+
+
+def test_words_that_the_store_holds_otherwise_are_said_not_to_be_verified(door: tuple[Door, Visitor]) -> None:
+    app, visitor = door[0].app, door[1]
+    address = grip_of(visitor, DAMAGED)
+    run_sql(app, f"UPDATE event SET text = replace(text, 'each month', 'some months') WHERE text = '{DAMAGED}'")
+    page = visitor.page(address)
+    assert "✗ Not verified" in page
+    assert "✓ Verified" not in page
