@@ -37,6 +37,8 @@ class Copies:
         #: Projects and streams of which an event goes whole, and those of which one stays.
         self._leaving: set[str | int] = set()
         self._staying: set[str | int] = set()
+        #: Names of projects of which nothing is left.
+        self._names: set[str] = set()
         #: Segments from which an event goes, and topics that hold one.
         self._segments: set[int] = set()
         self._topics: set[str] = set()
@@ -54,7 +56,7 @@ class Copies:
         for path in self._files():
             try:
                 done = rewrite(path, self._kept)
-                if self._nodes or self._grips:
+                if self._nodes or self._grips or self._names:
                     # Tables stand in the order of their names: statements before their nodes, acts before quotations.
                     rewrite(path, self._without)
                 changed += bool(done.dropped or done.changed)
@@ -106,7 +108,10 @@ class Copies:
             return False
         if table == "topic_label":
             return row["topic_id"] in self._topics
-        return not left.isdisjoint(row.get(name) for name in _PROJECTS)
+        if left.isdisjoint(row.get(name) for name in _PROJECTS):
+            return False
+        self._names |= {row[name] for name in _PROJECTS if row.get(name)} - self._staying
+        return True
 
     def _without(self, table: str, row: dict[str, Any]) -> Mapping[str, Any] | None:
         """A row without what hangs on nodes and quotations that went."""
@@ -117,5 +122,7 @@ class Copies:
         if table == "superseded" and row["new_id"] in self._grips:
             return {**row, "new_id": None, "reason": ""}
         if table == "audit" and not self._grips.isdisjoint(row["subject"].split()):
-            return {**row, "reason": ""}
+            row = {**row, "reason": ""}
+        if table == "audit" and not self._names.isdisjoint(row["subject"].split()):
+            return {**row, "subject": ""}
         return row

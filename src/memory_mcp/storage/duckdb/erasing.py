@@ -273,6 +273,11 @@ class Erasing:
         """Other names and marks of projects of which nothing is left."""
         left = {p for (p,) in self._con.execute("SELECT DISTINCT project FROM event").fetchall()}
         for project in {going.project for going in self._look.gone.values()} - left - {""}:
+            named = self._con.execute(
+                "SELECT old, new FROM project_alias WHERE old = ? OR new = ?", [project, project]
+            ).fetchall()
+            for name in {project}.union(*named) - left:
+                self._con.execute("UPDATE audit SET subject = '' WHERE list_contains(string_split(subject, ' '), ?)", [name])
             self._con.execute("DELETE FROM project_alias WHERE old = ? OR new = ?", [project, project])
             self._con.execute("DELETE FROM project_split WHERE project = ? OR new = ?", [project, project])
             # Clients name folders of session files after the project's path.
