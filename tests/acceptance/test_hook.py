@@ -282,6 +282,7 @@ OF_A_HOOK = (
 RULES = (
     *("ingest", "ingest.payloads", "ingest.redact", "ingest.secret_rules", "ingest.secret_values", "ingest.named_rules"),
     *("ingest.context_rules", "ingest.command_rules", "ingest.list_rules", "ingest.vendor_rules", "ingest.label_rules"),
+    "ingest.drawn_rules",
 )
 
 

@@ -135,8 +135,9 @@ def test_a_restore_keeps_clients_connected_and_what_was_there(place: Place) -> N
     ]
     assert [row[3] for row in stored(Path(told["kept"]))][-1] == "The blue valve opens to the left."
     store = look_at(place.directory)
-    [act] = store.audit.all()
+    act, pinned = store.audit.all()
     store.close()
+    assert pinned.what == "pin"
     assert (act.what, act.author, act.counts["events"]) == ("restore", "person", 1)
 
 
