@@ -97,6 +97,18 @@ def test_how_sure_the_answer_is_is_said_in_words(visitor: Visitor) -> None:
     assert "Search without the filters." in nothing
 
 
+def test_one_kind_of_statement_is_picked_out_of_the_results(visitor: Visitor) -> None:
+    whole = cards(visitor.get(f"search?{urlencode({'q': 'voucher counter decided', 'limit': 50})}").text)
+    decided = [opens(card) for card in whole if '<span class="kind">decision</span>' in card]
+    page = visitor.get(f"search?{urlencode({'q': 'voucher counter decided', 'kind': 'decision'})}").text
+    assert 0 < len(decided) < len(whole)
+    assert [opens(card) for card in cards(page)] == decided
+    assert f"{len(decided)} result{'s' if len(decided) > 1 else ''} of this kind among {len(whole)}" in plain(page)
+    assert '<option selected value="decision">' in page
+    refused = visitor.get(f"search?{urlencode({'q': 'voucher', 'kind': 'rumour'})}")
+    assert refused.status == 400
+
+
 def test_a_card_says_the_kind_of_its_statement_and_the_agent(visitor: Visitor) -> None:
     found = cards(visitor.page("search", q="we decided to use double entry"))
     decided = [card for card in found if '<span class="kind">decision</span>' in card]

@@ -5,7 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from memory_mcp.errors import InvalidQuery
-from memory_mcp.requests.limits import BOUNDS, Bounds, Detail
+from memory_mcp.model.toc import MemoryKind
+from memory_mcp.requests.limits import BOUNDS, Bounds, Detail, choice
 from memory_mcp.requests.scope import ScopeName
 from memory_mcp.requests.search import SearchRequest
 from memory_mcp.web.asking import Ask
@@ -16,8 +17,10 @@ _WORDS = ("speaker", "intent", "mode", "as_of", "tz")
 _NUMBERS = ("limit", "token_budget", *BOUNDS)
 _FLOOR = "min_confidence"
 OTHERS = (*_WORDS, *_NUMBERS, _FLOOR)
-#: Results of a page.
-_RESULTS = 10
+#: The kind of statement that is shown: picked out of the results, since no layer searches by it.
+KIND = "kind"
+#: Results of a page, and of one that shows a kind of them alone.
+_RESULTS, _LOOKED_THROUGH = 10, 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +42,7 @@ class Question:
             query=self.query,
             **filters,
             scope="" if given["project"] else ScopeName.ALL,
-            limit=numbers["limit"] or _RESULTS,
+            limit=numbers["limit"] or (_LOOKED_THROUGH if given[KIND] else _RESULTS),
             token_budget=numbers["token_budget"],
             bounds=Bounds(**bounds, min_confidence=_share(given[_FLOOR])),
             cursor=self.cursor,
@@ -65,12 +68,13 @@ class Question:
     @property
     def limit(self) -> str:
         """Results of a page, as a link says it."""
-        return self.given["limit"] or str(_RESULTS)
+        return self.given["limit"] or str(_LOOKED_THROUGH if self.given[KIND] else _RESULTS)
 
 
 def asked(ask: Ask) -> Question:
     """Return what an address asks for; a scope of all projects leaves its project out."""
-    given = {name: ask.given(name) for name in (*FILTERS, *OTHERS)}
+    given = {name: ask.given(name) for name in (*FILTERS, KIND, *OTHERS)}
+    choice(MemoryKind, KIND, given[KIND])
     if ask.given("scope") == ScopeName.ALL:
         given["project"] = ""
     return Question(ask, ask.given("q"), given, ask.given("cursor"))

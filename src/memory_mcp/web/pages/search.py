@@ -12,7 +12,8 @@ from memory_mcp.requests.shapes import NO_NAME
 from memory_mcp.web import pictures
 from memory_mcp.web.asking import Ask, status_of
 from memory_mcp.web.marking import marked, wanted
-from memory_mcp.web.pages.question import FILTERS, OTHERS, Question, asked
+from memory_mcp.web.pages.question import FILTERS, KIND, OTHERS, Question, asked
+from memory_mcp.web.rendering import count
 
 #: Projects that the form offers.
 _PROJECTS = 200
@@ -56,12 +57,13 @@ async def _found(ask: Ask, question: Question) -> dict[str, Any]:
             raise
         # A search that is refused itself is refused again.
         refused, found = error, await ask.memory.ask(question.request())
-    count = len(found["results"])
-    more = bool(found.get("next_cursor"))
+    kind, cards = question.given[KIND], _cards(question, found)
+    shown = [card for card in cards if not kind or card.get("kind") == kind]
+    told = f"{count(len(shown), 'result')}{f' of this kind among {len(cards)}' if kind else ''}"
     return {
         "found": found,
-        "cards": _cards(question, found),
-        "told": f"{count} result{'' if count == 1 else 's'}{', more follow' if more else ''}",
+        "cards": shown,
+        "told": f"{told}, more follow" if found.get("next_cursor") else told,
         "sure": _SURE[found["confidence"]],
         "missing": missing,
         "why_not": _why_not(question, found),
@@ -109,7 +111,7 @@ async def _choices(ask: Ask, question: Question) -> dict[str, Any]:
         "projects": _with(question.given["project"], [one["project"] for one in projects]),
         "agents": _with(question.given["agent"], [one["agent"] for one in agents]),
         "others": {name: question.given[name] for name in OTHERS if question.given[name]},
-        "narrowed": any(question.given[name] for name in FILTERS),
+        "narrowed": any(question.given[name] for name in (*FILTERS, KIND)),
     }
 
 
