@@ -48,7 +48,7 @@ class Here:
 
 
 class There:
-    """The daemon's memory; each request has a connection of its own, whose end cancels it."""
+    """The memory behind the daemon; closing a request's connection cancels it."""
 
     def __init__(self, wanted: link.Wanted) -> None:
         self._wanted = wanted

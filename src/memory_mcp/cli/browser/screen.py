@@ -52,7 +52,7 @@ class Browser(App[None]):
     ]
 
     def __init__(self, asking: Asking, project: str = "", scope: str = "", empty: str = "") -> None:
-        """`project` and `scope` as requests take them; `empty` is said where nothing is stored."""
+        """Return `project` and `scope` for requests; `empty` is the text for an empty memory."""
         super().__init__(ansi_color=True)
         self.HORIZONTAL_BREAKPOINTS = [(0, "-narrow"), (120, "-wide")]
         self._asking, self._empty = asking, empty
@@ -84,7 +84,7 @@ class Browser(App[None]):
         self._begin()
 
     async def ask(self, name: str, **arguments: Any) -> dict[str, Any]:
-        """Return the response of a request about what is looked at; raises MemoryMcpError."""
+        """Return the response of a request in the current scope; raises MemoryMcpError."""
         return await self._asking.ask(name, **arguments, **self._where)
 
     @property
@@ -104,7 +104,7 @@ class Browser(App[None]):
         return self.screen_stack[0].query_one("#search", Input)
 
     def _focus(self, widget: Widget) -> None:
-        """Have what is typed from now on go there; `Widget.focus` does so a moment later."""
+        """Focus a widget at once; `Widget.focus` does so a moment later."""
         self.screen_stack[0].set_focus(widget)
 
     def _tell(self, error: Exception) -> None:
@@ -340,7 +340,7 @@ class Browser(App[None]):
 
     @work(group="reveal", exclusive=True)
     async def action_reveal(self) -> None:
-        """Show where it lies what the cursor is on."""
+        """Show the item under the cursor in the tree."""
         entry = self.focused.entry if isinstance(self.focused, Entries) else None
         target = entry.opens if entry is not None and entry.opens is not None else self._shown
         if target is None:

@@ -29,7 +29,7 @@ Ask = Callable[..., Awaitable[dict[str, Any]]]
 
 @dataclass(slots=True)
 class Branch:
-    """What a line of the tree stands for."""
+    """The node or page behind a line of the tree."""
 
     node_id: str
     #: A level, or what the line stands for in the place of a node.
