@@ -36,13 +36,13 @@ async def pause(ask: Ask) -> Done:
     """Record nothing of a project for a while."""
     done = await ask.memory.write(PauseCapture(ask.given("name"), ask.given("duration"), ask.by))
     until = f"until {done['until'][:16].replace('T', ' ')}" if done.get("until") else "until you resume it"
-    return Done(f"Nothing of {_called(done['project'])} is recorded {until}.", ask.back or _PAGE)
+    return Done(f"Nothing of {_called(done['project'], 'any project')} is recorded {until}.", ask.back or _PAGE)
 
 
 async def resume(ask: Ask) -> Done:
     """Record a project again."""
     done = await ask.memory.write(ResumeCapture(ask.given("name"), ask.by))
-    return Done(f"{_called(done['project']).capitalize()} is recorded again.", ask.back or _PAGE)
+    return Done(f"{_called(done['project'], 'Every project')} is recorded again.", ask.back or _PAGE)
 
 
 async def exclude(ask: Ask) -> Done:
@@ -67,5 +67,5 @@ def _pattern(ask: Ask) -> tuple[str, str]:
     return kind, ask.given("pattern")
 
 
-def _called(project: str) -> str:
-    return "any project" if project == _ALL else short(project)
+def _called(project: str, everything: str) -> str:
+    return everything if project == _ALL else short(project)
