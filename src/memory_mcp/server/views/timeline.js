@@ -1,4 +1,4 @@
-const names = { year: "years", month: "months", week: "weeks", day: "days", segment: "segments" };
+const names = { year: "Years", month: "Months", week: "Weeks", day: "Days", segment: "Segments" };
 
 /** A page of the tree through the host, of the same project as the first. */
 async function page(shown, asked) {
