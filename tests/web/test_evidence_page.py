@@ -145,7 +145,7 @@ def test_words_far_in_a_long_message_are_marked_in_their_place(door: tuple[Door,
     page = visitor.page(f"grip/{grip}")
     [text] = turns(page)
     assert FAR in text
-    assert text in LONG
+    assert f" {text}" in LONG
     assert len(text) < len(LONG)
     assert html.escape(FAR) in page.split("<mark>", 1)[1].split("</mark>", 1)[0]
     before = way(page, "[0-9,]+ characters before this")
@@ -165,6 +165,9 @@ def test_any_words_of_a_message_are_shown_and_marked_as_a_search_cites_them(door
     page = door[1].page(f"grip/{span_grip_id(event.event_id, start, start + len(FAR))}")
     assert quoted(page) == FAR
     assert f"<mark>{html.escape(FAR)}</mark>" in page
+    # A long quotation that begins near the start of its message.
+    page = door[1].page(f"grip/{span_grip_id(event.event_id, 4, start + len(FAR))}")
+    assert html.escape(FAR) in page.split("<mark>", 1)[1].split("</mark>", 1)[0]
 
 
 def test_within_a_project_every_link_keeps_it(door: tuple[Door, Visitor]) -> None:

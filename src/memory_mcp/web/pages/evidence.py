@@ -1,5 +1,6 @@
 """A citation in its conversation, a session from a place on, and one event with its whole text in parts."""
 
+import re
 from typing import Any
 
 from starlette.responses import Response
@@ -59,11 +60,13 @@ async def _at_its_words(ask: Ask, event: dict[str, Any], grip_id: str) -> dict[s
         quotes.append(known)
     if known is None or not known["start"] or known["end"] <= talk.SHOWN:
         return {**event, "quotes": quotes}
-    start = max(known["start"] - _LEAD, 0)
+    start = max(known["start"] - _LEAD, 0) if known["end"] > 2 * talk.SHOWN else 0
     most = min(known["end"] + _LEAD - start, talk.PART)
     request = GetEvents(event_id=event["event_id"], offset=start, text_limit=most, detail=Detail.FULL, token_budget=TOKENS.most)
     [cut] = (await ask.memory.ask(request))["events"]
-    return {**cut, "quotes": quotes}
+    space = re.search(r"\s", cut["text"][: known["start"] - start]) if start else None
+    spare = space.end() if space else 0
+    return {**cut, "offset": start + spare, "text": cut["text"][spare:], "quotes": quotes}
 
 
 async def session(ask: Ask) -> Response:
