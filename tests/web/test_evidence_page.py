@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 
 from memory_mcp.model.event import Role
+from memory_mcp.model.ids import span_grip_id
+from memory_mcp.storage.values import Scope
 from memory_mcp.web.visits import Visits
 from tests.daemon.door import Door, opened
 from tests.factories import BILLING, SHOP, draft
@@ -17,6 +19,9 @@ OLD = "We decided that <b>invoices</b> & reminders are sent every Monday."
 NEW = "Invoices & reminders are sent every Tuesday <i>at noon</i>."
 GONE = "We decided that the archive is kept for seven years."
 DAMAGED = "We decided that the ledger is closed at the end of each month."
+#: Words far in a long message.
+FAR = "We decided that <u>refunds</u> are paid within ten days."
+LONG = f"{'The invoices of the year were read one after the other. ' * 60}\n\n{FAR}\n\n{'Nothing else was said of them. ' * 60}"
 #: Messages before and after the decision, in its session.
 MANY = 40
 
@@ -37,7 +42,11 @@ def door(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Door, Visit
     ]
     others = [
         draft(text, at=at, session=session, role=Role.ASSISTANT, project=SHOP)
-        for text, at, session in ((GONE, "2026-01-13 09:00", "gone"), (DAMAGED, "2026-01-14 09:00", "damaged"))
+        for text, at, session in (
+            (GONE, "2026-01-13 09:00", "gone"),
+            (DAMAGED, "2026-01-14 09:00", "damaged"),
+            (LONG, "2026-01-15 09:00", "long"),
+        )
     ]
     visits = Visits()
     with opened(tmp_path_factory.mktemp("evidence") / "data", visits=visits) as door:
@@ -119,6 +128,59 @@ def test_the_conversation_around_is_shown_in_order_with_the_words_marked(visitor
     assert turns(page) == [*around[0], OLD, *around[1]]
     assert page.count("turn assistant own") == 1
     assert f"<mark>{html.escape(OLD)}</mark>" in page
+
+
+def far(door: Door, words: str = FAR) -> tuple[str, int]:
+    """Return the stored citation that holds words of the long message, and where it begins there."""
+    [event] = door.app.storage.events.window(Scope(SHOP), "long", 1)
+    grips = door.app.storage.grips.of_events([event.event_id])[event.event_id]
+    found = next(grip for grip in grips if words in event.text[grip.span_start : grip.span_end])
+    return found.grip_id, found.span_start
+
+
+def test_words_far_in_a_long_message_are_marked_in_their_place(door: tuple[Door, Visitor]) -> None:
+    grip, start = far(door[0])
+    visitor = door[1]
+    assert start > 3000
+    page = visitor.page(f"grip/{grip}")
+    [text] = turns(page)
+    assert FAR in text
+    assert f" {text}" in LONG
+    assert len(text) < len(LONG)
+    assert html.escape(FAR) in page.split("<mark>", 1)[1].split("</mark>", 1)[0]
+    before = way(page, "[0-9,]+ characters before this")
+    assert visitor.send("GET", before).text.count("The invoices of the year") >= 60
+    # What was left out behind them follows on demand.
+    more = re.search(r'data-src="([^"]+)"><summary>Show more', page)
+    assert more is not None
+    assert LONG.endswith(
+        text
+        + html.unescape(visitor.send("GET", html.unescape(more[1]), X_Part="1").text.split('dir="auto">')[1].split("</div>")[0])
+    )
+
+
+def test_any_words_of_a_message_are_shown_and_marked_as_a_search_cites_them(door: tuple[Door, Visitor]) -> None:
+    [event] = door[0].app.storage.events.window(Scope(SHOP), "long", 1)
+    start = LONG.index(FAR)
+    page = door[1].page(f"grip/{span_grip_id(event.event_id, start, start + len(FAR))}")
+    assert quoted(page) == FAR
+    assert f"<mark>{html.escape(FAR)}</mark>" in page
+    # A long quotation that begins near the start of its message.
+    page = door[1].page(f"grip/{span_grip_id(event.event_id, 4, start + len(FAR))}")
+    assert html.escape(FAR) in page.split("<mark>", 1)[1].split("</mark>", 1)[0]
+
+
+def test_within_a_project_every_link_keeps_it(door: tuple[Door, Visitor]) -> None:
+    visitor = door[1]
+    grip, _ = far(door[0])
+    pages = [visitor.page(f"grip/{grip}", project=SHOP)]
+    pages += [
+        visitor.send("GET", way(pages[0], words)).text for words in ("its session from here", "the whole message", "its stretch")
+    ]
+    for page in pages:
+        ways = re.findall(r'href="(/ui/[^/]+/(?:tree|grip|session|event)\b[^"]*)"', page.split("<main", 1)[1])
+        assert len(ways) > 2
+        assert [one for one in ways if "project=github.com" not in one] == []
 
 
 def test_earlier_and_later_are_shown_ten_more_at_a_time_up_to_a_bound(visitor: Visitor) -> None:

@@ -1,10 +1,12 @@
 """A citation in its conversation, a session from a place on, and one event with its whole text in parts."""
 
+import re
 from typing import Any
 
 from starlette.responses import Response
 
 from memory_mcp.errors import NotFound
+from memory_mcp.model.ids import parse_span_grip
 from memory_mcp.requests.events import GetEvents
 from memory_mcp.requests.expand import ExpandRequest
 from memory_mcp.requests.limits import AROUND, NEIGHBOURS, TOKENS, Detail
@@ -13,6 +15,8 @@ from memory_mcp.web.pages import talk
 
 #: Events of a page of a session, and characters of each text there.
 _EVENTS, _WIDTH = 50, 700
+#: Characters before and behind the words of a citation that lie far in a long message.
+_LEAD = 400
 #: Neighbours of a citation, and how many more one asks for.
 _AROUND, _MORE = AROUND.default, 10
 
@@ -27,10 +31,11 @@ async def grip(ask: Ask) -> Response:
     if ask.part:
         around |= {"before": 0, "after": 0}
     shape: dict[str, Any] = {"detail": Detail.FULL, "text_limit": talk.SHOWN, "token_budget": TOKENS.most}
-    events = [talk.shown(one, {cited["grip_id"]}) for one in (await ask.memory.ask(GetEvents(**around, **shape)))["events"]]
-    own = next(one for one in events if one["event_id"] == cited["event_id_start"])
-    own_at = events.index(own)
-    # The whole text is cut at its beginning; words that lie further on are shown above it, in the quotation.
+    found_around = (await ask.memory.ask(GetEvents(**around, **shape)))["events"]
+    own_at = next(i for i, one in enumerate(found_around) if one["event_id"] == cited["event_id_start"])
+    found_around[own_at] = await _at_its_words(ask, found_around[own_at], cited["grip_id"])
+    events = [talk.shown(one, {cited["grip_id"]}) for one in found_around]
+    own = events[own_at]
     values: dict[str, Any] = {
         "found": found,
         "grip": cited,
@@ -44,6 +49,24 @@ async def grip(ask: Ask) -> Response:
         "after": after,
     }
     return ask.page("part_grip.html" if ask.part else "grip.html", **values)
+
+
+async def _at_its_words(ask: Ask, event: dict[str, Any], grip_id: str) -> dict[str, Any]:
+    """Return the quoted event with the citation among its quotes, its text cut around the words where they lie far in it."""
+    quotes = list(event.get("quotes", []))
+    known = next((one for one in quotes if one["grip_id"] == grip_id), None)
+    if known is None and (span := parse_span_grip(grip_id)) is not None:
+        known = {"grip_id": grip_id, "start": span[1], "end": span[2]}
+        quotes.append(known)
+    if known is None or not known["start"] or known["end"] <= talk.SHOWN:
+        return {**event, "quotes": quotes}
+    start = max(known["start"] - _LEAD, 0) if known["end"] > 2 * talk.SHOWN else 0
+    most = min(known["end"] + _LEAD - start, talk.PART)
+    request = GetEvents(event_id=event["event_id"], offset=start, text_limit=most, detail=Detail.FULL, token_budget=TOKENS.most)
+    [cut] = (await ask.memory.ask(request))["events"]
+    space = re.search(r"\s", cut["text"][: known["start"] - start]) if start else None
+    spare = space.end() if space else 0
+    return {**cut, "offset": start + spare, "text": cut["text"][spare:], "quotes": quotes}
 
 
 async def session(ask: Ask) -> Response:
