@@ -5,8 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from bench.place import Place
 from memory_mcp.daemon.intake import Intake
 from memory_mcp.ingest.payloads import Payloads
+from tests.daemon.places import needs_proc
 
 TOKEN = "ghp_" + "16C7e42F292c6912E7710c838347Ae178B4a"
 
@@ -28,3 +30,16 @@ def test_a_payload_over_http_is_kept_where_the_rules_fail(tmp_path: Path, monkey
     Intake(str(tmp_path / "spool")).take("json", b"{}")
     head, _, rest = written(tmp_path / "spool").partition(b"\n")
     assert (json.loads(head)["raw"], rest) == (True, b"{}")
+
+
+@needs_proc
+def test_what_a_killed_daemon_was_writing_goes_with_the_next_start_and_a_hook_s_own_file_stays(place: Place) -> None:
+    place.ok("daemon", "start")
+    place.stop()
+    aside = place.directory / "spool" / "tmp"
+    aside.mkdir(parents=True, exist_ok=True)
+    names = [f"{number:020d}-0123456789abcdef-claude-code" for number in range(2)]
+    (aside / f"{names[0]}.daemon").write_bytes(b"half")
+    (aside / names[1]).write_bytes(b"half")
+    place.ok("daemon", "start")
+    assert [file.name for file in aside.iterdir()] == [names[1]]

@@ -9,7 +9,9 @@ import binascii
 import logging
 import threading
 from collections.abc import Mapping
+from contextlib import suppress
 from functools import cached_property
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import anyio
@@ -37,7 +39,13 @@ class Intake:
     """Takes payloads for one data directory."""
 
     def __init__(self, spool: str) -> None:
-        """`spool`: the spool's folder; it is made with the first payload."""
+        """`spool`: the spool's folder; it is made with the first payload.
+
+        Called by the owner of the directory: what a killed one was writing, acknowledged to nobody, is removed.
+        """
+        for aside in (Path(spool) / "tmp").glob(f"*{_OURS}"):
+            with suppress(OSError):
+                aside.unlink()
         self._spool = spool
         self._loading = threading.Lock()
 
