@@ -70,13 +70,8 @@ class Doors:
     async def hold(self, talk: Conversation, params: Mapping[str, Any]) -> Mapping[str, Any]:
         """Open it for a caller, until the last such caller goes."""
         await self._wait_while_closing()
-        wanted = replace(
-            self._settings,
-            http_host=str(params.get("host") or self._settings.http_host),
-            http_port=self._settings.http_port if params.get("port") is None else int(params["port"]),
-        )
         if self._door is None:
-            await self.open(wanted)
+            await self.open(self._wanted(params))
         elif not self._fits(params):
             raise InvalidQuery(f"HTTP is served at {self.url} already", "Leave --host and --port out, or stop the other one.")
         self._holders += 1
@@ -87,10 +82,7 @@ class Doors:
         """Return the address that lets a browser in, once; the door is opened where it is closed."""
         await self._wait_while_closing()
         if self._door is None:
-            wanted = replace(
-                self._settings, http_port=self._settings.http_port if params.get("port") is None else int(params["port"])
-            )
-            await self.open(wanted)
+            await self.open(self._wanted(params))
         elif params.get("port") and not self._fits(params):
             raise InvalidQuery(f"HTTP is served at {self.url} already", "Leave --port out.")
         # An address that means every interface is bound, not visited.
@@ -107,6 +99,14 @@ class Doors:
         """Wait for the end of a door that takes no more requests."""
         if self._door is not None and self._door.is_closing:
             await self._closed.wait()
+
+    def _wanted(self, params: Mapping[str, Any]) -> ServerSettings:
+        """Return the settings with the host and port that a caller names."""
+        return replace(
+            self._settings,
+            http_host=str(params.get("host") or self._settings.http_host),
+            http_port=self._settings.http_port if params.get("port") is None else int(params["port"]),
+        )
 
     def _fits(self, params: Mapping[str, Any]) -> bool:
         """Whether the open door is at the address that is asked for, as far as one is."""

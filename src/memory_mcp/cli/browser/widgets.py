@@ -80,7 +80,7 @@ class TimeTree(Tree[Branch]):
         self.root.expand()
 
     async def fill(self, node: TreeNode[Branch]) -> None:
-        """Read the children of a node, or those that a line stands for; once."""
+        """Read the children of a node, or the page behind a "more" line, once."""
         branch = node.data
         # Whoever asks for what is being read waits for it.
         async with self._reading:
@@ -157,7 +157,7 @@ class TimeTree(Tree[Branch]):
         return found
 
     async def _more(self, node: TreeNode[Branch]) -> TreeNode[Branch] | None:
-        """The line that stands for the rest of a node's children; None where all are there."""
+        """Return the "more" line below a node; None where all children are shown."""
         await self.fill(node)
         return next((c for c in node.children if c.data is not None and c.data.level == MORE), None)
 
@@ -168,7 +168,7 @@ class TimeTree(Tree[Branch]):
             self.post_message(self.Failed(error))
 
     def on_tree_node_expanded(self, event: Tree.NodeExpanded[Branch]) -> None:
-        """Read what lies below."""
+        """Read the children of an expanded node."""
         self.run_worker(self._filled(event.node), group="tree")
 
     def on_tree_node_highlighted(self, event: Tree.NodeHighlighted[Branch]) -> None:
@@ -189,7 +189,7 @@ class TimeTree(Tree[Branch]):
             self.move_cursor(node.children[0])
 
     def action_outward(self) -> None:
-        """Fold a node, or go to the one it lies in."""
+        """Collapse a node, or move to its parent."""
         node = self.cursor_node
         if node is None:
             return
@@ -276,7 +276,7 @@ class Entries(OptionList):
         return len(_CURSOR)
 
     def render_line(self, y: int) -> Strip:
-        """See OptionList; the mark of the cursor stands before it."""
+        """Render an option with the cursor mark in front of it; see OptionList."""
         strip = super().render_line(y)
         lines = self._lines
         place = self.scroll_offset.y + y

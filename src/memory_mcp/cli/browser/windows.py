@@ -45,7 +45,7 @@ class Keys(ModalScreen[None]):
 
 
 class Projects(ModalScreen["str | None"]):
-    """The choice of a project: its name, "" for all, None where nothing is chosen."""
+    """A dialog that returns a project's name, "" for all projects, None when cancelled."""
 
     BINDINGS: ClassVar[list[BindingType]] = [
         Binding("escape", "dismiss", "Close"),
