@@ -100,7 +100,7 @@ class App:
         self.settings, self.settings_file, self._callbacks = settings, config_path(), callbacks
         self.clock: Clock = clock or SystemClock()
         self.directory = directory = None if in_memory else settings.storage.directory
-        self.storage: Storage = ENGINES["duckdb"](directory, settings.storage.timezone, lock)
+        self.storage: Storage = ENGINES[settings.storage.engine](settings.storage.opening(directory, lock))
         self.calendar = Calendar(self.storage.timezone)
         self.backups = BackupKeeper(self.storage, settings.backup, directory, self.clock, callbacks.give_way)
         self.summarizer = summarizer = SUMMARIZERS["extractive"]()

@@ -1,13 +1,26 @@
 """The suite over every registered engine."""
 
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from memory_mcp.storage.base import Storage
+from memory_mcp.storage.opening import Opening
 from memory_mcp.storage.registry import ENGINES
+from tests.postgres import Cluster, programs
 from tests.storage.suite import *  # noqa: F403
+
+
+@pytest.fixture(scope="module")
+def database() -> Iterator[str]:
+    """An empty database that every memory of this file lies in, each a tenant of its own."""
+    if programs() is None:
+        pytest.skip("PostgreSQL is not installed; Debian's package postgresql brings it")
+    cluster = Cluster()
+    yield cluster.create()
+    cluster.close()
 
 
 @pytest.fixture(params=sorted(ENGINES))
@@ -16,12 +29,21 @@ def engine(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.fixture
-def store(engine: str) -> Iterator[Storage]:
-    opened = ENGINES[engine](None, "Europe/Berlin", None)
+def opening(engine: str, request: pytest.FixtureRequest) -> Opening:
+    """A memory that nobody has opened yet."""
+    plain = Opening(None, "Europe/Berlin")
+    if engine != "postgres":
+        return plain
+    return replace(plain, url=request.getfixturevalue("database"), tenant=request.node.name)
+
+
+@pytest.fixture
+def store(engine: str, opening: Opening) -> Iterator[Storage]:
+    opened = ENGINES[engine](opening)
     yield opened
     opened.close()
 
 
 @pytest.fixture
-def opened(engine: str, tmp_path: Path) -> Callable[[], Storage]:
-    return lambda: ENGINES[engine](tmp_path / "data", "Europe/Berlin", None)
+def opened(engine: str, opening: Opening, tmp_path: Path) -> Callable[[], Storage]:
+    return lambda: ENGINES[engine](replace(opening, directory=tmp_path / "data"))

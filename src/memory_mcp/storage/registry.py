@@ -1,20 +1,25 @@
 """The storage engines, one line each."""
 
 from collections.abc import Callable
-from pathlib import Path
 
 from memory_mcp.storage.base import Storage
-from memory_mcp.storage.lock import DirectoryLock, read_only
+from memory_mcp.storage.lock import read_only
+from memory_mcp.storage.opening import Opening
 
 
-def _duckdb(directory: Path | None, timezone: str, lock: DirectoryLock | None) -> Storage:
+def _duckdb(opening: Opening) -> Storage:
     from memory_mcp.storage.duckdb import look_at, open_storage
 
+    directory, lock = opening.directory, opening.lock
     if directory is not None and lock is None and read_only(directory):
         return look_at(directory)
-    return open_storage(directory, timezone, lock=lock)
+    return open_storage(directory, opening.timezone, lock=lock)
 
 
-#: Engine name to a function of data directory (None: in memory), zone for a new store, and the directory's
-#: lock when it is held already.
-ENGINES: dict[str, Callable[[Path | None, str, DirectoryLock | None], Storage]] = {"duckdb": _duckdb}
+def _postgres(opening: Opening) -> Storage:
+    from memory_mcp.storage.postgres import open_storage
+
+    return open_storage(opening)
+
+
+ENGINES: dict[str, Callable[[Opening], Storage]] = {"duckdb": _duckdb, "postgres": _postgres}

@@ -17,7 +17,7 @@ import duckdb
 from memory_mcp.model.event import HOOK, RECAP, Event, EventType
 from memory_mcp.model.ids import EventId, event_id_from, event_key
 from memory_mcp.storage.duckdb.connection import Connection, Row
-from memory_mcp.storage.duckdb.rows import pack
+from memory_mcp.storage.rows import pack
 
 #: How far apart the same words may be told (milliseconds).
 WINDOW_MS = 120_000

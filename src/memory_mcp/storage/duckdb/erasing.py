@@ -26,9 +26,9 @@ from memory_mcp.storage.archive import SYNCED
 from memory_mcp.storage.duckdb.connection import Row, insert
 from memory_mcp.storage.duckdb.events import EVENT_TYPES
 from memory_mcp.storage.duckdb.outbox import DERIVER, Numbers, add_changes
-from memory_mcp.storage.duckdb.rows import EVENT, event_columns, event_of
 from memory_mcp.storage.duckdb.terms import without_sets
 from memory_mcp.storage.duckdb.topics import members_of
+from memory_mcp.storage.rows import EVENT, event_columns, event_of
 from memory_mcp.storage.values import Cleaner, Erased
 
 _READ = 2000

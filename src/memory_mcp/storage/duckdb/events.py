@@ -19,8 +19,8 @@ from memory_mcp.storage.duckdb.duplicates import SHOWN, Duplicates
 from memory_mcp.storage.duckdb.outbox import REQUEST_KEPT_MS, Numbers, add_changes, forget_old_requests
 from memory_mcp.storage.duckdb.projects import DuckProjects
 from memory_mcp.storage.duckdb.recent import RecentEvents, RecentGrips
-from memory_mcp.storage.duckdb.rows import EVENT, event_columns, event_of, keys_of
 from memory_mcp.storage.highwater import HighWater
+from memory_mcp.storage.rows import EVENT, event_columns, event_of, keys_of
 from memory_mcp.storage.values import Appended, Place, Request, Scope, SessionInfo, StoredEvent
 
 EVENT_TYPES = ("BIGINT", "HUGEINT", "BIGINT", "BIGINT", *["VARCHAR"] * 10, "BIGINT", "VARCHAR", "VARCHAR")

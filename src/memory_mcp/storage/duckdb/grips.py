@@ -6,7 +6,7 @@ from memory_mcp.model.grip import Grip
 from memory_mcp.model.ids import HASH_MASK, EventId, GripId, event_id_from, event_key, grip_key
 from memory_mcp.storage.duckdb.connection import Connection
 from memory_mcp.storage.duckdb.recent import RecentGrips
-from memory_mcp.storage.duckdb.rows import GRIP, grip_of
+from memory_mcp.storage.rows import GRIP, grip_of
 
 #: Events whose grips are kept from one reading: more of them are bulk work.
 _KEPT_AT_ONCE = 200

@@ -16,7 +16,7 @@ from memory_mcp.model.toc import TocNode
 from memory_mcp.storage.duckdb.connection import Connection, insert
 from memory_mcp.storage.duckdb.outbox import DERIVER, Numbers, add_changes, put_checkpoint
 from memory_mcp.storage.duckdb.recent import RecentGrips
-from memory_mcp.storage.duckdb.rows import grip_columns, node_columns, segment_columns
+from memory_mcp.storage.rows import grip_columns, node_columns, segment_columns
 from memory_mcp.storage.values import Build
 
 #: Versions of a node that are kept at least, the current one included.

@@ -18,9 +18,9 @@ from memory_mcp.storage.duckdb.days import Day, Days
 from memory_mcp.storage.duckdb.outbox import Numbers, add_changes
 from memory_mcp.storage.duckdb.publish import CUT_TYPES, Stored, publish
 from memory_mcp.storage.duckdb.recent import RecentGrips
-from memory_mcp.storage.duckdb.rows import NODE, SEGMENT, bullet_of, node_of, segment_columns, segment_of
 from memory_mcp.storage.duckdb.stamps import AT_ONCE, HEADS, NODES, STAMPS, ByNode, Spans, Stamped, Streams
 from memory_mcp.storage.duckdb.terms import DuckTerms
+from memory_mcp.storage.rows import NODE, SEGMENT, bullet_of, node_of, segment_columns, segment_of
 from memory_mcp.storage.values import Build, Freshness, Scope, Tally
 
 _BULLETS = "SELECT key, version, pos, text, kind, project, agent FROM bullet WHERE key IN (SELECT unnest(?::BIGINT[]))"

@@ -1,0 +1,283 @@
+"""One memory's way to the database: reads, and transactions that number what they write.
+
+Invariants
+1. Every statement is about one tenant and one space: `%(tenant)s` and `%(space)s` are always given; `own` spells the condition.
+2. A writer locks the memory's `head` first: numbers have no gaps and rise in the order of commits, whichever process writes.
+3. A reader of several statements sees one moment.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any
+
+import psycopg
+from psycopg import Connection as Raw
+
+from memory_mcp.model.change import ChangeKind
+from memory_mcp.storage.postgres.database import CHANNEL, Bound, Database, DatabaseUnavailable, gone, sql, translated
+from memory_mcp.storage.postgres.keys import uuid_of
+
+Row = tuple[Any, ...]
+
+#: How long a head that was read is believed (seconds), unless somebody tells of a commit: other processes write too.
+_FRESH = 0.1
+#: More rows than this are written by COPY; fewer are planned faster as one statement (one round trip either way).
+_COPY = 50
+
+_HEAD = """SELECT last_event, last_change, newest, derived, resets FROM head WHERE tenant = %(tenant)s AND space = %(space)s"""
+_PUT_HEAD = """UPDATE head SET last_event = %(event)s, last_change = %(change)s, newest = %(newest)s::uuid, derived = %(derived)s,
+  resets = %(resets)s WHERE tenant = %(tenant)s AND space = %(space)s"""
+_FENCE = """SELECT epoch FROM work WHERE tenant = %(tenant)s AND space = %(space)s AND name = %(name)s"""
+
+
+def own(alias: str = "") -> str:
+    """Return the condition that a table's rows belong to this memory."""
+    dot = f"{alias}." if alias else ""
+    return f"{dot}tenant = %(tenant)s AND {dot}space = %(space)s"
+
+
+@dataclass(slots=True)
+class Head:
+    """How far a memory got."""
+
+    last_event: int = 0
+    last_change: int = 0
+    #: The highest event id; -1 while there is none.
+    newest: int = -1
+    #: How far the deriver got.
+    derived: int = 0
+    #: Rises when something was taken out or put back as a whole.
+    resets: int = 0
+
+    @property
+    def version(self) -> int:
+        """Rises with every append, build and reset."""
+        return self.last_change + self.resets
+
+
+class Writer:
+    """A transaction of one memory, with its head locked. Used by one thread."""
+
+    def __init__(self, raw: "Raw[Row]", memory: Mapping[str, int], head: Head) -> None:
+        self.raw, self._memory, self.head = raw, memory, head
+        self._settling: list[Callable[[], None]] = []
+
+    def run(self, text: str, **parameters: Any) -> int:
+        """Run a statement; how many rows it touched."""
+        return self.raw.execute(sql(text), {**self._memory, **parameters}).rowcount
+
+    def rows(self, text: str, **parameters: Any) -> list[Row]:
+        """Return all rows of a statement."""
+        return self.raw.execute(sql(text), {**self._memory, **parameters}).fetchall()
+
+    def row(self, text: str, **parameters: Any) -> Row | None:
+        """Return the first row, or None."""
+        return self.raw.execute(sql(text), {**self._memory, **parameters}).fetchone()
+
+    def insert(self, table: str, columns: str, types: Sequence[str], lists: Sequence[Sequence[Any]]) -> None:
+        """Insert rows given as lists, one per column (names separated by commas, types as in the schema); uuids as texts."""
+        if not lists or not lists[0]:
+            return
+        tenant, space = self._memory["tenant"], self._memory["space"]
+        if len(lists[0]) <= _COPY:
+            values = ", ".join("(%s, %s, " + ", ".join(f"%s::{kind}" for kind in types) + ")" for _ in lists[0])
+            flat = [value for row in zip(*lists, strict=True) for value in (tenant, space, *row)]
+            self.raw.execute(sql(f"INSERT INTO {table} (tenant, space, {columns}) VALUES {values}"), flat)
+            return
+        with self.raw.cursor().copy(sql(f"COPY {table} (tenant, space, {columns}) FROM STDIN")) as copy:
+            copy.set_types(["bigint", "integer", *types])
+            for row in zip(*lists, strict=True):
+                copy.write_row((tenant, space, *row))
+
+    def take_events(self, count: int) -> int:
+        """Return the first of `count` new event numbers."""
+        self.head.last_event += count
+        return self.head.last_event - count + 1
+
+    def change(self, changes: Sequence[tuple[ChangeKind, str]]) -> int:
+        """Write outbox entries; the number of the last."""
+        if changes:
+            first = self.head.last_change + 1
+            self.head.last_change += len(changes)
+            lists: list[list[Any]] = [
+                list(range(first, first + len(changes))),
+                [kind.value for kind, _ in changes],
+                [subject for _, subject in changes],
+            ]
+            self.insert("outbox", "seq, kind, subject", ("bigint", "text", "text"), lists)
+        return self.head.last_change
+
+    def once_committed(self, act: Callable[[], None]) -> None:
+        """Call `act` when this transaction is committed; never if it is not."""
+        self._settling.append(act)
+
+    def settle(self) -> None:
+        """Call what waits for the commit."""
+        for act in self._settling:
+            act()
+
+
+class Reader:
+    """Several statements at one moment. Used by one thread."""
+
+    def __init__(self, raw: "Raw[Row]", memory: Mapping[str, int]) -> None:
+        self.raw, self._memory = raw, memory
+
+    def rows(self, text: str, **parameters: Any) -> list[Row]:
+        """Return all rows of a statement."""
+        return self.raw.execute(sql(text), {**self._memory, **parameters}).fetchall()
+
+    def row(self, text: str, **parameters: Any) -> Row | None:
+        """Return the first row, or None."""
+        return self.raw.execute(sql(text), {**self._memory, **parameters}).fetchone()
+
+    def stream(self, text: str, size: int, **parameters: Any) -> Iterator[list[Row]]:
+        """Return the rows of a statement in slices of `size`, from a cursor of the database's."""
+        with self.raw.cursor(name="slices") as cursor:
+            cursor.itersize = size
+            cursor.execute(sql(text), {**self._memory, **parameters})
+            while rows := cursor.fetchmany(size):
+                yield rows
+
+
+class Connection:
+    """See the module. Safe in any thread."""
+
+    def __init__(self, database: Database, tenant: int, space: int, member: int = 0, replica: Database | None = None) -> None:
+        """Serve one memory for one member (0: the program itself); reads go to `replica` where there is one."""
+        self.database, self.tenant, self.space = database, tenant, space
+        self._reads_from = replica or database
+        self._bound = Bound(tenant, member)
+        self._memory = {"tenant": tenant, "space": space}
+        self._head: tuple[float, Head] | None = None
+        self._reading: dict[int, list[Raw[Row]]] = {}
+        self._reading_lock = threading.Lock()
+        self._fences = threading.local()
+        self._closed = False
+
+    def rows(self, text: str, **parameters: Any) -> list[Row]:
+        """Return all rows of one query; asked once more where the connection broke."""
+        try:
+            return self._rows(text, parameters)
+        except DatabaseUnavailable as error:
+            if self._closed or not (error.__cause__ and gone(error.__cause__)):
+                raise
+            return self._rows(text, parameters)
+
+    def _rows(self, text: str, parameters: Mapping[str, Any]) -> list[Row]:
+        with self._lent(self._reads_from) as raw:
+            return raw.execute(sql(text), {**self._memory, **parameters}).fetchall()
+
+    def row(self, text: str, **parameters: Any) -> Row | None:
+        """Return the first row, or None."""
+        found = self.rows(text, **parameters)
+        return found[0] if found else None
+
+    @contextmanager
+    def reading(self) -> Iterator[Reader]:
+        """Lend a connection on which several statements see one moment."""
+        with self._lent(self._reads_from) as raw:
+            raw.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
+            try:
+                yield Reader(raw, self._memory)
+            finally:
+                if not raw.closed:
+                    raw.rollback()
+
+    @contextmanager
+    def writing(self) -> Iterator[Writer]:
+        """Open a transaction with the memory's head locked: committed when the block ends, rolled back when it raises."""
+        with self._lent(self.database) as raw, translated(), raw.transaction():
+            found = raw.execute(sql(_HEAD + " FOR UPDATE"), self._memory).fetchone()
+            if found is None:
+                raise DatabaseUnavailable("this memory is not in the database any more", "Ask the administrator.")
+            head = Head(found[0], found[1], -1 if found[2] is None else found[2], found[3], found[4])
+            before = (head.last_event, head.last_change, head.newest, head.derived, head.resets)
+            self._check_fence(raw)
+            writer = Writer(raw, self._memory, head)
+            yield writer
+            now = (head.last_event, head.last_change, head.newest, head.derived, head.resets)
+            if now != before:
+                given = {
+                    **self._memory,
+                    "event": head.last_event,
+                    "change": head.last_change,
+                    "newest": None if head.newest < 0 else uuid_of(head.newest),
+                    "derived": head.derived,
+                    "resets": head.resets,
+                }
+                raw.execute(sql(_PUT_HEAD), given)
+                raw.execute("SELECT pg_notify(%s, %s)", [CHANNEL, f"{self.tenant}/{self.space}"])
+        self._head = (time.monotonic(), head)
+        writer.settle()
+
+    def _check_fence(self, raw: "Raw[Row]") -> None:
+        """Refuse a write of a holder whose claim somebody else has taken over."""
+        fence: tuple[str, int] | None = getattr(self._fences, "now", None)
+        if fence is not None:
+            found = raw.execute(sql(_FENCE), {**self._memory, "name": fence[0]}).fetchone()
+            if found is None or found[0] != fence[1]:
+                raise DatabaseUnavailable(f"another process has taken over: {fence[0]}", "It goes on there.")
+
+    @contextmanager
+    def fenced(self, name: str, epoch: int) -> Iterator[None]:
+        """Have every write of this thread fail once the claim `name` has another epoch."""
+        before = getattr(self._fences, "now", None)
+        self._fences.now = (name, epoch)
+        try:
+            yield
+        finally:
+            self._fences.now = before
+
+    def head(self) -> Head:
+        """Return how far the memory got; up to `_FRESH` seconds old where another process writes."""
+        known = self._head
+        if known is None or time.monotonic() - known[0] > _FRESH:
+            found = self.row(_HEAD)
+            asked = time.monotonic()
+            head = Head() if found is None else Head(found[0], found[1], -1 if found[2] is None else found[2], *found[3:])
+            now = self._head
+            # What this process has committed meanwhile is newer, and a replica may be behind it.
+            if now is None or head.version >= now[1].version:
+                self._head = (asked, head)
+            else:
+                self._head = (asked, now[1]) if self._reads_from is self.database else (asked, head)
+        assert self._head is not None
+        return self._head[1]
+
+    def heard(self) -> None:
+        """Somebody committed: the head is read again when it is asked for next."""
+        known = self._head
+        if known is not None:
+            self._head = (float("-inf"), known[1])
+
+    @contextmanager
+    def _lent(self, database: Database) -> Iterator["Raw[Row]"]:
+        me = threading.get_ident()
+        with database.connection(self._bound) as raw:
+            with self._reading_lock:
+                self._reading.setdefault(me, []).append(raw)
+            try:
+                yield raw
+            finally:
+                with self._reading_lock:
+                    self._reading[me].remove(raw)
+                    if not self._reading[me]:
+                        del self._reading[me]
+
+    def interrupt(self, thread: int | None = None) -> None:
+        """Cancel the statements running now, of one thread or of all; they raise DeadlineExceeded."""
+        with self._reading_lock:
+            running = [raw for owner, several in self._reading.items() if thread in (None, owner) for raw in several]
+        for raw in running:
+            try:
+                raw.cancel_safe(timeout=1.0)
+            except psycopg.Error:
+                continue
+
+    def close(self) -> None:
+        """Serve no more; the database stays open for others."""
+        self._closed = True

@@ -1,0 +1,190 @@
+"""One database and its pool of connections, shared by every memory of a process that lies in it.
+
+Invariants
+1. A connection is bound to one tenant and one member (`memory.tenant`, `memory.member`) before a statement of theirs runs on it,
+   and row-level security holds it there.
+2. A connection that broke is never used again; a read is then asked once more on another, a write is not.
+"""
+
+import logging
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, LiteralString, cast
+
+import psycopg
+from psycopg import Connection as Raw
+from psycopg import errors
+from psycopg_pool import ConnectionPool, PoolTimeout
+
+from memory_mcp.errors import DeadlineExceeded, DiskFull, MemoryMcpError, ReadOnly, ResourceExhausted, StorageError
+from memory_mcp.storage.postgres.keys import load_as_integers
+
+log = logging.getLogger(__name__)
+
+#: How long a caller waits for a connection (seconds): a pool that is used up, or a database that does not answer.
+_WAIT = 10.0
+#: Connections that are idle for longer are closed (seconds).
+_IDLE = 300.0
+#: The name under which every commit is told to whoever listens; its payload is `tenant/space`.
+CHANNEL = "memory_changes"
+#: Operational errors after which another connection would serve no better.
+_NOT_GONE = (errors.QueryCanceled, errors.DiskFull, PoolTimeout)
+
+
+class DatabaseUnavailable(StorageError):
+    """The database does not answer; what was acknowledged is in it."""
+
+    code = "UNAVAILABLE"
+    retryable = True
+    exit_status = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Bound:
+    """Whom a connection serves: row-level security shows it nothing else."""
+
+    tenant: int
+    #: 0: the program itself.
+    member: int = 0
+
+
+class Database:
+    """A pool of connections to one URL."""
+
+    def __init__(self, url: str, size: int = 8) -> None:
+        """Connect when first asked; `size` connections at most. `url` is a libpq connection string or URI."""
+        self.url = url
+        self._pool = ConnectionPool(
+            url,
+            min_size=0,
+            max_size=size,
+            open=False,
+            timeout=_WAIT,
+            max_idle=_IDLE,
+            configure=_configure,
+            kwargs={"autocommit": True, "application_name": "memory-mcp"},
+        )
+        self._opening = threading.Lock()
+        self._opened = False
+
+    @contextmanager
+    def connection(self, bound: Bound | None) -> Iterator["Raw[tuple[Any, ...]]"]:
+        """Lend a connection, bound to a tenant and member; None: to none, which sees no memory."""
+        self._open()
+        with translated(), self._pool.connection() as raw:
+            _bind(raw, bound)
+            yield raw
+
+    def alone(self) -> "Raw[tuple[Any, ...]]":
+        """Return a connection outside the pool, for listening and for migrations; the caller closes it."""
+        with translated():
+            raw = psycopg.connect(self.url, autocommit=True, application_name="memory-mcp")
+            _configure(raw)
+            return raw
+
+    def _open(self) -> None:
+        with self._opening:
+            if not self._opened:
+                self._pool.open()
+                self._opened = True
+
+    @property
+    def stats(self) -> dict[str, int]:
+        """Counts of the pool, as psycopg_pool names them."""
+        return dict(self._pool.get_stats()) if self._opened else {}
+
+    def close(self) -> None:
+        """Close every connection; a second call does nothing."""
+        with self._opening:
+            self._pool.close()
+
+
+def _configure(raw: "Raw[Any]") -> None:
+    load_as_integers(raw)
+
+
+def _bind(raw: "Raw[Any]", bound: Bound | None) -> None:
+    """Set whom the connection serves, unless it does already."""
+    wanted = bound or Bound(0, -1)
+    if getattr(raw, "memory_bound", None) != wanted:
+        raw.execute(
+            "SELECT set_config('memory.tenant', %s, false), set_config('memory.member', %s, false)",
+            [str(wanted.tenant) if bound else "", str(wanted.member) if bound else ""],
+        )
+        raw.memory_bound = wanted  # type: ignore[attr-defined]
+
+
+def sql(text: str) -> LiteralString:
+    """Mark a statement of this room, which is put together from constants alone, for psycopg's types."""
+    return cast("LiteralString", text)
+
+
+def gone(error: BaseException) -> bool:
+    """Return whether the connection is gone rather than the statement wrong: another one may serve."""
+    return isinstance(error, errors.OperationalError) and not isinstance(error, _NOT_GONE)
+
+
+@contextmanager
+def translated() -> Iterator[None]:
+    """Raise the driver's errors as ours; the only place that knows their names."""
+    try:
+        yield
+    except errors.QueryCanceled:
+        raise DeadlineExceeded("Timeout exceeded", "Ask for less, or give more time.") from None
+    except errors.DiskFull as error:
+        raise DiskFull("the database's disk is full", "Free space on the database's machine; reading goes on.") from error
+    except errors.ReadOnlySqlTransaction as error:
+        raise ReadOnly("the database takes no writes: it is a replica", "Set storage.url to the primary.") from error
+    except (errors.OutOfMemory, errors.ProgramLimitExceeded) as error:
+        raise ResourceExhausted("the query needed more than the database may use", "Ask for a shorter time window.") from error
+    except PoolTimeout as error:
+        hint = "Check that the database runs and that storage.url names it, then call again; nothing acknowledged is lost."
+        raise DatabaseUnavailable("the database gave no connection in time", hint) from error
+    except errors.InsufficientPrivilege as error:
+        hint = "The database's role may not do that, or a row belongs to a space that the caller may not write to."
+        raise StorageError(f"the database refused: {_first(error)}", hint) from error
+    except psycopg.OperationalError as error:
+        hint = "Call again once it is there; nothing acknowledged is lost."
+        raise DatabaseUnavailable(f"the database does not answer: {_first(error)}", hint) from error
+    except psycopg.Error as error:
+        if isinstance(error, MemoryMcpError):
+            raise
+        raise StorageError(f"the database refused: {_first(error)}", "Run: memory-mcp doctor") from error
+
+
+def _first(error: BaseException) -> str:
+    return next(iter(str(error).strip().splitlines()), "")[:300]
+
+
+class Listener:
+    """Hears of commits of every process, and calls back with the tenant and space; a hint, never the truth."""
+
+    def __init__(self, database: Database, heard: Callable[[int, int], None]) -> None:
+        self._database, self._heard = database, heard
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._listen, name="listening", daemon=True)
+
+    def start(self) -> None:
+        """Begin to listen."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """Stop listening within a second."""
+        self._over.set()
+        self._thread.join(2)
+
+    def _listen(self) -> None:
+        while not self._over.is_set():
+            try:
+                with self._database.alone() as raw:
+                    raw.execute(sql(f"LISTEN {CHANNEL}"))
+                    while not self._over.is_set():
+                        for notice in raw.notifies(timeout=1.0):
+                            tenant, _, space = notice.payload.partition("/")
+                            with suppress(ValueError):
+                                self._heard(int(tenant), int(space))
+            except (psycopg.Error, MemoryMcpError) as error:
+                log.debug("listening is interrupted: %s", error)
+                self._over.wait(1.0)

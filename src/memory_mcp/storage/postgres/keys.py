@@ -1,0 +1,37 @@
+"""128-bit keys in PostgreSQL: kept as uuid, which is 16 bytes in the order of the numbers; in Python they are integers."""
+
+from collections.abc import Iterable
+
+from psycopg import Connection as Raw
+from psycopg.adapt import Loader
+from psycopg.pq import Format
+
+
+class _FromText(Loader):
+    format = Format.TEXT
+
+    def load(self, data: "bytes | bytearray | memoryview") -> int:
+        return int(bytes(data).replace(b"-", b""), 16)
+
+
+class _FromBinary(Loader):
+    format = Format.BINARY
+
+    def load(self, data: "bytes | bytearray | memoryview") -> int:
+        return int.from_bytes(data, "big")
+
+
+def uuid_of(key: int) -> str:
+    """Return a key as the text of a uuid, for a parameter that is cast: `%(id)s::uuid`."""
+    return f"{key:032x}"
+
+
+def uuids_of(keys: Iterable[int]) -> list[str]:
+    """Return keys as texts of uuids, for a parameter such as `ANY(%(ids)s::uuid[])`."""
+    return [f"{key:032x}" for key in keys]
+
+
+def load_as_integers(raw: "Raw") -> None:
+    """Have a connection return uuids as integers."""
+    raw.adapters.register_loader("uuid", _FromText)
+    raw.adapters.register_loader("uuid", _FromBinary)

@@ -1,0 +1,66 @@
+"""Which memory a name means: tenants and spaces of a database, and their making."""
+
+import time
+import uuid
+from dataclasses import dataclass
+from typing import Any
+
+from psycopg import Connection as Raw
+
+from memory_mcp.errors import NotFound
+from memory_mcp.storage.postgres.database import Bound, Database, translated
+
+#: Kinds of space: everybody's of the tenant, one project's, one person's.
+TEAM, PROJECT, PRIVATE = "team", "project", "private"
+_NEW_TENANT = """INSERT INTO tenant (tenant, name, at_ms) SELECT coalesce(max(tenant), 0) + 1, %s, %s FROM tenant
+  RETURNING tenant"""
+_SPACE = "SELECT timezone, store_id FROM space WHERE tenant = %s AND space = %s"
+
+
+@dataclass(frozen=True, slots=True)
+class Memory:
+    """One memory: a space of a tenant."""
+
+    tenant: int
+    space: int
+    timezone: str
+    store_id: str
+
+
+def make_tenant(database: Database, name: str) -> int:
+    """Return the number of the tenant of that name, made where there is none."""
+    with database.connection(None) as raw, translated(), raw.transaction():
+        raw.execute("LOCK TABLE tenant IN SHARE ROW EXCLUSIVE MODE")
+        row = raw.execute("SELECT tenant FROM tenant WHERE name = %s", [name]).fetchone()
+        if row is None:
+            row = raw.execute(_NEW_TENANT, [name, time.time_ns() // 1_000_000]).fetchone()
+        assert row is not None
+        return int(row[0])
+
+
+def make_space(database: Database, tenant: int, name: str, kind: str, timezone: str) -> Memory:
+    """Return the space of that name, made where there is none; `timezone` is that of a new one's days."""
+    with database.connection(Bound(tenant)) as raw, translated(), raw.transaction():
+        # One row of the tenant's is locked, so that two makers number their spaces one after the other.
+        raw.execute("SELECT tenant FROM tenant WHERE tenant = %s FOR UPDATE", [tenant])
+        found = raw.execute("SELECT space FROM space WHERE tenant = %s AND name = %s", [tenant, name]).fetchone()
+        if found is None:
+            found = raw.execute("SELECT coalesce(max(space), 0) + 1 FROM space WHERE tenant = %s", [tenant]).fetchone()
+            assert found is not None
+            row = [tenant, found[0], name, kind, timezone, uuid.uuid4().hex, time.time_ns() // 1_000_000]
+            raw.execute("INSERT INTO space VALUES (%s, %s, %s, %s, %s, %s, %s)", row)
+            raw.execute("INSERT INTO head (tenant, space) VALUES (%s, %s)", [tenant, found[0]])
+        return _found(raw, tenant, int(found[0]))
+
+
+def find_space(database: Database, tenant: int, space: int) -> Memory:
+    """Return a space by its number; NotFound where there is none."""
+    with database.connection(Bound(tenant)) as raw:
+        return _found(raw, tenant, space)
+
+
+def _found(raw: "Raw[Any]", tenant: int, space: int) -> Memory:
+    row = raw.execute(_SPACE, [tenant, space]).fetchone()
+    if row is None:
+        raise NotFound("no such space", "An administrator of the team knows those that there are.")
+    return Memory(tenant, space, row[0], row[1])

@@ -1,0 +1,79 @@
+"""The tables of a database: made when it is empty, brought up to date step by step, and refused when a newer program made them.
+
+Several processes may start at once: an advisory lock lets one of them do it. With Citus the tables are made without partitions,
+since its shards take their place.
+"""
+
+import re
+from importlib import resources
+from typing import Any
+
+from psycopg import Connection as Raw
+
+from memory_mcp.errors import SchemaTooNew
+from memory_mcp.storage.postgres.database import Database, sql, translated
+
+#: Statements that lead to each version from the one before it. Never edited once released.
+STEPS: dict[int, str] = {}
+CURRENT = 1
+#: The advisory lock of whoever makes or changes tables; any number that nobody else takes.
+_LOCK = 0x6D656D6F7279
+#: Hash partitions of each large table.
+PARTITIONS = 16
+_CREATED = re.compile(r"^CREATE TABLE (\w+) \((?: *--[^\n]*)?\n    tenant", re.MULTILINE)
+_PARTITIONED = re.compile(r"^CREATE TABLE (\w+) \((?:(?!\n\)).)*\n\) \{partitions\};", re.MULTILINE | re.DOTALL)
+#: Tables that hold no rows of memories: whose tenant and grants are looked up before anybody is bound.
+DIRECTORY = frozenset({"tenant", "space", "member", "space_grant", "work"})
+
+
+def file(name: str) -> str:
+    """Return the text of one SQL file of this room."""
+    return resources.files("memory_mcp.storage.postgres").joinpath(name).read_text(encoding="utf-8")
+
+
+def version_of(raw: "Raw[Any]") -> int:
+    """Return the version of the tables; 0 for an empty database."""
+    if raw.execute("SELECT to_regclass('schema_version')").fetchone() == (None,):
+        return 0
+    row = raw.execute("SELECT max(version) FROM schema_version").fetchone()
+    return int(row[0] or 0) if row else 0
+
+
+def tables() -> list[str]:
+    """Return the tables that hold rows of memories, in the order of the schema."""
+    return [name for name in _CREATED.findall(file("schema.sql")) if name not in DIRECTORY]
+
+
+def bring_up(database: Database, partitions: int = PARTITIONS) -> None:
+    """Make the tables, or bring them up to date; does nothing where they are.
+
+    Raises SchemaTooNew when a newer program made them. `partitions` counts when they are made: 0 for none.
+    """
+    with database.alone() as raw, translated():
+        have = version_of(raw)
+        if have == CURRENT:
+            return
+        with raw.transaction():
+            raw.execute("SELECT pg_advisory_xact_lock(%s)", [_LOCK])
+            have = version_of(raw)
+            if have > CURRENT:
+                told = f"the database was made by a newer version (schema {have}, this program knows {CURRENT})"
+                raise SchemaTooNew(told, "Install the newer memory-mcp; the database is untouched.")
+            if have == 0:
+                _create(raw, partitions)
+            for step in range(max(have, 1) + 1, CURRENT + 1):
+                raw.execute(sql(file(f"steps/{STEPS[step]}")))
+            if have < CURRENT:
+                raw.execute("DELETE FROM schema_version")
+                raw.execute("INSERT INTO schema_version VALUES (%s)", [CURRENT])
+
+
+def _create(raw: "Raw[Any]", partitions: int) -> None:
+    text = file("schema.sql")
+    raw.execute(sql(text.replace("{partitions}", "PARTITION BY HASH (tenant)" if partitions else "")))
+    for table in _PARTITIONED.findall(text) if partitions else ():
+        for number in range(partitions):
+            bound = f"FOR VALUES WITH (MODULUS {partitions}, REMAINDER {number})"
+            raw.execute(sql(f"CREATE TABLE {table}_{number} PARTITION OF {table} {bound}"))
+    for table in tables():
+        raw.execute(sql(file("policies.sql").format(table=table)))

@@ -1,0 +1,94 @@
+"""Outbox and positions on PostgreSQL; any number of servers follow them."""
+
+from collections.abc import Mapping
+
+from memory_mcp.model.change import Change, ChangeKind
+from memory_mcp.storage.postgres.connection import Connection, Writer, own
+
+#: Answers to re-sent writes are kept this long (milliseconds).
+REQUEST_KEPT_MS = 3_600_000
+#: The checkpoint that every write is followed by: how far events are part of the tree.
+DERIVER = "deriver"
+#: More changes than this behind a number are not told one by one.
+_TOLD = 20_000
+
+_PUT = """INSERT INTO checkpoint (tenant, space, name, value) VALUES (%(tenant)s, %(space)s, %(name)s, %(value)s)
+  ON CONFLICT (tenant, space, name) DO UPDATE SET value = excluded.value"""
+_PUT_ALL = """INSERT INTO checkpoint (tenant, space, name, value)
+  SELECT %(tenant)s, %(space)s, name, value FROM unnest(%(names)s::text[], %(values)s::text[]) given(name, value)
+  ON CONFLICT (tenant, space, name) DO UPDATE SET value = excluded.value"""
+_AFTER = f"SELECT seq, kind, subject FROM outbox WHERE {own()} AND seq > %(seq)s ORDER BY seq LIMIT %(limit)s"
+
+
+def put_checkpoint(writer: Writer, name: str, value: str) -> None:
+    """Replace one position inside the caller's transaction."""
+    if name == DERIVER:
+        writer.head.derived = int(value)
+    else:
+        writer.run(_PUT, name=name, value=value)
+
+
+def forget_old_requests(writer: Writer, now_ms: int) -> int:
+    """Drop answers nobody will ask for again; how many."""
+    return writer.run(f"DELETE FROM request WHERE {own()} AND at_ms < %(until)s", until=now_ms - REQUEST_KEPT_MS)
+
+
+class PostgresOutbox:
+    """See Outbox."""
+
+    def __init__(self, con: Connection) -> None:
+        self._con = con
+        self._changed: tuple[tuple[int, int], frozenset[str]] = ((-1, -1), frozenset())
+
+    def after(self, seq: int, limit: int) -> list[Change]:
+        """See Outbox."""
+        if seq >= self._con.head().last_change:
+            return []
+        return [Change(row[0], ChangeKind(row[1]), row[2]) for row in self._con.rows(_AFTER, seq=seq, limit=limit)]
+
+    def changed_since(self, seq: int) -> frozenset[str] | None:
+        """See Outbox."""
+        last = self._con.head().last_change
+        if seq >= last:
+            return frozenset()
+        if self._changed[0] != (seq, last):
+            behind = self.after(seq, _TOLD + 1)
+            if len(behind) > _TOLD:
+                return None
+            told = ("" if change.kind is ChangeKind.EVENTS_APPENDED else change.subject for change in behind)
+            self._changed = ((seq, last), frozenset(told))
+        return self._changed[1]
+
+    def checkpoint(self, follower: str) -> int:
+        """See Outbox."""
+        if follower == DERIVER:
+            return self._con.head().derived
+        row = self._con.row(f"SELECT value FROM checkpoint WHERE {own()} AND name = %(name)s", name=follower)
+        return int(row[0]) if row else 0
+
+    def mark(self, follower: str, value: str) -> None:
+        """See Outbox."""
+        with self._con.writing() as writer:
+            put_checkpoint(writer, follower, value)
+
+    def mark_all(self, values: Mapping[str, str]) -> None:
+        """See Outbox."""
+        with self._con.writing() as writer:
+            rest = {name: value for name, value in values.items() if name != DERIVER}
+            if DERIVER in values:
+                put_checkpoint(writer, DERIVER, values[DERIVER])
+            if rest:
+                writer.run(_PUT_ALL, names=list(rest), values=list(rest.values()))
+
+    def marks(self, prefix: str) -> dict[str, str]:
+        """See Outbox."""
+        rows = self._con.rows(f"SELECT name, value FROM checkpoint WHERE {own()} AND starts_with(name, %(prefix)s)", prefix=prefix)
+        found = {str(name): str(value) for name, value in rows}
+        if DERIVER.startswith(prefix) and (derived := self._con.head().derived):
+            found[DERIVER] = str(derived)
+        return found
+
+    def forget_requests(self, now_ms: int) -> int:
+        """See Outbox."""
+        with self._con.writing() as writer:
+            return forget_old_requests(writer, now_ms)

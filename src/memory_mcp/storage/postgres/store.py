@@ -1,0 +1,209 @@
+"""One memory in a database: a space of a tenant, and its parts."""
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+from tzlocal import get_localzone_name
+
+from memory_mcp.clock import Clock, SystemClock
+from memory_mcp.model.calendar import Calendar
+from memory_mcp.storage.lock import DirectoryLock
+from memory_mcp.storage.opening import Opening
+from memory_mcp.storage.postgres import migrations
+from memory_mcp.storage.postgres.archive import PostgresArchive
+from memory_mcp.storage.postgres.audit import PostgresAudit
+from memory_mcp.storage.postgres.claims import Claims
+from memory_mcp.storage.postgres.connection import Connection, own
+from memory_mcp.storage.postgres.database import Bound, Database, sql
+from memory_mcp.storage.postgres.erasing import erase
+from memory_mcp.storage.postgres.events import PostgresEvents
+from memory_mcp.storage.postgres.grips import PostgresGrips
+from memory_mcp.storage.postgres.memories import TEAM, Memory, make_space, make_tenant
+from memory_mcp.storage.postgres.outbox import PostgresOutbox
+from memory_mcp.storage.postgres.projects import PostgresProjects
+from memory_mcp.storage.postgres.spending import PostgresSpending
+from memory_mcp.storage.postgres.superseded import PostgresSuperseded
+from memory_mcp.storage.postgres.toc import PostgresToc
+from memory_mcp.storage.postgres.topics import PostgresTopics
+from memory_mcp.storage.postgres.usage import PostgresUsage
+from memory_mcp.storage.values import Cleaner, Erased, Loss, StoreStats
+
+_TABLES = ("duplicate", "segment_cut", "node", "bullet", "grip", "term_delta", "outbox")
+_COUNTS = f"SELECT 'event', count(*), min(ts), max(ts) FROM event WHERE {own()}" + "".join(
+    f" UNION ALL SELECT '{table}', count(*), NULL, NULL FROM {table} WHERE {own()}" for table in _TABLES
+)
+_TEXT_BYTES = f"SELECT coalesce(sum(octet_length(text)), 0)::bigint FROM event WHERE {own()}"
+
+
+def open_storage(opening: Opening) -> "PostgresStorage":
+    """Open the memory that the settings name, made where there is none, in a database of its own pool.
+
+    Raises DatabaseUnavailable when the database does not answer, SchemaTooNew when a newer program made its tables, StorageLocked
+    when another process has the data directory, where the indexes lie.
+    """
+    given = opening.lock is not None
+    lock = opening.lock or (DirectoryLock(opening.directory) if opening.directory is not None else None)
+    database = Database(opening.url, opening.pool)
+    try:
+        migrations.bring_up(database)
+        zone = opening.timezone or get_localzone_name() or "UTC"
+        Calendar(zone).day_of(0)
+        memory = make_space(database, make_tenant(database, opening.tenant), opening.space, TEAM, zone)
+        return PostgresStorage(database, memory, lock=lock, owns_database=True)
+    except BaseException:
+        database.close()
+        if lock is not None and not given:
+            lock.release()
+        raise
+
+
+class PostgresStorage:
+    """See Storage."""
+
+    def __init__(
+        self,
+        database: Database,
+        memory: Memory,
+        member: int = 0,
+        replica: Database | None = None,
+        lock: DirectoryLock | None = None,
+        owns_database: bool = False,
+        clock: Clock | None = None,
+    ) -> None:
+        """Serve one memory for one member (0: the program itself); reads go to `replica` where there is one."""
+        clock = clock or SystemClock()
+        self._database, self._memory = database, memory
+        self._lock, self._owns_database = lock, owns_database
+        self._con = con = Connection(database, memory.tenant, memory.space, member, replica)
+        self._claims = Claims(con)
+        self._counted: tuple[int, StoreStats | None] = (-1, None)
+        self._closing = threading.Lock()
+        self._closed = False
+        self.projects = PostgresProjects(con, self._follow_names)
+        self.events = PostgresEvents(con, clock, self.projects)
+        self.toc = PostgresToc(con, clock)
+        self.grips = PostgresGrips(con)
+        self.usage = PostgresUsage(con)
+        self.superseded = PostgresSuperseded(con)
+        self.spending = PostgresSpending(con)
+        self.topics = PostgresTopics(con)
+        self.audit = PostgresAudit(con)
+        self.archive = PostgresArchive(con, memory, self.reread)
+        self.outbox = PostgresOutbox(con)
+
+    @property
+    def connection(self) -> Connection:
+        """The memory's way to the database, for those who follow its commits."""
+        return self._con
+
+    @property
+    def timezone(self) -> str:
+        """See Storage."""
+        return self._memory.timezone
+
+    def set_timezone(self, name: str) -> None:
+        """See Storage."""
+        Calendar(name).day_of(0)
+        with self._con.writing() as writer:
+            writer.run(f"UPDATE space SET timezone = %(zone)s WHERE {own()}", zone=name)
+            writer.head.resets += 1
+        self._memory = replace(self._memory, timezone=name)
+
+    @contextmanager
+    def exclusive(self, name: str) -> Iterator[bool]:
+        """See Storage."""
+        with self._claims.held(name) as held:
+            yield held
+
+    def stats(self, text: bool = True) -> StoreStats:
+        """See Storage. What rows say is read again only after a commit."""
+        head = self._con.head()
+        version, known = self._counted
+        if known is None or version != head.version:
+            known = self._count()
+            self._counted = (head.version, known)
+        (text_bytes,) = (self._con.row(_TEXT_BYTES) if text else None) or (0,)
+        return replace(known, text_bytes=text_bytes, last_seq=head.last_event, derived_to=head.derived)
+
+    def _count(self) -> StoreStats:
+        found = {table: told for table, *told in self._con.rows(_COUNTS)}
+        _, first, last = found["event"]
+        return StoreStats(
+            rows={table: told[0] for table, told in found.items()},
+            # Tables are shared with other memories: what one of them takes is not known.
+            size_bytes=0,
+            text_bytes=0,
+            store_id=self._memory.store_id,
+            timezone=self.timezone,
+            schema_version=migrations.CURRENT,
+            first_ms=first,
+            last_ms=last,
+            derived_to=0,
+            last_seq=0,
+        )
+
+    def latest(self) -> dict[str, int]:
+        """See Storage."""
+        rows = self._con.rows(f"SELECT source, max(ts) FROM event WHERE {own()} GROUP BY source")
+        return {str(source): int(ms) for source, ms in rows}
+
+    def interrupt(self, thread: int | None = None) -> None:
+        """See Storage."""
+        self._con.interrupt(thread)
+
+    def reread(self) -> None:
+        """See Storage."""
+        self._con.heard()
+        self.projects.reread()
+        self.superseded.reread()
+        self.superseded.unfollow()
+
+    def _follow_names(self) -> None:
+        """Projects are called otherwise from now on; nothing is kept here that tells their names."""
+
+    def checkpoint(self) -> None:
+        """See Storage; the database does it by itself."""
+
+    def erase(self, keep: Cleaner, dry: bool = False, after: int = 0) -> Erased:
+        """See Storage."""
+        erased = erase(self._con, keep, dry, after)
+        if not dry:
+            self.reread()
+        return erased
+
+    def dead_bytes(self) -> int:
+        """See Storage; the database frees its room by itself."""
+        return 0
+
+    def save_anew(self) -> bool:
+        """See Storage; the database looks after its files."""
+        return False
+
+    def compact(self) -> tuple[int, int]:
+        """See Storage. Dead rows of the tables are overwritten when the database vacuums them, which is asked for here."""
+        with self._database.connection(Bound(self._memory.tenant)) as raw:
+            for table in migrations.tables():
+                raw.execute(sql(f"VACUUM {table}"))
+        return 0, 0
+
+    @property
+    def loss(self) -> Loss | None:
+        """See Storage; a database's own log and backups tell of losses."""
+        return None
+
+    def reseal(self, acknowledge: bool = False) -> None:
+        """See Storage; nothing is kept beside the database."""
+
+    def close(self) -> None:
+        """See Storage."""
+        with self._closing:
+            if self._closed:
+                return
+            self._closed = True
+        self._con.close()
+        if self._owns_database:
+            self._database.close()
+        if self._lock is not None:
+            self._lock.release()
