@@ -82,6 +82,11 @@ class Publishing:
         if changed:
             self._reread()
 
+    @property
+    def is_free(self) -> bool:
+        """Whether no thread of this process holds it."""
+        return not self._held
+
     def __exit__(self, *told: object) -> None:
         """Let go of it."""
         outer = self._held.pop()
