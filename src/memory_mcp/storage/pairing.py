@@ -69,7 +69,8 @@ def escaped(text: str) -> str:
 def stored_before(row: Sequence[Any]) -> Told:
     """Return the same of a stored event.
 
-    A row has key, time, session, thread, role, type, source, its id there, escaped id of a tool call, whether it is a summary, text.
+    A row has key, time, session, thread, role, type, source, its id there, the escaped id of a tool call, whether it is a
+    summary, and the text.
     """
     key, ms, session, thread, role, kind, source, source_id, tool_use_id, summary, text = row
     return Told(
