@@ -82,7 +82,9 @@ class PostgresOutbox:
 
     def marks(self, prefix: str) -> dict[str, str]:
         """See Outbox."""
-        rows = self._con.rows(f"SELECT name, value FROM checkpoint WHERE {own()} AND starts_with(name, %(prefix)s)", prefix=prefix)
+        rows = self._con.rows(
+            f"SELECT name, value FROM checkpoint WHERE {own()} AND starts_with(name, %(prefix)s)", prefix=prefix
+        )
         found = {str(name): str(value) for name, value in rows}
         if DERIVER.startswith(prefix) and (derived := self._con.head().derived):
             found[DERIVER] = str(derived)
