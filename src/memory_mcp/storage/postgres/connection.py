@@ -6,6 +6,7 @@ Invariants
 3. A reader of several statements sees one moment.
 """
 
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,6 +23,8 @@ from memory_mcp.storage.postgres.database import CHANNEL, Bound, Database, gone,
 from memory_mcp.storage.postgres.keys import uuid_of
 
 Row = tuple[Any, ...]
+#: Of cursors of the database's, which have names.
+_NUMBERS = itertools.count(1)
 
 #: How long a head that was read is believed (seconds), unless somebody tells of a commit: other processes write too.
 _FRESH = 0.1
@@ -59,16 +62,11 @@ class Head:
         return self.last_change, self.resets
 
 
-class Writer:
-    """A transaction of one memory, with its head locked. Used by one thread."""
+class Reader:
+    """Several statements at one moment. Used by one thread."""
 
-    def __init__(self, raw: "Raw[Row]", memory: Mapping[str, int], head: Head) -> None:
-        self.raw, self._memory, self.head = raw, memory, head
-        self._settling: list[Callable[[], None]] = []
-
-    def run(self, text: str, **parameters: Any) -> int:
-        """Run a statement; how many rows it touched."""
-        return self.raw.execute(sql(text), {**self._memory, **parameters}).rowcount
+    def __init__(self, raw: "Raw[Row]", memory: Mapping[str, int]) -> None:
+        self.raw, self._memory = raw, memory
 
     def rows(self, text: str, **parameters: Any) -> list[Row]:
         """Return all rows of a statement."""
@@ -77,6 +75,27 @@ class Writer:
     def row(self, text: str, **parameters: Any) -> Row | None:
         """Return the first row, or None."""
         return self.raw.execute(sql(text), {**self._memory, **parameters}).fetchone()
+
+    def stream(self, text: str, size: int, **parameters: Any) -> Iterator[list[Row]]:
+        """Return the rows of a statement in slices of `size`, from a cursor of the database's."""
+        with self.raw.cursor(name=f"slices_{next(_NUMBERS)}") as cursor:
+            cursor.itersize = size
+            cursor.execute(sql(text), {**self._memory, **parameters})
+            while rows := cursor.fetchmany(size):
+                yield rows
+
+
+class Writer(Reader):
+    """A transaction of one memory, with its head locked. Used by one thread."""
+
+    def __init__(self, raw: "Raw[Row]", memory: Mapping[str, int], head: Head) -> None:
+        super().__init__(raw, memory)
+        self.head = head
+        self._settling: list[Callable[[], None]] = []
+
+    def run(self, text: str, **parameters: Any) -> int:
+        """Run a statement; how many rows it touched."""
+        return self.raw.execute(sql(text), {**self._memory, **parameters}).rowcount
 
     def insert(self, table: str, columns: str, types: Sequence[str], lists: Sequence[Sequence[Any]]) -> None:
         """Insert rows given as lists, one per column (names separated by commas, types as in the schema); uuids as texts."""
@@ -124,29 +143,6 @@ class Writer:
         """Call what waits for the commit."""
         for act in self._settling:
             act()
-
-
-class Reader:
-    """Several statements at one moment. Used by one thread."""
-
-    def __init__(self, raw: "Raw[Row]", memory: Mapping[str, int]) -> None:
-        self.raw, self._memory = raw, memory
-
-    def rows(self, text: str, **parameters: Any) -> list[Row]:
-        """Return all rows of a statement."""
-        return self.raw.execute(sql(text), {**self._memory, **parameters}).fetchall()
-
-    def row(self, text: str, **parameters: Any) -> Row | None:
-        """Return the first row, or None."""
-        return self.raw.execute(sql(text), {**self._memory, **parameters}).fetchone()
-
-    def stream(self, text: str, size: int, **parameters: Any) -> Iterator[list[Row]]:
-        """Return the rows of a statement in slices of `size`, from a cursor of the database's."""
-        with self.raw.cursor(name="slices") as cursor:
-            cursor.itersize = size
-            cursor.execute(sql(text), {**self._memory, **parameters})
-            while rows := cursor.fetchmany(size):
-                yield rows
 
 
 class Connection:
