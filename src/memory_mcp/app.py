@@ -86,8 +86,9 @@ class App:
         in_memory: bool = False,
         lock: "DirectoryLock | None" = None,
         callbacks: Callbacks = ALONE,
+        storage: "Storage | None" = None,
     ) -> None:
-        """Open the data directory of `settings`, whose `lock` the caller may hold; see `open_storage` for what can go wrong."""
+        """Open the data directory of `settings`, whose `lock` the caller may hold, or serve a `storage` that is open; see `open_storage`."""
         from memory_mcp.events.evidence import Evidence
         from memory_mcp.events.log import EventLog
         from memory_mcp.ingest.gate import Gate
@@ -100,7 +101,7 @@ class App:
         self.settings, self.settings_file, self._callbacks = settings, config_path(), callbacks
         self.clock: Clock = clock or SystemClock()
         self.directory = directory = None if in_memory else settings.storage.directory
-        self.storage: Storage = ENGINES[settings.storage.engine](settings.storage.opening(directory, lock))
+        self.storage: Storage = storage or ENGINES[settings.storage.engine](settings.storage.opening(directory, lock))
         self.calendar = Calendar(self.storage.timezone)
         self.backups = BackupKeeper(self.storage, settings.backup, directory, self.clock, callbacks.give_way)
         self.summarizer = summarizer = SUMMARIZERS["extractive"]()

@@ -4,12 +4,15 @@ Invariants
 1. Every statement is about one tenant and one space: `%(tenant)s` and `%(space)s` are always given; `own` spells the condition.
 2. A writer locks the memory's `head` first: numbers have no gaps and rise in the order of commits, whichever process writes.
 3. A reader of several statements sees one moment.
+4. What a call reads and writes for a member (`ACTING`) is bound to that member; threads that it starts without its context
+   are the program's.
 """
 
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,6 +27,8 @@ Row = tuple[Any, ...]
 
 #: How long a head that was read is believed (seconds), unless somebody tells of a commit: other processes write too.
 _FRESH = 0.1
+#: Events may wait so long before they are derived, so that what comes together is derived together (milliseconds).
+_PATIENCE = 1000
 #: More rows than this are written by COPY; fewer are planned faster as one statement (one round trip either way).
 _COPY = 50
 
@@ -31,6 +36,15 @@ _HEAD = """SELECT last_event, last_change, newest, derived, resets FROM head WHE
 _PUT_HEAD = """UPDATE head SET last_event = %(event)s, last_change = %(change)s, newest = %(newest)s::uuid, derived = %(derived)s,
   resets = %(resets)s WHERE tenant = %(tenant)s AND space = %(space)s"""
 _FENCE = """SELECT epoch FROM work WHERE tenant = %(tenant)s AND space = %(space)s AND name = %(name)s"""
+# In the transaction of the events, so that no server that dies leaves them underived.
+_DUE = """INSERT INTO work (tenant, space, name, due_ms) VALUES (%(tenant)s, %(space)s, %(name)s,
+    (extract(epoch FROM clock_timestamp()) * 1000)::bigint + %(patience)s)
+  ON CONFLICT (tenant, space, name) DO UPDATE SET due_ms = excluded.due_ms
+    WHERE work.due_ms IS NULL OR work.due_ms > excluded.due_ms"""
+#: The name under which events wait in table `work` to be derived.
+DERIVE = "derive"
+#: The member whom statements of the running call are bound to; None: whom the connection was made for.
+ACTING: ContextVar[int | None] = ContextVar("acting", default=None)
 
 
 def own(alias: str = "") -> str:
@@ -211,7 +225,10 @@ class Connection:
                 }
                 raw.execute(sql(_PUT_HEAD), given)
                 raw.execute("SELECT pg_notify(%s, %s)", [CHANNEL, f"{self.tenant}/{self.space}"])
-        self._head = (time.monotonic(), head)
+            if head.last_event != before[0]:
+                raw.execute(sql(_DUE), {**self._memory, "name": DERIVE, "patience": _PATIENCE})
+        if self._reads_from is self.database:
+            self._head = (time.monotonic(), head)
         writer.settle()
 
     def _check_fence(self, raw: "Raw[Row]") -> None:
@@ -257,7 +274,8 @@ class Connection:
     @contextmanager
     def _lent(self, database: Database) -> Iterator["Raw[Row]"]:
         me = threading.get_ident()
-        with database.connection(self._bound) as raw:
+        acting = ACTING.get()
+        with database.connection(self._bound if acting is None else Bound(self.tenant, acting)) as raw:
             with self._reading_lock:
                 self._reading.setdefault(me, []).append(raw)
             try:
