@@ -7,6 +7,7 @@ then flags.
 import dataclasses
 import difflib
 import os
+import re
 import tomllib
 import types
 import typing
@@ -22,6 +23,7 @@ from memory_mcp.embed.settings import EmbedderSettings
 from memory_mcp.errors import ConfigError, InvalidQuery
 from memory_mcp.indexes.settings import TeleportSettings, TopicsSettings
 from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.jobs.schedule import SchedulerSettings
 from memory_mcp.layers.budget import StopConditions
 from memory_mcp.llm.settings import SummarizerSettings
 from memory_mcp.model.calendar import Calendar
@@ -29,8 +31,12 @@ from memory_mcp.policy.rank import RankingSettings
 from memory_mcp.segments import SegmentSettings
 from memory_mcp.storage.lock import DirectoryLock
 from memory_mcp.storage.opening import Opening
+from memory_mcp.team_settings import TeamSettings
 
 PREFIX = paths.PREFIX
+
+#: The password of a database's address, as a URI or as words.
+_PASSWORD = re.compile(r"(?<=://)(?P<user>[^/@\s:]*:)[^/@\s]+(?=@)|(?P<word>password\s*=\s*)(?:'(?:[^'\\]|\\.)*'|[^\s&]+)")
 
 #: Settings and sections that there were, with what holds instead.
 REMOVED: Mapping[str, str] = {
@@ -190,21 +196,6 @@ class HooksSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class SchedulerSettings:
-    """When work that nobody waits for is done."""
-
-    housekeeping_at: str = field(
-        default="03:00", metadata={"help": "Local time of the daily upkeep; missed, it is caught up with."}
-    )
-
-    def __post_init__(self) -> None:
-        """A time of day."""
-        hours, _, minutes = self.housekeeping_at.partition(":")
-        if not (hours.isdecimal() and minutes.isdecimal() and int(hours) < 24 and int(minutes) < 60):
-            raise ConfigError(f"scheduler.housekeeping_at must be a time such as 03:00, not {self.housekeeping_at!r}")
-
-
-@dataclass(frozen=True, slots=True)
 class Settings:
     """Everything that can be set, section by section."""
 
@@ -222,6 +213,7 @@ class Settings:
     scheduler: SchedulerSettings = field(default_factory=SchedulerSettings)
     backup: BackupSettings = field(default_factory=BackupSettings)
     sync: SyncSettings = field(default_factory=SyncSettings)
+    team: TeamSettings = field(default_factory=TeamSettings)
 
 
 def config_path(environ: Mapping[str, str] | None = None) -> Path:
@@ -394,6 +386,12 @@ def iter_keys(kind: type[Any] = Settings, prefix: str = "") -> Iterator[tuple[st
             yield from iter_keys(typing.cast("type[Any]", hints[item.name]), f"{prefix}{item.name}.")
         else:
             yield prefix + item.name, item
+
+
+def shown_value(settings: Settings, key: str) -> Any:
+    """Return the value in force of a dotted name as it may be shown: without the password of a database's address."""
+    found = value_of(settings, key)
+    return _PASSWORD.sub(lambda m: f"{m['user'] or m['word']}***", found) if key == "storage.url" else found
 
 
 def value_of(settings: Settings, key: str) -> Any:

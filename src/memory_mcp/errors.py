@@ -7,9 +7,13 @@ MemoryMcpError
 │   ├── DiskFull             nothing more fits in; reading goes on, and writing does once there is room
 │   ├── ReadOnly             the data directory may be read and not written
 │   ├── StorageLocked        another process holds the data directory
+│   ├── StorageAway          the database does not answer; what was acknowledged is in it
+│   ├── Busy                 another process is doing that for this memory
 │   ├── SchemaTooNew         written by a newer version
 │   └── SchemaTooOld         written by an older version, and opened to be looked at alone
 ├── NotFound                 unknown node, grip, event or session id
+├── Unauthenticated          no token or key, or one that proves nothing
+├── PermissionDenied         who calls is known, and may not do that
 ├── InvalidQuery             empty query, unknown level, bad limit, unknown argument
 ├── DeadlineExceeded         the time given was not enough for anything
 ├── ResourceExhausted        the request is larger than its bound
@@ -114,6 +118,22 @@ class StorageLocked(StorageError):
     exit_status = 3
 
 
+class StorageAway(StorageError):
+    """The database does not answer; what was acknowledged is in it."""
+
+    code = "UNAVAILABLE"
+    retryable = True
+    exit_status = 3
+
+
+class Busy(StorageError):
+    """Another process is doing that for this memory."""
+
+    code = "UNAVAILABLE"
+    retryable = True
+    exit_status = 3
+
+
 class SchemaTooNew(StorageError):
     """The store was written by a newer version of this program."""
 
@@ -126,6 +146,20 @@ class NotFound(MemoryMcpError):
     """No such node, grip, event or session."""
 
     code = "NOT_FOUND"
+    exit_status = 2
+
+
+class Unauthenticated(MemoryMcpError):
+    """The caller proved nothing: the token or key is missing, wrong, expired or revoked."""
+
+    code = "UNAUTHENTICATED"
+    exit_status = 2
+
+
+class PermissionDenied(MemoryMcpError):
+    """The caller is known, and may not do that."""
+
+    code = "PERMISSION_DENIED"
     exit_status = 2
 
 
