@@ -88,7 +88,7 @@ class App:
         callbacks: Callbacks = ALONE,
         storage: "Storage | None" = None,
     ) -> None:
-        """Open the data directory of `settings`, whose `lock` the caller may hold, or serve a `storage` that is open; see `open_storage`."""
+        """Open the data directory of `settings`, whose `lock` the caller may hold, or serve an open `storage`; see `open_storage`."""
         from memory_mcp.events.evidence import Evidence
         from memory_mcp.events.log import EventLog
         from memory_mcp.ingest.gate import Gate
@@ -163,17 +163,9 @@ class App:
     def _accelerators(self, directory: Path | None) -> "Accelerators":
         from memory_mcp.accelerators import Accelerators
 
-        model, callbacks = self.settings.embedder.model, self._callbacks
-        return Accelerators(
-            self.settings.teleport,
-            self.settings.topics,
-            model,
-            self.storage,
-            directory,
-            self.clock,
-            callbacks.give_way,
-            callbacks.tends_indexes,
-        )
+        settings, callbacks = self.settings, self._callbacks
+        beside = (self.storage, directory, self.clock, callbacks.give_way, callbacks.tends_indexes)
+        return Accelerators(settings.teleport, settings.topics, settings.embedder.model, *beside)
 
     def _scheduler(self, directory: Path | None) -> "Scheduler":
         from memory_mcp.jobs.derivation import Depth

@@ -13,7 +13,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import anyio
 import anyio.to_thread
@@ -22,6 +22,7 @@ from memory_mcp.app import App
 from memory_mcp.config import Settings
 from memory_mcp.errors import DeadlineExceeded, MemoryMcpError
 from memory_mcp.layers.budget import GONE, SINCE, leave_out
+from memory_mcp.requests.response import with_loss
 
 log = logging.getLogger(__name__)
 
@@ -129,6 +130,10 @@ class Host:
     def lent(self, writing: bool = False) -> Iterator[App]:
         """Lend the App that the running call is about; `writing`: one that takes writes."""
         yield self.app() if writing else self._awaited()
+
+    def told(self, app: App, response: dict[str, Any]) -> dict[str, Any]:
+        """Return a response as JSON knows it, with what whoever asks is to know beside it among its notices."""
+        return with_loss(app, response)
 
     def _counted(self, call: object, work: Callable[[App], T]) -> T:
         gone = GONE.get()

@@ -128,6 +128,20 @@ class Opened:
             if over:
                 self.trim()
 
+    @contextmanager
+    def held(self, place: Place) -> Iterator[Memory | None]:
+        """Keep a memory open for upkeep, which counts as no use; None where it is not open."""
+        with self._lock:
+            memory = self._open.get(place)
+            if memory is not None:
+                memory.uses += 1
+        try:
+            yield memory
+        finally:
+            if memory is not None:
+                with self._lock:
+                    memory.uses -= 1
+
     def _taken(self, place: Place) -> Memory:
         while True:
             with self._lock:

@@ -19,7 +19,7 @@ from typing import Any
 import psycopg
 from psycopg import Connection as Raw
 
-from memory_mcp.errors import Busy, StorageAway
+from memory_mcp.errors import Busy, NotFound, StorageAway
 from memory_mcp.model.change import ChangeKind
 from memory_mcp.storage.postgres.database import CHANNEL, Bound, Database, gone, sql, translated
 from memory_mcp.storage.postgres.keys import uuid_of
@@ -43,7 +43,7 @@ _DUE = """INSERT INTO work (tenant, space, name, due_ms) VALUES (%(tenant)s, %(s
   ON CONFLICT (tenant, space, name) DO UPDATE SET due_ms = excluded.due_ms
     WHERE work.due_ms IS NULL OR work.due_ms > excluded.due_ms"""
 #: The name under which events wait in table `work` to be derived.
-DERIVE = "derive"
+EVENTS = "events"
 #: The member whom statements of the running call are bound to; None: whom the connection was made for.
 ACTING: ContextVar[int | None] = ContextVar("acting", default=None)
 
@@ -229,7 +229,7 @@ class Connection:
                 raw.execute(sql(_PUT_HEAD), given)
                 raw.execute("SELECT pg_notify(%s, %s)", [CHANNEL, f"{self.tenant}/{self.space}"])
             if head.last_event != before[0]:
-                raw.execute(sql(_DUE), {**self._memory, "name": DERIVE, "patience": _PATIENCE})
+                raw.execute(sql(_DUE), {**self._memory, "name": EVENTS, "patience": _PATIENCE})
         if self._reads_from is self.database:
             # A replica that is behind does not have it yet.
             self._keep(head, own=head.resets - before[-1] <= 1)
@@ -259,6 +259,8 @@ class Connection:
         if known is not None and time.monotonic() - known[0] <= _FRESH:
             return known[1]
         found = self.row(_HEAD)
+        if found is None and ACTING.get() is not None:
+            raise NotFound("there is no such space", "Ask for the spaces you may see.")
         head = Head() if found is None else Head(found[0], found[1], -1 if found[2] is None else found[2], *found[3:])
         self._keep(head)
         return head
