@@ -110,7 +110,7 @@ async def ask(store: Path, asked: list[Asked], names: Sequence[str], model: str,
 def sources_of(store: Path) -> dict[str, str]:
     """Source ids by event id: how a turn of the data is recognised in an answer."""
     from memory_mcp.storage.opening import Opening
-from memory_mcp.storage.registry import ENGINES
+    from memory_mcp.storage.registry import ENGINES
 
     storage = ENGINES["duckdb"](Opening(store, "UTC"))
     try:

@@ -37,7 +37,7 @@ class Cluster:
         assert bin_folder is not None
         self._bin = bin_folder
         # A socket's path may be no longer than 107 characters.
-        self.folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))  # noqa: S108
+        self.folder = Path(tempfile.mkdtemp(prefix="pg-", dir="/tmp"))
         self.data = self.folder / "data"
         self._settings = (*_ALWAYS, *(() if durable else _FAST), *settings)
         self._as: list[str] = []

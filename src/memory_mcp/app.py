@@ -136,6 +136,7 @@ class App:
             self.clock,
             self._callbacks.give_way,
             Projects(self.storage, self.clock).settle,
+            self.storage.exclusive,
         )
 
     def _improver(self) -> "Improver":

@@ -7,6 +7,8 @@ MemoryMcpError
 │   ├── DiskFull             nothing more fits in; reading goes on, and writing does once there is room
 │   ├── ReadOnly             the data directory may be read and not written
 │   ├── StorageLocked        another process holds the data directory
+│   ├── StorageAway          the database does not answer; what was acknowledged is in it
+│   ├── Busy                 another process is doing that for this memory
 │   ├── SchemaTooNew         written by a newer version
 │   └── SchemaTooOld         written by an older version, and opened to be looked at alone
 ├── NotFound                 unknown node, grip, event or session id
@@ -113,6 +115,22 @@ class StorageLocked(StorageError):
     """Another process holds the data directory."""
 
     code = "LOCKED"
+    retryable = True
+    exit_status = 3
+
+
+class StorageAway(StorageError):
+    """The database does not answer; what was acknowledged is in it."""
+
+    code = "UNAVAILABLE"
+    retryable = True
+    exit_status = 3
+
+
+class Busy(StorageError):
+    """Another process is doing that for this memory."""
+
+    code = "UNAVAILABLE"
     retryable = True
     exit_status = 3
 

@@ -34,8 +34,7 @@ class Caller:
             publisher.join()
 
     def _publish(self, app: App) -> None:
-        if app.derivation.publishing.acquire(blocking=False):
-            app.derivation.publishing.release()
+        if app.derivation.publishing.is_free:
             self.free.append(app.derivation.pending())
 
 

@@ -9,7 +9,7 @@ import itertools
 import threading
 import time
 from collections.abc import Callable, Sequence
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack
 from dataclasses import dataclass
 from enum import Enum, Flag, auto
 
@@ -24,6 +24,8 @@ from memory_mcp.toc.rollup import RollUps
 _STEP = 1000
 #: Steps after which term rows are joined: a search reads all of those of the root.
 _FOLD_EVERY = 40
+#: What several processes that have one memory open call this work.
+_PUBLISHING = "derive"
 #: How often it is looked whether a step's worth of events has come (seconds).
 _LOOK = 0.02
 
@@ -58,6 +60,43 @@ class Spent:
     period_seconds: float
 
 
+class Publishing:
+    """The lock of whoever publishes nodes, against other threads and other processes; held within itself at no cost."""
+
+    def __init__(self, exclusive: Callable[[str], AbstractContextManager[bool]], reread: Callable[[], None]) -> None:
+        """`reread` is called with the lock held when another process published since this one did."""
+        self._exclusive, self._reread = exclusive, reread
+        self._lock = threading.RLock()
+        self._held: list[AbstractContextManager[bool] | None] = []
+
+    def __enter__(self) -> None:
+        """Wait for the lock."""
+        self._lock.acquire()
+        try:
+            outer = None if self._held else self._exclusive(_PUBLISHING)
+            changed = outer is not None and outer.__enter__()
+        except BaseException:
+            self._lock.release()
+            raise
+        self._held.append(outer)
+        if changed:
+            self._reread()
+
+    @property
+    def is_free(self) -> bool:
+        """Whether no thread of this process holds it."""
+        return not self._held
+
+    def __exit__(self, *told: object) -> None:
+        """Let go of it."""
+        outer = self._held.pop()
+        try:
+            if outer is not None:
+                outer.__exit__(None, None, None)
+        finally:
+            self._lock.release()
+
+
 class Derivation:
     """Derives segments from events and periods from segments."""
 
@@ -69,8 +108,9 @@ class Derivation:
         clock: Clock,
         give_way: Callable[[], None],
         settle: Callable[[], set[str]],
+        exclusive: Callable[[str], AbstractContextManager[bool]],
     ) -> None:
-        """`settle` files under other names what belongs there, and says which days that touched."""
+        """`settle` files under other names what belongs there, and says which days that touched; see `Storage.exclusive`."""
         self._settle = settle
         self._segments = segments
         self._rollups = rollups
@@ -78,7 +118,7 @@ class Derivation:
         self._clock = clock
         self._give_way = give_way
         #: Held by whoever publishes nodes.
-        self.publishing = threading.RLock()
+        self.publishing = Publishing(exclusive, self.reread)
 
     def reread(self) -> None:
         """Drop what is kept of the store, after somebody else changed it; the caller holds `publishing`."""

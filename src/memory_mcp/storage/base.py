@@ -8,6 +8,7 @@ Invariants
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from typing import Protocol
 
 from memory_mcp.model.calendar import TimeWindow, TocLevel
@@ -134,7 +135,7 @@ class TocStore(Protocol):
     """Layer 1: cuts, nodes, term sets."""
 
     def version(self) -> int:
-        """Rises with every append and every build: what was read under one version may be kept until the next. Free."""
+        """The number of the last change; what was read under one version may be kept until the next. Free."""
         ...
 
     def publish(self, build: Build) -> int:
@@ -178,10 +179,7 @@ class TocStore(Protocol):
         ...
 
     def stamps(self, ids: Iterable[NodeId]) -> dict[NodeId, tuple[int, int, int]]:
-        """For each node that exists, by the id it has now: build number, rows of terms and the last of them.
-
-        Cheap; what was read of a node under one stamp is good as long as the stamp is the same.
-        """
+        """For each node, by the id it has now: build number, rows of terms, the last of them. What was read under it holds."""
         ...
 
     def child_ids(self, parent: NodeId) -> list[NodeId]:
@@ -356,6 +354,13 @@ class Storage(Protocol):
         """Stop the reads running now, in one thread (by its identity) or in all; they raise DeadlineExceeded."""
         ...
 
+    def exclusive(self, name: str) -> AbstractContextManager[bool]:
+        """Do what `name` says in one process alone of all that have the memory open: yields whether another did it since.
+
+        Raises Busy when another process does not let go in time.
+        """
+        ...
+
     def reread(self) -> None:
         """Drop what is kept in memory of the store's content, so that checks and repairs see what is in the file."""
         ...
@@ -367,8 +372,7 @@ class Storage(Protocol):
     def erase(self, keep: Cleaner, dry: bool = False, after: int = 0) -> Erased:
         """Take out what `keep` does not keep, of every table; `dry`: only count it. Events up to number `after` hold nothing.
 
-        Writers wait while it is taken out, not while events are looked through. What is told of it by other rows is derived
-        again by the caller, and the bytes leave the file with `compact`.
+        Writers wait while it is taken out, not while events are looked through. The caller derives again what tells of it.
         """
         ...
 
@@ -390,10 +394,7 @@ class Storage(Protocol):
         ...
 
     def reseal(self, acknowledge: bool = False) -> None:
-        """What the store holds now is what was acknowledged: said by whoever rightly took events away (forget, restore).
-
-        A process that dies before it leaves a store that tells of a loss. `acknowledge`: the loss known is told no more.
-        """
+        """What the store holds now is what was acknowledged, after events were rightly taken away; `acknowledge`: a loss too."""
 
     def close(self) -> None:
         """Checkpoint and let go of the lock; closing twice is nothing."""

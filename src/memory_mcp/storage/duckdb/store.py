@@ -5,7 +5,7 @@ import os
 import shutil
 import uuid
 from collections.abc import Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -256,6 +256,10 @@ class DuckStorage:
     def interrupt(self, thread: int | None = None) -> None:
         """See Storage."""
         self._con.interrupt(thread)
+
+    def exclusive(self, name: str) -> AbstractContextManager[bool]:  # noqa: ARG002
+        """See Storage; no other process has the file open."""
+        return nullcontext(False)
 
     def reread(self) -> None:
         """See Storage."""

@@ -8,16 +8,20 @@ Invariants
 import os
 import socket
 import threading
+import time
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field
 
-from memory_mcp.errors import MemoryMcpError
+from memory_mcp.errors import Busy, MemoryMcpError
 from memory_mcp.storage.postgres.connection import Connection
 from memory_mcp.storage.postgres.database import sql
 
 #: How long a claim holds without being renewed (seconds).
 LEASE = 15.0
+#: How long another holder is waited for (seconds), and how often it is asked meanwhile.
+_PATIENCE, _TICK = 2 * LEASE, 0.05
 #: Now, by the database's clock (milliseconds): those of several machines differ.
 NOW = "(extract(epoch FROM clock_timestamp()) * 1000)::bigint"
 _TAKE = f"""INSERT INTO work (tenant, space, name, holder, epoch, until_ms)
@@ -33,41 +37,76 @@ _LET_GO = f"UPDATE work SET until_ms = 0 WHERE {_MINE}"
 HOLDER = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
 
 
+@dataclass(slots=True)
+class _Claim:
+    """One name, as this process knows it."""
+
+    #: Threads of this process wait for each other here.
+    here: threading.RLock = field(default_factory=threading.RLock)
+    depth: int = 0
+    #: The epoch under which this process held it last.
+    epoch: int = -1
+
+
 class Claims:
     """Claims of one memory by this process."""
 
     def __init__(self, con: Connection) -> None:
         self._con = con
         self._lock = threading.Lock()
-        #: By name, the threads that hold it here wait for each other.
-        self._here: dict[str, threading.RLock] = {}
-        self._depth: dict[str, int] = {}
+        self._known: dict[str, _Claim] = {}
 
     @contextmanager
     def held(self, name: str) -> Iterator[bool]:
-        """Hold a claim while the block runs; False where another process holds it. Within itself it is held already."""
+        """Hold a claim while the block runs; yields whether another process held it since this one did.
+
+        Within itself it is held already. Raises Busy when another process keeps it for longer than two leases.
+        """
         with self._lock:
-            here = self._here.setdefault(name, threading.RLock())
-        with here:
-            if self._depth.get(name):
-                yield True
-                return
-            epoch = self._take(name)
-            if epoch is None:
+            claim = self._known.setdefault(name, _Claim())
+        with claim.here:
+            if claim.depth:
                 yield False
                 return
-            over = threading.Event()
-            renewing = threading.Thread(target=self._renew, args=(name, epoch, over), name=f"claim of {name}", daemon=True)
-            renewing.start()
-            self._depth[name] = 1
-            try:
-                with self._con.fenced(name, epoch):
-                    yield True
-            finally:
-                self._depth[name] = 0
-                over.set()
-                with suppress(MemoryMcpError):
-                    self._run(_LET_GO, name, epoch)
+            epoch = self._awaited(name)
+            changed = epoch != claim.epoch + 1
+            claim.epoch = epoch
+            with self._kept(name, claim):
+                yield changed
+
+    @contextmanager
+    def adopted(self, name: str, epoch: int) -> Iterator[bool]:
+        """As `held`, for a claim that this process took by another statement under `HOLDER`."""
+        with self._lock:
+            claim = self._known.setdefault(name, _Claim())
+        with claim.here:
+            changed = epoch != claim.epoch + 1
+            claim.epoch = epoch
+            with self._kept(name, claim):
+                yield changed
+
+    @contextmanager
+    def _kept(self, name: str, claim: _Claim) -> Iterator[None]:
+        over = threading.Event()
+        threading.Thread(target=self._renew, args=(name, claim.epoch, over), name=f"claim of {name}", daemon=True).start()
+        claim.depth = 1
+        try:
+            with self._con.fenced(name, claim.epoch):
+                yield
+        finally:
+            claim.depth = 0
+            over.set()
+            # Not let go, it runs out.
+            with suppress(MemoryMcpError):
+                self._run(_LET_GO, name, claim.epoch)
+
+    def _awaited(self, name: str) -> int:
+        end = time.monotonic() + _PATIENCE
+        while (epoch := self._take(name)) is None:
+            if time.monotonic() > end:
+                raise Busy(f"another process is busy with this memory: {name}", "Call again in a while.")
+            time.sleep(_TICK)
+        return epoch
 
     def _take(self, name: str) -> int | None:
         with self._con.database.connection(None) as raw:

@@ -16,8 +16,9 @@ from typing import Any
 import psycopg
 from psycopg import Connection as Raw
 
+from memory_mcp.errors import Busy, StorageAway
 from memory_mcp.model.change import ChangeKind
-from memory_mcp.storage.postgres.database import CHANNEL, Bound, Database, DatabaseUnavailable, gone, sql, translated
+from memory_mcp.storage.postgres.database import CHANNEL, Bound, Database, gone, sql, translated
 from memory_mcp.storage.postgres.keys import uuid_of
 
 Row = tuple[Any, ...]
@@ -53,9 +54,9 @@ class Head:
     resets: int = 0
 
     @property
-    def version(self) -> int:
-        """Rises with every append, build and reset."""
-        return self.last_change + self.resets
+    def stamp(self) -> tuple[int, int]:
+        """What was read under one stamp holds until the next."""
+        return self.last_change, self.resets
 
 
 class Writer:
@@ -157,12 +158,14 @@ class Connection:
         self._reading_lock = threading.Lock()
         self._fences = threading.local()
         self._closed = False
+        #: Called when another process took something out or put it back as a whole: what is kept in memory may be gone.
+        self.on_reset: Callable[[], None] = lambda: None
 
     def rows(self, text: str, **parameters: Any) -> list[Row]:
         """Return all rows of one query; asked once more where the connection broke."""
         try:
             return self._rows(text, parameters)
-        except DatabaseUnavailable as error:
+        except StorageAway as error:
             if self._closed or not (error.__cause__ and gone(error.__cause__)):
                 raise
             return self._rows(text, parameters)
@@ -193,7 +196,7 @@ class Connection:
         with self._lent(self.database) as raw, translated(), raw.transaction():
             found = raw.execute(sql(_HEAD + " FOR UPDATE"), self._memory).fetchone()
             if found is None:
-                raise DatabaseUnavailable("this memory is not in the database any more", "Ask the administrator.")
+                raise StorageAway("this memory is not in the database any more", "Ask the administrator.")
             head = Head(found[0], found[1], -1 if found[2] is None else found[2], found[3], found[4])
             before = (head.last_event, head.last_change, head.newest, head.derived, head.resets)
             self._check_fence(raw)
@@ -211,7 +214,7 @@ class Connection:
                 }
                 raw.execute(sql(_PUT_HEAD), given)
                 raw.execute("SELECT pg_notify(%s, %s)", [CHANNEL, f"{self.tenant}/{self.space}"])
-        self._head = (time.monotonic(), head)
+        self._keep(head, own=head.resets - before[-1] <= 1)
         writer.settle()
 
     def _check_fence(self, raw: "Raw[Row]") -> None:
@@ -220,7 +223,7 @@ class Connection:
         if fence is not None:
             found = raw.execute(sql(_FENCE), {**self._memory, "name": fence[0]}).fetchone()
             if found is None or found[0] != fence[1]:
-                raise DatabaseUnavailable(f"another process has taken over: {fence[0]}", "It goes on there.")
+                raise Busy(f"another process has taken over: {fence[0]}", "It goes on there.")
 
     @contextmanager
     def fenced(self, name: str, epoch: int) -> Iterator[None]:
@@ -235,18 +238,18 @@ class Connection:
     def head(self) -> Head:
         """Return how far the memory got; up to `_FRESH` seconds old where another process writes."""
         known = self._head
-        if known is None or time.monotonic() - known[0] > _FRESH:
-            found = self.row(_HEAD)
-            asked = time.monotonic()
-            head = Head() if found is None else Head(found[0], found[1], -1 if found[2] is None else found[2], *found[3:])
-            now = self._head
-            # What this process has committed meanwhile is newer, and a replica may be behind it.
-            if now is None or head.version >= now[1].version:
-                self._head = (asked, head)
-            else:
-                self._head = (asked, now[1]) if self._reads_from is self.database else (asked, head)
-        assert self._head is not None
-        return self._head[1]
+        if known is not None and time.monotonic() - known[0] <= _FRESH:
+            return known[1]
+        found = self.row(_HEAD)
+        head = Head() if found is None else Head(found[0], found[1], -1 if found[2] is None else found[2], *found[3:])
+        self._keep(head)
+        return head
+
+    def _keep(self, head: Head, own: bool = False) -> None:
+        """Take in a head that was read, or that this process itself has written."""
+        known, self._head = self._head, (time.monotonic(), head)
+        if not own and known is not None and known[1].resets != head.resets:
+            self.on_reset()
 
     def heard(self) -> None:
         """Somebody committed: the head is read again when it is asked for next."""

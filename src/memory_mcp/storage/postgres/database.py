@@ -11,14 +11,22 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Any, LiteralString, cast
+from typing import Any, LiteralString
 
 import psycopg
 from psycopg import Connection as Raw
 from psycopg import errors
 from psycopg_pool import ConnectionPool, PoolTimeout
 
-from memory_mcp.errors import DeadlineExceeded, DiskFull, MemoryMcpError, ReadOnly, ResourceExhausted, StorageError
+from memory_mcp.errors import (
+    DeadlineExceeded,
+    DiskFull,
+    MemoryMcpError,
+    ReadOnly,
+    ResourceExhausted,
+    StorageAway,
+    StorageError,
+)
 from memory_mcp.storage.postgres.keys import load_as_integers
 
 log = logging.getLogger(__name__)
@@ -31,14 +39,6 @@ _IDLE = 300.0
 CHANNEL = "memory_changes"
 #: Operational errors after which another connection would serve no better.
 _NOT_GONE = (errors.QueryCanceled, errors.DiskFull, PoolTimeout)
-
-
-class DatabaseUnavailable(StorageError):
-    """The database does not answer; what was acknowledged is in it."""
-
-    code = "UNAVAILABLE"
-    retryable = True
-    exit_status = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ def _bind(raw: "Raw[Any]", bound: Bound | None) -> None:
 
 def sql(text: str) -> LiteralString:
     """Mark a statement of this room, which is put together from constants alone, for psycopg's types."""
-    return cast("LiteralString", text)
+    return text
 
 
 def gone(error: BaseException) -> bool:
@@ -141,13 +141,13 @@ def translated() -> Iterator[None]:
         raise ResourceExhausted("the query needed more than the database may use", "Ask for a shorter time window.") from error
     except PoolTimeout as error:
         hint = "Check that the database runs and that storage.url names it, then call again; nothing acknowledged is lost."
-        raise DatabaseUnavailable("the database gave no connection in time", hint) from error
+        raise StorageAway("the database gave no connection in time", hint) from error
     except errors.InsufficientPrivilege as error:
         hint = "The database's role may not do that, or a row belongs to a space that the caller may not write to."
         raise StorageError(f"the database refused: {_first(error)}", hint) from error
     except psycopg.OperationalError as error:
         hint = "Call again once it is there; nothing acknowledged is lost."
-        raise DatabaseUnavailable(f"the database does not answer: {_first(error)}", hint) from error
+        raise StorageAway(f"the database does not answer: {_first(error)}", hint) from error
     except psycopg.Error as error:
         if isinstance(error, MemoryMcpError):
             raise

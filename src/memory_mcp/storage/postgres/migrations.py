@@ -73,11 +73,14 @@ def bring_up(database: Database, partitions: int = PARTITIONS) -> None:
 def _create(raw: "Raw[Any]", partitions: int) -> None:
     text = file("schema.sql")
     raw.execute(sql(text.replace("{partitions}", "PARTITION BY HASH (tenant)" if partitions else "")))
+    secured = tables()
     for table in _PARTITIONED.findall(text) if partitions else ():
         for number in range(partitions):
             bound = f"FOR VALUES WITH (MODULUS {partitions}, REMAINDER {number})"
             raw.execute(sql(f"CREATE TABLE {table}_{number} PARTITION OF {table} {bound}"))
-    for table in tables():
+            # The policies of a partitioned table bind those who name it, not those who name a partition.
+            secured.append(f"{table}_{number}")
+    for table in secured:
         raw.execute(sql(file("policies.sql").format(table=table)))
     for table in sorted(DIRECTORY):
         raw.execute(sql(file("directory_policies.sql").format(table=table)))

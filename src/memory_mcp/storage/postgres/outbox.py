@@ -18,6 +18,7 @@ _PUT_ALL = """INSERT INTO checkpoint (tenant, space, name, value)
   SELECT %(tenant)s, %(space)s, name, value FROM unnest(%(names)s::text[], %(values)s::text[]) given(name, value)
   ON CONFLICT (tenant, space, name) DO UPDATE SET value = excluded.value"""
 _AFTER = f"SELECT seq, kind, subject FROM outbox WHERE {own()} AND seq > %(seq)s ORDER BY seq LIMIT %(limit)s"
+_MARKS = f"SELECT name, value FROM checkpoint WHERE {own()} AND starts_with(name, %(prefix)s)"
 
 
 def put_checkpoint(writer: Writer, name: str, value: str) -> None:
@@ -82,9 +83,7 @@ class PostgresOutbox:
 
     def marks(self, prefix: str) -> dict[str, str]:
         """See Outbox."""
-        rows = self._con.rows(
-            f"SELECT name, value FROM checkpoint WHERE {own()} AND starts_with(name, %(prefix)s)", prefix=prefix
-        )
+        rows = self._con.rows(_MARKS, prefix=prefix)
         found = {str(name): str(value) for name, value in rows}
         if DERIVER.startswith(prefix) and (derived := self._con.head().derived):
             found[DERIVER] = str(derived)

@@ -1,8 +1,7 @@
 """One memory in a database: a space of a tenant, and its parts."""
 
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager
 from dataclasses import replace
 
 from tzlocal import get_localzone_name
@@ -40,7 +39,7 @@ _TEXT_BYTES = f"SELECT coalesce(sum(octet_length(text)), 0)::bigint FROM event W
 def open_storage(opening: Opening) -> "PostgresStorage":
     """Open the memory that the settings name, made where there is none, in a database of its own pool.
 
-    Raises DatabaseUnavailable when the database does not answer, SchemaTooNew when a newer program made its tables, StorageLocked
+    Raises StorageAway when the database does not answer, SchemaTooNew when a newer program made its tables, StorageLocked
     when another process has the data directory, where the indexes lie.
     """
     given = opening.lock is not None
@@ -77,8 +76,9 @@ class PostgresStorage:
         self._database, self._memory = database, memory
         self._lock, self._owns_database = lock, owns_database
         self._con = con = Connection(database, memory.tenant, memory.space, member, replica)
-        self._claims = Claims(con)
-        self._counted: tuple[int, StoreStats | None] = (-1, None)
+        #: What this process alone does for the memory.
+        self.claims = Claims(con)
+        self._counted: tuple[tuple[int, int], StoreStats | None] = ((-1, -1), None)
         self._closing = threading.Lock()
         self._closed = False
         self.projects = PostgresProjects(con, self._follow_names)
@@ -92,6 +92,7 @@ class PostgresStorage:
         self.audit = PostgresAudit(con)
         self.archive = PostgresArchive(con, memory, self.reread)
         self.outbox = PostgresOutbox(con)
+        con.on_reset = self.reread
 
     @property
     def connection(self) -> Connection:
@@ -111,19 +112,17 @@ class PostgresStorage:
             writer.head.resets += 1
         self._memory = replace(self._memory, timezone=name)
 
-    @contextmanager
-    def exclusive(self, name: str) -> Iterator[bool]:
+    def exclusive(self, name: str) -> AbstractContextManager[bool]:
         """See Storage."""
-        with self._claims.held(name) as held:
-            yield held
+        return self.claims.held(name)
 
     def stats(self, text: bool = True) -> StoreStats:
         """See Storage. What rows say is read again only after a commit."""
         head = self._con.head()
-        version, known = self._counted
-        if known is None or version != head.version:
+        stamp, known = self._counted
+        if known is None or stamp != head.stamp:
             known = self._count()
-            self._counted = (head.version, known)
+            self._counted = (head.stamp, known)
         (text_bytes,) = (self._con.row(_TEXT_BYTES) if text else None) or (0,)
         return replace(known, text_bytes=text_bytes, last_seq=head.last_event, derived_to=head.derived)
 
