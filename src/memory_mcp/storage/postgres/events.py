@@ -217,11 +217,11 @@ class PostgresEvents:
         """See EventStore."""
         found = self._conditions(scope)
         weight = weighed(found, probes)
-        # Without the first fence each probe would put the words together again.
+        # Without the fences each probe would put the words together, and fold them, again.
         text = f"""SELECT stream, ts, event_id, ({weight}) / ln(20 + length(whole) / 10.0::float8) AS weight, count(*) OVER ()
-                   FROM (SELECT *, {folded("whole")} AS folded
-                         FROM (SELECT e.stream, e.ts, e.event_id, {WHOLE} AS whole FROM event e WHERE {own("e")} AND {found.all} OFFSET 0) w
-                         OFFSET 0) f
+                   FROM (SELECT *, {folded("whole")} AS folded FROM (
+                     SELECT e.stream, e.ts, e.event_id, {WHOLE} AS whole FROM event e WHERE {own("e")} AND {found.all} OFFSET 0
+                   ) w OFFSET 0) f
                    ORDER BY weight DESC, ts DESC, event_id DESC LIMIT %(limit)s"""
         rows = self._con.rows(text, **found.given, limit=limit)
         places = [Place(row[0], (row[1], event_id_from(row[2]))) for row in rows if row[3] > 0]
