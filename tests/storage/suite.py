@@ -974,7 +974,9 @@ def test_compaction_keeps_everything_and_the_store_stays_in_use(opened: Callable
     before = contents(store)
     for _ in range(2):
         size_before, size_after = store.compact()
-        assert 0 < size_after <= size_before
+        assert size_after <= size_before
+        # Where tables are shared with other memories, what one of them takes is not known.
+        assert (size_after > 0) == (store.stats().size_bytes > 0)
         assert contents(store) == before
     store.events.append([event("after compaction")])
     store.close()
