@@ -126,9 +126,12 @@ def database() -> Iterator[str]:
 
 
 @pytest.fixture(params=["duckdb", "postgres"])
-def kept_in(request: pytest.FixtureRequest) -> "Callable[[], StorageSettings]":
+def kept_in(request: pytest.FixtureRequest) -> "Iterator[Callable[[], StorageSettings]]":
     """Where memories of a test are kept: in each engine, every one in a place of its own."""
-    return _places(str(request.param), request)
+    from tests.toc.helpers import close_all
+
+    yield _places(str(request.param), request)
+    close_all()
 
 
 @pytest.fixture(params=["duckdb", "postgres"])

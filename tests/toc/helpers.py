@@ -14,11 +14,20 @@ from memory_mcp.storage.postgres.store import PostgresStorage
 from memory_mcp.toc.check import Finding, check
 from tests.fakes import FakeClock
 
+_OPEN: list[App] = []
+
+
+def close_all() -> None:
+    """Close what `memory` opened: a database has so many connections."""
+    while _OPEN:
+        _OPEN.pop().close()
+
 
 def memory(drafts: Iterable[EventDraft] = (), clock: FakeClock | None = None, where: StorageSettings | None = None) -> App:
     """An App in memory, or in a database, with these drafts stored and derived."""
     settings = Settings(storage=where or StorageSettings(timezone="Europe/Berlin"))
     app = App(settings, clock or FakeClock(), in_memory=True)
+    _OPEN.append(app)
     given = list(drafts)
     if given:
         app.write(given, "test")
