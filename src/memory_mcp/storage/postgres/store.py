@@ -19,7 +19,7 @@ from memory_mcp.storage.postgres.database import Bound, Database, sql
 from memory_mcp.storage.postgres.erasing import erase
 from memory_mcp.storage.postgres.events import PostgresEvents
 from memory_mcp.storage.postgres.grips import PostgresGrips
-from memory_mcp.storage.postgres.memories import TEAM, Memory, make_space, make_tenant
+from memory_mcp.storage.postgres.memories import TEAM, Memory, find_space, make_space, make_tenant
 from memory_mcp.storage.postgres.outbox import PostgresOutbox
 from memory_mcp.storage.postgres.projects import PostgresProjects
 from memory_mcp.storage.postgres.spending import PostgresSpending
@@ -156,6 +156,7 @@ class PostgresStorage:
         """See Storage."""
         self._con.heard()
         self.toc.reread()
+        self._memory = find_space(self._database, self._memory.tenant, self._memory.space)
         self.projects.reread()
         self.superseded.reread()
         self.superseded.unfollow()
