@@ -88,7 +88,7 @@ class App:
         callbacks: Callbacks = ALONE,
         storage: "Storage | None" = None,
     ) -> None:
-        """Open the data directory of `settings`, whose `lock` the caller may hold, or serve an open `storage`; see `open_storage`."""
+        """Open the data directory of `settings`, whose `lock` the caller may hold; `storage` may be open already."""
         from memory_mcp.events.evidence import Evidence
         from memory_mcp.events.log import EventLog
         from memory_mcp.ingest.gate import Gate

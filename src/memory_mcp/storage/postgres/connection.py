@@ -31,6 +31,8 @@ _NUMBERS = itertools.count(1)
 
 #: How long a head that was read is believed (seconds), unless somebody tells of a commit: other processes write too.
 _FRESH = 0.1
+#: Events may wait so long before they are derived, so that what comes together is derived together (milliseconds).
+_PATIENCE = 1000
 #: More rows than this are written by COPY, in half the time (1,000 events in 20 ms); fewer by one prepared statement each.
 _COPY = 200
 
@@ -38,6 +40,11 @@ _HEAD = """SELECT last_event, last_change, newest, derived, resets FROM head WHE
 _PUT_HEAD = """UPDATE head SET last_event = %(event)s, last_change = %(change)s, newest = %(newest)s::uuid, derived = %(derived)s,
   resets = %(resets)s WHERE tenant = %(tenant)s AND space = %(space)s"""
 _FENCE = """SELECT epoch FROM work WHERE tenant = %(tenant)s AND space = %(space)s AND name = %(name)s"""
+# In the transaction of the events, so that no server that dies leaves them underived.
+_DUE = """INSERT INTO work (tenant, space, name, due_ms) VALUES (%(tenant)s, %(space)s, %(name)s,
+    (extract(epoch FROM clock_timestamp()) * 1000)::bigint + %(patience)s)
+  ON CONFLICT (tenant, space, name) DO UPDATE SET due_ms = excluded.due_ms
+    WHERE work.due_ms IS NULL OR work.due_ms > excluded.due_ms"""
 #: The name under which events wait in table `work` to be derived.
 EVENTS = "events"
 #: The member whom statements of the running call are bound to; None: whom the connection was made for.
@@ -222,6 +229,8 @@ class Connection:
                 }
                 raw.execute(sql(_PUT_HEAD), given)
                 raw.execute("SELECT pg_notify(%s, %s)", [CHANNEL, f"{self.tenant}/{self.space}"])
+            if head.last_event != before[0]:
+                raw.execute(sql(_DUE), {**self._memory, "name": EVENTS, "patience": _PATIENCE})
         if self._reads_from is self.database:
             # A replica that is behind does not have it yet.
             self._keep(head, own=head.resets - before[-1] <= 1)

@@ -12,7 +12,7 @@ from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
 from memory_mcp.storage.postgres.connection import Connection, Writer, own
 from memory_mcp.storage.postgres.keys import uuid_of, uuids_of
-from memory_mcp.storage.postgres.outbox import DERIVER, finish_derivation, put_checkpoint
+from memory_mcp.storage.postgres.outbox import DERIVER, put_checkpoint
 from memory_mcp.storage.rows import grip_columns, node_columns, segment_columns
 from memory_mcp.storage.values import Build
 
@@ -70,7 +70,6 @@ def publish(con: Connection, build: Build) -> int:
         _terms(writer, build)
         if build.derived_to is not None:
             put_checkpoint(writer, DERIVER, str(build.derived_to))
-            finish_derivation(writer)
         failpoint("derive.before_commit")
     failpoint("derive.committed")
     return built
