@@ -33,7 +33,14 @@ PROJECT_HEADER = b"memory-project"
 _LONGEST_PROJECT = 500
 CLIENT = re.compile(r"[a-z0-9][a-z0-9._-]{0,39}\Z")
 #: Status by the code of an error that a route ends with.
-STATUS = {"INVALID_ARGUMENT": 400, "NOT_FOUND": 404, "RESOURCE_EXHAUSTED": 413, "LOCKED": 503, "UNAVAILABLE": 503}
+STATUS = {
+    "INVALID_ARGUMENT": 400,
+    "PERMISSION_DENIED": 403,
+    "NOT_FOUND": 404,
+    "RESOURCE_EXHAUSTED": 413,
+    "LOCKED": 503,
+    "UNAVAILABLE": 503,
+}
 
 TakeHook = Callable[[str, bytes], Any]
 Endpoint = Callable[[Request], Awaitable[Response]]

@@ -8,7 +8,7 @@ Invariants
 
 import hmac
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -21,7 +21,7 @@ from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import JSONResponse, PlainTextResponse, Response
-from starlette.routing import BaseRoute, Route
+from starlette.routing import Route
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from memory_mcp import metrics
@@ -40,26 +40,20 @@ _LONGEST_KEY = 200
 #: Headers by which a proxy tells whom it asks for: such a request does not come from this machine.
 _FORWARDED = ("forwarded", "x-forwarded-for", "x-real-ip")
 _SPACES = "/spaces/"
-_HEALTH, _METRICS, WELL_KNOWN = "/health/", "/metrics", "/.well-known/oauth-protected-resource"
+_HEALTH, _METRICS = "/health/", "/metrics"
 #: A database that does not answer for so long is not there (seconds).
 _PATIENCE = 3.0
-
-#: Proves who calls, by the request's headers; raises Unauthenticated, PermissionDenied or QuotaExceeded.
-Authenticate = Callable[[Scope], Awaitable[Principal]]
 
 
 @dataclass(frozen=True, slots=True)
 class Asked:
     """What the server answers on the routes that are not the protocol's."""
 
-    authenticate: Authenticate
     take_hook: Callable[[Payload], Awaitable[Taken]]
     #: Raises where the database does not answer; returns why the server is not ready, "" where it is.
     ready: Callable[[], str]
     exposition: Callable[[], str]
     metrics_token: str
-    #: Answers, by their paths, that anybody may read.
-    public: Sequence[BaseRoute] = ()
 
 
 def route_of(path: str) -> str:
@@ -85,7 +79,7 @@ def space_of(principal: Principal, named: str, project: str) -> Grant | None:
 
 
 def routes(server: MCPServer[Any], asked: Asked, max_body: int) -> Starlette:
-    """Return what is behind the checks of Host and Origin."""
+    """Return what is behind the door, which has put the `Principal` into the scope."""
     manager = StreamableHTTPSessionManager(server._lowlevel_server, max_request_body_size=max_body, stateless=True)
 
     @asynccontextmanager
@@ -103,12 +97,11 @@ def routes(server: MCPServer[Any], asked: Asked, max_body: int) -> Starlette:
         payload = Payload(client, await request.body(), key, CALLER.get().project)
         return JSONResponse(asdict(await asked.take_hook(payload)))
 
-    protocol = _Known(Mended(StreamableHTTPASGIApp(manager)), asked.authenticate)
+    protocol = _Known(Mended(StreamableHTTPASGIApp(manager)))
     found = [
         Route("/mcp", protocol, methods=["POST"]),
         Route("/spaces/{name}/mcp", protocol, methods=["POST"]),
-        Route("/hooks/{client}", _Known(_Function(answered(hook)), asked.authenticate), methods=["POST"]),
-        *asked.public,
+        Route("/hooks/{client}", _Known(_Function(answered(hook))), methods=["POST"]),
     ]
     app = Starlette(routes=found, lifespan=lifespan, exception_handlers={HTTPException: _plain})
     # A redirect would lead to wherever the Host header says.
@@ -128,16 +121,16 @@ class _Function:
 
 
 class _Known:
-    """Lets a request through once it is known who calls, and which space is meant."""
+    """Lets a request through once it is known which space of its caller is meant, and counts it."""
 
-    def __init__(self, app: ASGIApp, authenticate: Authenticate) -> None:
-        self._app, self._authenticate = app, authenticate
+    def __init__(self, app: ASGIApp) -> None:
+        self._app = app
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """See ASGI."""
         began = time.perf_counter()
+        principal: Principal = scope["principal"]
         try:
-            principal = await self._authenticate(scope)
             grant = space_of(principal, _named(scope), CALLER.get().project)
         except Exception as error:
             await _refusal(error, scope).send(send)
@@ -170,13 +163,7 @@ def _named(scope: Scope) -> str:
 
 def _refusal(error: Exception, scope: Scope) -> Refusal:
     ours = as_ours(error, route_of(scope["path"]))
-    status = {"UNAUTHENTICATED": 401, "PERMISSION_DENIED": 403, "RESOURCE_EXHAUSTED": 429, **STATUS}.get(ours.code, 500)
-    headers: list[tuple[bytes, bytes]] = []
-    if ours.code == "UNAUTHENTICATED":
-        status, headers = 401, [(b"www-authenticate", b'Bearer realm="memory-mcp"')]
-    if ours.code == "RESOURCE_EXHAUSTED":
-        status, headers = 429, [(b"retry-after", str(getattr(ours, "retry_after", 1)).encode())]
-    return Refusal(status, ours.code, ours.message, hint_of(ours), tuple(headers))
+    return Refusal(STATUS.get(ours.code, 500), ours.code, ours.message, hint_of(ours))
 
 
 async def _plain(_: Request, error: Exception) -> Response:
