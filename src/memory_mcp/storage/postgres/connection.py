@@ -39,6 +39,7 @@ _COPY = 200
 _HEAD = """SELECT last_event, last_change, newest, derived, resets FROM head WHERE tenant = %(tenant)s AND space = %(space)s"""
 _PUT_HEAD = """UPDATE head SET last_event = %(event)s, last_change = %(change)s, newest = %(newest)s::uuid, derived = %(derived)s,
   resets = %(resets)s WHERE tenant = %(tenant)s AND space = %(space)s"""
+# Locked, so that nobody takes over between the look and the commit.
 _FENCE = """SELECT epoch FROM work WHERE tenant = %(tenant)s AND space = %(space)s AND name = %(name)s FOR SHARE"""
 # In the transaction of the events, so that no server that dies leaves them underived.
 _DUE = """INSERT INTO work (tenant, space, name, due_ms) VALUES (%(tenant)s, %(space)s, %(name)s,
