@@ -22,6 +22,7 @@ from memory_mcp.embed.settings import EmbedderSettings
 from memory_mcp.errors import ConfigError, InvalidQuery
 from memory_mcp.indexes.settings import TeleportSettings, TopicsSettings
 from memory_mcp.ingest.settings import IngestSettings
+from memory_mcp.jobs.schedule import SchedulerSettings
 from memory_mcp.layers.budget import StopConditions
 from memory_mcp.llm.settings import SummarizerSettings
 from memory_mcp.model.calendar import Calendar
@@ -29,6 +30,7 @@ from memory_mcp.policy.rank import RankingSettings
 from memory_mcp.segments import SegmentSettings
 from memory_mcp.storage.lock import DirectoryLock
 from memory_mcp.storage.opening import Opening
+from memory_mcp.team_settings import TeamSettings
 
 PREFIX = paths.PREFIX
 
@@ -190,21 +192,6 @@ class HooksSettings:
 
 
 @dataclass(frozen=True, slots=True)
-class SchedulerSettings:
-    """When work that nobody waits for is done."""
-
-    housekeeping_at: str = field(
-        default="03:00", metadata={"help": "Local time of the daily upkeep; missed, it is caught up with."}
-    )
-
-    def __post_init__(self) -> None:
-        """A time of day."""
-        hours, _, minutes = self.housekeeping_at.partition(":")
-        if not (hours.isdecimal() and minutes.isdecimal() and int(hours) < 24 and int(minutes) < 60):
-            raise ConfigError(f"scheduler.housekeeping_at must be a time such as 03:00, not {self.housekeeping_at!r}")
-
-
-@dataclass(frozen=True, slots=True)
 class Settings:
     """Everything that can be set, section by section."""
 
@@ -222,6 +209,7 @@ class Settings:
     scheduler: SchedulerSettings = field(default_factory=SchedulerSettings)
     backup: BackupSettings = field(default_factory=BackupSettings)
     sync: SyncSettings = field(default_factory=SyncSettings)
+    team: TeamSettings = field(default_factory=TeamSettings)
 
 
 def config_path(environ: Mapping[str, str] | None = None) -> Path:

@@ -12,6 +12,8 @@ MemoryMcpError
 │   ├── SchemaTooNew         written by a newer version
 │   └── SchemaTooOld         written by an older version, and opened to be looked at alone
 ├── NotFound                 unknown node, grip, event or session id
+├── Unauthenticated          no token or key, or one that proves nothing
+├── PermissionDenied         who calls is known, and may not do that
 ├── InvalidQuery             empty query, unknown level, bad limit, unknown argument
 ├── DeadlineExceeded         the time given was not enough for anything
 ├── ResourceExhausted        the request is larger than its bound
@@ -144,6 +146,20 @@ class NotFound(MemoryMcpError):
     """No such node, grip, event or session."""
 
     code = "NOT_FOUND"
+    exit_status = 2
+
+
+class Unauthenticated(MemoryMcpError):
+    """The caller proved nothing: the token or key is missing, wrong, expired or revoked."""
+
+    code = "UNAUTHENTICATED"
+    exit_status = 2
+
+
+class PermissionDenied(MemoryMcpError):
+    """The caller is known, and may not do that."""
+
+    code = "PERMISSION_DENIED"
     exit_status = 2
 
 

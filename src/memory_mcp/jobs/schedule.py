@@ -7,8 +7,9 @@ Invariants
 """
 
 import datetime as dt
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from memory_mcp.errors import ConfigError
 from memory_mcp.model.calendar import Calendar
 
 #: Where the clock was ahead by more than this at the last run, that run's time means nothing (milliseconds).
@@ -17,6 +18,21 @@ _WRONG_MS = 86_400_000
 _FIRST_RETRY = 30.0
 #: Longest wait for another try: of jobs that run every few seconds or minutes, and of the others.
 _LAST_RETRY_SOON, _LAST_RETRY = 300.0, 3600.0
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerSettings:
+    """When work that nobody waits for is done."""
+
+    housekeeping_at: str = field(
+        default="03:00", metadata={"help": "Local time of the daily upkeep; missed, it is caught up with."}
+    )
+
+    def __post_init__(self) -> None:
+        """A time of day."""
+        hours, _, minutes = self.housekeeping_at.partition(":")
+        if not (hours.isdecimal() and minutes.isdecimal() and int(hours) < 24 and int(minutes) < 60):
+            raise ConfigError(f"scheduler.housekeeping_at must be a time such as 03:00, not {self.housekeeping_at!r}")
 
 
 @dataclass(frozen=True, slots=True)

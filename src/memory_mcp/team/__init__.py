@@ -1,0 +1,1 @@
+"""One memory for many people: who they are, and what they may do."""

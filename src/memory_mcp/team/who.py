@@ -1,0 +1,170 @@
+"""Who calls, and what they may do: decided over values alone, without a database or a token.
+
+Invariants
+1. What a caller may do in a space is the lower of two: the role granted there, and the highest role that the token or key allows.
+2. A space without a grant does not exist: its absence and its being another's are one error.
+3. A request that the table does not name is refused.
+"""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+
+from memory_mcp.errors import NotFound, PermissionDenied
+
+
+class Role(Enum):
+    """What a member may do in a space; each role may do what those before it may. The values are stored."""
+
+    READER = "reader"
+    WRITER = "writer"
+    CURATOR = "curator"
+    ADMIN = "admin"
+
+    @property
+    def rank(self) -> int:
+        """The role's place, lowest first."""
+        return _RANKS[self]
+
+
+class Act(Enum):
+    """What a request does to a memory."""
+
+    READ = "read"
+    WRITE = "write"
+    CURATE = "curate"
+    ADMIN = "admin"
+
+
+_RANKS: Mapping[Role, int] = {role: rank for rank, role in enumerate(Role)}
+#: The lowest role that may do an act.
+LOWEST: Mapping[Act, Role] = dict(zip(Act, Role, strict=True))
+#: OAuth scopes, and those of keys, by the highest role that each allows.
+SCOPES: Mapping[str, Role] = {f"memory:{act.value}": role for act, role in LOWEST.items()}
+
+
+@dataclass(frozen=True, slots=True)
+class Grant:
+    """A member's role in a space, with the space's name."""
+
+    space: int
+    name: str
+    #: team, project or private.
+    kind: str
+    role: Role
+
+
+@dataclass(frozen=True, slots=True)
+class Principal:
+    """A member of a tenant who has proved it, with what they may see."""
+
+    tenant: int
+    #: Of quotas and metrics: small, standard or large.
+    tenant_class: str
+    #: From 1; never 0, which is the program itself.
+    member: int
+    name: str
+    #: Whether the member administers the tenant: its members, spaces, grants and keys. It opens no space.
+    is_tenant_admin: bool
+    #: One per space that the member may see, in the order of their names.
+    grants: tuple[Grant, ...]
+    #: The highest role that the scopes of the token or key allow; None: none of them is about a memory.
+    at_most: Role | None
+    #: Of the API key; "" for a token of the OpenID provider.
+    key_id: str = ""
+
+    def role_in(self, space: int) -> Role | None:
+        """Return the role in a space, not above what the scopes allow; None where there is none."""
+        granted = next((grant.role for grant in self.grants if grant.space == space), None)
+        if granted is None or self.at_most is None:
+            return None
+        return min(granted, self.at_most, key=lambda role: role.rank)
+
+    def find(self, name: str) -> Grant | None:
+        """Return the grant of the space of that name; None where the caller sees none such."""
+        if self.at_most is None:
+            return None
+        return next((grant for grant in self.grants if grant.name == name), None)
+
+
+def may(principal: Principal, space: int, act: Act) -> bool:
+    """Return whether the caller may do `act` in a space."""
+    role = principal.role_in(space)
+    return role is not None and role.rank >= LOWEST[act].rank
+
+
+def may_administer(principal: Principal) -> bool:
+    """Return whether the caller may administer the tenant: a tenant's admin, by a token or key with `memory:admin`."""
+    return principal.is_tenant_admin and principal.at_most is Role.ADMIN
+
+
+def see(principal: Principal, name: str) -> Grant:
+    """Return the grant of the space of that name.
+
+    Raises:
+        NotFound: there is none that the caller may see, whether another's or nobody's.
+
+    """
+    found = principal.find(name)
+    if found is None:
+        raise no_such_space(name)
+    return found
+
+
+def check(principal: Principal, space: int, request: str) -> None:
+    """Return where the caller may have that request answered in a space.
+
+    Raises:
+        NotFound: the space is not the caller's to see.
+        PermissionDenied: it is, with a lower role than the request needs, or the request has no role.
+
+    """
+    if principal.role_in(space) is None:
+        raise no_such_space()
+    act = ACTS.get(request)
+    if act is None:
+        raise PermissionDenied(f"{request} is not offered to teams", "Use the tools and commands that the server lists.")
+    if not may(principal, space, act):
+        needed = LOWEST[act].value
+        hint = f"Ask an administrator of the space for the role {needed}, and for a token or key with memory:{act.value}."
+        raise PermissionDenied(f"{request} needs the role {needed} in this space", hint)
+
+
+def no_such_space(name: str = "") -> NotFound:
+    """Return the one error of every space that the caller may not see, existing or not."""
+    return NotFound(f"there is no space {name!r}" if name else "there is no such space", "Ask for the spaces you may see.")
+
+
+def highest(scopes: Iterable[str]) -> Role | None:
+    """Return the highest role that scopes allow; None when none of them is about a memory."""
+    roles = [SCOPES[scope] for scope in scopes if scope in SCOPES]
+    return max(roles, key=lambda role: role.rank, default=None)
+
+
+def _acts(act: Act, names: str) -> dict[str, Act]:
+    return dict.fromkeys(names.split(), act)
+
+
+#: What each request does, by its name in the registry of requests; then what comes in by other ways.
+ACTS: Mapping[str, Act] = {
+    **_acts(
+        Act.READ,
+        """intelligent_search teleport_search vector_teleport hybrid_search topics_by_query get_top_topics get_topic_map get_topic
+        get_toc_nodes_for_topic get_related_topics export_shown expand_grip browse_toc get_node get_events search_children
+        search_node navigate plan_query classify_query get_retrieval_status get_teleport_status get_vector_index_status
+        get_topic_graph_status refine_due refine_show audit list_jobs list_projects list_agents get_agent_activity get_timeline
+        get_today list_paused list_excluded recall""",
+    ),
+    **_acts(Act.WRITE, "remember ingest_events hooks import"),
+    **_acts(
+        Act.CURATE,
+        """label_topic refine_summary pin correct retract alias_project split_project undo_project pause_capture resume_capture
+        exclude include""",
+    ),
+    # What tells of the server's own machine (its disk, its clients, what it spent) is its administrators' alone.
+    **_acts(
+        Act.ADMIN,
+        """forget rebuild_index prune_index run_job pause_job resume_job get_overview get_spend list_clients backup restore
+        config""",
+    ),
+}

@@ -1,0 +1,170 @@
+"""Settings of a memory for many people: how callers prove who they are, and how much each tenant may use.
+
+They are apart from the room `team`, which serves and therefore lies above the settings.
+"""
+
+from dataclasses import dataclass, field, fields
+from urllib.parse import urlsplit
+
+from memory_mcp.errors import ConfigError
+
+#: Hosts of an issuer that may be reached without TLS.
+_LOOPBACK = ("127.0.0.1", "::1", "localhost")
+_AUTH = ("", "oauth", "keys", "both")
+_JOIN = ("", "claim")
+
+
+def _limit(default: int, text: str) -> int:
+    """Return the field of one limit."""
+    made: int = field(default=default, metadata={"help": f"{text}; 0: no limit."})
+    return made
+
+
+_CALLS, _OWN_CALLS, _SEARCHES = (
+    "Requests a minute of a whole tenant",
+    "Requests a minute of one member",
+    "Searches a minute of a tenant",
+)
+_EVENTS, _MEGABYTES = "Events that a tenant records a day", "Text that a tenant records a day, in megabytes"
+_STORED = "Events that a tenant has in all its spaces together"
+
+
+@dataclass(frozen=True, slots=True)
+class TenantLimits:
+    """How much a tenant may use; 0 is no limit. Each server counts for itself, except stored events."""
+
+    calls_per_minute: int = _limit(3000, _CALLS)
+    member_calls_per_minute: int = _limit(600, _OWN_CALLS)
+    searches_per_minute: int = _limit(1200, _SEARCHES)
+    events_per_day: int = _limit(500_000, _EVENTS)
+    megabytes_per_day: int = _limit(1000, _MEGABYTES)
+    stored_events: int = _limit(0, _STORED)
+
+    def __post_init__(self) -> None:
+        """Refuse a number below 0."""
+        for item in fields(self):
+            if getattr(self, item.name) < 0:
+                raise ConfigError(f"team.limits: {item.name} must be 0 (no limit) or more")
+
+
+@dataclass(frozen=True, slots=True)
+class SmallLimits(TenantLimits):
+    """Those of the class small."""
+
+    calls_per_minute: int = _limit(600, _CALLS)
+    member_calls_per_minute: int = _limit(200, _OWN_CALLS)
+    searches_per_minute: int = _limit(240, _SEARCHES)
+    events_per_day: int = _limit(50_000, _EVENTS)
+    megabytes_per_day: int = _limit(100, _MEGABYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class LargeLimits(TenantLimits):
+    """Those of the class large."""
+
+    calls_per_minute: int = _limit(30_000, _CALLS)
+    member_calls_per_minute: int = _limit(3000, _OWN_CALLS)
+    searches_per_minute: int = _limit(12_000, _SEARCHES)
+    events_per_day: int = _limit(5_000_000, _EVENTS)
+    megabytes_per_day: int = _limit(10_000, _MEGABYTES)
+
+
+@dataclass(frozen=True, slots=True)
+class TeamLimits:
+    """The limits of each class of tenants."""
+
+    small: SmallLimits = field(default_factory=SmallLimits)
+    standard: TenantLimits = field(default_factory=TenantLimits)
+    large: LargeLimits = field(default_factory=LargeLimits)
+
+
+#: Classes of tenants: what limits and metrics tell them apart by.
+CLASSES = tuple(item.name for item in fields(TeamLimits))
+
+
+@dataclass(frozen=True, slots=True)
+class TeamSettings:
+    """Who may use a memory that many people share."""
+
+    auth: str = field(
+        default="",
+        metadata={"help": "How callers of the team server prove who they are: oauth, keys or both; empty: there is no team."},
+    )
+    issuer: str = field(
+        default="", metadata={"help": "URL of the OpenID provider whose tokens count, as it calls itself (oauth)."}
+    )
+    audience: str = field(
+        default="", metadata={"help": "Public URL of this server's MCP endpoint, which tokens must be made for (oauth)."}
+    )
+    tenant: str = field(default="", metadata={"help": "Tenant of every token; empty: the token's claim tells it (oauth)."})
+    tenant_claim: str = field(default="", metadata={"help": "Claim of a token that names the tenant, such as org (oauth)."})
+    join: str = field(
+        default="",
+        metadata={
+            "help": "Who becomes a member: empty: whom an administrator added; claim: whoever has a token for the tenant (oauth)."
+        },
+    )
+    join_spaces: str = field(
+        default="",
+        metadata={"help": "Spaces that who joins by claim may use, each with a role, such as team:writer, docs:reader."},
+    )
+    algorithms: str = field(
+        default="RS256, ES256, EdDSA",
+        metadata={"help": "Signature algorithms of tokens that count, separated by commas (oauth)."},
+    )
+    leeway_secs: int = field(default=30, metadata={"help": "How far the clocks of provider and server may differ (oauth)."})
+    keys_max_age_secs: int = field(
+        default=86_400, metadata={"help": "How long known signing keys count while the provider cannot be reached (oauth)."}
+    )
+    limits: TeamLimits = field(default_factory=TeamLimits)
+
+    def __post_init__(self) -> None:
+        """Refuse words that mean nothing, and a way of proof without what it needs."""
+        if self.auth not in _AUTH:
+            raise ConfigError(f"team.auth must be oauth, keys, both or empty, not {self.auth!r}")
+        if self.join not in _JOIN:
+            raise ConfigError(f"team.join must be claim or empty, not {self.join!r}")
+        if not 0 <= self.leeway_secs <= 300:
+            raise ConfigError("team.leeway_secs must lie between 0 and 300")
+        if self.keys_max_age_secs < 300:
+            raise ConfigError("team.keys_max_age_secs must be at least 300")
+        if bad := [name for name in self.allowed_algorithms if name == "none" or name.startswith("HS")]:
+            # A provider's key is public: with HS* it would be the secret, and anybody could sign.
+            raise ConfigError(
+                f"team.algorithms must name algorithms with a private key, not {bad[0]}", "Use RS256, ES256 or EdDSA."
+            )
+        if self.takes_tokens:
+            self._check_oauth()
+
+    def _check_oauth(self) -> None:
+        for name, url in (("issuer", self.issuer), ("audience", self.audience)):
+            parts = urlsplit(url)
+            safe = parts.scheme == "https" or (parts.scheme == "http" and parts.hostname in _LOOPBACK)
+            if not safe or not parts.hostname or parts.fragment or parts.query:
+                hint = f"Set team.{name} to an https URL without query, such as https://memory.example/mcp."
+                raise ConfigError(f"team.{name} cannot be used: {url!r}", hint)
+        if bool(self.tenant) == bool(self.tenant_claim):
+            hint = "Set team.tenant where all callers are of one tenant, team.tenant_claim where their tokens tell which."
+            raise ConfigError("team.auth with OAuth needs team.tenant or team.tenant_claim, and not both", hint)
+        if not self.allowed_algorithms:
+            raise ConfigError("team.algorithms names no algorithm", "Use RS256, ES256 or EdDSA.")
+
+    @property
+    def takes_tokens(self) -> bool:
+        """Whether tokens of the OpenID provider count."""
+        return self.auth in ("oauth", "both")
+
+    @property
+    def takes_keys(self) -> bool:
+        """Whether API keys count."""
+        return self.auth in ("keys", "both")
+
+    @property
+    def allowed_algorithms(self) -> tuple[str, ...]:
+        """The signature algorithms that count."""
+        return tuple(name for part in self.algorithms.split(",") if (name := part.strip()))
+
+    def limits_of(self, tenant_class: str) -> TenantLimits:
+        """Return the limits of a class; those of `standard` for one that is not known."""
+        found: TenantLimits = getattr(self.limits, tenant_class if tenant_class in CLASSES else "standard")
+        return found
