@@ -9,12 +9,14 @@ import subprocess
 import sys
 import termios
 import threading
+from collections.abc import Iterator
 from typing import IO
 
 import pytest
 
 from memory_mcp import children
 from memory_mcp.children import few_collections, receive, send
+from memory_mcp.model.calendar import Calendar
 from tests.waiting import PATIENCE, until
 
 
@@ -67,6 +69,45 @@ def test_an_answer_is_whole_where_output_is_unbuffered_and_a_signal_comes_in_the
         if not got:
             child.kill()
         assert [len(one) for one in got if isinstance(one, bytes)] == [300_000]
+
+
+@pytest.fixture
+def child() -> Iterator[children.Child]:
+    """A child that has begun its work and stands still."""
+    made = children.Child("memory_mcp.jobs.child", (Calendar("UTC"), None))
+    made.begin()
+    made._process.send_signal(signal.SIGSTOP)
+    yield made
+    made._process.kill()
+
+
+def test_a_child_that_stands_still_while_it_is_written_to_is_ended(child: children.Child) -> None:
+    more_than_a_pipe_holds = bytes(1 << 20)
+    asked: list[BaseException] = []
+
+    def ask() -> None:
+        try:
+            with child.turn:
+                child.ask(more_than_a_pipe_holds)
+        except (OSError, EOFError, ValueError) as error:
+            asked.append(error)
+
+    asking = threading.Thread(target=ask, daemon=True)
+    asking.start()
+    until(lambda: waiting_in(child._input) >= 1 << 15)
+    ending = threading.Thread(target=child.end, daemon=True)
+    ending.start()
+    ending.join(PATIENCE)
+    assert child._process.returncode == -signal.SIGKILL
+    asking.join(PATIENCE)
+    assert asked
+
+
+def test_all_that_run_are_killed_when_there_is_no_time_to_end_them(child: children.Child) -> None:
+    children.kill_all()
+    assert child._process.wait(PATIENCE) == -signal.SIGKILL
+    child.end()
+    assert not children._running
 
 
 def waiting_in(pipe: IO[bytes] | None) -> int:

@@ -24,6 +24,8 @@ _LENGTH = 8
 _AHEAD = 3
 #: Far below whatever somebody waits for.
 _NICE = 10
+#: How long a child may take to end once its input is closed (seconds).
+_GRACE = 2.0
 #: Of a child, who started it; anybody else may outlive its starter.
 _parent: int | None = None
 
@@ -87,6 +89,16 @@ def few_collections() -> Iterator[None]:
                 gc.set_threshold(*before)
 
 
+#: Children that were not ended yet.
+_running: "set[Child]" = set()
+
+
+def kill_all() -> None:
+    """Kill every child that still runs, for a process that is about to end without `Child.end`."""
+    for child in [*_running]:
+        child.kill()
+
+
 class Child:
     """One process that runs a module of this package; the module's `main` is `answering` with what it does."""
 
@@ -94,6 +106,7 @@ class Child:
         # stderr goes where this process's own goes; -P as the working directory may hold modules of any name.
         command = [sys.executable, "-P", "-m", module]
         self._process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, **machine.grouped())
+        _running.add(self)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         self._input, self._output = self._process.stdin, self._process.stdout
@@ -131,17 +144,27 @@ class Child:
             raise answer
         return answer
 
-    def end(self) -> None:
-        """Let it go; it ends when its input does, and at once while it is still loading. Ending twice is nothing."""
+    def kill(self) -> None:
+        """Kill the process, whatever it does; nothing happens when it has ended."""
+        self._process.kill()
+
+    def end(self, *, at_once: bool = False) -> None:
+        """Close its input and wait for its end; a second call does nothing.
+
+        It is killed after two seconds, because it may be stopped or busy; `at_once`, or while it is still loading, now.
+        """
+        # Closing waits for a thread that is writing to it, and that thread for a child that does not read.
+        late = threading.Timer(_GRACE, self.kill)
+        late.daemon = True
+        if at_once or not self._ready:
+            self.kill()
+        else:
+            late.start()
         with suppress(OSError):
             self._input.close()
-        if not self._ready:
-            self._process.kill()
-        try:
-            self._process.wait(timeout=2)
-        except subprocess.TimeoutExpired:
-            self._process.kill()
-            self._process.wait()
+        self._process.wait()
+        late.cancel()
+        _running.discard(self)
         # Whoever still reads from it has met its end by now.
         with self.turn:
             self._output.close()

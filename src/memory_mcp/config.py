@@ -7,6 +7,7 @@ then flags.
 import dataclasses
 import difflib
 import os
+import re
 import tomllib
 import types
 import typing
@@ -33,6 +34,9 @@ from memory_mcp.storage.opening import Opening
 from memory_mcp.team_settings import TeamSettings
 
 PREFIX = paths.PREFIX
+
+#: The password of a database's address, as a URI or as words.
+_PASSWORD = re.compile(r"(?<=://)(?P<user>[^/@\s:]*:)[^/@\s]+(?=@)|(?P<word>password\s*=\s*)(?:'(?:[^'\\]|\\.)*'|[^\s&]+)")
 
 #: Settings and sections that there were, with what holds instead.
 REMOVED: Mapping[str, str] = {
@@ -382,6 +386,12 @@ def iter_keys(kind: type[Any] = Settings, prefix: str = "") -> Iterator[tuple[st
             yield from iter_keys(typing.cast("type[Any]", hints[item.name]), f"{prefix}{item.name}.")
         else:
             yield prefix + item.name, item
+
+
+def shown_value(settings: Settings, key: str) -> Any:
+    """Return the value in force of a dotted name as it may be shown: without the password of a database's address."""
+    found = value_of(settings, key)
+    return _PASSWORD.sub(lambda m: f"{m['user'] or m['word']}***", found) if key == "storage.url" else found
 
 
 def value_of(settings: Settings, key: str) -> Any:

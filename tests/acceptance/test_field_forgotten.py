@@ -16,7 +16,7 @@ from bench.place import Place
 from memory_mcp.ingest.tombstones import MARK
 from tests.acceptance.field import bound, history, line, rebuilt
 from tests.acceptance.leftovers import cells, holding
-from tests.daemon.places import DAEMON, needs_proc
+from tests.daemon.places import DAEMON, needs_proc, node_of
 from tests.factories import SHOP
 from tests.waiting import until
 
@@ -149,7 +149,7 @@ def other_machine(root: Path) -> None:
         [grip] = told["grip_ids"][:1]
         there.ok("correct", grip, "The barn of the other machine is green.", "--reason", f"for {VALUE}")
         there.ok("project", "split", SHOP, "--session", "well", "--name", f"of-{VALUE}")
-        node = json.loads(there.ok("query", "expand-grip", grip, "--json"))["grip"]["node_id"]
+        node = node_of(there, grip)
         words = {"title": f"Named {VALUE}", "bullets": [{"text": f"It stands by {VALUE}.", "grip_ids": [grip]}]}
         there.ok("refine", "write", node, f"--text={json.dumps(words)}")
         there.ok("sync", str(root / "shared"))

@@ -16,7 +16,7 @@ from memory_mcp.failpoints import FAILPOINTS, VARIABLE
 from memory_mcp.ingest.respelling import key_of
 from memory_mcp.ingest.tombstones import MARK
 from tests.acceptance import leftovers
-from tests.daemon.places import DAEMON
+from tests.daemon.places import DAEMON, node_of
 from tests.waiting import until
 
 VALUE = "Bluefin Harbour-77"
@@ -88,7 +88,7 @@ def fill(place: Place, history: Path) -> None:
     place.ok("admin", "rebuild-index", "--type", "bm25")
     place.ok("backup")
     [first, *_] = json.loads(place.ok("ask", "boat number", "--all", "--json"))["results"]
-    node = json.loads(place.ok("query", "expand-grip", first["grip"], "--json"))["grip"]["node_id"]
+    node = node_of(place, first["grip"])
     words = {"title": f"Named {VALUE}", "bullets": [{"text": f"It lies at {SPELLINGS[1]}", "grip_ids": [first["grip"]]}]}
     place.ok("refine", "write", node, f"--text={json.dumps(words)}")
     plant_files(place)

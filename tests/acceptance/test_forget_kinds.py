@@ -16,7 +16,7 @@ import pytest
 from bench.place import Place
 from tests.acceptance.field import bound, history, line, rebuilt
 from tests.acceptance.leftovers import cells, holding
-from tests.daemon.places import DAEMON, needs_proc
+from tests.daemon.places import DAEMON, needs_proc, node_of
 from tests.factories import SHOP
 from tests.waiting import until
 
@@ -106,10 +106,6 @@ def rest() -> str:
 def grip_of(place: Place, question: str, quote: str) -> str:
     found = json.loads(place.ok("ask", question, "--all", "--detail", "full", "--json"))["results"]
     return str(next(r for r in found if quote in r["quote"])["grip_ids"][0])
-
-
-def node_of(place: Place, grip: str) -> str:
-    return str(json.loads(place.ok("query", "expand-grip", grip, "--json"))["grip"]["node_id"])
 
 
 def refine(place: Place, node: str, grip: str, word: str) -> None:

@@ -84,6 +84,35 @@ def test_config_show_names_every_origin(cli: Cli, tmp_path: Path, monkeypatch: p
     assert "toc.gap_minutes = 45" in cli("config", "show", "--config", str(file)).out
 
 
+@pytest.mark.parametrize(
+    ("url", "shown"),
+    [
+        ("postgresql://memory:pine4@db.example/m", "postgresql://memory:***@db.example/m"),
+        (
+            "postgresql://memory@db.example/m?password=pine4&sslmode=require",
+            "postgresql://memory@db.example/m?password=***&sslmode=require",
+        ),
+        ("host=db user=memory password='pine 4'", "host=db user=memory password=***"),
+        ("postgresql://memory@db.example/m", "postgresql://memory@db.example/m"),
+    ],
+)
+def test_config_show_keeps_the_password_of_a_database_to_itself(cli: Cli, tmp_path: Path, url: str, shown: str) -> None:
+    file = tmp_path / "team.toml"
+    file.write_text(f'[storage]\nengine = "postgres"\nurl = "{url}"\n')
+    found = {row["key"]: row["value"] for row in cli("config", "show", "--config", str(file), "--json").data["settings"]}
+    assert found["storage.url"] == shown
+    assert "pine" not in cli("config", "show", "--config", str(file)).out
+
+
+@pytest.mark.parametrize("text", ['engine = "oracle"', 'engine = "postgres"', "pool = 0"])
+def test_config_check_refuses_an_engine_that_cannot_be_opened(cli: Cli, tmp_path: Path, text: str) -> None:
+    file = tmp_path / "team.toml"
+    file.write_text(f"[storage]\n{text}\n")
+    done = cli("config", "check", "--config", str(file))
+    assert done.status == 2
+    assert done.err.startswith("INVALID_ARGUMENT: storage.")
+
+
 def test_config_path_and_check(cli: Cli, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     file = tmp_path / "my.toml"
     monkeypatch.setenv("MEMORY_MCP_CONFIG", str(file))

@@ -12,7 +12,7 @@ from urllib.parse import urlsplit
 
 from bench.place import Place
 from tests.daemon.test_serve_http import serve, told
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 MODERN = "2026-07-28"
 _IDS = itertools.count(1)
@@ -81,6 +81,17 @@ class Caller:
         result = self.call(name, **arguments)
         assert result.get("isError"), result
         return str(result["content"][0]["text"])
+
+    def node_of(self, grip: str) -> str:
+        """Return the segment of a citation, as soon as its event is filed in the tree."""
+        found: dict[str, Any] = {}
+
+        def filed() -> bool:
+            found.update(self.ok("expand_grip", grip_id=grip)["grip"])
+            return "node_id" in found
+
+        until(filed, f"for {grip} to be filed")
+        return str(found["node_id"])
 
     def begin(self) -> "Caller":
         """A session of the older revision, for the same project."""

@@ -11,7 +11,7 @@ from mcp import Client, stdio_client
 
 from bench.place import VISIBLE, Place
 from memory_mcp import link
-from tests.waiting import PATIENCE
+from tests.waiting import PATIENCE, until
 
 DAEMON = {"MEMORY_MCP_SERVER__DAEMON": "true"}
 
@@ -21,6 +21,18 @@ needs_proc = pytest.mark.skipif(not VISIBLE, reason="processes are looked at thr
 def look(place: Place) -> dict[str, Any]:
     """What the daemon says of itself; OSError when none runs."""
     return link.call(str(place.directory), "daemon/status", {}, 10)
+
+
+def node_of(place: Place, grip: str) -> str:
+    """Return the segment of a citation, as soon as its event is filed in the tree."""
+    found: dict[str, Any] = {}
+
+    def filed() -> bool:
+        found.update(json.loads(place.ok("query", "expand-grip", grip, "--json"))["grip"])
+        return "node_id" in found
+
+    until(filed, f"for {grip} to be filed")
+    return str(found["node_id"])
 
 
 def said(project: str, text: str, hour: int) -> str:

@@ -54,7 +54,7 @@ def asked(caller: Caller) -> list[tuple[str, dict[str, Any]]]:
     """Every tool, with arguments that find something."""
     hit = caller.ok("intelligent_search", query=f"{WORD} counter ledger", scope="all", detail="full", limit=20)["results"][0]
     grip, session = hit["grip_ids"][0], hit["session_id"]
-    node = caller.ok("expand_grip", grip_id=grip)["grip"]["node_id"]
+    node = caller.node_of(grip)
     everything: dict[str, dict[str, Any]] = {
         "intelligent_search": {"query": f"{WORD} counter ledger", "scope": "all", "limit": 20, "why_not": LAYERED[3][:200]},
         "get_retrieval_status": {"detail": "full"},
@@ -97,7 +97,7 @@ def test_no_tool_ends_the_fence(caller: Caller) -> None:
 
 def test_no_resource_prompt_or_completion_does(caller: Caller) -> None:
     hit = caller.ok("intelligent_search", query=f"{WORD} counter ledger", scope="all", detail="full")["results"][0]
-    node = caller.ok("expand_grip", grip_id=hit["grip_ids"][0])["grip"]["node_id"]
+    node = caller.node_of(hit["grip_ids"][0])
     for uri in ("status", "toc/toc:root", f"toc/{node}", f"grip/{hit['grip_ids'][0]}"):
         [contents] = caller.ask("resources/read", uri=f"memory://{uri}")["contents"]
         assert tags(contents["text"]) == 0, uri

@@ -54,7 +54,7 @@ def shop(request: pytest.FixtureRequest, nobody: Caller) -> Caller:
 def ids(caller: Caller) -> Ids:
     hit = caller.ok("intelligent_search", query="decided", detail="full")["results"][0]
     event = caller.ok("get_events", session_id=hit["session_id"])["events"][0]
-    node = caller.ok("expand_grip", grip_id=hit["grip_ids"][0])["grip"]["node_id"]
+    node = caller.node_of(hit["grip_ids"][0])
     return Ids(hit["grip_ids"][0], node, hit["session_id"], event["event_id"])
 
 

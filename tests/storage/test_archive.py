@@ -11,8 +11,7 @@ from memory_mcp.model.superseded import Superseded
 from memory_mcp.model.topic import KnownTopic, TopicLabel
 from memory_mcp.requests.refine import RefineSummary, Statement, refine_summary
 from memory_mcp.requests.scope import Caller
-from memory_mcp.storage.archive import TableRows
-from memory_mcp.storage.duckdb.archive import DERIVED
+from memory_mcp.storage.archive import DERIVED, TableRows
 from tests.factories import SHOP, a_small_history, draft
 from tests.toc.helpers import engine, findings, memory, one, rebuild, run_sql, term_sets
 

@@ -3,11 +3,15 @@
 import argparse
 import os
 import re
+import signal
 import sys
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from types import FrameType
 from typing import Any, NoReturn, cast
 
-from memory_mcp import __version__
+from memory_mcp import __version__, machine
 from memory_mcp.cli import render
 from memory_mcp.cli.commands import registry
 from memory_mcp.cli.commands.base import common
@@ -150,7 +154,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     # What is stored and written beside it is for this user alone.
     os.umask(os.umask(0o077) | 0o077)
     try:
-        status = perform(sys.argv[1:] if argv is None else list(argv))
+        with _interrupted_by_signals():
+            status = perform(sys.argv[1:] if argv is None else list(argv))
         sys.stdout.flush()
     except BrokenPipeError:
         # Whoever read the answer has enough; nothing more may be written, not even at the end of the process.
@@ -160,6 +165,28 @@ def main(argv: Sequence[str] | None = None) -> int:
         render.err("stopped")
         return INTERRUPTED
     return status
+
+
+@contextmanager
+def _interrupted_by_signals() -> Iterator[None]:
+    """Raise KeyboardInterrupt at a signal that asks the process to end, so that it ends its children and removes its files.
+
+    Signals that are ignored, as by nohup, stay so. A second one ends the process at once.
+    """
+
+    def interrupt(number: int, _: FrameType | None) -> None:
+        signal.signal(number, signal.SIG_DFL)
+        raise KeyboardInterrupt
+
+    main_thread = threading.current_thread() is threading.main_thread()
+    heard = [n for n in machine.ending_signals() if main_thread and signal.getsignal(n) is signal.SIG_DFL]
+    for number in heard:
+        signal.signal(number, interrupt)
+    try:
+        yield
+    finally:
+        for number in heard:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def perform(argv: Sequence[str]) -> int:

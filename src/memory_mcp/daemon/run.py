@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from memory_mcp import __version__, door, metrics, paths
-from memory_mcp.children import few_collections
+from memory_mcp.children import few_collections, kill_all
 from memory_mcp.config import ServerSettings, Settings
 from memory_mcp.daemon import log as logs
 from memory_mcp.daemon.clients import Client, Clients, resident_bytes
@@ -337,6 +337,7 @@ def _give_up_after(seconds: float) -> None:
     def end() -> None:
         time.sleep(seconds)
         log.warning("ended without waiting any longer; the next start goes on from what is committed")
+        kill_all()
         os._exit(0)
 
     threading.Thread(target=end, name="end", daemon=True).start()

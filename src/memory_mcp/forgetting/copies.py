@@ -10,8 +10,8 @@ from memory_mcp.archive.blocks import rewrite
 from memory_mcp.errors import DiskFull
 from memory_mcp.ingest.tombstones import Tombstones
 from memory_mcp.model.ids import grip_id_from
-from memory_mcp.storage.duckdb.erasing import kept_row
-from memory_mcp.storage.duckdb.topics import members_of
+from memory_mcp.storage.forgotten import kept_row
+from memory_mcp.storage.rows import members_of
 
 #: Columns that name a quotation, of tables whose rows go with it.
 _NAMING = {"superseded": "old_id", "pin": "target", "usage": "grip_id"}

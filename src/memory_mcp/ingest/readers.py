@@ -9,7 +9,6 @@ import os
 import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -96,20 +95,29 @@ class Readers:
     def __enter__(self) -> "Readers":
         """Start as many children as there is work for."""
         if sum(t.task.size for t in self._tasks) >= _MUCH:
-            with suppress(OSError):
+            try:
                 for _ in range(min(os.cpu_count() or 1, len(self._tasks))):
                     self._children.append(Child("memory_mcp.ingest.child", self._hello))
+            except OSError:
+                # As many as there could be had read.
+                pass
+            except KeyboardInterrupt:
+                self._end(at_once=True)
+                raise
         for child in self._children:
             threading.Thread(target=self._feed, args=(child,), name="reading", daemon=True).start()
         return self
 
-    def __exit__(self, *_: object) -> None:
-        """End the children."""
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        """End the children; what they are reading is dropped when the import has failed or was stopped."""
+        self._end(at_once=kind is not None)
+
+    def _end(self, *, at_once: bool) -> None:
         with self._changed:
             self._ended = True
             self._changed.notify_all()
         for child in self._children:
-            child.end()
+            child.end(at_once=at_once)
 
     def parts(self) -> Iterator[tuple[Task, Part]]:
         """Every part, in order; SourceUnreadable when a child has died."""

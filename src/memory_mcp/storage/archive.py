@@ -9,8 +9,12 @@ from typing import Any, Protocol
 SYNCED = "sync:out:"
 #: Marks of what was read of other memories begin so, and those of what importers read. On disk.
 READ_ELSEWHERE, READ = "sync:in:", "import:"
+#: Version of the rows, whichever engine gave them: that of the tables of the engine `duckdb`, whose form they have.
+ROWS = 6
 #: Tables that grow and hardly ever change, in the order in which they are read: backups share files of their rows.
 SHARED = ("event", "grip")
+#: Tables that are not kept: what a rebuild makes of the others, followers' news, answers for an hour.
+DERIVED = frozenset({"node_parent", "term_delta", "frequency", "outbox", "request"})
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +48,7 @@ class Snapshot(Protocol):
 
     @property
     def schema(self) -> int:
-        """Version of the tables."""
+        """Version of the rows; see `ROWS`."""
         ...
 
     @property
@@ -76,9 +80,10 @@ class ArchiveStore(Protocol):
         """One moment of the store, acknowledged writes and all; writers go on. The file is not replaced meanwhile."""
         ...
 
-    def load(self, slices: Iterable[TableRows], anew: bool = False) -> Loaded:
+    def load(self, slices: Iterable[TableRows], anew: bool = False, instead: bool = False) -> Loaded:
         """Put rows into a store that was just made, with their ids and numbers; what is derived is to be rebuilt after it.
 
-        `anew`: cuts are left out, so that every event is filed as if it were new.
+        `anew`: cuts are left out, so that every event is filed as if it were new. `instead`: in one transaction, and in the
+        place of every row of the tables that are not shared.
         """
         ...

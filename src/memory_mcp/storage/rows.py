@@ -4,12 +4,16 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from memory_mcp.model.calendar import TocLevel
 from memory_mcp.model.event import Event, EventType, Role, Trust, content_hash
 from memory_mcp.model.grip import Grip
-from memory_mcp.model.ids import EventId, NodeId, event_id_from, event_key, grip_id_from
+from memory_mcp.model.ids import EventId, NodeId, TopicId, event_id_from, event_key, grip_id_from
 from memory_mcp.model.segment import Segment
+from memory_mcp.model.spending import Outcome, Spent
 from memory_mcp.model.toc import MemoryKind, TocBullet, TocNode
+from memory_mcp.model.topic import KnownTopic, Turn
 
 EVENT = "event_id, ts, session_id, agent, project, thread, speaker, type, role, trust, source, source_id, text, metadata"
 SEGMENT = (
@@ -20,6 +24,8 @@ NODE = (
     "projects, author, built"
 )
 GRIP = "grip_id, event_start, event_end, span_start, span_end, quote_hash, ts, segment"
+TOPIC = "topic_id, born_ms, is_area, members, merged_into, is_over, turns"
+SPENT = "at_ms, node_id, written_from, model, tokens_in, tokens_out, estimated, outcome, reason, ms"
 
 
 def pack(metadata: Mapping[str, str]) -> str:
@@ -195,3 +201,42 @@ def grip_columns(grips: Sequence[Grip], keys: Sequence[int]) -> list[list[Any]]:
 def keys_of(ids: Sequence[EventId]) -> list[int]:
     """Stored keys of event ids."""
     return [event_key(i) for i in ids]
+
+
+def topic_of(row: Sequence[Any]) -> KnownTopic:
+    """A topic from a row of `TOPIC` columns."""
+    topic_id, born_ms, is_area, members, merged_into, is_over, turns = row
+    happened = tuple(Turn(at_ms, what, TopicId(other) if other else None) for at_ms, what, other in json.loads(turns))
+    into = TopicId(merged_into) if merged_into else None
+    return KnownTopic(TopicId(topic_id), born_ms, is_area, members_of(members), into, is_over, happened)
+
+
+def topic_columns(topics: Sequence[KnownTopic]) -> list[list[Any]]:
+    """Column lists for an insert into topic, in the order of `TOPIC`."""
+    return [
+        [t.topic_id for t in topics],
+        [t.born_ms for t in topics],
+        [t.is_area for t in topics],
+        [np.array(t.members, dtype="<u8").tobytes() for t in topics],
+        [t.merged_into for t in topics],
+        [t.is_over for t in topics],
+        [json.dumps([[turn.at_ms, turn.what, turn.other] for turn in t.turns]) for t in topics],
+    ]
+
+
+def members_of(column: bytes) -> tuple[int, ...]:
+    """The keys of segments that a column of members holds."""
+    return tuple(np.frombuffer(column, dtype="<u8").tolist())
+
+
+def spent_of(row: Sequence[Any]) -> Spent:
+    """A row of the ledger from a row of `SPENT` columns."""
+    at_ms, node_id, *told, outcome, reason, ms = row
+    return Spent(at_ms, NodeId(node_id), *told, Outcome(outcome), reason, ms)
+
+
+def spent_row(spent: Spent) -> list[Any]:
+    """Values of a row of the ledger, in the order of `SPENT`."""
+    one = spent
+    asked = [one.at_ms, one.node_id, one.written_from, one.model, one.tokens_in, one.tokens_out, one.estimated]
+    return [*asked, one.outcome.value, one.reason, one.ms]

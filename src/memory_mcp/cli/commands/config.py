@@ -21,14 +21,14 @@ def add(parsers: Subparsers, about: str) -> None:
 
 def run_show(args: argparse.Namespace) -> int:
     """List the settings."""
-    from memory_mcp.config import iter_keys, value_of
+    from memory_mcp.config import iter_keys, shown_value
 
     settings = settings_of(args)
     origins = _origins(args)
     rows = [
         {
             "key": key,
-            "value": value_of(settings, key),
+            "value": shown_value(settings, key),
             "from": origins.get(key, "default"),
             "help": item.metadata.get("help", ""),
         }

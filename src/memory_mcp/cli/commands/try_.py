@@ -5,7 +5,6 @@ import asyncio
 import importlib.resources
 import os
 import shutil
-import signal
 import sys
 import tempfile
 import time
@@ -121,17 +120,11 @@ def _data_dir(kept: Path | None) -> Iterator[Path]:
         yield kept
         return
     directory = Path(tempfile.mkdtemp(prefix="memory-mcp-try-"))
-    earlier = signal.signal(signal.SIGTERM, _stop)
     try:
         yield directory
     finally:
-        signal.signal(signal.SIGTERM, earlier)
         shutil.rmtree(directory, ignore_errors=True)
         render.err(f"removed the temporary memory {directory} (--keep DIR keeps one)")
-
-
-def _stop(*_: object) -> None:
-    raise KeyboardInterrupt
 
 
 def _build(args: argparse.Namespace, directory: Path, path: Path) -> dict[str, Any]:

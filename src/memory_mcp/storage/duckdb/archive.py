@@ -1,18 +1,16 @@
 """ArchiveStore on DuckDB: every table but those that are derived or for the moment, so that a new table is never forgotten."""
 
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import duckdb
 
 from memory_mcp.model.toc import EXTRACTIVE
-from memory_mcp.storage.archive import SHARED, Loaded, TableRows
+from memory_mcp.storage.archive import DERIVED, SHARED, Loaded, TableRows
 from memory_mcp.storage.duckdb.connection import Connection
 from memory_mcp.storage.duckdb.outbox import DERIVER
 
-#: Tables that are not kept: what a rebuild makes of the others, followers' news, answers for an hour.
-DERIVED = frozenset({"node_parent", "term_delta", "frequency", "outbox", "request"})
 #: Of these only what somebody else than the summarizer has written.
 _WRITTEN = f"SELECT key, version FROM node WHERE current AND author <> '{EXTRACTIVE}'"
 _SOME = {
@@ -105,21 +103,25 @@ class DuckArchive:
             finally:
                 cursor.execute("ROLLBACK")
 
-    def load(self, slices: Iterable[TableRows], anew: bool = False) -> Loaded:
+    def load(self, slices: Iterable[TableRows], anew: bool = False, instead: bool = False) -> Loaded:
         """See ArchiveStore."""
         with self._con.reading() as cursor:
             known = _columns(cursor)
         rows: dict[str, int] = {}
         unknown: set[str] = set()
-        for part in slices:
-            if part.table not in known or part.table in DERIVED:
-                unknown.add(part.table)
-                continue
-            with self._con.writing() as con:
-                _insert(con, part, known[part.table])
-            rows[part.table] = rows.get(part.table, 0) + len(part.rows)
-        with self._con.writing() as con:
-            dangling = self._settle(con, anew)
+        with self._con.writing() if instead else nullcontext() as whole:
+            for table in known if whole else ():
+                if table not in SHARED and table != "meta":
+                    whole.execute(f"DELETE FROM {table}")
+            for part in slices:
+                if part.table not in known or part.table in DERIVED:
+                    unknown.add(part.table)
+                    continue
+                with nullcontext(whole) if whole else self._con.writing() as con:
+                    _insert(con, part, known[part.table])
+                rows[part.table] = rows.get(part.table, 0) + len(part.rows)
+            with nullcontext(whole) if whole else self._con.writing() as con:
+                dangling = self._settle(con, anew)
         self._reread()
         return Loaded(rows, dangling, tuple(sorted(unknown)))
 

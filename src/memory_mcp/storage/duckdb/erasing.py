@@ -10,99 +10,30 @@ Invariants
 4. Whoever follows the store is told of every node that goes.
 """
 
-import re
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import duckdb
 
 from memory_mcp.model.calendar import rollup_targets, span_of
 from memory_mcp.model.change import ChangeKind
-from memory_mcp.model.event import Event
 from memory_mcp.model.ids import NodeId, event_id_from, event_key, grip_id_from, node_key
-from memory_mcp.model.renaming import renamed
 from memory_mcp.storage.archive import SYNCED
 from memory_mcp.storage.duckdb.connection import Row, insert
 from memory_mcp.storage.duckdb.events import EVENT_TYPES
 from memory_mcp.storage.duckdb.outbox import DERIVER, Numbers, add_changes
 from memory_mcp.storage.duckdb.terms import without_sets
-from memory_mcp.storage.duckdb.topics import members_of
-from memory_mcp.storage.rows import EVENT, event_columns, event_of
+from memory_mcp.storage.forgotten import BY_GRIP, CLEANED, DROPPED, READ, Look, spellings
+from memory_mcp.storage.rows import EVENT, event_columns, event_of, members_of
 from memory_mcp.storage.values import Cleaner, Erased
 
-_READ = 2000
 _KEYS, _IDS = "(SELECT unnest(?::BIGINT[]))", "(SELECT unnest(?::HUGEINT[]))"
-#: Text columns of rows that stand for themselves: what is cleaned there, and where the whole row goes with a name in it.
-_CLEANED = {
-    "superseded": ("reason", "author"),
-    "spending": ("reason", "model"),
-    "pin": ("set_by",),
-    "audit": ("author", "subject", "reason"),
-}
-#: As `event_columns` gives them.
-_EVENT_COLUMNS = (
-    *("seq", "event_id", "ts", "stream", "session_id", "agent", "project", "thread", "speaker", "type", "role", "trust"),
-    *("source", "source_id", "content", "text", "metadata"),
-)
-#: Table, column and what is counted of rows that hang on a quotation.
-_BY_GRIP = (("usage", "grip_id", "openings"), ("superseded", "old_id", "superseded"), ("pin", "target", "pins"))
-_DROPPED = {
-    "checkpoint": ("name", "value"),
-    "topic_label": ("label", "author"),
-    "project_alias": ("old", "new", "author"),
-    "project_split": ("project", "session_id", "folder", "new"),
-}
 
 
-@dataclass(frozen=True, slots=True)
-class _Going:
-    """What is still asked of an event that goes."""
-
-    event_id: str
-    ts: int
-    stream: int
-    project: str
-
-
-@dataclass(slots=True)
-class Look:
-    """What of the events goes or changes, as far as they were looked through."""
-
-    #: Number of the last event that was looked at.
-    last: int = 0
-    #: By key; changed ones with their number and as they will be, by the key they had.
-    gone: dict[int, _Going] = field(default_factory=dict)
-    changed: dict[int, tuple[int, Event]] = field(default_factory=dict)
-    #: Streams they belong to, before and after.
-    streams: set[int] = field(default_factory=set)
-
-    def go_on(self, rows: Callable[[str, list[Any]], Sequence[Row]], keep: Cleaner) -> None:
-        """Look through the events behind the last."""
-        sql = f"SELECT seq, {EVENT} FROM event WHERE seq > ? ORDER BY seq LIMIT {_READ}"
-        while found := rows(sql, [self.last]):
-            for row in found:
-                self._take(row[0], event_of(row[1:]), keep)
-            self.last = found[-1][0]
-
-    def _take(self, seq: int, event: Event, keep: Cleaner) -> None:
-        kept = keep.cleaned(event)
-        if kept is event:
-            return
-        self.streams.add(event.stream)
-        if kept is None:
-            self.drop(event)
-        else:
-            named = replace(kept, event_id=event_id_from(_key_now(event, kept)))
-            self.streams.add(named.stream)
-            self.changed[event_key(event.event_id)] = (seq, named)
-
-    def drop(self, event: Event) -> None:
-        """It goes."""
-        key = event_key(event.event_id)
-        self.streams.add(event.stream)
-        self.changed.pop(key, None)
-        self.gone[key] = _Going(event.event_id, event.timestamp, event.stream, event.project)
+def behind(rows: Callable[[str, list[Any]], list[Row]]) -> Callable[[int], list[Row]]:
+    """Return what reads events behind a number, by way of something that runs statements."""
+    sql = f"SELECT seq, {EVENT} FROM event WHERE seq > ? ORDER BY seq LIMIT {READ}"
+    return lambda seq: rows(sql, [seq])
 
 
 class Erasing:
@@ -116,7 +47,7 @@ class Erasing:
 
     def run(self) -> Erased:
         """Look, count, and unless it is a dry run, erase."""
-        self._look.go_on(lambda sql, parameters: self._con.execute(sql, parameters).fetchall(), self._keep)
+        self._look.go_on(behind(lambda sql, given: self._con.execute(sql, given).fetchall()), self._keep)
         self._follow_pairs()
         self.erased.gone += [(going.event_id, going.ts) for going in self._look.gone.values()]
         self.erased.changed += [(event_id_from(key), event.timestamp) for key, (_, event) in self._look.changed.items()]
@@ -124,9 +55,9 @@ class Erasing:
         self._count("nodes", len(nodes))
         self._grips()
         self._labels()
-        for table, columns in _CLEANED.items():
+        for table, columns in CLEANED.items():
             self._texts(table, columns, drop=False)
-        for table, columns in _DROPPED.items():
+        for table, columns in DROPPED.items():
             self._texts(table, columns, drop=True)
         if not self._dry:
             self._con.execute("DELETE FROM request")
@@ -189,7 +120,7 @@ class Erasing:
         grips = [row[0] for row in self._con.execute(sql, [keys, keys]).fetchall()]
         names = [grip_id_from(key) for key in grips]
         self._count("grips", len(grips))
-        for table, column, kind in _BY_GRIP:
+        for table, column, kind in BY_GRIP:
             where = f"FROM {table} WHERE {column} IN (SELECT unnest(?::VARCHAR[]))"
             self._count(kind, self._one(f"SELECT count(*) {where}", [names]))
             if not self._dry:
@@ -280,33 +211,5 @@ class Erasing:
                 self._con.execute("UPDATE audit SET subject = '' WHERE list_contains(string_split(subject, ' '), ?)", [name])
             self._con.execute("DELETE FROM project_alias WHERE old = ? OR new = ?", [project, project])
             self._con.execute("DELETE FROM project_split WHERE project = ? OR new = ?", [project, project])
-            # Clients name folders of session files after the project's path.
-            for spelled in {project, re.sub(r"[^A-Za-z0-9]", "-", project)}:
+            for spelled in spellings(project):
                 self._con.execute("DELETE FROM checkpoint WHERE contains(name, ?)", [spelled])
-
-
-def _key_now(before: Event, now: Event) -> int:
-    """The key that an import gives an event whose text changed: that of its source's id stays."""
-    return renamed(event_key(before.event_id), before.source, before, now)
-
-
-def kept_row(keep: Cleaner, table: str, row: Mapping[str, Any]) -> Mapping[str, Any] | None:
-    """A row of a copy of the store without what was forgotten: itself where it holds nothing of that, None where it goes."""
-    if table == "event":
-        event = event_of([row[name] for name in EVENT.split(", ")])
-        kept = keep.cleaned(event)
-        if kept is None or kept is event:
-            return None if kept is None else row
-        named = replace(kept, event_id=event_id_from(_key_now(event, kept)))
-        columns = event_columns([named], row["seq"])
-        return {**row, **dict(zip(_EVENT_COLUMNS, (column[0] for column in columns), strict=True))}
-    now = {name: _clean_cell(keep, value) for name, value in row.items()}
-    if now == dict(row):
-        return row
-    return None if table in _DROPPED else now
-
-
-def _clean_cell(keep: Cleaner, value: Any) -> Any:
-    if isinstance(value, str):
-        return keep.clean(value)
-    return [_clean_cell(keep, one) for one in value] if isinstance(value, list) else value

@@ -1,13 +1,9 @@
 """SpendingStore on DuckDB."""
 
-from itertools import starmap
-from typing import Any
-
 from memory_mcp.model.ids import NodeId, TopicId
 from memory_mcp.model.spending import Outcome, Spent
 from memory_mcp.storage.duckdb.connection import Connection
-
-_COLUMNS = "at_ms, node_id, written_from, model, tokens_in, tokens_out, estimated, outcome, reason, ms"
+from memory_mcp.storage.rows import SPENT, spent_of, spent_row
 
 
 class DuckSpending:
@@ -18,16 +14,13 @@ class DuckSpending:
 
     def record(self, spent: Spent) -> None:
         """See SpendingStore."""
-        row = [spent.at_ms, spent.node_id, spent.written_from, spent.model, spent.tokens_in, spent.tokens_out, spent.estimated]
         with self._con.writing() as con:
-            con.execute(
-                "INSERT INTO spending VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", [*row, spent.outcome, spent.reason, spent.ms]
-            )
+            con.execute("INSERT INTO spending VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)", spent_row(spent))
 
     def since(self, at_ms: int) -> list[Spent]:
         """See SpendingStore."""
-        rows = self._con.rows(f"SELECT {_COLUMNS} FROM spending WHERE at_ms >= ? ORDER BY at_ms, rowid", [at_ms])
-        return list(starmap(_spent, rows))
+        rows = self._con.rows(f"SELECT {SPENT} FROM spending WHERE at_ms >= ? ORDER BY at_ms, rowid", [at_ms])
+        return [spent_of(row) for row in rows]
 
     def tokens_since(self, at_ms: int) -> int:
         """See SpendingStore."""
@@ -39,9 +32,3 @@ class DuckSpending:
         sql = "SELECT DISTINCT node_id, written_from FROM spending WHERE outcome = ? AND model = ?"
         rows = self._con.rows(sql, [Outcome.FALLBACK, model])
         return frozenset((NodeId(row[0]), row[1]) for row in rows)
-
-
-def _spent(at_ms: int, node_id: str, *told: Any) -> Spent:
-    written_from, model, tokens_in, tokens_out, estimated, outcome, reason, ms = told
-    asked = (at_ms, NodeId(node_id), written_from, model)
-    return Spent(*asked, tokens_in, tokens_out, estimated, Outcome(outcome), reason, ms)

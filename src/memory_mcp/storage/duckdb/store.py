@@ -20,7 +20,7 @@ from memory_mcp.storage.duckdb import migrations
 from memory_mcp.storage.duckdb.archive import DuckArchive
 from memory_mcp.storage.duckdb.audit import DuckAudit
 from memory_mcp.storage.duckdb.connection import Connection, Row, sweep_compacting
-from memory_mcp.storage.duckdb.erasing import Erasing, Look
+from memory_mcp.storage.duckdb.erasing import Erasing, behind
 from memory_mcp.storage.duckdb.events import DuckEvents
 from memory_mcp.storage.duckdb.grips import DuckGrips
 from memory_mcp.storage.duckdb.outbox import DuckOutbox, Numbers
@@ -33,6 +33,7 @@ from memory_mcp.storage.duckdb.superseded import DuckSuperseded
 from memory_mcp.storage.duckdb.toc import DuckToc
 from memory_mcp.storage.duckdb.topics import DuckTopics
 from memory_mcp.storage.duckdb.usage import DuckUsage
+from memory_mcp.storage.forgotten import Look
 from memory_mcp.storage.highwater import HighWater, Mark, damage_met, mark_of, marked
 from memory_mcp.storage.lock import DirectoryLock, LookingLock
 from memory_mcp.storage.values import Cleaner, Erased, Loss, StoreStats
@@ -283,7 +284,7 @@ class DuckStorage:
     def erase(self, keep: Cleaner, dry: bool = False, after: int = 0) -> Erased:
         """See Storage."""
         look = Look(after)
-        look.go_on(self._con.rows, keep)
+        look.go_on(behind(self._con.rows), keep)
         with self._con.still():
             with self._con.writing() as con:
                 erased = Erasing(con, self._numbers, keep, dry, look).run()

@@ -6,6 +6,7 @@ Invariants
 3. A reader of several statements sees one moment.
 """
 
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -22,11 +23,13 @@ from memory_mcp.storage.postgres.database import CHANNEL, Bound, Database, gone,
 from memory_mcp.storage.postgres.keys import uuid_of
 
 Row = tuple[Any, ...]
+#: Of cursors of the database's, which have names.
+_NUMBERS = itertools.count(1)
 
 #: How long a head that was read is believed (seconds), unless somebody tells of a commit: other processes write too.
 _FRESH = 0.1
-#: More rows than this are written by COPY; fewer are planned faster as one statement (one round trip either way).
-_COPY = 50
+#: More rows than this are written by COPY, in half the time (1,000 events in 20 ms); fewer by one prepared statement each.
+_COPY = 200
 
 _HEAD = """SELECT last_event, last_change, newest, derived, resets FROM head WHERE tenant = %(tenant)s AND space = %(space)s"""
 _PUT_HEAD = """UPDATE head SET last_event = %(event)s, last_change = %(change)s, newest = %(newest)s::uuid, derived = %(derived)s,
@@ -59,16 +62,11 @@ class Head:
         return self.last_change, self.resets
 
 
-class Writer:
-    """A transaction of one memory, with its head locked. Used by one thread."""
+class Reader:
+    """Several statements at one moment. Used by one thread."""
 
-    def __init__(self, raw: "Raw[Row]", memory: Mapping[str, int], head: Head) -> None:
-        self.raw, self._memory, self.head = raw, memory, head
-        self._settling: list[Callable[[], None]] = []
-
-    def run(self, text: str, **parameters: Any) -> int:
-        """Run a statement; how many rows it touched."""
-        return self.raw.execute(sql(text), {**self._memory, **parameters}).rowcount
+    def __init__(self, raw: "Raw[Row]", memory: Mapping[str, int]) -> None:
+        self.raw, self._memory = raw, memory
 
     def rows(self, text: str, **parameters: Any) -> list[Row]:
         """Return all rows of a statement."""
@@ -78,20 +76,46 @@ class Writer:
         """Return the first row, or None."""
         return self.raw.execute(sql(text), {**self._memory, **parameters}).fetchone()
 
+    def stream(self, text: str, size: int, **parameters: Any) -> Iterator[list[Row]]:
+        """Return the rows of a statement in slices of `size`, from a cursor of the database's."""
+        with self.raw.cursor(name=f"slices_{next(_NUMBERS)}") as cursor:
+            cursor.itersize = size
+            cursor.execute(sql(text), {**self._memory, **parameters})
+            while rows := cursor.fetchmany(size):
+                yield rows
+
+
+class Writer(Reader):
+    """A transaction of one memory, with its head locked. Used by one thread."""
+
+    def __init__(self, raw: "Raw[Row]", memory: Mapping[str, int], head: Head) -> None:
+        super().__init__(raw, memory)
+        self.head = head
+        self._settling: list[Callable[[], None]] = []
+
+    def run(self, text: str, **parameters: Any) -> int:
+        """Run a statement; how many rows it touched."""
+        return self.raw.execute(sql(text), {**self._memory, **parameters}).rowcount
+
     def insert(self, table: str, columns: str, types: Sequence[str], lists: Sequence[Sequence[Any]]) -> None:
         """Insert rows given as lists, one per column (names separated by commas, types as in the schema); uuids as texts."""
         if not lists or not lists[0]:
             return
-        tenant, space = self._memory["tenant"], self._memory["space"]
+        names = f"tenant, space, {columns}"
+        memory = (self._memory["tenant"], self._memory["space"])
+        rows = ((*memory, *row) for row in zip(*lists, strict=True))
         if len(lists[0]) <= _COPY:
-            values = ", ".join("(%s, %s, " + ", ".join(f"%s::{kind}" for kind in types) + ")" for _ in lists[0])
-            flat = [value for row in zip(*lists, strict=True) for value in (tenant, space, *row)]
-            self.raw.execute(sql(f"INSERT INTO {table} (tenant, space, {columns}) VALUES {values}"), flat)
+            values = ", ".join(f"%s::{kind}" for kind in types)
+            self.raw.cursor().executemany(sql(f"INSERT INTO {table} ({names}) VALUES (%s, %s, {values})"), rows)
             return
-        with self.raw.cursor().copy(sql(f"COPY {table} (tenant, space, {columns}) FROM STDIN")) as copy:
-            copy.set_types(["bigint", "integer", *types])
-            for row in zip(*lists, strict=True):
-                copy.write_row((tenant, space, *row))
+        # Row-level security refuses COPY into a table of memories: rows are copied into one of the connection's own first.
+        aside = f"new_{table}"
+        self.raw.execute(sql(f"CREATE TEMP TABLE IF NOT EXISTS {aside} ON COMMIT DELETE ROWS AS TABLE {table} WITH NO DATA"))
+        with self.raw.cursor().copy(sql(f"COPY {aside} ({names}) FROM STDIN")) as copy:
+            for row in rows:
+                copy.write_row(row)
+        self.raw.execute(sql(f"INSERT INTO {table} ({names}) SELECT {names} FROM {aside}"))
+        self.raw.execute(sql(f"DELETE FROM {aside}"))
 
     def take_events(self, count: int) -> int:
         """Return the first of `count` new event numbers."""
@@ -119,29 +143,6 @@ class Writer:
         """Call what waits for the commit."""
         for act in self._settling:
             act()
-
-
-class Reader:
-    """Several statements at one moment. Used by one thread."""
-
-    def __init__(self, raw: "Raw[Row]", memory: Mapping[str, int]) -> None:
-        self.raw, self._memory = raw, memory
-
-    def rows(self, text: str, **parameters: Any) -> list[Row]:
-        """Return all rows of a statement."""
-        return self.raw.execute(sql(text), {**self._memory, **parameters}).fetchall()
-
-    def row(self, text: str, **parameters: Any) -> Row | None:
-        """Return the first row, or None."""
-        return self.raw.execute(sql(text), {**self._memory, **parameters}).fetchone()
-
-    def stream(self, text: str, size: int, **parameters: Any) -> Iterator[list[Row]]:
-        """Return the rows of a statement in slices of `size`, from a cursor of the database's."""
-        with self.raw.cursor(name="slices") as cursor:
-            cursor.itersize = size
-            cursor.execute(sql(text), {**self._memory, **parameters})
-            while rows := cursor.fetchmany(size):
-                yield rows
 
 
 class Connection:

@@ -96,7 +96,7 @@ CREATE TABLE event (
 CREATE INDEX event_id ON event (tenant, space, event_id);
 CREATE INDEX event_stream ON event (tenant, space, stream, ts, event_id);
 CREATE INDEX event_ts ON event (tenant, space, ts, event_id);
-CREATE INDEX event_session ON event (tenant, space, session_id);
+CREATE INDEX event_session ON event (tenant, space, session_id, source);
 
 CREATE TABLE duplicate (
     tenant    bigint  NOT NULL,

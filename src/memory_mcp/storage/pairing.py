@@ -1,0 +1,145 @@
+"""The same message told twice, by a client's hook and by its transcript: which two events they are, and which is shown.
+
+Invariants
+1. A pair is one event of a hook and one of another source, in one session; no event is in two pairs.
+2. They carry the same tool call or the same id of the source, else the same words (white space aside) by the same role
+   in the same thread at most 120 s apart. The nearest in time go together.
+3. The longer one is shown; of equally long ones the one stored first.
+"""
+
+import json
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from memory_mcp.model.event import HOOK, RECAP, Event, EventType
+from memory_mcp.model.ids import event_key
+from memory_mcp.storage.rows import pack
+
+#: How far apart the same words may be told (milliseconds).
+WINDOW_MS = 120_000
+#: A transcript tells a summary of the conversation with a sentence around it: its words are not compared.
+SUMMARY = RECAP
+
+
+@dataclass(frozen=True, slots=True)
+class Told:
+    """One event as far as pairing looks at it."""
+
+    key: int
+    time_ms: int
+    session: str
+    thread: str
+    role: str
+    #: A call of a tool: its words are compared with those of calls alone.
+    call: bool
+    hook: bool
+    source_id: str
+    tool_use_id: str
+    #: Its words with every stretch of white space as one space.
+    words: str
+    #: Whether it is the summary of a conversation.
+    summary: bool = False
+    #: Stored before the events that are paired now.
+    stored: bool = False
+
+
+def told_of(event: Event) -> Told:
+    """Return what pairing looks at of an event that is stored now."""
+    return Told(
+        key=event_key(event.event_id),
+        time_ms=event.timestamp,
+        session=event.session_id,
+        thread=event.thread,
+        role=event.role.value,
+        call=event.type is EventType.TOOL_CALL,
+        hook=event.source.startswith(HOOK),
+        source_id=event.source_id,
+        tool_use_id=event.metadata.get("tool_use_id", ""),
+        words=" ".join(event.text.split()),
+        summary=event.metadata.get(SUMMARY) == "true",
+    )
+
+
+def escaped(text: str) -> str:
+    """Return a value as it stands between the quotes of stored metadata."""
+    return pack({"": text}).removeprefix('{"":"').removesuffix('"}')
+
+
+def stored_before(row: Sequence[Any]) -> Told:
+    """Return the same of a stored event.
+
+    A row has key, time, session, thread, role, type, source, its id there, the escaped id of a tool call, whether it is a
+    summary, and the text.
+    """
+    key, ms, session, thread, role, kind, source, source_id, tool_use_id, summary, text = row
+    return Told(
+        key=key,
+        time_ms=ms,
+        session=session,
+        thread=thread,
+        role=role,
+        call=kind == EventType.TOOL_CALL.value,
+        hook=source.startswith(HOOK),
+        source_id=source_id,
+        tool_use_id=json.loads(f'"{tool_use_id}"'),
+        words=" ".join(text.split()),
+        summary=summary,
+        stored=True,
+    )
+
+
+def pairs(told: Sequence[Told]) -> Iterator[tuple[Told, Told]]:
+    """Which of these, in order of arrival, are the same message: the one that is not shown, and the one that is. Pure.
+
+    Events that were stored before pair with fresh ones only: had they belonged together, they would be a pair already.
+    """
+    place = {t.key: n for n, t in enumerate(told)}
+    free = set(place)
+    for same in (_same_call, _same_id, _same_words):
+        for several in _grouped(told, same):
+            for one, other in _nearest([t for t in several if t.key in free], WINDOW_MS if same is _same_words else None):
+                free -= {one.key, other.key}
+                first, second = sorted((one, other), key=lambda t: place[t.key])
+                yield (first, second) if len(second.words) > len(first.words) else (second, first)
+
+
+def _same_call(told: Told) -> Hashable:
+    """A call and its result carry the same id, and roles tell them apart."""
+    return (told.session, told.tool_use_id, told.role) if told.tool_use_id else None
+
+
+def _same_id(told: Told) -> Hashable:
+    return (told.session, told.source_id) if told.source_id else None
+
+
+def _same_words(told: Told) -> Hashable:
+    return told.session, told.thread, told.role, told.call, SUMMARY if told.summary else told.words
+
+
+def _grouped(told: Iterable[Told], same: Callable[[Told], Hashable]) -> Iterable[list[Told]]:
+    found: dict[Hashable, list[Told]] = {}
+    for one in told:
+        if (key := same(one)) is not None:
+            found.setdefault(key, []).append(one)
+    return found.values()
+
+
+def _nearest(several: Sequence[Told], window: int | None) -> Iterator[tuple[Told, Told]]:
+    """Hooks' events with others', one to one, the nearest in time first."""
+    hooks, others = [t for t in several if t.hook], [t for t in several if not t.hook]
+    near = [(abs(h.time_ms - o.time_ms), h.time_ms, h.key, o.key, h, o) for h in hooks for o in others if _may_be(h, o, window)]
+    used: set[int] = set()
+    for *_, hook, other in sorted(near, key=lambda n: n[:4]):
+        if not {hook.key, other.key} & used:
+            used |= {hook.key, other.key}
+            yield hook, other
+
+
+def _may_be(hook: Told, other: Told, window: int | None) -> bool:
+    if hook.stored and other.stored:
+        return False
+    if window is None:
+        return True
+    # Words of two calls may be the same; their ids, where both have one, were compared before.
+    return abs(hook.time_ms - other.time_ms) <= window and not (hook.tool_use_id and other.tool_use_id)

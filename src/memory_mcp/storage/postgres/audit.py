@@ -1,0 +1,27 @@
+"""AuditStore on PostgreSQL: a small table, append-only."""
+
+import json
+
+from memory_mcp.model.audit import Act
+from memory_mcp.storage.postgres.connection import Connection, own
+
+_COLUMNS = "at_ms, what, author, subject, reason, counts"
+_TYPES = ("bigint", "text", "text", "text", "text", "text")
+
+
+class PostgresAudit:
+    """Acts, a row each."""
+
+    def __init__(self, con: Connection) -> None:
+        self._con = con
+
+    def record(self, act: Act) -> None:
+        """See AuditStore."""
+        row = [act.at_ms, act.what, act.author, act.subject, act.reason, json.dumps(dict(act.counts))]
+        with self._con.writing() as writer:
+            writer.insert("audit", _COLUMNS, _TYPES, [[value] for value in row])
+
+    def all(self, limit: int = 100) -> list[Act]:
+        """See AuditStore."""
+        sql = f"SELECT {_COLUMNS} FROM audit WHERE {own()} ORDER BY at_ms DESC, number DESC LIMIT %(limit)s"
+        return [Act(what, ms, *told, json.loads(counts)) for ms, what, *told, counts in self._con.rows(sql, limit=limit)]

@@ -1,0 +1,119 @@
+"""Which events are meant: conditions of a statement and their parameters, from a scope and from texts that are looked for.
+
+Nothing here depends on the locale of the database: letters that are not ASCII are folded in Python.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+from memory_mcp.model.project import Names
+from memory_mcp.storage.postgres.connection import own
+from memory_mcp.storage.values import Scope
+
+#: An event's words, as texts are looked for in them.
+WHOLE = "concat_ws(' ', e.speaker, e.text, e.metadata)"
+
+
+def shown(alias: str = "e") -> str:
+    """Return the condition that an event is shown: no other one tells the same message in its place."""
+    return f"NOT EXISTS (SELECT 1 FROM duplicate d WHERE {own('d')} AND d.event_id = {alias}.event_id)"
+
+
+@dataclass(slots=True)
+class Conditions:
+    """Conditions of a statement about events `e`, and their parameters by name."""
+
+    texts: list[str] = field(default_factory=list)
+    given: dict[str, Any] = field(default_factory=dict)
+
+    def add(self, text: str, *values: object) -> None:
+        """Add a condition; each `{}` of it stands for one of the values."""
+        self.texts.append(text.format(*map(self.parameter, values)))
+
+    def parameter(self, value: object) -> str:
+        """Return the placeholder of a value."""
+        name = f"p{len(self.given)}"
+        self.given[name] = value
+        return f"%({name})s"
+
+    @property
+    def all(self) -> str:
+        """The clause that asks for every one of them."""
+        return " AND ".join(self.texts)
+
+
+def of_scope(scope: Scope, session_id: str | None, names: Names) -> Conditions:
+    """Return the conditions that an event of this memory is shown and lies in a scope and a session."""
+    found = Conditions([own("e"), shown()])
+    if scope.project is not None:
+        _of_project(found, names, scope.project)
+    for column, value in (("agent", scope.agent), ("session_id", session_id), ("role", scope.role)):
+        if value is not None:
+            found.add(f"e.{column} = {{}}", value)
+    if scope.speaker is not None:
+        found.add("e.speaker ~ {}", f"^{_in_either_case(scope.speaker)}$")
+    if scope.window:
+        found.add("e.ts >= {} AND e.ts < {}", scope.window.start_ms, scope.window.end_ms)
+    return found
+
+
+def _of_project(found: Conditions, names: Names, project: str) -> None:
+    """Add the condition that events are shown under a project's name."""
+    condition = f"e.project = ANY({found.parameter(list(names.recorded_as(project)))}::text[])"
+    moved = names.moved() if names.splits else {}
+    out = [pair for pair in moved if names.of(pair[0]) == project]
+    into = [pair for pair, new in moved.items() if new == project]
+    if out:
+        condition += f" AND NOT {_one_of(found, out)}"
+    if into:
+        condition = f"({condition} OR {_one_of(found, into)})"
+    found.texts.append(condition)
+
+
+def _one_of(found: Conditions, pairs: Sequence[tuple[str, str]]) -> str:
+    columns = [found.parameter([pair[place] for pair in pairs]) for place in (0, 1)]
+    given = ", ".join(f"{column}::text[]" for column in columns)
+    return f"(e.project, e.session_id) IN (SELECT m.project, m.session_id FROM unnest({given}) AS m(project, session_id))"
+
+
+def holds(found: Conditions, text: str, column: str = "e.text") -> None:
+    """Add the condition that an event's text holds another: neither case nor the kind of white space matters."""
+    pieces = text.split()
+    expression = "\\s+".join(map(_in_either_case, pieces))
+    plain = max((piece for piece in pieces if piece.isascii()), key=len, default="")
+    if not plain:
+        found.add(f"{column} ~ {{}}", expression)
+    elif len(pieces) == 1:
+        found.add(f"strpos({folded(column)}, {{}}) > 0", plain.lower())
+    else:
+        # An expression costs several times what looking for a word does.
+        found.add(f"CASE WHEN strpos({folded(column)}, {{}}) > 0 THEN {column} ~ {{}} ELSE false END", plain.lower(), expression)
+
+
+def folded(text: str) -> str:
+    """Return the expression for a text with its ASCII letters in lower case, whatever the database's locale."""
+    return f'lower({text} COLLATE "C")'
+
+
+def weighed(found: Conditions, probes: Mapping[str, float]) -> str:
+    """Return the expression for the weights of those lower-case texts that `whole` holds; `folded` is the same, folded."""
+    parts = []
+    for text, weight in probes.items():
+        held = f"strpos(folded, {found.parameter(text)}) > 0"
+        if not text.isascii():
+            held = f"whole ~ {found.parameter(_in_either_case(text))}"
+        parts.append(f"CASE WHEN {held} THEN {found.parameter(weight)}::float8 ELSE 0 END")
+    return " + ".join(parts) or "0::float8"
+
+
+def _in_either_case(piece: str) -> str:
+    """Return an expression for these characters in either case."""
+    return "".join(map(_expression, piece))
+
+
+def _expression(c: str) -> str:
+    forms = {c, *(form for form in (c.lower(), c.upper(), c.title(), c.upper().lower(), c.casefold()) if len(form) == 1)}
+    if len(forms) > 1:
+        return f"[{''.join(sorted(forms))}]"
+    return c if c.isalnum() or not c.isascii() else f"\\{c}"

@@ -1,0 +1,88 @@
+"""Pairs of a memory: the same message told by a client's hook and by its transcript (see `storage.pairing`).
+
+Invariants
+1. Both events stay, and a pair is never taken back.
+2. Pairs are decided with the memory's head locked: of two processes that store the halves one sees the other's.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from memory_mcp.model.event import HOOK, Event
+from memory_mcp.model.ids import EventId, event_id_from, event_key
+from memory_mcp.storage.pairing import SUMMARY, WINDOW_MS, Told, escaped, pairs, stored_before, told_of
+from memory_mcp.storage.postgres.conditions import shown
+from memory_mcp.storage.postgres.connection import Connection, Writer, own
+from memory_mcp.storage.postgres.keys import uuids_of
+
+#: Sources of some sessions, one step of the index for each: a session has a few, and maybe thousands of events.
+_SOURCES = f"""WITH RECURSIVE told(session_id, source) AS (
+    SELECT s.session_id, (SELECT min(e.source) FROM event e WHERE {own("e")} AND e.session_id = s.session_id)
+    FROM unnest(%(sessions)s::text[]) AS s(session_id)
+  UNION ALL
+    SELECT t.session_id, (SELECT min(e.source) FROM event e
+                          WHERE {own("e")} AND e.session_id = t.session_id AND e.source > t.source)
+    FROM told t WHERE t.source IS NOT NULL)
+SELECT session_id, source FROM told WHERE source IS NOT NULL"""
+#: Metadata is stored by `rows.pack`: compact, keys in order.
+_TOLD = r"""CASE WHEN strpos(e.metadata, '"tool_use_id":"') > 0
+    THEN coalesce(substring(e.metadata from '"tool_use_id":"((?:[^"\\]|\\.)*)"'), '') ELSE '' END"""
+_CANDIDATES = f"""SELECT e.event_id, e.ts, e.session_id, e.thread, e.role, e.type, e.source, e.source_id, {_TOLD},
+  strpos(e.metadata, '"{SUMMARY}":"true"') > 0, e.text
+FROM event e
+WHERE {own("e")} AND e.session_id = ANY(%(sessions)s::text[]) AND starts_with(e.source, '{HOOK}') = %(hook)s
+  AND (e.ts BETWEEN %(first)s AND %(last)s
+       OR (e.source_id <> '' AND e.source_id = ANY(%(source_ids)s::text[]))
+       OR {_TOLD} = ANY(%(tool_use_ids)s::text[]))
+  AND {shown()}
+  AND NOT EXISTS (SELECT 1 FROM duplicate d WHERE {own("d")} AND d.canonical = e.event_id)
+ORDER BY e.seq"""
+_PAIRS = f"""SELECT event_id, canonical FROM duplicate
+WHERE {own()} AND (event_id = ANY(%(keys)s::uuid[]) OR canonical = ANY(%(keys)s::uuid[]))"""
+
+
+class Duplicates:
+    """The pairs of a memory."""
+
+    def __init__(self, con: Connection) -> None:
+        self._con = con
+
+    def decide(self, writer: Writer, fresh: Sequence[Event]) -> None:
+        """Write the pairs that `fresh`, about to be stored, makes among itself and with older events."""
+        sessions = sorted({e.session_id for e in fresh})
+        sources = writer.rows(_SOURCES, sessions=sessions)
+        met = {session for session, source in sources if source.startswith(HOOK)}
+        # A session that only hooks have told of, as most are while they last, has no other half to be looked for.
+        mixed = {session for session, source in sources if not source.startswith(HOOK)}
+        hooked = met | {e.session_id for e in fresh if e.source.startswith(HOOK)}
+        told = [told_of(e) for e in fresh if e.session_id in hooked]
+        if not told:
+            return
+        older = _older(writer, [t for t in told if t.hook and t.session in mixed], False)
+        older += _older(writer, [t for t in told if not t.hook and t.session in met], True)
+        found = list(pairs([*older, *told]))
+        columns = [uuids_of(hidden.key for hidden, _ in found), uuids_of(shown.key for _, shown in found)]
+        writer.insert("duplicate", "event_id, canonical", ("uuid", "uuid"), columns)
+
+    def of(self, ids: Iterable[EventId]) -> dict[EventId, EventId]:
+        """Pairs in which one of `ids` takes part: the event that is not shown, and the one that is."""
+        keys = uuids_of(event_key(i) for i in ids)
+        if not keys:
+            return {}
+        return {event_id_from(hidden): event_id_from(shown) for hidden, shown in self._con.rows(_PAIRS, keys=keys)}
+
+
+def _older(writer: Writer, fresh: Sequence[Told], hook: bool) -> list[Told]:
+    """Return events stored before, of hooks or of the others, that may be the other half of one of `fresh`."""
+    if not fresh:
+        return []
+    times = [t.time_ms for t in fresh]
+    rows = writer.rows(
+        _CANDIDATES,
+        sessions=sorted({t.session for t in fresh}),
+        hook=hook,
+        first=min(times) - WINDOW_MS,
+        last=max(times) + WINDOW_MS,
+        tool_use_ids=[escaped(t.tool_use_id) for t in fresh if t.tool_use_id],
+        source_ids=[t.source_id for t in fresh if t.source_id],
+    )
+    return [stored_before(row) for row in rows]

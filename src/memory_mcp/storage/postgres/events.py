@@ -1,0 +1,326 @@
+"""EventStore on PostgreSQL. Nothing of it is kept in memory: other processes write too."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from memory_mcp.clock import Clock
+from memory_mcp.failpoints import failpoint
+from memory_mcp.model.calendar import TimeWindow
+from memory_mcp.model.change import ChangeKind
+from memory_mcp.model.event import HOOK, RECAP, TOOL, Event, content_hash
+from memory_mcp.model.ids import HASH_MASK, EventId, digest, event_id_from, event_key, key_of
+from memory_mcp.model.segment import Segment
+from memory_mcp.storage.postgres.claims import DERIVE, schedule
+from memory_mcp.storage.postgres.conditions import WHOLE, Conditions, folded, holds, of_scope, shown, weighed
+from memory_mcp.storage.postgres.connection import Connection, Row, Writer, own
+from memory_mcp.storage.postgres.duplicates import Duplicates
+from memory_mcp.storage.postgres.keys import uuid_of, uuids_of
+from memory_mcp.storage.postgres.outbox import REQUEST_KEPT_MS, forget_old_requests
+from memory_mcp.storage.postgres.projects import PostgresProjects
+from memory_mcp.storage.rows import EVENT, event_columns, event_of, keys_of
+from memory_mcp.storage.values import Appended, Place, Request, Scope, SessionInfo, StoredEvent
+
+_COLUMNS = """seq, event_id, ts, stream, session_id, agent, project, thread, speaker, type, role, trust, source, source_id,
+  content, text, metadata"""
+_TYPES = ("bigint", "uuid", "bigint", "bigint", *["text"] * 10, "bigint", "text", "text")
+_EVENT = ", ".join(f"e.{column}" for column in EVENT.split(", "))
+_KNOWN = f"SELECT event_id, content FROM event WHERE {own()} AND event_id = ANY(%(keys)s::uuid[])"
+_REPLAY = f"SELECT answer FROM request WHERE {own()} AND key = %(key)s AND at_ms >= %(since)s"
+_ANSWERED = """INSERT INTO request (tenant, space, key, answer, at_ms)
+  VALUES (%(tenant)s, %(space)s, %(key)s, %(answer)s, %(at_ms)s)
+  ON CONFLICT (tenant, space, key) DO UPDATE SET answer = excluded.answer, at_ms = excluded.at_ms"""
+#: Answers to re-sent writes that are too old are removed this often (milliseconds).
+_FORGET_MS = 600_000
+_GET = f"SELECT {_EVENT} FROM event e WHERE {own('e')} AND e.event_id = ANY(%(keys)s::uuid[])"
+#: The lower 80 bits of a key are the last ten of its sixteen bytes.
+_TAILS = f"SELECT event_id FROM event WHERE {own()} AND substring(uuid_send(event_id) from 7) = ANY(%(tails)s::bytea[])"
+_AFTER = f"SELECT e.seq, {_EVENT} FROM event e WHERE {own('e')} AND e.seq > %(seq)s AND e.seq <= %(to)s ORDER BY e.seq"
+#: Parameters: see `_spans`.
+_SPANS = """unnest(%(keys)s::bigint[], %(streams)s::bigint[], %(from_ts)s::bigint[], %(from_ids)s::uuid[], %(to_ts)s::bigint[],
+  %(to_ids)s::uuid[]) AS s(key, stream, from_ts, from_id, to_ts, to_id)"""
+_INSIDE = """e.stream = s.stream AND (e.ts, e.event_id) >= (s.from_ts, s.from_id) AND (e.ts, e.event_id) <= (s.to_ts, s.to_id)"""
+_IN_SEGMENTS = f"""SELECT s.key, {_EVENT} FROM {_SPANS} JOIN event e ON {_INSIDE}
+WHERE {own("e")} AND (%(last_seq)s::bigint IS NULL OR e.seq <= %(last_seq)s) AND {{which}} ORDER BY s.key, e.ts, e.event_id"""
+_OUTDONE = f"""EXISTS (SELECT 1 FROM duplicate d JOIN event o ON {own("o")} AND o.event_id = d.canonical
+  WHERE {own("d")} AND d.event_id = e.event_id AND o.seq > e.seq)"""
+_RECAPS = f"""SELECT {_EVENT} FROM event e
+WHERE {own("e")} AND e.stream = ANY(%(streams)s) AND e.type = 'note' AND strpos(e.metadata, '"{RECAP}"') > 0 AND {shown()}
+ORDER BY e.ts, e.event_id"""
+#: What is shown in the place of a hidden event is no neighbour of it.
+_NEAR = f"""(SELECT {_EVENT} FROM event e
+WHERE {own("e")} AND e.stream = %(stream)s AND (e.ts, e.event_id) {{where}} (%(ts)s, %(key)s::uuid) AND {shown()}
+  AND NOT EXISTS (SELECT 1 FROM duplicate d WHERE {own("d")} AND d.event_id = %(key)s::uuid AND d.canonical = e.event_id)
+ORDER BY e.ts {{order}}, e.event_id {{order}} LIMIT %({{limit}})s)"""
+_AROUND = (
+    f"""{_NEAR.format(where="<", order="DESC", limit="before")} UNION ALL {_NEAR.format(where=">", order="ASC", limit="after")}"""
+)
+
+
+class PostgresEvents:
+    """Layer 0 in one table."""
+
+    def __init__(self, con: Connection, clock: Clock, projects: PostgresProjects) -> None:
+        self._con, self._clock, self._projects = con, clock, projects
+        self._pairs = Duplicates(con)
+        self._forgot_ms = 0
+
+    def append(self, events: Sequence[Event], request: Request | None = None) -> Appended:
+        """See EventStore."""
+        with self._con.writing() as writer:
+            replay = self._replay(writer, request)
+            if replay is not None:
+                return Appended((), (), replay)
+            fresh, known = _sort_out(writer, events)
+            if fresh:
+                self._insert(writer, fresh)
+            if request:
+                answer = request.answer or " ".join(e.event_id for e in fresh)
+                writer.run(_ANSWERED, key=request.key, answer=answer, at_ms=self._clock.now_ms())
+            failpoint("events.before_commit")
+        failpoint("events.committed")
+        return Appended(tuple(e.event_id for e in fresh), tuple(known))
+
+    def _insert(self, writer: Writer, fresh: Sequence[Event]) -> None:
+        self._pairs.decide(writer, fresh)
+        first = writer.take_events(len(fresh))
+        columns = event_columns(fresh, first)
+        writer.head.newest = max(writer.head.newest, *columns[1])
+        columns[1] = uuids_of(columns[1])
+        writer.insert("event", _COLUMNS, _TYPES, columns)
+        writer.change([(ChangeKind.EVENTS_APPENDED, str(first + len(fresh) - 1))])
+        schedule(writer, DERIVE)
+        writer.once_committed(lambda: self._take(fresh))
+
+    def _take(self, fresh: Sequence[Event]) -> None:
+        self._projects.take(fresh)
+
+    def _replay(self, writer: Writer, request: Request | None) -> str | None:
+        if request is None:
+            return None
+        now = self._clock.now_ms()
+        if abs(now - self._forgot_ms) > _FORGET_MS:
+            forget_old_requests(writer, now)
+            self._forgot_ms = now
+        found = writer.row(_REPLAY, key=request.key, since=now - REQUEST_KEPT_MS)
+        return str(found[0]) if found else None
+
+    def _event(self, row: Row) -> Event:
+        """An event under the name that stands for its project now."""
+        event = event_of(row)
+        return event.shown_as(self._projects.names.shown(event.project, event.session_id))
+
+    def _events(self, text: str, **parameters: Any) -> list[Event]:
+        return [self._event(row) for row in self._con.rows(text, **parameters)]
+
+    def _conditions(self, scope: Scope, session_id: str | None = None) -> Conditions:
+        return of_scope(scope, session_id, self._projects.names)
+
+    def find(self, event_id: EventId) -> Event | None:
+        """See EventStore."""
+        return next(iter(self._events(_GET, keys=[uuid_of(event_key(event_id))])), None)
+
+    def get_many(self, ids: Iterable[EventId]) -> dict[EventId, Event]:
+        """See EventStore."""
+        keys = uuids_of({event_key(i) for i in ids})
+        return {e.event_id: e for e in self._events(_GET, keys=keys)} if keys else {}
+
+    def known_tails(self, tails: Sequence[int]) -> dict[int, EventId]:
+        """See EventStore."""
+        if not tails:
+            return {}
+        rows = self._con.rows(_TAILS, tails=[tail.to_bytes(10, "big") for tail in tails])
+        return {row[0] & HASH_MASK: event_id_from(row[0]) for row in rows}
+
+    def after(self, seq: int, limit: int) -> list[StoredEvent]:
+        """See EventStore."""
+        if seq >= self._con.head().last_event:
+            return []
+        return [StoredEvent(row[0], self._event(row[1:])) for row in self._con.rows(_AFTER, seq=seq, to=seq + limit)]
+
+    def arrived(self, after: int, to: int, scope: Scope, probes: Sequence[str] = (), live: bool = False) -> list[Event]:
+        """See EventStore. What is not ASCII may be folded in ways that the engine does not know, so all of it may hold one."""
+        found = self._conditions(scope)
+        found.add("e.seq > {} AND e.seq <= {}", after, to)
+        if live:
+            found.add("(e.source = {} OR starts_with(e.source, {}))", TOOL, HOOK)
+        if probes:
+            either = " OR ".join(f"strpos({folded(WHOLE)}, {{}}) > 0" for _ in probes)
+            found.add(f"(octet_length({WHOLE}) <> char_length({WHOLE}) OR {either})", *probes)
+        return self._events(f"SELECT {_EVENT} FROM event e WHERE {found.all} ORDER BY e.seq", **found.given)
+
+    def last_seq(self) -> int:
+        """See EventStore."""
+        return self._con.head().last_event
+
+    def duplicates(self, ids: Iterable[EventId]) -> dict[EventId, EventId]:
+        """See EventStore."""
+        return self._pairs.of(ids)
+
+    def in_segment(self, segment: Segment) -> list[Event]:
+        """See EventStore."""
+        return self.in_segments([segment]).get(segment.key, [])
+
+    def in_segments(self, segments: Sequence[Segment], last_seq: int | None = None) -> dict[int, list[Event]]:
+        """See EventStore."""
+        found = self._in_segments(segments, last_seq, shown())
+        empty = [s for s in segments if s.key not in found]
+        return found | self._in_segments(empty, last_seq, _OUTDONE)
+
+    def _in_segments(self, segments: Sequence[Segment], last_seq: int | None, which: str) -> dict[int, list[Event]]:
+        found: dict[int, list[Event]] = {}
+        if segments:
+            for row in self._con.rows(_IN_SEGMENTS.format(which=which), last_seq=last_seq, **_spans(segments)):
+                found.setdefault(row[0], []).append(self._event(row[1:]))
+        return found
+
+    def recaps(self, streams: Iterable[int]) -> list[Event]:
+        """See EventStore."""
+        return self._events(_RECAPS, streams=list(streams))
+
+    def around(self, event: Event, before: int, after: int) -> tuple[list[Event], list[Event]]:
+        """See EventStore."""
+        at = {"stream": event.stream, "ts": event.timestamp, "key": uuid_of(event_key(event.event_id))}
+        near = sorted(self._events(_AROUND, before=before, after=after, **at), key=lambda e: e.order)
+        return [e for e in near if e.order < event.order], [e for e in near if e.order > event.order]
+
+    def window(
+        self, scope: Scope, session_id: str | None = None, limit: int = 100, after: tuple[int, str] | None = None
+    ) -> list[Event]:
+        """See EventStore."""
+        found = self._conditions(scope, session_id)
+        if after:
+            found.add("(e.ts, e.event_id) > ({}, {}::uuid)", after[0], uuid_of(event_key(after[1])))
+        text = f"SELECT {_EVENT} FROM event e WHERE {found.all} ORDER BY e.ts, e.event_id LIMIT %(limit)s"
+        return self._events(text, **found.given, limit=limit)
+
+    def holding(
+        self, scope: Scope, words: Sequence[str], limit: int, segments: Sequence[Segment] | None = None
+    ) -> tuple[int, list[Event]]:
+        """See EventStore."""
+        found = self._conditions(scope)
+        table, given = "event e", dict[str, Any]()
+        if segments is None:
+            row = self._con.row(f"SELECT count(*) FROM event e WHERE {found.all}", **found.given)
+            count = row[0] if row else 0
+        else:
+            count = sum(s.events for s in segments)
+            table, given = f"{_SPANS} JOIN event e ON {_INSIDE}", _spans(segments)
+        for word in words:
+            holds(found, word)
+        text = f"SELECT {_EVENT} FROM {table} WHERE {found.all} ORDER BY e.ts DESC, e.event_id DESC LIMIT %(limit)s"
+        return count, self._events(text, **given, **found.given, limit=limit)
+
+    def likely(self, scope: Scope, probes: Mapping[str, float], limit: int) -> tuple[int, list[Place]]:
+        """See EventStore."""
+        found = self._conditions(scope)
+        weight = weighed(found, probes)
+        # Without the first fence each probe would put the words together again.
+        text = f"""SELECT stream, ts, event_id, ({weight}) / ln(20 + length(whole) / 10.0::float8) AS weight, count(*) OVER ()
+                   FROM (SELECT *, {folded("whole")} AS folded
+                         FROM (SELECT e.stream, e.ts, e.event_id, {WHOLE} AS whole FROM event e WHERE {found.all} OFFSET 0) w
+                         OFFSET 0) f
+                   ORDER BY weight DESC, ts DESC, event_id DESC LIMIT %(limit)s"""
+        rows = self._con.rows(text, **found.given, limit=limit)
+        places = [Place(row[0], (row[1], event_id_from(row[2]))) for row in rows if row[3] > 0]
+        return rows[0][4] if rows else 0, places
+
+    def span(self, scope: Scope) -> TimeWindow | None:
+        """See EventStore."""
+        found = self._conditions(scope)
+        one = f"SELECT e.ts FROM event e WHERE {found.all} ORDER BY e.ts {{0}}, e.event_id {{0}} LIMIT 1"
+        row = self._con.row(f"SELECT ({one.format('ASC')}), ({one.format('DESC')})", **found.given)
+        return None if row is None or row[0] is None else TimeWindow(row[0], row[1] + 1)
+
+    def sessions(self, scope: Scope, limit: int = 100) -> list[SessionInfo]:
+        """See EventStore."""
+        found = self._conditions(scope)
+        text = f"""SELECT e.session_id, e.project, max(e.agent COLLATE "C"), min(e.ts), max(e.ts), count(*)
+                   FROM event e WHERE {found.all}
+                   GROUP BY e.session_id, e.project ORDER BY max(e.ts) DESC, e.session_id COLLATE "C" LIMIT %(limit)s"""
+        several: dict[tuple[str, str], SessionInfo] = {}
+        for row in self._con.rows(text, **found.given, limit=limit):
+            one = SessionInfo(row[0], self._projects.names.shown(row[1], row[0]), *row[2:])
+            key = (one.session_id, one.project)
+            several[key] = _both(several[key], one) if key in several else one
+        return list(several.values())
+
+    def speakers(self, scope: Scope) -> list[str]:
+        """See EventStore."""
+        found = self._conditions(scope)
+        found.add("e.speaker <> ''")
+        return sorted(
+            row[0] for row in self._con.rows(f"SELECT DISTINCT e.speaker FROM event e WHERE {found.all}", **found.given)
+        )
+
+    def marks(self, begin: str, pattern: str) -> dict[str, int]:
+        """See EventStore."""
+        found = self._conditions(Scope())
+        found.add("(strpos(e.text, {}) > 0 OR strpos(e.metadata, {}) > 0)", begin, begin)
+        text = f"""SELECT m.groups[1], count(*) FROM event e,
+                     LATERAL regexp_matches(e.text || chr(10) || e.metadata, %(pattern)s, 'g') AS m(groups)
+                   WHERE {found.all} GROUP BY 1"""
+        return dict(sorted(self._con.rows(text, **found.given, pattern=pattern)))
+
+    def iter_all(self, batch: int = 2000) -> Iterator[list[StoredEvent]]:
+        """See EventStore."""
+        seq = 0
+        while found := self.after(seq, batch):
+            yield found
+            seq = found[-1].seq
+
+
+def _sort_out(writer: Writer, events: Sequence[Event]) -> tuple[list[Event], list[EventId]]:
+    """New events, and ids stored before; the same id with other words becomes a variant of its own id."""
+    # An id begins with its time: most events that come alone are later than all before, so nothing need be looked up.
+    stored = _stored(writer, [e for e in events if event_key(e.event_id) <= writer.head.newest])
+    contents = [content_hash(e.text) for e in events]
+    taken = dict(stored)
+    named: list[tuple[Event, int]] = []
+    for event, content in zip(events, contents, strict=True):
+        if taken.setdefault(event.event_id, content) == content:
+            named.append((event, content))
+        else:
+            named.append((_variant(event, content), content))
+    variants = [n for (n, _), event in zip(named, events, strict=True) if n is not event]
+    stored |= _stored(writer, variants)
+    fresh: list[Event] = []
+    known: list[EventId] = []
+    for event, content in named:
+        if event.event_id in stored:
+            known.append(event.event_id)
+        else:
+            stored[event.event_id] = content
+            fresh.append(event)
+    return fresh, known
+
+
+def _stored(writer: Writer, events: Sequence[Event]) -> dict[EventId, int]:
+    if not events:
+        return {}
+    rows = writer.rows(_KNOWN, keys=uuids_of(keys_of([e.event_id for e in events])))
+    return {event_id_from(key): content for key, content in rows}
+
+
+def _variant(event: Event, content: int) -> Event:
+    tail = digest("variant", event.event_id, str(content))
+    identifier = event_id_from(key_of(event.timestamp, tail))
+    return replace(event, event_id=identifier, metadata={**event.metadata, "variant_of": event.event_id})
+
+
+def _spans(segments: Sequence[Segment]) -> dict[str, list[Any]]:
+    """Parameters of `_SPANS`."""
+    return {
+        "keys": [s.key for s in segments],
+        "streams": [s.stream for s in segments],
+        "from_ts": [s.start[0] for s in segments],
+        "from_ids": uuids_of(event_key(s.start[1]) for s in segments),
+        "to_ts": [s.end[0] for s in segments],
+        "to_ids": uuids_of(event_key(s.end[1]) for s in segments),
+    }
+
+
+def _both(one: SessionInfo, other: SessionInfo) -> SessionInfo:
+    """A session that was recorded under two names of one project."""
+    start, end = min(one.start_ms, other.start_ms), max(one.end_ms, other.end_ms)
+    return replace(one, start_ms=start, end_ms=end, events=one.events + other.events)

@@ -1,0 +1,217 @@
+"""ProjectStore on PostgreSQL: two small tables of rules, kept in memory, and what events and cuts say of projects.
+
+Invariants
+1. What another process said or stored is in force here as soon as the head was read again; while nothing changed, `names` is the
+   same object.
+"""
+
+import json
+import threading
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+from memory_mcp.model.event import Event
+from memory_mcp.model.project import Alias, Names, Split
+from memory_mcp.storage.postgres.connection import Connection, Row, own
+from memory_mcp.storage.values import Activity, Count, DailyActivity, MonthCount
+
+_ALIAS, _ALIAS_TYPES = "old, new, author, at_ms", ("text", "text", "text", "bigint")
+_SPLIT, _SPLIT_TYPES = "project, session_id, folder, new, at_ms", ("text", "text", "text", "text", "bigint")
+_ALIASES = f"SELECT {_ALIAS} FROM project_alias WHERE {own()} ORDER BY at_ms, old"
+_SPLITS = f"SELECT {_SPLIT} FROM project_split WHERE {own()} ORDER BY at_ms, number"
+_BEHIND = "seq > %(after)s AND seq <= %(to)s"
+_BEGAN = f"""SELECT DISTINCT ON (project, session_id) project, session_id, metadata FROM event
+  WHERE {own()} AND {_BEHIND} AND project = ANY(%(projects)s::text[]) ORDER BY project, session_id, seq"""
+_RECORDED = f"SELECT DISTINCT project FROM event WHERE {own()}"
+_BRANCH = f"""SELECT 1 FROM event WHERE {own()} AND project = %(project)s AND strpos(metadata, '"branch":"') > 0 LIMIT 1"""
+_STREAMS = f"""SELECT e.stream, e.project, e.session_id, s.project
+  FROM (SELECT stream, min(project) AS project, min(session_id) AS session_id FROM event WHERE {own()} GROUP BY stream) e
+  JOIN (SELECT DISTINCT stream, project FROM segment_cut WHERE {own()}) s ON s.stream = e.stream"""
+_ACTIVITY = f"""SELECT {{column}}, sum(events)::bigint, count(DISTINCT session_id), min(start_ts), max(end_ts),
+  array_agg(DISTINCT {{other}}) FILTER (WHERE {{other}} <> '') FROM segment_cut WHERE {own()} GROUP BY {{column}}"""
+
+_OF = f"""{own()} AND (%(project)s::text IS NULL OR project = %(project)s)
+  AND (%(agent)s::text IS NULL OR agent = %(agent)s)"""
+#: One row for each day, project and agent, and one for all; `level` has a bit for each column that is not grouped by.
+_DAILY = f"""SELECT grouping(day, month, project, agent) AS level, coalesce(day, project, agent, ''),
+  sum(events)::bigint, count(DISTINCT session_id), coalesce(month, '')
+FROM (SELECT day, left(day, 7) AS month, project, agent, events, session_id FROM segment_cut
+      WHERE {_OF} AND day >= %(first)s AND day < %(after)s) cut
+GROUP BY GROUPING SETS ((day), (project), (agent), (), (month, project), (month, agent))"""
+#: A bit for each column that is not grouped by: day, month, project, agent.
+_BY_DAY, _BY_PROJECT, _BY_AGENT, _TOTAL = 0b0111, 0b1101, 0b1110, 0b1111
+_PROJECT_BY_MONTH, _AGENT_BY_MONTH = 0b1001, 0b1010
+_YEARS = f"SELECT DISTINCT left(day, 4)::integer FROM segment_cut WHERE {_OF} ORDER BY 1"
+
+
+@dataclass(slots=True)
+class _Rules:
+    """What is kept in memory of the rules."""
+
+    names: Names
+    #: The resets at which they were read.
+    resets: int
+    #: Number of the event up to which it is known where sessions began.
+    looked_to: int = 0
+
+
+@dataclass(slots=True)
+class _Recorded:
+    """Which recorded names are known."""
+
+    known: set[str] = field(default_factory=set)
+    resets: int = -1
+    looked_to: int = 0
+
+
+class PostgresProjects:
+    """See ProjectStore."""
+
+    def __init__(self, con: Connection, renamed: Callable[[], None]) -> None:
+        """`renamed` is called when other rules are in force."""
+        self._con = con
+        self._renamed = renamed
+        #: Never held while `renamed` is called.
+        self._lock = threading.Lock()
+        self._rules: _Rules | None = None
+        self._recorded = _Recorded()
+
+    @property
+    def names(self) -> Names:
+        """See ProjectStore."""
+        head, rules = self._con.head(), self._rules
+        if (
+            rules is not None
+            and rules.resets == head.resets
+            and (rules.looked_to >= head.last_event or not rules.names.watched())
+        ):
+            return rules.names
+        with self._lock:
+            before = self._rules
+            rules = self._read(before, head.resets)
+            if watched := rules.names.watched():
+                self._look(rules, watched, head.last_event)
+            self._rules = rules
+        if before is not None and rules.names is not before.names:
+            self._renamed()
+        return rules.names
+
+    def reread(self) -> None:
+        """Have the rules read again when they are asked for next."""
+        with self._lock:
+            self._rules = None
+            self._recorded = _Recorded(self._recorded.known)
+
+    def _read(self, before: _Rules | None, resets: int) -> _Rules:
+        """Return the rules at a moment; those of before where they say the same."""
+        if before is not None and before.resets == resets:
+            return before
+        with self._con.reading() as reader:
+            aliases = [Alias(*row) for row in reader.rows(_ALIASES)]
+            splits = [Split(*row) for row in reader.rows(_SPLITS)]
+        if before is not None and (list(before.names.aliases), list(before.names.splits)) == (aliases, splits):
+            # What was erased or loaded may have numbered events anew.
+            return _Rules(before.names, resets)
+        return _Rules(Names(aliases, splits), resets)
+
+    def _look(self, rules: _Rules, watched: frozenset[str], to: int) -> None:
+        """Look where sessions began that came since this was done last."""
+        if to > rules.looked_to:
+            for row in self._con.rows(_BEGAN, projects=sorted(watched), after=rules.looked_to, to=to):
+                rules.names.began_in(row[0], row[1], _folder(row[2]))
+            rules.looked_to = to
+
+    def take(self, events: Sequence[Event]) -> list[Event]:
+        """Events that were stored just now, as they are shown from now on."""
+        names = self.names
+        watched = names.watched()
+        for event in events:
+            if event.project in watched:
+                names.began_in(event.project, event.session_id, event.metadata.get("cwd", ""))
+        return [event.shown_as(names.shown(event.project, event.session_id)) for event in events]
+
+    def news(self) -> list[str]:
+        """See ProjectStore."""
+        head = self._con.head()
+        with self._lock:
+            last = self._recorded
+            after = last.looked_to if last.resets == head.resets else 0
+            if after >= head.last_event:
+                return []
+            rows = self._con.rows(f"{_RECORDED} AND {_BEHIND}", after=after, to=head.last_event)
+            fresh = {row[0] for row in rows} - last.known
+            self._recorded = _Recorded(last.known | fresh, head.resets, head.last_event)
+        return sorted(fresh - {""})
+
+    def recorded(self) -> list[str]:
+        """See ProjectStore."""
+        return sorted({row[0] for row in self._con.rows(_RECORDED)} - {""})
+
+    def has_branch(self, project: str) -> bool:
+        """See ProjectStore."""
+        return self._con.row(_BRANCH, project=project) is not None
+
+    def streams(self) -> list[tuple[int, str, str, str]]:
+        """See ProjectStore."""
+        return [(row[0], row[1], row[2], row[3]) for row in self._con.rows(_STREAMS)]
+
+    def activity(self) -> list[Activity]:
+        """See ProjectStore."""
+        return [_activity(row) for row in self._con.rows(_ACTIVITY.format(column="project", other="agent"))]
+
+    def agents(self) -> list[Activity]:
+        """See ProjectStore."""
+        return [_activity(row) for row in self._con.rows(_ACTIVITY.format(column="agent", other="project"))]
+
+    def daily(self, first_day: str, after_day: str, project: str | None = None, agent: str | None = None) -> DailyActivity:
+        """See ProjectStore."""
+        given = {"first": first_day, "after": after_day, "project": project, "agent": agent}
+        rows = sorted(self._con.rows(_DAILY, **given), key=lambda row: (row[0], row[4], row[1]))
+        days, projects, agents = (
+            tuple(Count(*row[1:4]) for row in rows if row[0] == level) for level in (_BY_DAY, _BY_PROJECT, _BY_AGENT)
+        )
+        events, sessions = next(((row[2] or 0, row[3]) for row in rows if row[0] == _TOTAL), (0, 0))
+        by_month = (
+            tuple(MonthCount(row[1], row[4], row[2]) for row in rows if row[0] == level)
+            for level in (_PROJECT_BY_MONTH, _AGENT_BY_MONTH)
+        )
+        return DailyActivity(days, projects, agents, events, sessions, *by_month)
+
+    def years(self, project: str | None = None, agent: str | None = None) -> list[int]:
+        """See ProjectStore."""
+        return [row[0] for row in self._con.rows(_YEARS, project=project, agent=agent)]
+
+    def add_alias(self, alias: Alias) -> None:
+        """See ProjectStore."""
+        with self._con.writing() as writer:
+            writer.run(f"DELETE FROM project_alias WHERE {own()} AND old = %(old)s", old=alias.old)
+            row = [alias.old, alias.new, alias.author, alias.at_ms]
+            writer.insert("project_alias", _ALIAS, _ALIAS_TYPES, [[value] for value in row])
+            writer.head.resets += 1
+
+    def drop_alias(self, old: str) -> None:
+        """See ProjectStore."""
+        with self._con.writing() as writer:
+            writer.run(f"DELETE FROM project_alias WHERE {own()} AND old = %(old)s", old=old)
+            writer.head.resets += 1
+
+    def add_splits(self, splits: Sequence[Split]) -> None:
+        """See ProjectStore."""
+        rows = [(s.project, s.session_id, s.folder, s.new, s.at_ms) for s in splits]
+        with self._con.writing() as writer:
+            writer.insert("project_split", _SPLIT, _SPLIT_TYPES, [list(column) for column in zip(*rows, strict=True)])
+            writer.head.resets += 1
+
+    def drop_splits(self, new: str) -> None:
+        """See ProjectStore."""
+        with self._con.writing() as writer:
+            writer.run(f"DELETE FROM project_split WHERE {own()} AND new = %(new)s", new=new)
+            writer.head.resets += 1
+
+
+def _activity(row: Row) -> Activity:
+    return Activity(row[0], row[1], row[2], row[3], row[4], tuple(sorted(row[5] or ())))
+
+
+def _folder(metadata: str) -> str:
+    return str(json.loads(metadata).get("cwd", "")) if metadata else ""

@@ -1,0 +1,170 @@
+"""Writes one build: cuts, nodes, bullets, grips, term rows, outbox entries and the checkpoint, in one transaction."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from memory_mcp.failpoints import failpoint
+from memory_mcp.model.calendar import TocLevel, parents
+from memory_mcp.model.change import ChangeKind
+from memory_mcp.model.grip import Grip
+from memory_mcp.model.ids import grip_key, node_key
+from memory_mcp.model.segment import Segment
+from memory_mcp.model.toc import TocNode
+from memory_mcp.storage.postgres.connection import Connection, Writer, own
+from memory_mcp.storage.postgres.keys import uuid_of, uuids_of
+from memory_mcp.storage.postgres.outbox import DERIVER, finish_derivation, put_checkpoint
+from memory_mcp.storage.rows import grip_columns, node_columns, segment_columns
+from memory_mcp.storage.values import Build
+
+#: Versions of a node that are kept at least, the current one included.
+VERSIONS_KEPT = 3
+
+#: Versions of a node between two removals of old ones: each takes three statements.
+VERSIONS_BETWEEN = 4
+
+_CUT = (
+    ("key", "bigint"), ("stream", "bigint"), ("cut_no", "integer"), ("session_id", "text"), ("project", "text"),
+    ("thread", "text"), ("agent", "text"), ("day", "text"), ("start_ts", "bigint"), ("start_id", "uuid"), ("end_ts", "bigint"),
+    ("end_id", "uuid"), ("events", "integer"), ("tokens", "integer"), ("open", "boolean"), ("cutter", "integer"),
+)  # fmt: skip
+_GRIP = (
+    ("grip_id", "uuid"), ("event_start", "uuid"), ("event_end", "uuid"), ("span_start", "integer"), ("span_end", "integer"),
+    ("quote_hash", "bigint"), ("ts", "bigint"), ("segment", "bigint"),
+)  # fmt: skip
+_PARENT = (("child", "bigint"), ("parent", "bigint"), ("child_id", "text"), ("start_ms", "bigint"))
+_NODE = (
+    "key, node_id, level, version, current, start_ms, end_ms, title, summary, keywords, kind, salience, sessions, events, "
+    "agents, projects, author, built"
+)
+_NODE_TYPES = (
+    *("bigint", "text", "text", "integer", "boolean", "bigint", "bigint", "text", "text", "text[]", "text"),
+    *("double precision", "integer", "integer", "text[]", "text[]", "text", "bigint"),
+)
+_BULLET, _BULLET_TYPES = "key, version, pos, text, kind, project, agent", ("bigint", "integer", "integer", *["text"] * 4)
+_LINK, _LINK_TYPES = "key, version, pos, place, grip_id", ("bigint", *["integer"] * 3, "uuid")
+_REPLACED = f"UPDATE node SET current = false WHERE {own()} AND current AND key = ANY(%(keys)s::bigint[])"
+_COUNTED = f"""UPDATE node n SET sessions = m.sessions, events = m.events, built = %(built)s
+  FROM unnest(%(keys)s::bigint[], %(sessions)s::integer[], %(events)s::integer[]) m(key, sessions, events)
+  WHERE {own("n")} AND n.current AND n.key = m.key"""
+_OLD = f"""DELETE FROM {{table}} o USING unnest(%(keys)s::bigint[], %(last)s::integer[]) m(key, version)
+  WHERE {own("o")} AND o.key = m.key AND o.version <= m.version"""
+_MOVED = f"""UPDATE grip g SET segment = m.segment FROM unnest(%(ids)s::uuid[], %(segments)s::bigint[]) m(id, segment)
+  WHERE {own("g")} AND g.grip_id = m.id AND g.segment <> m.segment"""
+#: Rows of one statement; more are written in several, so that no statement's parameters grow without bound.
+_ROWS = 5000
+
+
+def publish(con: Connection, build: Build) -> int:
+    """Write a build; its number, the last outbox number of its transaction."""
+    with con.writing() as writer:
+        built = writer.change(
+            [
+                (ChangeKind.SEGMENT_PUBLISHED if n.level is TocLevel.SEGMENT else ChangeKind.NODE_PUBLISHED, n.node_id)
+                for n in build.nodes
+            ]
+        )
+        put_cuts(writer, build.segments)
+        _nodes(writer, build, built)
+        _counts(writer, build.counted, built)
+        _grips(writer, build)
+        _terms(writer, build)
+        if build.derived_to is not None:
+            put_checkpoint(writer, DERIVER, str(build.derived_to))
+            finish_derivation(writer)
+        failpoint("derive.before_commit")
+    failpoint("derive.committed")
+    return built
+
+
+def put_cuts(writer: Writer, segments: Sequence[Segment]) -> None:
+    """Write cuts, each in the place of its earlier form; the last of several with one key counts."""
+    columns = segment_columns(list({s.key: s for s in segments}.values()))
+    columns[9], columns[11] = uuids_of(columns[9]), uuids_of(columns[11])
+    put(writer, "segment_cut", _CUT, columns, "key")
+
+
+def put(writer: Writer, table: str, columns: Sequence[tuple[str, str]], lists: Sequence[list[Any]], key: str) -> None:
+    """Write rows given as lists, one per column (name and type); one whose key (names) is there replaces it.
+
+    No key twice in one call; without a key, what is there stays.
+    """
+    names = ", ".join(name for name, _ in columns)
+    given = ", ".join(f"%({name})s::{kind}[]" for name, kind in columns)
+    fresh = ", ".join(f"{name} = excluded.{name}" for name, _ in columns)
+    on = f"(tenant, space, {key}) DO UPDATE SET {fresh}" if key else "DO NOTHING"
+    text = f"""INSERT INTO {table} (tenant, space, {names}) SELECT %(tenant)s, %(space)s, {names}
+      FROM unnest({given}) given({names}) ON CONFLICT {on}"""
+    for start in range(0, len(lists[0]), _ROWS):
+        writer.run(text, **{name: rows[start : start + _ROWS] for (name, _), rows in zip(columns, lists, strict=True)})
+
+
+def _nodes(writer: Writer, build: Build, built: int) -> None:
+    nodes = build.nodes
+    if not nodes:
+        return
+    keys = [node_key(n.node_id) for n in nodes]
+    numbered = list(zip(keys, nodes, strict=True))
+    if replaced := [key for key, n in numbered if n.version > 1]:
+        writer.run(_REPLACED, keys=replaced)
+    writer.insert("node", _NODE, _NODE_TYPES, node_columns(nodes, keys, built))
+    _bullets(writer, numbered)
+    aged = [
+        (key, n.version - VERSIONS_KEPT)
+        for key, n in numbered
+        if n.version > VERSIONS_KEPT and (n.version - VERSIONS_KEPT) % VERSIONS_BETWEEN == 0
+    ]
+    for table in ("bullet", "bullet_grip", "node") if aged else ():
+        writer.run(_OLD.format(table=table), keys=[key for key, _ in aged], last=[version for _, version in aged])
+    if listed := [(key, n) for key, n in numbered if n.version == 1 or build.relist]:
+        _parents(writer, listed, build.relist)
+
+
+def _counts(writer: Writer, nodes: Sequence[TocNode], built: int) -> None:
+    if nodes:
+        keys = [node_key(n.node_id) for n in nodes]
+        sessions, events = [n.session_count for n in nodes], [n.event_count for n in nodes]
+        writer.run(_COUNTED, built=built, keys=keys, sessions=sessions, events=events)
+
+
+def _bullets(writer: Writer, nodes: Sequence[tuple[int, TocNode]]) -> None:
+    rows: list[tuple[Any, ...]] = []
+    links: list[tuple[Any, ...]] = []
+    for key, node in nodes:
+        for pos, b in enumerate(node.bullets):
+            rows.append((key, node.version, pos, b.text, b.kind.value, b.project, b.agent))
+            links += [(key, node.version, pos, at, uuid_of(grip_key(g)[0])) for at, g in enumerate(b.grip_ids)]
+    writer.insert("bullet", _BULLET, _BULLET_TYPES, list(zip(*rows, strict=True)))
+    writer.insert("bullet_grip", _LINK, _LINK_TYPES, list(zip(*links, strict=True)))
+
+
+def _parents(writer: Writer, nodes: Sequence[tuple[int, TocNode]], again: bool) -> None:
+    """List nodes below their parents: which those are follows from the id, so a later version changes nothing."""
+    rows = [(key, node_key(parent), n.node_id, n.start_ms) for key, n in nodes for parent in parents(n.node_id)]
+    if again:
+        writer.run(f"DELETE FROM node_parent WHERE {own()} AND child = ANY(%(keys)s::bigint[])", keys=[key for key, _ in nodes])
+    if rows:
+        put(writer, "node_parent", _PARENT, [list(c) for c in zip(*rows, strict=True)], "parent, child")
+
+
+def _grips(writer: Writer, build: Build) -> None:
+    grips: Sequence[Grip] = list({g.grip_id: g for g in build.grips}.values())
+    if not grips:
+        return
+    columns = grip_columns(grips, [grip_key(g.grip_id)[0] for g in grips])
+    columns[:3] = map(uuids_of, columns[:3])
+    put(writer, "grip", _GRIP, columns, "")
+    if build.relist:
+        writer.run(_MOVED, ids=columns[0], segments=columns[7])
+
+
+def _terms(writer: Writer, build: Build) -> None:
+    if build.reset_terms:
+        keys = [node_key(n) for n in build.reset_terms]
+        writer.run(f"DELETE FROM term_delta WHERE {own()} AND key = ANY(%(keys)s::bigint[])", keys=keys)
+    if build.reset_frequencies:
+        writer.run(f"DELETE FROM frequency WHERE {own()}")
+    rows = [[node_key(t.node_id) for t in build.terms], [t.hashes for t in build.terms]]
+    writer.insert("term_delta", "key, hashes", ("bigint", "bytea"), rows)
+    by_project = [[f.project for f in build.frequencies], [f.hashes for f in build.frequencies]]
+    counts = [f.counts for f in build.frequencies]
+    writer.insert("frequency", "project, hashes, counts", ("text", "bytea", "bytea"), [*by_project, counts])

@@ -1,0 +1,75 @@
+"""SupersededStore on PostgreSQL: a small table, append-only, that any process may add to."""
+
+import re
+from collections.abc import Iterable, Sequence
+
+from memory_mcp.model.ids import GripId, NodeId, grip_id_from
+from memory_mcp.model.superseded import Superseded
+from memory_mcp.model.toc import EXTRACTIVE
+from memory_mcp.storage.postgres.connection import Connection, own
+from memory_mcp.storage.records import Noticed, Stated
+from memory_mcp.storage.standing import Known, Standing
+
+_COLUMNS = "old_id, new_id, at_ms, reason, author"
+_TYPES = ("text", "text", "bigint", "text", "text")
+#: What the database makes of letters outside ASCII depends on its locale: statements that have some are read, and judged here.
+_STATED = f"""SELECT n.node_id, b.text, b.kind, b.project,
+    (SELECT g.grip_id FROM bullet_grip g
+     WHERE {own("g")} AND g.key = b.key AND g.version = b.version AND g.pos = b.pos ORDER BY g.place LIMIT 1) AS proof
+  FROM node n JOIN bullet b ON {own("b")} AND b.key = n.key AND b.version = n.version
+  WHERE {own("n")} AND n.current AND n.level = 'segment' AND n.author = %(author)s
+    AND (b.kind = ANY(%(kinds)s::text[]) OR octet_length(b.text) <> char_length(b.text) OR lower(b.text) ~ %(pattern)s)"""
+
+
+class PostgresSuperseded:
+    """Rows kept in memory until any process adds one: there are few, and every search asks."""
+
+    def __init__(self, con: Connection) -> None:
+        self._con = con
+        self._standing = Standing(self._read, lambda: con.head().resets)
+
+    def record(self, superseded: Superseded) -> None:
+        """See SupersededStore."""
+        one = superseded
+        with self._con.writing() as writer:
+            row = [one.old, one.new, one.at_ms, one.reason, one.author]
+            writer.insert("superseded", _COLUMNS, _TYPES, [[value] for value in row])
+            writer.head.resets += 1
+        self.reread()
+
+    def notice(self, noticed: Noticed) -> None:
+        """See SupersededStore."""
+        self._standing.notice(noticed)
+
+    def stated(self, kinds: Sequence[str], pattern: str) -> list[Stated]:
+        """See SupersededStore."""
+        # The same signs mean the same to the database, but for the edge of a word.
+        theirs = pattern.replace(r"\b", r"\y")
+        rows = self._con.rows(_STATED, author=EXTRACTIVE, kinds=list(kinds), pattern=theirs)
+        wanted, words = frozenset(kinds), re.compile(pattern, re.ASCII)
+        return [
+            Stated(NodeId(node), text, kind, project, grip_id_from(grip))
+            for node, text, kind, project, grip in rows
+            if grip is not None and (kind in wanted or words.search(text.lower()))
+        ]
+
+    def is_empty(self) -> bool:
+        """See SupersededStore."""
+        return self._standing.is_empty()
+
+    def reread(self) -> None:
+        """Drop what is kept in memory."""
+        self._standing.reread()
+
+    def unfollow(self) -> None:
+        """Have what was noticed worked out anew: the tree is not what it was."""
+        self._standing.unfollow()
+
+    def of(self, ids: Iterable[GripId]) -> Known:
+        """See SupersededStore."""
+        return self._standing.of(ids)
+
+    def _read(self) -> Known:
+        rows = self._con.rows(f"SELECT {_COLUMNS} FROM superseded WHERE {own()} ORDER BY at_ms, number")
+        found = (Superseded(GripId(old), GripId(new) if new else None, *rest) for old, new, *rest in rows)
+        return {one.old: one for one in found}

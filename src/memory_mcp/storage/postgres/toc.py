@@ -1,0 +1,270 @@
+"""TocStore on PostgreSQL."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
+
+from memory_mcp.clock import Clock
+from memory_mcp.model.calendar import TimeWindow, TocLevel
+from memory_mcp.model.change import ChangeKind
+from memory_mcp.model.ids import NodeId, day_id, node_key, segment_id
+from memory_mcp.model.segment import Segment
+from memory_mcp.model.toc import EXTRACTIVE, LLM, TocBullet, TocNode
+from memory_mcp.storage.postgres.connection import Connection, Row, Writer, own
+from memory_mcp.storage.postgres.publish import publish, put, put_cuts
+from memory_mcp.storage.postgres.terms import PostgresTerms
+from memory_mcp.storage.rows import NODE, SEGMENT, bullet_of, node_of, segment_of
+from memory_mcp.storage.values import Build, Freshness, Scope, Tally
+
+_KEYS = "= ANY(%(keys)s::bigint[])"
+_CUTS = f"SELECT {SEGMENT} FROM segment_cut WHERE {own()}"
+_BY_STREAM = f"{_CUTS} AND stream = ANY(%(streams)s::bigint[]) ORDER BY stream, start_ts, start_id"
+_HEADS = f"SELECT {NODE} FROM node WHERE {own()} AND current AND key {_KEYS}"
+#: A node and what hangs on it in one statement, so that all of it is of one moment: bullets as arrays, a place in each for
+#: every bullet; grips as two arrays, the bullet of each and their 16 bytes one after the other.
+_WHOLE = f"""SELECT {", ".join(f"n.{column}" for column in NODE.split(", "))},
+    EXISTS (SELECT FROM pin p WHERE {own("p")} AND p.target = n.node_id),
+    b.places, b.texts, b.kinds, b.projects, b.agents, g.places, g.ids
+  FROM node n
+  LEFT JOIN LATERAL (
+    SELECT array_agg(pos ORDER BY pos) AS places, array_agg(text ORDER BY pos) AS texts, array_agg(kind ORDER BY pos) AS kinds,
+      array_agg(project ORDER BY pos) AS projects, array_agg(agent ORDER BY pos) AS agents
+    FROM bullet WHERE {own("bullet")} AND bullet.key = n.key AND bullet.version = n.version) b ON true
+  LEFT JOIN LATERAL (
+    SELECT array_agg(pos ORDER BY pos, place) AS places, string_agg(uuid_send(grip_id), ''::bytea ORDER BY pos, place) AS ids
+    FROM bullet_grip l WHERE {own("l")} AND l.key = n.key AND l.version = n.version) g ON true
+  WHERE {own("n")} AND n.current AND n.key {_KEYS}"""
+_STAMPS = f"""SELECT n.node_id, n.built, coalesce(t.rows, 0), coalesce(t.last, 0) FROM node n LEFT JOIN (
+    SELECT key, count(*) AS rows, max(number) AS last FROM term_delta WHERE {own()} AND key {_KEYS} GROUP BY key
+  ) t ON t.key = n.key WHERE {own("n")} AND n.current AND n.key {_KEYS}"""
+_TALLY = f"""SELECT count(DISTINCT session_id), coalesce(sum(events), 0)::bigint, count(*), coalesce(sum(tokens), 0)::bigint,
+    array_agg(DISTINCT agent), array_agg(DISTINCT project)
+  FROM segment_cut WHERE {own()} AND day >= %(first)s AND day < %(after)s"""
+_SALIENT = f"""SELECT n.node_id FROM segment_cut s JOIN node n ON {own("n")} AND n.key = s.key AND n.current
+  WHERE {own("s")} AND s.project = %(project)s AND s.day >= %(first)s AND s.day < %(after)s
+  ORDER BY n.salience DESC, n.start_ms DESC, n.node_id LIMIT %(limit)s"""
+_FRESH_DAYS = f"""SELECT s.day, max(n.built) FROM node n JOIN segment_cut s ON {own("s")} AND s.key = n.key
+  WHERE {own("n")} AND n.current AND n.level = 'segment' GROUP BY s.day"""
+_FRESH_PERIODS = f"SELECT node_id, built FROM node WHERE {own()} AND current AND level <> 'segment'"
+_PINNED = """INSERT INTO pin (tenant, space, target, set_by, at_ms) VALUES (%(tenant)s, %(space)s, %(target)s, %(by)s, %(at)s)
+  ON CONFLICT (tenant, space, target) DO UPDATE SET set_by = excluded.set_by, at_ms = excluded.at_ms"""
+_LED = f"""UPDATE grip g SET segment = m.new FROM unnest(%(gone)s::bigint[], %(to)s::bigint[]) m(old, new)
+  WHERE {own("g")} AND g.segment = m.old"""
+_FILED = "unnest(%(keys)s::bigint[], %(days)s::text[], %(ids)s::text[], %(parents)s::bigint[]) m(key, day, id, parent)"
+#: Nodes of one statement when all of them are read.
+_AT_ONCE = 1000
+
+
+class PostgresToc(PostgresTerms):
+    """Layer 1 in its tables."""
+
+    def __init__(self, con: Connection, clock: Clock) -> None:
+        super().__init__(con)
+        self._clock = clock
+
+    def version(self) -> int:
+        """See TocStore."""
+        return self._con.head().last_change
+
+    def publish(self, build: Build) -> int:
+        """See TocStore."""
+        return publish(self._con, build)
+
+    def cuts(self, streams: Iterable[int]) -> dict[int, list[Segment]]:
+        """See TocStore."""
+        found: dict[int, list[Segment]] = {stream: [] for stream in streams}
+        for segment in map(segment_of, self._con.rows(_BY_STREAM, streams=list(found)) if found else ()):
+            found[segment.stream].append(segment)
+        return found
+
+    def iter_cuts(self) -> Iterator[Segment]:
+        """See TocStore."""
+        yield from map(segment_of, self._con.rows(f"{_CUTS} ORDER BY stream, start_ts, start_id"))
+
+    def segments(self, keys: Iterable[int]) -> dict[int, Segment]:
+        """See TocStore."""
+        wanted = list(keys)
+        rows = self._con.rows(f"{_CUTS} AND key {_KEYS}", keys=wanted) if wanted else ()
+        return {s.key: s for s in map(segment_of, rows)}
+
+    def segments_in(self, scope: Scope) -> list[Segment]:
+        """See TocStore."""
+        where, given = [_CUTS], dict[str, Any]()
+        for column, value in (("project", scope.project), ("agent", scope.agent)):
+            if value is not None:
+                where.append(f"{column} = %({column})s")
+                given[column] = value
+        if scope.window:
+            where.append("end_ts >= %(start)s AND start_ts < %(end)s")
+            given |= {"start": scope.window.start_ms, "end": scope.window.end_ms}
+        return [segment_of(row) for row in self._con.rows(f"{' AND '.join(where)} ORDER BY start_ts, start_id", **given)]
+
+    def find(self, node_id: NodeId) -> TocNode | None:
+        """See TocStore."""
+        seen: set[NodeId] = set()
+        while node_id not in seen:
+            seen.add(node_id)
+            if found := self.nodes([node_id]):
+                return next(iter(found.values()))
+            row = self._con.row(f"SELECT new FROM alias WHERE {own()} AND old = %(old)s", old=node_id)
+            node_id = NodeId(row[0]) if row else node_id
+        return None
+
+    def nodes(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
+        """See TocStore."""
+        keys = list({node_key(i) for i in ids})
+        return {n.node_id: n for n in self._whole(keys)} if keys else {}
+
+    def _whole(self, keys: Sequence[int]) -> Iterator[TocNode]:
+        return map(_whole_of, self._con.rows(_WHOLE, keys=keys))
+
+    def heads(self, ids: Iterable[NodeId]) -> dict[NodeId, TocNode]:
+        """See TocStore."""
+        keys = list({node_key(i) for i in ids})
+        return {n.node_id: n for row in self._con.rows(_HEADS, keys=keys) if (n := node_of(row, (), False))} if keys else {}
+
+    def refined(self) -> list[NodeId]:
+        """See TocStore."""
+        return [node_id for node_id, author in self.authors().items() if not author.startswith(LLM)]
+
+    def authors(self) -> dict[NodeId, str]:
+        """See TocStore."""
+        sql = f"SELECT node_id, author FROM node WHERE {own()} AND current AND author <> %(plain)s"
+        return {NodeId(row[0]): row[1] for row in self._con.rows(sql, plain=EXTRACTIVE)}
+
+    def stamps(self, ids: Iterable[NodeId]) -> dict[NodeId, tuple[int, int, int]]:
+        """See TocStore."""
+        keys = list({node_key(i) for i in ids})
+        return {NodeId(r[0]): (r[1], r[2], r[3]) for r in self._con.rows(_STAMPS, keys=keys)} if keys else {}
+
+    def child_ids(self, parent: NodeId) -> list[NodeId]:
+        """See TocStore."""
+        sql = f"SELECT child_id FROM node_parent WHERE {own()} AND parent = %(parent)s ORDER BY start_ms, child_id"
+        return [NodeId(row[0]) for row in self._con.rows(sql, parent=node_key(parent))]
+
+    def ids_at(self, level: TocLevel, window: TimeWindow | None = None, project: str | None = None) -> list[NodeId]:
+        """See TocStore."""
+        where, given = [own(), "current", "level = %(level)s"], dict[str, Any](level=level.value)
+        if window:
+            where.append("start_ms >= %(start)s AND start_ms < %(end)s")
+            given |= {"start": window.start_ms, "end": window.end_ms}
+        if project is not None:
+            where.append("%(project)s = ANY(projects)")
+            given["project"] = project
+        sql = f"SELECT node_id FROM node WHERE {' AND '.join(where)} ORDER BY start_ms, node_id"
+        return [NodeId(row[0]) for row in self._con.rows(sql, **given)]
+
+    def tally(self, first_day: str, after_day: str, project: str | None) -> Tally:
+        """See TocStore."""
+        sql, given = (_TALLY, {}) if project is None else (f"{_TALLY} AND project = %(project)s", {"project": project})
+        row = self._con.row(sql, first=first_day, after=after_day, **given)
+        sessions, events, segments, tokens, agents, projects = row or (0, 0, 0, 0, None, None)
+        named = (tuple(sorted(set(names or ()) - {""})) for names in (agents, projects))
+        return Tally(sessions, events, segments, tokens, *named)
+
+    def salient(self, first_day: str, after_day: str, project: str, limit: int) -> list[NodeId]:
+        """See TocStore."""
+        rows = self._con.rows(_SALIENT, project=project, first=first_day, after=after_day, limit=limit)
+        return [NodeId(row[0]) for row in rows]
+
+    def segments_by_day(self, project: str | None = None) -> list[tuple[str, int]]:
+        """See TocStore."""
+        where, given = _of(project)
+        rows = self._con.rows(f"SELECT day, count(*) FROM segment_cut WHERE {where} GROUP BY day ORDER BY day", **given)
+        return [(row[0], row[1]) for row in rows]
+
+    def days_with(self, project: str | None, first_day: str, after_day: str) -> list[str]:
+        """See TocStore."""
+        where, given = _of(project)
+        sql = f"SELECT DISTINCT day FROM segment_cut WHERE {where} AND day >= %(first)s AND day < %(after)s ORDER BY day"
+        return [row[0] for row in self._con.rows(sql, first=first_day, after=after_day, **given)]
+
+    def segments_of_days(self, first_day: str, after_day: str, project: str | None) -> list[Segment]:
+        """See TocStore."""
+        where, given = _of(project)
+        sql = f"""SELECT {SEGMENT} FROM segment_cut WHERE {where} AND day >= %(first)s AND day < %(after)s
+                  ORDER BY start_ts, start_id"""
+        return [segment_of(row) for row in self._con.rows(sql, first=first_day, after=after_day, **given)]
+
+    def freshness(self) -> Freshness:
+        """See TocStore."""
+        with self._con.reading() as reader:
+            days, periods = reader.rows(_FRESH_DAYS), reader.rows(_FRESH_PERIODS)
+        return Freshness({r[0]: r[1] for r in days}, {NodeId(r[0]): r[1] for r in periods})
+
+    def set_pin(self, target: str, on: bool, by: str) -> None:
+        """See TocStore."""
+        with self._con.writing() as writer:
+            if on:
+                writer.run(_PINNED, target=target, by=by, at=self._clock.now_ms())
+            else:
+                writer.run(f"DELETE FROM pin WHERE {own()} AND target = %(target)s", target=target)
+
+    def pins(self) -> frozenset[str]:
+        """See TocStore."""
+        return frozenset(row[0] for row in self._con.rows(f"SELECT target FROM pin WHERE {own()}"))
+
+    def drop_nodes(self, ids: Iterable[NodeId]) -> None:
+        """See TocStore."""
+        with self._con.writing() as writer:
+            _drop_nodes(writer, list(dict.fromkeys(ids)))
+
+    def recut(self, cuts: Sequence[Segment], leads: Mapping[NodeId, NodeId]) -> None:
+        """See TocStore."""
+        with self._con.writing() as writer:
+            if leads:
+                gone, to = ([node_key(i) for i in ids] for ids in (leads, leads.values()))
+                writer.run(f"DELETE FROM segment_cut WHERE {own()} AND key {_KEYS}", keys=gone)
+                writer.run(_LED, gone=gone, to=to)
+                _drop_nodes(writer, list(leads))
+                columns = (("old", "text"), ("new", "text"))
+                put(writer, "alias", columns, [list(leads), list(leads.values())], "old")
+            if cuts:
+                put_cuts(writer, cuts)
+                # Cuts alone are no change that a follower would hear of.
+                writer.head.resets += 1
+
+    def move_segments(self, days: Mapping[int, str]) -> None:
+        """See TocStore. Segment ids are read by their hash, so an id with the old day still finds its node."""
+        ids = [segment_id(day, key) for key, day in days.items()]
+        parents = [node_key(day_id(day)) for day in days.values()]
+        given = {"keys": list(days), "days": list(days.values()), "ids": ids, "parents": parents}
+        with self._con.writing() as writer:
+            writer.change([(ChangeKind.SEGMENT_PUBLISHED, i) for i in ids])
+            writer.run(f"UPDATE segment_cut t SET day = m.day FROM {_FILED} WHERE {own('t')} AND t.key = m.key", **given)
+            writer.run(f"UPDATE node t SET node_id = m.id FROM {_FILED} WHERE {own('t')} AND t.key = m.key", **given)
+            place = "UPDATE node_parent t SET parent = m.parent, child_id = m.id"
+            writer.run(f"{place} FROM {_FILED} WHERE {own('t')} AND t.child = m.key", **given)
+
+    def all_nodes(self) -> Iterator[TocNode]:
+        """See TocStore."""
+        rows = self._con.rows(f"SELECT key FROM node WHERE {own()} AND current ORDER BY level, start_ms, node_id")
+        keys = [row[0] for row in rows]
+        for start in range(0, len(keys), _AT_ONCE):
+            part = keys[start : start + _AT_ONCE]
+            whole = {node_key(n.node_id): n for n in self._whole(part)}
+            yield from (whole[key] for key in part if key in whole)
+
+
+def _of(project: str | None) -> tuple[str, dict[str, str]]:
+    """Return the condition that a row is of a project, if one is named, and its parameters."""
+    return (own(), {}) if project is None else (f"{own()} AND project = %(project)s", {"project": project})
+
+
+def _whole_of(row: Row) -> TocNode:
+    """Return a node from a row of `_WHOLE`."""
+    pinned, places, texts, kinds, projects, agents, quoted, ids = row[17:]
+    grips: dict[int, list[int]] = {}
+    for at, place in enumerate(quoted or ()):
+        grips.setdefault(place, []).append(int.from_bytes(ids[16 * at : 16 * at + 16], "big"))
+    told: list[TocBullet] = []
+    for place, *words in zip(places or (), texts or (), kinds or (), projects or (), agents or (), strict=True):
+        told.append(bullet_of(*words, grips.get(place, ())))
+    return node_of(row, told, pinned)
+
+
+def _drop_nodes(writer: Writer, ids: Sequence[NodeId]) -> None:
+    keys = list({node_key(i) for i in ids})
+    writer.change([(ChangeKind.NODE_DROPPED, i) for i in ids])
+    for table in ("node", "bullet", "bullet_grip", "term_delta"):
+        writer.run(f"DELETE FROM {table} WHERE {own()} AND key {_KEYS}", keys=keys)
+    writer.run(f"DELETE FROM node_parent WHERE {own()} AND child {_KEYS}", keys=keys)

@@ -1,0 +1,51 @@
+"""UsageStore on PostgreSQL: a small table of grip ids and moments."""
+
+from collections.abc import Iterable
+
+from memory_mcp.model.ids import GripId
+from memory_mcp.model.usage import Used
+from memory_mcp.storage.postgres.connection import Connection, own
+
+_OF = f"""SELECT grip_id, array_agg(at_ms ORDER BY at_ms) FROM usage
+  WHERE {own()} AND grip_id = ANY(%(ids)s::text[]) GROUP BY grip_id"""
+
+
+class PostgresUsage:
+    """Openings of quotations, a row each."""
+
+    def __init__(self, con: Connection) -> None:
+        self._con = con
+        #: The resets at which there was no row; None: there are some, or nobody looked yet.
+        self._empty_at: int | None = None
+        self._any = False
+
+    def record(self, grip_ids: Iterable[GripId], at_ms: int) -> None:
+        """See UsageStore."""
+        ids = list(grip_ids)
+        if ids:
+            with self._con.writing() as writer:
+                if not self._any and writer.row(f"SELECT 1 FROM usage WHERE {own()} LIMIT 1") is None:
+                    # Processes that know of none look again.
+                    writer.head.resets += 1
+                writer.insert("usage", "grip_id, at_ms", ("text", "bigint"), [ids, [at_ms] * len(ids)])
+            self._any = True
+
+    def of(self, ids: Iterable[GripId]) -> dict[GripId, Used]:
+        """See UsageStore."""
+        wanted = list(set(ids))
+        if not wanted or self._is_empty():
+            return {}
+        return {GripId(row[0]): Used(tuple(row[1])) for row in self._con.rows(_OF, ids=wanted)}
+
+    def _is_empty(self) -> bool:
+        if not self._any:
+            resets = self._con.head().resets
+            if resets != self._empty_at:
+                self._any = self._con.row(f"SELECT 1 FROM usage WHERE {own()} LIMIT 1") is not None
+                self._empty_at = resets
+        return not self._any
+
+    def forget(self, ids: Iterable[GripId]) -> None:
+        """See UsageStore."""
+        with self._con.writing() as writer:
+            writer.run(f"DELETE FROM usage WHERE {own()} AND grip_id = ANY(%(ids)s::text[])", ids=list(set(ids)))
