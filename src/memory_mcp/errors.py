@@ -17,6 +17,7 @@ MemoryMcpError
 ├── InvalidQuery             empty query, unknown level, bad limit, unknown argument
 ├── DeadlineExceeded         the time given was not enough for anything
 ├── ResourceExhausted        the request is larger than its bound
+│   └── QuotaExceeded        a member or a tenant used up what it may; more comes with time
 ├── AddressInUse             another program listens where the HTTP door should
 ├── LayerUnavailable         disabled, not built or unhealthy
 │   ├── IndexUnreadable      damaged, missing or foreign files; built again in the background
@@ -183,6 +184,18 @@ class ResourceExhausted(MemoryMcpError):
 
     code = "RESOURCE_EXHAUSTED"
     exit_status = 2
+
+
+class QuotaExceeded(ResourceExhausted):
+    """A member or a tenant used up what it may; more comes with time."""
+
+    retryable = True
+    exit_status = 3
+
+    def __init__(self, message: str, hint: str = "", retry_after: int = 1) -> None:
+        """`retry_after`: seconds."""
+        super().__init__(message, hint)
+        self.retry_after = retry_after
 
 
 class AddressInUse(MemoryMcpError):

@@ -32,17 +32,17 @@ _TAKE = f"""INSERT INTO work (tenant, space, name, holder, epoch, until_ms)
   RETURNING epoch"""
 _MINE = "tenant = %(tenant)s AND space = %(space)s AND name = %(name)s AND holder = %(holder)s AND epoch = %(epoch)s"
 _RENEW = f"UPDATE work SET until_ms = {NOW} + %(lease)s WHERE {_MINE}"
-_LET_GO = f"UPDATE work SET until_ms = 0 WHERE {_MINE}"
-_DUE = f"""INSERT INTO work (tenant, space, name, due_ms) VALUES (%(tenant)s, %(space)s, %(name)s, {NOW})
+_LET_GO = f"UPDATE work SET until_ms = 0, holder = '' WHERE {_MINE}"
+#: Work may wait so long, so that what comes together is done together (milliseconds).
+_TOGETHER = 1000
+_DUE = f"""INSERT INTO work (tenant, space, name, due_ms) VALUES (%(tenant)s, %(space)s, %(name)s, {NOW} + {_TOGETHER})
   ON CONFLICT (tenant, space, name) DO UPDATE SET due_ms = excluded.due_ms WHERE work.due_ms IS NULL"""
-#: Work that follows an append: making what is appended part of the tree.
-DERIVE = "derive"
 #: This process, as others see it.
 HOLDER = f"{socket.gethostname()}:{os.getpid()}:{uuid.uuid4().hex[:8]}"
 
 
 def schedule(writer: Writer, name: str) -> None:
-    """Have some work be due from now on, inside the caller's transaction; due already, it stays as it is."""
+    """Have some work be due in a moment, inside the caller's transaction; due already, it stays as it is."""
     writer.run(_DUE, name=name)
 
 

@@ -4,6 +4,8 @@ Invariants
 1. Every statement is about one tenant and one space: `%(tenant)s` and `%(space)s` are always given; `own` spells the condition.
 2. A writer locks the memory's `head` first: numbers have no gaps and rise in the order of commits, whichever process writes.
 3. A reader of several statements sees one moment.
+4. What a call reads and writes for a member (`ACTING`) is bound to that member; threads that it starts without its context
+   are the program's.
 """
 
 import itertools
@@ -11,13 +13,14 @@ import threading
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any
 
 import psycopg
 from psycopg import Connection as Raw
 
-from memory_mcp.errors import Busy, StorageAway
+from memory_mcp.errors import Busy, NotFound, StorageAway
 from memory_mcp.model.change import ChangeKind
 from memory_mcp.storage.postgres.database import CHANNEL, Bound, Database, gone, sql, translated
 from memory_mcp.storage.postgres.keys import uuid_of
@@ -35,6 +38,10 @@ _HEAD = """SELECT last_event, last_change, newest, derived, resets FROM head WHE
 _PUT_HEAD = """UPDATE head SET last_event = %(event)s, last_change = %(change)s, newest = %(newest)s::uuid, derived = %(derived)s,
   resets = %(resets)s WHERE tenant = %(tenant)s AND space = %(space)s"""
 _FENCE = """SELECT epoch FROM work WHERE tenant = %(tenant)s AND space = %(space)s AND name = %(name)s"""
+#: The name under which events wait in table `work` to be derived.
+EVENTS = "events"
+#: The member whom statements of the running call are bound to; None: whom the connection was made for.
+ACTING: ContextVar[int | None] = ContextVar("acting", default=None)
 
 
 def own(alias: str = "") -> str:
@@ -215,7 +222,9 @@ class Connection:
                 }
                 raw.execute(sql(_PUT_HEAD), given)
                 raw.execute("SELECT pg_notify(%s, %s)", [CHANNEL, f"{self.tenant}/{self.space}"])
-        self._keep(head, own=head.resets - before[-1] <= 1)
+        if self._reads_from is self.database:
+            # A replica that is behind does not have it yet.
+            self._keep(head, own=head.resets - before[-1] <= 1)
         writer.settle()
 
     def _check_fence(self, raw: "Raw[Row]") -> None:
@@ -242,6 +251,8 @@ class Connection:
         if known is not None and time.monotonic() - known[0] <= _FRESH:
             return known[1]
         found = self.row(_HEAD)
+        if found is None and ACTING.get() is not None:
+            raise NotFound("there is no such space", "Ask for the spaces you may see.")
         head = Head() if found is None else Head(found[0], found[1], -1 if found[2] is None else found[2], *found[3:])
         self._keep(head)
         return head
@@ -261,7 +272,8 @@ class Connection:
     @contextmanager
     def _lent(self, database: Database) -> Iterator["Raw[Row]"]:
         me = threading.get_ident()
-        with database.connection(self._bound) as raw:
+        acting = ACTING.get()
+        with database.connection(self._bound if acting is None else Bound(self.tenant, acting)) as raw:
             with self._reading_lock:
                 self._reading.setdefault(me, []).append(raw)
             try:

@@ -11,9 +11,9 @@ from memory_mcp.model.change import ChangeKind
 from memory_mcp.model.event import HOOK, RECAP, TOOL, Event, content_hash
 from memory_mcp.model.ids import HASH_MASK, EventId, digest, event_id_from, event_key, key_of
 from memory_mcp.model.segment import Segment
-from memory_mcp.storage.postgres.claims import DERIVE, schedule
+from memory_mcp.storage.postgres.claims import schedule
 from memory_mcp.storage.postgres.conditions import WHOLE, Conditions, folded, holds, of_scope, shown, weighed
-from memory_mcp.storage.postgres.connection import Connection, Row, Writer, own
+from memory_mcp.storage.postgres.connection import EVENTS, Connection, Row, Writer, own
 from memory_mcp.storage.postgres.duplicates import Duplicates
 from memory_mcp.storage.postgres.keys import uuid_of, uuids_of
 from memory_mcp.storage.postgres.outbox import REQUEST_KEPT_MS, forget_old_requests
@@ -89,7 +89,7 @@ class PostgresEvents:
         columns[1] = uuids_of(columns[1])
         writer.insert("event", _COLUMNS, _TYPES, columns)
         writer.change([(ChangeKind.EVENTS_APPENDED, str(first + len(fresh) - 1))])
-        schedule(writer, DERIVE)
+        schedule(writer, EVENTS)
         writer.once_committed(lambda: self._take(fresh))
 
     def _take(self, fresh: Sequence[Event]) -> None:

@@ -3,14 +3,12 @@
 from collections.abc import Mapping
 
 from memory_mcp.model.change import Change, ChangeKind
-from memory_mcp.storage.postgres.connection import Connection, Writer, own
+from memory_mcp.storage.postgres.connection import EVENTS, Connection, Writer, own
 
 #: Answers to re-sent writes are kept this long (milliseconds).
 REQUEST_KEPT_MS = 3_600_000
 #: The checkpoint that every write is followed by: how far events are part of the tree.
 DERIVER = "deriver"
-#: The work that is due while events are not part of the tree.
-DERIVE = "derive"
 #: More changes than this behind a number are not told one by one.
 _TOLD = 20_000
 
@@ -35,7 +33,7 @@ def finish_derivation(writer: Writer) -> None:
     """Note inside the caller's transaction that nothing is to be derived, where all events are part of the tree."""
     if writer.head.derived >= writer.head.last_event:
         done = f"UPDATE work SET due_ms = NULL WHERE {own()} AND name = %(name)s AND due_ms IS NOT NULL"
-        writer.run(done, name=DERIVE)
+        writer.run(done, name=EVENTS)
 
 
 def forget_old_requests(writer: Writer, now_ms: int) -> int:
