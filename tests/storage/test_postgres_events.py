@@ -208,7 +208,7 @@ def test_an_append_whose_connection_is_killed_leaves_nothing_and_the_next_one_wo
 
 def test_an_append_makes_derivation_due_until_it_is_done(opened: Opened) -> None:
     store = opened()
-    due = "SELECT due_ms FROM work WHERE tenant = %(tenant)s AND space = %(space)s AND name = 'derive'"
+    due = "SELECT due_ms FROM work WHERE tenant = %(tenant)s AND space = %(space)s AND name = 'events'"
     store.events.append([])
     assert store.connection.rows(due) == []
     one, two = run_of(2)
