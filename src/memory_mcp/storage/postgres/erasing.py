@@ -222,6 +222,7 @@ class _Erasing:
             writer.run(sql, name=name, place=str(place))
         writer.head.derived = self._counted(writer, streams)
         if first is not None:
+            writer.change(self._look.news(first))
             writer.run(_NUMBER_ANEW, streams=streams, first=first)
         count_events(writer)
 

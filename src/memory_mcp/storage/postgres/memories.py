@@ -30,27 +30,37 @@ class Memory:
 def make_tenant(database: Database, name: str) -> int:
     """Return the number of the tenant of that name, made where there is none."""
     with database.connection(None) as raw, translated(), raw.transaction():
-        raw.execute("LOCK TABLE tenant IN SHARE ROW EXCLUSIVE MODE")
-        row = raw.execute("SELECT tenant FROM tenant WHERE name = %s", [name]).fetchone()
-        if row is None:
-            row = raw.execute(_NEW_TENANT, [name, time.time_ns() // 1_000_000]).fetchone()
-        assert row is not None
-        return int(row[0])
+        return put_tenant(raw, name)[0]
+
+
+def put_tenant(raw: "Raw[Any]", name: str) -> tuple[int, bool]:
+    """Return the number of the tenant of that name and whether it was made now; in a transaction that is bound to no tenant."""
+    raw.execute("LOCK TABLE tenant IN SHARE ROW EXCLUSIVE MODE")
+    found = raw.execute("SELECT tenant FROM tenant WHERE name = %s", [name]).fetchone()
+    row = found or raw.execute(_NEW_TENANT, [name, time.time_ns() // 1_000_000]).fetchone()
+    assert row is not None
+    return int(row[0]), found is None
 
 
 def make_space(database: Database, tenant: int, name: str, kind: str, timezone: str) -> Memory:
     """Return the space of that name, made where there is none; `timezone` is that of a new one's days."""
     with database.connection(Bound(tenant)) as raw, translated(), raw.transaction():
-        # One row of the tenant's is locked, so that two makers number their spaces one after the other.
-        raw.execute("SELECT tenant FROM tenant WHERE tenant = %s FOR UPDATE", [tenant])
-        found = raw.execute("SELECT space FROM space WHERE tenant = %s AND name = %s", [tenant, name]).fetchone()
-        if found is None:
-            found = raw.execute("SELECT coalesce(max(space), 0) + 1 FROM space WHERE tenant = %s", [tenant]).fetchone()
-            assert found is not None
-            row = [tenant, found[0], name, kind, timezone, uuid.uuid4().hex, time.time_ns() // 1_000_000]
-            raw.execute("INSERT INTO space VALUES (%s, %s, %s, %s, %s, %s, %s)", row)
-            raw.execute("INSERT INTO head (tenant, space) VALUES (%s, %s)", [tenant, found[0]])
-        return _found(raw, tenant, int(found[0]))
+        return put_space(raw, tenant, name, kind, timezone)[0]
+
+
+def put_space(raw: "Raw[Any]", tenant: int, name: str, kind: str, timezone: str) -> tuple[Memory, bool]:
+    """Return the space of that name and whether it was made now; in a transaction that is bound to the tenant."""
+    # One row of the tenant's is locked, so that two makers number their spaces one after the other.
+    raw.execute("SELECT tenant FROM tenant WHERE tenant = %s FOR UPDATE", [tenant])
+    found = raw.execute("SELECT space FROM space WHERE tenant = %s AND name = %s", [tenant, name]).fetchone()
+    if found is not None:
+        return _found(raw, tenant, int(found[0])), False
+    free = raw.execute("SELECT coalesce(max(space), 0) + 1 FROM space WHERE tenant = %s", [tenant]).fetchone()
+    assert free is not None
+    row = [tenant, free[0], name, kind, timezone, uuid.uuid4().hex, time.time_ns() // 1_000_000]
+    raw.execute("INSERT INTO space VALUES (%s, %s, %s, %s, %s, %s, %s)", row)
+    raw.execute("INSERT INTO head (tenant, space) VALUES (%s, %s)", [tenant, free[0]])
+    return _found(raw, tenant, int(free[0])), True
 
 
 def find_space(database: Database, tenant: int, space: int) -> Memory:

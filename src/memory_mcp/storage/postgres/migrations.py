@@ -22,8 +22,10 @@ _LOCK = 0x6D656D6F7279
 PARTITIONS = 16
 _CREATED = re.compile(r"^CREATE TABLE (\w+) \((?: *--[^\n]*)?\n    tenant", re.MULTILINE)
 _PARTITIONED = re.compile(r"^CREATE TABLE (\w+) \((?:(?!\n\)).)*\n\) \{partitions\};", re.MULTILINE | re.DOTALL)
-#: Tables that hold no rows of memories: whose tenant and grants are looked up before anybody is bound.
-DIRECTORY = frozenset({"tenant", "space", "member", "space_grant", "work"})
+#: Tables of who there is: bound to the tenant alone, since what a member may see is looked up in them.
+DIRECTORY = frozenset({"space", "member", "space_grant", "api_key", "team_audit"})
+#: Tables with policies of their own, or none: `work` is read across tenants by the program alone.
+APART = frozenset({"tenant", "work"})
 
 
 def file(name: str) -> str:
@@ -41,7 +43,7 @@ def version_of(raw: "Raw[Any]") -> int:
 
 def tables() -> list[str]:
     """Return the tables that hold rows of memories, in the order of the schema."""
-    return [name for name in _CREATED.findall(file("schema.sql")) if name not in DIRECTORY]
+    return [name for name in _CREATED.findall(file("schema.sql")) if name not in DIRECTORY | APART]
 
 
 def bring_up(database: Database, partitions: int = PARTITIONS) -> None:
@@ -80,3 +82,6 @@ def _create(raw: "Raw[Any]", partitions: int) -> None:
             secured.append(f"{table}_{number}")
     for table in secured:
         raw.execute(sql(file("policies.sql").format(table=table)))
+    for table in sorted(DIRECTORY):
+        raw.execute(sql(file("directory_policies.sql").format(table=table)))
+    raw.execute(sql(file("tenant_policies.sql")))

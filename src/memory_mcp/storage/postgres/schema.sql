@@ -33,6 +33,7 @@ CREATE TABLE member (
     name    text    NOT NULL,
     role    text    NOT NULL,        -- over the tenant: admin or member
     at_ms   bigint  NOT NULL,
+    removed_ms bigint,               -- NULL: a member now; a number is never given to another
     PRIMARY KEY (tenant, member),
     UNIQUE (tenant, subject)
 );
@@ -43,6 +44,33 @@ CREATE TABLE space_grant (
     member integer NOT NULL,
     role   text    NOT NULL,         -- reader, writer, curator or admin
     PRIMARY KEY (tenant, member, space)
+);
+
+CREATE TABLE api_key (               -- its text is `mmk_<tenant>_<key id>_<secret>`, and kept nowhere
+    tenant     bigint  NOT NULL,
+    key_id     text    NOT NULL,
+    hash       bytea   NOT NULL,     -- SHA-256 of the secret
+    name       text    NOT NULL,     -- what it is for
+    member     integer NOT NULL,     -- as whom it acts
+    scopes     text[]  NOT NULL,
+    spaces     integer[],            -- NULL: every space that the member may see
+    at_ms      bigint  NOT NULL,
+    made_by    text    NOT NULL,
+    expires_ms bigint,               -- NULL: never
+    used_ms    bigint,               -- the hour of the last use
+    revoked_ms bigint,
+    PRIMARY KEY (tenant, key_id)
+);
+
+CREATE TABLE team_audit (            -- administrative acts over a tenant; append-only
+    tenant  bigint  NOT NULL,
+    number  bigint  GENERATED ALWAYS AS IDENTITY,
+    at_ms   bigint  NOT NULL,
+    what    text    NOT NULL,
+    author  text    NOT NULL,
+    subject text    NOT NULL,        -- name or id of what it was done to; never a text of a memory
+    detail  text    NOT NULL,        -- JSON object
+    PRIMARY KEY (tenant, number)
 );
 
 -- How far each memory got: one row, locked by every writer, so that numbers have no gaps and rise in the order of commits.
@@ -63,13 +91,14 @@ CREATE TABLE work (
     tenant   bigint  NOT NULL,
     space    integer NOT NULL,
     name     text    NOT NULL,
-    due_ms   bigint,                 -- NULL: nothing is to be done
-    holder   text    NOT NULL DEFAULT '',
+    due_ms   bigint,                 -- NULL: nothing is to be done that nobody has begun
+    holder   text    NOT NULL DEFAULT '',   -- '': nobody; one whose time has run out has died over it
     epoch    bigint  NOT NULL DEFAULT 0,
     until_ms bigint  NOT NULL DEFAULT 0,   -- the holder's time, of the database's clock
     PRIMARY KEY (tenant, space, name)
 );
 CREATE INDEX work_due ON work (due_ms) WHERE due_ms IS NOT NULL;
+CREATE INDEX work_held ON work (until_ms) WHERE holder <> '';
 
 CREATE TABLE event (
     tenant     bigint  NOT NULL,

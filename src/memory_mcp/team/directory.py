@@ -1,0 +1,227 @@
+"""Who there is in a database: tenants, spaces, members, grants and keys, looked up for callers and for administrators.
+
+Invariants
+1. Every lookup is bound to one tenant, so that row-level security shows nothing of another; only a tenant's name is looked up
+   unbound.
+2. A caller is looked up for each call: a removed member, a revoked grant and a revoked key count no more at the next one.
+3. A wrong secret, a key of another tenant and a key that was never made are one answer, after the same work.
+"""
+
+import json
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, replace
+from typing import Any
+
+from psycopg import Connection as Raw
+
+from memory_mcp.clock import Clock, SystemClock
+from memory_mcp.errors import NotFound, PermissionDenied, Unauthenticated
+from memory_mcp.storage.postgres.database import Bound, Database, sql, translated
+from memory_mcp.storage.postgres.memories import Memory
+from memory_mcp.team.keys import KeyText
+from memory_mcp.team.who import Grant, Principal, Role, highest
+
+#: A connection of the pool, as `Database.connection` lends it.
+Linked = Raw[tuple[Any, ...]]
+
+_HOUR_MS = 3_600_000
+
+_MEMBER = """SELECT m.member, m.name, m.role, t.class, m.removed_ms FROM member m JOIN tenant t ON t.tenant = m.tenant
+  WHERE m.tenant = %(tenant)s AND m.subject = %(subject)s"""
+_KEY = """SELECT k.hash, k.scopes, k.spaces, k.expires_ms, k.revoked_ms, k.used_ms,
+    m.member, m.name, m.role, t.class, m.removed_ms
+  FROM api_key k JOIN member m ON m.tenant = k.tenant AND m.member = k.member JOIN tenant t ON t.tenant = k.tenant
+  WHERE k.tenant = %(tenant)s AND k.key_id = %(key)s"""
+_GRANTS = """SELECT g.space, s.name, s.kind, g.role FROM space_grant g JOIN space s ON s.tenant = g.tenant AND s.space = g.space
+  WHERE g.tenant = %(tenant)s AND g.member = %(member)s ORDER BY s.name"""
+_USED = """UPDATE api_key SET used_ms = %(hour)s WHERE tenant = %(tenant)s AND key_id = %(key)s"""
+_SPACES = """SELECT s.space, s.name, s.kind, s.timezone, s.at_ms, coalesce(h.last_event, 0) FROM space s
+  LEFT JOIN head h ON h.tenant = s.tenant AND h.space = s.space WHERE s.tenant = %(tenant)s ORDER BY s.name"""
+_MEMBERS = """SELECT member, name, subject, role, at_ms, removed_ms FROM member WHERE tenant = %(tenant)s ORDER BY member"""
+_ALL_GRANTS = """SELECT g.member, s.name, g.role FROM space_grant g JOIN space s ON s.tenant = g.tenant AND s.space = g.space
+  WHERE g.tenant = %(tenant)s ORDER BY g.member, s.name"""
+_KEYS = """SELECT k.key_id, k.name, m.name, k.scopes, k.spaces, k.at_ms, k.made_by, k.expires_ms, k.used_ms, k.revoked_ms
+  FROM api_key k JOIN member m ON m.tenant = k.tenant AND m.member = k.member
+  WHERE k.tenant = %(tenant)s ORDER BY k.at_ms, k.key_id"""
+_AUDIT = """SELECT at_ms, what, author, subject, detail FROM team_audit WHERE tenant = %(tenant)s
+  ORDER BY number DESC LIMIT %(limit)s"""
+_MEMORY = """SELECT space, timezone, store_id FROM space WHERE tenant = %(tenant)s AND space = %(space)s"""
+_STORED = """SELECT coalesce(sum(last_event), 0)::bigint FROM head WHERE tenant = %(tenant)s"""
+
+
+@dataclass(frozen=True, slots=True)
+class Tenant:
+    """One tenant."""
+
+    tenant: int
+    name: str
+    tenant_class: str
+    at_ms: int
+
+
+@dataclass(frozen=True, slots=True)
+class Space:
+    """One space, and how many events it was given."""
+
+    space: int
+    name: str
+    kind: str
+    timezone: str
+    at_ms: int
+    events: int
+
+
+@dataclass(frozen=True, slots=True)
+class Member:
+    """One member, as administrators see them."""
+
+    member: int
+    name: str
+    subject: str
+    role: str
+    at_ms: int
+    removed_ms: int | None
+    #: Names of spaces with the role there.
+    grants: tuple[tuple[str, str], ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """One API key, without what proves it."""
+
+    key_id: str
+    name: str
+    member: str
+    scopes: tuple[str, ...]
+    #: Names of spaces; None: every space of the member.
+    spaces: tuple[str, ...] | None
+    at_ms: int
+    made_by: str
+    expires_ms: int | None
+    used_ms: int | None
+    revoked_ms: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class TeamAct:
+    """One administrative act."""
+
+    at_ms: int
+    what: str
+    author: str
+    subject: str
+    detail: dict[str, Any]
+
+
+class Directory:
+    """Lookups in one database. Safe in any thread."""
+
+    def __init__(self, database: Database, clock: Clock | None = None) -> None:
+        self._database = database
+        self._clock = clock or SystemClock()
+
+    @contextmanager
+    def _bound(self, tenant: int | None) -> Iterator[Linked]:
+        with self._database.connection(None if tenant is None else Bound(tenant)) as raw, translated():
+            yield raw
+
+    def _rows(self, text: str, tenant: int, **parameters: Any) -> list[tuple[Any, ...]]:
+        with self._bound(tenant) as raw:
+            return raw.execute(sql(text), {"tenant": tenant, **parameters}).fetchall()
+
+    # callers
+
+    def by_subject(self, tenant: int, subject: str, scopes: Sequence[str]) -> Principal | None:
+        """Return the member with that subject; None where there is none.
+
+        Raises:
+            PermissionDenied: the member was removed.
+
+        """
+        with self._bound(tenant) as raw:
+            row = raw.execute(sql(_MEMBER), {"tenant": tenant, "subject": subject}).fetchone()
+            if row is None:
+                return None
+            member, name, role, tenant_class, removed_ms = row
+            if removed_ms is not None:
+                raise PermissionDenied("this member was removed", "An administrator of the team can add the member again.")
+            grants = _grants(raw, tenant, member)
+        return Principal(tenant, tenant_class, member, name, role == "admin", grants, highest(scopes))
+
+    def by_key(self, key: KeyText) -> Principal:
+        """Return the member as whom a key acts, with the key's spaces and scopes.
+
+        Raises:
+            Unauthenticated: the key is wrong, expired or revoked, or its member was removed.
+
+        """
+        now = self._clock.now_ms()
+        with self._bound(key.tenant) as raw:
+            row = raw.execute(sql(_KEY), {"tenant": key.tenant, "key": key.key_id}).fetchone()
+            if not key.proves(None if row is None else bytes(row[0])) or row is None:
+                raise Unauthenticated("the API key is not valid", "Ask an administrator of the team for a key.")
+            _, scopes, spaces, expires_ms, revoked_ms, used_ms, member, name, role, tenant_class, removed_ms = row
+            if revoked_ms is not None or removed_ms is not None:
+                raise Unauthenticated("the API key was revoked", "Ask an administrator of the team for a key.")
+            if expires_ms is not None and expires_ms <= now:
+                raise Unauthenticated("the API key has expired", "Ask an administrator of the team for a new one.")
+            grants = tuple(g for g in _grants(raw, key.tenant, member) if spaces is None or g.space in spaces)
+            hour = now - now % _HOUR_MS
+            if used_ms is None or used_ms < hour:
+                raw.execute(sql(_USED), {"tenant": key.tenant, "key": key.key_id, "hour": hour})
+        return Principal(key.tenant, tenant_class, member, name, role == "admin", grants, highest(scopes), key.key_id)
+
+    def memory(self, tenant: int, space: int) -> Memory:
+        """Return a space as the storage engine opens it; NotFound where there is none."""
+        for number, timezone, store_id in self._rows(_MEMORY, tenant, space=space):
+            return Memory(tenant, number, timezone, store_id)
+        raise NotFound("there is no such space", "Ask for the spaces you may see.")
+
+    def stored_events(self, tenant: int) -> int:
+        """Return how many events a tenant has recorded in all its spaces."""
+        return int(self._rows(_STORED, tenant)[0][0])
+
+    # administrators
+
+    def tenants(self) -> list[Tenant]:
+        """Return every tenant, by name."""
+        with self._bound(None) as raw:
+            return [Tenant(*row) for row in raw.execute("SELECT tenant, name, class, at_ms FROM tenant ORDER BY name")]
+
+    def find_tenant(self, name: str) -> Tenant | None:
+        """Return the tenant of that name; None where there is none."""
+        with self._bound(None) as raw:
+            row = raw.execute("SELECT tenant, name, class, at_ms FROM tenant WHERE name = %s", [name]).fetchone()
+        return Tenant(*row) if row else None
+
+    def spaces(self, tenant: int) -> list[Space]:
+        """Return the spaces of a tenant, by name."""
+        return [Space(*row) for row in self._rows(_SPACES, tenant)]
+
+    def members(self, tenant: int) -> list[Member]:
+        """Return the members of a tenant with their grants, in the order in which they came."""
+        grants: dict[int, list[tuple[str, str]]] = {}
+        for member, space, role in self._rows(_ALL_GRANTS, tenant):
+            grants.setdefault(member, []).append((space, role))
+        rows = self._rows(_MEMBERS, tenant)
+        return [replace(Member(*row), grants=tuple(grants.get(row[0], ()))) for row in rows]
+
+    def keys(self, tenant: int) -> list[Key]:
+        """Return the keys of a tenant, oldest first."""
+        names = {space.space: space.name for space in self.spaces(tenant)}
+        found = []
+        for key_id, name, member, scopes, spaces, *times in self._rows(_KEYS, tenant):
+            named = None if spaces is None else tuple(names.get(space, str(space)) for space in spaces)
+            found.append(Key(key_id, name, member, tuple(scopes), named, *times))
+        return found
+
+    def acts(self, tenant: int, limit: int) -> list[TeamAct]:
+        """Return the newest administrative acts of a tenant, newest first."""
+        rows = self._rows(_AUDIT, tenant, limit=limit)
+        return [TeamAct(at_ms, what, author, subject, json.loads(detail)) for at_ms, what, author, subject, detail in rows]
+
+
+def _grants(raw: Linked, tenant: int, member: int) -> tuple[Grant, ...]:
+    rows = raw.execute(sql(_GRANTS), {"tenant": tenant, "member": member}).fetchall()
+    return tuple(Grant(space, name, kind, Role(role)) for space, name, kind, role in rows)

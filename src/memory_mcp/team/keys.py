@@ -1,0 +1,59 @@
+"""API keys as texts: `mmk_<tenant>_<key id>_<secret>`, made from chance and checked against a hash.
+
+The hash is SHA-256, not a slow one such as scrypt: those make guessing of passwords expensive, and a secret of 256 random bits
+cannot be guessed at any speed, while a slow hash would cost every call tens of milliseconds.
+"""
+
+import hashlib
+import hmac
+import re
+import secrets
+from dataclasses import dataclass
+
+_SHAPE = re.compile(r"mmk_([1-9][0-9]{0,17})_([0-9a-f]{16})_([0-9a-f]{64})", re.ASCII)
+#: What a missing key's secret is compared with, so that it takes as long as one that is there.
+_NOBODYS = hashlib.sha256(b"").digest()
+
+
+@dataclass(frozen=True, slots=True)
+class KeyText:
+    """A key taken apart."""
+
+    #: Told by the text, so that the lookup can be bound to it; proved by the secret alone.
+    tenant: int
+    key_id: str
+    secret: str
+
+    def __str__(self) -> str:
+        """As its owner keeps it."""
+        return f"mmk_{self.tenant}_{self.key_id}_{self.secret}"
+
+    def __repr__(self) -> str:
+        """Without the secret: it must not get into logs."""
+        return f"KeyText({self.tenant}, {self.key_id!r})"
+
+    @property
+    def hash(self) -> bytes:
+        """As it is stored."""
+        return hashlib.sha256(self.secret.encode()).digest()
+
+    def proves(self, stored: bytes | None) -> bool:
+        """Return whether the secret is the one of a stored hash; None stands for no key, and takes as long."""
+        same = hmac.compare_digest(self.hash, _NOBODYS if stored is None else stored)
+        return same and stored is not None
+
+
+def make(tenant: int) -> KeyText:
+    """Return a new key of a tenant."""
+    return KeyText(tenant, secrets.token_hex(8), secrets.token_hex(32))
+
+
+def read(text: str) -> KeyText | None:
+    """Return the parts of a key; None for a text that is none."""
+    found = _SHAPE.fullmatch(text)
+    return KeyText(int(found[1]), found[2], found[3]) if found else None
+
+
+def is_key(text: str) -> bool:
+    """Return whether a bearer token is meant as a key rather than as a token of the OpenID provider."""
+    return text.startswith("mmk_")

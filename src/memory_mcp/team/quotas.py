@@ -1,0 +1,130 @@
+"""How much a tenant and its members may use: token buckets by the clock, kept in memory.
+
+Invariants
+1. What is refused takes nothing: neither from the member's bucket nor from the tenant's.
+2. A tenant's buckets are told apart by its number, and forgotten once they are full again: many tenants cost no memory for good.
+3. Each server counts for itself, so that a call needs no round trip; what a tenant has stored in all is counted by the database.
+"""
+
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import ceil
+
+from memory_mcp.clock import Clock, SystemClock
+from memory_mcp.errors import QuotaExceeded
+from memory_mcp.team.who import Principal
+from memory_mcp.team_settings import TeamSettings, TenantLimits
+
+_MINUTE, _DAY = 60.0, 86_400.0
+_MEGABYTE = 1_000_000
+#: So many buckets are kept before those that are full again are dropped.
+_MOST = 20_000
+
+
+@dataclass(slots=True)
+class _Bucket:
+    """What may be taken at `at`; fills by `rate` a second up to `size`."""
+
+    left: float
+    at: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Want:
+    """So much of one bucket."""
+
+    key: tuple[int, int, str]
+    amount: float
+    #: What the bucket holds when full, and in how many seconds it fills.
+    size: float
+    seconds: float
+    what: str
+
+
+class Quotas:
+    """The buckets of one server. Safe in any thread."""
+
+    def __init__(self, settings: TeamSettings, clock: Clock | None = None) -> None:
+        self._settings = settings
+        self._clock = clock or SystemClock()
+        self._buckets: dict[tuple[int, int, str], tuple[_Bucket, float]] = {}
+        self._lock = threading.Lock()
+        self._most = _MOST
+
+    def call(self, who: Principal) -> None:
+        """Count a request; QuotaExceeded when the member or the tenant made too many."""
+        limits = self._limits(who)
+        self._take(
+            _Want((who.tenant, who.member, "calls"), 1, limits.member_calls_per_minute, _MINUTE, "requests a minute of a member"),
+            _Want((who.tenant, 0, "calls"), 1, limits.calls_per_minute, _MINUTE, "requests a minute of the tenant"),
+        )
+
+    def search(self, who: Principal) -> None:
+        """Count a search; QuotaExceeded when the tenant made too many."""
+        most = self._limits(who).searches_per_minute
+        self._take(_Want((who.tenant, 0, "searches"), 1, most, _MINUTE, "searches a minute of the tenant"))
+
+    def record(self, who: Principal, events: int, text_bytes: int, stored_events: int = 0) -> None:
+        """Count events that are to be recorded, where `stored_events` are recorded already; QuotaExceeded for too many."""
+        limits = self._limits(who)
+        if limits.stored_events and stored_events + events > limits.stored_events:
+            raise _exceeded(f"{limits.stored_events:,} stored events of the tenant", _DAY)
+        self._take(
+            _Want((who.tenant, 0, "events"), events, limits.events_per_day, _DAY, "events a day of the tenant"),
+            _Want(
+                (who.tenant, 0, "bytes"),
+                text_bytes,
+                limits.megabytes_per_day * _MEGABYTE,
+                _DAY,
+                "bytes of text a day of the tenant",
+            ),
+        )
+
+    def _limits(self, who: Principal) -> TenantLimits:
+        return self._settings.limits_of(who.tenant_class)
+
+    def _take(self, *wants: _Want) -> None:
+        """Take from all buckets or from none; a size of 0 is no limit."""
+        bounded = [want for want in wants if want.size]
+        with self._lock:
+            now = self._clock.monotonic()
+            buckets = [self._bucket(want, now) for want in bounded]
+            for want, bucket in zip(bounded, buckets, strict=True):
+                # A single want above the whole bucket could never be had: it takes a full one.
+                if bucket.left < min(want.amount, want.size):
+                    raise _exceeded(
+                        f"{want.size:,.0f} {want.what}", (min(want.amount, want.size) - bucket.left) * want.seconds / want.size
+                    )
+            for want, bucket in zip(bounded, buckets, strict=True):
+                bucket.left -= want.amount
+            self._forget(now)
+
+    def _bucket(self, want: _Want, now: float) -> _Bucket:
+        """Return a bucket as full as it is now."""
+        found = self._buckets.get(want.key)
+        if found is None:
+            bucket = _Bucket(want.size, now)
+        else:
+            bucket = found[0]
+            bucket.left = min(want.size, bucket.left + (now - bucket.at) * want.size / want.seconds)
+            bucket.at = now
+        self._buckets[want.key] = (bucket, want.seconds)
+        return bucket
+
+    def _forget(self, now: float) -> None:
+        """Drop buckets that nobody touched for as long as they take to fill."""
+        if len(self._buckets) > self._most:
+            self._buckets = {key: kept for key, kept in self._buckets.items() if now - kept[0].at < kept[1]}
+            self._most = max(_MOST, 2 * len(self._buckets))
+
+    def kept(self) -> Sequence[tuple[int, int, str]]:
+        """Return the names of the buckets in memory."""
+        with self._lock:
+            return list(self._buckets)
+
+
+def _exceeded(what: str, seconds: float) -> QuotaExceeded:
+    after = max(1, ceil(seconds))
+    hint = f"Call again in {after:,} seconds, or ask the server's administrator for more."
+    return QuotaExceeded(f"the limit is reached: {what}", hint, after)
