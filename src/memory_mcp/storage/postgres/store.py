@@ -155,6 +155,7 @@ class PostgresStorage:
     def reread(self) -> None:
         """See Storage."""
         self._con.heard()
+        self.toc.reread()
         self.projects.reread()
         self.superseded.reread()
         self.superseded.unfollow()
