@@ -89,10 +89,10 @@ def test_the_first_opening_is_counted_by_all(both: tuple[PostgresStorage, Postgr
     assert heard(other).usage.of([OLD]) == {OLD: Used((5,))}
 
 
-def test_what_is_kept_by_version_is_read_again_after_a_label_and_a_pin(both: tuple[PostgresStorage, PostgresStorage]) -> None:
+def test_notes_are_noticed_by_all_and_have_nothing_else_read_again(both: tuple[PostgresStorage, PostgresStorage]) -> None:
     one, other = both
-    version = other.toc.version()
+    head = other.connection.head()
     one.topics.label(TopicLabel(topic_id("topic", [1]), None, "Paint", "agent", 5))
-    labelled = heard(other).toc.version()
-    one.toc.set_pin("a pin", True, "person")
-    assert version < labelled < heard(other).toc.version()
+    labelled = heard(other).connection.head()
+    assert (labelled.stamp, labelled.notes) == (head.stamp, head.notes + 1)
+    assert [label.label for label in other.topics.labels()] == ["Paint"]
