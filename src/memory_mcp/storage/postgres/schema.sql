@@ -82,6 +82,7 @@ CREATE TABLE head (
     newest      uuid,                -- the highest event id
     derived     bigint  NOT NULL DEFAULT 0,
     resets      bigint  NOT NULL DEFAULT 0,   -- rises when something was taken out or put back as a whole
+    notes       bigint  NOT NULL DEFAULT 0,   -- rises with what does not touch the tree: names, corrections, labels
     PRIMARY KEY (tenant, space)
 );
 
