@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from memory_mcp.model.change import Change, ChangeKind
+from memory_mcp.model.change import OF_NODES, Change, ChangeKind
 from memory_mcp.storage.postgres.connection import Connection, Writer, own
 
 #: Answers to re-sent writes are kept this long (milliseconds).
@@ -56,7 +56,7 @@ class PostgresOutbox:
             behind = self.after(seq, _TOLD + 1)
             if len(behind) > _TOLD:
                 return None
-            told = ("" if change.kind is ChangeKind.EVENTS_APPENDED else change.subject for change in behind)
+            told = (change.subject if change.kind in OF_NODES else "" for change in behind)
             self._changed = ((seq, last), frozenset(told))
         return self._changed[1]
 
