@@ -191,7 +191,8 @@ class Listener:
     def stop(self) -> None:
         """Stop listening within a second."""
         self._over.set()
-        self._thread.join(2)
+        if self._thread.is_alive():
+            self._thread.join(2)
 
     def _listen(self) -> None:
         while not self._over.is_set():
