@@ -18,7 +18,16 @@ from memory_mcp.model.ids import EventId, GripId, NodeId
 from memory_mcp.model.segment import Segment
 from memory_mcp.model.toc import TocNode
 from memory_mcp.storage.archive import ArchiveStore
-from memory_mcp.storage.records import AuditStore, Outbox, ProjectStore, SpendingStore, SupersededStore, TopicStore, UsageStore
+from memory_mcp.storage.records import (
+    AuditStore,
+    Outbox,
+    ProjectStore,
+    SpendingStore,
+    SupersededStore,
+    TombstoneLog,
+    TopicStore,
+    UsageStore,
+)
 from memory_mcp.storage.values import (
     Appended,
     Build,
@@ -321,6 +330,11 @@ class Storage(Protocol):
     @property
     def audit(self) -> AuditStore:
         """What was done to the memory itself."""
+        ...
+
+    @property
+    def tombstones(self) -> TombstoneLog | None:
+        """What was forgotten; None where files of the data directory tell it."""
         ...
 
     @property

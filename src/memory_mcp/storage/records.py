@@ -93,6 +93,26 @@ class AuditStore(Protocol):
         ...
 
 
+class TombstoneLog(Protocol):
+    """What was forgotten, as lines without a word of it, and the key of their hashes. Append-only."""
+
+    def stamp(self) -> object:
+        """Return a value that changes when any process has added lines. Free."""
+        ...
+
+    def lines(self) -> list[str]:
+        """Return all lines, in the order they were added."""
+        ...
+
+    def key(self) -> bytes:
+        """Return the key, made where there is none."""
+        ...
+
+    def add(self, lines: Sequence[str]) -> None:
+        """Add lines; they outlast a crash when this returns."""
+        ...
+
+
 class SpendingStore(Protocol):
     """What language models were asked, a row each, without any text. Append-only."""
 

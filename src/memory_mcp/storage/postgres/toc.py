@@ -232,8 +232,10 @@ class PostgresToc(PostgresTerms):
             writer.change([(ChangeKind.SEGMENT_PUBLISHED, i) for i in ids])
             writer.run(f"UPDATE segment_cut t SET day = m.day FROM {_FILED} WHERE {own('t')} AND t.key = m.key", **given)
             writer.run(f"UPDATE node t SET node_id = m.id FROM {_FILED} WHERE {own('t')} AND t.key = m.key", **given)
-            place = "UPDATE node_parent t SET parent = m.parent, child_id = m.id"
-            writer.run(f"{place} FROM {_FILED} WHERE {own('t')} AND t.child = m.key", **given)
+            writer.run(
+                f"UPDATE node_parent t SET parent = m.parent, child_id = m.id FROM {_FILED} WHERE {own('t')} AND t.child = m.key",
+                **given,
+            )
 
     def all_nodes(self) -> Iterator[TocNode]:
         """See TocStore."""
